@@ -1,15 +1,455 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes the used part of each storage: views of one storage are adjacent in a sorted list, and their ranges are
- * merged.
+ * Adds up tensors by two things that they have in common.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <fsdp/analysis.h>
 
+#include "analysis/scratch.h"
 #include "analysis/tally.h"
 #include "base/error.h"
+
+/* A tensor or a piece, and its keys by position; later the sum of those with these keys.
+ */
+struct entry {
+	size_t keys[2];
+	uint32_t tensor;
+	struct fsdp_group sum;
+};
+
+struct fsdp_crossed {
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_keys keys[2];
+	struct entry *entries;
+	size_t count;
+};
+
+static void add(struct fsdp_crossed *crossed, size_t first, size_t second,
+	uint32_t tensor, const struct fsdp_addend *part)
+{
+	struct entry *entry = &crossed->entries[crossed->count++];
+
+	*entry = (struct entry){ .keys = { first, second }, .tensor = tensor };
+	fsdp_addend_tally(&entry->sum, part);
+}
+
+static void add_pieces(struct fsdp_crossed *crossed, uint32_t index,
+	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
+{
+	const struct fsdp_checkpoint *checkpoint = crossed->checkpoint;
+	bool counts = fsdp_tensor_has_bytes(checkpoint, index, tensor);
+	size_t of_tensor[2];
+
+	for (size_t i = 0; i < 2; i++)
+		of_tensor[i] = fsdp_keys_of_tensor(&crossed->keys[i], index, tensor);
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		uint32_t at = tensor->first_piece + i, rank;
+		struct fsdp_addend part =
+			fsdp_addend_of_piece(checkpoint, tensor, at, counts, &rank);
+		size_t keys[2];
+		if (takes != NULL) {
+			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
+			if (!takes(context, &piece))
+				continue;
+		}
+		for (size_t j = 0; j < 2; j++)
+			keys[j] =
+				fsdp_keys_of_pieces(&crossed->keys[j])
+					? fsdp_keys_of_piece(&crossed->keys[j], at, rank)
+					: of_tensor[j];
+		add(crossed, keys[0], keys[1], index, &part);
+	}
+}
+
+static int by_keys(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+
+	for (size_t i = 0; i < 2; i++)
+		if (left->keys[i] != right->keys[i])
+			return left->keys[i] < right->keys[i] ? -1 : 1;
+	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
+}
+
+static bool same_keys(const struct entry *a, const struct entry *b)
+{
+	return a->keys[0] == b->keys[0] && a->keys[1] == b->keys[1];
+}
+
+/* Entries of the same keys become one; the tensors among them are told apart by their
+ * order. */
+static void join(struct fsdp_crossed *crossed)
+{
+	size_t kept = 0;
+
+	qsort(crossed->entries, crossed->count, sizeof *crossed->entries, by_keys);
+	for (size_t i = 0; i < crossed->count; i++) {
+		const struct entry *entry = &crossed->entries[i];
+		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
+		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
+			entry->sum.parameters, entry->sum.bytes };
+		if (last == NULL || !same_keys(last, entry)) {
+			crossed->entries[kept] = *entry;
+			crossed->entries[kept++].sum.tensors = 1;
+			continue;
+		}
+		last->sum.tensors += last->tensor != entry->tensor;
+		last->tensor = entry->tensor;
+		fsdp_addend_tally(&last->sum, &part);
+	}
+	crossed->count = kept;
+}
+
+static size_t most_entries(const struct fsdp_crossed *crossed, const uint32_t *tensors,
+	size_t count, bool of_pieces)
+{
+	size_t most = count;
+
+	for (size_t i = 0; of_pieces && i < count; i++)
+		most += fsdp_tensor(crossed->checkpoint, tensors[i]).piece_count;
+	return most;
+}
+
+static void add_all(struct fsdp_crossed *crossed, const uint32_t *tensors, size_t count,
+	fsdp_piece_filter *takes, void *context)
+{
+	const struct fsdp_keys *keys = crossed->keys;
+	bool of_pieces = fsdp_keys_of_pieces(&keys[0]) || fsdp_keys_of_pieces(&keys[1]);
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t index = tensors[i];
+		struct fsdp_tensor tensor = fsdp_tensor(crossed->checkpoint, index);
+		struct fsdp_addend part = fsdp_addend_of_tensor(&tensor);
+		if (of_pieces)
+			add_pieces(crossed, index, &tensor, takes, context);
+		else
+			add(crossed, fsdp_keys_of_tensor(&keys[0], index, &tensor),
+				fsdp_keys_of_tensor(&keys[1], index, &tensor), index,
+				&part);
+	}
+}
+
+bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
+	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
+	size_t count, fsdp_piece_filter *takes, void *context,
+	struct fsdp_crossed **ret_crossed, struct fsdp_error **ret_error)
+{
+	struct fsdp_crossed *crossed = calloc(1, sizeof *crossed);
+	bool good = crossed != NULL, of_pieces = false;
+
+	if (crossed == NULL)
+		return fsdp_fail_memory(ret_error);
+	crossed->checkpoint = checkpoint;
+	for (size_t i = 0; good && i < 2; i++) {
+		good = fsdp_keys_init(
+			&crossed->keys[i], checkpoint, by[i], depth, ret_error);
+		of_pieces |= fsdp_keys_of_pieces(&crossed->keys[i]);
+	}
+	if (good) {
+		size_t most = most_entries(crossed, tensors, count, of_pieces);
+		crossed->entries = calloc(most + 1, sizeof *crossed->entries);
+		good = crossed->entries != NULL || fsdp_fail_memory(ret_error);
+	}
+	if (!good) {
+		fsdp_crossed_free(crossed);
+		return false;
+	}
+	add_all(crossed, tensors, count, takes, context);
+	join(crossed);
+	*ret_crossed = crossed;
+	return true;
+}
+
+void fsdp_crossed_free(struct fsdp_crossed *crossed)
+{
+	if (crossed == NULL)
+		return;
+	fsdp_keys_done(&crossed->keys[0]);
+	fsdp_keys_done(&crossed->keys[1]);
+	free(crossed->entries);
+	free(crossed);
+}
+
+size_t fsdp_crossed_count(const struct fsdp_crossed *crossed)
+{
+	return crossed->count;
+}
+
+struct fsdp_group fsdp_crossed_group(
+	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second)
+{
+	struct fsdp_group group = { .key = FSDP_NONE };
+
+	*ret_second = FSDP_NONE;
+	if (index >= crossed->count)
+		return group;
+	group = crossed->entries[index].sum;
+	group.key = fsdp_keys_at(&crossed->keys[0], crossed->entries[index].keys[0]);
+	*ret_second = fsdp_keys_at(&crossed->keys[1], crossed->entries[index].keys[1]);
+	return group;
+}
+
+/*
+ * Finds the tensor that a name stands for though no file stores it under that name.
+ */
+
+/* Of weights with several names safetensors stores one, and says so in __metadata__. */
+static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
+	struct fsdp_scratch *scratch, uint32_t *ret_tensor)
+{
+	size_t count = fsdp_value_count(checkpoint);
+
+	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		struct fsdp_span own;
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_TEXT)
+			continue;
+		own = fsdp_scratch_name(scratch, checkpoint, value.name);
+		if (!fsdp_span_behind(own, "__metadata__.", &own) ||
+			!fsdp_span_equal(own, name))
+			continue;
+		*ret_tensor = fsdp_tensor_find(checkpoint, value.tokens->text);
+		return *ret_tensor != FSDP_NONE;
+	}
+	return false;
+}
+
+/* ---- settings of a configuration ---- */
+
+static bool is_one_of(struct fsdp_span name, const char *const *ends, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return false;
+}
+
+static bool says_tied(const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_setting_count(checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = fsdp_setting(checkpoint, i);
+		if (setting.value.kind == FSDP_TOKEN_BOOL && setting.value.integer != 0 &&
+			fsdp_span_is(setting.key, "tie_word_embeddings"))
+			return true;
+	}
+	return false;
+}
+
+static bool find_embedding(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_span name, struct fsdp_scratch *scratch, uint32_t *ret_tensor)
+{
+	static const char *const HEADS[] = { "lm_head.weight", "embed_out.weight",
+		"output_layer.weight", "output.weight" };
+	static const char *const EMBEDDINGS[] = { "embed_tokens.weight", "wte.weight",
+		"word_embeddings.weight", "tok_embeddings.weight", "shared.weight",
+		"embed_in.weight" };
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	if (!is_one_of(name, HEADS, FSDP_COUNT(HEADS)) || !says_tied(checkpoint))
+		return false;
+	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 2 ||
+			!is_one_of(fsdp_scratch_name(scratch, checkpoint, tensor.name),
+				EMBEDDINGS, FSDP_COUNT(EMBEDDINGS)))
+			continue;
+		*ret_tensor = i;
+		return true;
+	}
+	return false;
+}
+
+bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
+	struct fsdp_tie *ret_tie, struct fsdp_error **ret_error)
+{
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	struct fsdp_scratch scratch = { .arena = &arena };
+	struct fsdp_tie tie = { .tensor = FSDP_NONE };
+	bool good;
+
+	fsdp_arena_init_lean(&arena, &budget);
+	tie.declared = find_declared(checkpoint, name, &scratch, &tie.tensor);
+	if (!tie.declared)
+		find_embedding(checkpoint, name, &scratch, &tie.tensor);
+	good = !scratch.failed;
+	fsdp_arena_done(&arena);
+	if (good)
+		*ret_tie = tie;
+	return good || fsdp_fail_memory(ret_error);
+}
+
+/*
+ * Finds pieces of a tensor that have the same place in it. Reads no bytes: whether copies
+ * are equal is another question.
+ */
+
+struct fsdp_replicas {
+	const struct fsdp_checkpoint *checkpoint;
+	uint32_t *numbers; /* of the first `count` pieces of the tensor */
+	uint32_t *order;   /* the same room, for sorting */
+	size_t count, room;
+};
+
+struct question {
+	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_tensor *tensor;
+};
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Boxes in the order of their first elements, a whole tensor as the box that it is. */
+static int compare_pieces(const struct fsdp_tensor *tensor, const struct fsdp_piece *a,
+	const struct fsdp_piece *b)
+{
+	int order = compare_numbers(a->is_run, b->is_run);
+
+	if (order != 0)
+		return order;
+	if (a->is_run) {
+		order = compare_numbers(a->param_start, b->param_start);
+		return order != 0 ? order
+				  : compare_numbers(a->param_numel, b->param_numel);
+	}
+	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
+		order = compare_numbers(a->offsets != NULL ? (uint64_t)a->offsets[i] : 0,
+			b->offsets != NULL ? (uint64_t)b->offsets[i] : 0);
+	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
+		order = compare_numbers(
+			(uint64_t)(a->sizes != NULL ? a->sizes : tensor->shape)[i],
+			(uint64_t)(b->sizes != NULL ? b->sizes : tensor->shape)[i]);
+	return order;
+}
+
+static int compare_positions(const struct question *question, uint32_t a, uint32_t b)
+{
+	uint32_t first = question->tensor->first_piece;
+	struct fsdp_piece left = fsdp_piece(question->checkpoint, first + a),
+			  right = fsdp_piece(question->checkpoint, first + b);
+
+	return compare_pieces(question->tensor, &left, &right);
+}
+
+static int by_place(const void *a, const void *b, void *context)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+	int order = compare_positions(context, left, right);
+
+	return order != 0 ? order : compare_numbers(left, right);
+}
+
+/* The usual order: each piece after the one before, so all are different. */
+static bool all_ascend(const struct question *question)
+{
+	for (uint32_t i = 1; i < question->tensor->piece_count; i++)
+		if (compare_positions(question, i - 1, i) >= 0)
+			return false;
+	return true;
+}
+
+static bool has_elements(const struct question *question, uint32_t position)
+{
+	struct fsdp_piece piece = fsdp_piece(
+		question->checkpoint, question->tensor->first_piece + position);
+
+	if (piece.is_run)
+		return piece.param_numel != 0;
+	for (uint32_t i = 0; piece.sizes != NULL && i < piece.dims; i++)
+		if (piece.sizes[i] == 0)
+			return false;
+	return question->tensor->numel != 0;
+}
+
+static bool number_them(struct fsdp_replicas *replicas, const struct question *question)
+{
+	uint32_t count = question->tensor->piece_count, number = 0;
+	uint32_t *order = replicas->order;
+	bool some = false;
+
+	for (uint32_t i = 0; i < count; i++)
+		order[i] = i;
+	qsort_r(order, count, sizeof *order, by_place, (void *)(uintptr_t)question);
+	for (uint32_t i = 0; i < count; i++) {
+		bool copy =
+			i > 0 && compare_positions(question, order[i - 1], order[i]) == 0;
+		bool copied = i + 1 < count &&
+			      compare_positions(question, order[i], order[i + 1]) == 0;
+		bool counts = (copy || copied) && has_elements(question, order[i]);
+		number = copy ? number + 1 : 0;
+		replicas->numbers[order[i]] = counts ? number : FSDP_NONE;
+		some |= counts;
+	}
+	return some;
+}
+
+bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_replicas **ret_replicas, struct fsdp_error **ret_error)
+{
+	struct fsdp_replicas *replicas = calloc(1, sizeof *replicas);
+
+	if (replicas == NULL)
+		return fsdp_fail_memory(ret_error);
+	replicas->checkpoint = checkpoint;
+	*ret_replicas = replicas;
+	return true;
+}
+
+/* What was there is forgotten. */
+static bool make_room(struct fsdp_replicas *replicas, size_t count)
+{
+	if (count <= replicas->room)
+		return true;
+	free(replicas->numbers);
+	free(replicas->order);
+	replicas->room = 0;
+	replicas->numbers = malloc(count * sizeof *replicas->numbers);
+	replicas->order = malloc(count * sizeof *replicas->order);
+	if (replicas->numbers == NULL || replicas->order == NULL)
+		return false;
+	replicas->room = count;
+	return true;
+}
+
+bool fsdp_replicas_find(struct fsdp_replicas *replicas, const struct fsdp_tensor *tensor,
+	bool *ret_some, struct fsdp_error **ret_error)
+{
+	const struct question question = { replicas->checkpoint, tensor };
+	bool apart = tensor->piece_count < 2 || all_ascend(&question);
+
+	replicas->count = 0;
+	if (!apart && !make_room(replicas, tensor->piece_count))
+		return fsdp_fail_memory(ret_error);
+	if (!apart)
+		replicas->count = tensor->piece_count;
+	*ret_some = !apart && number_them(replicas, &question);
+	return true;
+}
+
+uint32_t fsdp_replicas_number(const struct fsdp_replicas *replicas, uint32_t position)
+{
+	return position < replicas->count ? replicas->numbers[position] : FSDP_NONE;
+}
+
+void fsdp_replicas_free(struct fsdp_replicas *replicas)
+{
+	if (replicas == NULL)
+		return;
+	free(replicas->numbers);
+	free(replicas->order);
+	free(replicas);
+}
+
+/*
+ * Computes the used part of each storage: views of one storage are adjacent in a sorted list, and their ranges are
+ * merged.
+ */
 
 /* What one piece sees of its storage, in bytes. */
 struct view {

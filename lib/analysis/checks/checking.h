@@ -50,7 +50,7 @@ static inline void fsdp_check_skip(struct fsdp_checking *checking,
 	result->reason = reason;
 }
 
-/* sparse.c: reads the indices of sparse tensors, and raises a finding of each that does not
+/* structured.c: reads the indices of sparse tensors, and raises a finding of each that does not
  * fit its tensor. */
 bool fsdp_judge_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_error);
 

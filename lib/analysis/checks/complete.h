@@ -111,7 +111,7 @@ struct fsdp_complete {
 	bool failed;          /* out of memory: answers mean nothing from then on */
 };
 
-/* ---- complete-names.c ---- */
+/* ---- complete.c ---- */
 
 /* Folds all names and makes the stacks. */
 void fsdp_complete_collect(struct fsdp_complete *complete);
@@ -135,7 +135,7 @@ struct fsdp_span fsdp_complete_stored(struct fsdp_complete *complete, uint32_t t
 struct fsdp_span fsdp_complete_named(struct fsdp_complete *complete,
 	const struct fsdp_complete_record *record, uint32_t number);
 
-/* ---- complete-gone.c ---- */
+/* ---- complete.c ---- */
 
 /* What is missing: members of an element as another one has them. */
 struct fsdp_complete_hole {
@@ -170,7 +170,7 @@ void fsdp_complete_tell_lacking(struct fsdp_complete *complete, uint32_t tensor,
 	uint32_t module, struct fsdp_span member, struct fsdp_span missing,
 	const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* ---- complete-config.c ---- */
+/* ---- complete.c ---- */
 
 void fsdp_complete_read_config(struct fsdp_complete *complete);
 
@@ -203,7 +203,7 @@ static inline bool fsdp_complete_contains(struct fsdp_span text, const char *wor
 	       memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-/* ---- complete-explain.c ---- */
+/* ---- complete.c ---- */
 
 /* Whether the configuration, or a simple rule, draws these elements out of those: flags
  * of all elements of `kin`, which are ascending. */
@@ -227,7 +227,7 @@ void fsdp_complete_find_lists(struct fsdp_complete *complete);
 const uint32_t *fsdp_complete_layer_kinds(
 	struct fsdp_complete *complete, uint32_t length);
 
-/* ---- complete-shapes.c ---- */
+/* ---- complete-siblings.c ---- */
 
 /* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece; 1: equal except for
  * dimensions of length 1. */

@@ -1,10 +1,1040 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares two checkpoints step by step and reports the result.
+ * Pairs names that differ only in their first segments: one wrapper more or less, or another root of the model.
+ * Candidates come from the first names without a partner; one counts if names with the exchanged segments exist.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analysis/compare/comparing.h"
+
+enum { TRIES = 16 };
+
+/* What names of A begin with, and those of B instead; with the dot, or empty. */
+struct exchange {
+	struct fsdp_span from, to;
+};
+
+bool fsdp_compare_alike(
+	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
+{
+	return a->shape != NULL && b->shape != NULL && a->dtype == b->dtype &&
+	       a->dims == b->dims &&
+	       (a->dims == 0 ||
+		       memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0);
+}
+
+/* Equal segments at the end, and their size in bytes: 0: none. */
+static size_t common_end(struct fsdp_span a, struct fsdp_span b, size_t *ret_segments)
+{
+	size_t most = (size_t)fsdp_min(a.size, b.size), same = 0, end = 0;
+	*ret_segments = 0;
+	while (same < most && a.data[a.size - 1 - same] == b.data[b.size - 1 - same]) {
+		if (a.data[a.size - 1 - same] == '.') {
+			end = same;
+			++*ret_segments;
+		}
+		same++;
+	}
+	bool bounds_a = same == a.size || a.data[a.size - 1 - same] == '.';
+	bool bounds_b = same == b.size || b.data[b.size - 1 - same] == '.';
+	if (same != 0 && bounds_a && bounds_b) {
+		end = same;
+		++*ret_segments;
+	}
+	return end;
+}
+
+/* A full name after a dot, or two segments of equal tensors. */
+static size_t likeness(
+	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
+{
+	size_t segments, end = common_end(a->name, b->name, &segments);
+	bool whole = end == a->name.size || end == b->name.size;
+	if (end == 0 || (!whole && (segments < 2 || !fsdp_compare_alike(a, b))))
+		return 0;
+	return end;
+}
+
+static struct exchange guess(const struct fsdp_compare *compare, uint32_t index)
+{
+	const struct fsdp_compare_tensor *a = &fsdp_compared_at(compare, 0, index)->facts;
+	const struct fsdp_compared_side *other = &compare->sides[1];
+	struct exchange exchange = { { NULL, 0 }, { NULL, 0 } };
+	size_t best = 0;
+	for (size_t i = 0; i < other->count; i++) {
+		const struct fsdp_compare_tensor *b = &other->list[i].facts;
+		size_t end = other->list[i].paired ? 0 : likeness(a, b);
+		if (end <= best)
+			continue;
+		best = end;
+		exchange.from = fsdp_span(a->name.data, a->name.size - end);
+		exchange.to = fsdp_span(b->name.data, b->name.size - end);
+	}
+	return exchange;
+}
+
+/* Compares the concatenation of two texts with a third. */
+static int compare_joined(
+	struct fsdp_span first, struct fsdp_span second, struct fsdp_span whole)
+{
+	struct fsdp_span begin =
+		fsdp_span(whole.data, (size_t)fsdp_min(first.size, whole.size));
+	int order = fsdp_span_compare(first, begin);
+	if (order != 0)
+		return order;
+	return fsdp_span_compare(
+		second, fsdp_span(whole.data + begin.size, whole.size - begin.size));
+}
+
+/* The tensor of B that has this name; its count if there is none without a partner. */
+static size_t find_joined(const struct fsdp_compared_side *side, struct fsdp_span first,
+	struct fsdp_span second)
+{
+	size_t low = 0, high = side->count;
+	FSDP_HALVE(low, high, middle,
+		compare_joined(
+			first, second, side->list[side->sorted[middle]].facts.name) > 0);
+	if (low == side->count ||
+		compare_joined(first, second, side->list[side->sorted[low]].facts.name) !=
+			0 ||
+		side->list[side->sorted[low]].paired)
+		return side->count;
+	return side->sorted[low];
+}
+
+/* The partner that a name of A has by this exchange; the count of B if it has none. */
+static size_t partner_of(const struct fsdp_compare *compare,
+	const struct exchange *exchange, uint32_t index)
+{
+	const struct fsdp_compared *one = fsdp_compared_at(compare, 0, index);
+	struct fsdp_span name = one->facts.name;
+	if (one->paired || name.size <= exchange->from.size ||
+		!fsdp_span_begins(name, exchange->from))
+		return compare->sides[1].count;
+	struct fsdp_span rest = fsdp_span(
+		name.data + exchange->from.size, name.size - exchange->from.size);
+	return find_joined(&compare->sides[1], exchange->to, rest);
+}
+
+/* Whether a name may stand for another one: their shapes do not contradict it. */
+static bool may_be(
+	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
+{
+	return a->shape == NULL || b->shape == NULL ||
+	       (a->dims == b->dims &&
+		       (a->dims == 0 || memcmp(a->shape, b->shape,
+						a->dims * sizeof *a->shape) == 0));
+}
+
+/* Most of the tensors renamed this way are equal. */
+static bool is_likely(const struct fsdp_compare *compare, const struct exchange *exchange)
+{
+	size_t count = 0, alike = 0;
+	for (uint32_t i = 0; i < compare->sides[0].count; i++) {
+		size_t found = partner_of(compare, exchange, i);
+		if (found == compare->sides[1].count)
+			continue;
+		count++;
+		alike += may_be(&fsdp_compared_at(compare, 0, i)->facts,
+			&fsdp_compared_at(compare, 1, found)->facts);
+	}
+	return 2 * alike >= count;
+}
+
+static void apply(struct fsdp_compare *compare, const struct exchange *exchange)
+{
+	bool both = exchange->from.size != 0 && exchange->to.size != 0;
+	for (uint32_t i = 0; i < compare->sides[0].count; i++) {
+		size_t found = partner_of(compare, exchange, i);
+		if (found == compare->sides[1].count ||
+			(both && !fsdp_compare_alike(
+					 &fsdp_compared_at(compare, 0, i)->facts,
+					 &fsdp_compared_at(compare, 1, found)->facts)))
+			continue;
+		struct fsdp_compared_pair *pair =
+			fsdp_compare_join(compare, i, (uint32_t)found);
+		pair->renamed = true;
+		pair->why = FSDP_RENAMED_PREFIX;
+		pair->from = exchange->from;
+		pair->to = exchange->to;
+	}
+}
+
+void fsdp_compare_match_prefixes(struct fsdp_compare *compare)
+{
+	const struct fsdp_compared_side *side = &compare->sides[0];
+	size_t tries = 0;
+	for (uint32_t i = 0; i < side->count && tries < TRIES &&
+			     compare->facts.pair_count < compare->sides[1].count;
+		i++) {
+		if (side->list[i].paired)
+			continue;
+		struct exchange exchange = guess(compare, i);
+		tries++;
+		if (exchange.from.data != NULL && is_likely(compare, &exchange))
+			apply(compare, &exchange);
+	}
+}
+
+/*
+ * Compares the entries of both sides that are not tensors, if both have the same ones. Other entries belong to other
+ * programs or settings and describe these more than the model.
+ */
+
+static bool is_same_token(const struct fsdp_token *a, const struct fsdp_token *b)
+{
+	if (a->kind != b->kind || a->count != b->count)
+		return false;
+	switch (a->kind) {
+	case FSDP_TOKEN_BOOL:
+	case FSDP_TOKEN_INTEGER:
+		return a->integer == b->integer;
+	case FSDP_TOKEN_FLOAT:
+		return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+	case FSDP_TOKEN_NONE:
+	case FSDP_TOKEN_LIST:
+	case FSDP_TOKEN_TUPLE:
+	case FSDP_TOKEN_SET:
+	case FSDP_TOKEN_DICT:
+	case FSDP_TOKEN_CUT:
+		return true;
+	case FSDP_TOKEN_BIG_INTEGER:
+	case FSDP_TOKEN_TEXT:
+	case FSDP_TOKEN_BYTES:
+	case FSDP_TOKEN_OBJECT:
+	case FSDP_TOKEN_TENSOR:
+	case FSDP_TOKEN_GLOBAL:
+		break;
+	}
+	return fsdp_span_equal(a->text, b->text);
+}
+
+static bool is_same(const struct fsdp_value *a, const struct fsdp_value *b)
+{
+	if (a->tokens == NULL || b->tokens == NULL)
+		return true;
+	bool same = a->token_count == b->token_count;
+	for (size_t i = 0; same && i < a->token_count; i++)
+		same = is_same_token(&a->tokens[i], &b->tokens[i]);
+	return same;
+}
+
+/* The name of an entry, in the arena. */
+static bool take_name(struct fsdp_compare *compare, unsigned side, uint32_t name,
+	struct fsdp_span *ret_name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = compare->sides[side].checkpoint;
+	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
+	char *text = fsdp_arena_take(&compare->arena, size + 1, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	fsdp_name_write(checkpoint, name, text, size);
+	*ret_name = fsdp_span(text, size);
+	return true;
+}
+
+struct named_value {
+	struct fsdp_span name;
+	uint32_t value;
+};
+
+static int compare_named(const void *left, const void *right)
+{
+	const struct named_value *a = left, *b = right;
+	int order = fsdp_span_compare(a->name, b->name);
+	return order != 0 ? order : a->value < b->value ? -1 : a->value > b->value;
+}
+
+static bool list_values(struct fsdp_compare *compare, unsigned side,
+	struct named_value **ret_list, size_t *ret_count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = compare->sides[side].checkpoint;
+	size_t count = fsdp_value_count(checkpoint);
+	struct named_value *list = FSDP_TAKE(&compare->arena, list, count + 1);
+	if (list == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		list[i].value = i;
+		if (!take_name(compare, side, fsdp_value(checkpoint, i).name,
+			    &list[i].name, ret_error))
+			return false;
+	}
+	qsort(list, count, sizeof *list, compare_named);
+	*ret_list = list;
+	*ret_count = count;
+	return true;
+}
+
+static int compare_values(const void *left, const void *right)
+{
+	const struct fsdp_compare_value *a = left, *b = right;
+	return a->sides[0] < b->sides[0] ? -1 : a->sides[0] > b->sides[0];
+}
+
+static bool has_same_names(struct named_value *const lists[2], const size_t counts[2])
+{
+	bool same = counts[0] == counts[1];
+	for (size_t i = 0; same && i < counts[0]; i++)
+		same = fsdp_span_equal(lists[0][i].name, lists[1][i].name);
+	return same;
+}
+
+bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+{
+	struct named_value *lists[2];
+	size_t counts[2];
+	for (unsigned i = 0; i < 2; i++)
+		if (!list_values(compare, i, &lists[i], &counts[i], ret_error))
+			return false;
+	compare->values = FSDP_TAKE(&compare->arena, compare->values, counts[0] + 1);
+	if (compare->values == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	size_t count = has_same_names(lists, counts) ? counts[0] : 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_compare_value both = { { lists[0][i].value,
+			lists[1][i].value } };
+		struct fsdp_value a =
+			fsdp_value(compare->sides[0].checkpoint, both.sides[0]);
+		struct fsdp_value b =
+			fsdp_value(compare->sides[1].checkpoint, both.sides[1]);
+		if (!is_same(&a, &b))
+			compare->values[compare->facts.value_count++] = both;
+	}
+	if (compare->facts.value_count != 0)
+		qsort(compare->values, compare->facts.value_count,
+			sizeof *compare->values, compare_values);
+	return true;
+}
+
+/*
+ * Lists the tensors of both sides under the names by which they are compared.
+ */
+
+/* ---- names of a checkpoint ---- */
+
+/* A FlatParameter whose parameters are listed too is not a tensor of the model. */
+static bool is_listed(const struct fsdp_tensor *tensor, bool stored)
+{
+	return stored || (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
+}
+
+static bool take_names(
+	struct fsdp_naming *naming, bool stored, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_tensor_count(naming->checkpoint);
+	uint64_t cleaned;
+	naming->list = FSDP_TAKE(naming->arena, naming->list, count + 1);
+	if (naming->list == NULL)
+		return fsdp_arena_fail(naming->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, i);
+		if (is_listed(&tensor, stored))
+			naming->list[naming->count++].tensor = i;
+	}
+	return fsdp_naming_take(naming, stored, &cleaned, ret_error);
+}
+
+static void strip(struct fsdp_compare *compare, struct fsdp_naming *naming, unsigned side,
+	struct fsdp_span above)
+{
+	if (above.data != NULL && fsdp_naming_strip(naming, above))
+		compare->facts.stripped[side] = above;
+}
+
+/* The prefix that was asked for, without its dot. */
+static bool strip_given(struct fsdp_compare *compare, struct fsdp_naming naming[2],
+	const char *prefix, struct fsdp_error **ret_error)
+{
+	struct fsdp_span above = fsdp_span_text(prefix);
+	if (above.size != 0 && above.data[above.size - 1] == '.')
+		above.size--;
+	if (above.size == 0)
+		return true;
+	above = fsdp_arena_copy(&compare->arena, above);
+	if (above.data == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	for (unsigned side = 0; side < 2; side++)
+		strip(compare, &naming[side], side, above);
+	return true;
+}
+
+/* The container of a model, unless both have the same. */
+static void strip_containers(struct fsdp_compare *compare, struct fsdp_naming naming[2])
+{
+	struct fsdp_span above[2] = { { NULL, 0 }, { NULL, 0 } };
+	for (unsigned side = 0; side < 2; side++)
+		if (naming[side].checkpoint != NULL)
+			above[side] = fsdp_naming_container(&naming[side]);
+	if (above[0].data != NULL && above[1].data != NULL &&
+		fsdp_span_equal(above[0], above[1]))
+		return;
+	for (unsigned side = 0; side < 2; side++)
+		strip(compare, &naming[side], side, above[side]);
+}
+
+static bool name_both(struct fsdp_compare *compare, struct fsdp_naming naming[2],
+	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
+{
+	if (options->strip != NULL) {
+		if (!strip_given(compare, naming, options->strip, ret_error))
+			return false;
+	} else if (!options->stored_names) {
+		strip_containers(compare, naming);
+	}
+	return fsdp_naming_rename(
+		&naming[0], options->renames, options->rename_count, ret_error);
+}
+
+static void add(struct fsdp_compared_side *side, const struct fsdp_compare_tensor *facts)
+{
+	side->list[side->count++] = (struct fsdp_compared){ .facts = *facts };
+}
+
+static bool is_chosen(const struct fsdp_compare_options *options, unsigned side,
+	uint32_t tensor, struct fsdp_span name)
+{
+	return options->choose == NULL ||
+	       options->choose(options->choose_context, side, tensor, name);
+}
+
+/* The tensors of a side as a map takes them. */
+static bool list_tensors(const struct fsdp_naming *naming, struct fsdp_mapped **ret_list,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_mapped *list = FSDP_TAKE(naming->arena, list, naming->count + 1);
+	if (list == NULL)
+		return fsdp_arena_fail(naming->arena, ret_error);
+	for (size_t i = 0; i < naming->count; i++) {
+		const struct fsdp_named *named = &naming->list[i];
+		struct fsdp_tensor tensor =
+			fsdp_tensor(naming->checkpoint, named->tensor);
+		list[i] = (struct fsdp_mapped){
+			.name = named->name,
+			.tensor = named->tensor,
+			.dtype = tensor.dtype,
+			.shape = tensor.shape,
+			.dims = tensor.dims,
+			.numel = tensor.numel,
+		};
+		fsdp_mapped_find_rank(naming->checkpoint, &list[i]);
+	}
+	*ret_list = list;
+	return true;
+}
+
+/* If one configuration lacks a setting, that of the other may have it. */
+static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
+	const struct fsdp_compare_options *options, struct fsdp_mapped **ret_list,
+	size_t *ret_count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_map_sizes sizes = {
+		.given = options->sizes,
+		.given_count = options->size_count,
+		.checkpoints = { options->sides[side].checkpoint,
+			options->sides[!side].checkpoint },
+	};
+	*ret_count = naming->count;
+	if (!list_tensors(naming, ret_list, ret_error))
+		return false;
+	return options->map == NULL ||
+	       fsdp_mapping_apply(options->map, &sizes, *ret_list, naming->count, false,
+		       naming->arena, ret_list, ret_count, ret_error);
+}
+
+static void add_mapped(struct fsdp_compare *compare, const struct fsdp_mapped *list,
+	size_t count, unsigned side, const struct fsdp_compare_options *options)
+{
+	struct fsdp_compared_side *to = &compare->sides[side];
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_mapped *mapped = &list[i];
+		if (!is_chosen(options, side, mapped->tensor, mapped->name))
+			continue;
+		add(to, &(struct fsdp_compare_tensor){ .name = mapped->name,
+				.tensor = mapped->tensor,
+				.dtype = mapped->dtype,
+				.shape = mapped->shape,
+				.dims = mapped->dims });
+		if (mapped->blocks != NULL)
+			to->list[to->count - 1].mapped = mapped;
+	}
+}
+
+static bool add_name(struct fsdp_compare *compare, unsigned side,
+	const struct fsdp_compare_name *from, struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_tensor facts = {
+		.name = fsdp_arena_copy(&compare->arena, from->name),
+		.tensor = FSDP_NONE,
+		.dtype = from->dtype,
+		.dims = from->dims,
+	};
+	if (facts.name.data == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	if (from->shape != NULL) {
+		int64_t *shape =
+			FSDP_TAKE(&compare->arena, shape, (size_t)from->dims + 1);
+		if (shape == NULL)
+			return fsdp_arena_fail(&compare->arena, ret_error);
+		memcpy(shape, from->shape, from->dims * sizeof *shape);
+		facts.shape = shape;
+	}
+	add(&compare->sides[side], &facts);
+	return true;
+}
+
+static bool add_list(struct fsdp_compare *compare, unsigned side,
+	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
+{
+	const struct fsdp_compare_side *from = &options->sides[side];
+	for (size_t i = 0; i < from->name_count; i++)
+		if (is_chosen(options, side, FSDP_NONE, from->names[i].name) &&
+			!add_name(compare, side, &from->names[i], ret_error))
+			return false;
+	return true;
+}
+
+static bool make_room(struct fsdp_compare *compare, unsigned side, size_t count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_compared_side *to = &compare->sides[side];
+	to->list = FSDP_TAKE(&compare->arena, to->list, count + 1);
+	to->only = FSDP_TAKE(&compare->arena, to->only, count + 1);
+	to->sorted = FSDP_TAKE(&compare->arena, to->sorted, count + 1);
+	to->kept = FSDP_TAKE(&compare->arena, to->kept, count + 1);
+	if (to->list != NULL && to->only != NULL && to->sorted != NULL &&
+		to->kept != NULL)
+		return true;
+	return fsdp_arena_fail(&compare->arena, ret_error);
+}
+
+static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *naming,
+	unsigned side, const struct fsdp_compare_options *options,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_mapped *list;
+	size_t count;
+	if (naming->checkpoint == NULL)
+		return make_room(compare, side, options->sides[side].name_count,
+			       ret_error) &&
+		       add_list(compare, side, options, ret_error);
+	if (!map_tensors(naming, side, options, &list, &count, ret_error) ||
+		!make_room(compare, side, count, ret_error))
+		return false;
+	add_mapped(compare, list, count, side, options);
+	return true;
+}
+
+bool fsdp_compare_take(struct fsdp_compare *compare,
+	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_naming naming[2];
+	for (unsigned side = 0; side < 2; side++) {
+		compare->sides[side].checkpoint = options->sides[side].checkpoint;
+		naming[side] = (struct fsdp_naming){
+			.checkpoint = options->sides[side].checkpoint,
+			.arena = &compare->arena,
+			.weights_only = true,
+		};
+		if (naming[side].checkpoint != NULL &&
+			!take_names(&naming[side], options->stored_names, ret_error))
+			return false;
+	}
+	return name_both(compare, naming, options, ret_error) &&
+	       add_side(compare, &naming[0], 0, options, ret_error) &&
+	       add_side(compare, &naming[1], 1, options, ret_error);
+}
+
+struct fsdp_compared_pair *fsdp_compare_join(
+	struct fsdp_compare *compare, uint32_t a, uint32_t b)
+{
+	struct fsdp_compared_pair *pair = &compare->pairs[compare->facts.pair_count++];
+	*pair = (struct fsdp_compared_pair){ .sides = { a, b } };
+	fsdp_compared_at(compare, 0, a)->paired = true;
+	fsdp_compared_at(compare, 1, b)->paired = true;
+	return pair;
+}
+
+/*
+ * Pairs tensors of both sides by name, and separates tensors that one side lacks from those it has under the name of a
+ * tied tensor.
+ */
+
+/* ---- sorting ---- */
+
+static int compare_names(const void *left, const void *right, void *context)
+{
+	const struct fsdp_compared *list = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	int order = fsdp_span_compare(list[a].facts.name, list[b].facts.name);
+	return order != 0 ? order : a < b ? -1 : a > b;
+}
+
+static void sort(struct fsdp_compared_side *side)
+{
+	for (size_t i = 0; i < side->count; i++)
+		side->sorted[i] = (uint32_t)i;
+	qsort_r(side->sorted, side->count, sizeof *side->sorted, compare_names,
+		side->list);
+}
+
+/* Both lists are in order of names; of one name the first with the first, and so on. */
+static void match_names(struct fsdp_compare *compare)
+{
+	const struct fsdp_compared_side *a = &compare->sides[0], *b = &compare->sides[1];
+	size_t i = 0, k = 0;
+	while (i < a->count && k < b->count) {
+		int order = fsdp_span_compare(a->list[a->sorted[i]].facts.name,
+			b->list[b->sorted[k]].facts.name);
+		if (order == 0)
+			fsdp_compare_join(compare, a->sorted[i], b->sorted[k]);
+		i += order <= 0;
+		k += order >= 0;
+	}
+}
+
+/* ---- other names of one tensor ---- */
+
+/* The tensor that it is another name of, or itself. */
+static uint32_t root_of(
+	const struct fsdp_compared_side *side, const struct fsdp_compared *one)
+{
+	uint32_t alias = fsdp_tensor(side->checkpoint, one->facts.tensor).alias;
+	return alias != FSDP_NONE ? alias : one->facts.tensor;
+}
+
+/* Tied tensors with one of them in a pair: writers keep one name. A tensor made by a map is not tied to its source. */
+static void excuse_tied(struct fsdp_compared_side *side, unsigned char *told)
+{
+	for (size_t i = 0; i < side->count; i++)
+		if (side->list[i].paired && side->list[i].mapped == NULL)
+			told[root_of(side, &side->list[i])] = 1;
+	for (size_t i = 0; i < side->count; i++) {
+		struct fsdp_compared *one = &side->list[i];
+		one->excused = !one->paired && one->mapped == NULL &&
+			       told[root_of(side, one)] != 0;
+	}
+}
+
+/* By name; the count of the side if there is none. */
+static size_t find_name(const struct fsdp_compared_side *side, struct fsdp_span name)
+{
+	size_t low = 0, high = side->count;
+	FSDP_HALVE(low, high, middle,
+		fsdp_span_compare(side->list[side->sorted[middle]].facts.name, name) < 0);
+	return low < side->count &&
+			       fsdp_span_equal(
+				       side->list[side->sorted[low]].facts.name, name)
+		       ? side->sorted[low]
+		       : side->count;
+}
+
+/* DeepSpeed has weights twice: those of the optimizer by their names, and the module's
+ * own, which say nothing new where the first are there. */
+static void excuse_copies(struct fsdp_compared_side *side)
+{
+	for (size_t i = 0; i < side->count; i++) {
+		struct fsdp_compared *one = &side->list[i];
+		struct fsdp_span rest;
+		if (one->paired || one->excused ||
+			!fsdp_span_behind(one->facts.name, "module.", &rest) ||
+			fsdp_tensor(side->checkpoint, one->facts.tensor).role !=
+				FSDP_ROLE_OTHER)
+			continue;
+		size_t other = find_name(side, rest);
+		one->excused = other < side->count && side->list[other].paired;
+	}
+}
+
+static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct fsdp_compared_side *side = &compare->sides[i];
+		if (side->checkpoint == NULL)
+			continue;
+		unsigned char *told = calloc(fsdp_tensor_count(side->checkpoint) + 1, 1);
+		if (told == NULL)
+			return fsdp_fail_memory(ret_error);
+		excuse_tied(side, told);
+		excuse_copies(side);
+		free(told);
+	}
+	return true;
+}
+
+bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+{
+	size_t most = (size_t)fsdp_min(compare->sides[0].count, compare->sides[1].count);
+	compare->pairs = FSDP_TAKE(&compare->arena, compare->pairs, most + 1);
+	compare->renamed = FSDP_TAKE(&compare->arena, compare->renamed, most + 1);
+	if (compare->pairs == NULL || compare->renamed == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	sort(&compare->sides[0]);
+	sort(&compare->sides[1]);
+	match_names(compare);
+	fsdp_compare_match_prefixes(compare);
+	return excuse(compare, ret_error);
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+	const struct fsdp_compared_pair *a = left, *b = right;
+	return a->sides[0] < b->sides[0] ? -1 : a->sides[0] > b->sides[0];
+}
+
+/* What is neither paired nor excused, in the order of the side. */
+static void list_only(struct fsdp_compared_side *side)
+{
+	side->only_count = 0;
+	for (uint32_t i = 0; i < side->count; i++)
+		if (!side->list[i].paired && !side->list[i].excused)
+			side->only[side->only_count++] = i;
+	side->kept[0] = 0;
+	for (size_t i = 0; i < side->count; i++) {
+		const struct fsdp_compared *one = &side->list[side->sorted[i]];
+		side->kept[i + 1] = side->kept[i] + (one->paired || one->excused);
+	}
+}
+
+void fsdp_compare_list(struct fsdp_compare *compare)
+{
+	struct fsdp_compare_facts *facts = &compare->facts;
+	qsort(compare->pairs, facts->pair_count, sizeof *compare->pairs, compare_pairs);
+	facts->rename_count = 0;
+	for (size_t i = 0; i < facts->pair_count; i++)
+		if (compare->pairs[i].renamed)
+			compare->renamed[facts->rename_count++] = i;
+	facts->tied = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fsdp_compared_side *side = &compare->sides[i];
+		for (uint32_t k = 0; k < side->count; k++)
+			facts->tied += side->list[k].excused;
+		list_only(side);
+		facts->only_count[i] = side->only_count;
+	}
+}
+
+/* ---- folding what was left over ---- */
+
+/* Where in `sorted` names begin that begin with this prefix, or follow on those. */
+static size_t bound(
+	const struct fsdp_compared_side *side, struct fsdp_span prefix, bool behind)
+{
+	size_t low = 0, high = side->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		struct fsdp_span name = side->list[side->sorted[middle]].facts.name;
+		name.size = (size_t)fsdp_min(name.size, prefix.size);
+		int order = fsdp_span_compare(name, prefix);
+		if (order < 0 || (behind && order == 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side,
+	size_t index, size_t *ret_prefix_size)
+{
+	const struct fsdp_compared_side *of = &compare->sides[side];
+	struct fsdp_span name = of->list[of->only[index]].facts.name;
+	*ret_prefix_size = 0;
+	for (size_t i = 0; i < name.size; i++) {
+		struct fsdp_span prefix = fsdp_span(name.data, i + 1);
+		if (name.data[i] != '.')
+			continue;
+		size_t begin = bound(of, prefix, false), end = bound(of, prefix, true);
+		if (of->kept[begin] != of->kept[end])
+			continue;
+		if (end - begin < 2)
+			return 1;
+		*ret_prefix_size = prefix.size;
+		return end - begin;
+	}
+	return 1;
+}
+
+/*
+ * Compares shape, dtype and layout of two tensors, and finds the probable cause of a difference.
+ */
+
+/* ---- hints ---- */
+
+static void hint(struct fsdp_compared_pair *pair, enum fsdp_compare_hint which,
+	unsigned side, uint64_t parts, uint32_t dim)
+{
+	pair->hint = (uint8_t)which;
+	pair->hint_side = (uint8_t)side;
+	pair->parts = parts;
+	pair->part = FSDP_UNKNOWN;
+	pair->dim = dim;
+}
+
+/* Number of parts of a length if this is one of them; 0: not a part. The last part may be shorter, all others have
+ * the maximum length. */
+static uint64_t parts_of(uint64_t whole, uint64_t part)
+{
+	uint64_t parts = part != 0 ? whole / part + (whole % part != 0) : 0;
+	return parts > 1 && whole / parts + (whole % parts != 0) == part ? parts : 0;
+}
+
+/* The only dimension in which two shapes of as many dimensions differ. */
+static bool find_dim(const struct fsdp_compare_tensor *a,
+	const struct fsdp_compare_tensor *b, uint32_t *ret_dim)
+{
+	uint32_t found = 0;
+	for (uint32_t i = 0; i < a->dims; i++)
+		if (a->shape[i] != b->shape[i]) {
+			found++;
+			*ret_dim = i;
+		}
+	return found == 1;
+}
+
+static void hint_equal_count(
+	struct fsdp_compared_pair *pair, const struct fsdp_compare_tensor sides[2])
+{
+	if (sides[1].dims == 1)
+		hint(pair, FSDP_HINT_FLATTENED, 1, 0, 0);
+	else if (sides[0].dims == 2 && sides[1].dims == 2 &&
+		 sides[0].shape[0] == sides[1].shape[1] &&
+		 sides[0].shape[1] == sides[1].shape[0])
+		hint(pair, FSDP_HINT_TRANSPOSED, 1, 0, 0);
+	else
+		hint(pair, FSDP_HINT_RESHAPED, 1, 0, 0);
+}
+
+static void hint_parts(struct fsdp_compared_pair *pair,
+	const struct fsdp_compare_tensor sides[2], const uint64_t numel[2])
+{
+	unsigned less = numel[1] < numel[0];
+	const struct fsdp_compare_tensor *part = &sides[less], *whole = &sides[!less];
+	uint64_t parts;
+	uint32_t dim = 0;
+	if (part->dims == whole->dims) {
+		if (!find_dim(part, whole, &dim))
+			return;
+		parts = parts_of((uint64_t)whole->shape[dim], (uint64_t)part->shape[dim]);
+		if (parts != 0 && less == 1)
+			hint(pair, FSDP_HINT_PIECE, 1, parts, dim);
+		else if (parts != 0 && whole->shape[dim] % part->shape[dim] == 0)
+			hint(pair, FSDP_HINT_JOINED, 1, parts, dim);
+		return;
+	}
+	parts = part->dims == 1 ? parts_of(numel[!less], numel[less]) : 0;
+	if (parts != 0)
+		hint(pair, FSDP_HINT_FLAT_PIECE, less, parts, 0);
+}
+
+static void hint_shape(
+	struct fsdp_compared_pair *pair, const struct fsdp_compare_tensor sides[2])
+{
+	uint64_t numel[2];
+	for (unsigned i = 0; i < 2; i++)
+		if (!fsdp_numel(sides[i].shape, sides[i].dims, &numel[i]))
+			return;
+	if (numel[0] == numel[1])
+		hint_equal_count(pair, sides);
+	else if (numel[0] == 0 || numel[1] == 0)
+		hint(pair, FSDP_HINT_PLACEHOLDER, numel[1] == 0, 0, 0);
+	else
+		hint_parts(pair, sides, numel);
+}
+
+/* ---- shape, dtype, role ---- */
+
+static bool is_same_shape(
+	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
+{
+	return a->shape == NULL || b->shape == NULL ||
+	       (a->dims == b->dims &&
+		       (a->dims == 0 || memcmp(a->shape, b->shape,
+						a->dims * sizeof *a->shape) == 0));
+}
+
+static bool is_other_role(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	return ((a->flags | b->flags) & FSDP_TENSOR_ROLE_INFERRED) == 0 &&
+	       a->role != b->role;
+}
+
+/* ---- layout ---- */
+
+static size_t put(char text[FSDP_LAYOUT_TEXT], size_t used, struct fsdp_span more)
+{
+	size_t left = FSDP_LAYOUT_TEXT - 1 - used;
+	size_t size = (size_t)fsdp_min(left, more.size);
+	memcpy(text + used, more.data, size);
+	text[used + size] = '\0';
+	return used + size;
+}
+
+static void put_placement(const struct fsdp_checkpoint *checkpoint, uint32_t index,
+	char text[FSDP_LAYOUT_TEXT])
+{
+	struct fsdp_placement placement = fsdp_placement(checkpoint, index);
+	char number[32];
+	size_t used = 0;
+	for (uint32_t i = 0; i < placement.count; i++) {
+		if (i != 0)
+			used = put(text, used, FSDP_SPAN(", "));
+		used = put(text, used, placement.texts[i]);
+	}
+	if (placement.mesh == FSDP_NONE)
+		return;
+	struct fsdp_mesh mesh = fsdp_mesh(checkpoint, placement.mesh);
+	for (uint32_t i = 0; i < mesh.dims; i++) {
+		snprintf(number, sizeof number, "%s%lld", i == 0 ? " over " : "x",
+			(long long)mesh.shape[i]);
+		used = put(text, used, fsdp_span_text(number));
+	}
+}
+
+/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies saved partly by one rank
+ * and partly by another are unordered; the longest piece decides there. */
+static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, uint32_t dim)
+{
+	uint64_t cuts = 0, least = 0;
+	int64_t last = INT64_MIN, longest = 0, before = INT64_MIN;
+	bool falls = false;
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+		if (piece.offsets == NULL || piece.dims <= dim)
+			return 0;
+		cuts += piece.offsets[dim] > last;
+		if (piece.offsets[dim] > last)
+			last = piece.offsets[dim];
+		falls |= piece.offsets[dim] < before;
+		before = piece.offsets[dim];
+		if (piece.sizes != NULL && piece.sizes[dim] > longest)
+			longest = piece.sizes[dim];
+	}
+	if (falls && longest > 0)
+		least = (uint64_t)tensor->shape[dim] / (uint64_t)longest +
+			(tensor->shape[dim] % longest != 0);
+	return cuts > least ? cuts : least;
+}
+
+static void put_pieces(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, char text[FSDP_LAYOUT_TEXT])
+{
+	size_t used = 0;
+	char part[64];
+	for (uint32_t dim = 0; dim < tensor->dims; dim++) {
+		uint64_t cuts = cuts_of(checkpoint, tensor, dim);
+		if (cuts < 2)
+			continue;
+		snprintf(part, sizeof part, "%sShard(dim=%u) over %llu",
+			used != 0 ? ", " : "", dim, FSDP_LLU(cuts));
+		used = put(text, used, fsdp_span_text(part));
+	}
+	if (used == 0 && tensor->piece_count > 1)
+		put(text, 0,
+			fsdp_span_text((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 ||
+						       fsdp_piece(checkpoint,
+							       tensor->first_piece)
+							       .is_run
+					       ? "flattened"
+					       : "Replicate()"));
+	else if (used == 0)
+		put(text, 0, FSDP_SPAN("whole"));
+}
+
+void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
+	uint32_t index, char text[FSDP_LAYOUT_TEXT])
+{
+	const struct fsdp_checkpoint *checkpoint = compare->sides[side].checkpoint;
+	text[0] = '\0';
+	if (checkpoint == NULL || index == FSDP_NONE)
+		return;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	if (tensor.placement != FSDP_NONE)
+		put_placement(checkpoint, tensor.placement, text);
+	else
+		put_pieces(checkpoint, &tensor, text);
+}
+
+static bool is_other_layout(const struct fsdp_compare *compare, const uint32_t tensors[2])
+{
+	char texts[2][FSDP_LAYOUT_TEXT];
+	for (unsigned i = 0; i < 2; i++)
+		fsdp_compare_layout(compare, i, tensors[i], texts[i]);
+	return strcmp(texts[0], texts[1]) != 0;
+}
+
+/* The last `size` bytes of names of both sides: long ones differ in front at most. */
+static bool is_other_name(const struct fsdp_compare *compare, const uint32_t names[2])
+{
+	char texts[2][1024];
+	size_t sizes[2];
+	for (unsigned i = 0; i < 2; i++)
+		sizes[i] = fsdp_name_write(compare->sides[i].checkpoint, names[i],
+			texts[i], sizeof texts[i]);
+	return sizes[0] != sizes[1] ||
+	       (sizes[0] <= sizeof texts[0] && memcmp(texts[0], texts[1], sizes[0]) != 0);
+}
+
+/* Guesses and records are not compared with each other. */
+static bool is_other_unit(
+	const struct fsdp_compare *compare, const struct fsdp_tensor tensors[2])
+{
+	uint32_t names[2];
+	bool inferred[2];
+	for (unsigned i = 0; i < 2; i++) {
+		const struct fsdp_checkpoint *checkpoint = compare->sides[i].checkpoint;
+		if (tensors[i].unit == FSDP_NONE)
+			return false;
+		struct fsdp_unit unit = fsdp_unit(checkpoint, tensors[i].unit);
+		inferred[i] = unit.inferred;
+		names[i] = fsdp_module(checkpoint, unit.module).name;
+	}
+	return inferred[0] == inferred[1] && is_other_name(compare, names);
+}
+
+static void describe_stored(
+	const struct fsdp_compare *compare, struct fsdp_compared_pair *pair)
+{
+	struct fsdp_tensor tensors[2];
+	uint32_t indices[2];
+	for (unsigned i = 0; i < 2; i++) {
+		indices[i] = fsdp_compared_at(compare, i, pair->sides[i])->facts.tensor;
+		if (indices[i] == FSDP_NONE ||
+			fsdp_compared_at(compare, i, pair->sides[i])->mapped != NULL)
+			return;
+		tensors[i] = fsdp_tensor(compare->sides[i].checkpoint, indices[i]);
+	}
+	if (is_other_role(&tensors[0], &tensors[1]))
+		pair->what |= FSDP_DIFFERS_ROLE;
+	if (compare->layout && is_other_layout(compare, indices))
+		pair->what |= FSDP_DIFFERS_PLACEMENT;
+	if (compare->layout && is_other_unit(compare, tensors))
+		pair->what |= FSDP_DIFFERS_UNIT;
+}
+
+void fsdp_compare_describe(
+	const struct fsdp_compare *compare, struct fsdp_compared_pair *pair)
+{
+	struct fsdp_compare_tensor sides[2];
+	for (unsigned i = 0; i < 2; i++)
+		sides[i] = fsdp_compared_at(compare, i, pair->sides[i])->facts;
+	pair->what = 0;
+	if (compare->names_only)
+		return;
+	if (sides[0].dtype != 0 && sides[1].dtype != 0 &&
+		sides[0].dtype != sides[1].dtype)
+		pair->what |= FSDP_DIFFERS_DTYPE;
+	if (!is_same_shape(&sides[0], &sides[1])) {
+		pair->what |= FSDP_DIFFERS_SHAPE;
+		hint_shape(pair, sides);
+	}
+	describe_stored(compare, pair);
+}
+
+/*
+ * Compares two checkpoints step by step and reports the result.
+ */
 
 enum { NAME_ROOM = 1024 }; /* bytes of memory for each name of a list */
 

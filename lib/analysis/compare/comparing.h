@@ -2,6 +2,9 @@
 #ifndef FSDP_COMPARE_COMPARING_H
 #define FSDP_COMPARE_COMPARING_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <fsdp/compare.h>
 
 #include "base/arena.h"
@@ -67,23 +70,23 @@ static inline struct fsdp_compared *fsdp_compared_at(
 
 /* ---- the steps, in their order ---- */
 
-/* The tensors of both sides under the names that are compared (sides.c). */
+/* The tensors of both sides under the names that are compared (compare.c). */
 bool fsdp_compare_take(struct fsdp_compare *compare,
 	const struct fsdp_compare_options *options, struct fsdp_error **ret_error);
 
-/* Pairs of one name, then of names that differ in their first segments (matching.c,
- * prefixes.c). */
+/* Pairs of one name, then of names that differ in their first segments (compare.c,
+ * compare.c). */
 bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
 
-/* Puts pairs in the order of A, and lists what was left over (matching.c). */
+/* Puts pairs in the order of A, and lists what was left over (compare.c). */
 void fsdp_compare_list(struct fsdp_compare *compare);
 
-/* Joins two tensors that are not in a pair yet (sides.c). */
+/* Joins two tensors that are not in a pair yet (compare.c). */
 struct fsdp_compared_pair *fsdp_compare_join(
 	struct fsdp_compare *compare, uint32_t a, uint32_t b);
 
-/* What differs in the descriptions of a pair (describing.c). */
+/* What differs in the descriptions of a pair (compare.c). */
 void fsdp_compare_describe(
 	const struct fsdp_compare *compare, struct fsdp_compared_pair *pair);
 
@@ -96,7 +99,7 @@ bool fsdp_compare_elements(struct fsdp_compare *compare,
 /* How those that differ came about, and pairs of what was left over (explaining.c). */
 bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
-/* What is not a tensor (entries.c). */
+/* What is not a tensor (compare.c). */
 bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
 /* Counts what the pairs say (compare.c). */
@@ -105,5 +108,78 @@ void fsdp_compare_count(struct fsdp_compare *compare);
 /* Whether both have the same shape and dtype, and these are known. */
 bool fsdp_compare_alike(
 	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b);
+
+/*
+ * How far the numbers of two runs are apart. Sums are made of sixteen partial ones that the
+ * place of a number in its run decides, so that equal runs give equal digits however they
+ * are cut. Equal numbers, and two that are not numbers, are not apart; what is finite on one
+ * side only, and two different infinities, are apart without end.
+ */
+enum { FSDP_APART_LANES = 16 };
+
+struct fsdp_apart {
+	double sums[FSDP_APART_LANES]; /* of |a - b|, where both are finite */
+	double most[FSDP_APART_LANES]; /* the largest |a - b|, in one of them */
+	double max_rel;                /* the largest |a - b| / |b| */
+};
+
+/* All zero is a beginning. `first` is the place of the first number in the run. */
+void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
+	size_t count, uint64_t first);
+
+/* The same for numbers that single precision holds, in their stored form: 32 bits, bfloat16 and float16. */
+enum fsdp_apart_kind { FSDP_APART_FLOATS, FSDP_APART_BRAINS, FSDP_APART_HALVES };
+void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first);
+
+static inline double fsdp_apart_max(const struct fsdp_apart *apart)
+{
+	double most = 0;
+
+	for (size_t k = 0; k < FSDP_APART_LANES; k++)
+		if (apart->most[k] > most)
+			most = apart->most[k];
+	return most;
+}
+
+double fsdp_apart_sum(const struct fsdp_apart *apart);
+
+/*
+ * Numbers of 16 bits, read in pairs as one word: they are only added up, which is fast. `kind` is FSDP_APART_BRAINS or
+ * FSDP_APART_HALVES, and the first number is in the first lane. False, and nothing was added: some of the `rows` of all
+ * lanes may be farther apart than before, or single precision cannot hold a distance.
+ */
+bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t rows);
+
+/*
+ * Spots elements that differ in two runs of as many elements, which come bit by bit. Runs
+ * of the same bytes are passed at the speed of memory; others are looked at as numbers.
+ */
+struct fsdp_spotted {
+	uint64_t differing;
+	uint64_t first;   /* the first of these; FSDP_UNKNOWN: none */
+	bool has_numbers; /* of both dtypes */
+	double max_abs, max_rel, sum_abs;
+	uint64_t rounded; /* equal only once one of both was rounded */
+	bool zero[2];
+};
+
+struct fsdp_spotting;
+
+/* NULL: out of memory. */
+struct fsdp_spotting *fsdp_spotting_new(void);
+void fsdp_spotting_free(struct fsdp_spotting *spotting);
+
+/* A run, whose first element is `first`. Equal dtypes are compared by their bits unless
+ * `tolerant`, others as numbers, the wider rounded to the narrower. */
+void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2],
+	uint64_t first, bool tolerant, double absolute, double relative);
+
+/* The next elements of it. */
+void fsdp_spot(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count);
+
+struct fsdp_spotted fsdp_spotting_end(const struct fsdp_spotting *spotting);
 
 #endif

@@ -1,16 +1,875 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Adds up distances of numbers of 16 bits. To make doubles takes longest, so only the
+ * distance becomes one where single precision has it without rounding.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/elements.h>
+
+#include "analysis/compare/comparing.h"
+#include "base/num.h"
+#include "base/pool.h"
+#include "base/span.h"
+#include "base/vector-loops.h"
+#include "naming/mapping.h"
+
+enum {
+	WORDS = FSDP_APART_LANES / 2, /* of a row */
+	SPREAD = 15 << 7,             /* 15 exponents of bfloat16 */
+	HALF_OF_ONE = 0x3800,         /* of float16 */
+	HALF_INFINITE = 0x7c00,
+	FACTOR_BITS = 13,
+};
+
+/* What none may exceed: a share, and a distance. */
+struct bounds {
+	float near;
+	int32_t most;
+	int32_t more; /* 1: what equals the product of `near` may exceed it */
+};
+
+static inline int32_t size_of(float number)
+{
+	int32_t bits;
+
+	memcpy(&bits, &number, sizeof bits);
+	return bits & INT32_MAX;
+}
+
+static inline uint32_t word_at(const unsigned char *from)
+{
+	uint32_t word;
+
+	memcpy(&word, from, sizeof word);
+	return word;
+}
+
+/* Of two neighbours one is there when the word is shifted, and the other when it is
+ * masked. */
+static inline float first_brain(uint32_t word)
+{
+	return fsdp_float_of_bits(word << 16);
+}
+
+static inline float second_brain(uint32_t word)
+{
+	return fsdp_float_of_bits(word & UINT32_C(0xffff0000));
+}
+
+/* Values of float16 are scaled by 2^-112, NaN and Inf too: their distance from any other number exceeds every bound,
+ * unless both are the same. */
+static inline float second_half(uint32_t word)
+{
+	return fsdp_float_of_bits((uint32_t)((int32_t)word >> 3) & UINT32_C(0x8fffe000));
+}
+
+static inline float first_half(uint32_t word)
+{
+	return second_half(word << 16);
+}
+
+/* Below zero if a bound may be exceeded. What does not differ exceeds none. */
+static inline int32_t exceeds(const struct bounds *bounds, int32_t gap, int32_t limit)
+{
+	return (bounds->most - gap) | ((limit - bounds->more - gap) & -gap);
+}
+
+#define ADD_PAIRS(name, first, second, scale, far)                                     \
+	FSDP_CLONES static bool name(struct fsdp_apart *apart, const unsigned char *a, \
+		const unsigned char *b, size_t rows, const struct bounds *given)       \
+	{                                                                              \
+		const struct bounds bounds = *given;                                   \
+		double sums[2][WORDS];                                                 \
+		int32_t over[WORDS] = { 0 }, any = 0;                                  \
+		for (size_t k = 0; k < WORDS; k++) {                                   \
+			sums[0][k] = apart->sums[2 * k] / (scale);                     \
+			sums[1][k] = apart->sums[2 * k + 1] / (scale);                 \
+		}                                                                      \
+		for (size_t at = 0; at < rows * WORDS; at += WORDS)                    \
+			for (size_t k = 0; k < WORDS; k++) {                           \
+				uint32_t x = word_at(a + (at + k) * sizeof x);         \
+				uint32_t y = word_at(b + (at + k) * sizeof y);         \
+				int32_t gap = size_of(first(x) - first(y));            \
+				int32_t next = size_of(second(x) - second(y));         \
+				int32_t limit = size_of(bounds.near * first(y));       \
+				int32_t other = size_of(bounds.near * second(y));      \
+				over[k] |= exceeds(&bounds, gap, limit) |              \
+					   exceeds(&bounds, next, other);              \
+				sums[0][k] += far(gap, first(x), first(y));            \
+				sums[1][k] += far(next, second(x), second(y));         \
+			}                                                              \
+		for (size_t k = 0; k < WORDS; k++)                                     \
+			any |= over[k];                                                \
+		for (size_t k = 0; any >= 0 && k < WORDS; k++) {                       \
+			apart->sums[2 * k] = sums[0][k] * (scale);                     \
+			apart->sums[2 * k + 1] = sums[1][k] * (scale);                 \
+		}                                                                      \
+		return any >= 0;                                                       \
+	}
+#define IS_EXACT(gap, x, y) ((double)fsdp_float_of_bits((uint32_t)(gap)))
+#define IS_ROUNDED(gap, x, y) fabs((double)(x) - (double)(y))
+ADD_PAIRS(add_near_brains, first_brain, second_brain, 1, IS_EXACT)
+ADD_PAIRS(add_brains, first_brain, second_brain, 1, IS_ROUNDED)
+ADD_PAIRS(add_near_halves, first_half, second_half, 0x1p112, IS_EXACT)
+ADD_PAIRS(add_halves, first_half, second_half, 0x1p112, IS_ROUNDED)
+#undef ADD_PAIRS
+
+/* How large numbers are, and how unlike those of both sides, as their bits are. */
+struct pair_sizes {
+	int16_t most, spread;
+};
+
+FSDP_CLONES
+static void look_at_sizes(const unsigned char *a, const unsigned char *b, size_t count,
+	struct pair_sizes *ret)
+{
+	int16_t largest = 0, widest = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int16_t x, y;
+		memcpy(&x, a + i * sizeof x, sizeof x);
+		memcpy(&y, b + i * sizeof y, sizeof y);
+		x &= INT16_MAX;
+		y &= INT16_MAX;
+		int16_t least = x < y ? x : y, most = x < y ? y : x;
+		int16_t spread = (int16_t)(most - least);
+		spread &= (int16_t) - (least > 0);
+		widest = spread > widest ? spread : widest;
+		largest = most > largest ? most : largest;
+	}
+	*ret = (struct pair_sizes){ largest, widest };
+}
+
+/* A float that is not larger. */
+static float below(double number)
+{
+	float nearest = (float)number;
+
+	return (double)nearest > number ? nextafterf(nearest, 0) : nearest;
+}
+
+/* The product of so few bits and a number of 16 is exact. */
+static bool has_few_bits(double number)
+{
+	int exponent;
+	double share = ldexp(frexp(number, &exponent), FACTOR_BITS);
+	double units = ldexp(number, FACTOR_BITS);
+
+	return share == rint(share) && units == rint(units);
+}
+
+/* 24 bits reach from twice the larger number to the last bit of the smaller one. */
+static bool add_any_brains(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t rows, struct bounds *bounds)
+{
+	struct pair_sizes sizes;
+
+	look_at_sizes(a, b, rows * FSDP_APART_LANES, &sizes);
+	if (sizes.spread < SPREAD)
+		return add_near_brains(apart, a, b, rows, bounds);
+	bounds->most--;
+	bounds->more = 1;
+	return add_brains(apart, a, b, rows, bounds);
+}
+
+/* Distances below one are exact, since all numbers are multiples of one. After an inexact distance there may be
+ * more. */
+static bool add_any_halves(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t rows, struct bounds *bounds)
+{
+	const int32_t one = size_of(0x1p-112f);
+	struct pair_sizes sizes = { 0 };
+
+	if (bounds->most >= one)
+		look_at_sizes(a, b, rows * FSDP_APART_LANES, &sizes);
+	if (sizes.most < HALF_OF_ONE)
+		return add_near_halves(apart, a, b, rows, bounds);
+	bounds->most--;
+	bounds->more = 1;
+	return sizes.most < HALF_INFINITE && add_halves(apart, a, b, rows, bounds);
+}
+
+bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t rows)
+{
+	bool brain = kind == FSDP_APART_BRAINS;
+	double most = fmin(fsdp_apart_max(apart), 0x1.fffffep127);
+	struct bounds bounds = { .near = below(apart->max_rel),
+		.most = size_of(below(most) * (brain ? 1 : 0x1p-112f)),
+		.more = !has_few_bits(apart->max_rel) };
+
+	return (brain ? add_any_brains : add_any_halves)(apart, a, b, rows, &bounds);
+}
+
+/*
+ * Measures how far numbers are apart, sixteen at a time.
+ */
+
+enum { LANES = FSDP_APART_LANES, BLOCK = 64 * LANES };
+
+static double distance(double a, double b)
+{
+	if (a == b || (isnan(a) && isnan(b)))
+		return 0;
+	return isfinite(a) && isfinite(b) ? fabs(a - b) : (double)INFINITY;
+}
+
+static void add_relative(struct fsdp_apart *apart, double a, double b)
+{
+	double far = distance(a, b);
+
+	if (far != 0)
+		far = isfinite(a) && isfinite(b) && b != 0 ? far / fabs(b)
+							   : (double)INFINITY;
+	if (far > apart->max_rel)
+		apart->max_rel = far;
+}
+
+static void add_one(struct fsdp_apart *apart, size_t lane, double a, double b)
+{
+	double far = distance(a, b);
+
+	if (isfinite(a) && isfinite(b))
+		apart->sums[lane] += far;
+	if (far > apart->most[lane])
+		apart->most[lane] = far;
+	add_relative(apart, a, b);
+}
+
+/* ---- rows of all lanes ---- */
+
+/* Without its sign a number is ordered as its bits are, and to choose by bits is quicker
+ * than by numbers. Nonzero if some |a - b| / |b| may be larger than `near`. */
+FSDP_CLONES
+static int64_t add_rows(struct fsdp_apart *apart, const double *a, const double *b,
+	size_t rows, double near)
+{
+	const int64_t sign = INT64_MIN, infinite = INT64_C(0x7FF) << 52;
+	int64_t over = 0, most[LANES];
+
+	memcpy(most, apart->most, sizeof most);
+	for (size_t row = 0; row < rows; row++)
+		for (size_t k = 0; k < LANES; k++) {
+			double x = a[row * LANES + k], y = b[row * LANES + k];
+			double far = x - y, limit = near * y, added;
+			int64_t of_x, of_y, bits, least;
+			memcpy(&of_x, &x, sizeof of_x);
+			memcpy(&of_y, &y, sizeof of_y);
+			memcpy(&bits, &far, sizeof bits);
+			memcpy(&least, &limit, sizeof least);
+			int64_t size_x = of_x & ~sign, size_y = of_y & ~sign;
+			int64_t equal = -(int64_t)(of_x == of_y) |
+					-(int64_t)((size_x | size_y) == 0) |
+					(-(int64_t)(size_x > infinite) &
+						-(int64_t)(size_y > infinite));
+			int64_t finite = -(int64_t)(size_x < infinite) &
+					 -(int64_t)(size_y < infinite);
+			bits = (bits & ~sign & finite) | (infinite & ~finite);
+			bits &= ~equal;
+			over |= -(int64_t)(bits >= (least & ~sign)) &
+				-(int64_t)(bits != 0);
+			most[k] = bits > most[k] ? bits : most[k];
+			bits &= finite;
+			memcpy(&added, &bits, sizeof added);
+			apart->sums[k] += added;
+		}
+	memcpy(apart->most, most, sizeof most);
+	return over;
+}
+
+/* The same for finite numbers; false if others occur, or some are too far apart: the added result is then invalid.
+ * `more` is 0 if values that equal the product of `near` cannot be larger, else 1. */
+#define ADD_FINITE_ROWS(name, type)                                                    \
+	FSDP_CLONES static bool name(struct fsdp_apart *apart, const unsigned char *a, \
+		const unsigned char *b, size_t rows, double near, int64_t more,        \
+		int64_t *ret_over)                                                     \
+	{                                                                              \
+		const int64_t size = INT64_MAX, infinite = INT64_C(0x7FF) << 52;       \
+		int64_t most[LANES], over[LANES] = { 0 }, largest = 0;                 \
+		double sums[LANES];                                                    \
+		memcpy(most, apart->most, sizeof most);                                \
+		memcpy(sums, apart->sums, sizeof sums);                                \
+		for (size_t at = 0; at < rows * LANES; at += LANES)                    \
+			for (size_t k = 0; k < LANES; k++) {                           \
+				type x, y;                                             \
+				memcpy(&x, a + (at + k) * sizeof x, sizeof x);         \
+				memcpy(&y, b + (at + k) * sizeof y, sizeof y);         \
+				double far = (double)x - (double)y;                    \
+				double limit = near * (double)y;                       \
+				int64_t bits, least;                                   \
+				memcpy(&bits, &far, sizeof bits);                      \
+				memcpy(&least, &limit, sizeof least);                  \
+				bits &= size;                                          \
+				least &= size;                                         \
+				over[k] |= -(int64_t)(bits + more > least) &           \
+					   -(int64_t)(bits != 0);                      \
+				most[k] = bits > most[k] ? bits : most[k];             \
+				memcpy(&far, &bits, sizeof far);                       \
+				sums[k] += far;                                        \
+			}                                                              \
+		memcpy(apart->most, most, sizeof most);                                \
+		memcpy(apart->sums, sums, sizeof sums);                                \
+		*ret_over = 0;                                                         \
+		for (size_t k = 0; k < LANES; k++) {                                   \
+			*ret_over |= over[k];                                          \
+			largest |= -(int64_t)(most[k] >= infinite);                    \
+		}                                                                      \
+		return largest == 0;                                                   \
+	}
+ADD_FINITE_ROWS(add_finite_doubles, double)
+ADD_FINITE_ROWS(add_finite_floats, float)
+#undef ADD_FINITE_ROWS
+
+/* Divisions are slow, and soon none gives a larger number: only then all are made. What
+ * rounding takes is far less than what is taken off `near`. */
+static void add_block(
+	struct fsdp_apart *apart, const double *a, const double *b, size_t rows)
+{
+	bool is_most = isinf(apart->max_rel);
+	double near = apart->max_rel * (1 - 0x1p-50);
+	struct fsdp_apart sound = *apart;
+	int64_t over;
+
+	if (add_finite_doubles(&sound, (const unsigned char *)a, (const unsigned char *)b,
+		    rows, near, 1, &over))
+		*apart = sound;
+	else
+		over = add_rows(apart, a, b, rows, is_most ? 0 : near);
+	if (over == 0 || is_most)
+		return;
+	for (size_t i = 0; i < rows * LANES; i++)
+		add_relative(apart, a[i], b[i]);
+}
+
+static void add_some(struct fsdp_apart *apart, const double *a, const double *b,
+	size_t count, uint64_t first)
+{
+	size_t at = 0;
+
+	for (; at < count && (first + at) % LANES != 0; at++)
+		add_one(apart, (first + at) % LANES, a[at], b[at]);
+	if (count - at >= LANES) {
+		add_block(apart, a + at, b + at, (count - at) / LANES);
+		at += (count - at) / LANES * LANES;
+	}
+	for (; at < count; at++)
+		add_one(apart, (first + at) % LANES, a[at], b[at]);
+}
+
+void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
+	size_t count, uint64_t first)
+{
+	for (size_t at = 0; at < count; at += BLOCK)
+		add_some(apart, a + at, b + at, (size_t)fsdp_min(BLOCK, count - at),
+			first + at);
+}
+
+/* ---- numbers of single precision and less ---- */
+
+static inline float float_at(const unsigned char *from)
+{
+	float number;
+
+	memcpy(&number, from, sizeof number);
+	return number;
+}
+
+static inline float brain_at(const unsigned char *from)
+{
+	uint16_t bits;
+
+	memcpy(&bits, from, sizeof bits);
+	return fsdp_float_of_bf16(bits);
+}
+
+static inline float half_at(const unsigned char *from)
+{
+	uint16_t half;
+
+	memcpy(&half, from, sizeof half);
+	return fsdp_float_of_f16(half, 0x7c00, 0x1p112f);
+}
+
+/* Adds numbers whose distance is at most the previous one, which single precision checks quickly: a larger product
+ * or difference does not round to less. False: nothing was added. */
+FSDP_CLONES
+static bool add_smaller(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t rows, float near, int32_t most)
+{
+	int32_t over[LANES], largest[LANES] = { 0 };
+	double sums[LANES];
+
+	memcpy(sums, apart->sums, sizeof sums);
+	for (size_t k = 0; k < LANES; k++)
+		over[k] = INT32_MIN;
+	for (size_t at = 0; at < rows * LANES; at += LANES)
+		for (size_t k = 0; k < LANES; k++) {
+			float x = float_at(a + (at + k) * sizeof x);
+			float y = float_at(b + (at + k) * sizeof y);
+			float gap = x - y, limit = near * y;
+			int32_t bits, least;
+			memcpy(&bits, &gap, sizeof bits);
+			memcpy(&least, &limit, sizeof least);
+			bits &= INT32_MAX;
+			least &= INT32_MAX;
+			least = bits - (least > 1 ? least : 1);
+			over[k] = least > over[k] ? least : over[k];
+			largest[k] = bits > largest[k] ? bits : largest[k];
+			sums[k] += fabs((double)x - (double)y);
+		}
+	for (size_t k = 0; k < LANES; k++)
+		if (over[k] >= 0 || largest[k] >= most)
+			return false;
+	memcpy(apart->sums, sums, sizeof sums);
+	return true;
+}
+
+#define WIDEN(name, width, at_)                                                          \
+	FSDP_CLONES static void name(const unsigned char *from, size_t count, float *to) \
+	{                                                                                \
+		for (size_t i = 0; i < count; i++)                                       \
+			to[i] = at_(from + i * width);                                   \
+	}
+WIDEN(widen_floats, 4, float_at)
+WIDEN(widen_brains, 2, brain_at)
+WIDEN(widen_halves, 2, half_at)
+#undef WIDEN
+
+static const struct {
+	size_t width;
+	void (*widen)(const unsigned char *from, size_t count, float *to);
+} singles[] = {
+	[FSDP_APART_FLOATS] = { 4, widen_floats },
+	[FSDP_APART_BRAINS] = { 2, widen_brains },
+	[FSDP_APART_HALVES] = { 2, widen_halves },
+};
+
+/* The largest share so far, or just less. */
+static float near_of(const struct fsdp_apart *apart)
+{
+	float near = (float)apart->max_rel;
+
+	return (double)near > apart->max_rel ? nextafterf(near, 0) : near;
+}
+
+/* The largest distance so far. */
+static int32_t most_bits(const struct fsdp_apart *apart)
+{
+	float most = (float)fsdp_apart_max(apart);
+	int32_t bits;
+
+	memcpy(&bits, &most, sizeof bits);
+	return bits;
+}
+
+static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t rows)
+{
+	if (kind != FSDP_APART_FLOATS)
+		return fsdp_apart_add_pairs(apart, kind, a, b, rows);
+	return add_smaller(apart, a, b, rows, near_of(apart), most_bits(apart));
+}
+
+/* The product of two such numbers is exact, so that what equals that of the largest share is
+ * no larger. */
+static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	bool exact = (double)(float)apart->max_rel == apart->max_rel;
+	double near = exact ? apart->max_rel : apart->max_rel * (1 - 0x1p-50);
+	struct fsdp_apart sound = *apart;
+	int64_t over;
+
+	if (!add_finite_floats(&sound, a, b, count / LANES, near, !exact, &over) ||
+		over != 0)
+		return false;
+	*apart = sound;
+	return true;
+}
+
+static void add_singles_one_by_one(struct fsdp_apart *apart, const float *a,
+	const float *b, size_t count, uint64_t first)
+{
+	double numbers[2][BLOCK];
+
+	for (size_t i = 0; i < count; i++) {
+		numbers[0][i] = (double)a[i];
+		numbers[1][i] = (double)b[i];
+	}
+	add_some(apart, numbers[0], numbers[1], count, first);
+}
+
+void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first)
+{
+	float numbers[2][BLOCK];
+
+	for (size_t at = 0; at < count; at += BLOCK) {
+		size_t some = (size_t)fsdp_min(BLOCK, count - at);
+		const unsigned char *one = a + at * singles[kind].width;
+		const unsigned char *other = b + at * singles[kind].width;
+		bool whole = (first + at) % LANES == 0 && some % LANES == 0;
+
+		if (whole && add_quickly(apart, kind, one, other, some / LANES))
+			continue;
+		singles[kind].widen(one, some, numbers[0]);
+		singles[kind].widen(other, some, numbers[1]);
+		if (!whole || !add_floats(apart, (const unsigned char *)numbers[0],
+				      (const unsigned char *)numbers[1], some))
+			add_singles_one_by_one(
+				apart, numbers[0], numbers[1], some, first + at);
+	}
+}
+
+double fsdp_apart_sum(const struct fsdp_apart *apart)
+{
+	double sum = 0;
+
+	for (size_t k = 0; k < LANES; k++)
+		sum += apart->sums[k];
+	return sum;
+}
+
+/*
+ * Spots elements that differ, block by block.
+ */
+
+enum { BLOCK_SPOTTING = 16 << 10, NUMBERS = 1 << 10 };
+
+/* What a floating dtype can hold. */
+struct precision {
+	const char *name;
+	int fraction,
+		least; /* bits after the first one; exponent of the smallest normal number */
+	double most;
+};
+
+static const struct precision precisions[] = {
+	{ "float32", 23, -126, 0x1.fffffep127 },
+	{ "float16", 10, -14, 65504 },
+	{ "bfloat16", 7, -126, 0x1.fep127 },
+	{ "float8_e4m3fn", 3, -6, 448 },
+	{ "float8_e5m2", 2, -14, 57344 },
+};
+
+struct fsdp_spotting {
+	uint32_t dtypes[2];
+	size_t widths[2];
+	size_t parts; /* numbers of an element */
+	const struct precision *narrow;
+	unsigned wide; /* the side that is rounded */
+	bool tolerant;
+	bool are_singles; /* both of one kind that single precision holds */
+	enum fsdp_apart_kind kind;
+	double absolute, relative;
+	uint64_t at;
+	struct fsdp_spotted spotted;
+	struct fsdp_apart apart;
+	double numbers[2][2 * NUMBERS];
+};
+
+struct fsdp_spotting *fsdp_spotting_new(void)
+{
+	return calloc(1, sizeof(struct fsdp_spotting));
+}
+
+void fsdp_spotting_free(struct fsdp_spotting *spotting)
+{
+	free(spotting);
+}
+
+static const struct precision *precision_of(uint32_t dtype)
+{
+	const char *name = fsdp_dtype(dtype)->name;
+	for (size_t i = 0; i < FSDP_COUNT(precisions); i++)
+		if (strcmp(precisions[i].name, name) == 0)
+			return &precisions[i];
+	return NULL;
+}
+
+static bool is_single(const char *dtype, enum fsdp_apart_kind *ret_kind)
+{
+	static const char *const names[] = { [FSDP_APART_FLOATS] = "float32",
+		[FSDP_APART_BRAINS] = "bfloat16",
+		[FSDP_APART_HALVES] = "float16" };
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (strcmp(dtype, names[i]) == 0) {
+			*ret_kind = (enum fsdp_apart_kind)i;
+			return true;
+		}
+	return false;
+}
+
+void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2],
+	uint64_t first, bool tolerant, double absolute, double relative)
+{
+	const struct fsdp_dtype *a = fsdp_dtype(dtypes[0]), *b = fsdp_dtype(dtypes[1]);
+	spotting->dtypes[0] = dtypes[0];
+	spotting->dtypes[1] = dtypes[1];
+	spotting->widths[0] = a->storage_bytes;
+	spotting->widths[1] = b->storage_bytes;
+	spotting->parts = a->is_complex ? 2 : 1;
+	spotting->wide = b->item_bits > a->item_bits;
+	spotting->narrow = dtypes[0] != dtypes[1]
+				   ? precision_of(dtypes[spotting->wide == 1 ? 0 : 1])
+				   : NULL;
+	spotting->tolerant = tolerant;
+	spotting->absolute = absolute;
+	spotting->relative = relative;
+	spotting->at = first;
+	spotting->apart = (struct fsdp_apart){ 0 };
+	spotting->are_singles = dtypes[0] == dtypes[1] && !tolerant &&
+				is_single(a->name, &spotting->kind);
+	spotting->spotted = (struct fsdp_spotted){
+		.first = FSDP_UNKNOWN,
+		.has_numbers = a->is_complex == b->is_complex &&
+			       fsdp_elements_are_numbers(dtypes[0]) &&
+			       fsdp_elements_are_numbers(dtypes[1]),
+		.zero = { true, true },
+	};
+}
+
+static inline double of_bits(int64_t bits)
+{
+	double number;
+	memcpy(&number, &bits, sizeof number);
+	return number;
+}
+
+/* To the nearest number of the dtype, ties to even: a sum this much larger has no bits left after it. NaN and Inf
+ * become NaN. */
+static inline double rounded(double number, const struct precision *to)
+{
+	const int64_t exponents = INT64_C(0x7FF) << 52;
+	int64_t bits, least = (int64_t)(to->least + 1023) << 52;
+	memcpy(&bits, &number, sizeof bits);
+	bits &= exponents;
+	double larger = of_bits(bits > least ? bits : least) *
+			of_bits((INT64_C(52 + 1023) - to->fraction) << 52) * 1.5;
+	double nearest = number + larger - larger;
+	bool overflows = fabs(number) > 2 * to->most || fabs(nearest) > to->most;
+	return overflows ? copysign((double)INFINITY, number) : nearest;
+}
+
+static bool is_close(const struct fsdp_spotting *spotting, double a, double b)
+{
+	if (a == b || (isnan(a) && isnan(b)))
+		return true;
+	return isfinite(a) && isfinite(b) &&
+	       fabs(a - b) <= spotting->absolute + spotting->relative * fabs(b);
+}
+
+/* Whether a number of both is the same, as it was asked for. */
+static bool is_same_number(struct fsdp_spotting *spotting, double a, double b)
+{
+	if (is_close(spotting, a, b))
+		return true;
+	if (spotting->narrow == NULL)
+		return false;
+	double near_a = spotting->wide == 0 ? rounded(a, spotting->narrow) : a;
+	double near_b = spotting->wide == 1 ? rounded(b, spotting->narrow) : b;
+	if (!is_close(spotting, near_a, near_b))
+		return false;
+	spotting->spotted.rounded++;
+	return true;
+}
+
+/* ---- elements ---- */
+
+static void count_one(struct fsdp_spotting *spotting, uint64_t index, bool differs)
+{
+	struct fsdp_spotted *spotted = &spotting->spotted;
+	if (!differs)
+		return;
+	if (spotted->first == FSDP_UNKNOWN)
+		spotted->first = index;
+	spotted->differing++;
+}
+
+/* How many of so many differ; a block has less than 2^16 elements. */
+#define COUNT_DIFFERING(name, type, sum)                                      \
+	FSDP_CLONES static size_t name(                                       \
+		const unsigned char *a, const unsigned char *b, size_t count) \
+	{                                                                     \
+		sum differing = 0;                                            \
+		for (size_t i = 0; i < count; i++) {                          \
+			type one, other;                                      \
+			memcpy(&one, a + i * sizeof one, sizeof one);         \
+			memcpy(&other, b + i * sizeof other, sizeof other);   \
+			differing = (sum)(differing + (one != other));        \
+		}                                                             \
+		return differing;                                             \
+	}
+COUNT_DIFFERING(count_8, uint8_t, uint16_t)
+COUNT_DIFFERING(count_16, uint16_t, uint16_t)
+COUNT_DIFFERING(count_32, uint32_t, uint32_t)
+COUNT_DIFFERING(count_64, uint64_t, uint64_t)
+_Static_assert(
+	BLOCK_SPOTTING <= UINT16_MAX, "the differing elements of a block are counted");
+
+static size_t count_differing(
+	const unsigned char *a, const unsigned char *b, size_t count, size_t width)
+{
+	size_t differing = 0;
+	switch (width) {
+	case 1:
+		return count_8(a, b, count);
+	case 2:
+		return count_16(a, b, count);
+	case 4:
+		return count_32(a, b, count);
+	case 8:
+		return count_64(a, b, count);
+	}
+	for (size_t i = 0; i < count; i++)
+		differing += memcmp(a + i * width, b + i * width, width) != 0;
+	return differing;
+}
+
+/* By their bytes: of one dtype, or of what is not a number. */
+static void look_at_bytes(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t width = spotting->widths[0];
+	bool comparable = width == spotting->widths[1];
+	size_t differing = comparable ? count_differing(a, b, count, width) : count;
+	size_t i = 0;
+	if (differing == 0)
+		return;
+	spotting->spotted.differing += differing;
+	if (spotting->spotted.first != FSDP_UNKNOWN)
+		return;
+	while (comparable && memcmp(a + i * width, b + i * width, width) == 0)
+		i++;
+	spotting->spotted.first = spotting->at + i;
+}
+
+/* How many are equal, and how many once the first ones are rounded. */
+FSDP_CLONES
+static void count_same(const double *wide, const double *narrow, size_t count,
+	const struct precision *to, size_t *ret_equal, size_t *ret_rounded)
+{
+	const struct precision precision = *to;
+	size_t equal = 0, rounds = 0;
+	for (size_t i = 0; i < count; i++) {
+		double a = wide[i], b = narrow[i];
+		size_t is_equal = (a == b) | ((a != a) & (b != b));
+		equal += is_equal;
+		rounds += (rounded(a, &precision) == b) & !is_equal;
+	}
+	*ret_equal = equal;
+	*ret_rounded = rounds;
+}
+
+/* Whether all are the same, if only rounding was asked for. */
+static bool are_same(struct fsdp_spotting *spotting, size_t count)
+{
+	size_t equal, rounds;
+	if (spotting->narrow == NULL || spotting->tolerant)
+		return false;
+	count_same(spotting->numbers[spotting->wide],
+		spotting->numbers[1 - spotting->wide], count, spotting->narrow, &equal,
+		&rounds);
+	if (equal + rounds != count)
+		return false;
+	spotting->spotted.rounded += rounds;
+	return true;
+}
+
+/* Of numbers: by their bits, unless dtypes or a tolerance ask for more. */
+static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t parts = spotting->parts;
+	if (spotting->are_singles) {
+		fsdp_apart_add_singles(
+			&spotting->apart, spotting->kind, a, b, count, spotting->at);
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
+	fsdp_elements_numbers(spotting->dtypes[0], a, count, spotting->numbers[0]);
+	fsdp_elements_numbers(spotting->dtypes[1], b, count, spotting->numbers[1]);
+	fsdp_apart_add(&spotting->apart, spotting->numbers[0], spotting->numbers[1],
+		count * parts, spotting->at * parts);
+	if (!spotting->tolerant && spotting->dtypes[0] == spotting->dtypes[1]) {
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
+	if (are_same(spotting, count * parts))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		bool same = true;
+		for (size_t k = i * parts; k < (i + 1) * parts; k++)
+			same = is_same_number(spotting, spotting->numbers[0][k],
+				       spotting->numbers[1][k]) &&
+			       same;
+		count_one(spotting, spotting->at + i, !same);
+	}
+}
+
+static bool is_zero(const unsigned char *bytes, size_t size)
+{
+	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static void look(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	const unsigned char *bytes[2] = { a, b };
+	for (unsigned i = 0; i < 2; i++)
+		if (spotting->spotted.zero[i])
+			spotting->spotted.zero[i] =
+				is_zero(bytes[i], count * spotting->widths[i]);
+	if (spotting->dtypes[0] == spotting->dtypes[1] &&
+		memcmp(a, b, count * spotting->widths[0]) == 0)
+		return;
+	if (!spotting->spotted.has_numbers) {
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
+	for (size_t at = 0; at < count; at += NUMBERS) {
+		size_t some = (size_t)fsdp_min(NUMBERS, count - at);
+		uint64_t begin = spotting->at;
+		spotting->at += at;
+		look_at_numbers(spotting, a + at * spotting->widths[0],
+			b + at * spotting->widths[1], some);
+		spotting->at = begin;
+	}
+}
+
+void fsdp_spot(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t wide = spotting->widths[0] > spotting->widths[1] ? spotting->widths[0]
+								: spotting->widths[1];
+	size_t most = BLOCK_SPOTTING / wide;
+	for (size_t at = 0; at < count; at += most) {
+		size_t some = (size_t)fsdp_min(most, count - at);
+		look(spotting, a + at * spotting->widths[0], b + at * spotting->widths[1],
+			some);
+		spotting->at += some;
+	}
+}
+
+struct fsdp_spotted fsdp_spotting_end(const struct fsdp_spotting *spotting)
+{
+	struct fsdp_spotted spotted = spotting->spotted;
+	spotted.max_abs = fsdp_apart_max(&spotting->apart);
+	spotted.max_rel = spotting->apart.max_rel;
+	spotted.sum_abs = fsdp_apart_sum(&spotting->apart);
+	return spotted;
+}
+
+/*
  * Compares the elements of pairs: tensors are cut into stretches of the same elements on
  * both sides, which threads take in the order in which A stores them. What each stretch
  * says is joined in order, so no number depends on the threads.
  */
-#include <stdatomic.h>
-#include <stdlib.h>
-
-#include "analysis/compare/comparing.h"
-#include "analysis/compare/spotting.h"
-#include "base/pool.h"
-#include "naming/mapping.h"
 
 enum { STRETCH = 64 << 20, THREADS = 64 };
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fsdp/analysis.h>
+
 #include "analysis/checks/checking.h"
 #include "analysis/tally.h"
 
@@ -376,4 +378,171 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 const struct fsdp_check fsdp_check_boxes = {
 	FSDP_CHECK_RULES(FSDP_RULE_CHUNK_GAP, FSDP_RULE_CHUNK_OVERLAP),
 	.run = run,
+};
+
+/*
+ * Weights with several names: views of the same part of one storage, or names that a file
+ * declares for what it stores once.
+ */
+
+/* A tensor, and the one that it is another name of. */
+struct tied_pair {
+	uint32_t kept, other;
+};
+
+static int compare_pairs_ties(const void *left, const void *right)
+{
+	const struct tied_pair *a = left, *b = right;
+
+	if (a->kept != b->kept)
+		return a->kept < b->kept ? -1 : 1;
+	return a->other < b->other ? -1 : a->other > b->other;
+}
+
+/* Scalars that are expanded share their storage, too. */
+static bool is_tied(const struct fsdp_tensor *tensor)
+{
+	return tensor->alias != FSDP_NONE && tensor->role != FSDP_ROLE_OPTIM &&
+	       tensor->numel > 1 && (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+static struct fsdp_span name_of(struct fsdp_checking *checking, uint32_t tensor)
+{
+	return fsdp_arena_copy(
+		checking->arena, fsdp_scratch_name(&checking->name, checking->checkpoint,
+					 fsdp_tensor(checking->checkpoint, tensor).name));
+}
+
+static bool tell(
+	struct fsdp_checking *checking, const struct tied_pair *pairs, size_t count)
+{
+	size_t kept = fsdp_min(count + 1, FSDP_AFFECTED_KEPT);
+	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, kept);
+
+	if (names == NULL)
+		return false;
+	names[0] = name_of(checking, pairs->kept);
+	for (size_t i = 1; i < kept; i++) {
+		names[i] = name_of(checking, pairs[i - 1].other);
+		if (names[i].data == NULL)
+			return false;
+	}
+	fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS,
+		FSDP_PLACE(.tensor = names[0], .affected = names,
+			.affected_count = count + 1, .fix = ""),
+		"tied weights: %zu names, one tensor", count + 1);
+	return true;
+}
+
+static bool run_ties(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint), found = 0, end;
+	struct tied_pair *pairs = FSDP_TAKE(checking->arena, pairs, count + 1);
+
+	if (pairs == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		if (is_tied(&tensor))
+			pairs[found++] = (struct tied_pair){ tensor.alias, i };
+	}
+	qsort(pairs, found, sizeof *pairs, compare_pairs_ties);
+	for (size_t at = 0; at < found; at = end) {
+		for (end = at; end < found && pairs[end].kept == pairs[at].kept; end++)
+			;
+		if (!tell(checking, pairs + at, end - at))
+			return fsdp_arena_fail(checking->arena, ret_error);
+	}
+	return true;
+}
+
+const struct fsdp_check fsdp_check_ties = {
+	FSDP_CHECK_RULES(FSDP_RULE_TIED_WEIGHTS),
+	.run = run_ties,
+};
+
+/*
+ * Finds storages far larger than the tensors that use them: saving a slice saves the full base tensor. Reads no data,
+ * so containers that must be read to find their storages are skipped.
+ */
+
+/* A storage is reported if it has so many bytes and as many times what is used. */
+enum { LEAST_BYTES = 1 << 20, LEAST_TIMES = 2 };
+static const uint64_t MUCH_BYTES = UINT64_C(1) << 30;
+
+static bool is_waste(const struct fsdp_waste_row *row)
+{
+	return row->stored_bytes >= LEAST_BYTES &&
+	       row->used_bytes <= row->stored_bytes / LEAST_TIMES;
+}
+
+static bool tell_unseen(struct fsdp_checking *checking, const struct fsdp_waste *waste,
+	const struct fsdp_waste_row *row)
+{
+	size_t count = fsdp_min(row->view_count, FSDP_AFFECTED_KEPT);
+	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, count + 1);
+	char room[FSDP_SHOWN];
+
+	for (size_t i = 0; names != NULL && i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checking->checkpoint, fsdp_waste_tensor(waste, row, i));
+
+		names[i] = fsdp_arena_copy(
+			checking->arena, fsdp_scratch_name(&checking->name,
+						 checking->checkpoint, tensor.name));
+		if (names[i].data == NULL)
+			return false;
+	}
+	if (names == NULL)
+		return false;
+	fsdp_find(checking->findings, FSDP_RULE_STORAGE_WASTE,
+		FSDP_PLACE(.file = fsdp_file(checking->checkpoint, row->file).path,
+			.tensor = names[0], .affected = names,
+			.affected_count = row->view_count,
+			.severity =
+				row->stored_bytes >= MUCH_BYTES ? FSDP_WARNING + 1 : 0),
+		row->view_count == 1
+			? "the storage %s has %llu bytes, and its %zu tensor sees %llu of them"
+			: "the storage %s has %llu bytes, and its %zu tensors see %llu of them",
+		fsdp_shown(row->storage, room), FSDP_LLU(row->stored_bytes),
+		row->view_count, FSDP_LLU(row->used_bytes));
+	return true;
+}
+
+/* The storage that wastes most comes first, so a small waste ends it. */
+static bool judge(struct fsdp_checking *checking, const struct fsdp_waste *waste)
+{
+	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
+		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
+
+		if (row.stored_bytes - row.used_bytes < LEAST_BYTES / LEAST_TIMES)
+			break;
+		if (row.file != FSDP_NONE && row.view_count != 0 && is_waste(&row) &&
+			!tell_unseen(checking, waste, &row))
+			return false;
+	}
+	return true;
+}
+
+static bool run_unseen(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	struct fsdp_waste *waste = NULL;
+	bool good;
+
+	if (!fsdp_waste_new(checking->checkpoint, &waste, ret_error))
+		return false;
+	if (!fsdp_waste_finish(waste, ret_error)) {
+		fsdp_waste_free(waste);
+		return false;
+	}
+	good = judge(checking, waste);
+	fsdp_waste_free(waste);
+	return good || fsdp_arena_fail(checking->arena, ret_error);
+}
+
+const struct fsdp_check fsdp_check_unseen = {
+	FSDP_CHECK_RULES(FSDP_RULE_STORAGE_WASTE),
+	.run = run_unseen,
 };
