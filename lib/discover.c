@@ -389,18 +389,6 @@ static void below_look_deep(struct fsdp_below *below,
 	}
 }
 
-/* discover.c: searches one directory of a run. */
-static void below_look_at_run(struct fsdp_below *below,
-	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
-{
-	bool is_own = below_is_checkpoint(folder), steps = has_steps(folder);
-
-	if (!steps && (is_own || place->is_named))
-		below_add(below, place->path, false);
-	else
-		look_at_saved(below, place, folder, is_own);
-}
-
 /* ---- Level by level ---- */
 
 /* Whether it only names the newest checkpoint. */
@@ -471,9 +459,15 @@ static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_pla
 		below->is_cut = true;
 	else if (place->level > FSDP_BELOW_LEVELS)
 		below_look_deep(below, place, folder);
-	else if (below->is_run)
-		below_look_at_run(below, place, folder);
-	else if (place->level > 0 && below_is_checkpoint(folder))
+	else if (below->is_run) {
+		/* discover.c: searches one directory of a run. */
+		bool is_own = below_is_checkpoint(folder), steps = has_steps(folder);
+
+		if (!steps && (is_own || place->is_named))
+			below_add(below, place->path, false);
+		else
+			look_at_saved(below, place, folder, is_own);
+	} else if (place->level > 0 && below_is_checkpoint(folder))
 		below_add(below, place->path, false);
 	else
 		look_at_entries(below, place, folder);

@@ -229,12 +229,6 @@ struct fsdp_document {
 	const struct root_member *members;
 };
 
-/* The version of the library that parses documents. */
-static const char *document_parser(void)
-{
-	return JANSSON_VERSION;
-}
-
 /* Each value except the first follows a bracket, a comma or a colon. */
 static bool check_size(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
@@ -534,8 +528,8 @@ struct fsdp_library fsdp_library(size_t index)
 {
 	switch (index) {
 	case 0:
-		return (struct fsdp_library){ "jansson",
-			behind_blank(document_parser()) };
+		/* The version of the library that parses documents. */
+		return (struct fsdp_library){ "jansson", behind_blank(JANSSON_VERSION) };
 	case 1:
 		return (struct fsdp_library){ "libarchive",
 			behind_blank(fsdp_archive_version()) };

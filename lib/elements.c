@@ -379,16 +379,6 @@ static bool is_safetensors(const struct fsdp_source *source)
 	return head[8] == '{' && length <= source->size - 8;
 }
 
-/* Some writers compress some items only. */
-static bool is_unpacked(
-	const struct fsdp_file_record *file, const struct fsdp_source *item)
-{
-	unsigned char head[4];
-	return file->is_zstd && item->size >= sizeof head &&
-	       fsdp_source_read(item, 0, head, sizeof head, NULL) &&
-	       memcmp(head, "PK\3\4", sizeof head) != 0;
-}
-
 /* *ret_base: what its own offsets count from in *ret_file. */
 static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 	const struct fsdp_source *given, struct fsdp_model *model,
@@ -410,7 +400,11 @@ static bool open_item(struct fsdp_locator *locator, uint32_t extent_id,
 		return false;
 	if (given != NULL && given->size == extent->length)
 		*item = *given;
-	if (is_unpacked(file, item)) {
+	/* Some writers compress some items only. */
+	unsigned char head[4];
+	if (file->is_zstd && item->size >= sizeof head &&
+		fsdp_source_read(item, 0, head, sizeof head, NULL) &&
+		memcmp(head, "PK\3\4", sizeof head) != 0) {
 		*ret_file = extent_id | UNPACKED;
 		*ret_base = 0;
 		if (!unpack(locator, extent_id, item, ret_error))
@@ -494,13 +488,6 @@ static bool check_item(const struct fsdp_checkpoint *checkpoint,
 		return item_error(ret_error, extent,
 			"shape or dtype of the item differs from .metadata");
 	return true;
-}
-
-/* The file of the model that a view's file is, or was unpacked from. */
-static const struct fsdp_checkpoint *locator_checkpoint(
-	const struct fsdp_locator *locator)
-{
-	return locator->checkpoint;
 }
 
 static bool make_view(struct fsdp_locator *locator, uint32_t index,
@@ -735,7 +722,8 @@ bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
 	if (options != NULL)
 		memcpy(&whole, options, fsdp_min(options->size, sizeof whole));
 	elements->locator = locator;
-	elements->checkpoint = locator_checkpoint(locator);
+	/* The file of the model that a view's file is, or was unpacked from. */
+	elements->checkpoint = locator->checkpoint;
 	const struct fsdp_model *model = &elements->checkpoint->model;
 	elements->tensor = fsdp_model_tensor(model, tensor);
 	elements->shape = fsdp_model_ints(model, elements->tensor->shape);

@@ -420,16 +420,6 @@ static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error
 	return true;
 }
 
-/* The set of the one file that was named. */
-static bool open_set(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_pick pick;
-	if (!fsdp_pick_set(opening->checkpoint, opening->path, &pick, ret_error))
-		return false;
-	look_at_picked(opening, &pick);
-	return tell_siblings(opening, ret_error);
-}
-
 /* ---- opening what the user named ---- */
 
 static bool open_directory(struct opening *opening, struct fsdp_error **ret_error)
@@ -592,8 +582,14 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 	bool opened;
 	if (opening->path_count == 0)
 		return true;
-	if (opening->as_set)
-		return open_set(opening, ret_error);
+	if (opening->as_set) {
+		/* The set of the one file that was named. */
+		struct fsdp_pick pick;
+		if (!fsdp_pick_set(opening->checkpoint, opening->path, &pick, ret_error))
+			return false;
+		look_at_picked(opening, &pick);
+		return tell_siblings(opening, ret_error);
+	}
 	if (opening->path_count > 1)
 		return open_several(opening, ret_error);
 	if (strcmp(opening->path, "-") == 0)
@@ -606,17 +602,6 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 }
 
 /* ---- all steps ---- */
-
-/* Which metadata was about two names of one tensor. */
-static void settle_declared(struct fsdp_checkpoint *checkpoint)
-{
-	for (size_t i = 0; i < checkpoint->model.declared.count; i++) {
-		struct fsdp_declared *declared =
-			fsdp_vec_at(&checkpoint->model.declared, i);
-		if (fsdp_tensor_find(checkpoint, declared->other) == FSDP_NONE)
-			declared->tensor = fsdp_tensor_find(checkpoint, declared->kept);
-	}
-}
 
 /* Not what was typed wrong, nor what was too much already. */
 static bool is_broken(enum fsdp_error_code code)
@@ -689,7 +674,13 @@ static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret
 	struct fsdp_model *model = &checkpoint->model;
 	if (!fsdp_model_freeze(model, &checkpoint->budget, ret_error))
 		return fsdp_opening_outcome(opening, false);
-	settle_declared(checkpoint);
+	/* Which metadata was about two names of one tensor. */
+	for (size_t i = 0; i < checkpoint->model.declared.count; i++) {
+		struct fsdp_declared *declared =
+			fsdp_vec_at(&checkpoint->model.declared, i);
+		if (fsdp_tensor_find(checkpoint, declared->other) == FSDP_NONE)
+			declared->tensor = fsdp_tensor_find(checkpoint, declared->kept);
+	}
 	model->is_rankless = !fsdp_registry_has_ranks(model->format.family);
 	return FSDP_OPENED;
 }

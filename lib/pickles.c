@@ -77,14 +77,6 @@ static const struct known_class *find_class(
 	return NULL;
 }
 
-static bool is_dict(const struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	const struct known_class *known = find_class(pickle, ref);
-
-	return fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_DICT ||
-	       (known != NULL && known->is_dict);
-}
-
 /* NULL: not known. */
 static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
@@ -142,7 +134,9 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 		return true;
 	ret_root->is_known = true;
 	ret_root->class_name = class_of(pickle, top);
-	ret_root->is_dict = is_dict(pickle, top);
+	const struct known_class *known = find_class(pickle, top);
+	ret_root->is_dict = fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_DICT ||
+			    (known != NULL && known->is_dict);
 	ret_root->is_tensor = is_tensor(pickle, top);
 	ret_root->count = fsdp_pickle_count(pickle, top);
 	return take_items(pickle, top, arena, ret_root);
@@ -224,18 +218,6 @@ static size_t name_size(const struct fsdp_pickle_global *global)
 	return global->module.size + 1 + global->name.size;
 }
 
-static struct fsdp_span write_name(
-	struct fsdp_pickles_walk *walk, const struct fsdp_pickle_global *global)
-{
-	if (global->module.size != 0)
-		memcpy(walk->name, global->module.data, global->module.size);
-	walk->name[global->module.size] = '.';
-	if (global->name.size != 0)
-		memcpy(walk->name + global->module.size + 1, global->name.data,
-			global->name.size);
-	return fsdp_span(walk->name, name_size(global));
-}
-
 static void set_value(
 	struct fsdp_pickles_walk *walk, fsdp_ref ref, struct fsdp_pickles_node *node)
 {
@@ -248,9 +230,16 @@ static void set_value(
 		(void)fsdp_pickle_integer(pickle, ref, &node->integer);
 	else if (node->kind == FSDP_PICKLES_FLOAT)
 		(void)fsdp_pickle_float(pickle, ref, &node->number);
-	else if (node->kind == FSDP_PICKLES_GLOBAL)
-		node->text = write_name(walk, fsdp_pickle_named(pickle, ref));
-	else if (holds_values(node->kind))
+	else if (node->kind == FSDP_PICKLES_GLOBAL) {
+		const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+		if (global->module.size != 0)
+			memcpy(walk->name, global->module.data, global->module.size);
+		walk->name[global->module.size] = '.';
+		if (global->name.size != 0)
+			memcpy(walk->name + global->module.size + 1, global->name.data,
+				global->name.size);
+		node->text = fsdp_span(walk->name, name_size(global));
+	} else if (holds_values(node->kind))
 		node->count = fsdp_pickle_count(pickle, ref);
 	else
 		node->text = fsdp_pickle_span(pickle, ref);
@@ -354,12 +343,6 @@ static bool step(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	return false;
 }
 
-static void close_frame(struct fsdp_pickles_walk *walk)
-{
-	fsdp_ref ref = walk->frames[--walk->depth].ref;
-	walk->open[fsdp_pickle_identity(walk->pickle, ref)] = false;
-}
-
 bool fsdp_pickles_walk_next(
 	struct fsdp_pickles_walk *walk, struct fsdp_pickles_node *ret_node)
 {
@@ -374,9 +357,10 @@ bool fsdp_pickles_walk_next(
 	}
 	while (walk->depth != 0) {
 		struct unfolding *frame = &walk->frames[walk->depth - 1];
-		if (frame->phase == OVER)
-			close_frame(walk);
-		else if (step(walk, frame, ret_node))
+		if (frame->phase == OVER) {
+			fsdp_ref ref = walk->frames[--walk->depth].ref;
+			walk->open[fsdp_pickle_identity(walk->pickle, ref)] = false;
+		} else if (step(walk, frame, ret_node))
 			return true;
 	}
 	return false;
@@ -506,13 +490,6 @@ static bool refuse_globals(struct fsdp_pickles *pickles, struct fsdp_listed *lis
 
 /* ---- one pickle ---- */
 
-static const char *use_of(unsigned uses)
-{
-	return uses & FSDP_USE_CALLED  ? "called"
-	       : uses & FSDP_USE_BUILT ? "built"
-				       : "value";
-}
-
 static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *torch)
 {
 	size_t count = fsdp_pickle_global_count(listed->pickle);
@@ -525,7 +502,9 @@ static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *to
 			.written_module = global->written_module,
 			.written_name = global->written_name,
 			.offset = listed->facts.offset + global->offset,
-			.use = use_of(global->uses),
+			.use = global->uses & FSDP_USE_CALLED  ? "called"
+			       : global->uses & FSDP_USE_BUILT ? "built"
+							       : "value",
 			.profile = fsdp_torch_profile_of(torch, global),
 		};
 		one.allowed = one.profile != NULL;
@@ -533,12 +512,6 @@ static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *to
 			return false;
 	}
 	return true;
-}
-
-static void take_protocol(struct fsdp_listed *listed)
-{
-	bool told = listed->bytes.size >= 2 && listed->bytes.data[0] == FSDP_OP_PROTO;
-	listed->facts.protocol = told ? listed->bytes.data[1] : -1;
 }
 
 /* Reads it as data: no class is known, so that all of it stays a tree. */
@@ -581,7 +554,8 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 		&listed->globals, &pickles->arena, sizeof(struct fsdp_pickles_global));
 	fsdp_vec_init(
 		&listed->refusals, &pickles->arena, sizeof(struct fsdp_pickles_refusal));
-	take_protocol(listed);
+	bool told = listed->bytes.size >= 2 && listed->bytes.data[0] == FSDP_OP_PROTO;
+	listed->facts.protocol = told ? listed->bytes.data[1] : -1;
 	if (!fsdp_torch_init(&torch, &pickles->model, &pickles->arena, &pickles->arena,
 		    (struct fsdp_span){ 0 }, member, ret_error))
 		return false;
@@ -678,11 +652,6 @@ static bool begins_with(struct fsdp_span head, const char *bytes, size_t size)
 	return fsdp_span_begins(head, fsdp_span(bytes, size));
 }
 
-static bool is_metadata(const char *path)
-{
-	return fsdp_span_ends(fsdp_span_text(path), FSDP_SPAN(".metadata"));
-}
-
 static bool read_file(struct fsdp_pickles *pickles, const char *path,
 	const struct fsdp_pickles_options *options, struct fsdp_error **ret_error)
 {
@@ -704,7 +673,9 @@ static bool read_file(struct fsdp_pickles *pickles, const char *path,
 			pickles->source.size == 0 ? "the file is empty"
 						  : "the file holds no pickle");
 	return read_streams(pickles, begins_with(look.head, LEGACY, sizeof LEGACY - 1),
-		is_metadata(path) ? FSDP_PROFILE_METADATA : FSDP_PROFILE_TENSORS,
+		fsdp_span_ends(fsdp_span_text(path), FSDP_SPAN(".metadata"))
+			? FSDP_PROFILE_METADATA
+			: FSDP_PROFILE_TENSORS,
 		ret_error);
 }
 

@@ -112,40 +112,23 @@ static bool counter_read(
 
 /* ---- a log ---- */
 
-/* The scan writes to lines, which are in a writable window. */
-static bool take(struct fsdp_printed *printed, struct fsdp_span line)
-{
-	union {
-		const unsigned char *is;
-		unsigned char *was;
-	} data = { line.data };
-	return fsdp_printed_take(printed, data.was, line.size);
-}
-
 static bool take_lines(struct fsdp_trace_reading *reading, struct fsdp_printed *printed)
 {
 	struct fsdp_lines lines;
 	struct fsdp_span line;
 	bool good = fsdp_lines_init(&lines, reading);
 	while (good && (good = fsdp_lines_next(&lines, &line, &reading->error)) &&
-		line.data != NULL)
-		good = take(printed, line);
+		line.data != NULL) {
+		/* The scan writes to lines, which are in a writable window. */
+		union {
+			const unsigned char *is;
+			unsigned char *was;
+		} data = { line.data };
+		good = fsdp_printed_take(printed, data.was, line.size);
+	}
 	fsdp_lines_done(&lines);
 	return good || (reading->error == NULL &&
 			       fsdp_arena_fail(&reading->arena, &reading->error));
-}
-
-/* What stood below the last line that is there is not known. */
-static void tell_cut(struct opening *opening, const struct fsdp_printed_model *model)
-{
-	struct fsdp_error *error = NULL;
-	fsdp_fail(&error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"the model printed in line %llu breaks off after %zu modules; those that were to follow are not shown",
-		FSDP_LLU(model->line), model->modules.count);
-	fsdp_error_add_kind(&error, "cut");
-	fsdp_error_add_hint(&error, "give the complete log, or export a plan");
-	fsdp_error_add_path(&error, opening->checkpoint->plan_path);
-	fsdp_reading_keep_error(&opening->reading, error);
 }
 
 static bool use(struct opening *opening, struct fsdp_trace_reading *reading,
@@ -157,8 +140,17 @@ static bool use(struct opening *opening, struct fsdp_trace_reading *reading,
 		!fsdp_plan_from_printed(&opening->reading, &model,
 			fsdp_span_text(checkpoint->plan_path), ret_error))
 		return false;
-	if (model.is_cut)
-		tell_cut(opening, &model);
+	if (model.is_cut) {
+		/* What stood below the last line that is there is not known. */
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"the model printed in line %llu breaks off after %zu modules; those that were to follow are not shown",
+			FSDP_LLU(model.line), model.modules.count);
+		fsdp_error_add_kind(&error, "cut");
+		fsdp_error_add_hint(&error, "give the complete log, or export a plan");
+		fsdp_error_add_path(&error, opening->checkpoint->plan_path);
+		fsdp_reading_keep_error(&opening->reading, error);
+	}
 	return true;
 }
 

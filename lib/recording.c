@@ -475,14 +475,6 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 	fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
 }
 
-/* Whether what happened to one recording is the fault of that one alone. */
-static bool is_own_fault(const struct fsdp_error *error)
-{
-	enum fsdp_error_code code = fsdp_error_code(error);
-	return code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
-	       code != FSDP_ERROR_INTERNAL;
-}
-
 static bool is_wanted(
 	const struct fsdp_recordings *set, const struct fsdp_trace_reading *reading)
 {
@@ -548,7 +540,11 @@ static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_e
 			set->list[set->count++] = &reading->recording;
 			continue;
 		}
-		bool own = is_own_fault(reading->error);
+		/* Whether what happened to one recording is the fault of that one alone.
+		 * */
+		enum fsdp_error_code code = fsdp_error_code(reading->error);
+		bool own = code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
+			   code != FSDP_ERROR_INTERNAL;
 		if (first == NULL || (!own && !shared))
 			first = reading;
 		shared |= !own;

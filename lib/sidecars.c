@@ -312,20 +312,17 @@ static const char *what_runs(const struct fsdp_json *member)
 	return NULL;
 }
 
-/* The first text in it: "modeling_custom.CustomModel". */
-static struct fsdp_span first_text(const struct fsdp_json *value)
-{
-	while ((value->kind == FSDP_JSON_OBJECT || value->kind == FSDP_JSON_ARRAY) &&
-		value->count != 0)
-		value = &value->items[0];
-	return value->kind == FSDP_JSON_TEXT ? value->text : (struct fsdp_span){ 0 };
-}
-
 static void say_code(
 	struct beside *beside, struct fsdp_span name, const struct fsdp_json *member)
 {
 	char key[FSDP_SHOWN], text[FSDP_SHOWN] = "";
-	struct fsdp_span first = first_text(member);
+	/* The first text in it: "modeling_custom.CustomModel". */
+	const struct fsdp_json *value = member;
+	while ((value->kind == FSDP_JSON_OBJECT || value->kind == FSDP_JSON_ARRAY) &&
+		value->count != 0)
+		value = &value->items[0];
+	struct fsdp_span first =
+		value->kind == FSDP_JSON_TEXT ? value->text : (struct fsdp_span){ 0 };
 	if (first.data != NULL)
 		fsdp_shown(first, text);
 	fsdp_find(beside->findings, FSDP_RULE_REMOTE_CODE, FSDP_PLACE(.file = name),

@@ -301,16 +301,6 @@ const struct fsdp_survey_entry *fsdp_survey_find(
 
 /* ---- reading ---- */
 
-/* The named file, or one below the directory. */
-static bool open_entry(struct fsdp_survey *survey, const char *name,
-	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
-{
-	return survey->has_dir ? fsdp_dir_source(&survey->dir, fsdp_span_text(name),
-					 ret_source, ret_error)
-			       : fsdp_file_open(survey->remote, survey->path, ret_source,
-					 ret_error);
-}
-
 /* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
  * opened is changed meanwhile. */
 struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
@@ -321,7 +311,11 @@ struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
 	if (entry == NULL || entry->entry.is_folder || entry->has_head)
 		return entry != NULL ? entry->head : (struct fsdp_span){ 0 };
 	entry->has_head = true;
-	if (!open_entry(survey, name, &source, &error)) {
+	/* The named file, or one below the directory. */
+	if (!(survey->has_dir ? fsdp_dir_source(&survey->dir, fsdp_span_text(name),
+					&source, &error)
+			      : fsdp_file_open(
+					survey->remote, survey->path, &source, &error))) {
 		give_up(survey, error);
 		return entry->head;
 	}

@@ -84,16 +84,6 @@ static int by_position(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-static void sort_positions(struct fsdp_pick *pick)
-{
-	size_t kept = 0;
-	qsort(pick->positions, pick->count, sizeof *pick->positions, by_position);
-	for (size_t i = 1; i < pick->count; i++)
-		if (pick->positions[i] != pick->positions[kept])
-			pick->positions[++kept] = pick->positions[i];
-	pick->count = kept + 1;
-}
-
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
 {
@@ -109,7 +99,13 @@ bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *path
 	for (size_t i = 0; i < count; i++)
 		if (!add_position(&checkpoint->dir, paths[i], ret_pick, ret_error))
 			return false;
-	sort_positions(ret_pick);
+	size_t kept = 0;
+	qsort(ret_pick->positions, ret_pick->count, sizeof *ret_pick->positions,
+		by_position);
+	for (size_t i = 1; i < ret_pick->count; i++)
+		if (ret_pick->positions[i] != ret_pick->positions[kept])
+			ret_pick->positions[++kept] = ret_pick->positions[i];
+	ret_pick->count = kept + 1;
 	return true;
 }
 

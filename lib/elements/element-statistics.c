@@ -323,15 +323,6 @@ void fsdp_moments_decode(
 	}
 }
 
-static const unsigned char *swap(
-	const unsigned char *bytes, size_t count, unsigned width, unsigned char *room)
-{
-	for (size_t i = 0; i < count; i++)
-		for (unsigned k = 0; k < width; k++)
-			room[i * width + k] = bytes[i * width + width - 1 - k];
-	return room;
-}
-
 /* ---- what the bits say ---- */
 
 /* Of floats as integers: magnitudes, and keys whose order is that of the numbers. */
@@ -834,14 +825,6 @@ static void add_shorts(struct lanes *lanes, const int16_t *block, size_t count)
 	lanes->max = high > lanes->max ? high : lanes->max;
 }
 
-static void add_byte_block(struct lanes *lanes, const struct number_format *format,
-	const unsigned char *bytes, size_t count)
-{
-	int16_t wide[SHORTS];
-	widen_integers(format->is_signed, bytes, count, wide);
-	add_shorts(lanes, wide, count);
-}
-
 static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const double *block, size_t count, uint64_t index)
 {
@@ -883,9 +866,11 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 		else
 			add_half_block(moments, lanes, format, bytes, count, index);
 		break;
-	case NUMBER_BYTE:
-		add_byte_block(lanes, format, bytes, count);
-		break;
+	case NUMBER_BYTE: {
+		int16_t wide[SHORTS];
+		widen_integers(format->is_signed, bytes, count, wide);
+		add_shorts(lanes, wide, count);
+	} break;
 	case NUMBER_INTEGER:
 		decode_integers(format, bytes, count, room);
 		add_double_block(moments, lanes, room, count, index);
@@ -937,8 +922,14 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 		part = count - done < most ? count - done : most;
 		lanes.skips =
 			samples && (at + done * format.width) / BLOCK_BYTES % one_of != 0;
-		if (big_endian && format.width > 1)
-			block = swap(block, part, format.width, swapped);
+		if (big_endian && format.width > 1) {
+			for (size_t i = 0; i < part; i++)
+				for (unsigned k = 0; k < format.width; k++)
+					swapped[i * format.width + k] =
+						block[i * format.width + format.width -
+							1 - k];
+			block = swapped;
+		}
 		add_block(
 			moments, &lanes, &format, block, part, at / format.width + done);
 	}

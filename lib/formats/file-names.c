@@ -161,13 +161,6 @@ static int64_t number_at(struct fsdp_span name, size_t *at)
 	return *at - begin <= DIGITS_MOST ? number : -1;
 }
 
-/* checkpoint_EPOCH_STEP: a second number right after the first. */
-static bool follows_number(struct fsdp_span name, size_t number)
-{
-	return number >= 2 && name.data[number - 1] == '_' &&
-	       fsdp_is_digit(name.data[number - 2]);
-}
-
 static bool is_unfinished(struct fsdp_span name)
 {
 	static const char *const ends[] = { ".tmp", "-tmp", "_tmp", ".incomplete",
@@ -191,7 +184,10 @@ bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step)
 		int64_t number = number_at(name, &i);
 		if (number < 0)
 			continue;
-		if (meaning == NOTHING && best == WEAK && follows_number(name, begin)) {
+		/* checkpoint_EPOCH_STEP: a second number right after the first. */
+		if (meaning == NOTHING && best == WEAK && begin >= 2 &&
+			name.data[begin - 1] == '_' &&
+			fsdp_is_digit(name.data[begin - 2])) {
 			step.epoch = step.step;
 			step.step = number;
 			best = STEP;

@@ -696,14 +696,6 @@ static bool mark_parameters(
 	return true;
 }
 
-/* Segments that PyTorch drops from the prefix when no parameter begins with it. */
-static bool may_drop(struct fsdp_span segment)
-{
-	return fsdp_span_is(segment, "_fsdp_wrapped_module") ||
-	       fsdp_span_is(segment, "_dmp_wrapped_module") ||
-	       fsdp_span_is(segment, "module");
-}
-
 /* Mostly the prefix is the module's own raw name, whose clean form is known. */
 static bool clean_prefix(
 	struct fsdp_plan_reading *plan, struct fsdp_module_record *module)
@@ -739,8 +731,14 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 		if (prefix == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, plan->error);
 		bool marked = unnamed || (prefix < count && marks[prefix]);
+		/* Segments that PyTorch drops from the prefix when no parameter begins
+		 * with it. */
 		module->torch_prefix =
-			!marked && may_drop(segment) ? parent->torch_prefix : prefix;
+			!marked && (fsdp_span_is(segment, "_fsdp_wrapped_module") ||
+					   fsdp_span_is(segment, "_dmp_wrapped_module") ||
+					   fsdp_span_is(segment, "module"))
+				? parent->torch_prefix
+				: prefix;
 		if (!clean_prefix(plan, module))
 			return false;
 	}

@@ -474,14 +474,6 @@ static int64_t integer_of(const struct fsdp_value_record *value)
 		       : -1;
 }
 
-static bool is_zero(const struct fsdp_value_record *value)
-{
-	return integer_of(value) == 0 ||
-	       (value->token_count == 1 && value->tokens != NULL &&
-		       value->tokens->kind == FSDP_TOKEN_FLOAT &&
-		       value->tokens->number == 0);
-}
-
 /* Value of a group: a number of it, the name of one, or whether it decays. Names are in
  * the order of numbers, which continue through all groups. */
 static bool read_group_value(struct id_naming *naming,
@@ -497,7 +489,11 @@ static bool read_group_value(struct id_naming *naming,
 	if (naming->groups <= group)
 		naming->groups = (size_t)group + 1;
 	if (fsdp_span_is(rest, "weight_decay"))
-		naming->no_decay[group] = is_zero(value);
+		naming->no_decay[group] =
+			integer_of(value) == 0 ||
+			(value->token_count == 1 && value->tokens != NULL &&
+				value->tokens->kind == FSDP_TOKEN_FLOAT &&
+				value->tokens->number == 0);
 	if (fsdp_span_behind(rest, "param_names.", &item) && read_number(&item, &at) &&
 		value->token_count == 1 && value->tokens != NULL &&
 		value->tokens->kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
@@ -1213,13 +1209,6 @@ static bool is_there(const struct fsdp_folder *folder, const char *pattern)
 	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
 }
 
-/* Scripts and pointers that DeepSpeed writes next to its directory. */
-static bool lost_deepspeed(const struct fsdp_folder *folder)
-{
-	return (is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
-	       !fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#");
-}
-
 static void lack(struct fsdp_reading *reading, const char *file,
 	enum fsdp_severity severity, const char *message)
 {
@@ -1296,7 +1285,9 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		return;
 	if (!has_weights(folder))
 		lack(reading, NULL, FSDP_WARNING, "weights are missing");
-	if (lost_deepspeed(folder))
+	/* Scripts and pointers that DeepSpeed writes next to its directory. */
+	if ((is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
+		!fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#"))
 		lack(reading, NULL, FSDP_WARNING,
 			"global_step<N> is missing: the DeepSpeed files here belong to it, and a resume with DeepSpeed fails without it");
 	else if (is_there(folder, STATE_FILE))

@@ -213,19 +213,6 @@ uint64_t fsdp_numpy_pickle(struct fsdp_span head)
 	return begin + size;
 }
 
-static bool fail_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
-{
-	struct fsdp_span header = numpy_header(head);
-	bool objects = fsdp_numpy_pickle(head) != 0;
-	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, objects ? "FI3004" : "FI9002",
-		FSDP_UNKNOWN,
-		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle%s%.*s"
-			: "this is a NumPy array (.npy)%s%.*s",
-		header.size != 0 ? ": " : ", cut short", FSDP_TEXT_MOST(header, 200));
-	return fsdp_error_add_hint(
-		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
-}
-
 static uint64_t read_number(const unsigned char *at, size_t size, bool big)
 {
 	uint64_t number = 0;
@@ -402,14 +389,6 @@ static bool is_tensorflow(const struct fsdp_look *look)
 	return is_read && memcmp(end, MAGIC_END, sizeof end) == 0;
 }
 
-/* Four numbers of Darknet: version 0.1 or 0.2, and images that were seen. */
-static bool is_darknet(const struct fsdp_look *look)
-{
-	return fsdp_span_ends(look->path, FSDP_SPAN(".weights")) &&
-	       look->head.size >= 20 && read_number(look->head.data, 4, false) == 0 &&
-	       read_number(look->head.data + 4, 4, false) <= 2;
-}
-
 /* A map whose first key is a short text, and an array of Flax in it (extension 1). */
 static bool is_flax(struct fsdp_span head)
 {
@@ -425,15 +404,6 @@ static bool is_flax(struct fsdp_span head)
 			(head.data[i] == 0xc9 && head.data[i + 5] == 1))
 			return true;
 	return false;
-}
-
-/* Bytes outside of UTF-8, each replaced by U+FFFD: a copy in text mode did it. */
-static bool is_mangled(struct fsdp_span head)
-{
-	size_t count = 0;
-	for (size_t i = 0; i + 2 < head.size; i++)
-		count += memcmp(head.data + i, "\xef\xbf\xbd", 3) == 0;
-	return count >= 8 && count >= head.size / 32;
 }
 
 /* Documents by one of their keys. Files next to weights do not identify a directory. */
@@ -573,29 +543,6 @@ static bool begins_json(struct fsdp_span body)
 	       memchr("[]{\"-0123456789", *rest.data, 15) != NULL;
 }
 
-static bool fail_text(struct fsdp_span head, struct fsdp_error **ret_error)
-{
-	struct fsdp_span line = fsdp_span_first(head, '\n');
-	char room[FSDP_SHOWN];
-	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
-		"this is text (\"%s\"), not a checkpoint",
-		fsdp_shown(fsdp_span(line.data, (size_t)fsdp_min(line.size, 40)), room));
-	return fsdp_error_add_hint(ret_error,
-		"if it is the log of a training run: fsdp-inspect replay FILE");
-}
-
-static bool fail_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
-{
-	char bytes[64] = "";
-	for (size_t i = 0; i < 16 && i < look->head.size; i++)
-		snprintf(
-			bytes + 3 * i, sizeof bytes - 3 * i, " %02x", look->head.data[i]);
-	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", 0,
-		"unknown file format; first bytes:%s", bytes);
-	return fsdp_error_add_hint(ret_error,
-		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
-}
-
 static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	if (look->source.size == 0)
@@ -603,8 +550,18 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 			"an empty file", "copy or download it again");
 	if (fsdp_span_begins(look->head, FSDP_SPAN("GGUF")))
 		return fail_gguf(look, ret_error);
-	if (fsdp_span_begins(look->head, FSDP_SPAN("\x93NUMPY")))
-		return fail_numpy(look->head, ret_error);
+	if (fsdp_span_begins(look->head, FSDP_SPAN("\x93NUMPY"))) {
+		struct fsdp_span header = numpy_header(look->head);
+		bool objects = fsdp_numpy_pickle(look->head) != 0;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED,
+			objects ? "FI3004" : "FI9002", FSDP_UNKNOWN,
+			objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle%s%.*s"
+				: "this is a NumPy array (.npy)%s%.*s",
+			header.size != 0 ? ": " : ", cut short",
+			FSDP_TEXT_MOST(header, 200));
+		return fsdp_error_add_hint(
+			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
+	}
 	for (size_t i = 0; i < FSDP_COUNT(table); i++) {
 		const struct foreign *row = &table[i];
 		if (look->head.size >= row->offset + row->size &&
@@ -615,7 +572,11 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 	struct fsdp_span body = without_blanks(look->head);
 	if (begins_json(body))
 		return fail_json(body, ret_error);
-	if (is_mangled(look->head))
+	/* Bytes outside of UTF-8, each replaced by U+FFFD: a copy in text mode did it. */
+	size_t count = 0;
+	for (size_t i = 0; i + 2 < look->head.size; i++)
+		count += memcmp(look->head.data + i, "\xef\xbf\xbd", 3) == 0;
+	if (count >= 8 && count >= look->head.size / 32)
 		return fail(ret_error, NOTHING,
 			"a binary file that was copied as text: bytes were replaced by U+FFFD",
 			"copy it again, as binary");
@@ -641,7 +602,10 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 	if (is_tensorflow(look))
 		return fail(ret_error, UNSUPPORTED, "a part of a TensorFlow checkpoint",
 			"load it with TensorFlow");
-	if (is_darknet(look))
+	/* Four numbers of Darknet: version 0.1 or 0.2, and images that were seen. */
+	if (fsdp_span_ends(look->path, FSDP_SPAN(".weights")) && look->head.size >= 20 &&
+		read_number(look->head.data, 4, false) == 0 &&
+		read_number(look->head.data + 4, 4, false) <= 2)
 		return fail(ret_error, UNSUPPORTED, "a weights file of Darknet", NULL);
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
 		return fail_broken_header(look, ret_error);
@@ -650,12 +614,27 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 			"file is truncated: the pickle ends without STOP");
 		return fsdp_error_add_hint(ret_error, "copy this file again");
 	}
-	if (is_text(look->head))
-		return fail_text(look->head, ret_error);
+	if (is_text(look->head)) {
+		struct fsdp_span line = fsdp_span_first(look->head, '\n');
+		char room[FSDP_SHOWN];
+		fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
+			FSDP_UNKNOWN, "this is text (\"%s\"), not a checkpoint",
+			fsdp_shown(fsdp_span(line.data, (size_t)fsdp_min(line.size, 40)),
+				room));
+		return fsdp_error_add_hint(ret_error,
+			"if it is the log of a training run: fsdp-inspect replay FILE");
+	}
 	if (is_zero(look->head))
 		return fail(ret_error, OTHER, "a file that begins with zeros only",
 			"copy it again; its data was probably never written");
-	return fail_unknown(look, ret_error);
+	char bytes[64] = "";
+	for (size_t i = 0; i < 16 && i < look->head.size; i++)
+		snprintf(
+			bytes + 3 * i, sizeof bytes - 3 * i, " %02x", look->head.data[i]);
+	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", 0,
+		"unknown file format; first bytes:%s", bytes);
+	return fsdp_error_add_hint(ret_error,
+		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
 }
 
 /* ---- zips ---- */

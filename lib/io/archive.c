@@ -522,17 +522,14 @@ static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
 	       fsdp_arena_fail(unpacker->arena, unpacker->error);
 }
 
-/* Offset of the member's bytes: directly after its header, which was read. */
-static uint64_t member_offset(const struct unpacker *unpacker)
-{
-	return unpacker->kind == NULL
-		       ? (uint64_t)archive_filter_bytes(unpacker->archive, 0)
-		       : FSDP_UNKNOWN;
-}
-
 static bool read_member(struct unpacker *unpacker, struct archive_entry *entry)
 {
-	struct fsdp_packed packed = { .offset = member_offset(unpacker) };
+	/* Offset of the member's bytes: directly after its header, which was read. */
+	struct fsdp_packed packed = {
+		.offset = unpacker->kind == NULL
+				  ? (uint64_t)archive_filter_bytes(unpacker->archive, 0)
+				  : FSDP_UNKNOWN,
+	};
 	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS), left_out;
 	if (unpacker->packed->count >= most)
 		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMBERS, most);

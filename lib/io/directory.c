@@ -1160,20 +1160,6 @@ static size_t find_below(
 	return low;
 }
 
-/* The members of a directory are adjacent in the order of names. */
-static bool narrow(const struct fsdp_folder *folder, struct fsdp_span name,
-	struct fsdp_folder *ret_folder)
-{
-	size_t begin = find_below(folder, name, false);
-	*ret_folder = (struct fsdp_folder){
-		.packed = folder->packed,
-		.strip = folder->strip + name.size + 1,
-		.sorted = folder->sorted + begin,
-		.below = find_below(folder, name, true) - begin,
-	};
-	return ret_folder->below != 0;
-}
-
 bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_folder *ret_folder,
@@ -1181,7 +1167,15 @@ bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span n
 {
 	*ret_dir = (struct fsdp_dir){ .fd = -1 };
 	if (folder->dir == NULL) {
-		if (narrow(folder, name, ret_folder))
+		/* The members of a directory are adjacent in the order of names. */
+		size_t begin = find_below(folder, name, false);
+		*ret_folder = (struct fsdp_folder){
+			.packed = folder->packed,
+			.strip = folder->strip + name.size + 1,
+			.sorted = folder->sorted + begin,
+			.below = find_below(folder, name, true) - begin,
+		};
+		if (ret_folder->below != 0)
 			return list_packed(ret_folder, arena, ret_error);
 		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"no such directory in the archive");

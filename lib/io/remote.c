@@ -377,15 +377,6 @@ static struct block *free_block(struct fsdp_remote *remote, bool give_up)
 	return old != NULL && old->bytes != NULL ? old : NULL;
 }
 
-/* Those on their way, and those that were not read yet. */
-static size_t count_ahead(const struct fsdp_remote *remote)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < remote->block_count; i++)
-		count += remote->blocks[i].key != 0 && !remote->blocks[i].was_read;
-	return count;
-}
-
 /* Adds a block that is not there to the READ that is gathered. */
 static bool ask_for(struct fsdp_remote *remote, const struct fsdp_remote_file *file,
 	uint64_t index, struct block *block, struct pending *request)
@@ -452,7 +443,11 @@ static void ask_ahead(struct fsdp_remote *remote)
 		remote->queued = remote->queue.count = 0;
 	if (remote->queue.count == 0 || remote->broken != NULL)
 		return;
-	ahead = count_ahead(remote);
+	/* Those on their way, and those that were not read yet. */
+	size_t count = 0;
+	for (size_t i = 0; i < remote->block_count; i++)
+		count += remote->blocks[i].key != 0 && !remote->blocks[i].was_read;
+	ahead = count;
 	if (ahead > remote->block_count / 2)
 		return;
 	while (room && remote->queued < remote->queue.count) {
@@ -624,15 +619,6 @@ static bool take_counts(
 	return true;
 }
 
-/* What was asked for and did not come is not there. */
-static void drop_blocks(struct fsdp_remote *remote, uint32_t request)
-{
-	for (size_t i = 0; i < remote->block_count; i++)
-		if (remote->blocks[i].key != 0 && remote->blocks[i].request == request &&
-			!is_ready(&remote->blocks[i]))
-			remote->blocks[i].key = 0;
-}
-
 static bool take_failure(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
@@ -645,7 +631,12 @@ static bool take_failure(
 	request->failed = (unsigned char)code;
 	if (detail.size != 0)
 		memcpy(request->detail, detail.data, detail.size);
-	drop_blocks(remote, request->id);
+	/* What was asked for and did not come is not there. */
+	for (size_t i = 0; i < remote->block_count; i++)
+		if (remote->blocks[i].key != 0 &&
+			remote->blocks[i].request == request->id &&
+			!is_ready(&remote->blocks[i]))
+			remote->blocks[i].key = 0;
 	request->done = true;
 	return true;
 }

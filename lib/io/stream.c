@@ -96,18 +96,6 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* False at the end. */
-static bool wait_for_block(struct fsdp_ahead *ahead)
-{
-	pthread_mutex_lock(&ahead->lock);
-	if (ahead->filled == 0)
-		while (ahead->filled < BATCH && !ahead->ended)
-			pthread_cond_wait(&ahead->changed, &ahead->lock);
-	bool some = ahead->filled != 0;
-	pthread_mutex_unlock(&ahead->lock);
-	return some;
-}
-
 /* A fsdp_refill; context is the struct fsdp_ahead. */
 static bool ahead_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error)
@@ -117,7 +105,14 @@ static bool ahead_refill(void *context, void *buffer, size_t size, size_t *ret_s
 	if (!ahead->started)
 		return ahead->refill(ahead->context, buffer, size, ret_size, ret_error);
 	*ret_size = 0;
-	if (!wait_for_block(ahead)) {
+	/* False at the end. */
+	pthread_mutex_lock(&ahead->lock);
+	if (ahead->filled == 0)
+		while (ahead->filled < BATCH && !ahead->ended)
+			pthread_cond_wait(&ahead->changed, &ahead->lock);
+	bool some = ahead->filled != 0;
+	pthread_mutex_unlock(&ahead->lock);
+	if (!some) {
 		if (ahead->error == NULL)
 			return true;
 		if (ret_error != NULL && *ret_error == NULL) {
@@ -252,16 +247,6 @@ static bool read_head(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 		stream->head_size += part;
 	}
 	return true;
-}
-
-static void close_layers(struct fsdp_stream *stream)
-{
-	ahead_free(stream->ahead);
-	fsdp_gunzip_free(stream->gunzip);
-	fsdp_unpack_free(stream->unpack);
-	stream->ahead = NULL;
-	stream->gunzip = NULL;
-	stream->unpack = NULL;
 }
 
 /* What comes out counts before it is handed on. */
@@ -407,7 +392,12 @@ void fsdp_stream_close(struct fsdp_stream *stream)
 {
 	if (stream == NULL)
 		return;
-	close_layers(stream);
+	ahead_free(stream->ahead);
+	fsdp_gunzip_free(stream->gunzip);
+	fsdp_unpack_free(stream->unpack);
+	stream->ahead = NULL;
+	stream->gunzip = NULL;
+	stream->unpack = NULL;
 	if (stream->is_file)
 		close(stream->file.fd);
 	free(stream);

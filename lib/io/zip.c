@@ -643,14 +643,6 @@ static inline uint64_t lower(uint64_t word)
 	return word | (at_least(word, 'A') & ~at_least(word, 'Z' + 1)) >> 2;
 }
 
-/* Whether one of the bytes needs a second look: none of them does in "archive/data/7". */
-static inline uint64_t suspects(uint64_t word)
-{
-	return (~at_least(word, 0x20) | equal_to(word, 0x7f) | equal_to(word, '\\') |
-		       equal_to(word, '.') | equal_to(word, ':')) &
-	       HIGH;
-}
-
 struct digest {
 	uint64_t hash;
 	bool suspect;
@@ -669,7 +661,12 @@ static inline struct digest digest_name(
 			memcpy(&word, text, sizeof word);
 		else
 			memcpy(&word, text, part);
-		suspect |= suspects(word);
+		/* Whether one of the bytes needs a second look: none of them does in
+		 * "archive/data/7". */
+		suspect |= (~at_least(word, 0x20) | equal_to(word, 0x7f) |
+				   equal_to(word, '\\') | equal_to(word, '.') |
+				   equal_to(word, ':')) &
+			   HIGH;
 		hash = fsdp_mix(
 			hash ^ (index->folded ? lower(word) : word), index->seed[1]);
 		text += part;

@@ -791,14 +791,6 @@ static uint32_t keep_plain(struct fsdp_model *model,
 	return (uint32_t)id;
 }
 
-static bool has_plain(
-	const struct fsdp_model *model, const struct fsdp_plain_tensor *plain)
-{
-	const struct fsdp_tensor_record tensor = plain_tensor(plain, 0, 0);
-	return has_tensor(model, &tensor) && fsdp_has_rank(plain->rank) &&
-	       plain->file < model->files.count;
-}
-
 static uint32_t count_plain(struct fsdp_model *model,
 	const struct fsdp_plain_tensor *plain, size_t id, struct fsdp_error **ret_error)
 {
@@ -829,7 +821,9 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
 		return FSDP_NONE;
 	}
-	if (!has_plain(model, plain)) {
+	const struct fsdp_tensor_record tensor = plain_tensor(plain, 0, 0);
+	if (!has_tensor(model, &tensor) || !fsdp_has_rank(plain->rank) ||
+		plain->file >= model->files.count) {
 		fail_check(ret_error, "tensor", id, "a name, a shape, a fact or a file");
 		return FSDP_NONE;
 	}

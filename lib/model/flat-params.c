@@ -491,17 +491,6 @@ static bool place_all(struct local *local, const struct held *held)
 
 /* ---- all of them ---- */
 
-/* Where each file's shard begins in its storage. */
-static void note_bases(struct local *local, const struct fsdp_tensor_record *tensor)
-{
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(local->model, tensor->first_piece + i);
-		if (piece->extent != FSDP_NONE)
-			local->base[piece->extent] = piece->storage_offset + 1;
-	}
-}
-
 static bool meet(struct local *local, uint32_t index)
 {
 	struct fsdp_model *model = local->model;
@@ -528,21 +517,14 @@ static bool meet(struct local *local, uint32_t index)
 	}
 	held.flat->from_files = true;
 	fsdp_model_tensor(model, index)->unit = held.unit;
-	note_bases(local, tensor);
-	return place_all(local, &held);
-}
-
-static void tell_unmet(struct local *local)
-{
-	for (uint32_t i = 0; i < local->model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_model_unit(local->model, i);
-		if (unit->flat == FSDP_NONE || local->met[i] ||
-			strcmp(unit->strategy, "NO_SHARD") == 0)
-			continue;
-		say(local, i, FSDP_NONE, FSDP_NONE,
-			"the plan has a flat parameter, the checkpoint has none of it");
-		refuse(local, i);
+	/* Where each file's shard begins in its storage. */
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		const struct fsdp_piece_record *piece =
+			fsdp_model_piece(local->model, tensor->first_piece + i);
+		if (piece->extent != FSDP_NONE)
+			local->base[piece->extent] = piece->storage_offset + 1;
 	}
+	return place_all(local, &held);
 }
 
 static bool is_flat_shard(const struct fsdp_tensor_record *tensor)
@@ -584,8 +566,18 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (uint32_t i = 0; i < count && good; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
 			good = meet(&local, i);
-	if (good)
-		tell_unmet(&local);
+	if (good) {
+		for (uint32_t i = 0; i < local.model->units.count; i++) {
+			const struct fsdp_unit_record *unit =
+				fsdp_model_unit(local.model, i);
+			if (unit->flat == FSDP_NONE || local.met[i] ||
+				strcmp(unit->strategy, "NO_SHARD") == 0)
+				continue;
+			say(&local, i, FSDP_NONE, FSDP_NONE,
+				"the plan has a flat parameter, the checkpoint has none of it");
+			refuse(&local, i);
+		}
+	}
 	fsdp_error_free(local.error);
 	return good;
 }

@@ -243,13 +243,6 @@ static bool same_pieces(const struct fsdp_model *model,
 	return true;
 }
 
-/* A run without elements is the same as no other. */
-static bool is_empty_run(
-	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
-{
-	return piece_at(model, tensor, 0)->is_run && fsdp_model_numel(model, tensor) == 0;
-}
-
 static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_record *a,
 	const struct fsdp_tensor_record *b)
 {
@@ -300,7 +293,10 @@ static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	for (size_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->storage_next == i || is_empty_run(model, tensor))
+		/* A run without elements is the same as no other. */
+		if (tensor->storage_next == i ||
+			(piece_at(model, tensor, 0)->is_run &&
+				fsdp_model_numel(model, tensor) == 0))
 			continue;
 		size_t slot = (size_t)hash_view(&hasher, model, tensor) & (slots - 1);
 		while (table[slot] != 0 &&
@@ -463,20 +459,6 @@ static bool has_components(const struct fsdp_model *model)
 	return false;
 }
 
-/* New numbers for everything that names a tensor by its old one. */
-static void renumber(struct fsdp_model *model, const uint32_t *new_index)
-{
-	for (size_t i = 0; i < model->pieces.count; i++) {
-		struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
-		piece->tensor = new_index[piece->tensor];
-	}
-	for (size_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_model_extra(model, i);
-		if (extra->component_count != 0)
-			extra->first_component = new_index[extra->first_component];
-	}
-}
-
 /* Moves every record to its new place, cycle by cycle, without a second array of them.
  * A place that is done keeps its own number in new_index. */
 static void permute(struct fsdp_model *model, uint32_t *new_index)
@@ -515,7 +497,16 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (uint32_t i = 0; i < count; i++)
 		if (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT)
 			new_index[i] = at++;
-	renumber(model, new_index);
+	/* New numbers for everything that names a tensor by its old one. */
+	for (size_t i = 0; i < model->pieces.count; i++) {
+		struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+		piece->tensor = new_index[piece->tensor];
+	}
+	for (size_t i = 0; i < model->extras.count; i++) {
+		struct fsdp_extra *extra = fsdp_model_extra(model, i);
+		if (extra->component_count != 0)
+			extra->first_component = new_index[extra->first_component];
+	}
 	permute(model, new_index);
 	for (uint32_t i = 0; i < count; i++)
 		fsdp_model_tensor(model, i)->storage_next = i;
@@ -771,11 +762,6 @@ static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
 	return true;
 }
 
-static bool is_plain(const struct fsdp_model *model)
-{
-	return !model->has_plan && !model->is_set && model->values.count <= VALUES_MOST;
-}
-
 static struct fsdp_counts *new_counts(struct fsdp_model *model)
 {
 	struct fsdp_counts *counts = FSDP_TAKE(model->arena, counts, 1);
@@ -810,15 +796,6 @@ size_t fsdp_model_counted(const struct fsdp_model *model)
 	return model->counting->tensors;
 }
 
-static void keep(struct fsdp_model *model, const struct fsdp_counts *counts)
-{
-	model->payload += counts->payload;
-	model->unused += counts->unused;
-	model->no_visits = true;
-	model->module_count = counts->modules;
-	model->tensor_count = counts->tensors;
-}
-
 /* freeze.c: what can be counted without order and tree, if the model is so plain that it
  * makes no difference; else *ret_counted is false and nothing was counted. False: out of
  * memory. */
@@ -827,7 +804,8 @@ static bool model_count(struct fsdp_model *model, bool *ret_counted)
 	bool begun = model->counting != NULL, good = true;
 	struct fsdp_counts *counts = model->counting;
 	size_t tensors = begun ? counts->tensors : model->tensors.count;
-	bool plain = is_plain(model) && tensors >= model->counts_from;
+	bool plain = !model->has_plan && !model->is_set &&
+		     model->values.count <= VALUES_MOST && tensors >= model->counts_from;
 	enum outcome outcome = plain ? COUNTED : ODD;
 	*ret_counted = false;
 	if (plain && !begun) {
@@ -840,7 +818,11 @@ static bool model_count(struct fsdp_model *model, bool *ret_counted)
 	if (outcome == COUNTED && counts->others == counts->tensors)
 		outcome = ODD;
 	if (outcome == COUNTED && sort_counted_values(model, &good)) {
-		keep(model, counts);
+		model->payload += counts->payload;
+		model->unused += counts->unused;
+		model->no_visits = true;
+		model->module_count = counts->modules;
+		model->tensor_count = counts->tensors;
 		*ret_counted = true;
 		return true;
 	}
@@ -925,15 +907,6 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-static void count_files(struct fsdp_model *model)
-{
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
-		if (file->size != FSDP_UNKNOWN)
-			model->on_disk += file->size;
-	}
-}
-
 typedef bool (*freeze_step)(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 static const freeze_step steps[] = {
@@ -972,8 +945,13 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	}
 	if (done && !counted)
 		model->module_count = model->modules.count;
-	if (done)
-		count_files(model);
+	if (done) {
+		for (uint32_t i = 0; i < model->files.count; i++) {
+			const struct fsdp_file_record *file = fsdp_model_file(model, i);
+			if (file->size != FSDP_UNKNOWN)
+				model->on_disk += file->size;
+		}
+	}
 	if (!done || model->findings.lost)
 		return fsdp_arena_fail(model->arena, ret_error);
 	return true;

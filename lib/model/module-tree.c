@@ -165,15 +165,6 @@ static bool is_buffer(struct fsdp_span word)
 	return false;
 }
 
-/* The state of a random generator: bytes that belong to no module. */
-static bool is_generator(
-	const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
-{
-	return tensor->dims == 1 &&
-	       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
-	       memmem(segment.data, segment.size, "rng", 3) != NULL;
-}
-
 bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
 {
 	return tensor->role == FSDP_ROLE_PARAM &&
@@ -215,7 +206,12 @@ enum fsdp_role fsdp_model_role_of(
 		return FSDP_ROLE_OTHER;
 	if (is_buffer(segment) || is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
-	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
+	/* The state of a random generator: bytes that belong to no module. */
+	return tensor->dims == 1 &&
+			       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
+			       memmem(segment.data, segment.size, "rng", 3) != NULL
+		       ? FSDP_ROLE_OTHER
+		       : FSDP_ROLE_PARAM;
 }
 
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
@@ -666,17 +662,6 @@ static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
-{
-	for (size_t i = 0; i < model->class_hints.count; i++) {
-		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
-		struct fsdp_module_record *module =
-			fsdp_model_module(model, visit_of[hint->raw_name]);
-		module->class_name = hint->class_name;
-		module->class_inferred = hint->inferred;
-	}
-}
-
 /* The names of all modules, written out: they all begin with those above them. */
 static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
@@ -711,7 +696,13 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 				visit_of[fsdp_names_at(&model->names, tensor->raw_name)
 						 ->parent];
 	}
-	apply_hints(model, visit_of);
+	for (size_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		struct fsdp_module_record *module =
+			fsdp_model_module(model, visit_of[hint->raw_name]);
+		module->class_name = hint->class_name;
+		module->class_inferred = hint->inferred;
+	}
 	return true;
 }
 
@@ -741,17 +732,6 @@ static bool group_owned(struct fsdp_model *model)
 		model->owned[module->first_tensor + module->tensor_count++] = i;
 	}
 	return true;
-}
-
-static void set_shown_depths(struct fsdp_model *model)
-{
-	for (uint32_t i = 1; i < model->modules.count; i++) {
-		struct fsdp_module_record *module = fsdp_model_module(model, i);
-		const struct fsdp_module_record *parent =
-			fsdp_model_module(model, module->parent);
-		module->shown_depth = parent->shown_depth +
-				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
-	}
 }
 
 /* The lowest visit above both. */
@@ -804,17 +784,6 @@ static void count_tensors(struct fsdp_model *model)
 			tied = fsdp_model_tensor(model, tensor->alias)->module;
 		fsdp_model_count_parameter(model, tensor->module, tied,
 			parameters_of(model, tensor), fsdp_model_bytes(model, tensor));
-	}
-}
-
-static void add_up(struct fsdp_model *model)
-{
-	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		struct fsdp_module_record *parent =
-			fsdp_model_module(model, module->parent);
-		parent->parameters += module->parameters;
-		parent->bytes += module->bytes;
 	}
 }
 
@@ -1040,14 +1009,6 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return spread_units(model, scratch) && list_unit_fqns(model);
 }
 
-/* Of units that are known by their modules alone. */
-static bool fill_units(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	return (model->plan_only || (fsdp_freeze_choose_units(model, scratch) &&
-					    fsdp_model_infer_flats(model, scratch))) &&
-	       spread_units(model, scratch) && list_unit_fqns(model);
-}
-
 bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool partial = model->has_plan && model->plan.from != NULL;
@@ -1058,13 +1019,30 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	if (!model->has_plan && !mark_wrappers(model, scratch))
 		return false;
-	set_shown_depths(model);
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
+		const struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
+		module->shown_depth = parent->shown_depth +
+				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
+	}
 	if (!model->has_plan && !infer_units(model, scratch))
 		return false;
-	if (partial && !fill_units(model, scratch))
+	/* Of units that are known by their modules alone. */
+	if (partial && !model->plan_only &&
+		(!fsdp_freeze_choose_units(model, scratch) ||
+			!fsdp_model_infer_flats(model, scratch)))
+		return false;
+	if (partial && (!spread_units(model, scratch) || !list_unit_fqns(model)))
 		return false;
 	if (!model->has_plan || model->plan_lists_none)
 		count_tensors(model);
-	add_up(model);
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
+		parent->parameters += module->parameters;
+		parent->bytes += module->bytes;
+	}
 	return true;
 }

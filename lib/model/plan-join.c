@@ -347,13 +347,6 @@ static void compare_facts(
 			fsdp_dtype(tensor->dtype)->name);
 }
 
-/* Tied names may be left out; so may buffers that are not persistent. */
-static bool may_be_absent(const struct fsdp_planned *planned)
-{
-	return planned->shared_with != FSDP_NONE ||
-	       (planned->is_buffer && !planned->persistent);
-}
-
 static void compare_names(const struct compare *compare)
 {
 	struct fsdp_model *model = compare->model;
@@ -364,7 +357,9 @@ static void compare_names(const struct compare *compare)
 			compare_facts(compare, planned);
 			continue;
 		}
-		if (may_be_absent(planned) || compare->flattened)
+		/* Tied names may be left out; so may buffers that are not persistent. */
+		if (planned->shared_with != FSDP_NONE || compare->flattened ||
+			(planned->is_buffer && !planned->persistent))
 			continue;
 		struct fsdp_span name = name_of(compare, planned->name);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
@@ -393,13 +388,6 @@ static void compare_extra(const struct compare *compare)
 	}
 }
 
-static bool is_sharded(const struct compare *compare, const struct fsdp_planned *planned)
-{
-	return planned->tensor != FSDP_NONE &&
-	       fsdp_model_is_sharded(compare->model,
-		       fsdp_model_tensor(compare->model, planned->tensor));
-}
-
 /* Cut along dim 0 it would have been more than one piece. */
 static bool could_be_sharded(
 	const struct compare *compare, const struct fsdp_planned *planned)
@@ -407,12 +395,6 @@ static bool could_be_sharded(
 	if (planned->tensor == FSDP_NONE || planned->dims == 0)
 		return false;
 	return fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
-}
-
-/* A rank's part of a flat parameter may be whole parameters. */
-static bool lies_flat(const struct fsdp_model *model, const struct fsdp_unit_record *unit)
-{
-	return unit->flat != FSDP_NONE && fsdp_model_flat(model, unit->flat)->from_files;
 }
 
 enum { SAID = 1, SHARDED = 2, WHOLE = 4 };
@@ -435,7 +417,10 @@ static void compare_units(const struct compare *compare)
 			fsdp_model_planned(compare->model, i);
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE)
 			continue;
-		bool sharded = is_sharded(compare, planned);
+		bool sharded =
+			planned->tensor != FSDP_NONE &&
+			fsdp_model_is_sharded(compare->model,
+				fsdp_model_tensor(compare->model, planned->tensor));
 		any_sharded |= sharded && planned->unit != FSDP_NONE;
 		if (planned->unit != FSDP_NONE)
 			unit_marks[planned->unit] |= sharded ? SHARDED
@@ -455,8 +440,10 @@ static void compare_units(const struct compare *compare)
 	}
 	for (uint32_t i = 0; any_sharded && i < units; i++) {
 		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		/* A rank's part of a flat parameter may be whole parameters. */
 		if (unit_marks[i] != WHOLE || unit->shard_world_size < 2 ||
-			lies_flat(model, unit))
+			(unit->flat != FSDP_NONE &&
+				fsdp_model_flat(model, unit->flat)->from_files))
 			continue;
 		struct fsdp_span name = module_name(compare, unit->module);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
@@ -525,17 +512,6 @@ static uint32_t *name_table(
 	return table;
 }
 
-/* The first visit that is shown under each clean name. */
-static void index_visits(const struct fsdp_model *model, uint32_t *visit_of)
-{
-	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		if (module->wrapper == FSDP_WRAPPER_NONE ||
-			visit_of[module->name] == FSDP_NONE)
-			visit_of[module->name] = i;
-	}
-}
-
 /* Names of visits without the segments below a wrapper. */
 static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
 {
@@ -566,7 +542,13 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 	uint32_t *visit_of = name_table(model, scratch, 0);
 	if (visit_of == NULL)
 		return false;
-	index_visits(model, visit_of);
+	/* The first visit that is shown under each clean name. */
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (module->wrapper == FSDP_WRAPPER_NONE ||
+			visit_of[module->name] == FSDP_NONE)
+			visit_of[module->name] = i;
+	}
 	if (model->plan_lists_none)
 		return freeze_plan_tensors(model, visit_of, names, stripped, scratch);
 	for (uint32_t i = 0; i < model->planned.count; i++) {
@@ -759,20 +741,6 @@ static bool join_tensors(struct join *join)
 	return true;
 }
 
-/* Of what stands for what stands for it the last: ties of a plan may be a chain, but no
- * ring, since each leads to a tensor that is not an alias yet. */
-static void point_at_last(struct fsdp_model *model, uint32_t index)
-{
-	uint32_t last = index;
-	while (fsdp_model_tensor(model, last)->alias != FSDP_NONE)
-		last = fsdp_model_tensor(model, last)->alias;
-	while (index != last) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
-		index = tensor->alias;
-		tensor->alias = last;
-	}
-}
-
 /* Names that the plan ties are one tensor, also where each was stored for itself. */
 static void tie_tensors(const struct join *join)
 {
@@ -795,8 +763,20 @@ static void tie_tensors(const struct join *join)
 			fsdp_model_numel(model, tensor) == fsdp_model_numel(model, other))
 			tensor->alias = fsdp_model_planned(model, first)->tensor;
 	}
-	for (uint32_t i = 0; i < model->tensor_count; i++)
-		point_at_last(model, i);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		/* Of what stands for what stands for it the last: ties of a plan may be a
+		 * chain, but no ring, since each leads to a tensor that is not an alias
+		 * yet. */
+		uint32_t index = i, last = i;
+		while (fsdp_model_tensor(model, last)->alias != FSDP_NONE)
+			last = fsdp_model_tensor(model, last)->alias;
+		while (index != last) {
+			struct fsdp_tensor_record *tensor =
+				fsdp_model_tensor(model, index);
+			index = tensor->alias;
+			tensor->alias = last;
+		}
+	}
 }
 
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)

@@ -793,13 +793,6 @@ static bool reach(struct fsdp_json_scan *scan, size_t *position, size_t size)
 	return true;
 }
 
-/* The search for another quote stops where the line ends or another event begins. */
-static bool stops(const struct fsdp_json_scan *scan, struct fsdp_span text, size_t at)
-{
-	return text.data[at] == '\n' ||
-	       (text.data[at] == '{' && is_event(text, at, scan->event_keys));
-}
-
 static enum quote json_check_quote(
 	struct fsdp_json_scan *scan, size_t *size, struct text_marks *marks)
 {
@@ -816,7 +809,11 @@ static enum quote json_check_quote(
 	text = fsdp_span(scan->window.bytes + scan->mark, scan->window.size - scan->mark);
 	bool top = scan->depth == scan->events_depth + 1;
 	size_t most = (size_t)fsdp_min(text.size, QUOTE_REACH + 1);
-	for (size_t i = 0; i < most && !stops(scan, text, i); i++) {
+	/* The search for another quote stops where the line ends or another event begins.
+	 * */
+	for (size_t i = 0; i < most && text.data[i] != '\n' &&
+			   (text.data[i] != '{' || !is_event(text, i, scan->event_keys));
+		i++) {
 		if (i < behind || text.data[i] != '"' || text.data[i - 1] == '\\' ||
 			!closes(text, i + 1, top ? scan->event_keys : NULL))
 			continue;

@@ -476,15 +476,6 @@ static const struct mould *mould_find(struct moulds *moulds, const unsigned char
 
 /* ---- learning ---- */
 
-static bool add_read(struct mould *mould, size_t at, bool wide)
-{
-	if (mould->read_count == MOULD_READS)
-		return false;
-	mould->reads[mould->read_count++] =
-		(struct mould_read){ (uint8_t)at, (uint8_t)mould->puts, wide };
-	return true;
-}
-
 /* One opcode; `at` is the position of its argument. False: not in a mould. */
 static bool add_opcode(
 	struct mould *mould, const struct fsdp_pickle_opcode *row, size_t at)
@@ -496,7 +487,11 @@ static bool add_opcode(
 		return false;
 	case FSDP_OP_BINGET:
 	case FSDP_OP_LONG_BINGET:
-		return add_read(mould, at, row->code == FSDP_OP_LONG_BINGET);
+		if (mould->read_count == MOULD_READS)
+			return false;
+		mould->reads[mould->read_count++] = (struct mould_read){ (uint8_t)at,
+			(uint8_t)mould->puts, row->code == FSDP_OP_LONG_BINGET };
+		return true;
 	case FSDP_OP_MEMOIZE:
 	case FSDP_OP_BINPUT:
 	case FSDP_OP_LONG_BINPUT:
@@ -710,15 +705,6 @@ static void declare_protocol(
 		pass->pickle->protocol = protocol;
 }
 
-static bool note_line_read(struct pass *pass, const struct token *token)
-{
-	uint32_t slot;
-	struct fsdp_span line = fsdp_span(token->argument, (size_t)token->size);
-	if (!fsdp_pickle_slot_text(line, &slot))
-		return true; /* the second pass will say so */
-	return memo_note_read(pass->memo, slot, pass->puts);
-}
-
 /* What the first pass does with one opcode; false when out of memory. */
 static inline __attribute__((always_inline)) bool note(struct pass *pass, unsigned code,
 	const unsigned char *at, const struct token *token)
@@ -734,8 +720,13 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 		return memo_note_read(pass->memo, *token->argument, pass->puts);
 	case FSDP_OP_LONG_BINGET:
 		return memo_note_read(pass->memo, load_u4(token->argument), pass->puts);
-	case FSDP_OP_GET:
-		return note_line_read(pass, token);
+	case FSDP_OP_GET: {
+		uint32_t slot;
+		struct fsdp_span line = fsdp_span(token->argument, (size_t)token->size);
+		if (!fsdp_pickle_slot_text(line, &slot))
+			return true; /* the second pass will say so */
+		return memo_note_read(pass->memo, slot, pass->puts);
+	}
 	case FSDP_OP_BINUNICODE:
 	case FSDP_OP_SHORT_BINUNICODE:
 	case FSDP_OP_BINUNICODE8:

@@ -246,14 +246,6 @@ static fsdp_ref intern_lines(
 	return intern(m, module, name);
 }
 
-/* GLOBAL and INST: two lines after the opcode; *ret_next is where they end. */
-static struct slot *machine_global(
-	struct machine *m, struct slot *top, const unsigned char **ret_next)
-{
-	fsdp_ref ref = intern_lines(m, m->at + 1, ret_next);
-	return ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
-}
-
 static struct slot *machine_stack_global(struct machine *m, struct slot *top)
 {
 	NEED(m, top, 2);
@@ -666,16 +658,6 @@ static uint64_t slot_text(struct fsdp_span line)
 	return fsdp_pickle_slot_text(line, &slot) ? slot : UINT64_MAX;
 }
 
-static struct slot *op_memo_text(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	uint64_t slot = slot_text(line);
-	if (slot != UINT64_MAX)
-		return op_memoize(m, top, slot);
-	DAMAGED(m, "PUT to a slot that is not a number below 2^32");
-	return top;
-}
-
 static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32_t slot)
 {
 	const fsdp_ref *place = memo_place(&m->memo, slot);
@@ -698,44 +680,6 @@ static struct slot *op_get_text(
 
 /* ---- the rest of the stack ---- */
 
-static struct slot *op_dup(struct machine *m, struct slot *top)
-{
-	NEED(m, top, 1);
-	return push(m, top, share(m, top[-1].ref, CELL_SHARED));
-}
-
-static struct slot *op_pop(struct machine *m, struct slot *top)
-{
-	if (top == m->floor && m->mark_count != 0) {
-		pop_mark(m);
-		return top;
-	}
-	NEED(m, top, 1);
-	return top - 1;
-}
-
-static struct slot *op_buffer(struct machine *m, struct slot *top)
-{
-	FIND(m, PICKLE_OPCODE, FSDP_ERROR, "%s needs a buffer that is not in the file",
-		op_name(m));
-	if (*m->at == FSDP_OP_NEXT_BUFFER)
-		return push(m, top, REF_BUFFER);
-	NEED(m, top, 1);
-	return top;
-}
-
-static struct slot *op_stop(struct machine *m, struct slot *top)
-{
-	NEED(m, top, 1);
-	m->stopped = true;
-	if (m->error == NULL && (top - 1 > m->stack || m->mark_count != 0))
-		FIND(m, PICKLE_ODD, FSDP_NOTE,
-			"%td values and %zu marks are left at STOP", top - 1 - m->stack,
-			m->mark_count);
-	m->pickle->top = top[-1].ref;
-	return top;
-}
-
 /* ---- the loop ---- */
 
 /* The opcodes with a line of text: all of protocol 0, none of them frequent. */
@@ -754,8 +698,13 @@ static struct slot *do_line(
 	case FSDP_OP_PERSID:
 		top = fsdp_machine_push_text(m, top, line);
 		return top != NULL ? machine_persistent(m, top) : NULL;
-	case FSDP_OP_PUT:
-		return op_memo_text(m, top, line);
+	case FSDP_OP_PUT: {
+		uint64_t slot = slot_text(line);
+		if (slot != UINT64_MAX)
+			return op_memoize(m, top, slot);
+		DAMAGED(m, "PUT to a slot that is not a number below 2^32");
+		return top;
+	}
 	case FSDP_OP_GET:
 		return op_get_text(m, top, line);
 	default:
@@ -886,11 +835,17 @@ static inline struct slot *step(
 	case FSDP_OP_MARK:
 		return fsdp_machine_mark(m, top);
 	case FSDP_OP_POP:
-		return op_pop(m, top);
+		if (top == m->floor && m->mark_count != 0) {
+			pop_mark(m);
+			return top;
+		}
+		NEED(m, top, 1);
+		return top - 1;
 	case FSDP_OP_POP_MARK:
 		return pop_mark(m);
 	case FSDP_OP_DUP:
-		return op_dup(m, top);
+		NEED(m, top, 1);
+		return push(m, top, share(m, top[-1].ref, CELL_SHARED));
 	case FSDP_OP_REDUCE:
 		return machine_call(m, top, FSDP_USE_CALLED);
 	case FSDP_OP_NEWOBJ:
@@ -905,8 +860,12 @@ static inline struct slot *step(
 		return top;
 	case FSDP_OP_BUILD:
 		return machine_build(m, top);
-	case FSDP_OP_GLOBAL:
-		top = machine_global(m, top, &behind);
+	case FSDP_OP_GLOBAL: {
+		/* GLOBAL and INST: two lines after the opcode; *ret_next is where they
+		 * end. */
+		fsdp_ref ref = intern_lines(m, m->at + 1, &behind);
+		top = ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
+	}
 		*ret_next = behind;
 		return top;
 	case FSDP_OP_STACK_GLOBAL:
@@ -924,7 +883,12 @@ static inline struct slot *step(
 		return machine_extension(m, top, load_u4(argument));
 	case FSDP_OP_NEXT_BUFFER:
 	case FSDP_OP_READONLY_BUFFER:
-		return op_buffer(m, top);
+		FIND(m, PICKLE_OPCODE, FSDP_ERROR,
+			"%s needs a buffer that is not in the file", op_name(m));
+		if (*m->at == FSDP_OP_NEXT_BUFFER)
+			return push(m, top, REF_BUFFER);
+		NEED(m, top, 1);
+		return top;
 	case FSDP_OP_PROTO:
 		m->protocol = *argument;
 		*ret_next = argument + 1;
@@ -933,7 +897,14 @@ static inline struct slot *step(
 		*ret_next = argument + 8;
 		return top;
 	case FSDP_OP_STOP:
-		return op_stop(m, top);
+		NEED(m, top, 1);
+		m->stopped = true;
+		if (m->error == NULL && (top - 1 > m->stack || m->mark_count != 0))
+			FIND(m, PICKLE_ODD, FSDP_NOTE,
+				"%td values and %zu marks are left at STOP",
+				top - 1 - m->stack, m->mark_count);
+		m->pickle->top = top[-1].ref;
+		return top;
 	case FSDP_OP_INT:
 	case FSDP_OP_LONG:
 	case FSDP_OP_FLOAT:

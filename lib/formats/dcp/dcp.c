@@ -786,13 +786,6 @@ static void add_box(struct chunk_boxes *boxes, const int64_t *box, const int64_t
 	boxes->reach = box[dim] + box[boxes->dims + dim];
 }
 
-/* Not those of replicas, which are the same. */
-static bool boxes_overlap(const int64_t *a, const int64_t *b, uint32_t dims)
-{
-	return fsdp_boxes_meet(a, a + dims, b, b + dims, 0, dims) &&
-	       memcmp(a, b, 2 * dims * sizeof *a) != 0;
-}
-
 /* Of many boxes that are scattered the audit finds it. */
 static bool report_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	const struct chunk_boxes *boxes)
@@ -803,7 +796,10 @@ static bool report_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	for (uint32_t i = 0; i < boxes->count; i++)
 		for (uint32_t k = i + 1; k < boxes->count; k++) {
 			const int64_t *a = boxes->list[i], *b = boxes->list[k];
-			if (!boxes_overlap(a, b, boxes->dims))
+			/* Not those of replicas, which are the same. */
+			if (!fsdp_boxes_meet(a, a + boxes->dims, b, b + boxes->dims, 0,
+				    boxes->dims) ||
+				memcmp(a, b, 2 * boxes->dims * sizeof *a) == 0)
 				continue;
 			fsdp_find(&dcp->reading->model->findings, FSDP_RULE_CHUNK_OVERLAP,
 				FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),

@@ -229,14 +229,6 @@ static struct fsdp_dcp_size *size_slot(
 	return &dcp->kept->sizes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
 }
 
-static void keep_size(
-	struct fsdp_dcp_size *slot, uint32_t size, const int64_t *items, size_t count)
-{
-	*slot = (struct fsdp_dcp_size){ size + 1, (uint32_t)count, { 0 } };
-	for (size_t i = 0; i < count; i++)
-		slot->items[i] = items[i];
-}
-
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)
@@ -258,8 +250,12 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	}
 	if (!add(dcp, &dcp->sizes, FSDP_DCP_SIZE, &record, ret_number, ret_error))
 		return false;
-	if (kept)
-		keep_size(slot, (uint32_t)dcp->sizes.count - 1, items, count);
+	if (kept) {
+		*slot = (struct fsdp_dcp_size){ (uint32_t)dcp->sizes.count,
+			(uint32_t)count, { 0 } };
+		for (size_t i = 0; i < count; i++)
+			slot->items[i] = items[i];
+	}
 	struct fsdp_dcp_size_record *size = record;
 	size->at = fsdp_build_ints(dcp->model, items, count, ret_error);
 	size->count = (uint32_t)count;

@@ -147,15 +147,6 @@ static size_t count_strays(
 	return strays;
 }
 
-static size_t count_parameters(const struct fsdp_deepspeed *ds, uint32_t group)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++)
-		count += !ds->slice.parameters[i].frozen &&
-			 ds->slice.parameters[i].group == group;
-	return count;
-}
-
 /* Source of the positions of the parameters of a group of ZeRO 1 and 2. */
 static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
@@ -188,8 +179,13 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 			group, lost == 0 ? "" : ", which lack some");
 		return;
 	}
-	if (ds->mappings.told[group])
-		ds->mapped += count_parameters(ds, group);
+	if (ds->mappings.told[group]) {
+		size_t count = 0;
+		for (size_t i = 0; i < ds->slice.parameter_count; i++)
+			count += !ds->slice.parameters[i].frozen &&
+				 ds->slice.parameters[i].group == group;
+		ds->mapped += count;
+	}
 	ds->strayed += strays;
 	if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,

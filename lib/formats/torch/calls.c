@@ -253,14 +253,6 @@ static bool is_text_of(
 	return false;
 }
 
-/* Codecs that make bytes of characters and do nothing else: others unpack or import. */
-static bool is_codec(const struct trial *trial, fsdp_ref ref)
-{
-	static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
-		"iso-8859-1", "utf-8", "utf8", "ascii" };
-	return is_text_of(trial, ref, codecs, FSDP_COUNT(codecs));
-}
-
 static bool is_call_of(
 	const struct trial *trial, fsdp_ref ref, const char *module, const char *name)
 {
@@ -298,14 +290,6 @@ static bool is_plain_object_type(const struct trial *trial, fsdp_ref ref)
 {
 	static const char *const texts[] = { "O", "O4", "O8" };
 	return is_text_of(trial, ref, texts, FSDP_COUNT(texts));
-}
-
-static bool is_ints(const struct trial *trial, fsdp_ref ref)
-{
-	int64_t items[64];
-	size_t count;
-	return kind_of(trial, ref) == FSDP_PICKLE_FOLDED ||
-	       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
 }
 
 /* ("module", class, file, source): before torch 1.6 a class may be named so. */
@@ -416,10 +400,19 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 	case 'd':
 		return kind_of(trial, ref) == FSDP_PICKLE_DICT ||
 		       is_call_of(trial, ref, "collections", "OrderedDict");
-	case 'Z':
-		return is_ints(trial, ref);
-	case 'C':
-		return is_codec(trial, ref);
+	case 'Z': {
+		int64_t items[64];
+		size_t count;
+		return kind_of(trial, ref) == FSDP_PICKLE_FOLDED ||
+		       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
+	}
+	case 'C': {
+		/* Codecs that make bytes of characters and do nothing else: others unpack
+		 * or import. */
+		static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
+			"iso-8859-1", "utf-8", "utf8", "ascii" };
+		return is_text_of(trial, ref, codecs, FSDP_COUNT(codecs));
+	}
 	case 'F':
 		return kind == FSDP_PICKLE_NULL;
 	case 'O':
@@ -642,14 +635,6 @@ static void check_computed(const struct trial *trial)
 		op_name(trial), spell(trial, deed->object, text));
 }
 
-/* A storage that is none has a finding of its own. */
-static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_known *known)
-{
-	return known->calls != NULL && *known->calls == '!' &&
-	       kind_of(trial, item(trial, trial->deed->argument, 0)) ==
-		       FSDP_PICKLE_PERSISTENT;
-}
-
 /* (class, Python's own class, its value) of _reconstructor; (class, …) of the others. */
 static bool check_maker(const struct trial *trial)
 {
@@ -703,7 +688,10 @@ static bool check_call(const struct trial *trial)
 		return check_folded(trial, known);
 	if (call_fits(trial, known))
 		return true;
-	if (!lacks_storage(trial, known))
+	/* A storage that is none has a finding of its own. */
+	if (known->calls == NULL || *known->calls != '!' ||
+		kind_of(trial, item(trial, trial->deed->argument, 0)) !=
+			FSDP_PICKLE_PERSISTENT)
 		report_call(trial, global);
 	return false;
 }

@@ -737,14 +737,6 @@ static bool is_dotted_name(struct fsdp_span name)
 	return name.size != 0;
 }
 
-/* Modules whose classes are found under more than one name: torch looks for the stored one. */
-static bool has_aliases(struct fsdp_span module)
-{
-	return fsdp_span_begins(module, FSDP_SPAN("pathlib")) ||
-	       fsdp_span_begins(module, FSDP_SPAN("numpy")) ||
-	       fsdp_span_begins(module, FSDP_SPAN("torch.distributed._tensor"));
-}
-
 /* Adds a class to the line "import MODULE, ...; torch.serialization.add_safe_globals([CLASS, ...])". */
 static void allow(struct refused *refused, const struct fsdp_pickle_global *global,
 	const struct fsdp_torch_known *known)
@@ -780,7 +772,11 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 
 		snprintf(path, sizeof path, "%.*s.%.*s", (int)module.size, module.data,
 			(int)global->name.size, global->name.data);
-		if (has_aliases(module))
+		/* Modules whose classes are found under more than one name: torch looks
+		 * for the stored one. */
+		if (fsdp_span_begins(module, FSDP_SPAN("pathlib")) ||
+			fsdp_span_begins(module, FSDP_SPAN("numpy")) ||
+			fsdp_span_begins(module, FSDP_SPAN("torch.distributed._tensor")))
 			size = snprintf(item, sizeof item, "(%s, \"%s\")", path, path);
 		else
 			size = snprintf(item, sizeof item, "%s", path);

@@ -419,12 +419,6 @@ static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
 
 /* ---- the stream ---- */
 
-static bool is_magic(const struct fsdp_pickle_opcode *opcode, struct fsdp_span argument)
-{
-	return (opcode->code == FSDP_OP_LONG1 && fsdp_span_is(argument, MAGIC)) ||
-	       (opcode->code == FSDP_OP_LONG && fsdp_span_is(argument, WRITTEN_MAGIC));
-}
-
 /* Bytes of the first pickle, if it is the magic and nothing else; or 0. */
 static uint64_t magic_bytes(struct fsdp_span head)
 {
@@ -436,7 +430,10 @@ static uint64_t magic_bytes(struct fsdp_span head)
 		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
 	while (opcode != NULL &&
 		(opcode->code == FSDP_OP_PROTO || opcode->code == FSDP_OP_FRAME));
-	if (opcode == NULL || !is_magic(opcode, argument))
+	if (opcode == NULL ||
+		(opcode->code != FSDP_OP_LONG1 && opcode->code != FSDP_OP_LONG) ||
+		!fsdp_span_is(
+			argument, opcode->code == FSDP_OP_LONG1 ? MAGIC : WRITTEN_MAGIC))
 		return 0;
 	return at < head.size && head.data[at] == FSDP_OP_STOP ? at + 1 : 0;
 }
@@ -651,16 +648,6 @@ static enum fsdp_sign recognise_tar(const struct fsdp_look *look)
 		       : FSDP_SIGN_NONE;
 }
 
-/* The member as a part of the tar that ends with it, so that offsets are the tar's. */
-static bool open_inside(
-	struct legacy *legacy, struct fsdp_span name, struct fsdp_error **ret_error)
-{
-	legacy->at = fsdp_folder_offset(legacy->folder, name);
-	legacy->member = legacy->facts.member = legacy->torch.member = name;
-	return fsdp_source_slice(&legacy->tar, 0, legacy->at + legacy->source.size,
-		&legacy->source, ret_error);
-}
-
 /* The next member is read from its start. That of a compressed tar is a file of its own:
  * what was compressed has no other place. */
 static bool open_member(
@@ -669,8 +656,14 @@ static bool open_member(
 	struct fsdp_span text = fsdp_span_text(name);
 	if (!fsdp_folder_source(legacy->folder, text, &legacy->source, ret_error))
 		return false;
-	if (legacy->tar.size != 0)
-		return open_inside(legacy, text, ret_error);
+	if (legacy->tar.size != 0) {
+		/* The member as a part of the tar that ends with it, so that offsets are
+		 * the tar's. */
+		legacy->at = fsdp_folder_offset(legacy->folder, text);
+		legacy->member = legacy->facts.member = legacy->torch.member = text;
+		return fsdp_source_slice(&legacy->tar, 0,
+			legacy->at + legacy->source.size, &legacy->source, ret_error);
+	}
 	legacy->at = 0;
 	legacy->file = legacy->facts.file = legacy->torch.file = text;
 	legacy->file_id = fsdp_build_file(
@@ -871,19 +864,6 @@ static bool read_storages(struct legacy *legacy, struct fsdp_error **ret_error)
 	       read_tar_parts(legacy, ret_error);
 }
 
-static bool read_members(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	if (!open_member(legacy, "sys_info", ret_error) ||
-		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
-		return false;
-	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE) &&
-		(!open_member(legacy, "tensors", ret_error) ||
-			!read_records(legacy, read_tar_tensor, ret_error)))
-		return false;
-	return open_member(legacy, "pickle", ret_error) &&
-	       read_object(legacy, ret_error) && add_extents(legacy, ret_error);
-}
-
 static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = legacy->reading->scratch;
@@ -893,7 +873,17 @@ static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!init_torch(legacy, ret_error))
 		return false;
 	legacy->torch.fold_persistent = fold_key;
-	if (!read_members(legacy, ret_error))
+	if (!open_member(legacy, "sys_info", ret_error) ||
+		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
+		return fsdp_error_add_member(ret_error,
+			legacy->member.data != NULL ? legacy->member : legacy->file);
+	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE) &&
+		(!open_member(legacy, "tensors", ret_error) ||
+			!read_records(legacy, read_tar_tensor, ret_error)))
+		return fsdp_error_add_member(ret_error,
+			legacy->member.data != NULL ? legacy->member : legacy->file);
+	if (!(open_member(legacy, "pickle", ret_error) &&
+		    read_object(legacy, ret_error) && add_extents(legacy, ret_error)))
 		return fsdp_error_add_member(ret_error,
 			legacy->member.data != NULL ? legacy->member : legacy->file);
 	report_unplaced(legacy);
@@ -1061,12 +1051,6 @@ static bool may_be_first(unsigned char code)
 	       memchr(takers, code, sizeof takers) == NULL;
 }
 
-static bool is_call(unsigned char code)
-{
-	return code == FSDP_OP_REDUCE || code == FSDP_OP_INST || code == FSDP_OP_OBJ ||
-	       code == FSDP_OP_NEWOBJ || code == FSDP_OP_NEWOBJ_EX;
-}
-
 /* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
  * what is one to its end, what calls something, and what is opcodes for long. A long text
  * or a line in the beginning may be that of a pickle. */
@@ -1083,7 +1067,11 @@ static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
 	do {
 		last = at;
 		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
-		calls |= opcode != NULL && is_call(opcode->code);
+		calls |= opcode != NULL && (opcode->code == FSDP_OP_REDUCE ||
+						   opcode->code == FSDP_OP_INST ||
+						   opcode->code == FSDP_OP_OBJ ||
+						   opcode->code == FSDP_OP_NEWOBJ ||
+						   opcode->code == FSDP_OP_NEWOBJ_EX);
 		count++;
 		fsdp_error_free(error);
 		error = NULL;
@@ -1173,19 +1161,6 @@ static bool add_bare_extents(struct pickles *file, struct fsdp_error **ret_error
 	return true;
 }
 
-/* Tensors of such storages are listed; their elements are not where a place could name them. */
-static void refuse_text(const struct pickles *file, uint64_t count)
-{
-	struct fsdp_error *error = NULL;
-	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"elements of %llu storage%s are stored as text (pickle below protocol 3), which is not read",
-		FSDP_LLU(count), count == 1 ? "" : "s");
-	fsdp_error_add_path(&error, (const char *)file->look->path.data);
-	fsdp_error_add_hint(
-		&error, "load it with pickle and save it again with torch.save");
-	fsdp_reading_keep_error(file->reading, error);
-}
-
 /* Once for the file. What is on no device has no bytes anywhere. */
 static void report_missing(const struct pickles *file)
 {
@@ -1201,8 +1176,18 @@ static void report_missing(const struct pickles *file)
 			inlined == NULL && !is_empty &&
 			!fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta");
 	}
-	if (as_text != 0)
-		refuse_text(file, as_text);
+	if (as_text != 0) {
+		/* Tensors of such storages are listed; their elements are not where a
+		 * place could name them. */
+		struct fsdp_error *error = NULL;
+		fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+			"elements of %llu storage%s are stored as text (pickle below protocol 3), which is not read",
+			FSDP_LLU(as_text), as_text == 1 ? "" : "s");
+		fsdp_error_add_path(&error, (const char *)file->look->path.data);
+		fsdp_error_add_hint(
+			&error, "load it with pickle and save it again with torch.save");
+		fsdp_reading_keep_error(file->reading, error);
+	}
 	if (count == 0)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
@@ -1232,13 +1217,6 @@ static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
 
 /* ---- one pickle after the other ---- */
 
-/* That of a distributed checkpoint by itself, or of one that was never committed. */
-static bool is_metadata(struct fsdp_span name)
-{
-	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
-	       fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
-}
-
 static bool read_one(
 	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
@@ -1252,7 +1230,10 @@ static bool read_one(
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	file->torch.take_inlined = torch_take_inlined;
-	if (is_metadata(file->look->path))
+	/* That of a distributed checkpoint by itself, or of one that was never committed.
+	 * */
+	if (fsdp_span_ends(file->look->path, FSDP_SPAN(".metadata")) ||
+		fsdp_span_ends(file->look->path, FSDP_SPAN(".metadata.tmp")))
 		file->torch.profile = FSDP_PROFILE_METADATA;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&file->torch, stream);

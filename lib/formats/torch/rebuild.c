@@ -524,19 +524,6 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
-{
-	uint32_t inner;
-	if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
-		    FSDP_TORCH_TENSOR, &inner))
-		return false;
-	*tensor = *fsdp_torch_tensor(torch, inner);
-	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 1), tensor);
-	return true;
-}
-
 /* A tensor inside this one; false: not a tensor. The array has room for all of them.
  */
 static bool read_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
@@ -818,8 +805,16 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	case TENSOR_V2:
 	case TENSOR_V3:
 		return rebuild_dense(torch, pickle, what, arguments, tensor, ret_error);
-	case PARAMETER:
-		return rebuild_parameter(torch, pickle, arguments, tensor);
+	case PARAMETER: {
+		uint32_t inner;
+		if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+			    FSDP_TORCH_TENSOR, &inner))
+			return false;
+		*tensor = *fsdp_torch_tensor(torch, inner);
+		tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 1), tensor);
+		return true;
+	}
 	case FROM_TYPE:
 		return rebuild_from_type(torch, pickle, arguments, tensor, ret_error);
 	case WRAPPER_SUBCLASS:

@@ -370,14 +370,6 @@ static bool view_ranks(const struct fsdp_torch *torch, const struct fsdp_torch_m
 	return true;
 }
 
-static int64_t rank_at(const unsigned char *bytes, uint32_t width)
-{
-	uint64_t word = 0;
-	for (size_t b = width; b-- > 0;)
-		word = word << 8 | bytes[b];
-	return width == 4 ? (int64_t)(int32_t)(uint32_t)word : (int64_t)word;
-}
-
 static void gather_ranks(const struct rank_view *view, const unsigned char *bytes,
 	uint32_t width, int64_t *ranks)
 {
@@ -386,7 +378,10 @@ static void gather_ranks(const struct rank_view *view, const unsigned char *byte
 		uint64_t place = 0;
 		for (size_t i = 0; i < view->dims; i++)
 			place += (uint64_t)(coordinates[i] * view->stride[i]);
-		*ranks++ = rank_at(bytes + place * width, width);
+		uint64_t word = 0;
+		for (size_t b = width; b-- > 0;)
+			word = word << 8 | bytes[place * width + b];
+		*ranks++ = width == 4 ? (int64_t)(int32_t)(uint32_t)word : (int64_t)word;
 	} while (advance(view->shape, view->dims, coordinates));
 }
 
