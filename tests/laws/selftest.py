@@ -148,7 +148,7 @@ CASES = [
     ("includes", includes.check, True,
      {"cli/main.c": '#include "base/arena.h"\n', BASE: ""}, ["cli/main.c:1: "]),
     ("includes", includes.check, True,
-     {"cli/cmd/ls.c": '#include "cmd/info/waste-table.h"\n', "cli/cmd/info/waste-table.h": ""},
+     {"cli/cmd/ls.c": '#include "cmd/info/info-answer.h"\n', "cli/cmd/info/info-answer.h": ""},
      ["cli/cmd/ls.c:1: files of cli/cmd are strangers"]),
     ("includes", includes.check, True,
      {"cli/args/input.c": '#include "session/session.h"\n', "cli/session/session.h": ""},

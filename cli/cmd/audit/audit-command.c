@@ -2,16 +2,319 @@
 /*
  * Checks whether checkpoints are complete, intact and safe.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <fsdp/pickle.h>
 
-#include "cmd/audit/judging.h"
+#include "cmd/audit/audit.h"
 #include "part/audit-run.h"
+#include "part/part-result.h"
 #include "part/recordings.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
+
+/* ---- output of audit: verdicts, and the checks that were made ---- */
+
+/* Frees the contents. */
+static void audit_done(struct audit *audit)
+{
+	for (size_t i = 0; i < audit->count; i++) {
+		free(audit->judgements[i].checks);
+		free(audit->judgements[i].digests_from);
+		loading_done(&audit->judgements[i].loading);
+	}
+	free(audit->judgements);
+	levels_done(&audit->levels);
+	expectation_done(&audit->expected);
+	expectation_done(&audit->merged);
+	fsdp_map_free(audit->map);
+	typed_names_done(&audit->sizes);
+	selection_free(audit->ignored);
+}
+
+/* Of several checkpoints each check says whose it is. */
+static void tell_inputs(struct audit *audit)
+{
+	for (size_t i = 0; audit->count > 1 && i < audit->count; i++)
+		for (size_t k = 0; k < audit->judgements[i].check_count; k++)
+			audit->judgements[i].checks[k].input = audit->judgements[i].input;
+}
+
+static const char *why_skipped(const struct check *check)
+{
+	if (check->status == CHECK_OFF)
+		return "off";
+	return check->status == FSDP_STATUS_NOT_EVALUATED
+		       ? fsdp_rule_reason_name((enum fsdp_rule_reason)check->reason)
+		       : NULL;
+}
+
+/* For outputs that show findings alone. */
+static bool hand_out_checks(const struct audit *audit, struct collected *collected)
+{
+	size_t each = audit->count > 0 ? audit->judgements[0].check_count : 0;
+	struct check_result *to = calloc(audit->count * each + 1, sizeof *to);
+
+	if (to == NULL)
+		return false;
+	collected->checks = to;
+	collected->fail_on = audit->fail_on;
+	collected->never_fails = audit->never_fails;
+	for (size_t i = 0; i < audit->count; i++)
+		for (size_t k = 0; k < audit->judgements[i].check_count; k++) {
+			const struct check *check = &audit->judgements[i].checks[k];
+
+			to[collected->check_count++] = (struct check_result){
+				.input = audit->judgements[i].input,
+				.rule = check->rule,
+				.slug = check->slug,
+				.skipped = why_skipped(check),
+				.left_out = check->status == FSDP_STATUS_NOT_APPLICABLE,
+				.findings = check->findings,
+			};
+		}
+	return true;
+}
+
+/* Prints all verdicts. False: out of memory. */
+static bool audit_answer(struct audit *audit, struct run *run)
+{
+	int status = STATUS_GOOD;
+
+	if (!findings_sort(run->collected->findings, run->collected->finding_count) ||
+		!hand_out_checks(audit, run->collected))
+		return false;
+	for (size_t i = 0; i < audit->count; i++)
+		status = status_worse(status, audit->judgements[i].status);
+	tell_inputs(audit);
+	run_begin(run, status);
+	audit_data(audit, run->out);
+	return audit_text(audit, run);
+}
+
+/* ---- combines the partial results of an audit into its verdict ---- */
+
+/* Which of two parts decides the result of a rule. */
+static unsigned weight_of(const struct check *check)
+{
+	static const unsigned weights[] = {
+		[FSDP_STATUS_NOT_APPLICABLE] = 0,
+		[FSDP_STATUS_PASSED] = 1,
+		[FSDP_STATUS_NOT_EVALUATED] = 2,
+		[FSDP_STATUS_FAILED] = 3 + FSDP_REASON_COUNT,
+		[CHECK_OFF] = 4 + FSDP_REASON_COUNT,
+	};
+
+	return weights[check->status] +
+	       (check->status == FSDP_STATUS_NOT_EVALUATED
+			       ? FSDP_REASON_COUNT - check->reason
+			       : 0);
+}
+
+/* Sorts the rows of all parts by rule. False: the parts have different rules. */
+static bool join_checks(struct judgement *verdict, const struct joined_parts *joined)
+{
+	for (size_t i = 0; i < joined->count; i++) {
+		struct check row = { .input = UINT32_MAX },
+			     *check = &verdict->checks[i / joined->parts];
+
+		part_result_read(&check_record, joined->rows[i], &row, NULL);
+		row.number = UINT32_MAX;
+		row.rule = fsdp_rule_find(row.rule)->id;
+		row.slug = fsdp_rule_find(row.rule)->slug;
+		row.findings = 0;
+		if (i % joined->parts != 0 && row.rule != check->rule)
+			return false;
+		if (i % joined->parts == 0 || weight_of(&row) > weight_of(check))
+			*check = row;
+	}
+	verdict->check_count = joined->count / joined->parts;
+	return joined->count % joined->parts == 0;
+}
+
+/* Fills the verdict, up to what findings decide. False: out of memory. */
+static bool join_verdicts(struct judgement *verdict, const struct joined_parts *joined)
+{
+	struct fsdp_document_value sources = { .count = 0 };
+
+	part_result_read(&audit_record, joined->results->data, verdict, NULL);
+	verdict->input = 0;
+	verdict->partial.parts = 0;
+	memset(&verdict->counts, 0, sizeof verdict->counts);
+	for (size_t i = 0; i < joined->parts; i++) {
+		struct fsdp_document_value scope =
+			fsdp_document_get(joined->results[i].data, "scope");
+		struct fsdp_document_value some =
+			fsdp_document_get(scope, "digests_from");
+		struct judgement told = { .bytes_read = UINT64_MAX,
+			.bytes_with_digest = UINT64_MAX };
+
+		/* Lists are those of all parts; some have zips, with checksums, too. */
+		if (some.kind != FSDP_DOCUMENT_ABSENT && some.count >= sources.count)
+			sources = some;
+		part_result_read(&audit_record, joined->results[i].data, &told, NULL);
+		if (i > 0 && (__builtin_add_overflow(verdict->bytes_read, told.bytes_read,
+				      &verdict->bytes_read) ||
+				     __builtin_add_overflow(verdict->bytes_with_digest,
+					     told.bytes_with_digest,
+					     &verdict->bytes_with_digest)))
+			verdict->bytes_read = verdict->bytes_with_digest = UINT64_MAX;
+	}
+	verdict->checks = calloc(joined->count + 1, sizeof *verdict->checks);
+	if (sources.kind != FSDP_DOCUMENT_ABSENT)
+		verdict->digests_from =
+			calloc(sources.count + 1, sizeof *verdict->digests_from);
+	if (verdict->checks == NULL ||
+		(sources.count > 0 && verdict->digests_from == NULL))
+		return false;
+	for (size_t i = 0; i < sources.count; i++)
+		verdict->digests_from[verdict->digest_source_count++] =
+			text_of_span(fsdp_document_item(sources, i).text);
+	return true;
+}
+
+/* Whether the verdict in a partial result is worse than its findings. */
+static bool contradicts(const struct judgement *verdict, struct fsdp_document_value data)
+{
+	struct judgement told = { 0 };
+
+	part_result_read(&audit_record, data, &told, NULL);
+	return told.counts.error > verdict->counts.error ||
+	       told.counts.warning > verdict->counts.warning ||
+	       told.counts.note > verdict->counts.note ||
+	       told.counts.unsupported > verdict->counts.unsupported ||
+	       (strcmp(told.word, verdict->word) != 0 &&
+		       (strcmp(verdict->word, "good") == 0 ||
+			       strcmp(told.word, "bad") == 0));
+}
+
+/* *ret_wrong: the parts say what audits do not say. False: out of memory. */
+static bool judge_whole(
+	struct judging *judging, const struct joined_parts *joined, bool *ret_wrong)
+{
+	struct levels *levels = &judging->audit->levels;
+	struct judgement *verdict = judging->verdict;
+	struct fsdp_document_value asked =
+		fsdp_document_get(joined->results->data, "asked");
+	struct fsdp_document_value words = fsdp_document_get(asked, "levels");
+
+	if (verdict == NULL || !levels_init(levels) || !join_verdicts(verdict, joined))
+		return false;
+	for (size_t i = 0; i < words.count; i++)
+		*ret_wrong |=
+			levels_set(levels,
+				(const char *)fsdp_document_item(words, i).text.data) !=
+			NULL;
+	audit_set_threshold(judging->audit, told_text(asked, "fail_on"));
+	*ret_wrong |= !join_checks(verdict, joined);
+	count_findings(judging);
+	decide(judging);
+	*ret_wrong |= status_worse(verdict->status, joined->status) != verdict->status;
+	for (size_t i = 0; i < joined->parts; i++)
+		*ret_wrong |= contradicts(verdict, joined->results[i].data);
+	return true;
+}
+
+/* The same for the results of all its parts. */
+static bool audit_join(
+	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
+{
+	const struct audit_options options = { .data = true,
+		.checks = strstr(joined->results->facts.request, " checks") != NULL };
+	struct audit audit = { .options = &options, .level = FSDP_LEVEL_DATA };
+	struct judging judging = { &audit, run, run->collected,
+		add_verdict(&audit, run) };
+	bool wrong = false, good = judge_whole(&judging, joined, &wrong);
+
+	(void)ret_error;
+	run->input = 0;
+	if (good && wrong) {
+		refuse(run, "run the parts again",
+			"not complete results of an audit: the header of a part disagrees with its findings");
+	} else if (good) {
+		run->collected->inputs[0].status = judging.verdict->status;
+		good = note_not_evaluated(&judging) && audit_answer(&audit, run);
+	}
+	audit_done(&audit);
+	return good;
+}
+
+/* ---- what a part of an audit says of itself ---- */
+
+/* What parts of one audit must have been asked alike; its first line is what merge needs of
+ * it. NULL: out of memory. */
+static char *request_of(const struct judging *judging)
+{
+	const struct audit_options *options = judging->audit->options;
+	const struct audit_request *asked = &judging->verdict->asked;
+	const char *const files[] = { options->manifest, options->expect };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (stream == NULL)
+		return NULL;
+	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", asked->fail_on);
+	for (size_t i = 0; i < asked->level_count; i++)
+		fprintf(stream, "\n%s", asked->levels[i].data);
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		fprintf(stream, "\n%zu %s", i, files[i] != NULL ? files[i] : "");
+	for (size_t i = 0; i < options->globals.count; i++)
+		fprintf(stream, "\nglobal %s", options->globals.items[i]);
+	for (size_t i = 0; i < options->ignore.count; i++)
+		fprintf(stream, "\n%s", options->ignore.items[i]);
+	if (fclose(stream) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static bool keep_levels(struct judging *judging)
+{
+	struct audit_request *asked = &judging->verdict->asked;
+	struct text *levels = calloc(fsdp_rule_count(), sizeof *levels);
+	char line[64];
+
+	if (!owned_add(&judging->collected->owned, (char *)levels))
+		return false;
+	asked->levels = levels;
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		const char *word = levels_word(&judging->audit->levels, i);
+
+		if (word == NULL)
+			continue;
+		snprintf(line, sizeof line, "%s=%s", fsdp_rule(i)->id, word);
+		levels[asked->level_count] = collected_text(judging->collected, line);
+		if (levels[asked->level_count++].data == NULL)
+			return false;
+	}
+	return true;
+}
+
+bool name_part(struct judging *judging)
+{
+	const struct audit *audit = judging->audit;
+	struct judgement *verdict = judging->verdict;
+	char *request;
+	bool good;
+
+	verdict->asked.fail_on =
+		audit->never_fails ? "none" : severity_name(audit->fail_on);
+	if (!keep_levels(judging))
+		return false;
+	request = request_of(judging);
+	good = request != NULL &&
+	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
+	free(request);
+	/* The parts of each check are adjacent. */
+	for (size_t i = 0; good && i < verdict->check_count; i++)
+		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
+						       verdict->partial.part - 1);
+	return good;
+}
 
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option_row OPTIONS[] = {

@@ -1,15 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CMD_AUDIT_H
-#define CMD_AUDIT_H
+#ifndef AUDIT_H
+#define AUDIT_H
 
 #include <fsdp/audit.h>
+#include <fsdp/compare.h>
+#include <fsdp/finding.h>
 
 #include "args/parse.h"
-#include "cmd/audit/expect.h"
-#include "cmd/audit/levels.h"
-#include "cmd/audit/merged.h"
+#include "args/select.h"
+#include "part/expectation.h"
 #include "part/load-answer.h"
 #include "part/part-result.h"
+#include "render/shape.h"
+
+/* Findings of a comparison with expected tensors: one finding per tensor, at most this many per rule; more are
+ * counted. */
+enum { COMPARED_KEPT = 1000 };
+
+struct compared_findings {
+	struct run *run;
+	struct text file;       /* of the findings; absent: the checkpoint */
+	const char *names_rule; /* FI6005 or FI6001 */
+	const char *shape_rule; /* FI6007 or FI6003 */
+	bool merges;            /* another dtype is a warning then */
+	uint64_t missing, extra, shaped, valued; /* so far */
+	bool failed;                             /* out of memory */
+};
+
+/* With what --merged is compared. */
+struct merged_options {
+	const struct fsdp_map *map; /* or NULL */
+	struct typed_names sizes;
+	bool values;
+	unsigned jobs;
+};
+
+/*
+ * Level of each rule: its findings keep their own severity, have another one, or are dropped. All zero keeps all.
+ */
+struct levels {
+	unsigned char *of; /* by the index of the rule; NULL: all keep their own */
+};
+
+/* False: out of memory. Nothing is changed then. */
+bool levels_init(struct levels *levels);
+
+void levels_done(struct levels *levels);
+
+/* ID=LEVEL, SLUG=LEVEL or *=LEVEL. NULL, or what is wrong: a sentence with one %s for the
+ * text. */
+const char *levels_set(struct levels *levels, const char *text);
+
+/* What was set for a rule: one of level_words; NULL: nothing. */
+const char *levels_word(const struct levels *levels, size_t rule);
 
 /* What was asked for. */
 struct audit_options {
@@ -34,6 +77,7 @@ struct check {
 	uint64_t findings;
 	uint32_t number; /* of a part's row; UINT32_MAX: no part */
 };
+
 enum { CHECK_OFF = FSDP_STATUS_COUNT };
 
 /* Options of a partial run that merge needs, in addition to its findings and checks. */
@@ -88,20 +132,35 @@ struct audit {
 /* Checks the open checkpoint of the run, and adds the verdict. False as for a command. */
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
 
-/* The same for the results of all its parts. */
-bool audit_join(struct run *run, const struct joined_parts *joined,
-	struct fsdp_error **ret_error);
-
-/* Frees the contents. */
-void audit_done(struct audit *audit);
-
-/* Prints all verdicts. False: out of memory. */
-bool audit_answer(struct audit *audit, struct run *run);
-
 extern const struct record audit_record, check_record;
+
 void audit_data(const struct audit *audit, struct out *out);
 
 /* False: out of memory. */
 bool audit_text(const struct audit *audit, struct run *run);
+
+/* One checkpoint during its checks: its failures and findings start at run->first. */
+struct judging {
+	struct audit *audit;
+	struct run *run;
+	struct collected *collected;
+	struct judgement *verdict;
+};
+
+/* verdict.c: the least that fails, of fail_words. */
+void audit_set_threshold(struct audit *audit, struct text word);
+
+/* Counts what was collected, and says what follows. */
+void count_findings(struct judging *judging);
+
+void decide(struct judging *judging);
+
+struct judgement *add_verdict(struct audit *audit, const struct run *run);
+
+/* What the result of a part says of itself. False: out of memory. */
+bool name_part(struct judging *judging);
+
+/* Adds FI9006, if a rule was not evaluated. False: out of memory. */
+bool note_not_evaluated(struct judging *judging);
 
 #endif

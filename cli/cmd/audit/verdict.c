@@ -3,13 +3,860 @@
  * Checks one checkpoint: runs the audit of the library, gives each finding its requested level, and computes the
  * verdict.
  */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/audit/judging.h"
+#include "cmd/audit/audit.h"
 #include "part/audit-run.h"
+#include "part/shown-names.h"
+#include "part/value-text.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
+
+/* ---- changes how much rules count ---- */
+
+enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR };
+
+static const char *const level_words[] = { "off", "note", "warning", "error", NULL };
+
+bool levels_init(struct levels *levels)
+{
+	levels->of = calloc(fsdp_rule_count(), sizeof *levels->of);
+	return levels->of != NULL;
+}
+
+void levels_done(struct levels *levels)
+{
+	free(levels->of);
+	levels->of = NULL;
+}
+
+static bool is_word(struct text text, const char *word)
+{
+	return strlen(word) == text.size && memcmp(word, text.data, text.size) == 0;
+}
+
+static enum rule_level find_level(struct text text)
+{
+	for (size_t i = 0; level_words[i] != NULL; i++)
+		if (is_word(text, level_words[i]))
+			return (enum rule_level)(LEVEL_OFF + i);
+	return LEVEL_OWN;
+}
+
+/* A check that could not run is not a verdict on the checkpoint, at any level. */
+static bool is_judgement(const struct fsdp_rule *rule)
+{
+	return !rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0;
+}
+
+/* The same of a rule's id or slug and a word: NULL, or what is wrong, without a %s. */
+static const char *levels_set_rule(
+	struct levels *levels, struct text name, struct text word)
+{
+	enum rule_level level = find_level(word);
+	bool all = is_word(name, "*"), found = false;
+
+	if (level == LEVEL_OWN)
+		return "the level is not one of off, note, warning, error";
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+
+		if (!all && !is_word(name, rule->id) && !is_word(name, rule->slug))
+			continue;
+		found = true;
+		if (is_judgement(rule))
+			levels->of[i] = (unsigned char)level;
+		else if (!all)
+			return "this rule is not a check of the checkpoint and has no level";
+	}
+	return found ? NULL : "unknown rule";
+}
+
+const char *levels_set(struct levels *levels, const char *text)
+{
+	const char *equals = strchr(text, '=');
+
+	if (equals == NULL)
+		return "it is not RULE=LEVEL";
+	return levels_set_rule(levels, (struct text){ text, (size_t)(equals - text) },
+		text_of(equals + 1));
+}
+
+const char *levels_word(const struct levels *levels, size_t rule)
+{
+	if (levels->of == NULL || levels->of[rule] == LEVEL_OWN)
+		return NULL;
+	return level_words[levels->of[rule] - LEVEL_OFF];
+}
+
+/* The table is in order of ids. */
+static size_t rule_index(const char *id)
+{
+	size_t low = 0, high = fsdp_rule_count();
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(fsdp_rule(middle)->id, id) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool levels_off(const struct levels *levels, size_t rule)
+{
+	return levels->of != NULL && levels->of[rule] == LEVEL_OFF;
+}
+
+static enum severity levels_severity(
+	const struct levels *levels, size_t rule, enum severity own)
+{
+	if (levels->of == NULL || levels->of[rule] < LEVEL_NOTE)
+		return own;
+	return (enum severity)(levels->of[rule] - LEVEL_NOTE);
+}
+
+/* ---- converts the result of a comparison to findings ---- */
+
+/* next: NULL is what the rule says. */
+static void compared_find(struct compared_findings *findings, const char *rule,
+	enum severity severity, struct text tensor, const char *next, const char *format,
+	...)
+{
+	const struct finding about = { .severity = severity,
+		.input = findings->run->input,
+		.file = findings->file,
+		.tensor = tensor };
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (!collected_judged(
+		    findings->run->collected, rule, about, next, format, arguments))
+		findings->failed = true;
+	va_end(arguments);
+}
+
+/* ---- shapes and dtypes ---- */
+
+static void spell_shape(const int64_t *shape, uint32_t dims, char *to, size_t size)
+{
+	size_t used = (size_t)snprintf(to, size, "[");
+
+	for (uint32_t i = 0; i < dims && used < size; i++)
+		used += (size_t)snprintf(to + used, size - used, "%s%" PRId64,
+			i > 0 ? ", " : "", shape[i]);
+	if (used < size)
+		snprintf(to + used, size - used, "]");
+}
+
+static bool count_elements(const int64_t *shape, uint32_t dims, uint64_t *ret_numel)
+{
+	*ret_numel = 1;
+	for (uint32_t i = 0; i < dims; i++)
+		if (__builtin_mul_overflow(*ret_numel, (uint64_t)shape[i], ret_numel))
+			return false;
+	return true;
+}
+
+/* The probable cause of the difference. */
+static const char *cause(
+	const int64_t *shape, uint32_t dims, const struct fsdp_compare_tensor *found)
+{
+	uint64_t numel, actual;
+
+	if (!count_elements(shape, dims, &numel) ||
+		!count_elements(found->shape, found->dims, &actual))
+		return "";
+	if (actual == numel && found->dims == 1)
+		return " (flattened)";
+	if (actual == 0)
+		return " (a placeholder)";
+	/* No rank has a part of what has no dimension. */
+	if (dims == 0 || found->dims == 0)
+		return "";
+	if (actual < numel && numel % actual == 0)
+		return " (shard of one rank, saved as the full tensor)";
+	if (numel > 0 && actual > numel && actual % numel == 0)
+		return " (the parts of several ranks, joined)";
+	return "";
+}
+
+/* A tensor that was wanted so, and is there: a shape that is NULL, or no dtype, is any.
+ * Whether its elements can be compared. */
+static bool compared_shape(struct compared_findings *findings, struct text name,
+	const int64_t *shape, uint32_t dims, struct text dtype,
+	const struct fsdp_compare_tensor *found)
+{
+	bool same = shape == NULL ||
+		    (dims == found->dims &&
+			    (dims == 0 || memcmp(shape, found->shape,
+						  dims * sizeof(int64_t)) == 0));
+	const char *word = fsdp_dtype(found->dtype)->name;
+	char expected[200], actual[200];
+
+	if (!same && findings->shaped++ < COMPARED_KEPT) {
+		spell_shape(shape, dims, expected, sizeof expected);
+		spell_shape(found->shape, found->dims, actual, sizeof actual);
+		compared_find(findings, findings->shape_rule, SEVERITY_ERROR, name, NULL,
+			"the shape is %s instead of %s%s", actual, expected,
+			cause(shape, dims, found));
+	}
+	if (dtype.data == NULL || text_is(dtype, text_of(word)))
+		return same;
+	if (findings->shaped++ < COMPARED_KEPT)
+		compared_find(findings, findings->shape_rule,
+			findings->merges ? SEVERITY_WARNING : SEVERITY_ERROR, name, NULL,
+			"the dtype is %s instead of %.*s", word,
+			dtype.size < 40 ? (int)dtype.size : 40, dtype.data);
+	return false;
+}
+
+/* A tensor that was not wanted. */
+static void compared_extra(struct compared_findings *findings, struct text name)
+{
+	if (findings->extra++ < COMPARED_KEPT)
+		compared_find(findings, findings->names_rule, SEVERITY_WARNING, name,
+			NULL, "a tensor that was not expected");
+}
+
+static void omit(struct compared_findings *findings, const char *rule, uint64_t count)
+{
+	struct fsdp_omitted omitted = { fsdp_rule_find(rule),
+		span_of_text(findings->file), count };
+
+	if (count > 0)
+		collected_omitted(
+			findings->run->collected, &omitted, findings->run->input, false);
+}
+
+static uint64_t beyond(uint64_t count)
+{
+	return count > COMPARED_KEPT ? count - COMPARED_KEPT : 0;
+}
+
+/* Reports the tensors that were only counted. */
+static void compared_omit(struct compared_findings *findings)
+{
+	omit(findings, findings->names_rule,
+		beyond(findings->missing) + beyond(findings->extra));
+	omit(findings, findings->shape_rule, beyond(findings->shaped));
+	omit(findings, "FI6004", beyond(findings->valued));
+}
+
+/* ---- --expect ---- */
+
+enum {
+	EXPLAINED = 3, /* missing names for which others that are near are looked for */
+	PREFIX_MOST = 200,
+};
+
+struct named {
+	uint32_t name, tensor;
+};
+
+struct comparing {
+	struct compared_findings findings;
+	struct wants wants;
+	const struct fsdp_checkpoint *actual;
+	struct named *index; /* by name */
+	size_t index_count;
+	unsigned char *matched; /* by tensor */
+	struct selection *ignored;
+	char strip[PREFIX_MOST], add[PREFIX_MOST]; /* what names lose and get */
+	struct name_buffer renamed;
+	bool failed; /* out of memory */
+};
+
+static int compare_named(const void *left, const void *right)
+{
+	const struct named *a = left, *b = right;
+
+	return a->name != b->name ? (a->name < b->name ? -1 : 1)
+				  : (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+static bool make_index(struct comparing *comparing)
+{
+	size_t count = fsdp_tensor_count(comparing->actual);
+
+	comparing->index = calloc(2 * count + 1, sizeof *comparing->index);
+	comparing->matched = calloc(count + 1, 1);
+	if (comparing->index == NULL || comparing->matched == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
+
+		comparing->index[comparing->index_count++] =
+			(struct named){ tensor.name, i };
+		if (tensor.raw_name != tensor.name)
+			comparing->index[comparing->index_count++] =
+				(struct named){ tensor.raw_name, i };
+	}
+	qsort(comparing->index, comparing->index_count, sizeof *comparing->index,
+		compare_named);
+	return true;
+}
+
+static uint32_t find_tensor(const struct comparing *comparing, struct text name)
+{
+	uint32_t id = fsdp_name_find(comparing->actual, span_of_text(name));
+	size_t low = 0, high = comparing->index_count;
+
+	if (id == FSDP_NONE)
+		return FSDP_NONE;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (comparing->index[middle].name < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < comparing->index_count && comparing->index[low].name == id
+		       ? comparing->index[low].tensor
+		       : FSDP_NONE;
+}
+
+/* ---- other names for the same ---- */
+
+static bool starts_with(struct text text, const char *prefix)
+{
+	size_t size = strlen(prefix);
+
+	return text.size >= size && memcmp(text.data, prefix, size) == 0;
+}
+
+/* The name without `strip` and with `add` in front. */
+static struct text renamed(struct comparing *comparing, struct text name)
+{
+	size_t length = 0, strip = strlen(comparing->strip);
+
+	if (!starts_with(name, comparing->strip))
+		return name;
+	if (strip == 0 && comparing->add[0] == '\0')
+		return name;
+	name_buffer_append(&comparing->renamed, &length, text_of(comparing->add));
+	name_buffer_append(&comparing->renamed, &length,
+		(struct text){ name.data + strip, name.size - strip });
+	return comparing->renamed.failed
+		       ? name
+		       : (struct text){ comparing->renamed.data, length };
+}
+
+static bool set_prefix(char *to, const char *data, size_t size)
+{
+	if (size >= PREFIX_MOST || memchr(data, '\0', size) != NULL)
+		return false;
+	memcpy(to, data, size);
+	to[size] = '\0';
+	return true;
+}
+
+static bool guess_strip(struct comparing *comparing, struct text name)
+{
+	for (size_t i = 0; i + 1 < name.size; i++)
+		if (name.data[i] == '.' &&
+			find_tensor(comparing, (struct text){ name.data + i + 1,
+						       name.size - i - 1 }) != FSDP_NONE)
+			return set_prefix(comparing->strip, name.data, i + 1);
+	return false;
+}
+
+static bool guess_add(struct comparing *comparing, struct text name)
+{
+	struct name_buffer buffer = { 0 };
+	size_t count = fsdp_tensor_count(comparing->actual);
+	bool found = false;
+
+	for (uint32_t i = 0; i < count && !found; i++) {
+		struct text other = name_text(&buffer, comparing->actual,
+			fsdp_tensor(comparing->actual, i).name);
+
+		if (other.size > name.size + 1 &&
+			other.data[other.size - name.size - 1] == '.' &&
+			memcmp(other.data + other.size - name.size, name.data,
+				name.size) == 0)
+			found = set_prefix(
+				comparing->add, other.data, other.size - name.size);
+	}
+	comparing->failed |= buffer.failed;
+	name_buffer_done(&buffer);
+	return found;
+}
+
+/* By the first names that are missing: what a prefix more or less would do. */
+static void guess_rename(struct comparing *comparing)
+{
+	size_t looks = 0;
+	struct expected_tensor wanted;
+
+	for (size_t i = 0; i < comparing->wants.count && looks < EXPLAINED; i++) {
+		if (!wanted_at(&comparing->wants, i, &wanted) ||
+			find_tensor(comparing, wanted.name) != FSDP_NONE)
+			continue;
+		looks++;
+		if (guess_strip(comparing, wanted.name) ||
+			guess_add(comparing, wanted.name))
+			return;
+	}
+}
+
+/* The names that are most like it, for those who mistyped. */
+static void near_names(
+	struct comparing *comparing, struct text name, char *to, size_t size)
+{
+	struct name_buffer buffer = { 0 };
+	struct similar similar;
+	size_t used = 0, count = fsdp_tensor_count(comparing->actual);
+
+	similar_init(&similar, name);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t id = fsdp_tensor(comparing->actual, i).name;
+
+		similar_try(&similar, id, name_text(&buffer, comparing->actual, id));
+	}
+	for (size_t i = 0; i < similar.count && i < EXPLAINED && used < size; i++) {
+		struct text near =
+			name_text(&buffer, comparing->actual, similar.best[i].name);
+
+		used += (size_t)snprintf(to + used, size - used, "%s%.*s",
+			i > 0 ? ", " : "; the nearest: ",
+			near.size < 80 ? (int)near.size : 80, near.data);
+	}
+	comparing->failed |= buffer.failed;
+	name_buffer_done(&buffer);
+}
+
+static void find_missing(struct comparing *comparing, struct text name)
+{
+	char near[400] = "", next[2 * PREFIX_MOST + 80];
+	const char *strip = comparing->strip, *add = comparing->add;
+	uint32_t other = strip[0] != '\0' || add[0] != '\0'
+				 ? find_tensor(comparing, renamed(comparing, name))
+				 : FSDP_NONE;
+	bool resolved = other != FSDP_NONE;
+
+	if (resolved)
+		comparing->matched[other] = 1;
+	if (comparing->findings.missing++ >= COMPARED_KEPT)
+		return;
+	if (!resolved && comparing->findings.missing <= EXPLAINED)
+		near_names(comparing, name, near, sizeof near);
+	if (resolved)
+		snprintf(next, sizeof next, "stored %s the prefix %s",
+			add[0] != '\0' ? "with" : "without",
+			add[0] != '\0' ? add : strip);
+	compared_find(&comparing->findings, comparing->findings.names_rule,
+		SEVERITY_ERROR, name, resolved ? next : NULL, "no tensor has this name%s",
+		near);
+}
+
+/* Under the name that the other checkpoint tied it to. */
+static bool has_partner(struct comparing *comparing, const struct expected_tensor *wanted)
+{
+	struct name_buffer buffer = { 0 };
+	struct fsdp_tensor partner;
+	struct text name;
+	bool found;
+
+	if (wanted->alias == FSDP_NONE)
+		return false;
+	partner = fsdp_tensor(comparing->wants.checkpoint, wanted->alias);
+	name = name_text(&buffer, comparing->wants.checkpoint, partner.name);
+	found = find_tensor(comparing, renamed(comparing, name)) != FSDP_NONE;
+	name_buffer_done(&buffer);
+	return found;
+}
+
+static bool is_ignored(struct comparing *comparing, struct text name)
+{
+	return comparing->ignored != NULL &&
+	       selection_takes_name(comparing->ignored, span_of_text(name));
+}
+
+static void judge_one(struct comparing *comparing, const struct expected_tensor *wanted)
+{
+	uint32_t tensor = find_tensor(comparing, wanted->name);
+	struct fsdp_tensor actual;
+
+	if (tensor == FSDP_NONE) {
+		if (!has_partner(comparing, wanted))
+			find_missing(comparing, wanted->name);
+		return;
+	}
+	comparing->matched[tensor] = 1;
+	actual = fsdp_tensor(comparing->actual, tensor);
+	compared_shape(&comparing->findings, wanted->name, wanted->shape, wanted->dims,
+		wanted->dtype,
+		&(struct fsdp_compare_tensor){ .tensor = tensor,
+			.dtype = actual.dtype,
+			.shape = actual.shape,
+			.dims = actual.dims });
+}
+
+static void judge_extra(struct comparing *comparing)
+{
+	struct name_buffer buffer = { 0 };
+	size_t count = fsdp_tensor_count(comparing->actual);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
+		struct text name;
+
+		if (comparing->matched[i] || !is_weight(&tensor) ||
+			tensor.alias != FSDP_NONE)
+			continue;
+		name = name_text(&buffer, comparing->actual, tensor.name);
+		if (!is_ignored(comparing, name))
+			compared_extra(&comparing->findings, name);
+	}
+	comparing->failed |= buffer.failed;
+	name_buffer_done(&buffer);
+}
+
+static bool compare(struct comparing *comparing)
+{
+	struct expected_tensor wanted;
+
+	if (!make_index(comparing))
+		return false;
+	guess_rename(comparing);
+	for (size_t i = 0; i < comparing->wants.count && !comparing->failed; i++)
+		if (wanted_at(&comparing->wants, i, &wanted) &&
+			!is_ignored(comparing, wanted.name))
+			judge_one(comparing, &wanted);
+	judge_extra(comparing);
+	compared_omit(&comparing->findings);
+	return !comparing->failed && !comparing->findings.failed &&
+	       !comparing->wants.buffer.failed && !comparing->renamed.failed;
+}
+
+static void comparing_done(struct comparing *comparing)
+{
+	free(comparing->index);
+	free(comparing->matched);
+	name_buffer_done(&comparing->wants.buffer);
+	name_buffer_done(&comparing->renamed);
+}
+
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. Names that
+ * `ignored` (or NULL) selects are skipped. */
+static bool judge_expected(
+	const struct expectation *expectation, struct run *run, struct selection *ignored)
+{
+	struct comparing comparing = {
+		.findings = { .run = run,
+			.names_rule = "FI6005",
+			.shape_rule = "FI6007" },
+		.wants = { .checkpoint = expectation->checkpoint,
+			.names = expectation->names,
+			.count = expectation->checkpoint != NULL
+					 ? fsdp_tensor_count(expectation->checkpoint)
+					 : expectation->names.count },
+		.actual = run->checkpoint,
+		.ignored = ignored,
+	};
+	bool good = compare(&comparing);
+
+	comparing_done(&comparing);
+	return good;
+}
+
+/* ---- compares a checkpoint with its conversion ---- */
+
+struct merging {
+	struct compared_findings findings;
+	const struct fsdp_checkpoint
+		*checkpoints[2]; /* the source, and what came of it */
+	struct selection *ignored;
+	struct fsdp_compare *compare;
+	struct fsdp_compare_facts facts;
+};
+
+/* Only the model, without ignored names. */
+static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
+{
+	struct merging *merging = context;
+	struct fsdp_tensor facts = fsdp_tensor(merging->checkpoints[side], tensor);
+
+	return is_weight(&facts) &&
+	       (merging->ignored == NULL ||
+		       !selection_takes_name(merging->ignored, name));
+}
+
+static void find_absent(struct merging *merging, struct fsdp_span name, const char *next)
+{
+	if (merging->findings.missing++ < COMPARED_KEPT)
+		compared_find(&merging->findings, merging->findings.names_rule,
+			SEVERITY_ERROR, text_of_span(name), next,
+			"no tensor has this name");
+}
+
+/* The one key that programs which merge take away, or that wraps a model for training. */
+static bool is_unwrapped(const struct fsdp_compare_rename *rename)
+{
+	const struct fsdp_span *prefix =
+		rename->from.size > 0 ? &rename->from : &rename->to;
+	struct text text = text_of_span(*prefix);
+
+	return rename->why == FSDP_RENAMED_PREFIX &&
+	       (rename->from.size == 0 || rename->to.size == 0) &&
+	       (text_is(text, text_of("model.")) || text_is(text, text_of("module.")));
+}
+
+/* Under another name it is missing all the same. */
+static void find_renamed(struct merging *merging,
+	const struct fsdp_compare_rename *rename, const struct fsdp_compare_pair *pair)
+{
+	char next[320];
+	const struct fsdp_span *name = &pair->sides[1].name;
+
+	snprintf(next, sizeof next, "stored as %.*s",
+		name->size < 280 ? (int)name->size : 280, (const char *)name->data);
+	(void)rename;
+	find_absent(merging, pair->sides[0].name, next);
+}
+
+static void judge_pair(struct merging *merging, const struct fsdp_compare_pair *pair)
+{
+	const struct fsdp_compare_tensor *wanted = &pair->sides[0];
+	struct text name = text_of_span(wanted->name);
+
+	compared_shape(&merging->findings, name, wanted->shape, wanted->dims,
+		text_of(fsdp_dtype(wanted->dtype)->name), &pair->sides[1]);
+	if ((pair->what & FSDP_DIFFERS_ELEMENTS) == 0 ||
+		merging->findings.valued++ >= COMPARED_KEPT)
+		return;
+	if (pair->compared)
+		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,
+			pair->elements.differing == 1
+				? "%" PRIu64 " element differs: element %" PRIu64
+				: "%" PRIu64
+				  " elements differ, the first is element %" PRIu64,
+			pair->elements.differing, pair->elements.first);
+	else
+		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,
+			"it is stored in another form");
+}
+
+static void judge_pairs(struct merging *merging)
+{
+	size_t next = 0;
+
+	for (size_t i = 0; i < merging->facts.pair_count; i++) {
+		struct fsdp_compare_pair pair = fsdp_compare_pair(merging->compare, i);
+		struct fsdp_compare_rename rename;
+
+		if (next < merging->facts.rename_count &&
+			(rename = fsdp_compare_rename(merging->compare, next)).pair ==
+				i) {
+			next++;
+			if (!is_unwrapped(&rename)) {
+				find_renamed(merging, &rename, &pair);
+				continue;
+			}
+		}
+		judge_pair(merging, &pair);
+	}
+}
+
+static void judge_names(struct merging *merging)
+{
+	for (size_t i = 0; i < merging->facts.only_count[0]; i++)
+		find_absent(
+			merging, fsdp_compare_only(merging->compare, 0, i).name, NULL);
+	for (size_t i = 0; i < merging->facts.only_count[1]; i++)
+		compared_extra(&merging->findings,
+			text_of_span(fsdp_compare_only(merging->compare, 1, i).name));
+}
+
+static void tell_failures(struct merging *merging)
+{
+	struct run *run = merging->findings.run;
+
+	for (size_t i = 0; i < merging->facts.failure_count; i++)
+		collected_error(run->collected, fsdp_compare_failure(merging->compare, i),
+			run->input);
+}
+
+static bool compare_merged(struct merging *merging, const struct merged_options *options,
+	struct fsdp_error **ret_error)
+{
+	const struct run *run = merging->findings.run;
+	const struct fsdp_compare_options wanted = {
+		.size = sizeof wanted,
+		.sides = { { .checkpoint = merging->checkpoints[0] },
+			{ .checkpoint = merging->checkpoints[1] } },
+		.choose = choose,
+		.choose_context = merging,
+		.map = options->map,
+		.sizes = options->sizes.sizes,
+		.size_count = options->sizes.size_count,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+	};
+	const struct fsdp_compare_values_options values = {
+		.size = sizeof values,
+		.jobs = options->jobs,
+	};
+
+	if (!fsdp_compare_new(&wanted, &merging->compare, ret_error) ||
+		(options->values &&
+			!fsdp_compare_values(merging->compare, &values, ret_error)))
+		return false;
+	merging->facts = fsdp_compare_facts(merging->compare);
+	return true;
+}
+
+/* What --merged names must be the checkpoint, converted: FI6001, FI6003 and, with `values`,
+ * FI6004. False: out of memory, or *ret_error. Names that `ignored` (or NULL) takes are
+ * left out. */
+static bool judge_merged(const struct expectation *expectation, struct run *run,
+	struct selection *ignored, const struct merged_options *options,
+	struct fsdp_error **ret_error)
+{
+	struct merging merging = {
+		.findings = { .run = run,
+			.file = text_of(expectation->path),
+			.names_rule = "FI6001",
+			.shape_rule = "FI6003",
+			.merges = true },
+		.checkpoints = { run->checkpoint, expectation->checkpoint },
+		.ignored = ignored,
+	};
+	bool good = compare_merged(&merging, options, ret_error);
+
+	if (good) {
+		judge_names(&merging);
+		judge_pairs(&merging);
+		tell_failures(&merging);
+		compared_omit(&merging.findings);
+	}
+	fsdp_compare_free(merging.compare);
+	return good && !merging.findings.failed;
+}
+
+/* ---- lists the rules that were not evaluated, and what they need ---- */
+
+/* Whether the rule needs a deeper level than the requested one. */
+static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
+{
+	return (reason == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
+	       (reason == FSDP_REASON_NEEDS_DATA && level < FSDP_LEVEL_DATA) ||
+	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
+}
+
+/* All bytes were read, and no checksum is stored: this is an error only if the caller requires checksums. */
+static bool is_unchecked(
+	enum fsdp_rule_reason reason, const struct audit_options *options)
+{
+	return (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST) &&
+	       (options == NULL || !options->require_checksums);
+}
+
+static const char *const wants[FSDP_REASON_COUNT] = {
+	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
+	[FSDP_REASON_NEEDS_DATA] = "--data",
+	[FSDP_REASON_NEEDS_VALUES] = "--data --values",
+	[FSDP_REASON_NEEDS_PLAN] = "a sharding plan",
+	[FSDP_REASON_NEEDS_CONFIG] = "the configuration of the model",
+	[FSDP_REASON_NO_CRC] = "recorded checksums",
+	[FSDP_REASON_NO_DIGEST] = "a digest",
+	[FSDP_REASON_LIMIT] = "a higher limit",
+	[FSDP_REASON_UNREADABLE] = "files that can be read",
+	[FSDP_REASON_UNSUPPORTED] = "a format that is read",
+	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
+};
+
+/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
+static void put_wants(FILE *stream, const struct judgement *verdict)
+{
+	const char *before = "";
+
+	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
+		uint64_t some = verdict->not_evaluated[reason];
+		const char *space = "";
+
+		if (some == 0)
+			continue;
+		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
+			some == 1 ? " needs" : "s need", wants[reason]);
+		for (size_t i = 0; i < verdict->check_count; i++) {
+			if (verdict->checks[i].reason != reason)
+				continue;
+			fprintf(stream, "%s%s", space, verdict->checks[i].rule);
+			space = " ";
+		}
+		fputs(")", stream);
+		before = "; ";
+	}
+}
+
+bool note_not_evaluated(struct judging *judging)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
+	char *message = NULL;
+	size_t size = 0;
+	FILE *stream;
+
+	if (levels_off(&judging->audit->levels, rule_index(rule->id)) ||
+		!judging->verdict->opened)
+		return true;
+	stream = open_memstream(&message, &size);
+	if (stream == NULL)
+		return false;
+	put_wants(stream, judging->verdict);
+	if (fclose(stream) != 0)
+		size = 0;
+	message = owned_add(&judging->collected->owned, message);
+	if (message == NULL)
+		return false;
+	if (size == 0)
+		return true;
+	judging->verdict->counts.note++;
+	judging->verdict->level_note = true;
+	collected_finding(judging->collected,
+		&(struct finding){ .rule = rule->id,
+			.slug = rule->slug,
+			.severity = levels_severity(&judging->audit->levels,
+				rule_index(rule->id), SEVERITY_NOTE),
+			.input = judging->run->input,
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.affected_bytes = UINT64_MAX,
+			.message = { message, size } });
+	return true;
+}
+
+/* Whether something that the level asks for was not looked at, or not
+ * understood. */
+static bool lacks_something(const struct judging *judging)
+{
+	const struct collected *collected = judging->collected;
+
+	if (judging->verdict->counts.unsupported > 0)
+		return true;
+	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
+		if (judging->verdict->not_evaluated[i] > 0 &&
+			!is_deeper((enum fsdp_rule_reason)i, judging->audit->level) &&
+			!is_unchecked((enum fsdp_rule_reason)i, judging->audit->options))
+			return true;
+	/* A reader says so too; at a lower level than its own it was not asked to look. */
+	for (size_t i = judging->run->first.finding;
+		judging->audit->level >= FSDP_LEVEL_HEADERS &&
+		i < collected->finding_count;
+		i++)
+		if (finding_is_open(&collected->findings[i]))
+			return true;
+	return false;
+}
 
 static struct check *find_check(struct judgement *verdict, const char *rule)
 {
@@ -96,7 +943,8 @@ static bool keeps(const struct judging *judging, struct finding *finding)
 	       !is_allowed(audit->options, finding);
 }
 
-void drop_findings(struct judging *judging)
+/* Gives findings the requested levels, and drops those that are off or known. */
+static void drop_findings(struct judging *judging)
 {
 	struct collected *collected = judging->collected;
 	const struct levels *levels = &judging->audit->levels;

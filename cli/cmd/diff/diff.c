@@ -8,12 +8,658 @@
 #include <string.h>
 
 #include "args/parse.h"
-#include "cmd/diff/diff.h"
+#include "cmd/diff/diff-answer.h"
 #include "part/expectation.h"
 #include "part/tensor-reading.h"
 #include "session/diagnostics.h"
 #include "session/progress.h"
 #include "session/session.h"
+
+/* ---- changes per module ---- */
+
+/* Owner of a tensor, and its change. */
+struct module_entry {
+	struct fsdp_span module;
+	uint64_t order; /* that of A, then that of what only B has */
+	unsigned what;
+	bool zero;
+};
+enum { SAME, UNREAD, ONLY_A, ONLY_B, CHANGED };
+#define ONLY_IN_B (UINT64_C(1) << 32)
+
+static struct fsdp_span module_of(struct fsdp_span name)
+{
+	size_t size = name.size;
+
+	while (size > 0 && name.data[size - 1] != '.')
+		size--;
+	return (struct fsdp_span){ name.data, size > 0 ? size - 1 : 0 };
+}
+
+static int compare_spans(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t common = a.size < b.size ? a.size : b.size;
+	int order = common > 0 ? memcmp(a.data, b.data, common) : 0;
+
+	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int by_module(const void *left, const void *right)
+{
+	const struct module_entry *a = left, *b = right;
+	int order = compare_spans(a->module, b->module);
+
+	return order != 0 ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static size_t list_entries(const struct diffing *diffing, struct module_entry *entries)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+	size_t count = 0;
+
+	for (size_t i = 0; i < facts->pair_count; i++) {
+		struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, i);
+
+		entries[count++] = (struct module_entry){ module_of(pair.sides[0].name),
+			pair.sides[0].tensor,
+			pair.what != 0 ? CHANGED
+			: pair.unread  ? UNREAD
+				       : SAME,
+			pair.zero[1] };
+	}
+	for (unsigned side = 0; side < 2; side++)
+		for (size_t i = 0; i < facts->only_count[side]; i++, count++) {
+			struct fsdp_compare_tensor tensor =
+				fsdp_compare_only(diffing->compare, side, i);
+
+			entries[count] = (struct module_entry){ module_of(tensor.name),
+				side == 0 ? tensor.tensor : ONLY_IN_B + i,
+				side == 0 ? ONLY_A : ONLY_B, false };
+		}
+	return count;
+}
+
+static void add(struct module_change *change, unsigned what, bool zero)
+{
+	if (change->zero != UINT64_MAX)
+		change->zero += zero;
+	change->same += what == SAME;
+	change->only_a += what == ONLY_A;
+	change->only_b += what == ONLY_B;
+	change->changed += what == CHANGED;
+}
+
+/* Entries of one module are adjacent; the result is at the position of the first one. */
+static void fold(
+	struct diffing *diffing, const struct module_entry *entries, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool first = i == 0 ||
+			     compare_spans(entries[i - 1].module, entries[i].module) != 0;
+
+		if (first)
+			diffing->modules[diffing->module_count++] =
+				(struct module_change){ .module = entries[i].module,
+					.order = entries[i].order,
+					.zero = diffing->has_values ? 0 : UINT64_MAX };
+		add(&diffing->modules[diffing->module_count - 1], entries[i].what,
+			entries[i].zero);
+	}
+}
+
+static int by_order(const void *left, const void *right)
+{
+	const struct module_change *a = left, *b = right;
+
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+/* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
+static bool fold_modules(struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+	size_t most = facts->pair_count + facts->only_count[0] + facts->only_count[1];
+	struct module_entry *entries = calloc(most + 1, sizeof *entries);
+	size_t count;
+	bool good;
+
+	diffing->modules = calloc(most + 1, sizeof *diffing->modules);
+	good = entries != NULL && diffing->modules != NULL;
+	if (good) {
+		count = list_entries(diffing, entries);
+		qsort(entries, count, sizeof *entries, by_module);
+		fold(diffing, entries, count);
+		qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
+			by_order);
+	}
+	free(entries);
+	return good;
+}
+
+/* ---- what differs, one by one ---- */
+
+bool is_different(const struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+
+	return facts->changed + facts->rename_count + facts->only_count[0] +
+		       facts->only_count[1] + facts->value_count >
+	       0;
+}
+
+/* The index of the first element that differs, from its number in C order. */
+static void find_first(struct diff_change *change)
+{
+	const struct fsdp_compare_tensor *tensor = &change->pair.sides[0];
+	uint64_t rest = change->pair.elements.first;
+
+	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
+	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
+		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
+		rest /= (uint64_t)tensor->shape[i];
+	}
+}
+
+static const char *role_of(const struct diffing *diffing, unsigned side,
+	const struct fsdp_compare_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
+
+	return checkpoint != NULL && tensor->tensor != FSDP_NONE
+		       ? fsdp_role_name(fsdp_tensor(checkpoint, tensor->tensor).role)
+		       : NULL;
+}
+
+/* Of an entry that is not a tensor. */
+static const struct diff_change *value_change(struct diffing *diffing, size_t index)
+{
+	struct diff_change *change = &diffing->change;
+	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
+
+	*change = (struct diff_change){ .is_value = true };
+	change->pair.what = FSDP_DIFFERS_VALUE;
+	for (unsigned i = 0; i < 2; i++) {
+		change->sides[i].value =
+			fsdp_value(diffing->checkpoints[i], value.sides[i]);
+		change->sides[i].tensor.tensor = FSDP_NONE;
+		change->sides[i].index = i;
+	}
+	change->name = name_text(&diffing->value_name, diffing->checkpoints[0],
+		change->sides[0].value.name);
+	return change;
+}
+
+const struct diff_change *diff_change(struct diffing *diffing, size_t index)
+{
+	struct diff_change *change = &diffing->change;
+
+	if (index >= diffing->facts.changed)
+		return value_change(diffing, index - diffing->facts.changed);
+	*change = (struct diff_change){ 0 };
+	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
+	change->name = text_of_span(change->pair.sides[0].name);
+	hint_text(&change->pair, change->hint);
+	find_first(change);
+	for (unsigned i = 0; i < 2; i++) {
+		struct diff_side *side = &change->sides[i];
+
+		side->tensor = change->pair.sides[i];
+		side->role = role_of(diffing, i, &side->tensor);
+		side->index = i;
+		side->layout[0] = '\0';
+		if (diffing->options->layout)
+			fsdp_compare_layout(
+				diffing->compare, i, side->tensor.tensor, side->layout);
+		side->placement = text_of(side->layout);
+	}
+	return change;
+}
+
+void diff_alone(const struct diffing *diffing, unsigned side, size_t index,
+	struct diff_alone *ret_alone)
+{
+	ret_alone->tensor = fsdp_compare_only(diffing->compare, side, index);
+	ret_alone->below = fsdp_compare_only_below(
+		diffing->compare, side, index, &ret_alone->prefix);
+}
+/* By one exchange of first segments. */
+static bool is_renamed_so(
+	const struct fsdp_compare_rename *rename, const struct fsdp_compare_rename *other)
+{
+	return rename->why == FSDP_RENAMED_PREFIX && other->why == rename->why &&
+	       other->from.size == rename->from.size &&
+	       other->to.data == rename->to.data && other->to.size == rename->to.size;
+}
+
+void diff_renamed(
+	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed)
+{
+	struct fsdp_compare_rename rename = fsdp_compare_rename(diffing->compare, index);
+	struct fsdp_compare_rename before =
+		fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+	struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, rename.pair);
+
+	ret_renamed->sides[0] = pair.sides[0];
+	ret_renamed->sides[1] = pair.sides[1];
+	ret_renamed->again = index > 0 && is_renamed_so(&before, &rename);
+	rename_text(&rename, ret_renamed->why);
+}
+
+static void diffing_done(struct diffing *diffing)
+{
+	fsdp_compare_free(diffing->compare);
+	fsdp_map_free(diffing->map);
+	expectation_done(&diffing->list);
+	free(diffing->changed);
+	free(diffing->modules);
+	for (unsigned i = 0; i < 2; i++) {
+		selection_free(diffing->selections[i]);
+		name_buffer_done(&diffing->buffers[i]);
+		json_tokens_done(&diffing->json[i]);
+	}
+	name_buffer_done(&diffing->value_name);
+}
+
+/* ---- machine output ---- */
+
+static struct diffing *diffing_of(struct subject of)
+{
+	return of.context;
+}
+
+static const void *each_only(struct subject of, unsigned side, size_t i, void *room)
+{
+	const struct diffing *diffing = of.context;
+	struct diff_alone alone;
+	struct text *name = room;
+	if (i >= diffing->facts.only_count[side])
+		return NULL;
+	diff_alone(diffing, side, i, &alone);
+	*name = text_of_span(alone.tensor.name);
+	return name;
+}
+
+static const void *each_only_a(struct subject of, size_t i, void *room)
+{
+	return each_only(of, 0, i, room);
+}
+
+static const void *each_only_b(struct subject of, size_t i, void *room)
+{
+	return each_only(of, 1, i, room);
+}
+
+struct renamed {
+	struct text a, b;
+	const char *said;
+	struct diff_renamed renamed;
+};
+
+static const void *each_renamed(struct subject of, size_t i, void *room)
+{
+	const struct diffing *diffing = of.context;
+	struct renamed *renamed = room;
+
+	if (i >= diffing->facts.rename_count)
+		return NULL;
+	diff_renamed(diffing, i, &renamed->renamed);
+	renamed->a = text_of_span(renamed->renamed.sides[0].name);
+	renamed->b = text_of_span(renamed->renamed.sides[1].name);
+	renamed->said = renamed->renamed.why;
+	return renamed;
+}
+
+#define RENAMED struct renamed
+static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
+	"A tensor that both have under names of their own, as far as is known.",
+	{ "a", NAME_AT(RENAMED, a), .always = true, ABOUT("Name in A.") },
+	{ "b", NAME_AT(RENAMED, b), .always = true, ABOUT("Name in B.") },
+	{ "why", WORD_AT(RENAMED, said), .always = true,
+		ABOUT("Why both are taken for one tensor.") });
+
+static struct value get_dtype(struct subject of)
+{
+	const struct diff_side *side = of.object;
+
+	return side->tensor.dtype != 0 ? value_word(fsdp_dtype(side->tensor.dtype)->name)
+				       : value_absent();
+}
+
+static struct value get_unit(struct subject of)
+{
+	struct diffing *diffing = diffing_of(of);
+	const struct diff_side *side = of.object;
+
+	return diffing->options->layout
+		       ? value_name(unit_text(diffing, side->index, &side->tensor))
+		       : value_absent();
+}
+
+static const void *each_placement(struct subject of, size_t i, void *room)
+{
+	const struct diff_side *side = of.object;
+
+	(void)room;
+	return i == 0 ? &side->placement : NULL;
+}
+
+static bool has_placement(struct subject of)
+{
+	return ((const struct diff_side *)of.object)->placement.size > 0;
+}
+
+static struct value get_value(struct subject of)
+{
+	struct diffing *diffing = diffing_of(of);
+	const struct diff_side *side = of.object;
+
+	return tokens_json(
+		&diffing->json[side->index], side->value.tokens, side->value.token_count);
+}
+
+static bool has_value(struct subject of)
+{
+	return ((const struct diff_side *)of.object)->value.tokens != NULL;
+}
+
+#define SIDE struct diff_side
+static const struct record side_record = OBJECT_RECORD(SIDE, "side",
+	"A tensor as one side has it.",
+	{ "dtype", GET(FIELD_WORD, get_dtype),
+		ABOUT("Dtype; absent if a list does not say it.") },
+	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
+		ABOUT("Global shape; absent if a list does not say it.") },
+	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
+		ABOUT("What it serves as.") },
+	{ "placements", EACH(each_placement, record_texts), .has = has_placement,
+		ABOUT("Its placement on ranks, with --layout: as recorded, else derived from its pieces.") },
+	{ "unit", GET(FIELD_NAME, get_unit),
+		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
+	{ "value", GET(FIELD_ANY, get_value), .has = has_value,
+		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
+
+static const void *each_what(struct subject of, size_t i, void *room)
+{
+	const struct diff_change *change = of.object;
+	struct text *word = room;
+	unsigned bit = 0;
+
+	for (; what_word(bit) != NULL; bit++)
+		if ((change->pair.what >> bit & 1) != 0 && i-- == 0) {
+			*word = text_of(what_word(bit));
+			return word;
+		}
+	return NULL;
+}
+
+static struct value get_hint(struct subject of)
+{
+	const struct diff_change *change = of.object;
+
+	return change->hint[0] != '\0' ? value_word(change->hint) : value_absent();
+}
+
+static const void *each_change(struct subject of, size_t i, void *room)
+{
+	struct diffing *diffing = diffing_of(of);
+
+	(void)room;
+	return i < diffing->change_count ? diff_change(diffing, i) : NULL;
+}
+
+static bool has_elements(struct subject of)
+{
+	const struct diff_change *change = of.object;
+
+	return change->pair.compared;
+}
+
+static bool has_numbers(struct subject of)
+{
+	return ((const struct diff_change *)of.object)->pair.elements.has_numbers;
+}
+
+static struct value get_first(struct subject of)
+{
+	const struct diff_change *change = of.object;
+
+	return change->has_first ? value_shape(change->first, change->pair.sides[0].dims)
+				 : value_null();
+}
+
+#define CHANGE struct diff_change
+static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_compared",
+	"What was found when elements were compared, one by one in C order.",
+	{ "equal", BOOL_AT(CHANGE, pair.elements.equal), .always = true,
+		ABOUT("Whether all are equal, within the tolerance.") },
+	{ "differing", COUNT_AT(CHANGE, pair.elements.differing), .always = true,
+		ABOUT("Number of elements that differ.") },
+	{ "first_index", GET(FIELD_SHAPE, get_first), .null = true,
+		ABOUT("Index of the first one that differs; null if none does.") },
+	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs), .has = has_numbers,
+		ABOUT("Largest difference; `Infinity` where one of the two is not finite.") },
+	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel), .has = has_numbers,
+		ABOUT("Largest difference divided by the number that B has.") },
+	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs), .has = has_numbers,
+		ABOUT("Mean difference over all elements; what is not finite has no part in it.") });
+
+static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
+	"A tensor, or a value, that both have, and that is not the same.",
+	{ "name", NAME_AT(CHANGE, name), .always = true,
+		ABOUT("Name by which it was compared: that of A, if it was renamed.") },
+	{ "what", EACH(each_what, record_texts), .always = true,
+		WORDS("dtype", "shape", "role", "placement", "unit", "value", "elements"),
+		ABOUT("What differs.") },
+	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), .always = true,
+		ABOUT("As A has it.") },
+	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), .always = true,
+		ABOUT("As B has it.") },
+	{ "hint", GET(FIELD_WORD, get_hint), ABOUT("Probable cause of the difference.") },
+	{ "elements", OBJECT(elements_record), .has = has_elements,
+		ABOUT("How elements differ, with `--values`.") });
+
+#define MODULE struct module_change
+static const struct record module_record = OBJECT_RECORD(MODULE, "module_change",
+	"Result for the tensors of one module.",
+	{ "module", NAME_AT(MODULE, module), .always = true,
+		ABOUT("Name of the module: that of its tensors without the last segment.") },
+	{ "same", COUNT_AT(MODULE, same), .always = true,
+		ABOUT("Number of tensors that are the same in both.") },
+	{ "changed", COUNT_AT(MODULE, changed), .always = true,
+		ABOUT("Number of tensors that are not the same.") },
+	{ "only_a", COUNT_AT(MODULE, only_a), .always = true,
+		ABOUT("Number of tensors that only A has.") },
+	{ "only_b", COUNT_AT(MODULE, only_b), .always = true,
+		ABOUT("Number of tensors that only B has.") },
+	{ "zero", COUNT_AT(MODULE, zero),
+		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
+
+static bool has_modules(struct subject of)
+{
+	return ((const struct diffing *)of.object)->modules != NULL;
+}
+
+#define DIFFING struct diffing
+const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
+	{ "same", SIZE_AT(DIFFING, facts.same), .always = true,
+		ABOUT("Number of tensors that are the same in all that was compared.") },
+	{ "only_a", EACH(each_only_a, record_texts), .always = true,
+		ABOUT("Names that only A has.") },
+	{ "only_b", EACH(each_only_b, record_texts), .always = true,
+		ABOUT("Names that only B has.") },
+	{ "renamed", EACH(each_renamed, renamed_record), .always = true,
+		ABOUT("Tensors that both have under names of their own; they are not among those above.") },
+	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
+		.always = true,
+		ABOUT("Tensors that both have, and that are not the same; with `--values` also values.") },
+	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
+		.has = has_modules, ABOUT("With `--stat`: the same for each module.") });
+
+struct row {
+	struct text name, other;
+	const char *kind;
+	char what[160];
+	const char *said, *hint;
+	struct fsdp_compare_tensor sides[2];
+	const struct fsdp_compare_elements *elements; /* or NULL */
+};
+
+static const char *dtype_of(const struct row *row, unsigned side)
+{
+	uint32_t dtype = row->sides[side].dtype;
+
+	return dtype != 0 ? fsdp_dtype(dtype)->name : NULL;
+}
+
+static struct value get_dtype_a(struct subject of)
+{
+	return value_word(dtype_of(of.object, 0));
+}
+
+static struct value get_dtype_b(struct subject of)
+{
+	return value_word(dtype_of(of.object, 1));
+}
+
+static struct value shape_of(const struct row *row, unsigned side)
+{
+	const struct fsdp_compare_tensor *tensor = &row->sides[side];
+
+	return tensor->shape != NULL ? value_shape(tensor->shape, tensor->dims)
+				     : value_absent();
+}
+
+static struct value get_shape_a(struct subject of)
+{
+	return shape_of(of.object, 0);
+}
+
+static struct value get_shape_b(struct subject of)
+{
+	return shape_of(of.object, 1);
+}
+
+static struct value get_differing(struct subject of)
+{
+	const struct row *row = of.object;
+
+	return row->elements != NULL ? value_count(row->elements->differing)
+				     : value_absent();
+}
+
+static struct value get_max_abs(struct subject of)
+{
+	const struct row *row = of.object;
+
+	return row->elements != NULL && row->elements->has_numbers
+		       ? value_number(row->elements->max_abs)
+		       : value_absent();
+}
+
+static struct value get_max_rel(struct subject of)
+{
+	const struct row *row = of.object;
+
+	return row->elements != NULL && row->elements->has_numbers
+		       ? value_number(row->elements->max_rel)
+		       : value_absent();
+}
+
+static struct value get_mean_abs(struct subject of)
+{
+	const struct row *row = of.object;
+
+	return row->elements != NULL && row->elements->has_numbers
+		       ? value_number(row->elements->mean_abs)
+		       : value_absent();
+}
+
+#define ROW struct row
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
+	{ "name", NAME_AT(ROW, name) }, { "kind", WORD_AT(ROW, kind) },
+	{ "what", WORD_AT(ROW, said) }, { "name_b", NAME_AT(ROW, other) },
+	{ "dtype_a", GET(FIELD_WORD, get_dtype_a) },
+	{ "dtype_b", GET(FIELD_WORD, get_dtype_b) },
+	{ "shape_a", GET(FIELD_SHAPE, get_shape_a) },
+	{ "shape_b", GET(FIELD_SHAPE, get_shape_b) }, { "hint", WORD_AT(ROW, hint) },
+	{ "differing", GET(FIELD_COUNT, get_differing) },
+	{ "max_abs", GET(FIELD_NUMBER, get_max_abs) },
+	{ "max_rel", GET(FIELD_NUMBER, get_max_rel) },
+	{ "mean_abs", GET(FIELD_NUMBER, get_mean_abs) });
+
+static void rows_only(
+	struct diffing *diffing, const struct record_table *table, unsigned side)
+{
+	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
+		struct row row = { .kind = side == 0 ? "only_a" : "only_b" };
+		struct diff_alone alone;
+		diff_alone(diffing, side, i, &alone);
+		row.sides[side] = alone.tensor;
+		row.name = text_of_span(row.sides[side].name);
+		out_records_row(diffing->run->out, table, &row);
+	}
+}
+
+static void rows_renamed(struct diffing *diffing, const struct record_table *table)
+{
+	for (size_t i = 0; i < diffing->facts.rename_count; i++) {
+		struct diff_renamed renamed;
+		struct row row = { .kind = "renamed" };
+
+		diff_renamed(diffing, i, &renamed);
+		row.name = text_of_span(renamed.sides[0].name);
+		row.other = text_of_span(renamed.sides[1].name);
+		row.sides[0] = renamed.sides[0];
+		row.sides[1] = renamed.sides[1];
+		row.hint = renamed.why;
+		out_records_row(diffing->run->out, table, &row);
+	}
+}
+
+static void join_words(uint32_t what, char text[160])
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned bit = 0; what_word(bit) != NULL; bit++)
+		if ((what >> bit & 1) != 0)
+			used += (size_t)snprintf(text + used, 160 - used, "%s%s",
+				used > 0 ? "," : "", what_word(bit));
+}
+
+static void rows_changed(struct diffing *diffing, const struct record_table *table)
+{
+	for (size_t i = 0; i < diffing->change_count; i++) {
+		const struct diff_change *change = diff_change(diffing, i);
+		struct row row = {
+			.kind = "changed",
+			.name = change->name,
+			.sides = { change->pair.sides[0], change->pair.sides[1] },
+			.hint = change->hint[0] != '\0' ? change->hint : NULL,
+			.elements = change->pair.compared ? &change->pair.elements : NULL,
+		};
+
+		join_words(change->pair.what, row.what);
+		row.said = row.what;
+		out_records_row(diffing->run->out, table, &row);
+	}
+}
+
+void put_differences(struct diffing *diffing)
+{
+	static const struct table like = {
+		.key = "changed", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &like, &row_record, diffing);
+	out_records_begin(diffing->run->out, &table);
+	rows_changed(diffing, &table);
+	rows_renamed(diffing, &table);
+	rows_only(diffing, &table, 0);
+	rows_only(diffing, &table, 1);
+	out_table_end(diffing->run->out);
+}
 
 #define AT(member) offsetof(struct diff_options, member)
 static const struct option_row OPTIONS[] = {
@@ -49,7 +695,7 @@ static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_sp
 }
 
 /* A word that is not a dtype is none that is compared: 0. */
-static uint32_t dtype_of(struct text word)
+static uint32_t dtype_typed(struct text word)
 {
 	char typed[64];
 	size_t found;
@@ -84,7 +730,7 @@ static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_n
 		if (!wanted_at(&wants, i, &wanted))
 			continue;
 		name->name = span_of_text(wanted.name);
-		name->dtype = dtype_of(wanted.dtype);
+		name->dtype = dtype_typed(wanted.dtype);
 		name->dims = wanted.dims;
 		name->shape = wanted.shape != NULL ? *ret_shapes + dims : NULL;
 		if (wanted.dims > 0)

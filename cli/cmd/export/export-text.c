@@ -4,11 +4,543 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/elements.h>
+
 #include "cmd/export/export.h"
+#include "part/audit-run.h"
+#include "part/value-text.h"
 #include "render/writer.h"
+#include "session/diagnostics.h"
 #include "session/session.h"
+
+/* ---- completeness of the source ---- */
+
+static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	size_t count = fsdp_value_count(checkpoint);
+	uint32_t id = fsdp_name_find(checkpoint, name);
+
+	for (uint32_t i = 0; id != FSDP_NONE && i < count; i++)
+		if (fsdp_value(checkpoint, i).name == id)
+			return true;
+	return false;
+}
+
+/* A name without remaining tensors. Typed names must exist anyway. */
+static bool misses(struct exporting *exporting, struct text name)
+{
+	return exporting->named == NULL &&
+	       selection_takes_name(exporting->selection, span_of_text(name)) &&
+	       !is_value(exporting->run->checkpoint, span_of_text(name));
+}
+
+/* All tensors of one name. */
+static bool tear(struct exporting *exporting, struct text name)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	uint32_t first = fsdp_tensor_find(checkpoint, span_of_text(name));
+	bool wanted = false;
+
+	if (first == FSDP_NONE)
+		return misses(exporting, name);
+	for (uint32_t i = first; i < count; i++) {
+		if (fsdp_tensor(checkpoint, i).name !=
+			fsdp_tensor(checkpoint, first).name)
+			break;
+		exporting->torn[i] = true;
+		wanted |= is_wanted(exporting, i);
+	}
+	return wanted;
+}
+
+/* Pieces of a file that no finding lists one by one. */
+static bool tear_file(struct exporting *exporting, struct text path)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t count = fsdp_piece_count(checkpoint), tensors;
+	bool wanted = false;
+
+	tensors = fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		struct text file;
+		if (piece.file == FSDP_NONE || piece.tensor >= tensors)
+			continue;
+		file = text_of_span(fsdp_file(checkpoint, piece.file).path);
+		if (!text_is(file, path))
+			continue;
+		exporting->torn[piece.tensor] = true;
+		wanted |= is_wanted(exporting, piece.tensor);
+	}
+	return wanted;
+}
+
+/* Whether something that is wanted suffers from it. */
+static bool takes_away(struct exporting *exporting, const struct finding *finding)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < finding->affected_kept; i++)
+		wanted |= tear(exporting, finding->affected[i]);
+	if (finding->affected_count > finding->affected_kept &&
+		finding->file.data != NULL)
+		wanted |= tear_file(exporting, finding->file);
+	if (finding->affected_kept == 0 && finding->tensor.data != NULL)
+		wanted |= tear(exporting, finding->tensor);
+	/* A finding without tensor names may affect any tensor. */
+	return wanted || (finding->affected_kept == 0 && finding->tensor.data == NULL);
+}
+
+/* What --index-only is about to write. */
+static bool is_index(const struct exporting *exporting, const struct finding *finding)
+{
+	static const char name[] = "model.safetensors.index.json";
+
+	return exporting->options->index_only && text_is(finding->file, text_of(name));
+}
+
+static bool is_about_tensors(const char *id)
+{
+	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
+
+	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
+}
+
+/* By what was found: then the checkpoint is bad. */
+static bool lacks_something(struct exporting *exporting)
+{
+	const struct collected *collected = exporting->run->collected;
+	bool lacks = false;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (finding->severity == SEVERITY_ERROR &&
+			is_about_tensors(finding->rule) && !is_index(exporting, finding))
+			lacks |= takes_away(exporting, finding);
+	}
+	return lacks;
+}
+
+/* Unread parts were not checked either. */
+static bool misses_something(const struct collected *collected)
+{
+	bool misses = false;
+
+	for (size_t i = 0; i < collected->failure_count; i++)
+		misses |= is_about_tensors(collected->failures[i].rule);
+	return misses;
+}
+
+/* A finding may name the first of many that a file lacks. Reads no elements. */
+static bool can_be_read(struct fsdp_locator *locator, uint32_t index,
+	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
+{
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_place place;
+
+	if (!fsdp_elements_open(locator, index, NULL, &elements, ret_error))
+		return false;
+	fsdp_elements_close(elements);
+	for (uint32_t i = 0; i < tensor->piece_count; i++)
+		if (!fsdp_piece_locate(
+			    locator, tensor->first_piece + i, &place, ret_error))
+			return false;
+	return true;
+}
+
+/* fsdp_export_new refuses what the form cannot hold, and gives the reason. */
+static bool is_plain(const struct fsdp_tensor *tensor)
+{
+	return tensor->layout == NULL && tensor->component_count == 0 &&
+	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+static bool is_whole(
+	const struct exporting *exporting, struct fsdp_locator *locator, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_error *error = NULL;
+	bool whole;
+
+	/* A tied one has the bytes of another. */
+	if (tensor.alias != FSDP_NONE) {
+		index = tensor.alias;
+		tensor = fsdp_tensor(checkpoint, index);
+	}
+	if (exporting->torn[index])
+		return false;
+	whole = !is_plain(&tensor) || can_be_read(locator, index, &tensor, &error);
+	fsdp_error_free(error);
+	return whole;
+}
+
+/* Tears the others. *ret_some: one is left. */
+static bool find_whole(
+	struct exporting *exporting, bool *ret_some, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct fsdp_locator *locator = NULL;
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	*ret_some = false;
+	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		if (exporting->torn[i] || !is_wanted(exporting, i))
+			continue;
+		exporting->torn[i] = !is_whole(exporting, locator, i);
+		*ret_some |= !exporting->torn[i];
+	}
+	fsdp_locator_free(locator);
+	return true;
+}
+
+/* Shards that do not say of how many ranks they are may lack some. */
+static void note_ranks(struct run *run, const struct fsdp_audit *audit)
+{
+	struct fsdp_rule_result result;
+
+	for (size_t i = 0; (result = fsdp_audit_result(audit, i)).rule != NULL; i++)
+		if (result.reason == FSDP_REASON_NEEDS_PLAN &&
+			strcmp(result.rule->id, "FI1008") == 0)
+			run_note(run,
+				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
+}
+
+static bool is_judgement(const struct finding *finding)
+{
+	return finding->severity != SEVERITY_ERROR ||
+	       !rule_is_limit(fsdp_rule_find(finding->rule));
+}
+
+/* As the user would type it. */
+static struct text typed_path(struct run *run, struct text file)
+{
+	struct text typed = text_of(run->path);
+	char path[4096];
+
+	if (file.data == NULL || text_is(text_last(typed, '/'), file))
+		return typed;
+	snprintf(path, sizeof path, "%s/%.*s", run->path, (int)file.size, file.data);
+	return collected_text(run->collected, path);
+}
+
+static bool was_told(const struct collected *collected, struct text path,
+	const struct finding *finding)
+{
+	for (size_t i = 0; i < collected->failure_count; i++)
+		if (text_is(collected->failures[i].path, path) &&
+			text_is(collected->failures[i].message, finding->message))
+			return true;
+	return false;
+}
+
+static bool add_failure(struct run *run, const struct finding *finding)
+{
+	bool unread = strcmp(finding->rule, "FI9003") == 0;
+	struct text path = typed_path(run, finding->file);
+	struct failure *failure;
+
+	if (was_told(run->collected, path, finding))
+		return true;
+	failure = collected_failure(run->collected, unread ? "system" : "unsupported");
+	if (failure == NULL)
+		return false;
+	failure->input = run->input;
+	failure->rule = finding->rule;
+	failure->path = path;
+	failure->member = finding->member;
+	failure->offset = finding->offset;
+	failure->message = finding->message;
+	failure->hint = finding->fix;
+	return true;
+}
+
+/* Findings about unread parts become failures: those parts were not checked. */
+static bool part_failures(struct run *run)
+{
+	struct collected *collected = run->collected;
+	size_t kept = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding finding = collected->findings[i];
+
+		if (is_judgement(&finding))
+			collected->findings[kept++] = finding;
+		else
+			good = add_failure(run, &finding) && good;
+	}
+	collected->finding_count = kept;
+	return good;
+}
+
+/* As an audit of the headers does. What was found while opening is found again, with the
+ * names that suffer. */
+static bool audit(struct run *run, struct fsdp_error **ret_error)
+{
+	struct collected *collected = run->collected;
+	struct passes passes = { 0 };
+	bool good;
+
+	run->input = 0;
+	collected->finding_count = collected->omission_count = 0;
+	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
+	       check_weight_sets(run, false, false) && part_failures(run);
+	if (good) {
+		report_failed_files(run);
+		good = findings_sort(collected->findings, collected->finding_count);
+		note_ranks(run, passes.audit);
+	}
+	passes_done(&passes);
+	return good;
+}
+
+bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
+	bool some = false, bad;
+
+	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
+	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
+		return false;
+	bad = lacks_something(exporting);
+	if (!bad && !misses_something(exporting->run->collected))
+		return true;
+	if (exporting->options->partial && !find_whole(exporting, &some, ret_error))
+		return false;
+	exporting->refused = !some;
+	exporting->status = some ? STATUS_PARTIAL : bad ? STATUS_BAD : STATUS_FAILED;
+	return true;
+}
+
+bool refuse_damage(struct exporting *exporting, struct fsdp_error **error)
+{
+	struct run *run = exporting->run;
+	struct collected *collected = run->collected;
+	size_t failures = collected->failure_count;
+
+	if (fsdp_error_code(*error) != FSDP_ERROR_DAMAGED ||
+		fsdp_error_rule(*error) == NULL)
+		return false;
+	collected_error(collected, *error, run->input);
+	fsdp_error_free(*error);
+	*error = NULL;
+	report_failed_files(run);
+	exporting->damaged = true;
+	exporting->status =
+		collected->failure_count == failures ? STATUS_BAD : STATUS_FAILED;
+	return true;
+}
+
+/* ---- machine output ---- */
+
+struct tensor {
+	struct fsdp_export_tensor facts;
+	struct fsdp_tensor source;
+	struct text name, file, sha256;
+	char digits[HEX_ROOM];
+};
+
+/* The caller's own name where there is one file. */
+static struct text file_name(const struct exporting *exporting, uint32_t file)
+{
+	if (exporting->file != NULL || exporting->to_stdout)
+		return text_of(exporting->file);
+	return text_of_span(fsdp_export_file(exporting->plan, file).name);
+}
+
+static const void *each_tensor(struct subject of, size_t i, void *room)
+{
+	const struct exporting *exporting = of.context;
+	struct tensor *tensor = room;
+
+	if (i >= exporting->tensor_count)
+		return NULL;
+	tensor->facts = fsdp_export_tensor(exporting->plan, i);
+	tensor->source = fsdp_tensor(exporting->run->checkpoint, tensor->facts.source);
+	tensor->name = text_of_span(tensor->facts.name);
+	tensor->file = file_name(exporting, tensor->facts.file);
+	tensor->sha256 = hex_text(tensor->facts.sha256, tensor->digits);
+	return tensor;
+}
+
+static struct value get_source(struct subject of)
+{
+	struct exporting *exporting = of.context;
+	const struct tensor *tensor = of.object;
+
+	return value_name(tensor_shown_name(
+		exporting->run, &exporting->buffers.name, &tensor->source));
+}
+
+#define TENSOR struct tensor
+static const struct record tensor_written_record =
+	OBJECT_RECORD(TENSOR, "exported_tensor", "A tensor that was written.",
+		{ "name", NAME_AT(TENSOR, name), .always = true,
+			ABOUT("Name under which it was written.") },
+		{ "source", GET(FIELD_NAME, get_source), .always = true,
+			ABOUT("Name in the checkpoint.") },
+		{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name), .always = true,
+			ABOUT("Dtype as written.") },
+		{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), .always = true,
+			ABOUT("Shape.") },
+		{ "bytes", BYTES_AT(TENSOR, facts.bytes), .always = true,
+			ABOUT("Bytes as written.") },
+		{ "file", NAME_AT(TENSOR, file),
+			ABOUT("File that holds it, relative to the directory.") },
+		{ "offset", COUNT_AT(TENSOR, facts.offset), .always = true,
+			ABOUT("Byte in that file where it begins.") },
+		{ "sha256", TEXT_AT(TENSOR, sha256),
+			ABOUT("SHA-256 of its bytes, as they were read back.") });
+
+/* Absent where a tensor has none. False: out of memory. */
+bool digest_exported(struct exporting *exporting)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	const struct subject of = { exporting, exporting };
+	struct tensor tensor;
+	bool all = true;
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0; each_tensor(of, i, &tensor) != NULL; i++) {
+		all &= tensor.sha256.data != NULL;
+		digest_list_add(digester, &(struct digest_line){
+						  .digits = tensor.sha256,
+						  .dtype = dtype_name(tensor.facts.dtype),
+						  .shape = tensor.facts.shape,
+						  .dims = tensor.facts.dims,
+						  .name = tensor.name,
+					  });
+	}
+	fsdp_digester_end(digester, exporting->sha256);
+	if (all)
+		exporting->digest = hex_text(exporting->sha256, exporting->digits);
+	return true;
+}
+
+struct file {
+	struct text path, sha256;
+	uint64_t bytes;
+	char digits[HEX_ROOM];
+};
+
+static const void *each_file(struct subject of, size_t i, void *room)
+{
+	const struct exporting *exporting = of.context;
+	struct fsdp_export_file facts;
+	struct file *file = room;
+
+	if (i >= exporting->file_count)
+		return NULL;
+	facts = fsdp_export_file(exporting->plan, i);
+	file->path = file_name(exporting, (uint32_t)i);
+	file->bytes = facts.bytes;
+	file->sha256 = hex_text(facts.sha256, file->digits);
+	return file;
+}
+
+#define FILE_ROW struct file
+static const struct record file_record = OBJECT_RECORD(FILE_ROW, "exported_file",
+	"A file that was written.",
+	{ "path", NAME_AT(FILE_ROW, path), ABOUT("Its name relative to the directory.") },
+	{ "bytes", BYTES_AT(FILE_ROW, bytes), .always = true, ABOUT("Its size.") },
+	{ "sha256", TEXT_AT(FILE_ROW, sha256),
+		ABOUT("SHA-256 of the file, as it was read back.") });
+
+/* ---- skipped tensors ---- */
+
+struct left {
+	uint32_t source, value; /* one of them */
+	const char *why;
+	struct text same_as;
+	uint64_t bytes;
+};
+
+static const void *each_left(struct subject of, size_t i, void *room)
+{
+	const struct exporting *exporting = of.context;
+	struct fsdp_export_left facts;
+	struct left *left = room;
+
+	if (i >= exporting->left_count)
+		return NULL;
+	facts = fsdp_export_left(exporting->plan, i);
+	left->source = facts.source;
+	left->value = facts.value;
+	left->why = fsdp_export_why_name(facts.why);
+	left->bytes = UINT64_MAX;
+	if (left->source != FSDP_NONE)
+		left->bytes = fsdp_tensor(exporting->run->checkpoint, left->source).bytes;
+	left->same_as = (struct text){ NULL, 0 };
+	if (facts.same_as != SIZE_MAX)
+		left->same_as = text_of_span(
+			fsdp_export_tensor(exporting->plan, facts.same_as).name);
+	return left;
+}
+
+static struct value get_left_name(struct subject of)
+{
+	struct exporting *exporting = of.context;
+	struct run *run = exporting->run;
+	const struct left *left = of.object;
+	struct fsdp_tensor tensor;
+	struct fsdp_value value;
+
+	if (left->source == FSDP_NONE) {
+		value = fsdp_value(run->checkpoint, left->value);
+		return value_name(
+			entry_shown_name(run, &exporting->buffers.name, &value));
+	}
+	tensor = fsdp_tensor(run->checkpoint, left->source);
+	return value_name(tensor_shown_name(run, &exporting->buffers.name, &tensor));
+}
+
+#define LEFT struct left
+static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
+	"A tensor that was not written, or a value that holds some without a name.",
+	{ "name", GET(FIELD_NAME, get_left_name), .always = true,
+		ABOUT("Name in the checkpoint.") },
+	{ "why", WORD_AT(LEFT, why), .always = true,
+		WORDS("role", "selected", "tied", "unsupported", "incomplete",
+			"unmapped"),
+		ABOUT("Why it was skipped.") },
+	{ "same_as", NAME_AT(LEFT, same_as),
+		ABOUT("Of a tied one: name of what was written instead.") },
+	{ "bytes", BYTES_AT(LEFT, bytes),
+		ABOUT("Bytes of the tensor; absent of a value.") });
+
+#define EXPORTING struct exporting
+const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was written.",
+	{ "written", BOOL_AT(EXPORTING, written), .always = true,
+		ABOUT("Whether anything was; an incomplete checkpoint is not exported.") },
+	{ "tensors",
+		EACH_ITEM(EXPORTING, tensor_count, each_tensor, tensor_written_record),
+		.always = true,
+		ABOUT("Tensors that were written, in the order of the model.") },
+	{ "files", EACH_OF(EXPORTING, file_count, each_file, file_record), .always = true,
+		ABOUT("Files that were written; an index is the last one.") },
+	{ "left_out", EACH_OF(EXPORTING, left_count, each_left, left_record),
+		.always = true, ABOUT("Tensors that were not written.") },
+	{ "bytes", BYTES_AT(EXPORTING, facts.tensor_bytes), .always = true,
+		ABOUT("Bytes of all tensors that were written.") },
+	{ "stripped", TEXT_AT(EXPORTING, facts.stripped),
+		ABOUT("Segments that were removed from the front of names.") },
+	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed), .always = true,
+		ABOUT("Finite numbers that a cast made infinite.") },
+	{ "copied", COUNT_AT(EXPORTING, copied), .always = true,
+		ABOUT("Tensors that several ranks store: the first copy was written, and copies were not compared. `audit --data` compares them.") },
+	{ "verified", BOOL_AT(EXPORTING, facts.verified), .always = true,
+		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
+	{ "digest", TEXT_AT(EXPORTING, digest),
+		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
 
 /* "4 files and an index" */
 static void put_files(struct exporting *exporting)

@@ -11,8 +11,7 @@
 #include "part/value-text.h"
 
 /*
- * State of `export`: export-command.c selects the tensors and starts the export, whole.c excludes incomplete ones,
- * export-data.c describes machine output, export-text.c prints text.
+ * State of `export`:
  */
 struct export_options {
 	const char *to;
@@ -81,25 +80,8 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
  * `damaged` is set, and *error is taken. False: another error, which is kept. */
 bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
-/* ---- sorts.c ---- */
-
 /* Whether the checkpoint is an adapter by itself. */
 bool is_adapter(const struct run *run);
-
-/* Whether --prefix, --adapter and --base take a tensor of this name. */
-bool is_of_sort(const struct export_options *options, struct text name);
-
-/* Whether it is not known what is meant: two state dicts, or LoRA in a model. It was refused then. */
-bool refuse_sorts(struct exporting *exporting);
-
-/* Fills `renames`. False: out of memory. */
-bool find_renames(struct exporting *exporting, const struct typed_names *names);
-void renames_done(struct exporting *exporting);
-
-/* ---- wanted.c ---- */
-
-/* Whether the weights of the model are asked for, and not the master weights. */
-bool wants_model(const struct exporting *exporting);
 
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cmd/info/info.h"
+#include "cmd/info/info-answer.h"
 #include "part/modules.h"
 #include "part/value-text.h"
 #include "session/diagnostics.h"

@@ -2,16 +2,1149 @@
 /*
  * Collects the facts that info prints, and the findings that opening allows. Reads headers only, except with --waste.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/info/below-table.h"
-#include "cmd/info/info.h"
-#include "cmd/info/recording-table.h"
-#include "cmd/info/waste-table.h"
+#include <fsdp/analysis.h>
+#include <fsdp/trace.h>
+
+#include "cmd/info/info-answer.h"
 #include "part/audit-run.h"
+#include "part/modules.h"
 #include "part/recordings.h"
+#include "part/tensor-reading.h"
 #include "part/tensor-row.h"
+#include "session/session.h"
+
+/* ---- recordings of a run ---- */
+
+/* What a kind is called, and what to type. */
+static const struct {
+	const char *title, *command;
+} KINDS[FSDP_RECORDING_KIND_COUNT] = {
+	[FSDP_RECORDING_PROFILE] = { "recording of SimpleProfiler", "replay" },
+	[FSDP_RECORDING_LOG] = { "log with lines of SimpleProfiler", "replay" },
+	[FSDP_RECORDING_KINETO] = { "trace of torch.profiler", "replay" },
+	[FSDP_RECORDING_FX_ORDER] = { "execution order recorded with torch.fx", "order" },
+	[FSDP_RECORDING_EXEC_ORDER] = { "execution order of FSDP1", "order" },
+	[FSDP_RECORDING_FLIGHT] = { "dump of the Flight Recorder", "order" },
+	[FSDP_RECORDING_WATCHDOG] = { "log with lines about failed collectives",
+		"order" },
+	[FSDP_RECORDING_MEMORY] = { "CUDA memory snapshot", "replay --memory" },
+};
+
+/* Whether all that was recorded could be read. */
+static bool is_whole(const struct fsdp_recording *one)
+{
+	return !one->truncated && one->dropped == 0 &&
+	       one->trailing_data_at == FSDP_ABSENT && one->bad_line_count == 0 &&
+	       (one->memory == NULL || !one->memory->is_cut);
+}
+
+/* What is shown of one. */
+struct row {
+	uint64_t input;
+	const char *kind, *title, *command;
+	int64_t rank, world_size;
+	bool whole;
+};
+
+static struct row row_of(const struct fsdp_recording *one)
+{
+	return (struct row){ .input = one->input,
+		.kind = fsdp_recording_kind_name(one->kind),
+		.title = KINDS[one->kind].title,
+		.command = KINDS[one->kind].command,
+		.rank = one->rank_from != FSDP_RANK_FROM_POSITION ? one->rank
+								  : FSDP_ABSENT,
+		.world_size = one->world_size,
+		.whole = is_whole(one) };
+}
+
+#define ROW struct row
+static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
+	"One input that is a recording of a run.",
+	{ "input", COUNT_AT(ROW, input), .always = true, ABOUT("Index in `inputs`.") },
+	{ "kind", WORD_AT(ROW, kind), .always = true,
+		WORDS("simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
+			"flight_recorder", "memory_snapshot", "nccl_watchdog"),
+		ABOUT("Its kind, by its content.") },
+	{ "title", WORD_AT(ROW, title), .always = true, ABOUT("The same in words.") },
+	{ "rank", INTEGER_AT(ROW, rank),
+		ABOUT("The rank that recorded it: as the recording says, else as its name does.") },
+	{ "world_size", INTEGER_AT(ROW, world_size),
+		ABOUT("Number of ranks of the run, if the recording contains it.") },
+	{ "whole", BOOL_AT(ROW, whole), .always = true,
+		ABOUT("Whether all of it could be read.") },
+	{ "command", WORD_AT(ROW, command), .always = true,
+		ABOUT("The command that reads it.") });
+
+_Static_assert(sizeof(struct row) <= RECORD_ROOM, "room for one");
+
+static const void *each_recording(struct subject of, size_t i, void *room)
+{
+	const struct run *run = of.object;
+	const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
+	struct row *row = room;
+
+	if (one == NULL)
+		return NULL;
+	*row = row_of(one);
+	return row;
+}
+
+static const struct record recordings_record = OBJECT_RECORD(struct run, "recordings",
+	"Of inputs that are recordings of a run and no checkpoint: what each is.",
+	{ "recordings", EACH_ITEM(struct run, path_count, each_recording, row_record),
+		.always = true, ABOUT("In the order of the inputs.") });
+
+/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
+static void tell(struct run *run, const struct row *row)
+{
+	struct out *out = run->out;
+
+	out_line_begin(out, NULL);
+	out_line_name(out, text_of(run->paths[row->input]));
+	out_line_text(out, "  %s", row->title);
+	if (row->rank != FSDP_ABSENT)
+		out_line_text(out, ", rank %" PRId64, row->rank);
+	if (row->rank != FSDP_ABSENT && row->world_size != FSDP_ABSENT)
+		out_line_text(out, " of %" PRId64, row->world_size);
+	if (!row->whole)
+		out_line_text(out, "; some of it could not be read");
+	out_line_end(out);
+}
+
+/* One command reads those of one kind together. */
+static void tell_next(struct run *run, size_t count)
+{
+	const char *command = row_of(fsdp_recording(run->recordings, 0)).command;
+
+	out_line_begin(run->out, "next");
+	out_line_keep(run->out, true);
+	out_line_text(run->out, "fsdp-inspect %s", command);
+	for (size_t i = 0; i < count; i++) {
+		struct row row = row_of(fsdp_recording(run->recordings, i));
+		if (strcmp(row.command, command) != 0)
+			continue;
+		out_line_text(run->out, " ");
+		out_line_shell(run->out, text_of(run->paths[row.input]));
+	}
+	out_line_end(run->out);
+}
+
+static void show_rows(struct run *run, size_t count)
+{
+	static const struct table LIKE = {
+		.key = "recordings", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &row_record, run);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < count; i++) {
+		struct row row = row_of(fsdp_recording(run->recordings, i));
+
+		out_records_row(run->out, &table, &row);
+	}
+	out_table_end(run->out);
+}
+
+/* What the recordings in run->recordings are, and which command reads them: begins and
+ * writes the answer. Always true. */
+static bool recordings_show(struct run *run)
+{
+	size_t count = fsdp_recording_count(run->recordings);
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; i < count; i++)
+		if (!is_whole(fsdp_recording(run->recordings, i)))
+			status = STATUS_PARTIAL;
+	run_begin(run, status);
+	for (size_t i = 0; i < count; i++) {
+		struct row row = row_of(fsdp_recording(run->recordings, i));
+		tell(run, &row);
+	}
+	tell_next(run, count);
+	out_fields(run->out, &recordings_record, (struct subject){ run, run });
+	show_rows(run, count);
+	return true;
+}
+
+/* ---- checkpoints below a directory ---- */
+
+struct below_row {
+	const char *path;   /* as the user would type it */
+	struct text name;   /* the same below the named directory */
+	const char *format; /* NULL: it could not be opened */
+	int64_t step;
+	uint64_t bytes;
+	uint32_t ranks;
+	uint64_t errors; /* findings and parts that could not be read */
+	bool is_unread;
+	bool is_member;  /* of a set that another row stands for */
+	uint64_t others; /* members of the set that this row stands for */
+	struct text problem;
+	char text[240];  /* of it */
+	char shown[320]; /* the name of a set; empty: it is none, or too long */
+};
+
+static void set_problem(struct below_row *row, const char *text)
+{
+	size_t size = strlen(text);
+
+	if (size >= sizeof row->text)
+		size = sizeof row->text - 1;
+	memcpy(row->text, text, size);
+	row->text[size] = '\0';
+	row->problem = text_of(row->text);
+}
+
+/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. The row
+ * begins with the name of a checkpoint that is one file. */
+static void set_finding(struct below_row *row, const struct fsdp_finding *finding)
+{
+	struct text file = text_of_span(finding->file);
+	char text[sizeof row->text];
+
+	if (row->others == 0 && text_is(file, text_last(text_of(row->path), '/')))
+		file.size = 0;
+	snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
+		file.size > 0 ? file.data : "", file.size > 0 ? ": " : "",
+		(const char *)finding->message.data);
+	set_problem(row, text);
+}
+
+/* The first error stands for all. */
+static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_finding_count(checkpoint);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (finding->severity != FSDP_ERROR)
+			continue;
+		if (row->errors++ == 0)
+			set_finding(row, finding);
+	}
+	count = fsdp_checkpoint_error_count(checkpoint);
+	row->is_unread = count > 0;
+	if (row->errors == 0 && count > 0)
+		set_problem(
+			row, fsdp_error_message(fsdp_checkpoint_error(checkpoint, 0)));
+	row->errors += count;
+}
+
+static bool find_step(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_overview *overview;
+	int64_t step;
+	bool good;
+
+	if (!fsdp_overview_new(checkpoint, &overview, NULL))
+		return false;
+	good = step_inside(checkpoint, overview, &step, NULL);
+	fsdp_overview_free(overview);
+	if (good && step != FSDP_ABSENT)
+		row->step = step;
+	return good;
+}
+
+/* Files of one set are one checkpoint: each of them opens all. */
+static void find_members(struct below_row *row, struct below_row *end,
+	const struct fsdp_checkpoint *checkpoint)
+{
+	const char *slash = strrchr(row->path, '/');
+	size_t folder = slash != NULL ? (size_t)(slash - row->path) + 1 : 0;
+	size_t files = fsdp_file_count(checkpoint);
+
+	for (uint32_t i = 0; i < files && files > 1; i++) {
+		struct text file = text_of_span(fsdp_file(checkpoint, i).path);
+		for (struct below_row *other = row + 1; other < end; other++)
+			if (strlen(other->path) == folder + file.size &&
+				memcmp(other->path, row->path, folder) == 0 &&
+				memcmp(other->path + folder, file.data, file.size) == 0) {
+				row->others += !other->is_member;
+				other->is_member = true;
+			}
+	}
+}
+
+/* The rule of files that change while they are read. */
+static bool is_changing(const struct fsdp_error *error)
+{
+	const char *rule = fsdp_error_rule(error);
+
+	return rule != NULL && strcmp(rule, "FI2004") == 0;
+}
+
+/* For a file also the marker of its directory. */
+static void find_marker(struct below_row *row, const struct run *run)
+{
+	const char *slash = strrchr(row->path, '/');
+	char folder[4096];
+
+	if (!path_is_unfinished(row->path)) {
+		if (slash == NULL || (size_t)(slash - row->path) <= strlen(run->path) ||
+			slash - row->path >= (ptrdiff_t)sizeof folder)
+			return;
+		memcpy(folder, row->path, (size_t)(slash - row->path));
+		folder[slash - row->path] = '\0';
+		if (!path_is_unfinished(folder))
+			return;
+	}
+	if (row->errors++ == 0)
+		set_problem(row,
+			"a file with its name and -unfinished is next to it: the save did not finish");
+}
+
+/* False: out of memory. */
+static bool look_at(struct below_row *row, struct below_row *end, const struct run *run)
+{
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.remote = run->remote,
+		.no_plan = true,
+		.only_counts = true };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	steps_ask(&options);
+	row->step = step_of_path(row->path);
+	row->bytes = UINT64_MAX;
+	row->ranks = UINT32_MAX;
+	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
+		/* A file that cannot be read is not a defect of the checkpoint. */
+		row->is_unread = fsdp_error_is_unread(error) || is_changing(error);
+		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		row->errors = 1;
+		set_problem(row, fsdp_error_message(error));
+		fsdp_error_free(error);
+		return good;
+	}
+	row->format = fsdp_checkpoint_format(checkpoint).family;
+	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
+	row->ranks = fsdp_checkpoint_world_size(checkpoint);
+	good = find_step(row, checkpoint);
+	find_members(row, end, checkpoint);
+	examine(row, checkpoint);
+	find_marker(row, run);
+	fsdp_checkpoint_free(checkpoint);
+	return good;
+}
+
+static struct value get_complete(struct subject of)
+{
+	const struct below_row *row = of.object;
+
+	return value_word(row->errors == 0 ? "yes" : "no");
+}
+
+static bool is_set(struct subject of)
+{
+	return ((const struct below_row *)of.object)->others > 0;
+}
+
+/* "rank0.pt and 3 more". */
+static struct value get_name(struct subject of)
+{
+	const struct below_row *row = of.object;
+
+	return value_name(row->shown[0] != '\0' ? text_of(row->shown) : row->name);
+}
+
+#define BELOW struct below_row
+static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
+	"A checkpoint below the given directory.",
+	{ "path", WORD_AT(BELOW, path), .machine_only = EVERY_VIEW, .always = true,
+		ABOUT("Its path, as it would be typed.") },
+	{ "checkpoint", GET(FIELD_NAME, get_name), .text_only = EVERY_VIEW },
+	{ "others", COUNT_AT(BELOW, others), .machine_only = EVERY_VIEW, .has = is_set,
+		ABOUT("Further files of the same set, which the path stands for too.") },
+	{ "step", INTEGER_AT(BELOW, step), .right = true,
+		ABOUT("Step of the run, as it says itself or else by its name.") },
+	{ "bytes", BYTES_AT(BELOW, bytes), ABOUT("Bytes of all its files.") },
+	{ "ranks", ID_AT(BELOW, ranks), ABOUT("Number of ranks that saved it.") },
+	{ "format", WORD_AT(BELOW, format), ABOUT("Word for its format.") },
+	{ "errors", COUNT_AT(BELOW, errors), .machine_only = EVERY_VIEW, .always = true,
+		ABOUT("Findings of the severity error, and parts that could not be read.") },
+	{ "complete", GET(FIELD_WORD, get_complete), .text_only = EVERY_VIEW },
+	{ "problem", TEXT_AT(BELOW, problem), ABOUT("The first of these.") });
+
+static struct text name_below(const char *path, const char *folder)
+{
+	path += strlen(folder);
+	return text_of(path + (*path == '/'));
+}
+
+static void tell_unread(struct run *run, const struct below_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].is_unread)
+			run_failure(run, "system", "", "%.*s: %s", (int)rows[i].name.size,
+				rows[i].name.data, rows[i].text);
+}
+
+static int by_step(const void *a, const void *b)
+{
+	const struct below_row *left = a, *right = b;
+
+	if (left->step != right->step)
+		return left->step < right->step ? -1 : 1;
+	return strcmp(left->path, right->path);
+}
+
+static void show_below(struct run *run, struct below_row *rows, size_t count)
+{
+	static const struct table LIKE = { .key = "below", .main = true };
+	struct record_table table;
+
+	out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
+	record_table_init(&table, &LIKE, &below_row_record, NULL);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < count; i++) {
+		/* It was made where the row was before. */
+		if (rows[i].problem.data != NULL)
+			rows[i].problem = text_of(rows[i].text);
+		out_records_row(run->out, &table, &rows[i]);
+	}
+	out_table_end(run->out);
+}
+
+/* A checkpoint by itself, for outputs that have rows alone. */
+static void below_alone(struct run *run, int64_t step)
+{
+	static const struct table LIKE = {
+		.key = "below", .main = true, .rows_only = true, .as_text = true
+	};
+	struct below_row row = { .path = run->path,
+		.name = text_of(run->path),
+		.format = fsdp_checkpoint_format(run->checkpoint).family,
+		.step = step,
+		.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
+		.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
+	struct record_table table;
+
+	examine(&row, run->checkpoint);
+	record_table_init(&table, &LIKE, &below_row_record, NULL);
+	out_records_begin(run->out, &table);
+	out_records_row(run->out, &table, &row);
+	out_table_end(run->out);
+}
+
+static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
+	"Of a directory that is not a checkpoint itself: the checkpoints below it.",
+	{ "below", ROWS(below_row_record), .always = true,
+		ABOUT("By step, then by path.") });
+
+/* Leaves one row of each set, which is called so. Returns how many there are. */
+static size_t join_sets(struct below_row *rows, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct below_row *row = &rows[i];
+
+		if (row->is_member)
+			continue;
+		if (row->others > 0 && row->name.size < sizeof row->shown - 32)
+			snprintf(row->shown, sizeof row->shown,
+				"%.*s and %" PRIu64 " more", (int)row->name.size,
+				row->name.data, row->others);
+		rows[kept++] = *row;
+	}
+	return kept;
+}
+
+/* Opens the checkpoints of run->below in order, which reads their headers, and prints a row per checkpoint. False as
+ * for the command. */
+static bool below_show(struct run *run, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_below_count(run->below), good = 0;
+	struct below_row *rows = calloc(count + 1, sizeof *rows);
+	bool done = rows != NULL;
+
+	(void)ret_error;
+	for (size_t i = 0; i < count && done; i++) {
+		rows[i].path = fsdp_below_path(run->below, i);
+		rows[i].name = name_below(rows[i].path, run->path);
+	}
+	for (size_t i = 0; i < count && done; i++)
+		done = rows[i].is_member || look_at(&rows[i], rows + count, run);
+	if (done)
+		count = join_sets(rows, count);
+	for (size_t i = 0; i < count && done; i++)
+		good += rows[i].errors == 0;
+	if (done) {
+		qsort(rows, count, sizeof *rows, by_step);
+		if (fsdp_below_is_cut(run->below))
+			run_note(run,
+				"there may be more: --limit below=N looks at more entries");
+		tell_unread(run, rows, count);
+		run_begin(run, STATUS_GOOD);
+		show_below(run, rows, count);
+		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
+			count--;
+		out_line_begin(run->out, "next");
+		out_line_keep(run->out, true);
+		out_line_text(run->out, "fsdp-inspect info ");
+		out_line_shell(run->out, text_of(rows[count - 1].path));
+		out_line_end(run->out);
+	}
+	free(rows);
+	return done;
+}
+
+/* ---- --waste: storages that tensors use only in part ---- */
+
+enum { NAMES_MAX = 1000 }; /* listed per storage */
+
+static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
+{
+	fsdp_waste_place(context, position, place);
+	return true;
+}
+
+/* Locates what must be located first. A place that cannot be read makes *status
+ * partial. False: out of memory; what is in *ret_waste is to be freed in any case. */
+static bool waste_find(struct run *run, struct fsdp_waste **ret_waste, int *status,
+	struct fsdp_error **ret_error)
+{
+	const uint32_t *asked;
+	size_t count;
+
+	if (!fsdp_waste_new(run->checkpoint, ret_waste, ret_error))
+		return false;
+	asked = fsdp_waste_asks(*ret_waste, &count);
+	return places_find(
+		       run, asked, count, keep_place, *ret_waste, status, ret_error) &&
+	       fsdp_waste_finish(*ret_waste, ret_error);
+}
+
+/* The context of the rows. */
+struct waste_rows {
+	struct row_context row;
+	const struct fsdp_waste *waste;
+	struct text names[NAMES_MAX];
+};
+
+/* Names of the views of one storage, concatenated in the buffer. */
+static struct value get_names(struct subject of)
+{
+	struct waste_rows *rows = of.context;
+	const struct fsdp_waste_row *row = of.object;
+	struct name_buffer *all = &buffers_of(of)->text;
+	size_t count = row->view_count < NAMES_MAX ? row->view_count : NAMES_MAX;
+	size_t length = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint_of(of), fsdp_waste_tensor(rows->waste, row, i));
+		struct text name =
+			tensor_shown_name(run_of(of), &buffers_of(of)->name, &tensor);
+		name_buffer_append(all, &length, name);
+		rows->names[i].size = name.size;
+	}
+	length = 0;
+	/* Only now: the buffer moves while it grows. */
+	for (size_t i = 0; i < count && !all->failed; i++) {
+		rows->names[i].data = all->data + length;
+		length += rows->names[i].size;
+	}
+	return value_texts(rows->names, all->failed ? 0 : count);
+}
+
+#define WASTE struct fsdp_waste_row
+static const struct record waste_record =
+	OBJECT_RECORD(WASTE, "waste", "A storage with bytes that no tensor views.",
+		{ "storage", TEXT_AT(WASTE, storage), .always = true, ABOUT("Its key.") },
+		{ "file", FOUND_AT(WASTE, file, FIELD_NAME, find_file), .always = true,
+			ABOUT(FILE_ABOUT) },
+		{ "stored_bytes", BYTES_AT(WASTE, stored_bytes), .always = true,
+			ABOUT("Bytes that are stored.") },
+		{ "used_bytes", BYTES_AT(WASTE, used_bytes), .always = true,
+			ABOUT("Bytes that tensors view.") },
+		{ "names", GET(FIELD_TEXTS, get_names), .always = true,
+			ABOUT("Names of the tensors on it.") });
+
+/* The table `waste`, the largest first. False: out of memory. */
+static bool waste_show(
+	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers)
+{
+	static const struct table LIKE = { .key = "waste", .indent = 2 };
+	struct waste_rows *rows = calloc(1, sizeof *rows);
+	struct record_table table;
+
+	if (rows == NULL)
+		return false;
+	rows->row = (struct row_context){ .run = run, .buffers = buffers };
+	rows->waste = waste;
+	record_table_init(&table, &LIKE, &waste_record, rows);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
+		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
+		out_records_row(run->out, &table, &row);
+	}
+	out_table_end(run->out);
+	free(rows);
+	return true;
+}
+
+/* ---- what info says of a checkpoint, for programs ---- */
+
+#define FORMAT struct fsdp_format
+static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
+	"What kind of checkpoint it is.",
+	{ "family", WORD_AT(FORMAT, family), .always = true,
+		ABOUT("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
+	{ "title", WORD_AT(FORMAT, title), .always = true,
+		ABOUT("The format as people call it.") },
+	{ "writer", WORD_AT(FORMAT, writer),
+		ABOUT("Program that wrote it, where it says so.") },
+	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
+		ABOUT("Versions of torch that write such files.") });
+
+static bool has_plan(struct subject of)
+{
+	return ((const struct info *)of.object)->has_plan;
+}
+
+static struct value get_strategies(struct subject of)
+{
+	const struct info *info = of.object;
+
+	return value_texts(info->strategies, info->strategy_count);
+}
+
+#define INFO struct info
+static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
+	"The sharding plan that was used.",
+	{ "path", WORD_AT(INFO, plan.path), .always = true, ABOUT("Its file.") },
+	{ "torch", WORD_AT(INFO, plan.torch),
+		ABOUT("Version of torch it was exported from.") },
+	{ "world_size", ID_AT(INFO, plan.world_size),
+		ABOUT("World size of the run it describes; absent from one that was made of a log or a trace.") },
+	{ "units", ID_AT(INFO, plan.unit_count), .always = true,
+		ABOUT("Number of units.") },
+	{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
+		ABOUT("Strategies that occur among its units.") },
+	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
+
+/* ---- kind ---- */
+
+static const char *state_dict_word(unsigned state_dict)
+{
+	switch ((enum fsdp_state_dict)state_dict) {
+	case FSDP_STATE_DICT_FULL:
+		return "full";
+	case FSDP_STATE_DICT_SHARDED:
+		return "sharded";
+	case FSDP_STATE_DICT_LOCAL:
+		return "local";
+	case FSDP_STATE_DICT_UNKNOWN:
+		break;
+	}
+	return NULL;
+}
+
+static bool has_layers(struct subject of)
+{
+	return ((const struct fsdp_kind *)of.object)->layers > 0;
+}
+
+static struct value get_class(struct subject of)
+{
+	const struct info *info = of.context;
+
+	return value_text(info->class_name);
+}
+
+static bool has_class(struct subject of)
+{
+	return ((const struct info *)of.context)->class_name.data != NULL;
+}
+
+static struct value get_dtypes(struct subject of)
+{
+	const struct info *info = of.context;
+
+	return value_texts(info->dtypes, info->dtype_count);
+}
+
+static bool has_dtypes(struct subject of)
+{
+	return ((const struct info *)of.context)->dtype_count > 0;
+}
+
+#define KIND struct fsdp_kind
+static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
+	{ "fsdp", ENUM_AT(KIND, flavour, flavour_word), FLAVOUR_WORDS,
+		ABOUT("FSDP version that sharded it, if a plan or the classes of tensors show it: FSDP1 with a device mesh saves the same DTensors as FSDP2.") },
+	{ "state_dict", ENUM_AT(KIND, state_dict, state_dict_word),
+		WORDS("full", "sharded", "local"),
+		ABOUT("Which state dict was saved: `full` tensors, `sharded` ones with their global names and shapes, or the shards of flat parameters (`local`).") },
+	{ "strategy", WORD_AT(KIND, strategy),
+		ABOUT("Sharding strategy, if the plan has one for all units.") },
+	{ "mesh", MADE_AT(KIND, mesh, find_mesh, mesh_record) },
+	{ "hybrid", BOOL_AT(KIND, is_hybrid), .always = true,
+		ABOUT("Whether it is known to be one of several copies of a sharded model (HSDP).") },
+	{ "tensor_parallel", BOOL_AT(KIND, is_tensor_parallel), .always = true,
+		ABOUT("Whether the mesh has a dimension for tensor parallelism.") },
+	{ "looks_like", WORD_AT(KIND, looks_like),
+		ABOUT("Architecture that the names of modules suggest.") },
+	{ "class", GET(FIELD_TEXT, get_class), .has = has_class,
+		ABOUT("Class of the model, of its configuration or else of the plan.") },
+	{ "layers", ID_AT(KIND, layers), .has = has_layers,
+		ABOUT("Modules in the longest list of numbered modules.") },
+	{ "dtypes", GET(FIELD_TEXTS, get_dtypes), .has = has_dtypes,
+		ABOUT("Element types of parameters, the most frequent first.") });
+
+/* ---- adapters ---- */
+
+static const struct fsdp_token *find_setting(
+	struct subject of, const char *name, size_t *ret_count)
+{
+	const struct info *info = of.context;
+
+	for (uint32_t i = 0; i < info->counts.values; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint_of(of), i);
+		struct text found =
+			entry_shown_name(run_of(of), &buffers_of(of)->name, &value);
+
+		*ret_count = value.token_count;
+		if (text_is(found, text_of(name)))
+			return value.token_count == 1 &&
+					       value.tokens->kind == FSDP_TOKEN_NONE
+				       ? NULL
+				       : value.tokens;
+	}
+	return NULL;
+}
+
+/* A text, a number or a list of them, as the file has it. */
+#define SETTING(name, setting)                                                      \
+	static struct value get_adapter_##name(struct subject of)                   \
+	{                                                                           \
+		size_t count;                                                       \
+		const struct fsdp_token *tokens =                                   \
+			find_setting(of, "adapter_config." setting, &count);        \
+                                                                                    \
+		return tokens == NULL                                               \
+			       ? value_absent()                                     \
+			       : tokens_json(&buffers_of(of)->json, tokens, count); \
+	}
+SETTING(type, "peft_type")
+SETTING(rank, "r")
+SETTING(alpha, "lora_alpha")
+SETTING(targets, "target_modules")
+SETTING(base, "base_model_name_or_path")
+
+static bool is_adapter(struct subject of)
+{
+	size_t count;
+
+	return find_setting(of, "adapter_config.peft_type", &count) != NULL;
+}
+
+static const struct record adapter_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "type", GET(FIELD_ANY, get_adapter_type), ABOUT("`LORA` or another kind.") },
+	{ "rank", GET(FIELD_ANY, get_adapter_rank), ABOUT("Rank of its matrices.") },
+	{ "alpha", GET(FIELD_ANY, get_adapter_alpha), ABOUT("Scale of what it adds.") },
+	{ "target_modules", GET(FIELD_ANY, get_adapter_targets),
+		ABOUT("Modules that it changes: a list of names, or one pattern.") },
+	{ "base_model", GET(FIELD_ANY, get_adapter_base),
+		ABOUT("Model that it is put on.") });
+
+static const char *optimizer_key(unsigned optimizer)
+{
+	static const char *const WORDS_OF[] = {
+		[FSDP_OPTIMIZER_ADAM_OR_ADAMW] = "adam_or_adamw",
+		[FSDP_OPTIMIZER_ADAM] = "adam",
+		[FSDP_OPTIMIZER_ADAMW] = "adamw",
+		[FSDP_OPTIMIZER_SGD] = "sgd",
+		[FSDP_OPTIMIZER_ADAFACTOR] = "adafactor",
+		[FSDP_OPTIMIZER_LION] = "lion",
+		[FSDP_OPTIMIZER_RMSPROP] = "rmsprop",
+		[FSDP_OPTIMIZER_ADAGRAD] = "adagrad",
+	};
+
+	return WORDS_OF[optimizer];
+}
+
+static struct value get_dtype(struct subject of)
+{
+	const struct fsdp_state_kind *state = of.object;
+
+	return value_word(fsdp_dtype(state->dtype)->name);
+}
+
+static struct value get_key(struct subject of)
+{
+	const struct fsdp_state_kind *state = of.object;
+
+	return value_word(state->key);
+}
+
+#define STATE struct fsdp_state_kind
+static const struct record state_record = RECORD_OF(RECORD_OBJECT, STATE,
+	{ "key", GET(FIELD_WORD, get_key), .always = true,
+		ABOUT("What the optimizer calls it.") },
+	{ "dtype", GET(FIELD_WORD, get_dtype), .always = true,
+		ABOUT("Its element type.") },
+	{ "scalar", BOOL_AT(STATE, is_scalar), .always = true,
+		ABOUT("Whether each is one number.") },
+	{ "tensors", COUNT_AT(STATE, tensors), .always = true,
+		ABOUT("How many there are.") });
+
+static const void *each_state(struct subject of, size_t i, void *room)
+{
+	const struct info *info = of.context;
+
+	(void)room;
+	return i < info->facts->state_count ? &info->facts->states[i] : NULL;
+}
+
+static struct value get_optimizer_tensors(struct subject of)
+{
+	const struct info *info = of.object;
+
+	return value_count(info->facts->roles[FSDP_ROLE_OPTIM].tensors);
+}
+
+static struct value get_optimizer_bytes(struct subject of)
+{
+	const struct info *info = of.object;
+
+	return value_bytes(info->facts->roles[FSDP_ROLE_OPTIM].bytes);
+}
+
+static bool has_optimizer(struct subject of)
+{
+	const struct info *info = of.object;
+
+	return info->facts->roles[FSDP_ROLE_OPTIM].tensors > 0;
+}
+
+static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "kind", ENUM_AT(INFO, kind.optimizer, optimizer_key),
+		WORDS("adam_or_adamw", "adam", "adamw", "sgd", "adafactor", "lion",
+			"rmsprop", "adagrad"),
+		ABOUT("Optimizer that its states look like.") },
+	{ "title", ENUM_AT(INFO, kind.optimizer, optimizer_word),
+		ABOUT("Its name for people.") },
+	{ "tensors", GET(FIELD_COUNT, get_optimizer_tensors), .always = true,
+		ABOUT("Number of its tensors.") },
+	{ "bytes", GET(FIELD_BYTES, get_optimizer_bytes), .always = true,
+		ABOUT("Bytes of its tensors.") },
+	{ "states", EACH(each_state, state_record), .always = true,
+		ABOUT("What it keeps: the first eight kinds.") });
+
+/* ---- sharding ---- */
+
+static const char *how_word(unsigned how)
+{
+	switch ((enum fsdp_sharding_how)how) {
+	case FSDP_SHARDING_REPLICATED:
+		return "replicated";
+	case FSDP_SHARDING_DIM:
+		return "dim";
+	case FSDP_SHARDING_DIMS:
+		return "dims";
+	case FSDP_SHARDING_FLAT:
+		return "flat";
+	}
+	return NULL;
+}
+
+struct part_of_cut {
+	uint32_t dim, over;
+};
+
+static const void *each_cut(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_sharding *sharding = of.object;
+	struct part_of_cut *made = room;
+
+	if (i >= sharding->cuts || i >= FSDP_OVERVIEW_CUTS)
+		return NULL;
+	*made = (struct part_of_cut){ sharding->cut[i].dim, sharding->cut[i].over };
+	return made;
+}
+
+#define CUT struct part_of_cut
+static const struct record cut_record = RECORD_OF(RECORD_OBJECT, CUT,
+	{ "dim", ID_AT(CUT, dim), .always = true, ABOUT("The dimension.") },
+	{ "over", ID_AT(CUT, over), .always = true,
+		ABOUT("Parts it is cut into, derived from the first piece.") });
+
+#define SHARDING struct fsdp_sharding
+static const struct record sharding_record = RECORD_OF(RECORD_OBJECT, SHARDING,
+	{ "how", ENUM_AT(SHARDING, how, how_word), .always = true,
+		WORDS("replicated", "dim", "dims", "flat"),
+		ABOUT("Each piece is the full tensor (`replicated`), cut in one dimension or in several, or a part of a FlatParameter.") },
+	{ "over", ID_AT(SHARDING, over), .always = true,
+		ABOUT("Pieces of one copy; of `replicated` all of them.") },
+	{ "copies", ID_AT(SHARDING, copies), .always = true,
+		ABOUT("Copies of each piece.") },
+	{ "cuts", EACH(each_cut, cut_record), .always = true,
+		ABOUT("Dimensions that are cut: the first four.") },
+	{ "tensors", COUNT_AT(SHARDING, tensors), .always = true,
+		ABOUT("Number of tensors.") },
+	{ "pieces", COUNT_AT(SHARDING, pieces), .always = true,
+		ABOUT("Number of their pieces.") });
+
+static const void *each_sharding(struct subject of, size_t i, void *room)
+{
+	const struct info *info = of.context;
+
+	(void)room;
+	return i < info->facts->sharding_count ? &info->facts->shardings[i] : NULL;
+}
+
+static bool has_balance(struct subject of)
+{
+	return ((const struct info *)of.object)->balance.groups > 1;
+}
+
+static const struct record balance_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "even", BOOL_AT(INFO, balance.is_even), .always = true,
+		ABOUT("Whether all ranks hold the same number of bytes.") },
+	{ "rank", ID_AT(INFO, balance.key), .always = true,
+		ABOUT("The first of the ranks that hold most.") },
+	{ "bytes", BYTES_AT(INFO, balance.most), .always = true,
+		ABOUT("What that rank holds.") },
+	{ "mean_bytes", BYTES_AT(INFO, mean_bytes), ABOUT("Mean of all ranks.") });
+
+static const struct record per_rank_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "stored_bytes", BYTES_AT(INFO, per_rank.stored),
+		ABOUT("Bytes of tensors that the rank with the most has stored.") },
+	{ "resume_bytes", BYTES_AT(INFO, per_rank.resume),
+		ABOUT("Bytes that a rank needs at most to resume on as many ranks.") },
+	{ "weights_bytes", BYTES_AT(INFO, per_rank.weights), .always = true,
+		ABOUT("Bytes of all parameters and buffers, on one rank.") });
+
+static const struct record counts_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "tensors", SIZE_AT(INFO, counts.tensors), .always = true,
+		ABOUT("Number of tensors.") },
+	{ "parameters", COUNT_AT(INFO, counts.parameters), .always = true,
+		ABOUT("Number of elements of parameters, tied ones counted once.") },
+	{ "pieces", SIZE_AT(INFO, counts.pieces), .always = true,
+		ABOUT("Number of pieces of tensors.") },
+	{ "files", SIZE_AT(INFO, counts.files), .always = true,
+		ABOUT("Number of files.") },
+	{ "modules", SIZE_AT(INFO, counts.modules), .always = true,
+		ABOUT("Number of modules.") },
+	{ "units", SIZE_AT(INFO, counts.units), .always = true,
+		ABOUT("Number of FSDP units.") },
+	{ "values", SIZE_AT(INFO, counts.values), .always = true,
+		ABOUT("Number of entries that are not tensors.") });
+
+struct part_of_bytes {
+	struct fsdp_group group;
+	struct value key;
+	size_t next;
+};
+
+/* Of groups that have a key, which is all but the last one. */
+static const void *each_share(struct subject of, size_t i, void *room)
+{
+	const enum fsdp_sums_by *by = of.object;
+	const struct info *info = of.context;
+	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, *by);
+	struct part_of_bytes *made = room;
+
+	if (i == 0)
+		made->next = 0;
+	while (made->next + 1 < fsdp_sums_count(sums)) {
+		made->group = fsdp_sums_group(sums, made->next++);
+		if (made->group.tensors == 0)
+			continue;
+		made->key = group_key(checkpoint_of(of), *by, made->group.key,
+			&buffers_of(of)->name, false);
+		return made;
+	}
+	return NULL;
+}
+
+#define SHARE struct part_of_bytes
+static const struct record share_record =
+	OBJECT_RECORD(SHARE, "share", "The part of the bytes that one group has.",
+		{ "key", KEY_AT(SHARE, key), .always = true,
+			ABOUT("The group: a dtype, a role or a rank.") },
+		{ "tensors", COUNT_AT(SHARE, group.tensors), .always = true,
+			ABOUT(GROUP_TENSORS_ABOUT) },
+		{ "pieces", COUNT_AT(SHARE, group.pieces), .always = true,
+			ABOUT(GROUP_PIECES_ABOUT) },
+		{ "bytes", BYTES_AT(SHARE, group.bytes), .always = true,
+			ABOUT(GROUP_BYTES_ABOUT) });
+
+static struct value get_all_seen(struct subject of)
+{
+	return value_bool(!((const struct info *)of.object)->unseen);
+}
+
+static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "payload", BYTES_AT(INFO, bytes.payload), .always = true,
+		ABOUT("Bytes of tensor storages, as stored.") },
+	{ "on_disk", BYTES_AT(INFO, bytes.on_disk), .always = true,
+		ABOUT("Bytes of all files.") },
+	{ "records", BYTES_AT(INFO, bytes.records), .always = true,
+		ABOUT("Bytes of directories, headers, pickles and padding.") },
+	{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted), .always = true,
+		ABOUT("Bytes that nothing refers to.") },
+	{ "unused", BYTES_AT(INFO, bytes.unused), .always = true,
+		ABOUT("Bytes of the payload that no tensor views.") },
+	{ "holes", BYTES_AT(INFO, holes),
+		ABOUT("Bytes of files that were never written and read as zero; absent if they are less than half.") },
+	{ "unread_pickles", COUNT_AT(INFO, unread), .always = true,
+		ABOUT("Files next to and below it that are pickles and were not read.") },
+	{ "all_seen", GET(FIELD_BOOL, get_all_seen), .always = true,
+		ABOUT("Whether all files next to and below it were checked for that.") },
+	{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record), .always = true,
+		ABOUT("By element type.") },
+	{ "by_role", EACH_AT(INFO, by_role, each_share, share_record), .always = true,
+		ABOUT("By role.") },
+	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record), .always = true,
+		ABOUT("By rank.") });
+
+static const void *file_at(struct subject of, size_t i, void *room)
+{
+	*(struct fsdp_file *)room = fsdp_file(checkpoint_of(of), i);
+	return room;
+}
+
+static bool is_missing(struct subject of)
+{
+	return ((const struct fsdp_file *)of.object)->size == FSDP_UNKNOWN;
+}
+
+static struct value get_missing(struct subject of)
+{
+	return value_bool(is_missing(of));
+}
+
+#define FILE_ROW struct fsdp_file
+static const struct record file_record =
+	OBJECT_RECORD(FILE_ROW, "file", "A file of the checkpoint.",
+		{ "path", TEXT_AT(FILE_ROW, path), .always = true,
+			ABOUT("Its path in the checkpoint.") },
+		{ "bytes", BYTES_AT(FILE_ROW, size),
+			ABOUT("Its size; absent if it is missing.") },
+		{ "rank", ID_AT(FILE_ROW, rank),
+			ABOUT("Rank that wrote it, where that is known.") },
+		{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing,
+			ABOUT("True if the checkpoint lists it and it is missing.") });
+
+static const void *find_value(struct subject of, size_t i, void *room)
+{
+	*(struct fsdp_value *)room = fsdp_value(checkpoint_of(of), (uint32_t)i);
+	return room;
+}
+
+static const void *find_prefix(struct subject of, size_t i, void *room)
+{
+	*(struct fsdp_prefix *)room = fsdp_prefix(checkpoint_of(of), i);
+	return room;
+}
+
+#define PREFIX struct fsdp_prefix
+static const struct record prefix_record = RECORD_OF(RECORD_OBJECT, PREFIX,
+	{ "prefix", WORD_AT(PREFIX, prefix), .always = true,
+		ABOUT("The segment, with its dot.") },
+	{ "count", COUNT_AT(PREFIX, count), .always = true,
+		ABOUT("Number of tensors whose names have it.") });
+static const struct record names_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "prefixes", EACH_OF(INFO, counts.prefixes, find_prefix, prefix_record),
+		.always = true, ABOUT("Segments that wrappers left in names.") });
+
+static const struct record check_counts_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "error", COUNT_AT(INFO, check.errors), .always = true, ABOUT("Errors.") },
+	{ "warning", COUNT_AT(INFO, check.warnings), .always = true, ABOUT("Warnings.") },
+	{ "note", COUNT_AT(INFO, check.notes), .always = true, ABOUT("Notes.") },
+	{ "unsupported", COUNT_AT(INFO, check.unread), .always = true,
+		ABOUT("Parts that could not be read.") });
+
+static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "ran", BOOL_AT(INFO, check.ran), .always = true,
+		ABOUT("Whether the checks ran: of a checkpoint of 20,000 tensors or more only `audit` runs them.") },
+	{ "verdict", WORD_AT(INFO, check.verdict), WORDS("good", "bad", "partial"),
+		ABOUT("As that of `audit`, of what was read for this answer.") },
+	{ "counts", OBJECT(check_counts_record), .always = true,
+		ABOUT("What was found, by its weight.") });
+
+static bool has_average(struct subject of)
+{
+	return ((const struct info *)of.object)->facts->average_module != FSDP_NONE;
+}
+
+static struct value get_average_name(struct subject of)
+{
+	const struct info *info = of.object;
+	struct fsdp_module module =
+		fsdp_module(info->run->checkpoint, info->facts->average_module);
+
+	return value_name(
+		name_text(&buffers_of(of)->name, info->run->checkpoint, module.name));
+}
+
+static struct value get_average_tensors(struct subject of)
+{
+	return value_count(((const struct info *)of.object)->facts->average.tensors);
+}
+
+static struct value get_average_bytes(struct subject of)
+{
+	return value_bytes(((const struct info *)of.object)->facts->average.bytes);
+}
+
+static const struct record average_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "name", GET(FIELD_NAME, get_average_name), .always = true,
+		ABOUT("Name of the state dict.") },
+	{ "tensors", GET(FIELD_COUNT, get_average_tensors), .always = true,
+		ABOUT("Number of its tensors.") },
+	{ "bytes", GET(FIELD_BYTES, get_average_bytes), .always = true,
+		ABOUT("Bytes of its tensors.") });
+
+static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
+	"The facts of one checkpoint.",
+	{ "format", OBJECT_AT(INFO, format, format_record), .always = true },
+	{ "world_size", ID_AT(INFO, world_size),
+		ABOUT("Number of ranks that saved it, if known; 1 for files of formats that have no ranks.") },
+	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count), .always = true,
+		ABOUT("Ranks that own at least one piece, ascending.") },
+	{ "kind", OBJECT_AT(INFO, kind, kind_record), .always = true,
+		ABOUT("How it was sharded. Unknown fields are absent.") },
+	{ "adapter", OBJECT(adapter_record), .has = is_adapter,
+		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
+	{ "step", INTEGER_AT(INFO, step),
+		ABOUT("Step of the run: of a value `step`, `global_step`, `iteration` or the like, else of the name that was typed, unless its number is the epoch.") },
+	{ "plan", OBJECT(plan_record), .has = has_plan },
+	{ "counts", OBJECT(counts_record), .always = true, ABOUT("How many there are.") },
+	{ "bytes", OBJECT(bytes_record), .always = true, ABOUT("Where the bytes are.") },
+	{ "optimizer", OBJECT(optimizer_record), .has = has_optimizer,
+		ABOUT("What the optimizer keeps; absent without an optimizer.") },
+	{ "average", OBJECT(average_record), .has = has_average,
+		ABOUT("A second state dict of the same names and shapes, which the parameters do not count.") },
+	{ "sharding", EACH(each_sharding, sharding_record), .always = true,
+		ABOUT("Ways in which tensors of several pieces are sharded: the first eight.") },
+	{ "balance", OBJECT(balance_record), .has = has_balance,
+		ABOUT("How evenly bytes are stored on ranks; absent for fewer than two.") },
+	{ "per_rank", OBJECT(per_rank_record), .always = true,
+		ABOUT("Bytes of one rank.") },
+	{ "files", EACH_OF(INFO, counts.files, file_at, file_record), .always = true,
+		ABOUT("Its files, in the order in which they were read.") },
+	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
+		.always = true, ABOUT("Entries that are not tensors.") },
+	{ "names", OBJECT(names_record), .always = true,
+		ABOUT("What the stored names look like.") },
+	{ "check", OBJECT(check_record), .always = true,
+		ABOUT("Findings of the checks of `audit` in the parts that were read. Pickles next to the checkpoint, and the items of DCP, are left to `audit`.") },
+	{ "waste", ROWS(waste_record),
+		ABOUT("Storages that hold more than tensors view. Only with `--waste`.") });
 
 static const struct option_row OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),

@@ -2,10 +2,299 @@
 /*
  * Machine output of `show`: tensors with their pieces, states and elements, and values.
  */
+#include <stdlib.h>
+#include <string.h>
+
+#include "args/parse.h"
 #include "cmd/show/show.h"
 #include "part/modules.h"
+#include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "session/session.h"
+
+/* ---- reads slices, and finds the elements that they mean ---- */
+
+enum { NUMBER_ROOM = 24 };
+
+/* A part of the list, up to this many bytes; an empty one is not a number. */
+static bool take_number(
+	const char *text, size_t size, bool *ret_is_there, int64_t *ret_number)
+{
+	char number[NUMBER_ROOM];
+
+	*ret_is_there = size > 0;
+	if (size == 0)
+		return true;
+	if (size >= sizeof number)
+		return false;
+	memcpy(number, text, size);
+	number[size] = '\0';
+	return option_integer(number, -INT64_MAX, INT64_MAX, ret_number);
+}
+
+static bool take_slice(const char *text, size_t size, struct element_slice *ret_slice)
+{
+	const char *colon = memchr(text, ':', size);
+	size_t front;
+
+	*ret_slice = (struct element_slice){ .has_start = false };
+	if (colon == NULL)
+		return false;
+	front = (size_t)(colon - text);
+	return take_number(text, front, &ret_slice->has_start, &ret_slice->start) &&
+	       take_number(
+		       colon + 1, size - front - 1, &ret_slice->has_end, &ret_slice->end);
+}
+
+bool slices_parse(const char *text, struct element_slices *ret_slices)
+{
+	int64_t first;
+
+	*ret_slices = (struct element_slices){ .count = 0 };
+	if (option_integer(text, 1, INT64_MAX, &first)) {
+		ret_slices->list[ret_slices->count++] =
+			(struct element_slice){ .has_end = true, .end = first };
+		return true;
+	}
+	for (;;) {
+		size_t size = strcspn(text, ",");
+		if (ret_slices->count == SLICES_MAX ||
+			!take_slice(text, size, &ret_slices->list[ret_slices->count++]))
+			return false;
+		if (text[size] == '\0')
+			return true;
+		text += size + 1;
+	}
+}
+
+/* An index from the front, at most numel. */
+static uint64_t resolve(int64_t index, uint64_t numel)
+{
+	uint64_t back = index < 0 ? (uint64_t)-index : 0;
+
+	if (index < 0)
+		return back < numel ? numel - back : 0;
+	return (uint64_t)index < numel ? (uint64_t)index : numel;
+}
+
+size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
+	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut)
+{
+	size_t count = 0;
+
+	*ret_cut = false;
+	for (size_t i = 0; i < slices->count; i++) {
+		const struct element_slice *slice = &slices->list[i];
+		uint64_t start = slice->has_start ? resolve(slice->start, numel) : 0;
+		uint64_t end = slice->has_end ? resolve(slice->end, numel) : numel;
+		if (end <= start)
+			continue;
+		if (end - start > most) {
+			*ret_cut = true;
+			end = start + most;
+		}
+		most -= end - start;
+		if (end > start)
+			ret_ranges[count++] = (struct element_range){ start, end - 1 };
+	}
+	return count;
+}
+
+/* ---- modules: what each rank holds of the modules right below ---- */
+
+/* Visits inside a module follow it, each deeper than it is. */
+static uint32_t end_of(const struct fsdp_checkpoint *checkpoint, uint32_t module)
+{
+	uint32_t depth = fsdp_module(checkpoint, module).depth, end = module + 1;
+
+	while (end < fsdp_module_count(checkpoint) &&
+		fsdp_module(checkpoint, end).depth > depth)
+		end++;
+	return end;
+}
+
+static bool is_called(
+	struct show *show, const struct fsdp_module *module, const char *word)
+{
+	struct text name = name_text(&show->buffers.module, show->run->checkpoint,
+		show->run->common->raw ? module->raw_name : module->name);
+	struct fsdp_span prefix = selection_prefix(show->selection);
+	struct text typed = text_of(word);
+
+	if (typed.size == name.size + prefix.size && prefix.size > 0 &&
+		memcmp(typed.data, prefix.data, prefix.size) == 0)
+		typed = text_of(word + prefix.size);
+	return typed.size == name.size && name.size > 0 &&
+	       memcmp(typed.data, name.data, name.size) == 0;
+}
+
+bool show_find_module(struct show *show, const char *word, uint32_t *ret_module)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	size_t count = fsdp_module_count(checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_module module = fsdp_module(checkpoint, i);
+		if (!wrapper_is_folded(show->run, i) && is_called(show, &module, word)) {
+			*ret_module = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Own tensors of the module and of all that is in it. NULL: out of memory. */
+static uint32_t *list_tensors_of(
+	const struct fsdp_checkpoint *checkpoint, uint32_t first, size_t *ret_count)
+{
+	uint32_t end = end_of(checkpoint, first), *tensors;
+	size_t count = 0;
+
+	for (uint32_t i = first; i < end; i++)
+		count += fsdp_module(checkpoint, i).tensor_count;
+	tensors = malloc((count + 1) * sizeof *tensors);
+	*ret_count = 0;
+	for (uint32_t i = first; i < end && tensors != NULL; i++) {
+		struct fsdp_module module = fsdp_module(checkpoint, i);
+		/* A second visit has the tensors of the first. */
+		for (uint32_t k = 0;
+			k < module.tensor_count && module.same_as == FSDP_NONE; k++)
+			tensors[(*ret_count)++] =
+				fsdp_module_tensor(checkpoint, &module, k);
+	}
+	return tensors;
+}
+
+static bool takes_piece(void *context, const struct fsdp_piece *piece)
+{
+	const struct show *show = context;
+
+	return selection_takes_piece(show->selection, show->run->checkpoint, piece);
+}
+
+bool show_add_up_module(
+	struct show *show, struct item *item, struct fsdp_error **ret_error)
+{
+	static const enum fsdp_sums_by by[2] = { FSDP_BY_MODULE, FSDP_BY_RANK };
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	uint32_t *tensors;
+	bool good;
+
+	item->module = fsdp_module(checkpoint, item->index);
+	tensors = list_tensors_of(checkpoint, item->index, &item->tensor_count);
+	if (tensors == NULL)
+		return false;
+	good = fsdp_crossed_new(checkpoint, by, (int64_t)item->module.shown_depth + 1,
+		tensors, item->tensor_count, takes_piece, show, &item->groups, ret_error);
+	free(tensors);
+	if (good)
+		item->group_count = fsdp_crossed_count(item->groups);
+	return good;
+}
+
+struct module_group {
+	struct fsdp_group group;
+	uint32_t rank;
+};
+
+_Static_assert(sizeof(struct module_group) <= RECORD_ROOM, "room for one");
+
+static const void *find_group(struct subject of, size_t i, void *room)
+{
+	const struct item *item = of.object;
+	struct module_group *made = room;
+
+	made->group = fsdp_crossed_group(item->groups, i, &made->rank);
+	return made;
+}
+
+static struct value find_module_name(struct subject of, uint32_t module)
+{
+	const struct run *run = run_of(of);
+
+	return group_key(run->checkpoint, FSDP_BY_MODULE, module, &buffers_of(of)->module,
+		run->common->raw);
+}
+
+static struct value find_unit_name(struct subject of, uint32_t unit)
+{
+	const struct run *run = run_of(of);
+
+	return group_key(run->checkpoint, FSDP_BY_UNIT, unit, &buffers_of(of)->unit,
+		run->common->raw);
+}
+
+static struct value get_class(struct subject of)
+{
+	return value_word(module_shown_class(
+		run_of(of), &((const struct item *)of.object)->module));
+}
+
+#define GROUP struct module_group
+static const struct record module_group_record = OBJECT_RECORD(GROUP, "module_group",
+	"What a rank holds of a module.",
+	{ "module", FOUND_AT(GROUP, group.key, FIELD_NAME, find_module_name),
+		ABOUT("A module right below, with all that is in it, or the module itself.") },
+	{ "rank", ID_AT(GROUP, rank), ABOUT("The rank; absent if unknown.") },
+	{ "pieces", COUNT_AT(GROUP, group.pieces), .always = true,
+		ABOUT(GROUP_PIECES_ABOUT) },
+	{ "bytes", COUNT_AT(GROUP, group.bytes), .always = true,
+		ABOUT(GROUP_BYTES_ABOUT) });
+
+#define ITEM struct item
+static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item",
+	"A module.",
+	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("module"),
+		ABOUT("What the name stands for.") },
+	{ "name", FOUND_AT(ITEM, index, FIELD_NAME, find_module_name), .always = true,
+		ABOUT("Its clean name.") },
+	{ "class", GET(FIELD_WORD, get_class), ABOUT("Python class of the module.") },
+	{ "unit", FOUND_AT(ITEM, module.unit, FIELD_NAME, find_unit_name),
+		ABOUT("Name of the unit, where the module is one.") },
+	{ "parameters", COUNT_AT(ITEM, module.parameters), .always = true,
+		ABOUT("Elements of the parameters in it, tied ones once.") },
+	{ "bytes", COUNT_AT(ITEM, module.bytes), .always = true,
+		ABOUT("Bytes of these parameters.") },
+	{ "tensors", COUNT_AT(ITEM, tensor_count), .always = true,
+		ABOUT("Number of tensors in it.") },
+	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
+		.always = true, ABOUT("What each rank holds, module by module.") });
+
+static struct value module_name(struct show *show, uint32_t key)
+{
+	struct value name = group_key(show->run->checkpoint, FSDP_BY_MODULE, key,
+		&show->buffers.module, show->run->common->raw);
+
+	return name.type == VALUE_NAME ? name : value_word("(other)");
+}
+
+void tell_module_item(struct show *show, const struct item *item)
+{
+	const char *class_name = module_shown_class(show->run, &item->module);
+	struct out *out = show->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_name(out, module_name(show, item->index).text);
+	out_line_end(out);
+	out_line_begin(out, "is");
+	out_line_text(out, "module");
+	if (class_name != NULL) {
+		out_line_text(out, item->module.class_inferred ? " [~" : " [");
+		out_line_name(out, text_of(class_name));
+		out_line_text(out, "]");
+	}
+	if (item->module.unit != FSDP_NONE)
+		out_line_text(out, item->module.unit_inferred
+					   ? ", FULLY SHARDED (inferred)"
+					   : ", FULLY SHARDED");
+	out_line_text(out, ", ");
+	out_line_value(out, value_elements(item->module.parameters));
+	out_line_text(out, " parameters, ");
+	out_line_value(out, value_bytes(item->module.bytes));
+	out_line_text(out, " in %zu tensor%s", item->tensor_count,
+		item->tensor_count == 1 ? "" : "s");
+	out_line_end(out);
+}
 
 static const void *find_placement(struct subject of, size_t placement, void *room)
 {
@@ -188,7 +477,6 @@ static bool is_module(struct subject of)
 }
 
 #define KIND_ABOUT "What the name stands for."
-#define ITEM struct item
 static const struct record component_record =
 	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantised tensor.",
 		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },

@@ -3,9 +3,45 @@
 #define SHOW_H
 
 #include <fsdp/analysis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "cmd/show/slices.h"
+#include "args/parse.h"
 #include "part/tensor-row.h"
+
+/*
+ * Which elements --values asks for: "8", the first eight, or slices as Python has them,
+ * "0:8,-4:", of the elements in C order.
+ */
+enum { SLICES_MAX = 16 };
+
+struct element_slices {
+	size_t count;
+	struct element_slice {
+		bool has_start, has_end;
+		int64_t start, end; /* negative: from the end on */
+	} list[SLICES_MAX];
+};
+
+/* Elements, both inclusive. */
+struct element_range {
+	uint64_t start, end;
+};
+
+/* False: the text is not a list of slices, or has more than SLICES_MAX. */
+bool slices_parse(const char *text, struct element_slices *ret_slices);
+
+/* The ranges of a tensor with so many elements, without empty ones; together at most `most` elements. *ret_cut: more
+ * exist. Returns the number of ranges. */
+size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
+	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut);
+
+/*
+ * Map of one tensor to ranks, drawn with characters in 80 columns: a cell per part, in the order of the tensor, with
+ * its ranks. Of many cells the middle is omitted. Drawn from the pieces, not from the placement.
+ */
+struct picture;
 
 /*
  * State of `show`. show.c parses the request and collects the facts, show-data.c describes machine output, show-text.c
@@ -89,6 +125,7 @@ struct item_state {
 	struct fsdp_tensor tensor;
 	struct text key;
 };
+
 const void *find_state(struct subject of, size_t i, void *room);
 
 /* Another name on the storage; then names that the file lists as the same tensor, without data of their own. */
@@ -98,6 +135,7 @@ struct alias {
 	bool is_declared;
 	size_t declared; /* so many, this one included */
 };
+
 const void *each_alias(struct subject of, size_t i, void *room);
 
 /* All are read before the answer begins, whose head says whether that went well. False:
@@ -123,7 +161,6 @@ bool show_find_module(struct show *show, const char *word, uint32_t *ret_module)
 bool show_add_up_module(
 	struct show *show, struct item *item, struct fsdp_error **ret_error);
 
-extern const struct record module_item_record;
 void tell_module_item(struct show *show, const struct item *item);
 
 #endif

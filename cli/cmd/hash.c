@@ -1,0 +1,852 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests of files, of tensors, and of all tensors together.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fsdp/digest.h>
+
+#include "args/select.h"
+#include "part/part-result.h"
+#include "part/shown-names.h"
+#include "part/tensor-reading.h"
+#include "part/tensor-row.h"
+#include "part/value-text.h"
+#include "render/escape.h"
+#include "session/progress.h"
+#include "session/session.h"
+
+/*
+ * What `hash` works with.
+ */
+struct hash_options {
+	bool stored, logical, names;
+	const char *check; /* a file */
+};
+
+enum hash_kind { HASH_STORED, HASH_LOGICAL, HASH_NAMES };
+
+/* A file, or a tensor; as it is shown. */
+struct hash_row {
+	struct text name;
+	const char *dtype;
+	const int64_t *shape;
+	uint32_t dims;
+	uint64_t bytes;
+	bool known; /* its digest */
+	unsigned char sha256[FSDP_DIGEST_BYTES];
+	struct text digits; /* absent: none */
+	char buffer[HEX_ROOM];
+	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
+	unsigned listed;             /* of a part: enum listed */
+	uint32_t number;             /* of a part: its place; UINT32_MAX: no part */
+};
+
+/* What a list of digests and the checkpoint say about each other. */
+struct hash_check {
+	uint64_t matched;
+	struct text *mismatched, *missing, *unlisted;
+	size_t mismatched_count, missing_count, unlisted_count;
+};
+
+enum listed { LISTED_UNREAD, LISTED_SAME, LISTED_OTHER, LISTED_NOT };
+
+struct hashing {
+	struct run *run;
+	const struct hash_options *options;
+	enum hash_kind kind;
+	const char *word; /* of the kind */
+	struct selection *selection;
+	struct name_buffer name;
+	bool selects;
+	uint32_t *tensors; /* that are selected */
+	size_t tensor_count;
+	struct fsdp_digests *digests;
+	struct fsdp_manifest *manifest;
+	size_t row_count;
+	struct part_facts partial;
+	const struct joined_parts *joined; /* rows of parts, instead of digests */
+	unsigned char whole[FSDP_DIGEST_BYTES];
+	struct text
+		digest; /* of all tensors, as digits; absent: a tensor has no digest */
+	char digits[HEX_ROOM];
+	bool compared;
+	struct hash_check check; /* if it was */
+	uint8_t *listed;         /* of each row: enum listed */
+	bool *seen;              /* of each line of the list: what it names is there */
+	struct owned owned;      /* texts of the check */
+	int status;
+};
+
+/* ---- the rows of files and of tensors with their digests ---- */
+
+#define ROW struct hash_row
+static const char *listed_name(unsigned listed)
+{
+	static const char *const names[] = { [LISTED_SAME] = "matched",
+		[LISTED_OTHER] = "mismatched",
+		[LISTED_NOT] = "unlisted" };
+
+	return names[listed];
+}
+
+#define OF_PART                                                                     \
+	{ "listed", ENUM_AT(ROW, listed, listed_name), PART_ALONE,                  \
+		WORDS("matched", "mismatched", "unlisted"),                         \
+		ABOUT("Of a part with `--check`: what the list has of it.") },      \
+	{                                                                           \
+		"number", ID_AT(ROW, number), PART_ALONE,                           \
+			ABOUT("Of a part: place of the row in those of all parts.") \
+	}
+static const struct record hashed_file_record =
+	OBJECT_RECORD(ROW, "hashed_file", "A file.",
+		{ "path", NAME_AT(ROW, name), .always = true,
+			ABOUT("Path relative to the opened directory.") },
+		{ "bytes", BYTES_AT(ROW, bytes), .always = true, ABOUT("Its size.") },
+		{ "sha256", TEXT_AT(ROW, digits),
+			ABOUT("SHA-256 of the file; absent when it could not be read.") },
+		OF_PART);
+
+static const struct record hashed_tensor_record = OBJECT_RECORD(ROW, "hashed_tensor",
+	"A tensor.",
+	{ "name", NAME_AT(ROW, name), .always = true,
+		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
+	{ "dtype", WORD_AT(ROW, dtype), .always = true,
+		ABOUT("Element type as torch spells it.") },
+	{ "shape", SHAPE_AT(ROW, shape, dims), .always = true, ABOUT("Global shape.") },
+	{ "bytes", BYTES_AT(ROW, bytes), .always = true,
+		ABOUT("Bytes of the full tensor.") },
+	{ "sha256", TEXT_AT(ROW, digits),
+		ABOUT("SHA-256 of all elements in C order of the global shape, little-endian. Absent with `--names`, and when they could not be read.") },
+	OF_PART);
+
+static void fill_tensor(struct hashing *hashing, uint32_t index, struct hash_row *row)
+{
+	struct run *run = hashing->run;
+	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
+
+	row->name = tensor_shown_name(run, &hashing->name, &tensor);
+	row->dtype = dtype_name(tensor.dtype);
+	row->shape = tensor.shape;
+	row->dims = tensor.dims;
+	row->bytes = tensor.bytes;
+}
+
+/* As a part has it. */
+static void fill_joined(struct hashing *hashing, size_t index, struct hash_row *row)
+{
+	struct fsdp_document_value from = hashing->joined->rows[index];
+	struct fsdp_document_value shape = fsdp_document_get(from, "shape");
+
+	part_result_read(hashing->kind == HASH_STORED ? &hashed_file_record
+						      : &hashed_tensor_record,
+		from, row, NULL);
+	for (; row->dims < shape.count && row->dims < FSDP_DIMS_MAX; row->dims++)
+		row->room[row->dims] = fsdp_document_item(shape, row->dims).integer;
+	row->shape = row->room;
+	row->known = hex_bytes(row->digits, row->sha256);
+	row->number = UINT32_MAX;
+}
+
+static void fill_digest(struct hashing *hashing, size_t index, struct hash_row *row)
+{
+	struct fsdp_digest digest = fsdp_digest(hashing->digests, index);
+
+	if (hashing->kind == HASH_STORED) {
+		row->name = text_of_span(digest.path);
+		row->bytes = digest.bytes;
+	} else {
+		fill_tensor(hashing, digest.tensor, row);
+	}
+	row->known = digest.error == NULL;
+	row->listed = hashing->listed != NULL ? hashing->listed[index] : LISTED_UNREAD;
+	memcpy(row->sha256, digest.sha256, sizeof digest.sha256);
+	if (hashing->partial.parts != 0)
+		row->number = (uint32_t)digest.position;
+}
+
+/* Fills a row, whose texts are valid until the next one. */
+static void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret_row)
+{
+	*ret_row = (struct hash_row){ .number = UINT32_MAX };
+	if (hashing->joined != NULL)
+		fill_joined(hashing, index, ret_row);
+	else if (hashing->digests != NULL)
+		fill_digest(hashing, index, ret_row);
+	else
+		fill_tensor(hashing, hashing->tensors[index], ret_row);
+	ret_row->digits = ret_row->known ? hex_text(ret_row->sha256, ret_row->buffer)
+					 : (struct text){ NULL, 0 };
+}
+
+/* ---- compares digests with a list of them ---- */
+
+static bool keep(
+	struct hashing *hashing, struct text **list, size_t *count, struct text name)
+{
+	/* Grows by doubling: a full array has a power of two as its count. */
+	if ((*count & (*count - 1)) == 0) {
+		size_t room = *count == 0 ? 1 : *count * 2;
+		struct text *grown = realloc(*list, room * sizeof *grown);
+		if (grown == NULL)
+			return false;
+		*list = grown;
+	}
+	(*list)[*count].data = owned_copy(&hashing->owned, name.data, name.size);
+	(*list)[*count].size = name.size;
+	return (*list)[(*count)++].data != NULL;
+}
+
+/* Something of this name is there, in this part or another. */
+static void hash_see(struct hashing *hashing, struct fsdp_span name)
+{
+	const struct fsdp_manifest *manifest = hashing->manifest;
+
+	for (size_t i = fsdp_manifest_find(manifest, name);
+		i < fsdp_manifest_count(manifest) &&
+		text_is(text_of_span(fsdp_manifest_entry(manifest, i).name),
+			text_of_span(name));
+		i++)
+		hashing->seen[i] = true;
+}
+
+/* One of the lines of this name has its digest: any may be meant. */
+static enum listed compare_row(const struct hashing *hashing, const struct hash_row *row)
+{
+	const struct fsdp_manifest *manifest = hashing->manifest;
+	size_t first = fsdp_manifest_find(manifest, span_of_text(row->name));
+
+	for (size_t i = first; row->known && i < fsdp_manifest_count(manifest); i++) {
+		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
+
+		if (!text_is(text_of_span(entry.name), row->name))
+			break;
+		if (memcmp(entry.sha256, row->sha256, sizeof entry.sha256) == 0)
+			return LISTED_SAME;
+	}
+	return first == fsdp_manifest_count(manifest) ? LISTED_NOT
+	       : row->known                           ? LISTED_OTHER
+						      : LISTED_UNREAD; /* was reported */
+}
+
+/* False: out of memory. */
+static bool count_row(struct hashing *hashing, enum listed listed, struct text name)
+{
+	struct hash_check *check = &hashing->check;
+
+	check->matched += listed == LISTED_SAME;
+	if (listed == LISTED_OTHER)
+		return keep(hashing, &check->mismatched, &check->mismatched_count, name);
+	return listed != LISTED_NOT ||
+	       keep(hashing, &check->unlisted, &check->unlisted_count, name);
+}
+
+/* Whether a line speaks of what was selected. */
+static bool is_meant(struct hashing *hashing, struct fsdp_span name)
+{
+	if (selection_is_all(hashing->selection))
+		return true;
+	return hashing->kind == HASH_LOGICAL &&
+	       selection_is_by_name(hashing->selection) &&
+	       selection_takes_name(hashing->selection, name);
+}
+
+/* Compares rows with the list. False: out of memory. */
+static bool hash_compare(struct hashing *hashing)
+{
+	const struct fsdp_manifest *manifest = hashing->manifest;
+	bool good;
+
+	hashing->listed = calloc(hashing->row_count + 1, sizeof *hashing->listed);
+	good = hashing->listed != NULL;
+	hashing->compared = true;
+	for (size_t i = 0; good && i < hashing->row_count; i++) {
+		struct hash_row row;
+
+		hash_row(hashing, i, &row);
+		hashing->listed[i] = (uint8_t)compare_row(hashing, &row);
+		good = count_row(hashing, (enum listed)hashing->listed[i], row.name);
+	}
+	for (size_t i = 0; i < hashing->tensor_count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(hashing->run->checkpoint, hashing->tensors[i]);
+
+		hash_see(hashing, span_of_text(tensor_shown_name(
+					  hashing->run, &hashing->name, &tensor)));
+	}
+	for (size_t i = 0; good && i < fsdp_manifest_count(manifest); i++) {
+		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
+		if (!hashing->seen[i] && is_meant(hashing, entry.name))
+			good = keep(hashing, &hashing->check.missing,
+				&hashing->check.missing_count, text_of_span(entry.name));
+	}
+	return good;
+}
+
+/* The same of what parts have compared. */
+static bool hash_join_check(struct hashing *hashing)
+{
+	/* Each partial result lists the files missing in all. */
+	struct fsdp_document_value missing = fsdp_document_get(
+		fsdp_document_get(hashing->joined->results->data, "check"), "missing");
+	struct hash_row row;
+	bool good = true;
+
+	hashing->compared = true;
+	for (size_t i = 0; good && i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		good = count_row(hashing, (enum listed)row.listed, row.name);
+	}
+	for (size_t i = 0; good && i < missing.count; i++)
+		good = keep(hashing, &hashing->check.missing,
+			&hashing->check.missing_count,
+			text_of_span(fsdp_document_item(missing, i).text));
+	return good;
+}
+
+static void hash_check_done(struct hash_check *check)
+{
+	free(check->mismatched);
+	free(check->missing);
+	free(check->unlisted);
+}
+
+/* ---- output: lines like those of sha256sum, or records ---- */
+
+/* ---- for programs ---- */
+
+#define CHECK struct hash_check
+static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
+	"What a list of digests and the checkpoint say about each other.",
+	{ "matched", COUNT_AT(CHECK, matched), .always = true,
+		ABOUT("Number of digests that are as listed.") },
+	{ "mismatched", LIST_AT(CHECK, mismatched, mismatched_count, record_texts),
+		.always = true, ABOUT("What has another digest than listed.") },
+	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts), .always = true,
+		ABOUT("Listed, but missing.") },
+	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
+		.always = true, ABOUT("Present, but not listed.") });
+
+#define HASHING struct hashing
+static bool has_part(struct subject of)
+{
+	return ((const struct hashing *)of.object)->partial.parts != 0;
+}
+
+static bool has_check(struct subject of)
+{
+	return ((const struct hashing *)of.object)->compared;
+}
+
+static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
+	"Digests of files or of tensors.",
+	{ "kind", WORD_AT(HASHING, word), .always = true,
+		WORDS("stored", "logical", "names"), ABOUT("What was digested.") },
+	{ "files", ITEMS(hashed_file_record), ABOUT("With `--stored`: files, by path.") },
+	{ "tensors", ITEMS(hashed_tensor_record),
+		ABOUT("With `--logical` and `--names`: tensors, by name.") },
+	{ "digest", TEXT_AT(HASHING, digest),
+		ABOUT("SHA-256 of the list, which has one line per file (`SHA256`, two spaces, `PATH`) or tensor (`SHA256 DTYPE SHAPE NAME`; `DTYPE SHAPE NAME` with `--names`). Absent if a digest is missing.") },
+	{ "partial", OBJECT_AT(HASHING, partial, partial_record), .has = has_part,
+		ABOUT("With `--part`: which part this is.") },
+	{ "check", OBJECT_AT(HASHING, check, hash_check_record), .has = has_check,
+		ABOUT("With `--check`: the comparison.") });
+
+static void show_rows(struct hashing *hashing)
+{
+	bool files = hashing->kind == HASH_STORED;
+	const struct table like = { .key = files ? "files" : "tensors",
+		.main = true,
+		.machine_only = true,
+		.view = hashing->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE };
+	struct out *out = hashing->run->out;
+	struct record_table table;
+	struct hash_row row;
+
+	record_table_init(
+		&table, &like, files ? &hashed_file_record : &hashed_tensor_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		out_records_row(out, &table, &row);
+	}
+	out_table_end(out);
+}
+
+static bool is_escaped(struct text name)
+{
+	return memchr(name.data, '\\', name.size) != NULL ||
+	       memchr(name.data, '\n', name.size) != NULL ||
+	       memchr(name.data, '\r', name.size) != NULL;
+}
+
+/* As sha256sum does: a backslash in front, and "\\", "\n" and "\r" in the name. */
+static void put_escaped(struct out *out, struct text name)
+{
+	for (size_t i = 0; i < name.size; i++) {
+		char byte = name.data[i];
+		struct text text = { &name.data[i], 1 };
+		if (byte == '\\')
+			text = text_of("\\\\");
+		else if (byte == '\n')
+			text = text_of("\\n");
+		else if (byte == '\r')
+			text = text_of("\\r");
+		out_verbatim(out, text);
+	}
+}
+
+static void show_line(struct out *out, const struct hash_row *row)
+{
+	bool escaped = is_escaped(row->name);
+
+	if (!row->known)
+		return;
+	if (escaped)
+		out_verbatim(out, text_of("\\"));
+	out_verbatim(out, row->digits);
+	out_verbatim(out, text_of("  "));
+	if (escaped)
+		put_escaped(out, row->name);
+	else
+		out_verbatim(out, row->name);
+	out_verbatim(out, text_of("\n"));
+}
+
+/* The last segment of the path that was typed. */
+static struct text title_of(const struct run *run)
+{
+	struct text path = text_of(run->path);
+
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	return text_last(path, '/');
+}
+
+static void show_whole(struct hashing *hashing)
+{
+	struct out *out = hashing->run->out;
+	size_t count = hashing->row_count;
+
+	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "sha256:%s  ", hashing->digest.data);
+	out_line_name(out, title_of(hashing->run));
+	out_line_text(
+		out, " (%zu tensor%s, %s)", count, count == 1 ? "" : "s", hashing->word);
+	out_line_end(out);
+}
+
+static void show_names(
+	struct out *out, const struct text *names, size_t count, const char *what)
+{
+	for (size_t i = 0; i < count; i++) {
+		out_line_begin(out, NULL);
+		out_line_name(out, names[i]);
+		out_line_text(out, ": %s", what);
+		out_line_end(out);
+	}
+}
+
+static void show_check(struct hashing *hashing)
+{
+	const struct hash_check *check = &hashing->check;
+	struct out *out = hashing->run->out;
+	const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
+	uint64_t total = check->matched + check->mismatched_count + check->missing_count;
+
+	show_names(out, check->mismatched, check->mismatched_count, "digest mismatch");
+	show_names(out, check->missing, check->missing_count, "missing");
+	out_line_begin(out, NULL);
+	out_line_name(out, title_of(hashing->run));
+	if (hashing->partial.parts != 0)
+		out_line_text(out, ", part %" PRIu64 " of %" PRIu64,
+			hashing->partial.part, hashing->partial.parts);
+	out_line_text(out, ": %" PRIu64 " of %" PRIu64 " listed %ss match",
+		check->matched, total, what);
+	if (check->unlisted_count > 0)
+		out_line_text(out, "; %zu %s%s not listed", check->unlisted_count, what,
+			check->unlisted_count == 1 ? " is" : "s are");
+	out_line_end(out);
+}
+
+static void show_lines(struct hashing *hashing)
+{
+	struct hash_row row;
+
+	if (hashing->compared) {
+		show_check(hashing);
+		return;
+	}
+	for (size_t i = 0; hashing->kind != HASH_NAMES && i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		show_line(hashing->run->out, &row);
+	}
+	show_whole(hashing);
+}
+
+static void hash_show(struct hashing *hashing)
+{
+	out_fields(hashing->run->out, &hash_record, (struct subject){ NULL, hashing });
+	show_rows(hashing);
+	show_lines(hashing);
+}
+
+#define AT(member) offsetof(struct hash_options, member)
+static const struct option_row OPTIONS[] = {
+	{ "stored", 0, OPTION_FLAG, NULL, AT(stored),
+		.help = "hash each file as stored, like sha256sum (default)" },
+	{ "logical", 0, OPTION_FLAG, NULL, AT(logical),
+		.help = "hash elements: equal for every sharding and format" },
+	{ "names", 0, OPTION_FLAG, NULL, AT(names),
+		.help = "hash names, dtypes and shapes; read headers only" },
+	{ "check", 0, OPTION_TEXT, "FILE", AT(check),
+		.help = "compare with the digests in this file" },
+	{ NULL },
+};
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether a file of the directory is the one being written or compared. */
+static bool is_own(const struct hashing *hashing, struct fsdp_span path)
+{
+	const struct run *run = hashing->run;
+	const char *base = fsdp_checkpoint_base(run->checkpoint);
+	struct stat file, other;
+	char full[4096];
+	int size = snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : run->path,
+		(int)path.size, (const char *)path.data);
+
+	if (size < 0 || (size_t)size >= sizeof full || stat(full, &file) != 0)
+		return false;
+	return (fstat(STDOUT_FILENO, &other) == 0 && is_same(&file, &other)) ||
+	       (hashing->options->check != NULL &&
+		       stat(hashing->options->check, &other) == 0 &&
+		       is_same(&file, &other));
+}
+
+static bool takes_file(void *context, struct fsdp_span path)
+{
+	struct hashing *hashing = context;
+	bool taken =
+		selection_takes_file(hashing->selection, path) && !is_own(hashing, path);
+
+	if (taken && hashing->manifest != NULL)
+		hash_see(hashing, path);
+	return taken;
+}
+
+/* ---- digest of all tensors ---- */
+
+/* There is none if a row has none. False: out of memory. */
+static bool digest_all(struct hashing *hashing)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	bool all = true;
+	struct hash_row row;
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		all &= row.known || hashing->kind == HASH_NAMES;
+		digest_list_add(digester, &(struct digest_line){
+						  .digits = row.digits,
+						  .dtype = row.dtype,
+						  .shape = row.shape,
+						  .dims = row.dims,
+						  .name = row.name,
+					  });
+	}
+	fsdp_digester_end(digester, hashing->whole);
+	/* Partial results have no total digest. */
+	if (all && hashing->partial.parts == 0)
+		hashing->digest = hex_text(hashing->whole, hashing->digits);
+	return true;
+}
+
+static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	struct run *run = hashing->run;
+	struct fsdp_recording_progress progress = { 0 };
+	const struct fsdp_digests_options options = {
+		.size = sizeof options,
+		.tensors = hashing->tensors,
+		.tensor_count = hashing->tensor_count,
+		.takes_file = takes_file,
+		.takes_context = hashing,
+		.listed = hashing->manifest,
+		.part = run->common->part_number,
+		.parts = run->common->part_count,
+		.jobs = jobs_wanted(run->common),
+		.progress = reading_progress,
+		.progress_context = &progress,
+	};
+	bool good;
+
+	progress_begin(run->common, &progress);
+	good = hashing->kind == HASH_STORED
+		       ? fsdp_digests_of_files(
+				 run->checkpoint, &options, &hashing->digests, ret_error)
+		       : fsdp_digests_of_tensors(
+				 run->checkpoint, &options, &hashing->digests, ret_error);
+	run_interrupted(run, progress_end());
+	return good;
+}
+
+/* What could not be read leaves the answer partial. */
+static void tell_errors(struct hashing *hashing)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		struct fsdp_digest digest = fsdp_digest(hashing->digests, i);
+		struct hash_row row;
+
+		if (digest.error == NULL)
+			continue;
+		hash_row(hashing, i, &row);
+		/* The path of a file is in its error. */
+		reading_failed(hashing->run,
+			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
+						     : row.name,
+			digest.error, &told);
+	}
+	reading_failed_end(hashing->run, told);
+	if (told > 0)
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
+}
+
+/* What parts must have been asked alike: also the list that they compare with. False: out of
+ * memory. */
+static bool name_part(struct hashing *hashing)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	unsigned char list[FSDP_DIGEST_BYTES];
+	char request[96], digits[HEX_ROOM];
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0;
+		hashing->manifest != NULL && i < fsdp_manifest_count(hashing->manifest);
+		i++) {
+		struct fsdp_manifest_entry entry =
+			fsdp_manifest_entry(hashing->manifest, i);
+		fsdp_digester_add(digester, entry.sha256, sizeof entry.sha256);
+		fsdp_digester_add(digester, entry.name.data, entry.name.size + 1);
+	}
+	fsdp_digester_end(digester, list);
+	snprintf(request, sizeof request, "%s%s%s", hashing->word,
+		hashing->manifest != NULL ? " check\n" : "",
+		hashing->manifest != NULL ? hex_text(list, digits).data : "");
+	return partial_init(&hashing->partial, hashing->run, request, hashing->selection,
+		hashing->tensors, hashing->tensor_count);
+}
+
+/* False: out of memory, or *ret_error. */
+static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	const char *check = hashing->options->check;
+
+	if (check != NULL) {
+		if (!fsdp_manifest_open(check, &hashing->manifest, ret_error))
+			return false;
+		hashing->seen = calloc(fsdp_manifest_count(hashing->manifest) + 1,
+			sizeof *hashing->seen);
+		if (hashing->seen == NULL)
+			return false;
+	}
+	if (hashing->kind != HASH_STORED &&
+		!reading_choose(hashing->run, hashing->selection, &hashing->name,
+			&hashing->tensors, &hashing->tensor_count))
+		return false;
+	hashing->selects = !selection_is_all(hashing->selection);
+	if (!name_part(hashing))
+		return false;
+	hashing->row_count = hashing->tensor_count;
+	if (hashing->kind == HASH_NAMES)
+		return true;
+	if (!read_bytes(hashing, ret_error))
+		return false;
+	hashing->row_count = fsdp_digest_count(hashing->digests);
+	tell_errors(hashing);
+	return true;
+}
+
+static void judge(struct hashing *hashing)
+{
+	const struct hash_check *check = &hashing->check;
+
+	bool is_empty =
+		hashing->selects && hashing->tensor_count == 0 && hashing->row_count == 0;
+
+	if (is_empty && hashing->joined == NULL)
+		print_no_match(hashing->run, NAMEABLE_TENSORS);
+	if (is_empty && hashing->partial.parts == 0) {
+		hashing->status = status_worse(hashing->status, STATUS_BAD);
+		hashing->digest.data = NULL; /* of nothing */
+	}
+	if (check->mismatched_count > 0 || check->missing_count > 0)
+		hashing->status = status_worse(hashing->status, STATUS_BAD);
+	if (hashing->manifest != NULL &&
+		fsdp_manifest_wrong_line(hashing->manifest) != 0) {
+		run_failure(hashing->run, "damaged", NULL,
+			"%s: line %" PRIu64 " is not a line of sha256sum",
+			hashing->options->check,
+			fsdp_manifest_wrong_line(hashing->manifest));
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
+	}
+	if (hashing->selection != NULL)
+		hashing->status = answer_selection_status(
+			hashing->run, hashing->selection, hashing->status);
+}
+
+/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names too. */
+static bool is_writable(struct hashing *hashing)
+{
+	struct hash_row row;
+	uint32_t character;
+
+	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		for (size_t at = 0; at < row.name.size;) {
+			at += character_decode(
+				row.name.data + at, row.name.size - at, &character);
+			if (character == CHARACTER_NONE)
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
+		(hashing->manifest != NULL && !hash_compare(hashing)))
+		return false;
+	if (!is_writable(hashing))
+		return refuse(hashing->run, "run hash without --part",
+			"a name is not UTF-8, and a part cannot write it");
+	judge(hashing);
+	run_begin(hashing->run, hashing->status);
+	if (hashing->status != STATUS_FAILED)
+		hash_show(hashing);
+	return !hashing->name.failed;
+}
+
+/* What is wrong with the request; NULL: nothing. */
+static const char *objection(const struct run *run)
+{
+	const struct hash_options *options = run->options;
+	const struct select_options *select = run->select;
+
+	if (options->stored + options->logical + options->names > 1)
+		return "--stored, --logical and --names exclude each other";
+	if (run->common->part_count != 0 && options->names)
+		return "--part cannot be used with --names";
+	if (options->names && options->check != NULL)
+		return "--names makes one digest: --check needs --stored or --logical";
+	if (!options->logical && !options->names &&
+		(select->globs.count > 0 || select->regexes.count > 0 ||
+			select->dtypes.count > 0 || select->roles.count > 0 ||
+			select->ranks != NULL || select->min_bytes != UINT64_MAX ||
+			select->max_bytes != UINT64_MAX))
+		return "of whole files only --file selects; others need --logical or --names";
+	return NULL;
+}
+
+static void hashing_done(struct hashing *hashing)
+{
+	fsdp_digests_free(hashing->digests);
+	fsdp_manifest_free(hashing->manifest);
+	hash_check_done(&hashing->check);
+	free(hashing->listed);
+	free(hashing->seen);
+	owned_free(&hashing->owned);
+	name_buffer_done(&hashing->name);
+	selection_free(hashing->selection);
+	free(hashing->tensors);
+}
+
+static bool run_hash(struct run *run, struct fsdp_error **ret_error)
+{
+	const struct hash_options *options = run->options;
+	const char *what = objection(run);
+	struct hashing hashing = { .run = run,
+		.options = options,
+		.kind = options->logical ? HASH_LOGICAL
+			: options->names ? HASH_NAMES
+					 : HASH_STORED };
+	bool good;
+
+	hashing.word =
+		(const char *const[]){ "stored", "logical", "names" }[hashing.kind];
+	if (what != NULL)
+		return refuse(run, "fsdp-inspect help hash", "%s", what);
+	if (!answer_selection(run, &hashing.selection))
+		return true;
+	good = answer(&hashing, ret_error);
+	hashing_done(&hashing);
+	return good;
+}
+
+static bool join(
+	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
+{
+	const struct part_facts *facts = &joined->results->facts;
+	bool stored = strncmp(facts->request, "stored", 6) == 0;
+	struct hashing hashing = { .run = run,
+		.kind = stored ? HASH_STORED : HASH_LOGICAL,
+		.word = stored ? "stored" : "logical",
+		.selects = facts->selects,
+		.joined = joined,
+		.row_count = joined->count,
+		.status = joined->status };
+	bool good = digest_all(&hashing);
+
+	(void)ret_error;
+	if (hashing.digest.data == NULL)
+		hashing.status = status_worse(hashing.status, STATUS_PARTIAL);
+	if (good && strstr(facts->request, " check") != NULL)
+		good = hash_join_check(&hashing);
+	if (good) {
+		judge(&hashing);
+		run_begin(run, hashing.status);
+		hash_show(&hashing);
+	}
+	hashing_done(&hashing);
+	return good;
+}
+
+const struct command command_hash = {
+	.name = "hash",
+	.group = GROUP_BYTES,
+	.summary = "print digests of files and tensors",
+	.synopsis =
+		"[--stored | --logical | --names] [--check=FILE] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
+	.examples = { "hash release/ > release/SHA256SUMS",
+		"hash --logical --role=param step-1000/",
+		"hash --logical --check=release.sums step-1000/" },
+	.exit_1 =
+		"with --check: a digest differs, or a listed item is missing; or a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
+		select_ranks, select_files, select_columns, NULL },
+	.answer = &hash_record,
+	.shapes = SHAPE_TABLE,
+	.output = "text",
+	.inputs = INPUTS_ONE,
+	.shows_plan = true, /* it shows no module */
+	.options_size = sizeof(struct hash_options),
+	.join = join,
+	.run = run_hash,
+};

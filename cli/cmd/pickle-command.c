@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the pickles of a file without loading them.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <fsdp/pickle.h>
+
+#include "args/parse.h"
+#include "part/recordings.h"
+#include "part/value-text.h"
+#include "render/record.h"
+#include "session/helper.h"
+#include "session/session.h"
+
+struct pickle_options {
+	bool globals, tree, check;
+	const char *member;
+};
+
+/* What was read, and what of it is shown. */
+struct pickle_listing {
+	const struct fsdp_pickles *pickles;
+	size_t count; /* of streams */
+	bool globals, tree, check;
+	struct fsdp_pickles_walk *walk; /* of the tree that is written, or NULL */
+	bool failed;                    /* memory ended while the answer was written */
+};
+
+/* The answer for programs. */
+
+/* Bytes of an argument that are shown. */
+enum { PICKLE_SHOWN = 64, PICKLE_TEXT = 2 * PICKLE_SHOWN + 8 };
+
+/* ---- machine output of `pickle`: an object per stream ---- */
+
+/* "0x0a1b…" */
+static struct text pickle_hex(struct fsdp_span bytes, char buffer[PICKLE_TEXT])
+{
+	size_t at = (size_t)snprintf(buffer, PICKLE_TEXT, "0x");
+
+	for (size_t i = 0; i < bytes.size && i < PICKLE_SHOWN; i++)
+		at += (size_t)snprintf(
+			buffer + at, PICKLE_TEXT - at, "%02x", bytes.data[i]);
+	if (bytes.size > PICKLE_SHOWN)
+		at += (size_t)snprintf(buffer + at, PICKLE_TEXT - at, "...");
+	return (struct text){ buffer, at };
+}
+
+/* One stream while it is written. */
+struct stream {
+	struct fsdp_pickles_stream facts;
+	struct pickle_listing *listing;
+	size_t index;
+	/* Where there are lists; NULL: they were not asked for. */
+	const struct pickle_listing *globals, *tree, *refusals;
+};
+
+/* A value of the tree. */
+struct shown {
+	enum fsdp_pickles_kind kind;
+	int64_t integer;
+	double number;
+	struct fsdp_span text;
+	char buffer[PICKLE_TEXT];
+};
+
+static struct value value_of(struct shown *shown)
+{
+	switch (shown->kind) {
+	case FSDP_PICKLES_NONE:
+		return value_null();
+	case FSDP_PICKLES_BOOL:
+		return value_bool(shown->integer != 0);
+	case FSDP_PICKLES_INTEGER:
+		return value_integer(shown->integer);
+	case FSDP_PICKLES_FLOAT:
+		return value_number(shown->number);
+	case FSDP_PICKLES_TEXT:
+	case FSDP_PICKLES_GLOBAL:
+		return value_text(text_of_span(shown->text));
+	case FSDP_PICKLES_BYTES:
+	case FSDP_PICKLES_BIG_INTEGER:
+		return value_text(pickle_hex(shown->text, shown->buffer));
+	case FSDP_PICKLES_ABSENT:
+	case FSDP_PICKLES_TUPLE:
+	case FSDP_PICKLES_LIST:
+	case FSDP_PICKLES_SET:
+	case FSDP_PICKLES_DICT:
+	case FSDP_PICKLES_CALL:
+	case FSDP_PICKLES_PERSISTENT:
+	case FSDP_PICKLES_BUFFER:
+	case FSDP_PICKLES_SHARED:
+	case FSDP_PICKLES_CYCLE:
+	case FSDP_PICKLES_CUT:
+	case FSDP_PICKLES_KIND_COUNT:
+		break;
+	}
+	return value_absent();
+}
+
+/* ---- globals and refusals ---- */
+
+#define GLOBAL struct fsdp_pickles_global
+static bool is_mapped(struct subject of)
+{
+	const GLOBAL *global = of.object;
+
+	return !text_is(text_of_span(global->module),
+		       text_of_span(global->written_module)) ||
+	       !text_is(text_of_span(global->name), text_of_span(global->written_name));
+}
+
+static const void *each_global(struct subject of, size_t i, void *room)
+{
+	const struct stream *stream = of.object;
+	GLOBAL *global = room;
+
+	if (i >= stream->facts.global_count)
+		return NULL;
+	*global = fsdp_pickles_global(stream->listing->pickles, stream->index, i);
+	return global;
+}
+
+static const struct record written_record = RECORD_OF(RECORD_OBJECT, GLOBAL,
+	{ "written_module", TEXT_AT(GLOBAL, written_module),
+		ABOUT("Module as stored in the pickle, if it has another name in Python 3.") },
+	{ "written_name", TEXT_AT(GLOBAL, written_name),
+		ABOUT("The same of its name.") });
+static const char *const USES[] = { "called", "built", "value", NULL };
+static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global",
+	"What a pickle names. Nothing was imported.",
+	{ "module", TEXT_AT(GLOBAL, module), .always = true, ABOUT("Its module.") },
+	{ "name", TEXT_AT(GLOBAL, name), .always = true, ABOUT("Its name in there.") },
+	{ NULL, FIELDS(written_record), .has = is_mapped },
+	{ "offset", COUNT_AT(GLOBAL, offset), .always = true,
+		ABOUT("Byte in the file of the opcode that names it first.") },
+	{ "use", WORD_AT(GLOBAL, use), .always = true, .words = USES,
+		ABOUT("Whether it is called, makes an object, or is only referenced.") },
+	{ "allowed", BOOL_AT(GLOBAL, allowed), .always = true,
+		ABOUT("Whether it is on the list of known data.") },
+	{ "profile", WORD_AT(GLOBAL, profile),
+		ABOUT("Whose data that is: `torch` takes it as it is, `dtensor` once torch.distributed.tensor is imported.") });
+
+/* A global with the pickle that it is of. */
+struct global_row {
+	struct fsdp_span member;
+	GLOBAL global;
+};
+
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, struct global_row,
+	{ "member", TEXT_AT(struct global_row, member) },
+	{ "offset", COUNT_AT(struct global_row, global.offset) },
+	{ "use", WORD_AT(struct global_row, global.use) },
+	{ "profile", WORD_AT(struct global_row, global.profile) },
+	{ "module", TEXT_AT(struct global_row, global.module) },
+	{ "name", TEXT_AT(struct global_row, global.name) },
+	{ "allowed", BOOL_AT(struct global_row, global.allowed) });
+
+/* What they name, for outputs of rows alone. */
+static void pickle_rows(struct out *out, struct pickle_listing *listing)
+{
+	static const struct table LIKE = {
+		.key = "globals", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < listing->count; i++) {
+		struct fsdp_pickles_stream stream =
+			fsdp_pickles_stream(listing->pickles, i);
+
+		for (size_t k = 0; k < stream.global_count; k++) {
+			struct global_row row = { stream.member,
+				fsdp_pickles_global(listing->pickles, i, k) };
+
+			out_records_row(out, &table, &row);
+		}
+	}
+	out_table_end(out);
+}
+
+#define REFUSAL struct fsdp_pickles_refusal
+static const void *each_refusal(struct subject of, size_t i, void *room)
+{
+	const struct stream *stream = of.object;
+	REFUSAL *refusal = room;
+
+	if (i >= stream->facts.refusal_count)
+		return NULL;
+	*refusal = fsdp_pickles_refusal(stream->listing->pickles, stream->index, i);
+	return refusal;
+}
+
+static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
+	"What torch.load(weights_only=True) would not accept.",
+	{ "offset", COUNT_AT(REFUSAL, offset), .always = true,
+		ABOUT("Byte in the file, of an opcode its first use.") },
+	{ "what", TEXT_AT(REFUSAL, what), .always = true,
+		ABOUT("Opcode, or module and name of a global.") },
+	{ "why", WORD_AT(REFUSAL, why), .always = true,
+		ABOUT("Why, or what would make it accepted.") },
+	{ "count", COUNT_AT(REFUSAL, count), .always = true,
+		ABOUT("Number of uses of the opcode.") });
+
+struct node {
+	struct fsdp_pickles_node node;
+	struct shown value;
+};
+
+static const void *each_node(struct subject of, size_t i, void *room)
+{
+	const struct stream *stream = of.object;
+	struct pickle_listing *listing = stream->listing;
+	struct node *node = room;
+
+	if (i == 0) {
+		fsdp_pickles_walk_free(listing->walk);
+		listing->walk = NULL;
+		listing->failed |= !fsdp_pickles_walk_new(
+			listing->pickles, stream->index, &listing->walk, NULL);
+	}
+	if (listing->walk == NULL || !fsdp_pickles_walk_next(listing->walk, &node->node))
+		return NULL;
+	node->value = (struct shown){ .kind = node->node.kind,
+		.integer = node->node.integer,
+		.number = node->node.number,
+		.text = node->node.text };
+	return node;
+}
+
+static const char *kind_name(unsigned kind)
+{
+	return fsdp_pickles_kind_name((enum fsdp_pickles_kind)kind);
+}
+
+static struct value get_value(struct subject of)
+{
+	struct node *node = (struct node *)(uintptr_t)of.object;
+
+	return value_of(&node->value);
+}
+
+static struct value get_id(struct subject of)
+{
+	const struct node *node = of.object;
+
+	return node->node.number_of > 0 ? value_id(node->node.number_of) : value_absent();
+}
+
+static struct value get_count(struct subject of)
+{
+	const struct node *node = of.object;
+	enum fsdp_pickles_kind kind = node->node.kind;
+	bool holds = kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
+		     kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
+		     kind == FSDP_PICKLES_CALL;
+
+	return holds ? value_count(node->node.count) : value_absent();
+}
+
+#define NODE struct node
+static const struct record node_record = OBJECT_RECORD(NODE, "pickle_node",
+	"A value that the pickle builds. Its items follow it, one level deeper.",
+	{ "depth", ID_AT(NODE, node.depth), .always = true,
+		ABOUT("Level below the topmost value.") },
+	{ "role", WORD_AT(NODE, node.role),
+		.words = (const char *const[]){ "item", "key", "value", "function",
+			"arguments", "keywords", "state", "id", NULL },
+		ABOUT("Its key or index in the value that contains it.") },
+	{ "kind", ENUM_AT(NODE, node.kind, kind_name), .always = true,
+		ABOUT("Its kind; `shared` and `cycle` mark a value that occurred before, `cut` one that is nested too deeply.") },
+	{ "value", GET(FIELD_ANY, get_value),
+		ABOUT("A plain value; of bytes the first 64 in hexadecimal; of a global its module and name.") },
+	{ "count", GET(FIELD_COUNT, get_count),
+		ABOUT("Number of items, of a dict and of a call pairs.") },
+	{ "id", GET(FIELD_COUNT, get_id),
+		ABOUT("Number by which a `shared` or a `cycle` refers to it.") });
+
+static struct value get_protocol(struct subject of)
+{
+	const struct stream *stream = of.object;
+
+	return stream->facts.protocol < 0 ? value_null()
+					  : value_integer(stream->facts.protocol);
+}
+
+static const void *each_stream(struct subject of, size_t i, void *room)
+{
+	struct pickle_listing *listing = (struct pickle_listing *)(uintptr_t)of.context;
+	struct stream *stream = room;
+	const struct pickle_listing *shown = listing;
+
+	if (i >= listing->count)
+		return NULL;
+	*stream = (struct stream){
+		.facts = fsdp_pickles_stream(listing->pickles, i),
+		.listing = listing,
+		.index = i,
+		.globals = listing->globals ? shown : NULL,
+		.tree = listing->tree ? shown : NULL,
+		.refusals = listing->check ? shown : NULL,
+	};
+	return stream;
+}
+
+#define STREAM struct stream
+static const struct record stream_record = OBJECT_RECORD(STREAM, "pickle_stream",
+	"One pickle of the file.",
+	{ "member", TEXT_AT(STREAM, facts.member), ABOUT("Member of the zip.") },
+	{ "offset", COUNT_AT(STREAM, facts.offset), .always = true,
+		ABOUT("Its first byte in the file; of a deflated member where that begins.") },
+	{ "length", COUNT_AT(STREAM, facts.length), .always = true,
+		ABOUT("Bytes up to STOP, or all there are.") },
+	{ "protocol", GET(FIELD_INTEGER, get_protocol), .always = true, .null = true,
+		ABOUT("Protocol that it declares; null if it declares none.") },
+	{ "complete", BOOL_AT(STREAM, facts.complete), .always = true,
+		ABOUT("Whether it was read up to STOP.") },
+	{ "globals", EACH(each_global, global_record), IF_SET(STREAM, globals),
+		ABOUT("What it names.") },
+	{ "tree", EACH(each_node, node_record), IF_SET(STREAM, tree),
+		ABOUT("The values that it builds, in pre-order.") },
+	{ "refusals", EACH(each_refusal, refusal_record), IF_SET(STREAM, refusals),
+		ABOUT("With --check: what torch would refuse.") });
+
+static const struct record pickle_record = OBJECT_RECORD(struct pickle_listing, NULL,
+	"The pickles of a file.",
+	{ "streams", EACH_ITEM(struct pickle_listing, count, each_stream, stream_record),
+		.always = true, ABOUT("The pickles, in order of the file.") });
+
+/* ---- what `pickle` says to people ---- */
+
+/* Bytes of a text that one line shows. */
+enum { LINE_TEXT = 200 };
+
+static void put_text(struct out *out, struct fsdp_span text)
+{
+	struct text shown = text_of_span(text);
+	bool cut = shown.size > LINE_TEXT;
+
+	if (cut)
+		shown.size = LINE_TEXT;
+	out_line_name(out, shown);
+	if (cut)
+		out_line_text(out, "...");
+}
+
+static void put_value(struct out *out, enum fsdp_pickles_kind kind, int64_t integer,
+	double number, struct fsdp_span text)
+{
+	char buffer[PICKLE_TEXT];
+	struct text hex;
+
+	if (kind == FSDP_PICKLES_INTEGER) {
+		out_line_text(out, "%" PRId64, integer);
+	} else if (kind == FSDP_PICKLES_BOOL) {
+		out_line_text(out, integer != 0 ? "True" : "False");
+	} else if (kind == FSDP_PICKLES_FLOAT) {
+		size_t size = number_text(number, buffer, sizeof buffer);
+		out_line_text(out, "%.*s", (int)size, buffer);
+	} else if (kind == FSDP_PICKLES_TEXT) {
+		out_line_text(out, "\"");
+		put_text(out, text);
+		out_line_text(out, "\"");
+	} else if (kind == FSDP_PICKLES_GLOBAL) {
+		put_text(out, text);
+	} else if (kind == FSDP_PICKLES_BYTES || kind == FSDP_PICKLES_BIG_INTEGER) {
+		hex = pickle_hex(text, buffer);
+		out_line_text(out, "%zu bytes %.*s", text.size, (int)hex.size, hex.data);
+	} else {
+		out_line_text(out, "%s", fsdp_pickles_kind_name(kind));
+	}
+}
+
+/* ---- globals and refusals ---- */
+
+static void put_name(struct out *out, struct fsdp_span module, struct fsdp_span name)
+{
+	put_text(out, module);
+	out_line_text(out, ".");
+	put_text(out, name);
+}
+
+static void show_global(struct out *out, const struct fsdp_pickles_global *global)
+{
+	out_line_begin(out, NULL);
+	out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global->offset, global->use,
+		global->profile != NULL ? global->profile : "UNKNOWN");
+	put_name(out, global->module, global->name);
+	if (!text_is(
+		    text_of_span(global->module), text_of_span(global->written_module)) ||
+		!text_is(
+			text_of_span(global->name), text_of_span(global->written_name))) {
+		out_line_text(out, " (written ");
+		put_name(out, global->written_module, global->written_name);
+		out_line_text(out, ")");
+	}
+	out_line_end(out);
+}
+
+static void show_globals(struct out *out, const struct pickle_listing *listing,
+	size_t stream, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_pickles_global global =
+			fsdp_pickles_global(listing->pickles, stream, i);
+		show_global(out, &global);
+	}
+}
+
+static void show_refusals(struct out *out, const struct pickle_listing *listing,
+	size_t stream, size_t count)
+{
+	if (count == 0)
+		out_line(out, NULL,
+			"  torch.load(weights_only=True) accepts what it names and every opcode");
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_pickles_refusal refusal =
+			fsdp_pickles_refusal(listing->pickles, stream, i);
+		out_line_begin(out, NULL);
+		out_line_text(out, "%10" PRIu64 "  refused: ", refusal.offset);
+		put_text(out, refusal.what);
+		if (refusal.count > 1)
+			out_line_text(out, " (%" PRIu64 " times)", refusal.count);
+		out_line_text(out, ": %s", refusal.why);
+		out_line_end(out);
+	}
+}
+
+static bool holds_items(enum fsdp_pickles_kind kind)
+{
+	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
+	       kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
+	       kind == FSDP_PICKLES_CALL;
+}
+
+static void show_node(struct out *out, const struct fsdp_pickles_node *node)
+{
+	out_line_begin(out, NULL);
+	out_line_text(out, "%*s", 2 + 2 * (int)node->depth, "");
+	if (node->role != NULL)
+		out_line_text(out, "%s: ", node->role);
+	put_value(out, node->kind, node->integer, node->number, node->text);
+	if (holds_items(node->kind) && node->count > 0)
+		out_line_text(out, " of %" PRIu64, node->count);
+	if (node->number_of > 0)
+		out_line_text(out, " #%" PRIu32, node->number_of);
+	out_line_end(out);
+}
+
+static void show_tree(struct out *out, struct pickle_listing *listing, size_t stream)
+{
+	struct fsdp_pickles_walk *walk = NULL;
+	struct fsdp_pickles_node node;
+
+	if (!fsdp_pickles_walk_new(listing->pickles, stream, &walk, NULL)) {
+		listing->failed = true;
+		return;
+	}
+	while (fsdp_pickles_walk_next(walk, &node))
+		show_node(out, &node);
+	fsdp_pickles_walk_free(walk);
+}
+
+static void show_head(struct out *out, const struct fsdp_pickles_stream *facts, size_t i)
+{
+	out_line_begin(out, NULL);
+	if (facts->member.data != NULL)
+		put_text(out, facts->member);
+	else
+		out_line_text(out, "pickle %zu", i);
+	if (facts->protocol >= 0)
+		out_line_text(out, ": protocol %d, ", facts->protocol);
+	else
+		out_line_text(out, ": no protocol, ");
+	out_line_text(out, "%" PRIu64 " bytes at %" PRIu64 "%s", facts->length,
+		facts->offset, facts->complete ? "" : ", incomplete");
+	out_line_end(out);
+}
+
+/* The answer for people. */
+static void pickle_text(struct run *run, struct pickle_listing *listing)
+{
+	for (size_t i = 0; i < listing->count; i++) {
+		struct fsdp_pickles_stream facts =
+			fsdp_pickles_stream(listing->pickles, i);
+
+		show_head(run->out, &facts, i);
+		if (listing->globals)
+			show_globals(run->out, listing, i, facts.global_count);
+		if (listing->tree)
+			show_tree(run->out, listing, i);
+		if (listing->check)
+			show_refusals(run->out, listing, i, facts.refusal_count);
+	}
+}
+
+#define AT(member) offsetof(struct pickle_options, member)
+static const struct option_row OPTIONS[] = {
+	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
+		.help = "list globals and their use (default)" },
+	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
+	{ "member", 0, OPTION_TEXT, "NAME", AT(member),
+		.help = "only this member of a zip" },
+	{ "check", 0, OPTION_FLAG, NULL, AT(check),
+		.help = "list globals that torch.load(weights_only=True) refuses" },
+	{ NULL },
+};
+
+/* A pickle that ends too early is listed as far as it goes. */
+static void tell_damage(struct run *run, const struct fsdp_pickles_stream *stream)
+{
+	if (stream->error == NULL)
+		return;
+	run_failure(run, fsdp_error_code_name(fsdp_error_code(stream->error)), NULL,
+		"%.*s%s%s", (int)(stream->member.size < 256 ? stream->member.size : 256),
+		stream->member.data != NULL ? (const char *)stream->member.data : "",
+		stream->member.data != NULL ? ": " : "",
+		fsdp_error_message(stream->error));
+}
+
+static bool is_metadata(const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	return strcmp(last != NULL ? last + 1 : path, ".metadata") == 0;
+}
+
+static bool answer(struct run *run, const struct fsdp_pickles *pickles)
+{
+	const struct pickle_options *options = run->options;
+	struct pickle_listing listing = {
+		.pickles = pickles,
+		.count = fsdp_pickles_count(pickles),
+		.globals = options->globals || !options->tree,
+		.tree = options->tree,
+		.check = options->check,
+	};
+	size_t refusals = 0;
+
+	if (options->check && is_metadata(run->path))
+		run_note(run,
+			"distributed checkpoints read .metadata with pickle.load, which refuses nothing");
+	for (size_t i = 0; i < listing.count; i++) {
+		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
+		refusals += stream.refusal_count;
+		tell_damage(run, &stream);
+	}
+	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
+	pickle_text(run, &listing);
+	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
+	pickle_rows(run->out, &listing);
+	fsdp_pickles_walk_free(listing.walk);
+	return !listing.failed;
+}
+
+/* Whether a file begins with a pickle of protocol 2 or later, or is a zip archive. */
+static bool may_hold_pickle(const char *path)
+{
+	unsigned char head[4] = { 0 };
+	FILE *file = fopen(path, "re");
+	size_t size = file != NULL ? fread(head, 1, sizeof head, file) : 0;
+
+	if (file != NULL)
+		fclose(file);
+	return size == sizeof head &&
+	       ((head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) ||
+		       memcmp(head, "PK\3\4", 4) == 0);
+}
+
+/* A directory has many files: names the first one with a pickle. */
+static bool refuse_folder(struct run *run, const struct trace_paths *files)
+{
+	const char *first = NULL;
+	char hint[PATH_MAX + 64];
+	struct stat found;
+
+	for (size_t i = 0; first == NULL && i < files->count; i++) {
+		if (helper_kind(files->items[i]) != FSDP_REMOTE_FILE &&
+			(stat(files->items[i], &found) != 0 || !S_ISREG(found.st_mode) ||
+				!may_hold_pickle(files->items[i])))
+			continue;
+		first = files->items[i];
+	}
+	if (first == NULL)
+		return refuse(run, "give a file", "%s is a directory without a pickle",
+			run->path);
+	snprintf(hint, sizeof hint, "fsdp-inspect pickle %s", first);
+	return refuse(run, hint, "%s is a directory: pickle lists one file", run->path);
+}
+
+/* Without names that start with a dot, except the metadata of a checkpoint. */
+static bool list_folder(const char *path, struct trace_paths *ret_files)
+{
+	struct stat found;
+	char metadata[PATH_MAX];
+	int size = snprintf(metadata, sizeof metadata, "%s/.metadata", path);
+
+	return (size < 0 || (size_t)size >= sizeof metadata ||
+		       (helper_kind(metadata) != FSDP_REMOTE_FILE &&
+			       stat(metadata, &found) != 0) ||
+		       trace_paths_add(ret_files, metadata)) &&
+	       trace_paths_add(ret_files, path);
+}
+
+static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
+{
+	const struct pickle_options *options = run->options;
+	const struct fsdp_pickles_options opening = {
+		.size = sizeof opening,
+		.member = options->member,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.remote = run->remote,
+	};
+	struct fsdp_pickles *pickles = NULL;
+	bool done;
+
+	if (run->path_count != 1)
+		return refuse(run, "run it once for each", "pickle takes one file");
+	if (path_is_folder(run->path)) {
+		struct trace_paths files = { 0 };
+		done = list_folder(run->path, &files) && refuse_folder(run, &files);
+		trace_paths_done(&files);
+		return done;
+	}
+	if (!fsdp_pickles_open(run->path, &opening, &pickles, ret_error))
+		return false;
+	done = answer(run, pickles);
+	fsdp_pickles_free(pickles);
+	return done;
+}
+
+const struct command command_pickle = {
+	.name = "pickle",
+	.group = GROUP_BYTES,
+	.summary = "show globals and values of a pickle",
+	.synopsis = "[--globals | --tree] [--member=NAME] [--check] FILE",
+	.examples = { "pickle model.pt", "pickle --check model.pt",
+		"pickle --tree step-1000/.metadata" },
+	.exit_1 = "with --check: torch.load(weights_only=True) would refuse the file",
+	.options = OPTIONS,
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.answer = &pickle_record,
+	.output = "text",
+	.inputs = INPUTS_FILE,
+	.options_size = sizeof(struct pickle_options),
+	.run = run_pickle,
+};

@@ -1,0 +1,918 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Computes the result of loading a checkpoint on another number of ranks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+#include <fsdp/reshard.h>
+
+#include "args/parse.h"
+#include "args/suggest.h"
+#include "part/load-answer.h"
+#include "part/tensor-row.h"
+#include "part/value-text.h"
+#include "render/record.h"
+#include "render/writer.h"
+#include "session/session.h"
+
+struct reshard_options {
+	int64_t world, tp; /* -1: not given */
+	const char *mesh;
+	const char *shard_dim;
+	uint64_t fit; /* UINT64_MAX: not given */
+};
+
+/* A way of sharding, before or after. */
+struct ways {
+	int64_t world;
+	int64_t mesh[2];
+	uint32_t mesh_dims; /* 0: not known */
+	int64_t tp;         /* FSDP_ABSENT: none */
+	int32_t dim;        /* FSDP_RESHARD_AUTO: they differ */
+};
+
+/* What goes to no other rank. */
+struct staying {
+	uint32_t name; /* of a tensor or value */
+	const char *why;
+};
+
+/* Position in the list of a rank, read in order. */
+struct list_cursor {
+	uint32_t rank;
+	size_t next;
+	uint32_t at;
+};
+
+struct resharding {
+	struct run *run;
+	const struct reshard_options *options;
+	struct fsdp_reshard *to;
+	struct ways is, will;
+	size_t rank_count; /* of the new run */
+	struct loading_answer loading;
+	struct staying *stays;
+	size_t stay_count;
+	uint64_t most_now; /* bytes on a rank as saved; FSDP_UNKNOWN: not known */
+	uint32_t unfit;    /* ranks that need more than --fit */
+	struct list_cursor files, empty;
+	struct row_buffers buffers;
+};
+
+static inline uint64_t reshard_rank_bytes(const struct fsdp_reshard_rank *rank)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(rank->param_bytes, rank->optim_bytes, &sum) ||
+			       __builtin_add_overflow(sum, rank->other_bytes, &sum)
+		       ? UINT64_MAX
+		       : sum;
+}
+
+/* With what fills shards up. */
+static inline uint64_t reshard_rank_needs(const struct fsdp_reshard_rank *rank)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(reshard_rank_bytes(rank), rank->padding_bytes, &sum)
+		       ? UINT64_MAX
+		       : sum;
+}
+
+/* ---- machine output ---- */
+
+/* ---- ways of sharding ---- */
+
+#define WAYS struct ways
+static struct value get_mesh(struct subject of)
+{
+	const struct ways *ways = of.object;
+
+	return value_shape(ways->mesh, ways->mesh_dims);
+}
+
+static bool has_mesh(struct subject of)
+{
+	return ((const struct ways *)of.object)->mesh_dims != 0;
+}
+
+static struct value get_dim(struct subject of)
+{
+	const struct ways *ways = of.object;
+
+	return ways->dim == FSDP_RESHARD_AUTO ? value_word("auto")
+					      : value_integer(ways->dim);
+}
+
+static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
+	"Placement of tensors on the ranks of a run.",
+	{ "world_size", INTEGER_AT(WAYS, world), .always = true,
+		ABOUT("Number of ranks.") },
+	{ "mesh", GET(FIELD_SHAPE, get_mesh), .has = has_mesh,
+		ABOUT("Copies of the model, and ranks of each.") },
+	{ "tp", INTEGER_AT(WAYS, tp), ABOUT("Ranks of tensor parallelism.") },
+	{ "shard_dim", GET(FIELD_KEY, get_dim), .always = true,
+		ABOUT("Dimension that is cut of all tensors; `auto`: not the same of all.") });
+
+struct shown_rank {
+	uint32_t rank;
+	uint64_t bytes;
+	struct fsdp_reshard_rank facts;
+	uint64_t empty; /* tensors without elements on this rank */
+	int fits;       /* -1: not asked for */
+};
+
+static struct shown_rank rank_at(const struct resharding *resharding, uint32_t index)
+{
+	struct shown_rank rank = { .rank = index,
+		.facts = fsdp_reshard_rank(resharding->to, index),
+		.fits = -1 };
+
+	rank.bytes = reshard_rank_bytes(&rank.facts);
+	for (size_t i = 0; i < fsdp_reshard_uneven_count(resharding->to); i++)
+		rank.empty += fsdp_reshard_is_empty(resharding->to, i, index);
+	if (resharding->options->fit != UINT64_MAX)
+		rank.fits = reshard_rank_needs(&rank.facts) <= resharding->options->fit;
+	return rank;
+}
+
+static const void *each_rank(struct subject of, size_t i, void *room)
+{
+	const struct resharding *resharding = of.context;
+	struct shown_rank *rank = room;
+
+	*rank = rank_at(resharding, (uint32_t)i);
+	return rank;
+}
+
+/* Continues after the previous element, or restarts. */
+static void seek(struct list_cursor *cursor, uint32_t rank, size_t i)
+{
+	if (cursor->rank != rank || cursor->next != i)
+		*cursor = (struct list_cursor){ .rank = rank };
+}
+
+static const void *each_file(struct subject of, size_t i, void *room)
+{
+	struct resharding *resharding = of.context;
+	const struct shown_rank *rank = of.object;
+	struct list_cursor *cursor = &resharding->files;
+	struct text *path = room;
+	uint32_t file = FSDP_NONE;
+
+	for (seek(cursor, rank->rank, i); cursor->next <= i; cursor->next++) {
+		file = fsdp_reshard_file(resharding->to, rank->rank, &cursor->at);
+		if (file == FSDP_NONE)
+			return NULL;
+	}
+	*path = text_of_span(fsdp_file(resharding->run->checkpoint, file).path);
+	return path;
+}
+
+static bool has_files(struct subject of)
+{
+	return ((const struct shown_rank *)of.object)->facts.files != FSDP_NONE;
+}
+
+static struct text shown_name(struct resharding *resharding, uint32_t index)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(resharding->run->checkpoint, index);
+
+	return tensor_shown_name(resharding->run, &resharding->buffers.name, &tensor);
+}
+
+static const void *each_empty(struct subject of, size_t i, void *room)
+{
+	struct resharding *resharding = of.context;
+	const struct shown_rank *rank = of.object;
+	struct list_cursor *cursor = &resharding->empty;
+	size_t count = fsdp_reshard_uneven_count(resharding->to);
+	struct text *name = room;
+
+	for (seek(cursor, rank->rank, i); cursor->at < count; cursor->at++)
+		if (fsdp_reshard_is_empty(resharding->to, cursor->at, rank->rank) &&
+			cursor->next++ == i) {
+			*name = shown_name(resharding,
+				fsdp_reshard_uneven(resharding->to, cursor->at++).tensor);
+			return name;
+		}
+	return NULL;
+}
+
+#define RANK struct shown_rank
+#define RANK_BYTES                                                                                        \
+	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("The rank.") },                                \
+		{ "bytes", BYTES_AT(RANK, bytes), .always = true,                                         \
+			ABOUT("Bytes of all tensors that it holds, without padding.") },                  \
+		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes), .always = true,                       \
+			ABOUT("Bytes of parameters and buffers.") },                                      \
+		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes), .always = true,                       \
+			ABOUT("Bytes of the states of optimizers.") },                                    \
+		{ "padding_bytes", BYTES_AT(RANK, facts.padding_bytes), .always = true,                   \
+			ABOUT("Bytes in addition to these that pad shards to one length.") },             \
+		{ "read_bytes", BYTES_AT(RANK, facts.read_bytes), .always = true,                         \
+			ABOUT("Bytes of the stored pieces that contain at least one of its elements.") }, \
+	{                                                                                                 \
+		"pieces", COUNT_AT(RANK, facts.pieces), .always = true,                                   \
+							ABOUT("Number of these pieces.")                  \
+	}
+
+static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
+	"What one rank of the new run holds and reads.", RANK_BYTES,
+	{ "files", EACH(each_file, record_texts), .has = has_files,
+		ABOUT("Files that it opens. Absent where there are too many of them.") },
+	{ "empty", EACH(each_empty, record_texts), .always = true,
+		ABOUT("Tensors that are sharded and have no elements on it.") },
+	{ "fits", MAYBE_AT(RANK, fits),
+		ABOUT("Whether that is at most `--fit`, padding included.") });
+
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, RANK, RANK_BYTES,
+	{ "file_count", ID_AT(RANK, facts.files) },
+	{ "empty_count", COUNT_AT(RANK, empty) }, { "fits", MAYBE_AT(RANK, fits) });
+
+#define STAYS struct staying
+static struct value get_name(struct subject of)
+{
+	struct resharding *resharding = of.context;
+
+	return value_name(name_text(&resharding->buffers.text,
+		resharding->run->checkpoint, ((const struct staying *)of.object)->name));
+}
+
+static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded",
+	"A tensor or value that another number of ranks cannot share.",
+	{ "name", GET(FIELD_NAME, get_name), .always = true, ABOUT("Its name.") },
+	{ "why", WORD_AT(STAYS, why), .always = true,
+		WORDS("rank", "random", "vocabulary"),
+		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
+
+static const void *each_uneven(struct subject of, size_t i, void *room)
+{
+	struct resharding *resharding = of.context;
+	struct text *name = room;
+
+	if (i >= fsdp_reshard_uneven_count(resharding->to))
+		return NULL;
+	*name = shown_name(resharding, fsdp_reshard_uneven(resharding->to, i).tensor);
+	return name;
+}
+
+static const void *each_loader(struct subject of, size_t i, void *room)
+{
+	const struct resharding *resharding = of.object;
+
+	(void)room;
+	return i < resharding->loading.count ? &resharding->loading.loaders[i] : NULL;
+}
+
+static struct value get_amplification(struct subject of)
+{
+	struct fsdp_reshard_facts facts =
+		fsdp_reshard_facts(((const struct resharding *)of.object)->to);
+
+	return facts.needed_bytes == 0 ? value_null()
+				       : value_number((double)facts.read_bytes /
+						      (double)facts.needed_bytes);
+}
+
+#define RESHARDING struct resharding
+static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
+	"What the ranks of another run would hold and read.",
+	{ "from", OBJECT_AT(RESHARDING, is, ways_record), .always = true,
+		ABOUT("As it was saved.") },
+	{ "to", OBJECT_AT(RESHARDING, will, ways_record), .always = true,
+		ABOUT("As was asked for.") },
+	{ "loaders", EACH(each_loader, loader_record), .always = true,
+		ABOUT("What the loader of this format would do there.") },
+	{ "ranks", EACH_ITEM(RESHARDING, rank_count, each_rank, rank_record),
+		.always = true, ABOUT("Every rank of the new run.") },
+	{ "uneven", EACH(each_uneven, record_texts), .always = true,
+		ABOUT("Tensors whose shards differ in length between ranks.") },
+	{ "not_resharded", LIST_AT(RESHARDING, stays, stay_count, staying_record),
+		.always = true, ABOUT("What cannot be sharded again.") },
+	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
+		.always = true,
+		ABOUT("Bytes that all ranks read for each byte that they hold.") });
+
+static void put_rows(struct resharding *resharding)
+{
+	static const struct table LIKE = {
+		.key = "ranks", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(resharding->run->out, &table);
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		struct shown_rank rank = rank_at(resharding, i);
+
+		out_records_row(resharding->run->out, &table, &rank);
+	}
+	out_table_end(resharding->run->out);
+}
+
+static void reshard_data(struct resharding *resharding)
+{
+	out_fields(resharding->run->out, &reshard_record,
+		(struct subject){ resharding, resharding });
+	put_rows(resharding);
+}
+
+/* ---- what `reshard` says to people ---- */
+
+enum { NAMED = 3, GROUPS = 3 };
+
+static void tell_head(const struct resharding *resharding)
+{
+	const struct ways *will = &resharding->will;
+	struct out *out = resharding->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "%" PRId64 " -> %" PRId64 " rank%s", resharding->is.world,
+		will->world, will->world == 1 ? "" : "s");
+	if (will->mesh_dims != 0)
+		out_line_text(out, ", %" PRId64 " %s on %" PRId64 " rank%s%s",
+			will->mesh[0], will->mesh[0] == 1 ? "copy" : "copies",
+			will->mesh[1], will->mesh[1] == 1 ? "" : "s",
+			will->mesh[0] == 1 ? "" : " each");
+	if (will->tp > 0)
+		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
+	if (will->dim != FSDP_RESHARD_AUTO)
+		out_line_text(out, ", Shard(%d)", will->dim);
+	out_line_text(out, "; computed only, nothing is written");
+	out_line_end(out);
+}
+
+/* "12.47 GiB on ranks 0-4, 12.44 GiB on rank 5" */
+static void tell_bytes(const struct resharding *resharding)
+{
+	struct out *out = resharding->run->out;
+	uint32_t groups = 0;
+	char size[HUMAN_ROOM];
+
+	out_line_begin(out, "bytes");
+	for (uint32_t first = 0, end; first < resharding->will.world; first = end) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, first);
+		uint64_t bytes = reshard_rank_bytes(&rank);
+
+		for (end = first + 1; end < resharding->will.world; end++) {
+			struct fsdp_reshard_rank next =
+				fsdp_reshard_rank(resharding->to, end);
+
+			if (reshard_rank_bytes(&next) != bytes)
+				break;
+		}
+		if (++groups > GROUPS) {
+			out_line_text(out, ", …");
+			break;
+		}
+		out_line_text(out, "%s%s on rank%s %u", groups > 1 ? ", " : "",
+			out_bytes(resharding->run->out, bytes, size),
+			end > first + 1 ? "s" : "", first);
+		if (end > first + 1)
+			out_line_text(out, "-%u", end - 1);
+	}
+	if (resharding->most_now != FSDP_UNKNOWN)
+		out_line_text(out, " (as saved: at most %s)",
+			out_bytes(resharding->run->out, resharding->most_now, size));
+	out_line_end(out);
+}
+
+static void tell_weights(const struct resharding *resharding)
+{
+	uint64_t most = 0, padding = 0;
+	char size[HUMAN_ROOM], more[HUMAN_ROOM];
+
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
+
+		most = rank.param_bytes > most ? rank.param_bytes : most;
+		padding = rank.padding_bytes > padding ? rank.padding_bytes : padding;
+	}
+	out_line(resharding->run->out, "weights",
+		"at most %s per rank; padding at most %s per rank",
+		out_bytes(resharding->run->out, most, size),
+		out_bytes(resharding->run->out, padding, more));
+}
+
+static void tell_uneven(struct resharding *resharding)
+{
+	struct fsdp_reshard_facts facts = fsdp_reshard_facts(resharding->to);
+	size_t count = fsdp_reshard_uneven_count(resharding->to), empty = 0, shown = 0;
+	struct out *out = resharding->run->out;
+	uint32_t last = (uint32_t)resharding->will.world - 1;
+
+	for (size_t i = 0; i < count; i++)
+		empty += fsdp_reshard_is_empty(resharding->to, i, last);
+	out_line_begin(out, "uneven");
+	out_line_text(out, "%zu of %" PRIu64 " tensor%s; ", count, facts.cut,
+		facts.cut == 1 ? "" : "s");
+	if (empty == 0)
+		out_line_text(out, "no rank is empty");
+	else
+		out_line_text(out, "%zu tensor%s leave%s some ranks empty: ", empty,
+			empty == 1 ? "" : "s", empty == 1 ? "s" : "");
+	for (size_t i = 0; i < count && shown < NAMED && empty > 0; i++) {
+		struct fsdp_reshard_cut cut = fsdp_reshard_uneven(resharding->to, i);
+		struct fsdp_tensor tensor =
+			fsdp_tensor(resharding->run->checkpoint, cut.tensor);
+
+		if (!fsdp_reshard_is_empty(resharding->to, i, last))
+			continue;
+		out_line_text(out, "%s", shown++ > 0 ? ", " : "");
+		out_line_name(out, tensor_shown_name(resharding->run,
+					   &resharding->buffers.name, &tensor));
+		out_line_text(out, " (on %u ranks)", cut.ranks);
+	}
+	if (empty > shown)
+		out_line_text(out, " and %zu more", empty - shown);
+	out_line_end(out);
+	if (facts.refused > 0)
+		out_line(out, "",
+			"fully_shard refuses %" PRIu64
+			" of them: along a dimension other than 0 all parts have to be equal",
+			facts.refused);
+	if (facts.flat_units > 0)
+		out_line(out, "units",
+			"%" PRIu64 " flat parameter%s sharded as one tensor",
+			facts.flat_units, facts.flat_units == 1 ? " is" : "s are");
+	if (facts.tp_unknown > 0)
+		out_line(out, "",
+			"tensor parallel placement is unknown for %" PRIu64
+			" tensor%s assumed replicated",
+			facts.tp_unknown,
+			facts.tp_unknown == 1 ? ": it is" : "s: they are");
+}
+
+static void tell_reads(const struct resharding *resharding)
+{
+	struct fsdp_reshard_facts facts = fsdp_reshard_facts(resharding->to);
+	uint32_t fewest = UINT32_MAX, most = 0;
+	char size[HUMAN_ROOM];
+
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		uint32_t files = fsdp_reshard_rank(resharding->to, i).files;
+
+		fewest = files < fewest ? files : fewest;
+		most = files > most ? files : most;
+	}
+	if (most == FSDP_NONE || facts.needed_bytes == 0)
+		return;
+	out_line_begin(resharding->run->out, "reads");
+	out_line_text(resharding->run->out, "each rank opens %u", fewest);
+	if (most > fewest)
+		out_line_text(resharding->run->out, " to %u", most);
+	out_line_text(resharding->run->out,
+		" file%s; reads %s in total (%.2fx the bytes that the ranks need)",
+		most == 1 ? "" : "s",
+		out_bytes(resharding->run->out, facts.read_bytes, size),
+		(double)facts.read_bytes / (double)facts.needed_bytes);
+	out_line_end(resharding->run->out);
+}
+
+static void tell_stays(struct resharding *resharding)
+{
+	struct out *out = resharding->run->out;
+
+	if (resharding->stay_count == 0)
+		return;
+	out_line_begin(out, "stays");
+	out_line_text(out, "%zu not sharded again: ", resharding->stay_count);
+	for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++) {
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out,
+			name_text(&resharding->buffers.text, resharding->run->checkpoint,
+				resharding->stays[i].name));
+	}
+	if (resharding->stay_count > NAMED)
+		out_line_text(out, " and %zu more", resharding->stay_count - NAMED);
+	out_line_end(out);
+}
+
+static void tell_fit(const struct resharding *resharding)
+{
+	char size[HUMAN_ROOM];
+
+	if (resharding->options->fit == UINT64_MAX)
+		return;
+	if (resharding->unfit == 0)
+		out_line(resharding->run->out, "fit", "yes: no rank needs more than %s",
+			out_bytes(resharding->run->out, resharding->options->fit, size));
+	else
+		out_line(resharding->run->out, "fit",
+			"no: %u of %" PRId64 " ranks need more than %s",
+			resharding->unfit, resharding->will.world,
+			out_bytes(resharding->run->out, resharding->options->fit, size));
+}
+
+static void reshard_text(struct resharding *resharding)
+{
+	tell_head(resharding);
+	loading_text(&resharding->loading, resharding->run->out);
+	tell_bytes(resharding);
+	tell_weights(resharding);
+	tell_uneven(resharding);
+	tell_reads(resharding);
+	tell_stays(resharding);
+	tell_fit(resharding);
+}
+
+#define AT(member) offsetof(struct reshard_options, member)
+static const struct option_row OPTIONS[] = {
+	{ "world", 0, OPTION_INTEGER, "N", AT(world), .minimum = 1,
+		.maximum = FSDP_RESHARD_WORLD_MOST, .help = "ranks of the new run" },
+	{ "mesh", 0, OPTION_TEXT, "AxB", AT(mesh),
+		.help = "HSDP: A copies of the model, each on B ranks" },
+	{ "tp", 0, OPTION_INTEGER, "T", AT(tp), .minimum = 1,
+		.maximum = FSDP_RESHARD_WORLD_MOST,
+		.help = "ranks of tensor parallelism, innermost" },
+	{ "shard-dim", 0, OPTION_TEXT, "D", AT(shard_dim), .initial = "auto",
+		.help = "dimension that is cut; auto: as saved, else 0" },
+	{ "fit", 0, OPTION_SIZE, "SIZE", AT(fit),
+		.help = "memory per rank: status 1 if a rank needs more" },
+	{ NULL },
+};
+
+/* "8" or "2x4". */
+static bool read_mesh(const char *text, struct ways *will)
+{
+	unsigned copies = 1, shards;
+	const char *end = digits_read(text, &shards);
+
+	if (end != NULL && *end == 'x') {
+		copies = shards;
+		end = digits_read(end + 1, &shards);
+	}
+	if (end == NULL || *end != '\0')
+		return false;
+	will->mesh[0] = copies;
+	will->mesh[1] = shards;
+	will->mesh_dims = 2;
+	return copies > 0 && shards > 0 && copies <= FSDP_RESHARD_WORLD_MOST &&
+	       shards <= FSDP_RESHARD_WORLD_MOST;
+}
+
+/* The world is given, or follows from the mesh. False: refuse() was called. */
+static bool read_world(struct resharding *resharding)
+{
+	const struct reshard_options *options = resharding->options;
+	struct ways *will = &resharding->will;
+	int64_t tp = options->tp > 0 ? options->tp : 1, ranks = -1;
+
+	will->tp = options->tp > 0 ? options->tp : FSDP_ABSENT;
+	if (options->mesh != NULL && !read_mesh(options->mesh, will))
+		return !refuse(resharding->run, "example: --mesh=2x4",
+			"--mesh=%s: it is not COPIESxSHARDS", options->mesh);
+	if (will->mesh_dims != 0)
+		ranks = will->mesh[0] * will->mesh[1] * tp;
+	will->world = options->world > 0 ? options->world : ranks;
+	if (will->world < 0) {
+		struct usage usage;
+
+		suggest_needs(&usage, resharding->run->arguments, "--world=6", NULL);
+		return !refuse(resharding->run, usage.hint,
+			"reshard needs the number of ranks: --world, or --mesh");
+	}
+	if (will->world > FSDP_RESHARD_WORLD_MOST ||
+		(ranks > 0 && will->world != ranks) || will->world % tp != 0)
+		return !refuse(resharding->run, "example: --world=16 --mesh=2x4 --tp=2",
+			"--world is not the product of --mesh and --tp");
+	return true;
+}
+
+static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
+{
+	const char *text = resharding->options->shard_dim;
+	int64_t dim = FSDP_RESHARD_AUTO;
+
+	if (strcmp(text, "auto") != 0 &&
+		!option_integer(text, 0, FSDP_DIMS_MAX - 1, &dim))
+		return !refuse(resharding->run, "example: --shard-dim=1",
+			"--shard-dim=%s: it is not a dimension", text);
+	*ret_dim = (int32_t)dim;
+	return true;
+}
+
+/* ---- the verdict of loaders ---- */
+
+/* The program that wrote the directory, if known. */
+static const char *loader_of(const char *family)
+{
+	static const struct {
+		const char *family, *loader;
+	} LOADERS[] = { { "dcp", "dcp" }, { "accelerate", "accelerate" },
+		{ "trainer", "trainer" }, { "deepspeed", "deepspeed" },
+		{ "megatron", "megatron" }, { "lightning-fsdp", "dcp" },
+		{ "hf-", "hf" } };
+
+	for (size_t i = 0; i < sizeof LOADERS / sizeof *LOADERS; i++)
+		if (strncmp(family, LOADERS[i].family, strlen(LOADERS[i].family)) == 0)
+			return LOADERS[i].loader;
+	return NULL;
+}
+
+static bool ask_loader(struct resharding *resharding, struct fsdp_error **ret_error)
+{
+	const struct expectation none = { 0 };
+	const char *name =
+		loader_of(fsdp_checkpoint_format(resharding->run->checkpoint).family);
+	struct loading_options options = { .loaders = { &name, name != NULL },
+		.world = resharding->will.world };
+
+	return loading_check(
+		&options, resharding->run, &none, false, &resharding->loading, ret_error);
+}
+
+/* "dp_rank_2", "rank3": a word that ends with "rank", and a number. */
+static bool is_of_rank(struct text name)
+{
+	for (size_t i = 4; i < name.size; i++) {
+		size_t word = i - (name.data[i - 1] == '_');
+
+		if (is_digit(name.data[i]) && word >= 4 &&
+			memcmp(name.data + word - 4, "rank", 4) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_random(struct text name)
+{
+	static const char *const WORDS[] = { "rng_state", "random_state", "cuda_rng",
+		"torch_rng", "rng_tracker" };
+
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
+			return true;
+	return false;
+}
+
+/* Megatron makes the rows of these a multiple of that many for each rank of tensor
+ * parallelism, unless it is given another number. */
+enum { VOCABULARY_MULTIPLE = 128 };
+
+/* The vocabulary size is unknown: fewer ranks may need fewer rows. */
+static bool keeps_rows(int64_t rows, int64_t tp_was, int64_t tp)
+{
+	return tp == tp_was ||
+	       (tp > tp_was && rows % (VOCABULARY_MULTIPLE * tp_was) == 0 &&
+		       rows % (VOCABULARY_MULTIPLE * tp) == 0);
+}
+
+/* Ranks of tensor parallelism that a vocabulary is cut for. */
+static int64_t tp_of(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_piece piece;
+
+	if (tensor->piece_count == 0)
+		return 1;
+	piece = fsdp_piece(checkpoint, tensor->first_piece);
+	return piece.sizes != NULL && piece.sizes[0] > 0
+		       ? tensor->shape[0] / piece.sizes[0]
+		       : 1;
+}
+
+static bool is_padded_vocabulary(const struct resharding *resharding, struct text name,
+	const struct fsdp_tensor *tensor)
+{
+	static const char *const WORDS[] = { "word_embeddings.weight",
+		"output_layer.weight" };
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	int64_t tp = resharding->will.tp;
+
+	if (tp <= 0 || tensor->dims == 0 ||
+		strncmp(fsdp_checkpoint_format(checkpoint).family, "megatron", 8) != 0 ||
+		keeps_rows(tensor->shape[0], tp_of(checkpoint, tensor), tp))
+		return false;
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
+			return true;
+	return false;
+}
+
+static bool add_staying(struct resharding *resharding, uint32_t name, const char *why)
+{
+	struct staying *more =
+		list_grown(resharding->stays, resharding->stay_count, sizeof *more);
+
+	if (more == NULL)
+		return false;
+	resharding->stays = more;
+	more[resharding->stay_count++] = (struct staying){ name, why };
+	return true;
+}
+
+static bool add_if_stays(struct resharding *resharding, uint32_t name, bool is_own,
+	const struct fsdp_tensor *tensor)
+{
+	struct text text =
+		name_text(&resharding->buffers.text, resharding->run->checkpoint, name);
+	const char *why = is_random(text)              ? "random"
+			  : is_own || is_of_rank(text) ? "rank"
+						       : NULL;
+
+	if (why == NULL && tensor != NULL &&
+		is_padded_vocabulary(resharding, text, tensor))
+		why = "vocabulary";
+	return why == NULL || add_staying(resharding, name, why);
+}
+
+static bool find_staying(struct resharding *resharding)
+{
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint),
+	       values = fsdp_value_count(checkpoint);
+	bool good = true;
+
+	for (uint32_t i = 0; i < tensors && good; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		good = add_if_stays(resharding, tensor.name,
+			(tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0, &tensor);
+	}
+	for (uint32_t i = 0; i < values && good; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+
+		good = add_if_stays(resharding, value.name, false, NULL);
+	}
+	return good && !row_buffers_failed(&resharding->buffers);
+}
+
+static void count_unfit(struct resharding *resharding)
+{
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
+
+		resharding->unfit += reshard_rank_needs(&rank) > resharding->options->fit;
+	}
+}
+
+/* The mesh of the run, as far as two dimensions in addition to tensor parallelism determine it. */
+static void describe_mesh(struct resharding *resharding, uint32_t index)
+{
+	struct ways *is = &resharding->is;
+	struct fsdp_mesh mesh;
+
+	if (index == FSDP_NONE)
+		return;
+	mesh = fsdp_mesh(resharding->run->checkpoint, index);
+	for (uint32_t i = 0; i < mesh.dims; i++) {
+		if (mesh.dim_names != NULL &&
+			text_is(text_of_span(mesh.dim_names[i]), text_of("tp")))
+			is->tp = mesh.shape[i];
+		else if (is->mesh_dims < 2)
+			is->mesh[is->mesh_dims++] = mesh.shape[i];
+		else
+			is->mesh_dims = 3;
+	}
+	if (is->mesh_dims > 2)
+		is->mesh_dims = 0;
+}
+
+/* As it was saved. */
+static bool describe(struct resharding *resharding, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	uint32_t world = fsdp_checkpoint_world_size(checkpoint);
+	/* Which dimension is cut does not depend on how many ranks there are. */
+	struct fsdp_reshard_options options = {
+		.size = sizeof options, .world = 1, .shard_dim = FSDP_RESHARD_AUTO
+	};
+	struct fsdp_overview *overview;
+	struct fsdp_reshard *reshard;
+	struct fsdp_kind kind;
+	bool good;
+
+	if (!fsdp_overview_new(checkpoint, &overview, ret_error))
+		return false;
+	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
+		.tp = FSDP_ABSENT };
+	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
+	good = fsdp_kind_find(
+		checkpoint, fsdp_overview_facts(overview), &kind, ret_error);
+	if (good)
+		describe_mesh(resharding, kind.mesh);
+	fsdp_overview_free(overview);
+	if (!good || !fsdp_reshard_new(checkpoint, &options, &reshard, ret_error))
+		return false;
+	resharding->is.dim = fsdp_reshard_facts(reshard).shard_dim;
+	fsdp_reshard_free(reshard);
+	return true;
+}
+
+static bool calculate(
+	struct resharding *resharding, int32_t dim, struct fsdp_error **ret_error)
+{
+	const struct ways *will = &resharding->will;
+	struct fsdp_reshard_options options = { .size = sizeof options,
+		.world = (uint32_t)will->world,
+		.copies = will->mesh_dims != 0 ? (uint32_t)will->mesh[0] : 1,
+		.tp = will->tp > 0 ? (uint32_t)will->tp : 1,
+		.shard_dim = dim };
+
+	if (!fsdp_reshard_new(
+		    resharding->run->checkpoint, &options, &resharding->to, ret_error))
+		return false;
+	resharding->will.dim = fsdp_reshard_facts(resharding->to).shard_dim;
+	resharding->rank_count = (size_t)will->world;
+	count_unfit(resharding);
+	return describe(resharding, ret_error);
+}
+
+/* An integer of config.json; 0: it has none. */
+static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const char *key)
+{
+	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++) {
+		struct fsdp_setting setting = fsdp_setting(checkpoint, i);
+
+		if (text_is(text_of_span(setting.key), text_of(key)) &&
+			setting.value.kind == FSDP_TOKEN_INTEGER)
+			return setting.value.integer;
+	}
+	return 0;
+}
+
+/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
+static void note_uneven(const struct resharding *resharding)
+{
+	static const struct {
+		const char *keys[3], *what, *then;
+	} sizes[] = {
+		{ { "num_attention_heads", "n_head", "num_heads" }, "attention heads",
+			"" },
+		{ { "num_key_value_heads", "num_kv_heads" }, "key and value heads", "" },
+		{ { "intermediate_size", "ffn_dim", "n_inner" },
+			"rows of feed-forward layers", "" },
+		{ { "vocab_size" }, "rows of the vocabulary",
+			": programs that pad them store more rows" },
+	};
+	int64_t tp = resharding->will.tp;
+
+	for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
+			int64_t size = config_integer(
+				resharding->run->checkpoint, sizes[i].keys[k]);
+			/* Fewer of them than ranks are repeated. */
+			bool repeats = size > 0 && size < tp && tp % size == 0 && i == 1;
+
+			if (size > 0 && size % tp != 0 && !repeats)
+				run_note(resharding->run,
+					"%lld %s (%s) are not divisible by --tp=%lld%s",
+					(long long)size, sizes[i].what, sizes[i].keys[k],
+					(long long)tp, sizes[i].then);
+		}
+}
+
+static int status_of(const struct resharding *resharding)
+{
+	return resharding->unfit > 0 ? STATUS_BAD : STATUS_GOOD;
+}
+
+static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
+{
+	struct resharding resharding = { .run = run, .options = run->options };
+	int32_t dim = 0;
+	bool good;
+
+	if (!read_world(&resharding) || !read_dim(&resharding, &dim))
+		return true;
+	good = calculate(&resharding, dim, ret_error) && find_staying(&resharding) &&
+	       ask_loader(&resharding, ret_error);
+	if (good) {
+		note_uneven(&resharding);
+		run_begin(run, status_of(&resharding));
+		reshard_text(&resharding);
+		reshard_data(&resharding);
+		good = !row_buffers_failed(&resharding.buffers);
+	}
+	loading_done(&resharding.loading);
+	fsdp_reshard_free(resharding.to);
+	row_buffers_done(&resharding.buffers);
+	free(resharding.stays);
+	return good;
+}
+
+const struct command command_reshard = {
+	.name = "reshard",
+	.group = GROUP_LOOK,
+	.summary = "show the pieces for another world size",
+	.synopsis =
+		"--world=N [--mesh=AxB] [--tp=T] [--shard-dim=D] [--fit=SIZE] CHECKPOINT",
+	.examples = { "reshard --world=6 step-1000/",
+		"reshard --world=6 --fit=20G step-1000/",
+		"reshard --mesh=2x4 --tp=2 step-1000/" },
+	.exit_1 = "a rank does not fit into --fit",
+	.options = OPTIONS,
+	.selectors = (const struct option_row *const[]){ select_columns, NULL },
+	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
+	.answer = &reshard_record,
+	.output = "text",
+	.inputs = INPUTS_ONE,
+	.options_size = sizeof(struct reshard_options),
+	.run = run_reshard,
+};

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the numbers of tensors come to, one by one or folded.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+#include <fsdp/statistics.h>
+#include <fsdp/trace.h>
+
+#include "args/select.h"
+#include "part/shown-names.h"
+#include "part/tensor-reading.h"
+#include "part/tensor-row.h"
+#include "part/value-text.h"
+#include "render/writer.h"
+#include "session/progress.h"
+#include "session/session.h"
+
+/*
+ * What `stats` works with.
+ */
+struct stats_options {
+	bool nonfinite, hist;
+	const char *by;
+};
+
+enum { STATS_BINS = FSDP_STATISTICS_BINS };
+
+/* What a tensor, or those of a group, come to. */
+struct stats_sum {
+	uint64_t tensors, numel, bytes;
+	bool known; /* the numbers */
+	struct fsdp_distribution numbers;
+};
+
+/* A tensor, or a group of them. */
+struct stats_row {
+	struct value key, shown; /* of a group */
+	struct text name;
+	const char *dtype;
+	const int64_t *shape;
+	uint32_t dims;
+	struct stats_sum sum;
+	uint64_t inf; /* of both signs */
+	bool binned;
+	int64_t bins[STATS_BINS];
+};
+
+struct counting {
+	struct run *run;
+	const struct stats_options *options;
+	struct selection *selection;
+	struct name_buffer name;
+	uint32_t *tensors; /* that are selected */
+	size_t tensor_count;
+	struct fsdp_statistics *statistics;
+	struct fsdp_recording_progress progress; /* of them */
+	/* With --by. */
+	enum fsdp_sums_by by;
+	struct fsdp_sums *sums;
+	struct stats_sum *groups; /* NULL: a row per tensor */
+	uint64_t *group_bins;     /* with --hist: STATS_BINS of each group */
+	size_t group_count;
+
+	uint32_t *rows; /* numbers of tensors or of groups, as they are shown */
+	size_t row_count;
+	struct stats_row row; /* in hand */
+	struct {
+		uint64_t tensors, bytes, nan, inf; /* that were read */
+	} total;
+	int status;
+};
+
+/* ---- the rows of tensors and of groups ---- */
+
+static void fill(struct stats_row *row, const uint64_t *bins)
+{
+	const struct fsdp_distribution *numbers = &row->sum.numbers;
+
+	row->inf = numbers->pos_inf + numbers->neg_inf;
+	row->binned = row->sum.known && bins != NULL;
+	for (size_t i = 0; row->binned && i < STATS_BINS; i++)
+		row->bins[i] = (int64_t)bins[i];
+}
+
+/* The row of a tensor, until the next one. */
+static const struct stats_row *stats_tensor_row(
+	struct counting *counting, uint32_t number)
+{
+	struct run *run = counting->run;
+	struct stats_row *row = &counting->row;
+	struct fsdp_statistics_row counted =
+		fsdp_statistics_row(counting->statistics, number);
+	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, counted.tensor);
+
+	*row = (struct stats_row){
+		.name = tensor_shown_name(run, &counting->name, &tensor),
+		.dtype = dtype_name(tensor.dtype),
+		.shape = tensor.shape,
+		.dims = tensor.dims,
+		.sum = { .tensors = 1,
+			.numel = tensor.numel,
+			.bytes = tensor.bytes,
+			.known = counted.error == NULL,
+			.numbers = counted.numbers },
+	};
+	fill(row, counted.bins);
+	return row;
+}
+
+static const struct stats_row *group_row(struct counting *counting, uint32_t number)
+{
+	const struct run *run = counting->run;
+	struct stats_row *row = &counting->row;
+
+	*row = (struct stats_row){ .sum = counting->groups[number],
+		.key = group_key(run->checkpoint, counting->by,
+			fsdp_sums_group(counting->sums, number).key, &counting->name,
+			run->common->raw) };
+	fill(row, counting->group_bins != NULL
+			  ? &counting->group_bins[(size_t)number * STATS_BINS]
+			  : NULL);
+	row->shown = row->key;
+	if (row->key.type == VALUE_NULL)
+		row->shown = value_absent();
+	else if (row->key.type == VALUE_NAME && row->key.text.size == 0)
+		row->shown = value_word("(root)");
+	return row;
+}
+
+/* The same of what is shown: of groups where tensors are folded. */
+static const struct stats_row *stats_row(struct counting *counting, uint32_t number)
+{
+	return counting->groups != NULL ? group_row(counting, number)
+					: stats_tensor_row(counting, number);
+}
+
+/* ---- shows what numbers come to: a table for all outputs ---- */
+
+static const struct stats_row *row_of(struct subject of)
+{
+	return of.object;
+}
+
+static bool is_finite(const struct stats_row *row)
+{
+	return row->sum.known && fsdp_distribution_finite(&row->sum.numbers) > 0;
+}
+
+static struct value known_number(const struct stats_row *row, double number)
+{
+	return is_finite(row) ? value_number(number) : value_absent();
+}
+
+static struct value get_min(struct subject of)
+{
+	return known_number(row_of(of), row_of(of)->sum.numbers.min);
+}
+
+static struct value get_max(struct subject of)
+{
+	return known_number(row_of(of), row_of(of)->sum.numbers.max);
+}
+
+static struct value get_mean(struct subject of)
+{
+	return known_number(row_of(of), row_of(of)->sum.numbers.mean);
+}
+
+static struct value get_std(struct subject of)
+{
+	return known_number(
+		row_of(of), fsdp_distribution_deviation(&row_of(of)->sum.numbers));
+}
+
+static struct value count_of(const struct stats_row *row, uint64_t count)
+{
+	return row->sum.known ? value_count(count) : value_absent();
+}
+
+static struct value get_zeros(struct subject of)
+{
+	return count_of(row_of(of), row_of(of)->sum.numbers.zeros);
+}
+
+static struct value get_nan(struct subject of)
+{
+	return count_of(row_of(of), row_of(of)->sum.numbers.nan);
+}
+
+static struct value get_inf(struct subject of)
+{
+	return count_of(row_of(of), row_of(of)->inf);
+}
+
+/* ---- histograms ---- */
+
+enum { WITHOUT_HIST, WITH_HIST }; /* views */
+
+static struct value get_bins(struct subject of)
+{
+	return row_of(of)->binned ? value_counts(row_of(of)->bins, STATS_BINS)
+				  : value_absent();
+}
+
+#define HISTOGRAM                                                                                                                                                                                                                      \
+	{                                                                                                                                                                                                                              \
+		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
+			.label = "hist", .machine_only = 1U << WITHOUT_HIST,                                                                                                                                                           \
+			ABOUT("With `--hist`: number of finite values in each of 16 equal ranges from `min` to `max`. A value on a border belongs to the upper range, `max` to the last; if `min` is `max`, all belong to the first.") \
+	}
+
+#define ROW struct stats_row
+#define NUMBERS                                                                                                                                             \
+	{ "numel", COUNT_AT(ROW, sum.numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                    \
+		ABOUT("Number of elements.") },                                                                                                             \
+		{ "bytes", BYTES_AT(ROW, sum.bytes), HIDDEN, .sort = SORT_SHOWN,                                                                            \
+			.always = true, ABOUT("Bytes of the full tensors.") },                                                                              \
+		{ "min", GET(FIELD_NUMBER, get_min), .right = true, .null = true,                                                                           \
+			.sort = SORT_SHOWN,                                                                                                                 \
+			ABOUT("Least finite number; null where there is none.") },                                                                          \
+		{ "max", GET(FIELD_NUMBER, get_max), .right = true, .null = true,                                                                           \
+			.sort = SORT_SHOWN, ABOUT("Largest finite number.") },                                                                              \
+		{ "mean", GET(FIELD_NUMBER, get_mean), .right = true, .null = true,                                                                         \
+			.sort = SORT_SHOWN, ABOUT("Mean of the finite numbers.") },                                                                         \
+		{ "std", GET(FIELD_NUMBER, get_std), .right = true, .null = true,                                                                           \
+			.sort = SORT_SHOWN,                                                                                                                 \
+			ABOUT("Their standard deviation: the root of the mean square of what they differ from the mean by (`correction=0` in PyTorch).") }, \
+		{ "zeros", GET(FIELD_COUNT, get_zeros), .sort = SORT_SHOWN,                                                                                 \
+			ABOUT("Zeros, of both signs.") },                                                                                                   \
+		{ "nan", GET(FIELD_COUNT, get_nan), .sort = SORT_SHOWN,                                                                                     \
+			ABOUT("Numbers that are NaN.") },                                                                                                   \
+	{                                                                                                                                                   \
+		"inf", GET(FIELD_COUNT, get_inf), .sort = SORT_SHOWN,                                                                                       \
+						  ABOUT("Infinities, of both signs.")                                                                       \
+	}
+
+static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stats",
+	"What the numbers of a tensor come to. Of a complex element both parts are numbers. Absent counts: they could not be read.",
+	{ "name", NAME_AT(ROW, name), .always = true, .sort = SORT_ROW,
+		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
+	{ "dtype", WORD_AT(ROW, dtype), .always = true,
+		ABOUT("Element type as torch spells it.") },
+	{ "shape", SHAPE_AT(ROW, shape, dims), HIDDEN, .always = true,
+		ABOUT("Global shape.") },
+	NUMBERS, HISTOGRAM);
+
+static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats",
+	"What the numbers of several tensors come to. A tied name counts as a tensor and not again as numbers.",
+	{ "by", VALUE_AT(ROW, shown), .text_only = EVERY_VIEW, .sort = SORT_ROW },
+	{ "key", KEY_AT(ROW, key), HIDDEN, .null = true, .sort = SORT_ROW,
+		ABOUT("What the tensors have in common: a module, layer, unit, dtype or role; null for those without one.") },
+	{ "tensors", COUNT_AT(ROW, sum.tensors), .sort = SORT_SHOWN, .always = true,
+		ABOUT("Number of tensors.") },
+	NUMBERS, HISTOGRAM);
+
+#define COUNTING struct counting
+static const struct record total_record = OBJECT_RECORD(COUNTING, "stats_total",
+	"Sums over what was selected and could be read.",
+	{ "tensors", COUNT_AT(COUNTING, total.tensors), .always = true,
+		ABOUT("Number of tensors.") },
+	{ "bytes", BYTES_AT(COUNTING, total.bytes), .always = true,
+		ABOUT("Bytes of the full tensors.") },
+	{ "nan", COUNT_AT(COUNTING, total.nan), .always = true,
+		ABOUT("Numbers that are NaN.") },
+	{ "inf", COUNT_AT(COUNTING, total.inf), .always = true, ABOUT("Infinities.") });
+
+static const struct record tensors_record = OBJECT_RECORD(COUNTING, "tensor_statistics",
+	"Without `--by`: one element for each tensor.",
+	{ "tensors", ITEMS(tensor_stats_record), .always = true, ABOUT("Tensors.") },
+	{ "total", OBJECT(total_record), .always = true });
+
+static const struct record groups_record = OBJECT_RECORD(COUNTING, "group_statistics",
+	"With `--by`: one element for each group.",
+	{ "groups", ITEMS(group_stats_record), .always = true, ABOUT("Groups.") },
+	{ "total", OBJECT(total_record), .always = true });
+
+static const struct record stats_record = RECORD_OF(RECORD_ONE_OF, COUNTING,
+	{ NULL, OBJECT(tensors_record) }, { NULL, OBJECT(groups_record) });
+
+static const void *object_of(void *context, uint32_t number, uint32_t *ret_order)
+{
+	*ret_order = number;
+	return stats_row(context, number);
+}
+
+/* What all tensors that are shown have in common; NULL: nothing, or there is one. */
+static const char *common_dtype(struct counting *counting, size_t head)
+{
+	const char *common = NULL, *dtype;
+
+	for (size_t i = 0; i < head; i++) {
+		dtype = stats_row(counting, counting->rows[i])->dtype;
+		if (common != NULL && strcmp(common, dtype) != 0)
+			return NULL;
+		common = dtype;
+	}
+	return head > 1 && counting->sums == NULL &&
+			       counting->run->select->columns.count == 0
+		       ? common
+		       : NULL;
+}
+
+/* What is the same in each row is written once below the table. */
+static void leave_out(
+	const struct counting *counting, struct record_table *table, const char *common)
+{
+	uint64_t *left_out = &table->table.left_out;
+
+	if (counting->run->select->columns.count > 0)
+		return;
+	if (common != NULL)
+		*left_out |= UINT64_C(1) << record_table_find(table, "dtype");
+	if (counting->total.nan + counting->total.inf == 0)
+		*left_out |= UINT64_C(1) << record_table_find(table, "nan") |
+			     UINT64_C(1) << record_table_find(table, "inf");
+}
+
+static void show_total(struct counting *counting, const char *common)
+{
+	struct run *run = counting->run;
+	char size[HUMAN_ROOM], finite[32] = "no";
+
+	out_record(run->out, "total", &total_record, (struct subject){ NULL, counting });
+	if (counting->row_count == 0)
+		return;
+	if (counting->total.nan + counting->total.inf > 0)
+		snprintf(finite, sizeof finite, "%" PRIu64,
+			counting->total.nan + counting->total.inf);
+	run_total(run, "%" PRIu64 " tensor%s, %s, %s NaN or Inf%s%s",
+		counting->total.tensors, counting->total.tensors == 1 ? "" : "s",
+		out_bytes(run->out, counting->total.bytes, size), finite,
+		common != NULL ? "; every row: " : "", common != NULL ? common : "");
+}
+
+/* Puts rows in order and shows them; sets the status. False: out of memory. */
+static bool stats_show(struct counting *counting)
+{
+	struct run *run = counting->run;
+	const struct record *of =
+		counting->groups != NULL ? &group_stats_record : &tensor_stats_record;
+	const struct table like = { .key = counting->groups != NULL ? "groups"
+								    : "tensors",
+		.main = true,
+		.view = counting->options->hist ? WITH_HIST : WITHOUT_HIST };
+	size_t head = head_of(run, counting->row_count);
+	struct record_table table;
+	const char *common;
+	bool memory;
+
+	record_table_init(&table, &like, of, NULL);
+	if (!choose_columns(run, &table))
+		return true;
+	if (!sort_rows(run, &table, NULL, object_of, counting, counting->rows,
+		    counting->row_count, &memory))
+		return !memory;
+	common = common_dtype(counting, head);
+	leave_out(counting, &table, common);
+	run_begin(run, counting->status);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < head; i++)
+		out_records_row(run->out, &table, stats_row(counting, counting->rows[i]));
+	out_table_end(run->out);
+	show_total(counting, common);
+	return true;
+}
+
+static const struct {
+	const char *word;
+	enum fsdp_sums_by by;
+} KEYS[] = { { "module", FSDP_BY_MODULE }, { "layer", FSDP_BY_LAYER },
+	{ "unit", FSDP_BY_UNIT }, { "dtype", FSDP_BY_DTYPE }, { "role", FSDP_BY_ROLE } };
+static const char *const BY[] = { "module", "layer", "unit", "dtype", "role", NULL };
+
+#define AT(member) offsetof(struct stats_options, member)
+static const struct option_row OPTIONS[] = {
+	{ "nonfinite", 0, OPTION_FLAG, NULL, AT(nonfinite),
+		.help = "list only tensors with NaN or Inf; then exit with 1" },
+	{ "hist", 0, OPTION_FLAG, NULL, AT(hist),
+		.help = "print a histogram of each; reads the bytes twice" },
+	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY, .help = "group tensors by this" },
+	{ NULL },
+};
+
+/* One tensor more; what could not be read is not in the numbers. */
+static void fold(struct counting *counting, size_t index)
+{
+	struct fsdp_statistics_row counted =
+		fsdp_statistics_row(counting->statistics, index);
+	struct fsdp_tensor tensor =
+		fsdp_tensor(counting->run->checkpoint, counted.tensor);
+	struct stats_sum *group = &counting->groups[fsdp_sums_group_of(
+		counting->sums, counted.tensor, &tensor)];
+
+	group->tensors++;
+	/* Tied names share their numbers. */
+	if (tensor.alias != FSDP_NONE)
+		return;
+	group->numel += tensor.numel;
+	group->bytes += tensor.bytes;
+	if (counted.error != NULL)
+		return;
+	group->known = true;
+	fsdp_distribution_join(&group->numbers, &counted.numbers);
+}
+
+/* False: out of memory, or *ret_error. */
+static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
+{
+	size_t at = 0;
+
+	while (strcmp(KEYS[at].word, counting->options->by) != 0)
+		at++;
+	counting->by = KEYS[at].by;
+	if (!fsdp_sums_new(counting->run->checkpoint, counting->by,
+		    counting->run->select->depth, &counting->sums, ret_error))
+		return false;
+	counting->group_count = fsdp_sums_count(counting->sums);
+	counting->groups = calloc(counting->group_count, sizeof *counting->groups);
+	if (counting->groups == NULL)
+		return false;
+	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++)
+		fold(counting, i);
+	return true;
+}
+
+/* ---- histograms ---- */
+
+static size_t group_of(const struct counting *counting, size_t index, bool *ret_tied)
+{
+	uint32_t id = fsdp_statistics_row(counting->statistics, index).tensor;
+	struct fsdp_tensor tensor = fsdp_tensor(counting->run->checkpoint, id);
+
+	*ret_tied = tensor.alias != FSDP_NONE;
+	return fsdp_sums_group_of(counting->sums, id, &tensor);
+}
+
+static void add_bins(struct counting *counting, size_t index)
+{
+	struct fsdp_statistics_row counted =
+		fsdp_statistics_row(counting->statistics, index);
+	bool tied;
+	size_t group = group_of(counting, index, &tied);
+
+	for (size_t i = 0; !tied && counted.error == NULL && i < STATS_BINS; i++)
+		counting->group_bins[group * STATS_BINS + i] += counted.bins[i];
+}
+
+/* The span of a group is that of all its tensors. False: out of memory, or *ret_error. */
+static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
+{
+	struct run *run = counting->run;
+	struct fsdp_recording_progress *progress = &counting->progress;
+	size_t count = fsdp_statistics_count(counting->statistics);
+	struct fsdp_statistics_span *spans = NULL;
+	bool tied, good;
+
+	if (counting->groups != NULL) {
+		spans = calloc(count + 1, sizeof *spans);
+		counting->group_bins = calloc(
+			counting->group_count, STATS_BINS * sizeof *counting->group_bins);
+		if (spans == NULL || counting->group_bins == NULL) {
+			free(spans);
+			return false;
+		}
+		for (size_t i = 0; i < count; i++) {
+			const struct stats_sum *group =
+				&counting->groups[group_of(counting, i, &tied)];
+			spans[i] = (struct fsdp_statistics_span){ group->numbers.min,
+				group->numbers.max };
+		}
+	}
+	*progress = (struct fsdp_recording_progress){ 0 };
+	progress_begin(run->common, progress);
+	good = fsdp_statistics_bin(counting->statistics, spans, ret_error);
+	run_interrupted(run, progress_end());
+	free(spans);
+	for (size_t i = 0; good && counting->groups != NULL && i < count; i++)
+		add_bins(counting, i);
+	return good;
+}
+
+static bool is_wanted(const struct counting *counting, const struct stats_row *row)
+{
+	return row->sum.tensors > 0 &&
+	       (!counting->options->nonfinite ||
+		       (row->sum.known && row->sum.numbers.nan + row->inf > 0));
+}
+
+static bool list_rows(struct counting *counting)
+{
+	size_t count = counting->groups != NULL
+			       ? counting->group_count
+			       : fsdp_statistics_count(counting->statistics);
+
+	counting->rows = malloc((count + 1) * sizeof *counting->rows);
+	for (uint32_t i = 0; counting->rows != NULL && i < count; i++)
+		if (is_wanted(counting, stats_row(counting, i)))
+			counting->rows[counting->row_count++] = i;
+	return counting->rows != NULL;
+}
+
+static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
+{
+	struct run *run = counting->run;
+	const struct fsdp_statistics_options options = {
+		.size = sizeof options,
+		.tensors = counting->tensors,
+		.tensor_count = counting->tensor_count,
+		.jobs = jobs_wanted(run->common),
+		.progress = reading_progress,
+		.progress_context = &counting->progress,
+	};
+	bool good;
+
+	progress_begin(run->common, &counting->progress);
+	good = fsdp_statistics_new(
+		run->checkpoint, &options, &counting->statistics, ret_error);
+	run_interrupted(run, progress_end());
+	return good;
+}
+
+static void add_up(struct counting *counting)
+{
+	size_t told = 0;
+
+	for (uint32_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
+		const struct stats_row *row = stats_tensor_row(counting, i);
+		const struct fsdp_error *error =
+			fsdp_statistics_row(counting->statistics, i).error;
+
+		if (error != NULL) {
+			reading_failed(counting->run, row->name, error, &told);
+			continue;
+		}
+		counting->total.tensors++;
+		counting->total.bytes += row->sum.bytes;
+		counting->total.nan += row->sum.numbers.nan;
+		counting->total.inf += row->inf;
+	}
+	reading_failed_end(counting->run, told);
+	if (told > 0)
+		counting->status = status_worse(counting->status, STATUS_PARTIAL);
+}
+
+static void judge(struct counting *counting)
+{
+	struct run *run = counting->run;
+
+	if (counting->tensor_count == 0 && !selection_is_all(counting->selection)) {
+		print_no_match(run, NAMEABLE_TENSORS);
+		counting->status = status_worse(counting->status, STATUS_BAD);
+	} else if (counting->options->nonfinite &&
+		   counting->total.nan + counting->total.inf > 0) {
+		counting->status = status_worse(counting->status, STATUS_BAD);
+	} else if (counting->options->nonfinite) {
+		run_note(run, "all numbers are finite");
+	}
+	counting->status =
+		answer_selection_status(run, counting->selection, counting->status);
+}
+
+static bool answer(struct counting *counting, struct fsdp_error **ret_error)
+{
+	if (!reading_choose(counting->run, counting->selection, &counting->name,
+		    &counting->tensors, &counting->tensor_count) ||
+		!read_numbers(counting, ret_error))
+		return false;
+	if (counting->options->by != NULL && !fold_all(counting, ret_error))
+		return false;
+	if (counting->options->hist && !read_bins(counting, ret_error))
+		return false;
+	add_up(counting);
+	if (!list_rows(counting))
+		return false;
+	judge(counting);
+	return stats_show(counting) && !counting->name.failed;
+}
+
+static void counting_done(struct counting *counting)
+{
+	fsdp_statistics_free(counting->statistics);
+	fsdp_sums_free(counting->sums);
+	selection_free(counting->selection);
+	name_buffer_done(&counting->name);
+	free(counting->groups);
+	free(counting->group_bins);
+	free(counting->tensors);
+	free(counting->rows);
+}
+
+static bool run_stats(struct run *run, struct fsdp_error **ret_error)
+{
+	struct counting counting = { .run = run, .options = run->options };
+	bool good;
+
+	if (run->select->depth >= 0 &&
+		(counting.options->by == NULL ||
+			strcmp(counting.options->by, "module") != 0))
+		return refuse(run, "give both: --by=module -d N", "-d needs --by=module");
+	if (!answer_selection(run, &counting.selection))
+		return true;
+	good = answer(&counting, ret_error);
+	counting_done(&counting);
+	return good;
+}
+
+const struct command command_stats = {
+	.name = "stats",
+	.group = GROUP_BYTES,
+	.summary = "print min, max, mean, deviation, NaN and Inf counts",
+	.synopsis = "[--nonfinite] [--hist] [--by=KEY] [SELECTORS] CHECKPOINT",
+	.examples = { "stats --role=param step-1000/", "stats --by=layer step-1000/",
+		"stats --nonfinite step-1000/" },
+	.exit_1 =
+		"with --nonfinite: a value is NaN or infinite; or a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = select_all,
+	.answer = &stats_record,
+	.shapes = SHAPE_TABLE,
+	.output = "text",
+	.inputs = INPUTS_ONE,
+	.shows_plan = true, /* JSON names it */
+	.options_size = sizeof(struct stats_options),
+	.run = run_stats,
+};

@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shows the modules and which of them are fully sharded.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "part/modules.h"
+#include "part/shown-names.h"
+#include "part/tensor-row.h"
+#include "session/session.h"
+
+/*
+ * What `tree` shows: the visits that part/modules.c chooses.
+ */
+struct tree_options {
+	bool sizes, fold, no_fold, full, sharded_only, params;
+	const char *style, *units_from;
+};
+
+struct tree {
+	struct row_context row; /* what records are handed */
+	struct run *run;
+	const struct tree_options *options;
+	struct selection *selection;
+	struct module_tree modules;
+	uint64_t *hashes; /* by shown visit; only for --fold */
+	struct mixer mixer;
+	size_t *name_sizes; /* by depth: how much of a shown name is the ancestor's; --fold */
+
+	struct row_buffers buffers;
+	struct join join;
+	bool summed;       /* what was folded away is in the sums of its representative */
+	bool folding;      /* the rows that are emitted now are joined … */
+	bool numbers_only; /* … where they differ in a number, not in a word */
+	bool inferred_units, inferred_classes;
+};
+
+/* Emits all rows. params: with each module's own parameters, which only people see. */
+
+/* Columns before the modules with --sizes. */
+
+/* ---- joins siblings that differ only in a number or a word ---- */
+
+/* The name after the prefix of the shown parent. */
+static struct text below_parent(struct tree *tree, struct text name, size_t index)
+{
+	const struct shown_visit *shown = &tree->modules.shown[index];
+	struct text parent;
+
+	if (shown->parent == FSDP_NONE)
+		return name;
+	parent = module_tree_name(&tree->modules, &tree->buffers.raw,
+		tree->modules.shown[shown->parent].module);
+	if (parent.size == 0 || name.size < parent.size + 1 ||
+		memcmp(name.data, parent.data, parent.size) != 0 ||
+		name.data[parent.size] != '.')
+		return name;
+	return (struct text){ name.data + parent.size + 1, name.size - parent.size - 1 };
+}
+
+static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)
+{
+	return below_parent(tree,
+		module_tree_name(
+			&tree->modules, buffer, tree->modules.shown[index].module),
+		index);
+}
+
+/* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
+ * that q_proj and k_proj of a grouped attention are one line; their number is. */
+static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct mixer *mixer = &tree->mixer;
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+	uint64_t hash = mix(mixer, module.tensor_count, module.wrapper);
+
+	hash = mix(mixer, hash, module_tree_mark(&tree->modules, shown));
+	hash = mix(mixer, hash, module.same_as != FSDP_NONE);
+	hash = mix_text(mixer, hash, text_of(module_shown_class(tree->run, &module)));
+	for (uint32_t i = 0; i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct text name =
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
+		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
+		hash = mix_text(mixer, hash, text_last(name, '.'));
+		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
+			hash = mix(mixer, hash, (uint64_t)tensor.shape[j]);
+	}
+	return hash;
+}
+
+static bool hash_all(struct tree *tree)
+{
+	const struct mixer *mixer = &tree->mixer;
+	uint64_t *below = calloc(tree->modules.shown_count + 1, sizeof *below);
+
+	tree->hashes = malloc((tree->modules.shown_count + 1) * sizeof *tree->hashes);
+	if (below == NULL || tree->hashes == NULL) {
+		free(below);
+		return false;
+	}
+	for (size_t i = tree->modules.shown_count; i-- > 0;) {
+		uint32_t parent = tree->modules.shown[i].parent;
+		tree->hashes[i] =
+			mix(mixer, hash_module(tree, &tree->modules.shown[i]), below[i]);
+		if (parent != FSDP_NONE)
+			below[parent] = mix_text(mixer,
+				mix(mixer, below[parent], tree->hashes[i]),
+				own_name(tree, &tree->buffers.alias, i));
+	}
+	free(below);
+	return true;
+}
+
+static bool same_module(
+	struct tree *tree, const struct shown_visit *a, const struct shown_visit *b)
+{
+	struct fsdp_module left = module_at(&tree->modules, a->module);
+	struct fsdp_module right = module_at(&tree->modules, b->module);
+	struct text left_class = text_of(module_shown_class(tree->run, &left));
+	struct text right_class = text_of(module_shown_class(tree->run, &right));
+
+	return text_is(left_class, right_class) && left.wrapper == right.wrapper &&
+	       module_tree_mark(&tree->modules, a) == module_tree_mark(&tree->modules, b);
+}
+
+/* Equal hashes are a guess; this is what counts. Each visit is compared at most once a
+ * level, and what was folded away is not looked at again, so it stays linear. */
+static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
+{
+	uint32_t size = tree->modules.shown[a].end - a;
+
+	if (tree->modules.shown[b].end - b != size)
+		return false;
+	for (uint32_t i = 0; i < size; i++) {
+		const struct shown_visit *left = &tree->modules.shown[a + i],
+					 *right = &tree->modules.shown[b + i];
+		if (left->depth != right->depth ||
+			tree->hashes[a + i] != tree->hashes[b + i] ||
+			!same_module(tree, left, right))
+			return false;
+		if (i > 0 && !text_is(own_name(tree, &tree->buffers.name, a + i),
+				     own_name(tree, &tree->buffers.alias, b + i)))
+			return false;
+	}
+	return true;
+}
+
+static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
+{
+	uint32_t size = tree->modules.shown[to].end - to;
+
+	for (uint32_t i = 0; i < size; i++) {
+		struct sums *sum = &tree->modules.sums[to + i];
+		const struct sums *other = &tree->modules.sums[from + i];
+		sum->parameters += other->parameters;
+		sum->bytes += other->bytes;
+		if (sum->rank_bytes != FSDP_UNKNOWN)
+			sum->rank_bytes = other->rank_bytes != FSDP_UNKNOWN
+						  ? sum->rank_bytes + other->rank_bytes
+						  : FSDP_UNKNOWN;
+	}
+}
+
+/* Folds equal siblings that follow a visit; the walk skips them. */
+static void tree_fold(struct tree *tree, uint32_t first)
+{
+	uint32_t next = tree->modules.shown[first].end;
+
+	join_begin(&tree->join, own_name(tree, &tree->buffers.alias, first));
+	while (next < tree->modules.shown_count &&
+		tree->modules.shown[next].parent == tree->modules.shown[first].parent &&
+		tree->hashes[next] == tree->hashes[first] &&
+		same_below(tree, first, next) &&
+		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
+		if (tree->numbers_only && !tree->join.numbers) {
+			join_begin(
+				&tree->join, own_name(tree, &tree->buffers.alias, first));
+			break;
+		}
+		if (!tree->summed)
+			add_sums(tree, first, next);
+		next = tree->modules.shown[next].end;
+	}
+	if (next != tree->modules.shown[first].end)
+		tree->modules.shown[tree->modules.shown[first].end].jump = next;
+}
+
+static struct text folded_name(struct tree *tree, size_t index, struct text *ret_leaf)
+{
+	const struct shown_visit *shown = &tree->modules.shown[index];
+	struct name_buffer *buffer = &tree->buffers.module;
+	size_t length = 0, above;
+
+	if (shown->depth > 0)
+		length = tree->name_sizes[shown->depth - 1];
+	if (length > 0)
+		name_buffer_append(buffer, &length, text_of("."));
+	above = length;
+	join_write(&tree->join, buffer, &length);
+	tree->name_sizes[shown->depth] = length;
+	if (length == 0)
+		return *ret_leaf = (struct text){ "", 0 };
+	*ret_leaf = (struct text){ buffer->data + above, length - above };
+	return (struct text){ buffer->data, length };
+}
+
+/* The name of a shown visit, made of joined segments when they are folded; and the part after the parent's name, or
+ * all of it if that is empty. */
+static struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_leaf)
+{
+	struct text name;
+
+	if (tree->folding) {
+		name = folded_name(tree, index, ret_leaf);
+	} else {
+		name = module_tree_name(&tree->modules, &tree->buffers.module,
+			tree->modules.shown[index].module);
+		*ret_leaf = below_parent(tree, name, index);
+	}
+	/* A segment may be empty, and "(root)" stands for an empty name. */
+	if (tree->options->full || ret_leaf->size == 0)
+		*ret_leaf = name;
+	return name;
+}
+
+/* Makes ready to fold. False: out of memory. */
+static bool tree_fold_begin(struct tree *tree)
+{
+	tree->name_sizes =
+		calloc((size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
+	return tree->name_sizes != NULL && hash_all(tree);
+}
+
+/* ---- describes each visit that is shown, and emits the rows ---- */
+
+/* A row of the tree. Its context is the row_context of the tree. */
+struct shown_module {
+	struct fsdp_module module;
+	struct text name;
+	uint32_t depth, parent, same_as; /* the latter by their rows, or FSDP_NONE */
+	uint32_t unit;
+	enum mark mark;
+	struct sums sums;
+	bool folded; /* the name is that of several */
+};
+
+static struct value get_raw_name(struct subject of)
+{
+	const struct row_context *context = of.context;
+	const struct shown_module *row = of.object;
+
+	if (context->run->common->raw || row->folded ||
+		row->module.raw_name == row->module.name)
+		return value_absent();
+	return value_name(name_text(
+		&context->buffers->raw, context->run->checkpoint, row->module.raw_name));
+}
+
+static struct value get_class(struct subject of)
+{
+	return value_word(
+		module_shown_class(((const struct row_context *)of.context)->run,
+			&((const struct shown_module *)of.object)->module));
+}
+
+static const char *wrapper_word(unsigned wrapper)
+{
+	return wrapper != FSDP_WRAPPER_NONE ? fsdp_wrapper_name(wrapper) : NULL;
+}
+
+static struct value get_unit(struct subject of)
+{
+	const struct row_context *context = of.context;
+	const struct fsdp_checkpoint *checkpoint = context->run->checkpoint;
+	uint32_t index = ((const struct shown_module *)of.object)->unit, module;
+
+	if (index == FSDP_NONE)
+		return value_absent();
+	module = fsdp_unit(checkpoint, index).module;
+	return module == FSDP_NONE
+		       ? value_absent()
+		       : value_name(name_text(&context->buffers->unit, checkpoint,
+				 fsdp_module(checkpoint, module).name));
+}
+
+static struct value get_fully_sharded(struct subject of)
+{
+	enum mark mark = ((const struct shown_module *)of.object)->mark;
+
+	return value_bool(mark == MARK_SHARDED || mark == MARK_INFERRED);
+}
+
+static struct value get_likely(struct subject of)
+{
+	return ((const struct shown_module *)of.object)->mark == MARK_LIKELY
+		       ? value_bool(true)
+		       : value_absent();
+}
+
+static struct value get_inferred(struct subject of)
+{
+	static const struct text words[] = { { "class", 5 }, { "fully_sharded", 13 } };
+	const struct shown_module *row = of.object;
+	size_t class = row->module.class_inferred, mark = row->mark == MARK_INFERRED;
+
+	return value_texts(&words[1 - class], class + mark);
+}
+
+#define MODULE struct shown_module
+static const struct record module_record = OBJECT_RECORD(MODULE, "module",
+	"A module as the tree shows it. Parents come before their children.",
+	{ "name", NAME_AT(MODULE, name), .always = true,
+		.about = "Name as shown; the root is the empty string." },
+	{ "name_raw", GET(FIELD_NAME, get_raw_name),
+		.about = "Name as PyTorch has it, when cleaning changed it." },
+	{ "class", GET(FIELD_WORD, get_class),
+		.about = "Python class, where a plan or a record has it." },
+	{ "wrapper", ENUM_AT(MODULE, module.wrapper, wrapper_word),
+		.about =
+			"Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules." },
+	{ "depth", ID_AT(MODULE, depth), .always = true,
+		.about = "Levels below the root." },
+	{ "parent", ID_AT(MODULE, parent), .null = true,
+		.about = "Position of its parent in this array; null for a root." },
+	{ "unit", GET(FIELD_NAME, get_unit),
+		.about =
+			"Clean name of the unit that shards it; absent where none does." },
+	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded), .always = true,
+		.about =
+			"True where the text output has the mark FULLY SHARDED, unless it is only likely." },
+	{ "likely_unit", GET(FIELD_BOOL, get_likely),
+		.about =
+			"True for a repeated block below a sharded module: inferred to be a unit, not recorded." },
+	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
+		WORDS("class", "fully_sharded"),
+		.about =
+			"Fields that were inferred from the checkpoint and not read from a record." },
+	{ "same_as", ID_AT(MODULE, same_as),
+		.about =
+			"Position of the first visit of the same module, where several paths lead to it." },
+	{ "parameters", COUNT_AT(MODULE, sums.parameters), .always = true,
+		.about =
+			"Elements of the parameters in it and below it; tied ones count once." },
+	{ "bytes", BYTES_AT(MODULE, sums.bytes), .always = true,
+		.about = "Bytes of these parameters." },
+	{ "bytes_per_rank", BYTES_AT(MODULE, sums.rank_bytes),
+		.about = "The most bytes of them that one rank holds; with `--sizes`." });
+
+/* Where the first visit of the same module is shown. */
+static uint32_t same_as(const struct tree *tree, uint32_t module)
+{
+	uint32_t place = module < tree->modules.module_count
+				 ? tree->modules.places[module]
+				 : (uint32_t)NOT_SHOWN;
+
+	return place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN
+		       ? FSDP_NONE
+		       : tree->modules.shown[place].emitted;
+}
+
+static void write_share(const struct tree *tree, uint64_t bytes, char share[16])
+{
+	uint64_t all = module_at(&tree->modules, 0).bytes;
+
+	snprintf(share, 16, "%.1f %%",
+		all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
+}
+
+const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
+
+static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
+	struct text name, struct text leaf)
+{
+	const struct shown_visit *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+	struct sums sums = module_tree_sums(&tree->modules, index);
+	const struct shown_module row = {
+		.module = module,
+		.name = name,
+		.depth = shown->depth,
+		.parent = shown->parent == FSDP_NONE
+				  ? FSDP_NONE
+				  : tree->modules.shown[shown->parent].emitted,
+		.same_as = same_as(tree, module.same_as),
+		.unit = shown->marked == FSDP_NONE
+				? FSDP_NONE
+				: module_at(&tree->modules, shown->marked).unit,
+		.mark = module_tree_mark(&tree->modules, shown),
+		.sums = sums,
+		.folded = tree->folding,
+	};
+	char share[16] = "";
+	if (tree->options->sizes)
+		write_share(tree, sums.bytes, share);
+	const struct value lead[] = { value_elements(sums.parameters),
+		value_bytes(sums.bytes), value_word(share),
+		value_bytes(sums.rank_bytes) };
+	const struct tree_node node = {
+		.depth = shown->depth,
+		.name = leaf,
+		.class_name = text_of(module_shown_class(tree->run, &module)),
+		.class_guessed = module.class_inferred,
+		.mark = module_mark_text(row.mark),
+		.mark_guessed = row.mark == MARK_INFERRED || row.mark == MARK_LIKELY,
+		.lead = tree->options->sizes ? lead : NULL,
+	};
+
+	tree->inferred_units |= row.mark == MARK_INFERRED || row.mark == MARK_LIKELY;
+	tree->inferred_classes |= module.class_inferred;
+	out_records_node(tree->run->out, table, &node, &row);
+}
+
+/* Own parameters are leaves of the text form; programs have `ls`. */
+static void emit_params(struct tree *tree, size_t index, struct text module_shown)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct shown_visit *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+
+	for (uint32_t i = 0; i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct text own = text_last(
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
+		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
+			value_shape(tensor.shape, tensor.dims) };
+		struct tree_node node = {
+			.depth = shown->depth + 1, .trail = trail, .trail_count = 2
+		};
+		size_t length = 0;
+		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
+			continue;
+		if (tree->options->full && module_shown.size > 0) {
+			name_buffer_append(&tree->buffers.alias, &length, module_shown);
+			name_buffer_append(&tree->buffers.alias, &length, text_of("."));
+		}
+		name_buffer_append(&tree->buffers.alias, &length, own);
+		node.name = (struct text){ tree->buffers.alias.data, length };
+		out_node(tree->run->out, &node, NULL);
+	}
+}
+
+static void tree_walk(struct tree *tree, struct record_table *table, bool params)
+{
+	uint32_t emitted = 0;
+
+	out_records_begin(tree->run->out, table);
+	for (uint32_t i = 0; i < tree->modules.shown_count;) {
+		struct text name, leaf;
+		if (tree->folding && tree->modules.shown[i].jump != 0 &&
+			tree->modules.shown[i].jump != i) {
+			i = tree->modules.shown[i].jump;
+			continue;
+		}
+		if (tree->folding)
+			tree_fold(tree, i);
+		tree->modules.shown[i].emitted = emitted++;
+		name = tree_shown_name(tree, i, &leaf);
+		emit_module(tree, table, i, name, leaf);
+		if (params)
+			emit_params(tree, i, name);
+		i++;
+	}
+	out_table_end(tree->run->out);
+	tree->summed |= tree->folding;
+}
+
+static const void *each_unit(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		((const struct tree *)of.object)->run->checkpoint;
+	struct fsdp_unit *unit = room;
+
+	if (i == fsdp_unit_count(checkpoint))
+		return NULL;
+	*unit = fsdp_unit(checkpoint, (uint32_t)i);
+	return unit;
+}
+
+_Static_assert(sizeof(struct fsdp_unit) <= RECORD_ROOM, "room for one");
+
+static const struct record tree_record =
+	OBJECT_RECORD(struct tree, "tree", "The tree of modules.",
+		{ "modules", ITEMS(module_record), .always = true,
+			.about = "Modules in depth-first order." },
+		{ "units", EACH(each_unit, unit_record), .always = true,
+			.about = "FSDP units, in the order of their modules." });
+
+/* ---- writes PyTorch's own form, byte for byte ---- */
+
+static bool is_marked_by_torch(const struct tree *tree, const struct fsdp_module *module)
+{
+	struct fsdp_unit unit;
+
+	if (module->unit == FSDP_NONE)
+		return false;
+	unit = fsdp_unit(tree->run->checkpoint, module->unit);
+	return unit.api != NULL && strcmp(unit.api, "fsdp1") == 0;
+}
+
+/* False: out of memory. */
+static bool tree_as_torch(struct tree *tree)
+{
+	struct run *run = tree->run;
+	int64_t limit = run->select->depth;
+
+	if (!fsdp_has_visits(run->checkpoint))
+		return refuse(run, "name one with --plan FILE: fsdp-inspect help plan",
+			"--style=torch needs a sharding plan: the checkpoint has no classes");
+	if (!selection_is_all(tree->selection))
+		return refuse(run, "omit --style=torch",
+			"PyTorch's own form shows all modules, so there is nothing to select");
+	run_begin(run, STATUS_GOOD);
+	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {
+		struct fsdp_module module = fsdp_module(run->checkpoint, i);
+		if (limit >= 0 && module.depth > (uint64_t)limit)
+			continue;
+		out_line_begin(run->out, NULL);
+		if (module.depth > 0)
+			out_line_text(run->out, "%*s", (int)(4 * module.depth), "");
+		out_line_name(
+			run->out, name_text(&tree->buffers.name, run->checkpoint,
+					  fsdp_module_torch_prefix(run->checkpoint, i)));
+		out_line_text(run->out, "[");
+		if (module.class_name != NULL)
+			out_line_name(run->out, text_of(module.class_name));
+		out_line_text(run->out,
+			is_marked_by_torch(tree, &module) ? "] FULLY SHARDED" : "]");
+		out_line_end(run->out);
+	}
+	return true;
+}
+
+/* ---- parts with weights, for ncdu ---- */
+
+/* What is in a tensor; a further name of one is in it already. */
+static uint64_t weight_of(const struct fsdp_tensor *tensor)
+{
+	return tensor->alias == FSDP_NONE ? tensor->bytes : 0;
+}
+
+static bool is_shown(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
+}
+
+/* Whether tensors are below the module, or -d cuts them off. */
+static bool shows_tensors(const struct tree *tree, const struct shown_visit *shown)
+{
+	int64_t limit = tree->run->select->depth;
+
+	return limit < 0 || shown->depth < (uint64_t)limit;
+}
+
+/* Of a module: bytes that none of its children has. */
+static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct shown_visit *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+	uint64_t below = 0;
+
+	for (size_t i = index + 1; i < shown->end; i = tree->modules.shown[i].end)
+		below += module_tree_sums(&tree->modules, i).bytes;
+	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		below += tensor.role == FSDP_ROLE_PARAM ? tensor.bytes : 0;
+	}
+	return total > below ? total - below : 0;
+}
+
+static void emit_tensors(struct tree *tree, const struct shown_visit *shown)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+
+	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct weighed part = { .depth = shown->depth + 1,
+			.own = weight_of(&tensor),
+			.total = weight_of(&tensor),
+			.is_leaf = true };
+
+		if (!is_shown(&tensor))
+			continue;
+		part.name = text_last(
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
+		out_weighed(tree->run->out, &part);
+	}
+}
+
+/* Emits them with their tensors as weighed parts. */
+static void tree_weigh(struct tree *tree)
+{
+	for (size_t i = 0; i < tree->modules.shown_count; i++) {
+		const struct shown_visit *shown = &tree->modules.shown[i];
+		struct weighed part = { .depth = shown->depth,
+			.total = module_tree_sums(&tree->modules, i).bytes };
+
+		part.own = own_weight(tree, i, part.total);
+		(void)tree_shown_name(tree, i, &part.name);
+		out_weighed(tree->run->out, &part);
+		emit_tensors(tree, shown);
+	}
+}
+
+static const char *const STYLES[] = { "default", "torch", NULL };
+
+static const struct option_row OPTIONS[] = {
+	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
+		.help = "show parameters, bytes, percentage and bytes per rank" },
+	{ "full", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, full),
+		.help = "print full names" },
+	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
+		.help = "print one line for siblings that differ in one word" },
+	{ "no-fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, no_fold),
+		.help = "print one line per module on a terminal too" },
+	{ "sharded-only", 0, OPTION_FLAG, NULL,
+		offsetof(struct tree_options, sharded_only),
+		.help = "show only fully sharded modules and their parents" },
+	{ "params", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, params),
+		.help = "show the parameters of each module" },
+	{ "style", 0, OPTION_WORD, "STYLE", offsetof(struct tree_options, style), STYLES,
+		.initial = "default", .help = "torch: as PyTorch prints it" },
+	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct tree_options, units_from),
+		.help = "use the units of a trace, or of a log with the printed model" },
+	{ NULL },
+};
+
+/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
+ * be its author's. */
+static void tell_log(struct tree *tree, const struct fsdp_plan_facts *plan)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	size_t count = fsdp_unit_count(checkpoint);
+	bool by_name = false;
+
+	for (uint32_t i = 0; i < count; i++)
+		by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
+	run_note(tree->run, "classes and units from %s: a printed model%s", plan->path,
+		by_name ? ", whose units are known by the names of their classes" : "");
+}
+
+/* A pickled module, or TorchScript, names the classes of its parts. */
+static bool stores_classes(const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_module_count(checkpoint);
+	bool any = false;
+
+	for (uint32_t i = 0; i < count && !any; i++)
+		any = fsdp_module(checkpoint, i).class_name != NULL;
+	return any;
+}
+
+static void tell_origin(struct tree *tree)
+{
+	struct fsdp_plan_facts plan;
+
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL &&
+		strcmp(plan.from, "trace") == 0) {
+		run_note(tree->run,
+			"units from %s: what a trace names; it has no classes",
+			plan.path);
+		return;
+	}
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL) {
+		tell_log(tree, &plan);
+		return;
+	}
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
+		run_note(tree->run, "using sharding plan %s", plan.path);
+		return;
+	}
+	if (tree->inferred_classes)
+		run_note(tree->run,
+			"classes written [~Class] were inferred from config.json");
+	if (tree->inferred_units)
+		run_note(tree->run,
+			"FULLY SHARDED is inferred; a sharding plan makes it exact (fsdp-inspect help plan)");
+	else if (!tree->inferred_classes && stores_classes(tree->run->checkpoint))
+		run_note(tree->run,
+			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
+	else if (!tree->inferred_classes)
+		run_note(tree->run,
+			"without a sharding plan, classes are unknown, and units only known where the checkpoint names them: fsdp-inspect help plan");
+}
+
+/* On a terminal siblings are folded that differ in a number: hundreds of layers are no
+ * answer. Programs get each module unless they ask. */
+static bool folds_for_people(const struct tree *tree)
+{
+	const struct looks *looks = out_looks(tree->run->out);
+
+	return !tree->options->fold && !tree->options->no_fold && looks != NULL &&
+	       looks->width > 0;
+}
+
+static void emit_rows(struct tree *tree)
+{
+	const struct table like = { .key = "modules",
+		.main = true,
+		.tree = true,
+		.heads = tree->options->sizes ? tree_heads : NULL };
+	struct record_table table;
+
+	if (out_weighs(tree->run->out))
+		tree_weigh(tree);
+	record_table_init(&table, &like, &module_record, &tree->row);
+	tree->folding = tree->options->fold;
+	tree->numbers_only = folds_for_people(tree);
+	if (tree->options->params || tree->numbers_only) {
+		table.table.machine_only = true;
+		tree_walk(tree, &table, false);
+		table.table.machine_only = false;
+		table.table.text_only = true;
+	}
+	tree->folding |= tree->numbers_only;
+	tree_walk(tree, &table, tree->options->params);
+}
+
+/* False: out of memory. */
+static bool choose(struct tree *tree)
+{
+	bool may_fold = tree->options->fold || folds_for_people(tree);
+
+	tree->modules.run = tree->run;
+	tree->modules.selection = tree->selection;
+	tree->modules.wanted.sharded_only = tree->options->sharded_only;
+	tree->modules.wanted.sums = may_fold;
+	tree->modules.wanted.depth = tree->run->select->depth;
+	tree->modules.wanted.rank_bytes = tree->options->sizes;
+	return module_tree_choose(&tree->modules) && (!may_fold || tree_fold_begin(tree));
+}
+
+static bool show_tree(struct tree *tree)
+{
+	int status = tree->modules.shown_count == 0 && !selection_is_all(tree->selection)
+			     ? STATUS_BAD
+			     : STATUS_GOOD;
+
+	if (tree->options->sharded_only && tree->modules.shown_count == 0) {
+		run_note(tree->run, "no module is fully sharded");
+		status = STATUS_BAD;
+	} else if (tree->modules.shown_count == 0 && !selection_is_all(tree->selection)) {
+		print_no_match(tree->run, NAMEABLE_MODULES);
+	} else if (tree->modules.shown_count == 0) {
+		run_note(tree->run, "no modules");
+	}
+	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
+	emit_rows(tree);
+	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
+	plan_document_write(tree->run, &tree->buffers);
+	if (tree->modules.shown_count > 0)
+		tell_origin(tree);
+	return !tree->join.first.failed && !tree->join.braces.failed;
+}
+
+static void tree_done(struct tree *tree)
+{
+	module_tree_done(&tree->modules);
+	free(tree->hashes);
+	free(tree->name_sizes);
+	row_buffers_done(&tree->buffers);
+	join_done(&tree->join);
+	selection_free(tree->selection);
+}
+
+static bool run_tree(struct run *run, struct fsdp_error **ret_error)
+{
+	struct tree tree = { .run = run, .options = run->options, .mixer = mixer_new() };
+	bool good;
+
+	(void)ret_error; /* nothing here reads */
+	if (tree.options->fold && tree.options->no_fold)
+		return refuse(run, "give one of them",
+			"--fold and --no-fold exclude each other");
+	if (!plan_document_check(run) || !answer_selection(run, &tree.selection))
+		return true;
+	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
+	if (strcmp(tree.options->style, "torch") == 0)
+		good = tree_as_torch(&tree);
+	else
+		good = choose(&tree) && show_tree(&tree);
+	good = good && !row_buffers_failed(&tree.buffers);
+	tree_done(&tree);
+	return good;
+}
+
+static const char *units_from(const void *options)
+{
+	return ((const struct tree_options *)options)->units_from;
+}
+
+const struct command command_tree = {
+	.name = "tree",
+	.group = GROUP_START,
+	.summary = "show the module tree and FSDP units",
+	.synopsis =
+		"[-d N] [--sizes] [--full] [--fold | --no-fold] [--sharded-only] [--params] [--style=default|torch] [--units-from=FILE] [CHECKPOINT]",
+	.examples = { "tree --sizes -d 2 step-1000/",
+		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
+	.exit_1 = "a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
+		select_ranks, select_files, select_depth, select_columns, NULL },
+	.shapes = SHAPE_TREE | SHAPE_TABLE | SHAPE_MODULES | SHAPE_PLAN,
+	.answer = &tree_record,
+	.output = "text",
+	.inputs = INPUTS_MANY,
+	.shows_plan = true,
+	.options_size = sizeof(struct tree_options),
+	.units_from = units_from,
+	.run = run_tree,
+};
