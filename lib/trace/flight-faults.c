@@ -1,45 +1,564 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goes up the collectives of each group, by their numbers, to the first in which ranks
- * differ or which ranks lack.
+ * Puts the entries of all ranks into the groups they belong to, and goes up the
+ * collectives of each group, by their numbers, to the first in which ranks differ or
+ * which ranks lack.
+ *
+ * A group is known by its name and its ranks: numbers of groups count within one
+ * process and mean nothing beyond it. Where no ranks are listed, as with gloo, the
+ * default group is everyone, and others are those seen in it.
  */
 #include <stdlib.h>
 
+#include "base/names.h"
 #include "base/num.h"
-#include "trace/flight-teams.h"
+#include "trace/flight.h"
 
-/* The collectives of one rank in the team that is looked at. */
+size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)
+{
+	size_t low = 0, high = job->count;
+	FSDP_HALVE(low, high, middle, job->ranks[middle].rank < rank)
+	return low < job->count && job->ranks[low].rank == rank ? low : SIZE_MAX;
+}
+
+/* ---- the world ---- */
+
+/* Makes teams, and maps each group of each rank to its team. */
+struct gatherer {
+	struct fsdp_flight_job *job;
+	struct fsdp_names rosters; /* id - 1 is the index of the list */
+	struct fsdp_names names;   /* of groups */
+	struct fsdp_names teams;   /* roster and name; id - 1 is the index of the team */
+	struct fsdp_table roster_by_name; /* in the dump that is looked at */
+	uint32_t **team_of, **roster_of;  /* by rank */
+};
+
+static struct fsdp_flight_roster *roster_at(
+	const struct fsdp_flight_job *job, size_t index)
+{
+	return fsdp_vec_at(&job->rosters, index);
+}
+
+/* Places of the ranks that left a dump. */
+static bool find_heard(struct fsdp_flight_job *job, struct fsdp_flight_roster *roster)
+{
+	roster->heard_count = 0;
+	roster->heard =
+		FSDP_TAKE(job->arena, roster->heard, fsdp_min(roster->count, job->count));
+	for (size_t i = 0; roster->heard != NULL && i < roster->count; i++) {
+		size_t place = fsdp_flight_place_of(job, roster->ranks[i]);
+		if (place != SIZE_MAX && fsdp_flight_is_heard(job, place))
+			roster->heard[roster->heard_count++] = (uint32_t)place;
+	}
+	return roster->heard != NULL;
+}
+
+/* Numbers the lists of a dump: dumps of a job have the same ones. A nameless list is of
+ * the world, and only where there is no other. */
+static bool find_rosters(struct gatherer *gatherer, size_t rank)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
+	uint32_t *numbers = FSDP_TAKE(job->arena, numbers, rows->rosters.count);
+	bool named = false;
+	if (numbers == NULL)
+		return false;
+	gatherer->roster_of[rank] = numbers;
+	for (size_t i = 0; i < rows->rosters.count; i++) {
+		const struct fsdp_flight_roster *one = fsdp_vec_at(&rows->rosters, i);
+		uint32_t id = fsdp_names_child(&gatherer->rosters, 0,
+			fsdp_span(one->ranks, one->count * sizeof *one->ranks));
+		numbers[i] = id - 1;
+		if (id == FSDP_NONE ||
+			(id > job->rosters.count &&
+				(!fsdp_vec_add(&job->rosters, one) ||
+					!find_heard(job, roster_at(job, id - 1)))))
+			return false;
+	}
+	for (size_t i = 0; i < rows->members.count; i++) {
+		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		named |= one->name.size != 0;
+	}
+	for (size_t i = 0; i < rows->members.count; i++) {
+		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		if ((one->name.size != 0) == named)
+			roster_at(job, numbers[one->roster])->in_world = true;
+	}
+	return true;
+}
+
+static bool find_world(struct gatherer *gatherer)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	size_t count = job->count;
+	for (size_t i = 0; i < job->count; i++)
+		if (fsdp_flight_is_heard(job, i) && !find_rosters(gatherer, i))
+			return false;
+	for (size_t i = 0; i < job->rosters.count; i++)
+		if (roster_at(job, i)->in_world)
+			count += roster_at(job, i)->count;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, count);
+	if (ranks == NULL)
+		return false;
+	for (count = 0; count < job->count; count++)
+		ranks[count] = job->ranks[count].rank;
+	for (size_t i = 0; i < job->rosters.count; i++) {
+		const struct fsdp_flight_roster *one = roster_at(job, i);
+		if (!one->in_world)
+			continue;
+		memcpy(ranks + count, one->ranks, one->count * sizeof *ranks);
+		count += one->count;
+	}
+	job->world = (struct fsdp_flight_roster){ .ranks = ranks,
+		.count = fsdp_flight_sort_ranks(ranks, count) };
+	return find_heard(job, &job->world);
+}
+
+/* ---- calls ---- */
+
+/* Operations whose sizes may differ between ranks. */
+static bool has_free_sizes(struct fsdp_span op)
+{
+	static const char *const names[] = { "all_to_all", "all_to_all_single",
+		"all_to_all_v_single", "alltoall", "alltoall_base", "all_to_allv" };
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (fsdp_span_is(op, names[i]))
+			return true;
+	return false;
+}
+
+/* Equal pairs have one number in their way. FSDP_NONE: out of memory. */
+static uint32_t number_of(struct fsdp_names *numbers, const char *way,
+	struct fsdp_span input, struct fsdp_span output)
+{
+	const struct fsdp_span none = FSDP_SPAN("");
+	uint32_t id = fsdp_names_child(numbers, 0, fsdp_span_text(way));
+	id = fsdp_names_child(numbers, id, input.size != 0 ? input : none);
+	return fsdp_names_child(numbers, id, output.size != 0 ? output : none);
+}
+
+/* What only the root has is not compared. Old recorders have no dtypes. A call that is
+ * not known is equal to everything. False: out of memory. */
+static bool sign(struct fsdp_names *numbers, const struct fsdp_flight_called *called,
+	struct fsdp_flight_signature *signature)
+{
+	struct fsdp_span op = fsdp_flight_op(called->name), lists[FSDP_FLIGHT_LISTS];
+	bool no_input = fsdp_span_is(op, "scatter"),
+	     no_output = fsdp_span_is(op, "gather"), has_dtypes = true;
+	uint32_t *to = signature->numbers;
+	if (called->name.size == 0)
+		return true;
+	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++) {
+		bool skips = i == FSDP_FLIGHT_INPUT_SIZES || i == FSDP_FLIGHT_INPUT_DTYPES
+				     ? no_input
+				     : no_output;
+		lists[i] = skips ? FSDP_SPAN("") : called->lists[i];
+		has_dtypes &= i < FSDP_FLIGHT_INPUT_DTYPES || lists[i].data != NULL;
+	}
+	to[FSDP_FLIGHT_BY_OP] = number_of(numbers, "o", op, FSDP_SPAN(""));
+	if (!has_free_sizes(op))
+		to[FSDP_FLIGHT_BY_SIZE] = number_of(numbers, "s",
+			lists[FSDP_FLIGHT_INPUT_SIZES], lists[FSDP_FLIGHT_OUTPUT_SIZES]);
+	if (has_dtypes)
+		to[FSDP_FLIGHT_BY_DTYPE] =
+			number_of(numbers, "d", lists[FSDP_FLIGHT_INPUT_DTYPES],
+				lists[FSDP_FLIGHT_OUTPUT_DTYPES]);
+	return to[0] != FSDP_NONE && to[1] != FSDP_NONE && to[2] != FSDP_NONE;
+}
+
+static bool sign_calls(struct fsdp_flight_job *job)
+{
+	struct fsdp_names *numbers = FSDP_TAKE(job->arena, numbers, 1);
+	job->signatures = FSDP_TAKE(job->arena, job->signatures, job->count);
+	if (numbers == NULL || job->signatures == NULL ||
+		!fsdp_names_init(numbers, job->arena))
+		return false;
+	for (size_t i = 0; i < job->count; i++) {
+		if (!fsdp_flight_is_heard(job, i))
+			continue;
+		const struct fsdp_vec *calls = &job->ranks[i].rows->calls;
+		struct fsdp_flight_signature *list =
+			FSDP_TAKE(job->arena, list, calls->count);
+		job->signatures[i] = list;
+		for (size_t j = 0; j < calls->count; j++)
+			if (list == NULL ||
+				!sign(numbers, fsdp_vec_at(calls, j), &list[j]))
+				return false;
+	}
+	return true;
+}
+
+/* ---- teams ---- */
+
+/* `roster`: index, or FSDP_NONE. */
+static bool find_team(struct gatherer *gatherer, const struct fsdp_flight_group *group,
+	uint32_t name, uint32_t roster, uint32_t *ret_team)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	const uint32_t key[] = { roster, name };
+	uint64_t most = fsdp_limit(job->limits, FSDP_LIMIT_FLIGHT_GROUPS);
+	uint32_t id = fsdp_names_child(&gatherer->teams, 0, fsdp_span(key, sizeof key));
+	*ret_team = id - 1;
+	if (id == FSDP_NONE || id <= job->teams.count)
+		return id != FSDP_NONE;
+	if (job->teams.count >= most)
+		return fsdp_fail_limit(&job->error, FSDP_LIMIT_FLIGHT_GROUPS, most);
+	struct fsdp_flight_team *team = fsdp_vec_push(&job->teams);
+	if (team == NULL)
+		return false;
+	*team = (struct fsdp_flight_team){
+		.name = group->name, .desc = group->desc, .order = *ret_team
+	};
+	if (roster != FSDP_NONE)
+		team->roster = roster_at(job, roster);
+	else if (fsdp_span_is(group->desc, "default_pg"))
+		team->roster = &job->world;
+	return true;
+}
+
+static bool find_teams(struct gatherer *gatherer, size_t rank)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	struct fsdp_table *rosters = &gatherer->roster_by_name;
+	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
+	uint32_t *teams = FSDP_TAKE(job->arena, teams, rows->groups.count);
+	if (teams == NULL)
+		return false;
+	gatherer->team_of[rank] = teams;
+	for (size_t i = 0; i < rows->members.count; i++) {
+		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		uint32_t id = fsdp_names_child(&gatherer->names, 0, one->name);
+		if (id == FSDP_NONE)
+			return false;
+		if (one->name.size != 0 && fsdp_table_get(rosters, id) == FSDP_NONE &&
+			!fsdp_table_set(
+				rosters, id, gatherer->roster_of[rank][one->roster]))
+			return false;
+	}
+	for (size_t i = 0; i < rows->groups.count; i++) {
+		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
+		uint32_t id = fsdp_names_child(&gatherer->names, 0, group->name);
+		if (id == FSDP_NONE || !find_team(gatherer, group, id,
+					       fsdp_table_get(rosters, id), &teams[i]))
+			return false;
+	}
+	/* The next dump has lists of its own. */
+	for (size_t i = 0; i < rows->members.count; i++) {
+		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		uint32_t id = fsdp_names_find_child(&gatherer->names, 0, one->name);
+		if (!fsdp_table_set(rosters, id, FSDP_NONE))
+			return false;
+	}
+	return true;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct fsdp_flight_item *left = a, *right = b;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	if (left->entry->seq != right->entry->seq)
+		return left->entry->seq < right->entry->seq ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Mostly they are in order. */
+static void sort_items(struct fsdp_flight_item *items, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (compare_items(&items[i - 1], &items[i]) > 0) {
+			qsort(items, count, sizeof *items, compare_items);
+			return;
+		}
+}
+
+/* Counts the entries of each team, and then lists them. */
+static bool gather_entries(struct gatherer *gatherer, bool lists)
+{
+	struct fsdp_flight_job *job = gatherer->job;
+	for (size_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
+		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
+			const struct fsdp_flight_entry *entry =
+				fsdp_vec_at(&rows->entries, j);
+			struct fsdp_flight_team *team = fsdp_flight_team_at(
+				job, gatherer->team_of[i][entry->group]);
+			size_t *count = entry->is_p2p ? &team->p2p_count
+						      : &team->collective_count;
+			struct fsdp_flight_item *to =
+				entry->is_p2p ? team->p2p : team->collectives;
+			if (lists)
+				to[*count] = (struct fsdp_flight_item){ entry,
+					(uint32_t)i, (uint32_t)j };
+			++*count;
+		}
+	}
+	for (size_t i = 0; i < job->teams.count; i++) {
+		struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
+		if (lists) {
+			sort_items(team->collectives, team->collective_count);
+			continue;
+		}
+		team->collectives =
+			FSDP_TAKE(job->arena, team->collectives, team->collective_count);
+		team->p2p = FSDP_TAKE(job->arena, team->p2p, team->p2p_count);
+		if (team->collectives == NULL || team->p2p == NULL)
+			return false;
+		team->collective_count = team->p2p_count = 0;
+	}
+	return lists || gather_entries(gatherer, true);
+}
+
+static bool gather(struct fsdp_flight_job *job)
+{
+	struct gatherer *gatherer = FSDP_TAKE(job->arena, gatherer, 1);
+	fsdp_vec_init(&job->teams, job->arena, sizeof(struct fsdp_flight_team));
+	fsdp_vec_init(&job->rosters, job->arena, sizeof(struct fsdp_flight_roster));
+	if (gatherer == NULL || !fsdp_names_init(&gatherer->rosters, job->arena) ||
+		!fsdp_names_init(&gatherer->names, job->arena) ||
+		!fsdp_names_init(&gatherer->teams, job->arena))
+		return false;
+	gatherer->job = job;
+	gatherer->teams.copies = job->arena;
+	fsdp_table_init(&gatherer->roster_by_name, job->arena);
+	gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
+	gatherer->roster_of = FSDP_TAKE(job->arena, gatherer->roster_of, job->count);
+	if (gatherer->team_of == NULL || gatherer->roster_of == NULL ||
+		!find_world(gatherer) || !sign_calls(job))
+		return false;
+	for (size_t i = 0; i < job->count; i++)
+		if (fsdp_flight_is_heard(job, i) && !find_teams(gatherer, i))
+			return false;
+	return gather_entries(gatherer, false);
+}
+
+const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
+	const struct fsdp_flight_team *team, size_t *ret_count)
+{
+	size_t count = 0, a = 0, b = 0;
+	if (team->roster != NULL) {
+		*ret_count = team->roster->count;
+		return team->roster->ranks;
+	}
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks,
+		fsdp_min(job->count, team->collective_count + team->p2p_count));
+	/* Both are in order of rank. */
+	while (ranks != NULL && (a < team->collective_count || b < team->p2p_count)) {
+		bool first = b == team->p2p_count ||
+			     (a < team->collective_count &&
+				     team->collectives[a].rank <= team->p2p[b].rank);
+		uint32_t rank = first ? team->collectives[a++].rank : team->p2p[b++].rank;
+		if (count == 0 || ranks[count - 1] != job->ranks[rank].rank)
+			ranks[count++] = job->ranks[rank].rank;
+	}
+	*ret_count = count;
+	return ranks;
+}
+
+/* ---- the collectives of a team ---- */
+
+/* Those of one rank of the team that left a dump. */
 struct run {
 	uint32_t rank;
-	size_t at, end;
-	size_t count; /* of those with the number that is looked at; 0: none */
+	size_t at, end; /* end 0: it has none */
+	size_t count;   /* of those with the number that is looked at; 0: none */
+	int64_t last;   /* that it enqueued; FSDP_ABSENT: not known */
+};
+
+/* A number, the first of the ranks that share it, and how many these are. */
+struct class
+{
+	uint32_t number, first;
+	size_t count;
 };
 
 struct search {
 	struct fsdp_flight_job *job;
 	const struct fsdp_flight_team *team;
-	struct run *runs;
+	struct run *runs; /* by rank */
 	size_t run_count;
-	uint32_t *here; /* ranks of the team that left a dump, ascending */
-	int64_t *last;  /* the last that each of them enqueued; FSDP_ABSENT: not known */
-	size_t here_count;
 	struct run **have; /* those that have the number */
 	size_t have_count;
-	struct class
-	{
-		uint32_t number, first; /* the number they share; the lowest rank */
-		size_t count;
-	} * classes;
+	struct class *classes;
 	uint32_t *class_of; /* of each of `have`, the number it has */
 };
+
+static const struct fsdp_flight_entry *entry_at(const struct search *search, size_t index)
+{
+	return search->team->collectives[index].entry;
+}
+
+static const struct fsdp_flight_rows *rows_of(
+	const struct search *search, const struct run *run)
+{
+	return search->job->ranks[run->rank].rows;
+}
+
+static void begin_runs(struct search *search)
+{
+	const struct fsdp_flight_job *job = search->job;
+	const struct fsdp_flight_team *team = search->team;
+	for (size_t i = 0; i < team->collective_count; i++)
+		job->marks[team->collectives[i].rank] = 1;
+	for (size_t i = 0; i < team->p2p_count; i++)
+		job->marks[team->p2p[i].rank] = 1;
+	for (size_t i = 0; team->roster != NULL && i < team->roster->heard_count; i++)
+		job->marks[team->roster->heard[i]] = 1;
+	search->run_count = 0;
+	for (size_t i = 0; i < job->count; i++) {
+		if (job->marks[i] != 0)
+			search->runs[search->run_count++] =
+				(struct run){ .rank = (uint32_t)i };
+		job->marks[i] = 0;
+	}
+	struct run *run = search->runs;
+	for (size_t i = 0; i < team->collective_count; i++) {
+		while (run->rank != team->collectives[i].rank)
+			run++;
+		if (run->end == 0)
+			run->at = i;
+		run->end = i + 1;
+	}
+}
+
+/* What a rank without entries of a group enqueued there. */
+static int64_t last_by_status(const struct search *search, const struct run *run)
+{
+	const struct fsdp_flight_rows *rows = rows_of(search, run);
+	struct fsdp_flight_status *list = rows->statuses;
+	size_t low = 0, high = rows->status_count;
+	/* Sends and receives are counted by the same number. */
+	if (search->team->p2p_count == 0) {
+		FSDP_HALVE(low, high, middle,
+			fsdp_span_compare(list[middle].group, search->team->name) < 0)
+		if (low < rows->status_count &&
+			fsdp_span_equal(list[low].group, search->team->name))
+			return list[low].enqueued;
+	}
+	/* What is finished is not written where only active entries are. */
+	bool only_active = rows->is_nccl && rows->entries.count != 0 &&
+			   !rows->has_finished && rows->facts.first_record > 0;
+	return only_active ? FSDP_ABSENT : INT64_MIN + 1;
+}
+
+/* Whether a rank lacks the collective for certain. */
+static bool lacks(const struct run *run, int64_t seq)
+{
+	return run->last != FSDP_ABSENT && run->last < seq;
+}
+
+/* What each rank enqueued last in the team. A rank waits for those that never enqueued
+ * what it entered: NCCL enqueues ahead, so unfinished entries do not show it. */
+static void find_last(struct search *search)
+{
+	int64_t lowest = INT64_MAX, highest = INT64_MIN;
+	for (size_t i = 0; i < search->run_count; i++) {
+		struct run *run = &search->runs[i];
+		run->last = last_by_status(search, run);
+		if (run->end != 0 &&
+			(run->last == FSDP_ABSENT ||
+				run->last < entry_at(search, run->end - 1)->seq))
+			run->last = entry_at(search, run->end - 1)->seq;
+		if (run->last == FSDP_ABSENT)
+			continue;
+		lowest = run->last < lowest ? run->last : lowest;
+		highest = run->last > highest ? run->last : highest;
+	}
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		search->job->behind[run->rank] |= lacks(run, highest);
+		if (run->end == 0)
+			continue;
+		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
+		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
+	}
+}
+
+/* ---- devices that stopped ---- */
+
+/* No rank ends these before all have entered them, and sent their part. */
+static bool is_for_all(const struct search *search, const struct fsdp_flight_item *item)
+{
+	static const char *const beginnings[] = { "all_gather", "_all_gather",
+		"allgather", "all_reduce", "allreduce", "reduce_scatter",
+		"_reduce_scatter", "all_to_all", "alltoall", "barrier" };
+	const struct fsdp_flight_called *called =
+		fsdp_flight_called_of(search->job, item);
+	struct fsdp_span op = fsdp_flight_op(called->name), rest;
+	for (size_t i = 0; i < FSDP_COUNT(beginnings); i++)
+		if (fsdp_span_behind(op, beginnings[i], &rest))
+			return true;
+	return false;
+}
+
+/* Up to this number a rank finished operations without an unfinished entry. */
+static int64_t finished_up_to(const struct search *search, const struct run *run)
+{
+	const struct fsdp_flight_rows *rows = rows_of(search, run);
+	if (!rows->is_nccl || run->end == 0)
+		return FSDP_ABSENT;
+	for (size_t i = run->end; i > run->at; i--)
+		if (entry_at(search, i - 1)->is_completed)
+			return entry_at(search, i - 1)->seq;
+	/* In a dump of active entries the earlier ones ended. */
+	return rows->facts.first_record > 0 && !rows->has_finished
+		       ? entry_at(search, run->at)->seq - 1
+		       : FSDP_ABSENT;
+}
+
+/* An operation that is unfinished here and finished on another rank of the group: the
+ * device of this one stopped in it. */
+static void find_stops(struct search *search)
+{
+	struct {
+		int64_t seq;
+		const struct run *run;
+	} most[2] = { { FSDP_ABSENT, NULL }, { FSDP_ABSENT, NULL } };
+	int64_t lowest = INT64_MAX;
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		int64_t one = finished_up_to(search, run);
+		if (run->last != FSDP_ABSENT && run->last < lowest)
+			lowest = run->last;
+		size_t at = one > most[0].seq ? 0 : 1;
+		if (one <= most[at].seq)
+			continue;
+		if (at == 0)
+			most[1] = most[0];
+		most[at].seq = one;
+		most[at].run = run;
+	}
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i], *other;
+		struct fsdp_flight_stop *stop = &search->job->stops[run->rank];
+		size_t at = most[0].run == run;
+		other = most[at].run;
+		if (!rows_of(search, run)->is_nccl || other == NULL)
+			continue;
+		for (size_t j = run->at; j < run->end; j++) {
+			const struct fsdp_flight_item *item =
+				&search->team->collectives[j];
+			if (item->entry->seq > most[at].seq || item->entry->seq > lowest)
+				break;
+			/* Dumps of a sound job are not of one moment. */
+			if (!item->entry->is_unfinished || !is_for_all(search, item) ||
+				other->last <= item->entry->seq)
+				continue;
+			if (stop->item == NULL ||
+				item->entry->time_ns < stop->item->entry->time_ns)
+				*stop = (struct fsdp_flight_stop){ search->team, item,
+					other->rank };
+			break;
+		}
+	}
+}
 
 /* ---- one collective ---- */
 
 static const struct fsdp_flight_item *item_at(
 	const struct search *search, const struct run *run, size_t nth)
 {
-	size_t last = run->count - 1;
-	return &search->team->collectives[run->at + fsdp_min(nth, last)];
+	return &search->team->collectives[run->at + fsdp_min(nth, run->count - 1)];
 }
 
 static const struct fsdp_flight_signature *signature_at(
@@ -58,16 +577,24 @@ static int compare_classes(const void *a, const void *b)
 }
 
 /* Counts how many have each number, and finds the most frequent: of equal ones that of
- * the lowest rank. 0 goes with all others. Returns how many numbers there are. */
-static size_t classify(struct search *search, struct class *ret_top)
+ * the lowest rank. 0 goes with all others. A rank with fewer entries of this number than
+ * others is treated as having a different operation there: none. Returns how many numbers
+ * there are. */
+static size_t classify(
+	struct search *search, size_t nth, unsigned way, struct class *ret_top)
 {
 	struct class *classes = search->classes;
 	size_t count = 0, kinds = 0;
 	*ret_top = (struct class){ 0 };
-	for (size_t i = 0; i < search->have_count; i++)
-		if (search->class_of[i] != 0)
-			classes[count++] =
-				(struct class){ search->class_of[i], (uint32_t)i, 1 };
+	for (size_t i = 0; i < search->have_count; i++) {
+		const struct run *run = search->have[i];
+		uint32_t number = FSDP_NONE;
+		if (nth < run->count)
+			number = signature_at(search, run, nth)->numbers[way];
+		search->class_of[i] = number;
+		if (number != 0)
+			classes[count++] = (struct class){ number, (uint32_t)i, 1 };
+	}
 	if (count > 1)
 		qsort(classes, count, sizeof *classes, compare_classes);
 	for (size_t i = 0; i < count; kinds++) {
@@ -81,44 +608,20 @@ static size_t classify(struct search *search, struct class *ret_top)
 	return kinds;
 }
 
-enum { BY_OP, BY_SIZE, BY_DTYPE, WAYS };
-static const char *const way_names[WAYS] = { "op", "size", "dtype" };
-
-static uint32_t number_by(const struct fsdp_flight_signature *signature, unsigned way)
-{
-	return way == BY_OP     ? signature->op
-	       : way == BY_SIZE ? signature->size
-				: signature->dtype;
-}
-
-/* A rank with fewer entries of this number than others is treated as having a different
- * operation there: none. */
-static void number_all(struct search *search, size_t nth, unsigned way)
-{
-	for (size_t i = 0; i < search->have_count; i++) {
-		const struct run *run = search->have[i];
-		search->class_of[i] =
-			nth < run->count ? number_by(signature_at(search, run, nth), way)
-					 : FSDP_NONE;
-	}
-}
-
 /* In the usual case all are equal, and each takes one comparison. */
 static bool are_alike(const struct search *search, size_t nth)
 {
 	const struct fsdp_flight_signature *first =
 		signature_at(search, search->have[0], nth);
-	for (size_t i = 0; i < search->have_count; i++) {
-		const struct fsdp_flight_signature *one =
-			signature_at(search, search->have[i], nth);
-		if (nth >= search->have[i]->count || one->op != first->op ||
-			one->size != first->size || one->dtype != first->dtype)
+	for (size_t i = 0; i < search->have_count; i++)
+		if (nth >= search->have[i]->count ||
+			memcmp(signature_at(search, search->have[i], nth), first,
+				sizeof *first) != 0)
 			return false;
-	}
 	return true;
 }
 
-static bool take_mismatch(struct search *search, struct fsdp_flight_fault *fault,
+static bool add_culprits(struct search *search, struct fsdp_flight_fault *fault,
 	const struct class *top, size_t nth)
 {
 	struct fsdp_arena *arena = search->job->arena;
@@ -145,307 +648,83 @@ static bool take_mismatch(struct search *search, struct fsdp_flight_fault *fault
 /* Sets fault->problem where those that have the number differ. False: out of memory. */
 static bool compare(struct search *search, struct fsdp_flight_fault *fault)
 {
+	static const char *const problems[FSDP_FLIGHT_WAYS] = { "op", "size", "dtype" };
 	size_t most = 0;
+	struct class top;
 	for (size_t i = 0; i < search->have_count; i++)
 		most = search->have[i]->count > most ? search->have[i]->count : most;
 	for (size_t nth = 0; nth < most; nth++) {
 		if (are_alike(search, nth))
 			continue;
-		for (unsigned way = 0; way < WAYS; way++) {
-			struct class top;
-			number_all(search, nth, way);
-			if (classify(search, &top) < 2)
+		for (unsigned way = 0; way < FSDP_FLIGHT_WAYS; way++) {
+			if (classify(search, nth, way, &top) < 2)
 				continue;
-			fault->problem = way_names[way];
-			return take_mismatch(search, fault, &top, nth);
+			fault->problem = problems[way];
+			return add_culprits(search, fault, &top, nth);
 		}
 	}
 	return true;
-}
-
-/* ---- the collectives of a team ---- */
-
-static size_t begin_runs(struct search *search)
-{
-	const struct fsdp_flight_team *team = search->team;
-	size_t count = 0;
-	for (size_t i = 0; i < team->collective_count; i++) {
-		uint32_t rank = team->collectives[i].rank;
-		if (count == 0 || search->runs[count - 1].rank != rank)
-			search->runs[count++] = (struct run){ .rank = rank, .at = i };
-		search->runs[count - 1].end = i + 1;
-	}
-	return count;
-}
-
-static int64_t seq_at(const struct search *search, const struct run *run)
-{
-	return search->team->collectives[run->at].entry->seq;
-}
-
-/* A ring that lost its first entries says nothing of what came before its lowest. */
-static int64_t find_start(const struct search *search)
-{
-	int64_t start = 0;
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		const struct fsdp_flight_rows *rows = search->job->ranks[run->rank].rows;
-		if (rows->facts.first_record > 0 && seq_at(search, run) > start)
-			start = seq_at(search, run);
-	}
-	return start;
-}
-
-static void skip_to(struct search *search, int64_t start)
-{
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
-		while (run->at < run->end && seq_at(search, run) < start)
-			run->at++;
-	}
 }
 
 /* Continues with the next number, the lowest that any rank has. False: no more
  * numbers. */
 static bool next_seq(struct search *search, int64_t *ret_seq)
 {
-	int64_t lowest = INT64_MAX;
-	bool any = false;
+	const struct run *lowest = NULL;
 	search->have_count = 0;
 	for (size_t i = 0; i < search->run_count; i++) {
 		struct run *run = &search->runs[i];
 		run->at += run->count;
 		run->count = 0;
-		if (run->at < run->end && (!any || seq_at(search, run) < lowest))
-			lowest = seq_at(search, run);
-		any |= run->at < run->end;
+		if (run->at < run->end &&
+			(lowest == NULL || entry_at(search, run->at)->seq <
+						   entry_at(search, lowest->at)->seq))
+			lowest = run;
 	}
-	for (size_t i = 0; any && i < search->run_count; i++) {
+	if (lowest == NULL)
+		return false;
+	*ret_seq = entry_at(search, lowest->at)->seq;
+	for (size_t i = 0; i < search->run_count; i++) {
 		struct run *run = &search->runs[i];
 		while (run->at + run->count < run->end &&
-			search->team->collectives[run->at + run->count].entry->seq ==
-				lowest)
+			entry_at(search, run->at + run->count)->seq == *ret_seq)
 			run->count++;
 		if (run->count != 0)
 			search->have[search->have_count++] = run;
 	}
-	*ret_seq = lowest;
-	return any;
-}
-
-static void find_here(struct search *search)
-{
-	const struct fsdp_flight_job *job = search->job;
-	const struct fsdp_flight_team *team = search->team;
-	search->here_count = 0;
-	for (size_t i = 0; i < search->run_count; i++)
-		job->marks[search->runs[i].rank] = 1;
-	for (size_t i = 0; i < team->p2p_count; i++)
-		job->marks[team->p2p[i].rank] = 1;
-	for (size_t i = 0; team->roster != NULL && i < team->roster->heard_count; i++)
-		job->marks[team->roster->heard[i]] = 1;
-	for (size_t i = 0; i < job->count; i++) {
-		if (job->marks[i] != 0)
-			search->here[search->here_count++] = (uint32_t)i;
-		job->marks[i] = 0;
-	}
-}
-
-/* What a rank without entries of a group enqueued there. */
-static int64_t last_by_status(const struct search *search, uint32_t rank)
-{
-	const struct fsdp_flight_rows *rows = search->job->ranks[rank].rows;
-	struct fsdp_flight_status *list = rows->statuses;
-	size_t low = 0, high = rows->status_count;
-	/* Sends and receives are counted by the same number. */
-	if (search->team->p2p_count == 0) {
-		FSDP_HALVE(low, high, middle,
-			fsdp_span_compare(list[middle].group, search->team->name) < 0)
-		if (low < rows->status_count &&
-			fsdp_span_equal(list[low].group, search->team->name))
-			return list[low].enqueued;
-	}
-	/* What is finished is not written where only active entries are. */
-	bool only_active = rows->is_nccl && rows->entries.count != 0 &&
-			   !rows->has_finished && rows->facts.first_record > 0;
-	return only_active ? FSDP_ABSENT : INT64_MIN + 1;
-}
-
-/* Whether a rank lacks the collective for certain. */
-static bool lacks(const struct search *search, size_t here, int64_t seq)
-{
-	return search->last[here] != FSDP_ABSENT && search->last[here] < seq;
-}
-
-/* What each rank enqueued last in the team. A rank waits for those that never enqueued
- * what it entered: NCCL enqueues ahead, so unfinished entries do not show it. */
-static void find_last(struct search *search)
-{
-	const struct fsdp_flight_team *team = search->team;
-	int64_t lowest = INT64_MAX, highest = INT64_MIN;
-	for (size_t i = 0, run = 0; i < search->here_count; i++) {
-		uint32_t rank = search->here[i];
-		const struct fsdp_flight_entry *end = NULL;
-		int64_t last = last_by_status(search, rank);
-		while (run < search->run_count && search->runs[run].rank < rank)
-			run++;
-		if (run < search->run_count && search->runs[run].rank == rank) {
-			end = team->collectives[search->runs[run].end - 1].entry;
-			if (last == FSDP_ABSENT || last < end->seq)
-				last = end->seq;
-		}
-		search->last[i] = last;
-		if (last == FSDP_ABSENT)
-			continue;
-		lowest = last < lowest ? last : lowest;
-		highest = last > highest ? last : highest;
-	}
-	for (size_t i = 0, run = 0; i < search->here_count; i++) {
-		uint32_t rank = search->here[i];
-		while (run < search->run_count && search->runs[run].rank < rank)
-			run++;
-		search->job->behind[rank] |= lacks(search, i, highest);
-		if (run == search->run_count || search->runs[run].rank != rank)
-			continue;
-		const struct fsdp_flight_entry *end =
-			team->collectives[search->runs[run].end - 1].entry;
-		search->job->ahead[rank] |= end->seq > lowest && !end->is_completed;
-	}
-}
-
-/* ---- devices that stopped ---- */
-
-/* No rank ends these before all have entered them, and sent their part. */
-static bool is_for_all(const struct search *search, const struct fsdp_flight_item *item)
-{
-	static const char *const beginnings[] = { "all_gather", "_all_gather",
-		"allgather", "all_reduce", "allreduce", "reduce_scatter",
-		"_reduce_scatter", "all_to_all", "alltoall", "barrier" };
-	const struct fsdp_flight_called *called =
-		fsdp_flight_called_of(search->job, item);
-	struct fsdp_span op = fsdp_flight_op(called->name), rest;
-	for (size_t i = 0; i < FSDP_COUNT(beginnings); i++)
-		if (fsdp_span_behind(op, beginnings[i], &rest))
-			return true;
-	return false;
-}
-
-/* Up to this number a rank finished operations without an unfinished entry. */
-static int64_t finished_up_to(const struct search *search, const struct run *run)
-{
-	const struct fsdp_flight_rows *rows = search->job->ranks[run->rank].rows;
-	const struct fsdp_flight_item *items = search->team->collectives;
-	int64_t up_to = FSDP_ABSENT;
-	for (size_t i = run->end; i > run->at; i--)
-		if (items[i - 1].entry->is_completed)
-			return items[i - 1].entry->seq;
-	/* In a dump of active entries the earlier ones ended. */
-	if (rows->facts.first_record > 0 && !rows->has_finished)
-		up_to = items[run->at].entry->seq - 1;
-	return up_to;
-}
-
-/* An operation that is unfinished here and finished on another rank of the group: the
- * device of this one stopped in it. */
-static void find_stops(struct search *search)
-{
-	struct fsdp_flight_job *job = search->job;
-	int64_t most[2] = { FSDP_ABSENT, FSDP_ABSENT }, ends[2] = { 0 },
-		lowest = INT64_MAX;
-	uint32_t of[2] = { 0, 0 };
-	for (size_t i = 0; i < search->here_count; i++)
-		if (search->last[i] != FSDP_ABSENT && search->last[i] < lowest)
-			lowest = search->last[i];
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		int64_t one = FSDP_ABSENT;
-		if (job->ranks[run->rank].rows->is_nccl)
-			one = finished_up_to(search, run);
-		if (one > most[0]) {
-			most[1] = most[0];
-			of[1] = of[0];
-			most[0] = one;
-			of[0] = run->rank;
-		} else if (one > most[1]) {
-			most[1] = one;
-			of[1] = run->rank;
-		}
-	}
-	for (size_t i = 0; i < search->here_count; i++)
-		for (size_t j = 0; j < 2; j++)
-			if (search->here[i] == of[j])
-				ends[j] = search->last[i];
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		struct fsdp_flight_stop *stop = &job->stops[run->rank];
-		size_t other = of[0] == run->rank;
-		if (!job->ranks[run->rank].rows->is_nccl || most[other] == FSDP_ABSENT)
-			continue;
-		for (size_t j = run->at; j < run->end; j++) {
-			const struct fsdp_flight_item *item =
-				&search->team->collectives[j];
-			if (item->entry->seq > most[other] || item->entry->seq > lowest)
-				break;
-			/* Dumps of a sound job are not of one moment. */
-			if (!item->entry->is_unfinished || !is_for_all(search, item) ||
-				ends[other] <= item->entry->seq)
-				continue;
-			if (stop->item == NULL ||
-				item->entry->time_ns < stop->item->entry->time_ns)
-				*stop = (struct fsdp_flight_stop){ search->team, item,
-					of[other] };
-			break;
-		}
-	}
-}
-
-static bool take_ranks(struct search *search, struct fsdp_flight_fault *fault)
-{
-	struct fsdp_arena *arena = search->job->arena;
-	size_t have = 0;
-	fault->entered = FSDP_TAKE(arena, fault->entered, search->have_count);
-	fault->missing =
-		FSDP_TAKE(arena, fault->missing, search->here_count - search->have_count);
-	if (fault->entered == NULL || fault->missing == NULL)
-		return false;
-	for (size_t i = 0; i < search->here_count; i++) {
-		if (have < search->have_count &&
-			search->have[have]->rank == search->here[i]) {
-			fault->entered[fault->entered_count++] = search->here[i];
-			have++;
-		} else if (lacks(search, i, fault->seq)) {
-			fault->missing[fault->missing_count++] = search->here[i];
-		}
-	}
 	return true;
 }
 
-static bool any_lacks(const struct search *search, int64_t seq)
+/* The ranks that entered it and those that lack it. False: out of memory. */
+static bool split_ranks(struct search *search, struct fsdp_flight_fault *fault)
 {
-	bool any = false;
-	for (size_t i = 0;
-		search->have_count < search->here_count && i < search->here_count && !any;
-		i++)
-		any = lacks(search, i, seq);
-	return any;
-}
-
-static int64_t first_time(const struct search *search)
-{
-	int64_t first = INT64_MAX;
+	struct fsdp_arena *arena = search->job->arena;
+	fault->entered = FSDP_TAKE(arena, fault->entered, search->have_count);
+	fault->missing =
+		FSDP_TAKE(arena, fault->missing, search->run_count - search->have_count);
+	if (fault->entered == NULL || fault->missing == NULL)
+		return false;
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		if (run->count != 0)
+			fault->entered[fault->entered_count++] = run->rank;
+		else if (lacks(run, fault->seq))
+			fault->missing[fault->missing_count++] = run->rank;
+	}
+	fault->time_ns = INT64_MAX;
 	for (size_t i = 0; i < search->have_count; i++) {
 		int64_t time = item_at(search, search->have[i], 0)->entry->time_ns;
-		if (time != FSDP_ABSENT && time < first)
-			first = time;
+		if (time != FSDP_ABSENT && time < fault->time_ns)
+			fault->time_ns = time;
 	}
-	return first;
+	return true;
 }
 
 /* Of the ranks that entered it the lowest that says what it called; else the lowest. */
 static const struct fsdp_flight_item *first_known(const struct search *search)
 {
 	for (size_t i = 0; i < search->have_count; i++)
-		if (signature_at(search, search->have[i], 0)->op != 0)
+		if (signature_at(search, search->have[i], 0)->numbers[0] != 0)
 			return item_at(search, search->have[i], 0);
 	return item_at(search, search->have[0], 0);
 }
@@ -454,18 +733,34 @@ static const struct fsdp_flight_item *first_known(const struct search *search)
 static bool search_team(struct search *search)
 {
 	struct fsdp_flight_fault fault = { .team = search->team };
-	search->run_count = begin_runs(search);
-	find_here(search);
+	int64_t start = 0;
+	begin_runs(search);
 	find_last(search);
 	find_stops(search);
-	skip_to(search, find_start(search));
+	/* A ring that lost its first entries says nothing of what came before its
+	 * lowest. */
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		if (run->end != 0 && rows_of(search, run)->facts.first_record > 0 &&
+			entry_at(search, run->at)->seq > start)
+			start = entry_at(search, run->at)->seq;
+	}
+	for (size_t i = 0; i < search->run_count; i++) {
+		struct run *run = &search->runs[i];
+		while (run->at < run->end && entry_at(search, run->at)->seq < start)
+			run->at++;
+	}
 	while (next_seq(search, &fault.seq)) {
+		bool stuck = false;
 		if (!compare(search, &fault))
 			return false;
-		if (fault.problem == NULL && !any_lacks(search, fault.seq))
+		for (size_t i = 0; search->have_count < search->run_count && !stuck &&
+				   i < search->run_count;
+			i++)
+			stuck = lacks(&search->runs[i], fault.seq);
+		if (fault.problem == NULL && !stuck)
 			continue;
-		fault.time_ns = first_time(search);
-		if (!take_ranks(search, &fault))
+		if (!split_ranks(search, &fault))
 			return false;
 		if (fault.problem == NULL) {
 			fault.verdict = FSDP_FLIGHT_STUCK;
@@ -489,7 +784,7 @@ struct end {
 	const struct fsdp_flight_item *item;
 };
 
-static bool take_number(struct fsdp_span *text, size_t *ret_number)
+static bool parse_number(struct fsdp_span *text, size_t *ret_number)
 {
 	size_t number = 0, digits = 0;
 	while (digits < text->size && fsdp_is_digit(text->data[digits]) &&
@@ -500,28 +795,23 @@ static bool take_number(struct fsdp_span *text, size_t *ret_number)
 	return digits != 0;
 }
 
-/* "nccl:send 0->1", "nccl:recv 1<-0": ranks within the group. */
-static bool read_ends(struct fsdp_span name, size_t places[2], bool *ret_receives)
+/* "nccl:send 0->1", "nccl:recv 1<-0": ranks within the group, here as *from and *to. */
+static bool parse_ends(
+	struct fsdp_span name, size_t *from, size_t *to, bool *ret_receives)
 {
 	size_t backend = fsdp_span_first(name, ':').size;
 	struct fsdp_span rest = fsdp_span(name.data + backend, name.size - backend);
-	bool back;
-	if (fsdp_span_behind(rest, ":send ", &rest))
-		*ret_receives = false;
-	else if (fsdp_span_behind(rest, ":recv ", &rest))
-		*ret_receives = true;
-	else
+	*ret_receives = fsdp_span_behind(rest, ":recv ", &rest);
+	if ((!*ret_receives && !fsdp_span_behind(rest, ":send ", &rest)) ||
+		!parse_number(&rest, from))
 		return false;
-	if (!take_number(&rest, &places[0]))
-		return false;
-	back = fsdp_span_behind(rest, "<-", &rest);
-	if ((!back && !fsdp_span_behind(rest, "->", &rest)) ||
-		!take_number(&rest, &places[1]))
+	bool back = fsdp_span_behind(rest, "<-", &rest);
+	if ((!back && !fsdp_span_behind(rest, "->", &rest)) || !parse_number(&rest, to))
 		return false;
 	if (back) {
-		size_t swap = places[0];
-		places[0] = places[1];
-		places[1] = swap;
+		size_t swap = *from;
+		*from = *to;
+		*to = swap;
 	}
 	return true;
 }
@@ -538,61 +828,12 @@ static int compare_ends(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-static size_t collect(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, const int64_t *ranks, size_t rank_count,
-	struct end *ends)
+/* A send and a receive that belong together differ in size, or (other NULL) the partner
+ * of an end left a dump without the other end. */
+static bool add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
+	const struct end *end, const struct end *other)
 {
-	size_t count = 0, places[2];
-	for (size_t i = 0; i < team->p2p_count; i++) {
-		const struct fsdp_flight_item *item = &team->p2p[i];
-		struct end one = { .item = item, .order = i };
-		if (!read_ends(fsdp_flight_called_of(job, item)->name, places,
-			    &one.receives) ||
-			places[0] >= rank_count || places[1] >= rank_count)
-			continue;
-		one.from = ranks[places[0]];
-		one.to = ranks[places[1]];
-		ends[count++] = one;
-	}
-	if (count != 0)
-		qsort(ends, count, sizeof *ends, compare_ends);
-	return count;
-}
-
-/* ---- faults ---- */
-
-static bool add_mismatch(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
-	const struct end *send, const struct end *receive)
-{
-	bool upwards = send->item->rank < receive->item->rank;
-	const struct end *low = upwards ? send : receive,
-			 *high = upwards ? receive : send;
-	struct fsdp_flight_fault fault = { .verdict = FSDP_FLIGHT_MISMATCH,
-		.problem = "size",
-		.team = team,
-		.seq = send->item->entry->seq,
-		.time_ns = send->item->entry->time_ns,
-		.first = send->item,
-		.culprit_count = 2,
-		.entered_count = 2 };
-	fault.culprits = FSDP_TAKE(job->arena, fault.culprits, 2);
-	fault.found = fsdp_arena_take_items(job->arena, 2, sizeof *fault.found,
-		_Alignof(const struct fsdp_flight_item *));
-	if (fault.culprits == NULL || fault.found == NULL)
-		return false;
-	fault.culprits[0] = low->item->rank;
-	fault.culprits[1] = high->item->rank;
-	fault.found[0] = low->item;
-	fault.found[1] = high->item;
-	fault.entered = fault.culprits;
-	return fsdp_vec_add(&job->faults, &fault);
-}
-
-/* An end whose partner left a dump and is not in it. */
-static bool add_stuck(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
-	const struct end *end)
-{
-	size_t other = fsdp_flight_place_of(job, end->receives ? end->from : end->to);
+	size_t partner = fsdp_flight_place_of(job, end->receives ? end->from : end->to);
 	struct fsdp_flight_fault fault = { .verdict = FSDP_FLIGHT_STUCK,
 		.problem = "missing",
 		.team = team,
@@ -602,22 +843,30 @@ static bool add_stuck(struct fsdp_flight_job *job, const struct fsdp_flight_team
 		.entered_count = 1,
 		.missing_count = 1,
 		.culprit_count = 1 };
-	if (other == SIZE_MAX || !fsdp_flight_is_heard(job, other))
+	if (other == NULL && (partner == SIZE_MAX || !fsdp_flight_is_heard(job, partner)))
 		return true;
 	fault.entered = FSDP_TAKE(job->arena, fault.entered, 2);
-	if (fault.entered == NULL)
+	fault.found = fsdp_arena_take_items(job->arena, 2, sizeof *fault.found,
+		_Alignof(const struct fsdp_flight_item *));
+	if (fault.entered == NULL || fault.found == NULL)
 		return false;
-	fault.entered[0] = end->item->rank;
-	fault.entered[1] = (uint32_t)other;
-	fault.missing = fault.culprits = fault.entered + 1;
+	if (other == NULL) {
+		fault.entered[0] = end->item->rank;
+		fault.entered[1] = (uint32_t)partner;
+		fault.missing = fault.culprits = fault.entered + 1;
+	} else {
+		bool upwards = end->item->rank < other->item->rank;
+		fault.verdict = FSDP_FLIGHT_MISMATCH;
+		fault.problem = "size";
+		fault.found[0] = upwards ? end->item : other->item;
+		fault.found[1] = upwards ? other->item : end->item;
+		fault.culprits = fault.entered;
+		fault.entered[0] = fault.found[0]->rank;
+		fault.entered[1] = fault.found[1]->rank;
+		fault.entered_count = fault.culprit_count = 2;
+		fault.missing_count = 0;
+	}
 	return fsdp_vec_add(&job->faults, &fault);
-}
-
-static bool same_sizes(const struct fsdp_flight_job *job, const struct end *send,
-	const struct end *receive)
-{
-	return fsdp_span_equal(fsdp_flight_called_of(job, send->item)->input.sizes,
-		fsdp_flight_called_of(job, receive->item)->output.sizes);
 }
 
 static bool lists_active_only(const struct fsdp_flight_job *job, int64_t rank)
@@ -640,48 +889,54 @@ static bool match_pair(struct fsdp_flight_job *job, const struct fsdp_flight_tea
 	while (sends < count && !ends[sends].receives)
 		sends++;
 	size_t receives = count - sends, both = sends < receives ? sends : receives;
-	for (size_t i = 0; i < both; i++)
-		if (!same_sizes(job, &ends[i], &ends[sends + i])) {
-			*ret_over = true;
-			return add_mismatch(job, team, &ends[i], &ends[sends + i]);
-		}
-	if (sends > both)
-		return add_stuck(job, team, &ends[both]);
-	return receives == both || add_stuck(job, team, &ends[sends + both]);
-}
-
-static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
-	const struct end *ends, size_t count)
-{
-	bool over = false;
-	for (size_t begin = 0, end; begin < count && !over; begin = end) {
-		end = begin + 1;
-		while (end < count && ends[end].from == ends[begin].from &&
-			ends[end].to == ends[begin].to)
-			end++;
-		if (!match_pair(job, team, ends + begin, end - begin, &over))
-			return false;
+	for (size_t i = 0; i < both; i++) {
+		const struct end *send = &ends[i], *receive = &ends[sends + i];
+		*ret_over = !fsdp_span_equal(fsdp_flight_called_of(job, send->item)
+						     ->lists[FSDP_FLIGHT_INPUT_SIZES],
+			fsdp_flight_called_of(job, receive->item)
+				->lists[FSDP_FLIGHT_OUTPUT_SIZES]);
+		if (*ret_over)
+			return add_pair(job, team, send, receive);
 	}
-	return true;
+	if (sends > both)
+		return add_pair(job, team, &ends[both], NULL);
+	return receives == both || add_pair(job, team, &ends[sends + both], NULL);
 }
 
-static bool fsdp_flight_find_pairs(
-	struct fsdp_flight_job *job, const struct fsdp_flight_team *team)
+static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_team *team)
 {
-	size_t rank_count, count;
+	size_t rank_count, count = 0;
 	if (team->p2p_count == 0)
 		return true;
 	const int64_t *ranks = fsdp_flight_team_ranks(job, team, &rank_count);
 	struct end *ends = calloc(team->p2p_count, sizeof *ends);
-	bool good = ranks != NULL && ends != NULL;
-	count = good ? collect(job, team, ranks, rank_count, ends) : 0;
-	good = good && match_pairs(job, team, ends, count);
+	bool good = ranks != NULL && ends != NULL, over = false;
+	for (size_t i = 0; good && i < team->p2p_count; i++) {
+		size_t from, to;
+		struct end one = { .item = &team->p2p[i], .order = i };
+		if (!parse_ends(fsdp_flight_called_of(job, one.item)->name, &from, &to,
+			    &one.receives) ||
+			from >= rank_count || to >= rank_count)
+			continue;
+		one.from = ranks[from];
+		one.to = ranks[to];
+		ends[count++] = one;
+	}
+	if (count != 0)
+		qsort(ends, count, sizeof *ends, compare_ends);
+	for (size_t begin = 0, end; good && begin < count && !over; begin = end) {
+		for (end = begin + 1; end < count && ends[end].from == ends[begin].from &&
+				      ends[end].to == ends[begin].to;)
+			end++;
+		good = match_pair(job, team, ends + begin, end - begin, &over);
+	}
 	free(ends);
 	return good;
 }
 
 /* ---- all teams ---- */
 
+/* By name; those that are called alike as they came. */
 static int compare_teams(const void *a, const void *b)
 {
 	const struct fsdp_flight_team *left = *(struct fsdp_flight_team *const *)a;
@@ -690,53 +945,38 @@ static int compare_teams(const void *a, const void *b)
 	return order != 0 ? order : left->order < right->order ? -1 : 1;
 }
 
-/* By name; those that are called alike as they came. */
-static struct fsdp_flight_team **sort_teams(struct fsdp_flight_job *job)
+static bool search_teams(struct fsdp_flight_job *job)
 {
-	struct fsdp_flight_team **sorted = calloc(job->teams.count + 1, sizeof *sorted);
-	for (size_t i = 0; sorted != NULL && i < job->teams.count; i++)
-		sorted[i] = fsdp_flight_team_at(job, i);
-	if (sorted != NULL)
-		qsort(sorted, job->teams.count, sizeof *sorted, compare_teams);
-	return sorted;
-}
-
-static bool search_init(struct search *search, struct fsdp_flight_job *job)
-{
+	struct fsdp_arena *arena = job->arena;
 	size_t room = job->count + 1;
-	*search = (struct search){ .job = job,
-		.runs = calloc(room, sizeof *search->runs),
-		.here = calloc(room, sizeof *search->here),
-		.last = calloc(room, sizeof *search->last),
-		.have = calloc(room, sizeof *search->have),
-		.classes = calloc(room, sizeof *search->classes),
-		.class_of = calloc(room, sizeof *search->class_of) };
-	return search->runs != NULL && search->here != NULL && search->last != NULL &&
-	       search->have != NULL && search->classes != NULL &&
-	       search->class_of != NULL;
-}
-
-static void search_done(struct search *search)
-{
-	free(search->runs);
-	free(search->here);
-	free(search->last);
-	free(search->have);
-	free(search->classes);
-	free(search->class_of);
+	struct search search = { .job = job,
+		.runs = FSDP_TAKE(arena, search.runs, room),
+		.have = FSDP_TAKE(arena, search.have, room),
+		.classes = FSDP_TAKE(arena, search.classes, room),
+		.class_of = FSDP_TAKE(arena, search.class_of, room) };
+	struct fsdp_flight_team **sorted = FSDP_TAKE(arena, sorted, job->teams.count + 1);
+	job->marks = FSDP_TAKE(arena, job->marks, job->count);
+	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
+	job->behind = FSDP_TAKE(arena, job->behind, job->count);
+	job->stops = FSDP_TAKE(arena, job->stops, job->count);
+	fsdp_vec_init(&job->faults, arena, sizeof(struct fsdp_flight_fault));
+	if (search.runs == NULL || search.have == NULL || search.classes == NULL ||
+		search.class_of == NULL || sorted == NULL || job->marks == NULL ||
+		job->ahead == NULL || job->behind == NULL || job->stops == NULL)
+		return false;
+	for (size_t i = 0; i < job->teams.count; i++)
+		sorted[i] = fsdp_flight_team_at(job, i);
+	qsort(sorted, job->teams.count, sizeof *sorted, compare_teams);
+	for (size_t i = 0; i < job->teams.count; i++) {
+		search.team = sorted[i];
+		if (!search_team(&search) || !match_pairs(job, sorted[i]))
+			return false;
+	}
+	return true;
 }
 
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job)
 {
-	struct search search;
-	struct fsdp_flight_team **sorted = sort_teams(job);
-	bool good = search_init(&search, job) && sorted != NULL;
-	fsdp_vec_init(&job->faults, job->arena, sizeof(struct fsdp_flight_fault));
-	for (size_t i = 0; good && i < job->teams.count; i++) {
-		search.team = sorted[i];
-		good = search_team(&search) && fsdp_flight_find_pairs(job, sorted[i]);
-	}
-	search_done(&search);
-	free(sorted);
-	return good;
+	return (gather(job) && search_teams(job)) ||
+	       (job->error == NULL && fsdp_arena_fail(job->arena, &job->error));
 }

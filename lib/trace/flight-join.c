@@ -8,7 +8,6 @@
 
 #include "base/num.h"
 #include "trace/flight-log.h"
-#include "trace/flight-teams.h"
 #include "trace/flight.h"
 
 const char *fsdp_flight_verdict_name(unsigned verdict)
@@ -22,36 +21,18 @@ const char *fsdp_flight_verdict_name(unsigned verdict)
 struct join {
 	struct fsdp_flight_job job;
 	struct fsdp_flight *flight;
-	bool *waits, *waits_for_some; /* by place: it waits; for ranks that are known */
-	bool *awaited;                /* by place in job.world */
-	/* Of what ranks entered last in groups with ranks that left no dump: the first. */
+	bool is_log;
+	/* By place: it waits; for ranks that are known; it is waited for and does not. */
+	bool *waits, *waits_for_some, *is_root;
+	bool *awaited; /* by place in job.world */
+	bool has_roots, has_heard_root;
+	/* Of what ranks entered last in groups with ranks that left no dump: the first.
+	 * */
 	const struct fsdp_flight_team *open_team;
 	const struct fsdp_flight_item *open;
 };
 
 /* ---- lists of ranks ---- */
-
-static bool is_root(const struct join *join, size_t world)
-{
-	size_t place = fsdp_flight_place_of(&join->job, join->job.world.ranks[world]);
-	return join->awaited[world] && (place == SIZE_MAX || !join->waits[place]);
-}
-
-static void await(struct join *join, int64_t rank)
-{
-	size_t low = 0, high = join->job.world.count;
-	FSDP_HALVE(low, high, middle, join->job.world.ranks[middle] < rank)
-	if (low < join->job.world.count && join->job.world.ranks[low] == rank)
-		join->awaited[low] = true;
-}
-
-static bool is_root_rank(const struct join *join, uint32_t place)
-{
-	size_t low = 0, high = join->job.world.count;
-	int64_t rank = join->job.ranks[place].rank;
-	FSDP_HALVE(low, high, middle, join->job.world.ranks[middle] < rank)
-	return is_root(join, low);
-}
 
 static const int64_t *ranks_of(
 	const struct join *join, const uint32_t *places, size_t count)
@@ -59,19 +40,6 @@ static const int64_t *ranks_of(
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, count);
 	for (size_t i = 0; ranks != NULL && i < count; i++)
 		ranks[i] = join->job.ranks[places[i]].rank;
-	return ranks;
-}
-
-/* The ranks whose flag is set, ascending. */
-static const int64_t *ranks_where(const struct join *join,
-	bool (*is)(const struct join *join, size_t place), size_t *ret_count)
-{
-	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
-	size_t count = 0;
-	for (size_t i = 0; ranks != NULL && i < join->job.count; i++)
-		if (is(join, i))
-			ranks[count++] = join->job.ranks[i].rank;
-	*ret_count = count;
 	return ranks;
 }
 
@@ -85,7 +53,39 @@ static bool is_unreadable(const struct join *join, size_t place)
 	return !fsdp_flight_is_heard(&join->job, place);
 }
 
+static bool is_stopped(const struct join *join, size_t place)
+{
+	return join->job.stops[place].item != NULL;
+}
+
+/* Waited for, waiting for none; or its device stopped. */
+static bool is_culprit(const struct join *join, size_t place)
+{
+	return is_stopped(join, place) ||
+	       (!is_unreadable(join, place) && join->is_root[place]);
+}
+
+/* Ranks that satisfy is(), ascending. */
+static const int64_t *ranks_where(const struct join *join,
+	bool (*is)(const struct join *join, size_t place), size_t *ret_count)
+{
+	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
+	*ret_count = 0;
+	for (size_t i = 0; ranks != NULL && i < join->job.count; i++)
+		if (is(join, i))
+			ranks[(*ret_count)++] = join->job.ranks[i].rank;
+	return ranks;
+}
+
 /* ---- waiting ranks ---- */
+
+static void await(struct join *join, int64_t rank)
+{
+	size_t low = 0, high = join->job.world.count;
+	FSDP_HALVE(low, high, middle, join->job.world.ranks[middle] < rank)
+	if (low < join->job.world.count && join->job.world.ranks[low] == rank)
+		join->awaited[low] = true;
+}
 
 static void wait_in_faults(struct join *join)
 {
@@ -119,33 +119,25 @@ static bool is_earlier(
 	return item->entry->seq < than->entry->seq;
 }
 
-/* The last collective of a rank in a team, that did not end; NULL: all did. `end` is
- * the end of its entries there. */
-static const struct fsdp_flight_item *open_item(
-	const struct fsdp_flight_team *team, size_t begin, size_t end)
-{
-	int64_t last = team->collectives[end - 1].entry->seq;
-	const struct fsdp_flight_item *open = NULL;
-	while (end > begin && team->collectives[end - 1].entry->seq == last) {
-		end--;
-		if (team->collectives[end].entry->is_unfinished)
-			open = &team->collectives[end];
-	}
-	return open;
-}
-
+/* In a group with ranks that left no dump, a rank whose last collective did not end
+ * waits for these. */
 static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 {
 	const struct fsdp_flight_roster *roster = team->roster;
+	const struct fsdp_flight_item *items = team->collectives;
 	bool fresh = false;
 	if (roster == NULL || roster->heard_count == roster->count)
 		return;
 	for (size_t i = 0, end; i < team->collective_count; i = end) {
-		uint32_t rank = team->collectives[i].rank;
-		for (end = i; end < team->collective_count &&
-			      team->collectives[end].rank == rank;)
+		const struct fsdp_flight_item *open = NULL;
+		uint32_t rank = items[i].rank;
+		for (end = i; end < team->collective_count && items[end].rank == rank;)
 			end++;
-		const struct fsdp_flight_item *open = open_item(team, i, end);
+		for (size_t j = end;
+			j > i && items[j - 1].entry->seq == items[end - 1].entry->seq;
+			j--)
+			if (items[j - 1].entry->is_unfinished)
+				open = &items[j - 1];
 		if (open == NULL)
 			continue;
 		if (join->open == NULL || is_earlier(open, join->open)) {
@@ -158,7 +150,7 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 	}
 	for (size_t i = 0; fresh && i < roster->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, roster->ranks[i]);
-		if (place == SIZE_MAX || !fsdp_flight_is_heard(&join->job, place))
+		if (place == SIZE_MAX || is_unreadable(join, place))
 			await(join, roster->ranks[i]);
 	}
 }
@@ -170,24 +162,30 @@ static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows 
 	return count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
 }
 
-/* A rank whose last operation did not end waits, even if it is not known for which
- * rank. NCCL enqueues ahead, and an operation on a device that stopped does not end
- * either. */
-static void wait_at_end(struct join *join)
+static void find_waits(struct join *join)
 {
+	const struct fsdp_flight_roster *world = &join->job.world;
+	wait_in_faults(join);
+	for (size_t i = 0; i < join->job.teams.count; i++)
+		wait_in_team(join, fsdp_flight_team_at(&join->job, i));
+	/* A rank whose last operation did not end waits, even if it is not known for
+	 * which rank. NCCL enqueues ahead, and an operation on a device that stopped
+	 * does not end either. */
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
 		join->waits[i] |= last != NULL && last->is_unfinished && !rows->is_nccl;
 	}
-}
-
-static void find_waits(struct join *join)
-{
-	wait_in_faults(join);
-	for (size_t i = 0; i < join->job.teams.count; i++)
-		wait_in_team(join, fsdp_flight_team_at(&join->job, i));
-	wait_at_end(join);
+	for (size_t i = 0; i < world->count; i++) {
+		size_t place = fsdp_flight_place_of(&join->job, world->ranks[i]);
+		bool is_root =
+			join->awaited[i] && (place == SIZE_MAX || !join->waits[place]);
+		join->has_roots |= is_root;
+		if (place == SIZE_MAX)
+			continue;
+		join->is_root[place] = is_root;
+		join->has_heard_root |= is_root && !is_unreadable(join, place);
+	}
 }
 
 /* ---- the cause ---- */
@@ -196,23 +194,11 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 {
 	size_t count = 0;
 	for (size_t i = 0; i < fault->culprit_count; i++)
-		count += is_root_rank(join, fault->culprits[i]);
+		count += join->is_root[fault->culprits[i]];
 	return count;
 }
 
-/* How likely a fault is the cause, higher is better; 0: it cannot be. */
-static unsigned grade(
-	const struct join *join, const struct fsdp_flight_fault *fault, bool only_unheard)
-{
-	size_t roots;
-	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
-		return 4;
-	if (only_unheard)
-		return 0;
-	roots = count_roots(join, fault);
-	return roots != 0 && roots == fault->culprit_count ? 3 : roots != 0 ? 2 : 1;
-}
-
+/* The likeliest cause, of those alike the earliest. NULL: none can be it. */
 static const struct fsdp_flight_fault *choose(const struct join *join, bool only_unheard)
 {
 	const struct fsdp_flight_fault *best = NULL;
@@ -220,33 +206,26 @@ static const struct fsdp_flight_fault *choose(const struct join *join, bool only
 	for (size_t i = 0; i < join->job.faults.count; i++) {
 		const struct fsdp_flight_fault *fault =
 			fsdp_flight_fault_at(&join->job, i);
-		unsigned one = grade(join, fault, only_unheard);
-		if (one > best_grade || (one == best_grade && best != NULL &&
-						fault->time_ns < best->time_ns)) {
+		size_t roots = count_roots(join, fault);
+		unsigned grade = roots == 0 ? 1 : roots < fault->culprit_count ? 2 : 3;
+		if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+			grade = 4;
+		else if (only_unheard)
+			grade = 0;
+		if (grade > best_grade || (grade == best_grade && best != NULL &&
+						  fault->time_ns < best->time_ns)) {
 			best = fault;
-			best_grade = one;
+			best_grade = grade;
 		}
 	}
 	return best;
 }
 
-static bool is_stopped(const struct join *join, size_t place)
-{
-	return join->job.stops[place].item != NULL;
-}
-
-/* Waited for, waiting for none; or its device stopped. */
-static bool is_culprit(const struct join *join, size_t place)
-{
-	return is_stopped(join, place) || (fsdp_flight_is_heard(&join->job, place) &&
-						  is_root_rank(join, (uint32_t)place));
-}
-
 /* Where most are missing, and none of them waits, the ranks that entered are wrong. */
-static bool name_culprits(
-	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
+static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
+	bool has_roots = join->has_roots;
 	size_t roots = has_roots ? count_roots(join, fault) : 0;
 	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
 	flight->problem = fault->problem;
@@ -271,37 +250,60 @@ static bool name_culprits(
 
 /* ---- the answer ---- */
 
-static struct fsdp_span title_of(const struct fsdp_flight_team *team)
+static bool is_barrier(struct fsdp_span name)
 {
-	bool named = team->desc.size != 0 && !fsdp_span_is(team->desc, "undefined");
-	return named ? team->desc : team->name;
+	return fsdp_span_is(name, FSDP_FLIGHT_BARRIER);
 }
 
-static const struct fsdp_flight_place *place_of(
+struct fsdp_span fsdp_flight_title(struct fsdp_span name, struct fsdp_span desc)
+{
+	if (desc.size != 0 && !fsdp_span_is(desc, "undefined"))
+		return desc;
+	return is_barrier(name) || fsdp_span_is(name, FSDP_FLIGHT_DIFFER) ? FSDP_SPAN("")
+									  : name;
+}
+
+static struct fsdp_flight_place place_of(
 	const struct fsdp_flight_rows *rows, const struct fsdp_flight_entry *entry)
 {
-	static const struct fsdp_flight_place none = { .line = FSDP_ABSENT };
-	return entry->place != FSDP_NONE ? fsdp_vec_at(&rows->places, entry->place)
-					 : &none;
+	if (entry->place == FSDP_NONE)
+		return (struct fsdp_flight_place){ .line = FSDP_ABSENT };
+	return *(const struct fsdp_flight_place *)fsdp_vec_at(
+		&rows->places, entry->place);
 }
 
-static bool tell_collective(struct join *join, const struct fsdp_flight_team *team,
+/* The collective that the answer is about. */
+static bool describe_collective(struct join *join, const struct fsdp_flight_team *team,
 	const struct fsdp_flight_item *item)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_called *called = fsdp_flight_called_of(&join->job, item);
-	flight->group = title_of(team);
-	flight->group_name = team->name;
-	flight->seq = item->entry->seq;
+	flight->group = fsdp_flight_title(team->name, team->desc);
+	flight->group_name = fsdp_flight_title(team->name, FSDP_SPAN(""));
+	flight->seq = is_barrier(team->name) ? FSDP_ABSENT : item->entry->seq;
 	if (called->name.size != 0) {
 		flight->op = fsdp_flight_folded(called->name, join->job.arena);
 		if (flight->op.data == NULL)
 			return false;
 	}
 	flight->members = fsdp_flight_team_ranks(&join->job, team, &flight->member_count);
-	flight->place = *place_of(join->job.ranks[item->rank].rows, item->entry);
+	flight->place = place_of(join->job.ranks[item->rank].rows, item->entry);
 	return flight->members != NULL &&
 	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
+}
+
+/* What culprits never entered, or where the device of one stopped (stop not NULL). */
+static bool add_cause(struct join *join, struct fsdp_flight_cause *cause,
+	const struct fsdp_flight_team *team, const struct fsdp_flight_item *item,
+	const struct fsdp_flight_stop *stop)
+{
+	join->flight->cause_count++;
+	cause->other = stop != NULL ? join->job.ranks[stop->other].rank : FSDP_ABSENT;
+	cause->seq = item->entry->seq;
+	cause->op = fsdp_flight_folded(
+		fsdp_flight_called_of(&join->job, item)->name, join->job.arena);
+	cause->group = fsdp_flight_title(team->name, team->desc);
+	return cause->op.data != NULL;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -315,20 +317,19 @@ static int compare_times(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Each culprit once for what it never entered, in `fault` first, else by time; and once for
- * where its device stopped. */
-static bool tell_causes(struct join *join, const struct fsdp_flight_fault *fault)
+/* Each culprit once for what it never entered, in `fault` first, else by time; and once
+ * for where its device stopped. */
+static bool describe_causes(struct join *join, const struct fsdp_flight_fault *fault)
 {
-	struct fsdp_flight *flight = join->flight;
 	struct fsdp_flight_job *job = &join->job;
 	size_t most = 2 * job->count, kept = 0, count = 0;
 	const struct fsdp_flight_fault **faults =
 		FSDP_TAKE(job->arena, faults, job->faults.count + 1);
-	struct fsdp_flight_cause *causes = FSDP_TAKE(job->arena, causes, most);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, most);
-	if (faults == NULL || causes == NULL || ranks == NULL)
+	struct fsdp_flight_cause *cause = FSDP_TAKE(job->arena, cause, most);
+	if (faults == NULL || cause == NULL || ranks == NULL)
 		return false;
-	flight->causes = causes;
+	join->flight->causes = cause;
 	if (fault != NULL)
 		faults[count++] = fault;
 	for (size_t i = 0; count != 0 && i < job->faults.count; i++) {
@@ -339,67 +340,53 @@ static bool tell_causes(struct join *join, const struct fsdp_flight_fault *fault
 	if (count > 1)
 		qsort(faults + 1, count - 1, sizeof *faults, compare_times);
 	for (size_t k = 0; k < count; k++) {
-		const struct fsdp_flight_item *first = faults[k]->first;
-		struct fsdp_flight_cause cause = { .ranks = ranks + kept,
-			.other = FSDP_ABSENT,
-			.seq = first->entry->seq,
-			.group = title_of(faults[k]->team) };
+		cause->ranks = ranks + kept;
 		for (size_t i = 0; i < faults[k]->missing_count; i++) {
 			uint32_t place = faults[k]->missing[i];
-			if (job->marks[place] != 0 || !is_root_rank(join, place))
+			if (job->marks[place] != 0 || !join->is_root[place])
 				continue;
 			job->marks[place] = 1;
 			ranks[kept++] = job->ranks[place].rank;
-			cause.rank_count++;
+			cause->rank_count++;
 		}
-		if (cause.rank_count == 0)
-			continue;
-		cause.op = fsdp_flight_folded(
-			fsdp_flight_called_of(job, first)->name, job->arena);
-		if (cause.op.data == NULL)
+		if (cause->rank_count != 0 && !add_cause(join, cause++, faults[k]->team,
+						      faults[k]->first, NULL))
 			return false;
-		causes[flight->cause_count++] = cause;
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_stop *stop = &job->stops[i];
 		job->marks[i] = 0;
 		if (stop->item == NULL)
 			continue;
-		ranks[kept] = job->ranks[i].rank;
-		causes[flight->cause_count] = (struct fsdp_flight_cause){ .ranks = ranks +
-										   kept++,
-			.rank_count = 1,
-			.other = job->ranks[stop->other].rank,
-			.seq = stop->item->entry->seq,
-			.op = fsdp_flight_folded(
-				fsdp_flight_called_of(job, stop->item)->name, job->arena),
-			.group = title_of(stop->team) };
-		if (causes[flight->cause_count++].op.data == NULL)
+		cause->ranks = ranks + kept;
+		cause->rank_count = 1;
+		ranks[kept++] = job->ranks[i].rank;
+		if (!add_cause(join, cause++, stop->team, stop->item, stop))
 			return false;
 	}
 	return true;
 }
 
-static bool tell_found(struct join *join, const struct fsdp_flight_fault *fault)
+static bool describe_found(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
+	struct fsdp_flight_job *job = &join->job;
 	struct fsdp_flight_found *found =
-		FSDP_TAKE(join->job.arena, found, fault->culprit_count);
+		FSDP_TAKE(job->arena, found, fault->culprit_count);
 	if (found == NULL)
 		return false;
 	for (size_t i = 0; i < fault->culprit_count; i++) {
-		found[i].rank = join->job.ranks[fault->culprits[i]].rank;
-		if (!fsdp_flight_unpack(
-			    fsdp_flight_called_of(&join->job, fault->found[i]),
-			    join->job.arena, &found[i].call))
+		found[i].rank = job->ranks[fault->culprits[i]].rank;
+		if (!fsdp_flight_unpack(fsdp_flight_called_of(job, fault->found[i]),
+			    job->arena, &found[i].call))
 			return false;
 	}
 	flight->found = found;
 	flight->found_count = fault->culprit_count;
 	flight->has_expected = fault->expected != NULL;
 	return fault->expected == NULL ||
-	       fsdp_flight_unpack(fsdp_flight_called_of(&join->job, fault->expected),
-		       join->job.arena, &flight->expected);
+	       fsdp_flight_unpack(fsdp_flight_called_of(job, fault->expected), job->arena,
+		       &flight->expected);
 }
 
 /* False: out of memory. */
@@ -415,26 +402,93 @@ static bool describe_last(
 		return true;
 	const struct fsdp_flight_called *called = fsdp_vec_at(&rows->calls, entry->call);
 	const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
-	const struct fsdp_flight_team team = { .name = group->name, .desc = group->desc };
-	ret_last->seq = entry->seq;
+	ret_last->seq = is_barrier(group->name) ? FSDP_ABSENT : entry->seq;
 	ret_last->op = fsdp_flight_folded(called->name, join->job.arena);
-	ret_last->group = title_of(&team);
-	ret_last->place = *place_of(rows, entry);
+	ret_last->group = fsdp_flight_title(group->name, group->desc);
+	ret_last->place = place_of(rows, entry);
 	return ret_last->op.data != NULL;
 }
 
-static bool tell_last(struct join *join)
+/* What the culprits entered last, and the ranks that wait in other collectives. */
+static bool describe_ranks(struct join *join, const struct fsdp_flight_team *team,
+	const uint32_t *entered, size_t entered_count)
 {
 	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_job *job = &join->job;
 	struct fsdp_flight_last *last =
-		FSDP_TAKE(join->job.arena, last, flight->culprit_count);
+		FSDP_TAKE(job->arena, last, flight->culprit_count);
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
+	if (last == NULL || ranks == NULL)
+		return false;
 	flight->last = last;
-	for (size_t i = 0; last != NULL && i < flight->culprit_count; i++) {
-		size_t place = fsdp_flight_place_of(&join->job, flight->culprits[i]);
-		if (!describe_last(join, place, &last[flight->last_count++]))
+	flight->waiting = ranks;
+	for (size_t i = 0; i < entered_count; i++)
+		job->marks[entered[i]] = 1;
+	for (size_t i = 0; i < flight->culprit_count; i++) {
+		size_t place = fsdp_flight_place_of(job, flight->culprits[i]);
+		job->marks[place] = 1;
+		if (!is_barrier(team->name) &&
+			!describe_last(join, place, &last[flight->last_count++]))
 			return false;
 	}
-	return last != NULL;
+	for (size_t i = 0; i < job->count; i++) {
+		if (join->waits_for_some[i] && job->marks[i] == 0)
+			ranks[flight->waiting_count++] = job->ranks[i].rank;
+		job->marks[i] = 0;
+	}
+	return true;
+}
+
+/* No collective lacks a rank, but devices stopped. */
+static bool describe_stops(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_stop *first = NULL;
+	for (size_t i = 0; i < join->job.count; i++) {
+		const struct fsdp_flight_stop *stop = &join->job.stops[i];
+		if (stop->item != NULL &&
+			(first == NULL ||
+				stop->item->entry->time_ns < first->item->entry->time_ns))
+			first = stop;
+	}
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = "gpu_stopped";
+	flight->culprits = flight->gpu_stopped;
+	flight->culprit_count = flight->gpu_stopped_count;
+	flight->since_ns = first->item->entry->time_ns;
+	return describe_causes(join, NULL) &&
+	       describe_collective(join, first->team, first->item) &&
+	       describe_ranks(join, first->team, NULL, 0);
+}
+
+static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fault)
+{
+	struct fsdp_flight *flight = join->flight;
+	flight->verdict = fault->verdict;
+	if (fault->time_ns != INT64_MAX)
+		flight->since_ns = fault->time_ns;
+	flight->entered = ranks_of(join, fault->entered, fault->entered_count);
+	flight->entered_count = fault->entered_count;
+	flight->missing = ranks_of(join, fault->missing, fault->missing_count);
+	flight->missing_count = fault->missing_count;
+	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+		flight->gpu_stopped_count = 0;
+	if (flight->entered == NULL || flight->missing == NULL ||
+		!name_culprits(join, fault))
+		return false;
+	/* In these problems each culprit has its own cause. */
+	bool has_causes = fsdp_span_is(fsdp_span_text(flight->problem), "missing") ||
+			  fsdp_span_is(fsdp_span_text(flight->problem), "gpu_stopped");
+	if (has_causes && !describe_causes(join, fault))
+		return false;
+	if (join->is_log && flight->cause_count != 0) {
+		flight->culprits = flight->causes[0].ranks;
+		flight->culprit_count = flight->causes[0].rank_count;
+		flight->cause_count = 0;
+	}
+	return describe_collective(join, fault->team, fault->first) &&
+	       (fault->verdict != FSDP_FLIGHT_MISMATCH || describe_found(join, fault)) &&
+	       describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
 /* Whether two entries are one collective. */
@@ -449,7 +503,7 @@ static bool is_one(const struct fsdp_flight_rows *a_rows,
 }
 
 /* Ranks that agree and all wait in one collective, without a cause among them. */
-static bool tell_common(struct join *join)
+static bool describe_common(struct join *join)
 {
 	const struct fsdp_flight_entry *first = NULL;
 	size_t place = 0;
@@ -472,78 +526,6 @@ static bool tell_common(struct join *join)
 	return describe_last(join, place, &join->flight->common);
 }
 
-/* Ranks that wait in other collectives, without the culprits. */
-static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *fault)
-{
-	unsigned char *marks = join->job.marks;
-	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
-	size_t count = 0;
-	for (size_t i = 0; i < fault->entered_count; i++)
-		marks[fault->entered[i]] = 1;
-	for (size_t i = 0; i < join->flight->culprit_count; i++)
-		marks[fsdp_flight_place_of(&join->job, join->flight->culprits[i])] = 1;
-	for (size_t i = 0; i < join->job.count; i++) {
-		if (ranks != NULL && join->waits_for_some[i] && marks[i] == 0)
-			ranks[count++] = join->job.ranks[i].rank;
-		marks[i] = 0;
-	}
-	join->flight->waiting = ranks;
-	join->flight->waiting_count = count;
-	return ranks != NULL;
-}
-
-/* Problems where each culprit has its own cause. */
-static bool names_causes(const struct fsdp_flight *flight)
-{
-	return fsdp_span_is(fsdp_span_text(flight->problem), "missing") ||
-	       fsdp_span_is(fsdp_span_text(flight->problem), "gpu_stopped");
-}
-
-/* No collective lacks a rank, but devices stopped. */
-static bool tell_stops(struct join *join)
-{
-	struct fsdp_flight *flight = join->flight;
-	const struct fsdp_flight_stop *first = NULL;
-	struct fsdp_flight_fault none = { 0 };
-	for (size_t i = 0; i < join->job.count; i++)
-		if (is_stopped(join, i) &&
-			(first == NULL || join->job.stops[i].item->entry->time_ns <
-						  first->item->entry->time_ns))
-			first = &join->job.stops[i];
-	flight->verdict = FSDP_FLIGHT_STUCK;
-	flight->problem = "gpu_stopped";
-	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
-	flight->culprits = flight->gpu_stopped;
-	flight->culprit_count = flight->gpu_stopped_count;
-	if (first->item->entry->time_ns != FSDP_ABSENT)
-		flight->since_ns = first->item->entry->time_ns;
-	return flight->gpu_stopped != NULL && tell_causes(join, NULL) &&
-	       tell_collective(join, first->team, first->item) && tell_last(join) &&
-	       tell_waiting(join, &none);
-}
-
-static bool tell_fault(
-	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
-{
-	struct fsdp_flight *flight = join->flight;
-	flight->verdict = fault->verdict;
-	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
-	if (fault->time_ns != INT64_MAX)
-		flight->since_ns = fault->time_ns;
-	flight->entered = ranks_of(join, fault->entered, fault->entered_count);
-	flight->entered_count = fault->entered_count;
-	flight->missing = ranks_of(join, fault->missing, fault->missing_count);
-	flight->missing_count = fault->missing_count;
-	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
-		flight->gpu_stopped_count = 0;
-	return flight->gpu_stopped != NULL && flight->entered != NULL &&
-	       flight->missing != NULL && name_culprits(join, fault, has_roots) &&
-	       (!names_causes(flight) || tell_causes(join, fault)) &&
-	       tell_collective(join, fault->team, fault->first) &&
-	       (fault->verdict != FSDP_FLIGHT_MISMATCH || tell_found(join, fault)) &&
-	       tell_last(join) && tell_waiting(join, fault);
-}
-
 /* ---- dumps without entries ---- */
 
 static int64_t enqueued(const struct join *join, size_t place)
@@ -552,95 +534,70 @@ static int64_t enqueued(const struct join *join, size_t place)
 	return rows != NULL ? rows->enqueued : FSDP_ABSENT;
 }
 
-static int64_t highest(const struct join *join)
-{
-	int64_t most = FSDP_ABSENT;
-	for (size_t i = 0; i < join->job.count; i++)
-		most = enqueued(join, i) > most ? enqueued(join, i) : most;
-	return most;
-}
-
-static bool is_behind(const struct join *join, size_t place)
-{
-	return enqueued(join, place) != FSDP_ABSENT &&
-	       enqueued(join, place) < highest(join);
-}
-
-static bool is_ahead(const struct join *join, size_t place)
-{
-	return enqueued(join, place) != FSDP_ABSENT && !is_behind(join, place);
-}
-
-static bool tell_status(struct join *join)
+/* Compares the last collective of the default group. */
+static bool describe_status(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
-	int64_t first = INT64_MAX;
-	flight->missing = ranks_where(join, is_behind, &flight->missing_count);
-	if (flight->missing == NULL)
+	size_t count = join->job.count;
+	int64_t *missing = FSDP_TAKE(join->job.arena, missing, count),
+		*entered = FSDP_TAKE(join->job.arena, entered, count),
+		highest = FSDP_ABSENT, first = INT64_MAX;
+	if (missing == NULL || entered == NULL)
 		return false;
+	for (size_t i = 0; i < count; i++)
+		highest = enqueued(join, i) > highest ? enqueued(join, i) : highest;
+	flight->missing = missing;
+	flight->problem = "no_entries";
+	for (size_t i = 0; i < count; i++) {
+		int64_t one = enqueued(join, i);
+		if (one == highest && one != FSDP_ABSENT)
+			entered[flight->entered_count++] = join->job.ranks[i].rank;
+		if (one == highest || one == FSDP_ABSENT)
+			continue;
+		missing[flight->missing_count++] = join->job.ranks[i].rank;
+		first = one < first ? one : first;
+	}
 	if (flight->missing_count == 0) {
-		flight->problem = "no_entries";
+		flight->entered_count = 0;
 		return true;
 	}
-	for (size_t i = 0; i < join->job.count; i++)
-		if (is_behind(join, i) && enqueued(join, i) < first)
-			first = enqueued(join, i);
 	flight->verdict = FSDP_FLIGHT_STUCK;
 	flight->problem = "status";
 	flight->group = FSDP_SPAN("default_pg");
 	flight->group_name = FSDP_SPAN("0");
 	flight->seq = first < INT64_MAX ? first + 1 : first;
-	flight->culprits = flight->missing;
+	flight->culprits = missing;
 	flight->culprit_count = flight->missing_count;
-	flight->entered = ranks_where(join, is_ahead, &flight->entered_count);
-	return flight->entered != NULL;
+	flight->entered = entered;
+	return true;
 }
 
 /* ---- missing dumps ---- */
 
 /* Every rank that left a dump waits for others that did not. */
-static bool tell_unheard(struct join *join)
+static bool describe_unheard(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_team *team = join->open_team;
-	uint32_t *places;
 	for (size_t i = 0; i < join->job.count; i++)
 		if (fsdp_flight_is_heard(&join->job, i) && !join->waits_for_some[i])
 			return true;
 	if (join->open == NULL)
 		return true;
-	places = FSDP_TAKE(join->job.arena, places, join->job.count);
-	if (places == NULL)
+	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
+	if (ranks == NULL)
 		return false;
 	flight->problem = "unheard";
-	if (time_of(join->open) != INT64_MAX)
-		flight->since_ns = join->open->entry->time_ns;
+	flight->since_ns = join->open->entry->time_ns;
+	flight->entered = ranks;
 	for (size_t i = 0; i < team->collective_count; i++) {
-		uint32_t rank = team->collectives[i].rank;
+		int64_t rank = join->job.ranks[team->collectives[i].rank].rank;
 		if (team->collectives[i].entry->seq == join->open->entry->seq &&
 			(flight->entered_count == 0 ||
-				places[flight->entered_count - 1] != rank))
-			places[flight->entered_count++] = rank;
+				ranks[flight->entered_count - 1] != rank))
+			ranks[flight->entered_count++] = rank;
 	}
-	flight->entered = ranks_of(join, places, flight->entered_count);
-	return flight->entered != NULL && tell_collective(join, team, join->open);
-}
-
-static bool tell_dumps(struct join *join)
-{
-	struct fsdp_flight *flight = join->flight;
-	int64_t *silent = FSDP_TAKE(join->job.arena, silent, join->job.world.count);
-	if (silent == NULL)
-		return false;
-	for (size_t i = 0; i < join->job.world.count; i++)
-		if (fsdp_flight_place_of(&join->job, join->job.world.ranks[i]) ==
-			SIZE_MAX)
-			silent[flight->missing_dump_count++] = join->job.world.ranks[i];
-	flight->missing_dumps = silent;
-	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
-	if (flight->missing_dump_count + flight->unreadable_count != 0)
-		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
-	return flight->unreadable != NULL;
+	return describe_collective(join, team, join->open);
 }
 
 /* ---- what the dumps hold ---- */
@@ -651,26 +608,38 @@ static int compare_texts(const void *a, const void *b)
 	return fsdp_span_compare(*left, *right);
 }
 
-static bool tell_versions(struct join *join)
+static bool describe_dumps(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
-	struct fsdp_span *versions =
-		FSDP_TAKE(join->job.arena, versions, join->job.count);
+	const struct fsdp_flight_job *job = &join->job;
+	int64_t *silent = FSDP_TAKE(job->arena, silent, job->world.count);
+	struct fsdp_span *versions = FSDP_TAKE(job->arena, versions, job->count);
+	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
+	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
 	size_t count = 0;
-	for (size_t i = 0; versions != NULL && i < join->job.count; i++)
-		if (fsdp_flight_is_heard(&join->job, i) &&
-			join->job.ranks[i].rows->facts.version.data != NULL)
-			versions[count++] = join->job.ranks[i].rows->facts.version;
+	if (silent == NULL || versions == NULL || flight->unreadable == NULL ||
+		flight->gpu_stopped == NULL)
+		return false;
+	for (size_t i = 0; i < job->world.count; i++)
+		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
+			silent[flight->missing_dump_count++] = job->world.ranks[i];
+	flight->missing_dumps = silent;
+	if (flight->missing_dump_count + flight->unreadable_count != 0)
+		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	for (size_t i = 0; i < job->count; i++)
+		if (fsdp_flight_is_heard(job, i) &&
+			job->ranks[i].rows->facts.version.data != NULL)
+			versions[count++] = job->ranks[i].rows->facts.version;
 	if (count > 1)
 		qsort(versions, count, sizeof *versions, compare_texts);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))
 			versions[flight->version_count++] = versions[i];
 	flight->versions = versions;
-	return versions != NULL;
+	return true;
 }
 
-static bool tell_groups(struct join *join)
+static bool describe_groups(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	size_t count = join->job.teams.count;
@@ -680,7 +649,7 @@ static bool tell_groups(struct join *join)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_flight_team *team = fsdp_flight_team_at(&join->job, i);
-		groups[i] = title_of(team);
+		groups[i] = fsdp_flight_title(team->name, team->desc);
 		if (fsdp_flight_team_ranks(&join->job, team, &sizes[i]) == NULL)
 			return false;
 	}
@@ -690,49 +659,22 @@ static bool tell_groups(struct join *join)
 	return true;
 }
 
-static bool has_entries(const struct join *join)
-{
-	return join->job.teams.count != 0;
-}
-
 static bool decide(struct join *join)
 {
-	bool has_roots = false, has_heard_root = false, has_stops = false;
-	for (size_t i = 0; i < join->job.count; i++)
-		has_stops |= is_stopped(join, i);
-	for (size_t i = 0; i < join->job.world.count; i++) {
-		size_t place = fsdp_flight_place_of(&join->job, join->job.world.ranks[i]);
-		has_roots |= is_root(join, i);
-		has_heard_root |= is_root(join, i) && place != SIZE_MAX &&
-				  fsdp_flight_is_heard(&join->job, place);
-	}
+	bool has_stops = join->flight->gpu_stopped_count != 0;
 	const struct fsdp_flight_fault *cause =
-		choose(join, has_roots && !has_heard_root && !has_stops);
+		choose(join, join->has_roots && !join->has_heard_root && !has_stops);
 	if (cause != NULL)
-		return tell_fault(join, cause, has_roots);
+		return describe_fault(join, cause);
 	if (has_stops)
-		return tell_stops(join);
-	if (!has_entries(join))
-		return tell_status(join);
-	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? tell_unheard(join)
-							       : tell_common(join);
+		return describe_stops(join);
+	if (join->job.teams.count == 0)
+		return describe_status(join);
+	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? describe_unheard(join)
+							       : describe_common(join);
 }
 
-static bool take_room(struct join *join)
-{
-	struct fsdp_flight_job *job = &join->job;
-	job->marks = FSDP_TAKE(job->arena, job->marks, job->count);
-	join->waits = FSDP_TAKE(job->arena, join->waits, job->count);
-	join->waits_for_some = FSDP_TAKE(job->arena, join->waits_for_some, job->count);
-	job->ahead = FSDP_TAKE(job->arena, job->ahead, job->count);
-	job->behind = FSDP_TAKE(job->arena, job->behind, job->count);
-	job->stops = FSDP_TAKE(job->arena, job->stops, job->count);
-	if (job->ahead == NULL || job->behind == NULL || job->stops == NULL)
-		return false;
-	return job->marks != NULL && join->waits != NULL && join->waits_for_some != NULL;
-}
-
-bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
+bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error)
 {
@@ -740,23 +682,26 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
 				     .count = count,
 				     .arena = arena,
 				     .limits = limits },
-		.flight = ret_flight };
+		.flight = ret_flight,
+		.is_log = is_log,
+		.waits = FSDP_TAKE(arena, join.waits, count),
+		.waits_for_some = FSDP_TAKE(arena, join.waits_for_some, count),
+		.is_root = FSDP_TAKE(arena, join.is_root, count) };
 	*ret_flight = (struct fsdp_flight){
 		.seq = FSDP_ABSENT, .since_ns = FSDP_ABSENT, .place.line = FSDP_ABSENT
 	};
-	bool good = take_room(&join) && fsdp_flight_gather(&join.job);
+	bool good = join.waits != NULL && join.waits_for_some != NULL &&
+		    join.is_root != NULL && fsdp_flight_find_faults(&join.job);
 	if (good) {
 		join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
 		good = join.awaited != NULL;
 	}
-	good = good && fsdp_flight_find_faults(&join.job);
 	if (good)
 		find_waits(&join);
-	good = good && tell_dumps(&join) && tell_versions(&join) && tell_groups(&join) &&
-	       decide(&join);
-	if (good || join.job.error == NULL)
-		return good || fsdp_arena_fail(arena, ret_error);
-	return fsdp_fail_with(ret_error, join.job.error);
+	if (good && describe_dumps(&join) && describe_groups(&join) && decide(&join))
+		return true;
+	return join.job.error != NULL ? fsdp_fail_with(ret_error, join.job.error)
+				      : fsdp_arena_fail(arena, ret_error);
 }
 
 /* ---- readings ---- */
@@ -772,41 +717,39 @@ static int compare_readings(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* With other dumps, an unreadable file counts as the dump of the rank in its name. */
-static void take_unopened(struct fsdp_trace_reading *readings, size_t count)
-{
-	bool has_dumps = false;
-	for (size_t i = 0; i < count; i++)
-		has_dumps |= readings[i].recording.kind == FSDP_RECORDING_FLIGHT &&
-			     readings[i].error == NULL;
-	for (size_t i = 0; has_dumps && i < count; i++) {
-		struct fsdp_recording *recording = &readings[i].recording;
-		if (!readings[i].unopened)
-			continue;
-		recording->kind = FSDP_RECORDING_FLIGHT;
-		fsdp_trace_settle_rank(&readings[i], i);
-		if (recording->rank_from == FSDP_RANK_FROM_POSITION)
-			recording->kind = FSDP_RECORDING_KIND_COUNT;
-	}
-}
-
+/* Lists the dumps by rank. With other dumps, an unreadable file counts as the dump of the
+ * rank in its name. */
 static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_trace_reading **list)
 {
 	size_t kept = 0;
+	bool has_dumps = false;
 	for (size_t i = 0; i < count; i++)
-		if (readings[i].recording.kind == FSDP_RECORDING_FLIGHT &&
-			!readings[i].left_out)
+		has_dumps |= readings[i].recording.kind == FSDP_RECORDING_FLIGHT &&
+			     readings[i].error == NULL;
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_recording *recording = &readings[i].recording;
+		if (has_dumps && readings[i].unopened) {
+			recording->kind = FSDP_RECORDING_FLIGHT;
+			fsdp_trace_settle_rank(&readings[i], i);
+			if (recording->rank_from == FSDP_RANK_FROM_POSITION)
+				recording->kind = FSDP_RECORDING_KIND_COUNT;
+		}
+		if (recording->kind == FSDP_RECORDING_FLIGHT && !readings[i].left_out)
 			list[kept++] = &readings[i];
+	}
 	if (kept != 0)
 		qsort(list, kept, sizeof *list, compare_readings);
 	return kept;
 }
 
-/* Dumps of two jobs, or two dumps of one rank, cannot be compared. */
-static bool check_ranks(struct fsdp_trace_reading *const *list, size_t count,
+static bool join_dumps(struct fsdp_trace_reading *const *list, size_t count,
+	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
 	struct fsdp_error **ret_error)
 {
+	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
+	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, count);
+	/* Dumps of two jobs, or two dumps of one rank, cannot be compared. */
 	for (size_t i = 1; i < count; i++) {
 		const struct fsdp_recording *one = &list[i]->recording,
 					    *before = &list[i - 1]->recording;
@@ -819,22 +762,14 @@ static bool check_ranks(struct fsdp_trace_reading *const *list, size_t count,
 		return fsdp_error_add_hint(ret_error,
 			"give the dumps of one job, or say where names have the rank: --rank-regex");
 	}
-	return true;
-}
-
-static bool join_dumps(struct fsdp_trace_reading *const *list, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
-	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, count);
 	if (flight == NULL || ranks == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	for (size_t i = 0; i < count; i++)
 		ranks[i] = (struct fsdp_flight_rank){ list[i]->recording.rank,
 			(const void *)list[i]->recording.flight };
 	*ret_flight = flight;
-	return fsdp_flight_join(ranks, count, list[0]->limits, arena, flight, ret_error);
+	return fsdp_flight_join(
+		ranks, count, false, list[0]->limits, arena, flight, ret_error);
 }
 
 bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,
@@ -843,20 +778,14 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
 {
 	struct fsdp_trace_reading **list =
 		calloc(count + 1, sizeof(struct fsdp_trace_reading *));
-	size_t kept = 0;
-	bool good = list != NULL || fsdp_fail_memory(ret_error);
 	*ret_flight = NULL;
-	if (good) {
-		take_unopened(readings, count);
-		kept = collect(readings, count, list);
-	}
-	if (kept != 0)
-		good = check_ranks(list, kept, ret_error) &&
-		       join_dumps(list, kept, arena, ret_flight, ret_error);
-	free(list);
+	if (list == NULL)
+		return fsdp_fail_memory(ret_error);
+	size_t kept = collect(readings, count, list);
 	/* Dumps contain more than logs. */
-	if (good && kept == 0)
-		return fsdp_watchdog_join_readings(
-			readings, count, arena, ret_flight, ret_error);
+	bool good = kept != 0 ? join_dumps(list, kept, arena, ret_flight, ret_error)
+			      : fsdp_watchdog_join_readings(
+					readings, count, arena, ret_flight, ret_error);
+	free(list);
 	return good;
 }

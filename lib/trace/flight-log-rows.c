@@ -370,8 +370,10 @@ static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
 	else if (call->name.size != 0 && sizes && line->shape.data != NULL)
 		return fsdp_watchdog_pack_call(arena, line, call);
 	else if (call->name.size != 0 && sizes)
-		return pack_numel(arena, line->numel_in, &call->input.sizes) &&
-		       pack_numel(arena, line->numel_out, &call->output.sizes);
+		return pack_numel(arena, line->numel_in,
+			       &call->lists[FSDP_FLIGHT_INPUT_SIZES]) &&
+		       pack_numel(arena, line->numel_out,
+			       &call->lists[FSDP_FLIGHT_OUTPUT_SIZES]);
 	return true;
 }
 
@@ -435,18 +437,6 @@ static struct fsdp_span name_of(const struct log_join *join, const struct log_te
 		&join->groups, fsdp_names_at(&join->groups, team->group)->parent);
 }
 
-static void rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
-{
-	rows->facts.first_record = FSDP_ABSENT;
-	rows->enqueued = FSDP_ABSENT;
-	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
-	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_flight_group));
-	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
-	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
-	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
-	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
-}
-
 /* What ended before what did not, so that the last entry shows whether the rank waits. */
 static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
 	const struct log_team *team, const struct rank_state *state, bool ended)
@@ -469,7 +459,7 @@ static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
 
 static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64_t rank)
 {
-	rows_init(rows, join->arena);
+	fsdp_flight_rows_init(rows, join->arena);
 	for (int ended = 1; ended >= 0; ended--)
 		for (size_t i = 0; i < join->team_count; i++) {
 			const struct log_team *team = &join->teams[i];
@@ -502,75 +492,13 @@ static bool add_world(struct log_join *join, struct fsdp_flight_rows *rows)
 
 static struct fsdp_span title_of(const struct log_join *join, const struct log_team *team)
 {
-	struct fsdp_span desc = fsdp_names_segment(&join->groups, team->group);
-	return desc.size != 0 ? desc : name_of(join, team);
-}
-
-/* These groups are unnamed in the log, and a barrier has no number. */
-static void unname(struct fsdp_span *name)
-{
-	if (fsdp_span_is(*name, FSDP_WATCHDOG_BARRIER) ||
-		fsdp_span_is(*name, FSDP_WATCHDOG_DIFFER))
-		*name = FSDP_SPAN("");
+	return fsdp_flight_title(
+		name_of(join, team), fsdp_names_segment(&join->groups, team->group));
 }
 
 static bool is_barrier(struct fsdp_span group)
 {
-	return fsdp_span_is(group, FSDP_WATCHDOG_BARRIER);
-}
-
-static const struct fsdp_flight_last *last_of(
-	const struct fsdp_flight *flight, int64_t rank)
-{
-	for (size_t i = 0; i < flight->last_count; i++)
-		if (flight->last[i].rank == rank)
-			return &flight->last[i];
-	return NULL;
-}
-
-static bool unname_all(struct log_join *join, struct fsdp_flight *flight)
-{
-	struct fsdp_flight_last *last = FSDP_TAKE(join->arena, last, flight->last_count);
-	struct fsdp_span *groups = FSDP_TAKE(join->arena, groups, flight->group_count);
-	if (last == NULL || groups == NULL)
-		return false;
-	/* One sentence: that of the first cause. */
-	if (flight->cause_count != 0) {
-		flight->culprits = flight->causes[0].ranks;
-		flight->culprit_count = flight->causes[0].rank_count;
-		size_t kept = 0;
-		for (size_t i = 0; i < flight->culprit_count; i++) {
-			const struct fsdp_flight_last *one =
-				last_of(flight, flight->culprits[i]);
-			if (one != NULL && kept < flight->last_count)
-				last[kept++] = *one;
-		}
-		flight->last = last;
-		flight->last_count = kept;
-		flight->cause_count = 0;
-	}
-	if (is_barrier(flight->group)) {
-		flight->seq = FSDP_ABSENT;
-		flight->last_count = 0;
-	}
-	if (is_barrier(flight->common.group))
-		flight->common.seq = FSDP_ABSENT;
-	for (size_t i = 0; i < flight->last_count; i++) {
-		last[i] = flight->last[i];
-		if (is_barrier(last[i].group))
-			last[i].seq = FSDP_ABSENT;
-		unname(&last[i].group);
-	}
-	for (size_t i = 0; i < flight->group_count; i++) {
-		groups[i] = flight->groups[i];
-		unname(&groups[i]);
-	}
-	flight->last = last;
-	flight->groups = groups;
-	unname(&flight->common.group);
-	unname(&flight->group_name);
-	unname(&flight->group);
-	return true;
+	return fsdp_span_is(group, FSDP_FLIGHT_BARRIER);
 }
 
 static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
@@ -588,11 +516,10 @@ static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
 				title_of(join, team), state->enqueued, state->completed,
 				FSDP_ABSENT, { 0 }, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
 				FSDP_ABSENT };
-			if (is_barrier(watch->group))
+			if (is_barrier(name_of(join, team)))
 				watch->enqueued = watch->completed = FSDP_ABSENT;
 			else if (first != NULL)
 				watch->seq = first->seq;
-			unname(&watch->group);
 			if (first == NULL)
 				continue;
 			watch->numel_in = first->numel_in;
@@ -664,8 +591,8 @@ static bool find_idle(const struct log_join *join, int64_t *idle, size_t *ret_co
 static bool tell_work(const struct log_join *join, struct fsdp_flight *flight,
 	const struct log_team *team, const struct fsdp_watchdog_line *line)
 {
-	flight->seq = line->seq;
-	flight->group_name = name_of(join, team);
+	flight->seq = is_barrier(name_of(join, team)) ? FSDP_ABSENT : line->seq;
+	flight->group_name = fsdp_flight_title(name_of(join, team), FSDP_SPAN(""));
 	flight->group = title_of(join, team);
 	if (line->op.size != 0)
 		flight->op = fsdp_flight_folded(line->op, join->arena);
@@ -975,8 +902,8 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	}
 	if (!good || !add_world(&join, &rows[0]))
 		return fsdp_arena_fail(arena, ret_error);
-	if (!fsdp_flight_join(
-		    ranks, join.rank_count, readings[0].limits, arena, flight, ret_error))
+	if (!fsdp_flight_join(ranks, join.rank_count, true, readings[0].limits, arena,
+		    flight, ret_error))
 		return false;
 	if ((flight->verdict == FSDP_FLIGHT_AGREE ||
 		    flight->verdict == FSDP_FLIGHT_INCOMPLETE) &&
@@ -995,6 +922,5 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	if (!tell_exceptions(&join, readings, count, flight))
 		return fsdp_arena_fail(arena, ret_error);
 	*ret_flight = flight;
-	return (unname_all(&join, flight) && tell_watches(&join, flight)) ||
-	       fsdp_arena_fail(arena, ret_error);
+	return tell_watches(&join, flight) || fsdp_arena_fail(arena, ret_error);
 }

@@ -438,7 +438,7 @@ static bool take_failed(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	list = words_behind(list, "]: Rank");
 	if (list.size != 0 && list.data[0] == 's')
 		list = fsdp_span(list.data + 1, list.size - 1);
-	if (!fresh_line(watchdog, FSDP_WATCHDOG_BARRIER, &says))
+	if (!fresh_line(watchdog, FSDP_FLIGHT_BARRIER, &says))
 		return false;
 	says.enqueued = says.completed = -1;
 	if (!add_ranks(watchdog, words_without_blanks(list), says, false))
@@ -461,7 +461,7 @@ static bool take_reached(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	int64_t rank;
 	if (!words_number(&number, &rank) || number.size != 0)
 		return true;
-	if (!fresh_line(watchdog, FSDP_WATCHDOG_BARRIER, &says))
+	if (!fresh_line(watchdog, FSDP_FLIGHT_BARRIER, &says))
 		return false;
 	says.seq = says.enqueued = 0;
 	says.completed = -1;
@@ -577,7 +577,7 @@ static bool take_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		return true;
 	if (rest.data != NULL)
 		call = words_before(call, ", but Rank ");
-	return fresh_line(watchdog, FSDP_WATCHDOG_DIFFER, &says) &&
+	return fresh_line(watchdog, FSDP_FLIGHT_DIFFER, &says) &&
 	       take_call(watchdog, call, &says) &&
 	       add_line(watchdog, says, rank_of_job(watchdog, front, rank), true) &&
 	       (rest.data == NULL ||
@@ -601,41 +601,45 @@ static bool take_gloo(
 
 /* ---- as dumps have it ---- */
 
-/* "4, 8" as the only list of sizes. */
-static bool pack_shape(struct fsdp_flight_bytes *bytes, struct fsdp_span shape)
+/* "4, 8" as the only list of sizes. False: out of memory. */
+static bool pack_shape(
+	struct fsdp_arena *arena, struct fsdp_span shape, struct fsdp_span *ret_sizes)
 {
-	int64_t head[] = { 1, 0 }, dim;
-	if (!fsdp_flight_put(bytes, head, sizeof head))
+	int64_t *packed = FSDP_TAKE(arena, packed, shape.size + 2), dim;
+	if (packed == NULL)
 		return false;
+	packed[0] = 1;
 	while (words_number(&shape, &dim)) {
-		if (!fsdp_flight_put(bytes, &dim, sizeof dim))
-			return false;
-		head[1]++;
+		packed[2 + packed[1]++] = dim;
 		if (shape.size < 2)
 			break;
 		shape = fsdp_span(shape.data + 2, shape.size - 2);
 	}
-	memcpy(bytes->data, head, sizeof head);
+	*ret_sizes = fsdp_span(packed, (2 + (size_t)packed[1]) * sizeof *packed);
 	return true;
 }
 
 /* "Float, Double" */
-static bool pack_dtypes(struct fsdp_flight_bytes *bytes, struct fsdp_span dtypes)
+static bool pack_dtypes(
+	struct fsdp_arena *arena, struct fsdp_span dtypes, struct fsdp_span *ret_dtypes)
 {
-	int64_t count = 0;
-	if (!fsdp_flight_put(bytes, &count, sizeof count))
+	int64_t count = 0, size;
+	unsigned char *packed = FSDP_TAKE(arena, packed,
+			      (dtypes.size + 1) * sizeof count + dtypes.size),
+		      *to = packed + sizeof count;
+	if (packed == NULL)
 		return false;
 	for (; dtypes.size != 0; count++) {
-		struct fsdp_span one = words_before(dtypes, ", "),
-				 rest = words_behind(dtypes, ", ");
+		struct fsdp_span one = words_before(dtypes, ", ");
 		one = one.data != NULL ? one : dtypes;
-		int64_t size = (int64_t)one.size;
-		if (!fsdp_flight_put(bytes, &size, sizeof size) ||
-			!fsdp_flight_put(bytes, one.data, one.size))
-			return false;
-		dtypes = rest;
+		size = (int64_t)one.size;
+		memcpy(to, &size, sizeof size);
+		memcpy(to + sizeof size, one.data, one.size);
+		to += sizeof size + one.size;
+		dtypes = words_behind(dtypes, ", ");
 	}
-	memcpy(bytes->data, &count, sizeof count);
+	memcpy(packed, &count, sizeof count);
+	*ret_dtypes = fsdp_span(packed, (size_t)(to - packed));
 	return true;
 }
 
@@ -643,18 +647,9 @@ bool fsdp_watchdog_pack_call(struct fsdp_arena *arena,
 	const struct fsdp_watchdog_line *line, struct fsdp_flight_called *call)
 {
 	static const int64_t none = 0;
-	struct fsdp_flight_bytes sizes = { 0 }, dtypes = { 0 };
-	bool good = pack_shape(&sizes, line->shape) && pack_dtypes(&dtypes, line->dtypes);
-	call->output.dtypes = fsdp_span(&none, sizeof none);
-	if (good) {
-		call->input.sizes =
-			fsdp_arena_copy(arena, fsdp_span(sizes.data, sizes.size));
-		call->input.dtypes =
-			fsdp_arena_copy(arena, fsdp_span(dtypes.data, dtypes.size));
-	}
-	free(sizes.data);
-	free(dtypes.data);
-	return good && call->input.sizes.data != NULL && call->input.dtypes.data != NULL;
+	call->lists[FSDP_FLIGHT_OUTPUT_DTYPES] = fsdp_span(&none, sizeof none);
+	return pack_shape(arena, line->shape, &call->lists[FSDP_FLIGHT_INPUT_SIZES]) &&
+	       pack_dtypes(arena, line->dtypes, &call->lists[FSDP_FLIGHT_INPUT_DTYPES]);
 }
 
 /* ---- lines ---- */

@@ -119,10 +119,6 @@ struct fsdp_watchdog {
 	bool numbers_differ; /* those in some group and those of the job */
 };
 
-/* Groups of messages that name none: no line has the end of one in it. */
-#define FSDP_WATCHDOG_BARRIER "\nbarrier"
-#define FSDP_WATCHDOG_DIFFER "\ndiffer"
-
 /* The id of a group by name and description. FSDP_NONE: out of memory. */
 uint32_t fsdp_watchdog_group(
 	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);

@@ -1,23 +1,169 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dump of the Flight Recorder as rows: a dict with `version`, `pg_config`, `pg_status`
- * and `entries`, the newest collectives of one rank.
+ * Reads what recorders of PyTorch dump in one piece. A Flight Recorder dump is a pickle
+ * or JSON: a dict with `version`, `pg_config`, `pg_status` and `entries`, the newest
+ * collectives of one rank, which become rows. A pickle may also be a memory snapshot,
+ * for its own reader. Such pickles have plain values only: one that names a class or a
+ * function is refused, and nothing of it is looked at.
  *
  * Origin: torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp.
  */
 #include <stdlib.h>
 
 #include "base/characters.h"
+#include "base/num.h"
+#include "io/source.h"
+#include "syntax/json-tree.h"
+#include "syntax/pickle.h"
 #include "trace/flight.h"
+#include "trace/memory.h"
 
-enum { GROUPS, CALLS, PLACES, ROSTERS, TABLES };
+/* ---- values of pickles and of JSON alike ---- */
+
+/* Owns nothing; texts are those of the document. All zero is absent, and the answer to
+ * everything that is asked of an absent value is "no". */
+struct dump_value {
+	const struct fsdp_pickle *pickle; /* and `ref` in it */
+	const struct fsdp_json *json;
+	fsdp_ref ref;
+	bool packed; /* an integer of a packed JSON array */
+	int64_t integer;
+};
+
+static enum fsdp_pickle_kind kind_of(struct dump_value value)
+{
+	return value.pickle != NULL ? fsdp_pickle_kind(value.pickle, value.ref)
+				    : FSDP_PICKLE_NOTHING;
+}
+
+static bool is_dict(struct dump_value value)
+{
+	return fsdp_json_is(value.json, FSDP_JSON_OBJECT) ||
+	       kind_of(value) == FSDP_PICKLE_DICT;
+}
+
+/* A list or a tuple. */
+static bool is_list(struct dump_value value)
+{
+	enum fsdp_pickle_kind kind = kind_of(value);
+	return fsdp_json_is_list(value.json) || kind == FSDP_PICKLE_LIST ||
+	       kind == FSDP_PICKLE_TUPLE;
+}
+
+/* Items of a list, pairs of a dict. */
+static uint64_t count_of(struct dump_value value)
+{
+	if (!is_list(value) && !is_dict(value))
+		return 0;
+	return value.json != NULL ? value.json->count
+				  : fsdp_pickle_count(value.pickle, value.ref);
+}
+
+/* data NULL: it is not a string. */
+static struct fsdp_span text_of(struct dump_value value)
+{
+	if (fsdp_json_is(value.json, FSDP_JSON_TEXT))
+		return value.json->text;
+	return kind_of(value) == FSDP_PICKLE_TEXT
+		       ? fsdp_pickle_text(value.pickle, value.ref)
+		       : (struct fsdp_span){ 0 };
+}
+
+/* False: it is not an integer of 64 bits, and *ret stays. */
+static bool get_integer(struct dump_value value, int64_t *ret)
+{
+	if (value.packed)
+		*ret = value.integer;
+	else if (fsdp_json_is(value.json, FSDP_JSON_INTEGER))
+		*ret = value.json->integer;
+	else
+		return kind_of(value) == FSDP_PICKLE_INTEGER &&
+		       fsdp_pickle_integer(value.pickle, value.ref, ret);
+	return true;
+}
+
+/* Also a text of digits: JSON dumps have these. */
+static bool get_number(struct dump_value value, int64_t *ret)
+{
+	struct fsdp_span text = text_of(value);
+	return text.data != NULL ? fsdp_decimal_integer(text, ret)
+				 : get_integer(value, ret);
+}
+
+static bool is_true(struct dump_value value)
+{
+	bool truth = false;
+	if (fsdp_json_is(value.json, FSDP_JSON_BOOL))
+		return value.json->integer != 0;
+	return kind_of(value) == FSDP_PICKLE_BOOL &&
+	       fsdp_pickle_boolean(value.pickle, value.ref, &truth) && truth;
+}
+
+/* Items of a list, or values of a dict with their keys, in order and in constant memory.
+ * A key that is not a string, and that of an item, is data NULL. */
+struct walk {
+	struct dump_value of, value;
+	struct fsdp_span key;
+	struct fsdp_pickle_iterator iterator;
+	uint32_t at;
+};
+
+static struct walk walk_of(struct dump_value value)
+{
+	return (struct walk){ .of = value, .iterator = { .ref = value.ref } };
+}
+
+/* False at the end, and at once if it is neither. */
+static bool next_value(struct walk *walk)
+{
+	const struct fsdp_json *json = walk->of.json;
+	fsdp_ref key, value;
+	if (!is_list(walk->of) && !is_dict(walk->of))
+		return false;
+	if (json == NULL) {
+		if (!fsdp_pickle_next(walk->of.pickle, &walk->iterator, &key, &value))
+			return false;
+		walk->key = fsdp_pickle_text(walk->of.pickle, key);
+		walk->value =
+			(struct dump_value){ .pickle = walk->of.pickle, .ref = value };
+		return true;
+	}
+	if (walk->at >= json->count)
+		return false;
+	if (json->kind == FSDP_JSON_INTEGERS)
+		walk->value = (struct dump_value){ .packed = true,
+			.integer = json->integers[walk->at] };
+	else
+		walk->value = (struct dump_value){ .json = &json->items[walk->at] };
+	if (json->kind == FSDP_JSON_OBJECT)
+		walk->key = json->items[walk->at].key;
+	walk->at++;
+	return true;
+}
+
+/* The last value of a dict under a text key, or an absent one. Linear. */
+static struct dump_value get(struct dump_value dict, const char *key)
+{
+	if (dict.json != NULL)
+		return (struct dump_value){ .json = fsdp_json_get(dict.json, key) };
+	if (!is_dict(dict))
+		return (struct dump_value){ 0 };
+	return (struct dump_value){ .pickle = dict.pickle,
+		.ref = fsdp_pickle_get(dict.pickle, dict.ref, key) };
+}
+
+/* ---- rows that entries share ---- */
+
+enum { BYTES, GROUPS, CALLS, PLACES, ROSTERS, TABLES };
 
 struct flight_reader {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_flight_rows *rows;
 	struct fsdp_names tables[TABLES]; /* the id of a row, less one, is its index */
-	struct fsdp_flight_bytes key;     /* of the row that is looked up */
-	struct fsdp_budget budget;        /* of work: values of a pickle may be shared */
+	unsigned char *packed;            /* the list that is looked up */
+	size_t size, room;
+	struct fsdp_budget budget; /* of work: values of a pickle may be shared */
+	bool counts_work;
 };
 
 static bool fail_memory(struct flight_reader *reader)
@@ -26,294 +172,274 @@ static bool fail_memory(struct flight_reader *reader)
 	       fsdp_trace_memory(reader->reading);
 }
 
-static bool fail(struct flight_reader *reader, const char *what, uint64_t entry)
+/* False: the work is more than the input is worth. */
+static bool count_work(struct flight_reader *reader, uint64_t steps)
 {
-	fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"entry %llu of this Flight Recorder dump has no %s", FSDP_LLU(entry),
-		what);
-	return fsdp_error_add_kind(&reader->reading->error, "flight");
+	return !reader->counts_work || fsdp_budget_work(&reader->budget, steps, NULL);
 }
 
-/* ---- rows that entries share ---- */
-
-/* The index of the row with the key that was put together, in *ret_key. *ret_fresh: it
- * is new. FSDP_NONE: out of memory. */
-static uint32_t row_of(struct flight_reader *reader, unsigned table, size_t count,
-	struct fsdp_span *ret_key)
+/* The number of a text or a packed list among all. A step for each byte: entries of a
+ * pickle may share it. FSDP_NONE: out of memory, or too much work. */
+static uint32_t intern(struct flight_reader *reader, struct fsdp_span bytes)
 {
-	struct fsdp_names *names = &reader->tables[table];
-	uint32_t id =
-		fsdp_names_child(names, 0, fsdp_span(reader->key.data, reader->key.size));
-	if (id == FSDP_NONE)
+	if (!count_work(reader, bytes.size))
 		return FSDP_NONE;
-	*ret_key = id > count ? fsdp_names_segment(names, id) : (struct fsdp_span){ 0 };
-	return id - 1;
+	return fsdp_names_child(
+		&reader->tables[BYTES], 0, bytes.size != 0 ? bytes : FSDP_SPAN(""));
 }
 
-static bool put_text(struct flight_reader *reader, struct fsdp_span text)
+/* The row with a key, which may be new. NULL: out of memory. */
+static void *find_row(struct flight_reader *reader, unsigned table, struct fsdp_vec *rows,
+	struct fsdp_span key, uint32_t *ret_index)
 {
-	return fsdp_flight_put(&reader->key, &text.size, sizeof text.size) &&
-	       fsdp_flight_put(&reader->key, text.data, text.size);
-}
-
-/* The next text of a key. */
-static struct fsdp_span take_text(struct fsdp_span *key)
-{
-	struct fsdp_span text;
-	memcpy(&text.size, key->data, sizeof text.size);
-	text.data = key->data + sizeof text.size;
-	*key = fsdp_span(text.data + text.size, key->size - sizeof text.size - text.size);
-	return text;
+	uint32_t id = fsdp_names_child(&reader->tables[table], 0, key);
+	*ret_index = id - 1;
+	if (id == FSDP_NONE)
+		return NULL;
+	return id <= rows->count ? fsdp_vec_at(rows, *ret_index) : fsdp_vec_push(rows);
 }
 
 static bool find_group(
-	struct flight_reader *reader, const struct fsdp_inert *pair, uint32_t *ret_group)
+	struct flight_reader *reader, struct dump_value pair, uint32_t *ret_group)
 {
 	struct fsdp_vec *groups = &reader->rows->groups;
-	struct fsdp_inert_walk walk = { .of = *pair };
-	struct fsdp_inert values[2] = { { 0 }, { 0 } };
-	struct fsdp_flight_group *fresh;
-	struct fsdp_span key;
-	for (size_t i = 0; i < 2; i++)
-		if (!fsdp_inert_next(&walk, &key, &values[i]))
-			break;
-	reader->key.size = 0;
-	if (!put_text(reader, fsdp_inert_text(&values[0])) ||
-		!put_text(reader, fsdp_inert_text(&values[1])))
-		return false;
-	*ret_group = row_of(reader, GROUPS, groups->count, &key);
-	if (*ret_group == FSDP_NONE || key.data == NULL)
-		return *ret_group != FSDP_NONE;
-	fresh = fsdp_vec_push(groups);
-	if (fresh == NULL)
-		return false;
-	fresh->name = take_text(&key);
-	fresh->desc = take_text(&key);
-	fresh->pg_id = FSDP_ABSENT;
+	struct walk walk = walk_of(pair);
+	size_t had = groups->count;
+	uint32_t key[2];
+	for (size_t i = 0; i < 2; i++) {
+		key[i] = intern(
+			reader, next_value(&walk) ? text_of(walk.value) : FSDP_SPAN(""));
+		if (key[i] == FSDP_NONE)
+			return false;
+	}
+	struct fsdp_flight_group *group =
+		find_row(reader, GROUPS, groups, fsdp_span(key, sizeof key), ret_group);
+	if (group == NULL || groups->count == had)
+		return group != NULL;
+	group->name = fsdp_names_segment(&reader->tables[BYTES], key[0]);
+	group->desc = fsdp_names_segment(&reader->tables[BYTES], key[1]);
+	group->pg_id = FSDP_ABSENT;
 	return true;
 }
 
-/* A part of a key with its length before it, which is written once it is known. */
-static bool put_list(struct flight_reader *reader, const struct fsdp_inert *list,
-	bool (*pack)(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *list))
+static bool append(struct flight_reader *reader, const void *data, size_t size)
 {
-	size_t at = reader->key.size, size = 0;
-	if (!fsdp_flight_put(&reader->key, &size, sizeof size) ||
-		!pack(&reader->key, list))
+	if (!count_work(reader, size))
 		return false;
-	size = reader->key.size - at - sizeof size;
-	memcpy(reader->key.data + at, &size, sizeof size);
+	if (size > reader->room - reader->size) {
+		size_t room = (reader->room + size) * 2;
+		unsigned char *larger = realloc(reader->packed, room);
+		if (larger == NULL)
+			return false;
+		reader->packed = larger;
+		reader->room = room;
+	}
+	if (size != 0)
+		memcpy(reader->packed + reader->size, data, size);
+	reader->size += size;
 	return true;
 }
 
-static struct fsdp_span take_list(struct fsdp_span *key)
+static bool append_number(struct flight_reader *reader, int64_t number)
 {
-	struct fsdp_span list = take_text(key);
-	return list.size != 0 ? list : (struct fsdp_span){ 0 };
+	return append(reader, &number, sizeof number);
+}
+
+static bool append_dims(struct flight_reader *reader, struct dump_value dims)
+{
+	struct walk walk = walk_of(dims);
+	size_t at = reader->size;
+	int64_t count = 0, dim;
+	if (!append_number(reader, 0) || !count_work(reader, count_of(dims)))
+		return false;
+	while (next_value(&walk)) {
+		if (!get_integer(walk.value, &dim))
+			continue;
+		if (!append_number(reader, dim))
+			return false;
+		count++;
+	}
+	memcpy(reader->packed + at, &count, sizeof count);
+	return true;
+}
+
+/* Interns a list of lists of integers, or of texts, as struct fsdp_flight_called has
+ * it. Any other value is absent. */
+static uint32_t intern_list(
+	struct flight_reader *reader, struct dump_value list, bool of_texts)
+{
+	struct walk walk = walk_of(list);
+	int64_t count = 0;
+	reader->size = 0;
+	if (!is_list(list))
+		return intern(reader, FSDP_SPAN(""));
+	if (!append_number(reader, 0))
+		return FSDP_NONE;
+	for (; next_value(&walk); count++) {
+		struct fsdp_span text = text_of(walk.value);
+		if (of_texts ? !append_number(reader, (int64_t)text.size) ||
+					!append(reader, text.data, text.size)
+			     : !append_dims(reader, walk.value))
+			return FSDP_NONE;
+	}
+	memcpy(reader->packed, &count, sizeof count);
+	return intern(reader, fsdp_span(reader->packed, reader->size));
 }
 
 /* ---- entries ---- */
 
-enum field {
-	RECORD_ID,
-	PROCESS_GROUP,
-	PG_ID,
-	COLLECTIVE_SEQ_ID,
-	P2P_SEQ_ID,
-	PROFILING_NAME,
-	TIME_CREATED_NS,
-	INPUT_SIZES,
-	OUTPUT_SIZES,
-	INPUT_DTYPES,
-	OUTPUT_DTYPES,
-	STATE,
-	RETIRED,
-	IS_P2P,
-	FRAMES,
-	FIELD_COUNT
-};
+#define FIELDS(X)                                 \
+	X(RECORD_ID, "record_id")                 \
+	X(PROCESS_GROUP, "process_group")         \
+	X(PG_ID, "pg_id")                         \
+	X(COLLECTIVE_SEQ_ID, "collective_seq_id") \
+	X(P2P_SEQ_ID, "p2p_seq_id")               \
+	X(PROFILING_NAME, "profiling_name")       \
+	X(TIME_CREATED_NS, "time_created_ns")     \
+	X(INPUT_SIZES, "input_sizes")             \
+	X(OUTPUT_SIZES, "output_sizes")           \
+	X(INPUT_DTYPES, "input_dtypes")           \
+	X(OUTPUT_DTYPES, "output_dtypes")         \
+	X(STATE, "state")                         \
+	X(RETIRED, "retired")                     \
+	X(IS_P2P, "is_p2p")                       \
+	X(FRAMES, "frames")
+#define FIELD(field, name) field,
+#define FIELD_NAME(field, name) FSDP_SPAN_INIT(name),
+enum { FIELDS(FIELD) FIELD_COUNT };
+static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-static const struct fsdp_span field_names[FIELD_COUNT] = {
-	[RECORD_ID] = FSDP_SPAN_INIT("record_id"),
-	[PROCESS_GROUP] = FSDP_SPAN_INIT("process_group"),
-	[PG_ID] = FSDP_SPAN_INIT("pg_id"),
-	[COLLECTIVE_SEQ_ID] = FSDP_SPAN_INIT("collective_seq_id"),
-	[P2P_SEQ_ID] = FSDP_SPAN_INIT("p2p_seq_id"),
-	[PROFILING_NAME] = FSDP_SPAN_INIT("profiling_name"),
-	[TIME_CREATED_NS] = FSDP_SPAN_INIT("time_created_ns"),
-	[INPUT_SIZES] = FSDP_SPAN_INIT("input_sizes"),
-	[OUTPUT_SIZES] = FSDP_SPAN_INIT("output_sizes"),
-	[INPUT_DTYPES] = FSDP_SPAN_INIT("input_dtypes"),
-	[OUTPUT_DTYPES] = FSDP_SPAN_INIT("output_dtypes"),
-	[STATE] = FSDP_SPAN_INIT("state"),
-	[RETIRED] = FSDP_SPAN_INIT("retired"),
-	[IS_P2P] = FSDP_SPAN_INIT("is_p2p"),
-	[FRAMES] = FSDP_SPAN_INIT("frames"),
-};
-
-static bool take_fields(struct flight_reader *reader, const struct fsdp_inert *entry,
-	struct fsdp_inert *fields)
+static bool read_fields(
+	struct flight_reader *reader, struct dump_value entry, struct dump_value *fields)
 {
-	struct fsdp_inert_walk walk = { .of = *entry };
-	struct fsdp_inert value;
-	struct fsdp_span key;
+	struct walk walk = walk_of(entry);
 	memset(fields, 0, FIELD_COUNT * sizeof *fields);
-	while (fsdp_inert_next(&walk, &key, &value))
+	while (next_value(&walk))
 		for (size_t i = 0; i < FIELD_COUNT; i++)
-			if (fsdp_span_equal(key, field_names[i])) {
-				fields[i] = value;
+			if (fsdp_span_equal(walk.key, field_names[i])) {
+				fields[i] = walk.value;
 				break;
 			}
-	return fsdp_flight_work(&reader->key, fsdp_inert_count(entry));
+	return count_work(reader, count_of(entry));
 }
 
 static bool find_call(
-	struct flight_reader *reader, const struct fsdp_inert *fields, uint32_t *ret_call)
+	struct flight_reader *reader, const struct dump_value *fields, uint32_t *ret_call)
 {
-	struct fsdp_vec *calls = &reader->rows->calls;
-	struct fsdp_flight_called *fresh;
-	struct fsdp_span key;
-	reader->key.size = 0;
-	if (!put_text(reader, fsdp_inert_text(&fields[PROFILING_NAME])) ||
-		!put_list(reader, &fields[INPUT_SIZES], fsdp_flight_pack_sizes) ||
-		!put_list(reader, &fields[OUTPUT_SIZES], fsdp_flight_pack_sizes) ||
-		!put_list(reader, &fields[INPUT_DTYPES], fsdp_flight_pack_texts) ||
-		!put_list(reader, &fields[OUTPUT_DTYPES], fsdp_flight_pack_texts))
-		return false;
-	*ret_call = row_of(reader, CALLS, calls->count, &key);
-	if (*ret_call == FSDP_NONE || key.data == NULL)
-		return *ret_call != FSDP_NONE;
-	fresh = fsdp_vec_push(calls);
-	if (fresh == NULL)
-		return false;
-	fresh->name = take_text(&key);
-	fresh->input.sizes = take_list(&key);
-	fresh->output.sizes = take_list(&key);
-	fresh->input.dtypes = take_list(&key);
-	fresh->output.dtypes = take_list(&key);
-	return true;
-}
-
-/* PyTorch's own code, and what wraps its functions. */
-static bool is_inside(struct fsdp_span filename)
-{
-	static const char *const wrappers[] = { "/typing_extensions.py",
-		"/contextlib.py" };
-	for (size_t i = 0; i < FSDP_COUNT(wrappers); i++)
-		if (fsdp_span_ends(filename, fsdp_span_text(wrappers[i])))
-			return true;
-	return fsdp_span_has(filename, "torch/", false);
-}
-
-/* The innermost frame that is not of PyTorch; filename NULL: none. False: too much
- * work. */
-static bool find_frame(struct flight_reader *reader, const struct fsdp_inert *frames,
-	struct fsdp_flight_place *place)
-{
-	struct fsdp_inert_walk walk = { .of = *frames };
-	struct fsdp_inert frame;
-	struct fsdp_span key;
-	*place = (struct fsdp_flight_place){ .line = FSDP_ABSENT };
-	while (fsdp_inert_next(&walk, &key, &frame)) {
-		struct fsdp_inert name = fsdp_inert_get(&frame, "name"),
-				  filename = fsdp_inert_get(&frame, "filename"),
-				  line = fsdp_inert_get(&frame, "line");
-		struct fsdp_span file = fsdp_inert_text(&filename);
-		if (!fsdp_flight_work(&reader->key,
-			    4 * (1 + fsdp_inert_count(&frame)) + file.size / 16))
+	uint32_t key[1 + FSDP_FLIGHT_LISTS];
+	key[0] = intern(reader, text_of(fields[PROFILING_NAME]));
+	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++)
+		key[1 + i] = intern_list(
+			reader, fields[INPUT_SIZES + i], i >= FSDP_FLIGHT_INPUT_DTYPES);
+	for (unsigned i = 0; i < FSDP_COUNT(key); i++)
+		if (key[i] == FSDP_NONE)
 			return false;
-		if (file.data == NULL || is_inside(file))
-			continue;
-		place->filename = file;
-		place->name = fsdp_inert_text(&name);
-		fsdp_inert_integer(&line, &place->line);
-		break;
+	struct fsdp_flight_called *call = find_row(reader, CALLS, &reader->rows->calls,
+		fsdp_span(key, sizeof key), ret_call);
+	if (call == NULL)
+		return false;
+	call->name = fsdp_names_segment(&reader->tables[BYTES], key[0]);
+	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++) {
+		struct fsdp_span list =
+			fsdp_names_segment(&reader->tables[BYTES], key[1 + i]);
+		call->lists[i] = list.size != 0 ? list : (struct fsdp_span){ 0 };
 	}
 	return true;
 }
 
-static bool find_place(struct flight_reader *reader, const struct fsdp_inert *frames,
-	uint32_t *ret_place)
+/* PyTorch's own code, and the code that wraps its functions. */
+static bool is_inside(struct fsdp_span filename)
 {
-	struct fsdp_vec *places = &reader->rows->places;
-	struct fsdp_flight_place place, *fresh;
-	struct fsdp_span key;
-	*ret_place = FSDP_NONE;
-	if (!find_frame(reader, frames, &place) || place.filename.data == NULL)
-		return place.filename.data == NULL && !reader->budget.worn;
-	reader->key.size = 0;
-	if (!put_text(reader, place.filename) || !put_text(reader, place.name) ||
-		!fsdp_flight_put(&reader->key, &place.line, sizeof place.line))
-		return false;
-	*ret_place = row_of(reader, PLACES, places->count, &key);
-	if (*ret_place == FSDP_NONE || key.data == NULL)
-		return *ret_place != FSDP_NONE;
-	fresh = fsdp_vec_push(places);
-	if (fresh == NULL)
-		return false;
-	fresh->filename = take_text(&key);
-	fresh->name = take_text(&key);
-	fresh->line = place.line;
-	return true;
+	return fsdp_span_ends(filename, FSDP_SPAN("/typing_extensions.py")) ||
+	       fsdp_span_ends(filename, FSDP_SPAN("/contextlib.py")) ||
+	       fsdp_span_has(filename, "torch/", false);
 }
 
-static bool is_whole(
-	struct flight_reader *reader, const struct fsdp_inert *fields, uint64_t index)
+/* The innermost frame that is not of PyTorch; FSDP_NONE: no such frame. */
+static bool find_place(
+	struct flight_reader *reader, struct dump_value frames, uint32_t *ret_place)
+{
+	struct walk walk = walk_of(frames);
+	struct fsdp_span file = { 0 };
+	struct {
+		uint32_t file, name;
+		int64_t line;
+	} key = { .line = FSDP_ABSENT };
+	*ret_place = FSDP_NONE;
+	while (next_value(&walk)) {
+		file = text_of(get(walk.value, "filename"));
+		if (!count_work(reader, 4 * (1 + count_of(walk.value)) + file.size / 16))
+			return false;
+		if (file.data != NULL && !is_inside(file))
+			break;
+		file.data = NULL;
+	}
+	if (file.data == NULL)
+		return true;
+	key.file = intern(reader, file);
+	key.name = intern(reader, text_of(get(walk.value, "name")));
+	get_integer(get(walk.value, "line"), &key.line);
+	if (key.file == FSDP_NONE || key.name == FSDP_NONE)
+		return false;
+	struct fsdp_flight_place *place = find_row(reader, PLACES, &reader->rows->places,
+		fsdp_span(&key, sizeof key), ret_place);
+	if (place != NULL)
+		*place = (struct fsdp_flight_place){
+			fsdp_names_segment(&reader->tables[BYTES], key.file),
+			fsdp_names_segment(&reader->tables[BYTES], key.name), key.line
+		};
+	return place != NULL;
+}
+
+static bool check_entry(struct flight_reader *reader, const struct dump_value *fields)
 {
 	int64_t seq;
-	if (fsdp_inert_text(&fields[PROFILING_NAME]).data == NULL)
-		return fail(reader, "profiling_name", index);
-	if (!fsdp_inert_is_list(&fields[PROCESS_GROUP]))
-		return fail(reader, "process_group", index);
-	if (!fsdp_inert_integer(&fields[COLLECTIVE_SEQ_ID], &seq))
-		return fail(reader, "collective_seq_id", index);
-	return true;
+	const char *lacks = NULL;
+	if (text_of(fields[PROFILING_NAME]).data == NULL)
+		lacks = "profiling_name";
+	else if (!is_list(fields[PROCESS_GROUP]))
+		lacks = "process_group";
+	else if (!get_integer(fields[COLLECTIVE_SEQ_ID], &seq))
+		lacks = "collective_seq_id";
+	if (lacks == NULL)
+		return true;
+	fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"entry %llu of this Flight Recorder dump has no %s",
+		FSDP_LLU(reader->rows->entries.count), lacks);
+	return fsdp_error_add_kind(&reader->reading->error, "flight");
 }
 
-static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *value)
+static bool add_entry(struct flight_reader *reader, struct dump_value value)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
-	struct fsdp_inert fields[FIELD_COUNT];
+	struct dump_value fields[FIELD_COUNT];
 	struct fsdp_span rest;
-	uint64_t index = rows->entries.count;
-	if (!take_fields(reader, value, fields))
+	if (!read_fields(reader, value, fields))
 		return fail_memory(reader);
-	if (!is_whole(reader, fields, index))
+	if (!check_entry(reader, fields))
 		return false;
-	bool is_p2p = fsdp_inert_truth(&fields[IS_P2P]);
 	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
 	if (entry == NULL)
 		return fail_memory(reader);
-	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT, .is_p2p = is_p2p };
-	fsdp_inert_integer(&fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
-	fsdp_inert_integer(&fields[TIME_CREATED_NS], &entry->time_ns);
-	entry->is_completed = fsdp_span_is(fsdp_inert_text(&fields[STATE]), "completed");
-	entry->is_unfinished =
-		!fsdp_inert_truth(&fields[RETIRED]) && !entry->is_completed;
+	bool is_p2p = is_true(fields[IS_P2P]);
+	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT,
+		.is_p2p = is_p2p,
+		.is_completed = fsdp_span_is(text_of(fields[STATE]), "completed") };
+	get_integer(fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
+	get_integer(fields[TIME_CREATED_NS], &entry->time_ns);
+	entry->is_unfinished = !is_true(fields[RETIRED]) && !entry->is_completed;
 	rows->has_finished |= !entry->is_unfinished;
-	rows->is_nccl |= fsdp_span_behind(
-		fsdp_inert_text(&fields[PROFILING_NAME]), "nccl:", &rest);
-	if (index == 0)
-		fsdp_inert_integer(&fields[RECORD_ID], &rows->facts.first_record);
-	if (!find_group(reader, &fields[PROCESS_GROUP], &entry->group) ||
+	rows->is_nccl |=
+		fsdp_span_behind(text_of(fields[PROFILING_NAME]), "nccl:", &rest);
+	if (rows->entries.count == 1)
+		get_integer(fields[RECORD_ID], &rows->facts.first_record);
+	if (!find_group(reader, fields[PROCESS_GROUP], &entry->group) ||
 		!find_call(reader, fields, &entry->call) ||
-		!find_place(reader, &fields[FRAMES], &entry->place))
+		!find_place(reader, fields[FRAMES], &entry->place))
 		return fail_memory(reader);
 	struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
 	if (group->pg_id == FSDP_ABSENT)
-		fsdp_inert_integer(&fields[PG_ID], &group->pg_id);
-	return true;
-}
-
-static bool read_entries(struct flight_reader *reader, const struct fsdp_inert *entries)
-{
-	struct fsdp_inert_walk walk = { .of = *entries };
-	struct fsdp_inert value;
-	struct fsdp_span key;
-	while (fsdp_inert_next(&walk, &key, &value))
-		if (!add_entry(reader, &value))
-			return false;
-	reader->rows->facts.entries = reader->rows->entries.count;
+		get_integer(fields[PG_ID], &group->pg_id);
 	return true;
 }
 
@@ -325,8 +451,7 @@ static int compare_ranks(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-/* Ascending, each once. */
-static size_t tidy(int64_t *ranks, size_t count)
+size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count)
 {
 	size_t kept = 0;
 	if (count != 0)
@@ -347,84 +472,68 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 		if (fsdp_is_digit(byte)) {
 			if (!inside)
 				ranks[count++] = 0;
-			inside = true;
 			ranks[count - 1] = ranks[count - 1] * 10 + (byte - '0');
 			if (ranks[count - 1] > INT32_MAX)
 				return 0;
-		} else if (byte == ',' || byte == ' ' || byte == '[' || byte == ']') {
-			inside = false;
-		} else {
+		} else if (byte != ',' && byte != ' ' && byte != '[' && byte != ']') {
 			return 0;
 		}
+		inside = fsdp_is_digit(byte);
 	}
 	return count;
 }
 
 /* Of a list, whose items were counted for the room in `ranks`. */
-static size_t list_ranks(const struct fsdp_inert *list, int64_t *ranks)
+static size_t list_ranks(struct dump_value list, int64_t *ranks)
 {
-	struct fsdp_inert_walk walk = { .of = *list };
-	struct fsdp_inert value;
-	struct fsdp_span key;
+	struct walk walk = walk_of(list);
 	size_t count = 0;
-	while (fsdp_inert_next(&walk, &key, &value))
-		if (!fsdp_inert_integer(&value, &ranks[count]) || ranks[count] < 0 ||
+	while (next_value(&walk))
+		if (!get_integer(walk.value, &ranks[count]) || ranks[count] < 0 ||
 			ranks[count++] > INT32_MAX)
 			return 0;
 	return count;
 }
 
 /* Groups of one pickle may share a list of ranks. */
-static bool find_roster(struct flight_reader *reader, const struct fsdp_inert *ranks,
-	uint32_t *ret_roster)
+static const struct fsdp_flight_roster *find_roster(
+	struct flight_reader *reader, struct dump_value ranks, uint32_t *ret_roster)
 {
 	struct fsdp_vec *rosters = &reader->rows->rosters;
-	struct fsdp_span text = fsdp_inert_text(ranks), key;
-	bool is_list = fsdp_inert_is_list(ranks);
-	size_t identity = ranks->pickle != NULL ? ranks->ref : rosters->count;
-	reader->key.size = 0;
-	if (!fsdp_flight_put(&reader->key, &identity, sizeof identity))
-		return false;
-	*ret_roster = row_of(reader, ROSTERS, rosters->count, &key);
-	if (*ret_roster == FSDP_NONE || key.data == NULL)
-		return *ret_roster != FSDP_NONE;
-	struct fsdp_flight_roster *fresh = fsdp_vec_push(rosters);
-	size_t most = is_list ? (size_t)fsdp_inert_count(ranks) : text.size / 2 + 1;
+	struct fsdp_span text = text_of(ranks);
+	size_t had = rosters->count, identity = ranks.pickle != NULL ? ranks.ref : had;
+	struct fsdp_flight_roster *roster = find_row(reader, ROSTERS, rosters,
+		fsdp_span(&identity, sizeof identity), ret_roster);
+	if (roster == NULL || rosters->count == had)
+		return roster;
+	size_t most = is_list(ranks) ? (size_t)count_of(ranks) : text.size / 2 + 1;
 	int64_t *list = FSDP_TAKE(&reader->reading->arena, list, most);
-	if (fresh == NULL || list == NULL)
-		return false;
-	fresh->ranks = list;
-	fresh->count = is_list ? list_ranks(ranks, list) : parse_ranks(text, list);
-	fresh->count = tidy(list, fresh->count);
-	return true;
+	if (list == NULL)
+		return NULL;
+	size_t count = is_list(ranks) ? list_ranks(ranks, list) : parse_ranks(text, list);
+	roster->ranks = list;
+	roster->count = fsdp_flight_sort_ranks(list, count);
+	return roster;
 }
 
-static bool add_members(struct flight_reader *reader, struct fsdp_span name,
-	const struct fsdp_inert *ranks)
+static bool read_members(struct flight_reader *reader, struct dump_value config)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
-	struct fsdp_flight_members members = { 0 };
-	if (!find_roster(reader, ranks, &members.roster))
-		return false;
-	const struct fsdp_flight_roster *roster =
-		fsdp_vec_at(&rows->rosters, members.roster);
-	if (roster->count == 0)
-		return true;
-	if (!fsdp_flight_work(&reader->key, name.size))
-		return false;
-	members.name = fsdp_arena_copy(&reader->reading->arena, name);
-	return members.name.data != NULL && fsdp_vec_add(&rows->members, &members);
-}
-
-static bool read_members(struct flight_reader *reader, const struct fsdp_inert *config)
-{
-	struct fsdp_inert_walk walk = { .of = *config };
-	struct fsdp_inert value;
-	struct fsdp_span key;
-	while (fsdp_inert_next(&walk, &key, &value)) {
-		struct fsdp_inert ranks = fsdp_inert_get(&value, "ranks");
-		if (!fsdp_flight_work(&reader->key, fsdp_inert_count(&value)) ||
-			(key.data != NULL && !add_members(reader, key, &ranks)))
+	struct walk walk = walk_of(config);
+	while (next_value(&walk)) {
+		struct fsdp_flight_members members;
+		if (!count_work(reader, count_of(walk.value) + walk.key.size))
+			return fail_memory(reader);
+		if (walk.key.data == NULL)
+			continue;
+		const struct fsdp_flight_roster *roster =
+			find_roster(reader, get(walk.value, "ranks"), &members.roster);
+		if (roster == NULL)
+			return fail_memory(reader);
+		if (roster->count == 0)
+			continue;
+		members.name = fsdp_arena_copy(&reader->reading->arena, walk.key);
+		if (members.name.data == NULL || !fsdp_vec_add(&rows->members, &members))
 			return fail_memory(reader);
 	}
 	return true;
@@ -478,228 +587,400 @@ static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
 }
 
 /* The last collective that this rank enqueued in each group. gloo counts otherwise. */
-static bool read_statuses(struct flight_reader *reader, const struct fsdp_inert *top)
+static bool read_statuses(struct flight_reader *reader, struct dump_value status)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
-	struct fsdp_inert status = fsdp_inert_get(top, "pg_status");
-	struct fsdp_inert_walk walk = { .of = status };
-	struct fsdp_inert value;
-	struct fsdp_span key;
+	struct walk walk = walk_of(status);
 	size_t count = 0, most = rows->members.count;
 	rows->is_nccl |= rows->facts.library.size != 0;
-	if (!rows->is_nccl || fsdp_inert_count(&status) != most)
+	if (!rows->is_nccl || count_of(status) != most)
 		return true;
 	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
 	if (rows->statuses == NULL)
 		return fail_memory(reader);
-	while (count < most && fsdp_inert_next(&walk, &key, &value)) {
+	while (count < most && next_value(&walk)) {
 		struct fsdp_flight_status *one = &rows->statuses[count];
-		struct fsdp_inert last =
-			fsdp_inert_get(&value, "last_enqueued_collective");
-		if (!fsdp_flight_work(&reader->key, fsdp_inert_count(&value)))
+		if (!count_work(reader, count_of(walk.value)))
 			return fail_memory(reader);
-		count += key.data != NULL && fsdp_decimal_integer(key, &one->pg_id) &&
-			 fsdp_inert_number(&last, &one->enqueued);
+		count += walk.key.data != NULL &&
+			 fsdp_decimal_integer(walk.key, &one->pg_id) &&
+			 get_number(get(walk.value, "last_enqueued_collective"),
+				 &one->enqueued);
 	}
 	return name_statuses(rows, count) || fail_memory(reader);
 }
 
 /* ---- the dump ---- */
 
-bool fsdp_flight_is_dump(const struct fsdp_inert *top)
+static bool is_dump(struct dump_value top)
 {
-	struct fsdp_inert version = fsdp_inert_get(top, "version"),
-			  config = fsdp_inert_get(top, "pg_config"),
-			  entries = fsdp_inert_get(top, "entries");
-	return fsdp_inert_text(&version).data != NULL &&
-	       (fsdp_inert_is_dict(&config) || fsdp_inert_is_list(&entries));
+	return text_of(get(top, "version")).data != NULL &&
+	       (is_dict(get(top, "pg_config")) || is_list(get(top, "entries")));
 }
 
-/* Minor versions add fields; what a major one changes is not known. */
-static bool check_version(struct flight_reader *reader, struct fsdp_span version)
-{
-	char shown[FSDP_SHOWN];
-	struct fsdp_span major = fsdp_span_first(version, '.');
-	if (fsdp_span_is(major, "1") || fsdp_span_is(major, "2"))
-		return true;
-	fsdp_fail(&reader->reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"this Flight Recorder dump has version %s; versions 1 and 2 are known",
-		fsdp_shown(version, shown));
-	return fsdp_error_add_hint(&reader->reading->error, "use a newer fsdp-inspect");
-}
-
-static bool read_facts(struct flight_reader *reader, const struct fsdp_inert *top)
+static bool read_facts(struct flight_reader *reader, struct dump_value top)
 {
 	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
 	struct fsdp_flight_rows *rows = reader->rows;
-	struct fsdp_inert version = fsdp_inert_get(top, "version"),
-			  status = fsdp_inert_get(top, "pg_status"),
-			  group = fsdp_inert_get(&status, "0"),
-			  last = fsdp_inert_get(&group, "last_enqueued_collective");
-	if (!check_version(reader, fsdp_inert_text(&version)))
-		return false;
-	rows->enqueued = FSDP_ABSENT;
-	fsdp_inert_number(&last, &rows->enqueued);
-	rows->facts.version =
-		fsdp_arena_copy(&reader->reading->arena, fsdp_inert_text(&version));
+	struct fsdp_trace_reading *reading = reader->reading;
+	struct fsdp_span version = text_of(get(top, "version")),
+			 major = fsdp_span_first(version, '.');
+	char shown[FSDP_SHOWN];
+	/* Minor versions add fields; what a major one changes is not known. */
+	if (!fsdp_span_is(major, "1") && !fsdp_span_is(major, "2")) {
+		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this Flight Recorder dump has version %s; versions 1 and 2 are known",
+			fsdp_shown(version, shown));
+		return fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect");
+	}
+	get_number(get(get(get(top, "pg_status"), "0"), "last_enqueued_collective"),
+		&rows->enqueued);
+	rows->facts.version = fsdp_arena_copy(&reading->arena, version);
 	for (size_t i = 0; i < FSDP_COUNT(libraries); i++) {
-		struct fsdp_inert value = fsdp_inert_get(top, libraries[i]);
-		struct fsdp_span text = fsdp_inert_text(&value);
+		struct fsdp_span text = text_of(get(top, libraries[i]));
 		if (text.size != 0)
-			rows->facts.library =
-				fsdp_arena_copy(&reader->reading->arena, text);
+			rows->facts.library = fsdp_arena_copy(&reading->arena, text);
 	}
 	return rows->facts.version.data != NULL || fail_memory(reader);
 }
 
-static bool begin(struct flight_reader *reader)
+void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
 {
-	struct fsdp_arena *arena = &reader->reading->arena;
-	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, 1);
-	if (rows == NULL)
-		return fail_memory(reader);
-	reader->rows = rows;
-	rows->facts.first_record = FSDP_ABSENT;
+	rows->facts.first_record = rows->enqueued = FSDP_ABSENT;
 	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
 	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_flight_group));
 	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
 	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
 	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
 	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
+}
+
+static bool read_rows(struct flight_reader *reader, struct dump_value top)
+{
+	struct fsdp_arena *arena = &reader->reading->arena;
+	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
+	if (reader->rows == NULL)
+		return fail_memory(reader);
+	fsdp_flight_rows_init(reader->rows, arena);
 	for (size_t i = 0; i < TABLES; i++) {
 		if (!fsdp_names_init(&reader->tables[i], arena))
 			return fail_memory(reader);
 		reader->tables[i].copies = arena;
 	}
-	return true;
+	if (!read_facts(reader, top) || !read_members(reader, get(top, "pg_config")))
+		return false;
+	struct walk walk = walk_of(get(top, "entries"));
+	while (next_value(&walk))
+		if (!add_entry(reader, walk.value))
+			return false;
+	reader->rows->facts.entries = reader->rows->entries.count;
+	return read_statuses(reader, get(top, "pg_status"));
 }
 
-bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_inert *top)
+/* The rows of a dump, in the arena of the reading. False: reading->error. */
+static bool read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 {
 	struct flight_reader *reader = calloc(1, sizeof *reader);
-	struct fsdp_inert config = fsdp_inert_get(top, "pg_config"),
-			  entries = fsdp_inert_get(top, "entries");
 	if (reader == NULL)
 		return fsdp_trace_memory(reading);
 	reader->reading = reading;
+	reader->counts_work = top.pickle != NULL;
 	reader->budget = (struct fsdp_budget){ .limits = reading->limits,
-		.given = top->pickle != NULL ? fsdp_pickle_length(top->pickle) : 0 };
-	if (top->pickle != NULL)
-		reader->key.budget = &reader->budget;
-	bool good = begin(reader) && read_facts(reader, top) &&
-		    read_members(reader, &config) && read_entries(reader, &entries) &&
-		    read_statuses(reader, top);
+		.given = top.pickle != NULL ? fsdp_pickle_length(top.pickle) : 0 };
+	bool good = read_rows(reader, top);
 	if (good)
 		reading->recording.flight = &reader->rows->facts;
-	free(reader->key.data);
+	free(reader->packed);
 	free(reader);
 	return good;
 }
 
-/*
- * Sizes and dtypes of calls as bytes: calls are many and few differ, so they are compared
- * as bytes and become lists again only where they are shown.
- *
- * Everything is a number of 64 bits, except the bytes of texts: how many there are, then
- * the length and the bytes of each.
- */
+/* ---- files ---- */
 
-bool fsdp_flight_work(struct fsdp_flight_bytes *bytes, uint64_t steps)
+/* All of a stream, counted by the budget of the set. */
+struct dump_bytes {
+	unsigned char *data;
+	size_t size;
+	uint64_t room;
+	struct fsdp_budget *budget;
+};
+
+static void content_done(struct dump_bytes *content)
 {
-	return bytes->budget == NULL || fsdp_budget_work(bytes->budget, steps, NULL);
+	fsdp_budget_return(content->budget, content->room);
+	free(content->data);
 }
 
-/* A step for each byte: entries of a pickle may share what is packed for each of them. */
-bool fsdp_flight_put(struct fsdp_flight_bytes *bytes, const void *data, size_t size)
+static bool content_grow(
+	struct dump_bytes *content, uint64_t room, struct fsdp_error **ret_error)
 {
-	if (!fsdp_flight_work(bytes, size))
-		return false;
-	if (size > bytes->room - bytes->size) {
-		size_t room = (bytes->room + size) * 2;
-		unsigned char *larger = realloc(bytes->data, room);
-		if (larger == NULL)
-			return false;
-		bytes->data = larger;
-		bytes->room = room;
+	if (!fsdp_budget_spend(content->budget, room - content->room))
+		return fsdp_fail_limit(
+			ret_error, FSDP_LIMIT_MEMORY, content->budget->ceiling);
+	unsigned char *larger = realloc(content->data, room);
+	if (larger == NULL) {
+		fsdp_budget_return(content->budget, room - content->room);
+		return fsdp_fail_memory(ret_error);
 	}
-	if (size != 0)
-		memcpy(bytes->data + bytes->size, data, size);
-	bytes->size += size;
+	content->room = room;
+	content->data = larger;
 	return true;
 }
 
-static bool put_number(struct fsdp_flight_bytes *bytes, int64_t number)
+/* A scanner may read the bytes after it. */
+static bool content_read(struct dump_bytes *content, struct fsdp_trace_reading *reading,
+	enum fsdp_limit limit)
 {
-	return fsdp_flight_put(bytes, &number, sizeof number);
-}
-
-/* Says how many there are where a place was left for it. */
-static void set_count(struct fsdp_flight_bytes *bytes, size_t at, int64_t count)
-{
-	memcpy(bytes->data + at, &count, sizeof count);
-}
-
-static bool pack_dims(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *dims)
-{
-	struct fsdp_inert_walk walk = { .of = *dims };
-	struct fsdp_inert value;
-	struct fsdp_span key;
-	size_t at = bytes->size;
-	int64_t count = 0, dim;
-	if (!put_number(bytes, 0) || !fsdp_flight_work(bytes, fsdp_inert_count(dims)))
+	enum { STEP = 64 << 10, PADDING = FSDP_WINDOW_PADDING };
+	uint64_t most = fsdp_limit(reading->limits, limit);
+	uint64_t known = fsdp_min(fsdp_stream_size(reading->stream), most);
+	size_t got = 1;
+	*content = (struct dump_bytes){ .budget = reading->budget };
+	if (!content_grow(content, known + STEP, &reading->error))
 		return false;
-	while (fsdp_inert_next(&walk, &key, &value)) {
-		if (!fsdp_inert_integer(&value, &dim))
-			continue;
-		if (!put_number(bytes, dim))
+	while (got != 0) {
+		if (content->room == PADDING + content->size &&
+			!content_grow(content, content->room * 2, &reading->error))
 			return false;
-		count++;
+		if (!fsdp_stream_refill(reading->stream, content->data + content->size,
+			    (size_t)content->room - PADDING - content->size, &got,
+			    &reading->error))
+			return false;
+		content->size += got;
+		if (content->size > most)
+			return fsdp_fail_limit(&reading->error, limit, most);
 	}
-	set_count(bytes, at, count);
+	memset(content->data + content->size, 0, PADDING);
 	return true;
 }
 
-static bool pack_text(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *value)
+static bool fail_unknown(struct fsdp_trace_reading *reading, const char *what)
 {
-	struct fsdp_span text = fsdp_inert_text(value);
-	return put_number(bytes, (int64_t)text.size) &&
-	       fsdp_flight_put(bytes, text.data, text.size);
+	fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+		"this is %s, but neither a Flight Recorder dump nor a memory snapshot",
+		what);
+	fsdp_error_add_kind(&reading->error, "no_dump");
+	return fsdp_error_add_hint(&reading->error, "see fsdp-inspect info FILE");
 }
 
-static bool pack_list(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *list,
-	bool (*pack)(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *value))
+/* ---- pickles ---- */
+
+/* A plain file is read in parts, anything else is in memory completely. */
+struct pickled {
+	struct fsdp_trace_reading *reading;
+	const struct fsdp_source *file; /* NULL: it is in `bytes` */
+	struct fsdp_span bytes;
+	struct fsdp_arena arena;
+	struct fsdp_pickle *pickle;
+};
+
+static bool bid_pickle(struct fsdp_span head)
 {
-	struct fsdp_inert_walk walk = { .of = *list };
-	struct fsdp_inert value;
-	struct fsdp_span key;
-	size_t at = bytes->size;
-	int64_t count = 0;
-	if (!fsdp_inert_is_list(list))
-		return true;
-	if (!put_number(bytes, 0))
+	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] >= 2 &&
+	       head.data[1] <= 5;
+}
+
+/* Any operation of a loader other than building plain values. */
+static bool note_deed(void *context, const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_deed *deed)
+{
+	bool *done = context;
+	(void)pickle;
+	(void)deed;
+	*done = true;
+	return false;
+}
+
+static bool refuse_names(
+	struct fsdp_trace_reading *reading, const struct fsdp_pickle_global *global)
+{
+	char module[FSDP_SHOWN], name[FSDP_SHOWN];
+	fsdp_error_free(reading->error);
+	reading->error = NULL;
+	if (global == NULL)
+		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"ignored: not a Flight Recorder dump (its pickle calls code)");
+	else
+		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, global->offset,
+			"ignored: not a Flight Recorder dump (uses %s.%s)",
+			fsdp_shown(global->module, module),
+			fsdp_shown(global->name, name));
+	fsdp_error_add_kind(&reading->error, "refused");
+	return fsdp_error_add_hint(&reading->error,
+		"do not load it; see what it would call: fsdp-inspect pickle FILE");
+}
+
+static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
+	struct fsdp_error **ret_error)
+{
+	return fsdp_source_read(context, offset, buffer, size, ret_error);
+}
+
+/* Builds the values; dicts become rows of the memory reader, if there is one. False:
+ * reading->error, and the pickle as far as it goes. */
+static bool read_values(struct pickled *pickled, struct fsdp_memory_reader *memory)
+{
+	struct fsdp_trace_reading *reading = pickled->reading;
+	struct fsdp_error **error = &reading->error;
+	bool deed = false;
+	const struct fsdp_pickle_options options = { .limits = reading->limits,
+		.file = fsdp_span_text(reading->recording.path),
+		.findings = &reading->findings,
+		.fold_dict = memory != NULL ? fsdp_memory_fold : NULL,
+		.context = memory,
+		.judge = note_deed,
+		.judge_context = &deed };
+	const struct fsdp_pickle_parts parts = { .read = read_part,
+		.context = pickled->file,
+		.size = pickled->file != NULL ? pickled->file->size : 0 };
+	/* An earlier attempt leaves nothing. */
+	fsdp_arena_done(&pickled->arena);
+	fsdp_arena_init(&pickled->arena, reading->budget);
+	pickled->pickle = NULL;
+	bool good = pickled->file != NULL
+			    ? fsdp_pickle_read_parts(&parts, &pickled->arena, &options,
+				      &pickled->pickle, error)
+			    : fsdp_pickle_read(pickled->bytes, &pickled->arena, &options,
+				      &pickled->pickle, error);
+	bool names =
+		pickled->pickle != NULL && fsdp_pickle_global_count(pickled->pickle) != 0;
+	if (names || (pickled->pickle != NULL && deed))
+		return refuse_names(
+			reading, names ? fsdp_pickle_global(pickled->pickle, 0) : NULL);
+	return good;
+}
+
+enum dump_outcome { FAILED, DONE, OTHER /* it is not of this kind */ };
+
+static enum dump_outcome read_flight(struct pickled *pickled)
+{
+	if (!read_values(pickled, NULL))
+		return FAILED;
+	struct dump_value top = { .pickle = pickled->pickle,
+		.ref = fsdp_pickle_top(pickled->pickle) };
+	if (is_list(get(top, "segments")))
+		return OTHER;
+	return (is_dump(top) ? read_dump(pickled->reading, top)
+			     : fail_unknown(pickled->reading, "a pickle"))
+		       ? DONE
+		       : FAILED;
+}
+
+/* If the history is cut off, the segments are still there. */
+static enum dump_outcome read_memory(struct pickled *pickled)
+{
+	struct fsdp_trace_reading *reading = pickled->reading;
+	struct fsdp_memory_reader *reader = fsdp_memory_reader_new(reading);
+	bool good = false, is_one = true;
+	if (reader == NULL) {
+		fsdp_trace_memory(reading);
+		return FAILED;
+	}
+	bool is_cut = !read_values(pickled, reader);
+	struct fsdp_error *damage = reading->error;
+	if (!is_cut ||
+		(fsdp_error_code(damage) == FSDP_ERROR_DAMAGED &&
+			fsdp_error_kind(damage) == NULL && pickled->pickle != NULL)) {
+		reading->error = NULL;
+		good = fsdp_memory_take(reader, pickled->pickle, is_cut, &is_one);
+		if (is_cut && !is_one) {
+			is_one = true;
+			good = false;
+			reading->error = damage;
+		} else {
+			fsdp_error_free(damage);
+		}
+	}
+	fsdp_memory_reader_free(reader);
+	return !is_one ? OTHER : good ? DONE : FAILED;
+}
+
+/* The beginning of a pickle suggests its kind; its content decides. One that cannot be
+ * read counts as an unreadable dump of the Flight Recorder. */
+static bool read_kind(struct pickled *pickled, struct fsdp_span head)
+{
+	struct fsdp_recording *recording = &pickled->reading->recording;
+	bool is_memory = fsdp_memory_bid(head);
+	for (size_t i = 0; i < 2; i++, is_memory = !is_memory) {
+		recording->kind =
+			is_memory ? FSDP_RECORDING_MEMORY : FSDP_RECORDING_FLIGHT;
+		enum dump_outcome outcome =
+			is_memory ? read_memory(pickled) : read_flight(pickled);
+		if (outcome != OTHER)
+			return outcome == DONE;
+	}
+	recording->kind = FSDP_RECORDING_FLIGHT;
+	return fail_unknown(pickled->reading, "a pickle");
+}
+
+static bool read_pickle(struct fsdp_trace_reading *reading)
+{
+	struct pickled pickled = { .reading = reading,
+		.file = fsdp_stream_plain(reading->stream) };
+	struct dump_bytes content = { .budget = reading->budget };
+	struct fsdp_span head;
+	bool good = fsdp_stream_peek(reading->stream, &head, &reading->error);
+	fsdp_arena_init(&pickled.arena, reading->budget);
+	if (good && pickled.file == NULL) {
+		good = content_read(&content, reading, FSDP_LIMIT_PICKLE_BYTES);
+		pickled.bytes = fsdp_span(content.data, content.size);
+		head = fsdp_span(
+			content.data, (size_t)fsdp_min(content.size, FSDP_STREAM_PEEK));
+	}
+	good = good && read_kind(&pickled, head);
+	fsdp_arena_done(&pickled.arena);
+	content_done(&content);
+	return good;
+}
+
+const struct fsdp_trace_reader fsdp_trace_pickle = { bid_pickle, read_pickle };
+
+/* ---- JSON ---- */
+
+/* The first key is one of a dump, or "version" or "entries" next to one. */
+static bool bid_json(struct fsdp_span head)
+{
+	static const char *const own[] = { "\"comm_lib_version\"", "\"nccl_version\"",
+		"\"nccl_comm_state\"", "\"pg_config\"", "\"pg_status\"",
+		"\"collective_seq_id\"" };
+	if (head.size == 0 || head.data[0] != '{')
 		return false;
-	for (; fsdp_inert_next(&walk, &key, &value); count++)
-		if (!pack(bytes, &value))
-			return false;
-	set_count(bytes, at, count);
-	return true;
+	struct fsdp_span rest =
+		fsdp_trace_without_mark(fsdp_span(head.data + 1, head.size - 1));
+	bool shared = fsdp_span_begins(rest, FSDP_SPAN("\"version\"")) ||
+		      fsdp_span_begins(rest, FSDP_SPAN("\"entries\""));
+	for (size_t i = 0; i < FSDP_COUNT(own); i++)
+		if (fsdp_span_begins(rest, fsdp_span_text(own[i])) ||
+			(shared && fsdp_span_has(head, own[i], false)))
+			return true;
+	return false;
 }
 
-bool fsdp_flight_pack_sizes(
-	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes)
+static bool read_json(struct fsdp_trace_reading *reading)
 {
-	return pack_list(bytes, sizes, pack_dims);
+	struct dump_bytes content;
+	struct fsdp_arena arena;
+	const struct fsdp_json *root;
+	reading->recording.kind = FSDP_RECORDING_FLIGHT;
+	fsdp_arena_init(&arena, reading->budget);
+	bool good = content_read(&content, reading, FSDP_LIMIT_JSON_BYTES) &&
+		    fsdp_json_read(fsdp_span(content.data, content.size), reading->limits,
+			    &arena, &root, &reading->error);
+	if (good) {
+		struct dump_value top = { .json = root };
+		good = is_dump(top) ? read_dump(reading, top)
+				    : fail_unknown(reading, "JSON");
+	}
+	fsdp_arena_done(&arena);
+	content_done(&content);
+	return good;
 }
 
-bool fsdp_flight_pack_texts(
-	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *texts)
-{
-	return pack_list(bytes, texts, pack_text);
-}
+const struct fsdp_trace_reader fsdp_trace_flight = { bid_json, read_json };
 
-/* ---- lists again ---- */
+/* ---- calls ---- */
 
-static int64_t take_number(struct fsdp_span *rest)
+static int64_t read_number(struct fsdp_span *rest)
 {
 	int64_t number;
 	memcpy(&number, rest->data, sizeof number);
@@ -707,37 +988,30 @@ static int64_t take_number(struct fsdp_span *rest)
 	return number;
 }
 
-/* Where the list begins, and how many there are. */
-static struct fsdp_span begin_list(struct fsdp_span packed, size_t *ret_count)
-{
-	*ret_count = packed.size != 0 ? (size_t)take_number(&packed) : 0;
-	return packed;
-}
-
 static const struct fsdp_flight_sizes *unpack_sizes(
-	struct fsdp_span packed, struct fsdp_arena *arena, size_t *ret_count)
+	struct fsdp_span rest, struct fsdp_arena *arena, size_t *ret_count)
 {
-	struct fsdp_span rest = begin_list(packed, ret_count);
+	*ret_count = rest.size != 0 ? (size_t)read_number(&rest) : 0;
 	struct fsdp_flight_sizes *sizes = FSDP_TAKE(arena, sizes, *ret_count);
 	for (size_t i = 0; sizes != NULL && i < *ret_count; i++) {
-		size_t count = (size_t)take_number(&rest);
+		size_t count = (size_t)read_number(&rest);
 		int64_t *dims = FSDP_TAKE(arena, dims, count);
 		if (dims == NULL)
 			return NULL;
 		for (size_t j = 0; j < count; j++)
-			dims[j] = take_number(&rest);
+			dims[j] = read_number(&rest);
 		sizes[i] = (struct fsdp_flight_sizes){ dims, count };
 	}
 	return sizes;
 }
 
 static const struct fsdp_span *unpack_texts(
-	struct fsdp_span packed, struct fsdp_arena *arena, size_t *ret_count)
+	struct fsdp_span rest, struct fsdp_arena *arena, size_t *ret_count)
 {
-	struct fsdp_span rest = begin_list(packed, ret_count);
+	*ret_count = rest.size != 0 ? (size_t)read_number(&rest) : 0;
 	struct fsdp_span *texts = FSDP_TAKE(arena, texts, *ret_count);
 	for (size_t i = 0; texts != NULL && i < *ret_count; i++) {
-		size_t size = (size_t)take_number(&rest);
+		size_t size = (size_t)read_number(&rest);
 		texts[i] = fsdp_span(rest.data, size);
 		rest = fsdp_span(rest.data + size, rest.size - size);
 	}
@@ -747,18 +1021,20 @@ static const struct fsdp_span *unpack_texts(
 bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_arena *arena,
 	struct fsdp_flight_call *ret_call)
 {
-	const struct fsdp_flight_lists *in = &called->input, *out = &called->output;
+	const struct fsdp_span *lists = called->lists;
 	struct fsdp_flight_call call = { .op = fsdp_flight_op(called->name) };
-	call.input_sizes = unpack_sizes(in->sizes, arena, &call.input_size_count);
-	call.output_sizes = unpack_sizes(out->sizes, arena, &call.output_size_count);
-	call.input_dtypes = unpack_texts(in->dtypes, arena, &call.input_dtype_count);
-	call.output_dtypes = unpack_texts(out->dtypes, arena, &call.output_dtype_count);
+	call.input_sizes = unpack_sizes(
+		lists[FSDP_FLIGHT_INPUT_SIZES], arena, &call.input_size_count);
+	call.output_sizes = unpack_sizes(
+		lists[FSDP_FLIGHT_OUTPUT_SIZES], arena, &call.output_size_count);
+	call.input_dtypes = unpack_texts(
+		lists[FSDP_FLIGHT_INPUT_DTYPES], arena, &call.input_dtype_count);
+	call.output_dtypes = unpack_texts(
+		lists[FSDP_FLIGHT_OUTPUT_DTYPES], arena, &call.output_dtype_count);
 	*ret_call = call;
 	return call.input_sizes != NULL && call.output_sizes != NULL &&
 	       call.input_dtypes != NULL && call.output_dtypes != NULL;
 }
-
-/* ---- names ---- */
 
 struct fsdp_span fsdp_flight_op(struct fsdp_span name)
 {

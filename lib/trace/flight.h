@@ -3,72 +3,11 @@
 #define FSDP_TRACE_FLIGHT_H
 
 #include "trace/event.h"
-#include "syntax/json-tree.h"
-#include "syntax/pickle.h"
 
 /*
- * A value of a dump that PyTorch writes as a pickle or as JSON: both have dicts, lists,
- * texts and numbers, and a reader handles both alike. It is a small copy that owns
- * nothing; texts are those of the document. All zero is absent, and an absent value
- * answers everything that is asked of it with "no".
- */
-struct fsdp_inert {
-	const struct fsdp_pickle *pickle; /* and `ref` in it */
-	const struct fsdp_json *json;
-	fsdp_ref ref;
-	bool packed; /* an integer of a packed JSON array */
-	int64_t integer;
-};
-
-static inline struct fsdp_inert fsdp_inert_pickle(
-	const struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	return (struct fsdp_inert){ .pickle = pickle, .ref = ref };
-}
-
-static inline struct fsdp_inert fsdp_inert_json(const struct fsdp_json *json)
-{
-	return (struct fsdp_inert){ .json = json };
-}
-
-bool fsdp_inert_is_dict(const struct fsdp_inert *value);
-/* A list or a tuple. */
-bool fsdp_inert_is_list(const struct fsdp_inert *value);
-
-/* Items of a list, pairs of a dict. */
-uint64_t fsdp_inert_count(const struct fsdp_inert *value);
-
-/* data NULL: it is not a string. */
-struct fsdp_span fsdp_inert_text(const struct fsdp_inert *value);
-
-/* False: it is not an integer of 64 bits, and *ret stays. */
-bool fsdp_inert_integer(const struct fsdp_inert *value, int64_t *ret);
-
-/* As above, also of a text of digits, as JSON dumps have them. */
-bool fsdp_inert_number(const struct fsdp_inert *value, int64_t *ret);
-
-/* True if it is the truth value True. */
-bool fsdp_inert_truth(const struct fsdp_inert *value);
-
-/* Items of a list, or values of a dict with their keys, in order and in constant memory.
- * Zero the walk and set `of`. A key that is not a string, and that of an item, is data NULL.
- * False at the end, and at once of what is neither. */
-struct fsdp_inert_walk {
-	struct fsdp_inert of;
-	struct fsdp_pickle_iterator iterator; /* internal */
-	uint32_t at;                          /* internal */
-	bool begun;                           /* internal */
-};
-bool fsdp_inert_next(struct fsdp_inert_walk *walk, struct fsdp_span *ret_key,
-	struct fsdp_inert *ret_value);
-
-/* The last value of a dict under a text key, or an absent one. Linear. */
-struct fsdp_inert fsdp_inert_get(const struct fsdp_inert *dict, const char *key);
-
-/*
- * Dumps of the Flight Recorder while the ranks of a job are set against each other. Of a
- * dump a small row per entry stays, and once the facts that many share: groups, calls,
- * lines of code.
+ * What the ranks of a job recorded of their collectives, while they are compared. Of a
+ * dump of the Flight Recorder a small row per entry stays, and once the facts that many
+ * entries share: groups, calls, lines of code. Lines of a log become the same rows.
  */
 struct fsdp_flight_entry {
 	int64_t seq;                 /* of the collective, or of the send or receive */
@@ -96,6 +35,7 @@ struct fsdp_flight_roster {
 	size_t count;
 	uint32_t *heard; /* places of those that left a dump, once the job is known */
 	size_t heard_count;
+	bool in_world; /* its ranks are of the job for certain */
 };
 
 /* The ranks of a group, as pg_config has them; the name is empty in dumps of gloo. */
@@ -104,14 +44,20 @@ struct fsdp_flight_members {
 	uint32_t roster; /* index */
 };
 
-/* Sizes and dtypes as bytes that are equal where the lists are; data NULL: absent. */
-struct fsdp_flight_lists {
-	struct fsdp_span sizes, dtypes;
+/* Sizes and dtypes of a call are bytes that are equal where the lists are: calls are
+ * many and few differ. They become lists again where they are shown. Everything is a
+ * number of 64 bits, except the bytes of texts: how many items there are, then of each
+ * its length and its dimensions or bytes. data NULL: absent. */
+enum {
+	FSDP_FLIGHT_INPUT_SIZES,
+	FSDP_FLIGHT_OUTPUT_SIZES,
+	FSDP_FLIGHT_INPUT_DTYPES,
+	FSDP_FLIGHT_OUTPUT_DTYPES,
+	FSDP_FLIGHT_LISTS
 };
-
 struct fsdp_flight_called {
 	struct fsdp_span name; /* profiling_name, as written; size 0: it is not known */
-	struct fsdp_flight_lists input, output;
+	struct fsdp_span lists[FSDP_FLIGHT_LISTS];
 };
 
 struct fsdp_flight_rows {
@@ -130,21 +76,13 @@ struct fsdp_flight_rows {
 	bool has_finished; /* an entry is finished: not only active ones were written */
 };
 
-/* flight-read.c: packs a list of lists of integers, or a list of texts; false: out of
- * memory, or the work is more than the input is worth. Any other value is absent. */
-struct fsdp_flight_bytes {
-	unsigned char *data;
-	size_t size, room;
-	struct fsdp_budget *budget; /* NULL: the work is not counted */
-};
-bool fsdp_flight_put(struct fsdp_flight_bytes *bytes, const void *data, size_t size);
-bool fsdp_flight_work(struct fsdp_flight_bytes *bytes, uint64_t steps);
-bool fsdp_flight_pack_sizes(
-	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes);
-bool fsdp_flight_pack_texts(
-	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *texts);
+/* Zeroed rows become empty ones. */
+void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena);
 
-/* The call as its lists were. */
+/* Sorts ranks; returns how many stay when each is kept once. */
+size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count);
+
+/* The call with its lists. False: out of memory. */
 bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_arena *arena,
 	struct fsdp_flight_call *ret_call);
 
@@ -154,12 +92,19 @@ struct fsdp_span fsdp_flight_op(struct fsdp_span name);
 /* The same whatever variant it is, in the arena if need be; data NULL: out of memory. */
 struct fsdp_span fsdp_flight_folded(struct fsdp_span name, struct fsdp_arena *arena);
 
-/* flight-read.c: the rows of a dump, whatever it was written as, into the arena of the
- * reading. False: reading->error. */
-bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_inert *top);
+/*
+ * The process groups of a job and what each rank did in them. A team is a group by its
+ * name and its list of ranks: two groups may be called alike. Ranks are meant by their
+ * place among those of the job, ascending.
+ */
 
-/* Whether a dict is a dump of the Flight Recorder. */
-bool fsdp_flight_is_dump(const struct fsdp_inert *top);
+/* Groups of messages of a log that name none: no line has the end of one in it. A
+ * barrier has no number. */
+#define FSDP_FLIGHT_BARRIER "\nbarrier"
+#define FSDP_FLIGHT_DIFFER "\ndiffer"
+
+/* The name of a group for people; size 0: it has none. */
+struct fsdp_span fsdp_flight_title(struct fsdp_span name, struct fsdp_span desc);
 
 /* A rank whose dump cannot be read, or (rows) one whose can. */
 struct fsdp_flight_rank {
@@ -167,9 +112,104 @@ struct fsdp_flight_rank {
 	const struct fsdp_flight_rows *rows;
 };
 
-/* flight-join.c: sets dumps against each other; `ranks` are ascending, each once, and
- * stay as long as the arena. */
-bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
+/* An entry of some rank; those of a team are in order of rank, then of seq, then as they
+ * were recorded. */
+struct fsdp_flight_item {
+	const struct fsdp_flight_entry *entry;
+	uint32_t rank, order;
+};
+
+struct fsdp_flight_team {
+	struct fsdp_span name, desc;
+	/* As pg_config lists it; of a default group that it does not list every rank that
+	 * is known; NULL: those that are seen in it. */
+	const struct fsdp_flight_roster *roster;
+	uint32_t order; /* of first use */
+	struct fsdp_flight_item *collectives, *p2p;
+	size_t collective_count, p2p_count;
+};
+
+/* By which calls of ranks are compared; 0: equal to everything. */
+enum { FSDP_FLIGHT_BY_OP, FSDP_FLIGHT_BY_SIZE, FSDP_FLIGHT_BY_DTYPE, FSDP_FLIGHT_WAYS };
+struct fsdp_flight_signature {
+	uint32_t numbers[FSDP_FLIGHT_WAYS];
+};
+
+/* What ranks differ in, or what they wait for, in one team. */
+struct fsdp_flight_fault {
+	enum fsdp_flight_verdict verdict; /* STUCK or MISMATCH */
+	const char *problem;
+	const struct fsdp_flight_team *team;
+	int64_t seq, time_ns;
+	const struct fsdp_flight_item *first; /* of the lowest rank that entered it */
+	uint32_t *entered, *missing, *culprits;
+	size_t entered_count, missing_count, culprit_count;
+	const struct fsdp_flight_item *expected; /* NULL: without a majority */
+	const struct fsdp_flight_item **found;   /* one per culprit of a mismatch */
+};
+
+/* A collective that did not end on the device of a rank, and did on that of another. */
+struct fsdp_flight_stop {
+	const struct fsdp_flight_team *team;
+	const struct fsdp_flight_item *item; /* NULL: none */
+	uint32_t other;                      /* rank that finished it */
+};
+
+struct fsdp_flight_job {
+	const struct fsdp_flight_rank *ranks;
+	size_t count;
+	struct fsdp_arena *arena;
+	const struct fsdp_limits *limits;
+	struct fsdp_vec rosters;         /* struct fsdp_flight_roster, each list once */
+	struct fsdp_flight_roster world; /* ranks that any dump names */
+	struct fsdp_flight_signature **signatures; /* of each rank's calls */
+	struct fsdp_vec teams;  /* struct fsdp_flight_team, in order of first use */
+	struct fsdp_vec faults; /* struct fsdp_flight_fault, by the team's name */
+	/* By rank: it entered what another of the group never enqueued, or the reverse.
+	 * */
+	bool *ahead, *behind;
+	struct fsdp_flight_stop *stops; /* by rank: the earliest */
+	unsigned char *marks; /* of each rank: what is in hand uses it, and clears it */
+	struct fsdp_error *error;
+};
+
+static inline bool fsdp_flight_is_heard(const struct fsdp_flight_job *job, size_t rank)
+{
+	return job->ranks[rank].rows != NULL;
+}
+
+static inline const struct fsdp_flight_called *fsdp_flight_called_of(
+	const struct fsdp_flight_job *job, const struct fsdp_flight_item *item)
+{
+	return fsdp_vec_at(&job->ranks[item->rank].rows->calls, item->entry->call);
+}
+
+static inline struct fsdp_flight_team *fsdp_flight_team_at(
+	const struct fsdp_flight_job *job, size_t index)
+{
+	return fsdp_vec_at(&job->teams, index);
+}
+
+static inline struct fsdp_flight_fault *fsdp_flight_fault_at(
+	const struct fsdp_flight_job *job, size_t index)
+{
+	return fsdp_vec_at(&job->faults, index);
+}
+
+/* The place of a rank, or SIZE_MAX: no file is of it. */
+size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
+
+/* flight-faults.c: fills the job from its ranks: world, teams, the first fault of each
+ * team, and which ranks are ahead, late or stopped. False: job->error. */
+bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
+
+/* The ranks of a team as far as they are known, ascending; NULL: out of memory. */
+const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
+	const struct fsdp_flight_team *team, size_t *ret_count);
+
+/* flight-join.c: compares the dumps of a job, or what logs show of its ranks. `ranks` are
+ * ascending, each once, and stay as long as the arena. */
+bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
 

@@ -91,7 +91,7 @@ STRANGERS = {
     # Kineto's reader share.
     "lib/trace": {
         "shared": {"event.h", "types.h", "durations.h", "python.h", "kineto.h"},
-        "free": {"readers.c", "profile.c", "match.c", "join.c", "dumps.c", "log.c"},
+        "free": {"readers.c", "profile.c", "match.c", "join.c", "flight-read.c", "log.c"},
     },
     "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},
