@@ -1058,9 +1058,17 @@ static void write_footer(struct page *page, struct writer *inner, struct writer 
 		HTML_FILL(to, "command", { "before", text_in(words) },
 			{ "command", text_in(command) });
 	}
-	if (report->trace_count > 0)
+	if (report->trace_count > 0) {
+		writer_text(begin(command), "fsdp-inspect replay -o chrome=run.json");
+		for (size_t i = 0; i < report->trace_count; i++) {
+			struct text trace = report_short(text_of(report->traces[i]));
+
+			writer_char(command, ' ');
+			writer_put(command, trace.data, trace.size);
+		}
 		HTML_FILL(to, "command", { "before", text_of("Kernels, for Perfetto:") },
-			{ "command", text_of("fsdp-inspect replay -o chrome=run.json") });
+			{ "command", text_in(command) });
+	}
 	if (!has_section(findings_of(report)) && report->other == NULL)
 		write_notes(page, inner, to);
 	say(begin(words), info,
