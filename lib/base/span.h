@@ -126,6 +126,28 @@ static inline const unsigned char *fsdp_span_find(
 	return NULL;
 }
 
+/* Whether the text is one of these words, which a space separates; and whether it contains
+ * one. */
+static inline bool fsdp_span_is_any(struct fsdp_span text, const char *words)
+{
+	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
+		size = strcspn(words, " ");
+		if (text.size == size && memcmp(text.data, words, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+static inline bool fsdp_span_has_any(struct fsdp_span text, const char *words)
+{
+	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
+		size = strcspn(words, " ");
+		if (fsdp_span_find(text, fsdp_span(words, size)) != NULL)
+			return true;
+	}
+	return false;
+}
+
 /* Text before the first `mark`; all of it without a mark. */
 static inline struct fsdp_span fsdp_span_first(struct fsdp_span a, unsigned char mark)
 {

@@ -7,177 +7,15 @@
 
 #include "analysis/checks/complete.h"
 
-static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
-{
-	return fsdp_setting(complete->checkpoint, index);
-}
-
-static struct fsdp_span config_file(const struct fsdp_complete *complete)
-{
-	return fsdp_file(
-		complete->checkpoint, at(complete, complete->config.adapter).file)
-		.path;
-}
-
 static const char *const pairs[][2] = { { "lora_A", "lora_B" }, { "lora_B", "lora_A" },
 	{ "lora_embedding_A", "lora_embedding_B" },
 	{ "lora_embedding_B", "lora_embedding_A" }, { "lora_down", "lora_up" },
 	{ "lora_up", "lora_down" }, { "lora_a", "lora_b" }, { "lora_b", "lora_a" } };
 
 /* The node of a tensor's name that is this segment, or FSDP_NONE. */
-static uint32_t find_node(
-	const struct fsdp_complete *complete, uint32_t tensor, const char *segment)
+static uint32_t find_node(const struct model *model, uint32_t tensor, const char *segment)
 {
-	uint32_t name = complete->folded[tensor];
-
-	while (name != 0 && name != FSDP_NONE &&
-		!fsdp_span_is(fsdp_names_segment(&complete->names, name), segment))
-		name = fsdp_names_at(&complete->names, name)->parent;
-	return name == 0 ? FSDP_NONE : name;
-}
-
-/* The module above that node, or FSDP_NONE. */
-static uint32_t find_module(
-	const struct fsdp_complete *complete, uint32_t tensor, const char *segment)
-{
-	uint32_t node = find_node(complete, tensor, segment);
-
-	return node != FSDP_NONE ? fsdp_names_at(&complete->names, node)->parent
-				 : FSDP_NONE;
-}
-
-/* The stored name of a tensor with another segment in place of one. */
-static struct fsdp_span rename_segment(struct fsdp_complete *complete, uint32_t tensor,
-	const char *segment, const char *other)
-{
-	struct fsdp_span stored = fsdp_complete_stored(complete, tensor);
-	const unsigned char *place =
-		memmem(stored.data, stored.size, segment, strlen(segment));
-	size_t size = strlen(segment), more = strlen(other), before;
-	unsigned char *text = fsdp_arena_take(&complete->work, stored.size + more, 1);
-
-	if (text == NULL || place == NULL) {
-		complete->failed |= text == NULL;
-		return FSDP_SPAN("");
-	}
-	before = (size_t)(place - stored.data);
-	memcpy(text, stored.data, before);
-	memcpy(text + before, other, more);
-	memcpy(text + before + more, place + size, stored.size - before - size);
-	return fsdp_span(text, stored.size - size + more);
-}
-
-static bool lacks(
-	const struct fsdp_complete *complete, uint32_t module, const char *member)
-{
-	return !complete->is_silent && fsdp_names_find_child(&complete->names, module,
-					       fsdp_span_text(member)) == FSDP_NONE;
-}
-
-static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
-{
-	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
-		const char *segment = pairs[i][0], *other = pairs[i][1];
-		uint32_t module = find_module(complete, tensor, segment);
-
-		if (module != FSDP_NONE && lacks(complete, module, other))
-			fsdp_complete_tell_lacking(complete, tensor, module,
-				fsdp_span_text(other),
-				rename_segment(complete, tensor, segment, other),
-				"the adapter has %s and no %s", segment, other);
-	}
-}
-
-/* ---- magnitudes of DoRA ---- */
-
-static const char MAGNITUDE[] = "lora_magnitude_vector";
-
-/* The magnitude is the only tensor of its module, or has a name of its own below it:
- * others show how this release stores it. */
-static void judge_magnitude(
-	struct fsdp_complete *complete, uint32_t tensor, const char *why)
-{
-	uint32_t module = find_module(complete, tensor, "lora_A");
-	struct fsdp_span missing;
-
-	if (module == FSDP_NONE || !lacks(complete, module, MAGNITUDE))
-		return;
-	missing = rename_segment(complete, tensor, "lora_A", MAGNITUDE);
-	if (complete->bare_magnitudes)
-		missing = fsdp_span(missing.data,
-			missing.size - fsdp_span_last(missing, '.').size - 1);
-	fsdp_complete_tell_lacking(complete, tensor, module, fsdp_span_text(MAGNITUDE),
-		missing, "%s is missing (%s)", MAGNITUDE, why);
-}
-
-/* How it is known that all pairs have one; NULL: it is not. */
-static const char *find_dora(struct fsdp_complete *complete)
-{
-	uint32_t index =
-		fsdp_complete_get(complete, complete->config.adapter, "use_dora");
-	const char *why = NULL;
-
-	if (index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_BOOL &&
-		at(complete, index).value.integer != 0)
-		why = "adapter_config.json: use_dora";
-	for (uint32_t i = 0; i < complete->tensor_count; i++) {
-		uint32_t name = complete->folded[i];
-
-		if (name == FSDP_NONE || find_node(complete, i, MAGNITUDE) == FSDP_NONE)
-			continue;
-		why = why != NULL ? why : "other modules have one";
-		complete->bare_magnitudes |= fsdp_span_is(
-			fsdp_names_segment(&complete->names, name), MAGNITUDE);
-	}
-	return why;
-}
-
-/* ---- rank ---- */
-
-/* Whether the configuration gives all matrices of LoRA one rank. Of other types of adapters
- * `r` can mean something else. */
-static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
-{
-	uint32_t adapter = complete->config.adapter;
-	struct fsdp_span type = fsdp_complete_get_text(complete, adapter, "peft_type");
-	uint32_t pattern = fsdp_complete_get(complete, adapter, "rank_pattern");
-	uint32_t parameters = fsdp_complete_get(complete, adapter, "target_parameters");
-
-	if (type.size != 0 && !fsdp_span_is(type, "LORA"))
-		return false;
-	if (pattern != FSDP_NONE && at(complete, pattern).value.count > 0)
-		return false;
-	if (parameters != FSDP_NONE &&
-		at(complete, parameters).value.kind != FSDP_TOKEN_NONE)
-		return false;
-	return fsdp_complete_get_integer(complete, adapter, "r", ret_rank) &&
-	       *ret_rank > 0;
-}
-
-/* The dimension of a matrix that is the rank; -1: it is not a matrix of an adapter. */
-static int64_t rank_of(const struct fsdp_complete *complete, uint32_t index)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-
-	if (tensor.dims < 2 || tensor.numel == 0)
-		return -1;
-	if (find_node(complete, index, "lora_A") != FSDP_NONE ||
-		find_node(complete, index, "lora_embedding_A") != FSDP_NONE)
-		return tensor.shape[0];
-	if (find_node(complete, index, "lora_B") != FSDP_NONE ||
-		find_node(complete, index, "lora_embedding_B") != FSDP_NONE)
-		return tensor.shape[1];
-	return -1;
-}
-
-/* The second matrix of a convolution in groups has its rank cut among them. */
-static bool is_cut(const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-
-	return tensor.dims > 2 && tensor.shape[1] > 0 &&
-	       rank % (uint64_t)tensor.shape[1] == 0 &&
-	       find_node(complete, index, "lora_B") != FSDP_NONE;
+	return find_segment(&model->names, model->folded[tensor], segment);
 }
 
 /* Names of tensors that one finding is about. */
@@ -187,29 +25,26 @@ struct affected {
 	int64_t found; /* rank of the last one */
 };
 
-static void keep_affected(
-	struct fsdp_complete *complete, struct affected *affected, uint32_t index)
+static void keep_affected(struct model *model, struct affected *affected, uint32_t index)
 {
 	if (affected->names == NULL)
-		affected->names =
-			FSDP_COMPLETE_TAKE(complete, affected->names, FSDP_AFFECTED_KEPT);
-	complete->failed |= affected->names == NULL;
-	if (!complete->failed && affected->count < FSDP_AFFECTED_KEPT)
-		affected->names[affected->count] = fsdp_arena_copy(
-			&complete->work, fsdp_complete_stored(complete, index));
+		affected->names = MODEL_TAKE(model, affected->names, FSDP_AFFECTED_KEPT);
+	if (!model->failed && affected->count < FSDP_AFFECTED_KEPT)
+		affected->names[affected->count] =
+			fsdp_arena_copy(&model->work, stored_name(model, index));
 	affected->count++;
 }
 
 static void __attribute__((format(printf, 5, 6)))
-tell_affected(struct fsdp_complete *complete, const struct affected *affected,
+report_affected(struct model *model, const struct affected *affected,
 	enum fsdp_rule_index rule, const char *next, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	fsdp_find_list(complete->checking->findings, rule,
+	fsdp_find_list(model->findings, rule,
 		FSDP_PLACE(.file = rule == FSDP_RULE_CONFIG_MISMATCH
-					   ? config_file(complete)
+					   ? config_file(model, model->adapter)
 					   : (struct fsdp_span){ 0 },
 			.tensor = affected->names[0], .affected = affected->names,
 			.affected_count = affected->count, .fix = next,
@@ -218,170 +53,279 @@ tell_affected(struct fsdp_complete *complete, const struct affected *affected,
 	va_end(arguments);
 }
 
+/* ---- pairs, and magnitudes of DoRA ---- */
+
+/* The stored name of a tensor with another segment in place of one. */
+static struct fsdp_span rename_segment(
+	struct model *model, uint32_t tensor, const char *segment, const char *other)
+{
+	struct fsdp_span stored = stored_name(model, tensor);
+	const unsigned char *place =
+		memmem(stored.data, stored.size, segment, strlen(segment));
+	size_t size = strlen(segment), more = strlen(other), before;
+	unsigned char *text = MODEL_TAKE(model, text, stored.size + more);
+
+	if (text == NULL || place == NULL)
+		return FSDP_SPAN("");
+	before = (size_t)(place - stored.data);
+	memcpy(text, stored.data, before);
+	memcpy(text + before, other, more);
+	memcpy(text + before + more, place + size, stored.size - before - size);
+	return fsdp_span(text, stored.size - size + more);
+}
+
+static bool lacks(const struct model *model, uint32_t module, const char *member)
+{
+	return !model->is_silent && module != FSDP_NONE &&
+	       child_of(model, module, member) == FSDP_NONE;
+}
+
+static void check_pairs(struct model *model, uint32_t tensor)
+{
+	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
+		const char *segment = pairs[i][0], *other = pairs[i][1];
+		uint32_t module = parent_of(model, find_node(model, tensor, segment));
+
+		if (lacks(model, module, other))
+			fsdp_complete_report_lacking(model, tensor, module,
+				fsdp_span_text(other),
+				rename_segment(model, tensor, segment, other),
+				"the adapter has %s and no %s", segment, other);
+	}
+}
+
+static const char MAGNITUDE[] = "lora_magnitude_vector";
+
+/* The magnitude is the only tensor of its module (bare), or has a name of its own below it:
+ * others show how this release stores it. */
+static void check_magnitude(
+	struct model *model, uint32_t tensor, const char *why, bool are_bare)
+{
+	uint32_t module = parent_of(model, find_node(model, tensor, "lora_A"));
+	struct fsdp_span missing;
+
+	if (!lacks(model, module, MAGNITUDE))
+		return;
+	missing = rename_segment(model, tensor, "lora_A", MAGNITUDE);
+	if (are_bare)
+		missing.size -= fsdp_span_last(missing, '.').size + 1;
+	fsdp_complete_report_lacking(model, tensor, module, fsdp_span_text(MAGNITUDE),
+		missing, "%s is missing (%s)", MAGNITUDE, why);
+}
+
+static void check_all_pairs(struct model *model)
+{
+	struct fsdp_token use_dora =
+		fsdp_complete_get_value(model, model->adapter, "use_dora");
+	/* How it is known that all pairs have a magnitude; NULL: it is not. */
+	const char *why = use_dora.kind == FSDP_TOKEN_BOOL && use_dora.integer != 0
+				  ? "adapter_config.json: use_dora"
+				  : NULL;
+	bool are_bare = false;
+
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		if (find_node(model, i, MAGNITUDE) == FSDP_NONE)
+			continue;
+		why = why != NULL ? why : "other modules have one";
+		are_bare |= is_called(model, model->folded[i], MAGNITUDE);
+	}
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		if (model->folded[i] == FSDP_NONE)
+			continue;
+		check_pairs(model, i);
+		if (why != NULL && !model->failed)
+			check_magnitude(model, i, why, are_bare);
+	}
+}
+
+/* ---- rank ---- */
+
+/* Whether the configuration gives all matrices of LoRA one rank. Of other types of adapters
+ * `r` can mean something else. */
+static bool has_rank(const struct model *model, uint64_t *ret_rank)
+{
+	uint32_t adapter = model->adapter;
+	struct fsdp_span type = fsdp_complete_get_text(model, adapter, "peft_type");
+
+	return (type.size == 0 || fsdp_span_is(type, "LORA")) &&
+	       fsdp_complete_get_value(model, adapter, "rank_pattern").count == 0 &&
+	       fsdp_complete_get_value(model, adapter, "target_parameters").kind ==
+		       FSDP_TOKEN_NONE &&
+	       fsdp_complete_get_integer(model, adapter, "r", ret_rank) && *ret_rank > 0;
+}
+
+/* The dimension of a matrix that is the rank; -1: it is not a matrix of an adapter. */
+static int64_t rank_of(const struct model *model, uint32_t index)
+{
+	struct fsdp_tensor tensor = tensor_at(model, index);
+
+	if (tensor.dims < 2 || tensor.numel == 0)
+		return -1;
+	for (size_t i = 0; i < 4; i++)
+		if (find_node(model, index, pairs[i][0]) != FSDP_NONE)
+			return tensor.shape[i % 2];
+	return -1;
+}
+
+/* The second matrix of a convolution in groups has its rank cut among them. */
+static bool is_cut(const struct model *model, uint32_t index, uint64_t rank)
+{
+	struct fsdp_tensor tensor = tensor_at(model, index);
+
+	return tensor.dims > 2 && tensor.shape[1] > 0 &&
+	       rank % (uint64_t)tensor.shape[1] == 0 &&
+	       find_node(model, index, "lora_B") != FSDP_NONE;
+}
+
 /* Whether the sides of a matrix are exchanged: what should be the rank is not, and the other
  * side is. */
-static bool is_transposed(
-	const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
+static bool is_transposed(const struct model *model, uint32_t index, uint64_t rank)
 {
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	bool is_first = find_node(complete, index, "lora_A") != FSDP_NONE;
+	struct fsdp_tensor tensor = tensor_at(model, index);
+	bool is_first = find_node(model, index, "lora_A") != FSDP_NONE;
 
 	return tensor.dims == 2 && (uint64_t)tensor.shape[is_first] == rank;
 }
 
 /* The other matrix of the pair, or FSDP_NONE. */
-static uint32_t find_other(const struct fsdp_complete *complete, uint32_t index)
+static uint32_t find_other(const struct model *model, uint32_t index)
 {
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
-		uint32_t node = find_node(complete, index, pairs[i][0]), other;
+		uint32_t node = find_node(model, index, pairs[i][0]), other;
 
 		if (node == FSDP_NONE)
 			continue;
-		other = fsdp_names_find_child(&complete->names,
-			fsdp_names_at(&complete->names, node)->parent,
-			fsdp_span_text(pairs[i][1]));
-		return node == complete->folded[index]
-			       ? fsdp_complete_find(complete, other)
-			       : fsdp_complete_find_below(complete, other, "weight");
+		other = child_of(model, parent_of(model, node), pairs[i][1]);
+		return find_tensor(model, node == model->folded[index]
+						  ? other
+						  : child_of(model, other, "weight"));
 	}
 	return FSDP_NONE;
 }
 
-/* A transposed matrix alone is not enough if the rank of its pair differs too: its lengths may be equal by chance. */
-static bool is_turned(const struct fsdp_complete *complete, uint32_t index, uint64_t rank)
-{
-	uint32_t other = find_other(complete, index);
-
-	return is_transposed(complete, index, rank) &&
-	       (other == FSDP_NONE || rank_of(complete, other) == (int64_t)rank ||
-		       is_transposed(complete, other, rank));
-}
-
-/* Whether the matrix is the part of one rank: the other one of its pair has W times its rank. */
-static bool is_part(const struct fsdp_complete *complete, uint32_t index, int64_t r)
-{
-	uint32_t other = find_other(complete, index);
-	int64_t whole = other != FSDP_NONE ? rank_of(complete, other) : -1;
-
-	return whole > r && whole % r == 0 && whole / r <= FSDP_COMPLETE_RANKS_MOST &&
-	       !is_cut(complete, index, (uint64_t)whole) &&
-	       fsdp_tensor(complete->checkpoint, index).dims == 2;
-}
-
 /* PEFT before 0.3 kept the adapters of a fused projection in one: lora_A has a rank for each of
  * its parts, and lora_B is a convolution. */
-static bool is_of_old_peft(const struct fsdp_complete *complete)
+static bool is_of_old_peft(const struct model *model)
 {
-	uint32_t index =
-		fsdp_complete_get(complete, complete->config.adapter, "enable_lora");
+	struct fsdp_token value =
+		fsdp_complete_get_value(model, model->adapter, "enable_lora");
 
-	return index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_LIST &&
-	       at(complete, index).value.count > 0;
+	return value.kind == FSDP_TOKEN_LIST && value.count > 0;
 }
 
-static void judge_rank(struct fsdp_complete *complete)
+enum rank_fault { PARTS, TURNED, OTHERS, RANK_FAULTS };
+
+/* A matrix whose rank is `r` and not the configured one. A transposed matrix alone is not enough if the rank of its
+ * pair differs too: its lengths may be equal by chance. It is the part of one rank if the other one of its pair has W
+ * times its rank. */
+static enum rank_fault fault_of(
+	const struct model *model, uint32_t index, int64_t r, uint64_t rank)
 {
-	struct affected parts = { 0 }, turned = { 0 }, others = { 0 };
+	uint32_t other = find_other(model, index);
+	int64_t whole = other != FSDP_NONE ? rank_of(model, other) : -1;
+
+	if (is_transposed(model, index, rank) &&
+		(other == FSDP_NONE || whole == (int64_t)rank ||
+			is_transposed(model, other, rank)))
+		return TURNED;
+	return whole > r && whole % r == 0 && whole / r <= RANKS_MOST &&
+			       !is_cut(model, index, (uint64_t)whole) &&
+			       tensor_at(model, index).dims == 2
+		       ? PARTS
+		       : OTHERS;
+}
+
+static void check_rank(struct model *model)
+{
+	struct affected faults[RANK_FAULTS] = { 0 };
+	const struct affected *parts = &faults[PARTS], *turned = &faults[TURNED],
+			      *others = &faults[OTHERS];
 	bool are_alike = true;
 	char next[64] = "";
 	uint64_t rank;
-	size_t of = 0;
+	size_t of = 0, all;
 
-	if (!has_rank(complete, &rank))
+	if (!has_rank(model, &rank))
 		return;
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
-		int64_t r = complete->folded[i] != FSDP_NONE ? rank_of(complete, i) : -1;
-		struct affected *affected = &others;
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		int64_t r = model->folded[i] != FSDP_NONE ? rank_of(model, i) : -1;
+		struct affected *affected;
 
 		of += r > 0;
-		if (r <= 0 || (uint64_t)r == rank || is_cut(complete, i, rank))
+		if (r <= 0 || (uint64_t)r == rank || is_cut(model, i, rank))
 			continue;
-		if (is_turned(complete, i, rank))
-			affected = &turned;
-		else if (is_part(complete, i, r))
-			affected = &parts;
+		affected = &faults[fault_of(model, i, r, rank)];
 		are_alike &= affected->count == 0 || affected->found == r;
 		affected->found = r;
-		keep_affected(complete, affected, i);
+		keep_affected(model, affected, i);
 	}
-	if (complete->failed || others.count + turned.count + parts.count == 0)
+	all = parts->count + turned->count + others->count;
+	if (model->failed || all == 0)
 		return;
-	if (is_of_old_peft(complete)) {
-		struct affected *some = others.count > 0   ? &others
-					: turned.count > 0 ? &turned
-							   : &parts;
-
-		tell_affected(complete, some, FSDP_RULE_CONFIG_MISMATCH,
+	if (is_of_old_peft(model)) {
+		report_affected(model,
+			others->count > 0   ? others
+			: turned->count > 0 ? turned
+					    : parts,
+			FSDP_RULE_CONFIG_MISMATCH,
 			"load it with the release of PEFT that saved it, and merge it into its base there",
 			"the adapter was saved by PEFT before 0.3 (enable_lora): %zu of %zu matrices hold the ranks of several parts of a projection, which later releases refuse",
-			others.count + turned.count + parts.count, of);
+			all, of);
 		return;
 	}
-	if (parts.count > 0)
-		tell_affected(complete, &parts, FSDP_RULE_PARTIAL_TENSOR, NULL,
+	if (parts->count > 0)
+		report_affected(model, parts, FSDP_RULE_PARTIAL_TENSOR, NULL,
 			"%zu of %zu matrices have the rank %lld, and the other one of their pair has a multiple of it: they are the parts of one rank",
-			parts.count, of, (long long)parts.found);
-	if (turned.count > 0)
-		tell_affected(complete, &turned, FSDP_RULE_CONFIG_MISMATCH,
+			parts->count, of, (long long)parts->found);
+	if (turned->count > 0)
+		report_affected(model, turned, FSDP_RULE_CONFIG_MISMATCH,
 			"save each of them transposed",
 			"%zu of %zu matrices are transposed: config has r = %llu, which is their other side",
-			turned.count, of, FSDP_LLU(rank));
-	if (others.count == of && are_alike)
+			turned->count, of, FSDP_LLU(rank));
+	if (others->count == of && are_alike)
 		snprintf(next, sizeof next, "set r to %lld in adapter_config.json",
-			(long long)others.found);
-	if (others.count > 0)
-		tell_affected(complete, &others, FSDP_RULE_CONFIG_MISMATCH,
+			(long long)others->found);
+	if (others->count > 0)
+		report_affected(model, others, FSDP_RULE_CONFIG_MISMATCH,
 			next[0] != '\0' ? next : NULL,
 			are_alike
 				? "config has r = %llu, but %zu of %zu matrices have rank %lld"
 				: "config has r = %llu, but %zu of %zu matrices have other ranks, for example %lld",
-			FSDP_LLU(rank), others.count, of, (long long)others.found);
+			FSDP_LLU(rank), others->count, of, (long long)others->found);
 }
 
 /* ---- matrices that are none, and names that none has ---- */
 
-/* A tensor that PEFT puts into a module: of any type of adapter. */
-static bool is_of_adapter(const struct fsdp_complete *complete, uint32_t index)
-{
-	static const char *const members[] = { "lora_A", "lora_B", "lora_embedding_A",
-		"lora_embedding_B", "ia3_l", "oft_R", "boft_R", "boft_s" };
-
-	for (size_t i = 0; i < FSDP_COUNT(members); i++)
-		if (find_node(complete, index, members[i]) != FSDP_NONE)
-			return true;
-	return false;
-}
-
 /* LoRA may train a bias of its second matrix, too. */
-static bool is_matrix(const struct fsdp_complete *complete, uint32_t index)
+static bool is_matrix(const struct model *model, uint32_t index)
 {
-	if (fsdp_span_is(fsdp_names_segment(&complete->names, complete->folded[index]),
-		    "bias"))
+	if (model->folded[index] == FSDP_NONE ||
+		is_called(model, model->folded[index], "bias"))
 		return false;
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++)
-		if (find_node(complete, index, pairs[i][0]) != FSDP_NONE)
+		if (find_node(model, index, pairs[i][0]) != FSDP_NONE)
 			return true;
 	return false;
 }
 
-static void judge_flat(struct fsdp_complete *complete)
+static void check_flat(struct model *model)
 {
 	struct affected flat = { 0 };
 	size_t of = 0;
 
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		struct fsdp_tensor tensor = tensor_at(model, i);
 
-		if (complete->folded[i] == FSDP_NONE || !is_matrix(complete, i))
+		if (!is_matrix(model, i))
 			continue;
 		of++;
 		if (tensor.dims != 1 || tensor.numel == 0)
 			continue;
-		complete->told[i] = 1;
-		keep_affected(complete, &flat, i);
+		model->reported[i] = 1;
+		keep_affected(model, &flat, i);
 	}
-	if (flat.count > 0 && !complete->failed)
-		tell_affected(complete, &flat, FSDP_RULE_FLATTENED_PARAMETER,
+	if (flat.count > 0 && !model->failed)
+		report_affected(model, &flat, FSDP_RULE_FLATTENED_PARAMETER,
 			"gather the parameters before the adapter is saved",
 			"%zu of %zu matrices of the adapter are one row of numbers: the flat shards of one rank",
 			flat.count, of);
@@ -389,191 +333,183 @@ static void judge_flat(struct fsdp_complete *complete)
 
 #define PREFIX "base_model.model."
 
-/* PEFT looks below its own wrapper, once. */
-static void judge_prefix(struct fsdp_complete *complete)
+/* A tensor that PEFT puts into a module: of any type of adapter. */
+static bool is_of_adapter(const struct model *model, uint32_t index)
 {
-	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
-	struct affected twice = { 0 }, without = { 0 }, bare = { 0 };
+	for (uint32_t name = model->folded[index]; name != 0 && name != FSDP_NONE;
+		name = parent_of(model, name))
+		if (fsdp_span_is_any(segment_of(model, name),
+			    "lora_A lora_B lora_embedding_A lora_embedding_B ia3_l oft_R "
+			    "boft_R boft_s"))
+			return true;
+	return false;
+}
+
+/* PEFT looks below its own wrapper, once. */
+static void check_prefix(struct model *model)
+{
+	static const char *const fixes[] = {
+		"insert \"model.\" after \"base_model.model.\" in the names, if the base is called so",
+		"remove one \"base_model.model.\" from the names",
+		"insert \"base_model.model.\" before the names"
+	};
+	enum { BARE, TWICE, WITHOUT };
+	struct affected found[FSDP_COUNT(fixes)] = { 0 };
 	bool has_head = fsdp_span_is(
-		fsdp_complete_get_text(complete, complete->config.adapter, "task_type"),
-		"CAUSAL_LM");
+		fsdp_complete_get_text(model, model->adapter, "task_type"), "CAUSAL_LM");
 	size_t of = 0;
 
-	if (family == NULL || strncmp(family, "peft", 4) != 0)
+	if (strncmp(model->family, "peft", 4) != 0)
 		return;
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
 		struct fsdp_span name;
 
-		if (complete->folded[i] == FSDP_NONE || !is_of_adapter(complete, i))
+		if (!is_of_adapter(model, i))
 			continue;
 		of++;
-		name = fsdp_complete_stored(complete, i);
-		if (!fsdp_complete_contains(name, PREFIX))
-			keep_affected(complete, &without, i);
+		name = stored_name(model, i);
+		if (!contains(name, PREFIX))
+			keep_affected(model, &found[WITHOUT], i);
 		else if (fsdp_span_begins(name, FSDP_SPAN(PREFIX PREFIX)))
-			keep_affected(complete, &twice, i);
+			keep_affected(model, &found[TWICE], i);
 		else if (has_head &&
 			 fsdp_span_begins(name, FSDP_SPAN(PREFIX "layers.")) &&
-			 (fsdp_complete_contains(name, ".self_attn.") ||
-				 fsdp_complete_contains(name, ".mlp.")))
-			keep_affected(complete, &bare, i);
+			 fsdp_span_has_any(name, ".self_attn. .mlp."))
+			keep_affected(model, &found[BARE], i);
 	}
-	if (complete->failed || of == 0)
-		return;
-	if (bare.count == of)
-		tell_affected(complete, &bare, FSDP_RULE_WRAPPER_PREFIX,
-			"insert \"model.\" after \"base_model.model.\" in the names, if the base is called so",
-			"all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT uses none of them",
-			of);
-	if (twice.count == of)
-		tell_affected(complete, &twice, FSDP_RULE_WRAPPER_PREFIX,
-			"remove one \"base_model.model.\" from the names",
-			"all %zu names of the adapter begin with \"base_model.model.\" twice: PEFT uses none of them",
-			of);
-	if (without.count == of)
-		tell_affected(complete, &without, FSDP_RULE_WRAPPER_PREFIX,
-			"insert \"base_model.model.\" before the names",
-			"none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
-			of);
+	for (size_t i = 0; i < FSDP_COUNT(fixes) && !model->failed && of > 0; i++)
+		if (found[i].count == of)
+			report_affected(model, &found[i], FSDP_RULE_WRAPPER_PREFIX,
+				fixes[i],
+				i == BARE
+					? "all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT uses none of them"
+				: i == TWICE
+					? "all %zu names of the adapter begin with \"base_model.model.\" twice: PEFT uses none of them"
+					: "none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
+				of);
 }
 
 enum { WORDS_MOST = 64 };
 
 /* Whether a module's name is this, or ends with a dot and this. */
-static bool is_module(const struct fsdp_complete *complete, struct fsdp_span word)
+static bool is_module(const struct model *model, struct fsdp_span word)
 {
-	size_t count = complete->names.list.count;
-	struct fsdp_span last = fsdp_span_last(word, '.');
-
-	for (uint32_t i = 1; i < count; i++) {
+	for (uint32_t i = 1; i < model->names.list.count; i++) {
 		struct fsdp_span rest = word;
-		uint32_t name = i;
 
-		if (!fsdp_span_equal(fsdp_names_segment(&complete->names, i), last))
-			continue;
-		while (rest.size != 0 && name != 0 && name != FSDP_NONE) {
-			last = fsdp_span_last(rest, '.');
-			if (!fsdp_span_equal(
-				    fsdp_names_segment(&complete->names, name), last))
+		for (uint32_t name = i; rest.size != 0 && name != 0 && name != FSDP_NONE;
+			name = parent_of(model, name)) {
+			struct fsdp_span last = fsdp_span_last(rest, '.');
+
+			if (!fsdp_span_equal(segment_of(model, name), last))
 				break;
 			rest.size -= last.size + (rest.size > last.size);
-			name = fsdp_names_at(&complete->names, name)->parent;
 		}
 		if (rest.size == 0)
 			return true;
-		last = fsdp_span_last(word, '.');
 	}
 	return false;
 }
 
 /* The library lists two names for the head of a classifier; a model has one of them. */
-static bool is_other_head(const struct fsdp_complete *complete, struct fsdp_span word)
+static bool is_other_head(const struct model *model, struct fsdp_span word)
 {
 	return (fsdp_span_is(word, "score") &&
-		       is_module(complete, FSDP_SPAN("classifier"))) ||
-	       (fsdp_span_is(word, "classifier") &&
-		       is_module(complete, FSDP_SPAN("score")));
+		       is_module(model, FSDP_SPAN("classifier"))) ||
+	       (fsdp_span_is(word, "classifier") && is_module(model, FSDP_SPAN("score")));
 }
 
-static void judge_words(struct fsdp_complete *complete, const char *key,
-	enum fsdp_severity severity, bool one_is_enough)
+static void check_words(struct model *model, const char *key, enum fsdp_severity severity,
+	bool one_is_enough)
 {
-	uint32_t list = fsdp_complete_get(complete, complete->config.adapter, key), end;
+	uint32_t list = fsdp_complete_get(model, model->adapter, key), end;
 	uint32_t matched = 0, looked_at = 0;
 	char room[FSDP_SHOWN];
 
-	if (list == FSDP_NONE || at(complete, list).value.kind != FSDP_TOKEN_LIST ||
-		at(complete, list).value.count > WORDS_MOST)
+	if (list == FSDP_NONE || setting_at(model, list).value.kind != FSDP_TOKEN_LIST ||
+		setting_at(model, list).value.count > WORDS_MOST)
 		return;
-	end = at(complete, list).end;
-	for (uint32_t i = list + 1; i < end; i = at(complete, i).end, looked_at++)
-		matched += is_module(complete, at(complete, i).value.text);
+	end = setting_at(model, list).end;
+	for (uint32_t i = list + 1; i < end; i = setting_at(model, i).end, looked_at++)
+		matched += is_module(model, setting_at(model, i).value.text);
 	if (matched == looked_at || (one_is_enough && matched == 0))
 		return;
-	for (uint32_t i = list + 1; i < end; i = at(complete, i).end)
-		if (!is_module(complete, at(complete, i).value.text) &&
-			!is_other_head(complete, at(complete, i).value.text))
-			fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-				FSDP_PLACE(.file = config_file(complete),
-					.module = at(complete, i).value.text,
-					.severity = (int)severity + 1),
+	for (uint32_t i = list + 1; i < end; i = setting_at(model, i).end) {
+		struct fsdp_span word = setting_at(model, i).value.text;
+
+		if (!is_module(model, word) && !is_other_head(model, word))
+			fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+				FSDP_PLACE(.file = config_file(model, model->adapter),
+					.module = word, .severity = (int)severity + 1),
 				"%s names %s, and no tensor is of such a module", key,
-				fsdp_shown(at(complete, i).value.text, room));
+				fsdp_shown(word, room));
+	}
 }
 
 /* Layers that the configuration adapts, without an adapter in the outermost stack. */
-static void judge_layer(struct fsdp_complete *complete, int64_t number)
+static void check_layer(struct model *model, int64_t number)
 {
-	const struct fsdp_complete_stack *stack = NULL;
+	const struct stack *stack = NULL;
 
-	for (size_t i = 0; i < complete->stack_count && stack == NULL; i++)
-		if (complete->stacks[i].is_deep && !complete->stacks[i].is_inner)
-			stack = &complete->stacks[i];
-	if (stack == NULL || complete->is_silent)
+	for (size_t i = 0; i < model->stack_count && stack == NULL; i++)
+		if (model->stacks[i].is_deep && !model->stacks[i].is_inner)
+			stack = &model->stacks[i];
+	if (stack == NULL || model->is_silent)
 		return;
 	for (uint32_t i = 0; i < stack->element_count; i++)
 		if (stack->elements[i].number == number)
 			return;
-	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.file = config_file(complete)),
+	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(model, model->adapter)),
 		"layers_to_transform names layer %lld, and the adapter has nothing of it",
 		(long long)number);
 }
 
-static void judge_transformed(struct fsdp_complete *complete)
+static void check_transformed(struct model *model)
 {
-	uint32_t list = fsdp_complete_get(
-			 complete, complete->config.adapter, "layers_to_transform"),
-		 end;
+	uint32_t list = fsdp_complete_get(model, model->adapter, "layers_to_transform");
 
-	if (list == FSDP_NONE || at(complete, list).value.count > WORDS_MOST * 16)
+	if (list == FSDP_NONE || setting_at(model, list).value.count > WORDS_MOST * 16)
 		return;
-	end = at(complete, list).end;
-	for (uint32_t i = list; i < end; i++)
-		if (at(complete, i).value.kind == FSDP_TOKEN_INTEGER)
-			judge_layer(complete, at(complete, i).value.integer);
+	for (uint32_t i = list; i < setting_at(model, list).end; i++)
+		if (setting_at(model, i).value.kind == FSDP_TOKEN_INTEGER)
+			check_layer(model, setting_at(model, i).value.integer);
 }
 
 /* ---- adapters inside of a model ---- */
 
 /* A tensor below an adapted module that is not an adapter file: names of PEFT, of MLX, and of training loops that
  * keep the weight in its place. */
-static bool is_wrapped(const struct fsdp_complete *complete, uint32_t index)
+static bool is_wrapped(const struct model *model, uint32_t index)
 {
-	static const char *const firsts[] = { "lora_A", "lora_a" };
-	static const char *const inner[] = { "base_layer", "linear", "weight" };
-	uint32_t module = FSDP_NONE;
+	uint32_t node = find_node(model, index, "lora_A"), module;
 
-	for (size_t i = 0; i < FSDP_COUNT(firsts) && module == FSDP_NONE; i++)
-		module = find_module(complete, index, firsts[i]);
-	for (size_t i = 0; i < FSDP_COUNT(inner) && module != FSDP_NONE; i++)
-		if (fsdp_names_find_child(&complete->names, module,
-			    fsdp_span_text(inner[i])) != FSDP_NONE)
-			return true;
-	return false;
+	if (node == FSDP_NONE)
+		node = find_node(model, index, "lora_a");
+	module = parent_of(model, node);
+	return child_of(model, module, "base_layer") != FSDP_NONE ||
+	       child_of(model, module, "linear") != FSDP_NONE ||
+	       child_of(model, module, "weight") != FSDP_NONE;
 }
 
 /* A model that is only loaded does not use them; a resumed training run needs them. */
-static void judge_unmerged(struct fsdp_complete *complete)
+static void check_unmerged(struct model *model)
 {
-	const char *family = fsdp_checkpoint_format(complete->checkpoint).family;
-	bool is_model = family != NULL && strncmp(family, "hf", 2) == 0;
+	bool is_model = strncmp(model->family, "hf", 2) == 0;
 	struct affected affected = { 0 };
 	int64_t rank = 0;
 
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		struct fsdp_tensor tensor = tensor_at(model, i);
 
-		if (complete->folded[i] == FSDP_NONE || tensor.dims != 2 ||
-			!is_wrapped(complete, i))
+		if (tensor.dims != 2 || !is_wrapped(model, i))
 			continue;
-		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
-							 : tensor.shape[1];
-		keep_affected(complete, &affected, i);
+		rank = tensor.shape[tensor.shape[0] >= tensor.shape[1]];
+		keep_affected(model, &affected, i);
 	}
-	if (complete->failed || affected.count == 0)
+	if (model->failed || affected.count == 0)
 		return;
-	fsdp_find(complete->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+	fsdp_find(model->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.tensor = affected.names[0], .affected = affected.names,
 			.affected_count = affected.count,
 			.severity = (is_model ? FSDP_WARNING : FSDP_NOTE) + 1,
@@ -582,29 +518,26 @@ static void judge_unmerged(struct fsdp_complete *complete)
 				       : ""),
 		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is %s",
 		(long long)rank, affected.count,
-		fsdp_complete_get(complete, complete->config.adapter, "lora_alpha") !=
-				FSDP_NONE
+		fsdp_complete_get(model, model->adapter, "lora_alpha") != FSDP_NONE
 			? "in adapter_config.json"
 			: "not stored");
 }
 
 /* Pairs that are called as PEFT does and pairs that are called as kohya's scripts do: what reads the ones looks for
  * none of the others. */
-static void judge_conventions(struct fsdp_complete *complete)
+static void check_conventions(struct model *model)
 {
 	struct affected down = { 0 };
 	size_t pairs_of_peft = 0;
 
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
-		if (complete->folded[i] == FSDP_NONE)
-			continue;
-		pairs_of_peft += find_node(complete, i, "lora_A") != FSDP_NONE;
-		if (find_node(complete, i, "lora_down") != FSDP_NONE)
-			keep_affected(complete, &down, i);
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		pairs_of_peft += find_node(model, i, "lora_A") != FSDP_NONE;
+		if (find_node(model, i, "lora_down") != FSDP_NONE)
+			keep_affected(model, &down, i);
 	}
-	if (complete->failed || pairs_of_peft == 0 || down.count == 0)
+	if (model->failed || pairs_of_peft == 0 || down.count == 0)
 		return;
-	fsdp_find(complete->checking->findings, FSDP_RULE_NAME_CONFLICT,
+	fsdp_find(model->findings, FSDP_RULE_NAME_CONFLICT,
 		FSDP_PLACE(.tensor = down.names[0], .affected = down.names,
 			.affected_count = down.count,
 			.fix = "convert all names to one convention, or save them as two files"),
@@ -612,26 +545,18 @@ static void judge_conventions(struct fsdp_complete *complete)
 		pairs_of_peft, down.count);
 }
 
-void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
+void fsdp_complete_check_adapters(struct model *model)
 {
-	const char *dora = find_dora(complete);
-
-	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
-		if (complete->folded[i] == FSDP_NONE)
-			continue;
-		judge_pairs(complete, i);
-		if (dora != NULL && !complete->failed)
-			judge_magnitude(complete, i, dora);
-	}
-	if (!complete->failed)
-		judge_flat(complete);
-	judge_unmerged(complete);
-	judge_conventions(complete);
-	if (complete->config.adapter == FSDP_NONE || complete->failed)
+	check_all_pairs(model);
+	if (!model->failed)
+		check_flat(model);
+	check_unmerged(model);
+	check_conventions(model);
+	if (model->adapter == FSDP_NONE || model->failed)
 		return;
-	judge_prefix(complete);
-	judge_rank(complete);
-	judge_words(complete, "target_modules", FSDP_NOTE, true);
-	judge_words(complete, "modules_to_save", FSDP_WARNING, false);
-	judge_transformed(complete);
+	check_prefix(model);
+	check_rank(model);
+	check_words(model, "target_modules", FSDP_NOTE, true);
+	check_words(model, "modules_to_save", FSDP_WARNING, false);
+	check_transformed(model);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements with the same members, and what one class of them lacks of another.
+ * Members that an element of a stack lacks and its siblings have. Layers differ on purpose, too: by kind, by a list of
+ * the configuration, by a rule. What sets of members there are, and which of them are alike, is learned from the stack
+ * itself: elements with the same members are a class, and a class is compared with the one that it should be like.
  */
 #include <stdlib.h>
 
@@ -8,15 +10,15 @@
 #include "analysis/shapes.h"
 
 /* A stack of more kinds, or with more differences, is a design that is not known. */
-enum { FSDP_CLASSES_MOST = 64, FSDP_GROUPS_MOST = 1024 };
+enum { CLASSES_MOST = 64, GROUPS_MOST = 1024 };
 
-/* A flat stack of fewer elements is not judged, and one that is not counted not at its
+/* A flat stack of fewer elements is not checked, and one that is not counted not at its
  * ends. */
-enum { FSDP_FLAT_LEAST = 6 };
+enum { FLAT_LEAST = 6 };
 
 /* An element, or the part of it in one child. */
 struct stack_item {
-	const struct fsdp_complete_record *records;
+	const struct name_record *records;
 	uint32_t count, number;
 	uint32_t class_index;
 	uint64_t hash;
@@ -25,7 +27,7 @@ struct stack_item {
 
 /* Elements with the same members; in a stack that is not counted, of the same shapes. */
 struct stack_class {
-	const struct fsdp_complete_record *records; /* of one of them */
+	const struct name_record *records; /* of one of them */
 	uint32_t record_count;
 	uint32_t count;     /* elements */
 	uint32_t first;     /* the lowest of their numbers */
@@ -37,18 +39,22 @@ struct stack_class {
 /* Elements that are compared with each other: those of a stack, or those that have one
  * child. */
 struct stack_part {
-	struct fsdp_complete *complete;
-	const struct fsdp_complete_stack *stack;
+	struct model *model;
+	struct fsdp_hasher hasher;
+	uint32_t *stamps, stamp; /* of each member, and the last one given */
+	uint32_t *counts;        /* of each member, zeros */
+
+	const struct stack *stack;
 	struct stack_item *items; /* ascending by number */
 	uint32_t item_count;
 	bool is_whole;   /* items are elements, and not only a child of each */
 	bool is_uniform; /* there are many, and all but one class are alike */
-	struct stack_class classes[FSDP_CLASSES_MOST];
+	struct stack_class classes[CLASSES_MOST];
 	uint32_t class_count;
-	uint32_t groups;                 /* looked at */
-	bool are_kin[FSDP_CLASSES_MOST]; /* classes that a set is made of */
-	uint32_t *kin;                   /* room for a set: of all items, … */
-	bool *is_in;                     /* … and whether they are in it */
+	uint32_t groups;            /* looked at */
+	bool are_kin[CLASSES_MOST]; /* classes that a set is made of */
+	uint32_t *kin;              /* room for a set: of all items, … */
+	bool *is_in;                /* … and whether they are in it */
 };
 
 /* A member that an element of a class lacks. */
@@ -56,7 +62,7 @@ struct lack {
 	uint32_t group; /* the topmost module that it has nothing of, … */
 	uint32_t above; /* … and its parent */
 	uint32_t leaf;  /* the module that owns the tensor */
-	const struct fsdp_complete_record *like;
+	const struct name_record *like;
 };
 
 /* A run of what is lacking with one group. */
@@ -68,74 +74,31 @@ struct lack_group {
 	bool has_extra;  /* another name is at this place */
 };
 
-static inline uint32_t fsdp_class_above(const struct stack_part *part, uint32_t member)
+/* Whether such a group is a hole. */
+typedef bool (*hole_test)(struct stack_part *part, const struct lack_group *group);
+
+static uint32_t above_of(const struct stack_part *part, uint32_t member)
 {
-	return fsdp_names_at(&part->complete->members, member)->parent;
+	return fsdp_names_at(&part->model->members, member)->parent;
 }
 
-static inline struct fsdp_span fsdp_class_segment(
-	const struct stack_part *part, uint32_t member)
+static struct fsdp_span member_segment(const struct stack_part *part, uint32_t member)
 {
-	return fsdp_names_segment(&part->complete->members, member);
+	return fsdp_names_segment(&part->model->members, member);
 }
-
-/* Sorts the elements into classes. False: only one class, too many, or out of memory. */
-bool fsdp_classes_find(struct stack_part *part);
-
-/* Whether a class has this member, or anything of this module. */
-bool fsdp_class_has(const struct stack_class *class, uint32_t node);
-
-/* Members that both have. */
-uint32_t fsdp_class_common(const struct stack_class *a, const struct stack_class *b);
-
-/* Finds the class that it should be like: the most similar of the larger ones, then the
- * largest of these. */
-void fsdp_class_refer(struct stack_part *part, struct stack_class *class);
-
-/* Reports each group of members that `class` lacks and `like` has, if `is_meant` agrees. */
-void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
-	const struct stack_class *like,
-	bool (*is_meant)(struct stack_part *, const struct lack_group *));
-
-/* The elements of the classes that are kin, and which of them lack the group. */
-void fsdp_class_set(struct stack_part *part, const struct lack_group *group,
-	struct fsdp_complete_set *ret);
-
-/* Elements that have something of the group. */
-uint32_t fsdp_class_count_having(
-	const struct stack_part *part, const struct lack_group *group);
-
-/* Raises the finding of every element of the class. */
-void fsdp_class_tell(struct stack_part *part, const struct lack_group *group);
-
-/* Whether the group is the end of a list: its number is higher than all that the class has. */
-bool fsdp_class_is_tail(const struct stack_part *part, const struct lack_group *group);
-
-/* Checks a stack whose length the configuration does not give. */
-void fsdp_class_judge_alike(struct stack_part *part);
-
-/* A bias that lost its weight, in a stack of any kind. */
-void fsdp_class_judge_bias(struct stack_part *part, const struct stack_class *class);
-
-/* Two elements that only differ in what one lacks. */
-void fsdp_class_judge_two(struct stack_part *part);
-
-/* Elements without a majority: compared by the kinds of the configuration, and by the names that all others have. */
-void fsdp_class_judge_few(struct stack_part *part);
 
 /* ---- classes ---- */
 
-static int compare_record(
-	const struct fsdp_complete_record *a, const struct fsdp_complete_record *b)
+static int compare_record(const struct name_record *a, const struct name_record *b)
 {
 	if (a->child != b->child)
 		return a->child < b->child ? -1 : 1;
 	return a->member < b->member ? -1 : a->member > b->member;
 }
 
-static int compare_items(const void *left, const void *right)
+static int compare_classes_of(const struct stack_item *a, const struct stack_item *b)
 {
-	const struct stack_item *a = left, *b = right;
+	int order = 0;
 
 	if (a->hash != b->hash)
 		return a->hash < b->hash ? -1 : 1;
@@ -143,28 +106,23 @@ static int compare_items(const void *left, const void *right)
 		return a->shapes < b->shapes ? -1 : 1;
 	if (a->count != b->count)
 		return a->count < b->count ? -1 : 1;
-	for (uint32_t i = 0; i < a->count; i++) {
-		int order = compare_record(&a->records[i], &b->records[i]);
-
-		if (order != 0)
-			return order;
-	}
-	return a->number < b->number ? -1 : a->number > b->number;
+	for (uint32_t i = 0; i < a->count && order == 0; i++)
+		order = compare_record(&a->records[i], &b->records[i]);
+	return order;
 }
 
-static bool have_same_members(const struct stack_item *a, const struct stack_item *b)
-{
-	struct stack_item other = *b;
-
-	other.number = a->number;
-	return compare_items(a, &other) == 0;
-}
-
-static int compare_item_numbers(const void *left, const void *right)
+static int compare_numbers(const void *left, const void *right)
 {
 	const struct stack_item *a = left, *b = right;
 
 	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int compare_items(const void *left, const void *right)
+{
+	int order = compare_classes_of(left, right);
+
+	return order != 0 ? order : compare_numbers(left, right);
 }
 
 static int compare_classes(const void *left, const void *right)
@@ -174,40 +132,40 @@ static int compare_classes(const void *left, const void *right)
 	return a->first < b->first ? -1 : a->first > b->first;
 }
 
-static uint64_t hash_shapes(const struct stack_part *part, const struct stack_item *item)
+static int compare_ids(const void *left, const void *right)
 {
-	struct fsdp_hasher hasher = part->complete->hasher;
-	uint64_t hash = hasher.seed;
+	const uint32_t *a = left, *b = right;
 
-	for (uint32_t i = 0; i < item->count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(part->complete->checkpoint, item->records[i].tensor);
-
-		hash = fsdp_hash_more(&hasher, hash, tensor.dims);
-		for (uint32_t k = 0; k < tensor.dims; k++)
-			hash = fsdp_hash_more(&hasher, hash, (uint64_t)tensor.shape[k]);
-	}
-	return hash;
+	return *a < *b ? -1 : *a > *b;
 }
 
 static void hash_items(struct stack_part *part)
 {
-	struct fsdp_hasher hasher = part->complete->hasher;
+	const struct fsdp_hasher *hasher = &part->hasher;
 
 	for (uint32_t i = 0; i < part->item_count; i++) {
 		struct stack_item *item = &part->items[i];
 
-		item->hash = hasher.seed;
-		for (uint32_t k = 0; k < item->count; k++)
+		item->hash = item->shapes = hasher->seed;
+		for (uint32_t k = 0; k < item->count; k++) {
+			struct fsdp_tensor tensor;
+
 			item->hash = fsdp_hash_more(
-				&hasher, item->hash, item->records[k].member);
-		if (!part->stack->is_counted)
-			item->shapes = hash_shapes(part, item);
+				hasher, item->hash, item->records[k].member);
+			if (part->stack->is_counted)
+				continue;
+			tensor = tensor_at(part->model, item->records[k].tensor);
+			item->shapes = fsdp_hash_more(hasher, item->shapes, tensor.dims);
+			for (uint32_t dim = 0; dim < tensor.dims; dim++)
+				item->shapes = fsdp_hash_more(hasher, item->shapes,
+					(uint64_t)tensor.shape[dim]);
+		}
 	}
 }
 
-/* Sets class_index to the first number of the class. False: too many classes. */
-static bool find_classes(struct stack_part *part)
+/* Classes in the order of their first elements; items in that of their numbers. False: too many
+ * classes. */
+static bool sort_classes(struct stack_part *part)
 {
 	struct stack_class *class = NULL;
 
@@ -215,8 +173,8 @@ static bool find_classes(struct stack_part *part)
 	for (uint32_t i = 0; i < part->item_count; i++) {
 		struct stack_item *item = &part->items[i];
 
-		if (i == 0 || !have_same_members(item - 1, item)) {
-			if (part->class_count == FSDP_CLASSES_MOST)
+		if (i == 0 || compare_classes_of(item - 1, item) != 0) {
+			if (part->class_count == CLASSES_MOST)
 				return false;
 			class = &part->classes[part->class_count++];
 			*class = (struct stack_class){
@@ -229,38 +187,25 @@ static bool find_classes(struct stack_part *part)
 		class->count++;
 		item->class_index = class->first;
 	}
-	return true;
-}
-
-/* Classes in the order of their first elements; items in that of their numbers. */
-static void order_classes(struct stack_part *part)
-{
 	qsort(part->classes, part->class_count, sizeof *part->classes, compare_classes);
-	qsort(part->items, part->item_count, sizeof *part->items, compare_item_numbers);
+	qsort(part->items, part->item_count, sizeof *part->items, compare_numbers);
 	for (uint32_t i = 0; i < part->item_count; i++)
 		for (uint32_t k = 0; k < part->class_count; k++)
 			if (part->items[i].class_index == part->classes[k].first) {
 				part->items[i].class_index = k;
 				break;
 			}
-}
-
-static int compare_ids(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
+	return true;
 }
 
 /* Marks what is above these, and themselves; answers how many were not marked yet. */
 static uint32_t stamp_above(struct stack_part *part, uint32_t member, uint32_t *nodes)
 {
-	struct fsdp_complete *complete = part->complete;
 	uint32_t count = 0;
 
-	for (; member != 0 && complete->stamps[member] != complete->stamp;
-		member = fsdp_class_above(part, member)) {
-		complete->stamps[member] = complete->stamp;
+	for (; member != 0 && part->stamps[member] != part->stamp;
+		member = above_of(part, member)) {
+		part->stamps[member] = part->stamp;
 		if (nodes != NULL)
 			nodes[count] = member;
 		count++;
@@ -270,49 +215,46 @@ static uint32_t stamp_above(struct stack_part *part, uint32_t member, uint32_t *
 
 static void find_nodes(struct stack_part *part, struct stack_class *class)
 {
-	struct fsdp_complete *complete = part->complete;
 	uint32_t count = 0;
 
-	complete->stamp++;
+	part->stamp++;
 	for (uint32_t i = 0; i < class->record_count; i++)
 		count += stamp_above(part, class->records[i].member, NULL);
-	class->nodes = FSDP_COMPLETE_TAKE(complete, class->nodes, count);
-	if (class->nodes == NULL) {
-		complete->failed = true;
+	class->nodes = MODEL_TAKE(part->model, class->nodes, count);
+	if (class->nodes == NULL)
 		return;
-	}
-	complete->stamp++;
+	part->stamp++;
 	for (uint32_t i = 0; i < class->record_count; i++)
 		class->node_count += stamp_above(
 			part, class->records[i].member, class->nodes + class->node_count);
 	qsort(class->nodes, class->node_count, sizeof *class->nodes, compare_ids);
 }
 
-bool fsdp_classes_find(struct stack_part *part)
+/* False: only one class, too many, or out of memory. */
+static bool find_classes(struct stack_part *part)
 {
-	struct fsdp_complete *complete = part->complete;
+	struct model *model = part->model;
 	uint32_t count = part->item_count;
 
 	hash_items(part);
-	if (count < 2 || !find_classes(part) || part->class_count < 2)
+	if (count < 2 || !sort_classes(part) || part->class_count < 2)
 		return false;
-	order_classes(part);
-	part->kin = FSDP_COMPLETE_TAKE(complete, part->kin, count);
-	part->is_in = FSDP_COMPLETE_TAKE(complete, part->is_in, count);
-	complete->failed |= part->kin == NULL || part->is_in == NULL;
-	for (uint32_t i = 0; i < part->class_count && !complete->failed; i++)
+	part->kin = MODEL_TAKE(model, part->kin, count);
+	part->is_in = MODEL_TAKE(model, part->is_in, count);
+	for (uint32_t i = 0; i < part->class_count && !model->failed; i++)
 		find_nodes(part, &part->classes[i]);
-	return !complete->failed;
+	return !model->failed;
 }
 
 /* Whether it has this member, or anything of this module. */
-bool fsdp_class_has(const struct stack_class *class, uint32_t node)
+static bool has_node(const struct stack_class *class, uint32_t node)
 {
 	return fsdp_find_sorted(class->nodes, class->node_count, node) <
 	       class->node_count;
 }
 
-uint32_t fsdp_class_common(const struct stack_class *a, const struct stack_class *b)
+/* Members that both have. */
+static uint32_t count_common(const struct stack_class *a, const struct stack_class *b)
 {
 	uint32_t common = 0;
 
@@ -326,8 +268,8 @@ uint32_t fsdp_class_common(const struct stack_class *a, const struct stack_class
 	return common;
 }
 
-/* The most similar of the larger classes, then the largest of these. */
-void fsdp_class_refer(struct stack_part *part, struct stack_class *class)
+/* The class that it should be like: the most similar of the larger ones, then the largest of these. */
+static void find_reference(struct stack_part *part, struct stack_class *class)
 {
 	uint64_t best_common = 0, best_all = 1;
 
@@ -337,7 +279,7 @@ void fsdp_class_refer(struct stack_part *part, struct stack_class *class)
 
 		if (other->count <= class->count || other->count < 2)
 			continue;
-		common = fsdp_class_common(class, other);
+		common = count_common(class, other);
 		all = (uint64_t) class->record_count + other->record_count - common;
 		if (common * 2 < all && common < class->record_count)
 			continue;
@@ -353,6 +295,8 @@ void fsdp_class_refer(struct stack_part *part, struct stack_class *class)
 	}
 }
 
+/* ---- what a class lacks of another one ---- */
+
 static int compare_lacks(const void *left, const void *right)
 {
 	const struct lack *a = left, *b = right;
@@ -366,44 +310,32 @@ static int compare_lacks(const void *left, const void *right)
 	return compare_record(a->like, b->like);
 }
 
-static uint32_t group_of(
-	const struct stack_part *part, const struct stack_class *class, uint32_t member)
+static struct lack lack_of(const struct stack_part *part, const struct stack_class *class,
+	const struct name_record *like)
 {
-	uint32_t parent = fsdp_class_above(part, member);
+	uint32_t group = like->member, above = above_of(part, group);
 
-	while (parent != 0 && !fsdp_class_has(class, parent)) {
-		member = parent;
-		parent = fsdp_class_above(part, member);
+	while (above != 0 && !has_node(class, above)) {
+		group = above;
+		above = above_of(part, group);
 	}
-	return member;
-}
-
-static void add_lack(const struct stack_part *part, const struct stack_class *class,
-	const struct fsdp_complete_record *like, struct lack *lack)
-{
-	lack->group = group_of(part, class, like->member);
-	lack->above = fsdp_class_above(part, lack->group);
-	lack->leaf = fsdp_class_above(part, like->member);
-	lack->like = like;
+	return (struct lack){ group, above, above_of(part, like->member), like };
 }
 
 /* Names of `like` that `class` lacks, by group; the additional names of `class` are stamped. */
 static struct lack *find_lacks(struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like, uint32_t *ret_count, uint32_t *ret_extra)
 {
-	struct fsdp_complete *complete = part->complete;
-	struct lack *lacks = FSDP_COMPLETE_TAKE(complete, lacks, like->record_count);
+	struct lack *lacks = MODEL_TAKE(part->model, lacks, like->record_count);
 	uint32_t i = 0, k = 0;
 
 	*ret_count = *ret_extra = 0;
-	if (lacks == NULL) {
-		complete->failed = true;
+	if (lacks == NULL)
 		return NULL;
-	}
-	complete->stamp++;
+	part->stamp++;
 	while (i < class->record_count || k < like->record_count) {
-		const struct fsdp_complete_record *ours = &class->records[i];
-		const struct fsdp_complete_record *theirs = &like->records[k];
+		const struct name_record *ours = &class->records[i];
+		const struct name_record *theirs = &like->records[k];
 		int order = i == class->record_count  ? 1
 			    : k == like->record_count ? -1
 						      : compare_record(ours, theirs);
@@ -412,7 +344,7 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 			stamp_above(part, ours->member, NULL);
 			++*ret_extra;
 		} else if (order > 0) {
-			add_lack(part, class, theirs, &lacks[(*ret_count)++]);
+			lacks[(*ret_count)++] = lack_of(part, class, theirs);
 		}
 		i += order <= 0;
 		k += order >= 0;
@@ -421,120 +353,306 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 	return lacks;
 }
 
-/* Modules that own what is lacking in the same place as the first one. */
-static uint32_t count_leaves(const struct lack *lacks, uint32_t count)
-{
-	uint32_t leaves = 0;
-
-	for (uint32_t i = 0; i < count && lacks[i].above == lacks->above; i++)
-		leaves += i == 0 || lacks[i].leaf != lacks[i - 1].leaf;
-	return leaves;
-}
-
-static uint32_t take_group(const struct stack_part *part, const struct lack *lacks,
-	uint32_t count, uint32_t extra, struct lack_group *group)
-{
-	if (group->lacks == NULL || group->lacks->above != lacks->above)
-		group->leaves = count_leaves(lacks, count);
-	group->lacks = lacks;
-	group->has_extra = lacks->above == 0 ? extra > 0
-					     : part->complete->stamps[lacks->above] ==
-						       part->complete->stamp;
-	group->count = 0;
-	while (group->count < count && lacks[group->count].group == lacks->group)
-		group->count++;
-	return group->count;
-}
-
-void fsdp_class_judge(struct stack_part *part, const struct stack_class *class,
-	const struct stack_class *like,
-	bool (*is_meant)(struct stack_part *, const struct lack_group *))
-{
-	struct lack_group group = { .class = class, .like = like };
-	uint32_t count, extra;
-	struct lack *lacks = find_lacks(part, class, like, &count, &extra);
-
-	for (uint32_t at = 0;
-		at < count && part->groups < FSDP_GROUPS_MOST && !part->complete->failed;
-		part->groups++) {
-		at += take_group(part, lacks + at, count - at, extra, &group);
-		if (is_meant(part, &group))
-			fsdp_class_tell(part, &group);
-	}
-}
-
-static void tell(struct stack_part *part, const struct lack_group *group, uint32_t number,
-	uint32_t have)
-{
-	struct fsdp_complete *complete = part->complete;
-	uint32_t count = (uint32_t)fsdp_min(group->count, FSDP_AFFECTED_KEPT);
-	const struct fsdp_complete_record **like =
-		FSDP_COMPLETE_TAKE(complete, like, count);
-	struct fsdp_complete_hole hole = {
-		.stack = part->stack,
-		.element = number,
-		.group = group->lacks->group,
-		.like = like,
-		.count = group->count,
-		.have = have,
-		.of = part->item_count,
-	};
-
-	if (like == NULL) {
-		complete->failed = true;
-		return;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		like[i] = group->lacks[i].like;
-	fsdp_complete_tell_gone(complete, &hole);
-}
-
-uint32_t fsdp_class_count_having(
+/* Classes that have something of the group, in elements. */
+static uint32_t count_having(
 	const struct stack_part *part, const struct lack_group *group)
 {
 	uint32_t have = 0;
 
 	for (uint32_t i = 0; i < part->class_count; i++)
-		if (fsdp_class_has(&part->classes[i], group->lacks->group))
+		if (has_node(&part->classes[i], group->lacks->group))
 			have += part->classes[i].count;
 	return have;
 }
 
 /* Of every element of the class. */
-void fsdp_class_tell(struct stack_part *part, const struct lack_group *group)
+static void report_group(struct stack_part *part, const struct lack_group *group)
 {
-	uint32_t index = (uint32_t)(group->class - part->classes);
-	uint32_t have = fsdp_class_count_having(part, group);
+	struct model *model = part->model;
+	uint32_t count = (uint32_t)fsdp_min(group->count, FSDP_AFFECTED_KEPT);
+	const struct name_record **like = MODEL_TAKE(model, like, count);
+	struct hole hole = {
+		.stack = part->stack,
+		.group = group->lacks->group,
+		.like = like,
+		.count = group->count,
+		.have = count_having(part, group),
+		.of = part->item_count,
+	};
 
-	for (uint32_t i = 0; i < part->item_count && !part->complete->failed; i++)
-		if (part->items[i].class_index == index)
-			tell(part, group, part->items[i].number, have);
+	for (uint32_t i = 0; i < count && !model->failed; i++)
+		like[i] = group->lacks[i].like;
+	for (uint32_t i = 0; i < part->item_count && !model->failed; i++) {
+		hole.element = part->items[i].number;
+		if (&part->classes[part->items[i].class_index] == group->class)
+			fsdp_complete_report_gone(model, &hole);
+	}
 }
 
-/* Elements of the classes of `kin`, and whether they lack the group. */
-void fsdp_class_set(struct stack_part *part, const struct lack_group *group,
-	struct fsdp_complete_set *ret)
+/* Reports each group of members that `class` lacks and `like` has, if it is a hole. */
+static void check_lacks(struct stack_part *part, const struct stack_class *class,
+	const struct stack_class *like, hole_test is_hole)
 {
-	*ret = (struct fsdp_complete_set){ part->stack, part->kin, part->is_in, 0, 0 };
+	struct lack_group group = { .class = class, .like = like };
+	uint32_t count, extra, above = FSDP_NONE;
+	struct lack *lacks = find_lacks(part, class, like, &count, &extra);
+
+	for (uint32_t at = 0;
+		at < count && part->groups < GROUPS_MOST && !part->model->failed;
+		at += group.count, part->groups++) {
+		group.lacks = &lacks[at];
+		if (group.lacks->above != above) {
+			above = group.lacks->above;
+			group.leaves = 0;
+			for (uint32_t i = at; i < count && lacks[i].above == above; i++)
+				group.leaves +=
+					i == at || lacks[i].leaf != lacks[i - 1].leaf;
+		}
+		group.has_extra =
+			above == 0 ? extra > 0 : part->stamps[above] == part->stamp;
+		for (group.count = 0; at + group.count < count &&
+				      lacks[at + group.count].group == lacks[at].group;)
+			group.count++;
+		if (is_hole(part, &group))
+			report_group(part, &group);
+	}
+}
+
+/* Elements of the classes of `are_kin`, and whether they lack the group. */
+static struct layer_set make_set(struct stack_part *part, const struct lack_group *group)
+{
+	struct layer_set set = { part->stack, part->kin, part->is_in, 0, 0 };
+
 	for (uint32_t i = 0; i < part->item_count; i++) {
 		uint32_t index = part->items[i].class_index;
 
 		if (!part->are_kin[index])
 			continue;
-		part->kin[ret->kin_count] = part->items[i].number;
-		part->is_in[ret->kin_count] =
-			!fsdp_class_has(&part->classes[index], group->lacks->group);
-		ret->count += part->is_in[ret->kin_count++];
+		part->kin[set.kin_count] = part->items[i].number;
+		part->is_in[set.kin_count] =
+			!has_node(&part->classes[index], group->lacks->group);
+		set.count += part->is_in[set.kin_count++];
 	}
+	return set;
 }
 
-/*
- * Checks stacks whose length no configuration gives. Stages, blocks and the items of an nn.Sequential differ by design
- * in names and widths, so a majority decides nothing. An element is compared only with elements that are equal to each
- * other in all names and shapes, and that differ from it only by the defect.
- */
+/* Whether the group is the end of a list: its number is higher than all that the class has. */
+static bool is_tail(const struct stack_part *part, const struct lack_group *group)
+{
+	uint32_t number, other, above = group->lacks->above;
 
-/* What is known of an element that is like others. */
+	if (!fsdp_complete_is_number(member_segment(part, group->lacks->group), &number))
+		return false;
+	for (uint32_t i = 0; i < group->class->node_count; i++) {
+		uint32_t node = group->class->nodes[i];
+
+		if (above_of(part, node) == above &&
+			fsdp_complete_is_number(member_segment(part, node), &other) &&
+			other > number)
+			return false;
+	}
+	return true;
+}
+
+/* ---- counted stacks: what the reference has ---- */
+
+static bool is_lost(struct stack_part *part, const struct lack_group *group)
+{
+	const struct stack *stack = part->stack;
+	uint32_t number = group->class->first;
+	uint64_t like = group->like->count;
+	struct layer_set set;
+
+	/* Another kind of layer, or the first one of a model that is known. */
+	if ((group->has_extra &&
+		    (group->leaves > 1 || like < 3 || like * 2 < part->item_count)) ||
+		(number == 0 && group->class->count == 1 &&
+			fsdp_complete_first_lacks(
+				part->model, member_segment(part, group->lacks->group))))
+		return false;
+	/* Of lists that are longer in less than half of the layers each may end elsewhere. */
+	if (is_tail(part, group) &&
+		(uint64_t)count_having(part, group) * 2 < part->item_count)
+		return false;
+	set = make_set(part, group);
+	/* A single element at either end often differs: there it takes more to say so. */
+	if (set.count == 1 && like * 2 <= part->item_count &&
+		(number == stack->elements[0].number || number == stack->length - 1))
+		return false;
+	return (uint64_t)set.count * 4 <= set.kin_count &&
+	       !fsdp_complete_is_explained(part->model, &set);
+}
+
+static void check_class(struct stack_part *part, const struct stack_class *class)
+{
+	for (uint32_t i = 0; i < part->class_count; i++)
+		part->are_kin[i] = i == class->reference ||
+				   part->classes[i].reference == class->reference;
+	check_lacks(part, class, &part->classes[class->reference], is_lost);
+}
+
+/* ---- a bias that lost its weight ---- */
+
+/* Whether the element stores the inputs of the weight instead: weight_norm and spectral_norm keep them below
+ * parametrizations. */
+static bool is_computed(
+	struct stack_part *part, const struct stack_class *class, uint32_t above)
+{
+	uint32_t name = fsdp_names_find(
+		&part->model->members, above, FSDP_SPAN("parametrizations.weight"));
+
+	return name != FSDP_NONE && has_node(class, name);
+}
+
+/* A bias without its weight, where another element has both. */
+static void check_bias(struct stack_part *part, const struct stack_class *class)
+{
+	for (uint32_t i = 0; i < class->record_count; i++)
+		part->counts[above_of(part, class->records[i].member)]++;
+	for (uint32_t i = 0; i < class->record_count && !part->model->failed; i++) {
+		uint32_t bias = class->records[i].member, above = above_of(part, bias);
+		struct lack_group group = { .class = class, .count = 1, .leaves = 1 };
+		struct lack lack = { .group = FSDP_NONE };
+
+		if (part->counts[above] == 1 &&
+			fsdp_span_is(member_segment(part, bias), "bias") &&
+			!is_computed(part, class, above))
+			lack.group = fsdp_names_find_child(
+				&part->model->members, above, FSDP_SPAN("weight"));
+		for (uint32_t k = 0; lack.group != FSDP_NONE && k < part->class_count;
+			k++) {
+			group.like = &part->classes[k];
+			if (!has_node(group.like, lack.group) ||
+				!has_node(group.like, bias))
+				continue;
+			for (uint32_t n = 0; n < group.like->record_count; n++)
+				if (group.like->records[n].member == lack.group)
+					lack.like = &group.like->records[n];
+			group.lacks = &lack;
+			if (lack.like != NULL)
+				report_group(part, &group);
+			break;
+		}
+	}
+	for (uint32_t i = 0; i < class->record_count; i++)
+		part->counts[above_of(part, class->records[i].member)] = 0;
+}
+
+/* ---- counted stacks without a majority ---- */
+
+static bool is_not_configured(struct stack_part *part, const struct lack_group *group)
+{
+	struct layer_set set;
+
+	memset(part->are_kin, true, sizeof part->are_kin);
+	set = make_set(part, group);
+	return !fsdp_complete_is_configured(part->model, &set);
+}
+
+/* Two layers of one kind of the list `layer_types`: one has all of the other's. */
+static bool are_of_one_kind(const struct stack_part *part, const uint32_t *kinds,
+	const struct stack_class *class, uint32_t other)
+{
+	for (uint32_t i = 0; i < part->item_count; i++)
+		if (part->items[i].class_index == other &&
+			kinds[part->items[i].number] == kinds[class->first])
+			return true;
+	return false;
+}
+
+static void check_kinds(struct stack_part *part, const struct stack_class *class)
+{
+	const uint32_t *kinds =
+		fsdp_complete_layer_kinds(part->model, part->stack->length);
+
+	if (kinds == NULL || class->count != 1 || class->reference != FSDP_NONE)
+		return;
+	for (uint32_t i = 0; i < part->class_count; i++)
+		if (&part->classes[i] != class &&
+			count_common(class, &part->classes[i]) == class->record_count &&
+			are_of_one_kind(part, kinds, class, i)) {
+			check_lacks(part, class, &part->classes[i], is_not_configured);
+			break;
+		}
+}
+
+/* That every other element has all of it, and that nothing else is in its place. */
+static bool all_others_have(struct stack_part *part, const struct lack_group *group)
+{
+	for (uint32_t i = 0; i < group->count; i++)
+		if (part->counts[group->lacks[i].like->member] + 1 != part->item_count)
+			return false;
+	return !group->has_extra && is_not_configured(part, group);
+}
+
+/* An element inside that lacks what every other one has. */
+static void check_inner(struct stack_part *part, const struct stack_class *class)
+{
+	const struct stack *stack = part->stack;
+	const struct stack_class *like = NULL;
+
+	if (class->count != 1 || part->item_count < 3 ||
+		class->first == stack->elements[0].number ||
+		class->first == stack->length - 1)
+		return;
+	for (uint32_t i = 0; i < part->class_count; i++)
+		if (&part->classes[i] != class &&
+			(like == NULL || part->classes[i].count > like->count))
+			like = &part->classes[i];
+	if (like != NULL)
+		check_lacks(part, class, like, all_others_have);
+}
+
+static void count_members(struct stack_part *part, bool forget)
+{
+	for (uint32_t i = 0; i < part->class_count; i++)
+		for (uint32_t k = 0; k < part->classes[i].record_count; k++) {
+			uint32_t *count =
+				&part->counts[part->classes[i].records[k].member];
+
+			*count = forget ? 0 : *count + part->classes[i].count;
+		}
+}
+
+/* Elements are compared by the kinds of the configuration, and by the names that all others have. */
+static void check_few(struct stack_part *part)
+{
+	for (uint32_t i = 0; i < part->class_count; i++)
+		check_kinds(part, &part->classes[i]);
+	count_members(part, false);
+	for (uint32_t i = 0; i < part->class_count; i++)
+		check_inner(part, &part->classes[i]);
+	count_members(part, true);
+}
+
+/* Of two layers: what one lacks inside of a child that it has. */
+static bool is_inside(struct stack_part *part, const struct lack_group *group)
+{
+	return above_of(part, group->lacks->group) != 0 &&
+	       !fsdp_span_begins(
+		       member_segment(part, group->lacks->group), FSDP_SPAN("relative_"));
+}
+
+static void check_two(struct stack_part *part)
+{
+	const struct stack_class *a = &part->classes[0], *b = &part->classes[1];
+	uint32_t common = count_common(a, b);
+
+	if (part->stack->tower != TOWER_MAIN)
+		return;
+	if (common == a->record_count)
+		check_lacks(part, a, b, is_inside);
+	else if (common == b->record_count)
+		check_lacks(part, b, a, is_inside);
+}
+
+/* ---- stacks whose length no configuration gives ---- */
+
+/*
+ * Stages, blocks and the items of an nn.Sequential differ by design in names and widths, so a majority decides nothing.
+ * An element is compared only with elements that are equal to each other in all names and shapes, and that differ from
+ * it only by the defect. What is known of an element that is like others:
+ */
 enum {
 	LACKS = 1 << 0,    /* members that the others have */
 	CHANGED = 1 << 1,  /* shapes */
@@ -559,7 +677,7 @@ enum {
  * stack, and a last block often has less. */
 static const struct {
 	unsigned needs, forbids;
-} rows[] = {
+} defects[] = {
 	{ LACKS, CHANGED | END | MINOR | MANY | EXPLAINED },
 	{ LACKS | ONE | END, CHANGED | INNER | PART | FEW | SOME | SEVERAL },
 	{ CHANGED | PIECE | LEAF,
@@ -571,39 +689,28 @@ static const struct {
 /* An element against another one that has all its names. */
 struct stack_likeness {
 	const struct stack_class *class, *like;
-	const struct fsdp_complete_record *ours, *theirs; /* the first changed one */
+	const struct name_record *ours, *theirs; /* the first changed one */
 	uint32_t missing, changed;
 	bool in_leaf, are_pieces;
 	uint32_t ranks, dim; /* of the pieces */
 };
 
-static struct fsdp_tensor tensor_of(
-	const struct stack_part *part, const struct fsdp_complete_record *record)
-{
-	return fsdp_tensor(part->complete->checkpoint, record->tensor);
-}
-
-/* How the shape is derived from the expected one; 0: no such relation. */
-static uint32_t piece_of(const struct fsdp_tensor *tensor, const struct fsdp_tensor *due,
-	uint32_t *ret_dim)
-{
-	uint32_t ranks = fsdp_complete_ranks_of(tensor, due, ret_dim);
-
-	if (ranks > 1 || tensor->dims != 1)
-		return ranks > 1 ? ranks : 0;
-	return fsdp_complete_ranks_of(due, tensor, ret_dim);
-}
-
 static void add_changed(const struct stack_part *part, struct stack_likeness *likeness,
-	const struct fsdp_complete_record *ours,
-	const struct fsdp_complete_record *theirs)
+	const struct name_record *ours, const struct name_record *theirs)
 {
-	struct fsdp_tensor tensor = tensor_of(part, ours), due = tensor_of(part, theirs);
-	uint32_t dim = 0, ranks;
+	struct fsdp_tensor tensor = tensor_at(part->model, ours->tensor);
+	struct fsdp_tensor due = tensor_at(part->model, theirs->tensor);
+	uint32_t dim = 0, ranks = 0;
 
 	if (fsdp_is_same_shape(&tensor, &due))
 		return;
-	ranks = tensor.dtype == due.dtype ? piece_of(&tensor, &due, &dim) : 0;
+	if (tensor.dtype == due.dtype) {
+		ranks = fsdp_complete_ranks_of(&tensor, &due, &dim);
+		if (ranks <= 1)
+			ranks = tensor.dims == 1
+					? fsdp_complete_ranks_of(&due, &tensor, &dim)
+					: 0;
+	}
 	if (likeness->changed++ == 0) {
 		likeness->ours = ours;
 		likeness->theirs = theirs;
@@ -612,12 +719,12 @@ static void add_changed(const struct stack_part *part, struct stack_likeness *li
 	}
 	likeness->are_pieces &=
 		ranks > 1 && ranks == likeness->ranks && dim == likeness->dim;
-	likeness->in_leaf &= fsdp_class_above(part, ours->member) ==
-			     fsdp_class_above(part, likeness->ours->member);
+	likeness->in_leaf &=
+		above_of(part, ours->member) == above_of(part, likeness->ours->member);
 }
 
 /* False: a name is missing from the other one. */
-static bool compare(const struct stack_part *part, const struct stack_class *class,
+static bool compare_with(const struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like, struct stack_likeness *ret)
 {
 	uint32_t i = 0;
@@ -650,7 +757,7 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 		const struct stack_class *like = &part->classes[i];
 
 		if (like->count < 2 || like->count <= class->count ||
-			!compare(part, class, like, &other))
+			!compare_with(part, class, like, &other))
 			continue;
 		if (!found || other.missing + other.changed < ret->missing + ret->changed)
 			*ret = other;
@@ -664,7 +771,7 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 static bool is_inward(const struct stack_part *part,
 	const struct stack_likeness *likeness, bool is_first)
 {
-	struct fsdp_tensor due = tensor_of(part, likeness->theirs);
+	struct fsdp_tensor due = tensor_at(part->model, likeness->theirs->tensor);
 
 	return due.dims == 1 || (due.dims == 2 && (likeness->dim == 0) == is_first);
 }
@@ -676,6 +783,7 @@ static unsigned facts_at(
 
 	for (uint32_t i = 0; i < part->item_count; i++) {
 		bool is_first = i == 0, is_end = is_first || i + 1 == part->item_count;
+		uint32_t beside = likeness->dim == 0 ? i + 1 : i - 1;
 
 		if (&part->classes[part->items[i].class_index] != likeness->class)
 			continue;
@@ -684,10 +792,7 @@ static unsigned facts_at(
 		if (is_end && likeness->changed > 0 &&
 			is_inward(part, likeness, is_first))
 			facts |= INWARD;
-		if (!is_end &&
-			part->classes[part->items[likeness->dim == 0 ? i + 1 : i - 1]
-					      .class_index]
-					.count < 2)
+		if (!is_end && part->classes[part->items[beside].class_index].count < 2)
 			facts |= ODD_BESIDE;
 	}
 	return facts;
@@ -696,7 +801,7 @@ static unsigned facts_at(
 static unsigned facts_of(struct stack_part *part, const struct stack_likeness *likeness)
 {
 	const struct stack_class *class = likeness->class;
-	struct fsdp_complete_set set = { part->stack, part->kin, part->is_in, 0, 0 };
+	struct layer_set set = { part->stack, part->kin, part->is_in, 0, 0 };
 	unsigned facts = facts_at(part, likeness);
 	uint32_t all = class->count + likeness->like->count;
 
@@ -717,39 +822,21 @@ static unsigned facts_of(struct stack_part *part, const struct stack_likeness *l
 	facts |= part->stack->is_inner ? INNER : 0;
 	facts |= !part->is_whole ? PART : 0;
 	facts |= !part->stack->is_deep ? FLAT : 0;
-	facts |= part->item_count < FSDP_FLAT_LEAST ? FEW : 0;
+	facts |= part->item_count < FLAT_LEAST ? FEW : 0;
 	facts |= all < part->item_count ? SOME : 0;
 	facts |= (uint64_t)likeness->like->count * 2 < part->item_count ? MINOR : 0;
 	facts |= (uint64_t) class->count * 3 > all ? MANY : 0;
 	facts |= class->count > 1 ? SEVERAL : 0;
-	facts |= fsdp_complete_is_explained(part->complete, &set) ? EXPLAINED : 0;
+	facts |= fsdp_complete_is_explained(part->model, &set) ? EXPLAINED : 0;
 	return facts;
-}
-
-bool fsdp_class_is_tail(const struct stack_part *part, const struct lack_group *group)
-{
-	uint32_t number, other, above = group->lacks->above;
-
-	if (!fsdp_complete_is_number(
-		    fsdp_class_segment(part, group->lacks->group), &number))
-		return false;
-	for (uint32_t i = 0; i < group->class->node_count; i++) {
-		uint32_t node = group->class->nodes[i];
-
-		if (fsdp_class_above(part, node) == above &&
-			fsdp_complete_is_number(fsdp_class_segment(part, node), &other) &&
-			other > number)
-			return false;
-	}
-	return true;
 }
 
 /* A block of fewer layers is another kind of block, unless there are many blocks and all
  * others have it; lists of experts are equally long. */
 static bool is_hole(struct stack_part *part, const struct lack_group *group)
 {
-	return !fsdp_class_is_tail(part, group) || part->is_uniform ||
-	       fsdp_span_is(fsdp_class_segment(part, group->lacks->above), "experts");
+	return !is_tail(part, group) || part->is_uniform ||
+	       fsdp_span_is(member_segment(part, group->lacks->above), "experts");
 }
 
 static bool is_hole_inside(struct stack_part *part, const struct lack_group *group)
@@ -757,334 +844,71 @@ static bool is_hole_inside(struct stack_part *part, const struct lack_group *gro
 	return group->lacks->above != 0 && is_hole(part, group);
 }
 
-static void tell_pieces(struct stack_part *part, const struct stack_likeness *likeness)
+static void check_alike(struct stack_part *part, const struct stack_likeness *likeness)
 {
-	const struct stack_class *class = likeness->class;
-
-	for (uint32_t i = 0; i < class->record_count; i++) {
-		struct fsdp_tensor due = tensor_of(part, &likeness->like->records[i]);
-
-		fsdp_complete_judge_shape(part->complete, class->records[i].tensor, &due);
-	}
-}
-
-static void judge(struct stack_part *part, const struct stack_likeness *likeness)
-{
+	const struct stack_class *class = likeness->class, *like = likeness->like;
 	unsigned facts = facts_of(part, likeness);
 
 	part->is_uniform = (facts & (SOME | FEW)) == 0;
-	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
-		if ((facts & rows[i].needs) != rows[i].needs ||
-			(facts & rows[i].forbids) != 0)
+	for (size_t i = 0; i < FSDP_COUNT(defects); i++) {
+		if ((facts & defects[i].needs) != defects[i].needs ||
+			(facts & defects[i].forbids) != 0)
 			continue;
 		if ((facts & LACKS) != 0)
-			fsdp_class_judge(part, likeness->class, likeness->like,
+			check_lacks(part, class, like,
 				(facts & END) != 0 ? is_hole_inside : is_hole);
-		else
-			tell_pieces(part, likeness);
+		for (uint32_t k = 0; (facts & LACKS) == 0 && k < class->record_count;
+			k++) {
+			struct fsdp_tensor due =
+				tensor_at(part->model, like->records[k].tensor);
+
+			fsdp_complete_check_shape(
+				part->model, class->records[k].tensor, &due);
+		}
 		return;
 	}
 }
 
-void fsdp_class_judge_alike(struct stack_part *part)
+/* ---- all stacks ---- */
+
+static void check_classes(struct stack_part *part)
 {
+	const struct stack *stack = part->stack;
+	bool is_short_list = !stack->is_deep && part->item_count < FLAT_LEAST;
 	struct stack_likeness likeness = { 0 };
 
-	if (!part->stack->is_deep && part->item_count < FSDP_FLAT_LEAST)
+	for (uint32_t i = 0; part->is_whole && i < part->class_count; i++)
+		check_bias(part, &part->classes[i]);
+	if (is_short_list)
 		return;
-	for (uint32_t i = 0; i < part->class_count && !part->complete->failed; i++)
-		if (find_like(part, &part->classes[i], &likeness))
-			judge(part, &likeness);
-}
-
-/*
- * What is known where no majority shows how elements should be.
- */
-
-/* A single tensor that another class has. */
-static void lose_tensor(struct stack_part *part, const struct stack_class *class,
-	const struct stack_class *like, uint32_t member)
-{
-	struct lack_group group = {
-		.class = class, .like = like, .count = 1, .leaves = 1
-	};
-	struct lack lack = { .group = member };
-
-	for (uint32_t i = 0; i < like->record_count; i++)
-		if (like->records[i].member == member)
-			lack.like = &like->records[i];
-	group.lacks = &lack;
-	if (lack.like != NULL)
-		fsdp_class_tell(part, &group);
-}
-
-/* Whether the element stores the inputs of the weight instead: weight_norm and spectral_norm keep them below
- * parametrizations. */
-static bool is_computed(
-	struct stack_part *part, const struct stack_class *class, uint32_t above)
-{
-	const struct fsdp_names *members = &part->complete->members;
-	uint32_t name =
-		fsdp_names_find_child(members, above, FSDP_SPAN("parametrizations"));
-
-	name = name != FSDP_NONE
-		       ? fsdp_names_find_child(members, name, FSDP_SPAN("weight"))
-		       : FSDP_NONE;
-	for (uint32_t i = 0; name != FSDP_NONE && i < class->record_count; i++)
-		for (uint32_t at = class->records[i].member; at != 0 && at != FSDP_NONE;
-			at = fsdp_names_at(members, at)->parent)
-			if (at == name)
-				return true;
-	return false;
-}
-
-/* A bias that lost its weight, where another element has both. */
-void fsdp_class_judge_bias(struct stack_part *part, const struct stack_class *class)
-{
-	struct fsdp_complete *complete = part->complete;
-
-	for (uint32_t i = 0; i < class->record_count; i++)
-		complete->counts[fsdp_class_above(part, class->records[i].member)]++;
-	for (uint32_t i = 0; i < class->record_count && !complete->failed; i++) {
-		uint32_t bias = class->records[i].member,
-			 above = fsdp_class_above(part, bias);
-		uint32_t weight;
-
-		if (complete->counts[above] != 1 ||
-			!fsdp_span_is(fsdp_class_segment(part, bias), "bias") ||
-			is_computed(part, class, above))
-			continue;
-		weight = fsdp_names_find_child(
-			&complete->members, above, FSDP_SPAN("weight"));
-		for (uint32_t k = 0; weight != FSDP_NONE && k < part->class_count; k++)
-			if (fsdp_class_has(&part->classes[k], weight) &&
-				fsdp_class_has(&part->classes[k], bias)) {
-				lose_tensor(part, class, &part->classes[k], weight);
-				break;
-			}
+	if (!stack->is_counted) {
+		for (uint32_t i = 0; i < part->class_count && !part->model->failed; i++)
+			if (find_like(part, &part->classes[i], &likeness))
+				check_alike(part, &likeness);
+		return;
 	}
-	for (uint32_t i = 0; i < class->record_count; i++)
-		complete->counts[fsdp_class_above(part, class->records[i].member)] = 0;
-}
-
-/* Two layers of one kind of the list `layer_types`: one has all of the other's. */
-static bool are_of_one_kind(const struct stack_part *part, const uint32_t *kinds,
-	const struct stack_class *class, uint32_t other)
-{
-	for (uint32_t i = 0; i < part->item_count; i++)
-		if (part->items[i].class_index == other &&
-			kinds[part->items[i].number] == kinds[class->first])
-			return true;
-	return false;
-}
-
-/* That the configuration does not say so. */
-static bool is_not_configured(struct stack_part *part, const struct lack_group *group)
-{
-	struct fsdp_complete_set set;
-	memset(part->are_kin, true, sizeof part->are_kin);
-	fsdp_class_set(part, group, &set);
-	return !fsdp_complete_is_configured(part->complete, &set);
-}
-
-static void judge_kinds(struct stack_part *part, const struct stack_class *class)
-{
-	const uint32_t *kinds =
-		fsdp_complete_layer_kinds(part->complete, part->stack->length);
-
-	if (kinds == NULL || class->count != 1 || class->reference != FSDP_NONE)
-		return;
+	if (part->is_whole && part->item_count == 2)
+		check_two(part);
 	for (uint32_t i = 0; i < part->class_count; i++)
-		if (&part->classes[i] != class &&
-			fsdp_class_common(class, &part->classes[i]) ==
-				class->record_count &&
-			are_of_one_kind(part, kinds, class, i)) {
-			fsdp_class_judge(
-				part, class, &part->classes[i], is_not_configured);
-			break;
-		}
-}
-
-/* That every other element has all of it, and that nothing else is in its place. */
-static bool all_others_have(struct stack_part *part, const struct lack_group *group)
-{
-	for (uint32_t i = 0; i < group->count; i++)
-		if (part->complete->counts[group->lacks[i].like->member] + 1 !=
-			part->item_count)
-			return false;
-	return !group->has_extra && is_not_configured(part, group);
-}
-
-/* An element inside that lacks what every other one has. */
-static void judge_inner(struct stack_part *part, const struct stack_class *class)
-{
-	const struct fsdp_complete_stack *stack = part->stack;
-	const struct stack_class *like = NULL;
-
-	if (class->count != 1 || part->item_count < 3 ||
-		class->first == stack->elements[0].number ||
-		class->first == stack->length - 1)
-		return;
-	for (uint32_t i = 0; i < part->class_count; i++)
-		if (&part->classes[i] != class &&
-			(like == NULL || part->classes[i].count > like->count))
-			like = &part->classes[i];
-	if (like != NULL)
-		fsdp_class_judge(part, class, like, all_others_have);
-}
-
-/* Of two layers: what one lacks inside of a child that it has. */
-static bool is_inside(struct stack_part *part, const struct lack_group *group)
-{
-	return fsdp_class_above(part, group->lacks->group) != 0 &&
-	       !fsdp_span_begins(fsdp_class_segment(part, group->lacks->group),
-		       FSDP_SPAN("relative_"));
-}
-
-void fsdp_class_judge_two(struct stack_part *part)
-{
-	const struct stack_class *a = &part->classes[0], *b = &part->classes[1];
-	uint32_t common = fsdp_class_common(a, b);
-
-	if (part->stack->tower != FSDP_COMPLETE_MAIN)
-		return;
-	if (common == a->record_count)
-		fsdp_class_judge(part, a, b, is_inside);
-	else if (common == b->record_count)
-		fsdp_class_judge(part, b, a, is_inside);
-}
-
-static void count_members(const struct stack_part *part, bool forget)
-{
-	for (uint32_t i = 0; i < part->class_count; i++)
-		for (uint32_t k = 0; k < part->classes[i].record_count; k++) {
-			uint32_t *count =
-				&part->complete
-					 ->counts[part->classes[i].records[k].member];
-
-			*count = forget ? 0 : *count + part->classes[i].count;
-		}
-}
-
-void fsdp_class_judge_few(struct stack_part *part)
-{
-	for (uint32_t i = 0; i < part->class_count; i++)
-		judge_kinds(part, &part->classes[i]);
-	count_members(part, false);
-	for (uint32_t i = 0; i < part->class_count; i++)
-		judge_inner(part, &part->classes[i]);
-	count_members(part, true);
-}
-
-/*
- * Members that an element lacks and its siblings have. Layers differ on purpose, too: by
- * kind, by a list of the configuration, by a rule. What sets of members there are, and
- * which of them are alike, is learned from the stack itself.
- */
-
-static bool is_other_kind(const struct stack_part *part, const struct lack_group *group)
-{
-	return group->has_extra &&
-	       (group->leaves > 1 || group->like->count < 3 ||
-		       (uint64_t)group->like->count * 2 < part->item_count);
-}
-
-/* A single element at either end often differs: there it takes more to say so. */
-static bool may_differ(const struct stack_part *part, const struct lack_group *group,
-	const struct fsdp_complete_set *set)
-{
-	const struct fsdp_complete_stack *stack = part->stack;
-	uint32_t number = group->class->first;
-
-	return set->count == 1 &&
-	       (number == stack->elements[0].number || number == stack->length - 1) &&
-	       (uint64_t)group->like->count * 2 <= part->item_count;
-}
-
-static bool is_hole_members(struct stack_part *part, const struct lack_group *group)
-{
-	struct fsdp_complete_set set;
-
-	if (is_other_kind(part, group) ||
-		(group->class->first == 0 && group->class->count == 1 &&
-			fsdp_complete_first_lacks(part->complete,
-				fsdp_class_segment(part, group->lacks->group))))
-		return false;
-	/* Of lists that are longer in less than half of the layers each may end elsewhere. */
-	if (fsdp_class_is_tail(part, group) &&
-		(uint64_t)fsdp_class_count_having(part, group) * 2 < part->item_count)
-		return false;
-	fsdp_class_set(part, group, &set);
-	return (uint64_t)set.count * 4 <= set.kin_count &&
-	       !may_differ(part, group, &set) &&
-	       !fsdp_complete_is_explained(part->complete, &set);
-}
-
-static void judge_class(struct stack_part *part, const struct stack_class *class)
-{
-	for (uint32_t i = 0; i < part->class_count; i++)
-		part->are_kin[i] = i == class->reference ||
-				   part->classes[i].reference == class->reference;
-	fsdp_class_judge(part, class, &part->classes[class->reference], is_hole_members);
-}
-
-static void judge_classes(struct stack_part *part)
-{
-	const struct fsdp_complete_stack *stack = part->stack;
-	bool is_whole = part->is_whole;
-
-	for (uint32_t i = 0; is_whole && i < part->class_count; i++)
-		fsdp_class_judge_bias(part, &part->classes[i]);
-	if (!stack->is_counted)
-		fsdp_class_judge_alike(part);
-	if (!stack->is_counted || (!stack->is_deep && part->item_count < FSDP_FLAT_LEAST))
-		return;
-	if (is_whole && part->item_count == 2)
-		fsdp_class_judge_two(part);
-	for (uint32_t i = 0; i < part->class_count; i++)
-		fsdp_class_refer(part, &part->classes[i]);
-	for (uint32_t i = 0; i < part->class_count && !part->complete->failed; i++)
+		find_reference(part, &part->classes[i]);
+	for (uint32_t i = 0; i < part->class_count && !part->model->failed; i++)
 		if (part->classes[i].reference != FSDP_NONE)
-			judge_class(part, &part->classes[i]);
-	if (is_whole && stack->is_deep)
-		fsdp_class_judge_few(part);
+			check_class(part, &part->classes[i]);
+	if (part->is_whole && stack->is_deep)
+		check_few(part);
 }
 
-static void judge_part(struct fsdp_complete *complete,
-	const struct fsdp_complete_stack *stack, struct stack_item *items, uint32_t count,
-	bool is_whole)
+static void check_items(
+	struct stack_part *part, struct stack_item *items, uint32_t count, bool is_whole)
 {
-	struct stack_part part = {
-		.complete = complete,
-		.stack = stack,
-		.items = items,
-		.item_count = count,
-		.is_whole = is_whole,
-	};
-
-	if (fsdp_classes_find(&part))
-		judge_classes(&part);
-	fsdp_complete_step_done(complete);
-}
-
-static void judge_whole(
-	struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
-{
-	struct stack_item *items =
-		FSDP_TAKE(&complete->items, items, stack->element_count);
-
-	if (items == NULL) {
-		complete->failed = true;
-		return;
-	}
-	for (uint32_t i = 0; i < stack->element_count; i++)
-		items[i] = (struct stack_item){
-			.records = stack->elements[i].records,
-			.count = stack->elements[i].count,
-			.number = stack->elements[i].number,
-		};
-	judge_part(complete, stack, items, stack->element_count, true);
-	fsdp_arena_reset(&complete->items);
+	part->items = items;
+	part->item_count = count;
+	part->is_whole = is_whole;
+	part->is_uniform = false;
+	part->class_count = part->groups = 0;
+	if (find_classes(part))
+		check_classes(part);
+	fsdp_arena_reset(&part->model->work);
 }
 
 static int compare_children(const void *left, const void *right)
@@ -1093,16 +917,17 @@ static int compare_children(const void *left, const void *right)
 
 	if (a->records->child != b->records->child)
 		return a->records->child < b->records->child ? -1 : 1;
-	return a->number < b->number ? -1 : a->number > b->number;
+	return compare_numbers(a, b);
 }
 
-static uint32_t find_children(
-	const struct fsdp_complete_stack *stack, struct stack_item *items)
+/* Once more, of each child the elements that have it. */
+static void check_children(struct stack_part *part, struct stack_item *items)
 {
-	uint32_t count = 0;
+	const struct stack *stack = part->stack;
+	uint32_t count = 0, end;
 
 	for (uint32_t i = 0; i < stack->record_count; i++) {
-		const struct fsdp_complete_record *record = &stack->records[i];
+		const struct name_record *record = &stack->records[i];
 
 		if (record->child == record->member)
 			continue;
@@ -1114,46 +939,44 @@ static uint32_t find_children(
 				.number = record->element };
 		items[count - 1].count++;
 	}
-	return count;
-}
-
-/* Once more, of each child the elements that have it. */
-static void judge_children(
-	struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
-{
-	struct stack_item *items =
-		FSDP_TAKE(&complete->items, items, stack->record_count);
-	uint32_t count, end;
-
-	if (items == NULL) {
-		complete->failed = true;
-		return;
-	}
-	count = find_children(stack, items);
 	qsort(items, count, sizeof *items, compare_children);
-	for (uint32_t at = 0; at < count && !complete->failed; at = end) {
+	for (uint32_t at = 0; at < count && !part->model->failed; at = end) {
 		uint32_t child = items[at].records->child;
 
 		for (end = at; end < count && items[end].records->child == child; end++)
 			;
-		judge_part(complete, stack, items + at, end - at, false);
+		check_items(part, items + at, end - at, false);
 	}
-	fsdp_arena_reset(&complete->items);
 }
 
-void fsdp_complete_judge_members(struct fsdp_complete *complete)
+void fsdp_complete_check_members(struct model *model)
 {
-	size_t members = complete->members.list.count;
+	size_t members = model->members.list.count;
+	struct stack_part *part = MODEL_KEEP(model, part, 0);
+	struct stack_item *items;
+	uint32_t most = 0;
 
-	complete->hasher = fsdp_hasher_new();
-	fsdp_arena_init(&complete->items, complete->arena->budget);
-	complete->stamps = FSDP_TAKE(complete->arena, complete->stamps, members);
-	complete->counts = FSDP_TAKE(complete->arena, complete->counts, members);
-	complete->failed |= complete->stamps == NULL || complete->counts == NULL;
-	for (size_t i = 0; i < complete->stack_count && !complete->failed; i++) {
-		judge_whole(complete, &complete->stacks[i]);
-		if (complete->stacks[i].is_deep && !complete->failed)
-			judge_children(complete, &complete->stacks[i]);
+	for (size_t i = 0; i < model->stack_count; i++)
+		if (model->stacks[i].record_count > most)
+			most = model->stacks[i].record_count;
+	items = MODEL_KEEP(model, items, most);
+	if (model->failed)
+		return;
+	part->model = model;
+	part->hasher = fsdp_hasher_new();
+	part->stamps = MODEL_KEEP(model, part->stamps, members);
+	part->counts = MODEL_KEEP(model, part->counts, members);
+	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
+		const struct stack *stack = part->stack = &model->stacks[i];
+
+		for (uint32_t k = 0; k < stack->element_count; k++)
+			items[k] = (struct stack_item){
+				.records = stack->elements[k].records,
+				.count = stack->elements[k].count,
+				.number = stack->elements[k].number,
+			};
+		check_items(part, items, stack->element_count, true);
+		if (stack->is_deep && !model->failed)
+			check_children(part, items);
 	}
-	fsdp_arena_done(&complete->items);
 }
