@@ -38,19 +38,6 @@ static const struct command *const commands[] = { &command_info, &command_tree,
 	&command_schema, &command_rules, &command_completion, NULL };
 
 /*
- * A descriptor that was closed would be given to the first file opened, and messages
- * would go there. The replacements fail when used: what cannot be written must not be lost
- * in silence.
- */
-static void fill_standard_descriptors(void)
-{
-	for (int descriptor = 0; descriptor <= 2; descriptor++) {
-		if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)
-			open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
-	}
-}
-
-/*
  * libarchive ends the process when it runs out of memory, with the status of a bad
  * answer. Only main closes stdout; so who exits before that is a library that gave up.
  */
@@ -69,7 +56,15 @@ static void prepare_process(void)
 	static char line[16 << 10];
 	const struct rlimit none = { 0, 0 };
 
-	fill_standard_descriptors();
+	/*
+ * A descriptor that was closed would be given to the first file opened, and messages
+ * would go there. The replacements fail when used: what cannot be written must not be lost
+ * in silence.
+ */
+	for (int descriptor = 0; descriptor <= 2; descriptor++) {
+		if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)
+			open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+	}
 	/* A reader that has seen enough ends us quietly, whatever our parent thinks. */
 	signal(SIGPIPE, SIG_DFL);
 	/* Only to learn whether it is UTF-8; its tables take longer to load than a small
@@ -82,23 +77,6 @@ static void prepare_process(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
 	on_exit(correct_status, NULL);
-}
-
-/* stdout is complete only once it is closed. */
-static int close_output(int status)
-{
-	int error = 0;
-
-	errno = 0;
-	if (ferror(stdout) || fflush(stdout) != 0)
-		error = errno != 0 ? errno : EIO;
-	if (fclose(stdout) != 0 && error == 0)
-		error = errno;
-	if (error == 0 || error == EPIPE)
-		return status;
-	if (status != STATUS_FAILED)
-		fprintf(stderr, "error: standard output: %s\n", strerror(error));
-	return STATUS_FAILED;
 }
 
 static int wrong(const struct arguments *arguments, const struct usage *usage)
@@ -196,11 +174,22 @@ int main(int argc, char **argv)
 	struct arguments arguments = { .commands = commands, .typed = argv + 1 };
 	struct usage usage = { "", "" };
 	int status;
+	int error = 0;
 
 	prepare_process();
 	if (argc == 0)
 		arguments.typed = argv;
 	status = act(arguments_read(argc, argv, &arguments, &usage), &arguments, &usage);
 	arguments_done(&arguments);
-	return close_output(status);
+	/* stdout is complete only once it is closed. */
+	errno = 0;
+	if (ferror(stdout) || fflush(stdout) != 0)
+		error = errno != 0 ? errno : EIO;
+	if (fclose(stdout) != 0 && error == 0)
+		error = errno;
+	if (error == 0 || error == EPIPE)
+		return status;
+	if (status != STATUS_FAILED)
+		fprintf(stderr, "error: standard output: %s\n", strerror(error));
+	return STATUS_FAILED;
 }

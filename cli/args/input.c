@@ -328,23 +328,6 @@ void arguments_done(struct arguments *arguments)
 
 /* ---- limits ---- */
 
-static void usage_limit(struct usage *usage, const char *text, size_t name_size)
-{
-	struct nearest nearest;
-	char name[64];
-
-	snprintf(name, sizeof name, "%.*s", (int)name_size, text);
-	nearest_init(&nearest, name);
-	for (size_t i = 0; i < fsdp_limit_row_count(); i++)
-		nearest_try(&nearest, fsdp_limit_row(i)->name);
-	usage_what(usage, "--limit: no limit is named %s", name);
-	if (nearest.best != NULL)
-		usage_hint(usage, "did you mean %s? (fsdp-inspect help limits)",
-			nearest.best);
-	else
-		usage_hint(usage, "fsdp-inspect help limits");
-}
-
 static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
 {
 	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
@@ -362,6 +345,8 @@ static enum usage_result set_limit(
 	const struct fsdp_limit_row *row;
 	const char *value;
 	size_t name_size;
+	struct nearest nearest;
+	char name[64];
 
 	if (!option_assignment(text, &name_size, &value)) {
 		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
@@ -371,7 +356,16 @@ static enum usage_result set_limit(
 	}
 	row = find_limit(text, name_size);
 	if (row == NULL) {
-		usage_limit(usage, text, name_size);
+		snprintf(name, sizeof name, "%.*s", (int)name_size, text);
+		nearest_init(&nearest, name);
+		for (size_t i = 0; i < fsdp_limit_row_count(); i++)
+			nearest_try(&nearest, fsdp_limit_row(i)->name);
+		usage_what(usage, "--limit: no limit is named %s", name);
+		if (nearest.best != NULL)
+			usage_hint(usage, "did you mean %s? (fsdp-inspect help limits)",
+				nearest.best);
+		else
+			usage_hint(usage, "fsdp-inspect help limits");
 		return USAGE_WRONG;
 	}
 	if (!option_size(value, &setting->value)) {

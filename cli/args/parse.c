@@ -626,14 +626,6 @@ static const struct option_row *lexer_find(
 	return row;
 }
 
-/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
- * letters that ask for a listing asks for no help. */
-static bool is_habit(const char *typed)
-{
-	return strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
-	       strpbrk(typed, "lSr") != NULL;
-}
-
 /* What getopt_long found in the argument `typed`: `code` is what it returned. */
 static enum usage_result set_found(const struct lexer *lexer, const char *typed, int code,
 	struct owned *owned, struct usage *usage)
@@ -665,7 +657,11 @@ static enum usage_result set_found(const struct lexer *lexer, const char *typed,
 		usage_what(usage, "-%c", letter);
 		return USAGE_UNKNOWN;
 	}
-	if (values == NULL || (code == 'h' && is_habit(typed)))
+	/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
+ * letters that ask for a listing asks for no help. */
+	if (values == NULL ||
+		(code == 'h' && strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
+			strpbrk(typed, "lSr") != NULL))
 		return USAGE_GOOD;
 	return option_set(row, values, optarg != NULL ? optarg : row->bare, owned, usage);
 }

@@ -178,12 +178,6 @@ static const char *synonym_of(const char *typed)
 	return NULL;
 }
 
-static bool looks_like_path(const char *word)
-{
-	return strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
-	       access(word, F_OK) == 0;
-}
-
 /* The path first and the command after it, or no command. */
 static void answer_path(
 	struct usage *usage, const struct arguments *arguments, const struct texts *words)
@@ -299,25 +293,6 @@ void suggest_several(struct usage *usage, const struct arguments *arguments,
 		each ? "an answer each" : "run it once for each");
 }
 
-/* The words after it are those that were typed, without options of another tool. */
-static void mean_synonym(struct usage *usage, const struct arguments *arguments,
-	const struct texts *words, const char *instead)
-{
-	size_t size = strcspn(instead, " ");
-	char command[16];
-
-	snprintf(command, sizeof command, "%.*s", (int)size, instead);
-	if (strcmp(instead, "export") == 0)
-		suggest_export(usage, arguments, words, false);
-	else
-		meant(usage, arguments,
-			&(struct guess){ .command = command,
-				.needs = { instead[size] != '\0' ? instead + size + 1
-								 : NULL },
-				.left_out = { words->items[0] },
-				.words = words });
-}
-
 /* The command that is most like the word; NULL: no similar one. */
 static const char *nearest_command(
 	const struct command *const *commands, const char *word)
@@ -372,15 +347,30 @@ void suggest_command(
 	}
 	if (synonym == NULL && suggest_url(usage, "info", word))
 		return;
-	if (synonym == NULL && looks_like_path(word)) {
+	if (synonym == NULL && (strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
+				       access(word, F_OK) == 0)) {
 		answer_path(usage, arguments, words);
 		return;
 	}
 	usage_what(usage, "unknown command: %s", word);
 	guess.command = nearest_command(arguments->commands, word);
-	if (synonym != NULL)
-		mean_synonym(usage, arguments, words, synonym);
-	else if (guess.command != NULL)
+	if (synonym != NULL) {
+		size_t size = strcspn(synonym, " ");
+		char command[16];
+
+		/* The words after it are those that were typed, without options of another tool. */
+		snprintf(command, sizeof command, "%.*s", (int)size, synonym);
+		if (strcmp(synonym, "export") == 0)
+			suggest_export(usage, arguments, words, false);
+		else
+			meant(usage, arguments,
+				&(struct guess){ .command = command,
+					.needs = { synonym[size] != '\0'
+							   ? synonym + size + 1
+							   : NULL },
+					.left_out = { words->items[0] },
+					.words = words });
+	} else if (guess.command != NULL)
 		meant(usage, arguments, &guess);
 	else
 		usage_hint(usage, "fsdp-inspect help lists the commands");
@@ -579,30 +569,13 @@ static size_t distance_of(const char *name, const char *entry)
 	return strlen(name) > 2 && strncmp(entry, name, strlen(name)) == 0 ? 3 : SIZE_MAX;
 }
 
-/* The entry that is most like the name, or "". */
-static void nearest_entry(DIR *folder, const char *name, char best[NAME_MAX + 1])
-{
-	size_t least = SIZE_MAX;
-	struct dirent *entry;
-
-	*best = '\0';
-	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)) != NULL; i++) {
-		size_t distance = distance_of(name, entry->d_name);
-
-		/* Directories have no order: of equal ones the first by name. */
-		if (distance > least || distance == SIZE_MAX ||
-			(distance == least && strcmp(entry->d_name, best) > 0))
-			continue;
-		snprintf(best, NAME_MAX + 1, "%s", entry->d_name);
-		least = distance;
-	}
-}
-
 char *suggest_near_path(const char *path)
 {
 	char folder[PATH_MAX], name[NAME_MAX + 1], best[NAME_MAX + 1], *found;
 	size_t size = strlen(path), above;
 	DIR *entries;
+	struct dirent *entry;
+	size_t least;
 
 	/* Up to the first directory that exists. */
 	do {
@@ -619,7 +592,19 @@ char *suggest_near_path(const char *path)
 	} while (entries == NULL && above > 1);
 	if (entries == NULL)
 		return NULL;
-	nearest_entry(entries, name, best);
+	/* The entry that is most like the name, or "". */
+	least = SIZE_MAX;
+	*best = '\0';
+	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(entries)) != NULL; i++) {
+		size_t distance = distance_of(name, entry->d_name);
+
+		/* Directories have no order: of equal ones the first by name. */
+		if (distance > least || distance == SIZE_MAX ||
+			(distance == least && strcmp(entry->d_name, best) > 0))
+			continue;
+		snprintf(best, NAME_MAX + 1, "%s", entry->d_name);
+		least = distance;
+	}
 	closedir(entries);
 	if (*best == '\0' && above == 0)
 		return strdup("./");
@@ -645,27 +630,6 @@ bool suggest_is_name(const char *word, const char *near)
 {
 	return near != NULL && strcmp(near, "./") == 0 && strchr(word, '/') == NULL &&
 	       !has_suffix_of_file(word);
-}
-
-/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the command has patterns. */
-static void mean_name(struct usage *usage, const struct command *command,
-	const char *checkpoint, const char *name)
-{
-	struct retyped line;
-
-	if (has_option(command, "glob", '\0')) {
-		retyped_line(&line, command->name, NULL);
-		/* Of whole files no name can be chosen. */
-		if (has_option(command, "logical", '\0'))
-			retyped_word(&line, "--logical");
-		retyped_word(&line, "-g");
-		retyped_word(&line, name);
-		retyped_word(&line, checkpoint);
-	} else {
-		retyped_line(&line, "show", checkpoint, name, NULL);
-	}
-	usage_what(usage, "%s is neither a file nor a directory", name);
-	usage_hint(usage, "if it is a name in the checkpoint: %s", line.text);
 }
 
 /* "reshard --world=3 CHECKPOINT" for a count after the checkpoint. */
@@ -701,13 +665,6 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 	usage_what(usage, "the checkpoint comes first, then the names");
 	usage_hint(usage, "did you mean: %s", line.text);
 	return true;
-}
-
-/* Whether the words after the checkpoint are names of tensors. */
-static bool are_names(const struct texts *words)
-{
-	return words->count > 2 && strchr(words->items[2], '.') != NULL &&
-	       !has_suffix_of_file(words->items[2]);
 }
 
 /* A directory that is named as a file: the line that writes one. */
@@ -748,7 +705,10 @@ static bool mean_place(
 		return false;
 	usage_what(usage, "%s needs a directory or a file to write: -o OUT",
 		arguments->command->name);
-	suggest_export(usage, arguments, &arguments->words, are_names(&arguments->words));
+	suggest_export(usage, arguments, &arguments->words,
+		arguments->words.count > 2 &&
+			strchr(arguments->words.items[2], '.') != NULL &&
+			!has_suffix_of_file(arguments->words.items[2]));
 	return true;
 }
 
@@ -771,6 +731,7 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 {
 	const struct command *command = arguments->command;
 	size_t there = 0;
+	struct retyped line;
 
 	/* To merge a checkpoint means to export its shards as one file. */
 	if (strcmp(command->name, "merge") == 0) {
@@ -795,7 +756,23 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 		if (suggest_is_name(paths->items[i], near->items[i])) {
 			if (mean_world(usage, arguments, paths->items[i]))
 				return true;
-			mean_name(usage, command, paths->items[there], paths->items[i]);
+			/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the command has patterns. */
+			if (has_option(command, "glob", '\0')) {
+				retyped_line(&line, command->name, NULL);
+				/* Of whole files no name can be chosen. */
+				if (has_option(command, "logical", '\0'))
+					retyped_word(&line, "--logical");
+				retyped_word(&line, "-g");
+				retyped_word(&line, paths->items[i]);
+				retyped_word(&line, paths->items[there]);
+			} else {
+				retyped_line(&line, "show", paths->items[there],
+					paths->items[i], NULL);
+			}
+			usage_what(usage, "%s is neither a file nor a directory",
+				paths->items[i]);
+			usage_hint(usage, "if it is a name in the checkpoint: %s",
+				line.text);
 			return true;
 		}
 	return false;

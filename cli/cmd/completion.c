@@ -93,28 +93,12 @@ static const char *looked_up(const struct option_row *row)
 	return NULL;
 }
 
-/* Parameters of all loaders: "strict=raise_all", "tag=". */
-static void put_loader_options(FILE *stream)
-{
-	const struct fsdp_loader_option *option;
-
-	for (size_t i = 0; fsdp_loader_name(i) != NULL; i++)
-		for (size_t k = 0;
-			(option = fsdp_loader_option(fsdp_loader_name(i), k)) != NULL;
-			k++) {
-			if (option->words == NULL)
-				fprintf(stream, " %s=", option->name);
-			for (size_t w = 0;
-				option->words != NULL && option->words[w] != NULL; w++)
-				fprintf(stream, " %s=%s", option->name, option->words[w]);
-		}
-}
-
 /* The words that can follow an option, each with a space in front. */
 static void put_values(
 	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	struct offered columns = { .count = 0 };
+	const struct fsdp_loader_option *option;
 
 	if (strcmp(row->name, "output") == 0) {
 		for (size_t i = 0; out_format(i) != NULL; i++) {
@@ -125,7 +109,19 @@ static void put_values(
 		for (size_t i = 0; i < fsdp_limit_row_count(); i++)
 			fprintf(stream, " %s=", fsdp_limit_row(i)->name);
 	} else if (strcmp(row->name, "loader-option") == 0) {
-		put_loader_options(stream);
+		/* Parameters of all loaders: "strict=raise_all", "tag=". */
+		for (size_t i = 0; fsdp_loader_name(i) != NULL; i++)
+			for (size_t k = 0; (option = fsdp_loader_option(
+						    fsdp_loader_name(i), k)) != NULL;
+				k++) {
+				if (option->words == NULL)
+					fprintf(stream, " %s=", option->name);
+				for (size_t w = 0;
+					option->words != NULL && option->words[w] != NULL;
+					w++)
+					fprintf(stream, " %s=%s", option->name,
+						option->words[w]);
+			}
 	} else if (strcmp(row->name, "rule") == 0) {
 		for (size_t i = 0; i < fsdp_rule_count(); i++)
 			fprintf(stream, " %s= %s=", fsdp_rule(i)->id, fsdp_rule(i)->slug);

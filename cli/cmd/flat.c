@@ -438,14 +438,6 @@ static uint64_t parameter_numel(const struct ledger *ledger, const struct fsdp_f
 	return numel;
 }
 
-static void tell_mixed_precision(struct out *out, const struct fsdp_unit *unit)
-{
-	for (uint32_t i = 0; i < unit->mixed_precision_count; i++) {
-		out_line_text(out, ", %s ", unit->mixed_precision[i].key);
-		out_line_name(out, text_of(unit->mixed_precision[i].value));
-	}
-}
-
 /* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 per rank"
  */
 static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
@@ -470,7 +462,10 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 	if (unit->replicate_world_size > 1)
 		out_line_text(out, ", %" PRIu32 " copies", unit->replicate_world_size);
 	out_line_text(out, ", %s", fsdp_dtype(flat->dtype)->name);
-	tell_mixed_precision(out, unit);
+	for (uint32_t i = 0; i < unit->mixed_precision_count; i++) {
+		out_line_text(out, ", %s ", unit->mixed_precision[i].key);
+		out_line_name(out, text_of(unit->mixed_precision[i].value));
+	}
 	if (unit->use_orig_params > 0)
 		out_line_text(out, ", use_orig_params");
 	if (unit->cpu_offload > 0)
@@ -526,22 +521,6 @@ static void tell_entries(struct ledger *ledger, const struct fsdp_flat *flat)
 	if (entry.numel > 0 && flat->entry_count > 0)
 		tell_entry(ledger, &entry);
 	out_table_end(ledger->run->out);
-}
-
-static void tell_ties(struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	struct out *out = ledger->run->out;
-
-	for (uint32_t i = 0; i < flat->tie_count; i++) {
-		struct fsdp_flat_tie tie =
-			fsdp_flat_tie(ledger->run->checkpoint, flat, i);
-		out_line_begin(out, NULL);
-		out_line_text(out, "  ");
-		out_line_name(out, ledger_full_name(ledger, tie.fqn));
-		out_line_text(out, " is ");
-		out_line_name(out, ledger_full_name(ledger, tie.same_as));
-		out_line_end(out);
-	}
 }
 
 /* "0", or "0,2" where ranks of the job share it. */
@@ -618,23 +597,6 @@ static void tell_ranks(struct ledger *ledger, const struct flat_unit *unit)
 	out_table_end(ledger->run->out);
 }
 
-/* Without a plan: sizes are known, names are not. */
-static void tell_unknown(struct ledger *ledger, const struct flat_unit *unit)
-{
-	struct out *out = ledger->run->out;
-	struct flat_rank rank;
-
-	out_line(out, NULL,
-		"  the parameters in it are not recorded: a sharding plan lists them (fsdp-inspect help plan)");
-	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++) {
-		uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
-		uint64_t held = unit->flat.sharded_numel - fill;
-		out_line(out, NULL,
-			"  rank %" PRIu32 ": %" PRIu64 " element%s + %" PRIu64 " padding",
-			rank.rank, held, held == 1 ? "" : "s", fill);
-	}
-}
-
 /* "rank 2's shard", "the shard of ranks 0,2". */
 static void tell_shard(struct ledger *ledger, const struct flat_rank *rank)
 {
@@ -662,39 +624,39 @@ static void tell_element(struct ledger *ledger, const struct flat_answer *answer
 	}
 }
 
-static void tell_answer(struct ledger *ledger)
-{
-	struct out *out = ledger->run->out;
-	struct flat_answer answer;
-
-	(void)find_answer(
-		(struct subject){ ledger, ledger }, ledger->answer_unit, &answer);
-	out_line_begin(out, NULL);
-	if (ledger->options->at == NULL) {
-		tell_element(ledger, &answer);
-		out_line_text(
-			out, " is element %" PRIu64 " of ", answer.place.shard_offset);
-		tell_shard(ledger, &answer.rank);
-	} else {
-		out_line_text(out, "element %" PRIu64 " of ", answer.place.shard_offset);
-		tell_shard(ledger, &answer.rank);
-		out_line_text(out, " is ");
-		tell_element(ledger, &answer);
-	}
-	out_line_text(out, " (flat %" PRIu64 ")", answer.place.flat_offset);
-	out_line_end(out);
-}
-
 static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 {
+	struct out *out = ledger->run->out;
+	struct flat_rank rank;
+
 	tell_head(ledger, unit);
 	if (unit->flat.entry_count == 0 && unit->flat.unpadded_unsharded_numel > 0) {
-		tell_unknown(ledger, unit);
+		/* Without a plan: sizes are known, names are not. */
+		out_line(out, NULL,
+			"  the parameters in it are not recorded: a sharding plan lists them (fsdp-inspect help plan)");
+		for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank);
+			i++) {
+			uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
+			uint64_t held = unit->flat.sharded_numel - fill;
+			out_line(out, NULL,
+				"  rank %" PRIu32 ": %" PRIu64 " element%s + %" PRIu64
+				" padding",
+				rank.rank, held, held == 1 ? "" : "s", fill);
+		}
 		return;
 	}
 	if (ledger->only_entry == FSDP_NONE) {
 		tell_entries(ledger, &unit->flat);
-		tell_ties(ledger, &unit->flat);
+		for (uint32_t i = 0; i < unit->flat.tie_count; i++) {
+			struct fsdp_flat_tie tie =
+				fsdp_flat_tie(ledger->run->checkpoint, &unit->flat, i);
+			out_line_begin(out, NULL);
+			out_line_text(out, "  ");
+			out_line_name(out, ledger_full_name(ledger, tie.fqn));
+			out_line_text(out, " is ");
+			out_line_name(out, ledger_full_name(ledger, tie.same_as));
+			out_line_end(out);
+		}
 	}
 	tell_ranks(ledger, unit);
 }
@@ -704,13 +666,31 @@ static void ledger_show(struct ledger *ledger)
 {
 	const struct subject all = { ledger, ledger };
 	struct flat_unit unit;
+	struct flat_answer answer;
+	struct out *out = ledger->run->out;
 
 	run_begin(ledger->run,
 		answer_selection_status(ledger->run, ledger->selection, ledger->status));
 	out_fields(ledger->run->out, &flat_record, all);
 	put_rows(ledger);
 	if (ledger->answer_unit != FSDP_NONE) {
-		tell_answer(ledger);
+		(void)find_answer(
+			(struct subject){ ledger, ledger }, ledger->answer_unit, &answer);
+		out_line_begin(out, NULL);
+		if (ledger->options->at == NULL) {
+			tell_element(ledger, &answer);
+			out_line_text(out, " is element %" PRIu64 " of ",
+				answer.place.shard_offset);
+			tell_shard(ledger, &answer.rank);
+		} else {
+			out_line_text(out, "element %" PRIu64 " of ",
+				answer.place.shard_offset);
+			tell_shard(ledger, &answer.rank);
+			out_line_text(out, " is ");
+			tell_element(ledger, &answer);
+		}
+		out_line_text(out, " (flat %" PRIu64 ")", answer.place.flat_offset);
+		out_line_end(out);
 		return;
 	}
 	for (size_t i = 0; i < ledger->unit_count; i++) {
@@ -1110,15 +1090,6 @@ static bool find_what(struct ledger *ledger, bool *ret_refused)
 	return ledger->options->at == NULL || find_place(ledger, ret_refused);
 }
 
-static void ledger_done(struct ledger *ledger)
-{
-	free(ledger->units);
-	free(ledger->files);
-	free(ledger->index);
-	row_buffers_done(&ledger->buffers);
-	selection_free(ledger->selection);
-}
-
 static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 {
 	struct ledger ledger = { .run = run,
@@ -1140,7 +1111,11 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 		ledger_show(&ledger);
 		good = !row_buffers_failed(&ledger.buffers);
 	}
-	ledger_done(&ledger);
+	free(ledger.units);
+	free(ledger.files);
+	free(ledger.index);
+	row_buffers_done(&ledger.buffers);
+	selection_free(ledger.selection);
 	return good;
 }
 

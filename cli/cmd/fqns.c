@@ -596,28 +596,6 @@ static void fqns_tell_units(struct map *map)
 	}
 }
 
-static void tell_absence(struct map *map)
-{
-	struct fsdp_plan_facts plan;
-
-	if (map->skipped_fsdp2)
-		run_note(map->run,
-			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this model are not in it (they are without --bare)");
-	else if (map->inferred)
-		run_note(map->run,
-			"units are a guess here: checkpoints do not store which modules were FSDP units. Exact ones: fsdp-inspect help plan");
-	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
-		 !selection_is_all(map->selection))
-		print_no_match(map->run, NAMEABLE_MODULES);
-	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0)
-		run_note(map->run, "no unit was selected");
-	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
-		run_note(map->run,
-			"the checkpoint names no FSDP units: make a sharding plan (fsdp-inspect help plan), or see --flat for all names");
-	else if (map->count == 0)
-		run_note(map->run, "the plan has no FSDP units");
-}
-
 /* A plan lists all units. */
 static bool wants_likely(const struct map *map)
 {
@@ -631,6 +609,7 @@ static bool wants_likely(const struct map *map)
 static bool fqns_begin_units(struct map *map)
 {
 	bool none;
+	struct fsdp_plan_facts plan;
 
 	if (!selection_is_by_name(map->selection))
 		return refuse(map->run, "with --flat they select parameters",
@@ -649,7 +628,22 @@ static bool fqns_begin_units(struct map *map)
 		return false;
 	none = map->count == 0 && !map->skipped_fsdp2 &&
 	       !selection_is_all(map->selection);
-	tell_absence(map);
+	if (map->skipped_fsdp2)
+		run_note(map->run,
+			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this model are not in it (they are without --bare)");
+	else if (map->inferred)
+		run_note(map->run,
+			"units are a guess here: checkpoints do not store which modules were FSDP units. Exact ones: fsdp-inspect help plan");
+	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
+		 !selection_is_all(map->selection))
+		print_no_match(map->run, NAMEABLE_MODULES);
+	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0)
+		run_note(map->run, "no unit was selected");
+	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
+		run_note(map->run,
+			"the checkpoint names no FSDP units: make a sharding plan (fsdp-inspect help plan), or see --flat for all names");
+	else if (map->count == 0)
+		run_note(map->run, "the plan has no FSDP units");
 	run_begin(map->run, answer_selection_status(map->run, map->selection,
 				    none ? STATUS_BAD : STATUS_GOOD));
 	return true;

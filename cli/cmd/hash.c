@@ -137,48 +137,41 @@ static void fill_tensor(struct hashing *hashing, uint32_t index, struct hash_row
 	row->bytes = tensor.bytes;
 }
 
-/* As a part has it. */
-static void fill_joined(struct hashing *hashing, size_t index, struct hash_row *row)
-{
-	struct fsdp_document_value from = hashing->joined->rows[index];
-	struct fsdp_document_value shape = fsdp_document_get(from, "shape");
-
-	part_result_read(hashing->kind == HASH_STORED ? &hashed_file_record
-						      : &hashed_tensor_record,
-		from, row, NULL);
-	for (; row->dims < shape.count && row->dims < FSDP_DIMS_MAX; row->dims++)
-		row->room[row->dims] = fsdp_document_item(shape, row->dims).integer;
-	row->shape = row->room;
-	row->known = hex_bytes(row->digits, row->sha256);
-	row->number = UINT32_MAX;
-}
-
-static void fill_digest(struct hashing *hashing, size_t index, struct hash_row *row)
-{
-	struct fsdp_digest digest = fsdp_digest(hashing->digests, index);
-
-	if (hashing->kind == HASH_STORED) {
-		row->name = text_of_span(digest.path);
-		row->bytes = digest.bytes;
-	} else {
-		fill_tensor(hashing, digest.tensor, row);
-	}
-	row->known = digest.error == NULL;
-	row->listed = hashing->listed != NULL ? hashing->listed[index] : LISTED_UNREAD;
-	memcpy(row->sha256, digest.sha256, sizeof digest.sha256);
-	if (hashing->partial.parts != 0)
-		row->number = (uint32_t)digest.position;
-}
-
 /* Fills a row, whose texts are valid until the next one. */
 static void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret_row)
 {
 	*ret_row = (struct hash_row){ .number = UINT32_MAX };
-	if (hashing->joined != NULL)
-		fill_joined(hashing, index, ret_row);
-	else if (hashing->digests != NULL)
-		fill_digest(hashing, index, ret_row);
-	else
+	if (hashing->joined != NULL) {
+		struct fsdp_document_value from = hashing->joined->rows[index];
+		struct fsdp_document_value shape = fsdp_document_get(from, "shape");
+
+		/* As a part has it. */
+		part_result_read(hashing->kind == HASH_STORED ? &hashed_file_record
+							      : &hashed_tensor_record,
+			from, ret_row, NULL);
+		for (; ret_row->dims < shape.count && ret_row->dims < FSDP_DIMS_MAX;
+			ret_row->dims++)
+			ret_row->room[ret_row->dims] =
+				fsdp_document_item(shape, ret_row->dims).integer;
+		ret_row->shape = ret_row->room;
+		ret_row->known = hex_bytes(ret_row->digits, ret_row->sha256);
+		ret_row->number = UINT32_MAX;
+	} else if (hashing->digests != NULL) {
+		struct fsdp_digest digest = fsdp_digest(hashing->digests, index);
+
+		if (hashing->kind == HASH_STORED) {
+			ret_row->name = text_of_span(digest.path);
+			ret_row->bytes = digest.bytes;
+		} else {
+			fill_tensor(hashing, digest.tensor, ret_row);
+		}
+		ret_row->known = digest.error == NULL;
+		ret_row->listed =
+			hashing->listed != NULL ? hashing->listed[index] : LISTED_UNREAD;
+		memcpy(ret_row->sha256, digest.sha256, sizeof digest.sha256);
+		if (hashing->partial.parts != 0)
+			ret_row->number = (uint32_t)digest.position;
+	} else
 		fill_tensor(hashing, hashing->tensors[index], ret_row);
 	ret_row->digits = ret_row->known ? hex_text(ret_row->sha256, ret_row->buffer)
 					 : (struct text){ NULL, 0 };
@@ -309,13 +302,6 @@ static bool hash_join_check(struct hashing *hashing)
 	return good;
 }
 
-static void hash_check_done(struct hash_check *check)
-{
-	free(check->mismatched);
-	free(check->missing);
-	free(check->unlisted);
-}
-
 /* ---- output: lines like those of sha256sum, or records ---- */
 
 /* ---- for programs ---- */
@@ -401,23 +387,6 @@ static void put_escaped(struct out *out, struct text name)
 	}
 }
 
-static void show_line(struct out *out, const struct hash_row *row)
-{
-	bool escaped = is_escaped(row->name);
-
-	if (!row->known)
-		return;
-	if (escaped)
-		out_verbatim(out, text_of("\\"));
-	out_verbatim(out, row->digits);
-	out_verbatim(out, text_of("  "));
-	if (escaped)
-		put_escaped(out, row->name);
-	else
-		out_verbatim(out, row->name);
-	out_verbatim(out, text_of("\n"));
-}
-
 /* The last segment of the path that was typed. */
 static struct text title_of(const struct run *run)
 {
@@ -426,21 +395,6 @@ static struct text title_of(const struct run *run)
 	while (path.size > 1 && path.data[path.size - 1] == '/')
 		path.size--;
 	return text_last(path, '/');
-}
-
-static void show_whole(struct hashing *hashing)
-{
-	struct out *out = hashing->run->out;
-	size_t count = hashing->row_count;
-
-	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
-		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "sha256:%s  ", hashing->digest.data);
-	out_line_name(out, title_of(hashing->run));
-	out_line_text(
-		out, " (%zu tensor%s, %s)", count, count == 1 ? "" : "s", hashing->word);
-	out_line_end(out);
 }
 
 static void show_names(
@@ -479,6 +433,9 @@ static void show_check(struct hashing *hashing)
 static void show_lines(struct hashing *hashing)
 {
 	struct hash_row row;
+	bool escaped;
+	struct out *out = hashing->run->out;
+	size_t count = hashing->row_count;
 
 	if (hashing->compared) {
 		show_check(hashing);
@@ -486,9 +443,27 @@ static void show_lines(struct hashing *hashing)
 	}
 	for (size_t i = 0; hashing->kind != HASH_NAMES && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
-		show_line(hashing->run->out, &row);
+		escaped = is_escaped(row.name);
+		if (row.known) {
+			if (escaped)
+				out_verbatim(hashing->run->out, text_of("\\"));
+			out_verbatim(hashing->run->out, row.digits);
+			out_verbatim(hashing->run->out, text_of("  "));
+			if (escaped)
+				put_escaped(hashing->run->out, row.name);
+			else
+				out_verbatim(hashing->run->out, row.name);
+			out_verbatim(hashing->run->out, text_of("\n"));
+		}
 	}
-	show_whole(hashing);
+	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "sha256:%s  ", hashing->digest.data);
+	out_line_name(out, title_of(hashing->run));
+	out_line_text(
+		out, " (%zu tensor%s, %s)", count, count == 1 ? "" : "s", hashing->word);
+	out_line_end(out);
 }
 
 static void hash_show(struct hashing *hashing)
@@ -603,29 +578,6 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* What could not be read leaves the answer partial. */
-static void tell_errors(struct hashing *hashing)
-{
-	size_t told = 0;
-
-	for (size_t i = 0; i < hashing->row_count; i++) {
-		struct fsdp_digest digest = fsdp_digest(hashing->digests, i);
-		struct hash_row row;
-
-		if (digest.error == NULL)
-			continue;
-		hash_row(hashing, i, &row);
-		/* The path of a file is in its error. */
-		reading_failed(hashing->run,
-			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
-						     : row.name,
-			digest.error, &told);
-	}
-	reading_failed_end(hashing->run, told);
-	if (told > 0)
-		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
-}
-
 /* What parts must have been asked alike: also the list that they compare with. False: out of
  * memory. */
 static bool name_part(struct hashing *hashing)
@@ -656,6 +608,7 @@ static bool name_part(struct hashing *hashing)
 static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	const char *check = hashing->options->check;
+	size_t told = 0;
 
 	if (check != NULL) {
 		if (!fsdp_manifest_open(check, &hashing->manifest, ret_error))
@@ -678,7 +631,23 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 	if (!read_bytes(hashing, ret_error))
 		return false;
 	hashing->row_count = fsdp_digest_count(hashing->digests);
-	tell_errors(hashing);
+	/* What could not be read leaves the answer partial. */
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		struct fsdp_digest digest = fsdp_digest(hashing->digests, i);
+		struct hash_row row;
+
+		if (digest.error == NULL)
+			continue;
+		hash_row(hashing, i, &row);
+		/* The path of a file is in its error. */
+		reading_failed(hashing->run,
+			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
+						     : row.name,
+			digest.error, &told);
+	}
+	reading_failed_end(hashing->run, told);
+	if (told > 0)
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 	return true;
 }
 
@@ -768,7 +737,9 @@ static void hashing_done(struct hashing *hashing)
 {
 	fsdp_digests_free(hashing->digests);
 	fsdp_manifest_free(hashing->manifest);
-	hash_check_done(&hashing->check);
+	free(hashing->check.mismatched);
+	free(hashing->check.missing);
+	free(hashing->check.unlisted);
 	free(hashing->listed);
 	free(hashing->seen);
 	owned_free(&hashing->owned);

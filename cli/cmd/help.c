@@ -193,14 +193,6 @@ static void put_outputs(FILE *stream, const struct command *row)
 	fputc('\n', stream);
 }
 
-/* Of several tables, under one title. */
-static void put_tables(
-	FILE *stream, const char *title, const struct option_row *const *tables)
-{
-	for (size_t i = 0; tables[i] != NULL; i++)
-		put_options(stream, i == 0 ? title : NULL, tables[i]);
-}
-
 /* Names alone: what they mean is a topic. */
 static void put_selectors(FILE *stream, const struct command *row)
 {
@@ -286,7 +278,9 @@ static void topic_selectors(FILE *stream)
 	      "no entry has is searched in all names; a note says so.\n"
 	      "Sizes: 4096, 4K or 1.5KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
-	put_tables(stream, "Options", select_all);
+	/* Of several tables, under one title. */
+	for (size_t i = 0; select_all[i] != NULL; i++)
+		put_options(stream, i == 0 ? "Options" : NULL, select_all[i]);
 }
 
 static void topic_options(FILE *stream)
@@ -323,17 +317,6 @@ static void topic_status(FILE *stream)
 	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
 	      "audit, and of other commands with --fail-on.\n\n",
 		stream);
-}
-
-static void put_exit_1(FILE *stream, const struct command *const *commands)
-{
-	for (; *commands != NULL; commands++) {
-		if ((*commands)->exit_1 == NULL)
-			continue;
-		fprintf(stream, "  %-11s 1 means: ", (*commands)->name);
-		put_words(stream, (*commands)->exit_1, 24, 14);
-		fputc('\n', stream);
-	}
 }
 
 static void topic_environment(FILE *stream)
@@ -403,13 +386,6 @@ const char *help_topic_name(size_t index)
 	return topic != NULL ? topic->name : NULL;
 }
 
-static void put_rule(FILE *stream, const struct fsdp_rule *rule)
-{
-	fprintf(stream, "%s %s (%s, %s)\n  %s\n  cause: %s\n  next: %s\n", rule->id,
-		rule->slug, fsdp_severity_name(rule->severity), rule->category,
-		rule->title, rule->cause, rule->fix);
-}
-
 /* Also a rule's id or slug. False if the topic is unknown. */
 static bool put_topic(
 	FILE *stream, const struct command *const *commands, const char *topic)
@@ -421,14 +397,23 @@ static bool put_topic(
 		if (strcmp(topics[i].name, topic) == 0) {
 			topics[i].put(stream);
 			if (topics[i].put == topic_status)
-				put_exit_1(stream, commands);
+				for (; *commands != NULL; commands++) {
+					if ((*commands)->exit_1 == NULL)
+						continue;
+					fprintf(stream,
+						"  %-11s 1 means: ", (*commands)->name);
+					put_words(stream, (*commands)->exit_1, 24, 14);
+					fputc('\n', stream);
+				}
 			return true;
 		}
 	}
 	if (topic_find(topic) != NULL)
 		fputs(topic_find(topic)->text, stream);
 	else if (rule != NULL)
-		put_rule(stream, rule);
+		fprintf(stream, "%s %s (%s, %s)\n  %s\n  cause: %s\n  next: %s\n",
+			rule->id, rule->slug, fsdp_severity_name(rule->severity),
+			rule->category, rule->title, rule->cause, rule->fix);
 	else if (instead != NULL)
 		fprintf(stream, "%s was removed; use %s\n", topic, instead);
 	return topic_find(topic) != NULL || rule != NULL || instead != NULL;

@@ -142,35 +142,6 @@ static bool takes(struct listing *listing, uint32_t index)
 		       span_of_text(name));
 }
 
-/* What the rows add up to as they are listed: tied tensors count for each of their
- * names. */
-static void add_up(struct listing *listing)
-{
-	listing->numel = listing->total.numel;
-	listing->bytes = listing->total.bytes;
-	listing->tensors = listing->row_count;
-	listing->tells_rank |= listing->total.ranks_own > 0;
-}
-
-/* False: out of memory. */
-static bool listing_take_tensors(struct listing *listing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint);
-
-	listing->rows = malloc((count + 1) * sizeof *listing->rows);
-	if (listing->rows == NULL)
-		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (takes(listing, i))
-			listing->rows[listing->row_count++] = i;
-	if (!fsdp_total_of(checkpoint, listing->rows, listing->row_count, &listing->total,
-		    ret_error))
-		return false;
-	add_up(listing);
-	return true;
-}
-
 /* ---- members next to the rows ---- */
 
 static const struct record total_record = OBJECT_RECORD(struct listing, "total",
@@ -208,23 +179,6 @@ static void listing_show_total(struct listing *listing)
 			listing->same);
 }
 
-static void tell_none(struct listing *listing)
-{
-	if (listing->row_count != 0)
-		return;
-	if (!selection_is_all(listing->selection))
-		print_no_match(listing->run, lists_values(listing->options)
-						     ? NAMEABLE_VALUES
-						     : NAMEABLE_TENSORS);
-	else if (lists_values(listing->options))
-		run_note(listing->run, "all values are tensors");
-	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
-		run_note(listing->run, "no tensors");
-	else
-		run_note(listing->run, "no tensor has a place here");
-	pickled_recording_report(listing->run);
-}
-
 /* Decides the status, says what was not there, and begins the answer. */
 static void listing_begin(struct listing *listing)
 {
@@ -234,7 +188,19 @@ static void listing_begin(struct listing *listing)
 		listing->status = status_worse(listing->status, STATUS_BAD);
 	listing->status = answer_selection_status(
 		listing->run, listing->selection, listing->status);
-	tell_none(listing);
+	if (listing->row_count == 0) {
+		if (!selection_is_all(listing->selection))
+			print_no_match(listing->run, lists_values(listing->options)
+							     ? NAMEABLE_VALUES
+							     : NAMEABLE_TENSORS);
+		else if (lists_values(listing->options))
+			run_note(listing->run, "all values are tensors");
+		else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
+			run_note(listing->run, "no tensors");
+		else
+			run_note(listing->run, "no tensor has a place here");
+		pickled_recording_report(listing->run);
+	}
 	run_begin(listing->run, listing->status);
 }
 
@@ -281,21 +247,6 @@ static bool listing_show(struct listing *listing, const struct list *list, unsig
 }
 
 /* ---- life ---- */
-
-static void listing_done(struct listing *listing)
-{
-	places_free(listing->places, listing->row_count);
-	free(listing->spots);
-	free(listing->copies);
-	free(listing->states);
-	free(listing->stored);
-	fsdp_replicas_free(listing->replicas);
-	free(listing->rows);
-	fsdp_sums_free(listing->sums);
-	fsdp_crossed_free(listing->crossed);
-	row_buffers_done(&listing->buffers);
-	selection_free(listing->selection);
-}
 
 /* ---- a row per group of tensors or pieces: ls --by, and ls -d ---- */
 
@@ -426,22 +377,12 @@ static struct value listing_key(
 	return value;
 }
 
-static void write_percent(struct listed_group *listed, uint64_t of)
-{
-	uint64_t bytes = listed->group.bytes;
-
-	if (of == 0 || of == FSDP_UNKNOWN || bytes == FSDP_UNKNOWN)
-		snprintf(listed->percent, sizeof listed->percent, "-");
-	else
-		snprintf(listed->percent, sizeof listed->percent, "%.1f",
-			100.0 * (double)bytes / (double)of);
-}
-
 static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
 	struct listed_group *listed = &listing->group;
 	uint32_t keys[2];
+	uint64_t bytes;
 
 	listed->group = listing_group(listing, row, &keys[1]);
 	keys[0] = listed->group.key;
@@ -451,14 +392,15 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 		listed->keys[i] = listing_key(listing, i, keys[i], &listed->shown[i]);
 		listed->missing |= is_key_missing(listing, listing->by[i], keys[i]);
 	}
-	write_percent(listed, listing->bytes);
+	bytes = listed->group.bytes;
+	if (listing->bytes == 0 || listing->bytes == FSDP_UNKNOWN ||
+		bytes == FSDP_UNKNOWN)
+		snprintf(listed->percent, sizeof listed->percent, "-");
+	else
+		snprintf(listed->percent, sizeof listed->percent, "%.1f",
+			100.0 * (double)bytes / (double)listing->bytes);
 	*ret_order = row;
 	return listed;
-}
-
-static bool has_key(const struct listed_group *group)
-{
-	return group->keys[0].type != VALUE_NULL || group->keys[1].type > VALUE_NULL;
 }
 
 static void emit_groups(
@@ -473,7 +415,8 @@ static void emit_groups(
 	out_records_begin(run->out, table);
 	for (size_t i = 0; i < count; i++) {
 		const struct listed_group *group = group_at(listing, rows[i], &order);
-		if (!machine || has_key(group))
+		if (!machine || (group->keys[0].type != VALUE_NULL ||
+					group->keys[1].type > VALUE_NULL))
 			out_records_row(run->out, table, group);
 	}
 	out_table_end(run->out);
@@ -496,17 +439,6 @@ static void emit_both(struct listing *listing, uint32_t *rows, size_t count)
 	if (select->sort.count == 0 && !select->largest && !select->reverse)
 		qsort(rows, count, sizeof *rows, by_number);
 	emit_groups(listing, rows, count, true);
-}
-
-static void name_columns(struct listing *listing, struct record_table *table)
-{
-	for (size_t i = 0; i < listing->by_count; i++) {
-		enum fsdp_sums_by by = listing->by[i];
-		table->columns[i].name = by == FSDP_BY_PREFIX ? "name" : BY_WORDS[by];
-		table->columns[i].right = by == FSDP_BY_RANK;
-	}
-	if (listing->by_count == 1)
-		table->columns[1].machine_only = EVERY_VIEW;
 }
 
 static bool is_where(const struct listing *listing)
@@ -535,7 +467,13 @@ static bool show_groups(struct listing *listing)
 			rows[count++] = i;
 	}
 	record_table_init(table, &like, &group_record, &listing->row);
-	name_columns(listing, table);
+	for (size_t i = 0; i < listing->by_count; i++) {
+		enum fsdp_sums_by by = listing->by[i];
+		table->columns[i].name = by == FSDP_BY_PREFIX ? "name" : BY_WORDS[by];
+		table->columns[i].right = by == FSDP_BY_RANK;
+	}
+	if (listing->by_count == 1)
+		table->columns[1].machine_only = EVERY_VIEW;
 	if (!memory && choose_columns(run, table) &&
 		sort_rows(
 			run, table, "-bytes", group_at, listing, rows, count, &memory)) {
@@ -575,25 +513,20 @@ static bool add_groups(struct listing *listing, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Words in the order of the enum. */
-static enum fsdp_sums_by by_word(const char *word)
-{
-	enum fsdp_sums_by by = FSDP_BY_RANK;
-
-	while (strcmp(BY_WORDS[by], word) != 0)
-		by++;
-	return by;
-}
-
 static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct texts *words = &listing->options->by;
 	uint32_t second;
+	enum fsdp_sums_by by;
 
 	listing->by[0] = FSDP_BY_PREFIX;
 	listing->by_count = 1;
 	for (size_t i = 0; i < words->count; i++) {
-		listing->by[i] = by_word(words->items[i]);
+		/* Words in the order of the enum. */
+		by = FSDP_BY_RANK;
+		while (strcmp(BY_WORDS[by], words->items[i]) != 0)
+			by++;
+		listing->by[i] = by;
 		listing->by_count = i + 1;
 	}
 	if (!add_groups(listing, ret_error) || !find_stored(listing))
@@ -787,12 +720,6 @@ static const struct record piece_list_record =
 static const struct list PIECES = { &piece_list_record, piece_at, locate_pieces, true,
 	NULL, suit_pieces };
 
-static bool list_pieces(struct listing *listing, struct fsdp_error **ret_error)
-{
-	return select_pieces(listing) &&
-	       listing_show(listing, &PIECES, VIEW_PIECES, ret_error);
-}
-
 /* ---- a row per tensor ---- */
 
 static bool keep_spot(void *context, size_t position, const struct fsdp_place *place)
@@ -857,13 +784,6 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true,
 		ABOUT(LENGTH_ABOUT) });
 
-static bool is_shared(const struct fsdp_checkpoint *checkpoint, uint32_t index,
-	const struct fsdp_tensor *tensor)
-{
-	return (tensor->flags & FSDP_TENSOR_SPREAD) != 0 ||
-	       fsdp_tensor_storage_next(checkpoint, index) != index;
-}
-
 static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
@@ -874,7 +794,8 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 
 	listing->tensor = (struct listed_tensor){ .tensor = tensor,
 		.state = state,
-		.shared = is_shared(checkpoint, row, &tensor),
+		.shared = (tensor.flags & FSDP_TENSOR_SPREAD) != 0 ||
+			  fsdp_tensor_storage_next(checkpoint, row) != row,
 		.tensors = 1,
 		.pieces = tensor.piece_count,
 		.rank = FSDP_NONE,
@@ -962,16 +883,6 @@ static const struct record tensor_list_record =
 static const struct list TENSORS = { &tensor_list_record, tensor_at, locate_tensors,
 	false, emit_all_folded, suit_tensors };
 
-/* The rows of each kind, for listing_show. False as above. */
-static bool list_tensors(struct listing *listing, struct fsdp_error **ret_error)
-{
-	return listing_show(listing, &TENSORS,
-		listing->options->fold ? VIEW_FOLDED
-		: listing->tells_rank  ? VIEW_RANKS
-				       : VIEW_PLAIN,
-		ret_error);
-}
-
 /* ---- a row per entry that is not a tensor ---- */
 
 static bool select_values(struct listing *listing)
@@ -1011,12 +922,6 @@ static const struct record value_list_record = LIST_OF("value_list",
 static const struct list VALUES = { &value_list_record, value_at, NULL, false, NULL,
 	NULL };
 
-static bool list_values(struct listing *listing, struct fsdp_error **ret_error)
-{
-	return select_values(listing) &&
-	       listing_show(listing, &VALUES, VIEW_PLAIN, ret_error);
-}
-
 static const struct option_row OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
 		.help = "print one row per piece: rank, file, offset, length" },
@@ -1038,15 +943,40 @@ static const struct record ls_record = RECORD_OF(RECORD_ONE_OF, struct listing,
 static bool list(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct ls_options *options = listing->options;
+	const struct fsdp_checkpoint *checkpoint;
+	size_t count;
 
 	if (lists_values(options))
-		return list_values(listing, ret_error);
-	if (!listing_take_tensors(listing, ret_error))
+		return select_values(listing) &&
+		       listing_show(listing, &VALUES, VIEW_PLAIN, ret_error);
+	checkpoint = listing->run->checkpoint;
+	count = fsdp_tensor_count(checkpoint);
+	listing->rows = malloc((count + 1) * sizeof *listing->rows);
+	if (listing->rows == NULL)
 		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (takes(listing, i))
+			listing->rows[listing->row_count++] = i;
+	if (!fsdp_total_of(checkpoint, listing->rows, listing->row_count, &listing->total,
+		    ret_error))
+		return false;
+	/* What the rows add up to as they are listed: tied tensors count for each of their
+ * names. */
+	listing->numel = listing->total.numel;
+	listing->bytes = listing->total.bytes;
+	listing->tensors = listing->row_count;
+	listing->tells_rank |= listing->total.ranks_own > 0;
 	if (lists_groups(options, listing->run->select))
 		return list_groups(listing, ret_error);
-	return options->pieces ? list_pieces(listing, ret_error)
-			       : list_tensors(listing, ret_error);
+	/* The rows of each kind, for listing_show. False as above. */
+	return options->pieces
+		       ? (select_pieces(listing) &&
+				 listing_show(listing, &PIECES, VIEW_PIECES, ret_error))
+		       : listing_show(listing, &TENSORS,
+				 listing->options->fold ? VIEW_FOLDED
+				 : listing->tells_rank  ? VIEW_RANKS
+							: VIEW_PLAIN,
+				 ret_error);
 }
 
 /* False: the options contradict each other, and refuse() was called. */
@@ -1078,7 +1008,17 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	listing.row = (struct row_context){ .run = run, .buffers = &listing.buffers };
 	good = list(&listing, ret_error) && !row_buffers_failed(&listing.buffers);
-	listing_done(&listing);
+	places_free(listing.places, listing.row_count);
+	free(listing.spots);
+	free(listing.copies);
+	free(listing.states);
+	free(listing.stored);
+	fsdp_replicas_free(listing.replicas);
+	free(listing.rows);
+	fsdp_sums_free(listing.sums);
+	fsdp_crossed_free(listing.crossed);
+	row_buffers_done(&listing.buffers);
+	selection_free(listing.selection);
 	return good;
 }
 

@@ -73,30 +73,13 @@ static bool has_note(const struct part_result *result, struct fsdp_span note)
 	return false;
 }
 
-/* What a part notes about itself, the others do not. */
-static void join_notes(const struct joined_parts *joined, struct collected *collected)
-{
-	struct fsdp_document_value notes =
-		fsdp_document_get(joined->results[0].end, "notes");
-
-	for (size_t i = 0; i < notes.count; i++) {
-		struct fsdp_span note = fsdp_document_item(notes, i).text;
-		size_t parts = 0;
-
-		while (parts < joined->parts && has_note(&joined->results[parts], note))
-			parts++;
-		if (parts == joined->parts)
-			collected_note(collected, "%.*s", (int)note.size,
-				(const char *)note.data);
-	}
-}
-
 static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 {
 	struct joined_parts joined = { .parts = run->path_count };
 	const struct command *command;
 	const char *unfit;
 	bool good = parts_open(&joined, run, ret_error);
+	struct fsdp_document_value notes;
 
 	if (good && !joined.refused) {
 		command = joined.results->command;
@@ -106,7 +89,19 @@ static bool run_merge(struct run *run, struct fsdp_error **ret_error)
 				command->name, unfit);
 		} else {
 			join_lines(&joined, run->collected);
-			join_notes(&joined, run->collected);
+			/* What a part notes about itself, the others do not. */
+			notes = fsdp_document_get(joined.results[0].end, "notes");
+			for (size_t i = 0; i < notes.count; i++) {
+				struct fsdp_span note = fsdp_document_item(notes, i).text;
+				size_t parts = 0;
+
+				while (parts < joined.parts &&
+					has_note(&joined.results[parts], note))
+					parts++;
+				if (parts == joined.parts)
+					collected_note(run->collected, "%.*s",
+						(int)note.size, (const char *)note.data);
+			}
 			if (run->collected->failure_count > 0)
 				run->status = STATUS_PARTIAL;
 			good = command->join(run, &joined, ret_error);

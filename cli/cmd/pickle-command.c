@@ -386,30 +386,25 @@ static void put_name(struct out *out, struct fsdp_span module, struct fsdp_span 
 	put_text(out, name);
 }
 
-static void show_global(struct out *out, const struct fsdp_pickles_global *global)
-{
-	out_line_begin(out, NULL);
-	out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global->offset, global->use,
-		global->profile != NULL ? global->profile : "UNKNOWN");
-	put_name(out, global->module, global->name);
-	if (!text_is(
-		    text_of_span(global->module), text_of_span(global->written_module)) ||
-		!text_is(
-			text_of_span(global->name), text_of_span(global->written_name))) {
-		out_line_text(out, " (written ");
-		put_name(out, global->written_module, global->written_name);
-		out_line_text(out, ")");
-	}
-	out_line_end(out);
-}
-
 static void show_globals(struct out *out, const struct pickle_listing *listing,
 	size_t stream, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_pickles_global global =
 			fsdp_pickles_global(listing->pickles, stream, i);
-		show_global(out, &global);
+		out_line_begin(out, NULL);
+		out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global.offset,
+			global.use, global.profile != NULL ? global.profile : "UNKNOWN");
+		put_name(out, global.module, global.name);
+		if (!text_is(text_of_span(global.module),
+			    text_of_span(global.written_module)) ||
+			!text_is(text_of_span(global.name),
+				text_of_span(global.written_name))) {
+			out_line_text(out, " (written ");
+			put_name(out, global.written_module, global.written_name);
+			out_line_text(out, ")");
+		}
+		out_line_end(out);
 	}
 }
 
@@ -467,22 +462,6 @@ static void show_tree(struct out *out, struct pickle_listing *listing, size_t st
 	fsdp_pickles_walk_free(walk);
 }
 
-static void show_head(struct out *out, const struct fsdp_pickles_stream *facts, size_t i)
-{
-	out_line_begin(out, NULL);
-	if (facts->member.data != NULL)
-		put_text(out, facts->member);
-	else
-		out_line_text(out, "pickle %zu", i);
-	if (facts->protocol >= 0)
-		out_line_text(out, ": protocol %d, ", facts->protocol);
-	else
-		out_line_text(out, ": no protocol, ");
-	out_line_text(out, "%" PRIu64 " bytes at %" PRIu64 "%s", facts->length,
-		facts->offset, facts->complete ? "" : ", incomplete");
-	out_line_end(out);
-}
-
 /* The answer for people. */
 static void pickle_text(struct run *run, struct pickle_listing *listing)
 {
@@ -490,7 +469,18 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 		struct fsdp_pickles_stream facts =
 			fsdp_pickles_stream(listing->pickles, i);
 
-		show_head(run->out, &facts, i);
+		out_line_begin(run->out, NULL);
+		if (facts.member.data != NULL)
+			put_text(run->out, facts.member);
+		else
+			out_line_text(run->out, "pickle %zu", i);
+		if (facts.protocol >= 0)
+			out_line_text(run->out, ": protocol %d, ", facts.protocol);
+		else
+			out_line_text(run->out, ": no protocol, ");
+		out_line_text(run->out, "%" PRIu64 " bytes at %" PRIu64 "%s",
+			facts.length, facts.offset, facts.complete ? "" : ", incomplete");
+		out_line_end(run->out);
 		if (listing->globals)
 			show_globals(run->out, listing, i, facts.global_count);
 		if (listing->tree)
@@ -511,18 +501,6 @@ static const struct option_row OPTIONS[] = {
 		.help = "list globals that torch.load(weights_only=True) refuses" },
 	{ NULL },
 };
-
-/* A pickle that ends too early is listed as far as it goes. */
-static void tell_damage(struct run *run, const struct fsdp_pickles_stream *stream)
-{
-	if (stream->error == NULL)
-		return;
-	run_failure(run, fsdp_error_code_name(fsdp_error_code(stream->error)), NULL,
-		"%.*s%s%s", (int)(stream->member.size < 256 ? stream->member.size : 256),
-		stream->member.data != NULL ? (const char *)stream->member.data : "",
-		stream->member.data != NULL ? ": " : "",
-		fsdp_error_message(stream->error));
-}
 
 static bool is_metadata(const char *path)
 {
@@ -549,7 +527,18 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	for (size_t i = 0; i < listing.count; i++) {
 		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
 		refusals += stream.refusal_count;
-		tell_damage(run, &stream);
+		/* A pickle that ends too early is listed as far as it goes. */
+		if (stream.error != NULL)
+			run_failure(run,
+				fsdp_error_code_name(fsdp_error_code(stream.error)), NULL,
+				"%.*s%s%s",
+				(int)(stream.member.size < 256 ? stream.member.size
+							       : 256),
+				stream.member.data != NULL
+					? (const char *)stream.member.data
+					: "",
+				stream.member.data != NULL ? ": " : "",
+				fsdp_error_message(stream.error));
 	}
 	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
 	pickle_text(run, &listing);

@@ -735,14 +735,6 @@ static bool is_alike(json one, json other)
 		       text_of_span(find(other, "fix").text));
 }
 
-static void write_item(struct page *page, json of, const char *pattern)
-{
-	struct writer *words = begin(&page->words);
-
-	say(words, of, pattern);
-	HTML_FILL(&page->item, "item", { "text", text_in(words) });
-}
-
 /* A list that is closed, under a title. */
 static void write_list(struct page *page, size_t left, const char *where)
 {
@@ -770,9 +762,13 @@ static void write_finding(
 	for (size_t i = first + 1; i < findings.count; i++) {
 		if (!is_alike(finding, fsdp_document_item(findings, i)))
 			continue;
-		if (more++ < ITEMS_MOST)
-			write_item(page, fsdp_document_item(findings, i),
+		if (more++ < ITEMS_MOST) {
+			struct writer *words = begin(&page->words);
+
+			say(words, fsdp_document_item(findings, i),
 				"[{file}: ]{message}");
+			HTML_FILL(&page->item, "item", { "text", text_in(words) });
+		}
 	}
 	detail = begin(&page->detail);
 	if (more > 0) {

@@ -315,37 +315,9 @@ static void put_rows(struct resharding *resharding)
 	out_table_end(resharding->run->out);
 }
 
-static void reshard_data(struct resharding *resharding)
-{
-	out_fields(resharding->run->out, &reshard_record,
-		(struct subject){ resharding, resharding });
-	put_rows(resharding);
-}
-
 /* ---- what `reshard` says to people ---- */
 
 enum { NAMED = 3, GROUPS = 3 };
-
-static void tell_head(const struct resharding *resharding)
-{
-	const struct ways *will = &resharding->will;
-	struct out *out = resharding->run->out;
-
-	out_line_begin(out, NULL);
-	out_line_text(out, "%" PRId64 " -> %" PRId64 " rank%s", resharding->is.world,
-		will->world, will->world == 1 ? "" : "s");
-	if (will->mesh_dims != 0)
-		out_line_text(out, ", %" PRId64 " %s on %" PRId64 " rank%s%s",
-			will->mesh[0], will->mesh[0] == 1 ? "copy" : "copies",
-			will->mesh[1], will->mesh[1] == 1 ? "" : "s",
-			will->mesh[0] == 1 ? "" : " each");
-	if (will->tp > 0)
-		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
-	if (will->dim != FSDP_RESHARD_AUTO)
-		out_line_text(out, ", Shard(%d)", will->dim);
-	out_line_text(out, "; computed only, nothing is written");
-	out_line_end(out);
-}
 
 /* "12.47 GiB on ranks 0-4, 12.44 GiB on rank 5" */
 static void tell_bytes(const struct resharding *resharding)
@@ -474,29 +446,45 @@ static void tell_reads(const struct resharding *resharding)
 	out_line_end(resharding->run->out);
 }
 
-static void tell_stays(struct resharding *resharding)
+static void reshard_text(struct resharding *resharding)
 {
+	const struct ways *will = &resharding->will;
 	struct out *out = resharding->run->out;
-
-	if (resharding->stay_count == 0)
-		return;
-	out_line_begin(out, "stays");
-	out_line_text(out, "%zu not sharded again: ", resharding->stay_count);
-	for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++) {
-		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out,
-			name_text(&resharding->buffers.text, resharding->run->checkpoint,
-				resharding->stays[i].name));
-	}
-	if (resharding->stay_count > NAMED)
-		out_line_text(out, " and %zu more", resharding->stay_count - NAMED);
-	out_line_end(out);
-}
-
-static void tell_fit(const struct resharding *resharding)
-{
 	char size[HUMAN_ROOM];
 
+	out_line_begin(out, NULL);
+	out_line_text(out, "%" PRId64 " -> %" PRId64 " rank%s", resharding->is.world,
+		will->world, will->world == 1 ? "" : "s");
+	if (will->mesh_dims != 0)
+		out_line_text(out, ", %" PRId64 " %s on %" PRId64 " rank%s%s",
+			will->mesh[0], will->mesh[0] == 1 ? "copy" : "copies",
+			will->mesh[1], will->mesh[1] == 1 ? "" : "s",
+			will->mesh[0] == 1 ? "" : " each");
+	if (will->tp > 0)
+		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
+	if (will->dim != FSDP_RESHARD_AUTO)
+		out_line_text(out, ", Shard(%d)", will->dim);
+	out_line_text(out, "; computed only, nothing is written");
+	out_line_end(out);
+	loading_text(&resharding->loading, resharding->run->out);
+	tell_bytes(resharding);
+	tell_weights(resharding);
+	tell_uneven(resharding);
+	tell_reads(resharding);
+	if (resharding->stay_count != 0) {
+		out_line_begin(out, "stays");
+		out_line_text(out, "%zu not sharded again: ", resharding->stay_count);
+		for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++) {
+			out_line_text(out, "%s", i > 0 ? ", " : "");
+			out_line_name(out, name_text(&resharding->buffers.text,
+						   resharding->run->checkpoint,
+						   resharding->stays[i].name));
+		}
+		if (resharding->stay_count > NAMED)
+			out_line_text(
+				out, " and %zu more", resharding->stay_count - NAMED);
+		out_line_end(out);
+	}
 	if (resharding->options->fit == UINT64_MAX)
 		return;
 	if (resharding->unfit == 0)
@@ -507,18 +495,6 @@ static void tell_fit(const struct resharding *resharding)
 			"no: %u of %" PRId64 " ranks need more than %s",
 			resharding->unfit, resharding->will.world,
 			out_bytes(resharding->run->out, resharding->options->fit, size));
-}
-
-static void reshard_text(struct resharding *resharding)
-{
-	tell_head(resharding);
-	loading_text(&resharding->loading, resharding->run->out);
-	tell_bytes(resharding);
-	tell_weights(resharding);
-	tell_uneven(resharding);
-	tell_reads(resharding);
-	tell_stays(resharding);
-	tell_fit(resharding);
 }
 
 #define AT(member) offsetof(struct reshard_options, member)
@@ -743,37 +719,6 @@ static bool find_staying(struct resharding *resharding)
 	return good && !row_buffers_failed(&resharding->buffers);
 }
 
-static void count_unfit(struct resharding *resharding)
-{
-	for (uint32_t i = 0; i < resharding->will.world; i++) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
-
-		resharding->unfit += reshard_rank_needs(&rank) > resharding->options->fit;
-	}
-}
-
-/* The mesh of the run, as far as two dimensions in addition to tensor parallelism determine it. */
-static void describe_mesh(struct resharding *resharding, uint32_t index)
-{
-	struct ways *is = &resharding->is;
-	struct fsdp_mesh mesh;
-
-	if (index == FSDP_NONE)
-		return;
-	mesh = fsdp_mesh(resharding->run->checkpoint, index);
-	for (uint32_t i = 0; i < mesh.dims; i++) {
-		if (mesh.dim_names != NULL &&
-			text_is(text_of_span(mesh.dim_names[i]), text_of("tp")))
-			is->tp = mesh.shape[i];
-		else if (is->mesh_dims < 2)
-			is->mesh[is->mesh_dims++] = mesh.shape[i];
-		else
-			is->mesh_dims = 3;
-	}
-	if (is->mesh_dims > 2)
-		is->mesh_dims = 0;
-}
-
 /* As it was saved. */
 static bool describe(struct resharding *resharding, struct fsdp_error **ret_error)
 {
@@ -795,8 +740,27 @@ static bool describe(struct resharding *resharding, struct fsdp_error **ret_erro
 	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
 	good = fsdp_kind_find(
 		checkpoint, fsdp_overview_facts(overview), &kind, ret_error);
-	if (good)
-		describe_mesh(resharding, kind.mesh);
+	if (good) {
+		struct ways *is = &resharding->is;
+		struct fsdp_mesh mesh;
+
+		/* The mesh of the run, as far as two dimensions in addition to tensor parallelism determine it. */
+		if (kind.mesh != FSDP_NONE) {
+			mesh = fsdp_mesh(resharding->run->checkpoint, kind.mesh);
+			for (uint32_t i = 0; i < mesh.dims; i++) {
+				if (mesh.dim_names != NULL &&
+					text_is(text_of_span(mesh.dim_names[i]),
+						text_of("tp")))
+					is->tp = mesh.shape[i];
+				else if (is->mesh_dims < 2)
+					is->mesh[is->mesh_dims++] = mesh.shape[i];
+				else
+					is->mesh_dims = 3;
+			}
+			if (is->mesh_dims > 2)
+				is->mesh_dims = 0;
+		}
+	}
 	fsdp_overview_free(overview);
 	if (!good || !fsdp_reshard_new(checkpoint, &options, &reshard, ret_error))
 		return false;
@@ -820,7 +784,11 @@ static bool calculate(
 		return false;
 	resharding->will.dim = fsdp_reshard_facts(resharding->to).shard_dim;
 	resharding->rank_count = (size_t)will->world;
-	count_unfit(resharding);
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
+
+		resharding->unfit += reshard_rank_needs(&rank) > resharding->options->fit;
+	}
 	return describe(resharding, ret_error);
 }
 
@@ -868,11 +836,6 @@ static void note_uneven(const struct resharding *resharding)
 		}
 }
 
-static int status_of(const struct resharding *resharding)
-{
-	return resharding->unfit > 0 ? STATUS_BAD : STATUS_GOOD;
-}
-
 static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 {
 	struct resharding resharding = { .run = run, .options = run->options };
@@ -885,9 +848,11 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 	       ask_loader(&resharding, ret_error);
 	if (good) {
 		note_uneven(&resharding);
-		run_begin(run, status_of(&resharding));
+		run_begin(run, resharding.unfit > 0 ? STATUS_BAD : STATUS_GOOD);
 		reshard_text(&resharding);
-		reshard_data(&resharding);
+		out_fields(resharding.run->out, &reshard_record,
+			(struct subject){ &resharding, &resharding });
+		put_rows(&resharding);
 		good = !row_buffers_failed(&resharding.buffers);
 	}
 	loading_done(&resharding.loading);

@@ -66,23 +66,6 @@ static const struct record rules_record = OBJECT_RECORD(RULE, NULL, "The rules."
 	{ "rules", ITEMS(rule_record), .always = true,
 		ABOUT("Rules in order of identifiers, or as they were asked for.") });
 
-static void explain(const struct fsdp_rule *rule, struct out *out, bool first)
-{
-	if (!first)
-		out_line(out, NULL, "%s", "");
-	out_line(out, NULL, "%s %s (%s, %s)", rule->id, rule->slug,
-		fsdp_severity_name(rule->severity), rule->category);
-	out_line(out, "what", "%s", rule->title);
-	out_line(out, "cause", "%s", rule->cause);
-	out_line(out, "next", "%s", rule->fix);
-	if (rule->severity != FSDP_NOTE && rule->subject == FSDP_SUBJECT_TENSORS &&
-		rule->level <= FSDP_LEVEL_HEADERS)
-		out_line(out, "stops", "export, where it is an error");
-	if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)
-		out_line(out, "needs", "audit --data%s",
-			rule->level == FSDP_LEVEL_VALUES ? " --values" : "");
-}
-
 static void fail(struct run *run, const char *name)
 {
 	struct nearest nearest;
@@ -126,7 +109,20 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 		if (rule == NULL)
 			continue;
 		out_records_row(run->out, &table, rule);
-		explain(rule, run->out, first);
+		if (!first)
+			out_line(run->out, NULL, "%s", "");
+		out_line(run->out, NULL, "%s %s (%s, %s)", rule->id, rule->slug,
+			fsdp_severity_name(rule->severity), rule->category);
+		out_line(run->out, "what", "%s", rule->title);
+		out_line(run->out, "cause", "%s", rule->cause);
+		out_line(run->out, "next", "%s", rule->fix);
+		if (rule->severity != FSDP_NOTE &&
+			rule->subject == FSDP_SUBJECT_TENSORS &&
+			rule->level <= FSDP_LEVEL_HEADERS)
+			out_line(run->out, "stops", "export, where it is an error");
+		if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)
+			out_line(run->out, "needs", "audit --data%s",
+				rule->level == FSDP_LEVEL_VALUES ? " --values" : "");
 		first = false;
 	}
 	out_table_end(run->out);

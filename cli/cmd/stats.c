@@ -146,14 +146,11 @@ static const struct stats_row *row_of(struct subject of)
 	return of.object;
 }
 
-static bool is_finite(const struct stats_row *row)
-{
-	return row->sum.known && fsdp_distribution_finite(&row->sum.numbers) > 0;
-}
-
 static struct value known_number(const struct stats_row *row, double number)
 {
-	return is_finite(row) ? value_number(number) : value_absent();
+	return (row->sum.known && fsdp_distribution_finite(&row->sum.numbers) > 0)
+		       ? value_number(number)
+		       : value_absent();
 }
 
 static struct value get_min(struct subject of)
@@ -305,21 +302,6 @@ static const char *common_dtype(struct counting *counting, size_t head)
 		       : NULL;
 }
 
-/* What is the same in each row is written once below the table. */
-static void leave_out(
-	const struct counting *counting, struct record_table *table, const char *common)
-{
-	uint64_t *left_out = &table->table.left_out;
-
-	if (counting->run->select->columns.count > 0)
-		return;
-	if (common != NULL)
-		*left_out |= UINT64_C(1) << record_table_find(table, "dtype");
-	if (counting->total.nan + counting->total.inf == 0)
-		*left_out |= UINT64_C(1) << record_table_find(table, "nan") |
-			     UINT64_C(1) << record_table_find(table, "inf");
-}
-
 static void show_total(struct counting *counting, const char *common)
 {
 	struct run *run = counting->run;
@@ -351,6 +333,7 @@ static bool stats_show(struct counting *counting)
 	struct record_table table;
 	const char *common;
 	bool memory;
+	uint64_t *left_out;
 
 	record_table_init(&table, &like, of, NULL);
 	if (!choose_columns(run, &table))
@@ -359,7 +342,15 @@ static bool stats_show(struct counting *counting)
 		    counting->row_count, &memory))
 		return !memory;
 	common = common_dtype(counting, head);
-	leave_out(counting, &table, common);
+	/* What is the same in each row is written once below the table. */
+	left_out = &table.table.left_out;
+	if (counting->run->select->columns.count <= 0) {
+		if (common != NULL)
+			*left_out |= UINT64_C(1) << record_table_find(&table, "dtype");
+		if (counting->total.nan + counting->total.inf == 0)
+			*left_out |= UINT64_C(1) << record_table_find(&table, "nan") |
+				     UINT64_C(1) << record_table_find(&table, "inf");
+	}
 	run_begin(run, counting->status);
 	out_records_begin(run->out, &table);
 	for (size_t i = 0; i < head; i++)
@@ -386,28 +377,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* One tensor more; what could not be read is not in the numbers. */
-static void fold(struct counting *counting, size_t index)
-{
-	struct fsdp_statistics_row counted =
-		fsdp_statistics_row(counting->statistics, index);
-	struct fsdp_tensor tensor =
-		fsdp_tensor(counting->run->checkpoint, counted.tensor);
-	struct stats_sum *group = &counting->groups[fsdp_sums_group_of(
-		counting->sums, counted.tensor, &tensor)];
-
-	group->tensors++;
-	/* Tied names share their numbers. */
-	if (tensor.alias != FSDP_NONE)
-		return;
-	group->numel += tensor.numel;
-	group->bytes += tensor.bytes;
-	if (counted.error != NULL)
-		return;
-	group->known = true;
-	fsdp_distribution_join(&group->numbers, &counted.numbers);
-}
-
 /* False: out of memory, or *ret_error. */
 static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 {
@@ -423,8 +392,26 @@ static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 	counting->groups = calloc(counting->group_count, sizeof *counting->groups);
 	if (counting->groups == NULL)
 		return false;
-	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++)
-		fold(counting, i);
+	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
+		struct fsdp_statistics_row counted =
+			fsdp_statistics_row(counting->statistics, i);
+		struct fsdp_tensor tensor =
+			fsdp_tensor(counting->run->checkpoint, counted.tensor);
+		struct stats_sum *group = &counting->groups[fsdp_sums_group_of(
+			counting->sums, counted.tensor, &tensor)];
+
+		/* One tensor more; what could not be read is not in the numbers. */
+		group->tensors++;
+		/* Tied names share their numbers. */
+		if (tensor.alias != FSDP_NONE)
+			continue;
+		group->numel += tensor.numel;
+		group->bytes += tensor.bytes;
+		if (counted.error != NULL)
+			continue;
+		group->known = true;
+		fsdp_distribution_join(&group->numbers, &counted.numbers);
+	}
 	return true;
 }
 
@@ -491,19 +478,6 @@ static bool is_wanted(const struct counting *counting, const struct stats_row *r
 		       (row->sum.known && row->sum.numbers.nan + row->inf > 0));
 }
 
-static bool list_rows(struct counting *counting)
-{
-	size_t count = counting->groups != NULL
-			       ? counting->group_count
-			       : fsdp_statistics_count(counting->statistics);
-
-	counting->rows = malloc((count + 1) * sizeof *counting->rows);
-	for (uint32_t i = 0; counting->rows != NULL && i < count; i++)
-		if (is_wanted(counting, stats_row(counting, i)))
-			counting->rows[counting->row_count++] = i;
-	return counting->rows != NULL;
-}
-
 static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
 {
 	struct run *run = counting->run;
@@ -522,29 +496,6 @@ static bool read_numbers(struct counting *counting, struct fsdp_error **ret_erro
 		run->checkpoint, &options, &counting->statistics, ret_error);
 	run_interrupted(run, progress_end());
 	return good;
-}
-
-static void add_up(struct counting *counting)
-{
-	size_t told = 0;
-
-	for (uint32_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
-		const struct stats_row *row = stats_tensor_row(counting, i);
-		const struct fsdp_error *error =
-			fsdp_statistics_row(counting->statistics, i).error;
-
-		if (error != NULL) {
-			reading_failed(counting->run, row->name, error, &told);
-			continue;
-		}
-		counting->total.tensors++;
-		counting->total.bytes += row->sum.bytes;
-		counting->total.nan += row->sum.numbers.nan;
-		counting->total.inf += row->inf;
-	}
-	reading_failed_end(counting->run, told);
-	if (told > 0)
-		counting->status = status_worse(counting->status, STATUS_PARTIAL);
 }
 
 static void judge(struct counting *counting)
@@ -566,6 +517,9 @@ static void judge(struct counting *counting)
 
 static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 {
+	size_t count;
+	size_t told = 0;
+
 	if (!reading_choose(counting->run, counting->selection, &counting->name,
 		    &counting->tensors, &counting->tensor_count) ||
 		!read_numbers(counting, ret_error))
@@ -574,23 +528,33 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 		return false;
 	if (counting->options->hist && !read_bins(counting, ret_error))
 		return false;
-	add_up(counting);
-	if (!list_rows(counting))
+	for (uint32_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
+		const struct stats_row *row = stats_tensor_row(counting, i);
+		const struct fsdp_error *error =
+			fsdp_statistics_row(counting->statistics, i).error;
+
+		if (error != NULL) {
+			reading_failed(counting->run, row->name, error, &told);
+			continue;
+		}
+		counting->total.tensors++;
+		counting->total.bytes += row->sum.bytes;
+		counting->total.nan += row->sum.numbers.nan;
+		counting->total.inf += row->inf;
+	}
+	reading_failed_end(counting->run, told);
+	if (told > 0)
+		counting->status = status_worse(counting->status, STATUS_PARTIAL);
+	count = counting->groups != NULL ? counting->group_count
+					 : fsdp_statistics_count(counting->statistics);
+	counting->rows = malloc((count + 1) * sizeof *counting->rows);
+	for (uint32_t i = 0; counting->rows != NULL && i < count; i++)
+		if (is_wanted(counting, stats_row(counting, i)))
+			counting->rows[counting->row_count++] = i;
+	if (counting->rows == NULL)
 		return false;
 	judge(counting);
 	return stats_show(counting) && !counting->name.failed;
-}
-
-static void counting_done(struct counting *counting)
-{
-	fsdp_statistics_free(counting->statistics);
-	fsdp_sums_free(counting->sums);
-	selection_free(counting->selection);
-	name_buffer_done(&counting->name);
-	free(counting->groups);
-	free(counting->group_bins);
-	free(counting->tensors);
-	free(counting->rows);
 }
 
 static bool run_stats(struct run *run, struct fsdp_error **ret_error)
@@ -605,7 +569,14 @@ static bool run_stats(struct run *run, struct fsdp_error **ret_error)
 	if (!answer_selection(run, &counting.selection))
 		return true;
 	good = answer(&counting, ret_error);
-	counting_done(&counting);
+	fsdp_statistics_free(counting.statistics);
+	fsdp_sums_free(counting.sums);
+	selection_free(counting.selection);
+	name_buffer_done(&counting.name);
+	free(counting.groups);
+	free(counting.group_bins);
+	free(counting.tensors);
+	free(counting.rows);
 	return good;
 }
 

@@ -150,22 +150,6 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 	return true;
 }
 
-static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
-{
-	uint32_t size = tree->modules.shown[to].end - to;
-
-	for (uint32_t i = 0; i < size; i++) {
-		struct sums *sum = &tree->modules.sums[to + i];
-		const struct sums *other = &tree->modules.sums[from + i];
-		sum->parameters += other->parameters;
-		sum->bytes += other->bytes;
-		if (sum->rank_bytes != FSDP_UNKNOWN)
-			sum->rank_bytes = other->rank_bytes != FSDP_UNKNOWN
-						  ? sum->rank_bytes + other->rank_bytes
-						  : FSDP_UNKNOWN;
-	}
-}
-
 /* Folds equal siblings that follow a visit; the walk skips them. */
 static void tree_fold(struct tree *tree, uint32_t first)
 {
@@ -182,8 +166,22 @@ static void tree_fold(struct tree *tree, uint32_t first)
 				&tree->join, own_name(tree, &tree->buffers.alias, first));
 			break;
 		}
-		if (!tree->summed)
-			add_sums(tree, first, next);
+		if (!tree->summed) {
+			uint32_t size = tree->modules.shown[first].end - first;
+
+			for (uint32_t i = 0; i < size; i++) {
+				struct sums *sum = &tree->modules.sums[first + i];
+				const struct sums *other = &tree->modules.sums[next + i];
+				sum->parameters += other->parameters;
+				sum->bytes += other->bytes;
+				if (sum->rank_bytes != FSDP_UNKNOWN)
+					sum->rank_bytes =
+						other->rank_bytes != FSDP_UNKNOWN
+							? sum->rank_bytes +
+								  other->rank_bytes
+							: FSDP_UNKNOWN;
+			}
+		}
 		next = tree->modules.shown[next].end;
 	}
 	if (next != tree->modules.shown[first].end)
@@ -363,14 +361,6 @@ static uint32_t same_as(const struct tree *tree, uint32_t module)
 		       : tree->modules.shown[place].emitted;
 }
 
-static void write_share(const struct tree *tree, uint64_t bytes, char share[16])
-{
-	uint64_t all = module_at(&tree->modules, 0).bytes;
-
-	snprintf(share, 16, "%.1f %%",
-		all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
-}
-
 const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
 
 static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
@@ -395,8 +385,12 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 		.folded = tree->folding,
 	};
 	char share[16] = "";
-	if (tree->options->sizes)
-		write_share(tree, sums.bytes, share);
+	if (tree->options->sizes) {
+		uint64_t all = module_at(&tree->modules, 0).bytes;
+
+		snprintf(share, 16, "%.1f %%",
+			all > 0 ? 100.0 * (double)sums.bytes / (double)all : 0.0);
+	}
 	const struct value lead[] = { value_elements(sums.parameters),
 		value_bytes(sums.bytes), value_word(share),
 		value_bytes(sums.rank_bytes) };
@@ -544,11 +538,6 @@ static uint64_t weight_of(const struct fsdp_tensor *tensor)
 	return tensor->alias == FSDP_NONE ? tensor->bytes : 0;
 }
 
-static bool is_shown(const struct fsdp_tensor *tensor)
-{
-	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
-}
-
 /* Whether tensors are below the module, or -d cuts them off. */
 static bool shows_tensors(const struct tree *tree, const struct shown_visit *shown)
 {
@@ -588,26 +577,11 @@ static void emit_tensors(struct tree *tree, const struct shown_visit *shown)
 			.total = weight_of(&tensor),
 			.is_leaf = true };
 
-		if (!is_shown(&tensor))
+		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
 		part.name = text_last(
 			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
 		out_weighed(tree->run->out, &part);
-	}
-}
-
-/* Emits them with their tensors as weighed parts. */
-static void tree_weigh(struct tree *tree)
-{
-	for (size_t i = 0; i < tree->modules.shown_count; i++) {
-		const struct shown_visit *shown = &tree->modules.shown[i];
-		struct weighed part = { .depth = shown->depth,
-			.total = module_tree_sums(&tree->modules, i).bytes };
-
-		part.own = own_weight(tree, i, part.total);
-		(void)tree_shown_name(tree, i, &part.name);
-		out_weighed(tree->run->out, &part);
-		emit_tensors(tree, shown);
 	}
 }
 
@@ -634,20 +608,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
- * be its author's. */
-static void tell_log(struct tree *tree, const struct fsdp_plan_facts *plan)
-{
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	size_t count = fsdp_unit_count(checkpoint);
-	bool by_name = false;
-
-	for (uint32_t i = 0; i < count; i++)
-		by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
-	run_note(tree->run, "classes and units from %s: a printed model%s", plan->path,
-		by_name ? ", whose units are known by the names of their classes" : "");
-}
-
 /* A pickled module, or TorchScript, names the classes of its parts. */
 static bool stores_classes(const struct fsdp_checkpoint *checkpoint)
 {
@@ -662,6 +622,9 @@ static bool stores_classes(const struct fsdp_checkpoint *checkpoint)
 static void tell_origin(struct tree *tree)
 {
 	struct fsdp_plan_facts plan;
+	const struct fsdp_checkpoint *checkpoint;
+	size_t count;
+	bool by_name;
 
 	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL &&
 		strcmp(plan.from, "trace") == 0) {
@@ -671,7 +634,17 @@ static void tell_origin(struct tree *tree)
 		return;
 	}
 	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL) {
-		tell_log(tree, &plan);
+		/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
+ * be its author's. */
+		checkpoint = tree->run->checkpoint;
+		count = fsdp_unit_count(checkpoint);
+		by_name = false;
+		for (uint32_t i = 0; i < count; i++)
+			by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
+		run_note(tree->run, "classes and units from %s: a printed model%s",
+			plan.path,
+			by_name ? ", whose units are known by the names of their classes"
+				: "");
 		return;
 	}
 	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
@@ -710,8 +683,19 @@ static void emit_rows(struct tree *tree)
 		.heads = tree->options->sizes ? tree_heads : NULL };
 	struct record_table table;
 
-	if (out_weighs(tree->run->out))
-		tree_weigh(tree);
+	if (out_weighs(tree->run->out)) {
+		/* Emits them with their tensors as weighed parts. */
+		for (size_t i = 0; i < tree->modules.shown_count; i++) {
+			const struct shown_visit *shown = &tree->modules.shown[i];
+			struct weighed part = { .depth = shown->depth,
+				.total = module_tree_sums(&tree->modules, i).bytes };
+
+			part.own = own_weight(tree, i, part.total);
+			(void)tree_shown_name(tree, i, &part.name);
+			out_weighed(tree->run->out, &part);
+			emit_tensors(tree, shown);
+		}
+	}
 	record_table_init(&table, &like, &module_record, &tree->row);
 	tree->folding = tree->options->fold;
 	tree->numbers_only = folds_for_people(tree);
@@ -762,16 +746,6 @@ static bool show_tree(struct tree *tree)
 	return !tree->join.first.failed && !tree->join.braces.failed;
 }
 
-static void tree_done(struct tree *tree)
-{
-	module_tree_done(&tree->modules);
-	free(tree->hashes);
-	free(tree->name_sizes);
-	row_buffers_done(&tree->buffers);
-	join_done(&tree->join);
-	selection_free(tree->selection);
-}
-
 static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 {
 	struct tree tree = { .run = run, .options = run->options, .mixer = mixer_new() };
@@ -789,7 +763,12 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	else
 		good = choose(&tree) && show_tree(&tree);
 	good = good && !row_buffers_failed(&tree.buffers);
-	tree_done(&tree);
+	module_tree_done(&tree.modules);
+	free(tree.hashes);
+	free(tree.name_sizes);
+	row_buffers_done(&tree.buffers);
+	join_done(&tree.join);
+	selection_free(tree.selection);
 	return good;
 }
 

@@ -290,9 +290,26 @@ __attribute__((format(printf, 6, 7))) static bool find(const struct sets *sets,
 	return good;
 }
 
-/* Errors of the second model, which is not what was opened. */
-static void report_errors(const struct sets *sets, const struct fsdp_set_pair *pair)
+/* Two models are meant to differ: how much they have in common is worth a note. */
+static bool report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
+	const struct fsdp_set_shares *shares = &pair->shares;
+	static const char next[] = "name the model to load; each is loaded separately";
+	struct failure *failure;
+
+	if (pair->checkpoint == NULL) {
+		failure = collected_failure(sets->run->collected,
+			fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED));
+		if (failure != NULL) {
+			failure->input = sets->run->input;
+			failure->path =
+				name_below(sets, pair->second, (struct text){ 0 });
+			failure->message =
+				text_of("it cannot be opened, and was not judged");
+		}
+		return true;
+	}
+	/* Errors of the second model, which is not what was opened. */
 	for (size_t i = 0; i < fsdp_finding_count(pair->checkpoint); i++) {
 		struct fsdp_finding found = *fsdp_finding(pair->checkpoint, i);
 		struct text file =
@@ -303,31 +320,6 @@ static void report_errors(const struct sets *sets, const struct fsdp_set_pair *p
 			(struct fsdp_span){ (const unsigned char *)file.data, file.size };
 		collected_found(sets->run->collected, &found, sets->run->input, true);
 	}
-}
-
-static void report_unread(const struct sets *sets, const struct fsdp_set_pair *pair)
-{
-	struct failure *failure = collected_failure(
-		sets->run->collected, fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED));
-
-	if (failure == NULL)
-		return;
-	failure->input = sets->run->input;
-	failure->path = name_below(sets, pair->second, (struct text){ 0 });
-	failure->message = text_of("it cannot be opened, and was not judged");
-}
-
-/* Two models are meant to differ: how much they have in common is worth a note. */
-static bool report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
-{
-	const struct fsdp_set_shares *shares = &pair->shares;
-	static const char next[] = "name the model to load; each is loaded separately";
-
-	if (pair->checkpoint == NULL) {
-		report_unread(sets, pair);
-		return true;
-	}
-	report_errors(sets, pair);
 	if (shares->equal > 0)
 		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
 			"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here, and %llu of these the same bytes",

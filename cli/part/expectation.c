@@ -59,12 +59,6 @@ static bool are_names(struct fsdp_document_value names)
 	return true;
 }
 
-static bool is_plan(struct fsdp_document_value root)
-{
-	return text_is(text_of_span(fsdp_document_get(root, "format").text),
-		text_of("fsdp-plan"));
-}
-
 /* Whether a file begins as JSON does: weights are not, whose first bytes hold zeros, or no
  * bracket. What cannot be read is reported by who opens it. */
 static bool may_be_list(const char *path)
@@ -92,7 +86,9 @@ bool expectation_open_list(struct expectation *expectation, const struct run *ru
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
-	if (!is_plan(root) && are_names(expectation->names))
+	if (!text_is(text_of_span(fsdp_document_get(root, "format").text),
+		    text_of("fsdp-plan")) &&
+		are_names(expectation->names))
 		return true;
 	fsdp_document_free(expectation->document);
 	expectation->document = NULL;

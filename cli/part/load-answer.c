@@ -201,11 +201,6 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 		options->version);
 }
 
-static struct text text_or_none(const char *text)
-{
-	return text != NULL ? text_of(text) : (struct text){ 0 };
-}
-
 static struct text *copy_names(const struct fsdp_span *names, size_t count)
 {
 	struct text *shown = calloc(count + 1, sizeof *shown);
@@ -219,7 +214,8 @@ static bool fill_reason(const struct fsdp_load_reason *reason, struct shown_reas
 {
 	shown->code = reason->code;
 	shown->message = text_of(reason->message);
-	shown->way_out = text_or_none(reason->way_out);
+	shown->way_out =
+		reason->way_out != NULL ? text_of(reason->way_out) : (struct text){ 0 };
 	shown->names = copy_names(reason->names, reason->name_count);
 	shown->name_count = reason->name_count;
 	return shown->names != NULL;
@@ -264,14 +260,6 @@ static bool fill_loader(
 			    &shown->reasons[shown->reason_count]))
 			return false;
 	return true;
-}
-
-/* Facts that the files do not contain make the answer partial. */
-static int status_of(enum fsdp_load_verdict verdict)
-{
-	return verdict == FSDP_LOADS             ? STATUS_GOOD
-	       : verdict == FSDP_LOAD_NOT_JUDGED ? STATUS_PARTIAL
-						 : STATUS_BAD;
 }
 
 /* Whether rules of the loader are about the same: pickles, what differs from --expect,
@@ -344,8 +332,12 @@ static bool fill_answer(struct loading_answer *answer,
 		if (!fill_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
 		verdict = doubt(run, result->verdict, &answer->loaders[answer->count]);
+		/* Facts that the files do not contain make the answer partial. */
 		if (!all)
-			answer->status = status_worse(answer->status, status_of(verdict));
+			answer->status = status_worse(answer->status,
+				verdict == FSDP_LOADS             ? STATUS_GOOD
+				: verdict == FSDP_LOAD_NOT_JUDGED ? STATUS_PARTIAL
+								  : STATUS_BAD);
 	}
 	return answer->loaders != NULL;
 }
@@ -617,20 +609,6 @@ static bool find_own(const struct fsdp_load_result *result, struct run *run)
 	return true;
 }
 
-/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
- * head that is not stored, whatever config.json says. */
-static void soften(struct run *run, const struct shown_loader *shown)
-{
-	struct collected *collected = run->collected;
-
-	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		if (strcmp(shown->loader, "hf") == 0 &&
-			collected->findings[i].severity == SEVERITY_ERROR &&
-			(strcmp(collected->findings[i].rule, "FI1060") == 0 ||
-				strcmp(collected->findings[i].rule, "FI1095") == 0))
-			collected->findings[i].severity = SEVERITY_WARNING;
-}
-
 /* The named directory, which may lead to the opened one, else the opened one. */
 static bool ask_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer, struct fsdp_error **ret_error)
@@ -685,8 +663,19 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		!fill_loader(result, options->world, &answer->loaders[0]))
 		return false;
 	answer->count++;
-	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS)
-		soften(run, &answer->loaders[0]);
+	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS) {
+		struct collected *collected = run->collected;
+
+		/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
+ * head that is not stored, whatever config.json says. */
+		for (size_t i = run->first.finding; i < collected->finding_count; i++)
+			if (strcmp(answer->loaders[0].loader, "hf") == 0 &&
+				collected->findings[i].severity == SEVERITY_ERROR &&
+				(strcmp(collected->findings[i].rule, "FI1060") == 0 ||
+					strcmp(collected->findings[i].rule, "FI1095") ==
+						0))
+				collected->findings[i].severity = SEVERITY_WARNING;
+	}
 	return find_own(result, run);
 }
 

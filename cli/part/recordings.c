@@ -200,11 +200,6 @@ static void write_waits(const struct rank_lanes *lanes)
 	}
 }
 
-static bool is_trace(const struct fsdp_recordings *set, size_t index)
-{
-	return fsdp_recording(set, index)->kind == FSDP_RECORDING_KINETO;
-}
-
 static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, size_t nth)
 {
 	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
@@ -240,7 +235,7 @@ static void write_clocks(const struct run_lanes *lanes)
 		struct timed_clock clock = { one->rank, text_of(one->path),
 			fsdp_alignment_offset(lanes->alignment, index), true };
 
-		if (!is_trace(lanes->set, index))
+		if (fsdp_recording(lanes->set, index)->kind != FSDP_RECORDING_KINETO)
 			continue;
 		common = first == NULL ? own : common;
 		first = first == NULL ? one : first;

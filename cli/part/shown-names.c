@@ -685,23 +685,6 @@ static void add_words(struct asked *asked, const char *option, const struct text
 			i > 0 ? "" : option, list->items[i]);
 }
 
-static void add_asked(struct asked *asked, const struct select_options *select)
-{
-	add_list(asked, "-g", &select->globs);
-	add_list(asked, "-e", &select->regexes);
-	add_words(asked, "--dtype=", &select->dtypes);
-	add_words(asked, "--role=", &select->roles);
-	if (select->ranks != NULL)
-		add(asked, "%s--rank=%s", asked->used > 0 ? " " : "", select->ranks);
-	add_list(asked, "--file", &select->files);
-	if (select->min_bytes != UINT64_MAX)
-		add(asked, "%s--min-bytes=%" PRIu64, asked->used > 0 ? " " : "",
-			select->min_bytes);
-	if (select->max_bytes != UINT64_MAX)
-		add(asked, "%s--max-bytes=%" PRIu64, asked->used > 0 ? " " : "",
-			select->max_bytes);
-}
-
 /* ---- what there is ---- */
 
 /* "; names begin with model., optim." Names are in order, so those that begin alike
@@ -782,7 +765,19 @@ void print_no_match(struct run *run, enum nameable of)
 		     hint = { .used = 0 };
 	struct texts *notes = &run->collected->notes;
 
-	add_asked(&asked, run->select);
+	add_list(&asked, "-g", &run->select->globs);
+	add_list(&asked, "-e", &run->select->regexes);
+	add_words(&asked, "--dtype=", &run->select->dtypes);
+	add_words(&asked, "--role=", &run->select->roles);
+	if (run->select->ranks != NULL)
+		add(&asked, "%s--rank=%s", asked.used > 0 ? " " : "", run->select->ranks);
+	add_list(&asked, "--file", &run->select->files);
+	if (run->select->min_bytes != UINT64_MAX)
+		add(&asked, "%s--min-bytes=%" PRIu64, asked.used > 0 ? " " : "",
+			run->select->min_bytes);
+	if (run->select->max_bytes != UINT64_MAX)
+		add(&asked, "%s--max-bytes=%" PRIu64, asked.used > 0 ? " " : "",
+			run->select->max_bytes);
 	add_beginnings(&beginnings, run, &buffer, of);
 	if (run->widened_count == 0)
 		add_hint(&hint, run, &buffer, of);

@@ -117,26 +117,6 @@ static void remember(struct failures *failures, const struct fsdp_error *error)
 	failures->count++;
 }
 
-static void tell(struct run *run, struct failures *failures)
-{
-	for (size_t i = 0; i < failures->count; i++) {
-		char more[48] = "";
-		if (failures->counts[i] > 1)
-			snprintf(more, sizeof more, " (%" PRIu64 " pieces)",
-				failures->counts[i]);
-		run_failure(run, failures->codes[i], failures->hints[i], "%s%s",
-			failures->messages[i], more);
-		free(failures->messages[i]);
-		free(failures->hints[i]);
-	}
-	if (failures->out_of_memory)
-		run_failure(run, "memory", NULL, "out of memory");
-	else if (failures->others > 0)
-		run_failure(run, "damaged", NULL,
-			"%" PRIu64 " more piece%s could not be located", failures->others,
-			failures->others == 1 ? "" : "s");
-}
-
 static bool ask(const uint32_t *pieces, const struct question *questions, size_t asked,
 	struct fsdp_locator *locator, place_function *found, void *context,
 	struct failures *failures, struct fsdp_error **ret_error)
@@ -180,7 +160,22 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	}
 	if (failures.count > 0 || failures.others > 0)
 		*status = status_worse(*status, STATUS_PARTIAL);
-	tell(run, &failures);
+	for (size_t i = 0; i < failures.count; i++) {
+		char more[48] = "";
+		if (failures.counts[i] > 1)
+			snprintf(more, sizeof more, " (%" PRIu64 " pieces)",
+				failures.counts[i]);
+		run_failure(run, failures.codes[i], failures.hints[i], "%s%s",
+			failures.messages[i], more);
+		free(failures.messages[i]);
+		free(failures.hints[i]);
+	}
+	if (failures.out_of_memory)
+		run_failure(run, "memory", NULL, "out of memory");
+	else if (failures.others > 0)
+		run_failure(run, "damaged", NULL,
+			"%" PRIu64 " more piece%s could not be located", failures.others,
+			failures.others == 1 ? "" : "s");
 	free(questions);
 	return good;
 }
@@ -280,12 +275,6 @@ bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
 }
 
-/* The bytes of a FlatParameter whose parameters are listed too are theirs. */
-static bool is_read_by_others(const struct run *run, const struct fsdp_tensor *tensor)
-{
-	return (tensor->flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw;
-}
-
 bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count)
 {
@@ -297,7 +286,8 @@ bool reading_choose(struct run *run, struct selection *selection,
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
-		if (is_read_by_others(run, &tensor))
+		/* The bytes of a FlatParameter whose parameters are listed too are theirs. */
+		if ((tensor.flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw)
 			continue;
 		if (selection_is_all(selection) ||
 			selection_takes_tensor(selection, run->checkpoint, i,

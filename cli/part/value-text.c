@@ -863,14 +863,6 @@ static bool is_below_owner(struct text name)
 	}
 }
 
-/* "r" is the rank of LoRA only among an adapter's settings. */
-static bool is_rank_of_lora(struct text last, struct text name)
-{
-	return text_is(last, text_of("r")) &&
-	       (memmem(name.data, name.size, "lora", 4) != NULL ||
-		       begins(name, "adapter_config.") || begins(name, "peft"));
-}
-
 enum notable notable_value(struct text name, const struct fsdp_token *token)
 {
 	struct text last = text_last(name, '.');
@@ -878,7 +870,10 @@ enum notable notable_value(struct text name, const struct fsdp_token *token)
 	if (token != NULL &&
 		(token->kind == FSDP_TOKEN_NONE || token->kind == FSDP_TOKEN_BYTES))
 		return NOTABLE_OPAQUE;
-	if (is_rank_of_lora(last, name))
+	/* "r" is the rank of LoRA only among an adapter's settings. */
+	if (text_is(last, text_of("r")) &&
+		(memmem(name.data, name.size, "lora", 4) != NULL ||
+			begins(name, "adapter_config.") || begins(name, "peft")))
 		return NOTABLE_METHOD;
 	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
 		if (!text_is(last, text_of(WORDS[i].word)))

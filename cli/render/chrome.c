@@ -112,24 +112,6 @@ static void write_title(struct chrome *chrome, const char *event, const char *ti
 	writer_text(to, "}}");
 }
 
-/* The first thread of the lane in which nothing is open. */
-static void find_thread(struct chrome *chrome, const struct timed_span *span)
-{
-	unsigned row = 0;
-	while (row < chrome->row_count && row < ROWS - 1 &&
-		chrome->ends[row] > span->begin_ns)
-		row++;
-	chrome->thread = chrome->lane_number + row * LANE_COUNT;
-	if (row == chrome->row_count) {
-		char title[64];
-		snprintf(title, sizeof title, row == 0 ? "%s" : "%s ", span->lane);
-		write_title(chrome, "thread", title, row == 0 ? -1 : (int64_t)row + 1,
-			(int64_t)chrome->lane_number * ROWS + row);
-		chrome->row_count++;
-	}
-	chrome->ends[row] = span->begin_ns + span->dur_ns; /* at most total_ns */
-}
-
 static void write_args(struct writer *to, const struct timed_span *span)
 {
 	if (span->group.data == NULL && span->bytes == UINT64_MAX)
@@ -150,6 +132,7 @@ static void timed(struct out *out, const struct timed_span *span)
 {
 	struct chrome *chrome = chrome_of(out);
 	struct writer *to = &chrome->stream;
+	unsigned row = 0;
 	open_events(chrome);
 	if (chrome->lane == NULL || chrome->rank != span->rank) {
 		chrome->rank = span->rank;
@@ -162,7 +145,20 @@ static void timed(struct out *out, const struct timed_span *span)
 		chrome->lane_number++;
 		chrome->row_count = 0;
 	}
-	find_thread(chrome, span);
+	/* The first thread of the lane in which nothing is open. */
+	while (row < chrome->row_count && row < ROWS - 1 &&
+		chrome->ends[row] > span->begin_ns)
+		row++;
+	chrome->thread = chrome->lane_number + row * LANE_COUNT;
+	if (row == chrome->row_count) {
+		char title[64];
+		snprintf(title, sizeof title, row == 0 ? "%s" : "%s ", span->lane);
+		write_title(chrome, "thread", title, row == 0 ? -1 : (int64_t)row + 1,
+			(int64_t)chrome->lane_number * ROWS + row);
+		chrome->row_count++;
+	}
+	chrome->ends[row] = span->begin_ns + span->dur_ns;
+	/* at most total_ns */
 	event_begin(chrome, "X");
 	writer_text(to, ",\"cat\":\"");
 	writer_text(to, span->lane);

@@ -165,30 +165,6 @@ static bool any_needed(const struct writer *writer, const char *data, size_t siz
 	return false;
 }
 
-static void write_escaped(
-	struct writer *writer, const char *data, size_t size, enum escape_style style)
-{
-	while (size != 0) {
-		uint32_t character;
-		size_t length = character_decode(data, size, &character);
-		if (character == CHARACTER_NONE)
-			for (size_t i = 0; i < length; i++)
-				write_byte(writer, (unsigned char)data[i]);
-		else if (character == '\\')
-			writer_put(writer, "\\\\", 2);
-		else if (stays(writer, character, style))
-			writer_put(writer, data, length);
-		else if (style == ESCAPE_TSV && write_short(writer, character))
-			;
-		else if (character < 0x80)
-			write_byte(writer, (unsigned char)character);
-		else
-			write_code(writer, character);
-		data += length;
-		size -= length;
-	}
-}
-
 void escape_write(
 	struct writer *writer, const char *data, size_t size, enum escape_style style)
 {
@@ -197,7 +173,25 @@ void escape_write(
 	if (!doubled && (is_plain(data, size) || !any_needed(writer, data, size, style)))
 		writer_put(writer, data, size);
 	else
-		write_escaped(writer, data, size, style);
+		while (size != 0) {
+			uint32_t character;
+			size_t length = character_decode(data, size, &character);
+			if (character == CHARACTER_NONE)
+				for (size_t i = 0; i < length; i++)
+					write_byte(writer, (unsigned char)data[i]);
+			else if (character == '\\')
+				writer_put(writer, "\\\\", 2);
+			else if (stays(writer, character, style))
+				writer_put(writer, data, length);
+			else if (style == ESCAPE_TSV && write_short(writer, character))
+				;
+			else if (character < 0x80)
+				write_byte(writer, (unsigned char)character);
+			else
+				write_code(writer, character);
+			data += length;
+			size -= length;
+		}
 }
 
 size_t escape_cut(const char *data, size_t size, size_t limit)

@@ -610,24 +610,6 @@ static void write_interrupted(struct json *json, const struct out_footer *footer
 		put(json, "interrupted", value_bool(true));
 }
 
-static void end_document(struct json *json, const struct out_footer *footer)
-{
-	close_data(json);
-	json->to = &json->stream;
-	if (!json->bare) {
-		write_beside(json, "findings", NULL, &finding_record, footer->findings,
-			footer->finding_count);
-		write_beside(json, "errors", NULL, &failure_record, footer->failures,
-			footer->failure_count);
-		write_omissions(json, footer);
-		write_notes(json, footer);
-		write_interrupted(json, footer);
-		level_end(json);
-	}
-	if (!json->bare || json->has_data)
-		writer_char(json->to, '\n');
-}
-
 static void end_lines(struct json *json, const struct out_footer *footer)
 {
 	close_data(json);
@@ -665,8 +647,22 @@ static void end(struct out *out, const struct out_footer *footer)
 	struct json *json = json_of(out);
 	if (json->lines)
 		end_lines(json, footer);
-	else
-		end_document(json, footer);
+	else {
+		close_data(json);
+		json->to = &json->stream;
+		if (!json->bare) {
+			write_beside(json, "findings", NULL, &finding_record,
+				footer->findings, footer->finding_count);
+			write_beside(json, "errors", NULL, &failure_record,
+				footer->failures, footer->failure_count);
+			write_omissions(json, footer);
+			write_notes(json, footer);
+			write_interrupted(json, footer);
+			level_end(json);
+		}
+		if (!json->bare || json->has_data)
+			writer_char(json->to, '\n');
+	}
 	writer_flush(&json->stream);
 }
 
@@ -769,23 +765,6 @@ static void field(struct out *out, struct text key, const struct value *value, b
 
 /* ---- tables ---- */
 
-static void write_keys(struct json *json, const struct table *table)
-{
-	json->keys.size = 0;
-	for (size_t i = 0; i < json->columns.count; i++) {
-		const char *name = table->columns[json->columns.items[i]].name;
-		writer_char(&json->keys, ',');
-		write_json_string(&json->keys, name, strlen(name));
-		writer_char(&json->keys, ':');
-		json->key_ends[i] = json->keys.size;
-		json->is_name[i] = strcmp(name, "name") == 0;
-	}
-	if (json->keys.error != 0) {
-		json->base.error = json->keys.error;
-		json->columns.count = 0;
-	}
-}
-
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct json *json = json_of(out);
@@ -803,7 +782,19 @@ static void table_begin(struct out *out, const struct table *table)
 				json->columns.items[kept++] = json->columns.items[i];
 		json->columns.count = kept;
 	}
-	write_keys(json, table);
+	json->keys.size = 0;
+	for (size_t i = 0; i < json->columns.count; i++) {
+		const char *name = table->columns[json->columns.items[i]].name;
+		writer_char(&json->keys, ',');
+		write_json_string(&json->keys, name, strlen(name));
+		writer_char(&json->keys, ':');
+		json->key_ends[i] = json->keys.size;
+		json->is_name[i] = strcmp(name, "name") == 0;
+	}
+	if (json->keys.error != 0) {
+		json->base.error = json->keys.error;
+		json->columns.count = 0;
+	}
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));
 	else

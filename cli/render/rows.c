@@ -29,11 +29,6 @@ static struct separated *separated_of(struct out *out)
 	return (struct separated *)out;
 }
 
-static bool is_formula(const char *data, size_t size)
-{
-	return size != 0 && memchr("=+-@\t\r", data[0], 6) != NULL;
-}
-
 /* A lone empty cell would be an empty line, which readers skip. */
 static bool needs_quotes(const struct separated *separated, const char *data, size_t size)
 {
@@ -66,7 +61,7 @@ static void write_text(struct separated *separated, const char *data, size_t siz
 {
 	struct writer *cell = &separated->cell;
 	cell->size = 0;
-	if (is_formula(data, size))
+	if (size != 0 && memchr("=+-@\t\r", data[0], 6) != NULL)
 		writer_char(cell, '\'');
 	escape_write(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_CSV);
 	write_quoted(separated, cell->data, cell->size);

@@ -159,20 +159,6 @@ static void write_artifact(struct writer *to, const struct place_of_file *place)
 	writer_char(to, '}');
 }
 
-/* Of a member the offsets do not count from the start of the file. */
-static void write_region(struct writer *to, const struct finding *finding)
-{
-	if (finding->offset > INT64_MAX || finding->member.data != NULL)
-		return;
-	writer_text(to, ",\"region\":{\"byteOffset\":");
-	writer_count(to, finding->offset);
-	if (finding->length <= INT64_MAX) {
-		writer_text(to, ",\"byteLength\":");
-		writer_count(to, finding->length);
-	}
-	writer_char(to, '}');
-}
-
 static void write_logical(struct writer *to, const struct finding *finding)
 {
 	const struct text names[] = { finding->tensor, finding->module, finding->member };
@@ -231,7 +217,16 @@ static void write_result(
 	write_message(to, "message", finding->message);
 	writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
 	write_artifact(to, &place);
-	write_region(to, finding);
+	/* Of a member the offsets do not count from the start of the file. */
+	if (finding->offset <= INT64_MAX && finding->member.data == NULL) {
+		writer_text(to, ",\"region\":{\"byteOffset\":");
+		writer_count(to, finding->offset);
+		if (finding->length <= INT64_MAX) {
+			writer_text(to, ",\"byteLength\":");
+			writer_count(to, finding->length);
+		}
+		writer_char(to, '}');
+	}
 	writer_char(to, '}');
 	write_logical(to, finding);
 	writer_text(to, "}],\"partialFingerprints\":{");
@@ -247,30 +242,6 @@ static void write_result(
 
 /* ---- rules ---- */
 
-static void write_rule(struct writer *to, const struct rule_text *rule)
-{
-	writer_char(to, '{');
-	write_word(to, "id", rule->id);
-	writer_char(to, ',');
-	write_word(to, "name", rule->slug);
-	writer_char(to, ',');
-	write_message(to, "shortDescription", text_of(rule->title));
-	writer_char(to, ',');
-	write_message(to, "fullDescription", text_of(rule->cause));
-	writer_char(to, ',');
-	write_message(to, "help", text_of(rule->fix));
-	writer_text(to, ",\"defaultConfiguration\":{");
-	write_word(to, "level", levels[rule->severity]);
-	writer_text(to, "},\"properties\":{\"tags\":[");
-	write_text(to, text_of(rule->category));
-	writer_text(to, rule->security != NULL ? ",\"security\"]" : "]");
-	if (rule->security != NULL) {
-		writer_char(to, ',');
-		write_word(to, "security-severity", rule->security);
-	}
-	writer_text(to, "}}");
-}
-
 /* How many there are. */
 static size_t write_tool(struct findings_out *findings)
 {
@@ -285,32 +256,32 @@ static size_t write_tool(struct findings_out *findings)
 	writer_text(to, ",\n\"rules\":[");
 	while (findings->header.rule != NULL && findings->header.rule(count, &rule)) {
 		writer_text(to, count++ > 0 ? ",\n" : "\n");
-		write_rule(to, &rule);
+		writer_char(to, '{');
+		write_word(to, "id", rule.id);
+		writer_char(to, ',');
+		write_word(to, "name", rule.slug);
+		writer_char(to, ',');
+		write_message(to, "shortDescription", text_of(rule.title));
+		writer_char(to, ',');
+		write_message(to, "fullDescription", text_of(rule.cause));
+		writer_char(to, ',');
+		write_message(to, "help", text_of(rule.fix));
+		writer_text(to, ",\"defaultConfiguration\":{");
+		write_word(to, "level", levels[rule.severity]);
+		writer_text(to, "},\"properties\":{\"tags\":[");
+		write_text(to, text_of(rule.category));
+		writer_text(to, rule.security != NULL ? ",\"security\"]" : "]");
+		if (rule.security != NULL) {
+			writer_char(to, ',');
+			write_word(to, "security-severity", rule.security);
+		}
+		writer_text(to, "}}");
 	}
 	writer_text(to, "]}}");
 	return count;
 }
 
 /* ---- notifications ---- */
-
-static void write_failure(struct writer *to, const struct failure *failure)
-{
-	writer_text(to, "{\"level\":\"error\",");
-	write_message(to, "message", failure->message);
-	if (failure->rule != NULL) {
-		writer_text(to, ",\"descriptor\":{");
-		write_word(to, "id", failure->rule);
-		writer_char(to, '}');
-	}
-	if (failure->path.data != NULL) {
-		struct place_of_file place = { .file = failure->path };
-
-		writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
-		write_artifact(to, &place);
-		writer_text(to, "}}]");
-	}
-	writer_char(to, '}');
-}
 
 static void write_left_out(struct writer *to, uint64_t count, const char *why)
 {
@@ -352,7 +323,21 @@ static void write_invocation(struct writer *to, const struct provenance *provena
 	writer_text(to, ",\"toolExecutionNotifications\":[");
 	for (size_t i = 0; i < footer->failure_count; i++, comma = ",\n") {
 		writer_text(to, comma);
-		write_failure(to, &footer->failures[i]);
+		writer_text(to, "{\"level\":\"error\",");
+		write_message(to, "message", footer->failures[i].message);
+		if (footer->failures[i].rule != NULL) {
+			writer_text(to, ",\"descriptor\":{");
+			write_word(to, "id", footer->failures[i].rule);
+			writer_char(to, '}');
+		}
+		if (footer->failures[i].path.data != NULL) {
+			struct place_of_file place = { .file = footer->failures[i].path };
+
+			writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
+			write_artifact(to, &place);
+			writer_text(to, "}}]");
+		}
+		writer_char(to, '}');
 	}
 	if (footer->finding_count > RESULTS_MOST) {
 		writer_text(to, comma);

@@ -351,21 +351,6 @@ static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t 
 	return apart;
 }
 
-/* Columns after the first get narrower, together with it where their names would become
- * equal. */
-static void narrow_others(struct grid *grid, const size_t *before, size_t most)
-{
-	const struct grid_column *first = &grid->columns[0];
-	size_t room = first->names && first->width > NARROWEST_NAME
-			      ? first->width - NARROWEST_NAME
-			      : 0;
-	if (narrow_behind_first(grid, before, most) || room == 0)
-		return;
-	for (size_t i = 1; i < grid->column_count; i++)
-		grid->columns[i].width = before[i];
-	narrow_behind_first(grid, before, most + room);
-}
-
 static void narrow_first(struct grid *grid, bool all, size_t most)
 {
 	struct grid_column *first = &grid->columns[0];
@@ -375,30 +360,6 @@ static void narrow_first(struct grid *grid, bool all, size_t most)
 	for (; total > most && first->width > NARROWEST_NAME; total--)
 		first->width--;
 	first->spills = !all || would_look_alike(grid, 0);
-}
-
-/* A row becomes several lines, where each column may take all of one. A sentence finds its
- * line by itself. */
-static void break_rows(struct grid *grid, const size_t *before, bool all, size_t most)
-{
-	size_t at = 0;
-	for (size_t i = 0; i < grid->column_count; i++) {
-		struct grid_column *column = &grid->columns[i];
-		size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
-		size_t room =
-			most > begin + NARROWEST_NAME ? most - begin : NARROWEST_NAME;
-		column->width = before[i];
-		column->spills = false;
-		if (column->names && column->width > room) {
-			column->width = room;
-			column->spills = !all || would_look_alike(grid, i);
-		}
-		if (column->width == 0 || column_goes_on(grid, column))
-			continue;
-		at += i != 0 ? GRID_GAP : grid->indent;
-		column->breaks = i != 0 && at + least_width(grid, i) > most;
-		at = (column->breaks ? begin : at) + least_width(grid, i);
-	}
 }
 
 /* Of the rows that are kept; all: none will follow. May write lines. */
@@ -412,13 +373,46 @@ static void fit_columns(struct grid *grid, bool all)
 			remove_affixes(grid, i);
 	for (size_t i = 0; i < grid->column_count; i++)
 		before[i] = grid->columns[i].width;
-	if (all)
-		narrow_others(grid, before, most);
+	if (all) {
+		const struct grid_column *first = &grid->columns[0];
+		size_t room = first->names && first->width > NARROWEST_NAME
+				      ? first->width - NARROWEST_NAME
+				      : 0;
+
+		/* Columns after the first get narrower, together with it where their names would become
+ * equal. */
+		if (!narrow_behind_first(grid, before, most) && room != 0) {
+			for (size_t i = 1; i < grid->column_count; i++)
+				grid->columns[i].width = before[i];
+			narrow_behind_first(grid, before, most + room);
+		}
+	}
 	total = total_width(grid);
 	grid->slack = total < most ? most - total : 0;
 	narrow_first(grid, all, most);
-	if (total_width(grid) > most)
-		break_rows(grid, before, all, most);
+	if (total_width(grid) > most) {
+		size_t at = 0;
+
+		/* A row becomes several lines, where each column may take all of one. A sentence finds its
+ * line by itself. */
+		for (size_t i = 0; i < grid->column_count; i++) {
+			struct grid_column *column = &grid->columns[i];
+			size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
+			size_t room = most > begin + NARROWEST_NAME ? most - begin
+								    : NARROWEST_NAME;
+			column->width = before[i];
+			column->spills = false;
+			if (column->names && column->width > room) {
+				column->width = room;
+				column->spills = !all || would_look_alike(grid, i);
+			}
+			if (column->width == 0 || column_goes_on(grid, column))
+				continue;
+			at += i != 0 ? GRID_GAP : grid->indent;
+			column->breaks = i != 0 && at + least_width(grid, i) > most;
+			at = (column->breaks ? begin : at) + least_width(grid, i);
+		}
+	}
 }
 
 /* ---- Lines up cells by their widths. What comes in is escaped already ---- */
@@ -496,21 +490,6 @@ static bool goes_on(const struct grid *grid, const struct grid_column *column,
 	       column_goes_on(grid, column);
 }
 
-/* Whether a cell begins a line: all of its column do, or it is a sentence without room. */
-static bool begins_line(const struct grid *grid, const struct grid_column *column,
-	const struct cell *cell, size_t at)
-{
-	return column->breaks ||
-	       (column != grid->columns && goes_on(grid, column, cell, at) &&
-		       at + SENTENCE_ROOM > (size_t)grid->looks->width);
-}
-
-/* "-" alone is worth no line. */
-static bool says_nothing(const struct cell *cell, const char *text)
-{
-	return cell->width == 1 && memchr(text, '-', cell->size) != NULL;
-}
-
 /* A node of a tree continues below its name. */
 static size_t hang_of(
 	const struct grid_column *column, const struct cell *cell, const char *text)
@@ -550,10 +529,14 @@ static const char *print_row(struct grid *grid, const char *data)
 		data = text + cell.size;
 		cell_cut(column, &cell, &text);
 		size_t width = 0;
-		if (begins_line(grid, column, &cell, at)) {
+		if (column->breaks ||
+			(column != grid->columns && goes_on(grid, column, &cell, at) &&
+				at + SENTENCE_ROOM > (size_t)grid->looks->width)) {
 			due = true;
 			pending = at = grid->indent + BREAK_INDENT;
-			if (i + 1 == grid->column_count && says_nothing(&cell, text))
+			/* "-" alone is worth no line. */
+			if (i + 1 == grid->column_count && cell.width == 1 &&
+				memchr(text, '-', cell.size) != NULL)
 				cell.size = 0;
 		}
 		if (cell.size != 0) {
@@ -936,27 +919,6 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
-static void print_header(struct text_out *text, const struct table *table)
-{
-	for (size_t i = 0; i < text->columns.count; i++) {
-		const struct column *column = &table->columns[text->columns.items[i]];
-		struct writer *cell = grid_cell_begin(&text->grid);
-		grid_style(&text->grid, DIM);
-		for (const char *c = column_label(column); *c != '\0'; c++) {
-			bool lower = *c >= 'a' && *c <= 'z';
-			writer_char(cell, lower ? (char)(*c - 'a' + 'A') : *c);
-		}
-		grid_style(&text->grid, PLAIN);
-		grid_cell_end(&text->grid, false);
-	}
-	grid_row_end(&text->grid);
-}
-
-static bool is_right(const struct column *column)
-{
-	return column->right || (column->type >= FIELD_COUNT && column->type <= FIELD_NS);
-}
-
 static void print_head(struct text_out *text, const char *head)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
@@ -1004,12 +966,27 @@ static void table_begin(struct out *out, const struct table *table)
 	grid_begin(&text->grid, text->columns.count, table->indent);
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct column *column = &table->columns[text->columns.items[i]];
-		text->grid.columns[i].right = is_right(column);
+		text->grid.columns[i].right =
+			column->right ||
+			(column->type >= FIELD_COUNT && column->type <= FIELD_NS);
 		text->grid.columns[i].label = column_label(column);
 		text->grid.columns[i].may_go = table->chosen_count == 0;
 	}
-	if (!table->no_header)
-		print_header(text, table);
+	if (!table->no_header) {
+		for (size_t i = 0; i < text->columns.count; i++) {
+			const struct column *column =
+				&table->columns[text->columns.items[i]];
+			struct writer *cell = grid_cell_begin(&text->grid);
+			grid_style(&text->grid, DIM);
+			for (const char *c = column_label(column); *c != '\0'; c++) {
+				bool lower = *c >= 'a' && *c <= 'z';
+				writer_char(cell, lower ? (char)(*c - 'a' + 'A') : *c);
+			}
+			grid_style(&text->grid, PLAIN);
+			grid_cell_end(&text->grid, false);
+		}
+		grid_row_end(&text->grid);
+	}
 }
 
 static bool says_something(const struct value *value)
@@ -1057,15 +1034,11 @@ static void table_end(struct out *out)
 
 /* ---- trees ---- */
 
-static size_t indent_of(const struct text_out *text)
-{
-	return text->leads > 0 ? TABLE_INDENT : INDENT;
-}
-
 static void print_indent(struct text_out *text, struct writer *cell, uint32_t depth)
 {
 	if (depth <= INDENT_LEVELS) {
-		writer_spaces(cell, (size_t)depth * indent_of(text));
+		writer_spaces(
+			cell, (size_t)depth * (text->leads > 0 ? TABLE_INDENT : INDENT));
 		return;
 	}
 	writer_char(cell, '{');
@@ -1096,24 +1069,18 @@ static void print_node_name(
 	}
 }
 
-static void print_class(
-	struct text_out *text, struct writer *cell, const struct tree_node *node)
-{
-	if (node->class_name.data == NULL)
-		return;
-	grid_style(&text->grid, DIM);
-	writer_text(cell, node->class_guessed ? "[~" : "[");
-	print_escaped(text, cell, node->class_name.data, node->class_name.size);
-	writer_char(cell, ']');
-	grid_style(&text->grid, PLAIN);
-}
-
 static void print_label(struct text_out *text, const struct tree_node *node)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
 	print_indent(text, cell, node->depth);
 	print_node_name(text, cell, node);
-	print_class(text, cell, node);
+	if (node->class_name.data != NULL) {
+		grid_style(&text->grid, DIM);
+		writer_text(cell, node->class_guessed ? "[~" : "[");
+		print_escaped(text, cell, node->class_name.data, node->class_name.size);
+		writer_char(cell, ']');
+		grid_style(&text->grid, PLAIN);
+	}
 	if (node->mark != NULL) {
 		writer_char(cell, ' ');
 		grid_style(&text->grid, node->mark_guessed ? DIM : GREEN_BOLD);

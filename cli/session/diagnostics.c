@@ -594,26 +594,6 @@ static void print_finding(
 	out_line_end(out);
 }
 
-/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
-static void print_share(
-	struct out *out, const struct finding *finding, const struct findings_view *view)
-{
-	out_line_text(out, " (%" PRIu64, finding->affected_count);
-	if (view->names >= finding->affected_count)
-		out_line_text(out, " of %" PRIu64, view->names);
-	out_line_text(out, " name%s",
-		finding->affected_count == 1 && view->names < 2 ? "" : "s");
-	if (finding->affected_bytes != UINT64_MAX) {
-		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(finding->affected_bytes));
-		if (view->bytes >= finding->affected_bytes && view->bytes > 0)
-			out_line_text(out, ", %.2f %% of all bytes",
-				100 * (double)finding->affected_bytes /
-					(double)view->bytes);
-	}
-	out_line_text(out, ")");
-}
-
 /* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
 static size_t shared_prefix(const struct text *names, size_t count)
 {
@@ -660,17 +640,21 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	print_share(out, finding, view);
-	out_line_end(out);
-}
-
-static void print_next(struct out *out, struct text next)
-{
-	if (next.data == NULL || next.size == 0)
-		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "%sfix: ", margin);
-	out_line_name(out, next);
+	/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
+	out_line_text(out, " (%" PRIu64, finding->affected_count);
+	if (view->names >= finding->affected_count)
+		out_line_text(out, " of %" PRIu64, view->names);
+	out_line_text(out, " name%s",
+		finding->affected_count == 1 && view->names < 2 ? "" : "s");
+	if (finding->affected_bytes != UINT64_MAX) {
+		out_line_text(out, ", ");
+		out_line_value(out, value_bytes(finding->affected_bytes));
+		if (view->bytes >= finding->affected_bytes && view->bytes > 0)
+			out_line_text(out, ", %.2f %% of all bytes",
+				100 * (double)finding->affected_bytes /
+					(double)view->bytes);
+	}
+	out_line_text(out, ")");
 	out_line_end(out);
 }
 
@@ -741,8 +725,14 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 		print_finding(out, &folds[i], view);
 		print_lost(out, finding, view);
 		/* One next step for a row of findings that share it. */
-		if (i + 1 == shown || !text_is(finding->fix, folds[i + 1].first->fix))
-			print_next(out, finding->fix);
+		if (i + 1 == shown || !text_is(finding->fix, folds[i + 1].first->fix)) {
+			if (finding->fix.data != NULL && finding->fix.size != 0) {
+				out_line_begin(out, NULL);
+				out_line_text(out, "%sfix: ", margin);
+				out_line_name(out, finding->fix);
+				out_line_end(out);
+			}
+		}
 	}
 	if (left > 0)
 		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,

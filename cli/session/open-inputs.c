@@ -224,32 +224,6 @@ static void report_left(struct session *session, const char *path, uint32_t inpu
 	failure->input = input;
 }
 
-/* What could not be looked at may hold another one. */
-static void report_unread(struct session *session, const struct fsdp_below *below,
-	const char *path, uint32_t input)
-{
-	uint64_t unread = fsdp_below_unread(below);
-
-	report_left(session, path, input, unread,
-		unread == 1 ? "file or directory below could not be read"
-			    : "files or directories below could not be read",
-		"");
-}
-
-/* Checks are of the directories of checkpoints only. */
-static void report_others(struct session *session, const struct fsdp_below *below,
-	const char *path, uint32_t input)
-{
-	const char *first;
-	uint64_t others = fsdp_below_others(below, &first);
-
-	report_left(session, path, input, others,
-		others == 1
-			? "file or directory below is outside of the checkpoints' directories"
-			: "files or directories below are outside of the checkpoints' directories",
-		first);
-}
-
 /* Whether all of them are files of the directory itself, not of one below it. */
 static bool are_its_own(const struct fsdp_below *below, const char *path)
 {
@@ -289,8 +263,15 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	if (!fsdp_below_new(path, &options, &below, NULL))
 		return false;
 	count = fsdp_below_count(below);
-	if (count > 0)
-		report_unread(session, below, path, input);
+	if (count > 0) {
+		uint64_t unread = fsdp_below_unread(below);
+
+		/* What could not be looked at may hold another one. */
+		report_left(session, path, input, unread,
+			unread == 1 ? "file or directory below could not be read"
+				    : "files or directories below could not be read",
+			"");
+	}
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {
@@ -301,8 +282,17 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				"opened %s, the only checkpoint in %s", *ret_only, path);
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
-		if (session->command->judge != NULL)
-			report_others(session, below, path, input);
+		if (session->command->judge != NULL) {
+			const char *first;
+			uint64_t others = fsdp_below_others(below, &first);
+
+			/* Checks are of the directories of checkpoints only. */
+			report_left(session, path, input, others,
+				others == 1
+					? "file or directory below is outside of the checkpoints' directories"
+					: "files or directories below are outside of the checkpoints' directories",
+				first);
+		}
 		session->below = below;
 		return true;
 	} else if (count > 1) {
@@ -634,23 +624,6 @@ bool session_read_recordings(struct session *session, struct run *run)
 
 /* ---- in the place of a checkpoint ---- */
 
-/* Whether opening says that this is something else, and the files can be read again. */
-static bool may_be_recordings(const struct session *session)
-{
-	const struct texts *paths = &session->inputs->paths;
-	const struct collected *collected = &session->collected;
-	struct stat found;
-
-	if (collected->failure_count != 1 || collected->finding_count != 0 ||
-		(strcmp(collected->failures[0].code, "unsupported") != 0 &&
-			strcmp(collected->failures[0].code, "not_a_checkpoint") != 0))
-		return false;
-	for (size_t i = 0; i < paths->count; i++)
-		if (stat(paths->items[i], &found) != 0 || !S_ISREG(found.st_mode))
-			return false;
-	return true;
-}
-
 static bool open_printed(struct session *session, struct run *run)
 {
 	struct fsdp_error *error = NULL;
@@ -692,9 +665,16 @@ bool session_recognise(struct session *session, struct run *run)
 	};
 	struct fsdp_recordings *recordings = NULL;
 	struct fsdp_error *error = NULL;
+	const struct collected *collected = &session->collected;
+	struct stat found;
 
-	if (!may_be_recordings(session))
+	if (collected->failure_count != 1 || collected->finding_count != 0 ||
+		(strcmp(collected->failures[0].code, "unsupported") != 0 &&
+			strcmp(collected->failures[0].code, "not_a_checkpoint") != 0))
 		return false;
+	for (size_t i = 0; i < paths->count; i++)
+		if (stat(paths->items[i], &found) != 0 || !S_ISREG(found.st_mode))
+			return false;
 	if (!fsdp_recordings_read(
 		    paths->items, paths->count, &options, &recordings, &error)) {
 		forget(session, error);

@@ -268,26 +268,6 @@ static size_t group_size(const struct allowed *calls, size_t count)
 	return size;
 }
 
-/* The number is one of these calls, or none that is allowed. */
-static void append_group(
-	struct program *program, const struct allowed *calls, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		size_t left = group_size(&calls[i + 1], count - i - 1);
-
-		if (calls[i].form == NULL) {
-			append(program,
-				(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-					calls[i].call, (uint8_t)(left - 1), 0));
-			continue;
-		}
-		unless_equal(program, calls[i].call, form_size(calls[i].form));
-		append_form(program, calls[i].form);
-	}
-	end_with(program, DENY);
-	end_with(program, SECCOMP_RET_ALLOW);
-}
-
 /* As it is set, the kernel asks the filter about each number there is. To make this
  * fast, halves of the remaining list are skipped. */
 static void append_calls(
@@ -296,7 +276,22 @@ static void append_calls(
 	size_t half = count / 2, at = program->size;
 
 	if (count <= GROUP) {
-		append_group(program, calls, count);
+		/* The number is one of these calls, or none that is allowed. */
+		for (size_t i = 0; i < count; i++) {
+			size_t left = group_size(&calls[i + 1], count - i - 1);
+
+			if (calls[i].form == NULL) {
+				append(program,
+					(struct sock_filter)BPF_JUMP(
+						BPF_JMP | BPF_JEQ | BPF_K, calls[i].call,
+						(uint8_t)(left - 1), 0));
+				continue;
+			}
+			unless_equal(program, calls[i].call, form_size(calls[i].form));
+			append_form(program, calls[i].form);
+		}
+		end_with(program, DENY);
+		end_with(program, SECCOMP_RET_ALLOW);
 		return;
 	}
 	append(program, (struct sock_filter)BPF_JUMP(

@@ -749,27 +749,6 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 	return !session->collected.out_of_memory;
 }
 
-static void answer_each_input(
-	struct session *session, struct fsdp_checkpoint *const *opened)
-{
-	struct out *out = session->outputs->out;
-	bool some = false;
-
-	out_array_begin(out, "checkpoints");
-	for (size_t i = 0; i < session->inputs->paths.count; i++) {
-		if (opened[i] == NULL)
-			continue;
-		if (some)
-			out_line(out, NULL, "%s", "");
-		some = true;
-		out_object_begin(out, NULL);
-		out_field(out, "input", value_count(i));
-		answer_input(session, opened[i], i, out);
-		out_object_end(out);
-	}
-	out_array_end(out);
-}
-
 /*
  * --separate: {"checkpoints": [{"input": 0, …}, …]}, and in text one block after another.
  * The head holds the status of all, which only the answers decide, and those do not fit
@@ -782,6 +761,8 @@ static void answer_each(struct session *session)
 	size_t failures, notes, totals;
 	bool any = false;
 	int status;
+	struct out *out = session->outputs->out;
+	bool some = false;
 
 	if (opened == NULL || !rehearse(session, opened)) {
 		session->collected.out_of_memory = true;
@@ -796,7 +777,19 @@ static void answer_each(struct session *session)
 	status = session->status;
 	if (any) {
 		begin(session, true);
-		answer_each_input(session, opened);
+		out_array_begin(out, "checkpoints");
+		for (size_t i = 0; i < session->inputs->paths.count; i++) {
+			if (opened[i] == NULL)
+				continue;
+			if (some)
+				out_line(out, NULL, "%s", "");
+			some = true;
+			out_object_begin(out, NULL);
+			out_field(out, "input", value_count(i));
+			answer_input(session, opened[i], i, out);
+			out_object_end(out);
+		}
+		out_array_end(out);
 		/* All was reported before. */
 		session->collected.failure_count = failures;
 		session->collected.notes.count = notes;
@@ -855,21 +848,6 @@ static const char *near_of(
 	return NULL;
 }
 
-static void hint_near_input(
-	const struct session *session, const char *path, const char *near, char hint[512])
-{
-	if (suggest_is_name(path, near) && strchr(path, '.') != NULL &&
-		strpbrk(path, "*?[") == NULL)
-		snprintf(hint, 512,
-			"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
-			path);
-	else if (near[strlen(near) - 1] == '/')
-		snprintf(hint, 512, "ls %s", near);
-	else
-		snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
-			session->command->name, near);
-}
-
 /* Missing paths: similar ones, or the directory to list. */
 static void hint_near(struct session *session)
 {
@@ -883,10 +861,19 @@ static void hint_near(struct session *session)
 		if (failure->hint.data != NULL || path == NULL)
 			continue;
 		near = near_of(&inputs->paths, &inputs->near, path);
-		if (near != NULL)
-			hint_near_input(session, path, near, hint);
-		else if ((near = near_of(&inputs->beside, &inputs->near_beside, path)) ==
-			 NULL)
+		if (near != NULL) {
+			if (suggest_is_name(path, near) && strchr(path, '.') != NULL &&
+				strpbrk(path, "*?[") == NULL)
+				snprintf(hint, 512,
+					"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
+					path);
+			else if (near[strlen(near) - 1] == '/')
+				snprintf(hint, 512, "ls %s", near);
+			else
+				snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
+					session->command->name, near);
+		} else if ((near = near_of(
+				    &inputs->beside, &inputs->near_beside, path)) == NULL)
 			continue;
 		else if (near[strlen(near) - 1] == '/')
 			snprintf(hint, sizeof hint, "ls %s", near);

@@ -35,14 +35,6 @@ static void audit_done(struct audit *audit)
 	selection_free(audit->ignored);
 }
 
-/* Of several checkpoints each check says whose it is. */
-static void tell_inputs(struct audit *audit)
-{
-	for (size_t i = 0; audit->count > 1 && i < audit->count; i++)
-		for (size_t k = 0; k < audit->judgements[i].check_count; k++)
-			audit->judgements[i].checks[k].input = audit->judgements[i].input;
-}
-
 static const char *why_skipped(const struct check *check)
 {
 	if (check->status == CHECK_OFF)
@@ -89,7 +81,10 @@ static bool audit_answer(struct audit *audit, struct run *run)
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->judgements[i].status);
-	tell_inputs(audit);
+	/* Of several checkpoints each check says whose it is. */
+	for (size_t i = 0; audit->count > 1 && i < audit->count; i++)
+		for (size_t k = 0; k < audit->judgements[i].check_count; k++)
+			audit->judgements[i].checks[k].input = audit->judgements[i].input;
 	run_begin(run, status);
 	audit_data(audit, run->out);
 	return audit_text(audit, run);
@@ -272,12 +267,20 @@ static char *request_of(const struct judging *judging)
 	return NULL;
 }
 
-static bool keep_levels(struct judging *judging)
+bool name_part(struct judging *judging)
 {
-	struct audit_request *asked = &judging->verdict->asked;
-	struct text *levels = calloc(fsdp_rule_count(), sizeof *levels);
+	const struct audit *audit = judging->audit;
+	struct judgement *verdict = judging->verdict;
+	char *request;
+	bool good;
 	char line[64];
+	struct audit_request *asked;
+	struct text *levels;
 
+	verdict->asked.fail_on =
+		audit->never_fails ? "none" : severity_name(audit->fail_on);
+	asked = &judging->verdict->asked;
+	levels = calloc(fsdp_rule_count(), sizeof *levels);
 	if (!owned_add(&judging->collected->owned, (char *)levels))
 		return false;
 	asked->levels = levels;
@@ -291,20 +294,6 @@ static bool keep_levels(struct judging *judging)
 		if (levels[asked->level_count++].data == NULL)
 			return false;
 	}
-	return true;
-}
-
-bool name_part(struct judging *judging)
-{
-	const struct audit *audit = judging->audit;
-	struct judgement *verdict = judging->verdict;
-	char *request;
-	bool good;
-
-	verdict->asked.fail_on =
-		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	if (!keep_levels(judging))
-		return false;
 	request = request_of(judging);
 	good = request != NULL &&
 	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
@@ -406,32 +395,11 @@ static const char *no_part(const struct audit_options *options, const char **ret
 		       : NULL;
 }
 
-static enum fsdp_level level_of(const struct audit_options *options)
-{
-	return options->quick    ? FSDP_LEVEL_QUICK
-	       : !options->data  ? FSDP_LEVEL_HEADERS
-	       : options->values ? FSDP_LEVEL_VALUES
-				 : FSDP_LEVEL_DATA;
-}
-
 static bool out_of_memory(struct run *run)
 {
 	run_failure(run, "memory", NULL, "out of memory");
 	run_begin(run, STATUS_FAILED);
 	return false;
-}
-
-/* They were read too. */
-static void tell_others(const struct audit_options *options, struct collected *collected)
-{
-	const struct {
-		const char *path, *kind;
-	} others[] = { { options->manifest, "manifest" }, { options->expect, "expect" },
-		{ options->merged, "merged" } };
-
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (others[i].path != NULL)
-			collected_input(collected, others[i].path, others[i].kind);
 }
 
 static bool set_ignored(struct audit *audit, struct run *run)
@@ -504,10 +472,20 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
 	audit->options = options;
-	audit->level = level_of(options);
+	audit->level = options->quick    ? FSDP_LEVEL_QUICK
+		       : !options->data  ? FSDP_LEVEL_HEADERS
+		       : options->values ? FSDP_LEVEL_VALUES
+					 : FSDP_LEVEL_DATA;
 	audit_set_threshold(audit,
 		text_of(run->common->fail_on != NULL ? run->common->fail_on : "error"));
-	tell_others(options, run->collected);
+	/* They were read too. */
+	const struct {
+		const char *path, *kind;
+	} others[] = { { options->manifest, "manifest" }, { options->expect, "expect" },
+		{ options->merged, "merged" } };
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].path != NULL)
+			collected_input(run->collected, others[i].path, others[i].kind);
 	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
 	       check_globals(options, run) && set_ignored(audit, run) &&
 	       expectation_open(&audit->expected, run, options->expect, true) &&

@@ -317,25 +317,6 @@ static bool put_loaders(const struct judgement *verdict, struct out *out)
 	return before[0] == ',';
 }
 
-static void put_counts(
-	const struct judgement *verdict, const struct run *run, struct out *out)
-{
-	bool others = put_loaders(verdict, out);
-	bool strict = verdict->status == STATUS_BAD && !others;
-	const char *before = " ";
-
-	put_count(out, &before, verdict->counts.error, "error");
-	put_count(out, &before, verdict->counts.warning, "warning");
-	if (before[0] == ' ' && !strict) {
-		out_line_text(out, others ? " no other problems" : " no problems");
-		before = ", ";
-	}
-	put_count(out, &before, other_notes(verdict), "note");
-	if (strict && verdict->counts.error == 0)
-		out_line_text(out, " (--fail-on=%s)",
-			run->common->fail_on != NULL ? run->common->fail_on : "error");
-}
-
 /* What was checked, and the option that checks more. */
 static void show_level(
 	const struct judgement *verdict, struct out *out, enum fsdp_level level)
@@ -369,6 +350,9 @@ static void show_verdict(
 	const struct judgement *verdict, const struct run *run, enum fsdp_level level)
 {
 	struct out *out = run->out;
+	bool others;
+	bool strict;
+	const char *before;
 
 	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
 		verdict->counts.error == 0)
@@ -383,7 +367,19 @@ static void show_verdict(
 	out_line_text(out, ": ");
 	out_line_painted(out, verdict->word);
 	out_line_text(out, ":");
-	put_counts(verdict, run, out);
+	others = put_loaders(verdict, out);
+	strict = verdict->status == STATUS_BAD && !others;
+	before = " ";
+	put_count(out, &before, verdict->counts.error, "error");
+	put_count(out, &before, verdict->counts.warning, "warning");
+	if (before[0] == ' ' && !strict) {
+		out_line_text(out, others ? " no other problems" : " no problems");
+		before = ", ";
+	}
+	put_count(out, &before, other_notes(verdict), "note");
+	if (strict && verdict->counts.error == 0)
+		out_line_text(out, " (--fail-on=%s)",
+			run->common->fail_on != NULL ? run->common->fail_on : "error");
 	if (!verdict->opened) {
 		out_line_text(out, "; cannot open the checkpoint");
 		out_line_end(out);

@@ -47,12 +47,6 @@ static enum rule_level find_level(struct text text)
 	return LEVEL_OWN;
 }
 
-/* A check that could not run is not a verdict on the checkpoint, at any level. */
-static bool is_judgement(const struct fsdp_rule *rule)
-{
-	return !rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0;
-}
-
 /* The same of a rule's id or slug and a word: NULL, or what is wrong, without a %s. */
 static const char *levels_set_rule(
 	struct levels *levels, struct text name, struct text word)
@@ -68,7 +62,8 @@ static const char *levels_set_rule(
 		if (!all && !is_word(name, rule->id) && !is_word(name, rule->slug))
 			continue;
 		found = true;
-		if (is_judgement(rule))
+		/* A check that could not run is not a verdict on the checkpoint, at any level. */
+		if (!rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0)
 			levels->of[i] = (unsigned char)level;
 		else if (!all)
 			return "this rule is not a check of the checkpoint and has no level";
@@ -279,28 +274,6 @@ static int compare_named(const void *left, const void *right)
 
 	return a->name != b->name ? (a->name < b->name ? -1 : 1)
 				  : (a->tensor > b->tensor) - (a->tensor < b->tensor);
-}
-
-static bool make_index(struct comparing *comparing)
-{
-	size_t count = fsdp_tensor_count(comparing->actual);
-
-	comparing->index = calloc(2 * count + 1, sizeof *comparing->index);
-	comparing->matched = calloc(count + 1, 1);
-	if (comparing->index == NULL || comparing->matched == NULL)
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
-
-		comparing->index[comparing->index_count++] =
-			(struct named){ tensor.name, i };
-		if (tensor.raw_name != tensor.name)
-			comparing->index[comparing->index_count++] =
-				(struct named){ tensor.raw_name, i };
-	}
-	qsort(comparing->index, comparing->index_count, sizeof *comparing->index,
-		compare_named);
-	return true;
 }
 
 static uint32_t find_tensor(const struct comparing *comparing, struct text name)
@@ -523,9 +496,23 @@ static void judge_extra(struct comparing *comparing)
 static bool compare(struct comparing *comparing)
 {
 	struct expected_tensor wanted;
+	size_t count = fsdp_tensor_count(comparing->actual);
 
-	if (!make_index(comparing))
+	comparing->index = calloc(2 * count + 1, sizeof *comparing->index);
+	comparing->matched = calloc(count + 1, 1);
+	if (comparing->index == NULL || comparing->matched == NULL)
 		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
+
+		comparing->index[comparing->index_count++] =
+			(struct named){ tensor.name, i };
+		if (tensor.raw_name != tensor.name)
+			comparing->index[comparing->index_count++] =
+				(struct named){ tensor.raw_name, i };
+	}
+	qsort(comparing->index, comparing->index_count, sizeof *comparing->index,
+		compare_named);
 	guess_rename(comparing);
 	for (size_t i = 0; i < comparing->wants.count && !comparing->failed; i++)
 		if (wanted_at(&comparing->wants, i, &wanted) &&
@@ -535,14 +522,6 @@ static bool compare(struct comparing *comparing)
 	compared_omit(&comparing->findings);
 	return !comparing->failed && !comparing->findings.failed &&
 	       !comparing->wants.buffer.failed && !comparing->renamed.failed;
-}
-
-static void comparing_done(struct comparing *comparing)
-{
-	free(comparing->index);
-	free(comparing->matched);
-	name_buffer_done(&comparing->wants.buffer);
-	name_buffer_done(&comparing->renamed);
 }
 
 /* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. Names that
@@ -564,7 +543,10 @@ static bool judge_expected(
 	};
 	bool good = compare(&comparing);
 
-	comparing_done(&comparing);
+	free(comparing.index);
+	free(comparing.matched);
+	name_buffer_done(&comparing.wants.buffer);
+	name_buffer_done(&comparing.renamed);
 	return good;
 }
 
@@ -645,37 +627,6 @@ static void judge_pair(struct merging *merging, const struct fsdp_compare_pair *
 			"it is stored in another form");
 }
 
-static void judge_pairs(struct merging *merging)
-{
-	size_t next = 0;
-
-	for (size_t i = 0; i < merging->facts.pair_count; i++) {
-		struct fsdp_compare_pair pair = fsdp_compare_pair(merging->compare, i);
-		struct fsdp_compare_rename rename;
-
-		if (next < merging->facts.rename_count &&
-			(rename = fsdp_compare_rename(merging->compare, next)).pair ==
-				i) {
-			next++;
-			if (!is_unwrapped(&rename)) {
-				find_renamed(merging, &rename, &pair);
-				continue;
-			}
-		}
-		judge_pair(merging, &pair);
-	}
-}
-
-static void judge_names(struct merging *merging)
-{
-	for (size_t i = 0; i < merging->facts.only_count[0]; i++)
-		find_absent(
-			merging, fsdp_compare_only(merging->compare, 0, i).name, NULL);
-	for (size_t i = 0; i < merging->facts.only_count[1]; i++)
-		compared_extra(&merging->findings,
-			text_of_span(fsdp_compare_only(merging->compare, 1, i).name));
-}
-
 static void tell_failures(struct merging *merging)
 {
 	struct run *run = merging->findings.run;
@@ -731,10 +682,32 @@ static bool judge_merged(const struct expectation *expectation, struct run *run,
 		.ignored = ignored,
 	};
 	bool good = compare_merged(&merging, options, ret_error);
+	size_t next = 0;
 
 	if (good) {
-		judge_names(&merging);
-		judge_pairs(&merging);
+		for (size_t i = 0; i < merging.facts.only_count[0]; i++)
+			find_absent(&merging,
+				fsdp_compare_only(merging.compare, 0, i).name, NULL);
+		for (size_t i = 0; i < merging.facts.only_count[1]; i++)
+			compared_extra(&merging.findings,
+				text_of_span(
+					fsdp_compare_only(merging.compare, 1, i).name));
+		for (size_t i = 0; i < merging.facts.pair_count; i++) {
+			struct fsdp_compare_pair pair =
+				fsdp_compare_pair(merging.compare, i);
+			struct fsdp_compare_rename rename;
+
+			if (next < merging.facts.rename_count &&
+				(rename = fsdp_compare_rename(merging.compare, next))
+						.pair == i) {
+				next++;
+				if (!is_unwrapped(&rename)) {
+					find_renamed(&merging, &rename, &pair);
+					continue;
+				}
+			}
+			judge_pair(&merging, &pair);
+		}
 		tell_failures(&merging);
 		compared_omit(&merging.findings);
 	}
@@ -883,17 +856,6 @@ static void add_to(uint64_t *sum, uint64_t more)
 		*sum = UINT64_MAX;
 }
 
-static void fail_check(struct judgement *verdict, const char *rule, uint64_t findings)
-{
-	struct check *check = find_check(verdict, rule);
-
-	if (check == NULL)
-		return;
-	add_to(&check->findings, findings);
-	check->status = FSDP_STATUS_FAILED;
-	check->reason = FSDP_REASON_NONE;
-}
-
 /* What is expected says better which names must be there, and a checkpoint or plan which
  * shapes they have, than what follows from their siblings. */
 static bool is_expected(const struct audit *audit, const char *rule)
@@ -974,12 +936,6 @@ void audit_set_threshold(struct audit *audit, struct text word)
 	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
 }
 
-/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
-static bool is_check(const struct fsdp_rule *rule)
-{
-	return strcmp(rule->category, "recording") != 0 && !rule_is_limit(rule);
-}
-
 /* Rules that compare with something else need it. */
 static bool is_asked(const struct audit_options *options, const struct fsdp_rule *rule)
 {
@@ -988,13 +944,6 @@ static bool is_asked(const struct audit_options *options, const struct fsdp_rule
 	if (strcmp(rule->id, "FI6008") == 0)
 		return options->manifest != NULL;
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
-}
-
-/* What no file states is stated by what the checkpoint is compared with. */
-static bool is_stated(const struct audit_options *options, enum fsdp_rule_reason reason)
-{
-	return reason == FSDP_REASON_NEEDS_PLAN &&
-	       (options->expect != NULL || options->merged != NULL);
 }
 
 static bool set_checks(struct judging *judging, const struct passes *passes)
@@ -1011,14 +960,18 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 			.reason = FSDP_REASON_UNREADABLE };
 		bool off = levels_off(&judging->audit->levels, i);
 
-		if (!is_check(rule))
+		/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
+		if (strcmp(rule->category, "recording") == 0 || rule_is_limit(rule))
 			continue;
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
+		/* What no file states is stated by what the checkpoint is compared with. */
 		if (!is_asked(judging->audit->options, rule) ||
 			(judging->audit->ignored == NULL &&
 				is_expected(judging->audit, rule->id)) ||
-			is_stated(judging->audit->options, result.reason))
+			(result.reason == FSDP_REASON_NEEDS_PLAN &&
+				(judging->audit->options->expect != NULL ||
+					judging->audit->options->merged != NULL)))
 			result = (struct fsdp_rule_result){
 				.status = FSDP_STATUS_NOT_APPLICABLE
 			};
@@ -1070,6 +1023,7 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 	uint64_t count)
 {
 	bool is_limit = rule_is_limit(fsdp_rule(rule_index(rule)));
+	struct check *check;
 	uint64_t *const counts[] = {
 		[SEVERITY_NOTE] = &verdict->counts.note,
 		[SEVERITY_WARNING] = &verdict->counts.warning,
@@ -1079,7 +1033,12 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 	add_to(is_limit && severity == SEVERITY_ERROR ? &verdict->counts.unsupported
 						      : counts[severity],
 		count);
-	fail_check(verdict, rule, count);
+	check = find_check(verdict, rule);
+	if (check == NULL)
+		return;
+	add_to(&check->findings, count);
+	check->status = FSDP_STATUS_FAILED;
+	check->reason = FSDP_REASON_NONE;
 }
 
 void count_findings(struct judging *judging)

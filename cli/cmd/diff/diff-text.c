@@ -52,15 +52,9 @@ static void flat_piece_text(
 		side, pair->parts, whose);
 }
 
-/* Which side the hint is about, where that is not B. */
-static const char *side_text(const struct fsdp_compare_pair *pair)
-{
-	return pair->hint_side == 0 ? "in A: " : "";
-}
-
 void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 {
-	const char *side = side_text(pair);
+	const char *side = pair->hint_side == 0 ? "in A: " : "";
 
 	text[0] = '\0';
 	switch (pair->hint) {
@@ -266,21 +260,6 @@ __attribute__((format(printf, 3, 4))) static void add(
 	*used += size > 0 ? (size_t)size : 0;
 }
 
-static void add_unit(struct diffing *diffing, const struct diff_change *change,
-	struct diff_line *line, size_t *used)
-{
-	struct text units[2];
-
-	for (unsigned i = 0; i < 2; i++) {
-		units[i] = unit_text(diffing, i, &change->sides[i].tensor);
-		if (units[i].size == 0)
-			units[i] = text_of("(root)");
-	}
-	add(line, used, "unit %.*s -> %.*s",
-		(int)(units[0].size < 200 ? units[0].size : 200), units[0].data,
-		(int)(units[1].size < 200 ? units[1].size : 200), units[1].data);
-}
-
 static void describe(
 	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
 {
@@ -300,26 +279,21 @@ static void describe(
 		add(line, &used, "role %s -> %s", a->role, b->role);
 	if (change->pair.what & FSDP_DIFFERS_PLACEMENT)
 		add(line, &used, "placement %s -> %s", a->layout, b->layout);
-	if (change->pair.what & FSDP_DIFFERS_UNIT)
-		add_unit(diffing, change, line, &used);
+	if (change->pair.what & FSDP_DIFFERS_UNIT) {
+		struct text units[2];
+
+		for (unsigned i = 0; i < 2; i++) {
+			units[i] = unit_text(diffing, i, &change->sides[i].tensor);
+			if (units[i].size == 0)
+				units[i] = text_of("(root)");
+		}
+		add(line, &used, "unit %.*s -> %.*s",
+			(int)(units[0].size < 200 ? units[0].size : 200), units[0].data,
+			(int)(units[1].size < 200 ? units[1].size : 200), units[1].data);
+	}
 	if (change->pair.what & FSDP_DIFFERS_ELEMENTS) {
 		elements_text(change, diffing->run->common->verbose > 0, elements);
 		add(line, &used, "%s", elements);
-	}
-}
-
-/* Of an entry that is not a tensor. */
-static void describe_value(
-	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
-{
-	size_t used = 0;
-
-	for (unsigned i = 0; i < 2; i++) {
-		struct text text =
-			entry_shown_text(&diffing->buffers[i], &change->sides[i].value);
-		used += (size_t)snprintf(line->what + used, sizeof line->what - used,
-			"%s%.*s", i > 0 ? " -> " : "value ",
-			(int)(text.size < 200 ? text.size : 200), text.data);
 	}
 }
 
@@ -329,9 +303,19 @@ static const struct diff_change *describe_change(
 	const struct diff_change *change = diff_change(diffing, index);
 
 	*line = (struct diff_line){ .mark = "~", .name = change->name };
-	if (change->is_value)
-		describe_value(diffing, change, line);
-	else
+	if (change->is_value) {
+		size_t used = 0;
+
+		/* Of an entry that is not a tensor. */
+		for (unsigned i = 0; i < 2; i++) {
+			struct text text = entry_shown_text(
+				&diffing->buffers[i], &change->sides[i].value);
+			used += (size_t)snprintf(line->what + used,
+				sizeof line->what - used, "%s%.*s",
+				i > 0 ? " -> " : "value ",
+				(int)(text.size < 200 ? text.size : 200), text.data);
+		}
+	} else
 		describe(diffing, change, line);
 	if (change->hint[0] != '\0')
 		snprintf(line->hint, sizeof line->hint, "(%s)", change->hint);
@@ -382,11 +366,6 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 	return mix_text(mixer, hash, (struct text){ name + end, size - end });
 }
 
-static bool says_the_same(const struct diff_line *a, const struct diff_line *b)
-{
-	return strcmp(a->what, b->what) == 0 && strcmp(a->hint, b->hint) == 0;
-}
-
 /* Names the first of each for those of one hash, in their order. */
 static void find_firsts(
 	struct diffing *diffing, struct alike *list, size_t count, struct join *join)
@@ -399,7 +378,8 @@ static void find_firsts(
 
 		if (i > 0 && list[i].hash == list[i - 1].hash) {
 			change = describe_change(diffing, list[i].index, &line);
-			joins = says_the_same(&first, &line) &&
+			joins = strcmp(first.what, line.what) == 0 &&
+				strcmp(first.hint, line.hint) == 0 &&
 				join_add(join, change->name);
 		}
 		if (!joins) {
@@ -562,19 +542,6 @@ static const char *compared(const struct diffing *diffing)
 						 (diffing->facts.rename_count > 0)];
 }
 
-static void note_stripped(struct diffing *diffing)
-{
-	for (unsigned side = 0; side < 2; side++) {
-		struct fsdp_span above = diffing->facts.stripped[side];
-
-		if (above.size > 0 && diffing->options->strip == NULL)
-			run_note(diffing->run, "names of %s are compared without %.*s.",
-				diffing->paths[side],
-				(int)(above.size < 100 ? above.size : 100),
-				(const char *)above.data);
-	}
-}
-
 /* "291 tensors are equal, element by element (14.96 GiB compared)" */
 static void note_values(struct diffing *diffing)
 {
@@ -589,43 +556,23 @@ static void note_values(struct diffing *diffing)
 		unread, out_bytes(diffing->run->out, facts->compared_bytes, size));
 }
 
-/* Who sees nothing might think that two steps of a run are equal. */
-static void note_unread(struct diffing *diffing)
-{
-	size_t same = diffing->facts.same;
-
-	run_note(diffing->run,
-		"%zu tensor%s the same in %s; values not compared (--values)", same,
-		same == 1 ? " is" : "s are", compared(diffing));
-}
-
-static void note_rest(struct diffing *diffing)
-{
-	const struct fsdp_compare_facts *facts = &diffing->facts;
-
-	note_stripped(diffing);
-	if (diffing->has_values)
-		note_values(diffing);
-	else
-		run_note(diffing->run,
-			"%zu tensor%s the same in %s%s; values not compared (--values)",
-			facts->same, facts->same == 1 ? " is" : "s are",
-			compared(diffing),
-			!diffing->options->layout && !diffing->options->names
-				? " (--layout also compares placement)"
-				: "");
-}
-
 /* Writes a line per difference, or per group of siblings with the same change. False: out of memory. */
 static bool tell_diff(struct diffing *diffing)
 {
 	bool good = true;
+	const struct fsdp_compare_facts *facts = &diffing->facts;
 
 	if (!is_different(diffing)) {
 		if (diffing->has_values)
 			note_values(diffing);
-		else
-			note_unread(diffing);
+		else {
+			size_t same = diffing->facts.same;
+
+			/* Who sees nothing might think that two steps of a run are equal. */
+			run_note(diffing->run,
+				"%zu tensor%s the same in %s; values not compared (--values)",
+				same, same == 1 ? " is" : "s are", compared(diffing));
+		}
 		return true;
 	}
 	if (diffing->options->stat) {
@@ -638,7 +585,25 @@ static bool tell_diff(struct diffing *diffing)
 		tell_only(diffing, 1);
 		out_table_end(diffing->run->out);
 	}
-	note_rest(diffing);
+	for (unsigned side = 0; side < 2; side++) {
+		struct fsdp_span above = diffing->facts.stripped[side];
+
+		if (above.size > 0 && diffing->options->strip == NULL)
+			run_note(diffing->run, "names of %s are compared without %.*s.",
+				diffing->paths[side],
+				(int)(above.size < 100 ? above.size : 100),
+				(const char *)above.data);
+	}
+	if (diffing->has_values)
+		note_values(diffing);
+	else
+		run_note(diffing->run,
+			"%zu tensor%s the same in %s%s; values not compared (--values)",
+			facts->same, facts->same == 1 ? " is" : "s are",
+			compared(diffing),
+			!diffing->options->layout && !diffing->options->names
+				? " (--layout also compares placement)"
+				: "");
 	return good;
 }
 

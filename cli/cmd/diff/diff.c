@@ -89,24 +89,6 @@ static void add(struct module_change *change, unsigned what, bool zero)
 	change->changed += what == CHANGED;
 }
 
-/* Entries of one module are adjacent; the result is at the position of the first one. */
-static void fold(
-	struct diffing *diffing, const struct module_entry *entries, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		bool first = i == 0 ||
-			     compare_spans(entries[i - 1].module, entries[i].module) != 0;
-
-		if (first)
-			diffing->modules[diffing->module_count++] =
-				(struct module_change){ .module = entries[i].module,
-					.order = entries[i].order,
-					.zero = diffing->has_values ? 0 : UINT64_MAX };
-		add(&diffing->modules[diffing->module_count - 1], entries[i].what,
-			entries[i].zero);
-	}
-}
-
 static int by_order(const void *left, const void *right)
 {
 	const struct module_change *a = left, *b = right;
@@ -128,7 +110,22 @@ static bool fold_modules(struct diffing *diffing)
 	if (good) {
 		count = list_entries(diffing, entries);
 		qsort(entries, count, sizeof *entries, by_module);
-		fold(diffing, entries, count);
+		/* Entries of one module are adjacent; the result is at the position of the first one. */
+		for (size_t i = 0; i < count; i++) {
+			bool first = i == 0 || compare_spans(entries[i - 1].module,
+						       entries[i].module) != 0;
+
+			if (first)
+				diffing->modules[diffing->module_count++] =
+					(struct module_change){
+						.module = entries[i].module,
+						.order = entries[i].order,
+						.zero = diffing->has_values ? 0
+									    : UINT64_MAX
+					};
+			add(&diffing->modules[diffing->module_count - 1], entries[i].what,
+				entries[i].zero);
+		}
 		qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
 			by_order);
 	}
@@ -145,19 +142,6 @@ bool is_different(const struct diffing *diffing)
 	return facts->changed + facts->rename_count + facts->only_count[0] +
 		       facts->only_count[1] + facts->value_count >
 	       0;
-}
-
-/* The index of the first element that differs, from its number in C order. */
-static void find_first(struct diff_change *change)
-{
-	const struct fsdp_compare_tensor *tensor = &change->pair.sides[0];
-	uint64_t rest = change->pair.elements.first;
-
-	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
-	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
-		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
-		rest /= (uint64_t)tensor->shape[i];
-	}
 }
 
 static const char *role_of(const struct diffing *diffing, unsigned side,
@@ -192,6 +176,8 @@ static const struct diff_change *value_change(struct diffing *diffing, size_t in
 const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 {
 	struct diff_change *change = &diffing->change;
+	const struct fsdp_compare_tensor *tensor;
+	uint64_t rest;
 
 	if (index >= diffing->facts.changed)
 		return value_change(diffing, index - diffing->facts.changed);
@@ -199,7 +185,14 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
 	change->name = text_of_span(change->pair.sides[0].name);
 	hint_text(&change->pair, change->hint);
-	find_first(change);
+	/* The index of the first element that differs, from its number in C order. */
+	tensor = &change->pair.sides[0];
+	rest = change->pair.elements.first;
+	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
+	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
+		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
+		rest /= (uint64_t)tensor->shape[i];
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		struct diff_side *side = &change->sides[i];
 
@@ -243,21 +236,6 @@ void diff_renamed(
 	ret_renamed->sides[1] = pair.sides[1];
 	ret_renamed->again = index > 0 && is_renamed_so(&before, &rename);
 	rename_text(&rename, ret_renamed->why);
-}
-
-static void diffing_done(struct diffing *diffing)
-{
-	fsdp_compare_free(diffing->compare);
-	fsdp_map_free(diffing->map);
-	expectation_done(&diffing->list);
-	free(diffing->changed);
-	free(diffing->modules);
-	for (unsigned i = 0; i < 2; i++) {
-		selection_free(diffing->selections[i]);
-		name_buffer_done(&diffing->buffers[i]);
-		json_tokens_done(&diffing->json[i]);
-	}
-	name_buffer_done(&diffing->value_name);
 }
 
 /* ---- machine output ---- */
@@ -600,35 +578,16 @@ static void rows_only(
 	}
 }
 
-static void rows_renamed(struct diffing *diffing, const struct record_table *table)
+void put_differences(struct diffing *diffing)
 {
-	for (size_t i = 0; i < diffing->facts.rename_count; i++) {
-		struct diff_renamed renamed;
-		struct row row = { .kind = "renamed" };
+	static const struct table like = {
+		.key = "changed", .main = true, .rows_only = true
+	};
+	struct record_table table;
+	size_t used;
 
-		diff_renamed(diffing, i, &renamed);
-		row.name = text_of_span(renamed.sides[0].name);
-		row.other = text_of_span(renamed.sides[1].name);
-		row.sides[0] = renamed.sides[0];
-		row.sides[1] = renamed.sides[1];
-		row.hint = renamed.why;
-		out_records_row(diffing->run->out, table, &row);
-	}
-}
-
-static void join_words(uint32_t what, char text[160])
-{
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (unsigned bit = 0; what_word(bit) != NULL; bit++)
-		if ((what >> bit & 1) != 0)
-			used += (size_t)snprintf(text + used, 160 - used, "%s%s",
-				used > 0 ? "," : "", what_word(bit));
-}
-
-static void rows_changed(struct diffing *diffing, const struct record_table *table)
-{
+	record_table_init(&table, &like, &row_record, diffing);
+	out_records_begin(diffing->run->out, &table);
 	for (size_t i = 0; i < diffing->change_count; i++) {
 		const struct diff_change *change = diff_change(diffing, i);
 		struct row row = {
@@ -639,23 +598,27 @@ static void rows_changed(struct diffing *diffing, const struct record_table *tab
 			.elements = change->pair.compared ? &change->pair.elements : NULL,
 		};
 
-		join_words(change->pair.what, row.what);
+		used = 0;
+		row.what[0] = '\0';
+		for (unsigned bit = 0; what_word(bit) != NULL; bit++)
+			if ((change->pair.what >> bit & 1) != 0)
+				used += (size_t)snprintf(row.what + used, 160 - used,
+					"%s%s", used > 0 ? "," : "", what_word(bit));
 		row.said = row.what;
-		out_records_row(diffing->run->out, table, &row);
+		out_records_row(diffing->run->out, &table, &row);
 	}
-}
+	for (size_t i = 0; i < diffing->facts.rename_count; i++) {
+		struct diff_renamed renamed;
+		struct row row = { .kind = "renamed" };
 
-void put_differences(struct diffing *diffing)
-{
-	static const struct table like = {
-		.key = "changed", .main = true, .rows_only = true
-	};
-	struct record_table table;
-
-	record_table_init(&table, &like, &row_record, diffing);
-	out_records_begin(diffing->run->out, &table);
-	rows_changed(diffing, &table);
-	rows_renamed(diffing, &table);
+		diff_renamed(diffing, i, &renamed);
+		row.name = text_of_span(renamed.sides[0].name);
+		row.other = text_of_span(renamed.sides[1].name);
+		row.sides[0] = renamed.sides[0];
+		row.sides[1] = renamed.sides[1];
+		row.hint = renamed.why;
+		out_records_row(diffing->run->out, &table, &row);
+	}
 	rows_only(diffing, &table, 0);
 	rows_only(diffing, &table, 1);
 	out_table_end(diffing->run->out);
@@ -744,13 +707,6 @@ static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_n
 	return *ret_names != NULL && *ret_shapes != NULL;
 }
 
-static const char *strip_of(const struct diff_options *options)
-{
-	return options->strip != NULL && strcmp(options->strip, "none") == 0
-		       ? ""
-		       : options->strip;
-}
-
 static bool compare(struct diffing *diffing, const struct typed_names *typed,
 	struct fsdp_error **ret_error)
 {
@@ -763,7 +719,10 @@ static bool compare(struct diffing *diffing, const struct typed_names *typed,
 		.choose = choose,
 		.choose_context = diffing,
 		.stored_names = diffing->run->common->raw,
-		.strip = strip_of(diffing->options),
+		.strip = diffing->options->strip != NULL &&
+					 strcmp(diffing->options->strip, "none") == 0
+				 ? ""
+				 : diffing->options->strip,
 		.renames = typed->renames,
 		.rename_count = typed->rename_count,
 		.map = diffing->map,
@@ -819,24 +778,6 @@ static bool compare_values(struct diffing *diffing,
 	return good;
 }
 
-/* What could not be read. Files that change give one message: all of it has to run again. */
-static void tell_failures(struct diffing *diffing)
-{
-	bool changed = false;
-
-	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
-		const struct fsdp_error *error =
-			fsdp_compare_failure(diffing->compare, i);
-		const char *rule = fsdp_error_rule(error);
-		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
-
-		if (changes && changed)
-			continue;
-		collected_error(diffing->run->collected, error, 0);
-		changed |= changes;
-	}
-}
-
 static bool list_changes(struct diffing *diffing)
 {
 	size_t count = 0;
@@ -853,10 +794,22 @@ static bool list_changes(struct diffing *diffing)
 static bool answer(struct diffing *diffing)
 {
 	struct run *run = diffing->run;
+	bool changed = false;
 
 	diffing->facts = fsdp_compare_facts(diffing->compare);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
-	tell_failures(diffing);
+	/* What could not be read. Files that change give one message: all of it has to run again. */
+	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
+		const struct fsdp_error *error =
+			fsdp_compare_failure(diffing->compare, i);
+		const char *rule = fsdp_error_rule(error);
+		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
+
+		if (changes && changed)
+			continue;
+		collected_error(diffing->run->collected, error, 0);
+		changed |= changes;
+	}
 	if (!list_changes(diffing) || (diffing->options->stat && !fold_modules(diffing)))
 		return false;
 	/* What could not be read may be what seems to lack. */
@@ -968,7 +921,17 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 	else if (good)
 		good = run_all(&diffing, &names, &values, ret_error);
 	typed_names_done(&names);
-	diffing_done(&diffing);
+	fsdp_compare_free(diffing.compare);
+	fsdp_map_free(diffing.map);
+	expectation_done(&diffing.list);
+	free(diffing.changed);
+	free(diffing.modules);
+	for (unsigned i = 0; i < 2; i++) {
+		selection_free(diffing.selections[i]);
+		name_buffer_done(&diffing.buffers[i]);
+		json_tokens_done(&diffing.json[i]);
+	}
+	name_buffer_done(&diffing.value_name);
 	return good;
 }
 

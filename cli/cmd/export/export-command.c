@@ -270,14 +270,6 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 	return true;
 }
 
-static void renames_done(struct exporting *exporting)
-{
-	for (size_t i = 0; exporting->texts != NULL && i <= exporting->rename_count; i++)
-		free(exporting->texts[i]);
-	free(exporting->texts);
-	free(exporting->own_renames);
-}
-
 /* ---- which tensors are exported ---- */
 
 /* Whether DeepSpeed has the weight a second time: of X as module.X, and the other way. */
@@ -814,7 +806,10 @@ static void exporting_done(struct exporting *exporting)
 {
 	fsdp_export_free(exporting->plan);
 	fsdp_map_free(exporting->map);
-	renames_done(exporting);
+	for (size_t i = 0; exporting->texts != NULL && i <= exporting->rename_count; i++)
+		free(exporting->texts[i]);
+	free(exporting->texts);
+	free(exporting->own_renames);
 	free(exporting->named);
 	free(exporting->torn);
 	free(exporting->folder);

@@ -110,22 +110,6 @@ static bool is_about_tensors(const char *id)
 	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
 }
 
-/* By what was found: then the checkpoint is bad. */
-static bool lacks_something(struct exporting *exporting)
-{
-	const struct collected *collected = exporting->run->collected;
-	bool lacks = false;
-
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		const struct finding *finding = &collected->findings[i];
-
-		if (finding->severity == SEVERITY_ERROR &&
-			is_about_tensors(finding->rule) && !is_index(exporting, finding))
-			lacks |= takes_away(exporting, finding);
-	}
-	return lacks;
-}
-
 /* Unread parts were not checked either. */
 static bool misses_something(const struct collected *collected)
 {
@@ -153,13 +137,6 @@ static bool can_be_read(struct fsdp_locator *locator, uint32_t index,
 	return true;
 }
 
-/* fsdp_export_new refuses what the form cannot hold, and gives the reason. */
-static bool is_plain(const struct fsdp_tensor *tensor)
-{
-	return tensor->layout == NULL && tensor->component_count == 0 &&
-	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
-}
-
 static bool is_whole(
 	const struct exporting *exporting, struct fsdp_locator *locator, uint32_t index)
 {
@@ -175,7 +152,10 @@ static bool is_whole(
 	}
 	if (exporting->torn[index])
 		return false;
-	whole = !is_plain(&tensor) || can_be_read(locator, index, &tensor, &error);
+	/* fsdp_export_new refuses what the form cannot hold, and gives the reason. */
+	whole = tensor.layout != NULL || tensor.component_count != 0 ||
+		(tensor.flags & FSDP_TENSOR_NO_DATA) != 0 ||
+		can_be_read(locator, index, &tensor, &error);
 	fsdp_error_free(error);
 	return whole;
 }
@@ -199,24 +179,6 @@ static bool find_whole(
 	}
 	fsdp_locator_free(locator);
 	return true;
-}
-
-/* Shards that do not say of how many ranks they are may lack some. */
-static void note_ranks(struct run *run, const struct fsdp_audit *audit)
-{
-	struct fsdp_rule_result result;
-
-	for (size_t i = 0; (result = fsdp_audit_result(audit, i)).rule != NULL; i++)
-		if (result.reason == FSDP_REASON_NEEDS_PLAN &&
-			strcmp(result.rule->id, "FI1008") == 0)
-			run_note(run,
-				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
-}
-
-static bool is_judgement(const struct finding *finding)
-{
-	return finding->severity != SEVERITY_ERROR ||
-	       !rule_is_limit(fsdp_rule_find(finding->rule));
 }
 
 /* As the user would type it. */
@@ -272,7 +234,8 @@ static bool part_failures(struct run *run)
 	for (size_t i = 0; i < collected->finding_count; i++) {
 		const struct finding finding = collected->findings[i];
 
-		if (is_judgement(&finding))
+		if (finding.severity != SEVERITY_ERROR ||
+			!rule_is_limit(fsdp_rule_find(finding.rule)))
 			collected->findings[kept++] = finding;
 		else
 			good = add_failure(run, &finding) && good;
@@ -288,6 +251,7 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	struct collected *collected = run->collected;
 	struct passes passes = { 0 };
 	bool good;
+	struct fsdp_rule_result result;
 
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
@@ -296,7 +260,13 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	if (good) {
 		report_failed_files(run);
 		good = findings_sort(collected->findings, collected->finding_count);
-		note_ranks(run, passes.audit);
+		/* Shards that do not say of how many ranks they are may lack some. */
+		for (size_t i = 0;
+			(result = fsdp_audit_result(passes.audit, i)).rule != NULL; i++)
+			if (result.reason == FSDP_REASON_NEEDS_PLAN &&
+				strcmp(result.rule->id, "FI1008") == 0)
+				run_note(run,
+					"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
 	}
 	passes_done(&passes);
 	return good;
@@ -306,11 +276,23 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
 	bool some = false, bad;
+	const struct collected *collected;
+	bool lacks;
 
 	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
 	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
 		return false;
-	bad = lacks_something(exporting);
+	/* By what was found: then the checkpoint is bad. */
+	collected = exporting->run->collected;
+	lacks = false;
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (finding->severity == SEVERITY_ERROR &&
+			is_about_tensors(finding->rule) && !is_index(exporting, finding))
+			lacks |= takes_away(exporting, finding);
+	}
+	bad = lacks;
 	if (!bad && !misses_something(exporting->run->collected))
 		return true;
 	if (exporting->options->partial && !find_whole(exporting, &some, ret_error))
@@ -541,16 +523,6 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
 	{ "digest", TEXT_AT(EXPORTING, digest),
 		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
-
-/* "4 files and an index" */
-static void put_files(struct exporting *exporting)
-{
-	size_t count = exporting->facts.file_count;
-
-	if (exporting->file != NULL || count == 1)
-		return;
-	out_line_text(exporting->run->out, " in %zu files and an index", count - 1);
-}
 
 /* Tensors skipped for one reason; tied tensors that share data are printed elsewhere. */
 static void put_left(struct exporting *exporting, enum fsdp_export_why why,
@@ -835,6 +807,7 @@ void tell_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
 	char size[HUMAN_ROOM];
+	size_t count;
 
 	if (exporting->damaged) {
 		tell_damaged(exporting);
@@ -858,7 +831,11 @@ void tell_export(struct exporting *exporting)
 	out_line_text(out, ": %zu tensor%s, %s", exporting->facts.tensor_count,
 		exporting->facts.tensor_count == 1 ? "" : "s",
 		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
-	put_files(exporting);
+	/* "4 files and an index" */
+	count = exporting->facts.file_count;
+	if (exporting->file == NULL && count != 1)
+		out_line_text(
+			exporting->run->out, " in %zu files and an index", count - 1);
 	out_line_end(out);
 	tell_left(exporting);
 	tell_names(exporting);

@@ -33,17 +33,6 @@ static void put_typed(struct out *out, const char *what)
 
 /* ---- the first line ---- */
 
-static void tell_path(struct info *info)
-{
-	struct text path = text_of(info->run->path);
-
-	while (path.size > 1 && path.data[path.size - 1] == '/')
-		path.size--;
-	out_line_name(info->run->out, path);
-	if (info->run->path_count > 1)
-		out_line_text(info->run->out, " and %zu more", info->run->path_count - 1);
-}
-
 static const char *flavour_words(const struct fsdp_kind *kind)
 {
 	switch (kind->flavour) {
@@ -83,36 +72,37 @@ static bool has_ranks(const struct info *info)
 	       (info->world_size > 1 || info->rank_count > 0);
 }
 
-static void tell_flavour(struct info *info)
-{
-	const struct fsdp_kind *kind = &info->kind;
-	struct out *out = info->run->out;
-
-	out_line_text(out, "%s%s", flavour_words(kind), state_dict_words(kind));
-	if (kind->is_tensor_parallel)
-		out_line_text(out, " with tensor parallelism");
-	if (has_ranks(info))
-		out_line_text(out, " over %" PRIu32 " rank%s", info->world_size,
-			plural(info->world_size));
-	if (kind->mesh != FSDP_NONE) {
-		out_line_text(out, " (");
-		mesh_line(info->run, kind->mesh);
-		out_line_text(out, ")");
-	}
-	out_line_text(out, ", ");
-}
-
 static void tell_head(struct info *info)
 {
 	const struct fsdp_format *format = &info->format;
 	bool known = flavour_words(&info->kind) != NULL;
 	struct out *out = info->run->out;
+	struct text path;
 
 	out_line_begin(out, NULL);
-	tell_path(info);
+	path = text_of(info->run->path);
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	out_line_name(info->run->out, path);
+	if (info->run->path_count > 1)
+		out_line_text(info->run->out, " and %zu more", info->run->path_count - 1);
 	out_line_text(out, "  ");
-	if (known)
-		tell_flavour(info);
+	if (known) {
+		const struct fsdp_kind *kind = &info->kind;
+
+		out_line_text(out, "%s%s", flavour_words(kind), state_dict_words(kind));
+		if (kind->is_tensor_parallel)
+			out_line_text(out, " with tensor parallelism");
+		if (has_ranks(info))
+			out_line_text(out, " over %" PRIu32 " rank%s", info->world_size,
+				plural(info->world_size));
+		if (kind->mesh != FSDP_NONE) {
+			out_line_text(out, " (");
+			mesh_line(info->run, kind->mesh);
+			out_line_text(out, ")");
+		}
+		out_line_text(out, ", ");
+	}
 	out_line_name(
 		out, text_of(format->title != NULL ? format->title : format->family));
 	if (!known && has_ranks(info))
@@ -420,31 +410,6 @@ static const char *state_words(const char *key, uint32_t dtype)
 		       : key;
 }
 
-/* "exp_avg, exp_avg_sq float32": those of one dtype together. */
-static void tell_state_kinds(struct info *info)
-{
-	struct out *out = info->run->out;
-	const struct fsdp_overview_facts *facts = info->facts;
-	const struct fsdp_state_kind *before = NULL;
-
-	for (size_t i = 0; i < facts->state_count; i++) {
-		const struct fsdp_state_kind *kind = &facts->states[i];
-		if (kind->is_scalar)
-			continue;
-		if (before != NULL && before->dtype != kind->dtype)
-			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
-		out_line_text(out, "%s", before != NULL ? ", " : "");
-		out_line_name(out, text_of(state_words(kind->key, kind->dtype)));
-		before = kind;
-	}
-	if (before != NULL)
-		out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
-	else
-		out_line_text(out, "only counters");
-	if (facts->other_states > 0)
-		out_line_text(out, ", and others");
-}
-
 enum { GROUPS_SHOWN = 4, GROUPS_MOST = 1024 };
 
 /* ", 2 groups (8 and 0 parameters)": of the first optimizer, if it has several. */
@@ -508,13 +473,31 @@ static void tell_optimizer(struct info *info)
 	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_OPTIM];
 	struct out *out = info->run->out;
 	const char *word = optimizer_word(info->kind.optimizer);
+	const struct fsdp_overview_facts *facts = info->facts;
+	const struct fsdp_state_kind *before = NULL;
 
 	if (total->tensors == 0)
 		return;
 	out_line_begin(out, "optimizer");
 	if (word != NULL)
 		out_line_text(out, "%s: ", word);
-	tell_state_kinds(info);
+	/* "exp_avg, exp_avg_sq float32": those of one dtype together. */
+	for (size_t i = 0; i < facts->state_count; i++) {
+		const struct fsdp_state_kind *kind = &facts->states[i];
+		if (kind->is_scalar)
+			continue;
+		if (before != NULL && before->dtype != kind->dtype)
+			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
+		out_line_text(out, "%s", before != NULL ? ", " : "");
+		out_line_name(out, text_of(state_words(kind->key, kind->dtype)));
+		before = kind;
+	}
+	if (before != NULL)
+		out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
+	else
+		out_line_text(out, "only counters");
+	if (facts->other_states > 0)
+		out_line_text(out, ", and others");
 	out_line_text(out, ", ");
 	out_line_value(out, value_bytes(total->bytes));
 	out_line_text(
@@ -593,29 +576,6 @@ static void tell_cuts(struct out *out, const struct fsdp_sharding *sharding)
 	out_line_text(out, " ranks");
 }
 
-static void tell_way(struct out *out, const struct fsdp_sharding *sharding)
-{
-	switch (sharding->how) {
-	case FSDP_SHARDING_REPLICATED:
-		out_line_text(out, "replicated on %" PRIu32 " ranks", sharding->over);
-		break;
-	case FSDP_SHARDING_FLAT:
-		out_line_text(out, "flattened over %" PRIu32 " ranks", sharding->over);
-		break;
-	case FSDP_SHARDING_DIMS:
-		tell_cuts(out, sharding);
-		break;
-	case FSDP_SHARDING_DIM:
-		out_line_text(out, "Shard(%" PRIu32 ") over %" PRIu32 " ranks",
-			sharding->dim, sharding->over);
-		break;
-	}
-	if (sharding->copies > 1)
-		out_line_text(out, ", %" PRIu32 " copies", sharding->copies);
-	out_line_text(out, ": %" PRIu64 " tensor%s", sharding->tensors,
-		plural(sharding->tensors));
-}
-
 static void tell_sharding(struct info *info)
 {
 	const struct fsdp_overview_facts *facts = info->facts;
@@ -626,7 +586,28 @@ static void tell_sharding(struct info *info)
 	out_line_begin(out, "sharding");
 	for (size_t i = 0; i < facts->sharding_count && i < KINDS_SHOWN; i++) {
 		out_line_text(out, "%s", i > 0 ? "; " : "");
-		tell_way(out, &facts->shardings[i]);
+		switch (facts->shardings[i].how) {
+		case FSDP_SHARDING_REPLICATED:
+			out_line_text(out, "replicated on %" PRIu32 " ranks",
+				facts->shardings[i].over);
+			break;
+		case FSDP_SHARDING_FLAT:
+			out_line_text(out, "flattened over %" PRIu32 " ranks",
+				facts->shardings[i].over);
+			break;
+		case FSDP_SHARDING_DIMS:
+			tell_cuts(out, &facts->shardings[i]);
+			break;
+		case FSDP_SHARDING_DIM:
+			out_line_text(out, "Shard(%" PRIu32 ") over %" PRIu32 " ranks",
+				facts->shardings[i].dim, facts->shardings[i].over);
+			break;
+		}
+		if (facts->shardings[i].copies > 1)
+			out_line_text(
+				out, ", %" PRIu32 " copies", facts->shardings[i].copies);
+		out_line_text(out, ": %" PRIu64 " tensor%s", facts->shardings[i].tensors,
+			plural(facts->shardings[i].tensors));
 	}
 	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; and others");
@@ -779,12 +760,6 @@ static const char *wrapper_of(const char *prefix)
 	return NULL;
 }
 
-static bool is_cleaned(const char *prefix)
-{
-	return strcmp(prefix, "_fsdp_wrapped_module.") == 0 ||
-	       strcmp(prefix, "_checkpoint_wrapped_module.") == 0;
-}
-
 static void tell_names(struct info *info)
 {
 	struct out *out = info->run->out;
@@ -800,7 +775,11 @@ static void tell_names(struct info *info)
 			out_line_text(out, " (%s)", wrapper);
 		if (!info->run->common->raw)
 			out_line_text(out, ", shown %s it",
-				is_cleaned(prefix.prefix) ? "without" : "with");
+				(strcmp(prefix.prefix, "_fsdp_wrapped_module.") == 0 ||
+					strcmp(prefix.prefix,
+						"_checkpoint_wrapped_module.") == 0)
+					? "without"
+					: "with");
 		out_line_end(out);
 	}
 }

@@ -100,41 +100,6 @@ static const struct record recordings_record = OBJECT_RECORD(struct run, "record
 	{ "recordings", EACH_ITEM(struct run, path_count, each_recording, row_record),
 		.always = true, ABOUT("In the order of the inputs.") });
 
-/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
-static void tell(struct run *run, const struct row *row)
-{
-	struct out *out = run->out;
-
-	out_line_begin(out, NULL);
-	out_line_name(out, text_of(run->paths[row->input]));
-	out_line_text(out, "  %s", row->title);
-	if (row->rank != FSDP_ABSENT)
-		out_line_text(out, ", rank %" PRId64, row->rank);
-	if (row->rank != FSDP_ABSENT && row->world_size != FSDP_ABSENT)
-		out_line_text(out, " of %" PRId64, row->world_size);
-	if (!row->whole)
-		out_line_text(out, "; some of it could not be read");
-	out_line_end(out);
-}
-
-/* One command reads those of one kind together. */
-static void tell_next(struct run *run, size_t count)
-{
-	const char *command = row_of(fsdp_recording(run->recordings, 0)).command;
-
-	out_line_begin(run->out, "next");
-	out_line_keep(run->out, true);
-	out_line_text(run->out, "fsdp-inspect %s", command);
-	for (size_t i = 0; i < count; i++) {
-		struct row row = row_of(fsdp_recording(run->recordings, i));
-		if (strcmp(row.command, command) != 0)
-			continue;
-		out_line_text(run->out, " ");
-		out_line_shell(run->out, text_of(run->paths[row.input]));
-	}
-	out_line_end(run->out);
-}
-
 static void show_rows(struct run *run, size_t count)
 {
 	static const struct table LIKE = {
@@ -158,6 +123,8 @@ static bool recordings_show(struct run *run)
 {
 	size_t count = fsdp_recording_count(run->recordings);
 	int status = STATUS_GOOD;
+	struct out *out;
+	const char *command;
 
 	for (size_t i = 0; i < count; i++)
 		if (!is_whole(fsdp_recording(run->recordings, i)))
@@ -165,9 +132,32 @@ static bool recordings_show(struct run *run)
 	run_begin(run, status);
 	for (size_t i = 0; i < count; i++) {
 		struct row row = row_of(fsdp_recording(run->recordings, i));
-		tell(run, &row);
+		/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
+		out = run->out;
+		out_line_begin(out, NULL);
+		out_line_name(out, text_of(run->paths[row.input]));
+		out_line_text(out, "  %s", row.title);
+		if (row.rank != FSDP_ABSENT)
+			out_line_text(out, ", rank %" PRId64, row.rank);
+		if (row.rank != FSDP_ABSENT && row.world_size != FSDP_ABSENT)
+			out_line_text(out, " of %" PRId64, row.world_size);
+		if (!row.whole)
+			out_line_text(out, "; some of it could not be read");
+		out_line_end(out);
 	}
-	tell_next(run, count);
+	/* One command reads those of one kind together. */
+	command = row_of(fsdp_recording(run->recordings, 0)).command;
+	out_line_begin(run->out, "next");
+	out_line_keep(run->out, true);
+	out_line_text(run->out, "fsdp-inspect %s", command);
+	for (size_t i = 0; i < count; i++) {
+		struct row row = row_of(fsdp_recording(run->recordings, i));
+		if (strcmp(row.command, command) != 0)
+			continue;
+		out_line_text(run->out, " ");
+		out_line_shell(run->out, text_of(run->paths[row.input]));
+	}
+	out_line_end(run->out);
 	out_fields(run->out, &recordings_record, (struct subject){ run, run });
 	show_rows(run, count);
 	return true;
@@ -202,21 +192,6 @@ static void set_problem(struct below_row *row, const char *text)
 	row->problem = text_of(row->text);
 }
 
-/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. The row
- * begins with the name of a checkpoint that is one file. */
-static void set_finding(struct below_row *row, const struct fsdp_finding *finding)
-{
-	struct text file = text_of_span(finding->file);
-	char text[sizeof row->text];
-
-	if (row->others == 0 && text_is(file, text_last(text_of(row->path), '/')))
-		file.size = 0;
-	snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
-		file.size > 0 ? file.data : "", file.size > 0 ? ": " : "",
-		(const char *)finding->message.data);
-	set_problem(row, text);
-}
-
 /* The first error stands for all. */
 static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
 {
@@ -226,8 +201,20 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		if (finding->severity != FSDP_ERROR)
 			continue;
-		if (row->errors++ == 0)
-			set_finding(row, finding);
+		if (row->errors++ == 0) {
+			struct text file = text_of_span(finding->file);
+			char text[sizeof row->text];
+
+			/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. The row
+ * begins with the name of a checkpoint that is one file. */
+			if (row->others == 0 &&
+				text_is(file, text_last(text_of(row->path), '/')))
+				file.size = 0;
+			snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
+				file.size > 0 ? file.data : "", file.size > 0 ? ": " : "",
+				(const char *)finding->message.data);
+			set_problem(row, text);
+		}
 	}
 	count = fsdp_checkpoint_error_count(checkpoint);
 	row->is_unread = count > 0;
@@ -250,26 +237,6 @@ static bool find_step(struct below_row *row, const struct fsdp_checkpoint *check
 	if (good && step != FSDP_ABSENT)
 		row->step = step;
 	return good;
-}
-
-/* Files of one set are one checkpoint: each of them opens all. */
-static void find_members(struct below_row *row, struct below_row *end,
-	const struct fsdp_checkpoint *checkpoint)
-{
-	const char *slash = strrchr(row->path, '/');
-	size_t folder = slash != NULL ? (size_t)(slash - row->path) + 1 : 0;
-	size_t files = fsdp_file_count(checkpoint);
-
-	for (uint32_t i = 0; i < files && files > 1; i++) {
-		struct text file = text_of_span(fsdp_file(checkpoint, i).path);
-		for (struct below_row *other = row + 1; other < end; other++)
-			if (strlen(other->path) == folder + file.size &&
-				memcmp(other->path, row->path, folder) == 0 &&
-				memcmp(other->path + folder, file.data, file.size) == 0) {
-				row->others += !other->is_member;
-				other->is_member = true;
-			}
-	}
 }
 
 /* The rule of files that change while they are read. */
@@ -312,6 +279,9 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_error *error = NULL;
 	bool good = true;
+	const char *slash;
+	size_t folder;
+	size_t files;
 
 	steps_ask(&options);
 	row->step = step_of_path(row->path);
@@ -330,7 +300,20 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
 	row->ranks = fsdp_checkpoint_world_size(checkpoint);
 	good = find_step(row, checkpoint);
-	find_members(row, end, checkpoint);
+	/* Files of one set are one checkpoint: each of them opens all. */
+	slash = strrchr(row->path, '/');
+	folder = slash != NULL ? (size_t)(slash - row->path) + 1 : 0;
+	files = fsdp_file_count(checkpoint);
+	for (uint32_t i = 0; i < files && files > 1; i++) {
+		struct text file = text_of_span(fsdp_file(checkpoint, i).path);
+		for (struct below_row *other = row + 1; other < end; other++)
+			if (strlen(other->path) == folder + file.size &&
+				memcmp(other->path, row->path, folder) == 0 &&
+				memcmp(other->path + folder, file.data, file.size) == 0) {
+				row->others += !other->is_member;
+				other->is_member = true;
+			}
+	}
 	examine(row, checkpoint);
 	find_marker(row, run);
 	fsdp_checkpoint_free(checkpoint);
@@ -379,14 +362,6 @@ static struct text name_below(const char *path, const char *folder)
 {
 	path += strlen(folder);
 	return text_of(path + (*path == '/'));
-}
-
-static void tell_unread(struct run *run, const struct below_row *rows, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (rows[i].is_unread)
-			run_failure(run, "system", "", "%.*s: %s", (int)rows[i].name.size,
-				rows[i].name.data, rows[i].text);
 }
 
 static int by_step(const void *a, const void *b)
@@ -484,7 +459,11 @@ static bool below_show(struct run *run, struct fsdp_error **ret_error)
 		if (fsdp_below_is_cut(run->below))
 			run_note(run,
 				"there may be more: --limit below=N looks at more entries");
-		tell_unread(run, rows, count);
+		for (size_t i = 0; i < count; i++)
+			if (rows[i].is_unread)
+				run_failure(run, "system", "", "%.*s: %s",
+					(int)rows[i].name.size, rows[i].name.data,
+					rows[i].text);
 		run_begin(run, STATUS_GOOD);
 		show_below(run, rows, count);
 		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
@@ -1171,23 +1150,6 @@ static void add_suffix(struct info *info, const struct suffix *like)
 	info->suffixes[i].count++;
 }
 
-static void add_files(struct info *info)
-{
-	size_t count = fsdp_file_count(info->run->checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
-		struct text base = text_last(text_of_span(file.path), '/');
-		struct text word = text_last(base, '.');
-		struct suffix suffix = { .is_name = word.size + 1 == base.size };
-		if (word.size < base.size)
-			memcpy(suffix.word, word.data - 1,
-				word.size + 1 < SUFFIX_SIZE ? word.size + 1
-							    : SUFFIX_SIZE - 1);
-		add_suffix(info, &suffix);
-	}
-}
-
 /* The strategies of the units, each once, in order. */
 static void list_strategies(struct info *info)
 {
@@ -1291,6 +1253,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	struct pickled_recording pickled;
+	size_t count;
 
 	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
 		!list_ranks(info))
@@ -1321,7 +1284,18 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	list_strategies(info);
 	list_dtypes(info);
 	info->class_name = info_class(info);
-	add_files(info);
+	count = fsdp_file_count(info->run->checkpoint);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
+		struct text base = text_last(text_of_span(file.path), '/');
+		struct text word = text_last(base, '.');
+		struct suffix suffix = { .is_name = word.size + 1 == base.size };
+		if (word.size < base.size)
+			memcpy(suffix.word, word.data - 1,
+				word.size + 1 < SUFFIX_SIZE ? word.size + 1
+							    : SUFFIX_SIZE - 1);
+		add_suffix(info, &suffix);
+	}
 	return !info->options->waste ||
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }

@@ -528,15 +528,6 @@ static const char *why_found(
 		finding->message.data, rest);
 }
 
-static const char *why_failed(struct collected *own)
-{
-	const struct failure *failure = &own->failures[0];
-
-	return text_for(own, "%s%s%.*s", failure->rule != NULL ? failure->rule : "",
-		failure->rule != NULL ? ": " : "", cut(failure->message),
-		failure->message.data);
-}
-
 /* ---- files of other nodes ---- */
 
 /* Whose data file is absent; false: another kind of file, or another finding. */
@@ -605,9 +596,14 @@ static void decide(struct examined *one)
 	if (worst != NULL &&
 		(worst->severity == SEVERITY_ERROR || own->failure_count == 0))
 		candidate->why = why_found(own, worst, same - 1);
-	else if (own->failure_count > 0)
-		candidate->why = why_failed(own);
-	else if (candidate->is_release)
+	else if (own->failure_count > 0) {
+		const struct failure *failure = &own->failures[0];
+
+		candidate->why = text_for(own, "%s%s%.*s",
+			failure->rule != NULL ? failure->rule : "",
+			failure->rule != NULL ? ": " : "", cut(failure->message),
+			failure->message.data);
+	} else if (candidate->is_release)
 		candidate->why = LATEST_RELEASE;
 }
 
@@ -618,18 +614,6 @@ static bool ran_out(const struct collected *own)
 		if (strcmp(own->failures[i].code, "memory") == 0)
 			return true;
 	return own->out_of_memory;
-}
-
-static void forget(struct run_candidate *candidate)
-{
-	collected_done(&candidate->own);
-	candidate->own = (struct collected){ 0 };
-	candidate->why = NULL;
-	candidate->step = candidate->epoch = FSDP_ABSENT;
-	candidate->step_from = NULL;
-	candidate->is_several = candidate->is_release = candidate->is_adapter = false;
-	candidate->bytes = candidate->weights = 0;
-	candidate->optimizer = candidate->rest = 0;
 }
 
 static bool judge(struct examined *one)
@@ -649,26 +633,20 @@ static bool judge(struct examined *one)
 	return good && !ran_out(&candidate->own);
 }
 
-/* What the checkpoint does not say itself. timm calls its files checkpoint-EPOCH. */
-static void take_name(struct run_candidate *candidate)
-{
-	const struct fsdp_step_name *name = &candidate->step_name;
-
-	if (candidate->step == FSDP_ABSENT && name->step >= 0 &&
-		name->step != candidate->epoch) {
-		candidate->step = name->step;
-		candidate->step_from = "name";
-	}
-	if (candidate->epoch == FSDP_ABSENT && name->epoch >= 0)
-		candidate->epoch = name->epoch;
-}
-
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error)
 {
 	struct examined one = { candidate, *run, level, ret_error };
+	const struct fsdp_step_name *name = &candidate->step_name;
 
-	forget(candidate);
+	collected_done(&candidate->own);
+	candidate->own = (struct collected){ 0 };
+	candidate->why = NULL;
+	candidate->step = candidate->epoch = FSDP_ABSENT;
+	candidate->step_from = NULL;
+	candidate->is_several = candidate->is_release = candidate->is_adapter = false;
+	candidate->bytes = candidate->weights = 0;
+	candidate->optimizer = candidate->rest = 0;
 	one.run.collected = &candidate->own;
 	one.run.input = candidate->input;
 	if (!judge(&one))
@@ -677,7 +655,14 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 		find_uncommitted(&one, "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
 		find_uncommitted(&one, "NeMo's -unfinished marker of this save exists");
-	take_name(candidate);
+	/* What the checkpoint does not say itself. timm calls its files checkpoint-EPOCH. */
+	if (candidate->step == FSDP_ABSENT && name->step >= 0 &&
+		name->step != candidate->epoch) {
+		candidate->step = name->step;
+		candidate->step_from = "name";
+	}
+	if (candidate->epoch == FSDP_ABSENT && name->epoch >= 0)
+		candidate->epoch = name->epoch;
 	if (candidate->bytes == 0)
 		candidate->bytes = candidate->weights = candidate->optimizer =
 			candidate->rest = UINT64_MAX;

@@ -237,38 +237,6 @@ static bool add_pointer(struct latest *latest, struct fsdp_pointer from, uint32_
 	return true;
 }
 
-static void tell_unread(
-	struct latest *latest, const struct fsdp_below *below, const char *path)
-{
-	uint64_t unread = fsdp_below_unread(below);
-
-	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
-	if (unread > 0)
-		run_failure(latest->run, "system", NULL,
-			unread == 1 ? "%s: %llu file or directory could not be read"
-				    : "%s: %llu files or directories could not be read",
-			path, (unsigned long long)unread);
-	if (fsdp_below_is_cut(below))
-		run_note(latest->run,
-			"%s: there may be more: --limit below=N looks at more entries",
-			path);
-}
-
-/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
-static void trust_names(struct latest *latest, size_t first)
-{
-	bool has_steps = false;
-
-	for (size_t i = first; i < latest->count; i++)
-		has_steps |= latest->candidates[i].step_name.step >= 0;
-	for (size_t i = first; i < latest->count; i++) {
-		const struct fsdp_step_name *name = &latest->candidates[i].step_name;
-
-		latest->candidates[i].by_name =
-			has_steps ? name->step >= 0 : name->epoch >= 0;
-	}
-}
-
 static bool look_in(struct latest *latest, const char *path, uint32_t input)
 {
 	struct run *run = latest->run;
@@ -279,17 +247,40 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 	size_t first = latest->count;
 	struct fsdp_below *below;
 	bool good = true;
+	uint64_t unread;
 
 	if (!fsdp_below_new_run(path, &options, &below, NULL))
 		return false;
 	latest->folders[input].below = below;
 	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
 		good = add_found(latest, below, i, input);
-	if (good)
-		trust_names(latest, first);
+	if (good) {
+		bool has_steps = false;
+
+		/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
+		for (size_t i = first; i < latest->count; i++)
+			has_steps |= latest->candidates[i].step_name.step >= 0;
+		for (size_t i = first; i < latest->count; i++) {
+			const struct fsdp_step_name *name =
+				&latest->candidates[i].step_name;
+
+			latest->candidates[i].by_name =
+				has_steps ? name->step >= 0 : name->epoch >= 0;
+		}
+	}
 	for (size_t i = 0; good && fsdp_below_pointer(below, i).path != NULL; i++)
 		good = add_pointer(latest, fsdp_below_pointer(below, i), input);
-	tell_unread(latest, below, path);
+	unread = fsdp_below_unread(below);
+	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
+	if (unread > 0)
+		run_failure(latest->run, "system", NULL,
+			unread == 1 ? "%s: %llu file or directory could not be read"
+				    : "%s: %llu files or directories could not be read",
+			path, (unsigned long long)unread);
+	if (fsdp_below_is_cut(below))
+		run_note(latest->run,
+			"%s: there may be more: --limit below=N looks at more entries",
+			path);
 	return good;
 }
 
@@ -543,33 +534,6 @@ static void put_rows(const struct latest *latest, const struct table *like)
 	out_table_end(out);
 }
 
-static void put_paths(const struct latest *latest)
-{
-	for (size_t i = 0; i < latest->count; i++) {
-		if (!latest->candidates[i].is_named)
-			continue;
-		out_verbatim(latest->run->out, text_of(latest->candidates[i].path));
-		out_verbatim(latest->run->out, text_of("\n"));
-	}
-}
-
-static void latest_show(const struct latest *latest)
-{
-	struct table table = { .key = "candidates",
-		.main = true,
-		.rows_only = true,
-		.view = latest->options->all ? VIEW_ALL : VIEW_EXPLAIN };
-
-	out_fields(latest->run->out, &latest_record, (struct subject){ NULL, latest });
-	put_rows(latest, &table);
-	table.rows_only = false;
-	table.text_only = true;
-	if (is_table(latest))
-		put_rows(latest, &table);
-	else
-		put_paths(latest);
-}
-
 enum { SKIPPED_MOST = 10 };
 
 static const char *const level_words[] = { "quick", "headers", "data", NULL };
@@ -586,13 +550,6 @@ static const struct option_row OPTIONS[] = {
 		.initial = "1", .help = "print the N newest good checkpoints" },
 	{ NULL },
 };
-
-static enum fsdp_level level_of(const char *word)
-{
-	return strcmp(word, "data") == 0      ? FSDP_LEVEL_DATA
-	       : strcmp(word, "headers") == 0 ? FSDP_LEVEL_HEADERS
-					      : FSDP_LEVEL_QUICK;
-}
 
 /* ---- one ---- */
 
@@ -757,33 +714,25 @@ static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 
 /* ---- messages ---- */
 
-static void tell_failure(struct run *run, const struct run_candidate *candidate)
-{
-	const struct failure *from = &candidate->own.failures[0];
-	struct failure *failure = collected_failure(run->collected, from->code);
-
-	if (failure == NULL)
-		return;
-	failure->rule = from->rule;
-	failure->input = candidate->input;
-	failure->path = collected_text(run->collected, candidate->path);
-	failure->message = collected_text(run->collected, from->message.data);
-}
-
 /* An unreadable one may be newer than its name shows, and good. */
 static void tell_partial(struct latest *latest)
 {
 	for (size_t i = 0; i < latest->count; i++)
-		if (latest->candidates[i].own.failure_count > 0)
-			tell_failure(latest->run, &latest->candidates[i]);
-}
+		if (latest->candidates[i].own.failure_count > 0) {
+			const struct failure *from =
+				&latest->candidates[i].own.failures[0];
+			struct failure *failure =
+				collected_failure(latest->run->collected, from->code);
 
-static void tell_release(struct latest *latest)
-{
-	for (size_t i = 0; i < latest->count; i++)
-		if (latest->candidates[i].is_named && latest->candidates[i].is_release)
-			run_note(latest->run, "%s: " LATEST_RELEASE,
-				latest->candidates[i].path);
+			if (failure != NULL) {
+				failure->rule = from->rule;
+				failure->input = latest->candidates[i].input;
+				failure->path = collected_text(latest->run->collected,
+					latest->candidates[i].path);
+				failure->message = collected_text(
+					latest->run->collected, from->message.data);
+			}
+		}
 }
 
 /* Whether nothing is wrong but that classes are built which are on no list. */
@@ -826,55 +775,49 @@ static bool is_empty(const struct latest *latest)
 	return empty;
 }
 
-static void tell_no_candidate(struct latest *latest)
-{
-	const char *path = latest->run->path, *part = unclear(latest);
-
-	if (part != NULL)
-		run_reason(latest->run,
-			"%s: no checkpoint, but '%s' may be a part of one: see fsdp-inspect info",
-			path, part);
-	else if (is_empty(latest))
-		run_note(latest->run,
-			"%s: no checkpoint, tracker file or unfinished save", path);
-	else
-		run_reason(latest->run, "%s: no checkpoint", path);
-}
-
-/* Newer than what is named, or all if nothing is. */
-static void tell_skipped(struct latest *latest)
-{
-	struct run *run = latest->run;
-	size_t skipped = 0;
-
-	for (size_t i = 0; i < latest->shown; i++) {
-		const struct run_candidate *candidate = &latest->candidates[i];
-
-		if (candidate->is_named || is_good(candidate) || ++skipped > SKIPPED_MOST)
-			continue;
-		if (latest->named > 0)
-			run_note(run, "%s skipped: %s", candidate->path, candidate->why);
-		else
-			run_reason(run, "%s: %s: %s", candidate->path, candidate->result,
-				candidate->why);
-	}
-	if (skipped > SKIPPED_MOST)
-		(latest->named > 0 ? run_note : run_reason)(run,
-			"%zu more skipped: fsdp-inspect latest --explain %s",
-			skipped - SKIPPED_MOST, run->path);
-}
-
 static void tell_none(struct latest *latest)
 {
 	bool is_table = latest->options->explain || latest->options->all;
 
-	if (latest->count == 0)
-		tell_no_candidate(latest);
-	else if (latest->named == 0 && !is_table)
+	if (latest->count == 0) {
+		const char *path = latest->run->path, *part = unclear(latest);
+
+		if (part != NULL)
+			run_reason(latest->run,
+				"%s: no checkpoint, but '%s' may be a part of one: see fsdp-inspect info",
+				path, part);
+		else if (is_empty(latest))
+			run_note(latest->run,
+				"%s: no checkpoint, tracker file or unfinished save",
+				path);
+		else
+			run_reason(latest->run, "%s: no checkpoint", path);
+	} else if (latest->named == 0 && !is_table)
 		run_reason(latest->run, "%s: no good checkpoint (%zu checked)",
 			latest->run->path, latest->count);
-	if (!is_table)
-		tell_skipped(latest);
+	if (!is_table) {
+		struct run *run = latest->run;
+		size_t skipped = 0;
+
+		/* Newer than what is named, or all if nothing is. */
+		for (size_t i = 0; i < latest->shown; i++) {
+			const struct run_candidate *candidate = &latest->candidates[i];
+
+			if (candidate->is_named || is_good(candidate) ||
+				++skipped > SKIPPED_MOST)
+				continue;
+			if (latest->named > 0)
+				run_note(run, "%s skipped: %s", candidate->path,
+					candidate->why);
+			else
+				run_reason(run, "%s: %s: %s", candidate->path,
+					candidate->result, candidate->why);
+		}
+		if (skipped > SKIPPED_MOST)
+			(latest->named > 0 ? run_note : run_reason)(run,
+				"%zu more skipped: fsdp-inspect latest --explain %s",
+				skipped - SKIPPED_MOST, run->path);
+	}
 	if (latest->count > 0 && latest->named == 0 && !is_table &&
 		only_builds(&latest->candidates[0]))
 		run_note(latest->run,
@@ -947,9 +890,11 @@ static void done(struct latest *latest)
 static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 {
 	const struct latest_options *options = run->options;
-	struct latest latest = {
-		.run = run, .options = options, .level = level_of(options->level)
-	};
+	struct latest latest = { .run = run,
+		.options = options,
+		.level = (strcmp(options->level, "data") == 0      ? FSDP_LEVEL_DATA
+			  : strcmp(options->level, "headers") == 0 ? FSDP_LEVEL_HEADERS
+								   : FSDP_LEVEL_QUICK) };
 	bool good = candidates_find(&latest) && judge(&latest, ret_error) &&
 		    pointers_judge(&latest);
 
@@ -957,13 +902,37 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		int status = status_of(&latest);
 
 		tell_partial(&latest);
-		tell_release(&latest);
+		for (size_t i = 0; i < latest.count; i++)
+			if (latest.candidates[i].is_named &&
+				latest.candidates[i].is_release)
+				run_note(latest.run, "%s: " LATEST_RELEASE,
+					latest.candidates[i].path);
 		if (status != STATUS_FAILED)
 			tell_none(&latest);
 		tell_cost(&latest);
 		run_begin(run, status);
-		if (run->status != STATUS_FAILED)
-			latest_show(&latest);
+		if (run->status != STATUS_FAILED) {
+			struct table table = { .key = "candidates",
+				.main = true,
+				.rows_only = true,
+				.view = latest.options->all ? VIEW_ALL : VIEW_EXPLAIN };
+
+			out_fields(latest.run->out, &latest_record,
+				(struct subject){ NULL, &latest });
+			put_rows(&latest, &table);
+			table.rows_only = false;
+			table.text_only = true;
+			if (is_table(&latest))
+				put_rows(&latest, &table);
+			else
+				for (size_t i = 0; i < latest.count; i++) {
+					if (!latest.candidates[i].is_named)
+						continue;
+					out_verbatim(latest.run->out,
+						text_of(latest.candidates[i].path));
+					out_verbatim(latest.run->out, text_of("\n"));
+				}
+		}
 	}
 	done(&latest);
 	return good;

@@ -19,20 +19,6 @@
 enum { VALUES_MAX = 1 << 20 };  /* elements that are read of a tensor */
 enum { FRAMES_ROOM = 1 << 16 }; /* of stdout */
 
-/* The rest of the answer is still valid. */
-static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
-	const struct fsdp_error *error)
-{
-	struct text name = tensor_shown_name(show->run, &show->buffers.name, tensor);
-	char *message = place_error_text(show->run, error);
-
-	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
-		fsdp_error_hint(error), "%s (elements of %.*s)",
-		message != NULL ? message : fsdp_error_message(error), (int)name.size,
-		name.data);
-	free(message);
-}
-
 /* Copies the ranges in order. */
 static bool copy_elements(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
@@ -99,6 +85,8 @@ static bool read_elements(
 	struct fsdp_error *error = NULL;
 	uint64_t wanted = 0;
 	bool cut;
+	struct text name;
+	char *message;
 
 	if (!elements_are_stored(tensor))
 		return true;
@@ -126,7 +114,14 @@ static bool read_elements(
 		*ret_error = error;
 		return false;
 	}
-	tell_unread(show, tensor, error);
+	/* The rest of the answer is still valid. */
+	name = tensor_shown_name(show->run, &show->buffers.name, tensor);
+	message = place_error_text(show->run, error);
+	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%s (elements of %.*s)",
+		message != NULL ? message : fsdp_error_message(error), (int)name.size,
+		name.data);
+	free(message);
 	fsdp_error_free(error);
 	return true;
 }

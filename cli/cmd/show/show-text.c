@@ -75,19 +75,6 @@ static bool find_cut(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-static void set_label(struct picture *picture, uint32_t cut)
-{
-	if (picture->label[0] != '\0')
-		return;
-	if (cut != FSDP_NONE && cut > 1)
-		snprintf(picture->label, sizeof picture->label, "dim %" PRIu32, cut);
-	else
-		snprintf(picture->label, sizeof picture->label, "%s",
-			cut == FSDP_NONE ? "whole"
-			: cut == 0       ? "rows"
-					 : "columns");
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct held *left = a, *right = b;
@@ -125,17 +112,6 @@ static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoi
 	return picture->held_count > 0;
 }
 
-/* A cell for each place. */
-static void arrange(struct picture *picture)
-{
-	for (size_t i = 0; i < picture->held_count; i++) {
-		const struct held *held = &picture->held[i];
-		if (i == 0 || held[-1].at != held->at)
-			picture->cells[picture->columns++] = (struct cell){ i, 0 };
-		picture->cells[picture->columns - 1].count++;
-	}
-}
-
 /* "0", "0,2", "0,2,4,+13": four at the most. */
 static int cell_text(const struct picture *picture, size_t index, char text[CELL_ROOM])
 {
@@ -151,17 +127,6 @@ static int cell_text(const struct picture *picture, size_t index, char text[CELL
 		length += snprintf(text + length, CELL_ROOM - (size_t)length, ",+%zu",
 			cell->count - shown);
 	return length;
-}
-
-static void measure(struct picture *picture)
-{
-	char text[CELL_ROOM];
-
-	for (size_t i = 0; i < picture->columns; i++) {
-		int width = cell_text(picture, i, text);
-		if (width > picture->width)
-			picture->width = width;
-	}
 }
 
 /* The empty ones were put there from the end on. */
@@ -201,6 +166,7 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 	struct picture *picture;
 	uint32_t cut;
 	size_t count = tensor->piece_count;
+	char text[CELL_ROOM];
 
 	*ret_picture = NULL;
 	if (count < 2 || !find_cut(checkpoint, tensor, &cut))
@@ -219,9 +185,28 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 		return true;
 	}
 	reverse(picture->held + picture->held_count, picture->empty_count);
-	set_label(picture, cut);
-	arrange(picture);
-	measure(picture);
+	if (picture->label[0] == '\0') {
+		if (cut != FSDP_NONE && cut > 1)
+			snprintf(picture->label, sizeof picture->label, "dim %" PRIu32,
+				cut);
+		else
+			snprintf(picture->label, sizeof picture->label, "%s",
+				cut == FSDP_NONE ? "whole"
+				: cut == 0       ? "rows"
+						 : "columns");
+	}
+	/* A cell for each place. */
+	for (size_t i = 0; i < picture->held_count; i++) {
+		const struct held *held = &picture->held[i];
+		if (i == 0 || held[-1].at != held->at)
+			picture->cells[picture->columns++] = (struct cell){ i, 0 };
+		picture->cells[picture->columns - 1].count++;
+	}
+	for (size_t i = 0; i < picture->columns; i++) {
+		int width = cell_text(picture, i, text);
+		if (width > picture->width)
+			picture->width = width;
+	}
 	*ret_picture = picture;
 	return true;
 }
@@ -253,41 +238,11 @@ static void draw_row(const struct picture *picture, struct out *out, size_t room
 	out_line_text(out, "|");
 }
 
-/* Columns that picture_put writes. */
-static size_t picture_width(const struct picture *picture)
-{
-	return strlen(picture->label) + 2 +
-	       picture->columns * ((size_t)picture->width + 1);
-}
-
-/* "rows |0|1|2|3|", into an open line. */
-static void picture_put(const struct picture *picture, struct out *out)
-{
-	out_line_text(out, "%s ", picture->label);
-	draw_row(picture, out, picture->columns);
-}
-
 /* In a line of its own, and one for the ranks that hold nothing. */
 static void picture_line(const struct picture *picture, struct out *out)
 {
 	out_line_begin(out, picture->label);
 	draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
-	out_line_end(out);
-}
-
-static void picture_empty_line(const struct picture *picture, struct out *out)
-{
-	const struct held *empty = picture->held + picture->held_count;
-	size_t count = picture->empty_count;
-
-	if (count == 0)
-		return;
-	out_line_begin(out, "empty on");
-	out_line_text(out, "rank%s ", count == 1 ? "" : "s");
-	for (size_t i = 0; i < count && i < RANKS_EMPTY; i++)
-		out_line_text(out, "%s%" PRIu32, i > 0 ? ", " : "", empty[i].rank);
-	if (count > RANKS_EMPTY)
-		out_line_text(out, " and %zu more", count - RANKS_EMPTY);
 	out_line_end(out);
 }
 
@@ -315,30 +270,19 @@ static size_t placement_width(
 static bool put_picture(const struct show *show, const struct picture *picture,
 	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
 {
-	size_t width = picture != NULL ? picture_width(picture) : 0;
+	size_t width = picture != NULL
+			       ? (strlen(picture->label) + 2 +
+					 picture->columns * ((size_t)picture->width + 1))
+			       : 0;
 
 	if (width == 0 ||
 		placement_width(placement, mesh) + PICTURE_GAP + width > LINE_WIDTH)
 		return false;
 	out_line_text(show->run->out, "%*s", PICTURE_GAP, "");
-	picture_put(picture, show->run->out);
+	/* "rows |0|1|2|3|", into an open line. */
+	out_line_text(show->run->out, "%s ", picture->label);
+	draw_row(picture, show->run->out, picture->columns);
 	return true;
-}
-
-static void tell_mesh(struct show *show, const struct fsdp_placement *placement,
-	const struct picture *picture)
-{
-	struct out *out = show->run->out;
-	struct fsdp_mesh mesh = fsdp_mesh(show->run->checkpoint, placement->mesh);
-	bool drawn = false;
-
-	out_line_text(out, " on ");
-	mesh_line(show->run, placement->mesh);
-	if (mesh.dims == 1)
-		drawn = put_picture(show, picture, placement, &mesh);
-	out_line_end(out);
-	if (picture != NULL && !drawn)
-		picture_line(picture, out);
 }
 
 static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
@@ -346,6 +290,8 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 {
 	struct fsdp_placement placement;
 	struct out *out = show->run->out;
+	struct fsdp_mesh mesh;
+	bool drawn;
 
 	if (tensor->placement == FSDP_NONE) {
 		if (picture != NULL)
@@ -359,7 +305,15 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 		out_line_name(out, text_of_span(placement.texts[i]));
 	}
 	if (placement.mesh != FSDP_NONE) {
-		tell_mesh(show, &placement, picture);
+		mesh = fsdp_mesh(show->run->checkpoint, placement.mesh);
+		drawn = false;
+		out_line_text(out, " on ");
+		mesh_line(show->run, placement.mesh);
+		if (mesh.dims == 1)
+			drawn = put_picture(show, picture, &placement, &mesh);
+		out_line_end(out);
+		if (picture != NULL && !drawn)
+			picture_line(picture, out);
 		return;
 	}
 	out_line_end(out);
@@ -375,8 +329,22 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 	if (!picture_new(show->run->checkpoint, tensor, &picture))
 		return false;
 	tell_placement(show, tensor, picture);
-	if (picture != NULL)
-		picture_empty_line(picture, show->run->out);
+	if (picture != NULL) {
+		const struct held *empty = picture->held + picture->held_count;
+		size_t count = picture->empty_count;
+
+		if (count != 0) {
+			out_line_begin(show->run->out, "empty on");
+			out_line_text(show->run->out, "rank%s ", count == 1 ? "" : "s");
+			for (size_t i = 0; i < count && i < RANKS_EMPTY; i++)
+				out_line_text(show->run->out, "%s%" PRIu32,
+					i > 0 ? ", " : "", empty[i].rank);
+			if (count > RANKS_EMPTY)
+				out_line_text(show->run->out, " and %zu more",
+					count - RANKS_EMPTY);
+			out_line_end(show->run->out);
+		}
+	}
 	picture_free(picture);
 	return true;
 }
@@ -394,26 +362,6 @@ static void tell_pieces(struct show *show, const struct item *item)
 	for (size_t i = 0; i < item->piece_count; i++)
 		out_records_row(show->run->out, &table, &item->pieces[i]);
 	out_table_end(show->run->out);
-}
-
-static void tell_states(struct show *show, const struct item *item)
-{
-	struct out *out = show->run->out;
-	struct item_state state;
-
-	if (item->state_count == 0)
-		return;
-	out_line_begin(out, "states");
-	for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
-		(void)find_state((struct subject){ show, item }, i, &state);
-		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out, state.key);
-		if (state.tensor.dims > 0)
-			out_line_text(out, " %s", fsdp_dtype(state.tensor.dtype)->name);
-	}
-	if (item->state_count > STATES_SHOWN)
-		out_line_text(out, ", and %zu more", item->state_count - STATES_SHOWN);
-	out_line_end(out);
 }
 
 static void tell_owner(struct show *show, const struct item *item)
@@ -463,42 +411,6 @@ static void tell_aliases(struct show *show, const struct item *item)
 		out_line_end(out);
 }
 
-static void tell_components(struct show *show, const struct item *item)
-{
-	struct out *out = show->run->out;
-
-	for (size_t i = 0; i < item->component_count; i++) {
-		const struct fsdp_tensor *part = &item->components[i].tensor;
-		out_line_begin(out, "component");
-		out_line_name(
-			out, tensor_shown_name(show->run, &show->buffers.name, part));
-		out_line_text(out, ": %s, ", fsdp_dtype(part->dtype)->name);
-		out_line_value(out, value_shape(part->shape, part->dims));
-		out_line_end(out);
-		tell_pieces(show, &item->components[i]);
-	}
-}
-
-static void tell_quantizer(struct show *show, const struct fsdp_tensor *tensor)
-{
-	struct out *out = show->run->out;
-	struct fsdp_quantizer quantizer;
-
-	if (tensor->quantizer == FSDP_NONE)
-		return;
-	quantizer = fsdp_quantizer(show->run->checkpoint, tensor->quantizer);
-	out_line_begin(out, "quantizer");
-	out_line_text(out, "%s", quantizer.scheme);
-	if (quantizer.axis < 0) {
-		out_line_text(out, ", scale ");
-		out_line_value(out, value_number(quantizer.scale));
-		out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
-	} else {
-		out_line_text(out, ", axis %" PRId64, quantizer.axis);
-	}
-	out_line_end(out);
-}
-
 /* One range, in lines. Returns how many elements came before the next. */
 static uint64_t tell_range(struct show *show, const struct item *item,
 	const struct element_range *range, uint64_t before)
@@ -530,28 +442,6 @@ static uint64_t tell_range(struct show *show, const struct item *item,
 	return before + count;
 }
 
-static void tell_stats(struct show *show, const struct item *item)
-{
-	const struct element_stats *stats = &item->stats;
-	uint64_t odd = stats->nans + stats->infinities;
-	struct out *out = show->run->out;
-
-	out_line_begin(out, "of these");
-	out_line_text(out, "%" PRIu64, stats->count);
-	/* Ranges that overlap count elements twice. */
-	if (stats->count <= item->tensor.numel)
-		out_line_text(out, " of %" PRIu64, item->tensor.numel);
-	out_line_text(out, " read");
-	if (stats->count > odd)
-		out_line_text(out, ": min %.6g, max %.6g, mean %.6g", stats->min,
-			stats->max, stats->mean);
-	if (odd > 0)
-		out_line_text(out,
-			"; %" PRIu64 " not finite (%" PRIu64 " nan, %" PRIu64 " inf)",
-			odd, stats->nans, stats->infinities);
-	out_line_end(out);
-}
-
 static void tell_elements(struct show *show, const struct item *item)
 {
 	uint64_t told = 0;
@@ -562,8 +452,27 @@ static void tell_elements(struct show *show, const struct item *item)
 		told = tell_range(show, item, &item->ranges[i], told);
 	if (told == 0)
 		out_line(show->run->out, "values", "none");
-	else if (item->has_stats)
-		tell_stats(show, item);
+	else if (item->has_stats) {
+		const struct element_stats *stats = &item->stats;
+		uint64_t odd = stats->nans + stats->infinities;
+		struct out *out = show->run->out;
+
+		out_line_begin(out, "of these");
+		out_line_text(out, "%" PRIu64, stats->count);
+		/* Ranges that overlap count elements twice. */
+		if (stats->count <= item->tensor.numel)
+			out_line_text(out, " of %" PRIu64, item->tensor.numel);
+		out_line_text(out, " read");
+		if (stats->count > odd)
+			out_line_text(out, ": min %.6g, max %.6g, mean %.6g", stats->min,
+				stats->max, stats->mean);
+		if (odd > 0)
+			out_line_text(out,
+				"; %" PRIu64 " not finite (%" PRIu64 " nan, %" PRIu64
+				" inf)",
+				odd, stats->nans, stats->infinities);
+		out_line_end(out);
+	}
 }
 
 static void tell_what_it_is(struct show *show, const struct item *item)
@@ -675,12 +584,51 @@ static void tell_head(struct show *show, const struct item *item)
 
 static void tell_tensor(struct show *show, const struct item *item)
 {
+	struct item_state state;
+	struct out *out = show->run->out;
+	struct fsdp_quantizer quantizer;
+
 	tell_head(show, item);
 	tell_pieces(show, item);
-	tell_states(show, item);
+	if (item->state_count != 0) {
+		out_line_begin(out, "states");
+		for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
+			(void)find_state((struct subject){ show, item }, i, &state);
+			out_line_text(out, "%s", i > 0 ? ", " : "");
+			out_line_name(out, state.key);
+			if (state.tensor.dims > 0)
+				out_line_text(
+					out, " %s", fsdp_dtype(state.tensor.dtype)->name);
+		}
+		if (item->state_count > STATES_SHOWN)
+			out_line_text(
+				out, ", and %zu more", item->state_count - STATES_SHOWN);
+		out_line_end(out);
+	}
 	tell_aliases(show, item);
-	tell_components(show, item);
-	tell_quantizer(show, &item->tensor);
+	for (size_t i = 0; i < item->component_count; i++) {
+		const struct fsdp_tensor *part = &item->components[i].tensor;
+		out_line_begin(out, "component");
+		out_line_name(
+			out, tensor_shown_name(show->run, &show->buffers.name, part));
+		out_line_text(out, ": %s, ", fsdp_dtype(part->dtype)->name);
+		out_line_value(out, value_shape(part->shape, part->dims));
+		out_line_end(out);
+		tell_pieces(show, &item->components[i]);
+	}
+	if (item->tensor.quantizer != FSDP_NONE) {
+		quantizer = fsdp_quantizer(show->run->checkpoint, item->tensor.quantizer);
+		out_line_begin(out, "quantizer");
+		out_line_text(out, "%s", quantizer.scheme);
+		if (quantizer.axis < 0) {
+			out_line_text(out, ", scale ");
+			out_line_value(out, value_number(quantizer.scale));
+			out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
+		} else {
+			out_line_text(out, ", axis %" PRId64, quantizer.axis);
+		}
+		out_line_end(out);
+	}
 	tell_elements(show, item);
 }
 

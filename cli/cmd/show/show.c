@@ -396,28 +396,6 @@ static bool find_whole(struct show *show, struct fsdp_error **ret_error)
 	return good && whole->files != NULL;
 }
 
-static void show_items(struct show *show)
-{
-	out_fields(show->run->out, &show_record, (struct subject){ show, show });
-	for (size_t i = 0; i < show->asked_count; i++)
-		tell_item(show, &show->items[i]);
-	show_rows(show);
-}
-
-static void show_done(struct show *show)
-{
-	places_free(show->places, show->place_count);
-	free(show->pieces);
-	for (size_t i = 0; show->items != NULL && i < show->item_count; i++) {
-		free(show->items[i].elements);
-		fsdp_crossed_free(show->items[i].groups);
-	}
-	free(show->items);
-	fsdp_states_free(show->states);
-	row_buffers_done(&show->buffers);
-	selection_free(show->selection);
-}
-
 static bool run_show(struct run *run, struct fsdp_error **ret_error)
 {
 	struct show show = { .run = run, .options = run->options };
@@ -440,10 +418,22 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	       find_whole(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
-		show_items(&show);
+		out_fields(show.run->out, &show_record, (struct subject){ &show, &show });
+		for (size_t i = 0; i < show.asked_count; i++)
+			tell_item(&show, &show.items[i]);
+		show_rows(&show);
 		good = !row_buffers_failed(&show.buffers);
 	}
-	show_done(&show);
+	places_free(show.places, show.place_count);
+	free(show.pieces);
+	for (size_t i = 0; show.items != NULL && i < show.item_count; i++) {
+		free(show.items[i].elements);
+		fsdp_crossed_free(show.items[i].groups);
+	}
+	free(show.items);
+	fsdp_states_free(show.states);
+	row_buffers_done(&show.buffers);
+	selection_free(show.selection);
 	return good;
 }
 
