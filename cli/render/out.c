@@ -404,6 +404,61 @@ void out_line_end(struct out *out)
 	PASS_ON(out, line_end, (*each));
 }
 
+/* Whether the values of the part up to the next bracket are there. */
+static bool has_values(const char *part, const struct value *values)
+{
+	size_t size = strcspn(part, "]");
+
+	for (const char *at = part;
+		(at = memmem(at, size - (size_t)(at - part), "{}", 2)) != NULL;
+		at += 2, values++)
+		if (values->type == VALUE_ABSENT || values->type == VALUE_NULL)
+			return false;
+	return true;
+}
+
+void out_fill(struct out *out, const char *format, const struct value *values)
+{
+	bool shown = true, is_one = false;
+
+	while (*format != '\0') {
+		size_t size = strcspn(format, "[]{");
+
+		if (size > 0 && shown)
+			out_line_text(out, "%.*s", (int)size, format);
+		format += size;
+		if (*format == '[' || *format == ']') {
+			shown = *format == ']' || has_values(format + 1, values);
+			format++;
+		} else if (*format == '{') {
+			size = strcspn(++format, "}");
+			if (size == 0) {
+				if (values->type == VALUE_COUNT ||
+					values->type == VALUE_ELEMENTS)
+					is_one = values->count == 1;
+				if (shown)
+					out_line_value(out, *values);
+				values++;
+			} else if (shown && (*format != 's' || !is_one)) {
+				if (*format == '(')
+					out_line_keep(out, true);
+				out_line_text(out, "%.*s", (int)size, format);
+				if (*format == '(')
+					out_line_keep(out, false);
+			}
+			format += size + (format[size] == '}');
+		}
+	}
+}
+
+void out_fill_line(struct out *out, const char *label, const char *format,
+	const struct value *values)
+{
+	out_line_begin(out, label);
+	out_fill(out, format, values);
+	out_line_end(out);
+}
+
 void out_verbatim(struct out *out, struct text text)
 {
 	PASS_ON(out, verbatim, (*each, text));

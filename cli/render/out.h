@@ -176,6 +176,23 @@ void out_line_painted(struct out *out, const char *word);
 void out_line_keep(struct out *out, bool keep);
 void out_line_end(struct out *out);
 
+/*
+ * A line of typed values, or a part of the open one. In the format
+ *
+ *	{}      is the next value, as out_line_value writes it
+ *	{s}     is the "s" of a plural, unless the number before is 1
+ *	[...]   is omitted where one of its values is absent or null
+ *	{(..)}  is kept on one line, with its parentheses: what people type
+ *	{[} {]} are brackets
+ */
+void out_fill_line(struct out *out, const char *label, const char *format,
+	const struct value *values);
+void out_fill(struct out *out, const char *format, const struct value *values);
+#define out_values_line(out, label, format, ...) \
+	out_fill_line(out, label, format, (const struct value[]){ __VA_ARGS__ })
+#define out_values(out, format, ...) \
+	out_fill(out, format, (const struct value[]){ __VA_ARGS__ })
+
 /* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may
  * not hold is escaped. */
 void out_verbatim(struct out *out, struct text text);

@@ -125,6 +125,12 @@ static inline struct value value_count(uint64_t count)
 	return (struct value){ .type = VALUE_COUNT, .count = count };
 }
 
+/* 0 is absent. */
+static inline struct value value_some(uint64_t count)
+{
+	return count == 0 ? value_absent() : value_count(count);
+}
+
 static inline struct value value_bytes(uint64_t count)
 {
 	if (count == UINT64_MAX)

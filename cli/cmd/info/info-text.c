@@ -18,19 +18,6 @@ enum {
 	PREFIXES_SHOWN = 4,
 };
 
-static const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
-/* What one types is never broken. */
-static void put_typed(struct out *out, const char *what)
-{
-	out_line_keep(out, true);
-	out_line_text(out, "%s", what);
-	out_line_keep(out, false);
-}
-
 /* ---- the first line ---- */
 
 static const char *flavour_words(const struct fsdp_kind *kind)
@@ -75,79 +62,62 @@ static bool has_ranks(const struct info *info)
 static void tell_head(struct info *info)
 {
 	const struct fsdp_format *format = &info->format;
-	bool known = flavour_words(&info->kind) != NULL;
+	const struct fsdp_kind *kind = &info->kind;
+	const char *flavour = flavour_words(kind);
+	struct value ranks =
+		has_ranks(info) ? value_id(info->world_size) : value_absent();
+	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
-	struct text path;
+	bool is_sharded = kind->state_dict == FSDP_STATE_DICT_SHARDED;
 
-	out_line_begin(out, NULL);
-	path = text_of(info->run->path);
 	while (path.size > 1 && path.data[path.size - 1] == '/')
 		path.size--;
-	out_line_name(info->run->out, path);
-	if (info->run->path_count > 1)
-		out_line_text(info->run->out, " and %zu more", info->run->path_count - 1);
-	out_line_text(out, "  ");
-	if (known) {
-		const struct fsdp_kind *kind = &info->kind;
-
-		out_line_text(out, "%s%s", flavour_words(kind), state_dict_words(kind));
-		if (kind->is_tensor_parallel)
-			out_line_text(out, " with tensor parallelism");
-		if (has_ranks(info))
-			out_line_text(out, " over %" PRIu32 " rank%s", info->world_size,
-				plural(info->world_size));
+	out_line_begin(out, NULL);
+	out_values(out, "{}[ and {} more]  ", value_name(path),
+		value_some(info->run->path_count - 1));
+	if (flavour != NULL) {
+		out_values(out, "{}{}{}[ over {} rank{s}]", value_word(flavour),
+			value_word(state_dict_words(kind)),
+			value_word(kind->is_tensor_parallel ? " with tensor parallelism"
+							    : ""),
+			ranks);
 		if (kind->mesh != FSDP_NONE) {
 			out_line_text(out, " (");
 			mesh_line(info->run, kind->mesh);
 			out_line_text(out, ")");
 		}
 		out_line_text(out, ", ");
+		ranks = value_absent();
 	}
-	out_line_name(
-		out, text_of(format->title != NULL ? format->title : format->family));
-	if (!known && has_ranks(info))
-		out_line_text(out, ", %s%" PRIu32 " rank%s",
-			info->kind.state_dict == FSDP_STATE_DICT_SHARDED ? "sharded over "
-									 : "",
-			info->world_size, plural(info->world_size));
-	if (format->torch_guess != NULL) {
-		out_line_text(out, ", torch ");
-		out_line_name(out, text_of(format->torch_guess));
-	}
-	if (info->step != FSDP_ABSENT)
-		out_line_text(out, ", step %" PRId64, info->step);
-	else if (info->kind.has_epoch)
-		out_line_text(out, ", epoch %" PRId64, info->kind.epoch);
+	out_values(out, "{}[, {}{} rank{s}][, torch {}][, step {}][, epoch {}]",
+		value_word(format->title != NULL ? format->title : format->family),
+		value_word(is_sharded ? "sharded over " : ""), ranks,
+		value_word(format->torch_guess), value_known(info->step),
+		info->step == FSDP_ABSENT && kind->has_epoch ? value_integer(kind->epoch)
+							     : value_absent());
 	out_line_end(out);
 }
 
 static void tell_plan(struct info *info)
 {
 	const struct fsdp_plan_facts *plan = &info->plan;
+	struct text path = text_of(plan->path);
 	struct out *out = info->run->out;
 
 	if (!info->has_plan)
 		return;
 	out_line_begin(out, "plan");
-	out_line_name(out,
-		plan->found ? text_last(text_of(plan->path), '/') : text_of(plan->path));
-	if (plan->torch != NULL) {
-		out_line_text(out, " (torch ");
-		out_line_name(out, text_of(plan->torch));
-		out_line_text(out, ")");
-	}
-	out_line_text(out, ": %" PRIu32 " unit%s", plan->unit_count,
-		plan->unit_count == 1 ? "" : "s");
-	for (size_t i = 0; i < info->strategy_count; i++) {
-		out_line_text(out, ", ");
-		out_line_name(out, info->strategies[i]);
-	}
+	out_values(out, "{}[ (torch {})]: {} unit{s}",
+		value_name(plan->found ? text_last(path, '/') : path),
+		value_word(plan->torch), value_id(plan->unit_count));
+	for (size_t i = 0; i < info->strategy_count; i++)
+		out_values(out, ", {}", value_text(info->strategies[i]));
 	/* With the flavour it is in the first line. */
 	if (plan->mesh != FSDP_NONE && info->kind.flavour == FSDP_FLAVOUR_UNKNOWN) {
 		out_line_text(out, ", mesh ");
 		mesh_line(info->run, plan->mesh);
-	} else if (plan->mesh == FSDP_NONE && plan->world_size != FSDP_NONE) {
-		out_line_text(out, ", world size %" PRIu32, plan->world_size);
+	} else if (plan->mesh == FSDP_NONE) {
+		out_values(out, "[, world size {}]", value_id(plan->world_size));
 	}
 	out_line_end(out);
 }
@@ -184,18 +154,10 @@ static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 static void tell_total(
 	struct info *info, const struct fsdp_role_total *total, const char *noun)
 {
-	struct out *out = info->run->out;
-
-	out_line_text(
-		out, "%" PRIu64 " %s%s, ", total->tensors, noun, plural(total->tensors));
+	out_values(info->run->out, "{} {}{s}, ", value_count(total->tensors),
+		value_word(noun));
 	tell_dtypes(info, total);
-	out_line_text(out, ", ");
-	out_line_value(out, value_bytes(total->bytes));
-}
-
-static void tell_tensors(struct info *info, enum fsdp_role role, const char *noun)
-{
-	tell_total(info, &info->facts->roles[role], noun);
+	out_values(info->run->out, ", {}", value_bytes(total->bytes));
 }
 
 /* The text of a value from the model's own configuration; absent if there is none. */
@@ -249,21 +211,17 @@ static bool tell_adapter(struct info *info)
 
 	if (type.data == NULL)
 		return false;
-	out_line_text(out, ": ");
-	if (text_is(type, text_of("LORA")))
-		out_line_text(out, "%s",
-			text_is(setting_of(info, "adapter_config.use_dora"),
-				text_of("True"))
-				? "DoRA"
-				: "LoRA");
-	else
-		out_line_name(out, type);
+	if (text_is(type, text_of("LORA")) &&
+		text_is(setting_of(info, "adapter_config.use_dora"), text_of("True")))
+		type = text_of("DoRA");
+	else if (text_is(type, text_of("LORA")))
+		type = text_of("LoRA");
+	out_values(out, ": {}", value_text(type));
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		struct text value = setting_of(info, settings[i].setting);
-		if (value.data == NULL || text_is(value, text_of("None")))
-			continue;
-		out_line_text(out, "%s", settings[i].before);
-		out_line_name(out, value);
+		if (value.data != NULL && !text_is(value, text_of("None")))
+			out_values(out, "{}{}", value_word(settings[i].before),
+				value_text(value));
 	}
 	return true;
 }
@@ -294,69 +252,57 @@ static void tell_lora(struct info *info)
 		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
 							 : tensor.shape[1];
 	}
-	if (modules > 0)
-		out_line_text(out,
-			"; LoRA of rank %" PRId64 " in %" PRIu64 " module%s, not merged",
-			rank, modules, plural(modules));
+	out_values(out, "[; LoRA of rank {} in {} module{s}, not merged]",
+		value_integer(rank), value_some(modules));
 }
 
 /* ": Transformer, 32 layers" */
 static void tell_architecture(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;
+	bool is_named = info->class_name.data != NULL;
 	struct out *out = info->run->out;
-	struct text class_name = info->class_name;
 	const char *before = ": ";
 
 	if (tell_adapter(info))
 		return;
-	if (class_name.data != NULL || kind->looks_like != NULL) {
-		out_line_text(out, "%s", before);
-		out_line_name(out, class_name);
-		if (class_name.data == NULL)
-			out_line_text(out, "%s-like", kind->looks_like);
+	if (is_named || kind->looks_like != NULL) {
+		out_values(out, is_named ? ": {}" : ": {}-like",
+			is_named ? value_text(info->class_name)
+				 : value_word(kind->looks_like));
 		before = ", ";
 	}
-	if (kind->layers > 0) {
-		out_line_text(out, "%s%" PRIu32 " layer%s", before, kind->layers,
-			kind->layers == 1 ? "" : "s");
-	} else {
-		struct text layers = setting_of(info, "config.num_hidden_layers");
-		if (layers.data == NULL)
-			return;
-		out_line_text(out, "%s", before);
-		out_line_name(out, layers);
-		out_line_text(out, " layers");
-	}
+	if (kind->layers > 0)
+		out_values(
+			out, "{}{} layer{s}", value_word(before), value_id(kind->layers));
+	else
+		out_values(out, "[{}{} layers]", value_word(before),
+			value_text(setting_of(info, "config.num_hidden_layers")));
 }
 
 static void tell_model(struct info *info)
 {
 	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_PARAM];
+	const struct fsdp_role_total *buffers = &info->facts->roles[FSDP_ROLE_BUFFER];
 	struct out *out = info->run->out;
 
+	if (total->tensors == 0 && buffers->tensors == 0)
+		return;
+	out_line_begin(out, "model");
 	if (total->tensors > 0) {
-		out_line_begin(out, "model");
-		out_line_value(out, value_elements(total->numel));
-		out_line_text(out, " parameter%s, ", plural(total->numel));
+		out_values(out, "{} parameter{s}, ", value_elements(total->numel));
 		tell_dtypes(info, total);
-		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(total->bytes));
-		out_line_text(out, ", %" PRIu64 " tensor%s", total->tensors,
-			plural(total->tensors));
+		out_values(out, ", {}, {} tensor{s}", value_bytes(total->bytes),
+			value_count(total->tensors));
 		tell_architecture(info);
 		if (setting_of(info, "adapter_config.peft_type").data == NULL)
 			tell_lora(info);
-		if (info->facts->roles[FSDP_ROLE_BUFFER].tensors > 0) {
+		if (buffers->tensors > 0)
 			out_line_text(out, "; ");
-			tell_tensors(info, FSDP_ROLE_BUFFER, "buffer");
-		}
-		out_line_end(out);
-	} else if (info->facts->roles[FSDP_ROLE_BUFFER].tensors > 0) {
-		out_line_begin(out, "model");
-		tell_tensors(info, FSDP_ROLE_BUFFER, "buffer");
-		out_line_end(out);
 	}
+	if (buffers->tensors > 0)
+		tell_total(info, buffers, "buffer");
+	out_line_end(out);
 }
 
 /* What a LOCAL state dict does not have, and what helps. */
@@ -367,20 +313,13 @@ static void tell_flat(struct info *info)
 
 	if (kind->flat_parameters == 0)
 		return;
-	out_line_begin(out, "flat");
-	out_line_text(out, "%" PRIu64 " flat parameter%s; no original %sshapes: ",
-		kind->flat_parameters, plural(kind->flat_parameters),
-		kind->lists_originals ? "" : "names and ");
-	if (kind->is_planned)
-		out_line_text(out, "the plan has them");
-	else if (has_ranks(info))
-		out_line_text(out, "load it on %" PRIu32 " ranks, or use --plan ",
-			info->world_size);
-	else
-		out_line_text(out, "use --plan ");
-	if (!kind->is_planned)
-		put_typed(out, "(fsdp-inspect help plan)");
-	out_line_end(out);
+	out_values_line(out, "flat",
+		kind->is_planned
+			? "{} flat parameter{s}; no original {}shapes: the plan has them"
+			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan {(fsdp-inspect help plan)}",
+		value_count(kind->flat_parameters),
+		value_word(kind->lists_originals ? "" : "names and "),
+		has_ranks(info) ? value_id(info->world_size) : value_absent());
 }
 
 const char *optimizer_word(unsigned optimizer)
@@ -472,15 +411,13 @@ static void tell_optimizer(struct info *info)
 {
 	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_OPTIM];
 	struct out *out = info->run->out;
-	const char *word = optimizer_word(info->kind.optimizer);
 	const struct fsdp_overview_facts *facts = info->facts;
 	const struct fsdp_state_kind *before = NULL;
 
 	if (total->tensors == 0)
 		return;
 	out_line_begin(out, "optimizer");
-	if (word != NULL)
-		out_line_text(out, "%s: ", word);
+	out_values(out, "[{}: ]", value_word(optimizer_word(info->kind.optimizer)));
 	/* "exp_avg, exp_avg_sq float32": those of one dtype together. */
 	for (size_t i = 0; i < facts->state_count; i++) {
 		const struct fsdp_state_kind *kind = &facts->states[i];
@@ -488,80 +425,71 @@ static void tell_optimizer(struct info *info)
 			continue;
 		if (before != NULL && before->dtype != kind->dtype)
 			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
-		out_line_text(out, "%s", before != NULL ? ", " : "");
-		out_line_name(out, text_of(state_words(kind->key, kind->dtype)));
+		out_values(out, "{}{}", value_word(before != NULL ? ", " : ""),
+			value_word(state_words(kind->key, kind->dtype)));
 		before = kind;
 	}
 	if (before != NULL)
 		out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
 	else
 		out_line_text(out, "only counters");
-	if (facts->other_states > 0)
-		out_line_text(out, ", and others");
-	out_line_text(out, ", ");
-	out_line_value(out, value_bytes(total->bytes));
-	out_line_text(
-		out, ", %" PRIu64 " tensor%s", total->tensors, plural(total->tensors));
+	out_values(out, "{}, {}, {} tensor{s}",
+		value_word(facts->other_states > 0 ? ", and others" : ""),
+		value_bytes(total->bytes), value_count(total->tensors));
 	tell_groups(info);
 	out_line_end(out);
 }
 
 static void tell_other(struct info *info)
 {
+	const struct fsdp_role_total *other = &info->facts->roles[FSDP_ROLE_OTHER];
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
+	struct out *out = info->run->out;
+
 	if (info->facts->average_module != FSDP_NONE) {
 		struct fsdp_module module =
-			fsdp_module(info->run->checkpoint, info->facts->average_module);
+			fsdp_module(checkpoint, info->facts->average_module);
 
-		out_line_begin(info->run->out, "average");
-		out_line_name(
-			info->run->out, name_text(&info->buffers.name,
-						info->run->checkpoint, module.name));
-		out_line_text(info->run->out, ", of the same names and shapes: ");
+		out_line_begin(out, "average");
+		out_values(out, "{}, of the same names and shapes: ",
+			value_name(
+				name_text(&info->buffers.name, checkpoint, module.name)));
 		tell_total(info, &info->facts->average, "tensor");
-		out_line_end(info->run->out);
+		out_line_end(out);
 	}
-	if (info->facts->roles[FSDP_ROLE_OTHER].tensors == 0)
-		return;
-	out_line_begin(info->run->out, "other");
-	tell_tensors(info, FSDP_ROLE_OTHER, "tensor");
-	out_line_end(info->run->out);
-}
-
-static double percent_above_mean(const struct fsdp_balance *balance)
-{
-	return (double)balance->most * (double)balance->groups / (double)balance->total *
-		       100 -
-	       100;
+	if (other->tensors > 0) {
+		out_line_begin(out, "other");
+		tell_total(info, other, "tensor");
+		out_line_end(out);
+	}
 }
 
 static void tell_per_rank(struct info *info)
 {
 	const struct fsdp_balance *balance = &info->balance;
-	struct out *out = info->run->out;
+	uint64_t weights = info->per_rank.weights;
+	bool resumes = info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info);
+	char stored[96] = " (equal)";
+	double more;
 
 	if (balance->groups < 2 || balance->total == 0 ||
 		balance->total == FSDP_UNKNOWN || info->per_rank.stored == FSDP_UNKNOWN)
 		return;
-	out_line_begin(out, "per rank");
-	out_line_value(out, value_bytes(balance->most));
-	if (balance->is_even)
-		out_line_text(out, " stored (equal)");
-	else if (percent_above_mean(balance) < 1)
-		out_line_text(out, " stored (balanced)");
-	else
-		out_line_text(out,
-			" stored by rank %" PRIu32 ", %.0f %% more than the mean",
-			balance->key, percent_above_mean(balance));
-	if (info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info)) {
-		out_line_text(out, "; ");
-		out_line_value(out, value_bytes(info->per_rank.resume));
-		out_line_text(out, " to resume on %" PRIu32 " ranks", info->world_size);
-	}
-	if (info->per_rank.weights != 0 && info->per_rank.weights != FSDP_UNKNOWN) {
-		out_line_text(out, "; all weights: ");
-		out_line_value(out, value_bytes(info->per_rank.weights));
-	}
-	out_line_end(out);
+	more = (double)balance->most * (double)balance->groups / (double)balance->total *
+		       100 -
+	       100;
+	if (!balance->is_even && more < 1)
+		snprintf(stored, sizeof stored, " (balanced)");
+	else if (!balance->is_even)
+		snprintf(stored, sizeof stored,
+			" by rank %" PRIu32 ", %.0f %% more than the mean", balance->key,
+			more);
+	out_values_line(info->run->out, "per rank",
+		"{} stored{}[; {} to resume on {} ranks][; all weights: {}]",
+		value_bytes(balance->most), value_word(stored),
+		value_bytes(resumes ? info->per_rank.resume : FSDP_UNKNOWN),
+		value_id(info->world_size),
+		value_bytes(weights != 0 ? weights : FSDP_UNKNOWN));
 }
 
 /* "Shard(0), Shard(1) over 2x2 ranks" */
@@ -603,23 +531,19 @@ static void tell_sharding(struct info *info)
 				facts->shardings[i].dim, facts->shardings[i].over);
 			break;
 		}
-		if (facts->shardings[i].copies > 1)
-			out_line_text(
-				out, ", %" PRIu32 " copies", facts->shardings[i].copies);
-		out_line_text(out, ": %" PRIu64 " tensor%s", facts->shardings[i].tensors,
-			plural(facts->shardings[i].tensors));
+		out_values(out, "[, {} copies]: {} tensor{s}",
+			facts->shardings[i].copies > 1
+				? value_id(facts->shardings[i].copies)
+				: value_absent(),
+			value_count(facts->shardings[i].tensors));
 	}
 	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; and others");
-	if (facts->partial > 0)
-		out_line_text(out, "%sincomplete: %" PRIu64 " tensor%s",
-			facts->sharding_count > 0 ? "; " : "", facts->partial,
-			plural(facts->partial));
-	if (facts->whole > 0)
-		out_line_text(out, "; not sharded: %" PRIu64 " tensor%s", facts->whole,
-			plural(facts->whole));
-	if (facts->whole > 0 && facts->whole_rank != FSDP_NONE)
-		out_line_text(out, " (file of rank %" PRIu32 ")", facts->whole_rank);
+	out_values(out,
+		"[{}incomplete: {} tensor{s}][; not sharded: {} tensor{s}][ (file of rank {})]",
+		value_word(facts->sharding_count > 0 ? "; " : ""),
+		value_some(facts->partial), value_some(facts->whole),
+		value_id(facts->whole > 0 ? facts->whole_rank : FSDP_NONE));
 	out_line_end(out);
 }
 
@@ -640,21 +564,16 @@ static void tell_value(
 		return;
 	text = tokens_text(&info->buffers.text, value.tokens, value.token_count);
 	if (text.size > VALUE_COLUMNS)
-		text.data = NULL;
+		text = (struct text){ NULL, 0 };
 	/* The first one always, then what is short enough. */
-	if (shown->values > 0 &&
-		shown->columns + name.size + (text.data != NULL ? text.size : 0) >
-			VALUES_COLUMNS)
+	if (shown->values > 0 && shown->columns + name.size + text.size > VALUES_COLUMNS)
 		return;
-	shown->columns += name.size + (text.data != NULL ? text.size : 0) + 3;
-	out_line_text(out, "%s", shown->values++ > 0 ? ", " : "");
+	shown->columns += name.size + text.size + 3;
 	/* What is all of a file has no name. */
-	out_line_name(
-		out, name.size > 0 || text.data != NULL ? name : text_of(value.type));
-	if (text.data == NULL)
-		return;
-	out_line_text(out, name.size > 0 ? " " : "");
-	out_line_name(out, text);
+	if (name.size == 0 && text.data == NULL)
+		name = text_of(value.type);
+	out_values(out, "{}{}[{}{}]", value_word(shown->values++ > 0 ? ", " : ""),
+		value_name(name), value_word(name.size > 0 ? " " : ""), value_name(text));
 }
 
 static void tell_values(struct info *info)
@@ -672,73 +591,48 @@ static void tell_values(struct info *info)
 		notable++)
 		for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
 			tell_value(info, i, notable, &shown);
-	if (count > shown.values) {
-		out_line_text(out, ", and %zu more ", count - shown.values);
-		put_typed(out, "(ls --values)");
-	}
+	out_values(
+		out, "[, and {} more {(ls --values)}]", value_some(count - shown.values));
 	out_line_end(out);
-}
-
-static void tell_suffixes(struct info *info)
-{
-	struct out *out = info->run->out;
-
-	for (size_t i = 0; i < info->suffix_count && i < KINDS_SHOWN; i++) {
-		const struct suffix *suffix = &info->suffixes[i];
-		out_line_text(out, "%s", i > 0 ? " + " : "");
-		if (!suffix->is_name || suffix->count > 1)
-			out_line_text(out, "%" PRIu64 " ", suffix->count);
-		out_line_name(out, text_of(suffix->word[0] == '\0' ? "without suffix"
-								   : suffix->word));
-	}
-	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
-		out_line_text(out, " + others");
 }
 
 static void tell_files(struct info *info)
 {
 	const struct fsdp_bytes *bytes = &info->bytes;
 	struct out *out = info->run->out;
+	bool is_large = bytes->records > bytes->on_disk / 100;
 
 	if (info->counts.files == 0)
 		return;
 	out_line_begin(out, "files");
-	tell_suffixes(info);
-	out_line_text(out, ": ");
-	out_line_value(out, value_bytes(bytes->on_disk));
-	if (bytes->unaccounted == 0) {
+	for (size_t i = 0; i < info->suffix_count && i < KINDS_SHOWN; i++) {
+		const struct suffix *suffix = &info->suffixes[i];
+
+		out_values(out, "{}[{} ]{}", value_word(i > 0 ? " + " : ""),
+			value_some(suffix->is_name && suffix->count == 1 ? 0
+									 : suffix->count),
+			value_word(suffix->word[0] == '\0' ? "without suffix"
+							   : suffix->word));
+	}
+	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
+		out_line_text(out, " + others");
+	out_values(out, ": {}", value_bytes(bytes->on_disk));
+	if (bytes->unaccounted == 0)
 		out_line_text(out, ", no unreferenced bytes%s",
 			info->unread != 0 || info->unseen ? " in these" : "");
-	} else if (bytes->unaccounted != FSDP_UNKNOWN) {
-		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(bytes->unaccounted));
-		out_line_text(out, " unreferenced");
-	}
-	if (info->unread != 0) {
-		out_line_text(out, "; skipped %s%" PRIu64 " more pickle%s ",
-			info->unseen ? "at least " : "", info->unread,
-			info->unread == 1 ? "" : "s");
-		put_typed(out, "(audit)");
-	} else if (info->unseen) {
-		out_line_text(out, "; skipped some files next to them ");
-		put_typed(out, "(audit)");
-	}
-	if (info->holes != FSDP_UNKNOWN) {
-		out_line_text(out, "; ");
-		out_line_value(out, value_bytes(info->holes));
-		out_line_text(out, " of these are holes, never written ");
-		put_typed(out, "(audit)");
-	}
-	if (bytes->records != FSDP_UNKNOWN && bytes->records > bytes->on_disk / 100) {
-		out_line_text(out, "; ");
-		out_line_value(out, value_bytes(bytes->records));
-		out_line_text(out, " are metadata");
-	}
-	if (bytes->unused != 0 && bytes->unused != FSDP_UNKNOWN) {
-		out_line_text(out, "; ");
-		out_line_value(out, value_bytes(bytes->unused));
-		out_line_text(out, " not used by any tensor (--waste)");
-	}
+	else
+		out_values(out, "[, {} unreferenced]", value_bytes(bytes->unaccounted));
+	if (info->unread != 0)
+		out_values(out, "; skipped {}{} more pickle{s} {(audit)}",
+			value_word(info->unseen ? "at least " : ""),
+			value_count(info->unread));
+	else if (info->unseen)
+		out_fill(out, "; skipped some files next to them {(audit)}", NULL);
+	out_values(out,
+		"[; {} of these are holes, never written {(audit)}][; {} are metadata][; {} not used by any tensor (--waste)]",
+		value_bytes(info->holes),
+		value_bytes(is_large ? bytes->records : FSDP_UNKNOWN),
+		value_bytes(bytes->unused != 0 ? bytes->unused : FSDP_UNKNOWN));
 	out_line_end(out);
 }
 
@@ -766,44 +660,18 @@ static void tell_names(struct info *info)
 
 	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
 		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
-		const char *wrapper = wrapper_of(prefix.prefix);
-		out_line_begin(out, i == 0 ? "names" : "");
-		out_line_name(out, text_of(prefix.prefix));
-		out_line_text(out, " in %" PRIu64 " tensor%s", prefix.count,
-			prefix.count == 1 ? "" : "s");
-		if (wrapper != NULL)
-			out_line_text(out, " (%s)", wrapper);
-		if (!info->run->common->raw)
-			out_line_text(out, ", shown %s it",
-				(strcmp(prefix.prefix, "_fsdp_wrapped_module.") == 0 ||
-					strcmp(prefix.prefix,
-						"_checkpoint_wrapped_module.") == 0)
-					? "without"
-					: "with");
-		out_line_end(out);
-	}
-}
+		bool is_hidden =
+			strcmp(prefix.prefix, "_fsdp_wrapped_module.") == 0 ||
+			strcmp(prefix.prefix, "_checkpoint_wrapped_module.") == 0;
 
-/* "bad: 2 errors (audit)" */
-static void tell_counts(struct info *info)
-{
-	struct out *out = info->run->out;
-	uint64_t errors = info->check.errors, warnings = info->check.warnings;
-	const char *before = ": ";
-
-	if (errors > 0) {
-		out_line_text(
-			out, "%s%" PRIu64 " error%s", before, errors, plural(errors));
-		before = ", ";
+		out_values_line(out, i == 0 ? "names" : "",
+			"{} in {} tensor{s}[ ({})][, shown {} it]",
+			value_word(prefix.prefix), value_count(prefix.count),
+			value_word(wrapper_of(prefix.prefix)),
+			value_word(info->run->common->raw ? NULL
+				   : is_hidden            ? "without"
+							  : "with"));
 	}
-	if (warnings > 0) {
-		out_line_text(out, "%s%" PRIu64 " warning%s", before, warnings,
-			plural(warnings));
-		before = ", ";
-	}
-	if (info->check.unread > 0)
-		out_line_text(out, "%s%" PRIu64 " part%s could not be read", before,
-			info->check.unread, plural(info->check.unread));
 }
 
 enum { FOUND_SHOWN = 2, MESSAGE_MOST = 200 };
@@ -826,16 +694,13 @@ static void tell_findings(struct info *info)
 			shown++;
 			if (message.size > MESSAGE_MOST)
 				message.size = MESSAGE_MOST;
-			out_line_begin(out, "");
-			if (finding->file.size > 0) {
-				out_line_name(out, finding->file);
-				out_line_text(out, ": ");
-			}
-			out_line_name(out, message);
-			out_line_text(out, "%s",
-				message.size < finding->message.size ? "..." : "");
-			out_line_text(out, " [%s %s]", finding->rule, finding->slug);
-			out_line_end(out);
+			out_values_line(out, "", "[{}: ]{}{} {[}{} {}{]}",
+				finding->file.size > 0 ? value_name(finding->file)
+						       : value_absent(),
+				value_text(message),
+				value_word(message.size < finding->message.size ? "..."
+										: ""),
+				value_word(finding->rule), value_word(finding->slug));
 			for (size_t k = 0; k < all->finding_count; k++)
 				all->findings[k].is_told |=
 					strcmp(all->findings[k].rule, finding->rule) ==
@@ -848,30 +713,32 @@ static void tell_findings(struct info *info)
 
 static void tell_check(struct info *info)
 {
+	uint64_t errors = info->check.errors, warnings = info->check.warnings,
+		 unread = info->check.unread;
 	struct out *out = info->run->out;
 
-	out_line_begin(out, "check");
 	if (!info->check.ran) {
-		out_line_text(out, "not run ");
-		put_typed(out, "(audit)");
-		out_line_end(out);
+		out_fill_line(out, "check", "not run {(audit)}", NULL);
 		return;
 	}
+	out_line_begin(out, "check");
 	out_line_painted(out, info->check.verdict);
-	if (info->check.errors + info->check.warnings + info->check.unread > 0) {
-		tell_counts(info);
-		out_line_text(out, " ");
-		put_typed(out, "(audit)");
-	} else if (strcmp(info->check.verdict, "partial") == 0) {
-		out_line_text(out, ": not everything could be checked ");
-		put_typed(out, "(audit --checks)");
-	} else if (info->counts.files > 0) {
-		out_line_text(out, ": all files present; contents not checked ");
-		put_typed(out, "(audit --data)");
-	}
-	if (info->check.notes > 0)
-		out_line_text(out, "; %" PRIu64 " note%s", info->check.notes,
-			plural(info->check.notes));
+	/* "bad: 2 errors (audit)" */
+	if (errors + warnings + unread > 0)
+		out_values(out,
+			"[: {} error{s}][{}{} warning{s}][{}{} part{s} could not be read] {(audit)}",
+			value_some(errors), value_word(errors > 0 ? ", " : ": "),
+			value_some(warnings),
+			value_word(errors + warnings > 0 ? ", " : ": "),
+			value_some(unread));
+	else if (strcmp(info->check.verdict, "partial") == 0)
+		out_fill(out, ": not everything could be checked {(audit --checks)}",
+			NULL);
+	else if (info->counts.files > 0)
+		out_fill(out,
+			": all files present; contents not checked {(audit --data)}",
+			NULL);
+	out_values(out, "[; {} note{s}]", value_some(info->check.notes));
 	out_line_end(out);
 	tell_findings(info);
 }
