@@ -425,19 +425,6 @@ static struct value range_value(char *buffer, uint64_t first, uint64_t numel)
 	return value_word(buffer);
 }
 
-static uint64_t parameter_numel(const struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	uint64_t numel = 0;
-
-	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, i);
-		if (entry.fqn != FSDP_NONE)
-			numel += entry.numel;
-	}
-	return numel;
-}
-
 /* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 per rank"
  */
 static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
@@ -446,40 +433,33 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 	const struct fsdp_unit *unit = &whole->unit;
 	struct fsdp_module module = fsdp_module(ledger->run->checkpoint, unit->module);
 	struct text name = ledger_unit_name(ledger, flat->unit);
+	uint64_t numel = 0;
 	struct out *out = ledger->run->out;
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s", name.size == 0 ? "(root)" : "");
-	out_line_name(out, name);
-	if (module_shown_class(ledger->run, &module) != NULL) {
-		out_line_text(out, "[");
-		out_line_name(out, text_of(module_shown_class(ledger->run, &module)));
-		out_line_text(out, "]");
+	out_values(out, "{}[{[}{}{]}]  [{} ]over {}[, {} copies], {}",
+		name.size == 0 ? value_word("(root)") : value_name(name),
+		value_word(module_shown_class(ledger->run, &module)),
+		value_word(unit->strategy), value_id(flat->shards),
+		value_some(
+			unit->replicate_world_size > 1 ? unit->replicate_world_size : 0),
+		value_word(fsdp_dtype(flat->dtype)->name));
+	for (uint32_t i = 0; i < unit->mixed_precision_count; i++)
+		out_values(out, ", {} {}", value_word(unit->mixed_precision[i].key),
+			value_word(unit->mixed_precision[i].value));
+	for (uint32_t i = 0; i < flat->entry_count; i++) {
+		struct fsdp_flat_entry entry =
+			fsdp_flat_entry(ledger->run->checkpoint, flat, i);
+
+		numel += entry.fqn != FSDP_NONE ? entry.numel : 0;
 	}
-	out_line_text(out, "  %s%sover %" PRIu32,
-		unit->strategy != NULL ? unit->strategy : "",
-		unit->strategy != NULL ? " " : "", flat->shards);
-	if (unit->replicate_world_size > 1)
-		out_line_text(out, ", %" PRIu32 " copies", unit->replicate_world_size);
-	out_line_text(out, ", %s", fsdp_dtype(flat->dtype)->name);
-	for (uint32_t i = 0; i < unit->mixed_precision_count; i++) {
-		out_line_text(out, ", %s ", unit->mixed_precision[i].key);
-		out_line_name(out, text_of(unit->mixed_precision[i].value));
-	}
-	if (unit->use_orig_params > 0)
-		out_line_text(out, ", use_orig_params");
-	if (unit->cpu_offload > 0)
-		out_line_text(out, ", offloaded to the CPU");
-	if (flat->requires_grad == 0)
-		out_line_text(out, ", frozen");
-	out_line_text(out, ": ");
-	if (flat->entry_count > 0) {
-		uint64_t numel = parameter_numel(ledger, flat);
-		out_line_text(out, "%" PRIu64 " elements + %" PRIu64 " padding = ", numel,
-			flat->unsharded_numel - numel);
-	}
-	out_line_text(out, "%" PRIu64 ", %" PRIu64 " per rank", flat->unsharded_numel,
-		flat->sharded_numel);
+	out_values(out, "{}{}{}: [{} elements + {} padding = ]{}, {} per rank",
+		value_word(unit->use_orig_params > 0 ? ", use_orig_params" : ""),
+		value_word(unit->cpu_offload > 0 ? ", offloaded to the CPU" : ""),
+		value_word(flat->requires_grad == 0 ? ", frozen" : ""),
+		value_count(flat->entry_count > 0 ? numel : UINT64_MAX),
+		value_count(flat->unsharded_numel - numel),
+		value_count(flat->unsharded_numel), value_count(flat->sharded_numel));
 	out_line_end(out);
 }
 
@@ -597,33 +577,6 @@ static void tell_ranks(struct ledger *ledger, const struct flat_unit *unit)
 	out_table_end(ledger->run->out);
 }
 
-/* "rank 2's shard", "the shard of ranks 0,2". */
-static void tell_shard(struct ledger *ledger, const struct flat_rank *rank)
-{
-	char ranks[RANKS_TEXT];
-	struct value value =
-		rank_value((struct subject){ ledger, rank }, ranks, sizeof ranks);
-	struct out *out = ledger->run->out;
-
-	out_line_text(out, value.type == VALUE_TEXT ? "the shard of ranks " : "rank ");
-	out_line_value(out, value);
-	out_line_text(out, "%s", value.type == VALUE_TEXT ? "" : "'s shard");
-}
-
-static void tell_element(struct ledger *ledger, const struct flat_answer *answer)
-{
-	struct out *out = ledger->run->out;
-
-	if (answer->place.is_padding) {
-		out_line_text(out, "padding");
-	} else if (answer->fqn == FSDP_NONE) {
-		out_line_text(out, "of a parameter that only a sharding plan names");
-	} else {
-		out_line_name(out, ledger_full_name(ledger, answer->fqn));
-		out_line_text(out, "[%" PRIu64 "]", answer->place.param_offset);
-	}
-}
-
 static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 {
 	struct out *out = ledger->run->out;
@@ -638,10 +591,10 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 			i++) {
 			uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
 			uint64_t held = unit->flat.sharded_numel - fill;
-			out_line(out, NULL,
-				"  rank %" PRIu32 ": %" PRIu64 " element%s + %" PRIu64
-				" padding",
-				rank.rank, held, held == 1 ? "" : "s", fill);
+			out_values_line(out, NULL,
+				"  rank {}: {} element{s} + {} padding",
+				value_id(rank.rank), value_count(held),
+				value_count(fill));
 		}
 		return;
 	}
@@ -651,9 +604,8 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 			struct fsdp_flat_tie tie =
 				fsdp_flat_tie(ledger->run->checkpoint, &unit->flat, i);
 			out_line_begin(out, NULL);
-			out_line_text(out, "  ");
-			out_line_name(out, ledger_full_name(ledger, tie.fqn));
-			out_line_text(out, " is ");
+			out_values(out, "  {} is ",
+				value_name(ledger_full_name(ledger, tie.fqn)));
 			out_line_name(out, ledger_full_name(ledger, tie.same_as));
 			out_line_end(out);
 		}
@@ -661,43 +613,54 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 	tell_ranks(ledger, unit);
 }
 
+/* "layers.0.weight[100] is element 31 of rank 2's shard (flat 160)". */
+static void tell_answer(struct ledger *ledger)
+{
+	char ranks[RANKS_TEXT];
+	struct flat_answer answer;
+	struct value element, offset = value_absent(), shard;
+
+	(void)find_answer(
+		(struct subject){ ledger, ledger }, ledger->answer_unit, &answer);
+	shard = rank_value((struct subject){ ledger, &answer.rank }, ranks, sizeof ranks);
+	element = value_word(answer.place.is_padding
+				     ? "padding"
+				     : "of a parameter that only a sharding plan names");
+	if (!answer.place.is_padding && answer.fqn != FSDP_NONE) {
+		element = value_name(ledger_full_name(ledger, answer.fqn));
+		offset = value_count(answer.place.param_offset);
+	}
+	out_line_begin(ledger->run->out, NULL);
+	if (ledger->options->at == NULL)
+		out_values(ledger->run->out, "{}[{[}{}{]}] is ", element, offset);
+	out_values(ledger->run->out,
+		shard.type == VALUE_TEXT ? "element {} of the shard of ranks {}"
+					 : "element {} of rank {}'s shard",
+		value_count(answer.place.shard_offset), shard);
+	if (ledger->options->at != NULL)
+		out_values(ledger->run->out, " is {}[{[}{}{]}]", element, offset);
+	out_values(ledger->run->out, " (flat {})", value_count(answer.place.flat_offset));
+	out_line_end(ledger->run->out);
+}
+
 /* Begins the answer and gives all of it, to people and to programs. */
 static void ledger_show(struct ledger *ledger)
 {
 	const struct subject all = { ledger, ledger };
 	struct flat_unit unit;
-	struct flat_answer answer;
-	struct out *out = ledger->run->out;
 
 	run_begin(ledger->run,
 		answer_selection_status(ledger->run, ledger->selection, ledger->status));
 	out_fields(ledger->run->out, &flat_record, all);
 	put_rows(ledger);
-	if (ledger->answer_unit != FSDP_NONE) {
-		(void)find_answer(
-			(struct subject){ ledger, ledger }, ledger->answer_unit, &answer);
-		out_line_begin(out, NULL);
-		if (ledger->options->at == NULL) {
-			tell_element(ledger, &answer);
-			out_line_text(out, " is element %" PRIu64 " of ",
-				answer.place.shard_offset);
-			tell_shard(ledger, &answer.rank);
-		} else {
-			out_line_text(out, "element %" PRIu64 " of ",
-				answer.place.shard_offset);
-			tell_shard(ledger, &answer.rank);
-			out_line_text(out, " is ");
-			tell_element(ledger, &answer);
+	if (ledger->answer_unit != FSDP_NONE)
+		tell_answer(ledger);
+	else
+		for (size_t i = 0; i < ledger->unit_count; i++) {
+			if (i > 0)
+				out_line(ledger->run->out, NULL, "%s", "");
+			tell_unit(ledger, find_unit(all, i, &unit));
 		}
-		out_line_text(out, " (flat %" PRIu64 ")", answer.place.flat_offset);
-		out_line_end(out);
-		return;
-	}
-	for (size_t i = 0; i < ledger->unit_count; i++) {
-		if (i > 0)
-			out_line(ledger->run->out, NULL, "%s", "");
-		tell_unit(ledger, find_unit(all, i, &unit));
-	}
 }
 
 static const struct option_row OPTIONS[] = {

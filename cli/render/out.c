@@ -433,9 +433,13 @@ void out_fill(struct out *out, const char *format, const struct value *values)
 		} else if (*format == '{') {
 			size = strcspn(++format, "}");
 			if (size == 0) {
+				/* The shape of a vector is the number of its elements. */
 				if (values->type == VALUE_COUNT ||
 					values->type == VALUE_ELEMENTS)
 					is_one = values->count == 1;
+				else if (values->type == VALUE_SHAPE &&
+					 values->shape.count == 1)
+					is_one = values->shape.items[0] == 1;
 				if (shown)
 					out_line_value(out, *values);
 				values++;

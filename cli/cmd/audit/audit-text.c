@@ -274,11 +274,10 @@ static void show_checks(const struct judgement *verdict, struct out *out)
 static void put_count(
 	struct out *out, const char **before, uint64_t count, const char *what)
 {
-	if (count == 0)
-		return;
-	out_line_text(
-		out, "%s%" PRIu64 " %s%s", *before, count, what, count == 1 ? "" : "s");
-	*before = ", ";
+	out_values(out, "[{}{} {}{s}]", value_word(*before), value_some(count),
+		value_word(what));
+	if (count > 0)
+		*before = ", ";
 }
 
 /* The verdict itself names what was not evaluated. */
@@ -331,28 +330,22 @@ static void show_level(
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
-	out_line_begin(out, NULL);
-	out_line_text(out, "  checked: %s", checked[level]);
-	if (verdict->bytes_read != UINT64_MAX) {
-		out_line_text(out, "; read ");
-		out_line_value(out, value_bytes(verdict->bytes_read));
-		out_line_text(out, ", ");
-		out_line_value(out, value_bytes(verdict->bytes_with_digest));
-		out_line_text(out, " with a checksum");
-	}
-	if (level >= FSDP_LEVEL_DATA &&
-		verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0)
-		out_line_text(out, "; some bytes are unreadable");
-	out_line_end(out);
+	out_values_line(out, NULL, "  checked: {}[; read {}, {} with a checksum]{}",
+		value_word(checked[level]), value_bytes(verdict->bytes_read),
+		value_bytes(verdict->bytes_with_digest),
+		value_word(
+			level >= FSDP_LEVEL_DATA &&
+					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0
+				? "; some bytes are unreadable"
+				: ""));
 }
 
 static void show_verdict(
 	const struct judgement *verdict, const struct run *run, enum fsdp_level level)
 {
 	struct out *out = run->out;
-	bool others;
-	bool strict;
-	const char *before;
+	const char *before = " ";
+	bool others, strict;
 
 	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
 		verdict->counts.error == 0)
@@ -369,7 +362,6 @@ static void show_verdict(
 	out_line_text(out, ":");
 	others = put_loaders(verdict, out);
 	strict = verdict->status == STATUS_BAD && !others;
-	before = " ";
 	put_count(out, &before, verdict->counts.error, "error");
 	put_count(out, &before, verdict->counts.warning, "warning");
 	if (before[0] == ' ' && !strict) {
@@ -385,14 +377,12 @@ static void show_verdict(
 		out_line_end(out);
 		return;
 	}
-	out_line_text(out, " in %" PRIu64 " file%s, %" PRIu64 " tensor%s", verdict->files,
-		verdict->files == 1 ? "" : "s", verdict->tensors,
-		verdict->tensors == 1 ? "" : "s");
-	if (verdict->counts.unsupported > 0)
-		out_line_text(
-			out, "; %" PRIu64 " not judged", verdict->counts.unsupported);
-	if (!verdict->complete)
-		out_line_text(out, "; not everything could be checked (see --checks)");
+	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]{}",
+		value_count(verdict->files), value_count(verdict->tensors),
+		value_some(verdict->counts.unsupported),
+		value_word(verdict->complete
+				   ? ""
+				   : "; not everything could be checked (see --checks)"));
 	out_line_end(out);
 	show_level(verdict, out, level);
 }

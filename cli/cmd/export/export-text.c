@@ -524,42 +524,38 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 	{ "digest", TEXT_AT(EXPORTING, digest),
 		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
 
-/* Tensors skipped for one reason; tied tensors that share data are printed elsewhere. */
-static void put_left(struct exporting *exporting, enum fsdp_export_why why,
-	const char *what, bool *some)
-{
-	uint64_t count = exporting->facts.left_tensors[why];
-	char size[HUMAN_ROOM];
-
-	if (count == 0)
-		return;
-	out_line_text(exporting->run->out, "%s%" PRIu64 " %s (%s)", *some ? ", " : "",
-		count, what,
-		out_bytes(exporting->run->out, exporting->facts.left_bytes[why], size));
-	*some = true;
-}
-
+/* Tied tensors that share data are printed elsewhere. */
 static void tell_left(struct exporting *exporting)
 {
+	static const char *const reasons[] = {
+		[FSDP_EXPORT_ROLE] = "tensors that are not parameters or buffers",
+		[FSDP_EXPORT_SELECTED] = "not selected",
+		[FSDP_EXPORT_UNSUPPORTED] = "that the format cannot store",
+		[FSDP_EXPORT_INCOMPLETE] = "incomplete",
+		[FSDP_EXPORT_UNMAPPED] = "not in the map",
+	};
+	static const enum fsdp_export_why order[] = { FSDP_EXPORT_ROLE,
+		FSDP_EXPORT_SELECTED, FSDP_EXPORT_UNSUPPORTED, FSDP_EXPORT_INCOMPLETE,
+		FSDP_EXPORT_UNMAPPED };
+	const struct fsdp_export_facts *facts = &exporting->facts;
 	struct out *out = exporting->run->out;
 	size_t values = fsdp_value_count(exporting->run->checkpoint);
-	bool some = false;
+	const char *before = "";
 
-	if (exporting->facts.left_count ==
-			exporting->facts.left_tensors[FSDP_EXPORT_TIED] &&
-		values == 0)
+	if (facts->left_count == facts->left_tensors[FSDP_EXPORT_TIED] && values == 0)
 		return;
 	out_line_begin(out, "skipped");
-	put_left(exporting, FSDP_EXPORT_ROLE,
-		"tensors that are not parameters or buffers", &some);
-	put_left(exporting, FSDP_EXPORT_SELECTED, "not selected", &some);
-	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the format cannot store",
-		&some);
-	put_left(exporting, FSDP_EXPORT_INCOMPLETE, "incomplete", &some);
-	put_left(exporting, FSDP_EXPORT_UNMAPPED, "not in the map", &some);
-	if (values > 0)
-		out_line_text(out, "%s%zu value%s", some ? ", " : "", values,
-			values == 1 ? "" : "s");
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+		char size[HUMAN_ROOM];
+
+		if (facts->left_tensors[order[i]] == 0)
+			continue;
+		out_line_text(out, "%s%" PRIu64 " %s (%s)", before,
+			facts->left_tensors[order[i]], reasons[order[i]],
+			out_bytes(out, facts->left_bytes[order[i]], size));
+		before = ", ";
+	}
+	out_values(out, "[{}{} value{s}]", value_word(before), value_some(values));
 	out_line_end(out);
 }
 
@@ -576,15 +572,12 @@ static void tell_ties(struct exporting *exporting)
 		if (left.why != FSDP_EXPORT_TIED)
 			continue;
 		tensor = fsdp_tensor(run->checkpoint, left.source);
-		out_line_begin(run->out, told++ == 0 ? "tied" : "");
-		out_line_name(run->out,
-			tensor_shown_name(run, &exporting->buffers.name, &tensor));
-		out_line_text(run->out, " is tied to ");
-		out_line_name(run->out,
-			text_of_span(
+		out_values_line(run->out, told++ == 0 ? "tied" : "",
+			"{} is tied to {}; stored once",
+			value_name(tensor_shown_name(
+				run, &exporting->buffers.name, &tensor)),
+			value_span(
 				fsdp_export_tensor(exporting->plan, left.same_as).name));
-		out_line_text(run->out, "; stored once");
-		out_line_end(run->out);
 	}
 	if (count > told)
 		out_line(run->out, "", "and %" PRIu64 " more", count - told);
@@ -593,20 +586,14 @@ static void tell_ties(struct exporting *exporting)
 static void tell_names(struct exporting *exporting)
 {
 	const struct fsdp_export_facts *facts = &exporting->facts;
-	struct out *out = exporting->run->out;
+	bool strips = facts->stripped.size > 0;
 
-	if (facts->cleaned == 0 && facts->stripped.size == 0)
+	if (facts->cleaned == 0 && !strips)
 		return;
-	out_line_begin(out, "names");
-	if (facts->stripped.size > 0) {
-		out_line_text(out, "removed prefix \"");
-		out_line_name(out, text_of_span(facts->stripped));
-		out_line_text(out, ".\"");
-	}
-	if (facts->cleaned > 0)
-		out_line_text(out, "%s%" PRIu64 " without wrapper segments",
-			facts->stripped.size > 0 ? "; " : "", facts->cleaned);
-	out_line_end(out);
+	out_values_line(exporting->run->out, "names",
+		"[removed prefix \"{}.\"][{}{} without wrapper segments]",
+		strips ? value_span(facts->stripped) : value_absent(),
+		value_word(strips ? "; " : ""), value_some(facts->cleaned));
 }
 
 static size_t count_prefixed(const struct exporting *exporting, const char *prefix)
@@ -682,14 +669,12 @@ static void tell_companions(struct exporting *exporting)
 	out_line_end(out);
 }
 
-static void tell_verified(struct exporting *exporting)
+static void tell_next(struct exporting *exporting, const char *command)
 {
-	struct out *out = exporting->run->out;
-
-	if (exporting->facts.verified)
-		out_line(out, "verified", "output read back, no differences");
-	else
-		out_line(out, "verified", "no: output was not read back");
+	out_line_begin(exporting->run->out, "next");
+	out_line_text(exporting->run->out, "fsdp-inspect %s ", command);
+	out_line_shell(exporting->run->out, text_of(exporting->run->path));
+	out_line_end(exporting->run->out);
 }
 
 static void tell_refused(struct exporting *exporting)
@@ -709,10 +694,7 @@ static void tell_refused(struct exporting *exporting)
 		return;
 	if (exporting->torn != NULL && !exporting->options->partial)
 		out_line(run->out, "next", "add --partial to write the complete tensors");
-	out_line_begin(run->out, "next");
-	out_line_text(run->out, "fsdp-inspect audit ");
-	out_line_shell(run->out, text_of(run->path));
-	out_line_end(run->out);
+	tell_next(exporting, "audit");
 }
 
 /* The source was found bad only while it was read. */
@@ -725,10 +707,7 @@ static void tell_damaged(struct exporting *exporting)
 		return;
 	}
 	out_line(run->out, NULL, "nothing was written");
-	out_line_begin(run->out, "next");
-	out_line_text(run->out, "fsdp-inspect audit --data ");
-	out_line_shell(run->out, text_of(run->path));
-	out_line_end(run->out);
+	tell_next(exporting, "audit --data");
 }
 
 /* Whether an audit of the output can be compared with the checkpoint: all tensors, with their names and their bytes. */
@@ -744,36 +723,6 @@ static bool is_comparable(const struct exporting *exporting)
 	       options->map == NULL && options->renames.count == 0 &&
 	       options->prefix == NULL && !options->adapter && !options->base &&
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
-}
-
-/* Of copies the first one is written. */
-static void tell_copied(struct exporting *exporting)
-{
-	struct out *out = exporting->run->out;
-
-	if (exporting->copied == 0)
-		return;
-	out_line_begin(out, "copies");
-	out_line_text(out,
-		"%" PRIu64
-		" tensors are replicated; exported the first copy; compare: fsdp-inspect audit --data ",
-		exporting->copied);
-	out_line_shell(out, text_of(exporting->run->path));
-	out_line_end(out);
-}
-
-static void tell_next(struct exporting *exporting)
-{
-	struct out *out = exporting->run->out;
-
-	if (!is_comparable(exporting))
-		return;
-	out_line_begin(out, "next");
-	out_line_text(out, "fsdp-inspect audit --merged=");
-	out_line_shell(out, text_of(exporting->options->out));
-	out_line_text(out, " ");
-	out_line_shell(out, text_of(exporting->run->path));
-	out_line_end(out);
 }
 
 /* Standard output holds the tensors then. */
@@ -792,17 +741,6 @@ static void tell_on_stderr(struct exporting *exporting)
 			exporting->copied, exporting->copied == 1 ? " is" : "s are");
 }
 
-static void tell_index(struct exporting *exporting)
-{
-	size_t files = exporting->facts.file_count;
-
-	out_line(exporting->run->out, NULL, "%s: %zu tensor%s in %zu file%s",
-		text_of_span(fsdp_export_file(exporting->plan, files - 1).name).data,
-		exporting->facts.tensor_count,
-		exporting->facts.tensor_count == 1 ? "" : "s", files - 1,
-		files - 1 == 1 ? "" : "s");
-}
-
 void tell_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -817,8 +755,12 @@ void tell_export(struct exporting *exporting)
 		tell_refused(exporting);
 		return;
 	}
+	count = exporting->facts.file_count;
 	if (exporting->options->index_only) {
-		tell_index(exporting);
+		out_values_line(out, NULL, "{}: {} tensor{s} in {} file{s}",
+			value_span(fsdp_export_file(exporting->plan, count - 1).name),
+			value_count(exporting->facts.tensor_count),
+			value_count(count - 1));
 		return;
 	}
 	note_idle(exporting);
@@ -826,32 +768,43 @@ void tell_export(struct exporting *exporting)
 		tell_on_stderr(exporting);
 		return;
 	}
-	out_line_begin(out, NULL);
-	out_line_name(out, text_of(exporting->options->out));
-	out_line_text(out, ": %zu tensor%s, %s", exporting->facts.tensor_count,
-		exporting->facts.tensor_count == 1 ? "" : "s",
-		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
-	/* "4 files and an index" */
-	count = exporting->facts.file_count;
-	if (exporting->file == NULL && count != 1)
-		out_line_text(
-			exporting->run->out, " in %zu files and an index", count - 1);
-	out_line_end(out);
+	out_values_line(out, NULL, "{}: {} tensor{s}, {}[ in {} files and an index]",
+		value_word(exporting->options->out),
+		value_count(exporting->facts.tensor_count),
+		value_word(out_bytes(out, exporting->facts.tensor_bytes, size)),
+		value_count(
+			exporting->file == NULL && count != 1 ? count - 1 : UINT64_MAX));
 	tell_left(exporting);
 	tell_names(exporting);
 	tell_wrapped(exporting);
 	tell_ties(exporting);
 	tell_companions(exporting);
 	if (exporting->options->cast != NULL)
-		out_line(out, "cast",
-			"to %s; %" PRIu64 " finite number%s became infinite",
-			exporting->options->cast, exporting->facts.overflowed,
-			exporting->facts.overflowed == 1 ? "" : "s");
+		out_values_line(out, "cast", "to {}; {} finite number{s} became infinite",
+			value_word(exporting->options->cast),
+			value_count(exporting->facts.overflowed));
 	if (exporting->facts.as_unsigned)
 		out_line(out, "dtype",
 			"NumPy has no %s: unsigned integers of its width were written",
 			dtype_name(fsdp_export_tensor(exporting->plan, 0).dtype));
-	tell_copied(exporting);
-	tell_verified(exporting);
-	tell_next(exporting);
+	if (exporting->copied > 0) {
+		out_line_begin(out, "copies");
+		out_line_text(out,
+			"%" PRIu64
+			" tensors are replicated; exported the first copy; compare: fsdp-inspect audit --data ",
+			exporting->copied);
+		out_line_shell(out, text_of(exporting->run->path));
+		out_line_end(out);
+	}
+	out_line(out, "verified", "%s",
+		exporting->facts.verified ? "output read back, no differences"
+					  : "no: output was not read back");
+	if (is_comparable(exporting)) {
+		out_line_begin(out, "next");
+		out_line_text(out, "fsdp-inspect audit --merged=");
+		out_line_shell(out, text_of(exporting->options->out));
+		out_line_text(out, " ");
+		out_line_shell(out, text_of(exporting->run->path));
+		out_line_end(out);
+	}
 }

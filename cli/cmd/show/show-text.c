@@ -238,14 +238,6 @@ static void draw_row(const struct picture *picture, struct out *out, size_t room
 	out_line_text(out, "|");
 }
 
-/* In a line of its own, and one for the ranks that hold nothing. */
-static void picture_line(const struct picture *picture, struct out *out)
-{
-	out_line_begin(out, picture->label);
-	draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
-	out_line_end(out);
-}
-
 /* ---- placement ---- */
 
 /* Columns that "placement" takes so far. */
@@ -291,34 +283,28 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 	struct fsdp_placement placement;
 	struct out *out = show->run->out;
 	struct fsdp_mesh mesh;
-	bool drawn;
+	bool drawn = false;
 
-	if (tensor->placement == FSDP_NONE) {
-		if (picture != NULL)
-			picture_line(picture, out);
-		return;
-	}
-	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
-	out_line_begin(out, "placement");
-	for (uint32_t i = 0; i < placement.count; i++) {
-		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out, text_of_span(placement.texts[i]));
-	}
-	if (placement.mesh != FSDP_NONE) {
-		mesh = fsdp_mesh(show->run->checkpoint, placement.mesh);
-		drawn = false;
-		out_line_text(out, " on ");
-		mesh_line(show->run, placement.mesh);
-		if (mesh.dims == 1)
-			drawn = put_picture(show, picture, &placement, &mesh);
+	if (tensor->placement != FSDP_NONE) {
+		placement = fsdp_placement(show->run->checkpoint, tensor->placement);
+		out_line_begin(out, "placement");
+		for (uint32_t i = 0; i < placement.count; i++)
+			out_values(out, "{}{}", value_word(i > 0 ? ", " : ""),
+				value_span(placement.texts[i]));
+		if (placement.mesh != FSDP_NONE) {
+			mesh = fsdp_mesh(show->run->checkpoint, placement.mesh);
+			out_line_text(out, " on ");
+			mesh_line(show->run, placement.mesh);
+			drawn = mesh.dims == 1 &&
+				put_picture(show, picture, &placement, &mesh);
+		}
 		out_line_end(out);
-		if (picture != NULL && !drawn)
-			picture_line(picture, out);
-		return;
 	}
-	out_line_end(out);
-	if (picture != NULL)
-		picture_line(picture, out);
+	if (picture != NULL && !drawn) {
+		out_line_begin(out, picture->label);
+		draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
+		out_line_end(out);
+	}
 }
 
 /* False: out of memory. */
@@ -329,21 +315,18 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 	if (!picture_new(show->run->checkpoint, tensor, &picture))
 		return false;
 	tell_placement(show, tensor, picture);
-	if (picture != NULL) {
+	if (picture != NULL && picture->empty_count != 0) {
 		const struct held *empty = picture->held + picture->held_count;
 		size_t count = picture->empty_count;
 
-		if (count != 0) {
-			out_line_begin(show->run->out, "empty on");
-			out_line_text(show->run->out, "rank%s ", count == 1 ? "" : "s");
-			for (size_t i = 0; i < count && i < RANKS_EMPTY; i++)
-				out_line_text(show->run->out, "%s%" PRIu32,
-					i > 0 ? ", " : "", empty[i].rank);
-			if (count > RANKS_EMPTY)
-				out_line_text(show->run->out, " and %zu more",
-					count - RANKS_EMPTY);
-			out_line_end(show->run->out);
-		}
+		out_line_begin(show->run->out, "empty on");
+		out_line_text(show->run->out, "rank%s ", count == 1 ? "" : "s");
+		for (size_t i = 0; i < count && i < RANKS_EMPTY; i++)
+			out_line_text(show->run->out, "%s%" PRIu32, i > 0 ? ", " : "",
+				empty[i].rank);
+		out_values(show->run->out, "[ and {} more]",
+			value_some(count > RANKS_EMPTY ? count - RANKS_EMPTY : 0));
+		out_line_end(show->run->out);
 	}
 	picture_free(picture);
 	return true;
@@ -362,18 +345,6 @@ static void tell_pieces(struct show *show, const struct item *item)
 	for (size_t i = 0; i < item->piece_count; i++)
 		out_records_row(show->run->out, &table, &item->pieces[i]);
 	out_table_end(show->run->out);
-}
-
-static void tell_owner(struct show *show, const struct item *item)
-{
-	const struct run *run = show->run;
-
-	if (item->owner.param == FSDP_NONE)
-		return;
-	struct fsdp_tensor param = fsdp_tensor(run->checkpoint, item->owner.param);
-	out_line_begin(run->out, "state of");
-	out_line_name(run->out, tensor_shown_name(run, &show->buffers.param, &param));
-	out_line_end(run->out);
 }
 
 /* Runs of a flat buffer share a storage as all of its unit do: they are not tied. */
@@ -422,10 +393,9 @@ static uint64_t tell_range(struct show *show, const struct item *item,
 	char buffer[ELEMENT_ROOM];
 
 	out_line_begin(out, before == 0 ? "values" : "");
-	if (count == 1 && (item->range_count > 1 || range->start > 0))
-		out_line_text(out, "%" PRIu64 ": ", range->start);
-	else if (item->range_count > 1 || range->start > 0)
-		out_line_text(out, "%" PRIu64 "-%" PRIu64 ": ", range->start, range->end);
+	if (item->range_count > 1 || range->start > 0)
+		out_values(out, "{}[-{}]: ", value_count(range->start),
+			value_count(count > 1 ? range->end : UINT64_MAX));
 	for (uint64_t i = before; i < before + count; i++) {
 		struct text text = element_text(dtype, item->elements + i * size, buffer);
 		if (column > 0 && column + text.size + 2 > LINE_WIDTH - 16) {
@@ -455,23 +425,21 @@ static void tell_elements(struct show *show, const struct item *item)
 	else if (item->has_stats) {
 		const struct element_stats *stats = &item->stats;
 		uint64_t odd = stats->nans + stats->infinities;
-		struct out *out = show->run->out;
+		char numbers[128] = "";
 
-		out_line_begin(out, "of these");
-		out_line_text(out, "%" PRIu64, stats->count);
-		/* Ranges that overlap count elements twice. */
-		if (stats->count <= item->tensor.numel)
-			out_line_text(out, " of %" PRIu64, item->tensor.numel);
-		out_line_text(out, " read");
 		if (stats->count > odd)
-			out_line_text(out, ": min %.6g, max %.6g, mean %.6g", stats->min,
-				stats->max, stats->mean);
-		if (odd > 0)
-			out_line_text(out,
-				"; %" PRIu64 " not finite (%" PRIu64 " nan, %" PRIu64
-				" inf)",
-				odd, stats->nans, stats->infinities);
-		out_line_end(out);
+			snprintf(numbers, sizeof numbers,
+				": min %.6g, max %.6g, mean %.6g", stats->min, stats->max,
+				stats->mean);
+		/* Ranges that overlap count elements twice. */
+		out_values_line(show->run->out, "of these",
+			"{}[ of {}] read{}[; {} not finite ({} nan, {} inf)]",
+			value_count(stats->count),
+			value_count(stats->count <= item->tensor.numel
+					    ? item->tensor.numel
+					    : UINT64_MAX),
+			value_word(numbers), value_some(odd), value_count(stats->nans),
+			value_count(stats->infinities));
 	}
 }
 
@@ -487,26 +455,16 @@ static void tell_what_it_is(struct show *show, const struct item *item)
 	if (item->piece_count > 0)
 		flags |= item->pieces[0].place.flags;
 	out_line_begin(out, "is");
-	out_line_text(out, "%s, ", ROLES[tensor->role]);
-	if (tensor->layout != NULL)
-		out_line_text(out, "%s, ", tensor->layout);
-	out_line_text(out, "%s", fsdp_dtype(tensor->dtype)->name);
-	if (tensor->dtype_raw != NULL && (tensor->flags & FSDP_TENSOR_SPELLED) == 0) {
-		out_line_text(out, " (");
-		out_line_name(out, text_of(tensor->dtype_raw));
-		out_line_text(out, ")");
-	}
-	out_line_text(out, ", ");
-	out_line_value(out, value_shape(tensor->shape, tensor->dims));
 	/* A vector's shape is the number of its elements. */
-	if (tensor->dims != 1) {
-		out_line_text(out, ", ");
-		out_line_value(out, value_elements(tensor->numel));
-	}
-	out_line_text(out, " element%s, ", tensor->numel == 1 ? "" : "s");
-	out_line_value(out, value_bytes(tensor->bytes));
-	if (tensor->piece_count > 1)
-		out_line_text(out, ", in %" PRIu32 " pieces", tensor->piece_count);
+	out_values(out, "{}, [{}, ]{}[ ({})], {}[, {}] element{s}, {}[, in {} pieces]",
+		value_word(ROLES[tensor->role]), value_word(tensor->layout),
+		value_word(fsdp_dtype(tensor->dtype)->name),
+		value_word((tensor->flags & FSDP_TENSOR_SPELLED) == 0 ? tensor->dtype_raw
+								      : NULL),
+		value_shape(tensor->shape, tensor->dims),
+		tensor->dims != 1 ? value_elements(tensor->numel) : value_absent(),
+		value_bytes(tensor->bytes),
+		value_some(tensor->piece_count > 1 ? tensor->piece_count : 0));
 	if ((tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
 		out_line_text(out, ", its rank's own");
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0 && tensor->component_count == 0)
@@ -528,31 +486,29 @@ static void tell_what_it_is(struct show *show, const struct item *item)
 static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	struct out *out = show->run->out;
 	struct fsdp_module module;
+	const char *class_name;
+	struct text name = { NULL, 0 };
 
 	if (tensor->module == FSDP_NONE)
 		return;
 	module = fsdp_module(checkpoint, tensor->module);
-	out_line_begin(out, "module");
-	out_line_name(out, name_text(&show->buffers.module, checkpoint, module.name));
-	if (module_shown_class(show->run, &module) != NULL) {
-		out_line_text(out, module.class_inferred ? "[~" : "[");
-		out_line_name(out, text_of(module_shown_class(show->run, &module)));
-		out_line_text(out, "]");
-	} else if (module.parent == FSDP_NONE) {
-		out_line_text(out, "(root)");
-	}
+	class_name = module_shown_class(show->run, &module);
 	if (tensor->unit != FSDP_NONE) {
 		struct fsdp_unit unit = fsdp_unit(checkpoint, tensor->unit);
-		struct text name = { "", 0 };
+
 		if (unit.module != FSDP_NONE)
 			name = name_text(&show->buffers.unit, checkpoint,
 				fsdp_module(checkpoint, unit.module).name);
-		out_line_text(out, ", unit %s", name.size == 0 ? "(root)" : "");
-		out_line_name(out, name);
+		if (name.size == 0)
+			name = text_of("(root)");
 	}
-	out_line_end(out);
+	out_values_line(show->run->out, "module", "{}[{}{}{]}]{}[, unit {}]",
+		value_name(name_text(&show->buffers.module, checkpoint, module.name)),
+		value_word(module.class_inferred ? "[~" : "["), value_word(class_name),
+		value_word(
+			class_name == NULL && module.parent == FSDP_NONE ? "(root)" : ""),
+		value_name(name));
 }
 
 static void tell_head(struct show *show, const struct item *item)
@@ -561,23 +517,23 @@ static void tell_head(struct show *show, const struct item *item)
 	struct run *run = show->run;
 	struct out *out = run->out;
 
-	out_line_begin(out, NULL);
-	out_line_name(out, tensor_shown_name(run, &show->buffers.name, tensor));
-	out_line_end(out);
-	if (!run->common->raw && tensor->raw_name != tensor->name) {
-		out_line_begin(out, "stored as");
-		out_line_name(out,
-			name_text(&show->buffers.raw, run->checkpoint, tensor->raw_name));
-		out_line_end(out);
-	}
+	out_values_line(out, NULL, "{}",
+		value_name(tensor_shown_name(run, &show->buffers.name, tensor)));
+	if (!run->common->raw && tensor->raw_name != tensor->name)
+		out_values_line(out, "stored as", "{}",
+			value_name(name_text(
+				&show->buffers.raw, run->checkpoint, tensor->raw_name)));
 	tell_what_it_is(show, item);
-	if (tensor->alias != FSDP_NONE) {
-		struct fsdp_tensor other = fsdp_tensor(run->checkpoint, tensor->alias);
-		out_line_begin(out, "same as");
-		out_line_name(out, tensor_shown_name(run, &show->buffers.alias, &other));
-		out_line_end(out);
+	if (tensor->alias != FSDP_NONE)
+		out_values_line(out, "same as", "{}",
+			find_tensor((struct subject){ show, item }, tensor->alias));
+	if (item->owner.param != FSDP_NONE) {
+		struct fsdp_tensor param =
+			fsdp_tensor(run->checkpoint, item->owner.param);
+
+		out_values_line(out, "state of", "{}",
+			value_name(tensor_shown_name(run, &show->buffers.param, &param)));
 	}
-	tell_owner(show, item);
 	tell_module(show, tensor);
 	show->buffers.failed |= !draw_tensor(show, tensor);
 }
@@ -594,40 +550,37 @@ static void tell_tensor(struct show *show, const struct item *item)
 		out_line_begin(out, "states");
 		for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
 			(void)find_state((struct subject){ show, item }, i, &state);
-			out_line_text(out, "%s", i > 0 ? ", " : "");
-			out_line_name(out, state.key);
-			if (state.tensor.dims > 0)
-				out_line_text(
-					out, " %s", fsdp_dtype(state.tensor.dtype)->name);
+			out_values(out, "{}{}[ {}]", value_word(i > 0 ? ", " : ""),
+				value_text(state.key),
+				value_word(state.tensor.dims > 0
+						   ? fsdp_dtype(state.tensor.dtype)->name
+						   : NULL));
 		}
-		if (item->state_count > STATES_SHOWN)
-			out_line_text(
-				out, ", and %zu more", item->state_count - STATES_SHOWN);
+		out_values(out, "[, and {} more]",
+			value_some(item->state_count > STATES_SHOWN
+					   ? item->state_count - STATES_SHOWN
+					   : 0));
 		out_line_end(out);
 	}
 	tell_aliases(show, item);
 	for (size_t i = 0; i < item->component_count; i++) {
 		const struct fsdp_tensor *part = &item->components[i].tensor;
-		out_line_begin(out, "component");
-		out_line_name(
-			out, tensor_shown_name(show->run, &show->buffers.name, part));
-		out_line_text(out, ": %s, ", fsdp_dtype(part->dtype)->name);
-		out_line_value(out, value_shape(part->shape, part->dims));
-		out_line_end(out);
+		out_values_line(out, "component", "{}: {}, {}",
+			value_name(
+				tensor_shown_name(show->run, &show->buffers.name, part)),
+			value_word(fsdp_dtype(part->dtype)->name),
+			value_shape(part->shape, part->dims));
 		tell_pieces(show, &item->components[i]);
 	}
 	if (item->tensor.quantizer != FSDP_NONE) {
 		quantizer = fsdp_quantizer(show->run->checkpoint, item->tensor.quantizer);
-		out_line_begin(out, "quantizer");
-		out_line_text(out, "%s", quantizer.scheme);
-		if (quantizer.axis < 0) {
-			out_line_text(out, ", scale ");
-			out_line_value(out, value_number(quantizer.scale));
-			out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
-		} else {
-			out_line_text(out, ", axis %" PRId64, quantizer.axis);
-		}
-		out_line_end(out);
+		out_values_line(out, "quantizer",
+			quantizer.axis < 0 ? "{}, scale {}, zero point {}"
+					   : "{}, axis {}",
+			value_word(quantizer.scheme),
+			quantizer.axis < 0 ? value_number(quantizer.scale)
+					   : value_integer(quantizer.axis),
+			value_integer(quantizer.zero_point));
 	}
 	tell_elements(show, item);
 }
@@ -637,63 +590,24 @@ static void tell_value(struct show *show, const struct fsdp_value *value)
 	struct subject of = { show, value };
 	struct out *out = show->run->out;
 
-	out_line_begin(out, NULL);
-	out_line_name(out, entry_shown_name(show->run, &show->buffers.name, value));
-	out_line_end(out);
-	out_line_begin(out, "is");
-	out_line_name(out, text_of(value->type != NULL ? value->type : "value"));
-	out_line_text(out, ": ");
-	out_line_name(out, entry_shown_text(&show->buffers.text, value));
-	out_line_end(out);
-	if (value->file == FSDP_NONE)
-		return;
-	out_line_begin(out, "file");
-	out_line_value(out, find_file(of, value->file));
-	if (value->offset != FSDP_UNKNOWN && value->length != FSDP_UNKNOWN)
-		out_line_text(out, ", offset %" PRIu64 ", length %" PRIu64, value->offset,
-			value->length);
-	out_line_end(out);
+	out_values_line(out, NULL, "{}",
+		value_name(entry_shown_name(show->run, &show->buffers.name, value)));
+	out_values_line(out, "is", "{}: {}",
+		value_word(value->type != NULL ? value->type : "value"),
+		value_name(entry_shown_text(&show->buffers.text, value)));
+	if (value->file != FSDP_NONE)
+		out_values_line(out, "file", "{}[, offset {}, length {}]",
+			find_file(of, value->file), value_count(value->offset),
+			value_count(value->length));
 }
 
 /* A piece of a tensor, a value, or a module. */
 struct show_row {
-	struct show *show;
 	struct text name;
-	const struct item *item;
+	const char *kind;
+	struct value dtype, shape, text; /* absent where it has none */
 	struct piece_facts piece;
 };
-
-static struct value get_kind(struct subject of)
-{
-	return value_word(((const struct show_row *)of.object)->item->kind);
-}
-
-static struct value get_dtype(struct subject of)
-{
-	const struct item *item = ((const struct show_row *)of.object)->item;
-
-	return item->is == ITEM_TENSOR ? value_word(fsdp_dtype(item->tensor.dtype)->name)
-				       : value_absent();
-}
-
-static struct value get_shape(struct subject of)
-{
-	const struct item *item = ((const struct show_row *)of.object)->item;
-
-	return item->is == ITEM_TENSOR
-		       ? value_shape(item->tensor.shape, item->tensor.dims)
-		       : value_absent();
-}
-
-static struct value get_text(struct subject of)
-{
-	const struct show_row *row = of.object;
-
-	return row->item->is == ITEM_VALUE
-		       ? value_text(entry_shown_text(
-				 &row->show->buffers.text, &row->item->value))
-		       : value_absent();
-}
 
 /* What is not a piece of a tensor: of a value the place, of a module nothing. */
 static struct piece_facts no_piece(const struct item *item)
@@ -715,11 +629,11 @@ static struct piece_facts no_piece(const struct item *item)
 	return facts;
 }
 
-static const struct record show_row_record = RECORD_OF(RECORD_OBJECT, struct show_row,
-	{ "name", NAME_AT(struct show_row, name) }, { "kind", GET(FIELD_WORD, get_kind) },
-	{ "dtype", GET(FIELD_WORD, get_dtype) }, { "shape", GET(FIELD_SHAPE, get_shape) },
-	{ "text", GET(FIELD_TEXT, get_text) },
-	{ NULL, FIELDS_AT(struct show_row, piece, piece_record) });
+#define ROW struct show_row
+static const struct record show_row_record = RECORD_OF(RECORD_OBJECT, ROW,
+	{ "name", NAME_AT(ROW, name) }, { "kind", WORD_AT(ROW, kind) },
+	{ "dtype", VALUE_AT(ROW, dtype) }, { "shape", VALUE_AT(ROW, shape) },
+	{ "text", VALUE_AT(ROW, text) }, { NULL, FIELDS_AT(ROW, piece, piece_record) });
 
 static struct text item_name(struct show *show, const struct item *item)
 {
@@ -748,10 +662,15 @@ void show_rows(struct show *show)
 	out_records_begin(show->run->out, &table);
 	for (size_t i = 0; i < show->asked_count; i++) {
 		const struct item *item = &show->items[i];
-		struct show_row row = {
-			.show = show, .item = item, .piece = no_piece(item)
-		};
+		struct show_row row = { .kind = item->kind, .piece = no_piece(item) };
 
+		if (item->is == ITEM_TENSOR) {
+			row.dtype = value_word(fsdp_dtype(item->tensor.dtype)->name);
+			row.shape = value_shape(item->tensor.shape, item->tensor.dims);
+		} else if (item->is == ITEM_VALUE) {
+			row.text = value_text(
+				entry_shown_text(&show->buffers.text, &item->value));
+		}
 		/* What has no piece is a row all the same. */
 		for (size_t k = 0; k == 0 || k < item->piece_count; k++) {
 			if (item->piece_count > 0)
