@@ -28,11 +28,6 @@ static struct value get_letter(struct subject of)
 				   : value_text((struct text){ &row->letter, 1 });
 }
 
-static bool has_words(struct subject of)
-{
-	return ((const struct option_row *)of.object)->words != NULL;
-}
-
 static const void *each_word(struct subject of, size_t i, void *room)
 {
 	const char *const *word = &((const struct option_row *)of.object)->words[i];
@@ -72,7 +67,7 @@ static const struct record option_record = OBJECT_RECORD(OPTION, "option",
 			"What it takes: `flag`, `count` (a flag that may be repeated), `integer`, `size`, `word` (one of `words`), `text` or `words` (several, separated by commas)." },
 	{ "argument", WORD_AT(OPTION, argument),
 		.about = "What help calls its value; absent for flags." },
-	{ "words", EACH(each_word, record_words), .has = has_words,
+	{ "words", EACH(each_word, record_words), IF_SET(struct option_row, words),
 		.about = "Words that it takes, where they are fixed." },
 	{ "default", GET(FIELD_ANY, get_default),
 		.about = "Value without the option, where there is one." },

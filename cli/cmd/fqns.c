@@ -121,13 +121,10 @@ static void fqns_tell_names(struct map *map)
 	struct cursor cursor;
 
 	for (size_t i = 0; each_tensor(of, i, &cursor) != NULL; i++) {
-		out_line_begin(out, NULL);
-		if (map->options->raw_map) {
-			out_line_name(out, cursor.raw);
-			out_line_text(out, " -> ");
-		}
-		out_line_name(out, cursor.name);
-		out_line_end(out);
+		out_values_line(out, NULL, "[{} -> ]{}",
+			value_name(map->options->raw_map ? cursor.raw
+							 : (struct text){ NULL, 0 }),
+			value_name(cursor.name));
 	}
 }
 
@@ -293,8 +290,8 @@ static void fqns_tell_parameters(struct map *map)
 		const struct subject names = { map, &parameter };
 		out_line_begin(out, NULL);
 		for (size_t n = 0; each_name(names, n, &cursor) != NULL; n++) {
-			out_line_text(out, "%s", n == 0 ? "" : ", ");
-			out_line_name(out, cursor.name);
+			out_values(out, "{}{}", value_word(n == 0 ? "" : ", "),
+				value_name(cursor.name));
 		}
 		out_line_end(out);
 	}
@@ -575,14 +572,6 @@ static const void *each_fqn(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-static void tell_name(struct out *out, const char *before, struct text name)
-{
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s", before);
-	out_line_name(out, name);
-	out_line_end(out);
-}
-
 static void fqns_tell_units(struct map *map)
 {
 	struct cursor cursor;
@@ -590,9 +579,11 @@ static void fqns_tell_units(struct map *map)
 	for (size_t i = 0; i < map->count; i++) {
 		const struct subject of = { map, &map->keys[i] };
 		struct text key = get_key(of).text;
-		tell_name(map->run->out, key.size == 0 ? "(root)" : "", key);
+		out_values_line(map->run->out, NULL, "{}",
+			value_name(key.size == 0 ? text_of("(root)") : key));
 		for (size_t n = 0; each_fqn(of, n, &cursor) != NULL; n++)
-			tell_name(map->run->out, "    ", cursor.name);
+			out_values_line(
+				map->run->out, NULL, "    {}", value_name(cursor.name));
 	}
 }
 

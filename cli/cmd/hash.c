@@ -319,16 +319,6 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 		.always = true, ABOUT("Present, but not listed.") });
 
 #define HASHING struct hashing
-static bool has_part(struct subject of)
-{
-	return ((const struct hashing *)of.object)->partial.parts != 0;
-}
-
-static bool has_check(struct subject of)
-{
-	return ((const struct hashing *)of.object)->compared;
-}
-
 static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	"Digests of files or of tensors.",
 	{ "kind", WORD_AT(HASHING, word), .always = true,
@@ -338,10 +328,11 @@ static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 		ABOUT("With `--logical` and `--names`: tensors, by name.") },
 	{ "digest", TEXT_AT(HASHING, digest),
 		ABOUT("SHA-256 of the list, which has one line per file (`SHA256`, two spaces, `PATH`) or tensor (`SHA256 DTYPE SHAPE NAME`; `DTYPE SHAPE NAME` with `--names`). Absent if a digest is missing.") },
-	{ "partial", OBJECT_AT(HASHING, partial, partial_record), .has = has_part,
+	{ "partial", OBJECT_AT(HASHING, partial, partial_record),
+		IF_SET(HASHING, partial.parts),
 		ABOUT("With `--part`: which part this is.") },
-	{ "check", OBJECT_AT(HASHING, check, hash_check_record), .has = has_check,
-		ABOUT("With `--check`: the comparison.") });
+	{ "check", OBJECT_AT(HASHING, check, hash_check_record),
+		IF_SET(HASHING, compared), ABOUT("With `--check`: the comparison.") });
 
 static void show_rows(struct hashing *hashing)
 {
@@ -401,10 +392,8 @@ static void show_names(
 	struct out *out, const struct text *names, size_t count, const char *what)
 {
 	for (size_t i = 0; i < count; i++) {
-		out_line_begin(out, NULL);
-		out_line_name(out, names[i]);
-		out_line_text(out, ": %s", what);
-		out_line_end(out);
+		out_values_line(
+			out, NULL, "{}: {}", value_name(names[i]), value_word(what));
 	}
 }
 
@@ -417,17 +406,15 @@ static void show_check(struct hashing *hashing)
 
 	show_names(out, check->mismatched, check->mismatched_count, "digest mismatch");
 	show_names(out, check->missing, check->missing_count, "missing");
-	out_line_begin(out, NULL);
-	out_line_name(out, title_of(hashing->run));
-	if (hashing->partial.parts != 0)
-		out_line_text(out, ", part %" PRIu64 " of %" PRIu64,
-			hashing->partial.part, hashing->partial.parts);
-	out_line_text(out, ": %" PRIu64 " of %" PRIu64 " listed %ss match",
-		check->matched, total, what);
-	if (check->unlisted_count > 0)
-		out_line_text(out, "; %zu %s%s not listed", check->unlisted_count, what,
-			check->unlisted_count == 1 ? " is" : "s are");
-	out_line_end(out);
+	out_values_line(out, NULL,
+		"{}[, part {} of {}]: {} of {} listed {}s match[; {} {}{} not listed]",
+		value_name(title_of(hashing->run)),
+		hashing->partial.parts != 0 ? value_count(hashing->partial.part)
+					    : value_absent(),
+		value_count(hashing->partial.parts), value_count(check->matched),
+		value_count(total), value_word(what), value_some(check->unlisted_count),
+		value_word(what),
+		value_word(check->unlisted_count == 1 ? " is" : "s are"));
 }
 
 static void show_lines(struct hashing *hashing)
@@ -458,12 +445,9 @@ static void show_lines(struct hashing *hashing)
 	}
 	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
 		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "sha256:%s  ", hashing->digest.data);
-	out_line_name(out, title_of(hashing->run));
-	out_line_text(
-		out, " (%zu tensor%s, %s)", count, count == 1 ? "" : "s", hashing->word);
-	out_line_end(out);
+	out_values_line(out, NULL, "sha256:{}  {} ({} tensor{s}, {})",
+		value_text(hashing->digest), value_name(title_of(hashing->run)),
+		value_count(count), value_word(hashing->word));
 }
 
 static void hash_show(struct hashing *hashing)

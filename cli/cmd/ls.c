@@ -258,11 +258,6 @@ static struct value get_percent(struct subject of)
 	return value_word(((const struct listed_group *)of.object)->percent);
 }
 
-static bool is_missing(struct subject of)
-{
-	return ((const struct listed_group *)of.object)->missing;
-}
-
 #define GROUP struct listed_group
 static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	"Tensors or pieces that have one property in common, or two.",
@@ -284,7 +279,7 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 		ABOUT("Those of these elements that are of parameters, not of buffers or states of an optimizer; tied ones count once.") },
 	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
 		ABOUT(GROUP_BYTES_ABOUT) },
-	{ "missing", BOOL_AT(GROUP, missing), .has = is_missing, HIDDEN,
+	{ "missing", BOOL_AT(GROUP, missing), IF_SET(GROUP, missing), HIDDEN,
 		ABOUT("True for a file that is missing, and for a rank whose pieces are all in such files.") },
 	{ "percent", GET(FIELD_WORD, get_percent), .label = "%", .right = true,
 		.text_only = EVERY_VIEW });

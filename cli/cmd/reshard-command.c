@@ -95,11 +95,6 @@ static struct value get_mesh(struct subject of)
 	return value_shape(ways->mesh, ways->mesh_dims);
 }
 
-static bool has_mesh(struct subject of)
-{
-	return ((const struct ways *)of.object)->mesh_dims != 0;
-}
-
 static struct value get_dim(struct subject of)
 {
 	const struct ways *ways = of.object;
@@ -112,7 +107,7 @@ static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	"Placement of tensors on the ranks of a run.",
 	{ "world_size", INTEGER_AT(WAYS, world), .always = true,
 		ABOUT("Number of ranks.") },
-	{ "mesh", GET(FIELD_SHAPE, get_mesh), .has = has_mesh,
+	{ "mesh", GET(FIELD_SHAPE, get_mesh), IF_SET(struct ways, mesh_dims),
 		ABOUT("Copies of the model, and ranks of each.") },
 	{ "tp", INTEGER_AT(WAYS, tp), ABOUT("Ranks of tensor parallelism.") },
 	{ "shard_dim", GET(FIELD_KEY, get_dim), .always = true,
@@ -381,13 +376,14 @@ static void tell_uneven(struct resharding *resharding)
 	for (size_t i = 0; i < count; i++)
 		empty += fsdp_reshard_is_empty(resharding->to, i, last);
 	out_line_begin(out, "uneven");
-	out_line_text(out, "%zu of %" PRIu64 " tensor%s; ", count, facts.cut,
-		facts.cut == 1 ? "" : "s");
+	out_values(
+		out, "{} of {} tensor{s}; ", value_count(count), value_count(facts.cut));
 	if (empty == 0)
 		out_line_text(out, "no rank is empty");
 	else
-		out_line_text(out, "%zu tensor%s leave%s some ranks empty: ", empty,
-			empty == 1 ? "" : "s", empty == 1 ? "s" : "");
+		out_values(out,
+			"{} tensor{s} leave{} some ranks empty: ", value_count(empty),
+			value_word(empty == 1 ? "s" : ""));
 	for (size_t i = 0; i < count && shown < NAMED && empty > 0; i++) {
 		struct fsdp_reshard_cut cut = fsdp_reshard_uneven(resharding->to, i);
 		struct fsdp_tensor tensor =
@@ -395,13 +391,12 @@ static void tell_uneven(struct resharding *resharding)
 
 		if (!fsdp_reshard_is_empty(resharding->to, i, last))
 			continue;
-		out_line_text(out, "%s", shown++ > 0 ? ", " : "");
-		out_line_name(out, tensor_shown_name(resharding->run,
-					   &resharding->buffers.name, &tensor));
-		out_line_text(out, " (on %u ranks)", cut.ranks);
+		out_values(out, "{}{} (on {} ranks)", value_word(shown++ > 0 ? ", " : ""),
+			value_name(tensor_shown_name(
+				resharding->run, &resharding->buffers.name, &tensor)),
+			value_id(cut.ranks));
 	}
-	if (empty > shown)
-		out_line_text(out, " and %zu more", empty - shown);
+	out_values(out, "[ and {} more]", value_some(empty - shown));
 	out_line_end(out);
 	if (facts.refused > 0)
 		out_line(out, "",
@@ -424,7 +419,7 @@ static void tell_reads(const struct resharding *resharding)
 {
 	struct fsdp_reshard_facts facts = fsdp_reshard_facts(resharding->to);
 	uint32_t fewest = UINT32_MAX, most = 0;
-	char size[HUMAN_ROOM];
+	char size[HUMAN_ROOM], ratio[32];
 
 	for (uint32_t i = 0; i < resharding->will.world; i++) {
 		uint32_t files = fsdp_reshard_rank(resharding->to, i).files;
@@ -434,16 +429,13 @@ static void tell_reads(const struct resharding *resharding)
 	}
 	if (most == FSDP_NONE || facts.needed_bytes == 0)
 		return;
-	out_line_begin(resharding->run->out, "reads");
-	out_line_text(resharding->run->out, "each rank opens %u", fewest);
-	if (most > fewest)
-		out_line_text(resharding->run->out, " to %u", most);
-	out_line_text(resharding->run->out,
-		" file%s; reads %s in total (%.2fx the bytes that the ranks need)",
-		most == 1 ? "" : "s",
-		out_bytes(resharding->run->out, facts.read_bytes, size),
+	snprintf(ratio, sizeof ratio, "%.2fx",
 		(double)facts.read_bytes / (double)facts.needed_bytes);
-	out_line_end(resharding->run->out);
+	out_values_line(resharding->run->out, "reads",
+		"each rank opens {}[ to {}] file{s}; reads {} in total ({} the bytes that the ranks need)",
+		value_count(fewest), value_some(most > fewest ? most : 0),
+		value_word(out_bytes(resharding->run->out, facts.read_bytes, size)),
+		value_word(ratio));
 }
 
 static void reshard_text(struct resharding *resharding)
@@ -452,20 +444,16 @@ static void reshard_text(struct resharding *resharding)
 	struct out *out = resharding->run->out;
 	char size[HUMAN_ROOM];
 
-	out_line_begin(out, NULL);
-	out_line_text(out, "%" PRId64 " -> %" PRId64 " rank%s", resharding->is.world,
-		will->world, will->world == 1 ? "" : "s");
-	if (will->mesh_dims != 0)
-		out_line_text(out, ", %" PRId64 " %s on %" PRId64 " rank%s%s",
-			will->mesh[0], will->mesh[0] == 1 ? "copy" : "copies",
-			will->mesh[1], will->mesh[1] == 1 ? "" : "s",
-			will->mesh[0] == 1 ? "" : " each");
-	if (will->tp > 0)
-		out_line_text(out, ", tensor parallel over %" PRId64, will->tp);
-	if (will->dim != FSDP_RESHARD_AUTO)
-		out_line_text(out, ", Shard(%d)", will->dim);
-	out_line_text(out, "; computed only, nothing is written");
-	out_line_end(out);
+	out_values_line(out, NULL,
+		"{} -> {} rank{s}[, {} {} on {} rank{s}{}][, tensor parallel over {}][, Shard({})]; computed only, nothing is written",
+		value_integer(resharding->is.world), value_count((uint64_t)will->world),
+		value_some(will->mesh_dims != 0 ? (uint64_t)will->mesh[0] : 0),
+		value_word(will->mesh[0] == 1 ? "copy" : "copies"),
+		value_count((uint64_t)will->mesh[1]),
+		value_word(will->mesh[0] == 1 ? "" : " each"),
+		value_some(will->tp > 0 ? (uint64_t)will->tp : 0),
+		will->dim != FSDP_RESHARD_AUTO ? value_integer(will->dim)
+					       : value_absent());
 	loading_text(&resharding->loading, resharding->run->out);
 	tell_bytes(resharding);
 	tell_weights(resharding);
@@ -473,16 +461,17 @@ static void reshard_text(struct resharding *resharding)
 	tell_reads(resharding);
 	if (resharding->stay_count != 0) {
 		out_line_begin(out, "stays");
-		out_line_text(out, "%zu not sharded again: ", resharding->stay_count);
-		for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++) {
-			out_line_text(out, "%s", i > 0 ? ", " : "");
-			out_line_name(out, name_text(&resharding->buffers.text,
-						   resharding->run->checkpoint,
-						   resharding->stays[i].name));
-		}
-		if (resharding->stay_count > NAMED)
-			out_line_text(
-				out, " and %zu more", resharding->stay_count - NAMED);
+		out_values(out,
+			"{} not sharded again: ", value_count(resharding->stay_count));
+		for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++)
+			out_values(out, "{}{}", value_word(i > 0 ? ", " : ""),
+				value_name(name_text(&resharding->buffers.text,
+					resharding->run->checkpoint,
+					resharding->stays[i].name)));
+		out_values(out, "[ and {} more]",
+			value_some(resharding->stay_count > NAMED
+					   ? resharding->stay_count - NAMED
+					   : 0));
 		out_line_end(out);
 	}
 	if (resharding->options->fit == UINT64_MAX)

@@ -45,9 +45,10 @@ struct stats_row {
 	const int64_t *shape;
 	uint32_t dims;
 	struct stats_sum sum;
-	uint64_t inf; /* of both signs */
-	bool binned;
-	int64_t bins[STATS_BINS];
+	struct value min, max, mean, std; /* absent: no finite number */
+	uint64_t zeros, nan, inf;         /* UINT64_MAX: unknown; inf of both signs */
+	struct value bins;                /* absent: not counted */
+	int64_t counts[STATS_BINS];
 };
 
 struct counting {
@@ -80,11 +81,22 @@ struct counting {
 static void fill(struct stats_row *row, const uint64_t *bins)
 {
 	const struct fsdp_distribution *numbers = &row->sum.numbers;
+	bool known = row->sum.known;
 
-	row->inf = numbers->pos_inf + numbers->neg_inf;
-	row->binned = row->sum.known && bins != NULL;
-	for (size_t i = 0; row->binned && i < STATS_BINS; i++)
-		row->bins[i] = (int64_t)bins[i];
+	row->zeros = known ? numbers->zeros : UINT64_MAX;
+	row->nan = known ? numbers->nan : UINT64_MAX;
+	row->inf = known ? numbers->pos_inf + numbers->neg_inf : UINT64_MAX;
+	if (known && fsdp_distribution_finite(numbers) > 0) {
+		row->min = value_number(numbers->min);
+		row->max = value_number(numbers->max);
+		row->mean = value_number(numbers->mean);
+		row->std = value_number(fsdp_distribution_deviation(numbers));
+	}
+	if (known && bins != NULL) {
+		for (size_t i = 0; i < STATS_BINS; i++)
+			row->counts[i] = (int64_t)bins[i];
+		row->bins = value_counts(row->counts, STATS_BINS);
+	}
 }
 
 /* The row of a tensor, until the next one. */
@@ -141,72 +153,11 @@ static const struct stats_row *stats_row(struct counting *counting, uint32_t num
 
 /* ---- shows what numbers come to: a table for all outputs ---- */
 
-static const struct stats_row *row_of(struct subject of)
-{
-	return of.object;
-}
-
-static struct value known_number(const struct stats_row *row, double number)
-{
-	return (row->sum.known && fsdp_distribution_finite(&row->sum.numbers) > 0)
-		       ? value_number(number)
-		       : value_absent();
-}
-
-static struct value get_min(struct subject of)
-{
-	return known_number(row_of(of), row_of(of)->sum.numbers.min);
-}
-
-static struct value get_max(struct subject of)
-{
-	return known_number(row_of(of), row_of(of)->sum.numbers.max);
-}
-
-static struct value get_mean(struct subject of)
-{
-	return known_number(row_of(of), row_of(of)->sum.numbers.mean);
-}
-
-static struct value get_std(struct subject of)
-{
-	return known_number(
-		row_of(of), fsdp_distribution_deviation(&row_of(of)->sum.numbers));
-}
-
-static struct value count_of(const struct stats_row *row, uint64_t count)
-{
-	return row->sum.known ? value_count(count) : value_absent();
-}
-
-static struct value get_zeros(struct subject of)
-{
-	return count_of(row_of(of), row_of(of)->sum.numbers.zeros);
-}
-
-static struct value get_nan(struct subject of)
-{
-	return count_of(row_of(of), row_of(of)->sum.numbers.nan);
-}
-
-static struct value get_inf(struct subject of)
-{
-	return count_of(row_of(of), row_of(of)->inf);
-}
-
-/* ---- histograms ---- */
-
 enum { WITHOUT_HIST, WITH_HIST }; /* views */
-
-static struct value get_bins(struct subject of)
-{
-	return row_of(of)->binned ? value_counts(row_of(of)->bins, STATS_BINS)
-				  : value_absent();
-}
 
 #define HISTOGRAM                                                                                                                                                                                                                      \
 	{                                                                                                                                                                                                                              \
-		"bins", GET(FIELD_SHAPE, get_bins),                                                                                                                                                                                    \
+		"bins", HELD_AT(FIELD_SHAPE, ROW, bins),                                                                                                                                                                               \
 			.label = "hist", .machine_only = 1U << WITHOUT_HIST,                                                                                                                                                           \
 			ABOUT("With `--hist`: number of finite values in each of 16 equal ranges from `min` to `max`. A value on a border belongs to the upper range, `max` to the last; if `min` is `max`, all belong to the first.") \
 	}
@@ -217,23 +168,23 @@ static struct value get_bins(struct subject of)
 		ABOUT("Number of elements.") },                                                                                                             \
 		{ "bytes", BYTES_AT(ROW, sum.bytes), HIDDEN, .sort = SORT_SHOWN,                                                                            \
 			.always = true, ABOUT("Bytes of the full tensors.") },                                                                              \
-		{ "min", GET(FIELD_NUMBER, get_min), .right = true, .null = true,                                                                           \
+		{ "min", HELD_AT(FIELD_NUMBER, ROW, min), .right = true, .null = true,                                                                      \
 			.sort = SORT_SHOWN,                                                                                                                 \
 			ABOUT("Least finite number; null where there is none.") },                                                                          \
-		{ "max", GET(FIELD_NUMBER, get_max), .right = true, .null = true,                                                                           \
+		{ "max", HELD_AT(FIELD_NUMBER, ROW, max), .right = true, .null = true,                                                                      \
 			.sort = SORT_SHOWN, ABOUT("Largest finite number.") },                                                                              \
-		{ "mean", GET(FIELD_NUMBER, get_mean), .right = true, .null = true,                                                                         \
+		{ "mean", HELD_AT(FIELD_NUMBER, ROW, mean), .right = true, .null = true,                                                                    \
 			.sort = SORT_SHOWN, ABOUT("Mean of the finite numbers.") },                                                                         \
-		{ "std", GET(FIELD_NUMBER, get_std), .right = true, .null = true,                                                                           \
+		{ "std", HELD_AT(FIELD_NUMBER, ROW, std), .right = true, .null = true,                                                                      \
 			.sort = SORT_SHOWN,                                                                                                                 \
 			ABOUT("Their standard deviation: the root of the mean square of what they differ from the mean by (`correction=0` in PyTorch).") }, \
-		{ "zeros", GET(FIELD_COUNT, get_zeros), .sort = SORT_SHOWN,                                                                                 \
+		{ "zeros", COUNT_AT(ROW, zeros), .sort = SORT_SHOWN,                                                                                        \
 			ABOUT("Zeros, of both signs.") },                                                                                                   \
-		{ "nan", GET(FIELD_COUNT, get_nan), .sort = SORT_SHOWN,                                                                                     \
+		{ "nan", COUNT_AT(ROW, nan), .sort = SORT_SHOWN,                                                                                            \
 			ABOUT("Numbers that are NaN.") },                                                                                                   \
 	{                                                                                                                                                   \
-		"inf", GET(FIELD_COUNT, get_inf), .sort = SORT_SHOWN,                                                                                       \
-						  ABOUT("Infinities, of both signs.")                                                                       \
+		"inf", COUNT_AT(ROW, inf), .sort = SORT_SHOWN,                                                                                              \
+					   ABOUT("Infinities, of both signs.")                                                                              \
 	}
 
 static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stats",
@@ -475,7 +426,7 @@ static bool is_wanted(const struct counting *counting, const struct stats_row *r
 {
 	return row->sum.tensors > 0 &&
 	       (!counting->options->nonfinite ||
-		       (row->sum.known && row->sum.numbers.nan + row->inf > 0));
+		       (row->sum.known && row->nan + row->inf > 0));
 }
 
 static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)

@@ -517,14 +517,12 @@ static bool tree_as_torch(struct tree *tree)
 		out_line_begin(run->out, NULL);
 		if (module.depth > 0)
 			out_line_text(run->out, "%*s", (int)(4 * module.depth), "");
-		out_line_name(
-			run->out, name_text(&tree->buffers.name, run->checkpoint,
-					  fsdp_module_torch_prefix(run->checkpoint, i)));
-		out_line_text(run->out, "[");
-		if (module.class_name != NULL)
-			out_line_name(run->out, text_of(module.class_name));
-		out_line_text(run->out,
-			is_marked_by_torch(tree, &module) ? "] FULLY SHARDED" : "]");
+		out_values(run->out, "{}{[}{}{]}{}",
+			value_name(name_text(&tree->buffers.name, run->checkpoint,
+				fsdp_module_torch_prefix(run->checkpoint, i))),
+			value_word(module.class_name != NULL ? module.class_name : ""),
+			value_word(is_marked_by_torch(tree, &module) ? " FULLY SHARDED"
+								     : ""));
 		out_line_end(run->out);
 	}
 	return true;

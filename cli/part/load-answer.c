@@ -764,40 +764,33 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
 		.always = true, ABOUT("Why, in the order in which they are met.") });
 
-static void print_reason(const struct shown_reason *reason, struct out *out)
-{
-	out_line_text(out, ": ");
-	out_line_name(out, reason->message);
-	out_line_end(out);
-	if (reason->way_out.data == NULL)
-		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "         fix: ");
-	out_line_name(out, reason->way_out);
-	out_line_end(out);
-}
-
 static void print_loader(const struct shown_loader *shown, struct out *out)
 {
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s (%s %s", shown->loader, shown->library, shown->version);
-	for (size_t i = 0; i < shown->choice_count; i++) {
-		out_line_text(out, ", %s=", shown->choices[i].name);
-		out_line_name(out, text_of(shown->choices[i].value));
-	}
+	out_values(out, "{} ({} {}", value_word(shown->loader),
+		value_word(shown->library), value_word(shown->version));
+	for (size_t i = 0; i < shown->choice_count; i++)
+		out_values(out, ", {}={}", value_word(shown->choices[i].name),
+			value_word(shown->choices[i].value));
 	out_line_text(out, "): %s",
 		strcmp(shown->verdict, "differs") == 0      ? "loads with differences"
 		: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
 							    : shown->verdict);
-	if (shown->reason_count == 0)
-		out_line_end(out);
 	for (size_t i = 0; i < shown->reason_count; i++) {
+		const struct shown_reason *reason = &shown->reasons[i];
+
 		if (i > 0) {
 			out_line_begin(out, NULL);
 			out_line_text(out, "         and");
 		}
-		print_reason(&shown->reasons[i], out);
+		out_values(out, ": {}", value_text(reason->message));
+		out_line_end(out);
+		if (reason->way_out.data != NULL)
+			out_values_line(out, NULL, "         fix: {}",
+				value_text(reason->way_out));
 	}
+	if (shown->reason_count == 0)
+		out_line_end(out);
 }
 
 void loading_text(const struct loading_answer *answer, struct out *out)

@@ -84,16 +84,6 @@ static struct value find_class(struct subject of, uint32_t module)
 	return value_word(module_shown_class(run_of(of), &found));
 }
 
-static bool has_mixed_precision(struct subject of)
-{
-	return ((const struct fsdp_unit *)of.object)->mixed_precision_count != 0;
-}
-
-static bool has_overrides(struct subject of)
-{
-	return ((const struct fsdp_unit *)of.object)->param_override_count != 0;
-}
-
 static struct value get_inferred(struct subject of)
 {
 	static const struct text MARK = { "fully_sharded", 13 };
@@ -126,11 +116,11 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	{ "mesh", MADE_AT(UNIT, mesh, find_mesh, mesh_record) },
 	{ "mixed_precision",
 		MAP_AT(UNIT, mixed_precision, mixed_precision_count, setting_record),
-		.has = has_mixed_precision,
+		IF_SET(UNIT, mixed_precision_count),
 		ABOUT("Element types of the mixed-precision policy, by setting.") },
 	{ "param_overrides",
 		MAP_AT(UNIT, param_overrides, param_override_count, setting_record),
-		.has = has_overrides,
+		IF_SET(UNIT, param_override_count),
 		ABOUT("Element types of parameters that differ from the policy's `param_dtype`. FSDP2 only.") },
 	{ "use_orig_params", MAYBE_AT(UNIT, use_orig_params),
 		ABOUT("Whether the original parameters stay visible. FSDP1 only.") },
@@ -574,19 +564,15 @@ static struct value get_version(struct subject of)
 	return value_count(1);
 }
 
-static bool lists_parameters(struct subject of)
-{
-	return ((const struct plan_document *)of.object)->lists_parameters;
-}
-
 #define PLAN struct plan_document
 static const struct record plan_record = RECORD_OF(RECORD_OBJECT, PLAN,
 	{ "format", GET(FIELD_WORD, get_format), .always = true },
 	{ "version", GET(FIELD_COUNT, get_version), .always = true },
 	{ "from", WORD_AT(PLAN, plan.from), .always = true },
 	{ "modules", EACH(each_module, plan_module), .always = true },
-	{ "parameters", EACH(each_parameter, plan_parameter), .has = lists_parameters },
-	{ "buffers", EACH(each_buffer, plan_parameter), .has = lists_parameters },
+	{ "parameters", EACH(each_parameter, plan_parameter),
+		IF_SET(PLAN, lists_parameters) },
+	{ "buffers", EACH(each_buffer, plan_parameter), IF_SET(PLAN, lists_parameters) },
 	{ "units", EACH(each_unit, plan_unit), .always = true });
 
 bool plan_document_check(struct run *run)

@@ -88,8 +88,11 @@ static struct value member_value(const struct column *field, const void *object)
 
 static bool is_there(const struct column *field, struct subject of)
 {
+	static const char zeros[8];
+
 	return (field->has == NULL || field->has(of)) &&
-	       (!field->needs || COPY(const void *, of.object, field->needs_at) != NULL);
+	       (field->needs == 0 || memcmp((const char *)of.object + field->needs_at,
+					     zeros, field->needs) != 0);
 }
 
 /* Made where it is returned: a copy would be read in wider parts than it was just written
@@ -107,6 +110,8 @@ static struct value given_value(const struct column *field, struct subject of)
 			return value_absent();
 		return field->find(of, id);
 	}
+	if (field->by == BY_VALUE)
+		return COPY(struct value, of.object, field->at);
 	return member_value(field, of.object);
 }
 
@@ -469,11 +474,6 @@ static struct value get_status(struct subject of)
 	return status >= 0 ? value_integer(status) : value_absent();
 }
 
-static bool was_found(struct subject of)
-{
-	return ((const struct input_record *)of.object)->found;
-}
-
 #define INPUT struct input_record
 const struct record input_object = OBJECT_RECORD(INPUT, "input",
 	"An input: a path that the user named, or a file found next to it.",
@@ -493,7 +493,7 @@ const struct record input_object = OBJECT_RECORD(INPUT, "input",
 			"Family of formats it was recognised as, such as `torch-zip` or `dcp`. Absent when nothing was recognised." },
 	{ "status", GET(FIELD_COUNT, get_status),
 		.about = "Exit status this input alone would have given." },
-	{ "found", BOOL_AT(INPUT, found), .has = was_found,
+	{ "found", BOOL_AT(INPUT, found), IF_SET(struct input_record, found),
 		.about =
 			"True for a file that the program found itself because it is next to the checkpoint." });
 
@@ -507,11 +507,6 @@ static struct value get_affected(struct subject of)
 	const struct finding *finding = of.object;
 
 	return value_texts(finding->affected, finding->affected_kept);
-}
-
-static bool has_affected(struct subject of)
-{
-	return ((const struct finding *)of.object)->affected_kept > 0;
 }
 
 #define RULE_ABOUT "Identifier of the rule. It never changes its meaning."
@@ -540,12 +535,15 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 	{ "module", TEXT_AT(FINDING, module),
 		.about = "Name of the module that suffers." },
 	{ "rank", ID_AT(FINDING, rank), .about = "Rank whose data it is." },
-	{ "affected", GET(FIELD_TEXTS, get_affected), .has = has_affected,
+	{ "affected", GET(FIELD_TEXTS, get_affected),
+		IF_SET(struct finding, affected_kept),
 		.about =
 			"Names of the tensors and values that suffer, at most the first 1,000 of them." },
-	{ "affected_count", COUNT_AT(FINDING, affected_count), .has = has_affected,
+	{ "affected_count", COUNT_AT(FINDING, affected_count),
+		IF_SET(struct finding, affected_kept),
 		.about = "Number of tensors and values that suffer." },
-	{ "affected_bytes", BYTES_AT(FINDING, affected_bytes), .has = has_affected,
+	{ "affected_bytes", BYTES_AT(FINDING, affected_bytes),
+		IF_SET(struct finding, affected_kept),
 		.about = "Logical bytes of these tensors that are lost." },
 	{ "message", TEXT_AT(FINDING, message), .always = true,
 		.about = "What is wrong, with the numbers: one sentence for people." },

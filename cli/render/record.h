@@ -163,12 +163,14 @@ struct record {
 #define EACH_ITEM(from, size, function, record)                       \
 	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .by = BY_EACH, \
 	.each = (function), .of = &(record)
+/* A member that is a struct value of this type: an absent one is omitted. */
+#define HELD_AT(holds, from, member) \
+	.type = (holds), .by = BY_VALUE, .at = MEMBER_OF(from, member, struct value)
 #define GET(holds, function) .type = (holds), .by = BY_GET, .get = (function)
 
-/* Of a field that is absent where a pointer is NULL. */
+/* Of a field that is absent where a member is NULL, 0 or false. */
 #define IF_SET(from, member) \
-	.needs = true,       \
-	.needs_at = offsetof(from, member) + 0 * sizeof *((from *)0)->member
+	.needs = sizeof((from *)0)->member, .needs_at = offsetof(from, member)
 
 /* Of a field whose rows are in order of a number next to it. */
 #define SORTED_BY(from, member) \

@@ -254,6 +254,7 @@ enum field_sort {
 /* Which function of a row has the value; none: the member itself is it. */
 enum field_by {
 	BY_MEMBER,
+	BY_VALUE, /* a struct value of the type of the field */
 	BY_WORD,
 	BY_GET,
 	BY_FIND,
@@ -283,7 +284,7 @@ struct column {
 				    --columns */
 	uint16_t text_only;    /* bit 1 << view: never in its machine outputs */
 	bool right : 1;        /* numbers; by itself where `type` says that it is one */
-	bool needs : 1;        /* it is not there if the pointer at needs_at is NULL */
+	unsigned needs : 4; /* bytes at needs_at: it is not there if all of them are 0 */
 	bool counted : 1, narrow : 1; /* lists: they have one; it is a uint32_t, not a
 					 size_t */
 	bool always : 1;              /* it is never left out */

@@ -79,11 +79,6 @@ static struct value get_digests(struct subject of)
 	return value_texts(verdict->digests_from, verdict->digest_source_count);
 }
 
-static bool has_digests(struct subject of)
-{
-	return ((const struct judgement *)of.object)->digests_from != NULL;
-}
-
 static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
 		ABOUT("Level of the check.") },
@@ -96,7 +91,7 @@ static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 		ABOUT("Bytes of files that were read, with `--data`.") },
 	{ "bytes_with_digest", BYTES_AT(VERDICT, bytes_with_digest),
 		ABOUT("Those of them that a checksum or a digest covers.") },
-	{ "digests_from", GET(FIELD_TEXTS, get_digests), .has = has_digests,
+	{ "digests_from", GET(FIELD_TEXTS, get_digests), IF_SET(VERDICT, digests_from),
 		ABOUT("Where checksums and digests were found.") });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
@@ -108,11 +103,6 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 		ABOUT("Findings of severity note.") },
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
 		ABOUT("Checks that could not run: entries of `errors`, and findings of rules about limits (FI9001 to FI9005).") });
-
-static bool has_part(struct subject of)
-{
-	return ((const struct judgement *)of.object)->partial.parts != 0;
-}
 
 static const struct record whole_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "opened", BOOL_AT(VERDICT, opened), .always = true,
@@ -128,11 +118,6 @@ static const void *each_loader(struct subject of, size_t i, void *room)
 	return &((const struct judgement *)of.object)->loading.loaders[i];
 }
 
-static bool has_loaders(struct subject of)
-{
-	return ((const struct judgement *)of.object)->loading.loaders != NULL;
-}
-
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	"Result of one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
@@ -145,13 +130,15 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
 		.always = true, ABOUT("Every rule, in order of identifiers.") },
 	{ "loaders", EACH_OF(VERDICT, loading.count, each_loader, loader_record),
-		.has = has_loaders,
+		IF_SET(VERDICT, loading.loaders),
 		ABOUT("What loaders would do with it, with `--for`.") },
-	{ "partial", OBJECT_AT(VERDICT, partial, partial_record), .has = has_part,
+	{ "partial", OBJECT_AT(VERDICT, partial, partial_record),
+		IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: which part this is.") },
-	{ "asked", OBJECT_AT(VERDICT, asked, request_record), .has = has_part,
+	{ "asked", OBJECT_AT(VERDICT, asked, request_record),
+		IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: the settings of the check.") },
-	{ "whole", OBJECT(whole_record), .has = has_part,
+	{ "whole", OBJECT(whole_record), IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: facts about the full checkpoint.") });
 
 void audit_data(const struct audit *audit, struct out *out)

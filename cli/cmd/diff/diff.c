@@ -321,11 +321,6 @@ static const void *each_placement(struct subject of, size_t i, void *room)
 	return i == 0 ? &side->placement : NULL;
 }
 
-static bool has_placement(struct subject of)
-{
-	return ((const struct diff_side *)of.object)->placement.size > 0;
-}
-
 static struct value get_value(struct subject of)
 {
 	struct diffing *diffing = diffing_of(of);
@@ -333,11 +328,6 @@ static struct value get_value(struct subject of)
 
 	return tokens_json(
 		&diffing->json[side->index], side->value.tokens, side->value.token_count);
-}
-
-static bool has_value(struct subject of)
-{
-	return ((const struct diff_side *)of.object)->value.tokens != NULL;
 }
 
 #define SIDE struct diff_side
@@ -349,11 +339,11 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 		ABOUT("Global shape; absent if a list does not say it.") },
 	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as.") },
-	{ "placements", EACH(each_placement, record_texts), .has = has_placement,
+	{ "placements", EACH(each_placement, record_texts), IF_SET(SIDE, placement.size),
 		ABOUT("Its placement on ranks, with --layout: as recorded, else derived from its pieces.") },
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
-	{ "value", GET(FIELD_ANY, get_value), .has = has_value,
+	{ "value", GET(FIELD_ANY, get_value), IF_SET(SIDE, value.tokens),
 		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
 
 static const void *each_what(struct subject of, size_t i, void *room)
@@ -385,18 +375,6 @@ static const void *each_change(struct subject of, size_t i, void *room)
 	return i < diffing->change_count ? diff_change(diffing, i) : NULL;
 }
 
-static bool has_elements(struct subject of)
-{
-	const struct diff_change *change = of.object;
-
-	return change->pair.compared;
-}
-
-static bool has_numbers(struct subject of)
-{
-	return ((const struct diff_change *)of.object)->pair.elements.has_numbers;
-}
-
 static struct value get_first(struct subject of)
 {
 	const struct diff_change *change = of.object;
@@ -414,11 +392,14 @@ static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_com
 		ABOUT("Number of elements that differ.") },
 	{ "first_index", GET(FIELD_SHAPE, get_first), .null = true,
 		ABOUT("Index of the first one that differs; null if none does.") },
-	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs), .has = has_numbers,
+	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs),
+		IF_SET(CHANGE, pair.elements.has_numbers),
 		ABOUT("Largest difference; `Infinity` where one of the two is not finite.") },
-	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel), .has = has_numbers,
+	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel),
+		IF_SET(CHANGE, pair.elements.has_numbers),
 		ABOUT("Largest difference divided by the number that B has.") },
-	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs), .has = has_numbers,
+	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs),
+		IF_SET(CHANGE, pair.elements.has_numbers),
 		ABOUT("Mean difference over all elements; what is not finite has no part in it.") });
 
 static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
@@ -433,7 +414,7 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), .always = true,
 		ABOUT("As B has it.") },
 	{ "hint", GET(FIELD_WORD, get_hint), ABOUT("Probable cause of the difference.") },
-	{ "elements", OBJECT(elements_record), .has = has_elements,
+	{ "elements", OBJECT(elements_record), IF_SET(CHANGE, pair.compared),
 		ABOUT("How elements differ, with `--values`.") });
 
 #define MODULE struct module_change
@@ -452,11 +433,6 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module_change"
 	{ "zero", COUNT_AT(MODULE, zero),
 		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
 
-static bool has_modules(struct subject of)
-{
-	return ((const struct diffing *)of.object)->modules != NULL;
-}
-
 #define DIFFING struct diffing
 const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 	{ "same", SIZE_AT(DIFFING, facts.same), .always = true,
@@ -471,99 +447,36 @@ const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 		.always = true,
 		ABOUT("Tensors that both have, and that are not the same; with `--values` also values.") },
 	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
-		.has = has_modules, ABOUT("With `--stat`: the same for each module.") });
+		IF_SET(DIFFING, modules),
+		ABOUT("With `--stat`: the same for each module.") });
 
 struct row {
 	struct text name, other;
 	const char *kind;
 	char what[160];
 	const char *said, *hint;
-	struct fsdp_compare_tensor sides[2];
-	const struct fsdp_compare_elements *elements; /* or NULL */
+	const char *dtypes[2];
+	struct value shapes[2], numbers[4];
 };
-
-static const char *dtype_of(const struct row *row, unsigned side)
-{
-	uint32_t dtype = row->sides[side].dtype;
-
-	return dtype != 0 ? fsdp_dtype(dtype)->name : NULL;
-}
-
-static struct value get_dtype_a(struct subject of)
-{
-	return value_word(dtype_of(of.object, 0));
-}
-
-static struct value get_dtype_b(struct subject of)
-{
-	return value_word(dtype_of(of.object, 1));
-}
-
-static struct value shape_of(const struct row *row, unsigned side)
-{
-	const struct fsdp_compare_tensor *tensor = &row->sides[side];
-
-	return tensor->shape != NULL ? value_shape(tensor->shape, tensor->dims)
-				     : value_absent();
-}
-
-static struct value get_shape_a(struct subject of)
-{
-	return shape_of(of.object, 0);
-}
-
-static struct value get_shape_b(struct subject of)
-{
-	return shape_of(of.object, 1);
-}
-
-static struct value get_differing(struct subject of)
-{
-	const struct row *row = of.object;
-
-	return row->elements != NULL ? value_count(row->elements->differing)
-				     : value_absent();
-}
-
-static struct value get_max_abs(struct subject of)
-{
-	const struct row *row = of.object;
-
-	return row->elements != NULL && row->elements->has_numbers
-		       ? value_number(row->elements->max_abs)
-		       : value_absent();
-}
-
-static struct value get_max_rel(struct subject of)
-{
-	const struct row *row = of.object;
-
-	return row->elements != NULL && row->elements->has_numbers
-		       ? value_number(row->elements->max_rel)
-		       : value_absent();
-}
-
-static struct value get_mean_abs(struct subject of)
-{
-	const struct row *row = of.object;
-
-	return row->elements != NULL && row->elements->has_numbers
-		       ? value_number(row->elements->mean_abs)
-		       : value_absent();
-}
 
 #define ROW struct row
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
 	{ "name", NAME_AT(ROW, name) }, { "kind", WORD_AT(ROW, kind) },
 	{ "what", WORD_AT(ROW, said) }, { "name_b", NAME_AT(ROW, other) },
-	{ "dtype_a", GET(FIELD_WORD, get_dtype_a) },
-	{ "dtype_b", GET(FIELD_WORD, get_dtype_b) },
-	{ "shape_a", GET(FIELD_SHAPE, get_shape_a) },
-	{ "shape_b", GET(FIELD_SHAPE, get_shape_b) }, { "hint", WORD_AT(ROW, hint) },
-	{ "differing", GET(FIELD_COUNT, get_differing) },
-	{ "max_abs", GET(FIELD_NUMBER, get_max_abs) },
-	{ "max_rel", GET(FIELD_NUMBER, get_max_rel) },
-	{ "mean_abs", GET(FIELD_NUMBER, get_mean_abs) });
+	{ "dtype_a", WORD_AT(ROW, dtypes[0]) }, { "dtype_b", WORD_AT(ROW, dtypes[1]) },
+	{ "shape_a", VALUE_AT(ROW, shapes[0]) }, { "shape_b", VALUE_AT(ROW, shapes[1]) },
+	{ "hint", WORD_AT(ROW, hint) }, { "differing", VALUE_AT(ROW, numbers[0]) },
+	{ "max_abs", VALUE_AT(ROW, numbers[1]) },
+	{ "max_rel", VALUE_AT(ROW, numbers[2]) },
+	{ "mean_abs", VALUE_AT(ROW, numbers[3]) });
+
+static void set_side(struct row *row, unsigned side, struct fsdp_compare_tensor tensor)
+{
+	if (tensor.dtype != 0)
+		row->dtypes[side] = fsdp_dtype(tensor.dtype)->name;
+	if (tensor.shape != NULL)
+		row->shapes[side] = value_shape(tensor.shape, tensor.dims);
+}
 
 static void rows_only(
 	struct diffing *diffing, const struct record_table *table, unsigned side)
@@ -572,8 +485,8 @@ static void rows_only(
 		struct row row = { .kind = side == 0 ? "only_a" : "only_b" };
 		struct diff_alone alone;
 		diff_alone(diffing, side, i, &alone);
-		row.sides[side] = alone.tensor;
-		row.name = text_of_span(row.sides[side].name);
+		set_side(&row, side, alone.tensor);
+		row.name = text_of_span(alone.tensor.name);
 		out_records_row(diffing->run->out, table, &row);
 	}
 }
@@ -584,22 +497,28 @@ void put_differences(struct diffing *diffing)
 		.key = "changed", .main = true, .rows_only = true
 	};
 	struct record_table table;
-	size_t used;
 
 	record_table_init(&table, &like, &row_record, diffing);
 	out_records_begin(diffing->run->out, &table);
 	for (size_t i = 0; i < diffing->change_count; i++) {
 		const struct diff_change *change = diff_change(diffing, i);
+		const struct fsdp_compare_elements *elements = &change->pair.elements;
+		size_t used = 0;
 		struct row row = {
 			.kind = "changed",
 			.name = change->name,
-			.sides = { change->pair.sides[0], change->pair.sides[1] },
 			.hint = change->hint[0] != '\0' ? change->hint : NULL,
-			.elements = change->pair.compared ? &change->pair.elements : NULL,
 		};
 
-		used = 0;
-		row.what[0] = '\0';
+		for (unsigned side = 0; side < 2; side++)
+			set_side(&row, side, change->pair.sides[side]);
+		if (change->pair.compared)
+			row.numbers[0] = value_count(elements->differing);
+		if (change->pair.compared && elements->has_numbers) {
+			row.numbers[1] = value_number(elements->max_abs);
+			row.numbers[2] = value_number(elements->max_rel);
+			row.numbers[3] = value_number(elements->mean_abs);
+		}
 		for (unsigned bit = 0; what_word(bit) != NULL; bit++)
 			if ((change->pair.what >> bit & 1) != 0)
 				used += (size_t)snprintf(row.what + used, 160 - used,
@@ -614,8 +533,8 @@ void put_differences(struct diffing *diffing)
 		diff_renamed(diffing, i, &renamed);
 		row.name = text_of_span(renamed.sides[0].name);
 		row.other = text_of_span(renamed.sides[1].name);
-		row.sides[0] = renamed.sides[0];
-		row.sides[1] = renamed.sides[1];
+		set_side(&row, 0, renamed.sides[0]);
+		set_side(&row, 1, renamed.sides[1]);
 		row.hint = renamed.why;
 		out_records_row(diffing->run->out, &table, &row);
 	}

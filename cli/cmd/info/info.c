@@ -123,7 +123,6 @@ static bool recordings_show(struct run *run)
 {
 	size_t count = fsdp_recording_count(run->recordings);
 	int status = STATUS_GOOD;
-	struct out *out;
 	const char *command;
 
 	for (size_t i = 0; i < count; i++)
@@ -133,17 +132,13 @@ static bool recordings_show(struct run *run)
 	for (size_t i = 0; i < count; i++) {
 		struct row row = row_of(fsdp_recording(run->recordings, i));
 		/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
-		out = run->out;
-		out_line_begin(out, NULL);
-		out_line_name(out, text_of(run->paths[row.input]));
-		out_line_text(out, "  %s", row.title);
-		if (row.rank != FSDP_ABSENT)
-			out_line_text(out, ", rank %" PRId64, row.rank);
-		if (row.rank != FSDP_ABSENT && row.world_size != FSDP_ABSENT)
-			out_line_text(out, " of %" PRId64, row.world_size);
-		if (!row.whole)
-			out_line_text(out, "; some of it could not be read");
-		out_line_end(out);
+		bool is_known = row.rank != FSDP_ABSENT;
+
+		out_values_line(run->out, NULL, "{}  {}[, rank {}][ of {}]{}",
+			value_word(run->paths[row.input]), value_word(row.title),
+			value_known(row.rank),
+			value_known(is_known ? row.world_size : FSDP_ABSENT),
+			value_word(row.whole ? "" : "; some of it could not be read"));
 	}
 	/* One command reads those of one kind together. */
 	command = row_of(fsdp_recording(run->recordings, 0)).command;
@@ -327,11 +322,6 @@ static struct value get_complete(struct subject of)
 	return value_word(row->errors == 0 ? "yes" : "no");
 }
 
-static bool is_set(struct subject of)
-{
-	return ((const struct below_row *)of.object)->others > 0;
-}
-
 /* "rank0.pt and 3 more". */
 static struct value get_name(struct subject of)
 {
@@ -346,7 +336,8 @@ static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
 	{ "path", WORD_AT(BELOW, path), .machine_only = EVERY_VIEW, .always = true,
 		ABOUT("Its path, as it would be typed.") },
 	{ "checkpoint", GET(FIELD_NAME, get_name), .text_only = EVERY_VIEW },
-	{ "others", COUNT_AT(BELOW, others), .machine_only = EVERY_VIEW, .has = is_set,
+	{ "others", COUNT_AT(BELOW, others), .machine_only = EVERY_VIEW,
+		IF_SET(BELOW, others),
 		ABOUT("Further files of the same set, which the path stands for too.") },
 	{ "step", INTEGER_AT(BELOW, step), .right = true,
 		ABOUT("Step of the run, as it says itself or else by its name.") },
@@ -587,11 +578,6 @@ static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
 		ABOUT("Versions of torch that write such files.") });
 
-static bool has_plan(struct subject of)
-{
-	return ((const struct info *)of.object)->has_plan;
-}
-
 static struct value get_strategies(struct subject of)
 {
 	const struct info *info = of.object;
@@ -628,11 +614,6 @@ static const char *state_dict_word(unsigned state_dict)
 		break;
 	}
 	return NULL;
-}
-
-static bool has_layers(struct subject of)
-{
-	return ((const struct fsdp_kind *)of.object)->layers > 0;
 }
 
 static struct value get_class(struct subject of)
@@ -677,7 +658,7 @@ static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
 		ABOUT("Architecture that the names of modules suggest.") },
 	{ "class", GET(FIELD_TEXT, get_class), .has = has_class,
 		ABOUT("Class of the model, of its configuration or else of the plan.") },
-	{ "layers", ID_AT(KIND, layers), .has = has_layers,
+	{ "layers", ID_AT(KIND, layers), IF_SET(KIND, layers),
 		ABOUT("Modules in the longest list of numbered modules.") },
 	{ "dtypes", GET(FIELD_TEXTS, get_dtypes), .has = has_dtypes,
 		ABOUT("Element types of parameters, the most frequent first.") });
@@ -1101,7 +1082,7 @@ static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
 	{ "step", INTEGER_AT(INFO, step),
 		ABOUT("Step of the run: of a value `step`, `global_step`, `iteration` or the like, else of the name that was typed, unless its number is the epoch.") },
-	{ "plan", OBJECT(plan_record), .has = has_plan },
+	{ "plan", OBJECT(plan_record), IF_SET(INFO, has_plan) },
 	{ "counts", OBJECT(counts_record), .always = true, ABOUT("How many there are.") },
 	{ "bytes", OBJECT(bytes_record), .always = true, ABOUT("Where the bytes are.") },
 	{ "optimizer", OBJECT(optimizer_record), .has = has_optimizer,

@@ -273,27 +273,15 @@ void tell_module_item(struct show *show, const struct item *item)
 	const char *class_name = module_shown_class(show->run, &item->module);
 	struct out *out = show->run->out;
 
-	out_line_begin(out, NULL);
-	out_line_name(out, module_name(show, item->index).text);
-	out_line_end(out);
-	out_line_begin(out, "is");
-	out_line_text(out, "module");
-	if (class_name != NULL) {
-		out_line_text(out, item->module.class_inferred ? " [~" : " [");
-		out_line_name(out, text_of(class_name));
-		out_line_text(out, "]");
-	}
-	if (item->module.unit != FSDP_NONE)
-		out_line_text(out, item->module.unit_inferred
-					   ? ", FULLY SHARDED (inferred)"
-					   : ", FULLY SHARDED");
-	out_line_text(out, ", ");
-	out_line_value(out, value_elements(item->module.parameters));
-	out_line_text(out, " parameters, ");
-	out_line_value(out, value_bytes(item->module.bytes));
-	out_line_text(out, " in %zu tensor%s", item->tensor_count,
-		item->tensor_count == 1 ? "" : "s");
-	out_line_end(out);
+	out_values_line(out, NULL, "{}", module_name(show, item->index));
+	out_values_line(out, "is", "module[{}{}{]}]{}, {} parameters, {} in {} tensor{s}",
+		value_word(item->module.class_inferred ? " [~" : " ["),
+		value_word(class_name),
+		value_word(item->module.unit == FSDP_NONE ? ""
+			   : item->module.unit_inferred   ? ", FULLY SHARDED (inferred)"
+							  : ", FULLY SHARDED"),
+		value_elements(item->module.parameters), value_bytes(item->module.bytes),
+		value_count(item->tensor_count));
 }
 
 static const void *find_placement(struct subject of, size_t placement, void *room)
@@ -441,11 +429,6 @@ static bool has_finite(struct subject of)
 	return stats->count > stats->nans + stats->infinities;
 }
 
-static bool has_stats(struct subject of)
-{
-	return ((const struct item *)of.object)->has_stats;
-}
-
 #define STATS struct element_stats
 static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",
 	"What the elements that were read come to.",
@@ -505,7 +488,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 	{ "element_ranges", EACH_OF(ITEM, range_count, find_range, range_record),
 		IF_SET(ITEM, elements),
 		ABOUT("Which elements these are, in their order.") },
-	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), .has = has_stats,
+	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), IF_SET(ITEM, has_stats),
 		ABOUT("Absent where elements are not numbers.") });
 static const struct record value_item_record =
 	OBJECT_RECORD(ITEM, "value_item", "An entry that is not a tensor.",
