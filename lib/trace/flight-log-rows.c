@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts the lines of the watchdog to the collectives of each rank that a dump of the
- * Flight Recorder would contain, as far as ranks differ in them. A rank that enqueued
- * work 8 has entered all up to it, and only what timed out has a name.
+ * Adds the lines of all logs of a job to the rows that dumps become, as far as ranks
+ * differ in them: a rank that enqueued work 8 has entered all up to it, and only what
+ * timed out has a name.
  */
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "trace/flight.h"
 #include "trace/flight-log.h"
+#include "trace/flight.h"
 
 /* A line, and its group among those of all logs. */
 struct log_said {
 	struct fsdp_watchdog_line line;
 	uint32_t group;
-	size_t order;
+	int64_t order, keys[2]; /* it is sorted by the keys, then by the order */
 };
 
 /* What a rank did in a group: its lines, by what timed out, and then as they came. */
@@ -22,15 +22,25 @@ struct rank_state {
 	struct log_said *said;
 	size_t count;
 	int64_t rank, enqueued, completed;
+	/* What timed out first, if it is a rank's own or known at all; else NULL. */
+	const struct fsdp_watchdog_line *first;
+	bool waits; /* in that */
 };
 
 struct log_team {
-	uint32_t group;
+	struct fsdp_span name, desc;
 	struct rank_state *states; /* by rank */
 	size_t count;
-	int64_t seqs[2]; /* of the works that are compared, ascending */
+	struct fsdp_flight_roster roster; /* ranks that may be of it */
+	int64_t seqs[2];                  /* of the works that are compared, ascending */
 	size_t seq_count;
 	bool no_sizes; /* some of these works have none: they are not compared */
+};
+
+/* An exception of any log, in the order of the lines. */
+struct log_exception {
+	const struct fsdp_watchdog_exception *said;
+	size_t order;
 };
 
 struct log_join {
@@ -44,46 +54,20 @@ struct log_join {
 	size_t team_count;
 	int64_t *ranks; /* that any line is of, ascending */
 	size_t rank_count;
+	struct log_exception *exceptions;
+	size_t exception_count;
 	int64_t world;       /* number of ranks: as many as are known */
 	bool numbers_differ; /* reports of ranks about others cannot be used, */
 	bool left_out;       /* and there is some */
 };
 
-/* ---- lines ---- */
-
-static int compare_numbers(int64_t left, int64_t right)
-{
-	return left < right ? -1 : left > right;
-}
-
-static int compare_works(const void *a, const void *b)
-{
-	const struct log_said *left = a, *right = b;
-	int order = compare_numbers(left->line.rank, right->line.rank);
-	if (order == 0)
-		order = compare_numbers(left->line.seq, right->line.seq);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
-}
-
 static int compare_said(const void *a, const void *b)
 {
 	const struct log_said *left = a, *right = b;
-	if (left->group != right->group)
-		return left->group < right->group ? -1 : 1;
-	int order = compare_numbers(left->line.rank, right->line.rank);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
-}
-
-static int compare_seqs(const void *a, const void *b)
-{
-	const struct log_said *left = a, *right = b;
-	int order = compare_numbers(left->line.seq, right->line.seq);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
-}
-
-static int compare_integers(const void *a, const void *b)
-{
-	return compare_numbers(*(const int64_t *)a, *(const int64_t *)b);
+	for (size_t i = 0; i < 2; i++)
+		if (left->keys[i] != right->keys[i])
+			return left->keys[i] < right->keys[i] ? -1 : 1;
+	return left->order < right->order ? -1 : 1;
 }
 
 static bool is_used(const struct fsdp_trace_reading *reading)
@@ -92,30 +76,22 @@ static bool is_used(const struct fsdp_trace_reading *reading)
 	       !reading->left_out && reading->recording.kind == FSDP_RECORDING_WATCHDOG;
 }
 
-/* Of a group that one log names, the id among those of all. */
-static bool find_group(struct log_join *join, const struct fsdp_names *groups,
-	uint32_t id, uint32_t *ret_group)
-{
-	*ret_group = FSDP_NONE;
-	if (id == FSDP_NONE)
-		return true;
-	uint32_t parent = fsdp_names_at(groups, id)->parent;
-	*ret_group = fsdp_watchdog_group(&join->groups,
-		fsdp_names_segment(groups, parent), fsdp_names_segment(groups, id));
-	return *ret_group != FSDP_NONE;
-}
-
+/* Lines and exceptions of all logs. */
 static bool gather(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
-	size_t room = 0;
-	for (size_t i = 0; i < count; i++)
-		if (is_used(&readings[i])) {
-			room += readings[i].watchdog->lines.count;
-			join->numbers_differ |= readings[i].watchdog->numbers_differ;
-		}
-	join->said = FSDP_TAKE(join->arena, join->said, room);
-	if (join->said == NULL || !fsdp_names_init(&join->groups, join->arena))
+	size_t lines = 0, exceptions = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!is_used(&readings[i]))
+			continue;
+		lines += readings[i].watchdog->lines.count;
+		exceptions += readings[i].watchdog->exceptions.count;
+		join->numbers_differ |= readings[i].watchdog->numbers_differ;
+	}
+	join->said = FSDP_TAKE(join->arena, join->said, lines);
+	join->exceptions = FSDP_TAKE(join->arena, join->exceptions, exceptions);
+	if (join->said == NULL || join->exceptions == NULL ||
+		!fsdp_names_init(&join->groups, join->arena))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
@@ -123,17 +99,32 @@ static bool gather(
 			continue;
 		if (watchdog->highest_rank >= join->world)
 			join->world = watchdog->highest_rank + 1;
+		for (size_t j = 0; j < watchdog->exceptions.count; j++) {
+			size_t at = join->exception_count++;
+			join->exceptions[at] = (struct log_exception){
+				fsdp_vec_at(&watchdog->exceptions, j), at
+			};
+		}
 		for (size_t j = 0; j < watchdog->lines.count; j++) {
-			struct log_said *one = &join->said[join->said_count];
-			one->line = *(const struct fsdp_watchdog_line *)fsdp_vec_at(
-				&watchdog->lines, j);
-			if (one->line.told && join->numbers_differ) {
+			const struct fsdp_watchdog_line *line =
+				fsdp_vec_at(&watchdog->lines, j);
+			const struct fsdp_names *groups = &watchdog->groups;
+			if (line->told && join->numbers_differ) {
 				join->left_out = true;
 				continue;
 			}
-			one->order = join->said_count++;
-			if (!find_group(join, &watchdog->groups, one->line.group,
-				    &one->group))
+			struct log_said *one = &join->said[join->said_count];
+			*one = (struct log_said){ .line = *line,
+				.group = FSDP_NONE,
+				.order = (int64_t)join->said_count++,
+				.keys = { line->rank, line->seq } };
+			if (line->group == FSDP_NONE)
+				continue;
+			one->group = fsdp_watchdog_group(&join->groups,
+				fsdp_names_segment(groups,
+					fsdp_names_at(groups, line->group)->parent),
+				fsdp_names_segment(groups, line->group));
+			if (one->group == FSDP_NONE)
 				return false;
 		}
 	}
@@ -146,7 +137,7 @@ static bool name_groups(struct log_join *join)
 {
 	uint32_t only = FSDP_NONE;
 	bool several = false;
-	qsort(join->said, join->said_count, sizeof *join->said, compare_works);
+	qsort(join->said, join->said_count, sizeof *join->said, compare_said);
 	for (size_t i = 0, end; i < join->said_count; i = end) {
 		uint32_t group = FSDP_NONE;
 		for (end = i; end < join->said_count &&
@@ -163,35 +154,51 @@ static bool name_groups(struct log_join *join)
 	}
 	if (several || only == FSDP_NONE)
 		only = fsdp_watchdog_group(&join->groups, FSDP_SPAN(""), FSDP_SPAN(""));
-	for (size_t i = 0; i < join->said_count; i++)
-		if (join->said[i].group == FSDP_NONE)
-			join->said[i].group = only;
+	for (size_t i = 0; i < join->said_count; i++) {
+		struct log_said *one = &join->said[i];
+		if (one->group == FSDP_NONE)
+			one->group = only;
+		one->keys[0] = one->group;
+		one->keys[1] = one->line.rank;
+	}
 	qsort(join->said, join->said_count, sizeof *join->said, compare_said);
 	return only != FSDP_NONE;
 }
 
 /* ---- states ---- */
 
-/* A rank that is late comes to a barrier that the others have given up. */
-static void forget_late(struct rank_state *state)
+/* Of a work the line that says most, best in the rank's own words, or NULL: it did not
+ * fail on this rank. */
+static const struct fsdp_watchdog_line *line_of(
+	const struct rank_state *state, int64_t seq)
 {
-	bool late = false;
-	for (size_t i = 0; i < state->count; i++)
-		late |= state->said[i].line.told && state->said[i].line.enqueued == -1;
-	for (size_t i = 0; late && i < state->count; i++) {
-		state->said[i].line.seq = FSDP_ABSENT;
-		state->said[i].line.enqueued = state->said[i].line.completed = -1;
-	}
+	const struct fsdp_watchdog_line *best = NULL;
+	size_t low = 0, high = state->count;
+	FSDP_HALVE(low, high, middle, state->said[middle].line.seq < seq)
+	for (; low < state->count && state->said[low].line.seq == seq; low++)
+		if (best == NULL || best->op.size == 0 ||
+			(best->told && !state->said[low].line.told))
+			best = &state->said[low].line;
+	return best;
 }
 
 /* The first line counts: what follows is how the job ends. */
-static void settle(struct rank_state *state)
+static void find_state(struct rank_state *state)
 {
 	int64_t first = FSDP_ABSENT;
-	forget_late(state);
+	bool late = false;
+	/* A rank that is late comes to a barrier that the others have given up. */
+	for (size_t i = 0; i < state->count; i++)
+		late |= state->said[i].line.told && state->said[i].line.enqueued == -1;
 	state->enqueued = state->completed = FSDP_ABSENT;
 	for (size_t i = 0; i < state->count; i++) {
-		const struct fsdp_watchdog_line *line = &state->said[i].line;
+		struct fsdp_watchdog_line *line = &state->said[i].line;
+		if (late) {
+			line->seq = FSDP_ABSENT;
+			line->enqueued = line->completed = -1;
+		}
+		state->said[i].keys[0] = line->seq;
+		state->said[i].keys[1] = 0;
 		if (state->enqueued == FSDP_ABSENT) {
 			state->enqueued = line->enqueued;
 			state->completed = line->completed;
@@ -205,7 +212,11 @@ static void settle(struct rank_state *state)
 			state->enqueued = state->said[i].line.seq;
 	if (state->completed == FSDP_ABSENT && first != FSDP_ABSENT)
 		state->completed = first - 1;
-	qsort(state->said, state->count, sizeof *state->said, compare_seqs);
+	qsort(state->said, state->count, sizeof *state->said, compare_said);
+	if (first != FSDP_ABSENT) {
+		state->first = line_of(state, first);
+		state->waits = first > state->completed;
+	}
 }
 
 static bool find_states(struct log_join *join)
@@ -218,10 +229,15 @@ static bool find_states(struct log_join *join)
 	for (size_t i = 0; i < join->said_count; i++) {
 		struct log_said *one = &join->said[i];
 		bool fresh = i == 0 || one[-1].group != one->group;
-		if (fresh)
-			join->teams[join->team_count++] =
-				(struct log_team){ .group = one->group,
-					.states = &join->states[join->state_count] };
+		if (fresh) {
+			uint32_t parent =
+				fsdp_names_at(&join->groups, one->group)->parent;
+			join->teams[join->team_count++] = (struct log_team){
+				.name = fsdp_names_segment(&join->groups, parent),
+				.desc = fsdp_names_segment(&join->groups, one->group),
+				.states = &join->states[join->state_count]
+			};
+		}
 		if (fresh || one[-1].line.rank != one->line.rank) {
 			join->states[join->state_count++] =
 				(struct rank_state){ .said = one,
@@ -232,19 +248,14 @@ static bool find_states(struct log_join *join)
 		join->states[join->state_count - 1].count++;
 	}
 	for (size_t i = 0; i < join->state_count; i++)
-		settle(&join->states[i]);
-	qsort(join->ranks, join->rank_count, sizeof *join->ranks, compare_integers);
-	size_t kept = 0;
-	for (size_t i = 0; i < join->rank_count; i++)
-		if (kept == 0 || join->ranks[kept - 1] != join->ranks[i])
-			join->ranks[kept++] = join->ranks[i];
-	join->rank_count = kept;
+		find_state(&join->states[i]);
+	join->rank_count = fsdp_flight_sort_ranks(join->ranks, join->rank_count);
 	return true;
 }
 
-static bool is_default(const struct log_join *join, const struct log_team *team)
+static bool is_default(const struct log_team *team)
 {
-	return fsdp_span_is(fsdp_names_segment(&join->groups, team->group), "default_pg");
+	return fsdp_span_is(team->desc, "default_pg");
 }
 
 /* An all-gather into one tensor shows the number of ranks, as does a reduce-scatter. */
@@ -261,46 +272,7 @@ static int64_t ratio(const struct fsdp_watchdog_line *line)
 		       : 0;
 }
 
-static void widen(struct log_join *join, int64_t world)
-{
-	join->world = world > join->world ? world : join->world;
-}
-
-static void find_world(struct log_join *join)
-{
-	for (size_t i = 0; i < join->team_count; i++) {
-		const struct log_team *team = &join->teams[i];
-		for (size_t j = 0; is_default(join, team) && j < team->count; j++)
-			for (size_t k = 0; k < team->states[j].count; k++)
-				widen(join, ratio(&team->states[j].said[k].line));
-	}
-}
-
 /* ---- what is compared ---- */
-
-/* Of a work the line that says most, best in the rank's own words, or NULL: it did not fail
- * on this rank. */
-static const struct fsdp_watchdog_line *line_of(
-	const struct rank_state *state, int64_t seq)
-{
-	const struct fsdp_watchdog_line *best = NULL;
-	size_t low = 0, high = state->count;
-	FSDP_HALVE(low, high, middle, state->said[middle].line.seq < seq)
-	for (; low < state->count && state->said[low].line.seq == seq; low++)
-		if (best == NULL || best->op.size == 0 ||
-			(best->told && !state->said[low].line.told))
-			best = &state->said[low].line;
-	return best;
-}
-
-/* NULL: nothing timed out on this rank. */
-static const struct fsdp_watchdog_line *first_timeout(const struct rank_state *state)
-{
-	for (size_t i = 0; i < state->count; i++)
-		if (state->said[i].line.seq != FSDP_ABSENT)
-			return line_of(state, state->said[i].line.seq);
-	return NULL;
-}
 
 /* Where all have entered the first work that timed out, only that one is compared:
  * after it some ranks enqueue more than others and all wait. Else it is the first that
@@ -309,24 +281,20 @@ static void find_seqs(struct log_team *team)
 {
 	int64_t least = INT64_MAX, first = INT64_MAX;
 	for (size_t i = 0; i < team->count; i++) {
-		const struct fsdp_watchdog_line *line = first_timeout(&team->states[i]);
-		int64_t enqueued = team->states[i].enqueued;
-		least = enqueued < least ? enqueued : least;
-		if (line != NULL && line->seq < first)
-			first = line->seq;
+		const struct rank_state *state = &team->states[i];
+		least = state->enqueued < least ? state->enqueued : least;
+		if (state->first != NULL && state->first->seq < first)
+			first = state->first->seq;
 	}
-	if (first <= least)
+	if (first <= least) {
 		team->seqs[team->seq_count++] = first;
-	else if (least >= 0) {
+	} else if (least >= 0) {
 		team->seqs[team->seq_count++] = least;
 		team->seqs[team->seq_count++] = least + 1;
-	} else
+	} else {
 		team->seqs[team->seq_count++] = first != INT64_MAX ? first : 1;
-}
-
-/* A report of ranks that diverge contains operations and no sizes. */
-static void find_sizes(struct log_team *team)
-{
+	}
+	/* A report of ranks that diverge contains operations and no sizes. */
 	for (size_t i = 0; i < team->count; i++)
 		for (size_t j = 0; j < team->seq_count; j++) {
 			const struct fsdp_watchdog_line *line =
@@ -336,64 +304,90 @@ static void find_sizes(struct log_team *team)
 		}
 }
 
+/* The ranks of a group: those that speak of it. All that say nothing may be of the
+ * default group. */
+static bool find_roster(struct log_join *join, struct log_team *team)
+{
+	bool all = is_default(team);
+	size_t room = all ? (size_t)join->world + team->count : team->count, at = 0,
+	       heard = 0;
+	int64_t *list = FSDP_TAKE(join->arena, list, room);
+	if (list == NULL)
+		return false;
+	team->roster.ranks = list;
+	for (int64_t rank = 0; all && rank < join->world; rank++) {
+		while (heard < join->rank_count && join->ranks[heard] < rank)
+			heard++;
+		if (at < team->count && team->states[at].rank == rank)
+			at++;
+		else if (heard < join->rank_count && join->ranks[heard] == rank)
+			continue;
+		list[team->roster.count++] = rank;
+	}
+	for (; at < team->count; at++)
+		list[team->roster.count++] = team->states[at].rank;
+	return true;
+}
+
+static bool find_teams(struct log_join *join)
+{
+	for (size_t i = 0; i < join->team_count; i++) {
+		const struct log_team *team = &join->teams[i];
+		for (size_t j = 0; is_default(team) && j < team->count; j++)
+			for (size_t k = 0; k < team->states[j].count; k++) {
+				int64_t world = ratio(&team->states[j].said[k].line);
+				join->world = world > join->world ? world : join->world;
+			}
+	}
+	for (size_t i = 0; i < join->team_count; i++) {
+		find_seqs(&join->teams[i]);
+		if (!find_roster(join, &join->teams[i]))
+			return false;
+	}
+	return true;
+}
+
 /* ---- rows ---- */
 
-/* [[numel]], as lists of sizes are kept. */
+/* [[numel]], or absent. */
 static bool pack_numel(
 	struct fsdp_arena *arena, int64_t numel, struct fsdp_span *ret_sizes)
 {
 	const int64_t packed[] = { 1, 1, numel };
-	*ret_sizes = (struct fsdp_span){ 0 };
 	if (numel == FSDP_ABSENT)
 		return true;
 	*ret_sizes = fsdp_arena_copy(arena, fsdp_span(packed, sizeof packed));
 	return ret_sizes->data != NULL;
 }
 
-static bool is_point_to_point(struct fsdp_span op)
-{
-	return fsdp_span_is(op, "send") || fsdp_span_is(op, "recv") ||
-	       fsdp_span_is(op, "recvanysource");
-}
-
-/* Both ends of a send have one number in their group. */
+/* A fingerprint has the tensors that go in, with an empty list of those that come out. */
 static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
 	const struct fsdp_watchdog_line *line, bool sizes, uint32_t *ret_call)
 {
+	static const int64_t none = 0;
 	struct fsdp_flight_called *call = fsdp_vec_push(&rows->calls);
-	*ret_call = (uint32_t)(rows->calls.count - 1);
 	if (call == NULL)
 		return false;
+	*ret_call = (uint32_t)(rows->calls.count - 1);
 	call->name = line != NULL ? line->op : FSDP_SPAN("");
-	if (is_point_to_point(call->name))
+	/* Both ends of a send have one number in their group. */
+	if (fsdp_span_is(call->name, "send") || fsdp_span_is(call->name, "recv") ||
+		fsdp_span_is(call->name, "recvanysource")) {
 		call->name = FSDP_SPAN("send_recv");
-	else if (call->name.size != 0 && sizes && line->shape.data != NULL)
-		return fsdp_watchdog_pack_call(arena, line, call);
-	else if (call->name.size != 0 && sizes)
-		return pack_numel(arena, line->numel_in,
-			       &call->lists[FSDP_FLIGHT_INPUT_SIZES]) &&
-		       pack_numel(arena, line->numel_out,
-			       &call->lists[FSDP_FLIGHT_OUTPUT_SIZES]);
+		return true;
+	}
+	if (call->name.size == 0 || !sizes)
+		return true;
+	struct fsdp_span *lists = call->lists;
+	if (line->sizes.data == NULL)
+		return pack_numel(
+			       arena, line->numel_in, &lists[FSDP_FLIGHT_INPUT_SIZES]) &&
+		       pack_numel(
+			       arena, line->numel_out, &lists[FSDP_FLIGHT_OUTPUT_SIZES]);
+	lists[FSDP_FLIGHT_OUTPUT_DTYPES] = fsdp_span(&none, sizeof none);
+	lists[FSDP_FLIGHT_INPUT_SIZES] = line->sizes;
+	lists[FSDP_FLIGHT_INPUT_DTYPES] = line->dtypes;
 	return true;
-}
-
-static bool add_entry(struct log_join *join, struct fsdp_flight_rows *rows,
-	const struct log_team *team, const struct rank_state *state, uint32_t group,
-	int64_t seq)
-{
-	const struct fsdp_watchdog_line *line = line_of(state, seq);
-	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
-	if (entry == NULL)
-		return false;
-	*entry = (struct fsdp_flight_entry){ .seq = seq,
-		.time_ns = FSDP_ABSENT,
-		.group = group,
-		.place = FSDP_NONE,
-		.is_unfinished =
-			state->completed == FSDP_ABSENT || seq > state->completed };
-	if (line != NULL && line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT)
-		entry->time_ns = line->time_ns - line->ran_ms * 1000000;
-	return add_call(rows, join->arena, line, !team->no_sizes, &entry->call);
 }
 
 static bool add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
@@ -405,58 +399,34 @@ static bool add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
 	       fsdp_vec_add(&rows->members, &members);
 }
 
-/* The ranks of a group: those that speak of it. All that say nothing may be of the default
- * group. */
-static bool add_members(struct log_join *join, struct fsdp_flight_rows *rows,
-	const struct log_team *team, struct fsdp_span name)
+/* The works of a group that ended on this rank, or those that did not. */
+static bool add_works(struct log_join *join, struct fsdp_flight_rows *rows,
+	const struct log_team *team, const struct rank_state *state, bool ended)
 {
-	bool all = is_default(join, team);
-	size_t room = all ? (size_t)join->world + team->count : team->count, at = 0,
-	       heard = 0;
-	int64_t *list = FSDP_TAKE(join->arena, list, room);
-	struct fsdp_flight_roster roster = { .ranks = list };
-	if (list == NULL)
+	const struct fsdp_flight_group group = { .name = team->name, .desc = team->desc };
+	if (!fsdp_vec_add(&rows->groups, &group))
 		return false;
-	for (int64_t rank = 0; all && rank < join->world; rank++) {
-		while (heard < join->rank_count && join->ranks[heard] < rank)
-			heard++;
-		if (at < team->count && team->states[at].rank == rank)
-			at++;
-		else if (heard < join->rank_count && join->ranks[heard] == rank)
+	for (size_t i = 0; i < team->seq_count; i++) {
+		int64_t seq = team->seqs[i];
+		if (seq > state->enqueued || (seq <= state->completed) != ended)
 			continue;
-		list[roster.count++] = rank;
+		const struct fsdp_watchdog_line *line = line_of(state, seq);
+		struct fsdp_flight_entry entry = { .seq = seq,
+			.time_ns = FSDP_ABSENT,
+			.group = (uint32_t)rows->groups.count - 1,
+			.place = FSDP_NONE,
+			.is_unfinished = !ended };
+		if (line != NULL && line->time_ns != FSDP_ABSENT &&
+			line->ran_ms != FSDP_ABSENT)
+			entry.time_ns = line->time_ns - line->ran_ms * 1000000;
+		if (!add_call(rows, join->arena, line, !team->no_sizes, &entry.call) ||
+			!fsdp_vec_add(&rows->entries, &entry))
+			return false;
 	}
-	for (; at < team->count; at++)
-		list[roster.count++] = team->states[at].rank;
-	return add_roster(rows, name, &roster);
-}
-
-static struct fsdp_span name_of(const struct log_join *join, const struct log_team *team)
-{
-	return fsdp_names_segment(
-		&join->groups, fsdp_names_at(&join->groups, team->group)->parent);
+	return !ended || add_roster(rows, team->name, &team->roster);
 }
 
 /* What ended before what did not, so that the last entry shows whether the rank waits. */
-static bool add_state(struct log_join *join, struct fsdp_flight_rows *rows,
-	const struct log_team *team, const struct rank_state *state, bool ended)
-{
-	struct fsdp_span desc = fsdp_names_segment(&join->groups, team->group);
-	struct fsdp_span name = name_of(join, team);
-	uint32_t group = (uint32_t)rows->groups.count;
-	struct fsdp_flight_group *fresh = fsdp_vec_push(&rows->groups);
-	if (fresh == NULL)
-		return false;
-	*fresh = (struct fsdp_flight_group){ name, desc };
-	for (size_t i = 0; i < team->seq_count; i++) {
-		int64_t seq = team->seqs[i];
-		if (seq <= state->enqueued && (seq <= state->completed) == ended &&
-			!add_entry(join, rows, team, state, group, seq))
-			return false;
-	}
-	return !ended || add_members(join, rows, team, name);
-}
-
 static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64_t rank)
 {
 	fsdp_flight_rows_init(rows, join->arena);
@@ -466,7 +436,7 @@ static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64
 			size_t low = 0, high = team->count;
 			FSDP_HALVE(low, high, middle, team->states[middle].rank < rank)
 			if (low < team->count && team->states[low].rank == rank &&
-				!add_state(
+				!add_works(
 					join, rows, team, &team->states[low], ended != 0))
 				return false;
 		}
@@ -474,79 +444,71 @@ static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64
 	return true;
 }
 
-/* Of no group, so that silent ranks are of the world: no line holds the end of one, and so
- * no group is called so. */
-static bool add_world(struct log_join *join, struct fsdp_flight_rows *rows)
+/* The rows of all ranks, and a list of no group, so that silent ranks are of the world:
+ * no line holds the end of one, and so no group is called so. False: out of memory. */
+static bool add_ranks_of_job(struct log_join *join, struct fsdp_flight_rank *ranks)
 {
+	struct fsdp_flight_rows *rows = FSDP_TAKE(join->arena, rows, join->rank_count);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
-	const struct fsdp_flight_roster roster = { .ranks = list,
+	const struct fsdp_flight_roster world = { .ranks = list,
 		.count = (size_t)join->world };
-	if (list == NULL)
+	if (rows == NULL || list == NULL)
 		return false;
+	for (size_t i = 0; i < join->rank_count; i++) {
+		ranks[i] = (struct fsdp_flight_rank){ join->ranks[i], &rows[i] };
+		if (!add_rank(join, &rows[i], join->ranks[i]))
+			return false;
+	}
 	for (int64_t rank = 0; rank < join->world; rank++)
 		list[rank] = rank;
-	return add_roster(rows, FSDP_SPAN("\n"), &roster);
+	return add_roster(&rows[0], FSDP_SPAN("\n"), &world);
 }
 
 /* ---- the answer ---- */
 
-static struct fsdp_span title_of(const struct log_join *join, const struct log_team *team)
+static bool is_barrier(const struct log_team *team)
 {
-	return fsdp_flight_title(
-		name_of(join, team), fsdp_names_segment(&join->groups, team->group));
+	return fsdp_span_is(team->name, FSDP_FLIGHT_BARRIER);
 }
 
-static bool is_barrier(struct fsdp_span group)
+/* The numbers that were printed. */
+static bool describe_watches(struct log_join *join, struct fsdp_flight *flight)
 {
-	return fsdp_span_is(group, FSDP_FLIGHT_BARRIER);
-}
-
-static bool tell_watches(struct log_join *join, struct fsdp_flight *flight)
-{
-	struct fsdp_flight_watch *watches =
-		FSDP_TAKE(join->arena, watches, join->state_count);
-	flight->watches = watches;
-	for (size_t i = 0; watches != NULL && i < join->team_count; i++) {
-		const struct log_team *team = &join->teams[i];
-		for (size_t j = 0; j < team->count; j++) {
+	struct fsdp_flight_watch *watch =
+		FSDP_TAKE(join->arena, watch, join->state_count);
+	flight->watches = watch;
+	flight->watch_count = join->state_count;
+	if (watch == NULL)
+		return false;
+	for (size_t i = 0; i < join->team_count; i++)
+		for (size_t j = 0; j < join->teams[i].count; j++, watch++) {
+			const struct log_team *team = &join->teams[i];
 			const struct rank_state *state = &team->states[j];
-			struct fsdp_flight_watch *watch = &watches[flight->watch_count++];
-			const struct fsdp_watchdog_line *first = first_timeout(state);
-			*watch = (struct fsdp_flight_watch){ state->rank,
-				title_of(join, team), state->enqueued, state->completed,
-				FSDP_ABSENT, { 0 }, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-				FSDP_ABSENT };
-			if (is_barrier(name_of(join, team)))
-				watch->enqueued = watch->completed = FSDP_ABSENT;
-			else if (first != NULL)
-				watch->seq = first->seq;
-			if (first == NULL)
-				continue;
-			watch->numel_in = first->numel_in;
-			watch->numel_out = first->numel_out;
-			watch->timeout_ms = first->timeout_ms;
-			watch->ran_ms = first->ran_ms;
+			const struct fsdp_watchdog_line none = fsdp_watchdog_blank(),
+							*first = state->first;
+			bool barrier = is_barrier(team);
+			first = first != NULL ? first : &none;
+			*watch = (struct fsdp_flight_watch){ .rank = state->rank,
+				.group = fsdp_flight_title(team->name, team->desc),
+				.enqueued = barrier ? FSDP_ABSENT : state->enqueued,
+				.completed = barrier ? FSDP_ABSENT : state->completed,
+				.seq = barrier ? FSDP_ABSENT : first->seq,
+				.numel_in = first->numel_in,
+				.numel_out = first->numel_out,
+				.timeout_ms = first->timeout_ms,
+				.ran_ms = first->ran_ms };
 			if (first->op.size == 0)
 				continue;
 			watch->op = fsdp_flight_folded(first->op, join->arena);
 			if (watch->op.data == NULL)
 				return false;
 		}
-	}
-	return watches != NULL;
-}
-
-/* ---- ranks that wait in nothing ---- */
-
-static bool is_waiting(const struct rank_state *state)
-{
-	const struct fsdp_watchdog_line *line = first_timeout(state);
-	return line != NULL && line->seq > state->completed;
+	return true;
 }
 
 static int64_t entered_ns(const struct rank_state *state)
 {
-	const struct fsdp_watchdog_line *line = first_timeout(state);
+	const struct fsdp_watchdog_line *line = state->first;
 	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
 		       ? line->time_ns - line->ran_ms * 1000000
 		       : INT64_MAX;
@@ -560,7 +522,7 @@ static const struct rank_state *find_longest(
 	for (size_t i = 0; i < join->team_count; i++)
 		for (size_t j = 0; j < join->teams[i].count; j++) {
 			const struct rank_state *one = &join->teams[i].states[j];
-			if (!is_waiting(one) ||
+			if (!one->waits ||
 				(longest != NULL &&
 					entered_ns(one) >= entered_ns(longest)))
 				continue;
@@ -570,30 +532,17 @@ static const struct rank_state *find_longest(
 	return longest;
 }
 
-/* Of the ranks of all logs those that wait in no group. */
-static bool find_idle(const struct log_join *join, int64_t *idle, size_t *ret_count)
+/* Ranks that are stuck in one work of a team. False: out of memory. */
+static bool describe_work(const struct log_join *join, struct fsdp_flight *flight,
+	const char *problem, const struct log_team *team,
+	const struct fsdp_watchdog_line *line)
 {
-	bool *waits = FSDP_TAKE(join->arena, waits, join->rank_count);
-	if (waits == NULL)
-		return false;
-	for (size_t i = 0; i < join->state_count; i++) {
-		size_t low = 0, high = join->rank_count;
-		FSDP_HALVE(low, high, middle, join->ranks[middle] < join->states[i].rank)
-		waits[low] |= is_waiting(&join->states[i]);
-	}
-	*ret_count = 0;
-	for (size_t i = 0; i < join->rank_count; i++)
-		if (!waits[i])
-			idle[(*ret_count)++] = join->ranks[i];
-	return true;
-}
-
-static bool tell_work(const struct log_join *join, struct fsdp_flight *flight,
-	const struct log_team *team, const struct fsdp_watchdog_line *line)
-{
-	flight->seq = is_barrier(name_of(join, team)) ? FSDP_ABSENT : line->seq;
-	flight->group_name = fsdp_flight_title(name_of(join, team), FSDP_SPAN(""));
-	flight->group = title_of(join, team);
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = problem;
+	flight->all_wait = false;
+	flight->seq = is_barrier(team) ? FSDP_ABSENT : line->seq;
+	flight->group_name = fsdp_flight_title(team->name, FSDP_SPAN(""));
+	flight->group = fsdp_flight_title(team->name, team->desc);
 	if (line->op.size != 0)
 		flight->op = fsdp_flight_folded(line->op, join->arena);
 	return line->op.size == 0 || flight->op.data != NULL;
@@ -601,58 +550,60 @@ static bool tell_work(const struct log_join *join, struct fsdp_flight *flight,
 
 /* Ranks print nothing about a group in which they never entered what timed out, except
  * the default one. If others wait and these do not, they are the cause. */
-static bool tell_idle(struct log_join *join, struct fsdp_flight *flight)
+static bool describe_idle(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
 	const struct rank_state *longest = find_longest(join, &team);
 	int64_t *idle = FSDP_TAKE(join->arena, idle, join->rank_count), *entered;
+	bool *waits = FSDP_TAKE(join->arena, waits, join->rank_count);
 	size_t count = 0, entered_count = 0;
-	if (idle == NULL || !find_idle(join, idle, &count))
+	if (idle == NULL || waits == NULL)
 		return false;
+	for (size_t i = 0; i < join->state_count; i++) {
+		size_t low = 0, high = join->rank_count;
+		FSDP_HALVE(low, high, middle, join->ranks[middle] < join->states[i].rank)
+		waits[low] |= join->states[i].waits;
+	}
+	for (size_t i = 0; i < join->rank_count; i++)
+		if (!waits[i])
+			idle[count++] = join->ranks[i];
 	if (longest == NULL || count == 0)
 		return true;
 	entered = FSDP_TAKE(join->arena, entered, team->count);
 	if (entered == NULL)
 		return false;
 	for (size_t i = 0; i < team->count; i++)
-		if (is_waiting(&team->states[i]))
+		if (team->states[i].waits)
 			entered[entered_count++] = team->states[i].rank;
-	const struct fsdp_watchdog_line *line = first_timeout(longest);
-	flight->verdict = FSDP_FLIGHT_STUCK;
-	flight->problem = "idle";
-	flight->all_wait = false;
 	flight->culprits = idle;
 	flight->culprit_count = count;
 	flight->entered = flight->members = entered;
 	flight->entered_count = flight->member_count = entered_count;
 	if (entered_ns(longest) != INT64_MAX)
 		flight->since_ns = entered_ns(longest);
-	return tell_work(join, flight, team, line);
+	return describe_work(join, flight, "idle", team, longest->first);
 }
 
 /* Ranks fail in what others of their group completed: there they diverge, whatever
  * they entered. */
-static bool tell_parted(struct log_join *join, struct fsdp_flight *flight)
+static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
 	const struct fsdp_watchdog_line *first = NULL;
-	int64_t *failed, *completed;
-	for (size_t i = 0; i < join->team_count; i++) {
+	for (size_t i = 0; first == NULL && i < join->team_count; i++) {
 		int64_t most = FSDP_ABSENT;
-		for (size_t j = 0; j < join->teams[i].count; j++)
-			if (join->teams[i].states[j].completed > most)
-				most = join->teams[i].states[j].completed;
-		for (size_t j = 0; first == NULL && j < join->teams[i].count; j++)
-			if (is_waiting(&join->teams[i].states[j]) &&
-				first_timeout(&join->teams[i].states[j])->seq <= most) {
-				team = &join->teams[i];
-				first = first_timeout(&team->states[j]);
-			}
+		team = &join->teams[i];
+		for (size_t j = 0; j < team->count; j++)
+			if (team->states[j].completed > most)
+				most = team->states[j].completed;
+		for (size_t j = 0; first == NULL && j < team->count; j++)
+			if (team->states[j].waits && team->states[j].first->seq <= most)
+				first = team->states[j].first;
 	}
 	if (first == NULL)
 		return true;
-	failed = FSDP_TAKE(join->arena, failed, team->count);
-	completed = FSDP_TAKE(join->arena, completed, team->count);
+	int64_t *failed = FSDP_TAKE(join->arena, failed, team->count),
+		*completed = FSDP_TAKE(join->arena, completed, team->count);
 	if (failed == NULL || completed == NULL)
 		return false;
 	flight->culprit_count = flight->entered_count = flight->missing_count = 0;
@@ -660,53 +611,33 @@ static bool tell_parted(struct log_join *join, struct fsdp_flight *flight)
 		const struct rank_state *one = &team->states[i];
 		if (one->completed >= first->seq)
 			completed[flight->entered_count++] = one->rank;
-		else if (is_waiting(one))
+		else if (one->waits)
 			failed[flight->culprit_count++] = one->rank;
 	}
-	flight->verdict = FSDP_FLIGHT_STUCK;
-	flight->problem = "parted";
-	flight->all_wait = false;
 	flight->culprits = failed;
 	flight->entered = completed;
-	return tell_work(join, flight, team, first);
+	return describe_work(join, flight, "parted", team, first);
 }
 
-/* Ranks reported others that cannot be named. */
-static bool tell_unheard(struct log_join *join, struct fsdp_flight *flight)
-{
-	const struct log_team *team = NULL;
-	const struct rank_state *longest = find_longest(join, &team);
-	flight->verdict = FSDP_FLIGHT_INCOMPLETE;
-	flight->all_wait = false;
-	if (longest == NULL)
-		return true;
-	flight->problem = "unheard";
-	flight->op = fsdp_flight_folded(first_timeout(longest)->op, join->arena);
-	return flight->op.data != NULL;
-}
-
-/* An exception of any log, in the order of the lines. */
-struct log_exception {
-	const struct fsdp_watchdog_exception *said;
-	size_t order;
-};
+/* ---- exceptions of all logs ---- */
 
 static int compare_texts(const void *a, const void *b)
 {
 	const struct log_exception *left = a, *right = b;
-	int order = compare_numbers(left->said->rank, right->said->rank);
-	if (order == 0)
-		order = fsdp_span_compare(left->said->text, right->said->text);
+	if (left->said->rank != right->said->rank)
+		return left->said->rank < right->said->rank ? -1 : 1;
+	int order = fsdp_span_compare(left->said->text, right->said->text);
 	return order != 0 ? order : left->order < right->order ? -1 : 1;
 }
 
+/* By time, those without one last. */
 static int compare_exceptions(const void *a, const void *b)
 {
 	const struct log_exception *left = a, *right = b;
-	int64_t x = left->said->time_ns, y = right->said->time_ns;
-	int order = compare_numbers(
-		x != FSDP_ABSENT ? x : INT64_MAX, y != FSDP_ABSENT ? y : INT64_MAX);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
+	uint64_t x = (uint64_t)left->said->time_ns, y = (uint64_t)right->said->time_ns;
+	if (x != y)
+		return x < y ? -1 : 1;
+	return left->order < right->order ? -1 : 1;
 }
 
 static bool is_after_timeout(
@@ -725,93 +656,69 @@ static bool is_after_timeout(
 	return false;
 }
 
-/* All of them, the earliest first; a rank prints the same text again when it ends. */
-static bool gather_exceptions(const struct log_join *join,
-	const struct fsdp_trace_reading *readings, size_t count,
-	struct log_exception **ret_list, size_t *ret_count)
+/* All of them, the earliest first; a rank prints the same text again when it ends. Ranks
+ * that printed one are not silent. */
+static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
-	size_t room = 0, found = 0, kept = 0;
-	for (size_t i = 0; i < count; i++)
-		if (is_used(&readings[i]))
-			room += readings[i].watchdog->exceptions.count;
-	struct log_exception *list = FSDP_TAKE(join->arena, list, room);
-	*ret_list = list;
-	*ret_count = 0;
-	if (list == NULL || room == 0)
-		return list != NULL;
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; is_used(&readings[i]) &&
-				   j < readings[i].watchdog->exceptions.count;
-			j++, found++)
-			list[found] = (struct log_exception){
-				fsdp_vec_at(&readings[i].watchdog->exceptions, j), found
-			};
-	qsort(list, found, sizeof *list, compare_texts);
+	struct log_exception *all = join->exceptions;
+	size_t found = join->exception_count, kept = 0, heard = 0, silent_count = 0;
+	if (found != 0)
+		qsort(all, found, sizeof *all, compare_texts);
 	for (size_t i = 0; i < found; i++)
-		if (kept == 0 || list[kept - 1].said->rank != list[i].said->rank ||
-			!fsdp_span_equal(list[kept - 1].said->text, list[i].said->text))
-			list[kept++] = list[i];
-	qsort(list, kept, sizeof *list, compare_exceptions);
-	*ret_count = kept;
-	return true;
-}
-
-/* Ranks that printed an exception are not silent. */
-static bool hear_exceptions(const struct log_join *join, const struct log_exception *list,
-	size_t count, struct fsdp_flight *flight)
-{
-	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + count);
+		if (kept == 0 || all[kept - 1].said->rank != all[i].said->rank ||
+			!fsdp_span_equal(all[kept - 1].said->text, all[i].said->text))
+			all[kept++] = all[i];
+	if (kept != 0)
+		qsort(all, kept, sizeof *all, compare_exceptions);
+	join->exception_count = flight->exception_count = kept;
+	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
+	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + kept);
 	int64_t *silent = FSDP_TAKE(join->arena, silent, flight->missing_dump_count);
-	size_t all = 0, heard = 0, kept = 0;
-	if (ranks == NULL || silent == NULL)
+	if (list == NULL || ranks == NULL || silent == NULL)
 		return false;
+	flight->exceptions = list;
 	for (size_t i = 0; i < join->rank_count; i++)
-		ranks[all++] = join->ranks[i];
-	for (size_t i = 0; i < count; i++)
-		ranks[all++] = list[i].said->rank;
-	if (all != 0)
-		qsort(ranks, all, sizeof *ranks, compare_integers);
-	for (size_t i = 0; i < all; i++)
-		if (heard == 0 || ranks[heard - 1] != ranks[i])
-			ranks[heard++] = ranks[i];
-	flight->log_rank_count = heard;
+		ranks[heard++] = join->ranks[i];
+	for (size_t i = 0; i < kept; i++) {
+		const struct fsdp_watchdog_exception *one = all[i].said;
+		ranks[heard++] = one->rank;
+		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
+			one->text, one->failure == FSDP_WATCHDOG_OWN };
+	}
+	heard = flight->log_rank_count = fsdp_flight_sort_ranks(ranks, heard);
 	for (size_t i = 0, at = 0; i < flight->missing_dump_count; i++) {
 		while (at < heard && ranks[at] < flight->missing_dumps[i])
 			at++;
 		if (at == heard || ranks[at] != flight->missing_dumps[i])
-			silent[kept++] = flight->missing_dumps[i];
+			silent[silent_count++] = flight->missing_dumps[i];
 	}
 	flight->missing_dumps = silent;
-	flight->missing_dump_count = kept;
+	flight->missing_dump_count = silent_count;
 	return true;
 }
 
 /* Those of the exceptions that are like one: the rank that failed by itself, all whose
  * watchdog hangs, or the two whose forwards differ. */
-static bool blame(const struct log_join *join, const struct log_exception *list,
-	size_t count, const struct fsdp_watchdog_exception *one,
+static bool blame(const struct log_join *join, const struct fsdp_watchdog_exception *one,
 	struct fsdp_flight *flight)
 {
-	int64_t *ranks = FSDP_TAKE(join->arena, ranks, count + 2);
-	size_t found = 0, kept = 0;
+	bool orders = one->failure == FSDP_WATCHDOG_ORDERS;
+	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->exception_count + 2);
+	size_t found = 0;
 	if (ranks == NULL)
 		return false;
 	ranks[found++] = one->rank;
-	if (one->failure == FSDP_WATCHDOG_ORDERS)
+	if (orders)
 		ranks[found++] = one->other;
-	for (size_t i = 0; one->failure == FSDP_WATCHDOG_HANGS && i < count; i++)
-		if (list[i].said->failure == FSDP_WATCHDOG_HANGS)
-			ranks[found++] = list[i].said->rank;
-	qsort(ranks, found, sizeof *ranks, compare_integers);
-	for (size_t i = 0; i < found; i++)
-		if (kept == 0 || ranks[kept - 1] != ranks[i])
-			ranks[kept++] = ranks[i];
-	flight->verdict = one->failure == FSDP_WATCHDOG_ORDERS ? FSDP_FLIGHT_MISMATCH
-							       : FSDP_FLIGHT_STUCK;
+	for (size_t i = 0; i < join->exception_count; i++)
+		if (one->failure == FSDP_WATCHDOG_HANGS &&
+			join->exceptions[i].said->failure == FSDP_WATCHDOG_HANGS)
+			ranks[found++] = join->exceptions[i].said->rank;
+	flight->verdict = orders ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 	flight->problem = "exception";
 	flight->all_wait = false;
 	flight->culprits = ranks;
-	flight->culprit_count = kept;
+	flight->culprit_count = fsdp_flight_sort_ranks(ranks, found);
 	flight->last_count = 0;
 	if (one->time_ns != FSDP_ABSENT)
 		flight->since_ns = one->time_ns;
@@ -819,56 +726,60 @@ static bool blame(const struct log_join *join, const struct log_exception *list,
 }
 
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
-static bool tell_exceptions(const struct log_join *join,
-	const struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_flight *flight)
+static bool describe_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
-	struct log_exception *found;
-	size_t kept;
-	if (!gather_exceptions(join, readings, count, &found, &kept))
+	const struct fsdp_watchdog_exception *first = NULL;
+	bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
+		    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
+	if (!list_exceptions(join, flight))
 		return false;
-	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
-	if (list == NULL || !hear_exceptions(join, found, kept, flight))
-		return false;
-	flight->exceptions = list;
-	flight->exception_count = kept;
-	for (size_t i = 0; i < kept; i++) {
-		const struct fsdp_watchdog_exception *one = found[i].said;
-		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
-			one->text, one->failure == FSDP_WATCHDOG_OWN };
+	for (size_t i = 0; first == NULL && i < join->exception_count; i++)
+		if (join->exceptions[i].said->failure != FSDP_WATCHDOG_FOLLOWS)
+			first = join->exceptions[i].said;
+	if (first == NULL) {
+		if (join->exception_count != 0 && join->said_count == 0)
+			flight->problem = "exception";
+		return true;
 	}
-	for (size_t i = 0; i < kept; i++) {
-		const struct fsdp_watchdog_exception *one = found[i].said;
-		bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
-			    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
-		for (size_t j = 0; j < flight->culprit_count; j++)
-			open |= flight->culprits[j] == one->rank;
-		if (one->failure == FSDP_WATCHDOG_FOLLOWS)
-			continue;
-		/* An abort that follows on a timeout makes errors, too. */
-		return !open || is_after_timeout(join, one) ||
-		       blame(join, found, kept, one, flight);
-	}
-	if (kept != 0 && join->said_count == 0)
-		flight->problem = "exception";
-	return true;
+	for (size_t i = 0; i < flight->culprit_count; i++)
+		open |= flight->culprits[i] == first->rank;
+	/* An abort that follows on a timeout makes errors, too. */
+	return !open || is_after_timeout(join, first) || blame(join, first, flight);
 }
 
-static bool prepare(
-	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
+/* What the numbers show, without exceptions. */
+static bool join_lines(struct log_join *join, const struct fsdp_limits *limits,
+	struct fsdp_flight *flight, struct fsdp_error **ret_error)
 {
-	if (!gather(join, readings, count))
+	const struct log_team *team = NULL;
+	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
+	if (ranks == NULL || !add_ranks_of_job(join, ranks))
+		return fsdp_arena_fail(join->arena, ret_error);
+	if (!fsdp_flight_join(ranks, join->rank_count, true, limits, join->arena, flight,
+		    ret_error))
 		return false;
-	if (join->said_count == 0)
-		return true;
-	if (!name_groups(join) || !find_states(join))
-		return false;
-	find_world(join);
-	for (size_t i = 0; i < join->team_count; i++) {
-		find_seqs(&join->teams[i]);
-		find_sizes(&join->teams[i]);
+	bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
+		    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
+	if ((open && !describe_parted(join, flight)) ||
+		(flight->problem == NULL && !describe_idle(join, flight)))
+		return fsdp_arena_fail(join->arena, ret_error);
+	/* The log of one rank does not show whether others agree. */
+	if (join->rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
+		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+		flight->all_wait = false;
+		flight->since_ns = FSDP_ABSENT;
 	}
-	return true;
+	if (!join->left_out || flight->problem != NULL)
+		return true;
+	/* Ranks reported others that cannot be named. */
+	const struct rank_state *longest = find_longest(join, &team);
+	flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	flight->all_wait = false;
+	if (longest == NULL)
+		return true;
+	flight->problem = "unheard";
+	flight->op = fsdp_flight_folded(longest->first->op, join->arena);
+	return flight->op.data != NULL || fsdp_arena_fail(join->arena, ret_error);
 }
 
 bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
@@ -876,51 +787,23 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	struct fsdp_error **ret_error)
 {
 	struct log_join join = { .arena = arena };
-	*ret_flight = NULL;
-	if (!prepare(&join, readings, count))
-		return fsdp_arena_fail(arena, ret_error);
 	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
-	if (flight == NULL)
+	*ret_flight = NULL;
+	if (flight == NULL || !gather(&join, readings, count))
 		return fsdp_arena_fail(arena, ret_error);
-	if (join.said_count == 0) {
-		*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
-			.seq = FSDP_ABSENT,
-			.since_ns = FSDP_ABSENT,
-			.place.line = FSDP_ABSENT };
-		if (!tell_exceptions(&join, readings, count, flight) ||
-			!tell_watches(&join, flight))
-			return fsdp_arena_fail(arena, ret_error);
-		*ret_flight = flight->exception_count != 0 ? flight : NULL;
+	if (join.said_count + join.exception_count == 0)
 		return true;
+	*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
+		.seq = FSDP_ABSENT,
+		.since_ns = FSDP_ABSENT,
+		.place.line = FSDP_ABSENT };
+	if (join.said_count != 0) {
+		if (!name_groups(&join) || !find_states(&join) || !find_teams(&join))
+			return fsdp_arena_fail(arena, ret_error);
+		if (!join_lines(&join, readings[0].limits, flight, ret_error))
+			return false;
 	}
-	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, join.rank_count);
-	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, join.rank_count);
-	bool good = ranks != NULL && rows != NULL;
-	for (size_t i = 0; good && i < join.rank_count; i++) {
-		ranks[i] = (struct fsdp_flight_rank){ join.ranks[i], &rows[i] };
-		good = add_rank(&join, &rows[i], join.ranks[i]);
-	}
-	if (!good || !add_world(&join, &rows[0]))
-		return fsdp_arena_fail(arena, ret_error);
-	if (!fsdp_flight_join(ranks, join.rank_count, true, readings[0].limits, arena,
-		    flight, ret_error))
-		return false;
-	if ((flight->verdict == FSDP_FLIGHT_AGREE ||
-		    flight->verdict == FSDP_FLIGHT_INCOMPLETE) &&
-		!tell_parted(&join, flight))
-		return fsdp_arena_fail(arena, ret_error);
-	if (flight->problem == NULL && !tell_idle(&join, flight))
-		return fsdp_arena_fail(arena, ret_error);
-	/* The log of one rank does not show whether others agree. */
-	if (join.rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
-		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
-		flight->all_wait = false;
-		flight->since_ns = FSDP_ABSENT;
-	}
-	if (join.left_out && flight->problem == NULL && !tell_unheard(&join, flight))
-		return fsdp_arena_fail(arena, ret_error);
-	if (!tell_exceptions(&join, readings, count, flight))
-		return fsdp_arena_fail(arena, ret_error);
 	*ret_flight = flight;
-	return tell_watches(&join, flight) || fsdp_arena_fail(arena, ret_error);
+	return (describe_exceptions(&join, flight) && describe_watches(&join, flight)) ||
+	       fsdp_arena_fail(arena, ret_error);
 }

@@ -60,8 +60,9 @@ struct fsdp_watchdog_line {
 	int64_t timeout_ms, ran_ms;
 	int64_t time_ns;     /* when it was printed, in a year without a leap day: 1970 */
 	struct fsdp_span op; /* in lower case; size 0: unknown */
-	struct fsdp_span shape, dtypes; /* "4, 8", "Float, Float"; data NULL: unknown */
-	bool told;                      /* by another rank, by its number in the group */
+	struct fsdp_span sizes,
+		dtypes; /* as dumps have those that go in; data NULL: unknown */
+	bool told;      /* by another rank, by its number in the group */
 };
 
 /* An empty one. */
@@ -136,12 +137,6 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 /* Adds the contents of a line of the log, if it has any. What is cut off is absent.
  * False: out of memory. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
-
-/* Its sizes and dtypes as dumps have them: what comes out is not in the line. False: out of
- * memory. */
-struct fsdp_flight_called;
-bool fsdp_watchdog_pack_call(struct fsdp_arena *arena,
-	const struct fsdp_watchdog_line *line, struct fsdp_flight_called *call);
 
 /* flight-log-rows.c: the result of the lines of all these logs, as
  * fsdp_flight_join_readings does with dumps. NULL: no lines. */
