@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "trace/durations.h"
 
 /* Cells: 128 between two powers of two, so each is within 0.8 % of its values. */
@@ -125,12 +126,6 @@ bool fsdp_durations_join(
 
 /* ---- percentiles ---- */
 
-static int compare(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-	return *left < *right ? -1 : *left > *right;
-}
-
 static size_t nearest_rank(uint64_t count, unsigned percent)
 {
 	return (size_t)((percent * count + 99) / 100 - 1);
@@ -172,7 +167,7 @@ static bool exact(const struct fsdp_durations *durations, const uint64_t *histog
 		differ |= value != values[0];
 	}
 	if (differ)
-		qsort(values, count, sizeof *values, compare);
+		FSDP_SORT(values, count, FSDP_BY_VALUE(values));
 	*ret_ns = values[nth];
 	free(values);
 	return true;

@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "trace/flight.h"
 
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)
@@ -568,14 +569,6 @@ static const struct fsdp_flight_signature *signature_at(
 	return &search->job->signatures[item->rank][item->entry->call];
 }
 
-static int compare_classes(const void *a, const void *b)
-{
-	const struct class *left = a, *right = b;
-	if (left->number != right->number)
-		return left->number < right->number ? -1 : 1;
-	return left->first < right->first ? -1 : left->first > right->first;
-}
-
 /* Counts how many have each number, and finds the most frequent: of equal ones that of
  * the lowest rank. 0 goes with all others. A rank with fewer entries of this number than
  * others is treated as having a different operation there: none. Returns how many numbers
@@ -595,8 +588,7 @@ static size_t classify(
 		if (number != 0)
 			classes[count++] = (struct class){ number, (uint32_t)i, 1 };
 	}
-	if (count > 1)
-		qsort(classes, count, sizeof *classes, compare_classes);
+	FSDP_SORT(classes, count, FSDP_BY(classes, number), FSDP_BY(classes, first));
 	for (size_t i = 0; i < count; kinds++) {
 		struct class one = classes[i];
 		for (one.count = 0; i < count && classes[i].number == one.number; i++)
@@ -816,18 +808,6 @@ static bool parse_ends(
 	return true;
 }
 
-static int compare_ends(const void *a, const void *b)
-{
-	const struct end *left = a, *right = b;
-	if (left->from != right->from)
-		return left->from < right->from ? -1 : 1;
-	if (left->to != right->to)
-		return left->to < right->to ? -1 : 1;
-	if (left->receives != right->receives)
-		return left->receives ? 1 : -1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
 /* A send and a receive that belong together differ in size, or (other NULL) the partner
  * of an end left a dump without the other end. */
 static bool add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
@@ -922,8 +902,8 @@ static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_te
 		one.to = ranks[to];
 		ends[count++] = one;
 	}
-	if (count != 0)
-		qsort(ends, count, sizeof *ends, compare_ends);
+	FSDP_SORT(ends, count, FSDP_BY(ends, from), FSDP_BY(ends, to),
+		FSDP_BY(ends, receives), FSDP_BY(ends, order));
 	for (size_t begin = 0, end; good && begin < count && !over; begin = end) {
 		for (end = begin + 1; end < count && ends[end].from == ends[begin].from &&
 				      ends[end].to == ends[begin].to;)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/sort.h"
 #include "trace/flight-log.h"
 #include "trace/flight.h"
 
@@ -602,12 +603,6 @@ static bool describe_unheard(struct join *join)
 
 /* ---- what the dumps hold ---- */
 
-static int compare_texts(const void *a, const void *b)
-{
-	const struct fsdp_span *left = a, *right = b;
-	return fsdp_span_compare(*left, *right);
-}
-
 static bool describe_dumps(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
@@ -630,8 +625,7 @@ static bool describe_dumps(struct join *join)
 		if (fsdp_flight_is_heard(job, i) &&
 			job->ranks[i].rows->facts.version.data != NULL)
 			versions[count++] = job->ranks[i].rows->facts.version;
-	if (count > 1)
-		qsort(versions, count, sizeof *versions, compare_texts);
+	FSDP_SORT(versions, count, FSDP_BY_VALUE(versions));
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))
 			versions[flight->version_count++] = versions[i];

@@ -12,6 +12,7 @@
 
 #include "base/characters.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "io/source.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
@@ -445,17 +446,10 @@ static bool add_entry(struct flight_reader *reader, struct dump_value value)
 
 /* ---- groups ---- */
 
-static int compare_ranks(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-	return *left < *right ? -1 : *left > *right;
-}
-
 size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count)
 {
 	size_t kept = 0;
-	if (count != 0)
-		qsort(ranks, count, sizeof *ranks, compare_ranks);
+	FSDP_SORT(ranks, count, FSDP_BY_VALUE(ranks));
 	for (size_t i = 0; i < count; i++)
 		if (kept == 0 || ranks[kept - 1] != ranks[i])
 			ranks[kept++] = ranks[i];
@@ -547,12 +541,6 @@ static int compare_statuses(const void *a, const void *b)
 	return left->pg_id < right->pg_id ? -1 : left->pg_id > right->pg_id;
 }
 
-static int compare_status_groups(const void *a, const void *b)
-{
-	const struct fsdp_flight_status *left = a, *right = b;
-	return fsdp_span_compare(left->group, right->group);
-}
-
 /* Names of groups are numbers that count in all processes, ids of statuses count in one:
  * both in the order in which the groups were made. So the n-th name is of the n-th id,
  * unless an entry, which has both, differs. */
@@ -578,8 +566,8 @@ static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
 			&like, rows->statuses, count, sizeof like, compare_statuses);
 		match = found != NULL && fsdp_span_equal(found->group, group->name);
 	}
-	if (match && count != 0)
-		qsort(rows->statuses, count, sizeof *names, compare_status_groups);
+	if (match)
+		FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, group));
 	rows->status_count = match ? count : 0;
 	bool good = names != NULL;
 	free(names);

@@ -49,70 +49,70 @@ static int compare_joined(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-static bool join_one(struct fsdp_joined *set, struct fsdp_names *names,
-	struct fsdp_vec *list, const struct fsdp_recording *recording)
+/* Adds up the types of all recordings. */
+static bool add_types(
+	struct fsdp_joined *set, struct fsdp_names *names, struct fsdp_vec *list)
 {
-	const struct fsdp_trace_reading *reading = fsdp_trace_reading_of(recording);
-	for (size_t i = 0; i < recording->type_count; i++) {
-		struct fsdp_span name = recording->types[i].name;
-		uint32_t id = fsdp_names_child(names, 0, name);
-		if (id == FSDP_NONE)
-			return false;
-		if (id > list->count) {
-			struct joined_type *fresh = fsdp_vec_push(list);
-			if (fresh == NULL)
+	for (size_t i = 0; i < set->count; i++) {
+		const struct fsdp_recording *recording = set->by_rank[i];
+		const struct fsdp_durations *durations =
+			fsdp_trace_reading_of(recording)->durations;
+		for (size_t j = 0; j < recording->type_count; j++) {
+			struct fsdp_span name = recording->types[j].name;
+			uint32_t id = fsdp_names_child(names, 0, name);
+			if (id == FSDP_NONE)
 				return false;
-			*fresh = (struct joined_type){ .name = name,
-				.type = fsdp_time_type_of(name),
-				.order = list->count };
-			fsdp_durations_init(&fresh->durations, set->arena->budget);
+			struct joined_type *joined = id > list->count
+							     ? fsdp_vec_push(list)
+							     : fsdp_vec_at(list, id - 1);
+			if (joined == NULL)
+				return false;
+			if (joined->name.data == NULL) {
+				*joined = (struct joined_type){ .name = name,
+					.type = fsdp_time_type_of(name),
+					.order = id };
+				fsdp_durations_init(
+					&joined->durations, set->arena->budget);
+			}
+			if (!fsdp_durations_join(&joined->durations, &durations[j]))
+				return false;
 		}
-		struct joined_type *joined = fsdp_vec_at(list, id - 1);
-		if (!fsdp_durations_join(&joined->durations, &reading->durations[i]))
-			return false;
 	}
 	return true;
 }
 
-static bool take_joined(struct fsdp_joined *set, const struct fsdp_vec *list)
+static bool list_types(struct fsdp_joined *set, const struct fsdp_vec *list)
 {
 	struct joined_type **order = FSDP_TAKE(set->arena, order, list->count);
-	set->types = FSDP_TAKE(set->arena, set->types, list->count);
-	if (order == NULL || set->types == NULL)
+	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, list->count);
+	set->types = types;
+	if (order == NULL || types == NULL)
 		return false;
 	for (size_t i = 0; i < list->count; i++)
 		order[i] = fsdp_vec_at(list, i);
 	qsort(order, list->count, sizeof *order, compare_joined);
 	for (size_t i = 0; i < list->count; i++) {
-		set->types[i].name = order[i]->name;
-		if (!fsdp_durations_times(&order[i]->durations, &set->types[i].times))
+		types[i].name = order[i]->name;
+		if (!fsdp_durations_times(&order[i]->durations, &types[i].times))
 			return false;
 	}
 	set->type_count = list->count;
 	return true;
 }
 
-/* A single recording says already what all of them say. */
 static bool join_types(struct fsdp_joined *set)
 {
 	struct fsdp_names names;
 	struct fsdp_vec list;
+	/* A single recording says already what all of them say. */
 	if (set->count == 1) {
-		const struct fsdp_recording *only = set->by_rank[0];
-		set->types = FSDP_TAKE(set->arena, set->types, only->type_count);
-		if (set->types == NULL)
-			return false;
-		if (only->type_count != 0)
-			memcpy(set->types, only->types,
-				only->type_count * sizeof *set->types);
-		set->type_count = only->type_count;
+		set->types = set->by_rank[0]->types;
+		set->type_count = set->by_rank[0]->type_count;
 		return true;
 	}
 	fsdp_vec_init(&list, set->arena, sizeof(struct joined_type));
-	bool good = fsdp_names_init(&names, set->arena);
-	for (size_t i = 0; good && i < set->count; i++)
-		good = join_one(set, &names, &list, set->by_rank[i]);
-	good = good && take_joined(set, &list);
+	bool good = fsdp_names_init(&names, set->arena) &&
+		    add_types(set, &names, &list) && list_types(set, &list);
 	for (size_t i = 0; i < list.count; i++)
 		fsdp_durations_done(
 			&((struct joined_type *)fsdp_vec_at(&list, i))->durations);
@@ -121,30 +121,23 @@ static bool join_types(struct fsdp_joined *set)
 
 static bool join_strips(struct fsdp_joined *set)
 {
-	const struct fsdp_strip **strips =
-		malloc((set->count + 1) * sizeof(struct fsdp_strip *));
+	const struct fsdp_strip **strips = fsdp_arena_take_items(set->arena, set->count,
+		sizeof *strips, _Alignof(const struct fsdp_strip *));
 	for (size_t i = 0; strips != NULL && i < set->count; i++)
 		strips[i] = &fsdp_trace_reading_of(set->by_rank[i])->strip;
-	bool good = strips != NULL &&
-		    fsdp_timeline_make(set->by_rank, strips, set->count,
-			    set->matching.aligned, set->arena, &set->timeline);
-	free(strips);
-	return good;
+	return strips != NULL &&
+	       fsdp_timeline_make(set->by_rank, strips, set->count, set->matching.aligned,
+		       set->arena, &set->timeline);
 }
 
-/* Of the recording that was named first. */
-static const char *first_path(const struct fsdp_joined *set)
+/* Findings about all of them are at the recording that was named first. */
+static void report_ranks(struct fsdp_joined *set)
 {
 	const struct fsdp_recording *first = set->by_rank[0];
 	for (size_t i = 1; i < set->count; i++)
 		if (set->by_rank[i]->input < first->input)
 			first = set->by_rank[i];
-	return first->path;
-}
-
-/* Findings about all of them are at the first one. */
-static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
-{
+	struct fsdp_span path = fsdp_span_text(first->path);
 	if (set->matching.stopped != FSDP_ABSENT)
 		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
 			FSDP_PLACE(.file = path),
@@ -171,7 +164,7 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 			by_rank, count, arena, &set->units, &set->unit_count) &&
 		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
 	if (good)
-		judge_ranks(set, fsdp_span_text(first_path(set)));
+		report_ranks(set);
 	return (good && !set->findings.lost) || fsdp_arena_fail(arena, ret_error);
 }
 
@@ -231,14 +224,15 @@ void fsdp_strip_settle_idle(struct fsdp_strip *strip)
 
 enum { CELLS = 60 };
 
-struct sums_cell {
-	wide sums[FSDP_STRIP_TYPES];
-};
-
-/* Its part of each cell of the axis, as if what is in a cell were spread evenly. */
-static void spread(const struct fsdp_strip *strip, int64_t shift, int64_t cell_ns,
-	struct sums_cell cells[CELLS])
+/* What fills most of each cell of the axis, as if what is in a cell of the strip were
+ * spread evenly. */
+static bool show_strip(struct fsdp_recording *recording, const struct fsdp_strip *strip,
+	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
 {
+	wide sums[CELLS][FSDP_STRIP_TYPES] = { { 0 } };
+	struct fsdp_span *names = FSDP_TAKE(arena, names, CELLS);
+	if (names == NULL)
+		return false;
 	int64_t begin = strip->begin_ns;
 	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {
 		int64_t end = cell_end(strip, begin), from = begin;
@@ -247,37 +241,24 @@ static void spread(const struct fsdp_strip *strip, int64_t shift, int64_t cell_n
 			int64_t next = shift + (cell + 1) * cell_ns;
 			int64_t to = next < end ? next : end;
 			for (int type = 0; type < FSDP_STRIP_TYPES; type++)
-				cells[cell].sums[type] += (wide)strip->sums[i][type] *
-							  (to - from) / (end - begin);
+				sums[cell][type] += (wide)strip->sums[i][type] *
+						    (to - from) / (end - begin);
 			from = to;
 		}
 		begin = end;
 	}
-}
-
-static struct fsdp_span most_in(const struct sums_cell *cell)
-{
-	unsigned most = FSDP_STRIP_TYPES;
-	for (unsigned type = 0; type < FSDP_STRIP_TYPES; type++)
-		if (cell->sums[type] > 0 &&
-			(most == FSDP_STRIP_TYPES || cell->sums[type] > cell->sums[most]))
-			most = type;
-	if (most == FSDP_STRIP_TYPES)
-		return (struct fsdp_span){ 0 };
-	return most == FSDP_STRIP_IDLE ? FSDP_SPAN("idle")
-				       : fsdp_time_type_name((enum fsdp_time_type)most);
-}
-
-static bool show_strip(struct fsdp_recording *recording, const struct fsdp_strip *strip,
-	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
-{
-	struct sums_cell cells[CELLS] = { { { 0 } } };
-	struct fsdp_span *names = FSDP_TAKE(arena, names, CELLS);
-	if (names == NULL)
-		return false;
-	spread(strip, shift, cell_ns, cells);
-	for (size_t i = 0; i < CELLS; i++)
-		names[i] = most_in(&cells[i]);
+	for (size_t i = 0; i < CELLS; i++) {
+		wide most = 0;
+		for (unsigned type = 0; type < FSDP_STRIP_TYPES; type++) {
+			if (sums[i][type] <= most)
+				continue;
+			most = sums[i][type];
+			names[i] =
+				type == FSDP_STRIP_IDLE
+					? FSDP_SPAN("idle")
+					: fsdp_time_type_name((enum fsdp_time_type)type);
+		}
+	}
 	recording->timeline = names;
 	return true;
 }
@@ -340,13 +321,11 @@ struct cycles {
 	bool timed; /* absolute times are known, and it is in order of them */
 };
 
-/* Of 2001: no clock that counts from the start of a host is that far. */
-static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
-
-/* What is to be added to the times. Before PyTorch 2.3 a trace has no base, and they count
- * from 1970. */
+/* What is to be added to the times. Before PyTorch 2.3 a trace has no base, and they
+ * count from 1970: no clock that counts from the start of a host is as far as 2001. */
 static int64_t cycle_base(const struct fsdp_recording *one)
 {
+	static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
 	bool absolute = one->base_ns == FSDP_ABSENT && one->first_ts_ns >= EPOCH_NS;
 	return absolute ? 0 : one->base_ns;
 }
@@ -536,16 +515,27 @@ static int64_t handle_at(const struct sequence *sequence, size_t position)
 					  : FSDP_ABSENT;
 }
 
-/* The first place where two differ; the longer count if nowhere. */
-static size_t part(const struct sequence *a, const struct sequence *b)
+/* The first place where a rank differs from the first one, and this rank; SIZE_MAX:
+ * nowhere. A rank that agrees with the first agrees with the others as far as that. */
+static size_t find_difference(
+	const struct sequence *ranks, size_t count, size_t *ret_other)
 {
-	size_t count = a->count > b->count ? a->count : b->count, at = 0;
-	while (at < count && handle_at(a, at) == handle_at(b, at))
-		at++;
-	return at;
+	size_t best = SIZE_MAX;
+	for (size_t i = 1; i < count; i++) {
+		size_t most =
+			ranks[0].count > ranks[i].count ? ranks[0].count : ranks[i].count;
+		size_t at = 0;
+		while (at < most && handle_at(&ranks[0], at) == handle_at(&ranks[i], at))
+			at++;
+		if (at < most && at < best) {
+			best = at;
+			*ret_other = i;
+		}
+	}
+	return best;
 }
 
-static void put_fqns(
+static void add_fqns(
 	struct fsdp_python *text, const struct sequence *sequence, size_t position)
 {
 	int64_t index = handle_at(sequence, position);
@@ -563,72 +553,57 @@ static void put_fqns(
 	fsdp_python_put(text, "]");
 }
 
-static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
-	const struct sequence *b, size_t position, struct fsdp_arena *arena)
+/* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
+static bool compare_first(const struct sequence *ranks, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
 {
 	struct fsdp_python text = { .arena = arena };
+	size_t other = 0, position = find_difference(ranks, count, &other);
+	if (position == SIZE_MAX)
+		return true;
+	const struct sequence *a = &ranks[0], *b = &ranks[other];
 	*divergence = (struct fsdp_divergence){ .position = (int64_t)position,
 		.ranks = { a->recording->rank, b->recording->rank },
 		.handles = { handle_at(a, position), handle_at(b, position) } };
 	fsdp_python_put(&text,
 		"Forward order differs across ranks: rank %lld is all-gathering parameters for ",
 		(long long)a->recording->rank);
-	put_fqns(&text, a, position);
+	add_fqns(&text, a, position);
 	fsdp_python_put(&text, " while rank %lld is all-gathering parameters for ",
 		(long long)b->recording->rank);
-	put_fqns(&text, b, position);
+	add_fqns(&text, b, position);
 	divergence->message = fsdp_python_take(&text);
 	return divergence->message.data != NULL;
 }
 
-/* Whether PyTorch compares ranks at all. */
-static bool is_checked(const struct fsdp_recording *recording)
-{
-	return fsdp_span_is(recording->debug_level, "DETAIL");
-}
-
-/* How many handles of the list were used before the call at which PyTorch raises: it does
- * so before it takes down the handle of that call. SIZE_MAX: out of memory. */
-static size_t listed_before(const struct sequence *sequence, size_t position,
-	const struct fsdp_order_snapshot *snapshot, size_t handle_count)
+/* The lists of a rank at the time when PyTorch raises, which it does on every rank:
+ * before it takes down the handle of that call. All snapshots share one list. */
+static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
+	size_t position, struct fsdp_arena *arena)
 {
 	enum { BEFORE = 1, LATER };
-	unsigned char *used = calloc(handle_count + 1, 1);
-	size_t count = 0;
-	if (used == NULL)
-		return SIZE_MAX;
+	const struct fsdp_exec_order *order = recording->order;
+	struct fsdp_exec_order *ended = FSDP_TAKE(arena, ended, 1);
+	struct fsdp_order_snapshot *snapshots =
+		FSDP_TAKE(arena, snapshots, order->snapshot_count);
+	unsigned char *used = FSDP_TAKE(arena, used, order->handle_count);
+	size_t listed = 0;
+	if (ended == NULL || snapshots == NULL || used == NULL)
+		return false;
 	for (size_t i = 0; i < sequence->count; i++) {
 		unsigned char *one = &used[sequence->forwards[i].handle];
 		if (*one == 0)
 			*one = i < position ? BEFORE : LATER;
 	}
-	while (count < snapshot->pre_count && used[snapshot->pre[count]] != LATER)
-		count++;
-	free(used);
-	return count;
-}
-
-/* The lists of a rank at the time when PyTorch raises, which it does on every rank. */
-static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
-	size_t position, struct fsdp_arena *arena)
-{
-	const struct fsdp_exec_order *order = recording->order;
-	struct fsdp_exec_order *ended = FSDP_TAKE(arena, ended, 1);
-	struct fsdp_order_snapshot *snapshots =
-		FSDP_TAKE(arena, snapshots, order->snapshot_count);
-	if (ended == NULL || snapshots == NULL)
-		return false;
-	/* All of them share one list. */
-	size_t count = order->snapshot_count != 0
-			       ? listed_before(sequence, position,
-					 &order->snapshots[order->snapshot_count - 1],
-					 order->handle_count)
-			       : 0;
-	if (count == SIZE_MAX)
-		return false;
+	if (order->snapshot_count != 0) {
+		const struct fsdp_order_snapshot *last =
+			&order->snapshots[order->snapshot_count - 1];
+		while (listed < last->pre_count && used[last->pre[listed]] != LATER)
+			listed++;
+	}
 	for (size_t i = 0; i < order->snapshot_count; i++) {
 		snapshots[i] = order->snapshots[i];
-		snapshots[i].pre_count = fsdp_min(snapshots[i].pre_count, count);
+		snapshots[i].pre_count = fsdp_min(snapshots[i].pre_count, listed);
 	}
 	*ended = *order;
 	ended->snapshots = snapshots;
@@ -636,83 +611,34 @@ static bool end_lists(struct fsdp_recording *recording, const struct sequence *s
 	return true;
 }
 
-/* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
-static bool compare_first(const struct sequence *ranks, size_t count,
-	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
-{
-	size_t best = SIZE_MAX, left = 0, right = 0;
-	for (size_t i = 0; i < count; i++) {
-		/* A rank that agrees with the first agrees with the others as far as
-		 * that. */
-		for (size_t j = i + 1; j < count && i == 0; j++) {
-			size_t at = part(&ranks[i], &ranks[j]);
-			size_t most = ranks[i].count > ranks[j].count ? ranks[i].count
-								      : ranks[j].count;
-			if (at < most && at < best) {
-				best = at;
-				left = i;
-				right = j;
-			}
-		}
-	}
-	return best == SIZE_MAX ||
-	       tell(divergence, &ranks[left], &ranks[right], best, arena);
-}
-
-static uint64_t last_iteration(const struct fsdp_recording *recording)
-{
-	const struct fsdp_exec_order *order = recording->order;
-	return order->forward_count == 0 ? 0
-					 : order->forwards[order->forward_count - 1].iter;
-}
-
 /* The iteration is the first in which any two differ; the place the first there. */
-static bool find_first(const struct fsdp_recording *const *recordings,
-	struct sequence *ranks, size_t count, struct fsdp_arena *arena,
+static bool find_first(struct sequence *ranks, size_t count, struct fsdp_arena *arena,
 	struct fsdp_first_diff *diff)
 {
 	uint64_t last = 0;
+	size_t other;
 	int64_t *handles = FSDP_TAKE(arena, handles, count);
 	if (handles == NULL)
 		return false;
 	diff->handles = handles;
 	diff->count = count;
-	for (size_t i = 0; i < count; i++)
-		if (last_iteration(recordings[i]) > last)
-			last = last_iteration(recordings[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_exec_order *order = ranks[i].recording->order;
+		if (order->forward_count != 0 &&
+			order->forwards[order->forward_count - 1].iter > last)
+			last = order->forwards[order->forward_count - 1].iter;
+	}
 	for (uint64_t iter = 0; iter <= last && !diff->found; iter++) {
-		size_t best = SIZE_MAX;
 		for (size_t i = 0; i < count; i++)
-			ranks[i] = iteration_of(recordings[i], iter);
-		for (size_t i = 1; i < count; i++) {
-			size_t at = part(&ranks[0], &ranks[i]);
-			size_t most = ranks[0].count > ranks[i].count ? ranks[0].count
-								      : ranks[i].count;
-			if (at < most && at < best)
-				best = at;
-		}
-		if (best == SIZE_MAX)
-			continue;
-		diff->found = true;
+			ranks[i] = iteration_of(ranks[i].recording, iter);
+		diff->position = find_difference(ranks, count, &other);
+		diff->found = diff->position != SIZE_MAX;
 		diff->iteration = iter;
-		diff->position = best;
-		for (size_t i = 0; i < count; i++)
-			handles[i] = handle_at(&ranks[i], best);
 	}
-	return true;
-}
-
-static bool end_all(struct fsdp_recording *const *recordings, size_t count,
-	const struct fsdp_divergence *divergence, struct fsdp_arena *arena)
-{
-	for (size_t i = 0; !divergence->agree && i < count; i++) {
-		if (recordings[i]->order == NULL || !is_checked(recordings[i]))
-			continue;
-		const struct sequence first = iteration_of(recordings[i], 0);
-		if (!end_lists(
-			    recordings[i], &first, (size_t)divergence->position, arena))
-			return false;
-	}
+	if (!diff->found)
+		diff->position = diff->iteration = 0;
+	for (size_t i = 0; diff->found && i < count; i++)
+		handles[i] = handle_at(&ranks[i], diff->position);
 	return true;
 }
 
@@ -720,22 +646,26 @@ bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
 	struct fsdp_arena *arena, struct fsdp_divergence *divergence,
 	struct fsdp_first_diff *diff)
 {
-	struct sequence *ranks = malloc((count + 1) * sizeof *ranks);
-	const struct fsdp_recording **orders = malloc((count + 1) * sizeof *orders);
+	struct sequence *ranks = FSDP_TAKE(arena, ranks, count);
 	size_t used = 0;
-	bool good = ranks != NULL && orders != NULL;
 	*divergence = (struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
 	*diff = (struct fsdp_first_diff){ 0 };
-	for (size_t i = 0; good && i < count; i++)
-		if (recordings[i]->order != NULL) {
-			orders[used] = recordings[i];
+	for (size_t i = 0; ranks != NULL && i < count; i++)
+		if (recordings[i]->order != NULL)
 			ranks[used++] = iteration_of(recordings[i], 0);
-		}
-	if (good && used > 1)
-		good = compare_first(ranks, used, arena, divergence) &&
-		       end_all(recordings, count, divergence, arena) &&
-		       find_first(orders, ranks, used, arena, diff);
-	free(ranks);
-	free(orders);
-	return good;
+	if (used < 2)
+		return ranks != NULL;
+	if (!compare_first(ranks, used, arena, divergence))
+		return false;
+	/* PyTorch compares ranks at this debug level only. */
+	for (size_t i = 0; !divergence->agree && i < count; i++) {
+		if (recordings[i]->order == NULL ||
+			!fsdp_span_is(recordings[i]->debug_level, "DETAIL"))
+			continue;
+		const struct sequence first = iteration_of(recordings[i], 0);
+		if (!end_lists(
+			    recordings[i], &first, (size_t)divergence->position, arena))
+			return false;
+	}
+	return find_first(ranks, used, arena, diff);
 }

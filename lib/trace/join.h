@@ -11,7 +11,7 @@ struct fsdp_joined {
 	struct fsdp_arena *arena;
 	struct fsdp_recording **by_rank; /* in order of rank, then of paths */
 	size_t count;
-	struct fsdp_type_times *types;
+	const struct fsdp_type_times *types;
 	size_t type_count;
 	struct fsdp_matching matching;
 	struct fsdp_timeline timeline;

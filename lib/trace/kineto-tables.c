@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
@@ -163,12 +164,6 @@ struct bound {
 	int sign;
 };
 
-static int compare_bounds(const void *a, const void *b)
-{
-	const struct bound *left = a, *right = b;
-	return left->at < right->at ? -1 : left->at > right->at;
-}
-
 bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 	const struct fsdp_busy_span *windows, size_t count,
 	struct fsdp_device_times *ret_times)
@@ -184,8 +179,7 @@ bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 		bounds[2 * i + 1] = (struct bound){ windows[i].end_ns, i, 1 };
 		ret_times[i] = (struct fsdp_device_times){ 0 };
 	}
-	if (count != 0)
-		qsort(bounds, 2 * count, sizeof *bounds, compare_bounds);
+	FSDP_SORT(bounds, 2 * count, FSDP_BY(bounds, at));
 	fsdp_kineto_walk_begin(
 		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
 	bool any = fsdp_kineto_walk_next(&walk, &piece);

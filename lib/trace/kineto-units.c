@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/characters.h"
+#include "base/sort.h"
 #include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
@@ -164,16 +165,6 @@ size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
  * tree over the ends holds, for all that end at a moment or later, the innermost.
  */
 
-static int compare_enclosed(const void *a, const void *b)
-{
-	const struct fsdp_enclosed *left = a, *right = b;
-	if (left->lane != right->lane)
-		return left->lane < right->lane ? -1 : 1;
-	if (left->begin != right->begin)
-		return left->begin < right->begin ? -1 : 1;
-	return left->index < right->index ? -1 : left->index > right->index;
-}
-
 /* The latest first. */
 static int compare_ends(const void *a, const void *b)
 {
@@ -272,10 +263,10 @@ bool fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 		.best = malloc((around_count + 1) * sizeof *tree.best) };
 	bool good = tree.ends != NULL && tree.best != NULL;
 	if (good) {
-		if (around_count != 0)
-			qsort(around, around_count, sizeof *around, compare_enclosed);
-		if (inner_count != 0)
-			qsort(inner, inner_count, sizeof *inner, compare_enclosed);
+		FSDP_SORT(around, around_count, FSDP_BY(around, lane),
+			FSDP_BY(around, begin), FSDP_BY(around, index));
+		FSDP_SORT(inner, inner_count, FSDP_BY(inner, lane), FSDP_BY(inner, begin),
+			FSDP_BY(inner, index));
 		find_enclosing(&tree, around_count, inner, inner_count, ret_around);
 	}
 	free(tree.ends);
@@ -379,12 +370,6 @@ static void add_collectives(
 	add_ns(&sum->exposed_last_ns, more->exposed_last_ns);
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	const struct fsdp_span *left = a, *right = b;
-	return fsdp_span_compare(*left, *right);
-}
-
 /* The texts of both, each once, in the arena. False: out of memory. */
 static bool add_texts(struct fsdp_unit_texts *sum, const struct fsdp_unit_texts *more,
 	struct fsdp_arena *arena)
@@ -395,8 +380,7 @@ static bool add_texts(struct fsdp_unit_texts *sum, const struct fsdp_unit_texts 
 		return false;
 	for (size_t i = 0; i < count; i++)
 		all[i] = i < sum->count ? sum->texts[i] : more->texts[i - sum->count];
-	if (count != 0)
-		qsort(all, count, sizeof *all, compare_texts);
+	FSDP_SORT(all, count, FSDP_BY_VALUE(all));
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || !fsdp_span_equal(all[i], all[kept - 1]))
 			all[kept++] = all[i];
@@ -621,14 +605,6 @@ static bool list_rows(struct settling *at)
 
 /* ---- the reductions at the end of each step ---- */
 
-static int compare_reductions(const void *a, const void *b)
-{
-	const struct reduction *left = a, *right = b;
-	if (left->step != right->step)
-		return left->step < right->step ? -1 : 1;
-	return left->begin_ns < right->begin_ns ? -1 : left->begin_ns > right->begin_ns;
-}
-
 /* Adds to each row what is exposed of those reductions after which nothing computes until
  * the last one of their step begins: nothing can hide them. */
 static bool add_ends(struct settling *at)
@@ -639,8 +615,7 @@ static bool add_ends(struct settling *at)
 	struct fsdp_busy_span *windows = malloc((count + 1) * sizeof *windows);
 	struct fsdp_device_times *times = malloc((count + 1) * sizeof *times);
 	bool good = windows != NULL && times != NULL;
-	if (count != 0)
-		qsort(list, count, sizeof *list, compare_reductions);
+	FSDP_SORT(list, count, FSDP_BY(list, step), FSDP_BY(list, begin_ns));
 	for (size_t i = count; good && i-- > 0;) {
 		if (last == NULL || last->step != list[i].step)
 			last = &list[i];
@@ -738,25 +713,14 @@ static bool find_around(struct settling *at, uint32_t inner, uint32_t around)
 
 /* ---- FSDP1: the units of one outermost forward, in order of start ---- */
 
-static int compare_forwards(const void *a, const void *b)
-{
-	const struct fsdp_enclosed *left = a, *right = b;
-	if (left->lane != right->lane)
-		return left->lane < right->lane ? -1 : 1;
-	if (left->begin != right->begin)
-		return left->begin < right->begin ? -1 : 1;
-	if (left->end != right->end)
-		return left->end > right->end ? -1 : 1;
-	return left->index < right->index ? -1 : left->index > right->index;
-}
-
 static void number_forwards(struct settling *at)
 {
 	size_t count = list_around(at, BIT(FSDP_UNIT1_FORWARD), false);
 	const struct fsdp_enclosed *root = NULL;
 	uint32_t number = 0;
-	if (count != 0)
-		qsort(at->around, count, sizeof *at->around, compare_forwards);
+	FSDP_SORT(at->around, count, FSDP_BY(at->around, lane),
+		FSDP_BY(at->around, begin), FSDP_BY_LARGEST(at->around, end),
+		FSDP_BY(at->around, index));
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_enclosed *one = &at->around[i];
 		if (root == NULL || root->lane != one->lane || one->begin >= root->end) {

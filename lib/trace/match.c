@@ -13,149 +13,7 @@
 #include "trace/join.h"
 #include "trace/types.h"
 #include "base/num.h"
-
-/* ---- process groups of several recordings ---- */
-
-/*
- * Which process groups of several recordings are one. A group is known by the list of its
- * ranks, where that is recorded: names are shared by groups of other ranks, such as the
- * rows of a mesh. Several groups of the same ranks in one recording differ by name as
- * well; without recorded ranks, name and size identify a group.
- */
-struct match_groups {
-	uint32_t *ids;  /* of each sort of each recording: 0 has no group */
-	size_t *firsts; /* where those of a recording begin */
-};
-
-/* A group as one recording has it. */
-struct known_group {
-	struct fsdp_span ranks, name;
-	int64_t size;
-	size_t recording, place;
-};
-
-static struct known_group named_at(
-	const struct fsdp_collectives *all, size_t index, size_t recording, size_t place)
-{
-	const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, index);
-	return (struct known_group){ sort->ranks, sort->group, sort->group_size,
-		recording, place };
-}
-
-/* PyTorch cuts long lists: "[0, 1, ..., 63]". */
-static bool is_whole(struct fsdp_span ranks)
-{
-	return ranks.size != 0 && memmem(ranks.data, ranks.size, "...", 3) == NULL;
-}
-
-/* By what a group is known before its name. */
-static int compare_group_ranks(
-	const struct known_group *left, const struct known_group *right)
-{
-	int order = fsdp_span_compare(left->ranks, right->ranks);
-	if (order != 0)
-		return order;
-	return left->size < right->size ? -1 : left->size > right->size;
-}
-
-static int compare_named(const void *a, const void *b)
-{
-	const struct known_group *left = a, *right = b;
-	int order = compare_group_ranks(left, right);
-	if (order != 0)
-		return order;
-	if (left->recording != right->recording)
-		return left->recording < right->recording ? -1 : 1;
-	return fsdp_span_compare(left->name, right->name);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	const struct known_group *left = a, *right = b;
-	return fsdp_span_compare(left->name, right->name);
-}
-
-/* Whether those of the same ranks, by recording, have several names in one of them. */
-static bool have_namesakes(const struct known_group *list, size_t count)
-{
-	for (size_t i = 1; i < count; i++)
-		if (list[i].recording == list[i - 1].recording &&
-			!fsdp_span_equal(list[i].name, list[i - 1].name))
-			return true;
-	return false;
-}
-
-/* Numbers those of the same ranks. */
-static void number_groups(struct match_groups *groups, struct known_group *list,
-	size_t count, uint32_t *last)
-{
-	bool by_name = !is_whole(list[0].ranks) || have_namesakes(list, count);
-	if (by_name)
-		qsort(list, count, sizeof *list, compare_names);
-	for (size_t i = 0; i < count; i++) {
-		bool same = i != 0 &&
-			    (!by_name || fsdp_span_equal(list[i].name, list[i - 1].name));
-		*last += !same;
-		groups->ids[list[i].place] = *last;
-	}
-}
-
-static size_t sorts_of(const struct fsdp_recording *recording)
-{
-	return recording->collectives != NULL ? recording->collectives->sorts.count : 0;
-}
-
-static void number_all_groups(
-	struct match_groups *groups, struct known_group *list, size_t count)
-{
-	uint32_t last = 0;
-	if (count != 0)
-		qsort(list, count, sizeof *list, compare_named);
-	for (size_t i = 0, next; i < count; i = next) {
-		for (next = i + 1;
-			next < count && compare_group_ranks(&list[i], &list[next]) == 0;)
-			next++;
-		number_groups(groups, &list[i], next - i, &last);
-	}
-}
-
-static bool match_groups_init(struct match_groups *groups,
-	struct fsdp_recording *const *recordings, size_t count)
-{
-	size_t total = 0, kept = 0;
-	for (size_t i = 0; i < count; i++)
-		total += sorts_of(recordings[i]);
-	struct known_group *list = malloc((total + 1) * sizeof *list);
-	groups->ids = calloc(total + 1, sizeof *groups->ids);
-	groups->firsts = malloc((count + 1) * sizeof *groups->firsts);
-	bool good = list != NULL && groups->ids != NULL && groups->firsts != NULL;
-	for (size_t i = 0, place = 0; good && i < count; i++) {
-		groups->firsts[i] = place;
-		for (size_t j = 0; j < sorts_of(recordings[i]); j++, place++) {
-			list[kept] = named_at(recordings[i]->collectives, j, i, place);
-			kept += list[kept].name.data != NULL ||
-				list[kept].ranks.data != NULL;
-		}
-	}
-	if (good)
-		number_all_groups(groups, list, kept);
-	free(list);
-	return good;
-}
-
-static void match_groups_done(struct match_groups *groups)
-{
-	free(groups->ids);
-	free(groups->firsts);
-}
-
-static uint32_t match_group(const struct match_groups *groups,
-	struct fsdp_recording *const *recordings, size_t recording, size_t collective)
-{
-	const struct fsdp_comm *comm =
-		fsdp_comm_at(&recordings[recording]->collectives->list, collective);
-	return groups->ids[groups->firsts[recording] + comm->sort];
-}
+#include "base/sort.h"
 
 /* A collective of one rank, and its key. */
 struct candidate {
@@ -185,17 +43,98 @@ struct matcher {
 	struct fsdp_recording *const *recordings;
 	size_t recording_count;
 	struct fsdp_arena *arena;
+	uint32_t **groups; /* by recording and sort; 0: no group */
 	struct candidate *entries;
 	size_t entry_count;
 	struct run *runs;
 	size_t run_count;
 	struct wait *waits; /* of matched entries, as many at most */
 	size_t wait_count;
-	struct match_groups groups;
 	bool grouped, by_seq;
 	bool unknown;   /* groups have no names, and there are several */
 	uint64_t ranks; /* traces among the recordings */
 };
+
+/* ---- process groups of several recordings ---- */
+
+/*
+ * Which process groups of several recordings are one. A group is known by the list of its
+ * ranks, where that is recorded: names are shared by groups of other ranks, such as the
+ * rows of a mesh. Several groups of the same ranks in one recording differ by name as
+ * well; without recorded ranks, name and size identify a group.
+ */
+struct known_group {
+	struct fsdp_span ranks, name;
+	int64_t size;
+	size_t recording;
+	uint32_t *id;
+};
+
+/* By what a group is known before its name. */
+static int compare_group_ranks(
+	const struct known_group *left, const struct known_group *right)
+{
+	int order = fsdp_span_compare(left->ranks, right->ranks);
+	if (order != 0)
+		return order;
+	return left->size < right->size ? -1 : left->size > right->size;
+}
+
+/* Numbers those of the same ranks, after `last`; returns the last number. */
+static uint32_t number_same_ranks(struct known_group *list, size_t count, uint32_t last)
+{
+	struct fsdp_span ranks = list[0].ranks;
+	/* PyTorch cuts long lists: "[0, 1, ..., 63]". */
+	bool by_name =
+		ranks.size == 0 || memmem(ranks.data, ranks.size, "...", 3) != NULL;
+	for (size_t i = 1; i < count; i++)
+		by_name |= list[i].recording == list[i - 1].recording &&
+			   !fsdp_span_equal(list[i].name, list[i - 1].name);
+	if (by_name)
+		FSDP_SORT(list, count, FSDP_BY(list, name));
+	for (size_t i = 0; i < count; i++) {
+		last += i == 0 ||
+			(by_name && !fsdp_span_equal(list[i].name, list[i - 1].name));
+		*list[i].id = last;
+	}
+	return last;
+}
+
+static bool number_groups(struct matcher *matcher)
+{
+	size_t total = 0, kept = 0;
+	uint32_t last = 0;
+	for (size_t i = 0; i < matcher->recording_count; i++)
+		if (matcher->recordings[i]->collectives != NULL)
+			total += matcher->recordings[i]->collectives->sorts.count;
+	struct known_group *list = FSDP_TAKE(matcher->arena, list, total);
+	uint32_t *id = FSDP_TAKE(matcher->arena, id, total);
+	matcher->groups =
+		FSDP_TAKE(matcher->arena, matcher->groups, matcher->recording_count);
+	if (list == NULL || id == NULL || matcher->groups == NULL)
+		return false;
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_collectives *all = matcher->recordings[i]->collectives;
+		matcher->groups[i] = id;
+		for (size_t j = 0; all != NULL && j < all->sorts.count; j++, id++) {
+			const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, j);
+			list[kept] = (struct known_group){ sort->ranks, sort->group,
+				sort->group_size, i, id };
+			kept += sort->group.data != NULL || sort->ranks.data != NULL;
+		}
+	}
+	FSDP_SORT(list, kept, FSDP_BY(list, ranks), FSDP_BY(list, size),
+		FSDP_BY(list, recording), FSDP_BY(list, name));
+	for (size_t i = 0, next; i < kept; i = next) {
+		for (next = i + 1;
+			next < kept && compare_group_ranks(&list[i], &list[next]) == 0;)
+			next++;
+		last = number_same_ranks(&list[i], next - i, last);
+	}
+	return true;
+}
+
+/* ---- collectives ---- */
 
 static void collective_of(const struct matcher *matcher, const struct candidate *entry,
 	struct fsdp_collective *ret_collective)
@@ -213,41 +152,33 @@ static int compare_keys(const struct candidate *left, const struct candidate *ri
 	return left->key < right->key ? -1 : left->key > right->key;
 }
 
-static int compare_entries(const void *a, const void *b)
+static void sort_entries(struct candidate *list, size_t count)
 {
-	const struct candidate *left = a, *right = b;
-	int order = compare_keys(left, right);
-	if (order != 0)
-		return order;
-	if (left->recording != right->recording)
-		return left->recording < right->recording ? -1 : 1;
-	return left->index < right->index ? -1 : left->index > right->index;
-}
-
-static bool is_point(struct fsdp_span type)
-{
-	return fsdp_time_type_of(type) == FSDP_TIME_SEND_RECV;
+	FSDP_SORT(list, count, FSDP_BY(list, group), FSDP_BY(list, point),
+		FSDP_BY(list, key), FSDP_BY(list, recording), FSDP_BY(list, index));
 }
 
 /* What is known of a collective before its place is. */
 static struct candidate candidate_of(
 	const struct matcher *matcher, uint32_t recording, uint32_t index, bool *ret_seq)
 {
+	const struct fsdp_recording *of = matcher->recordings[recording];
 	struct fsdp_collective one;
+	fsdp_recording_collective(of, index, &one);
 	struct candidate entry = { .recording = recording,
 		.index = index,
-		.group = match_group(
-			&matcher->groups, matcher->recordings, recording, index) };
-	fsdp_recording_collective(matcher->recordings[recording], index, &one);
-	entry.ts_ns = one.ts_ns;
-	entry.point = is_point(one.type);
+		.group = matcher->groups[recording]
+					[fsdp_comm_at(&of->collectives->list, index)
+							->sort],
+		.ts_ns = one.ts_ns,
+		.point = fsdp_time_type_of(one.type) == FSDP_TIME_SEND_RECV };
 	*ret_seq = entry.group != 0 && one.seq.data != NULL &&
 		   fsdp_decimal_integer(one.seq, &entry.key);
 	return entry;
 }
 
 /* How they can be matched: by the best that any of them has. */
-static void judge(struct matcher *matcher)
+static void find_keys(struct matcher *matcher)
 {
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
@@ -273,17 +204,6 @@ static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
 	return fits ? sum : ts_ns;
 }
 
-/* Without Seq the key is the place among those of the group. */
-static void number(struct candidate *entries, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		bool same = i != 0 && entries[i].group == entries[i - 1].group &&
-			    entries[i].point == entries[i - 1].point &&
-			    entries[i].recording == entries[i - 1].recording;
-		entries[i].key = same ? entries[i - 1].key + 1 : 0;
-	}
-}
-
 /* Those that have a key; the others are skipped. */
 static uint64_t collect(struct matcher *matcher)
 {
@@ -307,11 +227,17 @@ static uint64_t collect(struct matcher *matcher)
 		}
 	}
 	matcher->entry_count = count;
-	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
-	if (!matcher->by_seq) {
-		number(matcher->entries, count);
-		qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
+	sort_entries(matcher->entries, count);
+	/* Without Seq the key is the place among those of the group. */
+	struct candidate *entries = matcher->entries;
+	for (size_t i = 0; !matcher->by_seq && i < count; i++) {
+		bool same = i != 0 && entries[i].group == entries[i - 1].group &&
+			    entries[i].point == entries[i - 1].point &&
+			    entries[i].recording == entries[i - 1].recording;
+		entries[i].key = same ? entries[i - 1].key + 1 : 0;
 	}
+	if (!matcher->by_seq)
+		sort_entries(entries, count);
 	return all - count;
 }
 
@@ -337,15 +263,6 @@ static void cut_runs(struct matcher *matcher)
 		if (entries[i].ts_ns < last->ts_ns)
 			last->ts_ns = entries[i].ts_ns;
 	}
-}
-
-/* Runs were made in order of keys, which decides between equal times. */
-static int compare_runs(const void *a, const void *b)
-{
-	const struct run *left = a, *right = b;
-	if (left->ts_ns != right->ts_ns)
-		return left->ts_ns < right->ts_ns ? -1 : 1;
-	return left->first < right->first ? -1 : left->first > right->first;
 }
 
 static bool same_types(const struct matcher *matcher, const struct run *run)
@@ -443,25 +360,12 @@ static bool match_runs(struct matcher *matcher, struct fsdp_matching *matching)
 	return true;
 }
 
-/* How long the longest recording lasts. */
-static int64_t longest_run(const struct matcher *matcher)
-{
-	int64_t longest = 0, length;
-	for (size_t i = 0; i < matcher->recording_count; i++) {
-		const struct fsdp_recording *one = matcher->recordings[i];
-		if (one->first_ts_ns != FSDP_ABSENT &&
-			!__builtin_sub_overflow(
-				one->last_end_ns, one->first_ts_ns, &length) &&
-			length > longest)
-			longest = length;
-	}
-	return longest;
-}
-
-/* Whether the starts can be compared: the wait is inside of the call. */
+/* Whether the starts can be compared: the wait is inside of the call, and no longer than
+ * the longest recording. */
 static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *matching)
 {
 	uint64_t impossible = 0;
+	int64_t longest = 0, length;
 	for (size_t i = 0; i < matching->match_count; i++) {
 		const struct fsdp_match *match = &matching->matches[i];
 		impossible += match->start_skew_ns > match->max_dur_ns;
@@ -470,20 +374,20 @@ static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *mat
 		matching->most_skew_ns = match->start_skew_ns;
 		matching->longest_skew = i;
 	}
-	return matching->most_skew_ns <= longest_run(matcher) &&
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *one = matcher->recordings[i];
+		if (one->first_ts_ns != FSDP_ABSENT &&
+			!__builtin_sub_overflow(
+				one->last_end_ns, one->first_ts_ns, &length) &&
+			length > longest)
+			longest = length;
+	}
+	return matching->most_skew_ns <= longest &&
 	       impossible <= matching->match_count / 2;
 }
 
-static int compare_waits(const void *a, const void *b)
-{
-	const struct wait *left = a, *right = b;
-	if (left->recording != right->recording)
-		return left->recording < right->recording ? -1 : 1;
-	return left->begin < right->begin ? -1 : left->begin > right->begin;
-}
-
-/* How much of a time is within the steps of a recording, and all of it without steps. *step is
- * the first that may: times come in order. */
+/* How much of a time is within the steps of a recording, and all of it without steps.
+ * *step is the first that may: times come in order. */
 static int64_t inside_steps(
 	const struct fsdp_recording *recording, int64_t begin, int64_t end, size_t *step)
 {
@@ -505,16 +409,16 @@ static int64_t inside_steps(
 	return sum;
 }
 
-/* The union of the waits of each rank: collectives that run at the same time count once. */
+/* The union of the waits of each rank: collectives that run at the same time count
+ * once. */
 static void sum_waits(struct matcher *matcher)
 {
 	const struct wait *last = NULL;
 	int64_t end = 0;
 	size_t step = 0;
 	bool overflow = false;
-	if (matcher->wait_count != 0)
-		qsort(matcher->waits, matcher->wait_count, sizeof *matcher->waits,
-			compare_waits);
+	FSDP_SORT(matcher->waits, matcher->wait_count, FSDP_BY(matcher->waits, recording),
+		FSDP_BY(matcher->waits, begin));
 	for (size_t i = 0; i < matcher->wait_count; i++) {
 		const struct wait *one = &matcher->waits[i];
 		struct fsdp_recording *recording = matcher->recordings[one->recording];
@@ -555,13 +459,14 @@ static void find_straggler(const struct matcher *matcher, struct fsdp_matching *
 
 static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
-	judge(matcher);
+	find_keys(matcher);
 	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
 	matching->left_out = collect(matcher);
 	cut_runs(matcher);
+	/* Runs were made in order of keys, which decides between equal times. */
 	if (matcher->grouped)
-		qsort(matcher->runs, matcher->run_count, sizeof *matcher->runs,
-			compare_runs);
+		FSDP_SORT(matcher->runs, matcher->run_count,
+			FSDP_BY(matcher->runs, ts_ns), FSDP_BY(matcher->runs, first));
 	if (!match_runs(matcher, matching))
 		return false;
 	/* Of what is not matched no wait is known. */
@@ -596,10 +501,9 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
 	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);
 	matcher.waits = malloc((matcher.entry_count + 1) * sizeof *matcher.waits);
-	bool good = match_groups_init(&matcher.groups, recordings, count) &&
-		    matcher.entries != NULL && matcher.runs != NULL &&
-		    matcher.waits != NULL && match_all(&matcher, matching);
-	match_groups_done(&matcher.groups);
+	bool good = matcher.entries != NULL && matcher.runs != NULL &&
+		    matcher.waits != NULL && number_groups(&matcher) &&
+		    match_all(&matcher, matching);
 	free(matcher.entries);
 	free(matcher.runs);
 	free(matcher.waits);
@@ -666,14 +570,6 @@ size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t 
 		       : SIZE_MAX;
 }
 
-/* The number of the step that holds a moment. */
-static int64_t step_at(const struct fsdp_recording *recording, int64_t moment_ns)
-{
-	size_t at =
-		fsdp_steps_index_at(recording->steps, recording->step_count, moment_ns);
-	return at != SIZE_MAX ? recording->steps[at].step : FSDP_ABSENT;
-}
-
 void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,
 	struct fsdp_collective *ret_collective)
 {
@@ -681,6 +577,8 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 	const struct fsdp_comm *comm = fsdp_comm_at(&all->list, index);
 	const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, comm->sort);
 	struct fsdp_collective *one = ret_collective;
+	size_t step = fsdp_steps_index_at(
+		recording->steps, recording->step_count, comm->host_ns);
 	*one = (struct fsdp_collective){ .ts_ns = comm->ts_ns,
 		.dur_ns = comm->dur_ns,
 		.type = fsdp_time_type_name((enum fsdp_time_type)comm->type),
@@ -689,7 +587,7 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 		.ranks = sort->ranks,
 		.bytes = comm->bytes,
 		.group_size = sort->group_size,
-		.step = step_at(recording, comm->host_ns) };
+		.step = step != SIZE_MAX ? recording->steps[step].step : FSDP_ABSENT };
 	if ((comm->seq & FSDP_COMM_NUMBER) != 0) {
 		snprintf(one->digits, sizeof one->digits, "%u",
 			(unsigned)(comm->seq & ~FSDP_COMM_NUMBER));

@@ -10,6 +10,7 @@
 
 #include "base/names.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "trace/memory.h"
 
 struct count {
@@ -120,14 +121,6 @@ static void hold(
 	add_to(count, &held->bytes, bytes);
 }
 
-static int compare_held(const void *a, const void *b)
-{
-	const struct held *left = a, *right = b;
-	if (left->bytes != right->bytes)
-		return left->bytes > right->bytes ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
 /* Largest first; equal ones as they came. */
 static const struct fsdp_memory_stack *take_held(
 	struct count *count, struct holding *holding, size_t *ret_count)
@@ -138,8 +131,8 @@ static const struct fsdp_memory_stack *take_held(
 	for (size_t i = 0; i < holding->count; i++)
 		if (holding->list[i].order != 0)
 			holding->list[used++] = holding->list[i];
-	if (used != 0)
-		qsort(holding->list, used, sizeof *holding->list, compare_held);
+	FSDP_SORT(holding->list, used, FSDP_BY_LARGEST(holding->list, bytes),
+		FSDP_BY(holding->list, order));
 	for (size_t i = 0; stacks != NULL && i < used; i++) {
 		const struct held *held = &holding->list[i];
 		stacks[i] = (struct fsdp_memory_stack){ .bytes = held->bytes,
@@ -379,12 +372,6 @@ static bool free_at(struct alive *alive, uint64_t addr)
 	return true;
 }
 
-static int compare_live(const void *a, const void *b)
-{
-	const struct live *left = a, *right = b;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
 /* What the history allocated and is there now, as it was allocated. */
 static bool hold_alive(
 	struct count *count, const struct alive *alive, struct holding *holding)
@@ -396,8 +383,7 @@ static bool hold_alive(
 	for (size_t i = 0; i < alive->room; i++)
 		if (alive->slots[i].alive)
 			list[used++] = alive->slots[i];
-	if (used != 0)
-		qsort(list, used, sizeof *list, compare_live);
+	FSDP_SORT(list, used, FSDP_BY(list, order));
 	for (size_t i = 0; i < used; i++) {
 		const struct fsdp_memory_row *row = row_at(count->history, list[i].event);
 		hold(count, holding, row->stack, row->bytes);
@@ -475,12 +461,6 @@ static bool find_holders(struct count *count)
 
 /* ---- devices ---- */
 
-static int compare_devices(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-	return *left < *right ? -1 : *left > *right;
-}
-
 /* Those with segments or events; else the first. */
 static int64_t *find_devices(const struct fsdp_memory_rows *rows, size_t *ret_count)
 {
@@ -500,7 +480,7 @@ static int64_t *find_devices(const struct fsdp_memory_rows *rows, size_t *ret_co
 	}
 	if (count == 0)
 		count = 1;
-	qsort(devices, count, sizeof *devices, compare_devices);
+	FSDP_SORT(devices, count, FSDP_BY_VALUE(devices));
 	for (size_t i = 0; i < count; i++)
 		if (kept == 0 || devices[kept - 1] != devices[i])
 			devices[kept++] = devices[i];

@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "trace/event.h"
 #include "trace/python.h"
 
@@ -267,12 +268,6 @@ static bool take_event(struct profile *profile, const struct fsdp_record *record
 
 /* ---- the end ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-	return fsdp_span_compare(
-		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
-}
-
 static bool take_still_open(struct profile *profile)
 {
 	struct fsdp_recording *recording = &profile->reading->recording;
@@ -290,7 +285,7 @@ static bool take_still_open(struct profile *profile)
 	struct fsdp_span *names = fsdp_trace_flat(profile->reading, &open);
 	if (names == NULL)
 		return false;
-	qsort(names, open.count, sizeof *names, compare_names);
+	FSDP_SORT(names, open.count, FSDP_BY_VALUE(names));
 	recording->still_open = names;
 	recording->still_open_count = open.count;
 	return true;

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_SORT_H
+#define FSDP_BASE_SORT_H
+
+#include <stddef.h>
+
+#include "base/span.h"
+
+/*
+ * Sorts an array by fields of its items, so that no list needs a comparator of its own:
+ *
+ *	FSDP_SORT(list, count, FSDP_BY(list, rank), FSDP_BY(list, seq));
+ *
+ * The first field that differs decides. A field is an integer, an enum, a bool or a span
+ * (by its bytes). Items that are equal in all fields come in any order.
+ */
+enum fsdp_sort_kind {
+	FSDP_SORT_END,
+	FSDP_SORT_UNSIGNED,
+	FSDP_SORT_SIGNED,
+	FSDP_SORT_TEXT,
+};
+
+struct fsdp_sort_field {
+	enum fsdp_sort_kind kind;
+	size_t offset, size;
+	bool descends;
+};
+
+#define FSDP_SORT_KIND(value)                         \
+	_Generic((value), int                         \
+		 : FSDP_SORT_SIGNED, int64_t          \
+		 : FSDP_SORT_SIGNED, struct fsdp_span \
+		 : FSDP_SORT_TEXT, default            \
+		 : FSDP_SORT_UNSIGNED)
+
+#define FSDP_SORT_FIELD(items, field, descends)                                        \
+	{                                                                              \
+		FSDP_SORT_KIND((items)->field), offsetof(__typeof__(*(items)), field), \
+			sizeof(items)->field, descends                                 \
+	}
+#define FSDP_BY(items, field) FSDP_SORT_FIELD(items, field, false)
+#define FSDP_BY_LARGEST(items, field) FSDP_SORT_FIELD(items, field, true)
+
+/* Items that are numbers or spans themselves. */
+#define FSDP_BY_VALUE(items)                                        \
+	{                                                           \
+		FSDP_SORT_KIND(*(items)), 0, sizeof *(items), false \
+	}
+
+#define FSDP_SORT(items, count, ...)                 \
+	fsdp_sort((items), (count), sizeof *(items), \
+		(const struct fsdp_sort_field[]){ __VA_ARGS__, { 0 } })
+
+/* `fields` ends with a field of kind FSDP_SORT_END. */
+void fsdp_sort(void *items, size_t count, size_t item_size,
+	const struct fsdp_sort_field *fields);
+
+#endif
