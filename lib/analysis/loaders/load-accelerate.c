@@ -16,61 +16,44 @@
 
 enum { NAME_BYTES = 4096 };
 
-/* Kind of the directory: a state written by save_state, or weights; with FSDP or without; one file per rank, or not. */
-enum { STATE = 1, WEIGHTS = 2, FSDP = 4, PLAIN = 8, SHARDS = 16, FULL = 32 };
+/* Kind of the directory: a state written by save_state, else weights; with FSDP; one file per rank, or not; what else it
+ * has. */
+enum {
+	STATE = 1 << 0,
+	FSDP = 1 << 1,
+	SHARDS = 1 << 2,
+	LOCAL = 1 << 3,
+	SCHEDULER = 1 << 4,
+	METADATA = 1 << 5,
+	/* Of weights, which might have another name. */
+	ANY_FILE = 1 << 6
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ STATE, { "random_states_*", "optimizer.bin", "scheduler.bin" } },
+	{ LOCAL, { "pytorch_model_fsdp_rank*" } },
+	{ SCHEDULER, { "scheduler.bin" } },
+	{ METADATA, { FSDP_FOLDER "/.metadata" } },
+	{ ANY_FILE, { "*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt" } },
+	{ 0 },
+};
 
 static void begin(struct fsdp_loading *loading)
 {
 	static const char *const state_order[] = { "model.safetensors",
 		"pytorch_model.bin", NULL };
-	static const char *const order[] = { "pytorch_model.bin", "model.safetensors",
-		"*.index.json", NULL };
 	bool is_chosen = fsdp_load_choice(loading, STATE_DICT_TYPE) != NULL;
-	bool is_state = fsdp_load_has_any(loading, "random_states_", "") ||
-			fsdp_load_has_file(loading, "optimizer.bin") ||
-			fsdp_load_has_file(loading, "scheduler.bin");
 	/* As the run says; else as it was saved. */
 	bool is_sharded = is_chosen
 				  ? fsdp_load_is_chosen(loading, STATE_DICT_TYPE, SHARDED)
 				  : fsdp_load_has_folder(loading, FSDP_FOLDER);
 	bool is_fsdp = is_chosen || is_sharded || fsdp_load_has_file(loading, FSDP_FILE);
 
-	loading->is = (is_state ? STATE : WEIGHTS) | (is_fsdp ? FSDP : PLAIN) |
-		      (is_sharded ? SHARDS : FULL);
-	loading->weights = fsdp_load_choose(loading, is_state ? state_order : order);
-}
-
-/* FSDP has files of its own. */
-static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
-{
-	return (loading->is & (STATE | FSDP)) == (STATE | FSDP) ||
-	       fsdp_load_list_took(loading, NULL, result);
-}
-
-static bool has_no_weights(struct fsdp_loading *loading)
-{
-	return loading->weights == NULL;
-}
-
-/* Words: what is missing, what helps. */
-static bool lacks_full_file(struct fsdp_loading *loading)
-{
-	fsdp_load_say(loading, 1, "%s",
-		fsdp_load_has_file(loading, FSDP_FOLDER "/.metadata")
-			? "load it with state_dict_type " SHARDED
-			: "");
-	return fsdp_load_lacks(loading, FSDP_FILE);
-}
-
-static bool has_metadata(struct fsdp_loading *loading)
-{
-	return has_no_weights(loading) &&
-	       fsdp_load_has_file(loading, FSDP_FOLDER "/.metadata");
-}
-
-static bool is_local(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_any(loading, "pytorch_model_fsdp_rank", "");
+	loading->is |= (is_fsdp ? FSDP : 0) | (is_sharded ? SHARDS : 0);
+	if ((loading->is & STATE) != 0)
+		loading->weights = fsdp_load_choose(loading, state_order);
+	/* FSDP has files of its own. */
+	loading->lists_weights = (loading->is & STATE) == 0 || !is_fsdp;
 }
 
 static bool lacks_data_file(struct fsdp_loading *loading)
@@ -91,18 +74,6 @@ static bool lacks_data_file(struct fsdp_loading *loading)
 		}
 	}
 	return false;
-}
-
-/* Nor a single file that might have another name. */
-static bool has_no_file_of_weights(struct fsdp_loading *loading)
-{
-	static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth",
-		".ckpt" };
-
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-		if (fsdp_load_has_any(loading, "", ends[i]))
-			return false;
-	return has_no_weights(loading);
 }
 
 static bool has_two_indexes(struct fsdp_loading *loading)
@@ -139,17 +110,6 @@ static bool has_other_value(struct fsdp_loading *loading)
 	return root.other_key != NULL;
 }
 
-static bool is_expected(struct fsdp_loading *loading)
-{
-	return loading->options->expected != NULL;
-}
-
-/* load_state is strict. */
-static bool is_other_model(struct fsdp_loading *loading)
-{
-	return is_expected(loading) && fsdp_load_is_other_model(loading);
-}
-
 /* It opens each without a guard, except random states. */
 static bool has_broken(struct fsdp_loading *loading)
 {
@@ -157,12 +117,6 @@ static bool has_broken(struct fsdp_loading *loading)
 		"scheduler.bin", "scheduler_*", NULL };
 
 	return fsdp_load_has_broken(loading, names);
-}
-
-/* A scheduler has an optimizer. */
-static bool has_scheduler(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_file(loading, "scheduler.bin");
 }
 
 /* What a scheduler of torch adds to each group of the optimizer. */
@@ -190,74 +144,76 @@ static bool had_scheduler(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no pytorch_model.bin, model.safetensors or *.index.json"
 
-#define UNKNOWN_PART \
-	"{0} is missing; load_state opens it if the run that loads has such a part"
+#define UNKNOWN_PART                                                                     \
+	.message = "{0} is missing; load_state opens it if the run that loads has such " \
+		   "a part",                                                             \
+	.fix = FSDP_NO_FIX
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_NOT_JUDGED(WORLD_SIZE, is_local,
-		"files of LOCAL_STATE_DICT load only with the same world size and wrapping",
-		FSDP_NO_FIX, .ends = true),
+	FSDP_NOT_JUDGED(WORLD_SIZE, .when = LOCAL, .fix = FSDP_NO_FIX, .ends = true,
+		.message =
+			"files of LOCAL_STATE_DICT load only with the same world size and wrapping"),
 	FSDP_REFUSES(
 		MISSING_FILE, .when = STATE | SHARDS, .lacks = FSDP_FOLDER "/.metadata"),
-	FSDP_REFUSES(
-		MISSING_FILE, lacks_full_file, NULL, "{1}", .when = STATE | FSDP | FULL),
-	FSDP_REFUSES(NO_WEIGHTS, has_no_weights,
-		"the directory has no model.safetensors or pytorch_model.bin",
-		.when = STATE | PLAIN),
+	FSDP_REFUSES(MISSING_FILE, .when = STATE | FSDP | METADATA, .unless = SHARDS,
+		.lacks = FSDP_FILE, .fix = "load it with state_dict_type " SHARDED),
+	FSDP_REFUSES(MISSING_FILE, .when = STATE | FSDP, .unless = SHARDS,
+		.lacks = FSDP_FILE, .fix = FSDP_NO_FIX),
+	FSDP_REFUSES(NO_WEIGHTS, .when = STATE | FSDP_LOAD_NONE, .unless = FSDP,
+		.message = "the directory has no model.safetensors or pytorch_model.bin"),
 	FSDP_REFUSES(DAMAGED_FILE, has_broken, FSDP_LOAD_BROKEN, .when = STATE),
-	FSDP_REFUSES(MISSING_FILE, has_scheduler, .when = STATE | SHARDS,
+	FSDP_REFUSES(MISSING_FILE, .when = STATE | SHARDS | SCHEDULER,
 		.lacks = "optimizer_0/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, lacks_data_file, .when = STATE | SHARDS),
-	FSDP_REFUSES(NO_WEIGHTS, has_metadata, NO_WEIGHTS,
-		"run accelerate merge-weights " FSDP_FOLDER " .",
-		.when = WEIGHTS | SHARDS),
-	FSDP_REFUSES(NO_WEIGHTS, has_no_file_of_weights, NO_WEIGHTS, .when = WEIGHTS),
-	FSDP_REFUSES(NO_WEIGHTS, has_no_weights, NO_WEIGHTS,
-		"rename the file of weights to one of these names", .when = WEIGHTS),
+	FSDP_REFUSES(NO_WEIGHTS, .when = SHARDS | METADATA | FSDP_LOAD_NONE,
+		.unless = STATE, .message = NO_WEIGHTS,
+		.fix = "run accelerate merge-weights " FSDP_FOLDER " ."),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .unless = STATE | ANY_FILE,
+		.message = NO_WEIGHTS),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .unless = STATE,
+		.message = NO_WEIGHTS,
+		.fix = "rename the file of weights to one of these names"),
 	FSDP_REFUSES(INDEX, has_two_indexes,
 		"the directory has more than one *.index.json",
-		"move the index that is not meant out of the directory", .when = WEIGHTS),
-	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
-	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
-	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global),
-	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .when = WEIGHTS),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .when = STATE | PLAIN),
+		"move the index that is not meant out of the directory", .unless = STATE),
+	FSDP_READS_WEIGHTS(0),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = STATE),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = FSDP),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_unknown_root, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .when = WEIGHTS),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .unless = STATE),
 	FSDP_REFUSES(NO_STATE_DICT, has_other_value, NULL,
-		"save only the dict of tensors", .when = STATE | PLAIN),
+		"save only the dict of tensors", .when = STATE, .unless = FSDP),
 	FSDP_DIFFERS(NO_STATE_DICT, fsdp_load_is_nested,
 		"{0} contains {1}: the model stays randomly initialized",
-		"save only the inner dict, which holds the tensors", .when = WEIGHTS),
+		"save only the inner dict, which holds the tensors", .unless = STATE),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .when = WEIGHTS),
-	FSDP_NOT_JUDGED(UNSUPPORTED, is_expected,
-		"--expect is not supported for files of FSDP; use --for=dcp on " FSDP_FOLDER,
-		.when = STATE | FSDP),
-	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .when = WEIGHTS),
-	FSDP_REFUSES(
-		OTHER_MODEL, is_other_model, NULL, FSDP_NO_FIX, .when = STATE | PLAIN),
-	FSDP_DIFFERS(OTHER_NAMES, leaves_out, .when = WEIGHTS),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .unless = STATE),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = STATE | FSDP | FSDP_LOAD_EXPECTS,
+		.message =
+			"--expect is not supported for files of FSDP; use --for=dcp on " FSDP_FOLDER),
+	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .unless = STATE),
+	/* load_state is strict. */
+	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_other_model, NULL, FSDP_NO_FIX,
+		.when = STATE | FSDP_LOAD_EXPECTS, .unless = FSDP),
+	FSDP_DIFFERS(OTHER_NAMES, leaves_out, .unless = STATE),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX,
-		.when = WEIGHTS),
+		.unless = STATE),
 	/* retie_parameters gives all the first of their names, which is the head's. */
 	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
 		"the embedding is replaced by the output head; both are stored and differ",
-		FSDP_LOAD_UNTIE, .when = WEIGHTS),
-	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .when = WEIGHTS),
-	FSDP_REFUSES(MISSING_FILE, has_scheduler, NULL, FSDP_NO_FIX, .when = STATE | FULL,
-		.lacks = "optimizer.bin"),
+		FSDP_LOAD_UNTIE, .unless = STATE),
+	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .unless = STATE),
+	FSDP_REFUSES(MISSING_FILE, .when = STATE | SCHEDULER, .unless = SHARDS,
+		.lacks = "optimizer.bin", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, had_scheduler, NULL, FSDP_NO_FIX, .when = STATE,
 		.lacks = "scheduler.bin"),
-	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX,
-		.when = STATE | SHARDS, .lacks = "optimizer_0/.metadata"),
-	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX,
-		.when = STATE | FULL, .lacks = "optimizer.bin"),
-	FSDP_NOT_JUDGED(MISSING_FILE, NULL, UNKNOWN_PART, FSDP_NO_FIX, .when = STATE,
-		.lacks = "scheduler.bin"),
-	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
-	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
+	FSDP_NOT_JUDGED(MISSING_FILE, .when = STATE | SHARDS,
+		.lacks = "optimizer_0/.metadata", UNKNOWN_PART),
+	FSDP_NOT_JUDGED(MISSING_FILE, .when = STATE, .unless = SHARDS,
+		.lacks = "optimizer.bin", UNKNOWN_PART),
+	FSDP_NOT_JUDGED(
+		MISSING_FILE, .when = STATE, .lacks = "scheduler.bin", UNKNOWN_PART),
+	FSDP_COMPARES_SETS(0),
 	{ 0 },
 };
 
@@ -270,12 +226,16 @@ static const struct fsdp_loader_option options[] = {
 
 static const char *const versions[] = { "1.15.0", NULL };
 
+static const char *const order[] = { "pytorch_model.bin", "model.safetensors",
+	"*.index.json", NULL };
+
 const struct fsdp_loader fsdp_loader_accelerate = {
 	.name = "accelerate",
 	.library = "accelerate",
 	.versions = versions,
+	.order = order,
+	.facts = facts,
 	.begin = begin,
-	.list_took = list_took,
 	.rules = rules,
 	.options = options,
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * torch.distributed.checkpoint.load into a model of the expected names. What any rank
- * raises arrives on all.
+ * raises arrives on all. A directory of safetensors is read by HuggingFaceStorageReader: all its
+ * files, by their headers; the index is not read.
  *
  * Origin: torch/distributed/checkpoint/{state_dict_loader,default_planner,
- * planner_helpers,filesystem,metadata}.py (2.13 to 2.15).
+ * planner_helpers,filesystem,metadata}.py (2.13 to 2.15), hf_storage.py (2.13).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,59 +16,156 @@
 
 enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
 
+#define READER "storage_reader"
+#define HUGGING_FACE "HuggingFaceStorageReader"
+#define PARTIAL "allow_partial_load"
+
+/* Contents of the directory and the reader for it. */
+enum {
+	SAFETENSORS = 1, /* HuggingFaceStorageReader reads it … */
+	BY_DEFAULT = 2,  /* … as there is nothing that the default reader reads */
+	SHARDS = 4,
+	METADATA = 8,
+	LACKS_METADATA = 16,
+	DATA_FILES = 32,
+	ANY_METADATA = 64,
+	WHOLE = 128, /* what is missing is refused */
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ SHARDS, { "*.safetensors" } },
+	{ METADATA, { ".metadata" } },
+	{ ANY_METADATA, { "*.metadata" } },
+	{ DATA_FILES, { "*.distcp" } },
+	{ 0 },
+};
+
+static void begin(struct fsdp_loading *loading)
+{
+	uint32_t world = loading->options->world;
+	bool lacks_metadata = (loading->is & METADATA) == 0;
+
+	/* The default reader is not what people call for files of another writer of
+	 * PyTorch. */
+	if (fsdp_load_choice(loading, READER) == NULL &&
+		(loading->is & (SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
+		loading->is |= BY_DEFAULT | SAFETENSORS;
+	if (fsdp_load_is_chosen(loading, READER, HUGGING_FACE))
+		loading->is |= SAFETENSORS;
+	/* Ranks that saved without collectives wrote metadata of their own, which counts where
+	 * there is no other. */
+	if (lacks_metadata) {
+		lacks_metadata = false;
+		for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
+			lacks_metadata |=
+				!fsdp_load_has_file(loading, "__%u.metadata", rank);
+	}
+	if (lacks_metadata && (loading->is & SAFETENSORS) == 0)
+		loading->is |= LACKS_METADATA;
+	if (!fsdp_load_flag(loading, PARTIAL, false))
+		loading->is |= WHOLE;
+}
+
 static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
 {
 	return fsdp_load_open(loading, "");
 }
 
+/* ---- safetensors ---- */
+
+/* The next file, not in a subdirectory; *at is 0 at first. */
+static bool next_shard(struct fsdp_loading *loading, size_t *at, char name[NAME_BYTES])
+{
+	while (*at < fsdp_survey_entry_count(loading->survey)) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, (*at)++);
+		if (entry->is_folder || entry->name.size >= NAME_BYTES ||
+			!fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")) ||
+			memchr(entry->name.data, '/', entry->name.size) != NULL)
+			continue;
+		snprintf(name, NAME_BYTES, "%.*s", FSDP_TEXT(entry->name));
+		return true;
+	}
+	return false;
+}
+
+static bool has_cut_shard(struct fsdp_loading *loading)
+{
+	char name[NAME_BYTES];
+
+	for (size_t at = 0; next_shard(loading, &at, name);)
+		if (fsdp_load_is_cut_file(loading, name))
+			return true;
+	return false;
+}
+
+/* A name in two full files, as word 0. Files of ranks hold pieces of one tensor, and list which. */
+static bool has_name_twice(struct fsdp_loading *loading)
+{
+	char name[NAME_BYTES], other[NAME_BYTES];
+
+	for (size_t at = 0; next_shard(loading, &at, name);)
+		for (size_t next = at; strncmp(name, "shard-", 6) != 0 &&
+				       next_shard(loading, &next, other);) {
+			const struct fsdp_checkpoint *a, *b;
+			if (strncmp(other, "shard-", 6) == 0)
+				continue;
+			a = fsdp_load_open(loading, name);
+			b = fsdp_load_open(loading, other);
+			for (uint32_t i = 0;
+				a != NULL && b != NULL && i < fsdp_tensor_count(a); i++) {
+				char text[NAME_BYTES];
+				size_t size = fsdp_name_write(
+					a, fsdp_tensor(a, i).raw_name, text, sizeof text);
+				if (size > sizeof text ||
+					fsdp_tensor_find(b, fsdp_span(text, size)) ==
+						FSDP_NONE)
+					continue;
+				fsdp_load_set_word(loading, 0, fsdp_span(text, size));
+				return true;
+			}
+		}
+	return false;
+}
+
+/* A dtype that safetensors has and its PyTorch binding lacks, as word 0. */
+static bool has_foreign_type(struct fsdp_loading *loading)
+{
+	static const char *const types[][2] = {
+		{ "float8_e8m0fnu", "F8_E8M0" },
+		{ "float4_e2m1fn_x2", "F4" },
+		{ "F6_E2M3", "F6_E2M3" },
+		{ "F6_E3M2", "F6_E3M2" },
+	};
+	char name[NAME_BYTES];
+
+	for (size_t at = 0; next_shard(loading, &at, name);) {
+		const struct fsdp_checkpoint *shard = fsdp_load_open(loading, name);
+		for (uint32_t i = 0; shard != NULL && i < fsdp_tensor_count(shard); i++)
+			for (size_t k = 0; k < FSDP_COUNT(types); k++) {
+				uint32_t dtype = fsdp_tensor(shard, i).dtype;
+				if (strcmp(fsdp_dtype(dtype)->name, types[k][0]) != 0)
+					continue;
+				fsdp_load_say(loading, 0, "%s", types[k][1]);
+				return true;
+			}
+	}
+	return false;
+}
+
+/* A file that an index names and that is not there, as word 0. */
+static bool lacks_indexed_shard(struct fsdp_loading *loading)
+{
+	static const char *const order[] = { "*.index.json", NULL };
+	bool lacks;
+
+	loading->weights = fsdp_load_choose(loading, order);
+	lacks = fsdp_load_lacks_shard(loading);
+	loading->weights = NULL;
+	return lacks;
+}
+
 /* ---- metadata ---- */
-
-#define READER "storage_reader"
-#define HUGGING_FACE "HuggingFaceStorageReader"
-
-/* Contents of the directory and the reader for it; `ALONE`: the checkpoint itself lists the names of the model. */
-enum {
-	SAFETENSORS = 1, /* HuggingFaceStorageReader reads it … */
-	BY_DEFAULT = 2,  /* … as there is nothing that the default reader reads */
-	SHARDS = 4,
-	NO_SHARDS = 8,
-	LACKS_METADATA = 16,
-	NO_DCP = 32,
-	ALONE = 64,
-};
-
-/* Ranks that saved without collectives wrote metadata of their own, which counts where
- * there is no other. */
-static bool has_all_metadata(struct fsdp_loading *loading)
-{
-	uint32_t world = loading->options->world;
-
-	for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
-		if (!fsdp_load_has_file(loading, "__%u.metadata", rank))
-			return false;
-	return true;
-}
-
-static void begin(struct fsdp_loading *loading)
-{
-	bool has_shards = fsdp_load_has_shards(loading);
-	bool has_metadata = fsdp_load_has_file(loading, ".metadata");
-	bool has_files = fsdp_load_has_any(loading, "", ".distcp");
-	/* The default reader is not what people call for files of another writer of
-	 * PyTorch. */
-	bool is_other = fsdp_load_choice(loading, READER) == NULL && has_shards &&
-			!fsdp_load_has_any(loading, "", ".metadata") && !has_files;
-	bool reads_safetensors =
-		is_other || fsdp_load_is_chosen(loading, READER, HUGGING_FACE);
-	bool lacks_metadata =
-		!has_metadata && !reads_safetensors && !has_all_metadata(loading);
-
-	loading->is = (reads_safetensors ? SAFETENSORS : 0) |
-		      (is_other ? BY_DEFAULT : 0) | (has_shards ? SHARDS : NO_SHARDS) |
-		      (lacks_metadata ? LACKS_METADATA : 0) |
-		      (lacks_metadata && !has_files ? NO_DCP : 0) |
-		      (loading->options->expected == NULL ? ALONE : 0);
-}
 
 /* A subdirectory has one: word 1. */
 static bool has_metadata_below(struct fsdp_loading *loading)
@@ -77,7 +175,7 @@ static bool has_metadata_below(struct fsdp_loading *loading)
 		if (!fsdp_span_ends(name, FSDP_SPAN("/.metadata")))
 			continue;
 		name.size -= sizeof "/.metadata" - 1;
-		fsdp_load_say(loading, 1, "%.*s", FSDP_TEXT_MOST(name, 256));
+		fsdp_load_set_word(loading, 1, name);
 		fsdp_load_name(loading, name);
 		return true;
 	}
@@ -89,10 +187,8 @@ static bool is_of_other_ranks(struct fsdp_loading *loading)
 {
 	uint32_t world = loading->options->world;
 
-	return !fsdp_load_has_file(loading, ".metadata") &&
-	       (loading->is & SAFETENSORS) == 0 &&
-	       fsdp_load_has_file(loading, "__0.metadata") &&
-	       (loading->options->expected != NULL ||
+	return fsdp_load_has_file(loading, "__0.metadata") &&
+	       ((loading->is & FSDP_LOAD_EXPECTS) != 0 ||
 		       (world != 0 &&
 			       fsdp_load_has_file(loading, "__%u.metadata", world)));
 }
@@ -102,8 +198,6 @@ static bool is_cut(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_pickles pickles;
 
-	if (!fsdp_load_has_file(loading, ".metadata") || (loading->is & SAFETENSORS) != 0)
-		return false;
 	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
 	return !pickles.is_readable &&
 	       (opened(loading) == NULL || fsdp_load_has_finding(loading, "FI1020"));
@@ -119,29 +213,24 @@ static bool has_strides(struct fsdp_loading *loading)
 {
 	struct fsdp_format format = fsdp_checkpoint_format(opened(loading));
 
-	return (loading->is & SAFETENSORS) == 0 && format.torch_guess != NULL &&
+	return format.torch_guess != NULL &&
 	       fsdp_load_compare_versions(format.torch_guess, "2.15") >= 0;
 }
 
-/* Ranks without a row of a tensor store pieces without elements. */
-static bool is_without_elements(const struct fsdp_piece *piece)
-{
-	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
-		if (piece->sizes[i] == 0)
-			return true;
-	return false;
-}
+/* ---- files ---- */
 
-/* Whether one is asked for: all that is stored, where no model is given. */
+/* Whether one is asked for: all that is stored, where no model is given. Ranks without a row of a
+ * tensor store pieces without elements. */
 static bool is_asked(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
 {
 	char buffer[NAME_BYTES];
 	size_t size;
 
-	if (is_without_elements(piece))
-		return false;
-	if (loading->options->expected == NULL)
+	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
+		if (piece->sizes[i] == 0)
+			return false;
+	if ((loading->is & FSDP_LOAD_EXPECTS) == 0)
 		return true;
 	size = fsdp_name_write(checkpoint,
 		fsdp_tensor(checkpoint, piece->tensor).raw_name, buffer, sizeof buffer);
@@ -149,56 +238,55 @@ static bool is_asked(struct fsdp_loading *loading,
 	       fsdp_load_is_expected(loading, fsdp_span(buffer, size));
 }
 
-/* The first piece of each file whose state is such. */
-static bool find_file(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint,
-	bool (*is_bad)(const struct fsdp_file *file, const struct fsdp_piece *piece),
-	struct fsdp_file *ret_file)
-{
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_piece_count(checkpoint);
-		i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
-		if (piece.file == FSDP_NONE)
-			continue;
-		*ret_file = fsdp_file(checkpoint, piece.file);
-		if (is_bad(ret_file, &piece) && is_asked(loading, checkpoint, &piece))
-			return true;
-	}
-	return false;
-}
+enum file_state { ABSENT, EMPTY, SHORT };
 
-static bool is_absent(const struct fsdp_file *file, const struct fsdp_piece *piece)
-{
-	(void)piece;
-	return file->size == FSDP_UNKNOWN;
-}
-
-static bool is_empty(const struct fsdp_file *file, const struct fsdp_piece *piece)
-{
-	return file->size == 0 && piece->item_length != 0;
-}
-
-static bool is_short(const struct fsdp_file *file, const struct fsdp_piece *piece)
+static bool is_such(const struct fsdp_file *file, const struct fsdp_piece *piece,
+	enum file_state state)
 {
 	uint64_t end;
 
+	if (state == ABSENT)
+		return file->size == FSDP_UNKNOWN;
+	if (state == EMPTY)
+		return file->size == 0 && piece->item_length != 0;
 	return file->size != FSDP_UNKNOWN && piece->item_offset != FSDP_UNKNOWN &&
 	       (!fsdp_add(piece->item_offset, piece->item_length, &end) ||
 		       end > file->size);
 }
 
+/* The first piece whose file is such: word 0. */
+static bool find_file(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, enum file_state state,
+	struct fsdp_span *ret_path)
+{
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_piece_count(checkpoint);
+		i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		struct fsdp_file file;
+		if (piece.file == FSDP_NONE)
+			continue;
+		file = fsdp_file(checkpoint, piece.file);
+		if (!is_such(&file, &piece, state) ||
+			!is_asked(loading, checkpoint, &piece))
+			continue;
+		*ret_path = file.path;
+		return true;
+	}
+	return false;
+}
+
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below)
 {
+	struct fsdp_span path;
 	char folder[64];
-	struct fsdp_file file;
 
 	snprintf(folder, sizeof folder, "%s", below);
 	if (*folder != '\0')
 		folder[strlen(folder) - 1] = '\0';
-	if (!find_file(loading, fsdp_load_open(loading, folder), is_absent, &file))
+	if (!find_file(loading, fsdp_load_open(loading, folder), ABSENT, &path))
 		return false;
-	fsdp_load_say(loading, 0, "%s%.*s", below, FSDP_TEXT_MOST(file.path, 512));
-	fsdp_load_name(loading, file.path);
+	fsdp_load_say(loading, 0, "%s%.*s", below, FSDP_TEXT_MOST(path, 512));
+	fsdp_load_name(loading, path);
 	return true;
 }
 
@@ -208,86 +296,73 @@ static bool lacks_file(struct fsdp_loading *loading)
 }
 
 /* Words: the file, how it is damaged. */
+static bool has_file(struct fsdp_loading *loading, enum file_state state, const char *how)
+{
+	struct fsdp_span path;
+
+	if (!find_file(loading, opened(loading), state, &path))
+		return false;
+	fsdp_load_set_word(loading, 0, path);
+	fsdp_load_say(loading, 1, "%s", how);
+	return true;
+}
+
 static bool has_empty_file(struct fsdp_loading *loading)
 {
-	struct fsdp_file file;
-
-	if (!find_file(loading, opened(loading), is_empty, &file))
-		return false;
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(file.path, 512));
-	fsdp_load_say(loading, 1, "it is empty");
-	return true;
+	return has_file(loading, EMPTY, "it is empty");
 }
 
 static bool has_cut_file(struct fsdp_loading *loading)
 {
-	struct fsdp_file file;
-
-	if (!find_file(loading, opened(loading), is_short, &file))
-		return false;
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(file.path, 512));
-	fsdp_load_say(loading, 1, "it is truncated");
-	return true;
+	return has_file(loading, SHORT, "it is truncated");
 }
 
 /* A piece, by its place. */
-struct item {
+struct dcp_item {
 	uint64_t order;
 	uint32_t file, piece;
 };
 
 static int compare_items(const void *a, const void *b)
 {
-	const struct item *left = a, *right = b;
+	const struct dcp_item *left = a, *right = b;
 
 	if (left->file != right->file)
 		return left->file < right->file ? -1 : 1;
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Items that are asked for, of files that are long enough, in the order of their bytes. NULL: out
- * of memory. */
-static struct item *list_items(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, size_t *ret_count)
+/* Counts the items that are tensors, and those that are not, in files that are long enough and in
+ * the order of their bytes, until there are some of both. An audit that asks the own loader has
+ * looked at each item, and reports what is none. */
+static void count_items(struct fsdp_loading *loading)
 {
-	size_t count = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
-	struct item *items = FSDP_TAKE(loading->arena, items, count + 1);
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	struct fsdp_locator *locator = NULL;
+	struct fsdp_place place;
+	struct dcp_item *items;
+	size_t pieces, count = 0;
 
-	*ret_count = 0;
-	for (uint32_t i = 0; items != NULL && i < count; i++) {
+	if (checkpoint == NULL || loading->is_own ||
+		loading->good_items + loading->bad_items > 0)
+		return;
+	pieces = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
+	items = FSDP_TAKE(loading->arena, items, pieces + 1);
+	if (items == NULL || !fsdp_locator_new(checkpoint, &locator, NULL)) {
+		loading->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < pieces; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
 		struct fsdp_file file;
 
 		if (piece.file == FSDP_NONE || !is_asked(loading, checkpoint, &piece))
 			continue;
 		file = fsdp_file(checkpoint, piece.file);
-		if (!is_short(&file, &piece))
-			items[(*ret_count)++] =
-				(struct item){ piece.order, piece.file, i };
+		if (!is_such(&file, &piece, SHORT))
+			items[count++] = (struct dcp_item){ piece.order, piece.file, i };
 	}
-	if (items != NULL)
-		qsort(items, *ret_count, sizeof *items, compare_items);
-	return items;
-}
-
-/* Counts the items that are tensors, and those that are not, until there are some of both. An
- * audit that asks the own loader has looked at each item, and reports what is none. */
-static void count_items(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
-	struct fsdp_locator *locator = NULL;
-	struct fsdp_place place;
-	struct item *items;
-	size_t count;
-
-	if (checkpoint == NULL || loading->is_own ||
-		loading->good_items + loading->bad_items > 0)
-		return;
-	items = list_items(loading, checkpoint, &count);
-	if (items == NULL || !fsdp_locator_new(checkpoint, &locator, NULL)) {
-		loading->failed = true;
-		return;
-	}
+	qsort(items, count, sizeof *items, compare_items);
 	for (size_t i = 0;
 		i < count && (loading->good_items == 0 || loading->bad_items == 0); i++) {
 		struct fsdp_error *error = NULL;
@@ -304,12 +379,12 @@ static void count_items(struct fsdp_loading *loading)
 /* One item of another kind, or in a set of files with wrong lengths: the file is from another save. */
 static bool has_other_items(struct fsdp_loading *loading)
 {
-	struct fsdp_file file;
+	struct fsdp_span path;
 
 	count_items(loading);
 	return loading->bad_items > 0 &&
 	       (loading->good_items > 0 ||
-		       find_file(loading, opened(loading), is_short, &file));
+		       find_file(loading, opened(loading), SHORT, &path));
 }
 
 static bool has_unknown_items(struct fsdp_loading *loading)
@@ -423,14 +498,10 @@ bool fsdp_load_find_all(struct fsdp_loading *loading,
 	return true;
 }
 
-#define PARTIAL "allow_partial_load"
-
 /* With a partial load nothing that is missing stops it. */
-static unsigned gaps_that_count(struct fsdp_loading *loading)
+static unsigned gaps_that_count(const struct fsdp_loading *loading)
 {
-	return fsdp_load_flag(loading, PARTIAL, false)
-		       ? FSDP_LOAD_MISSHAPED
-		       : FSDP_LOAD_MISSING | FSDP_LOAD_MISSHAPED;
+	return FSDP_LOAD_MISSHAPED | ((loading->is & WHOLE) != 0 ? FSDP_LOAD_MISSING : 0);
 }
 
 static bool misses_key(struct fsdp_loading *loading)
@@ -457,7 +528,7 @@ static bool has_other_shape(struct fsdp_loading *loading)
 
 /* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for
  * it. */
-static bool take_rank_key(
+static bool write_rank_key(
 	struct fsdp_loading *loading, struct fsdp_span name, uint32_t saved)
 {
 	char last[32];
@@ -490,73 +561,70 @@ static bool find_rank_key(struct fsdp_loading *loading)
 		size_t size = fsdp_name_write(checkpoint,
 			fsdp_value(checkpoint, i).raw_name, buffer, sizeof buffer);
 		if (size <= sizeof buffer &&
-			take_rank_key(loading, fsdp_span(buffer, size), saved))
+			write_rank_key(loading, fsdp_span(buffer, size), saved))
 			return true;
 	}
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		size_t size = fsdp_name_write(checkpoint,
 			fsdp_tensor(checkpoint, i).raw_name, buffer, sizeof buffer);
 		if (size <= sizeof buffer &&
-			take_rank_key(loading, fsdp_span(buffer, size), saved))
+			write_rank_key(loading, fsdp_span(buffer, size), saved))
 			return true;
 	}
 	return false;
 }
 
-static bool lacks_rank_key(struct fsdp_loading *loading)
-{
-	return !fsdp_load_flag(loading, PARTIAL, false) && find_rank_key(loading);
-}
-
 static bool leaves_out(struct fsdp_loading *loading)
 {
-	return fsdp_load_flag(loading, PARTIAL, false) &&
-	       (fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING) ||
-		       find_rank_key(loading));
+	return fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING) ||
+	       find_rank_key(loading);
 }
 
 #define PASS_READER "pass storage_reader=HuggingFaceStorageReader(path)"
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_NOT_JUDGED(NO_WEIGHTS, .when = SAFETENSORS | NO_SHARDS, .ends = true,
+	FSDP_NOT_JUDGED(NO_WEIGHTS, .when = SAFETENSORS, .unless = SHARDS, .ends = true,
 		.message = "the directory has no file that this storage_reader reads"),
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, .when = BY_DEFAULT, .fix = PASS_READER,
 		.message =
 			"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata" },
-	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_has_cut_shard, .when = SAFETENSORS),
-	FSDP_REFUSES(PIECES, fsdp_load_has_name_twice, "{0} is stored in two files",
+	FSDP_REFUSES(DAMAGED_FILE, has_cut_shard, .when = SAFETENSORS),
+	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
 		"move the file that does not belong to this save out of the directory",
 		.when = SAFETENSORS),
-	FSDP_REFUSES(DTYPE, fsdp_load_has_foreign_type,
+	FSDP_REFUSES(DTYPE, has_foreign_type,
 		"a tensor has dtype {0}, which this storage_reader does not have",
 		"read the file with safetensors.torch.load_file", .when = SAFETENSORS),
-	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_indexed_shard, NULL,
-		"copy the file that the index names", .when = SAFETENSORS | ALONE),
+	FSDP_REFUSES(MISSING_FILE, lacks_indexed_shard, NULL,
+		"copy the file that the index names", .when = SAFETENSORS,
+		.unless = FSDP_LOAD_EXPECTS),
 	FSDP_REFUSES(FORMAT, .when = LACKS_METADATA | SHARDS, .fix = PASS_READER,
 		.message = "the directory has safetensors files and no .metadata"),
 	FSDP_REFUSES(MISSING_FILE, has_metadata_below, NULL, "load the directory {1}",
-		.when = NO_DCP, .lacks = ".metadata"),
-	FSDP_REFUSES(
-		MISSING_FILE, .when = NO_DCP, .lacks = ".metadata", .fix = FSDP_NO_FIX),
+		.when = LACKS_METADATA, .unless = DATA_FILES, .lacks = ".metadata"),
+	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .unless = DATA_FILES,
+		.lacks = ".metadata", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .lacks = ".metadata",
 		.fix = "copy .metadata from where the checkpoint was written; if it is missing there, the save did not finish"),
-	FSDP_REFUSES(
-		DAMAGED_FILE, is_cut, ".metadata is truncated", "copy .metadata again"),
+	FSDP_REFUSES(DAMAGED_FILE, is_cut, ".metadata is truncated",
+		"copy .metadata again", .when = METADATA, .unless = SAFETENSORS),
 	FSDP_NOT_JUDGED(
 		UNREAD, is_unread, "the directory cannot be read as a checkpoint"),
 	FSDP_REFUSES(RELEASE, has_strides,
 		"the metadata lists the strides of each tensor, which torch 2.15 added",
-		"load it with torch 2.15 or later", .until = "2.15"),
+		"load it with torch 2.15 or later", .until = "2.15",
+		.unless = SAFETENSORS),
 	FSDP_REFUSES(
 		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
 	FSDP_NOT_JUDGED(WORLD_SIZE, is_of_other_ranks,
 		"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load",
-		FSDP_NO_FIX, .ends = true),
+		FSDP_NO_FIX, .ends = true, .unless = METADATA | SAFETENSORS),
 	FSDP_REFUSES(MISSING_TENSOR, misses_key, "{0} is not stored",
 		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)"),
-	FSDP_REFUSES(WORLD_SIZE, lacks_rank_key,
+	FSDP_REFUSES(WORLD_SIZE, find_rank_key,
 		"{0} is not stored: each rank saved a key of its own",
-		"load with as many ranks as saved it, or omit the keys that single ranks saved"),
+		"load with as many ranks as saved it, or omit the keys that single ranks saved",
+		.when = WHOLE),
 	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
 		"build the model with the sizes that are stored"),
 	/* The reader looks up the position of an item; it does not check that pieces cover a tensor once. */
@@ -588,7 +656,7 @@ static const struct fsdp_load_rule rules[] = {
 		.message = "{0} is read from bytes of something else",
 		.fix = "save again, or use an earlier checkpoint"),
 	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, "{0} is not stored and keeps its value",
-		FSDP_NO_FIX),
+		FSDP_NO_FIX, .unless = WHOLE),
 	{ 0 },
 };
 
@@ -607,6 +675,7 @@ const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",
 	.library = "torch",
 	.versions = versions,
+	.facts = facts,
 	.begin = begin,
 	.rules = rules,
 	.options = options,

@@ -13,11 +13,13 @@
 #include "base/num.h"
 
 enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
+enum { STATES = 1 };
 
-#define CONVERT \
-	"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true"
-#define NO_CONVERTER \
-	"no converter is right for this checkpoint; weights only: fsdp-inspect export"
+static const struct fsdp_load_fact facts[] = {
+	{ STATES, { "*_states.pt", "*/*_states.pt" } },
+	{ 0 },
+};
+
 #define TAG "tag"
 #define STAGE "zero_stage"
 #define BF16 "bf16"
@@ -26,46 +28,20 @@ enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
 #define OPTIMIZER_STATES "load_optimizer_states"
 #define MODULE_STRICT "load_module_strict"
 #define GROUPS "param_groups"
+#define ELASTIC "ds_config.zero_optimization.elastic_checkpoint"
 
-static bool is_universal(struct fsdp_loading *loading)
+/* What the rules ask for, found out once. */
+struct zero {
+	char tag[TAG_BYTES]; /* as the caller or `latest` names it; may be empty */
+	const struct fsdp_checkpoint *states; /* in its directory; NULL: not opened */
+	bool is_universal, has_no_tag, reads_states, is_strict;
+	int64_t saved, stage; /* of ZeRO: that wrote it, of the run */
+	uint32_t world;       /* that wrote it */
+};
+
+static const char *tag_file(const struct zero *zero)
 {
-	return fsdp_load_flag(loading, UNIVERSAL,
-		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
-			fsdp_load_has_file(loading, "latest_universal"));
-}
-
-static const char *tag_file(struct fsdp_loading *loading)
-{
-	return is_universal(loading) ? "latest_universal" : "latest";
-}
-
-/* The directory that the caller or `latest` names; empty: none. */
-static const char *tag_of(struct fsdp_loading *loading, char *tag)
-{
-	const char *chosen = fsdp_load_choice(loading, TAG);
-	struct fsdp_span text =
-		chosen != NULL ? fsdp_span_text(chosen)
-			       : fsdp_survey_text(loading->survey, tag_file(loading));
-
-	snprintf(tag, TAG_BYTES, "%.*s", FSDP_TEXT_MOST(text, TAG_BYTES - 1));
-	return tag;
-}
-
-bool fsdp_load_is_deepspeed(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		if (fsdp_span_ends(entry->name, FSDP_SPAN("_states.pt")))
-			return true;
-	}
-	return false;
-}
-
-static bool names_no_tag(struct fsdp_loading *loading)
-{
-	return fsdp_load_choice(loading, TAG) == NULL &&
-	       !fsdp_load_has_file(loading, "%s", tag_file(loading));
+	return zero->is_universal ? "latest_universal" : "latest";
 }
 
 /* An integer that a value of this name has; -1: none has. */
@@ -85,13 +61,6 @@ static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *na
 	return -1;
 }
 
-static int64_t value_of(struct fsdp_loading *loading, const char *name)
-{
-	char tag[TAG_BYTES];
-
-	return value_in(fsdp_load_open(loading, tag_of(loading, tag)), name);
-}
-
 /* Model states with this in their names. */
 static bool has_models(struct fsdp_loading *loading, const char *tag, const char *word)
 {
@@ -105,52 +74,52 @@ static bool has_models(struct fsdp_loading *loading, const char *tag, const char
 	return false;
 }
 
-static int64_t saved_stage(struct fsdp_loading *loading)
+static const struct zero *read_zero(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
-	int64_t stage = value_of(loading, "ds_config.zero_optimization.stage");
+	static const struct zero none = { .has_no_tag = true };
+	const char *chosen = fsdp_load_choice(loading, TAG);
+	const char *stage = fsdp_load_choice(loading, STAGE);
+	struct zero *zero = loading->own;
+	struct fsdp_span tag;
+	int64_t world;
 
+	if (zero != NULL)
+		return zero;
+	zero = loading->own = FSDP_TAKE(loading->arena, zero, 1);
+	if (zero == NULL) {
+		loading->failed = true;
+		return &none;
+	}
+	zero->is_universal = fsdp_load_flag(loading, UNIVERSAL,
+		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
+			fsdp_load_has_file(loading, "latest_universal"));
+	tag = chosen != NULL ? fsdp_span_text(chosen)
+			     : fsdp_survey_text(loading->survey, tag_file(zero));
+	snprintf(zero->tag, TAG_BYTES, "%.*s", FSDP_TEXT_MOST(tag, TAG_BYTES - 1));
+	zero->has_no_tag =
+		chosen == NULL && !fsdp_load_has_file(loading, "%s", tag_file(zero));
+	/* A tag may lead out of the directory. */
+	if (*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag))
+		zero->states = fsdp_load_open(loading, zero->tag);
 	/* Files of ranks show the stage too. */
-	if (has_models(loading, tag_of(loading, tag), "/zero_pp_rank_"))
-		return 3;
-	return stage > 0 ? stage : 0;
+	zero->saved =
+		has_models(loading, zero->tag, "/zero_pp_rank_")
+			? 3
+			: value_in(zero->states, "ds_config.zero_optimization.stage");
+	if (zero->saved < 0)
+		zero->saved = 0;
+	zero->stage = stage != NULL ? stage[0] - '0' : zero->saved;
+	world = value_in(zero->states, "dp_world_size");
+	zero->world = world > 0 && world <= RANKS_MOST ? (uint32_t)world : 1;
+	/* A universal directory has states for any world size. */
+	zero->reads_states = !zero->is_universal &&
+			     !fsdp_load_flag(loading, MODULE_ONLY, false) &&
+			     fsdp_load_flag(loading, OPTIMIZER_STATES, true);
+	zero->is_strict = fsdp_load_flag(loading, MODULE_STRICT, true);
+	return zero;
 }
 
-/* Of the run that loads. */
-static int64_t stage_of(struct fsdp_loading *loading)
-{
-	const char *chosen = fsdp_load_choice(loading, STAGE);
-
-	return chosen != NULL ? chosen[0] - '0' : saved_stage(loading);
-}
-
-/* Whether weights are stored as parts per rank in the run but not in the files, or the reverse. */
-static bool is_other_layout(struct fsdp_loading *loading)
-{
-	return (stage_of(loading) == 3) != (saved_stage(loading) == 3);
-}
-
-/* Whether states are required; a universal directory has them for any world size. */
-static bool reads_states(struct fsdp_loading *loading)
-{
-	return !is_universal(loading) && !fsdp_load_flag(loading, MODULE_ONLY, false) &&
-	       fsdp_load_flag(loading, OPTIMIZER_STATES, true);
-}
-
-static bool is_saved_in_16_bits(struct fsdp_loading *loading)
-{
-	return value_of(loading, "ds_config.bf16.enabled") == 1 ||
-	       value_of(loading, "ds_config.fp16.enabled") == 1;
-}
-
-static uint32_t saved_world(struct fsdp_loading *loading)
-{
-	int64_t world = value_of(loading, "dp_world_size");
-
-	return world > 0 && world <= RANKS_MOST ? (uint32_t)world : 1;
-}
-
-#define ELASTIC "ds_config.zero_optimization.elastic_checkpoint"
+/* ---- what helps ---- */
 
 /* The converter keeps these two states of each parameter and no others. */
 static bool has_states_of_adam(const struct fsdp_checkpoint *checkpoint)
@@ -186,35 +155,29 @@ static bool is_scrambled(const struct fsdp_checkpoint *checkpoint)
  * universal_checkpoint_info or a flag; on a round-robin save it scrambles states and exits with 0; on an elastic one it
  * raises. Slices of tensor parallelism and experts were not tried.
  */
-static void say_conversion(struct fsdp_loading *loading, const char *tag)
+static void write_conversion(struct fsdp_loading *loading, const char *tag)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, tag);
-	bool is_told;
 
 	fsdp_load_say(loading, 2, "%s", "");
 	if (!fsdp_load_is_sound(checkpoint) ||
 		value_in(checkpoint, "mp_world_size") > 1 ||
 		has_models(loading, tag, "_expert_"))
 		return;
-	is_told =
-		has_models(loading, tag, "/zero_pp_rank_") ||
-		fsdp_name_find(checkpoint,
-			FSDP_SPAN(
-				"universal_checkpoint_info.universal_checkpoint_version")) !=
-			FSDP_NONE;
 	if (is_scrambled(checkpoint) || value_in(checkpoint, ELASTIC) == 1 ||
 		!has_states_of_adam(checkpoint))
-		fsdp_load_say(loading, 2, NO_CONVERTER);
+		fsdp_load_say(loading, 2,
+			"no converter is right for this checkpoint; weights only: fsdp-inspect export");
 	else
-		fsdp_load_say(
-			loading, 2, CONVERT, is_told ? "" : " --inject_missing_state");
-}
-
-static void say_conversion_of_tag(struct fsdp_loading *loading)
-{
-	char tag[TAG_BYTES];
-
-	say_conversion(loading, tag_of(loading, tag));
+		fsdp_load_say(loading, 2,
+			"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true",
+			has_models(loading, tag, "/zero_pp_rank_") ||
+					fsdp_name_find(checkpoint,
+						FSDP_SPAN(
+							"universal_checkpoint_info.universal_checkpoint_version")) !=
+						FSDP_NONE
+				? ""
+				: " --inject_missing_state");
 }
 
 /* The only directory with states that is not universal; empty: several. */
@@ -243,15 +206,14 @@ static void find_only_tag(struct fsdp_loading *loading, char *tag)
 }
 
 /* Word 2: the intended directory, if one is undamaged. */
-static void say_tag(struct fsdp_loading *loading)
+static void write_tag(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
-	const struct fsdp_checkpoint *checkpoint;
 
 	fsdp_load_say(loading, 2, "%s", "");
 	find_only_tag(loading, tag);
-	checkpoint = *tag != '\0' ? fsdp_load_open(loading, tag) : NULL;
-	if (is_universal(loading) || !fsdp_load_is_sound(checkpoint))
+	if (read_zero(loading)->is_universal || *tag == '\0' ||
+		!fsdp_load_is_sound(fsdp_load_open(loading, tag)))
 		return;
 	fsdp_load_say(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
 		fsdp_load_choice(loading, TAG) == NULL
@@ -259,109 +221,113 @@ static void say_tag(struct fsdp_loading *loading)
 			: "");
 }
 
+/* ---- files ---- */
+
 static bool has_no_latest(struct fsdp_loading *loading)
 {
-	if (is_universal(loading) || !names_no_tag(loading))
+	const struct zero *zero = read_zero(loading);
+
+	if (zero->is_universal || !zero->has_no_tag)
 		return false;
-	say_tag(loading);
+	write_tag(loading);
 	return true;
 }
 
 static bool has_no_latest_universal(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
+	const struct zero *zero = read_zero(loading);
 	struct fsdp_span text = fsdp_survey_text(loading->survey, "latest");
+	char tag[TAG_BYTES];
 
-	if (!is_universal(loading) || !names_no_tag(loading))
+	if (!zero->is_universal || !zero->has_no_tag)
 		return false;
 	snprintf(tag, sizeof tag, "%.*s", FSDP_TEXT_MOST(text, TAG_BYTES - 1));
-	say_conversion(loading, tag);
+	write_conversion(loading, tag);
 	return true;
 }
 
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
+	const struct zero *zero = read_zero(loading);
 
-	if (names_no_tag(loading))
+	if (zero->has_no_tag ||
+		(*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag)))
 		return false;
-	tag_of(loading, tag);
-	if (*tag != '\0' && fsdp_load_has_folder(loading, tag))
-		return false;
-	fsdp_load_say(loading, 0, "%s", tag);
+	fsdp_load_say(loading, 0, "%s", zero->tag);
 	fsdp_load_say(loading, 1, "%s",
-		fsdp_load_choice(loading, TAG) != NULL ? TAG : tag_file(loading));
-	say_tag(loading);
+		fsdp_load_choice(loading, TAG) != NULL ? TAG : tag_file(zero));
+	write_tag(loading);
 	return true;
 }
 
 bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
-	uint32_t world = saved_world(loading);
+	const struct zero *zero = read_zero(loading);
 
-	tag_of(loading, tag);
-	if (stage_of(loading) != 3)
-		return fsdp_load_lacks(loading, "%s/mp_rank_00_model_states.pt", tag);
-	for (uint32_t i = 0; i < world; i++)
+	if (zero->stage != 3)
+		return fsdp_load_lacks(
+			loading, "%s/mp_rank_00_model_states.pt", zero->tag);
+	for (uint32_t i = 0; i < zero->world; i++)
 		if (fsdp_load_lacks(loading,
-			    "%s/zero_pp_rank_%u_mp_rank_00_model_states.pt", tag, i))
+			    "%s/zero_pp_rank_%u_mp_rank_00_model_states.pt", zero->tag,
+			    i))
 			return true;
 	return false;
 }
 
 bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 {
-	uint32_t saved = saved_world(loading), world = loading->options->world;
+	const struct zero *zero = read_zero(loading);
+	uint32_t world = loading->options->world;
 
-	if (world == 0 || world == saved || stage_of(loading) == 0 ||
-		!reads_states(loading))
+	if (world == 0 || world == zero->world || zero->stage == 0 || !zero->reads_states)
 		return false;
-	fsdp_load_say(loading, 0, "%u", saved);
+	fsdp_load_say(loading, 0, "%u", zero->world);
 	fsdp_load_say(loading, 1, "%u", world);
-	say_conversion_of_tag(loading);
+	write_conversion(loading, zero->tag);
 	return true;
 }
 
-bool fsdp_load_is_elastic(struct fsdp_loading *loading)
+static bool is_elastic(struct fsdp_loading *loading)
 {
-	if (stage_of(loading) == 0 || !reads_states(loading) ||
-		value_of(loading, ELASTIC) != 1)
+	const struct zero *zero = read_zero(loading);
+
+	if (zero->stage == 0 || !zero->reads_states ||
+		value_in(zero->states, ELASTIC) != 1)
 		return false;
-	say_conversion_of_tag(loading);
+	write_conversion(loading, zero->tag);
 	return true;
 }
+
+#define OPTIM "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt"
 
 /* Prefix of the names of state files: from the run, else from their names. */
-static const char *prefix_of(struct fsdp_loading *loading, const char *tag)
+static const char *find_prefix(struct fsdp_loading *loading)
 {
 	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
+	const struct zero *zero = read_zero(loading);
 
 	if (fsdp_load_choice(loading, BF16) != NULL)
 		return fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
 	for (size_t i = 0; i < FSDP_COUNT(prefixes); i++)
-		for (uint32_t k = 0; k < saved_world(loading); k++)
-			if (fsdp_load_has_file(loading,
-				    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
-				    tag, prefixes[i], k))
+		for (uint32_t k = 0; k < zero->world; k++)
+			if (fsdp_load_has_file(loading, OPTIM, zero->tag, prefixes[i], k))
 				return prefixes[i];
 	return "";
 }
 
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
-	const char *prefix;
-	uint32_t rank = 0, world = saved_world(loading);
+	const struct zero *zero = read_zero(loading);
+	const char *prefix = find_prefix(loading);
+	uint32_t rank = 0;
 
-	if (stage_of(loading) == 0 || !reads_states(loading))
+	if (zero->stage == 0 || !zero->reads_states)
 		return false;
-	prefix = prefix_of(loading, tag_of(loading, tag));
-	while (rank < world && !fsdp_load_lacks(loading,
-				       "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
-				       tag, prefix, rank))
+	while (rank < zero->world &&
+		!fsdp_load_lacks(loading, OPTIM, zero->tag, prefix, rank))
 		rank++;
-	if (rank == world)
+	if (rank == zero->world)
 		return false;
 	/* A run in another precision looks for other names; files of stage 3 hold all
 	 * weights. */
@@ -370,106 +336,98 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 		fsdp_load_say(loading, 2,
 			"copy %.512s from where the checkpoint was written%s",
 			loading->words[0],
-			stage_of(loading) == 3 ? "" : ", or pass load_module_only=True");
+			zero->stage == 3 ? "" : ", or pass load_module_only=True");
 	return true;
+}
+
+/* ---- the run and its model ---- */
+
+/* Whether weights are stored as parts per rank in the run but not in the files, or the reverse. */
+static bool is_other_layout(struct fsdp_loading *loading)
+{
+	const struct zero *zero = read_zero(loading);
+
+	return (zero->stage == 3) != (zero->saved == 3);
 }
 
 /* Slices of tensor parallelism and stages of a pipeline have rules of their own. */
 static bool is_sliced(struct fsdp_loading *loading)
 {
-	return value_of(loading, "mp_world_size") > 1;
+	return value_in(read_zero(loading)->states, "mp_world_size") > 1;
 }
 
 static bool is_unread(struct fsdp_loading *loading)
 {
-	char tag[TAG_BYTES];
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, tag_of(loading, tag));
+	const struct fsdp_checkpoint *states = read_zero(loading)->states;
 
-	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
+	return states == NULL || fsdp_checkpoint_error_count(states) > 0;
 }
 
 /* Files of one rank's part of each parameter do not have the names of the module. */
 static bool is_unjudged(struct fsdp_loading *loading)
 {
-	return loading->options->expected != NULL && stage_of(loading) > 2;
+	return read_zero(loading)->stage > 2;
 }
 
 /* Weights against the expected names. False: they are not known. */
 static bool compare(struct fsdp_loading *loading)
 {
-	char *weights;
-
 	if (loading->options->expected == NULL || is_unjudged(loading))
 		return false;
-	weights = fsdp_arena_take(loading->arena, TAG_BYTES, 1);
-	if (weights == NULL) {
-		loading->failed = true;
-		return false;
-	}
-	loading->weights = tag_of(loading, weights);
+	loading->weights = read_zero(loading)->tag;
 	return fsdp_load_compare(loading);
-}
-
-static bool is_strict(struct fsdp_loading *loading)
-{
-	return fsdp_load_flag(loading, MODULE_STRICT, true);
 }
 
 /* Another shape is refused in any case. */
 static bool is_other_model(struct fsdp_loading *loading)
 {
-	return compare(loading) && (is_strict(loading) ? fsdp_load_is_other_model(loading)
-						       : fsdp_load_is_misshaped(loading));
+	return compare(loading) &&
+	       (read_zero(loading)->is_strict ? fsdp_load_is_other_model(loading)
+					      : fsdp_load_is_misshaped(loading));
+}
+
+static bool has_other_parameters(struct fsdp_loading *loading)
+{
+	return !read_zero(loading)->is_strict && compare(loading) &&
+	       (loading->missing > 0 || loading->unexpected > 0);
+}
+
+static bool has_group(const struct zero *zero, long index)
+{
+	char name[96];
+
+	snprintf(name, sizeof name,
+		"optimizer_state_dict.base_optimizer_state.param_groups.%ld.lr", index);
+	return zero->states != NULL &&
+	       fsdp_name_find(zero->states, fsdp_span_text(name)) != FSDP_NONE;
+}
+
+/* Parameters or groups that are not those of the states, which are read. */
+static bool has_other_states(struct fsdp_loading *loading)
+{
+	const struct zero *zero = read_zero(loading);
+	const char *chosen = fsdp_load_choice(loading, GROUPS);
+	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
+
+	return zero->reads_states &&
+	       ((count > 0 && (!has_group(zero, count - 1) || has_group(zero, count))) ||
+		       has_other_parameters(loading));
 }
 
 /* Releases from 0.19 on note how parameters are aligned, and compare that first. */
 static bool knows_alignment(struct fsdp_loading *loading)
 {
-	int64_t stage = stage_of(loading), saved = saved_stage(loading);
+	const struct zero *zero = read_zero(loading);
 
-	return (stage == 1 || stage == 2) && (saved == 1 || saved == 2) &&
-	       value_of(loading, "optimizer_state_dict.param_alignment_paddings.0.0") >=
-		       0;
-}
-
-static bool has_other_parameters(struct fsdp_loading *loading)
-{
-	return !is_strict(loading) && compare(loading) &&
-	       (loading->missing > 0 || loading->unexpected > 0);
-}
-
-static bool has_group(struct fsdp_loading *loading, long index)
-{
-	char tag[TAG_BYTES], name[96];
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, tag_of(loading, tag));
-
-	snprintf(name, sizeof name,
-		"optimizer_state_dict.base_optimizer_state.param_groups.%ld.lr", index);
-	return checkpoint != NULL &&
-	       fsdp_name_find(checkpoint, fsdp_span_text(name)) != FSDP_NONE;
-}
-
-static bool has_other_groups(struct fsdp_loading *loading)
-{
-	const char *chosen = fsdp_load_choice(loading, GROUPS);
-	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
-
-	return count > 0 && (!has_group(loading, count - 1) || has_group(loading, count));
+	return (zero->stage == 1 || zero->stage == 2) &&
+	       (zero->saved == 1 || zero->saved == 2) &&
+	       value_in(zero->states,
+		       "optimizer_state_dict.param_alignment_paddings.0.0") >= 0;
 }
 
 static bool is_unaligned(struct fsdp_loading *loading)
 {
-	return reads_states(loading) && knows_alignment(loading) &&
-	       (has_other_groups(loading) || has_other_parameters(loading));
-}
-
-static bool has_unknown_states(struct fsdp_loading *loading)
-{
-	return !is_universal(loading) && reads_states(loading) &&
-	       !knows_alignment(loading) &&
-	       (has_other_groups(loading) || has_other_parameters(loading));
+	return knows_alignment(loading) && has_other_states(loading);
 }
 
 static bool leaves_out(struct fsdp_loading *loading)
@@ -480,38 +438,42 @@ static bool leaves_out(struct fsdp_loading *loading)
 /* A run without ZeRO reads states from where ZeRO writes none. */
 static bool is_without_zero(struct fsdp_loading *loading)
 {
-	return stage_of(loading) == 0 && saved_stage(loading) > 0 &&
-	       reads_states(loading);
+	const struct zero *zero = read_zero(loading);
+
+	return zero->stage == 0 && zero->saved > 0 && zero->reads_states;
 }
 
 static bool finds_no_optimizer(struct fsdp_loading *loading)
 {
-	return is_without_zero(loading) && !is_saved_in_16_bits(loading) &&
+	const struct fsdp_checkpoint *states = read_zero(loading)->states;
+
+	return is_without_zero(loading) &&
+	       value_in(states, "ds_config.bf16.enabled") != 1 &&
+	       value_in(states, "ds_config.fp16.enabled") != 1 &&
 	       !fsdp_load_flag(loading, BF16, false);
 }
 
 static bool reads_nothing(struct fsdp_loading *loading)
 {
-	return stage_of(loading) == 3 && !is_universal(loading) &&
+	const struct zero *zero = read_zero(loading);
+
+	return zero->stage == 3 && !zero->is_universal &&
 	       fsdp_load_flag(loading, MODULE_ONLY, false);
 }
 
 /* Parts of a universal directory that were not checked. */
 static bool is_other_universal(struct fsdp_loading *loading)
 {
-	return is_universal(loading) && fsdp_load_choice(loading, STAGE) != NULL;
-}
-
-/* Nothing written by DeepSpeed is here, so no tag can be named. */
-static bool is_of_other_program(struct fsdp_loading *loading)
-{
-	return has_no_latest(loading) && !fsdp_load_is_deepspeed(loading);
+	return read_zero(loading)->is_universal &&
+	       fsdp_load_choice(loading, STAGE) != NULL;
 }
 
 #define NO_LATEST "latest is missing: the model stays randomly initialized"
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_DIFFERS(TAG, is_of_other_program, NO_LATEST, FSDP_NO_FIX, .ends = true),
+	/* Nothing written by DeepSpeed is here, so no tag can be named. */
+	FSDP_DIFFERS(TAG, has_no_latest, NO_LATEST, FSDP_NO_FIX, .unless = STATES,
+		.ends = true),
 	FSDP_DIFFERS(TAG, has_no_latest, NO_LATEST, .ends = true),
 	FSDP_REFUSES(TAG, has_no_latest_universal,
 		"latest_universal is missing: it names a universal checkpoint"),
@@ -536,17 +498,18 @@ static const struct fsdp_load_rule rules[] = {
 		.ends = true),
 	FSDP_REFUSES(WORLD_SIZE, fsdp_load_is_other_world),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_optimizer, NULL, "{2}"),
-	FSDP_REFUSES(ELASTIC, fsdp_load_is_elastic,
+	FSDP_REFUSES(ELASTIC, is_elastic,
 		"the elastic reader does not find the optimizer step"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, is_sliced,
 		"saves of tensor or pipeline parallelism are not supported"),
 	FSDP_NOT_JUDGED(UNREAD, is_unread, "the directory cannot be read completely"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, is_unjudged,
-		"--expect is not supported for files of ZeRO-3", .ends = true),
+		"--expect is not supported for files of ZeRO-3",
+		.when = FSDP_LOAD_EXPECTS, .ends = true),
 	FSDP_REFUSES(OPTIMIZER, is_unaligned,
 		"the parameters of the optimizer or their groups are not those that were saved",
 		"build the model and the parameter groups that were saved, or pass load_module_only=True"),
-	FSDP_NOT_JUDGED(OPTIMIZER, has_unknown_states,
+	FSDP_NOT_JUDGED(OPTIMIZER, has_other_states,
 		"rules for optimizer states with other parameters or groups are not known"),
 	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, NULL, FSDP_NO_FIX),
 	{ 0 },
@@ -573,6 +536,7 @@ const struct fsdp_loader fsdp_loader_deepspeed = {
 	.name = "deepspeed",
 	.library = "deepspeed",
 	.versions = versions,
+	.facts = facts,
 	.rules = rules,
 	.options = options,
 };

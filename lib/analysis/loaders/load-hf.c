@@ -11,56 +11,128 @@
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
 
-static void begin(struct fsdp_loading *loading)
-{
-	static const char *const order[] = { "model.safetensors",
-		"model.safetensors.index.json", "pytorch_model.bin",
-		"pytorch_model.bin.index.json", NULL };
+#define FILE_NAME "config.json"
 
-	loading->weights = fsdp_load_choose(loading, order);
-	loading->adds_prefix = loading->converts = true;
+/* Of the directory, its configuration and its index. */
+enum {
+	CONFIG = 1 << 0,
+	ADAPTER = 1 << 1,
+	FSDP = 1 << 2,
+	SHARDS = 1 << 3,
+	BAD_CONFIG = 1 << 4,
+	NO_TYPE = 1 << 5,
+	QUANTIZED = 1 << 6,
+	/* Then 5.x takes the type of the first tensor. */
+	NO_DTYPE = 1 << 7,
+	NO_MAP = 1 << 8,
+	ODD_MAP = 1 << 9,
+	EMPTY_MAP = 1 << 10,
+	NO_METADATA = 1 << 11
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ CONFIG, { FILE_NAME } },
+	{ ADAPTER, { "adapter_config.json" } },
+	{ FSDP, { "pytorch_model_fsdp_0/.metadata" } },
+	{ SHARDS, { "model-0*.safetensors" } },
+	{ 0 },
+};
+
+/* The type of the model's values that the configuration has. */
+static struct fsdp_span dtype(struct fsdp_loading *loading)
+{
+	struct fsdp_span name = fsdp_load_text(loading, FILE_NAME, "dtype");
+
+	return name.data != NULL ? name
+				 : fsdp_load_text(loading, FILE_NAME, "torch_dtype");
 }
 
-/* A list is read, and then has no type. */
-static bool has_bad_config(struct fsdp_loading *loading)
+static uint32_t read_config(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_document config;
-	struct fsdp_span text = fsdp_survey_text(loading->survey, "config.json");
+	struct fsdp_span text = fsdp_survey_text(loading->survey, FILE_NAME);
+	uint32_t is = 0;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, "config.json", &config);
+	loading->failed |= !fsdp_survey_document(loading->survey, FILE_NAME, &config);
 	while (text.size != 0 && memchr(" \t\r\n", text.data[0], 4) != NULL)
 		text = fsdp_span(text.data + 1, text.size - 1);
-	return config.is_there && !config.is_valid &&
-	       !fsdp_span_begins(text, FSDP_SPAN("["));
+	/* A list is read, and then has no type. */
+	if (config.is_there && !config.is_valid &&
+		!fsdp_span_begins(text, FSDP_SPAN("[")))
+		is |= BAD_CONFIG;
+	if (fsdp_load_text(loading, FILE_NAME, "model_type").data == NULL)
+		is |= NO_TYPE;
+	if (fsdp_load_setting(loading, FILE_NAME, "quantization_config").value.kind ==
+		FSDP_TOKEN_DICT)
+		is |= QUANTIZED;
+	return is | (dtype(loading).data == NULL ? NO_DTYPE : 0);
 }
+
+/* Three keys of the index are read by name. */
+static uint32_t read_index(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_document index;
+	uint32_t is = NO_MAP | NO_METADATA;
+
+	if (loading->weights == NULL ||
+		!fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".json")))
+		return 0;
+	loading->failed |=
+		!fsdp_survey_document(loading->survey, loading->weights, &index);
+	for (uint32_t i = 1; i < index.count; i = index.settings[i].end) {
+		const struct fsdp_setting *of = &index.settings[i];
+		if (of->value.kind == FSDP_TOKEN_NONE)
+			continue;
+		if (fsdp_span_is(of->key, "metadata"))
+			is &= ~(uint32_t)NO_METADATA;
+		if (!fsdp_span_is(of->key, "weight_map"))
+			continue;
+		is &= ~(uint32_t)NO_MAP;
+		is |= of->value.count == 0 ? EMPTY_MAP : 0;
+		for (uint32_t k = i + 1; k < of->end; k = index.settings[k].end)
+			if (index.settings[k].value.kind == FSDP_TOKEN_INTEGER)
+				is |= ODD_MAP;
+	}
+	return is;
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	static const char *const adapters[] = { "adapter_model.safetensors",
+		"adapter_model.bin", NULL };
+
+	loading->is |= read_config(loading) | read_index(loading);
+	loading->adds_prefix = loading->converts = loading->lists_weights = true;
+	/* From 5 on it also applies an adapter in the same directory. */
+	if (loading->transformers != NULL &&
+		fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
+		(loading->is & ADAPTER) != 0)
+		loading->listed_beside = fsdp_load_choose(loading, adapters);
+}
+
+/* ---- the configuration ---- */
 
 /* The configured dtype, by its name in torch; half, float and double are aliases. Word 0 is a name that torch lacks. */
 static bool has_unknown_type(struct fsdp_loading *loading)
 {
 	static const char *const others[] = { "half", "float", "double" };
-	struct fsdp_setting told = fsdp_load_setting(loading, "config.json", "dtype");
+	struct fsdp_span name = dtype(loading);
 
-	if (told.value.kind != FSDP_TOKEN_TEXT)
-		told = fsdp_load_setting(loading, "config.json", "torch_dtype");
-	if (told.value.kind != FSDP_TOKEN_TEXT)
-		return false;
 	for (uint32_t i = 1; i < fsdp_dtype_count(); i++)
-		if (fsdp_span_is(told.value.text, fsdp_dtype(i)->name))
+		if (fsdp_span_is(name, fsdp_dtype(i)->name))
 			return false;
 	for (size_t i = 0; i < FSDP_COUNT(others); i++)
-		if (fsdp_span_is(told.value.text, others[i]))
+		if (fsdp_span_is(name, others[i]))
 			return false;
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(told.value.text, 200));
+	fsdp_load_set_word(loading, 0, name);
 	return true;
 }
 
 /* Words 0 and 1: the numbers of layer_types and of layers. */
 static bool counts_other_layers(struct fsdp_loading *loading)
 {
-	struct fsdp_setting types =
-		fsdp_load_setting(loading, "config.json", "layer_types");
-	int64_t layers =
-		fsdp_load_integer(loading, "config.json", "num_hidden_layers", -1);
+	struct fsdp_setting types = fsdp_load_setting(loading, FILE_NAME, "layer_types");
+	int64_t layers = fsdp_load_integer(loading, FILE_NAME, "num_hidden_layers", -1);
 
 	if (types.value.kind != FSDP_TOKEN_LIST || layers < 0 ||
 		types.value.count == layers)
@@ -98,15 +170,14 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 	struct fsdp_survey_document config;
 	const struct fsdp_setting *place = NULL, *type = NULL;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, "config.json", &config);
+	loading->failed |= !fsdp_survey_document(loading->survey, FILE_NAME, &config);
 	for (size_t i = 0; i < FSDP_COUNT(places) && place == NULL; i++)
 		place = find_inner(&config, 0, places[i]);
 	for (size_t i = 0; place != NULL && i < FSDP_COUNT(types) && type == NULL; i++)
 		type = find_inner(&config, (size_t)(place - config.settings), types[i]);
 	/* Phi-3 gives its kinds other names. */
 	if (type == NULL || type->value.kind != FSDP_TOKEN_TEXT ||
-		fsdp_span_is(
-			fsdp_load_text(loading, "config.json", "model_type"), "phi3") ||
+		fsdp_span_is(fsdp_load_text(loading, FILE_NAME, "model_type"), "phi3") ||
 		!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
@@ -124,13 +195,6 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 }
 
 /* ---- what else than a dict of tensors a pickle may be ---- */
-
-/* Then 5.x takes the type of the first tensor. */
-static bool tells_no_type(struct fsdp_loading *loading)
-{
-	return fsdp_load_text(loading, "config.json", "dtype").data == NULL &&
-	       fsdp_load_text(loading, "config.json", "torch_dtype").data == NULL;
-}
 
 /* Number of elements that dict.update finds in the first item of a list of tensors, or of a tensor, where it expects
  * a key and a value; 0: unknown. */
@@ -161,7 +225,7 @@ static bool refuses_root(struct fsdp_loading *loading)
 	for (size_t i = 0; i < FSDP_COUNT(values); i++)
 		if (strcmp(root.class_name, values[i]) == 0)
 			return true;
-	return tells_no_type(loading) || (length != 0 && length != 2);
+	return (loading->is & NO_DTYPE) != 0 || (length != 0 && length != 2);
 }
 
 /* An empty list adds nothing to a dict. */
@@ -179,7 +243,7 @@ static bool is_nested_untyped(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	if (!root.is_dict || root.first_class == NULL || !tells_no_type(loading) ||
+	if (!root.is_dict || root.first_class == NULL ||
 		strcmp(root.first_class, "Tensor") == 0 ||
 		strcmp(root.first_class, "Parameter") == 0)
 		return false;
@@ -188,77 +252,12 @@ static bool is_nested_untyped(struct fsdp_loading *loading)
 	return true;
 }
 
-/* ---- the index: three keys are read by name ---- */
-
-static struct fsdp_setting in_index(struct fsdp_loading *loading, const char *key)
-{
-	const char *name = loading->weights;
-	struct fsdp_setting none = { .value = { .kind = FSDP_TOKEN_DICT, .count = 1 } };
-
-	return name != NULL && fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".json"))
-		       ? fsdp_load_setting(loading, name, key)
-		       : none;
-}
-
-static bool has_no_map(struct fsdp_loading *loading)
-{
-	return in_index(loading, "weight_map").value.kind == FSDP_TOKEN_NONE;
-}
-
-static bool has_odd_map(struct fsdp_loading *loading)
-{
-	struct fsdp_survey_document index;
-
-	if (in_index(loading, "weight_map").end == 0)
-		return false;
-	loading->failed |=
-		!fsdp_survey_document(loading->survey, loading->weights, &index);
-	for (uint32_t i = 1; i < index.count; i = index.settings[i].end) {
-		if (!fsdp_span_is(index.settings[i].key, "weight_map"))
-			continue;
-		for (uint32_t k = i + 1; k < index.settings[i].end;
-			k = index.settings[k].end)
-			if (index.settings[k].value.kind == FSDP_TOKEN_INTEGER)
-				return true;
-	}
-	return false;
-}
-
-static bool has_no_metadata(struct fsdp_loading *loading)
-{
-	return in_index(loading, "metadata").value.kind == FSDP_TOKEN_NONE;
-}
-
-static bool has_empty_map(struct fsdp_loading *loading)
-{
-	return in_index(loading, "weight_map").value.count == 0;
-}
-
-/* Word 0: what is wrong. */
-static bool has_no_type(struct fsdp_loading *loading)
-{
-	fsdp_load_say(loading, 0, "config.json %s",
-		fsdp_load_has_file(loading, "config.json") ? "has no model_type"
-							   : "is missing");
-	return fsdp_load_text(loading, "config.json", "model_type").data == NULL;
-}
+/* ---- files ---- */
 
 /* A checkpoint of another kind, which can be written as one of this. */
-static bool has_no_type_but_tensors(struct fsdp_loading *loading)
+static bool has_tensors(struct fsdp_loading *loading)
 {
-	return loading->weights == NULL && has_no_type(loading) &&
-	       fsdp_load_open(loading, "") != NULL;
-}
-
-static bool is_adapter(struct fsdp_loading *loading)
-{
-	return loading->weights == NULL && !fsdp_load_has_file(loading, "config.json") &&
-	       fsdp_load_has_file(loading, "adapter_config.json");
-}
-
-static bool has_no_weights(struct fsdp_loading *loading)
-{
-	return loading->weights == NULL;
+	return fsdp_load_open(loading, "") != NULL;
 }
 
 /* A file that is called otherwise than the loader asks for. */
@@ -267,11 +266,8 @@ static bool has_other_name(struct fsdp_loading *loading)
 	static const char *const names[] = { "consolidated.safetensors",
 		"model.fp16.safetensors", "model.bf16.safetensors",
 		"model.fp32.safetensors", "pytorch_model.pt", "model.pt", NULL };
-	const char *found;
+	const char *found = fsdp_load_choose(loading, names);
 
-	if (loading->weights != NULL)
-		return false;
-	found = fsdp_load_choose(loading, names);
 	if (found == NULL)
 		return false;
 	fsdp_load_say(loading, 0, "%s", found);
@@ -282,52 +278,14 @@ static bool has_other_name(struct fsdp_loading *loading)
 	return true;
 }
 
-static bool has_fsdp_folder(struct fsdp_loading *loading)
-{
-	return loading->weights == NULL &&
-	       fsdp_load_has_file(loading, "pytorch_model_fsdp_0/.metadata");
-}
-
-static bool has_shards_alone(struct fsdp_loading *loading)
-{
-	for (size_t i = 0;
-		loading->weights == NULL && i < fsdp_survey_entry_count(loading->survey);
-		i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		if (fsdp_span_begins(entry->name, FSDP_SPAN("model-0")) &&
-			fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")))
-			return true;
-	}
-	return false;
-}
-
-static bool has_adapter(struct fsdp_loading *loading)
-{
-	return loading->weights != NULL &&
-	       fsdp_load_has_file(loading, "adapter_config.json");
-}
-
-/* From 5 on it also applies an adapter in the same directory. */
-static bool list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
-{
-	static const char *const adapters[] = { "adapter_model.safetensors",
-		"adapter_model.bin", NULL };
-	bool takes_adapter = has_adapter(loading) &&
-			     fsdp_load_compare_versions(result->version, "5") >= 0;
-
-	return fsdp_load_list_took(loading,
-		takes_adapter ? fsdp_load_choose(loading, adapters) : NULL, result);
-}
+/* ---- tensors ---- */
 
 /* The configured dtype is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
-	struct fsdp_span wanted = fsdp_load_text(loading, "config.json", "dtype");
+	struct fsdp_span wanted = dtype(loading);
 	const struct fsdp_dtype *to = NULL;
 
-	if (wanted.data == NULL)
-		wanted = fsdp_load_text(loading, "config.json", "torch_dtype");
 	for (uint32_t i = 1; i < fsdp_dtype_count() && wanted.data != NULL; i++)
 		if (fsdp_span_is(wanted, fsdp_dtype(i)->name))
 			to = fsdp_dtype(i);
@@ -336,7 +294,7 @@ static bool is_narrowed(struct fsdp_loading *loading)
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
 		const struct fsdp_dtype *from = fsdp_dtype(tensor->dtype);
-		if (tensor->has_match && from->is_floating && from != to &&
+		if (tensor->match != NULL && from->is_floating && from != to &&
 			from->item_bits >= to->item_bits)
 			fsdp_load_name(loading, tensor->name);
 	}
@@ -354,7 +312,7 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
 		head |= fsdp_span_is(tensor->name, "lm_head.weight");
-		bare |= tensor->has_match &&
+		bare |= tensor->match != NULL &&
 			!fsdp_span_begins(
 				tensor->name, fsdp_span_text(loading->base_prefix)) &&
 			!fsdp_span_is(tensor->name, "lm_head.weight");
@@ -367,9 +325,7 @@ static bool leaves_out_scales(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
 
-	if (!fsdp_load_compare(loading) ||
-		fsdp_load_setting(loading, "config.json", "quantization_config")
-				.value.kind == FSDP_TOKEN_DICT)
+	if (!fsdp_load_compare(loading))
 		return false;
 	checkpoint = fsdp_load_open(loading, loading->weights);
 	for (size_t i = 0; i < loading->model.count; i++) {
@@ -408,7 +364,7 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (tensor->has_match)
+		if (tensor->match != NULL)
 			(is_of_head(tensor->name) ? heads : others)[tensor->tie] = true;
 	}
 	return (heads[FSDP_LOAD_TIED_WEIGHT] && !others[FSDP_LOAD_TIED_WEIGHT]) ||
@@ -424,9 +380,9 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	static const char *const words[] = { "module.", "_orig_mod." };
 	const struct fsdp_checkpoint *checkpoint;
 
-	if (!fsdp_load_knows_no_model(loading) || loading->weights == NULL ||
-		fsdp_load_setting(loading, "config.json", "auto_map").end != 0 ||
-		fsdp_load_text(loading, "config.json", "model_type").size == 0)
+	if (!fsdp_load_knows_no_model(loading) ||
+		fsdp_load_setting(loading, FILE_NAME, "auto_map").end != 0 ||
+		fsdp_load_text(loading, FILE_NAME, "model_type").size == 0)
 		return false;
 	checkpoint = fsdp_load_open(loading, loading->weights);
 	(void)fsdp_load_find_stored(loading, checkpoint, FSDP_SPAN(""));
@@ -444,28 +400,25 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool is_quantized(struct fsdp_loading *loading)
-{
-	return fsdp_load_setting(loading, "config.json", "quantization_config")
-			       .value.kind == FSDP_TOKEN_DICT &&
-	       fsdp_load_knows_no_model(loading);
-}
-
-static bool is_unknown(struct fsdp_loading *loading)
-{
-	return fsdp_load_knows_no_model(loading) && !is_quantized(loading);
-}
+#define PUT_CONFIG "put the model's config.json next to the weights"
+#define EXPORT \
+	"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT"
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_NOT_JUDGED(ADAPTER, is_adapter,
-		"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft",
-		.ends = true),
-	FSDP_REFUSES(CONFIG, has_bad_config, "config.json is not valid JSON",
-		"put the model's config.json next to the weights"),
-	FSDP_REFUSES(CONFIG, has_no_type_but_tensors, "{0}",
-		"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT"),
-	FSDP_REFUSES(CONFIG, has_no_type, "{0}",
-		"put the model's config.json next to the weights"),
+	FSDP_NOT_JUDGED(ADAPTER, .when = ADAPTER | FSDP_LOAD_NONE, .unless = CONFIG,
+		.ends = true,
+		.message =
+			"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft"),
+	FSDP_REFUSES(CONFIG, .when = BAD_CONFIG, .fix = PUT_CONFIG,
+		.message = "config.json is not valid JSON"),
+	FSDP_REFUSES(CONFIG, has_tensors, "config.json is missing", EXPORT,
+		.when = FSDP_LOAD_NONE, .unless = CONFIG),
+	FSDP_REFUSES(CONFIG, .unless = CONFIG, .fix = PUT_CONFIG,
+		.message = "config.json is missing"),
+	FSDP_REFUSES(CONFIG, has_tensors, "config.json has no model_type", EXPORT,
+		.when = NO_TYPE | FSDP_LOAD_NONE),
+	FSDP_REFUSES(CONFIG, .when = NO_TYPE, .fix = PUT_CONFIG,
+		.message = "config.json has no model_type"),
 	FSDP_REFUSES(CONFIG, counts_other_layers,
 		"config.json has num_hidden_layers {1} and {0} layer_types",
 		"set num_hidden_layers in config.json, which is {1}, to the {0} layers of layer_types, or correct that list",
@@ -476,23 +429,25 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(CONFIG, lacks_rope_number,
 		"{0} in config.json is of kind {1} and has no {2}",
 		"put {0} of the source model's config.json in its place", .since = "5"),
-	FSDP_REFUSES(NO_WEIGHTS, has_other_name, NO_WEIGHTS, "rename {0} to {1}"),
-	FSDP_REFUSES(NO_WEIGHTS, has_fsdp_folder, NO_WEIGHTS,
-		"run accelerate merge-weights pytorch_model_fsdp_0 ."),
-	FSDP_REFUSES(NO_WEIGHTS, has_shards_alone, NO_WEIGHTS,
-		"write model.safetensors.index.json"),
-	FSDP_REFUSES(NO_WEIGHTS, has_no_weights, NO_WEIGHTS),
+	FSDP_REFUSES(NO_WEIGHTS, has_other_name, NO_WEIGHTS, "rename {0} to {1}",
+		.when = FSDP_LOAD_NONE),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP | FSDP_LOAD_NONE, .message = NO_WEIGHTS,
+		.fix = "run accelerate merge-weights pytorch_model_fsdp_0 ."),
+	FSDP_REFUSES(NO_WEIGHTS, .when = SHARDS | FSDP_LOAD_NONE, .message = NO_WEIGHTS,
+		.fix = "write model.safetensors.index.json"),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .message = NO_WEIGHTS),
 	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
-	FSDP_REFUSES(INDEX, has_no_map, "the index has no weight_map"),
-	FSDP_REFUSES(INDEX, has_odd_map,
-		"weight_map of the index has values that are not file names"),
-	FSDP_REFUSES(INDEX, has_no_metadata, "the index has no metadata",
-		"add \"metadata\": {} to the index"),
-	FSDP_REFUSES(
-		INDEX, has_empty_map, "weight_map of the index is empty", .since = "5"),
+	FSDP_REFUSES(INDEX, .when = NO_MAP, .message = "the index has no weight_map"),
+	FSDP_REFUSES(INDEX, .when = ODD_MAP,
+		.message = "weight_map of the index has values that are not file names"),
+	FSDP_REFUSES(INDEX, .when = NO_METADATA, .message = "the index has no metadata",
+		.fix = "add \"metadata\": {} to the index"),
+	FSDP_REFUSES(INDEX, .when = EMPTY_MAP, .since = "5",
+		.message = "weight_map of the index is empty"),
 	FSDP_REFUSES(DTYPE, has_unknown_type,
 		"dtype {0} in config.json is not one of torch",
-		"set dtype in config.json to one of torch", .since = "5"),
+		"set dtype in config.json to one of torch", .unless = NO_DTYPE,
+		.since = "5"),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
 	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .since = "5"),
@@ -502,15 +457,17 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, refuses_root, .since = "5"),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, is_other_root, .ends = true),
 	FSDP_REFUSES(NO_STATE_DICT, is_nested_untyped, NULL,
-		"save only the inner dict, which holds the tensors", .since = "5"),
+		"save only the inner dict, which holds the tensors", .when = NO_DTYPE,
+		.since = "5"),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"all names begin with {0}, which a wrapper adds: every weight stays randomly initialized",
 		"fsdp-inspect export --strip={0}"),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_quantized,
-		"quantization_config changes the names of the parameters; give them with --expect"),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model,
+		"quantization_config changes the names of the parameters; give them with --expect",
+		.when = QUANTIZED),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .unless = QUANTIZED),
 	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		.until = "5"),
@@ -530,16 +487,17 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped),
 	FSDP_DIFFERS(OTHER_NAMES, leaves_out_scales,
 		"{0} is not a name of the model: FP8 weights are used without their scales, as config.json has no quantization_config",
-		"put quantization_config back into config.json, as the model that it was made from has it"),
+		"put quantization_config back into config.json, as the model that it was made from has it",
+		.unless = QUANTIZED),
 	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX),
-	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ),
-	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread),
-	FSDP_DIFFERS(ADAPTER, has_adapter,
-		"the adapter next to the model is put on it: weights get names with base_layer",
-		"move adapter_config.json away", .since = "5"),
-	FSDP_NOT_JUDGED(ADAPTER, has_adapter,
-		"the adapter's base model is loaded instead of this one", .until = "5"),
+	FSDP_COMPARES_SETS(0),
+	FSDP_DIFFERS(ADAPTER, .when = ADAPTER, .since = "5",
+		.message =
+			"the adapter next to the model is put on it: weights get names with base_layer",
+		.fix = "move adapter_config.json away"),
+	FSDP_NOT_JUDGED(ADAPTER, .when = ADAPTER, .until = "5",
+		.message = "the adapter's base model is loaded instead of this one"),
 	FSDP_DIFFERS(DTYPE, is_narrowed, "values are cast to {0} (dtype in config.json)",
 		"call from_pretrained(dtype=...) with the stored dtype", .since = "5"),
 	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
@@ -551,11 +509,15 @@ static const struct fsdp_load_rule rules[] = {
 
 static const char *const versions[] = { "5.24.0", "5.23.0", "4.57.6", NULL };
 
+static const char *const order[] = { "model.safetensors", "model.safetensors.index.json",
+	"pytorch_model.bin", "pytorch_model.bin.index.json", NULL };
+
 const struct fsdp_loader fsdp_loader_hf = {
 	.name = "hf",
 	.library = "transformers",
 	.versions = versions,
+	.order = order,
+	.facts = facts,
 	.begin = begin,
-	.list_took = list_took,
 	.rules = rules,
 };

@@ -68,7 +68,7 @@ static bool is_of_other_program(struct fsdp_loading *loading)
 {
 	return lacks_index(loading) && !fsdp_load_has_file(loading, ".metadata") &&
 	       !fsdp_load_has_file(loading, "common.pt") &&
-	       !fsdp_load_has_any(loading, "", ".distcp");
+	       !fsdp_load_has(loading, "*.distcp");
 }
 
 static bool has_other_backend(struct fsdp_loading *loading)

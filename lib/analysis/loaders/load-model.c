@@ -876,13 +876,6 @@ static bool add_row(struct building *building, const struct row *row)
 	return true;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	const struct fsdp_load_tensor *left = a, *right = b;
-
-	return fsdp_span_compare(left->name, right->name);
-}
-
 bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 {
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG, "model_type");
@@ -917,6 +910,6 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 		building.keeps = true;
 	}
 	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,
-		by_name);
+		fsdp_load_by_name);
 	return true;
 }

@@ -1,20 +1,303 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several weight sets in one directory: how they compare, and which loader reads which.
+ * Several weight sets in one directory: how their names, shapes, dtypes and bytes compare, and
+ * which loader reads which.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/elements.h>
+
 #include "analysis/loaders/loading.h"
 #include "base/error.h"
 #include "base/num.h"
 
-enum { SETS_MOST = 8, PAIRS_MOST = SETS_MOST * SETS_MOST / 2, TEXT_BYTES = 512 };
+enum {
+	SETS_MOST = 8,
+	PAIRS_MOST = SETS_MOST * SETS_MOST / 2,
+	TEXT_BYTES = 512,
+	/* Without `data` the first bytes of some tensors are enough to separate sets of two steps. */
+	FIRST_TENSORS = 16,
+	FIRST_BYTES = 1 << 16
+};
+
+static const char *const sets[] = { "model.safetensors", "model.safetensors.index.json",
+	"pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.safetensors",
+	"adapter_model.bin", "consolidated.safetensors", "consolidated.00.pth" };
 
 static const char *const models[] = { "actor", "critic", "actor.safetensors",
 	"critic.safetensors", "actor.pt", "critic.pt", "actor.pth", "critic.pth",
 	"actor.bin", "critic.bin" };
+
+/* Files of Mistral's and Meta's own programs, whose tensors mostly have other names. */
+static bool is_native(const char *name)
+{
+	return strncmp(name, "consolidated.", 13) == 0;
+}
+
+/* Whether they are of one thing: a model, or an adapter. */
+static bool are_alike(const char *a, const char *b)
+{
+	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
+}
+
+/* ---- bytes ---- */
+
+/* Two sets, or one twice, with their tensors in order of names. */
+struct two_sets {
+	const struct fsdp_checkpoint *checkpoints[2];
+	struct fsdp_load_tensors tensors[2];
+	struct fsdp_locator *locators[2];
+};
+
+static bool open_two(struct fsdp_loading *loading, const char *left, const char *right,
+	struct two_sets *ret_sides)
+{
+	const char *const names[] = { left, right };
+	bool opened = true;
+
+	*ret_sides = (struct two_sets){ .locators = { NULL, NULL } };
+	for (size_t i = 0; i < 2 && opened; i++) {
+		ret_sides->checkpoints[i] = fsdp_load_open(loading, names[i]);
+		opened = ret_sides->checkpoints[i] != NULL;
+	}
+	for (size_t i = 0; i < 2 && opened; i++)
+		opened = fsdp_load_list_stored(
+			loading, ret_sides->checkpoints[i], &ret_sides->tensors[i]);
+	return opened;
+}
+
+/* False: out of memory. */
+static bool locate_two(struct fsdp_loading *loading, struct two_sets *sides)
+{
+	for (size_t i = 0; i < 2; i++)
+		loading->failed |= !fsdp_locator_new(
+			sides->checkpoints[i], &sides->locators[i], NULL);
+	return !loading->failed;
+}
+
+static void close_two(struct two_sets *sides)
+{
+	fsdp_locator_free(sides->locators[0]);
+	fsdp_locator_free(sides->locators[1]);
+}
+
+static enum fsdp_set_likeness compare_streams(struct fsdp_loading *loading,
+	struct fsdp_elements *const streams[2], struct fsdp_error **ret_error)
+{
+	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
+	size_t compared = 0;
+
+	for (;;) {
+		for (size_t i = 0; i < 2; i++)
+			if (bytes[i].size == 0 &&
+				!fsdp_elements_next(streams[i], &bytes[i], ret_error))
+				return FSDP_SETS_NOT_TOLD;
+		size_t size = fsdp_min(bytes[0].size, bytes[1].size);
+		if (size == 0)
+			return bytes[0].size == bytes[1].size ? FSDP_SETS_SAME
+							      : FSDP_SETS_DIFFER;
+		if (memcmp(bytes[0].data, bytes[1].data, size) != 0)
+			return FSDP_SETS_DIFFER;
+		for (size_t i = 0; i < 2; i++)
+			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
+		compared += size;
+		if (!loading->options->data && compared >= FIRST_BYTES)
+			return FSDP_SETS_SAME;
+	}
+}
+
+/* A tensor of each. */
+static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
+	const struct two_sets *sides, struct fsdp_span left, struct fsdp_span right)
+{
+	const struct fsdp_span names[] = { left, right };
+	struct fsdp_elements *streams[2] = { NULL, NULL };
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
+	struct fsdp_error *error = NULL;
+	bool opened = true;
+
+	for (size_t i = 0; i < 2 && opened; i++)
+		opened = fsdp_elements_open(sides->locators[i],
+			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
+			&streams[i], &error);
+	if (opened)
+		likeness = compare_streams(loading, streams, &error);
+	loading->failed |= error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	fsdp_elements_close(streams[0]);
+	fsdp_elements_close(streams[1]);
+	return likeness;
+}
+
+/* ---- two sets ---- */
+
+static bool are_same(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+{
+	return fsdp_load_same_shape(a, b) && a->dtype == b->dtype;
+}
+
+/* Counts tensors that both have, and of these such with the same bytes, if they can be read. */
+static void count_shares(struct fsdp_loading *loading, const struct two_sets *sides,
+	struct fsdp_set_shares *ret_shares, size_t *ret_names)
+{
+	const struct fsdp_load_tensors *a = &sides->tensors[0], *b = &sides->tensors[1];
+
+	*ret_names = 0;
+	*ret_shares = (struct fsdp_set_shares){ .first = a->count, .second = b->count };
+	for (size_t i = 0, k = 0; i < a->count && k < b->count;) {
+		const struct fsdp_load_tensor *x = &a->items[i], *y = &b->items[k];
+		int order = fsdp_span_compare(x->name, y->name);
+		i += order <= 0;
+		k += order >= 0;
+		*ret_names += order == 0;
+		if (order != 0 || !are_same(x, y))
+			continue;
+		ret_shares->alike++;
+		ret_shares->equal +=
+			sides->locators[0] != NULL &&
+			compare_bytes(loading, sides, x->name, y->name) == FSDP_SETS_SAME;
+	}
+}
+
+static enum fsdp_set_likeness compare_tensors(
+	struct fsdp_loading *loading, struct two_sets *sides)
+{
+	const struct fsdp_load_tensors *tensors = &sides->tensors[0];
+	size_t count = loading->options->data ? tensors->count
+					      : fsdp_min(tensors->count, FIRST_TENSORS);
+	enum fsdp_set_likeness likeness =
+		locate_two(loading, sides) ? FSDP_SETS_SAME : FSDP_SETS_NOT_TOLD;
+
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < count; i++) {
+		struct fsdp_span name = tensors->items[i].name;
+		likeness = compare_bytes(loading, sides, name, name);
+		if (likeness == FSDP_SETS_DIFFER)
+			fsdp_load_name(loading, name);
+	}
+	close_two(sides);
+	return likeness == FSDP_SETS_SAME && !loading->options->data ? FSDP_SETS_NOT_TOLD
+								     : likeness;
+}
+
+/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
+ * the first that differs. */
+static enum fsdp_set_likeness compare_sets(
+	struct fsdp_loading *loading, const char *left, const char *right)
+{
+	struct fsdp_set_shares shares;
+	struct two_sets sides;
+	size_t names;
+
+	if (!open_two(loading, left, right, &sides))
+		return FSDP_SETS_NOT_TOLD;
+	count_shares(loading, &sides, &shares, &names);
+	/* One of them is written for other programs: by other names, or as a part for a rank. */
+	if ((is_native(left) || is_native(right)) &&
+		(names == 0 || fsdp_load_has_file(loading, "consolidated.01.pth")))
+		return FSDP_SETS_OTHER_FORMAT;
+	if (shares.first != shares.second)
+		return FSDP_SETS_DIFFER;
+	for (size_t i = 0; i < shares.first; i++) {
+		const struct fsdp_load_tensor *a = &sides.tensors[0].items[i],
+					      *b = &sides.tensors[1].items[i];
+		if (fsdp_span_equal(a->name, b->name) && are_same(a, b))
+			continue;
+		fsdp_load_name(loading, a->name);
+		return FSDP_SETS_DIFFER;
+	}
+	return compare_tensors(loading, &sides);
+}
+
+/* Of two models: both must open, else it is false. */
+static bool compare_models(struct fsdp_loading *loading, const char *left,
+	const char *right, struct fsdp_set_shares *ret_shares)
+{
+	struct two_sets sides;
+	size_t names;
+
+	*ret_shares = (struct fsdp_set_shares){ 0 };
+	if (!open_two(loading, left, right, &sides))
+		return false;
+	if (!loading->options->data || locate_two(loading, &sides))
+		count_shares(loading, &sides, ret_shares, &names);
+	close_two(&sides);
+	return !loading->failed;
+}
+
+/* ---- rules ---- */
+
+/* Another weight set in the directory that compares so: word 0; word 1 is the one that is taken. */
+static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness wanted)
+{
+	for (size_t i = 0; loading->weights != NULL && i < FSDP_COUNT(sets); i++) {
+		if (strcmp(sets[i], loading->weights) == 0 || is_native(sets[i]) ||
+			!are_alike(sets[i], loading->weights) ||
+			!fsdp_load_has_file(loading, "%s", sets[i]))
+			continue;
+		loading->name_count = 0;
+		loading->all_names = 0;
+		if (compare_sets(loading, loading->weights, sets[i]) != wanted)
+			continue;
+		fsdp_load_say(loading, 0, "%s", sets[i]);
+		fsdp_load_say(loading, 1, "%s", loading->weights);
+		return true;
+	}
+	return false;
+}
+
+bool fsdp_load_sets_differ(struct fsdp_loading *loading)
+{
+	return find_other(loading, FSDP_SETS_DIFFER);
+}
+
+bool fsdp_load_sets_unread(struct fsdp_loading *loading)
+{
+	return find_other(loading, FSDP_SETS_NOT_TOLD);
+}
+
+/* Names of the tied weight, if all of them are stored: the first two. 0: none, or it is not tied. */
+static size_t find_ties(struct fsdp_loading *loading, struct fsdp_span names[2])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; fsdp_load_compare(loading) && i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		if (tensor->tie != FSDP_LOAD_TIED_WEIGHT)
+			continue;
+		if (tensor->match == NULL)
+			return 0;
+		if (count < 2)
+			names[count++] = tensor->name;
+	}
+	return count;
+}
+
+bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
+{
+	struct two_sets sides = { .locators = { NULL, NULL } };
+	struct fsdp_span names[2];
+	bool differ;
+
+	if (find_ties(loading, names) < 2 || !loading->options->data)
+		return false;
+	sides.checkpoints[0] = sides.checkpoints[1] =
+		fsdp_load_open(loading, loading->weights);
+	differ = sides.checkpoints[0] != NULL && locate_two(loading, &sides) &&
+		 compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
+	close_two(&sides);
+	return differ;
+}
+
+bool fsdp_load_ties_unread(struct fsdp_loading *loading)
+{
+	struct fsdp_span names[2];
+
+	return !loading->options->data && find_ties(loading, names) > 0;
+}
+
+/* ---- all pairs of a directory ---- */
 
 struct fsdp_set_pairs {
 	struct fsdp_budget budget;
@@ -24,15 +307,9 @@ struct fsdp_set_pairs {
 	char takers[TEXT_BYTES];
 };
 
-static const struct fsdp_loader *const choosers[] = { &fsdp_loader_hf,
-	&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
-
 const char *fsdp_set_name(size_t index)
 {
-	for (size_t i = 0; i < index; i++)
-		if (fsdp_load_sets[i] == NULL)
-			return NULL;
-	return fsdp_load_sets[index];
+	return index < FSDP_COUNT(sets) ? sets[index] : NULL;
 }
 
 const char *fsdp_set_model_name(size_t index)
@@ -40,43 +317,32 @@ const char *fsdp_set_model_name(size_t index)
 	return index < FSDP_COUNT(models) ? models[index] : NULL;
 }
 
-static bool add_pair(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading,
-	const char *first, const char *second)
+static void add_pairs(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
-	struct fsdp_set_pair *pair = &pairs->items[pairs->count++];
-
-	loading->name_count = 0;
-	loading->all_names = 0;
-	*pair = (struct fsdp_set_pair){
-		.first = first,
-		.second = second,
-		.likeness = fsdp_load_compare_sets(loading, first, second),
-	};
-	if (loading->name_count > 0) {
-		pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
-		loading->failed |= pair->name.data == NULL;
-	}
-	return !loading->failed;
-}
-
-static bool add_pairs(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
-{
-	const char *sets[SETS_MOST];
-	size_t count = 0;
-
-	for (size_t i = 0; fsdp_load_sets[i] != NULL && count < SETS_MOST; i++)
-		if (fsdp_load_has_file(loading, "%s", fsdp_load_sets[i]))
-			sets[count++] = fsdp_load_sets[i];
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = i + 1; k < count; k++)
-			if (fsdp_load_sets_are_alike(sets[i], sets[k]) &&
-				!add_pair(pairs, loading, sets[i], sets[k]))
-				return false;
-	return true;
+	for (size_t i = 0; i < FSDP_COUNT(sets); i++)
+		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
+			struct fsdp_set_pair *pair = &pairs->items[pairs->count];
+			if (!are_alike(sets[i], sets[k]) ||
+				!fsdp_load_has_file(loading, "%s", sets[i]) ||
+				!fsdp_load_has_file(loading, "%s", sets[k]))
+				continue;
+			loading->name_count = 0;
+			loading->all_names = 0;
+			*pair = (struct fsdp_set_pair){
+				.first = sets[i],
+				.second = sets[k],
+				.likeness = compare_sets(loading, sets[i], sets[k]),
+			};
+			pairs->count++;
+			if (loading->name_count == 0)
+				continue;
+			pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
+			loading->failed |= pair->name.data == NULL;
+		}
 }
 
 /* An actor with its critic. */
-static bool add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
+static void add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
 		struct fsdp_set_pair pair = { .first = models[i],
@@ -88,73 +354,55 @@ static bool add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loadin
 			continue;
 		pair.checkpoint = fsdp_load_open(loading, pair.second);
 		if (pair.checkpoint == NULL ||
-			fsdp_load_compare_models(
-				loading, pair.first, pair.second, &pair.shares))
+			compare_models(loading, pair.first, pair.second, &pair.shares))
 			pairs->items[pairs->count++] = pair;
 	}
-	return !loading->failed;
 }
 
-/* What a loader takes of a model, or of an adapter; NULL: nothing of it. */
-static const char *choice_of(
-	struct fsdp_loading *loading, const struct fsdp_loader *loader, const char *like)
+/* "hf, trainer take model.safetensors", for each of the sets; then those that no loader takes
+ * which is known here. */
+static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
-	loading->weights = NULL;
-	loader->begin(loading);
-	return loading->weights != NULL &&
-			       fsdp_load_sets_are_alike(loading->weights, like)
-		       ? loading->weights
-		       : NULL;
-}
+	static const struct fsdp_loader *const loaders[] = { &fsdp_loader_hf,
+		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
+	size_t at = 0;
 
-static const char *native_taker(const char *name)
-{
-	return strcmp(name, "consolidated.safetensors") == 0
-		       ? "mistral_inference and vLLM (load_format mistral) take"
-		       : "Meta's llama takes";
-}
-
-/* What no loader takes that is known here. */
-static void write_native(struct fsdp_set_pairs *pairs, size_t at)
-{
-	for (size_t i = 0; fsdp_load_sets[i] != NULL; i++) {
-		const char *name = fsdp_load_sets[i];
+	for (size_t i = 0; i < 2 * FSDP_COUNT(sets); i++) {
+		const char *name = sets[i % FSDP_COUNT(sets)], *verb = " take";
 		bool is_there = false;
+		size_t count = 0, begin = at;
 		for (size_t k = 0; k < pairs->count; k++)
 			is_there |= strcmp(pairs->items[k].first, name) == 0 ||
 				    strcmp(pairs->items[k].second, name) == 0;
-		if (fsdp_load_is_native_set(name) && is_there && at < TEXT_BYTES)
-			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
-				"%s%s %s", at > 0 ? "; " : "", native_taker(name), name);
-	}
-}
-
-/* "hf, trainer take model.safetensors", for each of the sets. */
-static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
-{
-	size_t at = 0;
-
-	for (size_t i = 0; fsdp_load_sets[i] != NULL; i++) {
-		size_t count = 0, begin = at;
-		for (size_t k = 0; k < FSDP_COUNT(choosers); k++) {
-			const char *choice =
-				choice_of(loading, choosers[k], pairs->items[0].first);
-			if (choice == NULL || strcmp(choice, fsdp_load_sets[i]) != 0 ||
-				at >= TEXT_BYTES)
+		for (size_t k = 0; i < FSDP_COUNT(sets) && k < FSDP_COUNT(loaders); k++) {
+			fsdp_load_begin(loading, loaders[k]);
+			if (loading->weights == NULL ||
+				!are_alike(loading->weights, pairs->items[0].first) ||
+				strcmp(loading->weights, name) != 0 || at >= TEXT_BYTES)
 				continue;
 			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
 				"%s%s",
 				count > 0   ? ", "
 				: begin > 0 ? "; "
 					    : "",
-				choosers[k]->name);
+				loaders[k]->name);
 			count++;
 		}
-		if (count > 0 && at < TEXT_BYTES)
+		if (i >= FSDP_COUNT(sets) && is_native(name) && is_there &&
+			at < TEXT_BYTES) {
 			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
-				" take%s %s", count == 1 ? "s" : "", fsdp_load_sets[i]);
+				"%s%s", at > 0 ? "; " : "",
+				strcmp(name, "consolidated.safetensors") == 0
+					? "mistral_inference and vLLM (load_format mistral)"
+					: "Meta's llama");
+			count = 1 + (strcmp(name, "consolidated.safetensors") == 0);
+		}
+		if (count == 1)
+			verb = " takes";
+		if (count > 0 && at < TEXT_BYTES)
+			at += (size_t)snprintf(
+				pairs->takers + at, TEXT_BYTES - at, "%s %s", verb, name);
 	}
-	write_native(pairs, at);
 }
 
 bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
@@ -174,11 +422,12 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 		loading->options = &options;
 		loading->arena = &pairs->arena;
 		loading->path = "";
+		add_pairs(pairs, loading);
 	}
-	if (loading != NULL && add_pairs(pairs, loading)) {
+	if (loading != NULL && !loading->failed) {
 		if (pairs->count > 0)
 			write_takers(pairs, loading);
-		(void)add_models(pairs, loading);
+		add_models(pairs, loading);
 	}
 	if (loading == NULL || loading->failed || fsdp_survey_failed(survey, NULL)) {
 		fsdp_set_pairs_free(pairs);

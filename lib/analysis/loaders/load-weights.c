@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which set of weights a loader takes, and how that compares with the model.
+ * Which set of weights a loader takes, and how that compares with the model. Experts are stored
+ * one by one and loaded as two tensors for each layer: all gates and ups, all downs.
  *
- * Origin: transformers/modeling_utils.py (5.23), accelerate/utils/modeling.py (1.15),
- * safetensors/src/tensor.rs (0.8).
+ * Origin: transformers/modeling_utils.py, conversion_mapping.py, core_model_loading.py (5.23),
+ * accelerate/utils/modeling.py (1.15), safetensors/src/tensor.rs (0.8).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +16,12 @@
 
 enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
 
+/* ---- files ---- */
+
 static bool is_index(const char *name)
 {
-	return fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".index.json"));
-}
-
-static bool is_safetensors(const char *name)
-{
-	return fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".safetensors"));
+	return name != NULL &&
+	       fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".index.json"));
 }
 
 static const char *find_index(struct fsdp_loading *loading)
@@ -39,15 +38,14 @@ static const char *find_index(struct fsdp_loading *loading)
 
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order)
 {
-	for (; *order != NULL; order++) {
-		const char *found = strcmp(*order, "*.index.json") == 0
-					    ? find_index(loading)
-				    : fsdp_load_has_file(loading, "%s", *order) ? *order
-										: NULL;
-		if (found != NULL)
-			return found;
-	}
-	return NULL;
+	const char *found = NULL;
+
+	for (; *order != NULL && found == NULL; order++)
+		if (strcmp(*order, "*.index.json") == 0)
+			found = find_index(loading);
+		else if (fsdp_load_has_file(loading, "%s", *order))
+			found = *order;
+	return found;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -56,49 +54,39 @@ static int compare_names(const void *a, const void *b)
 		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
 }
 
-/* Shards of an index that exist, without the index and the other files of the directory. */
-static size_t list_set(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_span *names)
+/* Of an index its shards that exist, without the index and the other files of the directory. */
+bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
+	const struct fsdp_checkpoint *index = NULL;
+	struct fsdp_span *names;
 	size_t count = 0;
 
-	if (checkpoint == NULL) {
-		names[count++] = fsdp_span_text(loading->weights);
-		return count;
-	}
-	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++) {
-		struct fsdp_file file = fsdp_file(checkpoint, i);
+	if (loading->weights == NULL)
+		return true;
+	if (is_index(loading->weights))
+		index = fsdp_load_open(loading, loading->weights);
+	names = FSDP_TAKE(
+		loading->arena, names, 2 + (index != NULL ? fsdp_file_count(index) : 0));
+	if (names == NULL)
+		return false;
+	for (size_t i = 0; index != NULL && i < fsdp_file_count(index); i++) {
+		struct fsdp_file file = fsdp_file(index, i);
 		if (file.size != FSDP_UNKNOWN &&
 			!fsdp_span_ends(file.path, FSDP_SPAN(".json")))
 			names[count++] = file.path;
 	}
 	qsort(names, count, sizeof *names, compare_names);
-	return count;
-}
-
-bool fsdp_load_list_took(
-	struct fsdp_loading *loading, const char *beside, struct fsdp_load_result *result)
-{
-	const struct fsdp_checkpoint *checkpoint = NULL;
-	struct fsdp_span *names;
-
-	if (loading->weights == NULL)
-		return true;
-	if (is_index(loading->weights))
-		checkpoint = fsdp_load_open(loading, loading->weights);
-	names = FSDP_TAKE(loading->arena, names,
-		2 + (checkpoint != NULL ? fsdp_file_count(checkpoint) : 0));
-	if (names == NULL)
-		return false;
-	result->took = names;
-	result->took_count = list_set(loading, checkpoint, names);
-	if (beside != NULL)
-		names[result->took_count++] = fsdp_span_text(beside);
-	for (size_t i = 0; i < result->took_count; i++) {
+	if (index == NULL)
+		names[count++] = fsdp_span_text(loading->weights);
+	if (loading->listed_beside != NULL)
+		names[count++] = fsdp_span_text(loading->listed_beside);
+	for (size_t i = 0; i < count; i++) {
 		names[i] = fsdp_arena_copy(loading->arena, names[i]);
 		if (names[i].data == NULL)
 			return false;
 	}
+	result->took = names;
+	result->took_count = count;
 	return true;
 }
 
@@ -106,7 +94,7 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 {
 	struct fsdp_span text;
 
-	if (loading->weights == NULL || !is_index(loading->weights))
+	if (!is_index(loading->weights))
 		return false;
 	text = fsdp_survey_text(loading->survey, loading->weights);
 	fsdp_load_say(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
@@ -119,12 +107,11 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 /* The first in order of names, as the loader sorts them. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_checkpoint *checkpoint =
+		is_index(loading->weights) ? fsdp_load_open(loading, loading->weights)
+					   : NULL;
 	struct fsdp_span first = { 0 };
 
-	if (loading->weights == NULL || !is_index(loading->weights))
-		return false;
-	checkpoint = fsdp_load_open(loading, loading->weights);
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
 		i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
@@ -134,30 +121,32 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 		if (first.data == NULL || fsdp_span_compare(finding->file, first) < 0)
 			first = finding->file;
 	}
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(first, 512));
+	fsdp_load_set_word(loading, 0, first);
 	return first.data != NULL;
 }
 
-static const char not_covered[] = "its size is not that of its tensors",
-		  not_json[] = "its header is not valid JSON";
-
-/* What is wrong with a header; NULL: nothing. */
-static const char *judge_header(struct fsdp_span head, uint64_t file_size)
+/* What is wrong with a file of safetensors, of this checkpoint, or NULL. */
+static const char *find_damage(struct fsdp_loading *loading, const char *name,
+	const struct fsdp_checkpoint *checkpoint)
 {
+	static const char not_covered[] = "its size is not that of its tensors",
+			  not_json[] = "its header is not valid JSON";
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+	struct fsdp_span head = fsdp_survey_head(loading->survey, name);
 	uint64_t size = 0;
 
+	if (entry == NULL)
+		return NULL;
 	if (head.size < 8)
 		return "it has no header";
 	for (unsigned i = 8; i-- > 0;)
 		size = size << 8 | head.data[i];
-	return size > HEADER_MOST     ? "its header is too large"
-	       : size > file_size - 8 ? "its header is truncated"
-				      : NULL;
-}
-
-/* What is wrong with the rest of it, by the findings of a file. */
-static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const char *name)
-{
+	if (size > HEADER_MOST)
+		return "its header is too large";
+	if (size > entry->size - 8)
+		return "its header is truncated";
+	if (checkpoint == NULL)
+		return is_index(loading->weights) ? NULL : not_covered;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		const char *id = finding->rule->id;
@@ -180,25 +169,22 @@ static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const ch
 	return NULL;
 }
 
-static bool is_cut_file(struct fsdp_loading *loading, const char *name,
+static bool is_damaged(struct fsdp_loading *loading, const char *name,
 	const struct fsdp_checkpoint *checkpoint)
 {
-	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
-	const char *what = entry != NULL
-				   ? judge_header(fsdp_survey_head(loading->survey, name),
-					     entry->size)
-				   : NULL;
+	const char *what = find_damage(loading, name, checkpoint);
 
-	if (entry != NULL && what == NULL && checkpoint == NULL)
-		what = not_covered;
-	if (entry != NULL && what == NULL)
-		what = judge_rest(checkpoint, name);
 	if (what == NULL)
 		return false;
 	fsdp_load_say(loading, 0, "%s", name);
 	fsdp_load_say(loading, 1, "%s", what);
-	fsdp_load_name(loading, entry->name);
+	fsdp_load_name(loading, fsdp_survey_find(loading->survey, name)->name);
 	return true;
+}
+
+bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
+{
+	return is_damaged(loading, name, fsdp_load_open(loading, name));
 }
 
 /* Whether the index that is taken names the file. */
@@ -215,11 +201,6 @@ static bool is_in_index(struct fsdp_loading *loading, struct fsdp_span name)
 	return false;
 }
 
-bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
-{
-	return is_cut_file(loading, name, fsdp_load_open(loading, name));
-}
-
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -227,21 +208,17 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	if (loading->weights == NULL)
 		return false;
 	checkpoint = fsdp_load_open(loading, loading->weights);
-	if (is_safetensors(loading->weights))
-		return is_cut_file(loading, loading->weights, checkpoint);
+	if (fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".safetensors")))
+		return is_damaged(loading, loading->weights, checkpoint);
 	for (size_t i = 0; is_index(loading->weights) &&
 			   i < fsdp_survey_entry_count(loading->survey);
 		i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		const char *name = (const char *)entry->name.data;
-		if (fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")) &&
-			(judge_header(fsdp_survey_head(loading->survey, name),
-				 entry->size) != NULL ||
-				(checkpoint != NULL &&
-					judge_rest(checkpoint, name) != NULL)) &&
-			is_in_index(loading, entry->name))
-			return is_cut_file(loading, name, checkpoint);
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		const char *text = (const char *)name.data;
+		if (fsdp_span_ends(name, FSDP_SPAN(".safetensors")) &&
+			find_damage(loading, text, checkpoint) != NULL &&
+			is_in_index(loading, name))
+			return is_damaged(loading, text, checkpoint);
 	}
 	return false;
 }
@@ -264,7 +241,9 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 	return part.checkpoint == NULL || error != NULL;
 }
 
-static struct fsdp_span copy_name(struct fsdp_loading *loading,
+/* ---- tensors that are stored ---- */
+
+struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name)
 {
 	char buffer[NAME_BYTES];
@@ -276,31 +255,14 @@ static struct fsdp_span copy_name(struct fsdp_loading *loading,
 	return copy;
 }
 
-static bool is_of_model(const struct fsdp_tensor *tensor)
-{
-	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
-}
-
-static int by_name(const void *a, const void *b)
+int fsdp_load_by_name(const void *a, const void *b)
 {
 	const struct fsdp_load_tensor *left = a, *right = b;
 
 	return fsdp_span_compare(left->name, right->name);
 }
 
-static bool lies_deep(
-	const struct fsdp_checkpoint *checkpoint, uint32_t path, struct fsdp_span name)
-{
-	struct fsdp_path_part part;
-	uint64_t state = 0;
-
-	return path != FSDP_NONE &&
-	       fsdp_path_next(checkpoint, path, name, &state, &part) &&
-	       fsdp_path_next(checkpoint, path, name, &state, &part);
-}
-
-/* Tensors of a set as they are stored, in order of names: all, or those of the model.
- * False: out of memory. */
+/* Tensors of a set as they are stored, in order of names: all, or those of the model. */
 static bool list_tensors(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
 {
@@ -308,24 +270,30 @@ static bool list_tensors(struct fsdp_loading *loading,
 
 	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
 						   count + 1) };
-	if (ret->items == NULL) {
-		loading->failed = true;
-		return false;
-	}
-	for (uint32_t i = 0; i < count; i++) {
+	loading->failed |= ret->items == NULL;
+	for (uint32_t i = 0; ret->items != NULL && i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (!all && !is_of_model(&tensor))
+		struct fsdp_load_tensor *item = &ret->items[ret->count];
+		struct fsdp_path_part part;
+		uint64_t state = 0;
+
+		if (!all && tensor.role != FSDP_ROLE_PARAM &&
+			tensor.role != FSDP_ROLE_BUFFER)
 			continue;
-		struct fsdp_load_tensor *item = &ret->items[ret->count++];
 		*item = (struct fsdp_load_tensor){
-			.name = copy_name(loading, checkpoint, tensor.raw_name),
+			.name = fsdp_load_copy_name(loading, checkpoint, tensor.raw_name),
 			.shape = tensor.shape,
 			.dims = tensor.dims,
 			.dtype = tensor.dtype,
 		};
-		item->is_deep = lies_deep(checkpoint, tensor.path, item->name);
+		item->is_deep = tensor.path != FSDP_NONE &&
+				fsdp_path_next(checkpoint, tensor.path, item->name,
+					&state, &part) &&
+				fsdp_path_next(checkpoint, tensor.path, item->name,
+					&state, &part);
+		ret->count++;
 	}
-	qsort(ret->items, ret->count, sizeof *ret->items, by_name);
+	qsort(ret->items, ret->count, sizeof *ret->items, fsdp_load_by_name);
 	return !loading->failed;
 }
 
@@ -344,36 +312,25 @@ static bool list_expected(struct fsdp_loading *loading)
 		return fsdp_load_model_of_config(loading);
 	model->items =
 		FSDP_TAKE(loading->arena, model->items, options->expected_count + 1);
-	if (model->items == NULL) {
-		loading->failed = true;
-		return false;
-	}
-	for (size_t i = 0; i < options->expected_count; i++)
+	loading->failed |= model->items == NULL;
+	for (size_t i = 0; model->items != NULL && i < options->expected_count; i++)
 		model->items[model->count++] = (struct fsdp_load_tensor){
 			.name = options->expected[i].name,
 			.shape = options->expected[i].shape,
 			.dims = options->expected[i].dims,
 		};
-	qsort(model->items, model->count, sizeof *model->items, by_name);
-	return true;
+	qsort(model->items, model->count, sizeof *model->items, fsdp_load_by_name);
+	return model->items != NULL;
 }
 
 static struct fsdp_load_tensor *find_tensor(
 	const struct fsdp_load_tensors *tensors, struct fsdp_span name)
 {
-	size_t low = 0, high = tensors->count;
+	struct fsdp_load_tensor key = { .name = name };
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = fsdp_span_compare(name, tensors->items[middle].name);
-		if (order == 0)
-			return &tensors->items[middle];
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+	return tensors->count == 0 ? NULL
+				   : bsearch(&key, tensors->items, tensors->count,
+					     sizeof key, fsdp_load_by_name);
 }
 
 const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
@@ -401,58 +358,6 @@ bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
 	       fsdp_load_find_expected(loading, name) != NULL || !loading->knows_model;
 }
 
-/* The name that transformers reads for one of TensorFlow, in `text` unless it is the same. */
-static struct fsdp_span read_old_name(struct fsdp_span name, char text[NAME_BYTES])
-{
-	static const struct {
-		struct fsdp_span from, to;
-	} ends[] = {
-		{ FSDP_SPAN_INIT("LayerNorm.gamma"), FSDP_SPAN_INIT("LayerNorm.weight") },
-		{ FSDP_SPAN_INIT("LayerNorm.beta"), FSDP_SPAN_INIT("LayerNorm.bias") },
-	};
-
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++) {
-		struct fsdp_span from = ends[i].from, to = ends[i].to;
-		size_t kept = name.size - from.size;
-
-		if (!fsdp_span_ends(name, from) || kept + to.size > NAME_BYTES)
-			continue;
-		memcpy(text, name.data, kept);
-		memcpy(text + kept, to.data, to.size);
-		return fsdp_span(text, kept + to.size);
-	}
-	return name;
-}
-
-/* The tensor of the model that a stored one becomes, or NULL: transformers 5 cuts the prefix
- * of the base model where the rest is a name of the model, and adds it where it is missing. */
-static struct fsdp_load_tensor *find_wanted(
-	struct fsdp_loading *loading, struct fsdp_span name)
-{
-	char text[NAME_BYTES], read[NAME_BYTES];
-	struct fsdp_load_tensor *found = NULL;
-	size_t size;
-
-	if (loading->converts)
-		name = read_old_name(name, read);
-	if (!loading->adds_prefix || loading->base_prefix == NULL)
-		return find_tensor(&loading->model, name);
-	size = strlen(loading->base_prefix);
-	if (fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
-		fsdp_span_begins(name, fsdp_span_text(loading->base_prefix)))
-		found = find_tensor(
-			&loading->model, fsdp_span(name.data + size, name.size - size));
-	if (found == NULL)
-		found = find_tensor(&loading->model, name);
-	if (found != NULL)
-		return found;
-	if (size + name.size > sizeof text)
-		return NULL;
-	memcpy(text, loading->base_prefix, size);
-	memcpy(text + size, name.data, name.size);
-	return find_tensor(&loading->model, fsdp_span(text, size + name.size));
-}
-
 bool fsdp_load_same_shape(
 	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
 {
@@ -460,6 +365,53 @@ bool fsdp_load_same_shape(
 	       (a->dims == b->dims &&
 		       (a->dims == 0 || memcmp(a->shape, b->shape,
 						a->dims * sizeof *a->shape) == 0));
+}
+
+/* ---- the model against them ---- */
+
+/* The tensor of the model that has this name once its first `cut` bytes are replaced. */
+static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
+	struct fsdp_span name, size_t cut, const char *prefix)
+{
+	char text[NAME_BYTES];
+	size_t size = strlen(prefix);
+
+	if (cut > name.size || size + name.size - cut > sizeof text)
+		return NULL;
+	memcpy(text, prefix, size);
+	memcpy(text + size, name.data + cut, name.size - cut);
+	return find_tensor(&loading->model, fsdp_span(text, size + name.size - cut));
+}
+
+/* The tensor of the model that a stored one becomes, or NULL: transformers reads some names of
+ * TensorFlow; 5 cuts the prefix of the base model where the rest is a name of the model, and adds
+ * it where it is missing. */
+static struct fsdp_load_tensor *find_wanted(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	static const char *const ends[][2] = { { "LayerNorm.gamma", "weight" },
+		{ "LayerNorm.beta", "bias" } };
+	const char *prefix = loading->adds_prefix ? loading->base_prefix : NULL;
+	struct fsdp_load_tensor *found = NULL;
+	char text[NAME_BYTES];
+
+	for (size_t i = 0; loading->converts && i < FSDP_COUNT(ends); i++) {
+		size_t cut = fsdp_span_last(name, '.').size;
+		if (!fsdp_span_ends(name, fsdp_span_text(ends[i][0])) ||
+			name.size + 8 > sizeof text)
+			continue;
+		name = fsdp_span(
+			text, (size_t)snprintf(text, sizeof text, "%.*s%s",
+				      FSDP_TEXT_MOST(name, name.size - cut), ends[i][1]));
+	}
+	if (prefix != NULL &&
+		fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
+		fsdp_span_begins(name, fsdp_span_text(prefix)))
+		found = find_renamed(loading, name, strlen(prefix), "");
+	if (found == NULL)
+		found = find_tensor(&loading->model, name);
+	return found == NULL && prefix != NULL ? find_renamed(loading, name, 0, prefix)
+					       : found;
 }
 
 static void match_stored(struct fsdp_loading *loading)
@@ -472,14 +424,13 @@ static void match_stored(struct fsdp_loading *loading)
 				loading->first_unexpected = stored;
 			continue;
 		}
-		stored->has_match = wanted->has_match = true;
+		stored->match = wanted;
+		wanted->match = stored;
 		if (fsdp_load_same_shape(stored, wanted))
 			continue;
 		wanted->is_misshaped = true;
-		if (loading->misshaped++ == 0) {
+		if (loading->misshaped++ == 0)
 			loading->first_misshaped = stored;
-			loading->first_wanted = wanted;
-		}
 	}
 }
 
@@ -489,10 +440,10 @@ static void count_missing(struct fsdp_loading *loading)
 
 	for (size_t i = 0; i < loading->model.count; i++)
 		has_tied[loading->model.items[i].tie] |=
-			loading->model.items[i].has_match;
+			loading->model.items[i].match != NULL;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		struct fsdp_load_tensor *wanted = &loading->model.items[i];
-		if (wanted->has_match ||
+		if (wanted->match != NULL ||
 			(wanted->tie != FSDP_LOAD_UNTIED && has_tied[wanted->tie]))
 			continue;
 		if (loading->missing++ == 0)
@@ -515,10 +466,10 @@ static void keep_topmost(struct fsdp_loading *loading)
 	if (!root.is_dict)
 		return;
 	stored->count = kept;
-	if (kept != 0 || root.other_key == NULL)
-		return;
-	stored->items[stored->count++] =
-		(struct fsdp_load_tensor){ .name = fsdp_span_text(root.other_key) };
+	if (kept == 0 && root.other_key != NULL)
+		stored->items[stored->count++] = (struct fsdp_load_tensor){
+			.name = fsdp_span_text(root.other_key),
+		};
 }
 
 /* Whether a name begins with the prefix of the model and "layers.". */
@@ -539,14 +490,6 @@ static bool has_layers(
 	return false;
 }
 
-/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
- * vit.encoder.layer.0). It loads those, too, and they are not known here. */
-static bool has_names_in_memory(const struct fsdp_loading *loading)
-{
-	return loading->base_prefix != NULL && has_layers(loading, &loading->stored) &&
-	       !has_layers(loading, &loading->model);
-}
-
 bool fsdp_load_compare(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint;
@@ -562,7 +505,11 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 		fsdp_load_list_stored(loading, checkpoint, &loading->stored);
 	if (loading->knows_stored)
 		keep_topmost(loading);
-	if (loading->knows_stored && has_names_in_memory(loading))
+	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
+	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
+	if (loading->knows_stored && loading->base_prefix != NULL &&
+		has_layers(loading, &loading->stored) &&
+		!has_layers(loading, &loading->model))
 		loading->knows_model = false;
 	if (!loading->knows_model || !loading->knows_stored)
 		return false;
@@ -571,59 +518,30 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	return true;
 }
 
-static void name_missing(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (!loading->model.items[i].has_match &&
-			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
-			fsdp_load_name(loading, loading->model.items[i].name);
-}
-
-/* The name without its first `cut` bytes, after a prefix. */
-static const struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
-	struct fsdp_span name, size_t cut, struct fsdp_span prefix)
-{
-	char text[NAME_BYTES];
-
-	if (cut > name.size || prefix.size + name.size - cut > sizeof text)
-		return NULL;
-	memcpy(text, prefix.data, prefix.size);
-	memcpy(text + prefix.size, name.data + cut, name.size - cut);
-	return find_tensor(
-		&loading->model, fsdp_span(text, prefix.size + name.size - cut));
-}
-
-/* Of two tied names that are both missing one is enough. */
-static size_t count_tied_pairs(const struct fsdp_loading *loading)
-{
-	size_t missing = 0;
-
-	for (size_t i = 0; i < loading->model.count; i++)
-		missing += loading->model.items[i].was_tied &&
-			   !loading->model.items[i].has_match;
-	return missing > 1 ? missing - 1 : 0;
-}
+/* ---- names that differ ---- */
 
 /* Whether all that is stored and not expected is all that is missing, once the prefix is cut
- * off or put in front. */
-static bool explains_all(
-	struct fsdp_loading *loading, struct fsdp_span prefix, bool is_cut)
+ * off or put in front. Of two tied names that are both missing one is enough. */
+static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
 {
-	const struct fsdp_load_tensors *stored = &loading->stored;
+	size_t tied = 0;
 
-	for (size_t i = 0; i < stored->count; i++) {
-		const struct fsdp_load_tensor *item = &stored->items[i], *renamed;
-		if (item->has_match)
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i], *renamed;
+		if (item->match != NULL)
 			continue;
-		if (is_cut && !fsdp_span_begins(item->name, prefix))
+		if (is_cut && !fsdp_span_begins(item->name, fsdp_span_text(prefix)))
 			return false;
-		renamed = find_renamed(loading, item->name, is_cut ? prefix.size : 0,
-			is_cut ? fsdp_span(prefix.data, 0) : prefix);
-		if (renamed == NULL || renamed->has_match ||
+		renamed = find_renamed(loading, item->name, is_cut ? strlen(prefix) : 0,
+			is_cut ? "" : prefix);
+		if (renamed == NULL || renamed->match != NULL ||
 			!fsdp_load_same_shape(item, renamed))
 			return false;
 	}
-	return loading->missing - count_tied_pairs(loading) == loading->unexpected &&
+	for (size_t i = 0; i < loading->model.count; i++)
+		tied += loading->model.items[i].was_tied &&
+			loading->model.items[i].match == NULL;
+	return loading->missing - (tied > 1 ? tied - 1 : 0) == loading->unexpected &&
 	       loading->misshaped == 0;
 }
 
@@ -641,10 +559,10 @@ static bool has_names_of_meta(struct fsdp_loading *loading)
 }
 
 /* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
-static void say_renaming(struct fsdp_loading *loading)
+static void write_renaming(struct fsdp_loading *loading)
 {
 	struct fsdp_span there, missing;
-	bool is_cut;
+	char prefix[NAME_BYTES];
 
 	fsdp_load_say(loading, 3, "%s", "");
 	if (loading->unexpected == 0)
@@ -663,30 +581,36 @@ static void say_renaming(struct fsdp_loading *loading)
 	}
 	for (size_t i = 0; i < loading->model.count; i++) {
 		missing = loading->model.items[i].name;
-		is_cut = there.size > missing.size;
-		struct fsdp_span prefix = is_cut ? there : missing;
-		if (loading->model.items[i].has_match ||
-			!fsdp_span_ends(prefix, is_cut ? missing : there))
+		bool is_cut = there.size > missing.size;
+		struct fsdp_span longer = is_cut ? there : missing,
+				 shorter = is_cut ? missing : there;
+		if (loading->model.items[i].match != NULL ||
+			!fsdp_span_ends(longer, shorter))
 			continue;
-		prefix.size -= is_cut ? missing.size : there.size;
-		if (prefix.size < 2 || prefix.data[prefix.size - 1] != '.' ||
+		longer.size -= shorter.size;
+		snprintf(prefix, sizeof prefix, "%.*s", FSDP_TEXT(longer));
+		if (longer.size < 2 || longer.data[longer.size - 1] != '.' ||
 			!explains_all(loading, prefix, is_cut))
 			continue;
-		fsdp_load_say(loading, 3, "rename the tensors: %s the prefix %.*s",
-			is_cut ? "without" : "with", FSDP_TEXT_MOST(prefix, 256));
+		fsdp_load_say(loading, 3, "rename the tensors: %s the prefix %.256s",
+			is_cut ? "without" : "with", prefix);
 		return;
 	}
 }
 
-/* Something is missing, and nothing is there that the model does not have. */
+/* Something is missing. Word 1 is the first of what is there and has no name of the model. */
 bool fsdp_load_misses(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_compare(loading) || loading->missing == 0)
 		return false;
-	fsdp_load_say(
-		loading, 0, "%.*s", FSDP_TEXT_MOST(loading->first_missing->name, 512));
-	name_missing(loading);
-	say_renaming(loading);
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].match == NULL &&
+			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
+			fsdp_load_name(loading, loading->model.items[i].name);
+	fsdp_load_set_word(loading, 0, loading->first_missing->name);
+	if (loading->unexpected > 0)
+		fsdp_load_set_word(loading, 1, loading->first_unexpected->name);
+	write_renaming(loading);
 	return true;
 }
 
@@ -696,20 +620,24 @@ bool fsdp_load_is_other_model(struct fsdp_loading *loading)
 	       loading->unexpected > 0;
 }
 
+/* Nothing is there that the model does not have. */
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 {
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
 }
 
-/* Both. Word 1 is the first of what is there. */
 bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 {
-	if (!fsdp_load_misses(loading) || loading->unexpected == 0)
-		return false;
-	fsdp_load_say(
-		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_unexpected->name, 512));
-	return true;
+	return fsdp_load_misses(loading) && loading->unexpected > 0;
 }
+
+bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
+{
+	return loading->weights != NULL && !fsdp_load_compare(loading) &&
+	       !loading->knows_model;
+}
+
+/* ---- shapes that differ ---- */
 
 void fsdp_load_write_numbers(
 	char *text, size_t size, const struct fsdp_load_tensor *tensor)
@@ -720,6 +648,11 @@ void fsdp_load_write_numbers(
 	for (uint32_t i = 0; i < tensor->dims && at < size; i++)
 		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
 			(long long)tensor->shape[i]);
+}
+
+static int64_t configured(struct fsdp_loading *loading, const char *key)
+{
+	return fsdp_load_integer(loading, "config.json", key, -1);
 }
 
 /* Whether one size of the configuration differs, and no other: each tensor of another shape has one other number
@@ -735,18 +668,15 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 		"max_position_embeddings", "n_positions", "intermediate_size" };
 
 	for (size_t k = 0; k < FSDP_COUNT(sizes); k++) {
-		int64_t due = fsdp_load_integer(loading, "config.json", sizes[k].key, -1),
-			found = 0;
+		int64_t due = configured(loading, sizes[k].key), found = 0;
 		bool fits = due > 0;
 
 		for (size_t i = 0; i < FSDP_COUNT(others); i++)
 			fits &= strcmp(others[i], sizes[k].key) == 0 ||
-				fsdp_load_integer(
-					loading, "config.json", others[i], -1) != due;
+				configured(loading, others[i]) != due;
 		for (size_t i = 0; i < loading->stored.count && fits; i++) {
 			const struct fsdp_load_tensor *item = &loading->stored.items[i];
-			const struct fsdp_load_tensor *wanted =
-				find_wanted(loading, item->name);
+			const struct fsdp_load_tensor *wanted = item->match;
 			if (wanted == NULL || wanted->shape == NULL ||
 				item->shape == NULL)
 				continue;
@@ -772,21 +702,15 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool is_turned(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
-{
-	return a->shape != NULL && b->shape != NULL && a->dims == 2 && b->dims == 2 &&
-	       a->shape[0] != a->shape[1] && a->shape[0] == b->shape[1] &&
-	       a->shape[1] == b->shape[0];
-}
-
 /* Each that has another shape is transposed. */
 static bool are_all_turned(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *item = &loading->stored.items[i];
-		const struct fsdp_load_tensor *wanted = find_wanted(loading, item->name);
-		if (wanted != NULL && !fsdp_load_same_shape(item, wanted) &&
-			!is_turned(item, wanted))
+		const struct fsdp_load_tensor *a = &loading->stored.items[i],
+					      *b = a->match;
+		if (b != NULL && !fsdp_load_same_shape(a, b) &&
+			(a->dims != 2 || b->dims != 2 || a->shape[0] == a->shape[1] ||
+				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
 			return false;
 	}
 	return true;
@@ -795,81 +719,125 @@ static bool are_all_turned(struct fsdp_loading *loading)
 /* Of the embedding and the head, which both have the rows of all tokens, one was given more. Word 3: how many. */
 static bool is_resized_alone(struct fsdp_loading *loading)
 {
-	const struct fsdp_load_tensor *wanted = loading->first_wanted;
-	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
-	const char *other = fsdp_span_is(wanted->name, "lm_head.weight")
-				    ? "model.embed_tokens.weight"
-				    : "lm_head.weight";
+	static const char *const names[] = { "lm_head.weight",
+		"model.embed_tokens.weight" };
+	const struct fsdp_load_tensor *wanted = loading->first_misshaped->match;
+	int64_t rows = configured(loading, "vocab_size");
+	bool is_head = fsdp_span_is(wanted->name, names[0]);
 	const struct fsdp_load_tensor *kept =
-		find_tensor(&loading->stored, fsdp_span_text(other));
+		find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
 
 	if (loading->misshaped != 1 || wanted->dims != 2 || wanted->shape[0] != rows ||
-		(!fsdp_span_is(wanted->name, "lm_head.weight") &&
-			!fsdp_span_is(wanted->name, "model.embed_tokens.weight")) ||
-		kept == NULL || kept->dims != 2 || kept->shape[0] != rows)
+		(!is_head && !fsdp_span_is(wanted->name, names[1])) || kept == NULL ||
+		kept->dims != 2 || kept->shape[0] != rows)
 		return false;
 	fsdp_load_say(loading, 3,
 		"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
-		other, (long long)rows, (long long)loading->first_misshaped->shape[0]);
+		names[is_head], (long long)rows,
+		(long long)loading->first_misshaped->shape[0]);
 	return true;
 }
 
 /* The head of a classifier has another number of labels. */
 static bool has_other_labels(struct fsdp_loading *loading)
 {
-	static const char *const heads[] = { "classifier.", "score." };
 	const struct fsdp_load_tensor *found = loading->first_misshaped,
-				      *wanted = loading->first_wanted;
-	bool is_head = false;
+				      *wanted = found->match;
 
-	for (size_t i = 0; i < FSDP_COUNT(heads); i++)
-		is_head |= fsdp_span_begins(wanted->name, fsdp_span_text(heads[i]));
-	return is_head && found->dims == wanted->dims && found->dims > 0 &&
+	return (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
+		       fsdp_span_begins(wanted->name, FSDP_SPAN("score."))) &&
+	       found->dims == wanted->dims && found->dims > 0 &&
 	       found->shape[0] != wanted->shape[0] &&
 	       memcmp(found->shape + 1, wanted->shape + 1,
 		       (found->dims - 1) * sizeof *found->shape) == 0;
 }
 
-/* Word 3: what helps, or nothing. */
-static void say_cure(struct fsdp_loading *loading)
-{
-	long long rows = loading->first_misshaped->dims > 0
-				 ? (long long)loading->first_misshaped->shape[0]
-				 : 0;
-
-	fsdp_load_say(loading, 3, "%s", "");
-	if (is_of_other_size(loading) || is_resized_alone(loading))
-		return;
-	if (has_other_labels(loading))
-		fsdp_load_say(loading, 3,
-			"give config.json the %lld labels of the saved model (id2label, label2id)",
-			rows);
-	else if (are_all_turned(loading))
-		fsdp_load_say(loading, 3, "save %s transposed",
-			loading->misshaped > 1 ? "these matrices" : "this matrix");
-}
-
 /* Words: the tensor, its shape, that of the model, what helps, or nothing. */
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 {
-	char stored[200], wanted[200];
+	const struct fsdp_load_tensor *found;
 
 	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
 		return false;
-	fsdp_load_write_numbers(stored, sizeof stored, loading->first_misshaped);
-	fsdp_load_write_numbers(wanted, sizeof wanted, loading->first_wanted);
-	fsdp_load_say(
-		loading, 0, "%.*s", FSDP_TEXT_MOST(loading->first_misshaped->name, 256));
-	fsdp_load_say(loading, 1, "%s", stored);
-	fsdp_load_say(loading, 2, "%s", wanted);
-	fsdp_load_name(loading, loading->first_misshaped->name);
-	say_cure(loading);
+	found = loading->first_misshaped;
+	fsdp_load_write_numbers(loading->words[1], FSDP_LOAD_WORD, found);
+	fsdp_load_write_numbers(loading->words[2], FSDP_LOAD_WORD, found->match);
+	fsdp_load_set_word(loading, 0, found->name);
+	fsdp_load_name(loading, found->name);
+	fsdp_load_say(loading, 3, "%s", "");
+	if (is_of_other_size(loading) || is_resized_alone(loading))
+		return true;
+	if (has_other_labels(loading))
+		fsdp_load_say(loading, 3,
+			"give config.json the %lld labels of the saved model (id2label, label2id)",
+			(long long)found->shape[0]);
+	else if (are_all_turned(loading))
+		fsdp_load_say(loading, 3, "save %s transposed",
+			loading->misshaped > 1 ? "these matrices" : "this matrix");
 	return true;
 }
 
-bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
+/* ---- experts ---- */
+
+/* Whether the model has experts whose numbers may differ. They are joined in the order of their numbers,
+ * whatever these are: with others the count may be right. */
+static bool compares_experts(struct fsdp_loading *loading)
 {
-	if (loading->weights == NULL || fsdp_load_compare(loading))
+	if (!fsdp_load_compare(loading))
 		return false;
-	return !loading->knows_model;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
+		if (tensor->match == NULL && memmem(tensor->name.data, tensor->name.size,
+						     ".experts.", 9) != NULL)
+			return false;
+	}
+	return true;
+}
+
+/* The first layer whose gates and ups cannot be joined; or, with `fewer`, that has some of its experts and lacks
+ * others. The tensors are in order of names, which keeps those of a layer together. */
+static bool find_layer(struct fsdp_loading *loading, bool fewer)
+{
+	enum { GATE = FSDP_LOAD_EXPERT_GATE, UP, DOWN };
+	const struct fsdp_load_tensors *model = &loading->model;
+
+	for (size_t at = 0, next; compares_experts(loading) && at < model->count;
+		at = next) {
+		size_t lacking[FSDP_LOAD_EXPERT_COUNT] = { 0 },
+		       stored[FSDP_LOAD_EXPERT_COUNT] = { 0 };
+		uint32_t layer = model->items[at].layer;
+		bool is_misshaped = false, some_gates, some_downs;
+
+		next = at + 1;
+		if (model->items[at].expert == FSDP_LOAD_NO_EXPERT)
+			continue;
+		for (next = at; next < model->count; next++) {
+			const struct fsdp_load_tensor *tensor = &model->items[next];
+			if (tensor->expert == FSDP_LOAD_NO_EXPERT)
+				continue;
+			if (tensor->layer != layer)
+				break;
+			(tensor->match != NULL ? stored : lacking)[tensor->expert]++;
+			is_misshaped |= tensor->is_misshaped;
+		}
+		some_gates = stored[GATE] != 0 && lacking[GATE] != 0;
+		some_downs = stored[DOWN] != 0 && lacking[DOWN] != 0;
+		if (fewer ? !some_gates && !some_downs
+			  : !is_misshaped && stored[GATE] == stored[UP])
+			continue;
+		fsdp_load_say(loading, 0, "model.layers.%u.mlp.experts.%s", layer,
+			fewer && !some_gates ? "down_proj" : "gate_up_proj");
+		return true;
+	}
+	return false;
+}
+
+bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading)
+{
+	return find_layer(loading, false);
+}
+
+bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading)
+{
+	return find_layer(loading, true);
 }

@@ -18,13 +18,13 @@ struct fsdp_load_tensor {
 	struct fsdp_span name;
 	const int64_t *shape; /* NULL: any */
 	uint32_t dims, dtype;
-	bool has_match;    /* on the other side */
-	bool is_misshaped; /* and that one has another shape */
-	uint8_t tie;       /* of the model: enum fsdp_load_tie */
-	bool was_tied;     /* of the model: and none of its names is stored */
-	bool is_deep;      /* stored: not under a key of the outermost dict */
-	uint8_t expert;    /* enum fsdp_load_expert */
-	uint32_t layer;    /* of an expert */
+	struct fsdp_load_tensor *match; /* on the other side, or NULL */
+	bool is_misshaped;              /* of the model: and that one has another shape */
+	uint8_t tie;                    /* of the model: enum fsdp_load_tie */
+	bool was_tied;  /* of the model: and none of its names is stored */
+	bool is_deep;   /* stored: not under a key of the outermost dict */
+	uint8_t expert; /* enum fsdp_load_expert */
+	uint32_t layer; /* of an expert */
 };
 
 /* Tied names: one stored name is enough. */
@@ -61,7 +61,11 @@ struct fsdp_loading {
 	size_t choice_count;
 	bool failed; /* out of memory */
 	bool is_own; /* the loader was chosen from the contents of the directory */
-	uint32_t is; /* facts that `begin` found out, as bits of the loader's own */
+	uint32_t is; /* facts: bits of the loader's own, and shared ones */
+	void *own;   /* what its rules have read, or NULL */
+	/* The answer lists the files of the chosen weights, and this file; NULL: no other. */
+	bool lists_weights;
+	const char *listed_beside;
 
 	/* Of the rule that holds: {0} to {4} in its texts, and its names. */
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
@@ -79,10 +83,9 @@ struct fsdp_loading {
 	size_t good_items, bad_items; /* the same: once they are counted */
 	size_t missing, unexpected, misshaped;
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
-	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
-	const char *base_prefix;                     /* of the model, as "model." */
-	bool converts;    /* the loader converts stored names to those in memory */
-	bool adds_prefix; /* the loader puts it in front where it is missing */
+	const char *base_prefix; /* of the model, as "model." */
+	bool converts;           /* the loader converts stored names to those in memory */
+	bool adds_prefix;        /* the loader puts it in front where it is missing */
 };
 
 /* Why: the closed list of reasons. */
@@ -102,7 +105,7 @@ struct fsdp_load_rule {
 	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
 	 * then. */
 	const char *message, *fix;
-	uint32_t when;             /* facts that must all be true */
+	uint32_t when, unless;     /* facts that must all be true, or all be false */
 	const char *lacks;         /* a file that is missing, which is word 0; or NULL */
 	const char *finding;       /* id of a rule that the weights break, or NULL; word 0
 				    * and the names: the tensors, or files */
@@ -130,14 +133,38 @@ struct fsdp_load_rule {
 	}
 #define FSDP_NO_FIX ""
 
+/* Rows of all loaders that open weights by themselves, and of those that choose one of several
+ * sets. */
+#define FSDP_READS_WEIGHTS(facts)                                                        \
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),                \
+		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = facts), \
+		FSDP_REFUSES(                                                            \
+			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts),  \
+		FSDP_REFUSES(                                                            \
+			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts)
+#define FSDP_COMPARES_SETS(facts)                                          \
+	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ, .when = facts), \
+		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread, .when = facts)
+
+/* A fact that holds if one of these files or directories is there; "*" stands for any text
+ * without "/", if the pattern has none. */
+struct fsdp_load_fact {
+	uint32_t bit;
+	const char *any[8];
+};
+
+/* Facts of all loaders. */
+#define FSDP_LOAD_EXPECTS (1u << 30) /* the caller gives the names of the model */
+#define FSDP_LOAD_NONE (1u << 31)    /* no set of weights is taken */
+
 struct fsdp_loader {
 	const char *name, *library;
 	const char *const *versions; /* newest first, up to NULL */
-	/* What is learnt before any rule is asked; may be NULL. */
+	/* Sets of weights: the first that is there is taken; up to NULL; may be NULL. */
+	const char *const *order;
+	const struct fsdp_load_fact *facts; /* up to bit 0; may be NULL */
+	/* What else is learnt before any rule is asked; may be NULL. */
 	void (*begin)(struct fsdp_loading *loading);
-	/* Lists the files of weights that it reads. False: out of memory. NULL: it names
-	 * none itself. */
-	bool (*list_took)(struct fsdp_loading *loading, struct fsdp_load_result *result);
 	const struct fsdp_load_rule *rules; /* up to one without code */
 	const struct fsdp_loader_option
 		*options; /* up to one without name; may be NULL */
@@ -147,7 +174,10 @@ extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader
 	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
 	fsdp_loader_megatron, fsdp_loader_weights_only;
 
-/* ---- load-facts.c ---- */
+/* ---- engine.c ---- */
+
+/* Finds out the facts, and which weights it takes. */
+void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loader);
 
 /* "5.23.0" against "4.57": negative, 0 or positive. */
 int fsdp_load_compare_versions(const char *a, const char *b);
@@ -155,6 +185,7 @@ int fsdp_load_compare_versions(const char *a, const char *b);
 /* Sets a word of the rule; a longer one is cut. */
 void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+void fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
 /* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. */
 void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 
@@ -162,17 +193,17 @@ void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
-/* Any name that starts and ends so, not in a subdirectory. */
-bool fsdp_load_has_any(struct fsdp_loading *loading, const char *begin, const char *end);
+/* A file or a directory: a pattern, as of struct fsdp_load_fact. */
+bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern);
 
 /* Fix for a file whose content does not match its name: it may be a pointer of Git LFS. */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
 
-/* Whether the weights, or the directory if no set is taken, break this rule of reading: names
- * their tensors, or files, the first one as word 0. */
+/* Whether the weights, or the directory if no set is taken, break this rule of reading: word 0
+ * and the names are the tensors, or files. */
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
-/* One of these files, up to NULL, or that begin so ("rng_state*"), is neither a pickle nor JSON,
+/* One of these files, patterns up to NULL, is neither a pickle nor JSON,
  * whichever its name suggests: word 0. */
 bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *names);
 #define FSDP_LOAD_BROKEN \
@@ -197,8 +228,6 @@ int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 struct fsdp_span fsdp_load_text(
 	struct fsdp_loading *loading, const char *document, const char *key);
 
-/* ---- load-choice.c ---- */
-
 extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
 /* Its value, or NULL. */
@@ -212,9 +241,12 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 /* The first of these that is there, up to NULL; "*.index.json" is any index. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
 
-/* Lists the files of the chosen set, then the name given as last argument, unless that is NULL. */
-bool fsdp_load_list_took(struct fsdp_loading *loading, const char *beside,
-	struct fsdp_load_result *result);
+/* Lists the files of the chosen set, then the other one. False: out of memory. */
+bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result);
+
+/* A name as it is stored, which lives as long as the answer. */
+struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
 /* Whether its header is damaged; words: the file, how. Of an index each of its files. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
@@ -238,6 +270,9 @@ const struct fsdp_load_tensor *fsdp_load_find_expected(
 /* Whether the expected model has it; true if no model is given. */
 bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
+/* For qsort. */
+int fsdp_load_by_name(const void *a, const void *b);
+
 /* Tensors of the model in a set, in order of names. False: out of memory. */
 bool fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret);
@@ -258,23 +293,13 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
 bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
-/* ---- load-likeness.c ---- */
+/* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
+ * as those of one expert lack or have other shapes; fewer are stored than the model has.
+ * Word 0 is the tensor that they would be. */
+bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading);
+bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 
-/* Names of weight sets that may share a directory, up to NULL; whether two of them are of one kind: models, or
- * adapters. */
-extern const char *const fsdp_load_sets[];
-bool fsdp_load_sets_are_alike(const char *a, const char *b);
-/* Whether no loader takes it: programs of Mistral and Meta do. */
-bool fsdp_load_is_native_set(const char *name);
-
-/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
- * the first that differs. */
-enum fsdp_set_likeness fsdp_load_compare_sets(
-	struct fsdp_loading *loading, const char *left, const char *right);
-
-/* Of two models: both must open, else it is false. */
-bool fsdp_load_compare_models(struct fsdp_loading *loading, const char *left,
-	const char *right, struct fsdp_set_shares *ret_shares);
+/* ---- load-sets.c ---- */
 
 /* Another weight set in the directory with a different tensor: in name, shape or, with `data`, in its bytes. Its
  * name is word 0. `unread`: only sets that could not be compared, because bytes were not read. */
@@ -303,26 +328,12 @@ unsigned fsdp_load_find_first(struct fsdp_loading *loading,
 bool fsdp_load_find_all(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind);
 
-/* ---- load-shards.c ---- */
-
-bool fsdp_load_has_shards(struct fsdp_loading *loading);
-/* A file whose header is damaged; words: the file, how. */
-bool fsdp_load_has_cut_shard(struct fsdp_loading *loading);
-/* A name in two full files, as word 0; pieces of one tensor do not count. */
-bool fsdp_load_has_name_twice(struct fsdp_loading *loading);
-/* A tensor of a type that is not known there, as word 0. */
-bool fsdp_load_has_foreign_type(struct fsdp_loading *loading);
-/* A file that an index names and that is not there, as word 0. */
-bool fsdp_load_lacks_indexed_shard(struct fsdp_loading *loading);
-
 /* ---- load-deepspeed.c ---- */
 
 /* Those about another world and about elastic saves give what helps as word 2. */
-bool fsdp_load_is_deepspeed(struct fsdp_loading *loading);
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading);
 bool fsdp_load_lacks_states(struct fsdp_loading *loading);
 bool fsdp_load_is_other_world(struct fsdp_loading *loading);
-bool fsdp_load_is_elastic(struct fsdp_loading *loading);
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
 
 /* ---- load-model.c ---- */
@@ -330,14 +341,6 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
 /* Names and shapes of the model that config.json describes, in order of names. False: it
  * is of no type that is known. */
 bool fsdp_load_model_of_config(struct fsdp_loading *loading);
-
-/* ---- load-experts.c ---- */
-
-/* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
- * as those of one expert lack or have other shapes; fewer are stored than the model has.
- * Word 0 is the tensor that they would be. */
-bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading);
-bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 
 /* ---- load-pickle.c ---- */
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the rules of loaders over the contents of a directory.
+ * Runs the rules of loaders over the contents of a directory; facts of it that the rules of all
+ * loaders use, and the words of their results.
  */
+#include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,8 @@
 #include "analysis/loaders/loading.h"
 #include "base/error.h"
 #include "base/num.h"
+
+enum { NAME_BYTES = 4096, DOCUMENT_BYTES = 16 << 20, DIGITS_MOST = 6 };
 
 static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_hf,
@@ -50,29 +55,232 @@ static const struct fsdp_loader *find_loader(const char *name)
 	return NULL;
 }
 
-/* ---- loader of a directory ---- */
+/* ---- words of a rule ---- */
 
-/* Files that a directory of a family must have; "a*b": a name that starts with a and ends with b, not in a
- * subdirectory. */
-struct family {
-	const char *loader; /* NULL: no loader takes it */
-	const char *any[10], *and_any[12];
-	const char *key; /* config.json has it, or … */
-	const char *other_key;
-	bool (*holds)(struct fsdp_loading *loading); /* or this */
-};
+void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+{
+	va_list arguments;
 
-/* In the directory of a tag. */
-static bool has_states_below(struct fsdp_loading *loading)
+	va_start(arguments, format);
+	vsnprintf(loading->words[word], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+}
+
+void fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text)
+{
+	fsdp_load_say(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
+}
+
+void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	if (loading->name_count < FSDP_LOAD_NAMES)
+		loading->names[loading->name_count++] = name;
+	loading->all_names++;
+}
+
+/* ---- files ---- */
+
+bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
+{
+	const struct fsdp_survey_entry *entry;
+	char name[NAME_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(name, sizeof name, format, arguments);
+	va_end(arguments);
+	entry = fsdp_survey_find(loading->survey, name);
+	return entry != NULL && !entry->is_folder;
+}
+
+bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
+{
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+
+	return entry != NULL && entry->is_folder;
+}
+
+bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loading->words[0], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+	return !fsdp_load_has_file(loading, "%s", loading->words[0]);
+}
+
+/* "a*b": "*" stands for no "/" unless the pattern itself has one. */
+static bool is_like(const struct fsdp_survey_entry *entry, const char *pattern)
+{
+	return fnmatch(pattern, (const char *)entry->name.data,
+		       strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0;
+}
+
+bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern)
+{
+	if (strchr(pattern, '*') == NULL)
+		return fsdp_survey_find(loading->survey, pattern) != NULL;
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
+		if (is_like(fsdp_survey_entry(loading->survey, i), pattern))
+			return true;
+	return false;
+}
+
+const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_span_begins(fsdp_survey_head(loading->survey, name),
+		       FSDP_SPAN("version https:/"))
+		       ? "download the file itself, for example with git lfs pull"
+		       : "download or copy the file again";
+}
+
+/* Longer documents are not read here. */
+static bool is_broken(struct fsdp_loading *loading, const struct fsdp_survey_entry *entry)
+{
+	const char *name = (const char *)entry->name.data;
+	struct fsdp_survey_document document;
+	struct fsdp_survey_pickles pickles;
+
+	if (entry->is_folder || entry->size > DOCUMENT_BYTES)
+		return false;
+	if (fsdp_span_ends(entry->name, FSDP_SPAN(".json"))) {
+		loading->failed |=
+			!fsdp_survey_document(loading->survey, name, &document);
+		return !document.is_valid;
+	}
+	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
+	return !pickles.is_readable;
+}
+
+bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *patterns)
 {
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (memchr(name.data, '/', name.size) != NULL &&
-			fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
-			return true;
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		size_t k = 0;
+		while (patterns[k] != NULL && !is_like(entry, patterns[k]))
+			k++;
+		if (patterns[k] == NULL || !is_broken(loading, entry))
+			continue;
+		fsdp_load_set_word(loading, 0, entry->name);
+		fsdp_load_name(loading, entry->name);
+		return true;
 	}
 	return false;
 }
+
+const struct fsdp_checkpoint *fsdp_load_open(
+	struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_survey_part part;
+
+	loading->failed |= !fsdp_survey_part(loading->survey, name, &part);
+	return part.checkpoint;
+}
+
+bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
+{
+	bool is_sound =
+		checkpoint != NULL && fsdp_checkpoint_error_count(checkpoint) == 0;
+
+	for (size_t i = 0; is_sound && i < fsdp_finding_count(checkpoint); i++)
+		is_sound = fsdp_finding(checkpoint, i)->severity < FSDP_ERROR;
+	return is_sound;
+}
+
+/* Word 0 and the names: the tensors, or files. */
+bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, rule) == 0)
+			fsdp_load_name(loading, finding->tensor.size != 0
+							? finding->tensor
+							: finding->file);
+	}
+	if (loading->all_names > 0)
+		fsdp_load_set_word(loading, 0, loading->names[0]);
+	return loading->all_names > 0;
+}
+
+struct fsdp_setting fsdp_load_setting(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_survey_document facts;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, document, &facts);
+	for (uint32_t i = 1; i < facts.count; i = facts.settings[i].end)
+		if (fsdp_span_is(facts.settings[i].key, key))
+			return facts.settings[i];
+	return (struct fsdp_setting){ .end = 0 };
+}
+
+int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
+	const char *key, int64_t otherwise)
+{
+	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+
+	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+		       ? value.integer
+		       : otherwise;
+}
+
+struct fsdp_span fsdp_load_text(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+
+	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
+}
+
+/* ---- parameters that the caller sets ---- */
+
+const char *const fsdp_load_flags[] = { "true", "false", NULL };
+
+bool fsdp_loader_option_takes(const struct fsdp_loader_option *option, const char *value)
+{
+	if (option->is_count) {
+		size_t digits = strspn(value, "0123456789");
+		return digits > 0 && digits <= DIGITS_MOST && value[digits] == '\0' &&
+		       value[0] != '0';
+	}
+	if (option->words == NULL)
+		return *value != '\0';
+	for (const char *const *word = option->words; *word != NULL; word++)
+		if (strcmp(*word, value) == 0)
+			return true;
+	return false;
+}
+
+const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name)
+{
+	for (size_t i = loading->choice_count; i-- > 0;)
+		if (strcmp(loading->choices[i].name, name) == 0)
+			return loading->choices[i].value;
+	return NULL;
+}
+
+bool fsdp_load_is_chosen(
+	struct fsdp_loading *loading, const char *name, const char *value)
+{
+	const char *chosen = fsdp_load_choice(loading, name);
+
+	return chosen != NULL && strcmp(chosen, value) == 0;
+}
+
+bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
+{
+	const char *chosen = fsdp_load_choice(loading, name);
+
+	return chosen != NULL ? strcmp(chosen, "true") == 0 : otherwise;
+}
+
+/* ---- loader of a directory ---- */
 
 #define OF_RUN                                                                 \
 	{                                                                      \
@@ -87,13 +295,17 @@ static bool has_states_below(struct fsdp_loading *loading)
 			"pytorch_model_fsdp_0"                                     \
 	}
 
-/* The first that holds. */
-static const struct family families[] = {
+/* Files that a directory of a family must have; the first that holds. */
+static const struct family {
+	const char *loader; /* NULL: no loader takes it */
+	const char *any[10], *and_any[12];
+	const char *key, *other_key; /* config.json has one of them */
+} families[] = {
 	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of PEFT. */
 	{ NULL, { "adapters.safetensors", "*.gguf", "params.json", "model-rank-*" } },
 	{ NULL, { "config.json" }, .key = "quantization" },
 	{ "trainer", { "trainer_state.json", "training_args.bin" }, OF_RUN },
-	{ "deepspeed", .holds = has_states_below },
+	{ "deepspeed", { "*/*_states.pt" } }, /* in the directory of a tag */
 	{ "accelerate", { "random_states_*", "optimizer.bin", "scheduler.bin" },
 		{ "model.safetensors*", "pytorch_model.bin*", "pytorch_model_fsdp*",
 			"random_states_*" } },
@@ -104,55 +316,54 @@ static const struct family families[] = {
 	{ "hf", { "generation_config.json" }, OF_MODEL },
 };
 
-static bool has_like(struct fsdp_loading *loading, const char *pattern)
-{
-	const char *star = strchr(pattern, '*');
-	char begin[FSDP_LOAD_WORD];
-
-	if (star == NULL)
-		return fsdp_survey_find(loading->survey, pattern) != NULL;
-	snprintf(begin, sizeof begin, "%.*s", (int)(star - pattern), pattern);
-	return fsdp_load_has_any(loading, begin, star + 1);
-}
-
 static bool has_one_of(
-	struct fsdp_loading *loading, const char *const *names, size_t count)
+	struct fsdp_loading *loading, const char *const *patterns, size_t count)
 {
-	for (size_t i = 0; i < count && names[i] != NULL; i++)
-		if (has_like(loading, names[i]))
+	for (size_t i = 0; i < count && patterns[i] != NULL; i++)
+		if (fsdp_load_has(loading, patterns[i]))
 			return true;
 	return false;
 }
 
-static bool is_family(struct fsdp_loading *loading, const struct family *family)
+static bool has_key(struct fsdp_loading *loading, const char *key)
 {
-	bool has_key = family->key == NULL;
-
-	if (family->holds != NULL)
-		return family->holds(loading);
-	for (unsigned i = 0; i < 2 && !has_key; i++) {
-		const char *key = i == 0 ? family->key : family->other_key;
-		has_key = key != NULL &&
-			  fsdp_load_setting(loading, "config.json", key).end != 0;
-	}
-	return has_key && has_one_of(loading, family->any, FSDP_COUNT(family->any)) &&
-	       (family->and_any[0] == NULL ||
-		       has_one_of(loading, family->and_any, FSDP_COUNT(family->and_any)));
+	return key != NULL && fsdp_load_setting(loading, "config.json", key).end != 0;
 }
 
 static const struct fsdp_loader *find_own(struct fsdp_survey *survey)
 {
 	struct fsdp_loading loading = { .survey = survey };
 
-	for (size_t i = 0; i < FSDP_COUNT(families); i++)
-		if (is_family(&loading, &families[i]))
-			return families[i].loader != NULL
-				       ? find_loader(families[i].loader)
-				       : NULL;
+	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
+		const struct family *of = &families[i];
+		if ((of->key == NULL || has_key(&loading, of->key) ||
+			    has_key(&loading, of->other_key)) &&
+			has_one_of(&loading, of->any, FSDP_COUNT(of->any)) &&
+			(of->and_any[0] == NULL || has_one_of(&loading, of->and_any,
+							   FSDP_COUNT(of->and_any))))
+			return of->loader != NULL ? find_loader(of->loader) : NULL;
+	}
 	return NULL;
 }
 
 /* ---- versions ---- */
+
+int fsdp_load_compare_versions(const char *a, const char *b)
+{
+	char *a_end, *b_end;
+
+	while (*a != '\0' && *b != '\0') {
+		unsigned long left = strtoul(a, &a_end, 10);
+		unsigned long right = strtoul(b, &b_end, 10);
+		if (left != right)
+			return left < right ? -1 : 1;
+		if (a_end == a || b_end == b)
+			return 0;
+		a = a_end + (*a_end == '.');
+		b = b_end + (*b_end == '.');
+	}
+	return 0;
+}
 
 /* The version of a loader's library that the rules are of: "4.57" takes 4.57.6. */
 static const char *find_version(const struct fsdp_loader *loader, const char *wanted)
@@ -192,9 +403,26 @@ static bool is_of(const struct fsdp_load_rule *rule, const char *version)
 		       fsdp_load_compare_versions(version, rule->until) < 0);
 }
 
+void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loader)
+{
+	loading->is = loading->options->expected != NULL ? FSDP_LOAD_EXPECTS : 0;
+	loading->weights =
+		loader->order != NULL ? fsdp_load_choose(loading, loader->order) : NULL;
+	for (const struct fsdp_load_fact *fact = loader->facts;
+		fact != NULL && fact->bit != 0; fact++)
+		if (has_one_of(loading, fact->any, FSDP_COUNT(fact->any)))
+			loading->is |= fact->bit;
+	if (loader->begin != NULL)
+		loader->begin(loading);
+	if (loading->weights == NULL)
+		loading->is |= FSDP_LOAD_NONE;
+}
+
+/* ---- rules ---- */
+
 static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rule)
 {
-	return (rule->when & ~loading->is) == 0 &&
+	return (rule->when & ~loading->is) == 0 && (rule->unless & loading->is) == 0 &&
 	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
 	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
 	       (rule->holds == NULL || rule->holds(loading));
@@ -315,8 +543,7 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	if (reasons == NULL)
 		return false;
 	result->reasons = reasons;
-	if (loader->begin != NULL)
-		loader->begin(loading);
+	fsdp_load_begin(loading, loader);
 	bool ended = false;
 	for (const struct fsdp_load_rule *rule = loader->rules;
 		rule->code != FSDP_LOAD_NO_CODE && !ended; rule++) {
@@ -331,7 +558,7 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
 	}
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
-		loader->list_took != NULL && !loader->list_took(loading, result))
+		loading->lists_weights && !fsdp_load_list_took(loading, result))
 		return false;
 	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
 }
