@@ -575,6 +575,10 @@ static void dcp_reads_other_storage(void **state)
 	FOLDER_WRITE("model.safetensors.index.json",
 		"{\"weight_map\": {\"a\": \"model-00001-of-00002.safetensors\", \"b\": \"model-00002-of-00002.safetensors\"}}");
 	expect("dcp", "refuses requirement missing-file");
+	/* Such a directory does not open; an earlier release asks who wrote it. */
+	FOLDER_WRITE("model.safetensors.index.json", "version https://git-lfs");
+	struct fsdp_loads_options earlier = { .version = "2.13" };
+	expect_of(folder, &earlier, "dcp", "not_judged requirement unread");
 	/* What is left of a folder of the default writer. */
 	FOLDER_WRITE("__0_0.distcp", "");
 	expect("dcp", "refuses format");

@@ -211,10 +211,12 @@ static bool is_unread(struct fsdp_loading *loading)
 /* Each tensor has one property more than earlier releases unpack. */
 static bool has_strides(struct fsdp_loading *loading)
 {
-	struct fsdp_format format = fsdp_checkpoint_format(opened(loading));
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	const char *torch = checkpoint != NULL
+				    ? fsdp_checkpoint_format(checkpoint).torch_guess
+				    : NULL;
 
-	return format.torch_guess != NULL &&
-	       fsdp_load_compare_versions(format.torch_guess, "2.15") >= 0;
+	return torch != NULL && fsdp_load_compare_versions(torch, "2.15") >= 0;
 }
 
 /* ---- files ---- */
