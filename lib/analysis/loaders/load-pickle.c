@@ -14,17 +14,11 @@
 /* What begins a file. */
 enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
 
-static const struct fsdp_survey_entry *entry_of(
-	struct fsdp_loading *loading, const char *name)
-{
-	return fsdp_survey_find(loading->survey, name);
-}
-
 static enum beginning beginning_of(struct fsdp_loading *loading, const char *name)
 {
 	static const unsigned char legacy[] = { 0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46,
 		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
-	const struct fsdp_survey_entry *entry = entry_of(loading, name);
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
 	struct fsdp_span head;
 
 	if (entry == NULL)
@@ -180,15 +174,21 @@ static bool has_bytes_as_key(const struct fsdp_survey_root *root)
 	return root->key_class != NULL && strcmp(root->key_class, "bytes") == 0;
 }
 
+/* Words: the file, what it contains. */
+static bool write_root(
+	struct fsdp_loading *loading, const char *what, const char *class_name)
+{
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	fsdp_load_say(loading, 1, "%s of class %s", what, class_name);
+	return true;
+}
+
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	if (root.class_name == NULL || root.is_dict)
-		return false;
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "an object of class %s", root.class_name);
-	return true;
+	return root.class_name != NULL && !root.is_dict &&
+	       write_root(loading, "an object", root.class_name);
 }
 
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
@@ -197,21 +197,16 @@ bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
 
 	if (!root.is_known || (root.is_dict && !has_bytes_as_key(&root)))
 		return false;
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "%s of class %s", root.is_dict ? "a key" : "an object",
-		root.is_dict ? root.key_class : root.class_name);
-	return true;
+	return root.is_dict ? write_root(loading, "a key", root.key_class)
+			    : write_root(loading, "an object", root.class_name);
 }
 
 bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	if (!root.is_dict || root.key_class == NULL || has_bytes_as_key(&root))
-		return false;
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "a key of class %s", root.key_class);
-	return true;
+	return root.is_dict && root.key_class != NULL && !has_bytes_as_key(&root) &&
+	       write_root(loading, "a key", root.key_class);
 }
 
 bool fsdp_load_is_nested(struct fsdp_loading *loading)
@@ -225,14 +220,22 @@ bool fsdp_load_is_nested(struct fsdp_loading *loading)
 
 /* ---- the file that was named ---- */
 
-static bool is_folder(struct fsdp_loading *loading)
-{
-	return entry_of(loading, "") == NULL;
-}
+enum { FILE_NAMED = 1, NO_BYTES = 2, ARCHIVE = 4, OLD_FORM = 8, BARE = 16 };
 
-static bool is_empty(struct fsdp_loading *loading)
+static void begin(struct fsdp_loading *loading)
 {
-	return beginning_of(loading, "") == EMPTY;
+	static const uint32_t facts[] = { [EMPTY] = NO_BYTES,
+		[ZIP] = ARCHIVE,
+		[LEGACY] = OLD_FORM,
+		[PICKLED] = BARE,
+		[OTHER] = 0 };
+	enum beginning beginning = beginning_of(loading, "");
+
+	if (beginning == NOTHING)
+		return;
+	loading->is |= FILE_NAMED | facts[beginning];
+	if (beginning == PICKLED && protocol_of(loading, "") > 3)
+		loading->is &= ~(uint32_t)BARE;
 }
 
 static bool is_torchscript(struct fsdp_loading *loading)
@@ -247,12 +250,7 @@ static bool is_torchscript(struct fsdp_loading *loading)
 /* A zip without its directory, which is stored at the end. */
 static bool is_cut(struct fsdp_loading *loading)
 {
-	return beginning_of(loading, "") == ZIP && fsdp_load_open(loading, "") == NULL;
-}
-
-static bool is_bare(struct fsdp_loading *loading)
-{
-	return beginning_of(loading, "") == PICKLED && protocol_of(loading, "") <= 3;
+	return fsdp_load_open(loading, "") == NULL;
 }
 
 static bool refuses_global(struct fsdp_loading *loading)
@@ -270,7 +268,7 @@ static bool is_unread(struct fsdp_loading *loading)
 	struct fsdp_survey_pickles pickles;
 
 	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
-	return beginning_of(loading, "") != NOTHING && !pickles.is_readable;
+	return !pickles.is_readable;
 }
 
 /* Reports the tensor and the reason. */
@@ -321,8 +319,7 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 {
 	static const char *const begins[] = { "float8", "float4", "uint16", "uint32",
 		"uint64", "complex32" };
-	const struct fsdp_checkpoint *checkpoint =
-		beginning_of(loading, "") == LEGACY ? fsdp_load_open(loading, "") : NULL;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
 
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
 		i++) {
@@ -347,31 +344,33 @@ static bool is_legacy_nested(struct fsdp_loading *loading)
 	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
 	for (size_t i = 0; i < pickles.global_count; i++)
 		if (fsdp_span_is(pickles.globals[i], taken[0].begin))
-			return beginning_of(loading, "") == LEGACY;
+			return true;
 	return false;
 }
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_NOT_JUDGED(FORMAT, is_folder,
-		"torch.load loads one file, and this is a directory", .ends = true),
-	FSDP_REFUSES(DAMAGED_FILE, is_empty, "the file is empty", FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(FORMAT, .unless = FILE_NAMED, .ends = true,
+		.message = "torch.load loads one file, and this is a directory"),
+	FSDP_REFUSES(DAMAGED_FILE, .when = NO_BYTES, .message = "the file is empty",
+		.fix = FSDP_NO_FIX),
 	FSDP_REFUSES(FORMAT, is_torchscript,
 		"weights_only=True does not load TorchScript archives",
 		"load it with torch.jit.load, if you trust its source"),
 	FSDP_REFUSES(DAMAGED_FILE, is_cut,
-		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX),
+		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX,
+		.when = ARCHIVE),
 	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_global),
 	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode),
-	FSDP_REFUSES(
-		FORMAT, is_bare, "the file is a pickle that torch.save did not write"),
+	FSDP_REFUSES(FORMAT, .when = BARE,
+		.message = "the file is a pickle that torch.save did not write"),
 	FSDP_NOT_JUDGED(
 		UNREAD, is_unread, "the pickles of the file cannot be read completely"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, is_legacy_nested,
 		"torch computes with the sizes of a nested tensor before it reads them from a file of this form",
-		.until = "2.15"),
+		.when = OLD_FORM, .until = "2.15"),
 	FSDP_REFUSES(DTYPE, has_untyped_storage,
 		"torch.load cannot read tensors of {0} in a file without zip container",
-		"{1}"),
+		"{1}", .when = OLD_FORM),
 	FSDP_REFUSES(
 		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
 	FSDP_REFUSES(SHAPE, has_bad_index,
@@ -386,5 +385,6 @@ const struct fsdp_loader fsdp_loader_weights_only = {
 	.name = "weights_only",
 	.library = "torch",
 	.versions = versions,
+	.begin = begin,
 	.rules = rules,
 };
