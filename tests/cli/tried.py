@@ -983,6 +983,7 @@ LOADS = [
     (always(on_base(renamed("lora_A", "lora_A.default"))), ["--for=peft"], "loads"), (always(on_base(dict)), ["--for=peft"], "loads"),
     *((always(scaled(*shapes)), ["--for=peft"], wanted) for wanted, shapes in (("loads", ((1, 24), (8, 1))), ("refuses", ((24, 1), (8, 1))), ("refuses", ((1, 24), (8,))))),
     *((always(prompts(**config)), ["--for=peft"], wanted) for wanted, config in (("loads", {"num_virtual_tokens": 3}), ("refuses", {}))),
+    (always(adapter(target_modules=None)), ["--for=peft"], "not_judged"), (always(adapter(target_modules=[])), ["--for=peft"], "refuses"),
     (always(adapter()), ["--for=peft"], "loads"), (always(adapter(base_model_name_or_path="org/base")), ["--for=peft"], "not_judged"), (always(adapter(prefix="base_model.model." * 2)), ["--for=peft"], "not_judged"),
 ]
 
@@ -993,10 +994,11 @@ def ways_out(path):
 
 
 TRAINED_ON = "load it into the base that it was trained on"
+DEEPER = f"{TRAINED_ON}, if that has fewer layers; else copy the adapter again"
 # an adapter, what helps: the base is another one only if all of the adapter is of another size, or of fewer layers
 WAYS_OUT = [
     (on_base(lambda tensors: renamed("lora_B", "lora_B", (48, 4))(renamed("lora_A", "lora_A", (4, 32))(tensors))), [TRAINED_ON]), (on_base(renamed("layers.1.self_attn.v_proj.lora_A", "layers.1.self_attn.v_proj.lora_A", (4, 32))), [None]),
-    (on_base(lambda tensors: {n: s for n, s in tensors.items() if "layers.1." not in n}), [TRAINED_ON]),
+    (on_base(lambda tensors: {n: s for n, s in tensors.items() if "layers.1." not in n}), [DEEPER]),
     (on_base(dict, target_modules=["q_proj", "v_proj", "o_proj"]), [None]), (on_base(dict, target_modules=["q_proj"]), ["add v_proj to target_modules in adapter_config.json"]),
     (on_base(dict, target_modules=["o_proj"]), [None, None]),
 ]

@@ -52,6 +52,7 @@ CURES = [
     (r"set (?:it|num_virtual_tokens) to (\d+) in", configured(lambda config, _, found: config.update(num_virtual_tokens=int(found[1])))),
     (r"set trainable_token_indices to null", configured(lambda config, *_: config.update(trainable_token_indices=None))),
     (r"take the module out of modules_to_save", configured(lambda config, *_: config.update(modules_to_save=None))),
+    (r"set target_modules to (\[.*\]) in", configured(lambda config, _, found: config.update(target_modules=json.loads(found[1].replace("'", '"'))))),
     (r"set target_modules to the modules", configured(lambda config, was, _: config.update(target_modules=was["target_modules"]))),
     (r"set peft_type in", configured(lambda config, was, _: config.update(peft_type=was["peft_type"]))),
     (r"load it into the base that", configured(lambda config, *_: config.update(base_model_name_or_path="../base"))),

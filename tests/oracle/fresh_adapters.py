@@ -187,6 +187,8 @@ def broken(base, state, config):
         yield "no rank pattern", None, lambda c: c.update(rank_pattern={}), {}
     if isinstance(config.get("target_modules"), list) and len(config["target_modules"]) > 1:
         yield "a target less", None, lambda c: c.update(target_modules=sorted(c["target_modules"])[:1]), {}
+    if config.get("target_modules") and not config.get("target_parameters"):
+        yield "no target", None, lambda c: c.update(target_modules=[]), {}
     if base in DEEPER:
         yield "deeper base", None, None, DEEPER[base]
     if base in WIDER:

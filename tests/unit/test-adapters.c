@@ -173,28 +173,29 @@ static void ranks_are_of_modules(void **state)
 	static const struct adapter adapters[] = {
 		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"target_modules\": [\"q\"]}", Q,
 			NULL, "refuses adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"q\": 2}}", Q,
-			NULL, "loads" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"h\\\\.0.q\": 2}}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"q\": 2}}",
 			Q, NULL, "loads" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"^m.h.0.q\": 2}}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"h\\\\.0.q\": 2}}",
 			Q, NULL, "loads" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"^h.0.q\": 2}}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"^m.h.0.q\": 2}}",
+			Q, NULL, "loads" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"^h.0.q\": 2}}",
 			Q, NULL, "refuses adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}", Q,
-			NULL, "refuses adapter-rank" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}",
+			Q, NULL, "refuses adapter-rank" },
 		/* The first that matches counts, and what that is need not be known. */
-		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"rank_pattern\": {\".*q\": 3}}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 2, \"rank_pattern\": {\".*q\": 3}}",
 			Q, NULL, "not_judged adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_parameters\": [\"q.weight\"]}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 2, \"target_parameters\": [\"q.weight\"]}",
 			PAIR("m.e", "4x3", "4x4"), NULL, "not_judged adapter-rank" },
 		/* A convolution in groups. */
-		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x2x1x1"),
-			"c.weight 8x3x3x3", "loads" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x3x1x1"),
-			NULL, "refuses adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("c", "4x6x3x3", "8x2x1x1"),
-			"c.weight 8x4x3x3", "refuses base-model" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 4}",
+			PAIR("c", "4x6x3x3", "8x2x1x1"), "c.weight 8x3x3x3", "loads" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 4}",
+			PAIR("c", "4x6x3x3", "8x3x1x1"), NULL, "refuses adapter-rank" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 4}",
+			PAIR("c", "4x6x3x3", "8x2x1x1"), "c.weight 8x4x3x3",
+			"refuses base-model" },
 		/* Of embeddings. */
 		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"e\"]}",
 			"e.lora_embedding_A 2x9 e.lora_embedding_B 4x2", "e.weight 9x4",
@@ -202,8 +203,8 @@ static void ranks_are_of_modules(void **state)
 		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"e\"]}",
 			"e.lora_embedding_A 2x9 e.lora_embedding_B 4x2", "e.weight 8x4",
 			"refuses base-model" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 2}", "e.lora_embedding_A 2x9", NULL,
-			"differs missing-tensor" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 2}",
+			"e.lora_embedding_A 2x9", NULL, "differs missing-tensor" },
 	};
 
 	(void)state;
@@ -213,7 +214,7 @@ static void ranks_are_of_modules(void **state)
 /* Of a rank that the configuration does not have, the last reason says what helps. */
 static void ranks_are_set_where_all_agree(void **state)
 {
-#define OF_RANK(r) "{\"peft_type\": \"LORA\", \"r\": " r "}"
+#define OF_RANK(r) "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": " r "}"
 	static const struct {
 		const char *config, *tensors, *cure;
 	} adapters[] = {
@@ -229,11 +230,11 @@ static void ranks_are_set_where_all_agree(void **state)
 		/* A square module's matrices, transposed. */
 		{ OF_RANK("2"), PAIR("m.q", "5x2", "2x5"), "" },
 		/* As PEFT before 0.3 had them. */
-		{ "{\"peft_type\": \"LORA\", \"r\": 4, \"enable_lora\": [true, false, true]}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 4, \"enable_lora\": [true, false, true]}",
 			PAIR("m.q", "8x5", "6x8"), "" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 4}", PAIR("m.q", "8x5", "6x4x1"),
-			"" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 4}",
+			PAIR("m.q", "8x5", "6x4x1"), "" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 3, \"rank_pattern\": {\"k\": 2}}",
 			PAIR("m.q", "2x5", "4x2"), "" },
 	};
 	const char *loader = "peft";
@@ -422,8 +423,9 @@ static void variants_of_which_too_little_is_known(void **state)
 		"monteclora_config", "arrow_config", "velora_config" };
 
 	(void)state;
-	JUDGE_EACH("{\"peft_type\": \"LORA\", \"r\": 2, \"%s\": {\"a\": 1}}", variants, Q,
-		"not_judged adapter-type");
+	JUDGE_EACH(
+		"{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 2, \"%s\": {\"a\": 1}}",
+		variants, Q, "not_judged adapter-type");
 }
 
 /* A module that is wrapped has another name than that of the live model. */
@@ -486,17 +488,17 @@ static void configurations_are_claims(void **state)
 		{ "{\"peft_type\": 3}", Q, NULL, "refuses config" },
 		{ "{}", Q, NULL, "refuses config" },
 		{ "[1]", Q, NULL, "refuses config" },
-		{ "{\"peft_type\": \"LORA\", \"r\": []}", Q, NULL,
-			"refuses adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": -1}", Q, NULL,
-			"refuses adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 9223372036854775807, \"fan_in_fan_out\": true}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": []}", Q,
+			NULL, "refuses adapter-rank" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": -1}", Q,
+			NULL, "refuses adapter-rank" },
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 9223372036854775807, \"fan_in_fan_out\": true}",
 			"q.lora_A.weight 1", "q.weight 1", "refuses adapter-rank" },
 		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"\", \".\", 3, null, \"q\"], \"rank_pattern\": {\"\": 3, \"\\\\\": 1}}",
 			Q, NULL, "not_judged adapter-rank" },
-		{ "{\"peft_type\": \"LORA\", \"r\": 2, \"modules_to_save\": [\"\"]}", Q,
-			NULL, "not_judged adapter-modules" },
-		{ "{\"peft_type\": \"OFT\", \"oft_block_size\": 9223372036854775807}",
+		{ "{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 2, \"modules_to_save\": [\"\"]}",
+			Q, NULL, "not_judged adapter-modules" },
+		{ "{\"peft_type\": \"OFT\", \"target_modules\": \".*\", \"oft_block_size\": 9223372036854775807}",
 			"q.oft_R.weight 3x1", "q.weight 3x3", "refuses base-model" },
 	};
 	static const char *const lists[] = { "target_modules", "exclude_modules",

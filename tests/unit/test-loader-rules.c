@@ -123,7 +123,9 @@ static void judge_all(const struct folder_case *cases, size_t count)
 #define INDEX(name) "{\"metadata\": {}, \"weight_map\": {\"a\": \"" name "\"}}"
 #define TWO_SHARDS(a, b) \
 	"{\"metadata\": {}, \"weight_map\": {\"a\": \"" a "\", \"b\": \"" b "\"}}"
-#define LORA TEXT("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}")
+#define LORA                        \
+	TEXT("adapter_config.json", \
+		"{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 1}")
 /* A stream that ends behind the number of its format. */
 #define CUT "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."
 

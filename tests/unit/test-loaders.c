@@ -222,7 +222,8 @@ static void pickles_may_be_anything(void **state)
 	expect("accelerate", "refuses no-state-dict");
 	PUT_SAVED("}(X\x01\0\0\0aK\x03u");
 	expect("accelerate", "refuses no-state-dict");
-	FOLDER_WRITE("adapter_config.json", "{\"peft_type\": \"LORA\"}");
+	FOLDER_WRITE("adapter_config.json",
+		"{\"peft_type\": \"LORA\", \"target_modules\": \".*\"}");
 	FOLDER_WRITE("adapter_model.bin", SAVED("]"));
 	expect("peft", "refuses no-state-dict");
 	FOLDER_WRITE("adapter_model.bin", SAVED("}(K\x03K\x03u"));
@@ -282,7 +283,8 @@ static void two_sets_are_compared(void **state)
 		"{" ONE("base_model.model.a.lora_A.weight", 1) "4]}}";
 
 	(void)state;
-	FOLDER_WRITE("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}");
+	FOLDER_WRITE("adapter_config.json",
+		"{\"peft_type\": \"LORA\", \"target_modules\": \".*\", \"r\": 1}");
 	put_tensors("adapter_model.safetensors", header, 4);
 	put_tensors("adapter_model.bin", header, 4);
 	expect("peft", "refuses adapter-rank");

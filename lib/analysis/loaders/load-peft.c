@@ -87,8 +87,18 @@ static const struct adapter_form {
 
 /* ---- what is stored, and the configuration ---- */
 
-/* The configuration is of one of them: a fact of each. */
-enum { LORA = 1, IA3 = 2, OFT = 4, FORMS = 63 };
+/* The configuration is of one of them: a fact of each; and what it has as target_modules. */
+enum {
+	LORA = 1,
+	IA3 = 2,
+	OFT = 4,
+	PROMPTS = 48,
+	FORMS = 63,
+	UNSET = 64,
+	EMPTY = 128,
+	NO_JSON = 256,
+	NO_TYPE = 512
+};
 
 /* Lists of the configuration. */
 enum list { TARGETS, EXCLUDED, WHOLE, INPUTS, PARAMETERS, LISTS };
@@ -460,19 +470,6 @@ static int64_t size_at(const struct adapter_part *part, uint32_t dim)
 
 /* ---- the configuration against itself ---- */
 
-static bool is_no_json(struct fsdp_loading *loading)
-{
-	struct fsdp_survey_document config;
-
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
-	return !config.is_valid;
-}
-
-static bool has_no_type(struct fsdp_loading *loading)
-{
-	return fsdp_load_text(loading, CONFIG_FILE, "peft_type").data == NULL;
-}
-
 /* A type that this release does not have. */
 static bool is_unknown_type(struct fsdp_loading *loading)
 {
@@ -520,19 +517,44 @@ static bool is_too_long(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Word 0: the targets; false: they are not a list, or an empty one. */
+/* Adds a word to a list, once; one that is too long becomes empty, and stays so. */
+static void add_word(char list[FSDP_LOAD_WORD / 2], struct fsdp_span word, bool *is_full)
+{
+	char item[256];
+	size_t size = strlen(list);
+
+	snprintf(item, sizeof item, "'%.*s'", FSDP_TEXT_MOST(word, 200));
+	if (*is_full || strstr(list, item) != NULL)
+		return;
+	*is_full = size + strlen(item) + 3 > FSDP_LOAD_WORD / 2;
+	if (*is_full)
+		*list = '\0';
+	else
+		snprintf(list + size, FSDP_LOAD_WORD / 2 - size, "%s%s",
+			size != 0 ? ", " : "", item);
+}
+
+/* Word 0: the targets; 3: what helps, if the modules with tensors are few. */
 static bool write_targets(struct fsdp_loading *loading)
 {
-	const struct adapter_words *targets = &read_adapter(loading)->lists[TARGETS];
-	char *text = loading->words[0];
-	size_t length = 0;
+	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter_words *targets = &adapter->lists[TARGETS];
+	char list[FSDP_LOAD_WORD / 2] = "";
+	bool is_full = false;
 
-	*text = '\0';
-	for (size_t i = 0; i < targets->count && length < FSDP_LOAD_WORD - 256; i++)
-		length += (size_t)snprintf(text + length, FSDP_LOAD_WORD - length,
-			"%s'%.*s'", length == 0 ? "" : ", ",
-			FSDP_TEXT_MOST(targets->items[i], 200));
-	return length > 0;
+	for (size_t i = 0; i < targets->count; i++)
+		add_word(list, targets->items[i], &is_full);
+	fsdp_load_say(loading, 0, "%s", is_full ? "..." : list);
+	*list = '\0';
+	is_full = false;
+	for (const struct adapter_part *part = NULL; next_part(adapter, &part);)
+		if (part->is_live)
+			add_word(list, fsdp_span_last(part->module, '.'), &is_full);
+	fsdp_load_say(loading, 3, "%s", "");
+	if (*list != '\0')
+		fsdp_load_say(loading, 3,
+			"set target_modules to [%s] in adapter_config.json", list);
+	return adapter->count > 0;
 }
 
 /* All targets are named as excluded, too. */
@@ -574,13 +596,13 @@ static bool has_no_target(struct fsdp_loading *loading)
 			return false;
 		count++;
 	}
-	return count > 0 && write_targets(loading);
+	return count > 0 && adapter->lists[TARGETS].count > 0 && write_targets(loading);
 }
 
 static bool base_lacks_targets(struct fsdp_loading *loading)
 {
 	return is_list(loading, "target_modules") && !base_has_target(loading) &&
-	       write_targets(loading);
+	       read_adapter(loading)->lists[TARGETS].count > 0 && write_targets(loading);
 }
 
 /* OFT: the one is what the other leaves over. */
@@ -1258,7 +1280,8 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 	return loading->all_names > 0;
 }
 
-/* Word 4: what helps, if the base has more layers than the one that was trained on. */
+/* Word 4: what helps. Either the base has more layers than the one that was trained on, or the
+ * adapter lost its last ones. */
 static bool lacks_target(struct fsdp_loading *loading)
 {
 	bool is_deeper = !is_other_base(loading);
@@ -1273,7 +1296,10 @@ static bool lacks_target(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->name_count; i++)
 		is_deeper &= layer_of(loading->names[i]) > last;
-	fsdp_load_say(loading, 4, "%s", is_deeper && last >= 0 ? TRAINED_ON : "");
+	fsdp_load_say(loading, 4, "%s",
+		is_deeper && last >= 0 ? TRAINED_ON
+			", if that has fewer layers; else copy the adapter again"
+				       : "");
 	return true;
 }
 
@@ -1360,15 +1386,24 @@ static bool ignores_some(struct fsdp_loading *loading)
 static void begin(struct fsdp_loading *loading)
 {
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
+	struct fsdp_survey_document config;
 
 	loading->lists_weights = true;
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;
 	loading->knows_stored = loading->weights != NULL &&
 				fsdp_load_open(loading, loading->weights) != NULL;
+	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
+	loading->is |=
+		(config.is_valid ? 0 : NO_JSON) | (type.data == NULL ? NO_TYPE : 0);
 	for (size_t i = 0; i < FSDP_COUNT(forms); i++)
 		if (fsdp_span_is(type, forms[i].type))
 			loading->is |= 1u << i;
+	if (setting(loading, "target_modules").kind == FSDP_TOKEN_NONE)
+		loading->is |= UNSET;
+	else if (!is_set(loading, "target_modules") &&
+		 !is_set(loading, "target_parameters"))
+		loading->is |= EMPTY;
 }
 
 #define PUT_CONFIG "put the adapter's configuration next to its weights"
@@ -1379,9 +1414,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(MISSING_FILE, .fix = FSDP_NO_FIX, .when = FSDP_LOAD_NONE,
 		.lacks = CONFIG_FILE),
 	FSDP_REFUSES(MISSING_FILE, .fix = PUT_CONFIG, .lacks = CONFIG_FILE),
-	FSDP_REFUSES(CONFIG, is_no_json, CONFIG_FILE " is not valid JSON", PUT_CONFIG),
-	FSDP_REFUSES(CONFIG, has_no_type, CONFIG_FILE " has no peft_type",
-		"set peft_type in adapter_config.json"),
+	FSDP_REFUSES(CONFIG, .when = NO_JSON, .message = CONFIG_FILE " is not valid JSON",
+		.fix = PUT_CONFIG),
+	FSDP_REFUSES(CONFIG, .when = NO_TYPE, .message = CONFIG_FILE " has no peft_type",
+		.fix = "set peft_type in " CONFIG_FILE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
 		.message =
 			"the directory has no adapter_model.safetensors or adapter_model.bin",
@@ -1406,6 +1442,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(CONFIG, has_stray_inputs,
 		"feedforward_modules lists modules that target_modules does not list",
 		"list them in target_modules, too", .when = IA3),
+	FSDP_REFUSES(ADAPTER_TARGETS, write_targets,
+		"target_modules in adapter_config.json is empty", "{3}", .when = EMPTY,
+		.unless = PROMPTS),
 	FSDP_REFUSES(ADAPTER_TARGETS, is_all_excluded,
 		"exclude_modules excludes all of target_modules",
 		"take the targets out of exclude_modules"),
@@ -1459,6 +1498,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(ADAPTER_TARGETS, uses_nothing,
 		"no stored tensor is of a module in target_modules; the base may have some",
 		EXPECT_BASE),
+	FSDP_NOT_JUDGED(ADAPTER_TARGETS, write_targets,
+		"adapter_config.json has no target_modules: PEFT chooses them by the type of the base model",
+		"{3}", .when = UNSET, .unless = PROMPTS),
 	FSDP_NOT_JUDGED(ADAPTER_RANK, has_unknown_rank,
 		"the rank of {0} depends on rank_pattern or target_parameters in a way that is not supported"),
 	FSDP_COMPARES_SETS(0),
