@@ -136,7 +136,7 @@ static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_
 	{ "value", WORD_AT(CHOICE, value), .always = true, ABOUT("Its value.") });
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
-	"deepspeed", "megatron", "weights_only", "all", "auto", "none", NULL };
+	"deepspeed", "megatron", "weights_only", "vllm", "all", "auto", "none", NULL };
 
 enum { LOADERS_MOST = 16, WORLD_MOST = 1 << 20 };
 

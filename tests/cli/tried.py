@@ -963,8 +963,29 @@ def stream(dtype, storage="UntypedStorage"):
     return old_form
 
 
+# what vLLM does with a model of these tensors and settings, or an adapter of these
+VLLM_MODELS = [
+    ("loads", LLAMA_ALL, {}), ("loads", LLAMA_ALL | layers("mlp.up_proj.bias", shape=(24,)), {}),
+    ("refuses", LLAMA_ALL | {"model.more.weight": (1,)}, {}), ("refuses", {f"_orig_mod.{n}": s for n, s in LLAMA_ALL.items()}, {}),
+    ("refuses", LLAMA_ALL | {n: (72, 16) for n in ENDS}, {}), ("refuses", LLAMA_ALL | {"model.layers.1.self_attn.q_proj.weight": (15, 16)}, {}),
+    ("not_judged", LLAMA_ALL | {"model.layers.1.self_attn.q_proj.weight": (32, 16)}, {}), ("not_judged", LLAMA_ALL, {"architectures": ["MineForCausalLM"]}),
+    ("differs", {n: s for n, s in LLAMA_ALL.items() if n != "model.layers.1.self_attn.q_proj.weight"}, {}), ("differs", LLAMA_ALL, {"dtype": "float32"}),
+    ("refuses", {n: s for n, s in LLAMA_ALL.items() if n != "model.norm.weight"}, {}), ("differs", LLAMA_ALL, {"tie_word_embeddings": True}),
+    ("loads", {n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, {"tie_word_embeddings": True}),
+    ("refuses", {n: s for n, s in LLAMA_ALL.items() if n != "model.embed_tokens.weight"}, {"tie_word_embeddings": True}),
+]
+VLLM_ADAPTERS = [
+    ("not_judged", {"lora_alpha": 8}), ("refuses", {}), ("refuses", {"lora_alpha": 8, "use_dora": True}), ("refuses", {"lora_alpha": 8, "bias": "all"}),
+    ("refuses", {"lora_alpha": 8, "init_lora_weights": "pissa"}), ("not_judged", {"lora_alpha": 8, "init_lora_weights": "gaussian"}),
+    ("refuses", {"lora_alpha": 8, "modules_to_save": ["lm_head"]}), ("not_judged", {"lora_alpha": 8, "modules_to_save": ["score"]}),
+    ("refuses", {"lora_alpha": 8, "rank_pattern": {"q_proj": 17}}), ("not_judged", {"lora_alpha": 8, "rank_pattern": {"q_proj": 16}}),
+]
 # what makes a sample, the loader, what it does with it
 LOADS = [
+    *((always(model(tensors, {}, **config)), ["--for=vllm", "--data"], wanted) for wanted, tensors, config in VLLM_MODELS),
+    *((always(adapter(**config)), ["--for=vllm"], wanted) for wanted, config in VLLM_ADAPTERS),
+    (always(adapter(lora_alpha=8, rank_pattern={"q_proj": 17})), ["--for=vllm", "--loader-option=max_lora_rank=32"], "not_judged"),
+    (always(on_base(renamed("lora_A", "lora_A.default"), lora_alpha=8)), ["--for=vllm"], "refuses"),
     (always(model(FUSED, {}, **QWEN)), ["--for=hf"], "loads"), (always(model(FUSED, {}, **QWEN)), ["--for=hf", "--loader-version=4.57"], "differs"),
     (always(model({n: s for n, s in FUSED.items() if n != "model.layers.1.mlp.experts.down_proj"}, {}, **QWEN)), ["--for=hf"], "differs"),
     (always(model(WHOLE | SCALES, {})), ["--for=hf"], "differs"), (always(model(WHOLE, {})), ["--for=hf"], "loads"),

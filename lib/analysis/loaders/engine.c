@@ -24,6 +24,7 @@ static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_deepspeed,
 	&fsdp_loader_megatron,
 	&fsdp_loader_weights_only,
+	&fsdp_loader_vllm,
 };
 
 struct fsdp_loads {

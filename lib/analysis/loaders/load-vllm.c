@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vllm.LLM(directory) with load_format auto and without tensor parallelism, or a LoRA adapter that
+ * is given to it.
+ *
+ * Origin: vllm/model_executor/model_loader/{default_loader,weight_utils}.py,
+ * model_executor/models/{utils,llama,qwen2,qwen3,phi3,granite}.py, model_executor/layers/{linear,
+ * vocab_parallel_embedding}.py, lora/{peft_helper,lora_model,utils}.py (0.33).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/num.h"
+
+#define CONFIG_FILE "config.json"
+#define ADAPTER_FILE "adapter_config.json"
+#define MAX_RANK "max_lora_rank"
+
+/* Of the directory: a model, or else an adapter; which files of weights vLLM reads. */
+enum {
+	MODEL = 1 << 0,
+	ADAPTER = 1 << 1,
+	ADAPTER_WEIGHTS = 1 << 2,
+	CONSOLIDATED = 1 << 3, /* taken before all others */
+	INDEX = 1 << 4,
+	SEVERAL = 1 << 5, /* all files of one kind, without an index */
+	KNOWN = 1 << 6,   /* a class whose names and loader are known */
+	QUANTIZED = 1 << 7,
+	TIED = 1 << 8,
+	FLOAT32 = 1 << 9
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ MODEL, { CONFIG_FILE } },
+	{ ADAPTER, { ADAPTER_FILE } },
+	{ ADAPTER_WEIGHTS, { "adapter_model.safetensors" } },
+	{ CONSOLIDATED, { "consolidated*.safetensors" } },
+	{ INDEX, { "model.safetensors.index.json" } },
+	{ 0 },
+};
+
+/* Classes that take exactly the names of transformers, without a map of other prefixes. */
+static const char *const known[] = { "LlamaForCausalLM", "Qwen2ForCausalLM",
+	"Qwen3ForCausalLM", "Phi3ForCausalLM", "GraniteForCausalLM" };
+
+/* The class that config.json lists first; word 0. */
+static bool is_known(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_document config;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
+	for (uint32_t i = 1; i < config.count; i = config.settings[i].end) {
+		if (!fsdp_span_is(config.settings[i].key, "architectures") ||
+			config.settings[i].value.kind != FSDP_TOKEN_LIST ||
+			config.settings[i].value.count == 0)
+			continue;
+		fsdp_load_set_word(loading, 0, config.settings[i + 1].value.text);
+		for (size_t k = 0; k < FSDP_COUNT(known); k++)
+			if (fsdp_span_is(config.settings[i + 1].value.text, known[k]))
+				return true;
+		return false;
+	}
+	fsdp_load_say(loading, 0, "of config.json, which lists none,");
+	return false;
+}
+
+/* Files of the first kind that is there. */
+static void choose_files(struct fsdp_loading *loading)
+{
+	static const char *const kinds[] = { ".safetensors", ".bin", ".pt" };
+	static const char *const others[] = { "training_args.bin", "optimizer.bin",
+		"optimizer.pt", "scheduler.pt", "scaler.pt" };
+	size_t count = 0, kind = 0;
+
+	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
+		for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+			const struct fsdp_survey_entry *entry =
+				fsdp_survey_entry(loading->survey, i);
+			bool is_other = entry->is_folder ||
+					memchr(entry->name.data, '/', entry->name.size);
+			for (size_t k = 0; k < FSDP_COUNT(others); k++)
+				is_other |= fsdp_span_ends(
+					entry->name, fsdp_span_text(others[k]));
+			if (is_other ||
+				!fsdp_span_ends(entry->name, fsdp_span_text(kinds[kind])))
+				continue;
+			loading->weights = (const char *)entry->name.data;
+			count++;
+			/* The index is read of safetensors only. */
+			if (kind == 0 && (loading->is & INDEX) != 0) {
+				loading->weights = "model.safetensors.index.json";
+				return;
+			}
+		}
+	/* Pickles of the last kind are not looked into. */
+	if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
+		loading->is |= SEVERAL;
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	static const char *const adapters[] = { "adapter_model.safetensors",
+		"adapter_model.bin", "adapter_model.pt", NULL };
+	struct fsdp_span dtype = fsdp_load_text(loading, CONFIG_FILE, "dtype");
+
+	if (dtype.data == NULL)
+		dtype = fsdp_load_text(loading, CONFIG_FILE, "torch_dtype");
+	loading->lists_weights = true;
+	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
+		loading->weights = fsdp_load_choose(loading, adapters);
+		return;
+	}
+	choose_files(loading);
+	loading->is &= ~(uint32_t)ADAPTER;
+	loading->is |= is_known(loading) ? KNOWN : 0;
+	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
+		FSDP_TOKEN_DICT)
+		loading->is |= QUANTIZED;
+	if (fsdp_load_integer(loading, CONFIG_FILE, "tie_word_embeddings", 0) == 1)
+		loading->is |= TIED;
+	if (fsdp_span_is(dtype, "float32"))
+		loading->is |= FLOAT32;
+}
+
+/* ---- a model ---- */
+
+static bool is_bad_index(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_bad_index(loading) ||
+	       (loading->weights != NULL &&
+		       fsdp_load_setting(loading, loading->weights, "weight_map")
+				       .value.kind != FSDP_TOKEN_DICT);
+}
+
+/* It takes no other file than those of the index, and all files without one. */
+static bool has_other_root(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_nested(loading) || fsdp_load_is_unknown_root(loading) ||
+	       fsdp_load_has_odd_key(loading);
+}
+
+static bool is_unknown_class(struct fsdp_loading *loading)
+{
+	return !is_known(loading);
+}
+
+static const struct fsdp_load_tensor *find_model(
+	struct fsdp_loading *loading, const char *name)
+{
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (fsdp_span_is(loading->model.items[i].name, name))
+			return &loading->model.items[i];
+	return NULL;
+}
+
+/* What the model has no name for, except a bias and tables of rotary positions, as word 1. */
+static bool has_unexpected(struct fsdp_loading *loading)
+{
+	static const char *const ignored[] = { ".bias", "rotary_emb.inv_freq",
+		"rotary_emb.cos_cached", "rotary_emb.sin_cached" };
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		size_t k = 0;
+		while (k < FSDP_COUNT(ignored) &&
+			!fsdp_span_ends(item->name, fsdp_span_text(ignored[k])))
+			k++;
+		/* A head that is tied is skipped. */
+		if (item->match != NULL || k < FSDP_COUNT(ignored) ||
+			((loading->is & TIED) != 0 &&
+				fsdp_span_is(item->name, "lm_head.weight")))
+			continue;
+		(void)fsdp_load_misses(loading);
+		loading->name_count = 0;
+		loading->all_names = 0;
+		fsdp_load_set_word(loading, 1, item->name);
+		fsdp_load_name(loading, item->name);
+		if (loading->missing == 0)
+			fsdp_load_say(loading, 3, "%s", "");
+		return true;
+	}
+	return false;
+}
+
+/* The tied head, and no embedding that it is tied to. */
+static bool stores_head_alone(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *head, *embedding;
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	head = find_model(loading, "lm_head.weight");
+	embedding = find_model(loading, "model.embed_tokens.weight");
+	return head != NULL && head->match != NULL && embedding != NULL &&
+	       embedding->match == NULL;
+}
+
+/* Linear layers cut a part out of a tensor that is larger, in the dimensions that tensor
+ * parallelism divides; whether it does was not tried. */
+static bool is_misshaped(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *found, *wanted;
+
+	if (!fsdp_load_is_misshaped(loading))
+		return false;
+	found = loading->first_misshaped;
+	wanted = found->match;
+	if (found->dims != wanted->dims || found->dims != 2 ||
+		fsdp_span_is(wanted->name, "model.embed_tokens.weight") ||
+		fsdp_span_is(wanted->name, "lm_head.weight"))
+		return true;
+	return found->shape[0] < wanted->shape[0] || found->shape[1] < wanted->shape[1];
+}
+
+/* Of parameters without a method of quantization vLLM checks that they were loaded: of norms.
+ * Others keep the memory as it was. */
+static bool lacks_norm(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		if (tensor->match != NULL || tensor->tie != FSDP_LOAD_UNTIED ||
+			memmem(tensor->name.data, tensor->name.size, "norm", 4) == NULL)
+			continue;
+		if (loading->all_names == 0)
+			fsdp_load_set_word(loading, 0, tensor->name);
+		fsdp_load_name(loading, tensor->name);
+	}
+	return loading->all_names > 0;
+}
+
+/* ---- an adapter ---- */
+
+static bool lacks_key(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "r", "lora_alpha", "target_modules" };
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0) {
+			fsdp_load_say(loading, 0, "%s", keys[i]);
+			return true;
+		}
+	return false;
+}
+
+static bool is_set(struct fsdp_token value)
+{
+	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+		       ? value.integer != 0
+	       : value.kind == FSDP_TOKEN_TEXT
+		       ? value.text.size != 0
+		       : value.kind != FSDP_TOKEN_NONE && value.count != 0;
+}
+
+/* A setting that changes the adapter in a way that vLLM does not have. */
+static bool has_feature(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "use_dora", "lora_bias",
+		"alora_invocation_tokens", "layer_replication", "use_bdlora",
+		"use_qalora" };
+	static const char *const starts[] = { "gaussian", "eva", "orthogonal", "mica",
+		"lora_ga" };
+	struct fsdp_span bias = fsdp_load_text(loading, ADAPTER_FILE, "bias");
+	struct fsdp_span start =
+		fsdp_load_text(loading, ADAPTER_FILE, "init_lora_weights");
+	bool is_plain = start.data == NULL;
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (is_set(fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).value)) {
+			fsdp_load_say(loading, 0, "%s", keys[i]);
+			return true;
+		}
+	for (size_t i = 0; i < FSDP_COUNT(starts); i++)
+		is_plain |=
+			start.size == strlen(starts[i]) &&
+			strncasecmp((const char *)start.data, starts[i], start.size) == 0;
+	if (!is_plain)
+		fsdp_load_say(
+			loading, 0, "init_lora_weights %.*s", FSDP_TEXT_MOST(start, 64));
+	else
+		fsdp_load_say(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
+	return !is_plain || (bias.size != 0 && !fsdp_span_is(bias, "none"));
+}
+
+/* Only heads of classifiers may be whole. */
+static bool has_whole_module(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_document config;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, ADAPTER_FILE, &config);
+	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
+		for (uint32_t k = i + 1;
+			fsdp_span_is(config.settings[i].key, "modules_to_save") &&
+			k < config.settings[i].end;
+			k = config.settings[k].end) {
+			struct fsdp_span name = config.settings[k].value.text;
+			if (config.settings[k].value.kind != FSDP_TOKEN_TEXT ||
+				fsdp_span_is(name, "classifier") ||
+				fsdp_span_is(name, "score"))
+				continue;
+			fsdp_load_set_word(loading, 0, name);
+			return true;
+		}
+	return false;
+}
+
+/* Words: the largest rank, that of the server, what helps. */
+static bool is_above_rank(struct fsdp_loading *loading)
+{
+	static const int64_t allowed[] = { 1, 8, 16, 32, 64, 128, 256, 320, 512 };
+	const char *chosen = fsdp_load_choice(loading, MAX_RANK);
+	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
+	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
+	struct fsdp_survey_document config;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, ADAPTER_FILE, &config);
+	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
+		for (uint32_t k = i + 1;
+			fsdp_span_is(config.settings[i].key, "rank_pattern") &&
+			k < config.settings[i].end;
+			k = config.settings[k].end)
+			if (config.settings[k].value.kind == FSDP_TOKEN_INTEGER &&
+				config.settings[k].value.integer > rank)
+				rank = config.settings[k].value.integer;
+	fsdp_load_say(loading, 0, "%" PRId64, rank);
+	fsdp_load_say(loading, 1, "%" PRId64, most);
+	fsdp_load_say(loading, 2, "%s", "");
+	for (size_t i = FSDP_COUNT(allowed); i-- > 0;)
+		if (allowed[i] >= rank)
+			fsdp_load_say(loading, 2,
+				"start vLLM with --max-lora-rank %" PRId64, allowed[i]);
+	return rank > most;
+}
+
+static bool has_no_rank(struct fsdp_loading *loading)
+{
+	return fsdp_load_integer(loading, ADAPTER_FILE, "r", 1) <= 0;
+}
+
+/* A tensor whose name is not read, as word 0. */
+static bool has_other_tensor(struct fsdp_loading *loading)
+{
+	static const char *const ends[] = { ".lora_A.weight", ".lora_B.weight",
+		".lora_embedding_A", ".lora_embedding_B", ".score.weight", ".score.bias",
+		".classifier.weight", ".classifier.bias",
+		".embed_tokens.base_layer.weight", ".lm_head.base_layer.weight" };
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, loading->weights);
+
+	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
+	for (size_t i = 0; checkpoint != NULL && i < loading->stored.count; i++) {
+		struct fsdp_span name = loading->stored.items[i].name;
+		size_t k = 0;
+		while (k < FSDP_COUNT(ends) &&
+			!fsdp_span_ends(name, fsdp_span_text(ends[k])))
+			k++;
+		if (k < FSDP_COUNT(ends))
+			continue;
+		if (loading->all_names == 0)
+			fsdp_load_set_word(loading, 0, name);
+		fsdp_load_name(loading, name);
+	}
+	return loading->all_names > 0;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	/* ---- an adapter ---- */
+	FSDP_REFUSES(CONFIG, lacks_key, ADAPTER_FILE " has no {0}", FSDP_NO_FIX,
+		.when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_RANK, has_no_rank, "r in " ADAPTER_FILE " is not above 0",
+		FSDP_NO_FIX, .when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_TYPE, has_feature, "vLLM has no adapters with {0}",
+		FSDP_NO_FIX, .when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_MODULES, has_whole_module,
+		"{0} (modules_to_save) is trained whole: vLLM takes only classifier and score",
+		FSDP_NO_FIX, .when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_RANK, is_above_rank,
+		"the largest rank is {0}, and " MAX_RANK " is {1}", "{2}",
+		.when = ADAPTER),
+	FSDP_REFUSES(NO_WEIGHTS, .when = ADAPTER | FSDP_LOAD_NONE,
+		.message =
+			"the directory has no adapter_model.safetensors, adapter_model.bin or adapter_model.pt"),
+	FSDP_READS_WEIGHTS(ADAPTER),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .when = ADAPTER, .ends = true),
+	FSDP_REFUSES(OTHER_NAMES, has_other_tensor,
+		"{0} is not a name of a LoRA tensor that vLLM reads", FSDP_NO_FIX,
+		.when = ADAPTER),
+	FSDP_NOT_JUDGED(BASE_MODEL, .when = ADAPTER, .ends = true, .fix = FSDP_NO_FIX,
+		.message = "modules of the adapter are not compared with the base model"),
+	/* ---- a model ---- */
+	FSDP_REFUSES(CONFIG, .when = FSDP_LOAD_NONE, .unless = MODEL, .fix = FSDP_NO_FIX,
+		.message = CONFIG_FILE " is missing"),
+	FSDP_REFUSES(CONFIG, .unless = MODEL, .message = CONFIG_FILE " is missing",
+		.fix = "put the model's config.json next to the weights"),
+	FSDP_NOT_JUDGED(OTHER_WEIGHTS, .when = CONSOLIDATED, .ends = true,
+		.fix = FSDP_NO_FIX,
+		.message =
+			"vLLM takes consolidated*.safetensors, whose names are those of Mistral"),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
+		.message =
+			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
+	FSDP_REFUSES(INDEX, is_bad_index, "the index has no weight_map", .when = INDEX),
+	FSDP_READS_WEIGHTS(0),
+	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN,
+		.message =
+			"vLLM reads all .safetensors files: tensors of adapter_model.safetensors are not of the model",
+		.fix = "move the adapter to a directory of its own"),
+	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, .when = SEVERAL, .ends = true, .fix = FSDP_NO_FIX,
+		.message =
+			"vLLM reads all files of this kind in the directory, and no index lists them"),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, has_other_root, .ends = true),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .when = QUANTIZED, .ends = true,
+		.message = "names and shapes of quantized models are not known"),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
+		"names of the class {0} are not known", .unless = KNOWN, .ends = true),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .ends = true),
+	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
+		"the output head is stored, and the embedding that is tied to it is missing",
+		"store it as model.embed_tokens.weight", .when = TIED),
+	FSDP_REFUSES(OTHER_NAMES, has_unexpected, "{1} is not a name of the model"),
+	FSDP_REFUSES(SHAPE, is_misshaped),
+	FSDP_NOT_JUDGED(SHAPE, fsdp_load_is_misshaped,
+		"{0} has shape [{1}], the model expects [{2}]: vLLM may take a part of it",
+		.ends = true),
+	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses,
+		"{0} is missing: its memory stays uninitialized", FSDP_NO_FIX),
+	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
+		"the output head is ignored for the embedding; both are stored and differ",
+		FSDP_LOAD_UNTIE, .when = TIED),
+	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .when = TIED),
+	FSDP_DIFFERS(DTYPE, .when = FLOAT32,
+		.message =
+			"values are cast to bfloat16 or float16, as config.json has dtype float32",
+		.fix = "start vLLM with --dtype float32"),
+	{ 0 },
+};
+
+static const struct fsdp_loader_option options[] = {
+	{ MAX_RANK, NULL, true, "largest rank of adapters that the server takes" },
+	{ NULL },
+};
+
+static const char *const versions[] = { "0.33.0", NULL };
+
+const struct fsdp_loader fsdp_loader_vllm = {
+	.name = "vllm",
+	.library = "vllm",
+	.versions = versions,
+	.facts = facts,
+	.begin = begin,
+	.rules = rules,
+	.options = options,
+};
