@@ -87,7 +87,7 @@ static const struct adapter_form {
 
 /* ---- what is stored, and the configuration ---- */
 
-/* The configuration is of one of them: a fact of each; and what it has as target_modules. */
+/* The configuration is of one of them: a fact of each; and its target_modules. */
 enum {
 	LORA = 1,
 	IA3 = 2,
