@@ -108,7 +108,7 @@ struct fsdp_trace_reader {
 	/* Whether it reads files with this beginning (without blanks and byte order
 	 * mark). */
 	bool (*bid)(struct fsdp_span head);
-	/* False: reading->error says why. */
+	/* False: reading->error says why; without an error, memory ran out. */
 	bool (*read)(struct fsdp_trace_reading *reading);
 };
 

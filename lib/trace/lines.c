@@ -104,7 +104,7 @@ bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span
 	struct fsdp_type_times *types = FSDP_TAKE(&reading->arena, types, count);
 	reading->durations = FSDP_TAKE(&reading->arena, reading->durations, count);
 	if (types == NULL || reading->durations == NULL)
-		return fsdp_trace_memory(reading);
+		return false;
 	recording->types = types;
 	for (unsigned wanted = 0; wanted <= FSDP_TIME_OTHER; wanted++) {
 		for (size_t i = 0; i < count; i++) {

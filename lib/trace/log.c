@@ -199,19 +199,19 @@ static bool add_times(struct log *log, const struct fsdp_dump *dump)
 		const struct fsdp_dump_result *result = &dump->results[i];
 		uint32_t id = fsdp_names_child(&log->known, 0, result->type);
 		if (id == FSDP_NONE)
-			return fsdp_trace_memory(log->reading);
+			return false;
 		if (id > log->names.count) {
 			struct fsdp_span *name = fsdp_vec_push(&log->names);
 			struct fsdp_durations *fresh = fsdp_vec_push(&log->durations);
 			if (name == NULL || fresh == NULL)
-				return fsdp_trace_memory(log->reading);
+				return false;
 			*name = result->type;
 			fsdp_durations_init(fresh, log->reading->budget);
 		}
 		if (result->ns != FSDP_ABSENT &&
 			!fsdp_durations_add(
 				fsdp_vec_at(&log->durations, id - 1), result->ns))
-			return fsdp_trace_memory(log->reading);
+			return false;
 	}
 	return true;
 }
@@ -225,11 +225,10 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 	fsdp_vec_truncate(&log->results, 0);
 	if (!take_dict(log, text, &log->results))
 		return reading->error == NULL &&
-		       (fsdp_vec_add(&log->lines.bad, &log->lines.number) ||
-			       fsdp_trace_memory(reading));
+		       (fsdp_vec_add(&log->lines.bad, &log->lines.number));
 	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
 	if (dump == NULL)
-		return fsdp_trace_memory(reading);
+		return false;
 	*dump = (struct fsdp_dump){ .line = log->lines.number,
 		.emitted = true,
 		.msg = fsdp_arena_copy(
@@ -239,7 +238,7 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 		.log_message = fsdp_arena_copy(&reading->arena,
 			fsdp_span(msg, (size_t)(line.data + line.size - msg))) };
 	if (dump->msg.data == NULL || dump->log_message.data == NULL)
-		return fsdp_trace_memory(reading);
+		return false;
 	return dump->results != NULL && add_times(log, dump);
 }
 
@@ -248,8 +247,7 @@ static bool take_line(struct log *log, struct fsdp_span line)
 	log->any |= !fsdp_lines_is_blank(line);
 	const unsigned char *dict = find(line, opening);
 	if (dict == NULL)
-		return fsdp_watchdog_take(&log->watchdog, line) ||
-		       fsdp_trace_memory(log->reading);
+		return fsdp_watchdog_take(&log->watchdog, line);
 	const unsigned char *end = dict;
 	while (end > line.data && end[-1] == ' ')
 		end--;
@@ -307,7 +305,7 @@ static bool finish(struct log *log)
 	struct fsdp_trace_reading *reading = log->reading;
 	if (log->watchdog.lines.count + log->watchdog.exceptions.count != 0 &&
 		!take_watchdog(log))
-		return fsdp_trace_memory(reading);
+		return false;
 	if (!log->seen && reading->watchdog == NULL)
 		return fail_none(log);
 	reading->recording.kind = kind_of(log);
@@ -316,9 +314,7 @@ static bool finish(struct log *log)
 	struct fsdp_span *names = fsdp_trace_flat(reading, &log->names);
 	struct fsdp_durations **durations =
 		FSDP_TAKE(&reading->arena, durations, log->durations.count);
-	if (durations == NULL)
-		return fsdp_trace_memory(reading);
-	if (reading->recording.dumps == NULL || names == NULL)
+	if (durations == NULL || reading->recording.dumps == NULL || names == NULL)
 		return false;
 	for (size_t i = 0; i < log->durations.count; i++)
 		durations[i] = fsdp_vec_at(&log->durations, i);
@@ -337,8 +333,7 @@ static bool read_log(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&log.results, arena, sizeof(struct fsdp_dump_result));
 	bool good = fsdp_lines_init(&log.lines, reading) &&
 		    ((fsdp_names_init(&log.known, arena) &&
-			     fsdp_watchdog_init(&log.watchdog, arena)) ||
-			    fsdp_trace_memory(reading));
+			    fsdp_watchdog_init(&log.watchdog, arena)));
 	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
 		line.data != NULL)
 		good = take_line(&log, line);

@@ -30,64 +30,33 @@ struct fsdp_memory_reader {
 
 /* ---- keys ---- */
 
-enum snapshot_field {
-	ACTION,
-	ADDR,
-	SIZE,
-	TIME_US,
-	FRAMES,
-	DEVICE_FREE,
-	STATE,
-	REQUESTED_SIZE,
-	REAL_SIZE,
-	ADDRESS,
-	HISTORY,
-	NAME,
-	FILENAME,
-	LINE,
-	DEVICE,
-	TOTAL_SIZE,
-	BLOCKS,
-	SEGMENT_POOL_ID,
-	IS_EXPANDABLE,
-	FIELD_COUNT
-};
+#define FIELDS(X)                             \
+	X(ACTION, "action")                   \
+	X(ADDR, "addr")                       \
+	X(SIZE, "size")                       \
+	X(TIME_US, "time_us")                 \
+	X(FRAMES, "frames")                   \
+	X(DEVICE_FREE, "device_free")         \
+	X(STATE, "state")                     \
+	X(REQUESTED_SIZE, "requested_size")   \
+	X(ADDRESS, "address")                 \
+	X(HISTORY, "history")                 \
+	X(NAME, "name")                       \
+	X(FILENAME, "filename")               \
+	X(LINE, "line")                       \
+	X(DEVICE, "device")                   \
+	X(TOTAL_SIZE, "total_size")           \
+	X(BLOCKS, "blocks")                   \
+	X(SEGMENT_POOL_ID, "segment_pool_id") \
+	X(IS_EXPANDABLE, "is_expandable")
+#define FIELD(field, name) field,
+#define FIELD_NAME(field, name) FSDP_SPAN_INIT(name),
+enum { FIELDS(FIELD) FIELD_COUNT };
+static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-static const struct fsdp_span field_names[FIELD_COUNT] = {
-	[ACTION] = FSDP_SPAN_INIT("action"),
-	[ADDR] = FSDP_SPAN_INIT("addr"),
-	[SIZE] = FSDP_SPAN_INIT("size"),
-	[TIME_US] = FSDP_SPAN_INIT("time_us"),
-	[FRAMES] = FSDP_SPAN_INIT("frames"),
-	[DEVICE_FREE] = FSDP_SPAN_INIT("device_free"),
-	[STATE] = FSDP_SPAN_INIT("state"),
-	[REQUESTED_SIZE] = FSDP_SPAN_INIT("requested_size"),
-	[REAL_SIZE] = FSDP_SPAN_INIT("real_size"),
-	[ADDRESS] = FSDP_SPAN_INIT("address"),
-	[HISTORY] = FSDP_SPAN_INIT("history"),
-	[NAME] = FSDP_SPAN_INIT("name"),
-	[FILENAME] = FSDP_SPAN_INIT("filename"),
-	[LINE] = FSDP_SPAN_INIT("line"),
-	[DEVICE] = FSDP_SPAN_INIT("device"),
-	[TOTAL_SIZE] = FSDP_SPAN_INIT("total_size"),
-	[BLOCKS] = FSDP_SPAN_INIT("blocks"),
-	[SEGMENT_POOL_ID] = FSDP_SPAN_INIT("segment_pool_id"),
-	[IS_EXPANDABLE] = FSDP_SPAN_INIT("is_expandable"),
-};
-
-/* They differ in the first eight bytes and the length: millions of keys are compared. */
-static enum snapshot_field field_of(struct fsdp_span key)
-{
-	for (unsigned i = 0; i < FIELD_COUNT; i++)
-		if (key.size == field_names[i].size &&
-			key.data[0] == field_names[i].data[0] &&
-			fsdp_bytes_equal(key.data, field_names[i].data, key.size))
-			return (enum snapshot_field)i;
-	return FIELD_COUNT;
-}
-
-/* Refs of the keys that are known; the others stay FSDP_REF_NONE. */
-static void take_fields(
+/* Refs of the keys that are known; the others stay FSDP_REF_NONE. Keys differ in the first
+ * byte or the length as a rule: millions of them are compared. */
+static void read_fields(
 	const struct fsdp_pickle *pickle, fsdp_ref dict, fsdp_ref fields[FIELD_COUNT])
 {
 	struct fsdp_pickle_iterator walk = { .ref = dict };
@@ -96,9 +65,14 @@ static void take_fields(
 		fields[i] = FSDP_REF_NONE;
 	while (fsdp_pickle_next(pickle, &walk, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(pickle, key);
-		enum snapshot_field field = text.size != 0 ? field_of(text) : FIELD_COUNT;
-		if (field != FIELD_COUNT)
-			fields[field] = value;
+		for (unsigned i = 0; text.size != 0 && i < FIELD_COUNT; i++) {
+			const struct fsdp_span *name = &field_names[i];
+			if (text.size != name->size || text.data[0] != name->data[0] ||
+				!fsdp_bytes_equal(text.data, name->data, text.size))
+				continue;
+			fields[i] = value;
+			break;
+		}
 	}
 }
 
@@ -357,7 +331,7 @@ bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 	unsigned kind;
 	uint32_t index = 0;
 	bool good;
-	take_fields(pickle, dict, fields);
+	read_fields(pickle, dict, fields);
 	if (fields[ACTION] != FSDP_REF_NONE) {
 		kind = EVENT;
 		good = add_event(reader, pickle, fields, &index);
@@ -447,7 +421,7 @@ static bool take_traces(struct fsdp_memory_reader *reader,
 		struct fsdp_memory_history *trace = fsdp_vec_push(&rows->traces);
 		uint32_t first, count;
 		if (trace == NULL)
-			return fsdp_trace_memory(reader->reading);
+			return false;
 		if (!take_run(pickle, value, EVENT, &first, &count))
 			return fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED,
 				FSDP_UNKNOWN,
@@ -490,7 +464,7 @@ bool fsdp_memory_take(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	if (!*ret_is_one)
 		return true;
 	if (memory == NULL)
-		return fsdp_trace_memory(reading);
+		return false;
 	memory->is_cut = is_cut;
 	reading->recording.kind = FSDP_RECORDING_MEMORY;
 	reading->recording.memory = memory;

@@ -63,11 +63,6 @@ struct fx {
 	uint64_t shown; /* bytes of names */
 };
 
-static bool push(struct fx *fx, struct fsdp_vec *vec, uint32_t value)
-{
-	return fsdp_vec_add(vec, &value) || fsdp_trace_memory(fx->reading);
-}
-
 static uint32_t number_at(const struct fsdp_vec *vec, size_t index)
 {
 	return *(const uint32_t *)fsdp_vec_at(vec, index);
@@ -75,34 +70,32 @@ static uint32_t number_at(const struct fsdp_vec *vec, size_t index)
 
 /* ---- numbers ---- */
 
-/* FSDP_NONE: out of memory. */
-static uint32_t number_of(struct fsdp_names *ids, int64_t id)
+/* The number of an id, whose row is made if it is new. FSDP_NONE: an error says why. */
+static uint32_t number_of(
+	struct fx *fx, struct fsdp_names *ids, struct fsdp_vec *rows, int64_t id)
 {
 	uint32_t name = fsdp_names_child(ids, 0, fsdp_span(&id, sizeof id));
-	return name == FSDP_NONE ? name : name - 1;
+	if (name == FSDP_NONE || (name > rows->count && fsdp_vec_push(rows) == NULL)) {
+		fsdp_trace_memory(fx->reading);
+		return FSDP_NONE;
+	}
+	return name - 1;
+}
+
+static struct module *module_at(const struct fx *fx, uint32_t number)
+{
+	return fsdp_vec_at(&fx->modules, number);
 }
 
 /* The module of that id, made if it is not there. FSDP_NONE: it has no such id, or an
  * error says why. */
 static uint32_t number_of_module(struct fx *fx, int64_t id)
 {
-	if (id < 0)
-		return FSDP_NONE;
-	uint32_t number = number_of(&fx->module_ids, id);
-	if (number < fx->modules.count)
-		return number;
-	struct module *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->modules) : NULL;
-	if (fresh == NULL) {
-		fsdp_trace_memory(fx->reading);
-		return FSDP_NONE;
-	}
-	*fresh = (struct module){ .id = id, .first = FSDP_NONE, .last = FSDP_NONE };
+	uint32_t number =
+		id >= 0 ? number_of(fx, &fx->module_ids, &fx->modules, id) : FSDP_NONE;
+	if (number != FSDP_NONE)
+		module_at(fx, number)->id = id;
 	return number;
-}
-
-static struct module *module_at(const struct fx *fx, uint32_t number)
-{
-	return fsdp_vec_at(&fx->modules, number);
 }
 
 /* The module that a member of the record names, or FSDP_NONE. */
@@ -117,16 +110,7 @@ static uint32_t module_of(
 /* The same for a parameter; its id is not negative. */
 static uint32_t number_of_param(struct fx *fx, int64_t id)
 {
-	uint32_t number = number_of(&fx->param_ids, id);
-	if (number < fx->params.count)
-		return number;
-	struct param *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->params) : NULL;
-	if (fresh == NULL) {
-		fsdp_trace_memory(fx->reading);
-		return FSDP_NONE;
-	}
-	*fresh = (struct param){ 0 };
-	return number;
+	return number_of(fx, &fx->param_ids, &fx->params, id);
 }
 
 static struct param *param_at(const struct fx *fx, uint32_t number)
@@ -152,13 +136,12 @@ static bool add_param(struct fx *fx, const struct fsdp_record *record)
 	uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
 	uint32_t number = number_of_param(fx, param.param);
 	if (id == FSDP_NONE || number == FSDP_NONE)
-		return fsdp_trace_memory(fx->reading);
-	struct declared *declared = fsdp_vec_push(&fx->declared);
+		return false;
+	const struct declared declared = { param.name, number };
 	int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
 					      : fsdp_vec_at(&fx->named, id - 1);
-	if (declared == NULL || named == NULL)
-		return fsdp_trace_memory(fx->reading);
-	*declared = (struct declared){ param.name, number };
+	if (named == NULL || !fsdp_vec_add(&fx->declared, &declared))
+		return false;
 	*named = param.param;
 	param_at(fx, number)->name = param.name;
 	return true;
@@ -189,13 +172,10 @@ static bool read_pairs(struct fx *fx, const struct fsdp_json_token *array, bool 
 	fsdp_items_begin(&elements, array, fx->reading->limits);
 	*ret_good = true;
 	while (*ret_good && fsdp_items_next(&elements, &pair)) {
-		struct fsdp_named_param param, *kept;
+		struct fsdp_named_param param;
 		*ret_good = read_pair(fx, &pair, &param);
-		kept = *ret_good ? fsdp_vec_push(&fx->found) : NULL;
-		if (*ret_good && kept == NULL)
+		if (*ret_good && !fsdp_vec_add(&fx->found, &param))
 			return fsdp_trace_memory(fx->reading);
-		if (kept != NULL)
-			*kept = param;
 	}
 	return fx->reading->error == NULL;
 }
@@ -230,7 +210,7 @@ static bool use(
 	uint32_t place = (uint32_t)fx->uses.count;
 	struct module_use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
 	if (use == NULL)
-		return fsdp_trace_memory(fx->reading);
+		return false;
 	*use = (struct module_use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
 	if (current->use_count++ == 0)
 		current->first = place;
@@ -250,11 +230,8 @@ static bool visit(struct fx *fx, const struct fsdp_named_param *params, size_t c
 		if (number == FSDP_NONE)
 			return false;
 		struct param *param = param_at(fx, number);
-		int64_t *place = param->seen ? NULL : fsdp_vec_push(&fx->visited);
-		if (!param->seen && place == NULL)
-			return fsdp_trace_memory(fx->reading);
-		if (place != NULL)
-			*place = params[i].param;
+		if (!param->seen && !fsdp_vec_add(&fx->visited, &params[i].param))
+			return false;
 		param->seen = true;
 	}
 	return true;
@@ -267,7 +244,16 @@ static bool open_list(struct fx *fx, uint32_t number)
 	if (module->used)
 		return true;
 	module->used = true;
-	return push(fx, &fx->keys, number);
+	return fsdp_vec_add(&fx->keys, &number);
+}
+
+/* Uses all parameters of a module in the current one. */
+static bool use_module(struct fx *fx, uint32_t number)
+{
+	const struct module *module = module_at(fx, number);
+	return module->param_count == 0 ||
+	       (fsdp_trace_show(fx->reading, &fx->shown, module->bytes) &&
+		       use(fx, number, module->params, module->param_count));
 }
 
 static bool call_module(struct fx *fx, const struct fsdp_record *record)
@@ -275,30 +261,15 @@ static bool call_module(struct fx *fx, const struct fsdp_record *record)
 	uint32_t number = module_of(fx, record, "module");
 	if (number == FSDP_NONE)
 		return skip(fx);
-	const struct module *module = module_at(fx, number);
-	if (!push(fx, &fx->called, number))
-		return false;
-	if (module->param_count != 0 &&
-		(!fsdp_trace_show(fx->reading, &fx->shown, module->bytes) ||
-			!use(fx, number, module->params, module->param_count)))
-		return false;
-	if (!push(fx, &fx->stack, fx->current))
+	if (!fsdp_vec_add(&fx->called, &number) || !use_module(fx, number) ||
+		!fsdp_vec_add(&fx->stack, &fx->current))
 		return false;
 	fx->current = number;
 	return open_list(fx, number);
 }
 
-static void end_module(struct fx *fx)
-{
-	size_t count = fx->stack.count;
-	if (count == 0)
-		return;
-	fx->current = number_at(&fx->stack, count - 1);
-	fsdp_vec_truncate(&fx->stack, count - 1);
-}
-
-/* The parameters among the targets of the arguments, in fx->found. */
-static bool targets(struct fx *fx, const struct fsdp_record *record)
+/* Uses the parameters among the targets of the arguments. */
+static bool use_targets(struct fx *fx, const struct fsdp_record *record)
 {
 	struct fsdp_items elements;
 	struct fsdp_json_token element;
@@ -306,44 +277,21 @@ static bool targets(struct fx *fx, const struct fsdp_record *record)
 	fsdp_items_begin(&elements, fsdp_record_get(record, "args"), fx->reading->limits);
 	while (fsdp_items_next(&elements, &element)) {
 		struct fsdp_record argument;
-		struct fsdp_span target;
+		struct fsdp_named_param param;
 		if (element.kind != FSDP_SCAN_OBJECT ||
 			!fsdp_record_read(element.span, fx->reading->limits, &argument))
 			continue;
-		if (!fsdp_record_text(fx->reading, &argument, "target", &target))
+		if (!fsdp_record_text(fx->reading, &argument, "target", &param.name))
 			return false;
-		if (target.data == NULL)
-			continue;
-		uint32_t id = fsdp_names_find_child(&fx->fqns, 0, target);
+		uint32_t id = param.name.data != NULL
+				      ? fsdp_names_find_child(&fx->fqns, 0, param.name)
+				      : FSDP_NONE;
 		if (id == FSDP_NONE)
 			continue;
-		struct fsdp_named_param *param = fsdp_vec_push(&fx->found);
-		if (param == NULL)
-			return fsdp_trace_memory(fx->reading);
-		param->name = target;
-		param->param = *(int64_t *)fsdp_vec_at(&fx->named, id - 1);
+		param.param = *(int64_t *)fsdp_vec_at(&fx->named, id - 1);
+		if (!fsdp_vec_add(&fx->found, &param))
+			return false;
 	}
-	return true;
-}
-
-static bool use_module(struct fx *fx)
-{
-	struct module *module = module_at(fx, fx->current);
-	if (module->param_count == 0)
-		return true;
-	if (!fsdp_trace_show(fx->reading, &fx->shown, module->bytes) ||
-		!use(fx, fx->current, module->params, module->param_count))
-		return false;
-	if (!module->visited && !visit(fx, module->params, module->param_count))
-		return false;
-	module->visited = true;
-	return true;
-}
-
-static bool use_targets(struct fx *fx, const struct fsdp_record *record)
-{
-	if (!targets(fx, record))
-		return false;
 	size_t count = fx->found.count;
 	const struct fsdp_named_param *params = fsdp_trace_flat(fx->reading, &fx->found);
 	return params != NULL && (count == 0 || (use(fx, fx->current, params, count) &&
@@ -352,11 +300,16 @@ static bool use_targets(struct fx *fx, const struct fsdp_record *record)
 
 static bool create_proxy(struct fx *fx, const struct fsdp_record *record)
 {
-	if (fsdp_record_is(record, "kind", "call_module"))
-		return use_module(fx);
+	struct module *module = module_at(fx, fx->current);
 	if (fsdp_record_is(record, "kind", "call_function") ||
 		fsdp_record_is(record, "kind", "call_method"))
 		return use_targets(fx, record);
+	if (!fsdp_record_is(record, "kind", "call_module") || module->param_count == 0)
+		return true;
+	if (!use_module(fx, fx->current) ||
+		(!module->visited && !visit(fx, module->params, module->param_count)))
+		return false;
+	module->visited = true;
 	return true;
 }
 
@@ -371,7 +324,11 @@ static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *st
 	if (fsdp_record_is(record, "ev", "create_proxy"))
 		return create_proxy(fx, record);
 	if (fsdp_record_is(record, "ev", "end_module")) {
-		end_module(fx);
+		size_t count = fx->stack.count;
+		if (count != 0) {
+			fx->current = number_at(&fx->stack, count - 1);
+			fsdp_vec_truncate(&fx->stack, count - 1);
+		}
 		return true;
 	}
 	if (fsdp_record_is(record, "ev", "abort")) {
@@ -397,7 +354,7 @@ static bool name_modules(struct fx *fx)
 	order->module_names = names;
 	order->module_count = count;
 	if (names == NULL || ids == NULL)
-		return fsdp_trace_memory(fx->reading);
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct module *module = module_at(fx, number_at(&fx->called, i));
 		ids[i] = module->id;
@@ -410,35 +367,27 @@ static bool name_modules(struct fx *fx)
 	return true;
 }
 
-static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *module)
+static bool list_usages(struct fx *fx)
 {
-	struct fsdp_usage *usages =
-		FSDP_TAKE(&fx->reading->arena, usages, module->use_count);
-	if (usages == NULL)
-		fsdp_trace_memory(fx->reading);
-	uint32_t at = module->first;
-	for (size_t i = 0; usages != NULL && i < module->use_count; i++) {
-		const struct module_use *use = fsdp_vec_at(&fx->uses, at);
-		usages[i] = use->shown;
-		at = use->next;
-	}
-	return usages;
-}
-
-static bool take_usages(struct fx *fx)
-{
-	struct fsdp_module_usage *usages =
-		FSDP_TAKE(&fx->reading->arena, usages, fx->keys.count);
-	if (usages == NULL)
-		return fsdp_trace_memory(fx->reading);
+	struct fsdp_arena *arena = &fx->reading->arena;
+	struct fsdp_module_usage *list = FSDP_TAKE(arena, list, fx->keys.count);
+	if (list == NULL)
+		return false;
 	for (size_t i = 0; i < fx->keys.count; i++) {
 		const struct module *module = module_at(fx, number_at(&fx->keys, i));
-		usages[i] = (struct fsdp_module_usage){ module->id, uses_of(fx, module),
-			module->use_count };
-		if (usages[i].usages == NULL)
+		struct fsdp_usage *usages = FSDP_TAKE(arena, usages, module->use_count);
+		uint32_t at = module->first;
+		if (usages == NULL)
 			return false;
+		for (size_t j = 0; j < module->use_count; j++) {
+			const struct module_use *use = fsdp_vec_at(&fx->uses, at);
+			usages[j] = use->shown;
+			at = use->next;
+		}
+		list[i] = (struct fsdp_module_usage){ module->id, usages,
+			module->use_count };
 	}
-	fx->order->usages = usages;
+	fx->order->usages = list;
 	fx->order->usage_count = fx->keys.count;
 	return true;
 }
@@ -455,7 +404,7 @@ static bool name_params(struct fx *fx)
 	order->param_count = fx->visited.count;
 	order->never_visited = never;
 	if (names == NULL || never == NULL || order->params == NULL)
-		return fsdp_trace_memory(fx->reading);
+		return false;
 	for (size_t i = 0; i < fx->declared.count; i++) {
 		const struct declared *one = fsdp_vec_at(&fx->declared, i);
 		if (!param_at(fx, one->number)->seen)
@@ -466,13 +415,6 @@ static bool name_params(struct fx *fx)
 		names[i] = param_at(fx, number)->name;
 	}
 	return true;
-}
-
-static bool finish(struct fx *fx)
-{
-	fx->order->current = module_at(fx, fx->current)->id;
-	fx->reading->recording.fx = fx->order;
-	return name_modules(fx) && take_usages(fx) && name_params(fx);
 }
 
 static bool take_header(struct fx *fx, const struct fsdp_record *header)
@@ -489,12 +431,9 @@ static bool take_header(struct fx *fx, const struct fsdp_record *header)
 	while (fsdp_items_next(&elements, &arg)) {
 		if (arg.kind != FSDP_SCAN_TEXT)
 			continue;
-		struct fsdp_span *name = fsdp_vec_push(&list);
-		if (name == NULL)
-			return fsdp_trace_memory(fx->reading);
-		*name = fsdp_json_text_copy(&arg, &fx->reading->arena);
-		if (name->data == NULL)
-			return fsdp_trace_memory(fx->reading);
+		struct fsdp_span name = fsdp_json_text_copy(&arg, &fx->reading->arena);
+		if (name.data == NULL || !fsdp_vec_add(&list, &name))
+			return false;
 	}
 	order->concrete_args = fsdp_trace_flat(fx->reading, &list);
 	order->concrete_arg_count = list.count;
@@ -521,11 +460,11 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 	if (fx->order == NULL || !fsdp_names_init(&fx->fqns, arena) ||
 		!fsdp_names_init(&fx->module_ids, arena) ||
 		!fsdp_names_init(&fx->param_ids, arena))
-		return fsdp_trace_memory(fx->reading);
+		return false;
 	fx->module_ids.copies = fx->param_ids.copies = arena;
 	uint32_t root = number_of_module(fx, 0);
 	return root != FSDP_NONE && take_header(fx, header) &&
-	       push(fx, &fx->called, root) && open_list(fx, root);
+	       fsdp_vec_add(&fx->called, &root) && open_list(fx, root);
 }
 
 bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
@@ -536,5 +475,9 @@ bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	bool stop = false, good = begin(&fx, header);
 	while (good && !stop && fsdp_record_next(reading, lines, &record))
 		good = take_event(&fx, &record, &stop);
-	return good && reading->error == NULL && finish(&fx);
+	if (!good || reading->error != NULL)
+		return false;
+	fx.order->current = module_at(&fx, fx.current)->id;
+	reading->recording.fx = fx.order;
+	return name_modules(&fx) && list_usages(&fx) && name_params(&fx);
 }

@@ -75,68 +75,45 @@ static int64_t at(const struct fsdp_vec *vec, size_t index)
 	return *(const int64_t *)fsdp_vec_at(vec, index);
 }
 
-static bool push(struct handles *handles, struct fsdp_vec *vec, int64_t value)
-{
-	return fsdp_vec_add(vec, &value) || fsdp_trace_memory(handles->reading);
-}
-
 /* ---- snapshots ---- */
 
 /* 1 to 3 and the recording's own limit, in order. */
-static size_t limits_of(int64_t own, int64_t limits[4])
-{
-	size_t count = 0;
-	if (own != FSDP_ABSENT && own < 1)
-		limits[count++] = own;
-	for (int64_t i = 1; i <= 3; i++)
-		limits[count++] = i;
-	if (own != FSDP_ABSENT && own > 3)
-		limits[count++] = own;
-	return count;
-}
-
-static bool take_prefetches(struct handles *handles)
+static bool list_prefetches(struct handles *handles)
 {
 	struct fsdp_prefetch *list = FSDP_TAKE(&handles->reading->arena, list, 8);
-	if (list == NULL)
-		return fsdp_trace_memory(handles->reading);
-	for (int way = 0; way < 2; way++) {
-		int64_t limits[4];
-		size_t count = limits_of(handles->limits[way], limits);
-		for (size_t i = 0; i < count; i++)
-			list[handles->order->prefetch_count++] =
-				(struct fsdp_prefetch){ way == 0, limits[i] };
-	}
 	handles->order->prefetches = list;
-	return true;
+	for (int way = 0; list != NULL && way < 2; way++) {
+		int64_t own = handles->limits[way];
+		const int64_t limits[] = { own < 1 ? own : FSDP_ABSENT, 1, 2, 3,
+			own > 3 ? own : FSDP_ABSENT };
+		for (size_t i = 0; i < FSDP_COUNT(limits); i++)
+			if (limits[i] != FSDP_ABSENT)
+				list[handles->order->prefetch_count++] =
+					(struct fsdp_prefetch){ way == 0, limits[i] };
+	}
+	return list != NULL;
 }
 
-/* A snapshot lists each unit, however few were used: more than a few facts for each
- * use cost the file nothing, and have a ceiling. */
-static bool spend_cells(struct handles *handles)
+/* Calls so far are in lists that only grow: their end is enough. A snapshot lists each unit,
+ * however few were used: more than a few facts for each use cost the file nothing, and have
+ * a ceiling. */
+static bool add_snapshot(struct handles *handles, uint64_t line)
 {
 	enum { CELLS_OF_USE = 4 };
 	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_CELLS);
 	uint64_t earned = CELLS_OF_USE * handles->uses;
 	handles->cells += handles->count > earned ? handles->count - earned : 0;
 	handles->uses = 0;
-	return handles->cells <= most ||
-	       fsdp_fail_limit(&handles->reading->error, FSDP_LIMIT_ORDER_CELLS, most);
-}
-
-/* Calls so far are in lists that only grow: their end is enough. */
-static bool take_snapshot(struct handles *handles, uint64_t line)
-{
-	if (!spend_cells(handles))
-		return false;
+	if (handles->cells > most)
+		return fsdp_fail_limit(
+			&handles->reading->error, FSDP_LIMIT_ORDER_CELLS, most);
 	return fsdp_vec_add(&handles->snapshots,
-		       &(struct fsdp_order_snapshot){ .iter = handles->iter,
-			       .at_line = line,
-			       .cursor = handles->cursor,
-			       .pre_count = handles->pre.count,
-			       .post_count = handles->post.count - handles->post_begin,
-			       .status = status_names[handles->status] }) ||
-	       fsdp_trace_memory(handles->reading);
+		&(struct fsdp_order_snapshot){ .iter = handles->iter,
+			.at_line = line,
+			.cursor = handles->cursor,
+			.pre_count = handles->pre.count,
+			.post_count = handles->post.count - handles->post_begin,
+			.status = status_names[handles->status] });
 }
 
 /* Of both lists each snapshot has a part. */
@@ -158,17 +135,11 @@ static bool settle_snapshots(struct handles *handles)
 	return true;
 }
 
-static void forget(int64_t *places, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		places[i] = FSDP_ABSENT;
-}
-
 void fsdp_order_places(const struct fsdp_exec_order *order,
 	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post)
 {
-	forget(ret_pre, order->handle_count);
-	forget(ret_post, order->handle_count);
+	for (size_t i = 0; i < order->handle_count; i++)
+		ret_pre[i] = ret_post[i] = FSDP_ABSENT;
 	for (size_t i = 0; i < snapshot->pre_count; i++)
 		ret_pre[snapshot->pre[i]] = (int64_t)i;
 	/* The first call counts, but PyTorch takes a place of 0 for none. */
@@ -179,28 +150,16 @@ void fsdp_order_places(const struct fsdp_exec_order *order,
 	}
 }
 
-static int64_t target_backward(
-	const struct fsdp_order_snapshot *snapshot, int64_t place, int64_t limit)
-{
-	if (place == FSDP_ABSENT || place <= 0)
-		return FSDP_ABSENT;
-	return snapshot->post[place > limit ? place - limit : 0];
-}
-
-static int64_t target_forward(
-	const struct fsdp_order_snapshot *snapshot, int64_t place, int64_t limit)
-{
-	int64_t count = (int64_t)snapshot->pre_count;
-	if (place == FSDP_ABSENT || place + 1 >= count)
-		return FSDP_ABSENT;
-	return snapshot->pre[limit < count - place ? place + limit : count - 1];
-}
-
 int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 	const struct fsdp_prefetch *prefetch, int64_t place)
 {
-	return (prefetch->backward ? target_backward : target_forward)(
-		snapshot, place, prefetch->limit);
+	int64_t count = (int64_t)snapshot->pre_count, limit = prefetch->limit;
+	if (place == FSDP_ABSENT ||
+		(prefetch->backward ? place <= 0 : place + 1 >= count))
+		return FSDP_ABSENT;
+	if (prefetch->backward)
+		return snapshot->post[place > limit ? place - limit : 0];
+	return snapshot->pre[limit < count - place ? place + limit : count - 1];
 }
 
 /* ---- the check of PyTorch ---- */
@@ -211,7 +170,7 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 	const struct handle *found = &handles->list[handle];
 	struct fsdp_python text = { .arena = &handles->reading->arena };
 	if (warning == NULL)
-		return fsdp_trace_memory(handles->reading);
+		return false;
 	fsdp_python_put(&text,
 		"Forward order differs from that of the first iteration on rank %lld. Collectives are unchecked and may give incorrect results or hang.\n",
 		(long long)handles->reading->recording.rank);
@@ -233,16 +192,7 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 	*warning = (struct fsdp_order_warning){ handles->iter, handles->line, handle,
 		fsdp_python_take(&text) };
 	handles->status = STATUS_WARNING;
-	return warning->message.data != NULL || fsdp_trace_memory(handles->reading);
-}
-
-static bool check(struct handles *handles, int64_t handle)
-{
-	uint64_t place = handles->cursor++;
-	if (place >= handles->pre.count)
-		return warn(handles, handle, NULL);
-	int64_t expected = at(&handles->pre, (size_t)place);
-	return expected == handle || warn(handles, handle, &handles->list[expected]);
+	return warning->message.data != NULL;
 }
 
 /* ---- events of a forward ---- */
@@ -260,10 +210,9 @@ static bool pre_forward(
 	if (trains && !fsdp_trace_show(handles->reading, &handles->shown, beyond))
 		return false;
 	if (trains) {
-		struct fsdp_forward *forward = fsdp_vec_push(&handles->forwards);
-		if (forward == NULL)
-			return fsdp_trace_memory(handles->reading);
-		*forward = (struct fsdp_forward){ handles->iter, index };
+		const struct fsdp_forward forward = { handles->iter, index };
+		if (!fsdp_vec_add(&handles->forwards, &forward))
+			return false;
 		handles->order->unchecked += !handles->checks;
 		handles->in_iteration++;
 		/* A forward begins with the unit that began the first one. */
@@ -274,17 +223,23 @@ static bool pre_forward(
 		handle->used_in = handles->forward;
 	}
 	if (handles->checks && trains && handles->iter > 0 &&
-		handles->status != STATUS_WARNED && !check(handles, index))
-		return false;
+		handles->status != STATUS_WARNED) {
+		uint64_t place = handles->cursor++;
+		bool known = place < handles->pre.count;
+		int64_t expected = known ? at(&handles->pre, (size_t)place) : FSDP_ABSENT;
+		if (expected != index &&
+			!warn(handles, index, known ? &handles->list[expected] : NULL))
+			return false;
+	}
 	if (handles->iter != 0 || handle->ordered)
 		return true;
 	handle->ordered = true;
-	return push(handles, &handles->pre, index);
+	return fsdp_vec_add(&handles->pre, &index);
 }
 
 static bool next_iteration(struct handles *handles)
 {
-	if (!take_snapshot(handles, handles->line - 1))
+	if (!add_snapshot(handles, handles->line - 1))
 		return false;
 	if (handles->iter > 0 && handles->in_iteration != 0 &&
 		handles->in_iteration < handles->pre.count)
@@ -309,34 +264,43 @@ struct refusal {
 
 /* Whether PyTorch would raise where (s, h) becomes (s2, h2); -1 is what is not given. The
  * first row that holds. */
-static struct refusal refused(unsigned s, unsigned h, int s2, int h2)
+static struct refusal find_refusal(unsigned s, unsigned h, int s2, int h2)
 {
 	static const char assertion[] = "AssertionError", value[] = "ValueError";
 	unsigned after = s2 >= 0 ? (unsigned)s2 : s;
-	if (s2 == SUMMON && s == FORWARD_BACKWARD)
-		return (struct refusal){ "summon_in_step", assertion,
-			"Cannot manually unshard parameters during forward/backward",
-			NULL };
-	if (s2 == SUMMON && s == SUMMON)
-		return (struct refusal){ "summon_in_summon", assertion,
-			"Cannot manually unshard parameters when already unsharding parameters",
-			NULL };
-	if (h2 == H_SUMMON && h != H_IDLE && h != H_SUMMON)
-		return (struct refusal){ "unshard_not_idle", assertion,
-			"Expects the handle training to be IDLE but got HandleTrainingState.",
-			handle_names[h] };
-	if (h2 == H_PRE && h != H_PRE && s != IDLE)
-		return (struct refusal){ "backward_not_idle", value,
-			"expected to be in states [<TrainingState.IDLE: 1>] but current state is TrainingState.",
-			training_names[s] };
-	if (h2 == H_POST && h != H_POST && after != FORWARD_BACKWARD)
-		return (struct refusal){ "post_backward_outside", value,
-			"expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.",
-			training_names[s] };
-	if (h2 == H_POST && h != H_POST && s == FORWARD_BACKWARD && h != H_PRE)
-		return (struct refusal){ "post_backward_without_pre", assertion,
-			"Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got HandleTrainingState.",
-			handle_names[h] };
+	bool to_post = h2 == H_POST && h != H_POST;
+	const struct {
+		bool holds;
+		struct refusal refusal;
+	} rows[] = {
+		{ s2 == SUMMON && s == FORWARD_BACKWARD,
+			{ "summon_in_step", assertion,
+				"Cannot manually unshard parameters during forward/backward",
+				NULL } },
+		{ s2 == SUMMON && s == SUMMON,
+			{ "summon_in_summon", assertion,
+				"Cannot manually unshard parameters when already unsharding parameters",
+				NULL } },
+		{ h2 == H_SUMMON && h != H_IDLE && h != H_SUMMON,
+			{ "unshard_not_idle", assertion,
+				"Expects the handle training to be IDLE but got HandleTrainingState.",
+				handle_names[h] } },
+		{ h2 == H_PRE && h != H_PRE && s != IDLE,
+			{ "backward_not_idle", value,
+				"expected to be in states [<TrainingState.IDLE: 1>] but current state is TrainingState.",
+				training_names[s] } },
+		{ to_post && after != FORWARD_BACKWARD,
+			{ "post_backward_outside", value,
+				"expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.",
+				training_names[s] } },
+		{ to_post && s == FORWARD_BACKWARD && h != H_PRE,
+			{ "post_backward_without_pre", assertion,
+				"Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got HandleTrainingState.",
+				handle_names[h] } },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
+		if (rows[i].holds)
+			return rows[i].refusal;
 	return (struct refusal){ 0 };
 }
 
@@ -360,10 +324,8 @@ static bool add_problem(struct handles *handles, int64_t index, struct refusal r
 	struct fsdp_state_lane *lane = &handles->list[index].lane;
 	struct fsdp_state_problem *problem = fsdp_vec_push(&handles->problems);
 	struct fsdp_python text = { .arena = &handles->reading->arena };
-	if (problem == NULL)
-		return fsdp_trace_memory(handles->reading);
-	if (!fsdp_trace_show(
-		    handles->reading, &handles->shown, handles->list[index].bytes))
+	if (problem == NULL || !fsdp_trace_show(handles->reading, &handles->shown,
+				       handles->list[index].bytes))
 		return false;
 	fsdp_python_put(&text, "%s%s", refusal.message,
 		refusal.state != NULL ? refusal.state : "");
@@ -372,7 +334,7 @@ static bool add_problem(struct handles *handles, int64_t index, struct refusal r
 	*problem = (struct fsdp_state_problem){ handles->line, index, refusal.kind,
 		{ lane->last_training, lane->last_handle }, { to[0], to[1] },
 		refusal.error, fsdp_python_take(&text) };
-	return problem->message.data != NULL || fsdp_trace_memory(handles->reading);
+	return problem->message.data != NULL;
 }
 
 static bool change(
@@ -387,7 +349,7 @@ static bool change(
 	struct change *entry =
 		place != FSDP_NONE ? fsdp_vec_push(&handles->changes) : NULL;
 	if (entry == NULL)
-		return fsdp_trace_memory(handles->reading);
+		return false;
 	if (lane->change_count++ == 0)
 		handle->first = place;
 	else
@@ -427,7 +389,7 @@ static bool take_states(
 	s = s < 0 ? -1 : s;
 	h = h < 0 ? -1 : h;
 	if (refusal.kind == NULL && fsdp_record_is(record, "ev", "state"))
-		refusal = refused(lane->last_training, lane->last_handle, s, h);
+		refusal = find_refusal(lane->last_training, lane->last_handle, s, h);
 	const unsigned to[2] = { s >= 0 ? (unsigned)s : lane->last_training,
 		h >= 0 ? (unsigned)h : lane->last_handle };
 	if (refusal.kind != NULL && !add_problem(handles, index, refusal, unknown, to))
@@ -464,7 +426,7 @@ static bool take_event(struct handles *handles, const struct fsdp_record *record
 	if (pre)
 		return pre_forward(handles, index, record);
 	handles->uses += post;
-	return !post || push(handles, &handles->post, index);
+	return !post || fsdp_vec_add(&handles->post, &index);
 }
 
 /* ---- the header ---- */
@@ -483,18 +445,16 @@ static bool read_texts(struct handles *handles, const struct fsdp_json_token *ar
 		return true;
 	fsdp_python_put(&printed, "[");
 	while (fsdp_items_next(&elements, &text)) {
-		struct fsdp_span *kept = fsdp_vec_push(list);
-		if (kept == NULL)
-			return fsdp_trace_memory(handles->reading);
-		*kept = fsdp_json_text_copy(&text, &handles->reading->arena);
-		if (kept->data == NULL)
-			return fsdp_trace_memory(handles->reading);
+		struct fsdp_span kept =
+			fsdp_json_text_copy(&text, &handles->reading->arena);
+		if (kept.data == NULL || !fsdp_vec_add(list, &kept))
+			return false;
 		fsdp_python_put(&printed, "%s", list->count > 1 ? ", " : "");
-		fsdp_python_repr(&printed, *kept);
+		fsdp_python_repr(&printed, kept);
 	}
 	fsdp_python_put(&printed, "]");
 	*ret_printed = fsdp_python_take(&printed);
-	return ret_printed->data != NULL || fsdp_trace_memory(handles->reading);
+	return ret_printed->data != NULL;
 }
 
 static bool read_handle(struct handles *handles, const struct fsdp_json_token *object,
@@ -533,11 +493,9 @@ static bool take_header(struct handles *handles, const struct fsdp_record *heade
 			handles->limits[i] = 0;
 	fsdp_items_begin(&elements, fsdp_record_get(header, "handles"), reading->limits);
 	while (fsdp_items_next(&elements, &object)) {
-		struct handle *handle = fsdp_vec_push(&list);
-		if (handle == NULL)
-			return fsdp_trace_memory(handles->reading);
-		*handle = (struct handle){ .shown.id = (int64_t)list.count - 1 };
-		if (!read_handle(handles, &object, handle))
+		struct handle handle = { .shown.id = (int64_t)list.count };
+		if (!read_handle(handles, &object, &handle) ||
+			!fsdp_vec_add(&list, &handle))
 			return false;
 	}
 	handles->list = fsdp_trace_flat(reading, &list);
@@ -547,36 +505,25 @@ static bool take_header(struct handles *handles, const struct fsdp_record *heade
 
 /* ---- the end ---- */
 
-static const struct fsdp_state_change *changes_of(
-	struct handles *handles, const struct handle *handle)
-{
-	size_t count = handle->lane.change_count;
-	struct fsdp_state_change *changes =
-		FSDP_TAKE(&handles->reading->arena, changes, count);
-	if (changes == NULL)
-		fsdp_trace_memory(handles->reading);
-	uint32_t at = handle->first;
-	for (size_t i = 0; changes != NULL && i < count; i++) {
-		const struct change *change = fsdp_vec_at(&handles->changes, at);
-		changes[i] = change->shown;
-		at = change->next;
-	}
-	return changes;
-}
-
-static bool take_handles(struct handles *handles)
+static bool list_handles(struct handles *handles)
 {
 	struct fsdp_arena *arena = &handles->reading->arena;
 	struct fsdp_handle *shown = FSDP_TAKE(arena, shown, handles->count);
 	struct fsdp_state_lane *lanes = FSDP_TAKE(arena, lanes, handles->count);
-	if (shown == NULL || lanes == NULL)
-		return fsdp_trace_memory(handles->reading);
+	struct fsdp_state_change *changes =
+		FSDP_TAKE(arena, changes, handles->changes.count);
+	if (shown == NULL || lanes == NULL || changes == NULL)
+		return false;
 	for (size_t i = 0; i < handles->count; i++) {
+		uint32_t at = handles->list[i].first;
 		shown[i] = handles->list[i].shown;
 		lanes[i] = handles->list[i].lane;
-		lanes[i].changes = changes_of(handles, &handles->list[i]);
-		if (lanes[i].changes == NULL)
-			return false;
+		lanes[i].changes = changes;
+		for (size_t j = 0; j < lanes[i].change_count; j++) {
+			const struct change *change = fsdp_vec_at(&handles->changes, at);
+			*changes++ = change->shown;
+			at = change->next;
+		}
 	}
 	handles->order->handles = shown;
 	handles->order->handle_count = handles->count;
@@ -588,8 +535,8 @@ static bool take_handles(struct handles *handles)
 static bool finish(struct handles *handles)
 {
 	struct fsdp_exec_order *order = handles->order;
-	if (!take_snapshot(handles, handles->line) || !settle_snapshots(handles) ||
-		!take_prefetches(handles))
+	if (!add_snapshot(handles, handles->line) || !settle_snapshots(handles) ||
+		!list_prefetches(handles))
 		return false;
 	order->warnings = fsdp_trace_flat(handles->reading, &handles->warnings);
 	order->warning_count = handles->warnings.count;
@@ -599,7 +546,7 @@ static bool finish(struct handles *handles)
 	order->forward_count = handles->forwards.count;
 	handles->reading->recording.order = order;
 	return order->warnings != NULL && order->problems != NULL &&
-	       order->forwards != NULL && take_handles(handles);
+	       order->forwards != NULL && list_handles(handles);
 }
 
 bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
@@ -618,8 +565,7 @@ bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
 	handles.order = FSDP_TAKE(arena, handles.order, 1);
-	bool good = (handles.order != NULL || fsdp_trace_memory(handles.reading)) &&
-		    take_header(&handles, header);
+	bool good = handles.order != NULL && take_header(&handles, header);
 	while (good && fsdp_record_next(reading, lines, &record))
 		good = take_event(&handles, &record);
 	return good && reading->error == NULL && finish(&handles);

@@ -44,18 +44,6 @@ struct profile {
 
 /* ---- types ---- */
 
-/* A type that was not there before. */
-static bool add_type(struct profile *profile, struct fsdp_span name)
-{
-	struct type *type = fsdp_vec_push(&profile->types);
-	struct fsdp_durations *durations = fsdp_vec_push(&profile->durations);
-	if (type == NULL || durations == NULL)
-		return fsdp_trace_memory(profile->reading);
-	*type = (struct type){ .name = name };
-	fsdp_durations_init(durations, profile->reading->budget);
-	return true;
-}
-
 /* The index of the type of an event; FSDP_NONE with an error, or without: no type. */
 static uint32_t type_of(struct profile *profile, const struct fsdp_record *record)
 {
@@ -71,12 +59,17 @@ static uint32_t type_of(struct profile *profile, const struct fsdp_record *recor
 	if (!fsdp_record_text(profile->reading, record, "type", &name))
 		return FSDP_NONE;
 	uint32_t id = fsdp_names_child(&profile->names, 0, name);
-	if (id == FSDP_NONE) {
+	bool fresh = id != FSDP_NONE && id > profile->types.count;
+	const struct type type = { .name = name };
+	struct fsdp_durations *durations =
+		fresh ? fsdp_vec_push(&profile->durations) : NULL;
+	if (id == FSDP_NONE ||
+		(fresh && (durations == NULL || !fsdp_vec_add(&profile->types, &type)))) {
 		fsdp_trace_memory(profile->reading);
 		return FSDP_NONE;
 	}
-	if (id > profile->types.count && !add_type(profile, name))
-		return FSDP_NONE;
+	if (fresh)
+		fsdp_durations_init(durations, profile->reading->budget);
 	return id - 1;
 }
 
@@ -95,13 +88,12 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t ns)
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	if (type->round != profile->round) {
 		if (!fsdp_vec_add(&profile->results, &index))
-			return fsdp_trace_memory(profile->reading);
+			return false;
 		type->round = profile->round;
 		type->sum_ns = 0;
 	}
 	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
-	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), ns) ||
-	       fsdp_trace_memory(profile->reading);
+	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), ns);
 }
 
 /* ---- events ---- */
@@ -109,13 +101,10 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t ns)
 static bool add_problem(
 	struct profile *profile, const char *kind, uint32_t index, const char *message)
 {
-	struct fsdp_profile_problem *problem = fsdp_vec_push(&profile->problems);
-	if (problem == NULL)
-		return fsdp_trace_memory(profile->reading);
-	struct type *type = fsdp_vec_at(&profile->types, index);
-	*problem = (struct fsdp_profile_problem){ profile->lines->number, kind,
+	const struct type *type = fsdp_vec_at(&profile->types, index);
+	const struct fsdp_profile_problem problem = { profile->lines->number, kind,
 		type->name, message };
-	return true;
+	return fsdp_vec_add(&profile->problems, &problem);
 }
 
 static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
@@ -130,7 +119,7 @@ static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 	else
 		frame = FSDP_TAKE(&profile->reading->arena, frame, 1);
 	if (frame == NULL)
-		return fsdp_trace_memory(profile->reading);
+		return false;
 	*frame = (struct region){ type->frames, t_ns };
 	type->frames = frame;
 	type->active = profile->round;
@@ -173,11 +162,7 @@ static struct fsdp_dump_result *take_results(struct profile *profile)
 	size_t count = profile->results.count;
 	struct fsdp_dump_result *results =
 		FSDP_TAKE(&profile->reading->arena, results, count);
-	if (results == NULL) {
-		fsdp_trace_memory(profile->reading);
-		return NULL;
-	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; results != NULL && i < count; i++) {
 		uint32_t *index = fsdp_vec_at(&profile->results, i);
 		struct type *type = fsdp_vec_at(&profile->types, *index);
 		results[i] = (struct fsdp_dump_result){ .type = type->name,
@@ -186,47 +171,41 @@ static struct fsdp_dump_result *take_results(struct profile *profile)
 	return results;
 }
 
-/* As PyTorch prints them; of a type that has a name there it prints that. */
-static void put_type(struct fsdp_python *text, struct fsdp_span name)
+/* As PyTorch prints the results; of a type that has a name there it prints that. */
+static bool make_log_message(struct profile *profile, struct fsdp_dump *dump)
 {
 	static const char *const names[FSDP_TIME_NAMED] = { "ALL", "ALLGATHER",
 		"ALLGATHER_OBJ", "RESHARDING", "H2D", "D2H" };
-	enum fsdp_time_type type = fsdp_time_type_of(name);
-	if (type < FSDP_TIME_NAMED)
-		fsdp_python_put(text, "<Type.%s: ", names[type]);
-	fsdp_python_repr(text, name);
-	if (type < FSDP_TIME_NAMED)
-		fsdp_python_put(text, ">");
-}
-
-static bool put_log_message(struct profile *profile, struct fsdp_dump *dump)
-{
 	struct fsdp_python text = { .arena = &profile->reading->arena };
 	fsdp_python_add(&text, dump->msg);
 	fsdp_python_put(&text, " defaultdict(<class 'float'>, {");
 	for (size_t i = 0; i < dump->result_count; i++) {
+		struct fsdp_span name = dump->results[i].type;
+		enum fsdp_time_type type = fsdp_time_type_of(name);
 		fsdp_python_put(&text, "%s", i != 0 ? ", " : "");
-		put_type(&text, dump->results[i].type);
-		fsdp_python_put(&text, ": ");
+		if (type < FSDP_TIME_NAMED)
+			fsdp_python_put(&text, "<Type.%s: ", names[type]);
+		fsdp_python_repr(&text, name);
+		fsdp_python_put(&text, "%s: ", type < FSDP_TIME_NAMED ? ">" : "");
 		fsdp_python_seconds(&text, dump->results[i].ns);
 	}
 	fsdp_python_put(&text, "})");
 	dump->log_message = fsdp_python_take(&text);
-	return dump->log_message.data != NULL || fsdp_trace_memory(profile->reading);
+	return dump->log_message.data != NULL;
 }
 
 static bool dump(struct profile *profile, const struct fsdp_record *record)
 {
 	struct fsdp_dump *one = fsdp_vec_push(&profile->dumps);
 	if (one == NULL)
-		return fsdp_trace_memory(profile->reading);
+		return false;
 	*one = (struct fsdp_dump){ .line = profile->lines->number,
 		.emitted = profile->emits,
 		.result_count = profile->results.count };
 	one->results = take_results(profile);
 	if (one->results == NULL ||
 		!fsdp_record_text(profile->reading, record, "msg", &one->msg) ||
-		!put_log_message(profile, one))
+		!make_log_message(profile, one))
 		return false;
 	reset(profile);
 	return true;
@@ -275,12 +254,9 @@ static bool take_still_open(struct profile *profile)
 	fsdp_vec_init(&open, &profile->reading->arena, sizeof(struct fsdp_span));
 	for (size_t i = 0; i < profile->types.count; i++) {
 		struct type *type = fsdp_vec_at(&profile->types, i);
-		for (struct region *at = type->frames; at != NULL; at = at->below) {
-			struct fsdp_span *name = fsdp_vec_push(&open);
-			if (name == NULL)
-				return fsdp_trace_memory(profile->reading);
-			*name = type->name;
-		}
+		for (struct region *at = type->frames; at != NULL; at = at->below)
+			if (!fsdp_vec_add(&open, &type->name))
+				return false;
 	}
 	struct fsdp_span *names = fsdp_trace_flat(profile->reading, &open);
 	if (names == NULL)
@@ -298,7 +274,7 @@ static bool take_types(struct profile *profile)
 	struct fsdp_span *names = FSDP_TAKE(&reading->arena, names, count);
 	struct fsdp_durations **durations = FSDP_TAKE(&reading->arena, durations, count);
 	if (names == NULL || durations == NULL)
-		return fsdp_trace_memory(profile->reading);
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		names[i] = ((struct type *)fsdp_vec_at(&profile->types, i))->name;
 		durations[i] = fsdp_vec_at(&profile->durations, i);
@@ -337,8 +313,7 @@ bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	(void)header;
 	profile.emits = reading->recording.rank == 0 &&
 			fsdp_span_is(reading->recording.debug_level, "INFO");
-	bool good = fsdp_names_init(&profile.names, arena) ||
-		    fsdp_trace_memory(profile.reading);
+	bool good = fsdp_names_init(&profile.names, arena);
 	while (good && fsdp_record_next(reading, lines, &record))
 		good = take_event(&profile, &record);
 	good = good && reading->error == NULL && finish(&profile);

@@ -129,7 +129,8 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 		head = FSDP_SPAN("\n");
 	for (size_t i = 0; i < FSDP_COUNT(readers); i++)
 		if (readers[i]->bid(head))
-			return readers[i]->read(reading);
+			return readers[i]->read(reading) ||
+			       (reading->error == NULL && fsdp_trace_memory(reading));
 	fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"this is not a recording");
 	return fsdp_error_add_kind(&reading->error, "not_json");

@@ -8,37 +8,8 @@
 
 #include "trace/types.h"
 
-static const char *const names[FSDP_TIME_COUNT] = {
-	[FSDP_TIME_ALL] = "all",
-	[FSDP_TIME_ALL_GATHER] = "all_gather",
-	[FSDP_TIME_ALL_GATHER_OBJECT] = "all_gather_object",
-	[FSDP_TIME_RESHARDING] = "resharding",
-	[FSDP_TIME_H2D] = "H2D",
-	[FSDP_TIME_D2H] = "D2H",
-	[FSDP_TIME_REDUCE_SCATTER] = "reduce_scatter",
-	[FSDP_TIME_ALL_REDUCE] = "all_reduce",
-	[FSDP_TIME_BROADCAST] = "broadcast",
-	[FSDP_TIME_REDUCE] = "reduce",
-	[FSDP_TIME_ALL_TO_ALL] = "all_to_all",
-	[FSDP_TIME_SEND_RECV] = "send_recv",
-	[FSDP_TIME_GATHER] = "gather",
-	[FSDP_TIME_SCATTER] = "scatter",
-	[FSDP_TIME_BARRIER] = "barrier",
-	[FSDP_TIME_COALESCED] = "coalesced",
-	[FSDP_TIME_COMM_UNKNOWN] = "comm_unknown",
-	[FSDP_TIME_COMPUTE] = "compute",
-	[FSDP_TIME_D2D] = "D2D",
-	[FSDP_TIME_P2P] = "P2P",
-	[FSDP_TIME_HTOH] = "HtoH",
-	[FSDP_TIME_MEMSET] = "memset",
-	[FSDP_TIME_ENTER_UNSHARD] = "_enter_unshard_params_ctx",
-	[FSDP_TIME_EXIT_UNSHARD] = "_exit_unshard_params_ctx",
-	[FSDP_TIME_CLONE] = "clone",
-	[FSDP_TIME_NONE_FSDP_MANAGED_COPY] = "none_fsdp_managed_copy",
-	[FSDP_TIME_PREPROCESSING] = "preprocessing",
-	[FSDP_TIME_PREPROCESSING_WITH_COMM] = "preprocessing_with_comm",
-	[FSDP_TIME_STATE_CONVERTING] = "state_converting",
-};
+#define NAME(type, name) name,
+static const char *const names[FSDP_TIME_COUNT] = { FSDP_TIME_TYPES(NAME) };
 
 struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type)
 {
@@ -290,23 +261,22 @@ unsigned fsdp_element_size(struct fsdp_span dtype)
 
 /* ---- calls of the runtime ---- */
 
-static bool begins_with_any(struct fsdp_span name, const char *const *words, size_t count)
+static bool begins_with_any(struct fsdp_span name, const char *const *words)
 {
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_begins(name, fsdp_span_text(words[i])))
-			return true;
-	return false;
+	while (*words != NULL && !fsdp_span_begins(name, fsdp_span_text(*words)))
+		words++;
+	return *words != NULL;
 }
 
 enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name)
 {
 	static const char *const prefixes[] = { "cuda", "hip", "cuMem", "cu" };
 	static const char *const allocates[] = { "Malloc", "Free", "HostAlloc",
-		"HostMalloc", "HostFree", "HostRegister", "HostUnregister" };
+		"HostMalloc", "HostFree", "HostRegister", "HostUnregister", NULL };
 	/* Of the driver, and of hipMem. */
 	static const char *const maps[] = { "Alloc", "Free", "HostAlloc", "HostRegister",
 		"HostUnregister", "Create", "Release", "Map", "Unmap", "SetAccess",
-		"AddressReserve", "AddressFree" };
+		"AddressReserve", "AddressFree", NULL };
 	struct fsdp_span rest = FSDP_SPAN("");
 	for (size_t i = 0; i < FSDP_COUNT(prefixes) && rest.size == 0; i++)
 		fsdp_span_behind(name, prefixes[i], &rest);
@@ -315,13 +285,12 @@ enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name)
 	if (fsdp_span_begins(rest, FSDP_SPAN("Memcpy")) ||
 		fsdp_span_begins(name, FSDP_SPAN("cuMemcpy")))
 		return FSDP_IDLE_COPY;
-	if (begins_with_any(rest, allocates, FSDP_COUNT(allocates)))
+	if (begins_with_any(rest, allocates))
 		return FSDP_IDLE_ALLOCATION;
 	bool driver = fsdp_span_begins(name, FSDP_SPAN("cuMem"));
 	driver |= fsdp_span_behind(name, "hipMem", &rest);
-	return driver && begins_with_any(rest, maps, FSDP_COUNT(maps))
-		       ? FSDP_IDLE_ALLOCATION
-		       : FSDP_IDLE_LAUNCH;
+	return driver && begins_with_any(rest, maps) ? FSDP_IDLE_ALLOCATION
+						     : FSDP_IDLE_LAUNCH;
 }
 
 /* ---- kernels by words in their names ---- */

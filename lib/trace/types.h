@@ -6,40 +6,43 @@
 
 #include "base/span.h"
 
-/* The types of time that have names of their own, in the order of reports. */
+/* The types of time that have names of their own, in the order of reports. The first six have
+ * names in SimpleProfiler; from ENTER_UNSHARD on they are named regions of the host. */
+#define FSDP_TIME_TYPES(X)                                    \
+	X(ALL, "all")                                         \
+	X(ALL_GATHER, "all_gather")                           \
+	X(ALL_GATHER_OBJECT, "all_gather_object")             \
+	X(RESHARDING, "resharding")                           \
+	X(H2D, "H2D")                                         \
+	X(D2H, "D2H")                                         \
+	X(REDUCE_SCATTER, "reduce_scatter")                   \
+	X(ALL_REDUCE, "all_reduce")                           \
+	X(BROADCAST, "broadcast")                             \
+	X(REDUCE, "reduce")                                   \
+	X(ALL_TO_ALL, "all_to_all")                           \
+	X(SEND_RECV, "send_recv")                             \
+	X(GATHER, "gather")                                   \
+	X(SCATTER, "scatter")                                 \
+	X(BARRIER, "barrier")                                 \
+	X(COALESCED, "coalesced")                             \
+	X(COMM_UNKNOWN, "comm_unknown")                       \
+	X(COMPUTE, "compute")                                 \
+	X(D2D, "D2D")                                         \
+	X(P2P, "P2P")                                         \
+	X(HTOH, "HtoH")                                       \
+	X(MEMSET, "memset")                                   \
+	X(ENTER_UNSHARD, "_enter_unshard_params_ctx")         \
+	X(EXIT_UNSHARD, "_exit_unshard_params_ctx")           \
+	X(CLONE, "clone")                                     \
+	X(NONE_FSDP_MANAGED_COPY, "none_fsdp_managed_copy")   \
+	X(PREPROCESSING, "preprocessing")                     \
+	X(PREPROCESSING_WITH_COMM, "preprocessing_with_comm") \
+	X(STATE_CONVERTING, "state_converting")
+#define FSDP_TIME_TYPE(type, name) FSDP_TIME_##type,
 enum fsdp_time_type {
-	FSDP_TIME_ALL,
-	FSDP_TIME_ALL_GATHER,
-	FSDP_TIME_ALL_GATHER_OBJECT,
-	FSDP_TIME_RESHARDING,
-	FSDP_TIME_H2D,
-	FSDP_TIME_D2H,
-	FSDP_TIME_NAMED, /* so many have names in SimpleProfiler */
-	FSDP_TIME_REDUCE_SCATTER = FSDP_TIME_NAMED,
-	FSDP_TIME_ALL_REDUCE,
-	FSDP_TIME_BROADCAST,
-	FSDP_TIME_REDUCE,
-	FSDP_TIME_ALL_TO_ALL,
-	FSDP_TIME_SEND_RECV,
-	FSDP_TIME_GATHER,
-	FSDP_TIME_SCATTER,
-	FSDP_TIME_BARRIER,
-	FSDP_TIME_COALESCED,
-	FSDP_TIME_COMM_UNKNOWN,
-	FSDP_TIME_COMPUTE,
-	FSDP_TIME_D2D,
-	FSDP_TIME_P2P,
-	FSDP_TIME_HTOH,
-	FSDP_TIME_MEMSET,
-	FSDP_TIME_ENTER_UNSHARD,
-	FSDP_TIME_EXIT_UNSHARD,
-	FSDP_TIME_CLONE,
-	FSDP_TIME_NONE_FSDP_MANAGED_COPY,
-	FSDP_TIME_PREPROCESSING,
-	FSDP_TIME_PREPROCESSING_WITH_COMM,
-	FSDP_TIME_STATE_CONVERTING,
-	FSDP_TIME_COUNT,
-	FSDP_TIME_OTHER = FSDP_TIME_COUNT, /* any other string */
+	FSDP_TIME_TYPES(FSDP_TIME_TYPE) FSDP_TIME_COUNT,
+	FSDP_TIME_NAMED = FSDP_TIME_REDUCE_SCATTER, /* so many are SimpleProfiler's */
+	FSDP_TIME_OTHER = FSDP_TIME_COUNT,          /* any other string */
 };
 
 struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type);
