@@ -328,20 +328,15 @@ struct event {
 	struct value_place pending_place;
 };
 
-static int place_of(const struct fsdp_json_token *key)
-{
-	for (int place = 0; place < FSDP_KINETO_VALUES; place++)
-		if (fsdp_json_text_is(key, event_values[place]))
-			return place;
-	return -1;
-}
-
 /* One member after its key; *token is its last token. */
 static bool take_member(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
-	int place = place_of(token);
-	if (place < 0)
+	int place = 0;
+	while (place < FSDP_KINETO_VALUES &&
+		!fsdp_json_text_is(token, event_values[place]))
+		place++;
+	if (place == FSDP_KINETO_VALUES)
 		return fsdp_kineto_skip(input, token);
 	if (!fsdp_kineto_next(input, token))
 		return false;
@@ -381,14 +376,6 @@ static bool take_members(struct fsdp_kineto_input *input, struct event *event,
 	}
 }
 
-/* Whether enough of a broken event was read to keep it. */
-static bool is_usable(const struct fsdp_kineto_event *event)
-{
-	return event->ph.kind == FSDP_SCAN_TEXT && event->name.kind == FSDP_SCAN_TEXT &&
-	       event->ts.kind != FSDP_SCAN_END &&
-	       (!fsdp_span_is(event->ph.span, "X") || event->dur.kind != FSDP_SCAN_END);
-}
-
 /* Anything that is not plain JSON, or not in the window. */
 static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token *token,
 	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
@@ -406,8 +393,15 @@ static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token 
 			ret_event->values[i].span = fsdp_json_scan_span(
 				&input->scan, place->offset, place->size);
 	}
+	/* Whether enough of a broken event was read to keep it. */
+	bool usable = token->kind == FSDP_SCAN_BAD &&
+		      ret_event->ph.kind == FSDP_SCAN_TEXT &&
+		      ret_event->name.kind == FSDP_SCAN_TEXT &&
+		      ret_event->ts.kind != FSDP_SCAN_END &&
+		      (!fsdp_span_is(ret_event->ph.span, "X") ||
+			      ret_event->dur.kind != FSDP_SCAN_END);
 	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
-	if (!whole && (token->kind != FSDP_SCAN_BAD || !is_usable(ret_event)))
+	if (!whole && !usable)
 		*ret_found = FSDP_KINETO_LOST;
 	else if (!whole || input->scan.oddity_sum != odd)
 		*ret_found = FSDP_KINETO_RECOVERED;
@@ -616,12 +610,9 @@ static bool keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
 	*ret_seq = 0;
 	if (id == 0)
 		return true;
-	struct fsdp_span *seq = fsdp_vec_push(seqs);
-	if (seq == NULL)
-		return false;
-	*seq = fsdp_kineto_words_text(words, id);
-	*ret_seq = (uint32_t)seqs->count;
-	return true;
+	const struct fsdp_span seq = fsdp_kineto_words_text(words, id);
+	*ret_seq = (uint32_t)seqs->count + 1;
+	return fsdp_vec_add(seqs, &seq);
 }
 
 /* Very many collectives have the same group and size: these are looked up as a word. */
@@ -641,16 +632,15 @@ static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
 	if (index == NULL)
 		return false;
 	if (*index == 0) {
-		struct fsdp_comm_sort *sort = fsdp_vec_push(sorts);
-		if (sort == NULL)
-			return false;
-		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
+		struct fsdp_comm_sort sort = { .group_size = group_size };
 		if (group != 0)
-			sort->group = fsdp_kineto_words_text(words, group);
+			sort.group = fsdp_kineto_words_text(words, group);
 		if (description != 0)
-			sort->description = fsdp_kineto_words_text(words, description);
+			sort.description = fsdp_kineto_words_text(words, description);
 		if (ranks != 0)
-			sort->ranks = fsdp_kineto_words_text(words, ranks);
+			sort.ranks = fsdp_kineto_words_text(words, ranks);
+		if (!fsdp_vec_add(sorts, &sort))
+			return false;
 		*index = (uint32_t)sorts->count;
 	}
 	*ret_sort = *index - 1;

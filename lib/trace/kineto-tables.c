@@ -314,13 +314,14 @@ static struct fsdp_busy_span *list_windows(const struct fsdp_kineto *kineto,
 
 /* When the device was busy: between the first and the last work of each step, and within
  * its time. */
-static bool measure_steps(const struct fsdp_kineto *kineto, struct fsdp_step *list)
+static bool measure_steps(struct fsdp_kineto *kineto, struct fsdp_step *list)
 {
 	size_t count = kineto->step_count, kept = 0;
-	struct fsdp_busy_span *windows = malloc((2 * count + 1) * sizeof *windows);
-	struct fsdp_device_times *times = malloc((2 * count + 1) * sizeof *times);
-	bool good = windows != NULL && times != NULL;
-	for (size_t i = 0; good && i < count; i++) {
+	struct fsdp_busy_span *windows = FSDP_TAKE(&kineto->arena, windows, 2 * count);
+	struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, 2 * count);
+	if (windows == NULL || times == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_step *step = &kineto->steps[i];
 		struct fsdp_busy_span window = window_of(step);
 		if (i + 1 == count && step->last_ns > window.end_ns)
@@ -331,15 +332,14 @@ static bool measure_steps(const struct fsdp_kineto *kineto, struct fsdp_step *li
 			windows[kept++] =
 				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
 	}
-	good = good && fsdp_kineto_cover(kineto, windows, kept, times);
-	for (size_t i = 0, next = 0; good && i < count; i++) {
+	if (!fsdp_kineto_cover(kineto, windows, kept, times))
+		return false;
+	for (size_t i = 0, next = 0; i < count; i++) {
 		list[i].idle_ns = times[next++].idle_ns;
 		if (list[i].has_device)
 			list[i].device = times[next++];
 	}
-	free(windows);
-	free(times);
-	return good;
+	return true;
 }
 
 /* ---- launches ---- */
@@ -407,17 +407,18 @@ static bool find_types(struct fsdp_kineto *kineto)
 {
 	size_t count = kineto->comms.list.count,
 	       notes = kineto->tables[FSDP_KINETO_NOTE].count, kept = 0, order = 0;
-	struct fsdp_enclosed *around = malloc((notes + 1) * sizeof *around);
-	struct fsdp_enclosed *inner = malloc((count + 1) * sizeof *inner);
-	uint32_t *found = malloc((count + 1) * sizeof *found);
-	bool good = around != NULL && inner != NULL && found != NULL;
-	for (size_t i = 0; good && i < notes; i++) {
+	struct fsdp_enclosed *around = FSDP_TAKE(&kineto->arena, around, notes);
+	struct fsdp_enclosed *inner = FSDP_TAKE(&kineto->arena, inner, count);
+	uint32_t *found = FSDP_TAKE(&kineto->arena, found, count);
+	if (around == NULL || inner == NULL || found == NULL)
+		return false;
+	for (size_t i = 0; i < notes; i++) {
 		const struct fsdp_kineto_row *note =
 			fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
 		around[i] = (struct fsdp_enclosed){ note->ts_ns, fsdp_kineto_end(note),
 			note->lane, (uint32_t)i };
 	}
-	for (size_t i = 0; good && order < count; i++) {
+	for (size_t i = 0; order < count; i++) {
 		const struct fsdp_kineto_row *work =
 			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
 		if (work->kind != FSDP_KINETO_COMM)
@@ -433,8 +434,9 @@ static bool find_types(struct fsdp_kineto *kineto)
 		}
 		order++;
 	}
-	good = good && fsdp_enclosing_find(around, notes, inner, kept, found);
-	for (size_t i = 0; good && i < count; i++) {
+	if (!fsdp_enclosing_find(around, notes, inner, kept, found))
+		return false;
+	for (size_t i = 0; i < count; i++) {
 		struct fsdp_comm *comm = fsdp_comm_at(&kineto->comms.list, i);
 		if (found[i] == FSDP_NONE)
 			continue;
@@ -443,10 +445,7 @@ static bool find_types(struct fsdp_kineto *kineto)
 				->type;
 		comm->how = FSDP_BY_LAUNCH;
 	}
-	free(around);
-	free(inner);
-	free(found);
-	return good;
+	return true;
 }
 
 static bool find_collectives(struct fsdp_kineto *kineto)
@@ -726,31 +725,28 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	if (!kineto->reading->options->kernels)
 		return true;
 	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
-	struct placed_kernel *sorted = malloc(count * sizeof *sorted);
-	uint32_t *places = malloc(count * sizeof *places);
-	struct fsdp_step_list *lists = calloc(2 * count, sizeof *lists);
-	struct fsdp_step_list *steps = lists != NULL ? lists + count : NULL;
-	bool good = list != NULL && sorted != NULL && places != NULL && lists != NULL &&
-		    fsdp_time_sums_list(&sums->kernels, NULL, &kineto->arena, lists);
-	for (size_t i = 0; good && i < count; i++) {
+	struct placed_kernel *sorted = FSDP_TAKE(&kineto->arena, sorted, count);
+	uint32_t *places = FSDP_TAKE(&kineto->arena, places, count);
+	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, count);
+	struct fsdp_step_list *steps = FSDP_TAKE(&kineto->arena, steps, count);
+	if (list == NULL || sorted == NULL || places == NULL || lists == NULL ||
+		steps == NULL ||
+		!fsdp_time_sums_list(&sums->kernels, NULL, &kineto->arena, lists))
+		return false;
+	for (size_t i = 0; i < count; i++) {
 		sorted[i] = (struct placed_kernel){ *kernel_at(kineto, i), (uint32_t)i };
 		places[i] = UINT32_MAX;
 	}
-	if (good) {
-		qsort(sorted, count, sizeof *sorted, compare_kernels);
-		recording->kernels = list;
-		recording->kernel_count =
-			add_kernels(kineto, sorted, count, lists, list, places);
-	}
-	if (good && kineto->reading->options->by_step) {
-		good = fsdp_time_sums_list(&sums->kernels, places, arena, steps);
-		for (size_t i = 0; good && i < recording->kernel_count; i++)
-			list[i].by_step = steps[i];
-	}
-	free(sorted);
-	free(places);
-	free(lists);
-	return good;
+	qsort(sorted, count, sizeof *sorted, compare_kernels);
+	recording->kernels = list;
+	recording->kernel_count = add_kernels(kineto, sorted, count, lists, list, places);
+	if (!kineto->reading->options->by_step)
+		return true;
+	if (!fsdp_time_sums_list(&sums->kernels, places, arena, steps))
+		return false;
+	for (size_t i = 0; i < recording->kernel_count; i++)
+		list[i].by_step = steps[i];
+	return true;
 }
 
 /* ---- allocations ---- */
@@ -1030,9 +1026,10 @@ static bool find_idle_causes(
 	if (!kineto->with_idle)
 		return true;
 	fsdp_time_sums_init(&at.steps, &kineto->arena);
-	at.sums = calloc((at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, sizeof *at.sums);
+	at.sums = FSDP_TAKE(
+		&kineto->arena, at.sums, (at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT);
 	at.host = copy_lanes(&kineto->tables[FSDP_KINETO_HOST], lanes, &at.ends);
-	at.threads = calloc(lanes, sizeof *at.threads);
+	at.threads = FSDP_TAKE(&kineto->arena, at.threads, lanes);
 	bool good = at.sums != NULL && at.host != NULL && at.threads != NULL;
 	for (size_t i = 0; good && i < kineto->work_count; i++) {
 		const struct fsdp_kineto_row *work = &kineto->works[i];
@@ -1046,10 +1043,8 @@ static bool find_idle_causes(
 	       (!kineto->reading->options->by_step ||
 		       fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
 			       recording->idle_by_step));
-	free(at.sums);
 	free(at.host);
 	free(at.ends);
-	free(at.threads);
 	return good;
 }
 

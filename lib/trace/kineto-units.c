@@ -21,12 +21,11 @@
 #include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
-struct station {
+/* Kinds by their words; those before the first of FSDP1 are after "FSDP::". */
+static const struct station {
 	const char *name;
 	enum fsdp_kineto_unit_kind kind;
-};
-
-static const struct station stations[] = {
+} stations[] = {
 	{ "all_gather", FSDP_UNIT_ALL_GATHER },
 	{ "all_gather_copy_out", FSDP_UNIT_STATION },
 	{ "pre_forward", FSDP_UNIT_PRE_FORWARD },
@@ -37,12 +36,8 @@ static const struct station stations[] = {
 	{ "post_backward_reshard", FSDP_UNIT_POST_BACKWARD_RESHARD },
 	{ "post_backward_reduce", FSDP_UNIT_POST_BACKWARD_REDUCE },
 	{ "post_backward_rs_wait", FSDP_UNIT_STATION },
-};
-static const struct station prefetches[] = {
 	{ "forward_prefetch", FSDP_UNIT_FORWARD_PREFETCH },
 	{ "backward_prefetch", FSDP_UNIT_BACKWARD_PREFETCH },
-};
-static const struct station of_fsdp1[] = {
 	{ "forward", FSDP_UNIT1_FORWARD },
 	{ "_pre_forward", FSDP_UNIT1_PRE_FORWARD },
 	{ "_pre_forward_prefetch", FSDP_UNIT1_PRE_FORWARD_PREFETCH },
@@ -53,17 +48,17 @@ static const struct station of_fsdp1[] = {
 	{ "_post_backward_hook_reshard_only", FSDP_UNIT1_RESHARD_ONLY },
 };
 
-static enum fsdp_kineto_unit_kind find(
-	const struct station *words, size_t count, struct fsdp_span name)
+static enum fsdp_kineto_unit_kind find_kind(struct fsdp_span name, bool of_fsdp1)
 {
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_is(name, words[i].name))
-			return words[i].kind;
+	for (size_t i = 0; i < FSDP_COUNT(stations); i++)
+		if ((stations[i].kind >= FSDP_UNIT1_FORWARD) == of_fsdp1 &&
+			fsdp_span_is(name, stations[i].name))
+			return stations[i].kind;
 	return FSDP_UNIT_NONE;
 }
 
 /* " [pg=N]" at the end of a text: cuts it off. */
-static int64_t take_group(struct fsdp_span *text)
+static int64_t read_group(struct fsdp_span *text)
 {
 	static const char begin[] = " [pg=";
 	enum { SIZE = sizeof begin - 1 };
@@ -82,52 +77,29 @@ static int64_t take_group(struct fsdp_span *text)
 	return pg;
 }
 
-/* " (NAME)", or nothing. */
-static bool take_name(struct fsdp_span text, struct fsdp_span *ret_unit)
-{
-	*ret_unit = FSDP_SPAN("");
-	if (text.size == 0)
-		return true;
-	if (text.size < 3 || memcmp(text.data, " (", 2) != 0 ||
-		text.data[text.size - 1] != ')')
-		return false;
-	*ret_unit = fsdp_span(text.data + 2, text.size - 3);
-	return true;
-}
-
-/* " for NAME", or nothing. */
-static bool take_target(struct fsdp_span text, struct fsdp_span *ret_unit)
-{
-	*ret_unit = FSDP_SPAN("");
-	return text.size == 0 || fsdp_span_behind(text, " for ", ret_unit);
-}
-
-static struct fsdp_kineto_unit_note read_fsdp2(struct fsdp_span text)
-{
-	struct fsdp_kineto_unit_note note = { .pg = FSDP_ABSENT };
-	struct fsdp_span kind = fsdp_span_first(text, ' ');
-	struct fsdp_span rest = fsdp_span(text.data + kind.size, text.size - kind.size);
-	note.kind = find(prefetches, FSDP_COUNT(prefetches), kind);
-	if (note.kind != FSDP_UNIT_NONE) {
-		if (!take_target(rest, &note.unit))
-			note.kind = FSDP_UNIT_NONE;
-		return note;
-	}
-	note.kind = find(stations, FSDP_COUNT(stations), kind);
-	note.pg = take_group(&rest);
-	if (note.kind != FSDP_UNIT_NONE && !take_name(rest, &note.unit))
-		note.kind = FSDP_UNIT_NONE;
-	return note;
-}
-
 struct fsdp_kineto_unit_note fsdp_kineto_unit_read(struct fsdp_span name)
 {
 	struct fsdp_kineto_unit_note note = { .pg = FSDP_ABSENT, .unit = FSDP_SPAN("") };
-	struct fsdp_span rest;
-	if (fsdp_span_behind(name, "FSDP::", &rest))
-		return read_fsdp2(rest);
-	if (fsdp_span_behind(name, "FullyShardedDataParallel.", &rest))
-		note.kind = find(of_fsdp1, FSDP_COUNT(of_fsdp1), rest);
+	struct fsdp_span text, rest;
+	if (fsdp_span_behind(name, "FullyShardedDataParallel.", &text))
+		note.kind = find_kind(text, true);
+	if (!fsdp_span_behind(name, "FSDP::", &text))
+		return note;
+	struct fsdp_span kind = fsdp_span_first(text, ' ');
+	rest = fsdp_span(text.data + kind.size, text.size - kind.size);
+	note.kind = find_kind(kind, false);
+	bool prefetches = note.kind == FSDP_UNIT_FORWARD_PREFETCH ||
+			  note.kind == FSDP_UNIT_BACKWARD_PREFETCH;
+	if (!prefetches)
+		note.pg = read_group(&rest);
+	if (rest.size == 0 || note.kind == FSDP_UNIT_NONE)
+		return note;
+	/* " for NAME" of a prefetch, " (NAME)" of others. */
+	if (!prefetches && fsdp_span_begins(rest, FSDP_SPAN(" (")) && rest.size >= 3 &&
+		rest.data[rest.size - 1] == ')')
+		note.unit = fsdp_span(rest.data + 2, rest.size - 3);
+	else if (!prefetches || !fsdp_span_behind(rest, " for ", &note.unit))
+		note.kind = FSDP_UNIT_NONE;
 	return note;
 }
 
@@ -612,27 +584,27 @@ static bool add_ends(struct settling *at)
 	struct reduction *list = at->reductions;
 	size_t count = at->reduction_count;
 	const struct reduction *last = NULL;
-	struct fsdp_busy_span *windows = malloc((count + 1) * sizeof *windows);
-	struct fsdp_device_times *times = malloc((count + 1) * sizeof *times);
-	bool good = windows != NULL && times != NULL;
+	struct fsdp_busy_span *windows = FSDP_TAKE(&at->kineto->arena, windows, count);
+	struct fsdp_device_times *times = FSDP_TAKE(&at->kineto->arena, times, count);
+	if (windows == NULL || times == NULL)
+		return false;
 	FSDP_SORT(list, count, FSDP_BY(list, step), FSDP_BY(list, begin_ns));
-	for (size_t i = count; good && i-- > 0;) {
+	for (size_t i = count; i-- > 0;) {
 		if (last == NULL || last->step != list[i].step)
 			last = &list[i];
 		windows[i].begin_ns = windows[i].end_ns = list[i].end_ns;
 		if (last->begin_ns > list[i].end_ns)
 			windows[i].end_ns = last->begin_ns;
 	}
-	good = good && fsdp_kineto_cover(at->kineto, windows, count, times);
-	for (size_t i = 0; good && i < count; i++) {
+	if (!fsdp_kineto_cover(at->kineto, windows, count, times))
+		return false;
+	for (size_t i = 0; i < count; i++) {
 		bool overflow = false;
 		if (times[i].compute_busy_ns == 0)
 			fsdp_sum_ns(&row_at(at, list[i].row)->reduces.exposed_last_ns,
 				list[i].exposed_ns, &overflow);
 	}
-	free(windows);
-	free(times);
-	return good;
+	return true;
 }
 
 /* ---- kinds of annotations ---- */
@@ -808,11 +780,10 @@ static bool add_station(struct settling *at, size_t index)
 static bool count_firsts(struct settling *at)
 {
 	size_t steps = at->kineto->step_count;
-	uint32_t *first = malloc((steps + 1) * sizeof *first);
+	uint32_t *first = FSDP_TAKE(&at->kineto->arena, first, steps + 1);
 	if (first == NULL)
 		return false;
-	for (size_t i = 0; i <= steps; i++)
-		first[i] = FSDP_NONE;
+	memset(first, 0xff, (steps + 1) * sizeof *first);
 	for (uint32_t i = 0; i < at->count; i++) {
 		const struct fsdp_kineto_row *note = note_at(at, i);
 		size_t step = fsdp_kineto_step_at(at->kineto, note->ts_ns);
@@ -825,7 +796,6 @@ static bool count_firsts(struct settling *at)
 	for (size_t i = 0; i <= steps; i++)
 		if (first[i] != FSDP_NONE)
 			row_at(at, at->own[first[i]].row)->firsts++;
-	free(first);
 	return true;
 }
 
@@ -944,29 +914,22 @@ static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 
 /* ---- all of it ---- */
 
-/* What the device did during each collective. */
-static bool measure_collectives(struct settling *at)
-{
-	size_t count = at->kineto->comms.list.count;
-	struct fsdp_busy_span *windows = malloc((count + 1) * sizeof *windows);
-	for (size_t i = 0; windows != NULL && i < count; i++)
-		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
-			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
-	bool good = windows != NULL &&
-		    fsdp_kineto_cover(at->kineto, windows, count, at->times);
-	free(windows);
-	return good;
-}
-
 static bool settle(struct settling *at)
 {
 	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
 			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
+	size_t comms = at->kineto->comms.list.count;
+	struct fsdp_busy_span *windows = FSDP_TAKE(&at->kineto->arena, windows, comms);
+	if (windows == NULL)
+		return false;
 	if (!is_named(at))
 		gathers |= TURNS;
+	for (size_t i = 0; i < comms; i++)
+		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
+			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
 	at->kineto->reading->recording.units_from = find_from(at);
 	number_forwards(at);
-	if ((at->device && !measure_collectives(at)) ||
+	if ((at->device && !fsdp_kineto_cover(at->kineto, windows, comms, at->times)) ||
 		!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
 		return false;
 	for (size_t i = 0; i < at->count; i++)
@@ -978,54 +941,41 @@ static bool settle(struct settling *at)
 	       (!at->device || add_ends(at)) && list_rows(at);
 }
 
-/* With --steps: forgets annotations that do not begin in one of them. */
-static size_t keep_chosen(struct fsdp_kineto *kineto)
-{
-	struct fsdp_vec *notes = &kineto->tables[FSDP_KINETO_UNIT];
-	size_t kept = 0;
-	for (size_t i = 0; i < notes->count; i++) {
-		const struct fsdp_kineto_row *note = fsdp_vec_at(notes, i);
-		if (!kineto->limited ||
-			fsdp_kineto_step_at(kineto, note->ts_ns) != SIZE_MAX)
-			*(struct fsdp_kineto_row *)fsdp_vec_at(notes, kept++) = *note;
-	}
-	fsdp_vec_truncate(notes, kept);
-	return kept;
-}
-
 bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
 {
+	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_UNIT];
+	size_t notes = 0, comms = kineto->comms.list.count;
 	if (!kineto->with_units)
 		return true;
-	size_t notes = keep_chosen(kineto), comms = kineto->comms.list.count;
+	/* With --steps: annotations that do not begin in one of them do not count. */
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_kineto_row *note = fsdp_vec_at(list, i);
+		if (!kineto->limited ||
+			fsdp_kineto_step_at(kineto, note->ts_ns) != SIZE_MAX)
+			*(struct fsdp_kineto_row *)fsdp_vec_at(list, notes++) = *note;
+	}
+	fsdp_vec_truncate(list, notes);
 	size_t most = notes > comms ? notes : comms;
+	struct fsdp_arena *arena = &kineto->arena;
 	struct settling at = { .kineto = kineto,
 		.count = notes,
 		.device = kineto->reading->recording.layer == FSDP_LAYER_DEVICE,
-		.own = malloc((notes + 1) * sizeof *at.own),
-		.around = malloc((notes + 1) * sizeof *at.around),
-		.inner = malloc((most + 1) * sizeof *at.inner),
-		.found = malloc((notes + 1) * sizeof *at.found),
-		.issued = malloc((comms + 1) * sizeof *at.issued),
-		.times = malloc((comms + 1) * sizeof *at.times),
-		.reductions = malloc((comms + 1) * sizeof *at.reductions) };
-	bool good = at.own != NULL && at.around != NULL && at.inner != NULL &&
-		    at.found != NULL && at.issued != NULL && at.times != NULL &&
-		    at.reductions != NULL;
+		.own = FSDP_TAKE(arena, at.own, notes),
+		.around = FSDP_TAKE(arena, at.around, notes),
+		.inner = FSDP_TAKE(arena, at.inner, most),
+		.found = FSDP_TAKE(arena, at.found, notes),
+		.issued = FSDP_TAKE(arena, at.issued, comms),
+		.times = FSDP_TAKE(arena, at.times, comms),
+		.reductions = FSDP_TAKE(arena, at.reductions, comms) };
+	if (at.own == NULL || at.around == NULL || at.inner == NULL || at.found == NULL ||
+		at.issued == NULL || at.times == NULL || at.reductions == NULL)
+		return false;
 	fsdp_vec_init(&at.rows, &kineto->arena, sizeof(struct fsdp_unit_times));
 	fsdp_vec_init(&at.texts, &kineto->arena, sizeof(struct unit_text));
 	fsdp_time_sums_init(&at.sums, &kineto->arena);
-	for (size_t i = 0; good && i < notes; i++)
+	for (size_t i = 0; i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
-	good = good && settle(&at);
-	free(at.own);
-	free(at.around);
-	free(at.inner);
-	free(at.found);
-	free(at.issued);
-	free(at.times);
-	free(at.reductions);
-	return good;
+	return settle(&at);
 }
 
 /*

@@ -504,21 +504,10 @@ static bool take_timed(struct fsdp_kineto *kineto, struct timed one, bool has_ti
 	return take_meant(kineto, meaning, &one);
 }
 
-static bool take_begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+static bool take_end(
+	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event, uint32_t stack)
 {
-	uint32_t thread;
-	return find_thread(kineto, event, &thread) &&
-	       fsdp_kineto_opens_begin(
-		       &kineto->opens, fsdp_vec_at(&kineto->words.known, thread), event);
-}
-
-static bool take_end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
-{
-	uint32_t thread;
-	if (!find_thread(kineto, event, &thread))
-		return false;
-	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(&kineto->opens,
-		*(const uint32_t *)fsdp_vec_at(&kineto->words.known, thread));
+	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(&kineto->opens, stack);
 	if (open == NULL) {
 		kineto->reading->recording.unpaired++;
 		return true;
@@ -543,21 +532,22 @@ static bool take_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event 
 		return false;
 	if (!fsdp_kineto_words_count_phase(&kineto->words, phase))
 		return false;
-	struct timed one = { .event = event };
-	bool has_times;
+	char kind = phase.size == 1 ? (char)phase.data[0] : '\0';
 	kineto->thread_known = false;
-	switch (phase.size == 1 ? phase.data[0] : '\0') {
-	case 'X':
-		has_times = nanoseconds(&event->ts, &one.ts_ns) &&
-			    nanoseconds(&event->dur, &one.dur_ns);
+	if (kind == 'X') {
+		struct timed one = { .event = event };
+		bool has_times = nanoseconds(&event->ts, &one.ts_ns) &&
+				 nanoseconds(&event->dur, &one.dur_ns);
 		return take_timed(kineto, one, has_times);
-	case 'B':
-		return take_begin(kineto, event);
-	case 'E':
-		return take_end(kineto, event);
-	default:
-		return true;
 	}
+	uint32_t thread;
+	if (kind != 'B' && kind != 'E')
+		return true;
+	if (!find_thread(kineto, event, &thread))
+		return false;
+	uint32_t *stack = fsdp_vec_at(&kineto->words.known, thread);
+	return kind == 'B' ? fsdp_kineto_opens_begin(&kineto->opens, stack, event)
+			   : take_end(kineto, event, *stack);
 }
 
 static bool bid(struct fsdp_span head)
@@ -587,12 +577,6 @@ static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token
 	return good || fsdp_trace_memory(kineto->reading);
 }
 
-static bool resync(struct fsdp_kineto *kineto, bool *found)
-{
-	kineto->bad_tokens++;
-	return fsdp_json_scan_resync(&kineto->input.scan, found, &kineto->reading->error);
-}
-
 /* After the bracket. *token is the one that ends the array, or CUT. */
 static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
@@ -617,8 +601,12 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 			if (!fsdp_kineto_is_broken(token))
 				recording->dropped++;
 		}
-		if (token->kind == FSDP_SCAN_BAD && !resync(kineto, &found))
-			return false;
+		if (token->kind == FSDP_SCAN_BAD) {
+			kineto->bad_tokens++;
+			if (!fsdp_json_scan_resync(
+				    &kineto->input.scan, &found, &kineto->reading->error))
+				return false;
+		}
 		if (token->kind == FSDP_SCAN_CUT)
 			break;
 	}
@@ -764,18 +752,6 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 	}
 }
 
-/* Notes where something follows the end that is not a blank. */
-static bool look_behind(struct fsdp_kineto *kineto)
-{
-	struct fsdp_json_token token;
-	if (!fsdp_kineto_next(&kineto->input, &token))
-		return false;
-	const struct fsdp_json_scan *scan = &kineto->input.scan;
-	if (scan->at < scan->window.size)
-		kineto->reading->recording.trailing_data_at = (int64_t)token.offset;
-	return true;
-}
-
 static bool fail_none(struct fsdp_kineto *kineto)
 {
 	struct fsdp_error **error = &kineto->reading->error;
@@ -816,48 +792,50 @@ static bool read_once(struct fsdp_kineto *kineto)
 		if (!kineto->seen_events)
 			return fail_none(kineto);
 	}
-	return token.kind == FSDP_SCAN_CUT || look_behind(kineto);
+	if (token.kind == FSDP_SCAN_CUT)
+		return true;
+	/* Something may follow the end that is not a blank. */
+	if (!fsdp_kineto_next(&kineto->input, &token))
+		return false;
+	if (kineto->input.scan.at < kineto->input.scan.window.size)
+		recording->trailing_data_at = (int64_t)token.offset;
+	return true;
 }
 
 /* ---- what was noticed ---- */
 
-static bool add_deviation(struct fsdp_vec *list, const char *name, uint64_t count)
-{
-	if (count == 0)
-		return true;
-	struct fsdp_tally *tally = fsdp_vec_push(list);
-	if (tally != NULL)
-		*tally = (struct fsdp_tally){ fsdp_span_text(name), count, 0 };
-	return tally != NULL;
-}
-
 /* By name. */
-static bool take_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
+static bool list_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	const uint64_t *odd = kineto->input.scan.oddities;
-	struct fsdp_vec list;
-	fsdp_vec_init(&list, &kineto->reading->arena, sizeof(struct fsdp_tally));
-	bool good =
-		add_deviation(&list, "bad_escape", odd[FSDP_ODD_BAD_ESCAPE]) &&
-		add_deviation(&list, "bad_metadata", kineto->bad_metadata) &&
-		add_deviation(&list, "bad_token", kineto->bad_tokens) &&
-		add_deviation(&list, "bare_quote", odd[FSDP_ODD_BARE_QUOTE]) &&
-		add_deviation(&list, "bare_word", odd[FSDP_ODD_BARE_WORD]) &&
-		add_deviation(&list, "bom", bom) &&
-		add_deviation(&list, "control_char", odd[FSDP_ODD_CONTROL_CHAR]) &&
-		add_deviation(&list, "gz_cut", cut) &&
-		add_deviation(&list, "missing_comma", odd[FSDP_ODD_MISSING_COMMA]) &&
-		add_deviation(&list, "not_utf8", odd[FSDP_ODD_NOT_UTF8]) &&
-		add_deviation(&list, "odd_number", odd[FSDP_ODD_NUMBER]) &&
-		add_deviation(&list, "trailing_comma", odd[FSDP_ODD_TRAILING_COMMA]) &&
-		add_deviation(&list, "trailing_data",
-			recording->trailing_data_at != FSDP_ABSENT);
-	if (!good)
-		return fsdp_trace_memory(kineto->reading);
-	recording->deviations = fsdp_trace_flat(kineto->reading, &list);
-	recording->deviation_count = list.count;
-	return recording->deviations != NULL;
+	const struct {
+		const char *name;
+		uint64_t count;
+	} rows[] = {
+		{ "bad_escape", odd[FSDP_ODD_BAD_ESCAPE] },
+		{ "bad_metadata", kineto->bad_metadata },
+		{ "bad_token", kineto->bad_tokens },
+		{ "bare_quote", odd[FSDP_ODD_BARE_QUOTE] },
+		{ "bare_word", odd[FSDP_ODD_BARE_WORD] },
+		{ "bom", bom },
+		{ "control_char", odd[FSDP_ODD_CONTROL_CHAR] },
+		{ "gz_cut", cut },
+		{ "missing_comma", odd[FSDP_ODD_MISSING_COMMA] },
+		{ "not_utf8", odd[FSDP_ODD_NOT_UTF8] },
+		{ "odd_number", odd[FSDP_ODD_NUMBER] },
+		{ "trailing_comma", odd[FSDP_ODD_TRAILING_COMMA] },
+		{ "trailing_data", recording->trailing_data_at != FSDP_ABSENT },
+	};
+	struct fsdp_tally *list =
+		FSDP_TAKE(&kineto->reading->arena, list, FSDP_COUNT(rows));
+	recording->deviations = list;
+	for (size_t i = 0; list != NULL && i < FSDP_COUNT(rows); i++)
+		if (rows[i].count != 0)
+			list[recording->deviation_count++] =
+				(struct fsdp_tally){ fsdp_span_text(rows[i].name),
+					rows[i].count, 0 };
+	return list != NULL || fsdp_trace_memory(kineto->reading);
 }
 
 static bool read_all(struct fsdp_kineto *kineto)
@@ -870,7 +848,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 	reading->recording.unpaired += fsdp_kineto_opens_forget(&kineto->opens);
 	bool cut = fsdp_stream_is_cut(reading->stream) && !fsdp_trace_is_stopped(reading);
 	reading->recording.truncated |= cut;
-	if (!take_deviations(kineto, mark, cut))
+	if (!list_deviations(kineto, mark, cut))
 		return false;
 	fsdp_json_scan_done(&kineto->input.scan);
 	/* A data loader in another thread than the steps does not hold them up. */
@@ -880,18 +858,6 @@ static bool read_all(struct fsdp_kineto *kineto)
 				*(const int64_t *)fsdp_vec_at(&kineto->data_ns, i),
 				&kineto->overflow);
 	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
-}
-
-static void done(struct fsdp_kineto *kineto)
-{
-	fsdp_kineto_opens_forget(&kineto->opens);
-	fsdp_kineto_input_done(&kineto->input);
-	fsdp_kineto_words_done(&kineto->words);
-	for (int type = 0; type < FSDP_TIME_COUNT; type++)
-		fsdp_durations_done(&kineto->durations[type]);
-	fsdp_arena_done(&kineto->arena);
-	free(kineto->works);
-	free(kineto);
 }
 
 static bool read_kineto(struct fsdp_trace_reading *reading)
@@ -929,7 +895,14 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 			    fsdp_vec_push(&kineto->kernels) != NULL) ||
 		    fsdp_trace_memory(reading);
 	good = good && read_all(kineto);
-	done(kineto);
+	fsdp_kineto_opens_forget(&kineto->opens);
+	fsdp_kineto_input_done(&kineto->input);
+	fsdp_kineto_words_done(&kineto->words);
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_durations_done(&kineto->durations[type]);
+	fsdp_arena_done(&kineto->arena);
+	free(kineto->works);
+	free(kineto);
 	return good;
 }
 
