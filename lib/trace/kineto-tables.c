@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the events of a trace add up to: the step and the launch of each work of the device,
- * which collective a kernel is, when the device was busy, and why it was idle.
+ * What the events of a trace add up to: the step and the launch of each work of the
+ * device, which collective a kernel is, when the device was busy, and why it was idle.
  *
  * Lengths fit: the times of all events are nearer to zero than 2^61.
  */
@@ -27,8 +27,8 @@ static int compare_times(const void *a, const void *b)
 	return left->name < right->name ? -1 : left->name > right->name;
 }
 
-/* By correlation. Of those with the same one, first what is a launch by its name, then the
- * earliest. */
+/* By correlation. Of those with the same one, first what is a launch by its name, then
+ * the earliest. */
 static int compare_calls(const void *a, const void *b)
 {
 	const struct fsdp_kineto_row *left = a, *right = b;
@@ -221,15 +221,6 @@ int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
 	return index != SIZE_MAX ? kineto->steps[index].number : FSDP_ABSENT;
 }
 
-static bool is_chosen(const struct fsdp_recording_options *options, int64_t number)
-{
-	for (size_t i = 0; i < options->step_range_count; i++)
-		if (number >= options->steps[2 * i] &&
-			number <= options->steps[2 * i + 1])
-			return true;
-	return false;
-}
-
 static int compare_starts(const void *a, const void *b)
 {
 	const struct fsdp_kineto_row *left = a, *right = b;
@@ -241,6 +232,7 @@ static int compare_starts(const void *a, const void *b)
 /* By time; those that begin together in the order of the file. */
 static bool list_steps(struct fsdp_kineto *kineto)
 {
+	const struct fsdp_recording_options *options = kineto->reading->options;
 	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_STEP];
 	struct fsdp_kineto_step *steps =
 		FSDP_TAKE(&kineto->reading->arena, steps, list->count);
@@ -250,8 +242,10 @@ static bool list_steps(struct fsdp_kineto *kineto)
 		const struct fsdp_kineto_row *row =
 			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
 		steps[i] = (struct fsdp_kineto_step){ row->id, row->ts_ns,
-			fsdp_kineto_end(row), INT64_MAX, INT64_MIN,
-			is_chosen(kineto->reading->options, row->id), false };
+			fsdp_kineto_end(row), INT64_MAX, INT64_MIN, false, false };
+		for (size_t j = 0; j < options->step_range_count; j++)
+			steps[i].chosen |= row->id >= options->steps[2 * j] &&
+					   row->id <= options->steps[2 * j + 1];
 	}
 	kineto->steps = steps;
 	kineto->step_count = list->count;
@@ -275,8 +269,8 @@ static void keep_chosen(struct fsdp_kineto *kineto, struct tallies *lists)
 	kineto->step_count = kept;
 }
 
-/* The time of a step. A step that follows on one that was not chosen begins with its first
- * work, as the device may have been busy with the other. */
+/* The time of a step. A step that follows on one that was not chosen begins with its
+ * first work, as the device may have been busy with the other. */
 static struct fsdp_busy_span window_of(const struct fsdp_kineto_step *step)
 {
 	struct fsdp_busy_span window = { step->ts_ns, step->end_ns };
@@ -596,11 +590,11 @@ static bool add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	return true;
 }
 
-/* Sums of rows by step as tallies of each step, in the order of rows; the last step is for
- * what is in none. The columns are indexes of steps. NULL: out of memory. */
-static struct tallies *list_by_step(struct fsdp_kineto *kineto,
-	struct fsdp_time_sums *sums,
-	struct fsdp_span (*name)(const struct fsdp_kineto *, uint32_t row))
+/* Sums of rows by step as tallies of each step, in the order of rows; the last step is
+ * for what is in none. The columns are indexes of steps, the rows types or words. NULL:
+ * out of memory. */
+static struct tallies *list_by_step(
+	struct fsdp_kineto *kineto, struct fsdp_time_sums *sums, bool of_types)
 {
 	size_t rows = sums->last.count;
 	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, rows);
@@ -622,17 +616,13 @@ static struct tallies *list_by_step(struct fsdp_kineto *kineto,
 		for (size_t i = 0; i < lists[row].count; i++) {
 			const struct fsdp_step_time *one = &lists[row].times[i];
 			struct tallies *step = &steps[one->step];
+			struct fsdp_span name =
+				of_types ? fsdp_time_type_name((enum fsdp_time_type)row)
+					 : fsdp_kineto_words_text(&kineto->words, row);
 			step->list[step->count++] =
-				(struct fsdp_tally){ name(kineto, row), one->count,
-					one->ns };
+				(struct fsdp_tally){ name, one->count, one->ns };
 		}
 	return steps;
-}
-
-static struct fsdp_span name_type(const struct fsdp_kineto *kineto, uint32_t row)
-{
-	(void)kineto;
-	return fsdp_time_type_name((enum fsdp_time_type)row);
 }
 
 /* ---- kernels ---- */
@@ -691,7 +681,8 @@ static bool find_compute_stream(
 	return true;
 }
 
-/* Adds up the rows of each name, on any stream; `lists` has what each row took by step. */
+/* Adds up the rows of each name, on any stream; `lists` has what each row took by step.
+ * */
 static size_t add_kernels(struct fsdp_kineto *kineto, const struct placed_kernel *sorted,
 	size_t count, const struct fsdp_step_list *lists, struct fsdp_kernel_times *list,
 	uint32_t *places)
@@ -757,11 +748,6 @@ static int compare_tallies(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
-static struct fsdp_span name_word(const struct fsdp_kineto *kineto, uint32_t row)
-{
-	return fsdp_kineto_words_text(&kineto->words, row);
-}
-
 /* Calls of the runtime that allocate or free memory, by step and in all. */
 static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
@@ -779,7 +765,7 @@ static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 				(int64_t)row->dur_ns, 0))
 			return false;
 	}
-	struct tallies *lists = list_by_step(kineto, &by_step, name_word);
+	struct tallies *lists = list_by_step(kineto, &by_step, false);
 	struct fsdp_tally *all =
 		FSDP_TAKE(&kineto->reading->arena, all, by_step.list.count);
 	if (lists == NULL || all == NULL)
@@ -847,8 +833,9 @@ const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause)
 }
 
 /*
- * A gap ends with what the device does next. The host launched that by a call, and what the
- * thread of this call did from the begin of the gap to the call is why the launch was late.
+ * A gap ends with what the device does next. The host launched that by a call, and what
+ * the thread of this call did from the begin of the gap to the call is why the launch
+ * was late.
  */
 struct idle {
 	struct fsdp_kineto *kineto;
@@ -899,8 +886,8 @@ static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end
 	ns[FSDP_IDLE_HOST] += end_ns - begin_ns;
 }
 
-/* A gap, or a part of one, and the work of the device that ends it. NULL: none follows, and
- * what counts is what the thread did that launched last. */
+/* A gap, or a part of one, and the work of the device that ends it. NULL: none follows,
+ * and what counts is what the thread did that launched last. */
 static bool explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	const struct fsdp_kineto_row *work)
 {
@@ -1155,20 +1142,6 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 	return true;
 }
 
-/* Adds a stretch; those that touch are one. */
-static bool add_span(struct fsdp_vec *list, const struct fsdp_kineto_piece *piece)
-{
-	struct fsdp_busy_span span = { piece->begin, piece->end }, *last;
-	if (list->count != 0) {
-		last = fsdp_vec_at(list, list->count - 1);
-		if (last->end_ns == span.begin_ns) {
-			last->end_ns = span.end_ns;
-			return true;
-		}
-	}
-	return fsdp_vec_add(list, &span);
-}
-
 /* When the device computed, and when it ran collectives and nothing that computes. */
 static bool keep_spans(struct fsdp_kineto *kineto)
 {
@@ -1186,7 +1159,13 @@ static bool keep_spans(struct fsdp_kineto *kineto)
 		struct fsdp_vec *list = (piece.kinds & COMPUTE) != 0 ? &computing
 					: (piece.kinds & COMM) != 0  ? &exposed
 								     : NULL;
-		if (list != NULL && !add_span(list, &piece))
+		struct fsdp_busy_span span = { piece.begin, piece.end }, *last = NULL;
+		if (list != NULL && list->count != 0)
+			last = fsdp_vec_at(list, list->count - 1);
+		/* Stretches that touch are one. */
+		if (last != NULL && last->end_ns == span.begin_ns)
+			last->end_ns = span.end_ns;
+		else if (list != NULL && !fsdp_vec_add(list, &span))
 			return false;
 	}
 	recording->computing = fsdp_trace_flat(kineto->reading, &computing);
@@ -1275,7 +1254,7 @@ static bool add_events(
 		!add_works(kineto, sums) || !add_host(kineto, sums) ||
 		!find_compute_stream(kineto, &sums->streams))
 		return false;
-	*ret_types = list_by_step(kineto, &sums->types, name_type);
+	*ret_types = list_by_step(kineto, &sums->types, true);
 	kineto->works = copy_lanes(&kineto->tables[FSDP_KINETO_WORK], 1, &ends);
 	kineto->work_count = kineto->tables[FSDP_KINETO_WORK].count;
 	free(ends);

@@ -105,13 +105,6 @@ struct fsdp_kineto_unit_note fsdp_kineto_unit_read(struct fsdp_span name)
 
 /* ---- names ---- */
 
-static bool is_wrapper(struct fsdp_span segment)
-{
-	return fsdp_span_is(segment, "_orig_mod") ||
-	       fsdp_span_is(segment, "_checkpoint_wrapped_module") ||
-	       fsdp_span_is(segment, "_fsdp_wrapped_module");
-}
-
 size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
 {
 	size_t size = 0;
@@ -120,7 +113,9 @@ size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
 		struct fsdp_span segment =
 			fsdp_span_first(fsdp_span(unit.data + at, unit.size - at), '.');
 		at += segment.size + 1;
-		if (is_wrapper(segment))
+		if (fsdp_span_is(segment, "_orig_mod") ||
+			fsdp_span_is(segment, "_checkpoint_wrapped_module") ||
+			fsdp_span_is(segment, "_fsdp_wrapped_module"))
 			continue;
 		if (any)
 			buffer[size++] = '.';
@@ -178,33 +173,6 @@ static size_t place_of(const struct ends *tree, int64_t end)
 	return low;
 }
 
-static void put(struct ends *tree, uint32_t item)
-{
-	/* Any place of an equal end will do: callers ask for all of them. */
-	size_t at = place_of(tree, tree->around[item].end);
-	for (; at <= tree->count; at += at & -at)
-		take(tree, &tree->best[at], item);
-}
-
-static uint32_t best_behind(const struct ends *tree, int64_t end)
-{
-	uint32_t best = FSDP_NONE;
-	for (size_t at = place_of(tree, end); at > 0; at -= at & -at)
-		take(tree, &best, tree->best[at]);
-	return best;
-}
-
-/* A lane: around[first] to around[last - 1]. */
-static void plant(struct ends *tree, size_t first, size_t last)
-{
-	tree->count = last - first;
-	for (size_t i = first; i < last; i++)
-		tree->ends[i - first] = tree->around[i].end;
-	qsort(tree->ends, tree->count, sizeof *tree->ends, compare_ends);
-	for (size_t i = 0; i <= tree->count; i++)
-		tree->best[i] = FSDP_NONE;
-}
-
 static void find_enclosing(struct ends *tree, size_t around_count,
 	const struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around)
 {
@@ -217,11 +185,20 @@ static void find_enclosing(struct ends *tree, size_t around_count,
 				next++;
 			for (end = next; end < around_count && around[end].lane == lane;)
 				end++;
-			plant(tree, next, end);
+			tree->count = end - next;
+			for (size_t j = 0; j < tree->count; j++)
+				tree->ends[j] = around[next + j].end;
+			qsort(tree->ends, tree->count, sizeof *tree->ends, compare_ends);
+			memset(tree->best, 0xff, (tree->count + 1) * sizeof *tree->best);
 		}
+		/* Any place of an equal end will do: the search looks at all of them. */
 		for (; next < end && around[next].begin <= inner[i].begin; next++)
-			put(tree, (uint32_t)next);
-		uint32_t best = best_behind(tree, inner[i].end);
+			for (size_t at = place_of(tree, around[next].end);
+				at <= tree->count; at += at & -at)
+				take(tree, &tree->best[at], (uint32_t)next);
+		uint32_t best = FSDP_NONE;
+		for (size_t at = place_of(tree, inner[i].end); at > 0; at -= at & -at)
+			take(tree, &best, tree->best[at]);
 		ret_around[inner[i].index] =
 			best != FSDP_NONE ? around[best].index : FSDP_NONE;
 	}
@@ -614,16 +591,6 @@ static bool is_named(const struct settling *at)
 	return at->kineto->units_seen[FSDP_UNIT_ALL_GATHER];
 }
 
-static enum fsdp_units_from find_from(const struct settling *at)
-{
-	if (is_named(at))
-		return FSDP_UNITS_NAMED;
-	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
-		if (at->kineto->units_seen[kind])
-			return FSDP_UNITS_OLD;
-	return at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
-}
-
 /* Kinds in which a gather or a reduction can be issued, and which have a phase. */
 #define BIT(kind) (UINT32_C(1) << (kind))
 static const uint32_t TURNS =
@@ -927,7 +894,13 @@ static bool settle(struct settling *at)
 	for (size_t i = 0; i < comms; i++)
 		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
 			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
-	at->kineto->reading->recording.units_from = find_from(at);
+	enum fsdp_units_from *from = &at->kineto->reading->recording.units_from;
+	*from = at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
+	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
+		if (at->kineto->units_seen[kind])
+			*from = FSDP_UNITS_OLD;
+	if (is_named(at))
+		*from = FSDP_UNITS_NAMED;
 	number_forwards(at);
 	if ((at->device && !fsdp_kineto_cover(at->kineto, windows, comms, at->times)) ||
 		!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
@@ -1001,12 +974,6 @@ bool fsdp_trace_is_json(struct fsdp_span head)
 	return rest.size == 0 || rest.data[0] == '"' || rest.data[0] == '}';
 }
 
-/* Whether an annotation of this kind says which unit it is of. */
-static bool names_unit(enum fsdp_kineto_unit_kind kind)
-{
-	return kind > FSDP_UNIT_NONE && kind < FSDP_UNIT_STATION;
-}
-
 static bool add(struct finding_names *finding, struct fsdp_span unit)
 {
 	unsigned char *clean = fsdp_arena_take(finding->arena, unit.size + 1, 1);
@@ -1035,7 +1002,8 @@ static bool take_text(struct finding_names *finding, const struct fsdp_json_toke
 	}
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(text);
 	finding->kinds[note.kind] = true;
-	return !names_unit(note.kind) || add(finding, note.unit);
+	bool names = note.kind > FSDP_UNIT_NONE && note.kind < FSDP_UNIT_STATION;
+	return !names || add(finding, note.unit);
 }
 
 /* Up to the end, or to what is not JSON. */

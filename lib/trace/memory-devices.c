@@ -362,16 +362,6 @@ static bool alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
 	return true;
 }
 
-/* Whether the history had allocated it. */
-static bool free_at(struct alive *alive, uint64_t addr)
-{
-	struct live *slot = alive->room != 0 ? slot_of(alive, addr) : NULL;
-	if (slot == NULL || !slot->alive)
-		return false;
-	slot->alive = false;
-	return true;
-}
-
 /* What the history allocated and is there now, as it was allocated. */
 static bool hold_alive(
 	struct count *count, const struct alive *alive, struct holding *holding)
@@ -402,11 +392,15 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 		const struct fsdp_memory_row *row = row_at(history, i);
 		if (i == behind && !hold_alive(count, alive, holding))
 			return false;
-		if (row->action == FSDP_MEMORY_ALLOC) {
-			if (!alloc_at(alive, row->addr, i))
-				return false;
-		} else if (row->action == FSDP_MEMORY_FREE_COMPLETED &&
-			   !free_at(alive, row->addr) && i >= behind) {
+		if (row->action == FSDP_MEMORY_ALLOC && !alloc_at(alive, row->addr, i))
+			return false;
+		if (row->action != FSDP_MEMORY_FREE_COMPLETED)
+			continue;
+		struct live *slot = alive->room != 0 ? slot_of(alive, row->addr) : NULL;
+		if (slot != NULL && slot->alive) {
+			slot->alive = false;
+		} else if (i >= behind) {
+			/* It is older than the history. */
 			later->blocks++;
 			add_to(count, &later->bytes, row->bytes);
 		}
@@ -490,17 +484,14 @@ static int64_t *find_devices(const struct fsdp_memory_rows *rows, size_t *ret_co
 
 static bool count_device(struct count *count)
 {
-	static const struct fsdp_memory_history none = { 0 };
 	struct fsdp_memory_device *device = count->device;
 	struct fsdp_memory_history *history =
 		FSDP_TAKE(&count->reading->arena, history, 1);
 	if (history == NULL)
 		return false;
-	*history = device->device >= 0 &&
-				   (uint64_t)device->device < count->rows->traces.count
-			   ? *(struct fsdp_memory_history *)fsdp_vec_at(
-				     &count->rows->traces, (size_t)device->device)
-			   : none;
+	if (device->device >= 0 && (uint64_t)device->device < count->rows->traces.count)
+		*history = *(struct fsdp_memory_history *)fsdp_vec_at(
+			&count->rows->traces, (size_t)device->device);
 	history->events = &count->rows->events;
 	count->history = history;
 	device->history = history;
@@ -515,13 +506,6 @@ static bool count_device(struct count *count)
 	find_start(count);
 	find_peak(count);
 	return find_ooms(count) && find_holders(count);
-}
-
-static bool take_frames(struct count *count, struct fsdp_memory *memory)
-{
-	memory->frames = fsdp_trace_flat(count->reading, &count->rows->frames);
-	memory->frame_count = count->rows->frames.count;
-	return memory->frames != NULL;
 }
 
 /* Each device looks at all segments, so there must not be too many of both. */
@@ -550,8 +534,9 @@ bool fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_ro
 	free(numbers);
 	ret_memory->devices = devices;
 	ret_memory->device_count = device_count;
-	good = good && take_frames(&count, ret_memory);
-	if (!good)
+	ret_memory->frames = fsdp_trace_flat(reading, &rows->frames);
+	ret_memory->frame_count = rows->frames.count;
+	if (!good || ret_memory->frames == NULL)
 		return fsdp_trace_memory(reading);
 	return !count.overflow ||
 	       fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,

@@ -21,11 +21,11 @@ enum { INDEX_BITS = 27, MOST_ROWS = 1 << INDEX_BITS };
 struct fsdp_memory_reader {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_memory_rows *rows;
-	struct fsdp_names frames, calls; /* an id, less one, is the index of a row */
+	struct fsdp_names texts, frames,
+		calls;         /* an id, less one, is the index of a row */
 	struct fsdp_vec known; /* uint32_t, by the place of a list: its stack and one */
-	unsigned char *key;
-	size_t key_size, key_room;
-	bool failed; /* out of memory */
+	uint32_t *key;         /* frames of the stack that is looked up */
+	size_t key_room;
 };
 
 /* ---- keys ---- */
@@ -54,8 +54,8 @@ struct fsdp_memory_reader {
 enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-/* Refs of the keys that are known; the others stay FSDP_REF_NONE. Keys differ in the first
- * byte or the length as a rule: millions of them are compared. */
+/* Refs of the keys that are known; the others stay FSDP_REF_NONE. Keys differ in the
+ * first byte or the length as a rule: millions of them are compared. */
 static void read_fields(
 	const struct fsdp_pickle *pickle, fsdp_ref dict, fsdp_ref fields[FIELD_COUNT])
 {
@@ -88,58 +88,33 @@ static bool take_number(const struct fsdp_pickle *pickle, fsdp_ref ref, uint64_t
 
 /* ---- frames and stacks ---- */
 
-static bool put_key(struct fsdp_memory_reader *reader, const void *data, size_t size)
-{
-	if (size > reader->key_room - reader->key_size) {
-		size_t room = 2 * (reader->key_room + size);
-		unsigned char *larger = realloc(reader->key, room);
-		if (larger == NULL)
-			return false;
-		reader->key = larger;
-		reader->key_room = room;
-	}
-	if (size != 0)
-		memcpy(reader->key + reader->key_size, data, size);
-	reader->key_size += size;
-	return true;
-}
-
-static bool fail(struct fsdp_memory_reader *reader, struct fsdp_error **ret_error)
-{
-	reader->failed = true;
-	return fsdp_arena_fail(&reader->reading->arena, ret_error);
-}
-
 /* *ret_index: of an equal frame. */
 static bool add_frame(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
 	const fsdp_ref *fields, uint32_t *ret_index)
 {
-	struct fsdp_span file = fsdp_pickle_text(pickle, fields[FILENAME]),
-			 name = fsdp_pickle_text(pickle, fields[NAME]);
-	struct fsdp_vec *frames = &reader->rows->frames;
-	int64_t line = FSDP_ABSENT;
-	fsdp_pickle_integer(pickle, fields[LINE], &line);
-	reader->key_size = 0;
-	if (!put_key(reader, &line, sizeof line) ||
-		!put_key(reader, &file.size, sizeof file.size) ||
-		!put_key(reader, file.data, file.size) ||
-		!put_key(reader, name.data, name.size))
-		return false;
-	uint32_t id = fsdp_names_child(
-		&reader->frames, 0, fsdp_span(reader->key, reader->key_size));
+	const fsdp_ref texts[] = { fields[FILENAME], fields[NAME] };
+	struct {
+		int64_t line;
+		uint32_t texts[2];
+	} key = { .line = FSDP_ABSENT };
+	fsdp_pickle_integer(pickle, fields[LINE], &key.line);
+	for (size_t i = 0; i < 2; i++) {
+		struct fsdp_span text = fsdp_pickle_text(pickle, texts[i]);
+		key.texts[i] = fsdp_names_child(
+			&reader->texts, 0, text.size != 0 ? text : FSDP_SPAN(""));
+		if (key.texts[i] == FSDP_NONE)
+			return false;
+	}
+	uint32_t id = fsdp_names_child(&reader->frames, 0, fsdp_span(&key, sizeof key));
 	if (id == FSDP_NONE)
 		return false;
 	*ret_index = id - 1;
-	if (id <= frames->count)
+	if (id <= reader->rows->frames.count)
 		return true;
-	struct fsdp_span key = fsdp_names_segment(&reader->frames, id);
-	struct fsdp_memory_frame *frame = fsdp_vec_push(frames);
-	if (frame == NULL)
-		return false;
-	size_t head = sizeof line + sizeof file.size;
-	*frame = (struct fsdp_memory_frame){ fsdp_span(key.data + head, file.size),
-		fsdp_span(key.data + head + file.size, name.size), line };
-	return true;
+	const struct fsdp_memory_frame frame = { fsdp_names_segment(
+							 &reader->texts, key.texts[0]),
+		fsdp_names_segment(&reader->texts, key.texts[1]), key.line };
+	return fsdp_vec_add(&reader->rows->frames, &frame);
 }
 
 /* A stack by its frames. */
@@ -149,32 +124,36 @@ static bool add_stack(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	struct fsdp_pickle_iterator walk = { .ref = list };
 	struct fsdp_vec *stacks = &reader->rows->stacks;
 	fsdp_ref key, value;
-	reader->key_size = 0;
+	size_t count = 0;
 	while (fsdp_pickle_next(pickle, &walk, &key, &value)) {
-		uint32_t number, index;
+		uint32_t number;
 		if (!fsdp_pickle_folded(pickle, value, &number) ||
 			number >> INDEX_BITS != FRAME)
 			continue;
-		index = number & (MOST_ROWS - 1);
-		if (!put_key(reader, &index, sizeof index))
-			return false;
+		if (count == reader->key_room) {
+			size_t room = 2 * count + 64;
+			uint32_t *larger = realloc(reader->key, room * sizeof *larger);
+			if (larger == NULL)
+				return false;
+			reader->key = larger;
+			reader->key_room = room;
+		}
+		reader->key[count++] = number & (MOST_ROWS - 1);
 	}
-	uint32_t id = fsdp_names_child(
-		&reader->calls, 0, fsdp_span(reader->key, reader->key_size));
+	uint32_t id = fsdp_names_child(&reader->calls, 0,
+		count != 0 ? fsdp_span(reader->key, count * sizeof *reader->key)
+			   : FSDP_SPAN(""));
 	if (id == FSDP_NONE)
 		return false;
 	*ret_stack = id - 1;
 	if (id <= stacks->count)
 		return true;
-	struct fsdp_memory_calls *calls = fsdp_vec_push(stacks);
-	size_t count = reader->key_size / sizeof *calls->frames;
 	uint32_t *frames = FSDP_TAKE(&reader->reading->arena, frames, count);
-	if (calls == NULL || frames == NULL)
+	const struct fsdp_memory_calls calls = { frames, count };
+	if (frames == NULL)
 		return false;
-	if (count != 0)
-		memcpy(frames, reader->key, reader->key_size);
-	*calls = (struct fsdp_memory_calls){ frames, count };
-	return true;
+	memcpy(frames, reader->key, count * sizeof *frames);
+	return fsdp_vec_add(stacks, &calls);
 }
 
 static bool find_stack(struct fsdp_memory_reader *reader,
@@ -208,17 +187,6 @@ const char *fsdp_memory_action_name(unsigned action)
 	return action < FSDP_MEMORY_ACTION_COUNT ? names[action] : NULL;
 }
 
-static uint8_t action_of(struct fsdp_span text)
-{
-	for (unsigned i = 0; i < FSDP_MEMORY_OTHER; i++) {
-		const char *name = fsdp_memory_action_name(i);
-		size_t size = strlen(name);
-		if (size == text.size && memcmp(name, text.data, size) == 0)
-			return (uint8_t)i;
-	}
-	return FSDP_MEMORY_OTHER;
-}
-
 static bool add_event(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
 	const fsdp_ref *fields, uint32_t *ret_index)
 {
@@ -227,8 +195,11 @@ static bool add_event(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	*ret_index = (uint32_t)events->count - 1;
 	if (row == NULL)
 		return false;
-	*row = (struct fsdp_memory_row){ .time_us = FSDP_ABSENT,
-		.action = action_of(fsdp_pickle_text(pickle, fields[ACTION])) };
+	struct fsdp_span action = fsdp_pickle_text(pickle, fields[ACTION]);
+	*row = (struct fsdp_memory_row){ .time_us = FSDP_ABSENT };
+	while (row->action < FSDP_MEMORY_OTHER &&
+		!fsdp_span_is(action, fsdp_memory_action_name(row->action)))
+		row->action++;
 	take_number(pickle, fields[row->action == FSDP_MEMORY_OOM ? DEVICE_FREE : ADDR],
 		&row->addr);
 	take_number(pickle, fields[SIZE], &row->bytes);
@@ -238,20 +209,16 @@ static bool add_event(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 
 /* ---- blocks and segments ---- */
 
-/* PyTorch 2.0 says under `history` what was asked for, and where; the newest first. */
-static fsdp_ref newest_history(const struct fsdp_pickle *pickle, const fsdp_ref *fields)
-{
-	return fields[FRAMES] == FSDP_REF_NONE && fields[HISTORY] != FSDP_REF_NONE
-		       ? fsdp_pickle_item(pickle, fields[HISTORY], 0)
-		       : FSDP_REF_NONE;
-}
-
 static bool add_block(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
 	const fsdp_ref *fields, uint32_t *ret_index)
 {
 	struct fsdp_vec *blocks = &reader->rows->blocks;
 	struct fsdp_span state = fsdp_pickle_text(pickle, fields[STATE]);
-	fsdp_ref history = newest_history(pickle, fields), frames = fields[FRAMES];
+	fsdp_ref history = FSDP_REF_NONE, frames = fields[FRAMES];
+	/* PyTorch 2.0 says under `history` what was asked for, and where; the newest
+	 * first. */
+	if (frames == FSDP_REF_NONE && fields[HISTORY] != FSDP_REF_NONE)
+		history = fsdp_pickle_item(pickle, fields[HISTORY], 0);
 	struct fsdp_memory_block *block = fsdp_vec_push(blocks);
 	*ret_index = (uint32_t)blocks->count - 1;
 	if (block == NULL)
@@ -348,7 +315,7 @@ bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 		return false;
 	}
 	if (!good)
-		return fail(reader, ret_error);
+		return fsdp_arena_fail(&reader->reading->arena, ret_error);
 	if (index >= MOST_ROWS)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this memory snapshot has more than %d events", MOST_ROWS);
@@ -391,9 +358,10 @@ struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *rea
 	fsdp_vec_init(&rows->frames, arena, sizeof(struct fsdp_memory_frame));
 	fsdp_vec_init(&rows->traces, arena, sizeof(struct fsdp_memory_history));
 	fsdp_vec_init(&reader->known, arena, sizeof(uint32_t));
-	bool good = fsdp_names_init(&reader->frames, arena) &&
+	bool good = fsdp_names_init(&reader->texts, arena) &&
+		    fsdp_names_init(&reader->frames, arena) &&
 		    fsdp_names_init(&reader->calls, arena);
-	reader->frames.copies = reader->calls.copies = arena;
+	reader->texts.copies = reader->frames.copies = reader->calls.copies = arena;
 	/* The stack of nothing is the first. */
 	good = good && fsdp_names_child(&reader->calls, 0, FSDP_SPAN("")) != FSDP_NONE &&
 	       fsdp_vec_push(&rows->stacks) != NULL;
