@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads URLs for fsdp-inspect, which has no network: speaks the protocol of fsdp-inspect-remote(7).
 
-This file is built into the program, which runs it with `python3 -I -c`. It finds out what lies behind the
-URLs that the user named, and reads lists and ranges below them and nothing else. It never looks into what
-it reads. Errors are numbers; what a server or a package writes about one is never passed on, for it may
-hold secrets.
+Built into the program, which runs it with `python3 -I -c`. Reads lists and ranges below the URLs that the user named
+and nothing else, and never parses them. Errors are sent as numbers: their texts may contain secrets.
 """
 
 import base64
 import concurrent.futures
+import contextlib
 import datetime
 import difflib
+import functools
 import http.client
 import ipaddress
 import json
@@ -28,524 +28,351 @@ import time
 import urllib.parse
 import urllib.request  # for the settings of proxies alone: its openers pass credentials on
 
-VERSION = 1
 HELLO, ROOT, SEAL, LIST, READ, CANCEL, STATS = 1, 2, 3, 4, 6, 7, 8
 OK, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS = range(128, 135)
 NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
-FRAME_MOST, DATA_MOST, PART_MOST, TEXT_MOST = (1 << 20) + 64, 1 << 20, 4 << 20, 4096
-TRIES, SECONDS, TIMEOUT = 6, 120, float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
-AGAIN = {408, 429, 500, 502, 503, 504}
+FRAME_MOST, SMALL, DATA_MOST, PART_MOST, READ_MOST = (1 << 20) + 64, 256 << 10, 1 << 20, 4 << 20, 64 << 20
+TRIES, HOPS_MOST, SECONDS, REDIRECT_SECONDS, TIMEOUT = 6, 6, 120, 600, float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
+AGAIN, MOVED, NEVER = {408, 429, 500, 502, 503, 504}, {301, 302, 303, 307, 308}, "(?!)"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp", ".metadata", ".json", ".tar")
+METADATA = {"fd00:ec2::254", "168.63.129.16", "100.100.100.200"}  # of instances; others are link-local
+idle = threading.local()  # open connections of each thread
+counts = dict.fromkeys(("lists", "gets", "heads", "retries", "bytes"), 0)
+# Of an exception: a code and the word that is sent, None: the store's; its class or the code word of a store; its text.
+FAILURES = (
+    (NO_BUCKET, None, "NoSuchBucket|ContainerNotFound", "bucket does not exist"),
+    (UNREACHABLE, "certificate_not_trusted", "SSLCertVerificationError", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
+    (EXPIRED, None, "ExpiredToken(Exception)?|RequestExpired|TokenRefreshRequired|.*SSOToken.*", "expired"),
+    (CHANGED, None, "PreconditionError|NotModifiedError|PreconditionFailed|412", NEVER),
+    (NOTHING, None, "(FileNotFound|NotFound)Error|NoSuchKey|(Blob)?NotFound|404", NEVER),
+    (NO_CREDENTIALS, None, "(No|Partial)CredentialsError|ProfileNotFound",
+     r"169\.254\.|metadata\.google|credentials? (was|were)? ?not|[Mm]issing .*[Cc]redential|CredentialProvider"),
+    (DENIED, None, "(Permission.*|Unauthenticated)Error|AccessDenied|InvalidAcc.*|Signature.*|Auth.*Fail.*|403", NEVER),
+    (SLOW, None, "SlowDown|ServerBusy|TooManyRequests", r"\b(503|429)\b"),
+    (REDIRECT, "AWS_REGION is not that of the bucket", "PermanentRedirect|AuthorizationHeaderMalformed", "configured region"),
+    (UNREACHABLE, "name_not_found", "gaierror", "dns error|failed to lookup"),
+    (UNREACHABLE, "connection_refused", "ConnectionRefusedError", "[Rr]efused"),
+    (UNREACHABLE, "timed_out", "timeout|TimeoutError", "[Tt]imed ?[Oo]ut|kind: Timeout"),
+    (UNREACHABLE, "connection_lost", "(OS|Connection|BrokenPipe|SSL|Remote|Incomplete|BadStatus).*", "sending|[Cc]onnect"),
+)
 
 
 class Fail(Exception):
     def __init__(self, code, detail=""):
-        super().__init__(code)
         self.code, self.detail = code, detail
 
 
-def host_word(host):
-    return re.sub(r"[^\w.:\[\]-]", "", host or "", flags=re.ASCII)[:120]
+def fail_of(error, host=""):
+    """What is sent of an exception. Its text is only searched."""
+    found, kind = str(error), type(error).__name__
+    word = re.search(r"<Code>([A-Za-z0-9_]{1,64})</Code>", found) or re.search(r"\(([A-Z][A-Za-z0-9]{2,63})\)", found)
+    word = word[1] if word else ""
+    for code, sent, words, pattern in FAILURES:
+        if re.fullmatch(words, word or kind) or re.fullmatch(words, kind) or re.search(pattern, found):
+            return Fail(code, word if sent is None else host + sent)
+    return Fail(OTHER, word)
 
 
-def is_safe(name):
-    """As fsdp_name_is_safe, of one part."""
-    raw = name.encode("utf-8", "surrogateescape")
-    return (0 < len(raw) <= TEXT_MOST and name not in (".", "..") and not re.search(rb"[\x00-\x1f\x7f\\/]", raw)
-            and not re.match(r"[A-Za-z]:", name))
-
-
-class File:
-    """One object in one version."""
-
+class File:  # one object in one version
     def __init__(self, key, size, tag=None, mtime=0, sha256=None):
         self.key, self.size, self.tag, self.mtime, self.sha256 = key, size, tag, mtime, sha256
         self.url, self.until, self.lock = None, 0.0, threading.Lock()
 
 
-class counts:
-    lists = gets = heads = retries = bytes = 0
-    name = ""
+def host_of(url):
+    return re.sub(r"[^\w.:\[\]-]", "", urllib.parse.urlsplit(url).hostname or "", flags=re.ASCII)[:120]
 
 
+def is_safe(name):  # as fsdp_name_is_safe, of one part
+    return re.fullmatch(rb"(?!\.\.?$|[A-Za-z]:)[^\x00-\x1f\x7f\\/]{1,4096}", name.encode("utf-8", "surrogateescape"))
 
-# ---- HTTP ----
 
-
+@functools.lru_cache(None)
 def tls():
     context = ssl.create_default_context()
-    for variable in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
-        if os.environ.get(variable):
-            context.load_verify_locations(os.environ[variable])
+    for path in filter(None, map(os.environ.get, ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"))):
+        context.load_verify_locations(path)
     return context
 
 
-class Web:
-    """Requests to one server after the other, with a few connections that stay open."""
-
-    def __init__(self):
-        self.idle, self.lock, self.context = {}, threading.Lock(), None
-
-    def connect(self, parts, named):
-        proxies = urllib.request.getproxies_environment()
-        proxy = proxies.get(parts.scheme)
-        if proxy and urllib.request.proxy_bypass_environment(parts.hostname, proxies):
-            proxy = None
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        if parts.scheme == "https" and self.context is None:
-            self.context = tls()
-        where = urllib.parse.urlsplit(proxy if "//" in (proxy or "") else f"//{proxy}") if proxy else parts
-        place = (where.hostname, where.port or (80 if proxy else port))
-        if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(*place, timeout=TIMEOUT, context=self.context)
-        else:
-            connection = http.client.HTTPConnection(*place, timeout=TIMEOUT)
-        headers = {}
-        if proxy and where.username:
-            pair = f"{urllib.parse.unquote(where.username)}:{urllib.parse.unquote(where.password or '')}"
-            headers["Proxy-Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        if proxy:
-            connection.set_tunnel(parts.hostname, port, headers)
-        connection.connect()
-        if not proxy:
-            address = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
-            if address.is_link_local or not (named or address.is_global):
-                connection.close()
-                raise Fail(REDIRECT, host_word(parts.hostname))
+def connect(parts, named):
+    """By a proxy; else at an address that is public, or of a host that the user named."""
+    proxies, is_tls = urllib.request.getproxies_environment(), parts.scheme == "https"
+    kind, more = (http.client.HTTPSConnection, {"context": tls()}) if is_tls else (http.client.HTTPConnection, {})
+    proxy, place = proxies.get(parts.scheme), (parts.hostname, parts.port or (443 if is_tls else 80))
+    if proxy and not urllib.request.proxy_bypass_environment(parts.hostname, proxies):
+        where = urllib.parse.urlsplit(proxy if "//" in proxy else "//" + proxy)
+        pair = base64.b64encode(urllib.parse.unquote(where.netloc.rpartition("@")[0]).encode()).decode()
+        connection = kind(where.hostname, where.port or 80, timeout=TIMEOUT, **more)
+        connection.set_tunnel(*place, {"Proxy-Authorization": "Basic " + pair} if pair else {})
         return connection
-
-    def get(self, url, headers, most, named=True):
-        """Status, headers and at most so many bytes; *named: the user's URL names this host."""
-        parts = urllib.parse.urlsplit(url)
-        key = (parts.scheme, parts.netloc, named)
-        with self.lock:
-            connection = self.idle[key].pop() if self.idle.get(key) else None
-        reused = connection is not None
-        try:
-            connection = connection or self.connect(parts, named)
-            path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
-            connection.request("GET", path, headers={"Accept-Encoding": "identity", "User-Agent": "fsdp-inspect",
-                                                     **headers})
-            answer = connection.getresponse()
-            # No more than was asked for is read of a server that sends everything.
-            cut = answer.status in (200, 206) and answer.length is not None and answer.length > most
-            body = b"" if cut else answer.read(most + 1)
-        except (OSError, http.client.HTTPException) as error:
-            if connection is not None:
-                connection.close()
-            if reused and not isinstance(error, (socket.timeout, ssl.SSLError)):
-                return self.get(url, headers, most, named)  # it was closed while it was idle
-            raise
-        if cut or not answer.isclosed():
-            connection.close()
-        else:
-            with self.lock:
-                self.idle.setdefault(key, []).append(connection)
-        return answer.status, answer.headers, body
-
-
-web = Web()
-
-
-def unreachable(error, host):
-    word = ("certificate_not_trusted" if isinstance(error, ssl.SSLCertVerificationError) else
-            "name_not_found" if isinstance(error, socket.gaierror) else
-            "timed_out" if isinstance(error, (socket.timeout, TimeoutError)) else
-            "connection_refused" if isinstance(error, ConnectionRefusedError) else "connection_lost")
-    return Fail(UNREACHABLE, f"{host_word(host)}: {word}")
+    connection = kind(*place, timeout=TIMEOUT, **more)
+    connection.sock = socket.create_connection(place, TIMEOUT)
+    address = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_link_local or str(address) in METADATA or not (named or address.is_global):
+        connection.close()
+        raise Fail(OTHER if named else REDIRECT, host_of(parts.geturl()) + ": private_address")
+    if is_tls:
+        connection.sock = tls().wrap_socket(connection.sock, server_hostname=parts.hostname)
+    return connection
 
 
 def request(url, headers, most, named=True):
-    """The same, again where it may help."""
-    begun, failure = time.monotonic(), None
+    """Status, headers and at most so many bytes, tried again where that may help. *named: the user named this host."""
+    begun, parts = time.monotonic(), urllib.parse.urlsplit(url)
+    key = parts.scheme, parts.netloc, named
+    path = urllib.parse.quote((parts.path or "/") + ("?" + parts.query if parts.query else ""), safe="!#$%&'()*+,/:;=?@[]~")
     for attempt in range(TRIES):
         wait = 0.1 * 2 ** attempt * random.uniform(0.5, 1.5)
+        old = connection = idle.__dict__.pop(key, None)
         try:
-            status, found, body = web.get(url, headers, most, named)
-            if status not in AGAIN:
-                return status, found, body
-            failure = Fail(SLOW if status in (429, 503) else OTHER, f"HTTP {status}, {TRIES} tries")
-            after = found.get("Retry-After", "")
+            connection = old or connect(parts, named)
+            connection.request("GET", path, headers={"Accept-Encoding": "identity", "User-Agent": "fsdp-inspect", **headers})
+            answer = connection.getresponse()
+            # Of a server that sends everything no more is read than was asked for.
+            is_long = answer.status in (200, 206) and (answer.length or 0) > most
+            body = b"" if is_long else answer.read(most + 1)
+            if is_long or not answer.isclosed():
+                connection.close()
+            else:
+                idle.__dict__[key] = connection
+            if answer.status not in AGAIN:
+                return answer.status, answer.headers, body
+            failure = Fail(SLOW if answer.status in (429, 503) else OTHER, f"HTTP {answer.status}, {attempt + 1} tries")
+            after = answer.headers.get("Retry-After", "")
             wait = max(wait, min(float(after), 30)) if after.isdigit() else wait
         except (OSError, http.client.HTTPException) as error:
-            failure = unreachable(error, urllib.parse.urlsplit(url).hostname)
-            if isinstance(error, (ssl.SSLCertVerificationError, socket.gaierror)):
-                break
-        if time.monotonic() - begun + wait > SECONDS or attempt == TRIES - 1:
-            break
-        counts.retries += 1
+            if connection is not None:
+                connection.close()
+            failure = fail_of(error, host_of(url) + ": ")
+            wait *= old is None  # else it was closed while it was idle
+        is_last = attempt == TRIES - 1 or time.monotonic() - begun + wait > SECONDS
+        if is_last or failure.detail.endswith(("trusted", "not_found")):
+            raise failure
+        counts["retries"] += 1
         time.sleep(wait)
-    raise failure
 
 
-def refuse_status(status, headers):
-    word = headers.get("X-Error-Code", "")
-    if word == "RepoNotFound":
-        raise Fail(NO_BUCKET)
-    if status in (401, 403):
-        raise Fail(DENIED, "gated or private" if word or status == 401 else f"HTTP {status}")
-    if status in (404, 410):
-        raise Fail(NOTHING)
-    raise Fail(OTHER, f"HTTP {status}")
+class Http:  # files of a server; secret headers go to the host that the user named only
+    def __init__(self, name, url, secrets):
+        self.name, self.first, self.secrets = name, urllib.parse.urlsplit(url), secrets
 
-
-def total_of(headers):
-    """From Content-Range: begin, end, size; None: it has none."""
-    found = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)", headers.get("Content-Range", ""))
-    return None if found is None else tuple(None if text is None else int(text) for text in found.groups())
-
-
-def follow(url, location, first):
-    """Where a redirect leads, if it may be followed, and whether the user named that host."""
-    target = urllib.parse.urljoin(url, location)
-    parts = urllib.parse.urlsplit(target)
-    named = parts.hostname == first.hostname
-    if parts.scheme != "https" and not (named and parts.scheme == first.scheme) or "@" in parts.netloc:
-        raise Fail(REDIRECT, host_word(parts.hostname))
-    return target, named
-
-
-class Https:
-    """One file of a web server."""
-
-    name = "https"
-
-    def __init__(self, url):
-        self.url, self.first = url.partition("#")[0], urllib.parse.urlsplit(url)
-        self.headers = {}
-        if os.environ.get("FSDP_INSPECT_HTTP_HEADER_FILE"):
-            with open(os.environ["FSDP_INSPECT_HTTP_HEADER_FILE"], encoding="latin-1") as lines:
-                for line in lines:
-                    name, _, value = line.partition(":")
-                    if value:
-                        self.headers[name.strip()] = value.strip()
-
-    def open(self, file, offset, size, most):
-        """An answer of another status than a redirect."""
-        counts.gets += 1
-        headers = {"Range": f"bytes={offset}-{offset + size - 1}"}
-        if file is not None and file.tag and not file.tag.startswith("W/") and file.tag.startswith('"'):
-            headers["If-Match"] = file.tag
-        url, named = self.url, True
-        for _ in range(6):
-            same = urllib.parse.urlsplit(url).netloc == self.first.netloc
-            status, found, body = request(url, {**headers, **(self.headers if same else {})}, most, named)
-            if status not in (301, 302, 303, 307, 308) or "Location" not in found:
-                return status, found, body
-            url, named = follow(url, found["Location"], self.first)
-        raise Fail(REDIRECT, host_word(urllib.parse.urlsplit(url).hostname))
-
-    def root(self):
-        status, headers, body = self.open(None, 0, 1, DATA_MOST)
-        total = total_of(headers)
-        if status == 416 and total:
-            size = total[2]
-        elif status == 206 and total:
-            size = total[2]
-        elif status == 200 and headers.get("Content-Length", "").isdigit():
-            size = int(headers["Content-Length"])
-            if size > DATA_MOST:
-                raise Fail(NO_RANGES, host_word(self.first.hostname))
-        else:
-            refuse_status(status, headers)
-        return File(self.url, size, headers.get("ETag") or headers.get("Last-Modified"))
+    def fetch(self, url, offset, size, most, tag=None):
+        """Status, headers, bytes, and where they came from. Follows redirects to https, or on the host of the URL."""
+        headers = {"Range": f"bytes={offset}-{offset + size - 1}", **({"If-Match": tag} if tag and tag[0] == '"' else {})}
+        for _ in range(HOPS_MOST):
+            parts = urllib.parse.urlsplit(url)
+            named = parts.hostname == self.first.hostname
+            if parts.scheme != "https" and not (named and parts.scheme == self.first.scheme) or "@" in parts.netloc:
+                break
+            counts["gets"] += 1
+            secrets = self.secrets if parts[:2] == self.first[:2] else {}
+            status, found, body = request(url, {**headers, **secrets}, most, named)
+            if status not in MOVED or "Location" not in found:
+                return status, found, body, url
+            url = urllib.parse.urljoin(url, found["Location"])
+        raise Fail(REDIRECT, host_of(url))
 
     def get(self, file, offset, size):
-        status, headers, body = self.open(file, offset, size, size)
-        return ranged(file, offset, size, status, headers, body,
-                      headers.get("ETag") or headers.get("Last-Modified"), self.first.hostname)
-
-
-def ranged(file, offset, size, status, headers, body, tag, host):
-    """The bytes that were asked for, of the file that was listed."""
-    if status in (412, 416) or tag != file.tag:
-        raise Fail(CHANGED)
-    if status == 200 and offset == 0 and len(body) == size == file.size <= DATA_MOST:
+        """The bytes of the version that was listed. Where a redirect led is asked until that is old or refused."""
+        asked, found = (offset, size, size, file.tag), None
+        with file.lock:
+            if time.monotonic() > file.until:
+                found = self.fetch(file.key, *asked)
+                file.url, file.until = found[3], time.monotonic() + REDIRECT_SECONDS
+        found = found or self.fetch(file.url, *asked)
+        if found[0] == 403 and file.url != file.key:
+            found = self.fetch(file.key, *asked)
+        status, headers, body, url = found
+        begin, end, total, tag = facts_of(headers)
+        if status in (200, 206) and file.tag and tag != file.tag or total not in (None, file.size):
+            raise Fail(CHANGED)
+        if status == 200 and not (offset == 0 and size == file.size <= DATA_MOST):
+            raise Fail(NO_RANGES, host_of(url))
+        if status not in (200, 206):
+            refuse(status, headers)
+        if status == 206 and (begin, end) != (offset, offset + size - 1):
+            raise Fail(OTHER, "wrong Content_Range")
+        if len(body) != size:
+            raise Fail(CHANGED if status == 200 else UNREACHABLE, host_of(url) + ": connection_lost")
         return body
-    if status == 200:
-        raise Fail(NO_RANGES, host_word(host))
-    if status != 206:
-        refuse_status(status, headers)
-    total = total_of(headers)
-    if total is None or total[:2] != (offset, offset + size - 1):
-        raise Fail(OTHER, "wrong Content_Range")
-    if total[2] != file.size:
-        raise Fail(CHANGED)
-    if len(body) != size:
-        raise Fail(UNREACHABLE, f"{host_word(host)}: connection_lost")
-    return body
 
 
-class Hub:
-    """A repository of models of the Hugging Face Hub, at one commit."""
+def facts_of(headers):
+    """First and last byte and size by Content-Range, and what stands for the version."""
+    found = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)", headers.get("Content-Range", ""))
+    tag = headers.get("ETag") or headers.get("Last-Modified")
+    return *(word and int(word) for word in (found.groups() if found else (None,) * 3)), tag
 
-    name = "hf"
 
+def refuse(status, headers):
+    word, reason = headers.get("X-Error-Code", ""), f"HTTP {status}"
+    denied = DENIED, "gated or private" if word or status == 401 else reason
+    codes = {401: denied, 403: denied, 404: [NOTHING], 410: [NOTHING], 412: [CHANGED], 416: [CHANGED]}
+    raise Fail(NO_BUCKET) if word == "RepoNotFound" else Fail(*codes.get(status, [OTHER, reason]))
+
+
+class Https(Http):  # one file
     def __init__(self, url):
-        self.endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-        self.first = urllib.parse.urlsplit(self.endpoint)
-        if url.startswith("https://"):
-            found = re.fullmatch(r"https://huggingface\.co/([^/]+/[^/]+)(?:/(?:tree|blob|resolve)/([^/]+)(?:/(.*))?)?", url)
-        else:
-            found = re.fullmatch(r"hf://(?:models/)?([^/@]+/[^/@]+)(?:@(refs/pr/\d+|[^/]+))?(?:/(.*))?", url)
+        self.url, path = url.partition("#")[0], os.environ.get("FSDP_INSPECT_HTTP_HEADER_FILE") or os.devnull
+        pairs = [line.partition(":") for line in open(path, encoding="latin-1")]
+        super().__init__("https", self.url, {name.strip(): value.strip() for name, _, value in pairs if value.strip()})
+
+    def root(self):
+        status, headers, _, url = self.fetch(self.url, 0, 1, DATA_MOST)
+        _, _, size, tag = facts_of(headers)
+        if status == 200:
+            size = int(headers.get("Content-Length", DATA_MOST + 1))
+            if size > DATA_MOST:
+                raise Fail(NO_RANGES, host_of(url))
+        return File(self.url, size, tag) if status in (200, 206, 416) and size is not None else refuse(status, headers)
+
+
+class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commit
+    def __init__(self, url):
+        token, home = os.environ.get("HF_TOKEN", ""), os.environ.get("HF_HOME", "~/.cache/huggingface")
+        with contextlib.suppress(OSError, ValueError):
+            with open(os.path.expanduser(os.environ.get("HF_TOKEN_PATH") or home + "/token"), encoding="ascii") as stream:
+                token = token or stream.read().strip()
+        self.endpoint, self.files = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/"), {}
+        super().__init__("hf", self.endpoint, {"Authorization": "Bearer " + token} if token else {})
+        found = (re.fullmatch(r"https://huggingface\.co/([^/]+/[^/]+)(?:/(?:tree|blob|resolve)/([^/]+)(?:/(.*))?)?", url) or
+                 re.fullmatch(r"hf://(?:models/)?([^/@]+/[^/@]+)(?:@(refs/pr/\d+|[^/]+))?(?:/(.*))?", url))
         if found is None:
             raise Fail(NO_BUCKET)
-        self.repository, revision, path = found.groups()
-        self.revision = urllib.parse.unquote(revision or "main")
-        self.path = (path or "").strip("/")
-        token = os.environ.get("HF_TOKEN", "")
-        if not token:
-            home = os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface")
-            try:
-                with open(os.environ.get("HF_TOKEN_PATH") or os.path.join(home, "token"), encoding="ascii") as text:
-                    token = text.read().strip()
-            except (OSError, ValueError):
-                pass
-        self.headers = {"Authorization": "Bearer " + token} if token else {}
-        self.files, self.folders = {}, set()
+        self.repository, self.revision = found[1], urllib.parse.unquote(found[2] or "main")
+        self.path = (found[3] or "").strip("/")
 
     def ask(self, url):
-        counts.lists += 1
-        status, headers, body = request(url, self.headers, 64 << 20)
-        if status != 200:
-            refuse_status(status, headers)
-        try:
-            return json.loads(body), headers
-        except ValueError:
-            raise Fail(OTHER, "answer is no JSON") from None
+        counts["lists"] += 1
+        status, headers, body = request(url, self.secrets, READ_MOST)
+        return (json.loads(body), headers) if status == 200 else refuse(status, headers)
 
     def root(self):
         api = f"{self.endpoint}/api/models/{urllib.parse.quote(self.repository)}"
         found, _ = self.ask(f"{api}/revision/{urllib.parse.quote(self.revision, safe='')}")
-        self.revision = str(found.get("sha", "")) if isinstance(found, dict) else ""
-        if not re.fullmatch(r"[0-9a-f]{40}", self.revision):
+        commit = re.fullmatch("[0-9a-f]{40}", str(found.get("sha")))
+        if commit is None:
             raise Fail(OTHER, "no commit")
-        url = f"{api}/tree/{self.revision}?recursive=true"
+        url, begin = f"{api}/tree/{commit[0]}?recursive=true", f"{self.endpoint}/{self.repository}/resolve/{commit[0]}/"
         while url:
             rows, headers = self.ask(url)
             for row in rows:
-                if row.get("type") == "file":
+                if row["type"] == "file":
                     lfs = row.get("lfs") or {}
-                    oid = str(lfs.get("oid", ""))
-                    self.files[row["path"]] = File(row["path"], int(lfs.get("size", row["size"])), None, 0,
-                                                   bytes.fromhex(oid) if re.fullmatch(r"[0-9a-f]{64}", oid) else None)
+                    oid = re.fullmatch(r"[0-9a-f]{64}", str(lfs.get("oid")))
+                    size, digest = int(lfs.get("size", row["size"])), oid and bytes.fromhex(oid[0])
+                    self.files[row["path"]] = File(begin + urllib.parse.quote(row["path"]), size, None, 0, digest)
             more = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))
-            url, named = follow(url, more.group(1), self.first) if more else (None, True)
-            if not named:
-                raise Fail(REDIRECT, host_word(urllib.parse.urlsplit(url).hostname))
-        if self.path in self.files:
-            return self.files[self.path]
-        return None if any(self.list("")) else Fail(NOTHING)
+            url = more and urllib.parse.urljoin(url, more[1])
+            if url and urllib.parse.urlsplit(url)[:2] != self.first[:2]:
+                raise Fail(REDIRECT, host_of(url))
+        if self.path not in self.files and not any(self.list("")):
+            raise Fail(NOTHING)
+        return self.files.get(self.path)
 
     def list(self, folder):
         begin = "".join(part + "/" for part in (self.path, folder) if part)
-        seen = set()
-        for path, file in self.files.items():
-            if not path.startswith(begin):
-                continue
-            name, slash, _ = path[len(begin):].partition("/")
-            if slash and name not in seen:
-                seen.add(name)
-                yield name, None
-            elif not slash:
-                yield name, file
-
-    def get(self, file, offset, size):
-        headers = {"Range": f"bytes={offset}-{offset + size - 1}"}
-        for _ in range(2):
-            with file.lock:
-                if file.url is None or time.monotonic() > file.until:
-                    counts.heads += 1
-                    url = f"{self.endpoint}/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(file.key)}"
-                    status, found, body = request(url, {**self.headers, **headers}, size)
-                    if status in (200, 206):  # no redirect: a small file
-                        return ranged(file, offset, size, status, found, body, None, self.first.hostname)
-                    if status not in (301, 302, 303, 307, 308) or "Location" not in found:
-                        refuse_status(status, found)
-                    file.url = follow(url, found["Location"], self.first)
-                    file.until = time.monotonic() + 600
-                url, named = file.url
-            same = urllib.parse.urlsplit(url).netloc == self.first.netloc
-            counts.gets += 1
-            status, found, body = request(url, {**headers, **(self.headers if same else {})}, size, named)
-            if status != 403:
-                break
-            file.url = None
-        return ranged(file, offset, size, status, found, body, None, urllib.parse.urlsplit(url).hostname)
+        below = [(path[len(begin):].partition("/"), file) for path, file in self.files.items() if path.startswith(begin)]
+        yield from dict.fromkeys((name, None) for (name, slash, _), _ in below if slash)
+        yield from ((name, file) for (name, slash, _), file in below if not slash)
 
 
-# ---- object stores ----
+def options_of(scheme, env):
+    """Profiles, SSO and roles of AWS are resolved by boto3 or the AWS CLI, if one of them is there; else by obstore."""
+    if scheme in ("az", "abfss"):
+        pairs = dict(part.partition("=")[::2] for part in env.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
+        return {"account_name": pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
+                "endpoint": pairs.get("BlobEndpoint") or env.get("AZURE_STORAGE_ENDPOINT")}
+    options = {"endpoint": env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL"),
+               "skip_signature": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
+               "request_payer": env.get("AWS_REQUEST_PAYER") == "requester"}
+    has_tools = env.get("AWS_PROFILE") or os.path.exists(os.path.expanduser("~/.aws"))
+    if options["skip_signature"] or env.get("AWS_ACCESS_KEY_ID") or not has_tools:
+        return options
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider
+        session = boto3.Session()
+        if session.get_credentials() is not None:
+            options.update(credential_provider=Boto3CredentialProvider(session), region=session.region_name)
+    except ImportError:
+        names = {"AccessKeyId": "access_key_id", "SecretAccessKey": "secret_access_key", "SessionToken": "session_token"}
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            done = subprocess.run(["aws", "configure", "export-credentials"], capture_output=True, timeout=30, check=True)
+            options.update({names[key]: value for key, value in json.loads(done.stdout).items() if key in names})
+    return options
 
 
-STORE_ERRORS = (("[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer", "certificate_not_trusted"),
-                ("dns error|failed to lookup", "name_not_found"), ("ConnectionRefused|refused", "connection_refused"),
-                ("TimedOut|kind: Timeout|timed out", "timed_out"), ("error sending request|[Cc]onnect", "connection_lost"))
-
-
-def fail_of(error):
-    """From the kind of a package's exception, and from words in its text that are no secrets."""
-    text, kind = str(error), type(error).__name__
-    word = (re.search(r"<Code>([A-Za-z0-9_]{1,64})</Code>", text) or re.search(r"\(([A-Z][A-Za-z0-9]{2,63})\)", text))
-    word = word.group(1) if word else ""
-    if word in ("NoSuchBucket", "ContainerNotFound") or "bucket does not exist" in text:
-        return Fail(NO_BUCKET)
-    if word in ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired") or "expired" in text:
-        return Fail(EXPIRED, word)
-    if kind in ("PreconditionError", "NotModifiedError") or word == "PreconditionFailed" or "412" in word:
-        return Fail(CHANGED)
-    if kind in ("NotFoundError", "FileNotFoundError") or word in ("NoSuchKey", "404", "NotFound"):
-        return Fail(NOTHING)
-    if kind in ("NoCredentialsError", "PartialCredentialsError") or re.search(
-            r"169\.254\.|metadata\.google|credentials? (?:was|were)? ?not|[Mm]issing .*[Cc]redential|CredentialProvider", text):
-        return Fail(NO_CREDENTIALS)
-    if kind in ("PermissionDeniedError", "UnauthenticatedError", "PermissionError") or word in (
-            "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed", "403"):
-        return Fail(DENIED, word)
-    if word in ("SlowDown", "ServerBusy", "TooManyRequests") or re.search(r"\b(?:503|429)\b", text):
-        return Fail(SLOW, word)
-    if word in ("PermanentRedirect", "AuthorizationHeaderMalformed") or "configured region" in text:
-        return Fail(REDIRECT, "AWS_REGION is not that of the bucket")
-    for pattern, reason in STORE_ERRORS if not word else ():
-        if re.search(pattern, text):
-            return Fail(UNREACHABLE, reason)
-    return Fail(OTHER, word)
-
-
-def time_of(moment):
-    return int(moment.timestamp() * 1e9) if moment is not None else 0
-
-
-class Store:
-    """A bucket or container, by the package obstore."""
-
+class Store:  # a bucket or container, by the package obstore
     def __init__(self, url):
-        import obstore
-        import obstore.store
-
-        self.package, scheme, self.first = obstore, url.partition("://")[0], []
-        self.name = "obstore " + str(getattr(obstore, "__version__", ""))
+        self.package, self.first = None, []
+        with contextlib.suppress(ImportError):
+            import obstore.store
+            self.package = obstore
+        self.name = "obstore " + str(getattr(self.package, "__version__", 0))
         if [int(word) for word in re.findall(r"\d+", self.name)[:2]] < [0, 4]:
-            raise ImportError(self.name + " is older than 0.4")
-        rest = urllib.parse.urlsplit(url.replace("abfss://", "az://", 1))
-        bucket, self.path = rest.netloc, url.partition("://")[2].partition("/")[2].strip("/")
+            what = self.name + " is older than 0.4" if self.package else "obstore is not installed"
+            raise Fail(NO_PACKAGE, f"{what}, Python is " + sys.executable[:120])
+        scheme, _, rest = url.partition("://")
+        bucket, _, path = rest.partition("/")
+        self.path = path.strip("/")
+        options = {name: value for name, value in options_of(scheme, os.environ).items() if value and scheme != "gs"}
         client = {"timeout": f"{int(TIMEOUT) or 1}s", "connect_timeout": "10s"}
+        if options.get("endpoint", "").startswith("http://") or scheme == "gs" and "STORAGE_EMULATOR_HOST" in os.environ:
+            client["allow_http"] = True
         retry = {"max_retries": TRIES - 1, "retry_timeout": datetime.timedelta(seconds=SECONDS)}
-        if scheme == "s3":
-            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-            options = {"endpoint": endpoint} if endpoint else {}
-            if (endpoint or "").startswith("http://"):
-                client["allow_http"] = True
-            if os.environ.get("AWS_SKIP_SIGNATURE", "").lower() == "true":
-                options["skip_signature"] = True
-            if os.environ.get("AWS_REQUEST_PAYER") == "requester":
-                options["request_payer"] = True
-            if "skip_signature" not in options and not os.environ.get("AWS_ACCESS_KEY_ID"):
-                options.update(aws_credentials())
-            self.store = obstore.store.S3Store(bucket, client_options=client, retry_config=retry, **options)
-        elif scheme == "gs":
-            if "STORAGE_EMULATOR_HOST" in os.environ:
-                client["allow_http"] = True
-            self.store = obstore.store.GCSStore(bucket, client_options=client, retry_config=retry)
-        else:
-            options = {}
-            if "@" in bucket:
-                bucket, _, host = bucket.partition("@")
-                options["account_name"] = host.partition(".")[0]
-            if "AZURE_STORAGE_ENDPOINT" in os.environ:
-                options["endpoint"] = os.environ["AZURE_STORAGE_ENDPOINT"]
-            options.update(azure_connection())
-            if options.get("endpoint", "").startswith("http://"):
-                client["allow_http"] = True
-            self.store = obstore.store.AzureStore(bucket, client_options=client, retry_config=retry, **options)
+        options.update(client_options=client, retry_config=retry)
+        self.store = self.try_(self.package.store.from_url, f"{scheme}://{bucket}", **options)
+
+    def try_(self, function, *words, **more):
+        try:
+            return function(*words, **more)
+        except Exception as error:
+            raise fail_of(error) from None
 
     def file(self, meta):
-        return File(meta["path"], meta["size"], quoted(meta.get("e_tag")), time_of(meta.get("last_modified")))
+        """If-Match takes tags in quotes, and the lists of Azure have none."""
+        moment, tag = meta.get("last_modified"), meta.get("e_tag") or ""
+        tag = f'"{tag}"' if tag and not tag.endswith('"') else tag
+        return File(meta["path"], meta["size"], tag, int(moment.timestamp() * 1e9) if moment else 0)
 
     def list(self, folder):
         """The list that told what the root is is not asked for again."""
         if self.first and not folder:
-            yield from self.first
-            self.first = []
-            return
+            return self.first
         prefix = "/".join(part for part in (self.path, folder) if part)
-        counts.lists += 1
-        try:
-            found = self.package.list_with_delimiter(self.store, prefix or None)
-        except Exception as error:
-            raise fail_of(error) from None
-        for path in found["common_prefixes"]:
-            yield path.rstrip("/").rpartition("/")[2], None
-        for meta in found["objects"]:
-            if meta["path"] != prefix:
-                yield meta["path"].rpartition("/")[2], self.file(meta)
+        counts["lists"] += 1
+        found = self.try_(self.package.list_with_delimiter, self.store, prefix or None)
+        return ([(path.rstrip("/").rpartition("/")[2], None) for path in found["common_prefixes"]] +
+                [(meta["path"].rpartition("/")[2], self.file(meta)) for meta in found["objects"] if meta["path"] != prefix])
 
     def root(self):
-        first = self.path.endswith(SUFFIXES)
-        for as_file in (first, not first):
+        is_first = self.path.endswith(SUFFIXES)
+        for as_file in (is_first, not is_first):
             if not as_file:
-                self.first = list(self.list(""))
+                self.first = self.list("")
                 if self.first:
                     return None
-            if as_file and self.path:
-                counts.heads += 1
+            elif self.path:
+                counts["heads"] += 1
                 try:
-                    return self.file(self.package.head(self.store, self.path))
-                except Exception as error:
-                    failure = fail_of(error)
+                    return self.file(self.try_(self.package.head, self.store, self.path))
+                except Fail as failure:
                     if failure.code not in (NOTHING, NO_BUCKET):
-                        raise failure from None
-        return Fail(NOTHING)
+                        raise
+        raise Fail(NOTHING)
 
     def get(self, file, offset, size):
-        counts.gets += 1
-        try:
-            answer = self.package.get(self.store, file.key,
-                                      options={"range": (offset, offset + size), **({"if_match": file.tag} if file.tag else {})})
-            meta, body = answer.meta, answer.bytes()
-        except Exception as error:
-            raise fail_of(error) from None
-        if meta["size"] != file.size or quoted(meta.get("e_tag")) != file.tag or len(body) != size or not file.tag:
+        counts["gets"] += 1
+        options = {"range": (offset, offset + size), **({"if_match": file.tag} if file.tag else {})}
+        answer = self.try_(self.package.get, self.store, file.key, options=options)
+        now, body = self.file(answer.meta), self.try_(answer.bytes)
+        if (now.size, now.tag) != (file.size, file.tag) or len(body) != size or not file.tag:
             raise Fail(CHANGED)
         return body
-
-
-def aws_credentials():
-    """What profiles, SSO and roles give, where botocore or the AWS CLI is there; else obstore looks."""
-    if not (os.environ.get("AWS_PROFILE") or os.path.exists(os.path.expanduser("~/.aws"))):
-        return {}
-    try:
-        import boto3
-        from obstore.auth.boto3 import Boto3CredentialProvider
-
-        session = boto3.Session()
-        if session.get_credentials() is None:
-            return {}
-        region = {"region": session.region_name} if session.region_name else {}
-        return {"credential_provider": Boto3CredentialProvider(session), **region}
-    except ImportError:
-        pass
-    try:
-        text = subprocess.run(["aws", "configure", "export-credentials"], capture_output=True, timeout=30, check=True).stdout
-        found = json.loads(text)
-        return {"access_key_id": found["AccessKeyId"], "secret_access_key": found["SecretAccessKey"],
-                **({"session_token": found["SessionToken"]} if found.get("SessionToken") else {})}
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-        return {}
-
-
-def quoted(tag):
-    """As If-Match needs it; the lists of Azure have tags without quotes."""
-    return tag if not tag or tag.endswith('"') else f'"{tag}"'
-
-
-def azure_connection():
-    pairs = dict(part.partition("=")[::2] for part in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";") if part)
-    names = {"AccountName": "account_name", "AccountKey": "account_key", "BlobEndpoint": "endpoint"}
-    return {names[key]: value for key, value in pairs.items() if key in names}
-
-
-# ---- the protocol ----
 
 
 def text(word):
@@ -555,168 +382,118 @@ def text(word):
 
 class Helper:
     def __init__(self, connection):
-        self.connection, self.sending, self.cancelled = connection, threading.Lock(), set()
-        self.roots, self.files, self.sealed = [], [], False
-        self.room, self.freed = 64 << 20, threading.Condition()
+        self.connection, self.sending, self.numbering = connection, threading.Lock(), threading.Lock()
+        self.roots, self.files, self.sealed, self.name = [], [], False, ""
+        self.large = threading.Semaphore(READ_MOST // PART_MOST)
+        count = os.environ.get("FSDP_INSPECT_CONNECTIONS", "")
+        self.pool = concurrent.futures.ThreadPoolExecutor(min(max(int(count), 1), 256) if count.isdigit() else 32)
 
     def send(self, number, kind, *parts):
         size = 5 + sum(len(part) for part in parts)
         with self.sending:
             self.connection.sendall(struct.pack("<IIB", size, number, kind) + b"".join(parts[:-1]))
-            if parts:
-                self.connection.sendall(parts[-1])
+            self.connection.sendall(parts[-1] if parts else b"")
 
-    def fail(self, number, failure, file=0xFFFFFFFF):
-        detail = re.sub(r"[^ -~]", "", failure.detail)[:200]
-        self.send(number, FAIL, struct.pack("<BI", failure.code, file), text(detail))
+    def fail(self, number, error, file=0xFFFFFFFF):
+        failure = error if isinstance(error, Fail) else Fail(OTHER)
+        self.send(number, FAIL, struct.pack("<BI", failure.code, file), text(re.sub(r"[^ -~]", "", failure.detail)[:200]))
 
-    def entry(self, name, found):
-        """A file gets the next number, in the order in which frames are sent."""
+    def entry(self, backend, name, found):
+        """A file has the next number, in the order in which frames are sent."""
         if found is None:
             return struct.pack("<BIQq", 1, 0, 0, 0) + text(name) + b"\0"
-        self.files.append((self.backend, found))
+        self.files.append((backend, found))
         digest = b"\1" + found.sha256 if found.sha256 else b"\0"
         return struct.pack("<BIQq", 0, len(self.files) - 1, found.size, found.mtime) + text(name) + digest
 
-    def root(self, number, url):
+    def root(self, number, payload):
         if self.sealed:
             raise Fail(OTHER)
-        self.backend = backend = open_backend(url)
+        url = payload[2:].decode("utf-8", "surrogateescape")
+        self.roots.append(None)
+        is_hub = url.startswith(("hf:", "https://huggingface.co/"))
+        backend = (Hub if is_hub else Https if url.startswith("http") else Store)(url)
         try:
             found = backend.root()
         except Fail as failure:
-            found = failure
-        if isinstance(found, Fail):
-            raise Fail(NOTHING, near(backend)) if found.code == NOTHING else found
-        counts.name = counts.name or backend.name
-        self.roots.append(backend if found is None else None)
-        self.send(number, ROOT_IS, b"\2" if found is None else b"\1" + self.entry("file", found), text(""))
+            if failure.code == NOTHING and getattr(backend, "path", ""):
+                backend.path, _, name = backend.path.rpartition("/")
+                with contextlib.suppress(Fail):
+                    failure.detail = ", ".join(difflib.get_close_matches(name, [name for name, _ in backend.list("")], 3))
+            raise
+        self.name = self.name or backend.name
+        self.roots[-1] = backend if found is None else None
+        with self.numbering:
+            self.send(number, ROOT_IS, b"\2" if found is None else b"\1" + self.entry(backend, "file", found), text(""))
 
     def list(self, number, payload):
         root, _, size = struct.unpack_from("<IBH", payload)
         folder = payload[7:].decode("utf-8", "surrogateescape")
-        if size != len(payload) - 7 or root >= len(self.roots) or self.roots[root] is None or not all(
-                is_safe(part) for part in folder.split("/") if folder):
+        backend = self.roots[root] if root < len(self.roots) else None
+        if size != len(payload) - 7 or backend is None or not all(map(is_safe, folder.split("/") if folder else ())):
             raise Fail(OTHER)
-        self.backend, batch, room = self.roots[root], [], 0
-        for name, found in self.backend.list(folder):
-            if is_safe(name):
-                batch.append(self.entry(name, found))
-                room += len(batch[-1])
-            if room > DATA_MOST // 2:
-                self.send(number, ENTRIES, b"".join(batch))
-                batch, room = [], 0
-        self.send(number, ENTRIES, b"".join(batch))
+        found = [pair for pair in backend.list(folder) if is_safe(pair[0])]
+        with self.numbering:
+            for at in range(0, len(found), 200):  # a frame has room for so many of the longest names
+                self.send(number, ENTRIES, b"".join(self.entry(backend, *pair) for pair in found[at:at + 200]))
         self.send(number, END)
 
-    def read(self, number, payload, pool):
+    def read(self, number, payload):
         ranges = list(struct.iter_unpack("<IQI", payload))
         if not 0 < len(ranges) <= 4096 or any(
-                file >= len(self.files) or not 0 < size <= 64 << 20 or offset + size > self.files[file][1].size
+                file >= len(self.files) or not 0 < size <= READ_MOST or offset + size > self.files[file][1].size
                 for file, offset, size in ranges):
             raise Fail(OTHER)
         parts = [(file, offset + at, min(PART_MOST, size - at))
                  for file, offset, size in ranges for at in range(0, size, PART_MOST)]
-        left = {"count": len(parts), "failure": None}
+        left, failures = [len(parts)], []
+        def read_part(index, offset, size):
+            backend, file = self.files[index]
+            try:
+                with self.large if size > SMALL else contextlib.nullcontext():
+                    body = memoryview(b"" if failures else backend.get(file, offset, size))
+                    for at in range(0, len(body), DATA_MOST):
+                        self.send(number, DATA, struct.pack("<IQ", index, offset + at), body[at:at + DATA_MOST])
+                    counts["bytes"] += len(body)
+                    del body
+            except Exception as error:
+                failures.append((error, index))
+            with self.numbering:
+                left[0] -= 1
+                is_last = left[0] == 0
+            if is_last:
+                self.fail(number, *failures[0]) if failures else self.send(number, END)
         for part in parts:
-            pool.submit(self.part, number, part, left)
+            self.pool.submit(read_part, *part)
 
-    def part(self, number, part, left):
-        index, offset, size = part
-        backend, file = self.files[index]
-        with self.freed:
-            self.freed.wait_for(lambda: self.room >= size)
-            self.room -= size
+    def answer(self, number, kind, payload):
         try:
-            body = memoryview(backend.get(file, offset, size)) if left["failure"] is None else b""
-            for at in range(0, len(body), DATA_MOST):
-                self.send(number, DATA, struct.pack("<IQ", index, offset + at), body[at:at + DATA_MOST])
-            counts.bytes += len(body)
-            body = None
+            if kind == HELLO and payload[:2] == b"\1\0" or kind == SEAL:
+                self.sealed |= kind == SEAL
+                self.send(number, OK, text("fsdp-inspect"))
+            elif kind == STATS:
+                self.send(number, COUNTS, struct.pack("<5Q", *counts.values()), text(self.name[:60]))
+            elif kind != CANCEL:
+                {ROOT: self.root, LIST: self.list, READ: self.read}[kind](number, payload)
         except Exception as error:
-            left["failure"] = (error if isinstance(error, Fail) else Fail(OTHER)), index
-        with self.freed:
-            self.room += size
-            left["count"] -= 1
-            last = left["count"] == 0
-            self.freed.notify_all()
-        if last and left["failure"]:
-            self.fail(number, *left["failure"])
-        elif last:
-            self.send(number, END)
-
-    def receive(self, size):
-        found = bytearray()
-        while len(found) < size:
-            more = self.connection.recv(size - len(found))
-            if not more:
-                raise EOFError
-            found += more
-        return bytes(found)
+            self.fail(number, error)
 
     def run(self):
-        connections = os.environ.get("FSDP_INSPECT_CONNECTIONS", "")
-        count = min(max(int(connections), 1), 256) if connections.isdigit() else 32
-        pool = concurrent.futures.ThreadPoolExecutor(count)
+        stream = self.connection.makefile("rb")
         while True:
-            size, number, kind = struct.unpack("<IIB", self.receive(9))
+            size, number, kind = struct.unpack("<IIB", stream.read(9))
             if not 5 <= size <= FRAME_MOST:
                 return
-            payload = self.receive(size - 5)
-            try:
-                if kind == HELLO and payload[:2] == struct.pack("<H", VERSION):
-                    self.send(number, OK, text("fsdp-inspect"))
-                elif kind == SEAL:
-                    self.sealed = True
-                    self.send(number, OK, text(""))
-                elif kind == ROOT:
-                    self.root(number, payload[2:].decode("utf-8", "surrogateescape"))
-                elif kind == LIST:
-                    self.list(number, payload)
-                elif kind == READ:
-                    self.read(number, payload, pool)
-                elif kind == STATS:
-                    numbers = counts.lists, counts.gets, counts.heads, counts.retries, counts.bytes
-                    self.send(number, COUNTS, struct.pack("<5Q", *numbers), text(counts.name[:60]))
-                elif kind != CANCEL:
-                    raise Fail(OTHER)
-            except Exception as error:
-                if kind == ROOT:
-                    self.roots.append(None)
-                self.fail(number, error if isinstance(error, Fail) else Fail(OTHER))
-
-
-def near(backend):
-    """Names beside one that is not there."""
-    above, _, name = getattr(backend, "path", "").rpartition("/")
-    backend.path = above
-    try:
-        return ", ".join(difflib.get_close_matches(name, [found for found, _ in backend.list("")], 3)) if name else ""
-    except Fail:
-        return ""
-
-
-def open_backend(url):
-    if re.match(r"hf://|https://huggingface\.co/", url):
-        return Hub(url)
-    if url.startswith("http"):
-        return Https(url)
-    try:
-        return Store(url)
-    except ImportError as error:
-        what = "obstore is not installed" if getattr(error, "name", None) else str(error)
-        raise Fail(NO_PACKAGE, f"{what}, Python is " + re.sub(r"[^ -~]", "", sys.executable)[:120]) from None
-
-
-def main():
-    if os.path.isdir(site.getusersitepackages()):
-        site.addsitedir(site.getusersitepackages())
-    try:
-        Helper(socket.socket(fileno=3)).run()
-    except (EOFError, OSError, KeyboardInterrupt):
-        pass
-    os._exit(0)  # without a wait for what is on its way
+            asked = number, kind, stream.read(size - 5)
+            if kind == LIST:
+                self.pool.submit(self.answer, *asked)
+            else:
+                self.answer(*asked)
 
 
 if __name__ == "__main__":
-    main()
+    if os.path.isdir(site.getusersitepackages()):
+        site.addsitedir(site.getusersitepackages())
+    with contextlib.suppress(struct.error, OSError, KeyboardInterrupt):
+        Helper(socket.socket(fileno=3)).run()
+    os._exit(0)  # without a wait for what is on its way
