@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/remote.h>
+
 #include "opening.h"
 
 /*
@@ -111,8 +113,11 @@ static void below_add_place(
 	struct fsdp_below_place *place = path != NULL ? fsdp_vec_push(places) : NULL;
 
 	below->failed |= place == NULL;
-	if (place != NULL)
-		*place = (struct fsdp_below_place){ path, level, is_named };
+	if (place == NULL)
+		return;
+	*place = (struct fsdp_below_place){ path, level, is_named };
+	if (level <= FSDP_BELOW_LEVELS)
+		fsdp_remote_expect_directory(below->remote, path, false);
 }
 
 /* Whether the directory is a checkpoint, or only leads to one; by its names. */

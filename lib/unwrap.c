@@ -127,7 +127,7 @@ bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
  * that only lead to a checkpoint.
  */
 
-enum { PEEK_FILES = 64 };
+enum { PEEK_FILES = 64, PEEK_MOST = 1024 };
 
 /* ---- looking ---- */
 
@@ -341,7 +341,8 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_candidates foreign = { .count = 0 };
 	const struct fsdp_family *refused;
-	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
+	fsdp_folder_expect_children(&checkpoint->folder, PEEK_MOST);
+	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_MOST; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			bids_on_child(opening, &entry, &refused)) {

@@ -655,6 +655,8 @@ static bool judge_below(struct session *session, struct run *run, size_t parent)
 		status = STATUS_PARTIAL;
 	}
 	session->fleeting = true;
+	for (size_t i = 0; good && i < count; i++)
+		fsdp_remote_expect_directory(helper_remote(), listed[i].path, true);
 	for (size_t i = 0; good && i < count; i++) {
 		uint32_t input;
 

@@ -1160,6 +1160,23 @@ static size_t find_below(
 	return low;
 }
 
+void fsdp_folder_expect_children(const struct fsdp_folder *folder, size_t most)
+{
+	if (folder->dir == NULL || folder->dir->remote == NULL)
+		return;
+	for (size_t i = 0; i < folder->count && i < most; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		char path[PATH_MAX];
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			path_size(folder->dir->path, (const char *)entry.name.data) <=
+				sizeof path)
+			fsdp_remote_expect_directory(folder->dir->remote,
+				write_path(path, folder->dir->path,
+					(const char *)entry.name.data),
+				false);
+	}
+}
+
 bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_folder *ret_folder,

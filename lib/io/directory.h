@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "io/source.h"
 
+struct fsdp_folder;
 struct fsdp_remote;
 
 /*
@@ -126,6 +127,9 @@ bool fsdp_dir_is(struct fsdp_remote *remote, const char *path);
 
 /* Whether there is anything at a path that was made from the user's. */
 bool fsdp_path_exists(struct fsdp_remote *remote, const char *path);
+
+/* The subdirectories among the first entries of a list will be opened. */
+void fsdp_folder_expect_children(const struct fsdp_folder *folder, size_t most);
 
 /* Whether two of the user's paths lead to one directory. */
 bool fsdp_dir_is_same(const char *a, const char *b);

@@ -82,12 +82,15 @@ struct pending {
 	struct fsdp_remote_counts *counts;
 };
 
+/* The entries of a directory, once they came. */
 struct remote_list {
 	const char *path;
 	struct fsdp_vec found; /* struct fsdp_entry, as they come */
 	struct fsdp_entry *entries;
 	size_t count;
-	bool is_opened;
+	bool is_done, is_opened, was_announced;
+	unsigned char failed;
+	char detail[201];
 };
 
 struct root {
@@ -641,6 +644,117 @@ static bool take_failure(
 	return true;
 }
 
+static bool ends_so(struct fsdp_span name, const char *const *ends, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return false;
+}
+
+static void announce(
+	struct fsdp_remote *remote, uint32_t number, uint64_t offset, uint64_t size)
+{
+	struct ahead range = { number, false, offset, size };
+	struct ahead *last =
+		remote->queue.count > remote->queued
+			? fsdp_vec_at(&remote->queue, remote->queue.count - 1)
+			: NULL;
+	if (size == 0)
+		return;
+	/* What is next to it goes with it. */
+	if (last != NULL && last->file == number && offset >= last->offset &&
+		offset <= last->offset + last->size + BLOCK) {
+		if (offset + size - last->offset > last->size)
+			last->size = offset + size - last->offset;
+		return;
+	}
+	/* Without memory it is asked for when it is read. */
+	if (!fsdp_vec_add(&remote->queue, &range))
+		return;
+}
+
+/* What opening a directory is going to read, as far as names show. */
+static void announce_folder(struct fsdp_remote *remote, struct remote_list *list)
+{
+	static const char *const documents[] = { ".json", ".txt", ".yaml", ".toml" };
+	static const char *const packed[] = { ".pt", ".pth", ".bin", ".ckpt" };
+	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
+	size_t document_count = 0, file_count = 0;
+	if (list->was_announced)
+		return;
+	list->was_announced = true;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_entry *entry = &list->entries[i];
+		struct fsdp_span name = entry->name;
+		uint64_t head = 0, tail = 0;
+		if (entry->kind != FSDP_ENTRY_FILE || entry->size == 0)
+			continue;
+		if (fsdp_span_is(name, ".metadata")) {
+			if (entry->size <= METADATA_MOST)
+				head = entry->size;
+		} else if (ends_so(name, packed, 4) ||
+			   fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
+			if (file_count++ < FILES_MOST) {
+				head = entry->size <= SMALL ? entry->size : BLOCK;
+				tail = ends_so(name, packed, 4) && entry->size > SMALL
+					       ? TAIL
+					       : 0;
+			}
+		} else if (entry->size <= SMALL &&
+			   (ends_so(name, documents, 4) ||
+				   memchr(name.data, '.', name.size) == NULL) &&
+			   document_count++ < DOCUMENTS_MOST) {
+			head = entry->size;
+		}
+		head = fsdp_min(head, entry->size);
+		if (head + tail > room)
+			continue;
+		room -= head + tail;
+		announce(remote, entry->file, 0, head);
+		if (tail != 0)
+			announce(remote, entry->file, entry->size - tail, tail);
+	}
+}
+
+/* By name, each once: a directory counts more than an object of its name. */
+static bool sort_list(struct remote_list *list)
+{
+	size_t kept = 0;
+	list->entries =
+		FSDP_TAKE(list->found.arena, list->entries, list->found.count + 1);
+	if (list->entries == NULL)
+		return false;
+	for (size_t i = 0; i < list->found.count; i++)
+		list->entries[i] = *(struct fsdp_entry *)fsdp_vec_at(&list->found, i);
+	qsort(list->entries, list->found.count, sizeof *list->entries,
+		fsdp_entry_compare);
+	for (size_t i = 0; i < list->found.count; i++) {
+		if (kept != 0 && fsdp_span_equal(list->entries[kept - 1].name,
+					 list->entries[i].name)) {
+			if (list->entries[i].kind == FSDP_ENTRY_DIRECTORY)
+				list->entries[kept - 1] = list->entries[i];
+			continue;
+		}
+		list->entries[kept++] = list->entries[i];
+	}
+	list->count = kept;
+	return true;
+}
+
+static bool end_list(struct fsdp_remote *remote, const struct pending *request)
+{
+	struct remote_list *list = request->list;
+	list->is_done = true;
+	list->failed = request->failed;
+	memcpy(list->detail, request->detail, sizeof list->detail);
+	if (!sort_list(list))
+		return false;
+	if (list->is_opened)
+		announce_folder(remote, list);
+	return true;
+}
+
 static bool take_frame(struct fsdp_remote *remote, size_t size)
 {
 	struct received frame = { remote->in, remote->in + size, false };
@@ -665,6 +779,8 @@ static bool take_frame(struct fsdp_remote *remote, size_t size)
 		request->done = good = request->left == 0;
 	if (!good || frame.is_short || frame.at != frame.end)
 		return break_rules(remote);
+	if (request->done && request->kind == LIST && !end_list(remote, request))
+		return break_off(remote, "out of memory");
 	if (request->done && !request->waited)
 		forget_request(remote, request);
 	return true;
@@ -793,146 +909,57 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 	return root != NULL;
 }
 
-static bool ends_so(struct fsdp_span name, const char *const *ends, size_t count)
+/* The list of a directory below a root, which is asked for unless it was. NULL: out of memory. */
+static struct remote_list *ask_list(
+	struct fsdp_remote *remote, const struct root *root, const char *path)
 {
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return false;
-}
-
-static void announce(
-	struct fsdp_remote *remote, uint32_t number, uint64_t offset, uint64_t size)
-{
-	struct ahead range = { number, false, offset, size };
-	struct ahead *last =
-		remote->queue.count > remote->queued
-			? fsdp_vec_at(&remote->queue, remote->queue.count - 1)
-			: NULL;
-	if (size == 0)
-		return;
-	/* What is next to it goes with it. */
-	if (last != NULL && last->file == number && offset >= last->offset &&
-		offset <= last->offset + last->size + BLOCK) {
-		if (offset + size - last->offset > last->size)
-			last->size = offset + size - last->offset;
-		return;
+	unsigned char payload[5] = { 0 };
+	for (size_t i = remote->lists.count; i-- > 0;) {
+		struct remote_list *list =
+			*(struct remote_list **)fsdp_vec_at(&remote->lists, i);
+		if (strcmp(list->path, path) == 0)
+			return list;
 	}
-	/* Without memory it is asked for when it is read. */
-	if (!fsdp_vec_add(&remote->queue, &range))
-		return;
-}
-
-/* What opening a directory is going to read, as far as names show. */
-static void announce_folder(struct fsdp_remote *remote, const struct remote_list *list)
-{
-	static const char *const documents[] = { ".json", ".txt", ".yaml", ".toml" };
-	static const char *const packed[] = { ".pt", ".pth", ".bin", ".ckpt" };
-	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
-	size_t document_count = 0, file_count = 0;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_entry *entry = &list->entries[i];
-		struct fsdp_span name = entry->name;
-		uint64_t head = 0, tail = 0;
-		if (entry->kind != FSDP_ENTRY_FILE || entry->size == 0)
-			continue;
-		if (fsdp_span_is(name, ".metadata")) {
-			if (entry->size <= METADATA_MOST)
-				head = entry->size;
-		} else if (ends_so(name, packed, 4) ||
-			   fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
-			if (file_count++ < FILES_MOST) {
-				head = entry->size <= SMALL ? entry->size : BLOCK;
-				tail = ends_so(name, packed, 4) && entry->size > SMALL
-					       ? TAIL
-					       : 0;
-			}
-		} else if (entry->size <= SMALL &&
-			   (ends_so(name, documents, 4) ||
-				   memchr(name.data, '.', name.size) == NULL) &&
-			   document_count++ < DOCUMENTS_MOST) {
-			head = entry->size;
-		}
-		head = fsdp_min(head, entry->size);
-		if (head + tail > room)
-			continue;
-		room -= head + tail;
-		announce(remote, entry->file, 0, head);
-		if (tail != 0)
-			announce(remote, entry->file, entry->size - tail, tail);
-	}
-}
-
-/* By name, each once: a directory counts more than an object of its name. */
-static bool sort_list(struct remote_list *list)
-{
-	size_t kept = 0;
-	list->entries =
-		FSDP_TAKE(list->found.arena, list->entries, list->found.count + 1);
-	if (list->entries == NULL)
-		return false;
-	for (size_t i = 0; i < list->found.count; i++)
-		list->entries[i] = *(struct fsdp_entry *)fsdp_vec_at(&list->found, i);
-	qsort(list->entries, list->found.count, sizeof *list->entries,
-		fsdp_entry_compare);
-	for (size_t i = 0; i < list->found.count; i++) {
-		if (kept != 0 && fsdp_span_equal(list->entries[kept - 1].name,
-					 list->entries[i].name)) {
-			if (list->entries[i].kind == FSDP_ENTRY_DIRECTORY)
-				list->entries[kept - 1] = list->entries[i];
-			continue;
-		}
-		list->entries[kept++] = list->entries[i];
-	}
-	list->count = kept;
-	return true;
-}
-
-static struct remote_list *new_list(struct fsdp_remote *remote, const char *path)
-{
 	struct remote_list *list = FSDP_TAKE(&remote->arena, list, 1);
 	struct fsdp_span copy = fsdp_arena_copy(&remote->arena, fsdp_span_text(path));
-	if (list == NULL || copy.data == NULL)
+	struct pending *request = new_request(remote, LIST, false);
+	if (list == NULL || copy.data == NULL || request == NULL ||
+		!fsdp_vec_add(&remote->lists, &list)) {
+		if (request != NULL)
+			forget_request(remote, request);
 		return NULL;
+	}
 	*list = (struct remote_list){ .path = (const char *)copy.data };
 	fsdp_vec_init(&list->found, &remote->arena, sizeof(struct fsdp_entry));
+	request->list = list;
+	const char *below = path + strlen(root->name);
+	put(payload, root->number, 4);
+	remote->asked++;
+	if (!send_frame(remote, request->id, LIST, payload, sizeof payload,
+		    below + (*below == '/'))) {
+		/* Unless the connection ended, the path is too long. */
+		list->is_done = remote->broken == NULL;
+		list->failed = NOTHING;
+		forget_request(remote, request);
+	}
 	return list;
 }
 
 static struct remote_list *list_folder(struct fsdp_remote *remote,
 	const struct root *root, const char *path, struct fsdp_error **ret_error)
 {
-	unsigned char payload[5];
-	for (size_t i = 0; i < remote->lists.count; i++) {
-		struct remote_list *list =
-			*(struct remote_list **)fsdp_vec_at(&remote->lists, i);
-		if (strcmp(list->path, path) == 0)
-			return list;
-	}
-	struct remote_list *list = new_list(remote, path);
-	struct pending *request = list != NULL ? new_request(remote, LIST, true) : NULL;
-	if (request == NULL) {
+	struct remote_list *list = ask_list(remote, root, path);
+	if (list == NULL) {
 		fsdp_fail_memory(ret_error);
 		return NULL;
 	}
-	request->list = list;
-	const char *below = path + strlen(root->name);
-	put(payload, root->number, 4);
-	payload[4] = 0;
-	remote->asked++;
-	if (!send_frame(remote, request->id, LIST, payload, sizeof payload,
-		    below + (*below == '/')) &&
-		remote->broken == NULL) {
-		request->done = true; /* the path is too long */
-		request->failed = NOTHING;
-	}
-	if (!finish(remote, request, ret_error))
-		return NULL;
-	if (!sort_list(list) || !fsdp_vec_add(&remote->lists, &list)) {
-		fsdp_fail_memory(ret_error);
-		return NULL;
-	}
-	return list;
+	while (!list->is_done && wait_frame(remote))
+		;
+	if (!list->is_done)
+		fail_broken(remote, ret_error);
+	else if (list->failed != 0)
+		fail_with(list->failed, list->detail, ret_error);
+	return list->is_done && list->failed == 0 ? list : NULL;
 }
 
 /* Why a root cannot be read; true: it can. */
@@ -1029,10 +1056,9 @@ bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_open
 	struct remote_list *list = root != NULL && check_root(remote, root, ret_error)
 					   ? list_folder(remote, root, path, ret_error)
 					   : NULL;
-	if (list != NULL && is_opened && !list->is_opened) {
+	if (list != NULL && is_opened) {
 		announce_folder(remote, list);
 		ask_ahead(remote);
-		list->is_opened = true;
 	}
 	pthread_mutex_unlock(&remote->mutex);
 	if (list == NULL)
@@ -1040,6 +1066,27 @@ bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_open
 	*ret_entries = list->entries;
 	*ret_count = list->count;
 	return true;
+}
+
+void fsdp_remote_expect_directory(
+	struct fsdp_remote *remote, const char *path, bool is_opened)
+{
+	enum fsdp_limit limit;
+	if (remote == NULL)
+		return;
+	pthread_mutex_lock(&remote->mutex);
+	enum fsdp_remote_kind kind;
+	struct fsdp_remote_file *file;
+	struct remote_list *list =
+		look(remote, path, &kind, &file, NULL) && kind == FSDP_REMOTE_FOLDER &&
+				remote->broken == NULL && !is_at_limit(remote, &limit)
+			? ask_list(remote, root_of(remote, path), path)
+			: NULL;
+	if (list != NULL)
+		list->is_opened |= is_opened;
+	if (list != NULL && list->is_opened && list->is_done && list->failed == 0)
+		announce_folder(remote, list);
+	pthread_mutex_unlock(&remote->mutex);
 }
 
 struct fsdp_remote_file *fsdp_remote_file(struct fsdp_remote *remote, uint32_t number)

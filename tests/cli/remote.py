@@ -144,6 +144,11 @@ def fake():
         status, out, err = run(["audit", "-v", f"s3://local{scratch}/run"], **local)
         check("files whose names are of no pickle and no program are not read", (
             status != 0 or " 5 reads, " not in err or "only the names of 50 files at the URL were checked" not in err) and (status, out, err))
+    with tempfile.TemporaryDirectory() as scratch:
+        for i in range(4):
+            shutil.copytree(folder, f"{scratch}/step-{i}")
+        found = [run([command, "s3://local" + scratch], FAKE_FAULT="together", **local) for command in ("info", "audit")]
+        check("the directories of a run are listed together", any(status != 0 for status, _, _ in found) and found)
     done = subprocess.run(["bash", "-c", f"'{BINARY}' ls -q {url} | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True,
                           env={**os.environ, **local})
     check("a reader that has enough ends it without a word", done.stderr or len(done.stdout.split("\n")) != 3)

@@ -13,7 +13,9 @@ FAULT = os.environ.get("FAKE_FAULT", "")
 FAILURES = {"bucket": 1, "nothing": 2, "credentials": 3, "denied": 4, "expired": 5, "slow": 6, "unreachable": 8, "ranges": 9,
             "package": 10, "redirect": 11, "other": 12}
 connection = socket.socket(fileno=3)
-roots, files = [], []
+if FAULT == "together":
+    connection.settimeout(60)
+roots, files, held = [], [], []
 lists = reads = 0
 
 
@@ -93,11 +95,14 @@ while True:
         send(number, 128, text(""))
     elif kind == 4:
         lists += 1
-        folder = os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[7:]))
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        send(number, 130, b"".join(entry(os.path.join(folder, name)) for name in names
-                                   if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, name))))
-        send(number, 132)
+        held.append((number, os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[7:]))))
+        # "together": the lists of four subdirectories are answered once all of them were asked for.
+        while held and (FAULT != "together" or lists == 1 or lists >= 5):
+            number, folder = held.pop(0)
+            names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+            send(number, 130, b"".join(entry(os.path.join(folder, name)) for name in names
+                                       if os.path.isdir(os.path.join(folder, name)) or os.path.isfile(os.path.join(folder, name))))
+            send(number, 132)
     elif kind == 6:
         read(number, payload)
     elif kind == 8:

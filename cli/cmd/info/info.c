@@ -16,6 +16,7 @@
 #include "part/recordings.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
+#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- recordings of a run ---- */
@@ -438,6 +439,7 @@ static bool below_show(struct run *run, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < count && done; i++) {
 		rows[i].path = fsdp_below_path(run->below, i);
 		rows[i].name = name_below(rows[i].path, run->path);
+		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
 	}
 	for (size_t i = 0; i < count && done; i++)
 		done = rows[i].is_member || look_at(&rows[i], rows + count, run);

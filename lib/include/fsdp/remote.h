@@ -52,6 +52,11 @@ enum fsdp_remote_kind {
 FSDP_API enum fsdp_remote_kind fsdp_remote_kind(
 	struct fsdp_remote *remote, const char *path);
 
+/** The directory at this path will be listed, and if is_opened a checkpoint in it opened: asks
+ * for that without waiting. Nothing happens unless it is below a root. */
+FSDP_API void fsdp_remote_expect_directory(
+	struct fsdp_remote *remote, const char *path, bool is_opened);
+
 /** What was asked for so far. */
 struct fsdp_remote_counts {
 	char backend[64]; /* its name and version; empty: not known */
