@@ -491,10 +491,20 @@ static void record_end(struct json *json)
 static void write_record(
 	struct json *json, const struct record *record, const void *object)
 {
-	for (size_t i = 0; i < record->count; i++)
-		put(json, record->fields[i].name,
-			field_value(
-				&record->fields[i], (struct subject){ NULL, object }));
+	const struct subject of = { NULL, object };
+
+	for (size_t i = 0; i < record->count; i++) {
+		const struct column *field = &record->fields[i];
+
+		if (field->type != FIELD_OBJECT) {
+			put(json, field->name, field_value(field, of));
+		} else if (field->has(of)) {
+			member(json, text_of(field->name), false);
+			level_begin(json, '{', '}', false);
+			write_record(json, field->of, (const char *)object + field->at);
+			level_end(json);
+		}
+	}
 }
 
 /* Records in addition to the data: an array of the document, or separate records. */

@@ -39,11 +39,18 @@ struct looks {
 	int verbosity;          /* -q is -1, -v is 1 … */
 };
 
+/* Requests to the servers of URLs. */
+struct requests {
+	const char *backend; /* NULL: no input is a URL */
+	uint64_t lists, gets, heads, retries, bytes;
+};
+
 /* Who ran the program. */
 struct provenance {
 	const struct text *arguments;
 	size_t argument_count;
 	struct text host, started; /* UTC, as 2026-01-31T08:00:00Z */
+	struct requests remote;
 };
 
 /* What is known before the first byte of an answer. */

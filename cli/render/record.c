@@ -458,6 +458,27 @@ static struct value get_arguments(struct subject of)
 	return value_texts(provenance->arguments, provenance->argument_count);
 }
 
+static bool has_remote(struct subject of)
+{
+	return ((const PROVENANCE *)of.object)->remote.backend != NULL;
+}
+
+#define REMOTE struct requests
+static const struct record remote_record = OBJECT_RECORD(REMOTE, "remote",
+	"Requests to the servers of URLs until the answer began.",
+	{ "backend", WORD_AT(REMOTE, backend), .always = true,
+		.about =
+			"Package and version that made them: `obstore 0.12.1`, `hf` or `https`." },
+	{ "lists", COUNT_AT(REMOTE, lists), .always = true,
+		.about = "Lists of directories." },
+	{ "gets", COUNT_AT(REMOTE, gets), .always = true, .about = "Ranges of files." },
+	{ "heads", COUNT_AT(REMOTE, heads), .always = true,
+		.about = "Looks at single files." },
+	{ "retries", COUNT_AT(REMOTE, retries), .always = true,
+		.about = "Requests that were repeated." },
+	{ "bytes", BYTES_AT(REMOTE, bytes), .always = true,
+		.about = "Bytes of files that were received." });
+
 const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
 	"Who ran the program: with `--provenance` only, since it makes two runs differ.",
 	{ "arguments", GET(FIELD_TEXTS, get_arguments), .always = true,
@@ -465,7 +486,9 @@ const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
 	{ "host", TEXT_AT(PROVENANCE, host), .always = true,
 		.about = "Name of the machine." },
 	{ "started", TEXT_AT(PROVENANCE, started), .always = true,
-		.about = "When it began, in UTC: `2026-01-31T08:00:00Z`." });
+		.about = "When it began, in UTC: `2026-01-31T08:00:00Z`." },
+	{ "remote", OBJECT_AT(PROVENANCE, remote, remote_record), .has = has_remote,
+		.about = "Only with a URL among the inputs." });
 
 static struct value get_status(struct subject of)
 {

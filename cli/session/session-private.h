@@ -19,6 +19,7 @@ struct provenance_source {
 	struct provenance shown;
 	struct text *arguments; /* owned: shown.arguments */
 	char host[256], started[DATE_SIZE + 1];
+	struct fsdp_remote_counts remote; /* when the answer begins */
 };
 
 struct session {

@@ -354,6 +354,17 @@ static void begin(struct session *session, bool has_data)
 		.summed = session->arguments->common.part_count != 0,
 	};
 
+	if (header.provenance != NULL && helper_remote() != NULL) {
+		session->provenance.remote = fsdp_remote_counts(helper_remote());
+		session->provenance.shown.remote = (struct requests){
+			session->provenance.remote.backend,
+			session->provenance.remote.lists,
+			session->provenance.remote.gets,
+			session->provenance.remote.heads,
+			session->provenance.remote.retries,
+			session->provenance.remote.bytes,
+		};
+	}
 	/* The answer is written from here on. */
 	progress_end();
 	session->begun = true;
@@ -1116,12 +1127,14 @@ static bool refuse_several(struct session *session)
 static void note_remote(struct session *session)
 {
 	struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
+	char size[HUMAN_ROOM];
 
 	collected_note(&session->collected,
-		"remote: %s, %" PRIu64 " lists, %" PRIu64 " reads, %" PRIu64
-		" looks, %" PRIu64 " again, %" PRIu64 " bytes",
+		"remote: %s, %" PRIu64 " LIST, %" PRIu64 " GET, %" PRIu64
+		" HEAD, %" PRIu64 " retries, %s",
 		counts.backend[0] != '\0' ? counts.backend : "nothing", counts.lists,
-		counts.gets, counts.heads, counts.retries, counts.bytes);
+		counts.gets, counts.heads, counts.retries,
+		human_bytes(counts.bytes, HUMAN_BINARY, size));
 }
 
 int session_run(const struct arguments *arguments, const struct inputs *inputs,

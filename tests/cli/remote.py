@@ -133,9 +133,12 @@ def fake():
     for words, fixture, ranges in ((["info"], "demo/step-1234", 4), (["audit"], "demo/step-1234", 5), (["info"], "hf/llama-sharded", 9),
                                    (["audit"], "hf/llama-sharded", 9), (["audit", "--data"], "dcp/fsdp2-w4-small/checkpoint", 5)):
         status, out, err = run([*words, "-v", f"s3://local{TESTDATA}/{fixture}"], **local)
-        if "remote: fake 1, " not in err or f" lists, {ranges} reads, " not in err:
+        if "remote: fake 1, " not in err or f" LIST, {ranges} GET, " not in err:
             wrong[*words, fixture] = err[-200:]
     check("-v tells what was asked for, and each range is asked for once", wrong)
+    status, out, err = run(["info", "--json", "--provenance", url], **local)
+    check("provenance has the same numbers", json.loads(out)["provenance"].get("remote") != {
+        "backend": "fake 1", "lists": 1, "gets": 4, "heads": 0, "retries": 0, "bytes": 0} and out)
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(folder, scratch + "/run")
         for i in range(50):
@@ -143,7 +146,7 @@ def fake():
                 stream.write("x")
         status, out, err = run(["audit", "-v", f"s3://local{scratch}/run"], **local)
         check("files whose names are of no pickle and no program are not read", (
-            status != 0 or " 5 reads, " not in err or "only the names of 50 files at the URL were checked" not in err) and (status, out, err))
+            status != 0 or " 5 GET, " not in err or "only the names of 50 files at the URL were checked" not in err) and (status, out, err))
     with tempfile.TemporaryDirectory() as scratch:
         for i in range(4):
             shutil.copytree(folder, f"{scratch}/step-{i}")

@@ -18,13 +18,13 @@ dim_names divergence dropped dtype dtype_raw dtypes dumps dur_ns element_ranges 
 empty end end_skew_ns enqueued entered entries epoch equal error errors even event events exceptions exit_1
 exit_4 expected exposed_ns exposed_percent fail_on family features file filename files findings fingerprint
 first_diff first_index first_rank first_record first_ts_ns fits fix flat_end flat_offset flat_start flattened
-format forwards found fqn fqns frames from fsdp fully_sharded gaps gather_exposed_ns gather_ns gathers
+format forwards found fqn fqns frames from fsdp fully_sharded gaps gather_exposed_ns gather_ns gathers gets
 global_ranks globals gpu_stopped group group_name group_size groups growth handle handle_state handles
-handles_post_forward_order handles_pre_forward_order help hint holes host host_comm_busy_ns how hybrid id idle
-idle_causes idle_ns idle_percent index inf inferred input input_dtypes input_sizes inputs interrupted
+handles_post_forward_order handles_pre_forward_order heads help hint holes host host_comm_busy_ns how hybrid id
+idle idle_causes idle_ns idle_percent index inf inferred input input_dtypes input_sizes inputs interrupted
 is_padding item_length item_offset items iter iteration kernel kernel_classes kernels key kind lane
 largest_free_bytes last last_end_ns last_rank launch launches launches_without_kernel layers layout left_out
-length letter level levels libraries library likely_unit limit line loader loaders log_message longest_ns
+length letter level levels libraries library likely_unit limit line lists loader loaders log_message longest_ns
 looks_like loss matched matching max max_abs max_dur_ns max_ns max_rank max_rel mean mean_abs mean_bytes
 mean_ns measure mem_busy_ns member memory memory_timeline mesh message method min min_ns mismatched missing
 missing_dumps mixed_precision module module_forward_order module_forward_order_fqns module_to_param_usage_infos
@@ -37,21 +37,21 @@ payload peak_bytes peak_event peak_reserved_bytes peak_stacks peak_time_us per_r
 phases piece_conj piece_neg pieces placement placements plan pointers position post_forward_index
 pre_forward_order_index prefetch prefetched prefetches prefix prefixes problem problems profile protocol
 provenance quantizer ran ran_ms rank rank_from ranks ranks_seen read_amplification read_bytes reason reasons
-recordings records recovered reduce_exposed_ns reduce_ns reduces refusals renamed repeatable replica
+recordings records recovered reduce_exposed_ns reduce_ns reduces refusals remote renamed repeatable replica
 replicate_world_size request requested_bytes requires_grad reserved reserved_bytes reshards residual result
-results resume_bytes role root rows rule rules run same same_as samples says scalar scale schema schema_version
-scheme scope second_key segments selects sentence seq severity sha256 shape shard_dim shard_numel_padded
-shard_offset shard_world_size sharded_numel sharding shared sizes skipped slug snapshots source span_ns spans
-spread stacks start start_bytes start_skew_ns started state state_dict state_problems states status std step
-step_from steps still_open stopped storage storage_bytes storage_offset stored_bytes straggler strategies
-strategy streams strides stripped subject sum_ns summary synopsis target_modules tensor tensor_parallel tensors
-text time_us timeline timeout_ms times_last title to took tool torch torch_guess total tp tracer
-trailing_data_at training_state transfer_ns tree truncated ts_ns type types unaccounted unassigned unchecked
-uneven unit units unknown unlisted unpadded_unsharded_numel unpaired unread_pickles unreadable unsharded_numel
-unsupported unused use use_orig_params used_bytes value value_type values verdict verified version versions
-visited_params wait_ns waiting_percent warn_status warning warnings waste watchdog way_out weight_bytes
-weights_bytes what whole why words world world_size wrapper writer written written_module written_name zero
-zero_point zeros
+results resume_bytes retries role root rows rule rules run same same_as samples says scalar scale schema
+schema_version scheme scope second_key segments selects sentence seq severity sha256 shape shard_dim
+shard_numel_padded shard_offset shard_world_size sharded_numel sharding shared sizes skipped slug snapshots
+source span_ns spans spread stacks start start_bytes start_skew_ns started state state_dict state_problems
+states status std step step_from steps still_open stopped storage storage_bytes storage_offset stored_bytes
+straggler strategies strategy streams strides stripped subject sum_ns summary synopsis target_modules tensor
+tensor_parallel tensors text time_us timeline timeout_ms times_last title to took tool torch torch_guess total
+tp tracer trailing_data_at training_state transfer_ns tree truncated ts_ns type types unaccounted unassigned
+unchecked uneven unit units unknown unlisted unpadded_unsharded_numel unpaired unread_pickles unreadable
+unsharded_numel unsupported unused use use_orig_params used_bytes value value_type values verdict verified
+version versions visited_params wait_ns waiting_percent warn_status warning warnings waste watchdog way_out
+weight_bytes weights_bytes what whole why words world world_size wrapper writer written written_module
+written_name zero zero_point zeros
 """.split())
 ANSWERS: Dict[str, FrozenSet[str]] = {
     "audit": frozenset("""
