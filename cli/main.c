@@ -108,6 +108,8 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 		result = USAGE_MEMORY;
 	inputs.options.remote = helper_remote();
 	if (result == USAGE_GOOD)
+		result = inputs_list_remote(&inputs, arguments, usage);
+	if (result == USAGE_GOOD)
 		result = launcher_part(arguments->command, &arguments->common, usage);
 	if (result == USAGE_GOOD)
 		result = outputs_choose(&outputs, arguments->command, &arguments->common,

@@ -12,6 +12,7 @@
 #include <fsdp/version.h>
 
 #include "base/arena.h"
+#include "base/num.h"
 #include "base/limits.h"
 #include "io/archive.h"
 #include "io/directory.h"
@@ -344,17 +345,37 @@ static bool read_source(struct fsdp_document *document, const struct fsdp_source
 	       check_size(bytes, limits, ret_error) && parse(document, bytes, ret_error);
 }
 
-static bool read_file(struct fsdp_document *document, const char *path,
-	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
+static bool read_file(struct fsdp_document *document, struct fsdp_remote *remote,
+	const char *path, const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	bool good;
 
-	if (!fsdp_file_open(NULL, path, &source, ret_error))
+	if (!fsdp_file_open(remote, path, &source, ret_error))
 		return false;
 	good = read_source(document, &source, limits, ret_error);
-	close(source.fd);
+	if (source.fd >= 0)
+		close(source.fd);
 	return good || fsdp_error_add_path(ret_error, path);
+}
+
+bool fsdp_document_is(struct fsdp_remote *remote, const char *path)
+{
+	enum { LOOK = 8 };
+	struct fsdp_source source;
+	char bytes[LOOK];
+	size_t at = 0;
+
+	if (!fsdp_file_open(remote, path, &source, NULL))
+		return false;
+	size_t size = (size_t)fsdp_min(source.size, LOOK);
+	bool good = fsdp_source_read(&source, 0, bytes, size, NULL);
+	if (source.fd >= 0)
+		close(source.fd);
+	while (at < size && strchr(" \t\r\n", bytes[at]) != NULL && bytes[at] != '\0')
+		at++;
+	return good && size > 0 && memchr(bytes, '\0', size) == NULL &&
+	       (at == size || bytes[at] == '[' || bytes[at] == '{');
 }
 
 /* Without its content. */
@@ -388,7 +409,7 @@ bool fsdp_document_parse(struct fsdp_span text, struct fsdp_document **ret_docum
 	return true;
 }
 
-static bool open_document(const char *path, bool lines,
+static bool open_document(struct fsdp_remote *remote, const char *path, bool lines,
 	const struct fsdp_limit_setting *settings, size_t setting_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error)
 {
@@ -401,7 +422,7 @@ static bool open_document(const char *path, bool lines,
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
 	document->lines = lines;
-	if (!read_file(document, path, &limits, ret_error)) {
+	if (!read_file(document, remote, path, &limits, ret_error)) {
 		fsdp_document_free(document);
 		return false;
 	}
@@ -409,19 +430,20 @@ static bool open_document(const char *path, bool lines,
 	return true;
 }
 
-bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *settings,
-	size_t setting_count, struct fsdp_document **ret_document,
-	struct fsdp_error **ret_error)
+bool fsdp_document_open(struct fsdp_remote *remote, const char *path,
+	const struct fsdp_limit_setting *settings, size_t setting_count,
+	struct fsdp_document **ret_document, struct fsdp_error **ret_error)
 {
 	return open_document(
-		path, false, settings, setting_count, ret_document, ret_error);
+		remote, path, false, settings, setting_count, ret_document, ret_error);
 }
 
 bool fsdp_document_open_lines(const char *path, const struct fsdp_limit_setting *settings,
 	size_t setting_count, struct fsdp_document **ret_document, uint64_t *ret_sum,
 	struct fsdp_error **ret_error)
 {
-	if (!open_document(path, true, settings, setting_count, ret_document, ret_error))
+	if (!open_document(
+		    NULL, path, true, settings, setting_count, ret_document, ret_error))
 		return false;
 	*ret_sum = (*ret_document)->sum;
 	return true;

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fsdp/remote.h>
+
 #include "args/input.h"
 #include "args/parse.h"
 #include "args/suggest.h"
@@ -554,6 +556,12 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static void refuse_many(const char *path, struct usage *usage)
+{
+	usage_what(usage, "%s holds more than %d recordings", path, MOST_ENTRIES);
+	usage_hint(usage, "name the files that belong to one run");
+}
+
 /* Adds the recordings in a directory, by name. */
 static enum usage_result add_folder(
 	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
@@ -574,9 +582,7 @@ static enum usage_result add_folder(
 				!may_be_dump(found, status.st_size)))
 			continue;
 		if (inputs->paths.count - first == MOST_ENTRIES) {
-			usage_what(usage, "%s holds more than %d recordings", path,
-				MOST_ENTRIES);
-			usage_hint(usage, "name the files that belong to one run");
+			refuse_many(path, usage);
 			return USAGE_WRONG;
 		}
 		char *copy = owned_copy(&inputs->owned, found, (size_t)length);
@@ -590,6 +596,62 @@ static enum usage_result add_folder(
 	qsort(inputs->paths.items + first, inputs->paths.count - first,
 		sizeof *inputs->paths.items, compare_texts);
 	return USAGE_GOOD;
+}
+
+/* By names alone: dumps end as pickles do, or with the number of the rank. */
+static bool may_be_remote_recording(const char *name)
+{
+	static const char *const dumps[] = { ".pickle", ".pkl", ".pt" };
+	size_t size = strlen(name);
+
+	return is_recording_name(name) ||
+	       (*name != '.' &&
+		       (ends_with(name, size, dumps, 3) || is_digit(name[size - 1])));
+}
+
+enum usage_result inputs_list_remote(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
+{
+	struct fsdp_remote *remote = inputs->options.remote;
+	struct texts typed = inputs->paths, near = inputs->near;
+	enum usage_result result = USAGE_GOOD;
+
+	if (remote == NULL || arguments->command->inputs != INPUTS_RECORDINGS)
+		return USAGE_GOOD;
+	inputs->paths = inputs->near = (struct texts){ 0 };
+	for (size_t i = 0; i < typed.count && result == USAGE_GOOD; i++) {
+		const char *path = typed.items[i], *name;
+		bool is_folder = fsdp_remote_kind(remote, path) == FSDP_REMOTE_FOLDER;
+		size_t first = inputs->paths.count;
+		enum fsdp_remote_kind kind;
+
+		for (size_t j = 0;
+			is_folder && result == USAGE_GOOD &&
+			(name = fsdp_remote_name(remote, path, j, &kind)) != NULL;
+			j++) {
+			char *found = NULL;
+
+			if (kind != FSDP_REMOTE_FILE || !may_be_remote_recording(name))
+				continue;
+			if (inputs->paths.count - first == MOST_ENTRIES) {
+				refuse_many(path, usage);
+				result = USAGE_WRONG;
+			} else if (asprintf(&found, "%s/%s", path, name) < 0 ||
+				   (found = owned_add(&inputs->owned, found)) == NULL ||
+				   !texts_add(&inputs->paths, found) ||
+				   !texts_add(&inputs->near, NULL)) {
+				result = USAGE_MEMORY;
+			}
+		}
+		inputs->is_folder |= inputs->paths.count != first;
+		if (inputs->paths.count == first &&
+			(!texts_add(&inputs->paths, path) ||
+				!texts_add(&inputs->near, near.items[i])))
+			result = USAGE_MEMORY;
+	}
+	free(typed.items);
+	free(near.items);
+	return result;
 }
 
 /* Once the process is locked to its inputs, it is too late to look around. */
@@ -632,13 +694,17 @@ static enum usage_result take_url(struct inputs *inputs,
 		       : USAGE_MEMORY;
 }
 
-/* Of the files that options name only a plan may be a URL. */
+/* Of the files that options name some may be URLs. */
 static enum usage_result take_option_url(struct inputs *inputs,
 	const struct arguments *arguments, const char *option, const char *url,
 	struct usage *usage)
 {
-	if (url == arguments->common.plan)
-		return take_url(inputs, arguments, url, usage);
+	static const char *const remote[] = { "plan", "expect", "merged", "manifest",
+		"check", "with-config", "trace", "names" };
+
+	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+		if (strcmp(option, remote[i]) == 0)
+			return take_url(inputs, arguments, url, usage);
 	usage_what(usage, "--%s takes a local file, not a URL", option);
 	usage_hint(usage, "download the file first");
 	return USAGE_WRONG;

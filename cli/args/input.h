@@ -53,6 +53,9 @@ struct inputs {
 /* *inputs is all zero before; inputs_done also after a failure. */
 enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
+/* Replaces directories of recordings at URLs by their files; options.remote is set before. */
+enum usage_result inputs_list_remote(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
 void inputs_done(struct inputs *inputs);
 
 /* The limit of this name, which there is, as the options set it; UINT64_MAX: none. What

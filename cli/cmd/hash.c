@@ -18,6 +18,7 @@
 #include "part/tensor-row.h"
 #include "part/value-text.h"
 #include "render/escape.h"
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/session.h"
 
@@ -485,7 +486,12 @@ static bool is_own(const struct hashing *hashing, struct fsdp_span path)
 	int size = snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : run->path,
 		(int)path.size, (const char *)path.data);
 
-	if (size < 0 || (size_t)size >= sizeof full || stat(full, &file) != 0)
+	if (size < 0 || (size_t)size >= sizeof full)
+		return false;
+	if (helper_kind(full) != FSDP_REMOTE_LOCAL)
+		return hashing->options->check != NULL &&
+		       strcmp(hashing->options->check, full) == 0;
+	if (stat(full, &file) != 0)
 		return false;
 	return (fstat(STDOUT_FILENO, &other) == 0 && is_same(&file, &other)) ||
 	       (hashing->options->check != NULL &&
@@ -595,7 +601,8 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 	size_t told = 0;
 
 	if (check != NULL) {
-		if (!fsdp_manifest_open(check, &hashing->manifest, ret_error))
+		if (!fsdp_manifest_open(
+			    hashing->run->remote, check, &hashing->manifest, ret_error))
 			return false;
 		hashing->seen = calloc(fsdp_manifest_count(hashing->manifest) + 1,
 			sizeof *hashing->seen);

@@ -59,30 +59,14 @@ static bool are_names(struct fsdp_document_value names)
 	return true;
 }
 
-/* Whether a file begins as JSON does: weights are not, whose first bytes hold zeros, or no
- * bracket. What cannot be read is reported by who opens it. */
-static bool may_be_list(const char *path)
-{
-	enum { LOOK = 8 };
-	char bytes[LOOK];
-	FILE *file = strcmp(path, "-") != 0 ? fopen(path, "rbe") : NULL;
-	size_t size = file != NULL ? fread(bytes, 1, LOOK, file) : 0, at = 0;
-
-	if (file != NULL)
-		fclose(file);
-	while (at < size && strchr(" \t\r\n", bytes[at]) != NULL && bytes[at] != '\0')
-		at++;
-	return size > 0 && memchr(bytes, '\0', size) == NULL &&
-	       (at == size || bytes[at] == '[' || bytes[at] == '{');
-}
-
 bool expectation_open_list(struct expectation *expectation, const struct run *run,
 	const char *path, struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value root;
 
-	if (!may_be_list(path) || !fsdp_document_open(path, run->limits, run->limit_count,
-					  &expectation->document, ret_error))
+	if (strcmp(path, "-") == 0 || !fsdp_document_is(run->remote, path) ||
+		!fsdp_document_open(run->remote, path, run->limits, run->limit_count,
+			&expectation->document, ret_error))
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);

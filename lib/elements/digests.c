@@ -99,12 +99,12 @@ static bool parse_lines(struct fsdp_manifest *manifest, struct fsdp_span text,
 	return true;
 }
 
-static bool read_file(
-	struct fsdp_manifest *manifest, const char *path, struct fsdp_error **ret_error)
+static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote,
+	const char *path, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	struct fsdp_span text;
-	if (!fsdp_file_open(NULL, path, &source, ret_error))
+	if (!fsdp_file_open(remote, path, &source, ret_error))
 		return false;
 	bool good = source.size <= MOST ||
 		    fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
@@ -112,19 +112,20 @@ static bool read_file(
 			    FSDP_LLU(source.size));
 	good = good && fsdp_source_read_all(&source, 0, source.size, &manifest->arena,
 			       &text, ret_error);
-	close(source.fd);
+	if (source.fd >= 0)
+		close(source.fd);
 	return good && parse_lines(manifest, text, ret_error);
 }
 
-bool fsdp_manifest_open(const char *path, struct fsdp_manifest **ret_manifest,
-	struct fsdp_error **ret_error)
+bool fsdp_manifest_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_manifest **ret_manifest, struct fsdp_error **ret_error)
 {
 	struct fsdp_manifest *manifest = calloc(1, sizeof *manifest);
 	if (manifest == NULL)
 		return fsdp_fail_memory(ret_error);
 	manifest->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init(&manifest->arena, &manifest->budget);
-	if (!read_file(manifest, path, ret_error)) {
+	if (!read_file(manifest, remote, path, ret_error)) {
 		fsdp_manifest_free(manifest);
 		return fsdp_error_add_path(ret_error, path);
 	}

@@ -1068,6 +1068,19 @@ bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_open
 	return true;
 }
 
+const char *fsdp_remote_name(struct fsdp_remote *remote, const char *path, size_t index,
+	enum fsdp_remote_kind *ret_kind)
+{
+	const struct fsdp_entry *entries;
+	size_t count;
+	if (!fsdp_remote_list(remote, path, false, &entries, &count, NULL) ||
+		index >= count)
+		return NULL;
+	*ret_kind = entries[index].kind == FSDP_ENTRY_FILE ? FSDP_REMOTE_FILE
+							   : FSDP_REMOTE_FOLDER;
+	return (const char *)entries[index].name.data;
+}
+
 void fsdp_remote_expect_directory(
 	struct fsdp_remote *remote, const char *path, bool is_opened)
 {

@@ -507,7 +507,8 @@ static bool open_tables(struct fsdp_map *map, const char *word,
 			NAME_MOST, word);
 		return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
 	}
-	return fsdp_document_open(word, limits, limit_count, &document, ret_error) &&
+	return fsdp_document_open(
+		       NULL, word, limits, limit_count, &document, ret_error) &&
 	       add_table(map, document, false, ret_error);
 }
 

@@ -94,8 +94,26 @@ def fake():
     plan = os.path.join(folder, "model.fsdp-plan.json")
     here, there = (run(["tree", "--plan=" + one, folder], **local) for one in (plan, "s3://local" + plan))
     check("a plan at a URL", here[:2] != there[:2] and (here, there))
-    status, out, err = run(["audit", "--expect=s3://local" + plan, folder], **local)
-    check("another file of an option is local", (status != 2 or "--expect takes a local file, not a URL" not in err) and err)
+    wrong = []
+    with tempfile.TemporaryDirectory() as scratch:
+        shards = scratch + "/shards"
+        shutil.copytree(os.path.join(TESTDATA, "hf", "llama-sharded"), shards)
+        with open(scratch + "/names.json", "w", encoding="ascii") as stream:
+            stream.write(run(["ls", "--json", shards])[1])
+        with open(scratch + "/sums", "w", encoding="ascii") as stream:
+            stream.write(run(["hash", "--stored", shards])[1])
+        flight = os.path.join(TESTDATA, "traces", "flight_recorder")
+        for words in (["audit", "--expect=" + scratch + "/names.json", shards], ["audit", "--merged=" + shards, shards],
+                      ["audit", "--data", "--manifest=" + scratch + "/sums", shards], ["hash", "--check=" + scratch + "/sums", shards],
+                      ["diff", shards, scratch + "/names.json"], ["order", "--names=" + shards, flight + "/nccl_json_w4"],
+                      ["report", "--trace=" + os.path.join(TESTDATA, "traces/units/g_same_stream_rank0.pt.trace.json.gz"), folder],
+                      ["replay", os.path.join(TESTDATA, "traces", "units")], ["order", flight + "/hostile_w2"]):
+            here, there = run(words), run([re.sub("(^|=)/", r"\1s3://local/", word) for word in words], **local)
+            if here != tuple(part.replace("s3://local", "") if isinstance(part, str) else part for part in there):
+                wrong.append((words, here, there))
+    check("files of options and directories of recordings at URLs", wrong)
+    status, out, err = run(["diff", "--map=s3://local/map.json", folder, folder], **local)
+    check("a map of names is local", (status != 2 or "--map takes a local file, not a URL" not in err) and err)
     here = run(["info", "--json", folder])
     there = [run(["info", "--json", start + folder]) for start in ("file://", "file://localhost")]
     check("a file URL is a local path", any(here[:2] != one[:2] for one in there) and (here, there))

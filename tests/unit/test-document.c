@@ -23,7 +23,7 @@ static struct fsdp_document *opened(const char *text, struct fsdp_error **ret_er
 	assert_non_null(file);
 	assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
 	fclose(file);
-	assert_true(fsdp_document_open(path, NULL, 0, &document, ret_error) ==
+	assert_true(fsdp_document_open(NULL, path, NULL, 0, &document, ret_error) ==
 		    (document != NULL));
 	unlink(path);
 	return document;
@@ -93,7 +93,7 @@ static void what_is_no_document_is_refused(void **state)
 		fsdp_error_free(error);
 	}
 	assert_false(fsdp_document_open(
-		"/nosuch/file", NULL, 0, &(struct fsdp_document *){ NULL }, NULL));
+		NULL, "/nosuch/file", NULL, 0, &(struct fsdp_document *){ NULL }, NULL));
 	fsdp_document_free(NULL);
 }
 
@@ -109,10 +109,11 @@ static void a_ceiling_bounds_what_it_takes(void **state)
 	assert_non_null(file);
 	fputs("[{},{},{},{},{},{},{},{},{}]", file);
 	fclose(file);
-	assert_false(fsdp_document_open("ceiling.json", &limit, 1, &document, &error));
+	assert_false(
+		fsdp_document_open(NULL, "ceiling.json", &limit, 1, &document, &error));
 	assert_string_equal(fsdp_error_limit(error), "json-tree");
 	fsdp_error_free(error);
-	assert_true(fsdp_document_open("ceiling.json", NULL, 0, &document, NULL));
+	assert_true(fsdp_document_open(NULL, "ceiling.json", NULL, 0, &document, NULL));
 	fsdp_document_free(document);
 	unlink("ceiling.json");
 }

@@ -912,7 +912,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	}
 	prepared->names = (struct fsdp_options){ .size = sizeof prepared->names,
 		.limits = options->limits,
-		.limit_count = options->limit_count };
+		.limit_count = options->limit_count,
+		.remote = options->remote };
 	if (order->rank_regex == NULL)
 		return true;
 	prepared->pattern = rank_pattern_new(order->rank_regex);

@@ -123,10 +123,10 @@ struct fsdp_manifest_entry {
 /**
  * Empty lines, lines that start with "#" and lines that start with "sha256:" are skipped. The
  * caller owns *ret_manifest. Fails, with the path in the error, if the file cannot be read
- * or holds more than 256 MiB.
+ * or holds more than 256 MiB. `remote` is as in struct fsdp_options.
  */
-FSDP_API bool fsdp_manifest_open(const char *path, struct fsdp_manifest **ret_manifest,
-	struct fsdp_error **ret_error);
+FSDP_API bool fsdp_manifest_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_manifest **ret_manifest, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_manifest_free(struct fsdp_manifest *manifest);

@@ -62,11 +62,15 @@ struct fsdp_document_value {
  * Reads the file, which may have at most 64 MiB; "-" is not taken. The caller
  * owns *ret_document. Fails, with the path in the error, if it cannot be read or is not
  * JSON, also because of duplicate keys. What it takes is counted before it is parsed, against the
- * limit `json-tree` or twelve times the file; `limits` are as in struct fsdp_options.
+ * limit `json-tree` or twelve times the file; `limits` and `remote` are as in struct fsdp_options.
  */
-FSDP_API bool fsdp_document_open(const char *path,
+FSDP_API bool fsdp_document_open(struct fsdp_remote *remote, const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
+
+/** Whether the file begins as JSON does: weights have zeros in their first bytes, or no bracket.
+ * False also if it cannot be read. */
+FSDP_API bool fsdp_document_is(struct fsdp_remote *remote, const char *path);
 
 /** The same of a text that is at hand, whose texts may hold NUL. It is looked at until this
  * returns. */

@@ -52,6 +52,11 @@ enum fsdp_remote_kind {
 FSDP_API enum fsdp_remote_kind fsdp_remote_kind(
 	struct fsdp_remote *remote, const char *path);
 
+/** Name of an entry of the directory at this path, which *ret_kind is a file or a directory. NULL:
+ * there are no more, or it cannot be listed. The name lives as long as the remote. */
+FSDP_API const char *fsdp_remote_name(struct fsdp_remote *remote, const char *path,
+	size_t index, enum fsdp_remote_kind *ret_kind);
+
 /** The directory at this path will be listed, and if is_opened a checkpoint in it opened: asks
  * for that without waiting. Nothing happens unless it is below a root. */
 FSDP_API void fsdp_remote_expect_directory(
