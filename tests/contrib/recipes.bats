@@ -215,6 +215,30 @@ changed() {
 	done
 }
 
+@test "slurm, bucket: a run at a URL" {
+	local line
+	export FSDP_INSPECT_HELPER=$CONTRIB/../tests/cli/remote_helper.py
+	mkdir run && touch run/.keep
+	RUN=s3://local$PWD/run TRAIN=echo run bash "$CONTRIB/slurm/resume.sbatch"
+	[ "$status" -eq 0 ]
+	[[ $output != *--resume* ]]
+	cp -r "$good" run/step-1234
+	RUN=s3://local$PWD/run TRAIN=echo run bash "$CONTRIB/slurm/resume.sbatch"
+	[ "$status" -eq 0 ]
+	[[ $output == *--resume=s3://local*step-1234* ]]
+	line=$(sed -n 's/^ *run: \(fsdp-inspect audit .*\)$/\1/p' "$CONTRIB/ci/bucket.yml")
+	[ -n "$line" ]
+	RUN=s3://local$PWD/run run bash -c "$line"
+	[ "$status" -eq 0 ]
+	cp -r "$bad" run/step-1235
+	RUN=s3://local$PWD/run run bash -c "$line"
+	[ "$status" -eq 1 ]
+	jq -rf "$CONTRIB/ci/github.jq" audit.json | grep -q '^::error file=s3%3A//local.*step-1235'
+	RUN=s3://local$PWD/nowhere TRAIN="echo started" run bash "$CONTRIB/slurm/resume.sbatch"
+	[ "$status" -eq 1 ]
+	[[ $output != *started* ]]
+}
+
 @test "kubernetes: a pod starts with every good model, and with no other" {
 	local args model
 	args=$(sed -n 's/^ *args: \[audit, \(.*\), .model\]$/audit \1/p' "$CONTRIB/kubernetes/init-container.yaml" | tr -d ,)
@@ -261,6 +285,7 @@ changed() {
 		assert pod["spec"]["initContainers"][0]["args"][0] == "audit"
 		action = yaml.safe_load(open(sys.argv[1] + "/ci/action.yml"))
 		assert action["runs"]["using"] == "composite"
+		assert "audit" in yaml.safe_load(open(sys.argv[1] + "/ci/bucket.yml"))["jobs"]
 		hooks = yaml.safe_load(open(sys.argv[1] + "/../.pre-commit-hooks.yaml"))
 		assert hooks[0]["entry"] == "contrib/ci/audit-changed"
 	END
