@@ -496,6 +496,24 @@ static bool is_printable(struct fsdp_span text)
 	return true;
 }
 
+/* Names as a local directory may have them, with a slash between two. */
+static bool are_names(struct fsdp_span names)
+{
+	if (names.size == 0 || names.size > TEXT_MOST)
+		return false;
+	while (names.data != NULL) {
+		struct fsdp_span name = fsdp_span_first(names, '/');
+		if (name.size == 0 || fsdp_span_is(name, ".") ||
+			fsdp_span_is(name, "..") ||
+			memchr(name.data, '\0', name.size) != NULL)
+			return false;
+		names = name.size == names.size ? (struct fsdp_span){ 0 }
+						: fsdp_span(names.data + name.size + 1,
+							  names.size - name.size - 1);
+	}
+	return true;
+}
+
 static bool take_entry(
 	struct fsdp_remote *remote, struct received *frame, struct fsdp_entry *ret_entry)
 {
@@ -509,7 +527,7 @@ static bool take_entry(
 	if (frame->is_short || kind > 1 || digest >= sizeof digests)
 		return break_rules(remote);
 	struct fsdp_span bytes = take_bytes(frame, digests[digest]);
-	if (frame->is_short || !fsdp_name_is_safe(name) ||
+	if (frame->is_short || !are_names(name) ||
 		memchr(name.data, '/', name.size) != NULL || size >> 55 != 0 ||
 		(kind == 0 && number != remote->files.count) || number >= 1 << 23)
 		return break_rules(remote);
@@ -1002,8 +1020,7 @@ static bool look(struct fsdp_remote *remote, const char *path,
 		*ret_file = root->file;
 		return true;
 	}
-	if (root->kind != FSDP_REMOTE_FOLDER ||
-		!fsdp_name_is_safe(fsdp_span_text(below + 1)))
+	if (root->kind != FSDP_REMOTE_FOLDER || !are_names(fsdp_span_text(below + 1)))
 		return true;
 	const char *slash = strrchr(path, '/');
 	struct fsdp_span name = fsdp_span_text(slash + 1);

@@ -46,6 +46,7 @@ FAILURES = (
     (EXPIRED, None, "ExpiredToken(Exception)?|RequestExpired|TokenRefreshRequired|.*SSOToken.*", "expired"),
     (CHANGED, None, "PreconditionError|NotModifiedError|PreconditionFailed|412", NEVER),
     (NOTHING, None, "(FileNotFound|NotFound)Error|NoSuchKey|(Blob)?NotFound|404", NEVER),
+    (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", NEVER, "Account must be specified"),
     (NO_CREDENTIALS, None, "(No|Partial)CredentialsError|ProfileNotFound",
      r"169\.254\.|metadata\.google|credentials? (was|were)? ?not|[Mm]issing .*[Cc]redential|CredentialProvider"),
     (DENIED, None, "(Permission.*|Unauthenticated)Error|AccessDenied|InvalidAcc.*|Signature.*|Auth.*Fail.*|403", NEVER),
@@ -84,8 +85,8 @@ def host_of(url):
     return re.sub(r"[^\w.:\[\]-]", "", urllib.parse.urlsplit(url).hostname or "", flags=re.ASCII)[:120]
 
 
-def is_safe(name):  # as fsdp_name_is_safe, of one part
-    return re.fullmatch(rb"(?!\.\.?$|[A-Za-z]:)[^\x00-\x1f\x7f\\/]{1,4096}", name.encode("utf-8", "surrogateescape"))
+def is_safe(name):
+    return re.fullmatch(rb"(?!\.\.?\Z)[^\0/]{1,4096}", name.encode("utf-8", "surrogateescape"))
 
 
 @functools.lru_cache(None)
@@ -113,7 +114,8 @@ def connect(parts, named):
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_link_local or str(address) in METADATA or not (named or address.is_global):
         connection.close()
-        raise Fail(OTHER if named else REDIRECT, host_of(parts.geturl()) + ": private_address")
+        host = host_of(parts.geturl())
+        raise Fail(OTHER, host + " is a link-local or metadata address") if named else Fail(REDIRECT, host)
     if is_tls:
         connection.sock = tls().wrap_socket(connection.sock, server_hostname=parts.hostname)
     return connection
@@ -223,10 +225,9 @@ class Https(Http):  # one file
     def root(self):
         status, headers, _, url = self.fetch(self.url, 0, 1, DATA_MOST)
         _, _, size, tag = facts_of(headers)
-        if status == 200:
-            size = int(headers.get("Content-Length", DATA_MOST + 1))
-            if size > DATA_MOST:
-                raise Fail(NO_RANGES, host_of(url))
+        size = int(headers.get("Content-Length", DATA_MOST + 1)) if status == 200 else size
+        if status == 200 and size > DATA_MOST:
+            raise Fail(NO_RANGES, host_of(url))
         return File(self.url, size, tag) if status in (200, 206, 416) and size is not None else refuse(status, headers)
 
 
@@ -280,11 +281,11 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         yield from ((name, file) for (name, slash, _), file in below if not slash)
 
 
-def options_of(scheme, env):
+def options_of(scheme, host, env):
     """Profiles, SSO and roles of AWS are resolved by boto3 or the AWS CLI, if one of them is there; else by obstore."""
     if scheme in ("az", "abfss"):
         pairs = dict(part.partition("=")[::2] for part in env.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
-        return {"account_name": pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
+        return {"account_name": host.partition(".")[0] or pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
                 "endpoint": pairs.get("BlobEndpoint") or env.get("AZURE_STORAGE_ENDPOINT")}
     options = {"endpoint": env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL"),
                "skip_signature": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
@@ -317,15 +318,16 @@ class Store:  # a bucket or container, by the package obstore
             what = self.name + " is older than 0.4" if self.package else "obstore is not installed"
             raise Fail(NO_PACKAGE, f"{what}, Python is " + sys.executable[:120])
         scheme, _, rest = url.partition("://")
-        bucket, _, path = rest.partition("/")
-        self.path = path.strip("/")
-        options = {name: value for name, value in options_of(scheme, os.environ).items() if value and scheme != "gs"}
+        place, _, path = rest.partition("/")
+        self.path, (bucket, _, host) = path.strip("/"), place.partition("@")
+        options = {name: value for name, value in options_of(scheme, host, os.environ).items() if value and scheme != "gs"}
         client = {"timeout": f"{int(TIMEOUT) or 1}s", "connect_timeout": "10s"}
         if options.get("endpoint", "").startswith("http://") or scheme == "gs" and "STORAGE_EMULATOR_HOST" in os.environ:
             client["allow_http"] = True
         retry = {"max_retries": TRIES - 1, "retry_timeout": datetime.timedelta(seconds=SECONDS)}
         options.update(client_options=client, retry_config=retry)
-        self.store = self.try_(self.package.store.from_url, f"{scheme}://{bucket}", **options)
+        kind = {"s3": "S3Store", "gs": "GCSStore"}.get(scheme, "AzureStore")
+        self.store = self.try_(getattr(self.package.store, kind), bucket, **options)
 
     def try_(self, function, *words, **more):
         try:
@@ -350,8 +352,7 @@ class Store:  # a bucket or container, by the package obstore
                 [(meta["path"].rpartition("/")[2], self.file(meta)) for meta in found["objects"] if meta["path"] != prefix])
 
     def root(self):
-        is_first = self.path.endswith(SUFFIXES)
-        for as_file in (is_first, not is_first):
+        for as_file in sorted((True, False), reverse=self.path.endswith(SUFFIXES)):
             if not as_file:
                 self.first = self.list("")
                 if self.first:
