@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
+#include "session/diagnostics.h"
 
 /* ---- what all answers ask of recordings ---- */
 
@@ -111,7 +112,157 @@ static struct replay_collectives find_collectives(const struct replay *replay)
 	return all;
 }
 
-/* ---- the first line ---- */
+void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss)
+{
+	if (loss->sentence[0] != '\0')
+		out_line(run->run->out, NULL, "%s", loss->sentence);
+}
+
+/* ---- what is not there ---- */
+
+/* How many spans of a recording are of a category. */
+static uint64_t count_category(const struct fsdp_recording *one, const char *name)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < one->category_count; i++)
+		if (text_is(text_of_span(one->categories[i].name), text_of(name)))
+			count += one->categories[i].count;
+	return count;
+}
+
+bool replay_says_nothing(const struct replay *replay)
+{
+	bool nothing = replay->count != 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (one->kind == FSDP_RECORDING_KINETO)
+			nothing &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
+				   count_category(one, "cpu_op") +
+						   count_category(one, "Operator") ==
+					   0;
+		else
+			nothing &= one->dump_count == 0 && one->type_count == 0 &&
+				   one->problem_count == 0 && one->bad_line_count == 0;
+	}
+	return nothing;
+}
+
+bool replay_is_empty(const struct replay *replay)
+{
+	bool empty = replay->has_traces;
+
+	for (size_t i = 0; i < replay->count; i++)
+		empty &= replay_by_rank(replay, i)->events == 0;
+	return empty;
+}
+
+/* Events of other profilers have no categories. */
+static void show_nothing(struct replay *replay)
+{
+	struct out *out = replay->run->out;
+	uint64_t dropped = 0, bare = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		dropped += replay_by_rank(replay, i)->dropped;
+		bare += count_category(replay_by_rank(replay, i), "None");
+	}
+	out_line_begin(out, NULL);
+	if (replay_is_empty(replay) && dropped != 0)
+		out_line_text(out,
+			"none of its %" PRIu64
+			" elements is an event: is it a memory timeline of export_memory_timeline()?",
+			dropped);
+	else if (replay_is_empty(replay))
+		out_line_text(out,
+			"trace has no events: was the profiler stopped before its first step?");
+	else if (replay->has_traces)
+		out_line_text(out,
+			"no operators, kernels or collectives were recorded: step times are unknown");
+	else
+		out_line_text(out,
+			"nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
+	if (bare != 0 && replay->has_traces && !replay_is_empty(replay))
+		out_line_text(out,
+			": %" PRIu64
+			" event%s without category, as other profilers (XLA, rocprof) write them",
+			bare, bare == 1 ? " is" : "s are");
+	out_line_end(out);
+	out_line(out, NULL,
+		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
+}
+
+/* ---- the first lines ---- */
+
+/* Three digits, in the unit that suits `like`. */
+static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32])
+{
+	static const struct {
+		double ns;
+		const char *name;
+	} units[] = { { 1e9, " s" }, { 1e6, " ms" }, { 1e3, " us" }, { 1, " ns" } };
+	size_t i = 0;
+	double value;
+
+	while (i < 3 && (double)like < units[i].ns)
+		i++;
+	value = (double)ns / units[i].ns;
+	snprintf(buffer, 32, "%.*f%s",
+		value >= 100  ? 0
+		: value >= 10 ? 1
+			      : 2,
+		value, unit ? units[i].name : "");
+	return buffer;
+}
+
+static void line_share(struct out *out, const char *name, double share, const char **gap)
+{
+	out_line_text(out, "%s%s %.0f %%", *gap, name, share);
+	*gap = ", ";
+}
+
+static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
+{
+	struct out *out = replay->run->out;
+	const char *gap = ": ";
+	char mean[32], min[32], max[32];
+
+	if (cost->steps == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+		put_time(cost->mean_ns, cost->mean_ns, true, mean));
+	if (cost->steps > 1) {
+		out_line_text(out, " (min %s, max %s",
+			put_time(cost->min_ns, cost->mean_ns, false, min),
+			put_time(cost->max_ns, cost->mean_ns, false, max));
+		if (replay->count > 1)
+			out_line_text(out, " on rank %" PRId64, cost->max_rank);
+		out_line_text(out, ")");
+	}
+	if (cost->has_device && !cost->marked) {
+		char busy[32], whole[32];
+
+		out_line_text(out, "%sthe GPU worked in %s of %s", gap,
+			put_time(cost->busy_ns, cost->span_ns, false, busy),
+			put_time(cost->span_ns, cost->span_ns, true, whole));
+		gap = "; ";
+	}
+	if (cost->has_device) {
+		line_share(out, "compute", cost->compute, &gap);
+		line_share(out, "exposed communication", cost->exposed, &gap);
+		if (cost->copies >= 0.5)
+			line_share(out, "copies", cost->copies, &gap);
+		line_share(out, "idle", cost->idle, &gap);
+	} else {
+		out_line_text(out,
+			": no GPU kernels%s, so compute and idle are not known",
+			cost->only_calls ? " but those of collectives" : "");
+	}
+	out_line_end(out);
+}
 
 static void line_collectives(struct replay *replay)
 {
@@ -178,16 +329,27 @@ static void line_run(struct replay *run)
 	out_line_end(out);
 }
 
+/* Where most of the time is lost, unless --advice=no. */
+static struct fsdp_loss find_loss(const struct replay *run, const struct fsdp_cost *cost)
+{
+	struct fsdp_loss loss = { .rank = FSDP_ABSENT };
+
+	if (strcmp(run->options->advice, "no") != 0 &&
+		!fsdp_recordings_loss(run->recordings, cost, &loss))
+		run->run->collected->out_of_memory = true;
+	return loss;
+}
+
 static void show_costs(struct replay *replay)
 {
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		struct replay_cost cost = replay_cost(&run);
+		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
 
 		if (replay->run_count > 1)
 			line_run(&run);
 		if (replay->has_traces)
-			replay_tell_cost(&run, &cost);
+			show_cost(&run, &cost);
 		line_inputs(&run);
 	}
 }
@@ -303,7 +465,7 @@ bool replay_show_text(struct replay *replay)
 		return true;
 	}
 	if (replay_says_nothing(replay)) {
-		replay_tell_nothing(replay);
+		show_nothing(replay);
 		return true;
 	}
 	show_costs(replay);
@@ -330,8 +492,13 @@ bool replay_show_text(struct replay *replay)
 		show_timeline(&run);
 	}
 	if (good && replay->has_traces && replay->run_count == 1 && all) {
-		struct replay_cost cost = replay_cost(replay);
-		replay_tell_advice(replay, &cost);
+		struct fsdp_cost cost = fsdp_recordings_cost(replay->recordings);
+		struct fsdp_loss loss = find_loss(replay, &cost);
+
+		if (loss.kind != NULL)
+			out_line(out, NULL, "%s%s",
+				strcmp(loss.kind, "none") != 0 ? "largest loss: " : "",
+				loss.sentence);
 	}
 	return good;
 }
@@ -688,8 +855,9 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 /* ---- the cost of a step ---- */
 
 struct cost_row {
-	struct replay_cost cost;
-	struct replay_loss loss;
+	struct fsdp_cost cost;
+	uint64_t run;
+	struct fsdp_loss loss;
 	struct text words; /* its sentence */
 };
 _Static_assert(sizeof(struct cost_row) <= RECORD_ROOM, "room for one");
@@ -702,18 +870,16 @@ static const void *each_cost(struct subject of, size_t i, void *room)
 		return NULL;
 	struct replay run = replay_run(replay, i);
 	struct cost_row *row = room;
-	row->cost = replay_cost(&run);
-	row->loss = replay_loss(&run, &row->cost);
+	row->cost = fsdp_recordings_cost(run.recordings);
+	row->run = run.nth;
+	row->loss = find_loss(&run, &row->cost);
 	row->words = text_of(row->loss.sentence);
 	return row;
 }
 
 static const char *cause_name(unsigned cause)
 {
-	static const char *const names[] = { NULL, "data loader", "host", "copies",
-		"compute" };
-
-	return names[cause];
+	return fsdp_straggler_cause_name(cause);
 }
 
 #define COST struct cost_row
@@ -735,7 +901,7 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	{ "sentence", TEXT_AT(COST, words), .always = true,
 		.about = "What the last line of the text says." });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
-	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, cost.run),
+	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
 	{ "steps", COUNT_AT(COST, cost.steps), .always = true,
 		.about = "Number of steps of all ranks; without steps, of recordings." },
 	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,

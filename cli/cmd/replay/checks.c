@@ -25,27 +25,25 @@ struct check {
 	int64_t value; /* millionths; of a time nanoseconds */
 };
 
-/* A decimal in millionths of it. */
-static bool take_decimal(const char **at, int64_t *ret_millionths)
+/* A decimal in millionths of it; places beyond these do not count. */
+static bool read_decimal(const char **at, int64_t *ret_millionths)
 {
-	int64_t value = 0, place = MILLION;
 	const char *begin = *at;
+	wide value = 0, place = MILLION;
+	bool point = false;
 
-	for (; is_digit(**at); (*at)++)
-		if (__builtin_mul_overflow(value, 10, &value) ||
-			__builtin_add_overflow(value, **at - '0', &value))
-			return false;
-	if (*at == begin || __builtin_mul_overflow(value, MILLION, &value))
-		return false;
-	if (**at != '.')
-		return (*ret_millionths = value), true;
-	for ((*at)++; is_digit(**at); (*at)++) {
-		place /= 10;
-		if (__builtin_add_overflow(value, (**at - '0') * place, &value))
+	for (; is_digit(**at) || (**at == '.' && !point && *at != begin); (*at)++) {
+		if (**at == '.')
+			point = true;
+		else if (point)
+			value += (**at - '0') * (place /= 10);
+		else
+			value = value * 10 + (**at - '0') * MILLION;
+		if (value > INT64_MAX)
 			return false;
 	}
-	*ret_millionths = value;
-	return true;
+	*ret_millionths = (int64_t)value;
+	return *at != begin;
 }
 
 static const struct {
@@ -80,7 +78,7 @@ static bool read_check(const char *text, struct check *check)
 		check->name.size--;
 	while (*at == ' ')
 		at++;
-	if (!take_decimal(&at, &check->value))
+	if (!read_decimal(&at, &check->value))
 		return false;
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
 		if (strcmp(at, units[i].name) != 0)
@@ -105,45 +103,42 @@ static bool read_check(const char *text, struct check *check)
 
 /* ---- checks ---- */
 
-enum verdict { VERDICT_ABSENT, VERDICT_GOOD, VERDICT_BAD };
-enum { MOST_TOLD = 8 };
+enum { MOST_RANKS = 8 };
 
 /* The checked value, and by how much each rank exceeds it. */
 struct threshold {
 	const struct replay *replay;
 	const struct check *check;
-	enum verdict verdict;
-	char told[480];
-	size_t told_size, bad_count;
+	bool known; /* something was compared */
+	char text[480];
+	size_t used, bad_count;
 };
 
-__attribute__((format(printf, 2, 3))) static void tell(
-	struct threshold *judging, const char *format, ...)
+/* One comparison; the words are for a value that exceeds. */
+__attribute__((format(printf, 3, 4))) static void judge(
+	struct threshold *judging, bool exceeds, const char *format, ...)
 {
-	size_t room = sizeof judging->told - judging->told_size;
+	size_t room = sizeof judging->text - judging->used;
 	va_list arguments;
 	int size;
 
-	judging->verdict = VERDICT_BAD;
-	if (judging->bad_count++ >= MOST_TOLD)
+	judging->known = true;
+	if (!exceeds || judging->bad_count++ >= MOST_RANKS)
 		return;
 	if (judging->bad_count > 1 && room > 3) {
-		memcpy(judging->told + judging->told_size, ", ", 3);
-		judging->told_size += 2;
+		memcpy(judging->text + judging->used, ", ", 3);
+		judging->used += 2;
 		room -= 2;
 	}
 	va_start(arguments, format);
-	size = vsnprintf(judging->told + judging->told_size, room, format, arguments);
+	size = vsnprintf(judging->text + judging->used, room, format, arguments);
 	va_end(arguments);
-	judging->told_size += size < 0              ? 0
-			      : (size_t)size < room ? (size_t)size
-						    : room - 1;
+	judging->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
 }
 
-static void judged_good(struct threshold *judging)
+static double percent_of(int64_t part, int64_t whole)
 {
-	if (judging->verdict == VERDICT_ABSENT)
-		judging->verdict = VERDICT_GOOD;
+	return whole > 0 ? (double)part * 100 / (double)whole : 0;
 }
 
 /* part / whole > percent, in millionths. */
@@ -152,29 +147,34 @@ static bool is_above(int64_t part, int64_t whole, int64_t percent)
 	return (wide)part * 100 * MILLION > (wide)percent * (wide)whole;
 }
 
-static double percent_of(int64_t part, int64_t whole)
+/* Of each rank: a share of the time of the device, lost events, the sum of a type. */
+static void judge_ranks(struct threshold *judging)
 {
-	return whole > 0 ? (double)part * 100 / (double)whole : 0;
-}
-
-static void judge_device(struct threshold *judging)
-{
-	bool idle = text_is(judging->check->name, text_of("idle"));
+	const struct check *check = judging->check;
+	bool idle = text_is(check->name, text_of("idle"));
 	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
 
 	for (size_t i = 0; i < judging->replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
-		const struct fsdp_device_times *device = &one->base;
-		int64_t ns = idle ? device->idle_ns : device->exposed_ns;
+		const struct fsdp_device_times *base = &one->base;
+		const struct fsdp_type_times *type =
+			replay_type_of(one, check->name.data, check->name.size);
+		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
 
-		if (!one->has_device)
-			continue;
-		if (is_above(ns, device->span_ns, judging->check->value))
-			tell(judging, "rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
-				percent_of(ns, device->span_ns), human_ms(ns, part),
-				human_ms(device->span_ns, whole));
-		else
-			judged_good(judging);
+		if (check->unit == CHECK_NUMBER)
+			judge(judging, one->dropped > (uint64_t)(check->value / MILLION),
+				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
+				one->rank, one->dropped, one->events + one->dropped);
+		else if (check->unit == CHECK_PERCENT && one->has_device)
+			judge(judging, is_above(ns, base->span_ns, check->value),
+				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
+				percent_of(ns, base->span_ns), human_ms(ns, part),
+				human_ms(base->span_ns, whole));
+		else if (check->unit == CHECK_TIME && type != NULL &&
+			 type->times.sum_ns != FSDP_ABSENT)
+			judge(judging, type->times.sum_ns > check->value,
+				"rank %" PRId64 " %s ms", one->rank,
+				human_ms(type->times.sum_ns, part));
 	}
 }
 
@@ -186,58 +186,16 @@ static void judge_straggler(struct threshold *judging)
 	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
 		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
 		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
-		struct straggler straggler = straggler_of(one);
+		struct fsdp_cost cost = fsdp_recordings_cost(one);
 
 		if (matching->match_count == 0 || !matching->aligned)
 			continue;
-		if (straggler.rank != FSDP_ABSENT &&
-			is_above(straggler.waits_ns, straggler.all_ns,
-				judging->check->value))
-			tell(judging,
-				"the others wait for rank %" PRId64
-				" %.1f %% of their time",
-				straggler.rank,
-				percent_of(straggler.waits_ns, straggler.all_ns));
-		else
-			judged_good(judging);
-	}
-}
-
-static void judge_dropped(struct threshold *judging)
-{
-	for (size_t i = 0; i < judging->replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
-
-		if (one->dropped > (uint64_t)(judging->check->value / MILLION))
-			tell(judging,
-				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
-				one->rank, one->dropped, one->events + one->dropped);
-		else
-			judged_good(judging);
-	}
-}
-
-/* The sum on any rank. */
-static void judge_time(struct threshold *judging)
-{
-	char shown[HUMAN_ROOM];
-
-	for (size_t i = 0; i < judging->replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
-
-		for (size_t j = 0; j < one->type_count; j++) {
-			const struct fsdp_type_times *type = &one->types[j];
-			int64_t ns = type->times.sum_ns;
-
-			if (!text_is(text_of_span(type->name), judging->check->name) ||
-				ns == FSDP_ABSENT)
-				continue;
-			if (ns > judging->check->value)
-				tell(judging, "rank %" PRId64 " %s ms", one->rank,
-					human_ms(ns, shown));
-			else
-				judged_good(judging);
-		}
+		judge(judging,
+			cost.least_waiting != FSDP_ABSENT &&
+				is_above(cost.waits_ns, cost.waiting_ns,
+					judging->check->value),
+			"the others wait for rank %" PRId64 " %.1f %% of their time",
+			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
 	}
 }
 
@@ -267,12 +225,10 @@ static void judge_factor(struct threshold *judging)
 	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return;
-	if ((wide)now * MILLION > (wide)before * (wide)judging->check->value)
-		tell(judging, "%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
-			human_ms(before, shown[1]),
-			before > 0 ? (double)now / (double)before : 0);
-	else
-		judged_good(judging);
+	judge(judging, (wide)now * MILLION > (wide)before * (wide)judging->check->value,
+		"%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
+		human_ms(before, shown[1]),
+		before > 0 ? (double)now / (double)before : 0);
 }
 
 int checks_judge(struct replay *replay)
@@ -289,24 +245,20 @@ int checks_judge(struct replay *replay)
 			continue;
 		if (text_is(check.name, text_of("straggler")))
 			judge_straggler(&judging);
-		else if (text_is(check.name, text_of("dropped")))
-			judge_dropped(&judging);
-		else if (check.unit == CHECK_PERCENT)
-			judge_device(&judging);
 		else if (check.unit == CHECK_FACTOR)
 			judge_factor(&judging);
 		else
-			judge_time(&judging);
-		if (judging.bad_count > MOST_TOLD)
+			judge_ranks(&judging);
+		if (judging.bad_count > MOST_RANKS)
 			snprintf(more, sizeof more, ", and %zu more rank%s",
-				judging.bad_count - MOST_TOLD,
-				plural(judging.bad_count - MOST_TOLD));
-		if (judging.verdict == VERDICT_BAD) {
+				judging.bad_count - MOST_RANKS,
+				plural(judging.bad_count - MOST_RANKS));
+		if (judging.bad_count != 0) {
 			run_finding(replay->run, "FI7031", "%s: %s%s", check.text,
-				judging.told, more);
+				judging.text, more);
 			status = status_worse(status, STATUS_BAD);
 		}
-		if (judging.verdict != VERDICT_ABSENT)
+		if (judging.known)
 			continue;
 		run_failure(replay->run, "usage", NULL,
 			"cannot evaluate --fail-if '%s': no %.*s %s", check.text,

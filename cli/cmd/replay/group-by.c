@@ -87,39 +87,15 @@ static bool reserve(struct replay_rows *rows, size_t more)
 	return items != NULL;
 }
 
-/* Up to a moment, how long a device computed; before[i]: up to its ith busy time. */
-static int64_t computed_until(
-	const struct fsdp_recording *one, const int64_t *before, int64_t ns)
-{
-	const struct fsdp_busy_span *spans = one->computing;
-	size_t low = 0, high = one->computing_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (spans[middle].begin_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
-		return 0;
-	return before[low] -
-	       (spans[low - 1].end_ns > ns ? spans[low - 1].end_ns - ns : 0);
-}
-
 static bool add_calls(struct replay_rows *rows, const struct fsdp_recording *one)
 {
-	int64_t *before = calloc(one->computing_count + 1, sizeof *before);
+	int64_t *exposed = fsdp_recording_exposed(one);
 	struct fsdp_collective call;
 
-	if (before == NULL || !reserve(rows, one->collective_count)) {
-		free(before);
+	if (exposed == NULL || !reserve(rows, one->collective_count)) {
+		free(exposed);
 		return false;
 	}
-	for (size_t i = 0; i < one->computing_count; i++)
-		before[i + 1] =
-			before[i] + one->computing[i].end_ns - one->computing[i].begin_ns;
 	for (size_t i = 0; i < one->collective_count; i++) {
 		fsdp_recording_collective(one, i, &call);
 		rows->items[rows->count++] = (struct replay_row){ .name = call.group,
@@ -128,16 +104,9 @@ static bool add_calls(struct replay_rows *rows, const struct fsdp_recording *one
 			.group_size = call.group_size,
 			.count = 1,
 			.ns = call.dur_ns,
-			.exposed_ns =
-				one->layer != FSDP_LAYER_DEVICE
-					? FSDP_ABSENT
-					: call.dur_ns -
-						  computed_until(one, before,
-							  call.ts_ns + call.dur_ns) +
-						  computed_until(
-							  one, before, call.ts_ns) };
+			.exposed_ns = exposed[i] };
 	}
-	free(before);
+	free(exposed);
 	return true;
 }
 
@@ -295,36 +264,6 @@ static bool list_causes(struct replay *replay)
 				replay_run_of(replay, replay_by_rank(replay, i));
 	}
 	return true;
-}
-
-struct fsdp_span replay_most_exposed(const struct replay *run)
-{
-	/* Types are those of a table of the library. */
-	struct type_loss {
-		struct fsdp_span type;
-		double ns;
-	} losses[32] = { 0 }, *most = &losses[0];
-	struct replay_rows rows = { 0 };
-	size_t count = 0, at;
-
-	if (!group(run, &rows, add_calls))
-		run->run->collected->out_of_memory = true;
-	for (size_t i = 0; !run->run->collected->out_of_memory && i < rows.count; i++) {
-		const struct replay_row *one = &rows.items[i];
-
-		for (at = 0;
-			at < count && compare_spans(losses[at].type, one->type) != 0;)
-			at++;
-		if (at == sizeof losses / sizeof *losses || one->exposed_ns <= 0)
-			continue;
-		losses[at].type = one->type;
-		losses[at].ns += (double)one->exposed_ns;
-		count += at == count;
-		if (losses[at].ns > most->ns)
-			most = &losses[at];
-	}
-	free(rows.items);
-	return most->type;
 }
 
 /* ---- their columns ---- */
@@ -650,7 +589,8 @@ static void show_idle(struct replay *run)
 	/* The cause that takes most, if something can be done about it. */
 	while (worst < count && CAUSES[causes[worst].kind].advice == NULL)
 		worst++;
-	if (worst < count && replay_advises(run))
+	if (worst < count && fsdp_recordings_are_complete(run->recordings) &&
+		strcmp(run->options->advice, "no") != 0)
 		out_line(run->run->out, NULL, "most idle: %s (%.0f %%): %s",
 			CAUSES[causes[worst].kind].word, causes[worst].share,
 			CAUSES[causes[worst].kind].advice);

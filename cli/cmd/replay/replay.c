@@ -289,7 +289,7 @@ static void tell_launches(const struct replay *replay)
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 
 		by_start += one->by_start;
-		if (!replay_lost_kernels(one))
+		if (!fsdp_recording_lacks_kernels(one))
 			continue;
 		lost += one->launches_without_work;
 		launches += one->launches;

@@ -102,6 +102,8 @@ struct replay {
 	struct replay_type *types;
 	size_t type_count;
 	struct replay_rows groups, classes, kernels, causes, idles;
+	struct replay_unit *units;
+	size_t unit_count;
 };
 
 /* The same of one run, from 0; its recordings alone. */
@@ -152,10 +154,6 @@ bool replay_list_sums(struct replay *replay);
 void replay_show_sums(struct replay *run);
 bool replay_put_sums(struct replay *replay);
 
-/* The type of collectives with the most exposed time; empty: no exposed time, or
- * unknown. */
-struct fsdp_span replay_most_exposed(const struct replay *run);
-
 enum { REPLAY_KERNEL_BYTES = 36 };
 /* A name in few columns, without the beginning that all names share. */
 struct fsdp_span replay_kernel_name(
@@ -176,78 +174,16 @@ bool replay_has_runs(struct subject of);
 				"Of several recordings of each rank, which run it is, from 1." \
 	}
 
-/* ---- what a step costs, and why (losses.c) ---- */
+/* ---- what a step costs, and what is not there (answer.c) ---- */
 
-/* What a rank does longer than the others, which wait for it. */
-enum straggler_cause {
-	STRAGGLER_UNKNOWN,
-	STRAGGLER_DATA,    /* it waits for its data loader */
-	STRAGGLER_HOST,    /* its device idles until the host has work for it */
-	STRAGGLER_COPIES,  /* it copies more */
-	STRAGGLER_COMPUTE, /* its kernels take longer */
-};
-
-/* The rank for which the others wait, and what that costs them; without such a rank, what
- * all ranks wait for each other. */
-struct straggler {
-	int64_t rank; /* FSDP_ABSENT: none stands out, or clocks differ */
-	/* of the others: what they wait beyond the waits of this rank, and their time */
-	int64_t waits_ns, all_ns;
-	enum straggler_cause cause;
-	double excess_ns; /* how much longer it does that than the mean of the others */
-};
-
-/* Of one run. */
-struct straggler straggler_of(const struct fsdp_recordings *recordings);
-
-/* Where most of the time is lost. */
-struct replay_loss {
-	/* "waiting", "data_loader", "idle", "exposed", "none"; NULL: not known */
-	const char *kind;
-	int64_t rank;   /* for which the others wait; or FSDP_ABSENT */
-	double percent; /* of the time */
-	char sentence[768];
-};
-
-/* Means over all ranks and steps; shares in per cent of the time of the devices. */
-struct replay_cost {
-	uint64_t run;
-	uint64_t steps; /* 0: unknown */
-	bool marked;    /* they are steps; else each is a whole recording */
-	int64_t mean_ns, min_ns, max_ns, max_rank;
-	bool has_device; /* the shares are known */
-	bool only_calls; /* all kernels are those of collectives */
-	double compute, exposed, copies, idle;
-	/* In the data loader: per step, and in per cent of the time of the ranks. */
-	double data_ns, data;
-	int64_t busy_ns, span_ns; /* of a device, in what the shares are of */
-	int64_t straggler;        /* or FSDP_ABSENT */
-	/* What the others wait for it, or all for each other, in per cent of their time. */
-	double waiting;
-	bool waits; /* `waiting` is worth naming */
-	enum straggler_cause cause;
-	double cause_ns; /* how much longer it takes for that, per step */
-};
-struct replay_cost replay_cost(const struct replay *run);
-void replay_tell_cost(struct replay *run, const struct replay_cost *cost);
-/* The largest loss that the recordings prove, as data and as the last line. */
-struct replay_loss replay_loss(const struct replay *run, const struct replay_cost *cost);
-void replay_tell_advice(struct replay *run, const struct replay_cost *cost);
-/* That allocations of the device cost a share of the steps, where they do. */
-void replay_tell_allocations(struct replay *run);
-/* More than one launch in a hundred has no kernel: shares of time are not known then. */
-bool replay_lost_kernels(const struct fsdp_recording *one);
-/* Whether lines that advise on time of the device are wanted, and can be. */
-bool replay_advises(const struct replay *run);
+/* Its sentence, if it has one. */
+void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss);
 
 /* Whether no recorded time can be shown; and whether all recordings are empty. */
 bool replay_says_nothing(const struct replay *replay);
 bool replay_is_empty(const struct replay *replay);
-void replay_tell_nothing(struct replay *replay);
 
 /* What each unit of FSDP costs. */
-void replay_show_units(struct replay *run);
-void replay_put_unit_rows(struct replay *replay);
 extern const struct record replay_units;
 
 /* ---- earlier recordings (comparison.c) ---- */

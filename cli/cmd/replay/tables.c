@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/replay/replay.h"
 
@@ -531,6 +532,7 @@ static bool show_steps(struct replay *run)
 {
 	struct table like = { .key = "steps", .text_only = true, .view = run->count > 1 };
 	struct record_table table;
+	struct fsdp_loss loss;
 	bool good;
 
 	replay_begin_table(run, &table, &like, &cost_record);
@@ -538,7 +540,9 @@ static bool show_steps(struct replay *run)
 	out_table_end(run->run->out);
 	if (!good)
 		return false;
-	replay_tell_allocations(run);
+	fsdp_recordings_allocator_loss(run->recordings, &loss);
+	if (strcmp(run->options->advice, "no") != 0)
+		replay_show_loss(run, &loss);
 	out_line(run->run->out, NULL, "%s", "");
 	like.view = 0;
 	replay_begin_table(run, &table, &like, &step_type_record);
@@ -622,7 +626,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "note", WORD_AT(RANK, mark), OF_STRAGGLERS, FOR_PEOPLE });
 
 static void put_rank(struct replay *run, const struct record_table *table,
-	const struct fsdp_recording *one, bool waits, const struct replay_cost *cost)
+	const struct fsdp_recording *one, bool waits, const struct fsdp_cost *cost)
 {
 	const struct fsdp_type_times *all = replay_type_of(one, "all", 3);
 	const struct fsdp_device_times *base = &one->base;
@@ -679,7 +683,7 @@ bool replay_show_ranks(struct replay *replay)
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
 
-		if (replay_cost(&run).straggler != FSDP_ABSENT)
+		if (fsdp_recordings_cost(run.recordings).straggler != FSDP_ABSENT)
 			like.view |= VIEW_STRAGGLER;
 		if (has_waits(&run))
 			like.view |= VIEW_WAITS;
@@ -692,7 +696,7 @@ bool replay_show_ranks(struct replay *replay)
 	replay_begin_table(replay, &table, &like, &rank_record);
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		struct replay_cost cost = replay_cost(&run);
+		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
 		size_t count;
 
 		for (size_t k = 0; k < run.count; k++)
@@ -952,16 +956,261 @@ static bool show_collectives(struct replay *run)
 	return true;
 }
 
+/* ---- units ---- */
+
+struct replay_unit {
+	struct fsdp_unit_times unit;
+	uint64_t run;
+	/* for people; times FSDP_ABSENT: it has no such collectives */
+	struct text label;
+	const char *phase, *ahead, *stream;
+	int64_t gather_ns, gather_exposed_ns, reduce_ns, reduce_exposed_ns;
+	char label_room[FSDP_UNIT_LABEL_ROOM], ahead_room[48], stream_room[32];
+};
+
+static const char *phase_name(unsigned phase)
+{
+	return fsdp_unit_phase_name(phase);
+}
+
+#define UNIT struct replay_unit
+static const struct record key_record = RECORD_OF(RECORD_OBJECT, UNIT,
+	{ "unit", TEXT_AT(UNIT, unit.unit), .null = true, FOR_PROGRAMS,
+		.about =
+			"Its name, empty for the root; null where it is not known. Of FSDP1 `#N`, its place in the forward." },
+	RUN_ROW(UNIT, run),
+	{ "phase", ENUM_AT(UNIT, unit.phase, phase_name), .null = true, FOR_PROGRAMS,
+		WORDS("forward", "backward"),
+		.about = "When it is used; null where that is not known." },
+	{ "pg", INTEGER_AT(UNIT, unit.pg), .null = true, FOR_PROGRAMS,
+		.about =
+			"Size of the shard mesh, where the unit has several groups of parameters." });
+
+static const struct record sums_record = RECORD_OF(RECORD_OBJECT, UNIT,
+	{ "gathers", COUNT_AT(UNIT, unit.gathers.count), .always = true, FOR_PROGRAMS,
+		.about = "Number of times its parameters were gathered." },
+	{ "gather_ns", NS_AT(UNIT, unit.gathers.ns), .always = true, FOR_PROGRAMS,
+		.about = "Time of these collectives." },
+	{ "gather_exposed_ns", NS_AT(UNIT, unit.gathers.exposed_ns), .null = true,
+		FOR_PROGRAMS,
+		.about = "Of that, while nothing computes; null without kernels." },
+	{ "prefetched", COUNT_AT(UNIT, unit.prefetched), .always = true, FOR_PROGRAMS,
+		.about = "Number of gathers that were issued before its turn." },
+	{ "reduces", COUNT_AT(UNIT, unit.reduces.count), .always = true, FOR_PROGRAMS,
+		.about = "Number of times its gradients were reduced." },
+	{ "reduce_ns", NS_AT(UNIT, unit.reduces.ns), .always = true, FOR_PROGRAMS,
+		.about = "Time of these collectives." },
+	{ "reduce_exposed_ns", NS_AT(UNIT, unit.reduces.exposed_ns), .null = true,
+		FOR_PROGRAMS,
+		.about = "Of that, while nothing computes; null without kernels." },
+	{ "reshards", COUNT_AT(UNIT, unit.reshards), .always = true, FOR_PROGRAMS,
+		.about = "Number of times it was resharded after the backward." },
+	{ "forwards", COUNT_AT(UNIT, unit.forwards), .always = true, FOR_PROGRAMS,
+		.about = "Number of its forwards." });
+
+static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
+	"What one unit of FSDP costs in one phase, over all ranks and steps.",
+	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
+	{ "groups", LIST_AT(UNIT, unit.groups.texts, unit.groups.count, record_texts),
+		.always = true, .about = "Process groups of its kernels." },
+	{ "streams", LIST_AT(UNIT, unit.streams.texts, unit.streams.count, record_texts),
+		.always = true,
+		.about = "Streams, or threads, that its kernels ran on." },
+	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream),
+		.always = true,
+		.about =
+			"Number of kernels of gathers on the stream that computes most." });
+
+/* Times on the host have no exposed part: their table lacks these columns. */
+#define OF_EXPOSED .machine_only = 0x55
+HAS(is_exposed, UNIT, one->unit.gathers.exposed_ns != FSDP_ABSENT)
+static const struct record unit_row_record = RECORD_OF(RECORD_OBJECT, UNIT,
+	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
+	{ "unit", NAME_AT(UNIT, label), FOR_PEOPLE },
+	{ "phase", WORD_AT(UNIT, phase), FOR_PEOPLE },
+	{ "gather ms", NS_AT(UNIT, gather_ns), FOR_PEOPLE },
+	{ "exposed", NS_AT(UNIT, gather_exposed_ns), .has = is_exposed, OF_EXPOSED,
+		FOR_PEOPLE },
+	{ "prefetch", WORD_AT(UNIT, ahead), .right = true, FOR_PEOPLE },
+	{ "reduce ms", NS_AT(UNIT, reduce_ns), FOR_PEOPLE },
+	{ "exposed", NS_AT(UNIT, reduce_exposed_ns), .has = is_exposed, OF_EXPOSED,
+		FOR_PEOPLE },
+	{ "stream", WORD_AT(UNIT, stream), .right = true, OF_EXPOSED, FOR_PEOPLE });
+
+static struct fsdp_unassigned unassigned_of(const struct replay *replay)
+{
+	struct fsdp_unassigned sum = { 0 };
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_unassigned *one =
+			&replay_by_rank(replay, i)->unassigned;
+		sum.gathers += one->gathers;
+		sum.reduces += one->reduces;
+		sum.gather_ns += one->gather_ns;
+		sum.reduce_ns += one->reduce_ns;
+	}
+	return sum;
+}
+
+#define REST struct fsdp_unassigned
+static const struct record unassigned_record = OBJECT_RECORD(REST, "unassigned",
+	"Collectives that are of no unit.",
+	{ "gathers", COUNT_AT(REST, gathers), .always = true,
+		.about = "Number of all-gathers." },
+	{ "gather_ns", NS_AT(REST, gather_ns), .always = true, .about = "Their time." },
+	{ "reduces", COUNT_AT(REST, reduces), .always = true,
+		.about = "Number of reduce-scatters and all-reduces." },
+	{ "reduce_ns", NS_AT(REST, reduce_ns), .always = true, .about = "Their time." });
+
+static const void *get_unassigned(struct subject of, size_t i, void *room)
+{
+	(void)i;
+	*(REST *)room = unassigned_of(of.context);
+	return room;
+}
+
+const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
+	{ "units", LIST_AT(struct replay, units, unit_count, unit_record), .always = true,
+		.about =
+			"With `--by=unit`: units in the order of their names, forward before backward." },
+	{ "unassigned", .type = FIELD_OBJECT, .by = BY_EACH, .each = get_unassigned,
+		.of = &unassigned_record, .always = true });
+
+/* "20", "20,24"; what has no room is replaced by a mark. */
+static const char *put_streams(
+	const struct fsdp_unit_texts *streams, char *text, size_t room)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < streams->count; i++) {
+		const struct fsdp_span *one = &streams->texts[i];
+		if (used + one->size + sizeof ",…" > room) {
+			memcpy(text + used, "…", sizeof "…");
+			return text;
+		}
+		used += (size_t)snprintf(text + used, room - used, "%s%.*s",
+			i != 0 ? "," : "", (int)one->size, (const char *)one->data);
+	}
+	return text;
+}
+
+static void fill_unit(UNIT *row, const struct fsdp_unit_times *unit, uint64_t nth)
+{
+	bool gathers = unit->gathers.kernels != 0, reduces = unit->reduces.kernels != 0;
+
+	row->unit = *unit;
+	row->run = nth;
+	row->label = text_of(fsdp_unit_label(unit, row->label_room));
+	row->phase = fsdp_unit_phase_name(unit->phase);
+	row->gather_ns = gathers ? unit->gathers.ns : FSDP_ABSENT;
+	row->gather_exposed_ns = gathers ? unit->gathers.exposed_ns : FSDP_ABSENT;
+	row->reduce_ns = reduces ? unit->reduces.ns : FSDP_ABSENT;
+	row->reduce_exposed_ns = reduces ? unit->reduces.exposed_ns : FSDP_ABSENT;
+	if (unit->gathers.count != 0) {
+		snprintf(row->ahead_room, sizeof row->ahead_room,
+			"%" PRIu64 " of %" PRIu64, unit->prefetched, unit->gathers.count);
+		row->ahead = row->ahead_room;
+	}
+	if (unit->streams.count != 0)
+		row->stream = put_streams(
+			&unit->streams, row->stream_room, sizeof row->stream_room);
+}
+
+static bool list_units(struct replay *replay)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < replay->run_count; i++)
+		count += fsdp_recordings_unit_count(
+			fsdp_recordings_run(replay->recordings, i));
+	replay->units = calloc(count + 1, sizeof *replay->units);
+	for (size_t i = 0; replay->units != NULL && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		for (size_t k = 0; k < fsdp_recordings_unit_count(run.recordings); k++)
+			fill_unit(&replay->units[replay->unit_count++],
+				fsdp_recordings_unit(run.recordings, k), run.nth);
+	}
+	return replay->units != NULL;
+}
+
+static void tell_source(struct replay *run)
+{
+	static const char *const texts[] = {
+		[FSDP_UNITS_ABSENT] = "no annotations of FSDP: its units are unknown",
+		[FSDP_UNITS_NAMED] = NULL,
+		[FSDP_UNITS_OLD] =
+			"PyTorch before 2.5 names no unit, so they cannot be distinguished",
+		[FSDP_UNITS_FSDP1] =
+			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
+	};
+	const char *text = texts[replay_by_rank(run, 0)->units_from];
+
+	if (text != NULL)
+		run_note(run->run, "%s", text);
+}
+
+/* Where launches are not recorded, kernels are of no unit. */
+static void tell_unplaced(struct replay *run, const struct fsdp_unassigned *rest)
+{
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
+		const struct fsdp_unit_times *unit =
+			fsdp_recordings_unit(run->recordings, i);
+		if (unit->gathers.kernels + unit->reduces.kernels != 0)
+			return;
+	}
+	if (rest->gathers + rest->reduces != 0)
+		run_note(run->run,
+			"times of units are not known: no collective was issued within an annotation of FSDP");
+}
+
+static void show_units(struct replay *run)
+{
+	struct table like = { .key = "types", .text_only = true };
+	struct fsdp_unassigned rest = unassigned_of(run);
+	struct record_table table;
+	struct fsdp_loss loss;
+
+	tell_source(run);
+	if (fsdp_recordings_unit_count(run->recordings) == 0)
+		return;
+	tell_unplaced(run, &rest);
+	like.view = fsdp_recordings_unit(run->recordings, 0)->gathers.exposed_ns !=
+		    FSDP_ABSENT;
+	replay_begin_table(run, &table, &like, &unit_row_record);
+	for (size_t i = 0; i < run->unit_count; i++)
+		if (run->units[i].run == run->nth)
+			out_records_row(run->run->out, &table, &run->units[i]);
+	if (rest.gathers + rest.reduces != 0)
+		out_records_row(run->run->out, &table,
+			&(UNIT){ .label = text_of("(no unit)"),
+				.unit.gathers.exposed_ns = FSDP_ABSENT,
+				.gather_ns =
+					rest.gathers != 0 ? rest.gather_ns : FSDP_ABSENT,
+				.reduce_ns = rest.reduces != 0 ? rest.reduce_ns
+							       : FSDP_ABSENT });
+	out_table_end(run->run->out);
+	for (unsigned note = 0; note < FSDP_UNIT_NOTES; note++) {
+		fsdp_recordings_unit_note(run->recordings, note, &loss);
+		replay_show_loss(run, &loss);
+	}
+	fsdp_recordings_unit_loss(run->recordings, &loss);
+	if (strcmp(run->options->advice, "no") != 0)
+		replay_show_loss(run, &loss);
+}
+
 /* ---- all tables ---- */
 
 bool replay_list(struct replay *replay)
 {
-	return list_types(replay) && replay_list_sums(replay);
+	return list_types(replay) && replay_list_sums(replay) &&
+	       (!replay_shows_only(replay, "unit") || list_units(replay));
 }
 
 void replay_list_free(struct replay *replay)
 {
 	free(replay->types);
+	free(replay->units);
 	free(replay->groups.items);
 	free(replay->classes.items);
 	free(replay->kernels.items);
@@ -976,7 +1225,7 @@ bool replay_show_table(struct replay *run)
 	if (replay_shows_only(run, "collective"))
 		return show_collectives(run);
 	if (replay_shows_only(run, "unit"))
-		replay_show_units(run);
+		show_units(run);
 	replay_show_sums(run);
 	return true;
 }
@@ -1003,7 +1252,8 @@ bool replay_put_rows(struct replay *replay)
 	} else if (replay_shows_only(replay, "collective")) {
 		put_collectives(replay);
 	} else if (replay_shows_only(replay, "unit")) {
-		replay_put_unit_rows(replay);
+		replay_put_list(
+			replay, &unit_row_record, replay->units, replay->unit_count);
 	} else if (!replay_put_sums(replay)) {
 		put_sums(replay, replay_shows_only(replay, "region"));
 	}

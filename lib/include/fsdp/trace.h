@@ -1085,6 +1085,103 @@ FSDP_API size_t fsdp_recordings_unit_count(const struct fsdp_recordings *recordi
 FSDP_API const struct fsdp_unit_times *fsdp_recordings_unit(
 	const struct fsdp_recordings *recordings, size_t index);
 
+/* ---- what a step costs, and where time is lost ---- */
+
+/** What a rank does longer than the others, which wait for it. */
+enum fsdp_straggler_cause {
+	/* The recordings do not show it. */
+	FSDP_STRAGGLER_UNKNOWN,
+	/* It waits for its data loader. */
+	FSDP_STRAGGLER_DATA,
+	/* Its device idles until the host has work for it. */
+	FSDP_STRAGGLER_HOST,
+	/* It copies more. */
+	FSDP_STRAGGLER_COPIES,
+	/* Its kernels take longer. */
+	FSDP_STRAGGLER_COMPUTE,
+};
+
+/** "data loader", "host", "copies", "compute"; NULL for anything else. */
+FSDP_API const char *fsdp_straggler_cause_name(enum fsdp_straggler_cause cause);
+
+/** What a step costs: means over all ranks and steps of a run. Shares are per cent of the
+ * time of the devices unless noted. */
+struct fsdp_cost {
+	/* Steps of all ranks; 0: unknown. */
+	uint64_t steps;
+	/* They are steps; else each is a complete recording. */
+	bool marked;
+	int64_t mean_ns, min_ns, max_ns, max_rank;
+	/* Kernels were recorded, and the shares are known; the only kernels are those of
+	 * collectives. */
+	bool has_device, only_calls;
+	double compute, exposed, copies, idle;
+	/* In the data loader: per step, and as a share of the time of the ranks. */
+	double data_ns, data;
+	/* Of a device, in what the shares are of. */
+	int64_t busy_ns, span_ns;
+	/* As in fsdp_matching.straggler; and the same if its waits are worth naming. */
+	int64_t least_waiting, straggler;
+	/* What the others wait beyond the waits of this rank, or all for each other, and
+	 * the time of their steps; the share. */
+	int64_t waits_ns, waiting_ns;
+	double waiting;
+	/* The share is worth naming. */
+	bool waits;
+	/* What the straggler does longer than the others, and how much per step. */
+	enum fsdp_straggler_cause cause;
+	double cause_ns;
+};
+FSDP_API struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run);
+
+/** A conclusion, with its premises checked. */
+struct fsdp_loss {
+	/* "waiting", "data_loader", "idle", "exposed", "none"; NULL: not known. */
+	const char *kind;
+	/* For which the others wait, or FSDP_ABSENT. */
+	int64_t rank;
+	/* Of the time. */
+	double percent;
+	/* Empty: no conclusion. */
+	char sentence[768];
+};
+
+/** Whether more than one launch in a hundred has no kernel: shares of time are not known
+ * then, and nothing is concluded from them. */
+FSDP_API bool fsdp_recording_lacks_kernels(const struct fsdp_recording *recording);
+/** Whether none of a run does, and nothing else is missing that may be what was lost. */
+FSDP_API bool fsdp_recordings_are_complete(const struct fsdp_recordings *run);
+
+/** The largest loss of a run; with options.spans the type of what is exposed, with
+ * options.units its cause. False: out of memory. */
+FSDP_API bool fsdp_recordings_loss(const struct fsdp_recordings *run,
+	const struct fsdp_cost *cost, struct fsdp_loss *ret_loss);
+
+/** With options.units: which collectives of units cost most, and why; without kernels,
+ * which take longest. */
+FSDP_API void fsdp_recordings_unit_loss(
+	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss);
+
+/** With options.units: the units that are on the stream that computes (0), are exposed and
+ * never issued ahead (1), and are kept after the forward (2). */
+enum { FSDP_UNIT_NOTES = 3 };
+FSDP_API void fsdp_recordings_unit_note(
+	const struct fsdp_recordings *run, unsigned note, struct fsdp_loss *ret_note);
+
+/** "(root)", "layers.0"; "layers.0 [4]" where the unit has several groups of parameters:
+ * the size of its shard mesh. Returns `room`. */
+enum { FSDP_UNIT_LABEL_ROOM = 256 };
+FSDP_API const char *fsdp_unit_label(
+	const struct fsdp_unit_times *unit, char room[FSDP_UNIT_LABEL_ROOM]);
+
+/** That calls which allocate memory of the device cost a share of the steps. */
+FSDP_API void fsdp_recordings_allocator_loss(
+	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss);
+
+/** With options.spans: of each collective of a recording, the time while nothing
+ * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees it. */
+FSDP_API int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording);
+
 /* ---- one clock ---- */
 
 /**

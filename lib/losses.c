@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a step costs, and where most of the time is lost. A conclusion is a row of a table: what
+ * must be so, and the words.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/trace.h>
+
+#include "base/span.h"
+
+/* In per cent of the time: what is below is none that one would act on. */
+static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
+
+/* Sums of times that 64 bits do not hold. */
+__extension__ typedef __int128 wide;
+
+static const struct fsdp_recording *by_rank(const struct fsdp_recordings *run, size_t nth)
+{
+	return fsdp_recording(run, fsdp_recording_by_rank(run, nth));
+}
+
+/* The steps of a recording; NULL: their time is not known. */
+static const struct fsdp_times *find_steps(const struct fsdp_recording *one)
+{
+	for (size_t i = 0; i < one->type_count; i++)
+		if (fsdp_span_is(one->types[i].name, "all"))
+			return one->types[i].times.sum_ns != FSDP_ABSENT
+				       ? &one->types[i].times
+				       : NULL;
+	return NULL;
+}
+
+/* Steps of all ranks; without steps, recordings. */
+static int64_t count_steps(const struct fsdp_recordings *run)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(run); i++)
+		count += fsdp_recording(run, i)->step_count;
+	return (int64_t)(count != 0 ? count : fsdp_recording_count(run));
+}
+
+static double percent(double part, double all)
+{
+	return all > 0 ? round(part * 10000 / all) / 100 : 0;
+}
+
+/* Milliseconds with three decimals, halves away from zero. */
+struct millis {
+	char text[32];
+};
+
+static const char *format_ms(int64_t ns, struct millis *ms)
+{
+	uint64_t us = ((uint64_t)(ns < 0 ? -ns : ns) + 500) / 1000;
+
+	snprintf(ms->text, sizeof ms->text, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
+		us / 1000, us % 1000);
+	return ms->text;
+}
+
+/* ---- stragglers ---- */
+
+static const struct {
+	const char *name, *before, *after; /* its time */
+} STRAGGLERS[] = {
+	[FSDP_STRAGGLER_UNKNOWN] = { NULL, NULL, NULL },
+	[FSDP_STRAGGLER_DATA] = { "data loader", "its data loader takes", " longer" },
+	[FSDP_STRAGGLER_HOST] = { "host", "its GPU waits for the host", " longer" },
+	[FSDP_STRAGGLER_COPIES] = { "copies", "its copies take", " longer" },
+	[FSDP_STRAGGLER_COMPUTE] = { "compute", "its kernels take",
+		" longer: compare clock rates and load" },
+};
+enum { STRAGGLERS_COUNT = sizeof STRAGGLERS / sizeof *STRAGGLERS };
+
+const char *fsdp_straggler_cause_name(enum fsdp_straggler_cause cause)
+{
+	return (size_t)cause < STRAGGLERS_COUNT ? STRAGGLERS[cause].name : NULL;
+}
+
+/* The activity with the most time beyond the others, if that is at least a quarter of their
+ * waits. While a host waits for data its device idles: the loader is the cause of both. */
+static void find_cause(struct fsdp_cost *cost, const double excess[], double wait_ns)
+{
+	enum fsdp_straggler_cause most = FSDP_STRAGGLER_HOST;
+
+	for (unsigned i = most; i < STRAGGLERS_COUNT; i++)
+		if (excess[i] > excess[most])
+			most = i;
+	if (most == FSDP_STRAGGLER_HOST &&
+		excess[FSDP_STRAGGLER_DATA] * 2 >= excess[most])
+		most = FSDP_STRAGGLER_DATA;
+	if (!(excess[most] * 4 >= wait_ns) || !(wait_ns > 0))
+		return;
+	cost->cause = most;
+	cost->cause_ns = excess[most];
+}
+
+/* What the others wait for one rank beyond its own waits, or all ranks for each other. */
+static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
+{
+	double excess[STRAGGLERS_COUNT] = { 0 }, others[STRAGGLERS_COUNT] = { 0 };
+	const struct fsdp_recording *last = NULL;
+	size_t count = fsdp_recording_count(run), other_count = 0;
+	int64_t worst = fsdp_recordings_matching(run)->straggler;
+	bool fits = true;
+
+	for (size_t i = 0; worst != FSDP_ABSENT && i < count; i++)
+		if (by_rank(run, i)->kind == FSDP_RECORDING_KINETO &&
+			by_rank(run, i)->rank == worst)
+			last = by_rank(run, i);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+		const struct fsdp_times *steps = find_steps(one);
+		bool is_worst = worst != FSDP_ABSENT && one->rank == worst;
+		const double spent[STRAGGLERS_COUNT] = { 0, (double)one->data_loader_ns,
+			one->has_device ? (double)one->base.idle_ns : 0,
+			one->has_device ? (double)one->base.mem_busy_ns : 0,
+			one->has_device ? (double)one->base.compute_busy_ns : 0 };
+
+		if (one->kind != FSDP_RECORDING_KINETO)
+			continue;
+		for (int j = 0; j < STRAGGLERS_COUNT; j++)
+			(is_worst ? excess : others)[j] += spent[j];
+		if (is_worst)
+			continue;
+		other_count++;
+		fits &= steps == NULL ||
+			(!__builtin_add_overflow(cost->waits_ns,
+				 one->step_wait_ns -
+					 (last != NULL ? last->step_wait_ns : 0),
+				 &cost->waits_ns) &&
+				!__builtin_add_overflow(cost->waiting_ns, steps->sum_ns,
+					&cost->waiting_ns));
+	}
+	if (!fits) {
+		cost->waits_ns = cost->waiting_ns = 0;
+		return;
+	}
+	cost->least_waiting = worst;
+	cost->waiting = percent((double)cost->waits_ns, (double)cost->waiting_ns);
+	cost->waits = cost->waiting >= LEAST_WAIT;
+	if (!cost->waits || worst == FSDP_ABSENT)
+		return;
+	cost->straggler = worst;
+	for (int j = 0; other_count != 0 && j < STRAGGLERS_COUNT; j++)
+		excess[j] -= others[j] / (double)other_count;
+	if (other_count != 0)
+		find_cause(cost, excess, (double)cost->waits_ns / (double)other_count);
+	if (last != NULL && last->step_count != 0)
+		cost->cause_ns /= (double)last->step_count;
+}
+
+/* ---- the cost of a step ---- */
+
+/* The lengths of steps, and what of them the data loader takes. */
+static void add_lengths(struct fsdp_cost *cost, const struct fsdp_recordings *run)
+{
+	double data_ns = 0, all_ns = 0;
+	wide sum = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = by_rank(run, i);
+		const struct fsdp_times *steps = find_steps(one);
+
+		if (steps == NULL)
+			continue;
+		if (one->data_loader_ns <= steps->sum_ns) {
+			data_ns += (double)one->data_loader_ns;
+			all_ns += (double)steps->sum_ns;
+		}
+		if (one->all_source == NULL)
+			continue;
+		cost->marked |= strcmp(one->all_source, "ProfilerStep") == 0;
+		cost->steps += steps->count;
+		sum += steps->sum_ns;
+		if (cost->min_ns == FSDP_ABSENT || steps->min_ns < cost->min_ns)
+			cost->min_ns = steps->min_ns;
+		if (cost->max_ns == FSDP_ABSENT || steps->max_ns > cost->max_ns) {
+			cost->max_ns = steps->max_ns;
+			cost->max_rank = one->rank;
+		}
+	}
+	if (cost->steps != 0) {
+		cost->mean_ns = (int64_t)((sum + cost->steps / 2) / cost->steps);
+		cost->data_ns = data_ns / (double)cost->steps;
+	}
+	cost->data = percent(data_ns, all_ns);
+}
+
+/* A recording that lost its kernels has no shares. */
+static void add_shares(struct fsdp_cost *cost, const struct fsdp_recordings *run)
+{
+	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = by_rank(run, i);
+
+		if (!one->has_device)
+			continue;
+		devices++;
+		span += (double)one->base.span_ns;
+		compute += (double)one->base.compute_busy_ns;
+		exposed += (double)one->base.exposed_ns;
+		comm += (double)one->base.comm_busy_ns;
+		idle += (double)one->base.idle_ns;
+	}
+	cost->has_device = span > 0 && compute > 0;
+	cost->only_calls = !cost->has_device && comm > 0;
+	cost->span_ns = devices != 0 ? (int64_t)(span / devices) : 0;
+	cost->busy_ns = devices != 0 ? (int64_t)((span - idle) / devices) : 0;
+	cost->compute = percent(compute, span);
+	cost->exposed = percent(exposed, span);
+	cost->idle = percent(idle, span);
+	cost->copies = fmax(percent(span - compute - exposed - idle, span), 0);
+}
+
+struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
+{
+	struct fsdp_cost cost = { .mean_ns = FSDP_ABSENT,
+		.min_ns = FSDP_ABSENT,
+		.max_ns = FSDP_ABSENT,
+		.max_rank = FSDP_ABSENT,
+		.straggler = FSDP_ABSENT,
+		.least_waiting = FSDP_ABSENT };
+
+	add_lengths(&cost, run);
+	add_shares(&cost, run);
+	add_waits(&cost, run);
+	return cost;
+}
+
+/* ---- sentences ---- */
+
+__attribute__((format(printf, 2, 3))) static void append(
+	struct fsdp_loss *loss, const char *format, ...)
+{
+	size_t used = strlen(loss->sentence);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loss->sentence + used, sizeof loss->sentence - used, format, arguments);
+	va_end(arguments);
+}
+
+bool fsdp_recording_lacks_kernels(const struct fsdp_recording *one)
+{
+	return one->has_device && one->launches_without_work > one->launches / 100;
+}
+
+/* Nothing is missing that may be what was lost. */
+static bool is_whole(const struct fsdp_recordings *run)
+{
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+
+		if (one->truncated || one->interrupted || one->dropped != 0)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_recordings_are_complete(const struct fsdp_recordings *run)
+{
+	for (size_t i = 0; i < fsdp_recording_count(run); i++)
+		if (fsdp_recording_lacks_kernels(fsdp_recording(run, i)))
+			return false;
+	return is_whole(run);
+}
+
+/* ---- units ---- */
+
+const char *fsdp_unit_label(
+	const struct fsdp_unit_times *unit, char room[FSDP_UNIT_LABEL_ROOM])
+{
+	const char *none = unit->unit.data == NULL ? "(unit not known)" : "(root)";
+	int size = snprintf(room, FSDP_UNIT_LABEL_ROOM, "%.*s",
+		unit->unit.size != 0 ? (int)unit->unit.size : INT32_MAX,
+		unit->unit.size != 0 ? (const char *)unit->unit.data : none);
+
+	if (unit->pg != FSDP_ABSENT && size > 0 && size < FSDP_UNIT_LABEL_ROOM)
+		snprintf(room + size, FSDP_UNIT_LABEL_ROOM - (size_t)size,
+			" [%" PRId64 "]", unit->pg);
+	return room;
+}
+
+static void append_unit(struct fsdp_loss *loss, const struct fsdp_unit_times *unit)
+{
+	const char *phase = fsdp_unit_phase_name(unit->phase);
+	char label[FSDP_UNIT_LABEL_ROOM];
+
+	append(loss, "%s%s%s", fsdp_unit_label(unit, label), phase != NULL ? " " : "",
+		phase != NULL ? phase : "");
+}
+
+/* What is so of the collectives of a unit. */
+enum {
+	IS_REDUCE = 1 << 0,
+	IS_ON_COMPUTE_STREAM = 1 << 1, /* most of them */
+	IS_FIRST = 1 << 2,             /* of its step, most of them */
+	IS_PREFETCHED = 1 << 3,
+	IS_FORWARD = 1 << 4,
+	IS_ALONE = 1 << 5, /* the reductions of the run never overlap with compute */
+	IS_LAST = 1 << 6,  /* the part after which nothing computes */
+};
+
+/* Why they are exposed: the first row whose bits all are so, and no bit of `lacks`. */
+static const struct {
+	unsigned when, lacks;
+	const char *words, *fsdp2, *fsdp1; /* what to try */
+} CAUSES[] = {
+	{ IS_ON_COMPUTE_STREAM, IS_LAST,
+		"collectives on the stream that computes, where nothing can hide them",
+		NULL, NULL },
+	{ IS_FIRST, IS_REDUCE,
+		"gathers of the first unit of a step, before which nothing computes",
+		NULL, NULL },
+	{ IS_FORWARD, IS_REDUCE | IS_PREFETCHED,
+		"gathers in the forward, never issued ahead",
+		"set_modules_to_forward_prefetch()", "forward_prefetch=True" },
+	{ 0, IS_REDUCE | IS_PREFETCHED, "gathers in the backward, never issued ahead",
+		"set_modules_to_backward_prefetch()",
+		"backward_prefetch=BackwardPrefetch.BACKWARD_PRE" },
+	{ 0, IS_REDUCE, "gathers that take longer than what computes meanwhile", NULL,
+		NULL },
+	{ IS_ALONE, IS_LAST,
+		"reductions on a stream of their own that never overlap with compute",
+		"CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset",
+		"CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset" },
+	{ 0, IS_LAST, "reductions that take longer than what computes meanwhile", NULL,
+		NULL },
+	{ IS_LAST, 0,
+		"reductions at the end of the backward, where nothing is left to compute",
+		NULL, NULL },
+};
+enum { CAUSE_COUNT = sizeof CAUSES / sizeof *CAUSES };
+
+static unsigned find_bits(
+	const struct fsdp_unit_times *unit, const struct fsdp_unit_collectives *set)
+{
+	return (set == &unit->reduces ? IS_REDUCE : 0) |
+	       (set->on_compute_stream * 2 > set->kernels ? IS_ON_COMPUTE_STREAM : 0) |
+	       (unit->firsts * 2 > unit->gathers.count ? IS_FIRST : 0) |
+	       (unit->prefetched != 0 ? IS_PREFETCHED : 0) |
+	       (unit->phase == FSDP_PHASE_FORWARD ? IS_FORWARD : 0);
+}
+
+/* Those that are on a stream of their own are exposed all the time, and not at the end
+ * alone. */
+static unsigned find_alone(const struct fsdp_recordings *run)
+{
+	wide ns = 0, exposed_ns = 0;
+
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+
+		if (unit->reduces.exposed_ns == FSDP_ABSENT ||
+			(find_bits(unit, &unit->reduces) & IS_ON_COMPUTE_STREAM) != 0)
+			continue;
+		ns += unit->reduces.ns;
+		exposed_ns += unit->reduces.exposed_ns;
+	}
+	return ns > 0 && exposed_ns * 100 >= ns * 99 ? IS_ALONE : 0;
+}
+
+/* What a cause costs, and the unit that has most of it. */
+struct cause_cost {
+	int64_t sum_ns, ns;
+	const struct fsdp_unit_times *unit;
+};
+
+static void add_cause(struct cause_cost costs[CAUSE_COUNT], unsigned bits,
+	const struct fsdp_unit_times *unit, int64_t exposed_ns)
+{
+	size_t i = 0;
+
+	while ((CAUSES[i].when & ~bits) != 0 || (CAUSES[i].lacks & bits) != 0)
+		i++;
+	if (exposed_ns <= 0 ||
+		__builtin_add_overflow(costs[i].sum_ns, exposed_ns, &costs[i].sum_ns))
+		return;
+	if (exposed_ns > costs[i].ns) {
+		costs[i].ns = exposed_ns;
+		costs[i].unit = unit;
+	}
+}
+
+/* Why collectives of units are exposed, as far as one reason costs most. False: those of
+ * units are exposed for less than `least_ns`. */
+static bool append_units(
+	struct fsdp_loss *loss, const struct fsdp_recordings *run, double least_ns)
+{
+	bool fsdp1 = by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1;
+	struct cause_cost costs[CAUSE_COUNT] = { 0 };
+	unsigned alone = find_alone(run);
+	int64_t steps = count_steps(run);
+	size_t worst = 0;
+	struct millis all, most;
+
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+		const struct fsdp_unit_collectives *reduces = &unit->reduces;
+		unsigned bits = find_bits(unit, reduces) | alone;
+		int64_t last_ns =
+			(bits & IS_ON_COMPUTE_STREAM) != 0 ? 0 : reduces->exposed_last_ns;
+
+		add_cause(costs, find_bits(unit, &unit->gathers), unit,
+			unit->gathers.exposed_ns);
+		add_cause(costs, bits | IS_LAST, unit, last_ns);
+		add_cause(costs, bits, unit, reduces->exposed_ns - last_ns);
+	}
+	for (size_t i = 0; i < CAUSE_COUNT; i++) {
+		least_ns -= (double)costs[i].sum_ns;
+		if (costs[i].sum_ns > costs[worst].sum_ns)
+			worst = i;
+	}
+	if (costs[worst].unit == NULL || least_ns > 0)
+		return false;
+	append(loss, ": %s: %s ms exposed per step, ", CAUSES[worst].words,
+		format_ms(costs[worst].sum_ns / steps, &all));
+	if (costs[worst].ns == costs[worst].sum_ns)
+		append(loss, "all in ");
+	else
+		append(loss, "%s ms of it in ",
+			format_ms(costs[worst].ns / steps, &most));
+	append_unit(loss, costs[worst].unit);
+	if (CAUSES[worst].fsdp2 != NULL)
+		append(loss, "; try %s",
+			fsdp1 ? CAUSES[worst].fsdp1 : CAUSES[worst].fsdp2);
+	return true;
+}
+
+/* Of a trace without kernels: what takes longest. */
+static void append_longest(struct fsdp_loss *loss, const struct fsdp_recordings *run)
+{
+	const struct fsdp_unit_times *longest = NULL;
+	int64_t most_ns = 0;
+	bool reduces = false;
+	struct millis ms;
+
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+
+		if (unit->gathers.ns <= most_ns && unit->reduces.ns <= most_ns)
+			continue;
+		longest = unit;
+		reduces = unit->reduces.ns > unit->gathers.ns;
+		most_ns = reduces ? unit->reduces.ns : unit->gathers.ns;
+	}
+	if (longest == NULL)
+		return;
+	append(loss, "longest: %s of ", reduces ? "reductions" : "gathers");
+	append_unit(loss, longest);
+	append(loss, ", %s ms per step; only a trace with kernels shows the exposed part",
+		format_ms(most_ns / count_steps(run), &ms));
+}
+
+/* Gathered in the forward and not again: it was not resharded in between. */
+static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_times *unit)
+{
+	if (unit->phase != FSDP_PHASE_FORWARD || unit->gathers.count == 0 ||
+		unit->unit.size == 0 || by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
+		return false;
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *one = fsdp_recordings_unit(run, i);
+
+		if (one->phase == FSDP_PHASE_BACKWARD && one->pg == unit->pg &&
+			fsdp_span_equal(one->unit, unit->unit))
+			return one->gathers.count == 0;
+	}
+	return true;
+}
+
+static unsigned find_marks(
+	const struct fsdp_recordings *run, const struct fsdp_unit_times *unit)
+{
+	unsigned gathers = find_bits(unit, &unit->gathers);
+	unsigned both = gathers | find_bits(unit, &unit->reduces);
+	bool late = (gathers & (IS_ON_COMPUTE_STREAM | IS_FIRST | IS_PREFETCHED)) == 0 &&
+		    unit->gathers.count != 0 &&
+		    unit->gathers.exposed_ns > unit->gathers.ns / 2;
+
+	return ((both & IS_ON_COMPUTE_STREAM) != 0 ? 1 : 0) | (late ? 2 : 0) |
+	       (is_kept(run, unit) ? 4 : 0);
+}
+
+void fsdp_recordings_unit_note(
+	const struct fsdp_recordings *run, unsigned note, struct fsdp_loss *ret_note)
+{
+	static const char *const texts[FSDP_UNIT_NOTES] = { "on the stream that computes",
+		"more than half exposed, never issued ahead", "kept after the forward" };
+	enum { NAMED = 3 };
+	size_t count = 0;
+
+	*ret_note = (struct fsdp_loss){ .rank = FSDP_ABSENT };
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+
+		if ((find_marks(run, unit) >> note & 1) == 0 || count++ >= NAMED)
+			continue;
+		append(ret_note, "%s%s", count == 1 ? texts[note] : "",
+			count == 1 ? ": " : ", ");
+		append_unit(ret_note, unit);
+	}
+	if (count > NAMED)
+		append(ret_note, " and %zu more", count - NAMED);
+}
+
+/* ---- what is exposed ---- */
+
+/* Up to a moment, how long a device computed; before[i]: up to its ith busy time. */
+static int64_t computed_until(
+	const struct fsdp_recording *one, const int64_t *before, int64_t ns)
+{
+	const struct fsdp_busy_span *spans = one->computing;
+	size_t low = 0, high = one->computing_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (spans[middle].begin_ns < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return 0;
+	return before[low] -
+	       (spans[low - 1].end_ns > ns ? spans[low - 1].end_ns - ns : 0);
+}
+
+int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording)
+{
+	size_t count = recording->collective_count, busy = recording->computing_count;
+	int64_t *exposed = calloc(count + 1, sizeof *exposed);
+	int64_t *before = calloc(busy + 1, sizeof *before);
+
+	for (size_t i = 0; before != NULL && i < busy; i++)
+		before[i + 1] = before[i] + recording->computing[i].end_ns -
+				recording->computing[i].begin_ns;
+	for (size_t i = 0; exposed != NULL && before != NULL && i < count; i++) {
+		struct fsdp_collective call;
+
+		fsdp_recording_collective(recording, i, &call);
+		exposed[i] =
+			recording->layer != FSDP_LAYER_DEVICE
+				? FSDP_ABSENT
+				: call.dur_ns -
+					  computed_until(recording, before,
+						  call.ts_ns + call.dur_ns) +
+					  computed_until(recording, before, call.ts_ns);
+	}
+	if (before == NULL) {
+		free(exposed);
+		exposed = NULL;
+	}
+	free(before);
+	return exposed;
+}
+
+/* The type of collectives with the most exposed time; empty: no exposed time, or unknown. */
+static bool find_most_exposed(
+	const struct fsdp_recordings *run, struct fsdp_span *ret_type)
+{
+	struct {
+		struct fsdp_span type;
+		double ns;
+	} all[32] = { 0 }, *most = &all[0]; /* the library has fewer types */
+	struct fsdp_collective call;
+	size_t known = 0, at;
+
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+		int64_t *exposed = fsdp_recording_exposed(one);
+
+		if (exposed == NULL)
+			return false;
+		for (size_t j = 0; j < one->collective_count; j++) {
+			fsdp_recording_collective(one, j, &call);
+			for (at = 0;
+				at < known && !fsdp_span_equal(all[at].type, call.type);)
+				at++;
+			if (at == sizeof all / sizeof *all || exposed[j] <= 0)
+				continue;
+			all[at].type = call.type;
+			all[at].ns += (double)exposed[j];
+			known += at == known;
+			if (all[at].ns > most->ns)
+				most = &all[at];
+		}
+		free(exposed);
+	}
+	*ret_type = most->type;
+	return true;
+}
+
+/* ---- the largest loss ---- */
+
+/* Why they wait, as far as the recordings show it. */
+static void append_waits(struct fsdp_loss *loss, const struct fsdp_cost *cost)
+{
+	struct millis ms;
+
+	if (cost->straggler == FSDP_ABSENT)
+		append(loss,
+			"ranks wait %.0f %% of their time for each other, none stands out",
+			cost->waiting);
+	else
+		append(loss,
+			"the others wait for rank %" PRId64 ", %.0f %% of their time: ",
+			cost->straggler, cost->waiting);
+	if (cost->straggler != FSDP_ABSENT && cost->cause == FSDP_STRAGGLER_UNKNOWN)
+		append(loss, "compare its input, clock rates and load with theirs");
+	else if (cost->straggler != FSDP_ABSENT)
+		append(loss, "%s %s ms per step%s", STRAGGLERS[cost->cause].before,
+			format_ms((int64_t)cost->cause_ns, &ms),
+			STRAGGLERS[cost->cause].after);
+}
+
+/* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the wait
+ * for the other rank is a part. False: out of memory. */
+static bool append_exposed(struct fsdp_loss *loss, const struct fsdp_recordings *run)
+{
+	struct fsdp_span type;
+	double exposed_ns = 0;
+	bool is_exchange;
+
+	if (!find_most_exposed(run, &type))
+		return false;
+	is_exchange = fsdp_span_is(type, "all_to_all") || fsdp_span_is(type, "send_recv");
+	for (size_t i = 0; i < fsdp_recording_count(run); i++)
+		exposed_ns += (double)by_rank(run, i)->base.exposed_ns;
+	append(loss, "exposed communication (%.0f %%)", loss->percent);
+	if (!is_exchange && append_units(loss, run, exposed_ns / 2))
+		return true;
+	if (type.size != 0)
+		append(loss, ", most of it in %.*s", (int)type.size,
+			(const char *)type.data);
+	append(loss, "%s",
+		!is_exchange ? ": --by=group lists the process groups and sizes"
+		: fsdp_recording_count(run) == 1
+			? ": of its time, the wait for the partner is a part; traces of all ranks show the wait"
+			: ": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
+	return true;
+}
+
+/* Whether waits for other ranks are most of what is lost. */
+static bool are_waits_worst(const struct fsdp_cost *cost)
+{
+	double lost = fmin(cost->waiting, cost->exposed);
+
+	if (!(cost->waiting >= LEAST_LOSS))
+		return false;
+	if (cost->has_device)
+		return lost * 2 >= cost->exposed && lost * 2 >= cost->idle;
+	return cost->cause == FSDP_STRAGGLER_DATA || cost->waiting >= cost->data;
+}
+
+static void set_loss(struct fsdp_loss *loss, const char *kind, double share)
+{
+	loss->kind = kind;
+	loss->percent = share;
+}
+
+bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_cost *cost,
+	struct fsdp_loss *ret_loss)
+{
+	struct fsdp_loss *loss = ret_loss;
+	struct millis ms;
+	*loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
+	if (!fsdp_recordings_are_complete(run))
+		return true;
+	if (are_waits_worst(cost)) {
+		set_loss(loss, "waiting", cost->waiting);
+		loss->rank = cost->straggler;
+		append_waits(loss, cost);
+	} else if (!cost->has_device && cost->data >= LEAST_LOSS) {
+		set_loss(loss, "data_loader", cost->data);
+		append(loss,
+			"the data loader takes %.0f %% of the time, %s ms per step; give it more workers, or larger prefetch_factor",
+			cost->data, format_ms((int64_t)cost->data_ns, &ms));
+	} else if (!cost->has_device) {
+		return true;
+	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
+		set_loss(loss, "idle", cost->idle);
+		append(loss,
+			"idle (%.0f %%): the GPU waits for the host; look for data loading",
+			cost->idle);
+		/* The GPU may work at that time: --by=idle shows how much of it is idle. */
+		if (cost->data_ns > 0)
+			append(loss, " (%s ms per step)",
+				format_ms((int64_t)cost->data_ns, &ms));
+		append(loss, ", .item() and many small kernels");
+	} else if (cost->exposed >= LEAST_LOSS) {
+		set_loss(loss, "exposed", cost->exposed);
+		return append_exposed(loss, run);
+	} else {
+		set_loss(loss, "none", 0);
+		append(loss, "no loss of %.0f %% or more: compute sets the pace",
+			LEAST_LOSS);
+	}
+	return true;
+}
+
+void fsdp_recordings_unit_loss(
+	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss)
+{
+	*ret_loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
+	if (!fsdp_recordings_are_complete(run))
+		return;
+	append(ret_loss, "most costly");
+	if (append_units(ret_loss, run, 0))
+		return;
+	ret_loss->sentence[0] = '\0';
+	append_longest(ret_loss, run);
+}
+
+void fsdp_recordings_allocator_loss(
+	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss)
+{
+	double ns = 0, steps_ns = 0, steps = 0;
+	uint64_t count = 0;
+	struct millis ms;
+
+	*ret_loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = by_rank(run, i);
+
+		for (size_t j = 0; j < one->step_count; j++) {
+			steps++;
+			steps_ns += (double)one->steps[j].dur_ns;
+			for (size_t k = 0; k < one->steps[j].alloc_count; k++) {
+				count += one->steps[j].allocs[k].count;
+				ns += (double)one->steps[j].allocs[k].sum_ns;
+			}
+		}
+	}
+	ret_loss->percent = percent(ns, steps_ns);
+	if (!is_whole(run) || !(ret_loss->percent >= LEAST_ALLOCATION))
+		return;
+	append(ret_loss,
+		"allocator: %.1f calls like cudaMalloc and cudaFree in a step, %s ms (%.0f %%): memory is nearly full; try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		(double)count / steps, format_ms((int64_t)(ns / steps), &ms),
+		ret_loss->percent);
+}
