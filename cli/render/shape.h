@@ -291,9 +291,11 @@ struct column {
 	bool null : 1;                /* what is absent is null, and not left out */
 	bool reads : 1;               /* computing it reads data */
 	bool listed : 1;              /* list_words() has all its words */
-	enum field_type type : 8;
-	enum field_sort sort : 8;
-	enum field_by by : 8;
+	bool percent : 1, times : 1;  /* " %" or "x" follows a number in text */
+	unsigned digits : 4;          /* of it: so many decimals; 0: four digits in all */
+	enum field_type type : 6;
+	enum field_sort sort : 2;
+	enum field_by by : 3;
 	/* Offsets in the object: the member; what must not be NULL; of lists
 	 * and shapes their size; the number that rows are sorted by. */
 	uint16_t at, needs_at, count_at, sort_at;

@@ -27,6 +27,9 @@ enum {
 
 struct grid_column {
 	bool right;
+	uint8_t digits;   /* of numbers … */
+	const char *unit; /* … and after them */
+	bool null_is_absent;
 	bool names; /* holds names, which may be shortened */
 	bool wraps; /* ends a row that continues below it, though columns without cells follow */
 	size_t width;
@@ -967,8 +970,14 @@ static void table_begin(struct out *out, const struct table *table)
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct column *column = &table->columns[text->columns.items[i]];
 		text->grid.columns[i].right =
-			column->right ||
+			column->right || column->digits != 0 ||
 			(column->type >= FIELD_COUNT && column->type <= FIELD_NS);
+		text->grid.columns[i].digits = column->digits;
+		text->grid.columns[i].null_is_absent =
+			column->digits != 0 || column->type == FIELD_NS;
+		text->grid.columns[i].unit = column->percent ? " %"
+					     : column->times ? "x"
+							     : "";
 		text->grid.columns[i].label = column_label(column);
 		text->grid.columns[i].may_go = table->chosen_count == 0;
 	}
@@ -995,8 +1004,18 @@ static bool says_something(const struct value *value)
 	       (value->type != VALUE_TEXT || value->text.size != 0);
 }
 
+static void print_decimals(
+	struct writer *to, double number, const struct grid_column *column)
+{
+	char buffer[400];
+
+	snprintf(buffer, sizeof buffer, "%.*f%s", column->digits, number, column->unit);
+	writer_text(to, buffer);
+}
+
 static void row(struct out *out, const struct value *values)
 {
+	const struct value none = { .type = VALUE_ABSENT };
 	struct text_out *text = text_out_of(out);
 	if (text->hidden || text->columns.count == 0)
 		return;
@@ -1005,9 +1024,14 @@ static void row(struct out *out, const struct value *values)
 		struct writer *cell = grid_cell_begin(&text->grid);
 		const char *paint = value->painted ? paint_of(value->text.data) : NULL;
 		text->grid.columns[i].used |= says_something(value);
+		if (value->type == VALUE_NULL && text->grid.columns[i].null_is_absent)
+			value = &none;
 		if (paint != NULL)
 			grid_style(&text->grid, paint);
-		print_value(text, cell, value, false);
+		if (value->type == VALUE_NUMBER && text->grid.columns[i].digits != 0)
+			print_decimals(cell, value->number, &text->grid.columns[i]);
+		else
+			print_value(text, cell, value, false);
 		if (paint != NULL)
 			grid_style(&text->grid, PLAIN);
 		grid_cell_end(&text->grid, value->type == VALUE_NAME);

@@ -36,18 +36,6 @@ size_t replay_step_count(const struct replay *run)
 	return count;
 }
 
-uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; replay->run_count > 1 && i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-
-		for (size_t j = 0; j < run.count; j++)
-			if (fsdp_recording(run.recordings, j) == one)
-				return run.nth;
-	}
-	return 1;
-}
-
 bool replay_shows_only(const struct replay *replay, const char *table)
 {
 	return replay->options->by != NULL && strcmp(replay->options->by, table) == 0;
@@ -75,18 +63,6 @@ bool replay_find_type(
 		return true;
 	}
 	return false;
-}
-
-bool replay_is_region(struct fsdp_span name)
-{
-	static const char *const others[] = { "reduce_scatter", "all_reduce", "broadcast",
-		"reduce", "all_to_all", "send_recv", "gather", "scatter", "barrier",
-		"coalesced", "comm_unknown", "compute", "D2D", "P2P", "HtoH", "memset" };
-
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (text_is(text_of_span(name), text_of(others[i])))
-			return false;
-	return !fsdp_type_is_named(name);
 }
 
 const char *replay_how_name(unsigned how)
@@ -469,7 +445,7 @@ bool replay_show_text(struct replay *replay)
 		return true;
 	}
 	show_costs(replay);
-	if (replay->comparison != NULL) {
+	if (replay->before != NULL) {
 		comparison_show(replay);
 		return true;
 	}
@@ -693,7 +669,7 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 
 	if (i == replay->count)
 		return NULL;
-	one->run = replay_run_of(replay, replay_by_rank(replay, i));
+	one->run = fsdp_recordings_run_of(replay->recordings, replay_by_rank(replay, i));
 	one->recording = *replay_by_rank(replay, i);
 	one->input = one->recording.input;
 	return one;
@@ -781,7 +757,8 @@ static const void *each_step(struct subject of, size_t i, void *room)
 	if (one == NULL)
 		return NULL;
 	bool outside = step->place.at == one->step_count;
-	step->run = replay_run_of(of.context, one);
+	step->run = fsdp_recordings_run_of(
+		((const struct replay *)of.context)->recordings, one);
 	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
 		.ts_ns = FSDP_ABSENT,
 		.dur_ns = FSDP_ABSENT,
@@ -947,7 +924,7 @@ struct answer {
 HAS(has_cells, ANSWER, one->timeline.cell_count != 0)
 HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
 HAS(has_result, ANSWER, one->of.baseline != NULL)
-HAS(has_comparison, ANSWER, one->of.comparison != NULL)
+HAS(has_comparison, ANSWER, one->of.before != NULL)
 HAS(asks_times, ANSWER, !one->of.options->memory)
 HAS(asks_memory, ANSWER, one->of.options->memory)
 HAS(asks_growth, ANSWER, one->of.options->memory && one->of.options->compare.count != 0)
@@ -957,13 +934,6 @@ static const void *each_type(struct subject of, size_t i, void *room)
 {
 	(void)room;
 	return &((const struct replay *)of.context)->types[i];
-}
-
-static const void *find_comparison(struct subject of, size_t i, void *room)
-{
-	(void)i;
-	(void)room;
-	return ((const struct replay *)of.context)->comparison;
 }
 
 static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
@@ -996,8 +966,8 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
 	{ "compare", OBJECT(compare_record), .has = has_result },
-	{ "comparison", .type = FIELD_OBJECT, .by = BY_EACH, .each = find_comparison,
-		.of = &comparison_record, .has = has_comparison });
+	{ "comparison", OBJECT_AT(ANSWER, of.comparison, comparison_record),
+		.has = has_comparison });
 
 const struct record replay_answer = OBJECT_RECORD(ANSWER, NULL,
 	"The answer. All times are whole nanoseconds.",

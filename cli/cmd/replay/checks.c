@@ -208,8 +208,8 @@ static void judge_factor(struct threshold *judging)
 	struct fsdp_type_times type;
 	char shown[2][HUMAN_ROOM];
 
-	if (replay->comparison == NULL ||
-		!comparison_find_type(replay->comparison, name, &before, &now)) {
+	if (replay->before == NULL ||
+		!comparison_find_type(&replay->comparison, name, &before, &now)) {
 		before = now = FSDP_ABSENT;
 		for (size_t i = 0; replay->baseline != NULL &&
 				   i < fsdp_result_type_count(replay->baseline);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and at
- * the peak of what was recorded, and which stacks hold it.
+ * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and at the peak
+ * of what was recorded, and which stacks hold it; its course over the history; and what grew since
+ * an earlier snapshot.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,124 +12,112 @@
 #include "render/writer.h"
 #include "session/diagnostics.h"
 
-/* ---- devices of all ranks, and stacks of calls in a line ---- */
+/* ---- devices of all ranks ---- */
 
-bool memory_row_at(
-	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row)
+/* A device of a rank: a row of all outputs. */
+struct memory_row {
+	int64_t rank;
+	const struct fsdp_memory *memory;
+	struct fsdp_memory_device says;
+	/* for people */
+	int64_t peak_bytes; /* or FSDP_ABSENT: not known */
+	const char *note;
+	char note_room[160];
+};
+
+/* How a device changed since an earlier snapshot. */
+struct growth {
+	int64_t rank, device;
+	int64_t reserved_bytes, active_bytes;
+	struct fsdp_memory_sum *stacks;
+	size_t count;
+};
+
+/* What is asked about. */
+struct snapshots {
+	struct replay *replay;
+	struct memory_row *rows;
+	size_t count;
+	struct fsdp_recordings *before; /* of --compare */
+	struct trace_paths paths;       /* which is of these */
+	struct growth *growth;
+	size_t growth_count;
+};
+
+/* By rank and device. NULL: out of memory. */
+static struct memory_row *list_rows(
+	const struct fsdp_recordings *recordings, size_t *ret_count)
 {
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+	size_t recording_count = fsdp_recording_count(recordings), room = 1, count = 0;
+	struct memory_row *rows;
+
+	for (size_t i = 0; i < recording_count; i++)
+		if (fsdp_recording(recordings, i)->memory != NULL)
+			room += fsdp_recording(recordings, i)->memory->device_count;
+	rows = calloc(room, sizeof *rows);
+	for (size_t i = 0; rows != NULL && i < recording_count; i++) {
 		const struct fsdp_recording *one =
 			fsdp_recording(recordings, fsdp_recording_by_rank(recordings, i));
-		const struct fsdp_memory *memory = one->memory;
-		if (memory == NULL)
-			continue;
-		if (nth < memory->device_count) {
-			*row = (struct memory_row){ one->rank, memory,
-				memory->devices[nth] };
-			return true;
-		}
-		nth -= memory->device_count;
+		for (size_t j = 0; one->memory != NULL && j < one->memory->device_count;
+			j++)
+			rows[count++] = (struct memory_row){ .rank = one->rank,
+				.memory = one->memory,
+				.says = one->memory->devices[j] };
 	}
-	return false;
+	*ret_count = count;
+	return rows;
 }
 
-static bool has(struct fsdp_span span, const char *what)
+static int compare_bytes(const void *a, const void *b)
 {
-	return span.size != 0 && memmem(span.data, span.size, what, strlen(what)) != NULL;
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
 }
 
-/* A line of Python. C++ frames, which PyTorch records by default, have no such file. */
-static bool is_python(const struct fsdp_memory_frame *frame)
+/* What people read: whether the peak is known, and what is unusual. */
+static bool note_rows(const struct snapshots *all)
 {
-	struct fsdp_span file = frame->filename;
+	struct out *out = all->replay->run->out;
+	uint64_t *list = calloc(all->count + 1, sizeof *list), median;
+	char asked[HUMAN_ROOM], left[HUMAN_ROOM];
 
-	return (file.size >= 3 && memcmp(file.data + file.size - 3, ".py", 3) == 0) ||
-	       (file.size != 0 && *(const char *)file.data == '<');
-}
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < all->count; i++)
+		list[i] = all->rows[i].says.active_bytes;
+	qsort(list, all->count, sizeof *list, compare_bytes);
+	median = list[all->count / 2];
+	free(list);
+	for (size_t i = 0; i < all->count; i++) {
+		struct memory_row *row = &all->rows[i];
+		const struct fsdp_memory_device *says = &row->says;
+		uint64_t active = says->active_bytes;
+		uint64_t apart = active > median ? active - median : median - active;
+		const struct fsdp_memory_oom *oom =
+			says->oom_count != 0 ? &says->ooms[says->oom_count - 1] : NULL;
 
-static bool is_of_torch(const struct fsdp_memory_frame *frame)
-{
-	return has(frame->filename, "/torch/") ||
-	       (frame->filename.size >= 6 &&
-		       memcmp(frame->filename.data, "torch/", 6) == 0);
-}
-
-/* What is between `head` and `tail` in a name, from the last "::" of it on. */
-static struct fsdp_span part_of_name(
-	struct fsdp_span name, const char *head, const char *tail)
-{
-	const unsigned char *begin, *end;
-	size_t left;
-
-	if (name.size == 0)
-		return (struct fsdp_span){ 0 };
-	begin = memmem(name.data, name.size, head, strlen(head));
-	if (begin == NULL)
-		return (struct fsdp_span){ 0 };
-	begin += strlen(head);
-	left = name.size - (size_t)(begin - name.data);
-	end = memmem(begin, left, tail, strlen(tail));
-	if (end == NULL)
-		return (struct fsdp_span){ 0 };
-	for (const unsigned char *at = end; at > begin; at--)
-		if (at[-1] == ':') {
-			begin = at;
-			break;
-		}
-	return (struct fsdp_span){ begin, (size_t)(end - begin) };
-}
-
-/* Of the allocator and of what records the stack: it is in each of them. */
-static bool is_machinery(struct fsdp_span name)
-{
-	static const char *const parts[] = { "torch::unwind::",
-		"torch::CapturedTraceback", "gather_with_cpp", "CUDACachingAllocator" };
-
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		if (has(name, parts[i]))
-			return true;
-	return false;
-}
-
-struct memory_label memory_label(
-	const struct fsdp_memory *memory, const uint32_t *frames, size_t count)
-{
-	struct memory_label label = { 0 };
-	const struct fsdp_memory_frame *torch = NULL, *other = NULL;
-	struct fsdp_span node = { 0 };
-
-	for (size_t i = 0; i < count && label.caller == NULL; i++) {
-		const struct fsdp_memory_frame *frame = &memory->frames[frames[i]];
-
-		if (is_python(frame) && !is_of_torch(frame)) {
-			if (label.own == NULL)
-				label.own = frame;
-			else
-				label.caller = frame;
-			continue;
-		}
-		if (label.own != NULL)
-			continue;
-		if (is_python(frame) && torch == NULL)
-			torch = frame;
-		if (label.op.size == 0)
-			label.op = part_of_name(frame->name, "at::_ops::", "::call");
-		if (node.size == 0)
-			node = part_of_name(frame->name, "torch::autograd::", "::apply(");
-		if (other == NULL && !is_python(frame) && !is_machinery(frame->name))
-			other = frame;
+		row->note = row->note_room;
+		row->peak_bytes = says->start_bytes >= 0 && says->events != 0
+					  ? says->peak_bytes
+					  : FSDP_ABSENT;
+		if (oom != NULL)
+			snprintf(row->note_room, sizeof row->note_room,
+				"out of memory: %s asked, %s free on the device",
+				out_bytes(out, oom->requested_bytes, asked),
+				out_bytes(out, oom->device_free_bytes, left));
+		else if (says->start_bytes < 0)
+			row->note = "events are lost: the peak is not known";
+		else if (all->count > 2 && apart > median / 10)
+			snprintf(row->note_room, sizeof row->note_room,
+				"%.0f %% %s than the median",
+				(double)apart * 100 / (double)(median != 0 ? median : 1),
+				active > median ? "more" : "less");
 	}
-	if (label.own == NULL && node.size != 0)
-		label.node = node;
-	else if (label.op.size == 0 || label.own == NULL)
-		label.torch = torch;
-	if (label.own == NULL && label.node.size == 0 && label.op.size == 0 &&
-		label.torch == NULL)
-		label.own = other != NULL ? other
-			    : count != 0  ? &memory->frames[frames[count - 1]]
-					  : NULL;
-	return label;
+	return true;
 }
+
+/* ---- stacks in a line ---- */
 
 /* "model.py:40 forward" */
 static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
@@ -147,7 +136,8 @@ static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
 	out_line_name(out, text_of_span(frame->name));
 }
 
-void memory_put_label(struct out *out, const struct memory_label *label, bool with_caller)
+static void put_label(
+	struct out *out, const struct fsdp_memory_label *label, bool with_caller)
 {
 	const char *gap = "";
 
@@ -173,119 +163,19 @@ void memory_put_label(struct out *out, const struct memory_label *label, bool wi
 	}
 }
 
-void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
+static void put_stack(struct out *out, const struct fsdp_memory *memory,
 	const uint32_t *frames, size_t count)
 {
-	struct memory_label label = memory_label(memory, frames, count);
+	struct fsdp_memory_label label = fsdp_memory_label(memory, frames, count);
 
-	memory_put_label(out, &label, false);
+	put_label(out, &label, false);
 }
 
-#define FRAME struct fsdp_memory_frame
-const struct record memory_frame_record = OBJECT_RECORD(FRAME, "memory_frame",
-	"A line of code.",
-	{ "filename", TEXT_AT(FRAME, filename), .always = true, .about = "The file." },
-	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
-	{ "name", TEXT_AT(FRAME, name), .always = true, .about = "The function." });
-
-static bool row_at(const struct replay *replay, size_t nth, struct memory_row *row)
+static size_t shown_of(const struct replay *replay, size_t count)
 {
-	return memory_row_at(replay->recordings, nth, row);
-}
+	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
 
-static size_t count_rows(const struct replay *replay)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
-		if (one->memory != NULL)
-			count += one->memory->device_count;
-	}
-	return count;
-}
-
-/* ---- text ---- */
-
-static const struct column ROWS[] = {
-	{ "rank", .right = true },
-	{ "device", .right = true },
-	{ "reserved", .right = true },
-	{ "active", .right = true },
-	{ "peak", .right = true },
-	{ "events", .right = true },
-	{ "note" },
-};
-
-static int compare_bytes(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
-/* Of the bytes in use, by row. */
-static uint64_t median_active(const struct replay *replay, size_t count)
-{
-	uint64_t *list = calloc(count + 1, sizeof *list), median;
-	struct memory_row row;
-
-	if (list == NULL)
-		return 0;
-	for (size_t i = 0; i < count && row_at(replay, i, &row); i++)
-		list[i] = row.says.active_bytes;
-	qsort(list, count, sizeof *list, compare_bytes);
-	median = list[count / 2];
-	free(list);
-	return median;
-}
-
-static void put_note(struct out *out, char *text, size_t room,
-	const struct fsdp_memory_device *says, uint64_t median, size_t count)
-{
-	char asked[HUMAN_ROOM], left[HUMAN_ROOM];
-	uint64_t active = says->active_bytes;
-	uint64_t apart = active > median ? active - median : median - active;
-
-	text[0] = '\0';
-	if (says->oom_count != 0)
-		snprintf(text, room, "out of memory: %s asked, %s free on the device",
-			out_bytes(out, says->ooms[says->oom_count - 1].requested_bytes,
-				asked),
-			out_bytes(out, says->ooms[says->oom_count - 1].device_free_bytes,
-				left));
-	else if (says->start_bytes < 0)
-		snprintf(text, room, "events are lost: the peak is not known");
-	else if (count > 2 && apart > median / 10)
-		snprintf(text, room, "%.0f %% %s than the median",
-			(double)apart * 100 / (double)(median != 0 ? median : 1),
-			active > median ? "more" : "less");
-}
-
-static void table_of_rows(const struct replay *replay, size_t count)
-{
-	const struct table table = { .key = "rows",
-		.columns = ROWS,
-		.column_count = sizeof ROWS / sizeof *ROWS,
-		.text_only = true };
-	uint64_t median = median_active(replay, count);
-	struct memory_row row;
-
-	out_table_begin(replay->run->out, &table);
-	for (size_t i = 0; row_at(replay, i, &row); i++) {
-		bool known = row.says.start_bytes >= 0 && row.says.events != 0;
-		char note[160];
-		put_note(replay->run->out, note, sizeof note, &row.says, median, count);
-		const struct value values[] = { value_integer(row.rank),
-			value_integer(row.says.device),
-			value_bytes(row.says.reserved_bytes),
-			value_bytes(row.says.active_bytes),
-			known ? value_bytes((uint64_t)row.says.peak_bytes)
-			      : value_absent(),
-			value_count(row.says.events), value_word(note) };
-		out_row(replay->run->out, values);
-	}
-	out_table_end(replay->run->out);
+	return count < most ? count : (size_t)most;
 }
 
 static void lines_whole(struct out *out, const struct fsdp_memory *memory,
@@ -301,95 +191,12 @@ static void lines_whole(struct out *out, const struct fsdp_memory *memory,
 	}
 }
 
-static size_t shown_of(const struct replay *replay, size_t count)
-{
-	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
-
-	return count < most ? count : (size_t)most;
-}
-
-/* Stacks that are shown as one. */
-struct stack_row {
-	struct memory_label label;
-	const struct fsdp_memory_stack *first; /* the largest of them */
-	uint64_t bytes, blocks;
-	bool with_caller; /* others have the same label, and other callers */
-};
-
-static int compare_addresses(const void *a, const void *b)
-{
-	return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
-}
-
-/* Equal frames are one. */
-static int compare_labels(const struct stack_row *a, const struct stack_row *b)
-{
-	int order = (int)a->first->before - (int)b->first->before;
-
-	if (order == 0)
-		order = compare_addresses(a->label.own, b->label.own);
-	if (order == 0)
-		order = compare_addresses(a->label.torch, b->label.torch);
-	if (order == 0)
-		order = compare_spans(a->label.node, b->label.node);
-	return order != 0 ? order : compare_spans(a->label.op, b->label.op);
-}
-
-static int compare_stack_rows(const void *a, const void *b)
-{
-	const struct stack_row *left = a, *right = b;
-	int order = compare_labels(left, right);
-
-	if (order == 0)
-		order = compare_addresses(left->label.caller, right->label.caller);
-	return order != 0                   ? order
-	       : left->first < right->first ? -1
-					    : left->first > right->first;
-}
-
-static int compare_stack_bytes(const void *a, const void *b)
-{
-	const struct stack_row *left = a, *right = b;
-
-	if (left->bytes != right->bytes)
-		return left->bytes > right->bytes ? -1 : 1;
-	return left->first < right->first ? -1 : left->first > right->first;
-}
-
-/* Adds up stacks of one label; with different callers these are part of it. */
-static size_t join_stacks(struct stack_row *rows, size_t count)
-{
-	size_t kept = 0;
-
-	if (count != 0)
-		qsort(rows, count, sizeof *rows, compare_stack_rows);
-	for (size_t i = 0, end; i < count; i = end) {
-		for (end = i + 1;
-			end < count && compare_labels(&rows[i], &rows[end]) == 0;)
-			end++;
-		bool differ = rows[i].label.caller != rows[end - 1].label.caller;
-		for (size_t j = i; j < end; j++) {
-			struct stack_row one = rows[j];
-			one.with_caller = differ;
-			if (j == i || (differ && one.label.caller !=
-							 rows[kept - 1].label.caller)) {
-				rows[kept++] = one;
-				continue;
-			}
-			rows[kept - 1].bytes += one.bytes;
-			rows[kept - 1].blocks += one.blocks;
-		}
-	}
-	if (kept != 0)
-		qsort(rows, kept, sizeof *rows, compare_stack_bytes);
-	return kept;
-}
-
 static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
 	const struct fsdp_memory_stack *stacks, size_t count)
 {
 	struct out *out = replay->run->out;
-	struct stack_row *rows = malloc((count + 1) * sizeof *rows);
+	struct fsdp_memory_sum *rows =
+		fsdp_memory_by_label(memory, stacks, count, &count);
 	const struct looks *looks = out_looks(out);
 	char bytes[HUMAN_ROOM];
 	size_t shown;
@@ -398,25 +205,21 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 		replay->run->collected->out_of_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		rows[i] = (struct stack_row){ memory_label(memory, stacks[i].frames,
-						      stacks[i].frame_count),
-			&stacks[i], stacks[i].bytes, stacks[i].blocks, false };
-	count = join_stacks(rows, count);
 	shown = shown_of(replay, count);
 	for (size_t i = 0; i < shown; i++) {
-		const struct stack_row *row = &rows[i];
+		const struct fsdp_memory_sum *row = &rows[i];
+
 		out_line_begin(out, NULL);
-		out_line_text(out, "  %10s %6" PRIu64 " block%s  ",
-			out_bytes(out, row->bytes, bytes), row->blocks,
+		out_line_text(out, "  %10s %6" PRId64 " block%s  ",
+			out_bytes(out, (uint64_t)row->bytes, bytes), row->blocks,
 			row->blocks == 1 ? " " : "s");
-		if (row->first->before)
+		if (row->stack->before)
 			out_line_text(out, "allocated before the recording");
 		else
-			memory_put_label(out, &row->label, row->with_caller);
+			put_label(out, &row->label, row->with_caller);
 		out_line_end(out);
 		if (looks != NULL && looks->verbosity >= 1)
-			lines_whole(out, memory, row->first);
+			lines_whole(out, memory, row->stack);
 	}
 	if (shown < count)
 		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
@@ -452,8 +255,7 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 			if (holder->blocks != says->split_segments)
 				out_line_text(out, "%" PRIu64 " of ", holder->blocks);
 			out_line_text(out, "the segments are held by ");
-			memory_put_stack(
-				out, row->memory, holder->frames, holder->frame_count);
+			put_stack(out, row->memory, holder->frames, holder->frame_count);
 		}
 		out_line_end(out);
 	}
@@ -481,7 +283,7 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 		out_line_begin(out, NULL);
 		out_line_text(out, "  out of memory: allocation of %s failed: ",
 			out_bytes(out, says->ooms[i].requested_bytes, bytes));
-		memory_put_stack(out, row->memory, says->ooms[i].frames,
+		put_stack(out, row->memory, says->ooms[i].frames,
 			says->ooms[i].frame_count);
 		out_line_end(out);
 	}
@@ -499,47 +301,40 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 }
 
 /* Of many ranks one is looked at closely: that ran out of memory, else the fullest. */
-static bool find_shown(const struct replay *replay, struct memory_row *ret_row)
+static const struct memory_row *find_shown(const struct snapshots *all)
 {
-	struct memory_row row;
-	bool any = false;
+	const struct memory_row *best = NULL;
 
-	for (size_t i = 0; row_at(replay, i, &row); i++) {
-		bool better =
-			!any ||
-			(row.says.oom_count != 0) > (ret_row->says.oom_count != 0) ||
-			((row.says.oom_count != 0) == (ret_row->says.oom_count != 0) &&
-				row.says.active_bytes > ret_row->says.active_bytes);
-		if (better)
-			*ret_row = row;
-		any = true;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct memory_row *row = &all->rows[i];
+		int oom = (row->says.oom_count != 0) -
+			  (best != NULL && best->says.oom_count != 0);
+
+		if (best == NULL || oom > 0 ||
+			(oom == 0 && row->says.active_bytes > best->says.active_bytes))
+			best = row;
 	}
-	return any;
-}
-
-static void show_text(const struct replay *replay)
-{
-	struct memory_row row;
-
-	table_of_rows(replay, count_rows(replay));
-	if (!find_shown(replay, &row))
-		return;
-	show_row(replay, &row);
-	if (replay->options->timeline > 0)
-		memory_moments_show(replay, &row);
+	return best;
 }
 
 /* ---- data ---- */
 
+#define FRAME struct fsdp_memory_frame
+static const struct record frame_record = OBJECT_RECORD(FRAME, "memory_frame",
+	"A line of code.",
+	{ "filename", TEXT_AT(FRAME, filename), .always = true, .about = "The file." },
+	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
+	{ "name", TEXT_AT(FRAME, name), .always = true, .about = "The function." });
+
+static const void *nth_frame(
+	const struct fsdp_memory *memory, const uint32_t *frames, size_t count, size_t i)
+{
+	return i < count ? &memory->frames[frames[i]] : NULL;
+}
+
 static const struct fsdp_memory *memory_of(struct subject of)
 {
 	return ((const struct memory_row *)of.context)->memory;
-}
-
-static const void *nth_frame(
-	struct subject of, const uint32_t *frames, size_t count, size_t i)
-{
-	return i < count ? &memory_of(of)->frames[frames[i]] : NULL;
 }
 
 static const void *each_frame(struct subject of, size_t i, void *room)
@@ -547,7 +342,7 @@ static const void *each_frame(struct subject of, size_t i, void *room)
 	const struct fsdp_memory_stack *stack = of.object;
 
 	(void)room;
-	return nth_frame(of, stack->frames, stack->frame_count, i);
+	return nth_frame(memory_of(of), stack->frames, stack->frame_count, i);
 }
 
 static const void *each_oom_frame(struct subject of, size_t i, void *room)
@@ -555,7 +350,7 @@ static const void *each_oom_frame(struct subject of, size_t i, void *room)
 	const struct fsdp_memory_oom *oom = of.object;
 
 	(void)room;
-	return nth_frame(of, oom->frames, oom->frame_count, i);
+	return nth_frame(memory_of(of), oom->frames, oom->frame_count, i);
 }
 
 static bool has_stack(struct subject of)
@@ -568,7 +363,7 @@ static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_st
 	"What one stack of calls allocated.",
 	{ "bytes", BYTES_AT(STACK, bytes), .always = true, .about = "Bytes of it." },
 	{ "blocks", COUNT_AT(STACK, blocks), .always = true, .about = "Blocks of it." },
-	{ "frames", EACH(each_frame, memory_frame_record), .has = has_stack, .null = true,
+	{ "frames", EACH(each_frame, frame_record), .has = has_stack, .null = true,
 		.about =
 			"The stack, innermost first; empty when none was recorded, null for what was allocated before the recording." });
 
@@ -581,8 +376,15 @@ static const struct record oom_record =
 			.about = "Bytes that were asked for." },
 		{ "device_free_bytes", BYTES_AT(OOM, device_free_bytes), .always = true,
 			.about = "Bytes that were free on the device." },
-		{ "frames", EACH(each_oom_frame, memory_frame_record), .always = true,
+		{ "frames", EACH(each_oom_frame, frame_record), .always = true,
 			.about = "The stack, innermost first." });
+
+static struct value get_peak(struct subject of)
+{
+	int64_t bytes = ((const struct memory_row *)of.object)->peak_bytes;
+
+	return bytes != FSDP_ABSENT ? value_bytes((uint64_t)bytes) : value_absent();
+}
 
 #define ROW struct memory_row
 const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
@@ -590,44 +392,50 @@ const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
 	{ "rank", INTEGER_AT(ROW, rank), .always = true, .about = "The rank." },
 	{ "device", INTEGER_AT(ROW, says.device), .always = true,
 		.about = "The device, as the process counts them." },
-	{ "segments", COUNT_AT(ROW, says.segments), .always = true,
+	{ "segments", COUNT_AT(ROW, says.segments), .always = true, FOR_PROGRAMS,
 		.about = "Number of segments that were taken from the driver." },
 	{ "reserved_bytes", BYTES_AT(ROW, says.reserved_bytes), .always = true,
-		.about = "Bytes in them." },
+		.label = "reserved", .about = "Bytes in them." },
 	{ "active_bytes", BYTES_AT(ROW, says.active_bytes), .always = true,
+		.label = "active",
 		.about = "Bytes of blocks that are in use, or wait to be freed." },
 	{ "allocated_bytes", BYTES_AT(ROW, says.allocated_bytes), .always = true,
-		.about = "Bytes of blocks that are in use." },
+		FOR_PROGRAMS, .about = "Bytes of blocks that are in use." },
 	{ "requested_bytes", BYTES_AT(ROW, says.requested_bytes), .always = true,
+		FOR_PROGRAMS,
 		.about = "Bytes that were asked for, of the active blocks." },
 	{ "active_blocks", COUNT_AT(ROW, says.active_blocks), .always = true,
+		FOR_PROGRAMS,
 		.about = "Number of blocks that are in use, or wait to be freed." },
 	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), .always = true,
-		.about = "Bytes of the largest block that is free." },
+		FOR_PROGRAMS, .about = "Bytes of the largest block that is free." },
+	{ "peak", GET(FIELD_BYTES, get_peak), FOR_PEOPLE },
 	{ "events", COUNT_AT(ROW, says.events), .always = true,
 		.about = "Number of recorded events." },
-	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), .always = true,
+	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), .always = true, FOR_PROGRAMS,
 		.about =
 			"Bytes that were asked for and active before the first event; below 0 when events are lost." },
-	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), .always = true,
+	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), .always = true, FOR_PROGRAMS,
 		.about = "The most bytes that were asked for and active at once." },
-	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true,
+	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true, FOR_PROGRAMS,
 		.about =
 			"The event after which the peak is reached, from 0; null when that is the start." },
-	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true,
+	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true, FOR_PROGRAMS,
 		.about = "Time of that event, in microseconds since 1970." },
 	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes),
-		.always = true, .about = "The most bytes that were reserved at once." },
+		.always = true, FOR_PROGRAMS,
+		.about = "The most bytes that were reserved at once." },
 	{ "stacks", LIST_AT(ROW, says.stacks, says.stack_count, memory_stack_record),
-		.always = true,
+		.always = true, FOR_PROGRAMS,
 		.about = "What is active at the end, by stack, in bytes of blocks." },
 	{ "peak_stacks",
 		LIST_AT(ROW, says.peak_stacks, says.peak_stack_count,
 			memory_stack_record),
-		.always = true,
+		.always = true, FOR_PROGRAMS,
 		.about = "What is active at the peak, by stack, in bytes asked for." },
 	{ "oom", LIST_AT(ROW, says.ooms, says.oom_count, oom_record), .always = true,
-		.about = "Allocations that were refused." });
+		FOR_PROGRAMS, .about = "Allocations that were refused." },
+	{ "note", WORD_AT(ROW, note), FOR_PEOPLE });
 
 /* ---- rows of events ---- */
 
@@ -647,55 +455,372 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 	{ "reserved", INTEGER_AT(EVENT, event.reserved_bytes) },
 	{ "stack", INTEGER_AT(EVENT, stack) });
 
-static void put_events(const struct replay *replay)
+static void put_events(const struct snapshots *all)
 {
 	static const struct table like = {
 		.key = "events", .main = true, .rows_only = true
 	};
-	struct out *out = replay->run->out;
 	struct record_table table;
-	struct memory_row row;
 
-	record_table_init(&table, &like, &event_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; row_at(replay, i, &row); i++) {
-		struct event_row event = { .rank = row.rank, .device = row.says.device };
-		for (uint64_t j = 0; fsdp_memory_event(&row.says, j, &event.event); j++) {
+	replay_begin_table(all->replay, &table, &like, &event_record);
+	for (size_t i = 0; i < all->count; i++) {
+		const struct fsdp_memory_device *says = &all->rows[i].says;
+		struct event_row event = { .rank = all->rows[i].rank,
+			.device = says->device };
+		for (uint64_t j = 0; fsdp_memory_event(says, j, &event.event); j++) {
 			event.bytes = (int64_t)event.event.bytes;
 			event.stack = (int64_t)event.event.stack;
-			out_records_row(out, &table, &event);
+			out_records_row(all->replay->run->out, &table, &event);
 		}
 	}
+	out_table_end(all->replay->run->out);
+}
+
+/* ---- the course over the history ---- */
+
+/* One span of one device. */
+struct memory_moment {
+	int64_t rank, device;
+	int64_t time_us, since_ns; /* its begin; FSDP_ABSENT: events have no times */
+	int64_t active_bytes, reserved_bytes;
+};
+
+/* Goes through the history once; spans come out in order of time. */
+struct moment_walk {
+	struct memory_row row;
+	uint64_t span, span_count, next; /* of spans; of events */
+	struct fsdp_memory_event event;  /* the one before `next` */
+	int64_t active, reserved;        /* after it */
+	bool has_event;                  /* `next` was read already */
+};
+
+static void begin(struct moment_walk *walk, const struct replay *replay,
+	const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+	*walk = (struct moment_walk){ .row = *row,
+		.span_count =
+			says->events != 0 ? (uint64_t)replay->options->timeline : 0 };
+	walk->has_event = fsdp_memory_event(says, 0, &walk->event);
+	walk->next = 1;
+	walk->active = says->start_bytes;
+	walk->reserved = walk->event.reserved_bytes;
+}
+
+/* How long a span is, in microseconds, or in events where these have no times. */
+static uint64_t span_length(const struct moment_walk *walk)
+{
+	const struct fsdp_memory_device *says = &walk->row.says;
+
+	if (says->first_time_us == FSDP_ABSENT ||
+		says->last_time_us < says->first_time_us)
+		return says->events / walk->span_count + 1;
+	return ((uint64_t)says->last_time_us - (uint64_t)says->first_time_us) /
+		       walk->span_count +
+	       1;
+}
+
+/* The span of an event; one that is out of order stays in the current span. */
+static uint64_t span_of(const struct moment_walk *walk)
+{
+	const struct fsdp_memory_device *says = &walk->row.says;
+	uint64_t at = walk->next - 1;
+
+	if (says->first_time_us != FSDP_ABSENT &&
+		says->last_time_us >= says->first_time_us)
+		at = walk->event.time_us != FSDP_ABSENT &&
+				     walk->event.time_us >= says->first_time_us
+			     ? (uint64_t)walk->event.time_us -
+				       (uint64_t)says->first_time_us
+			     : 0;
+	at /= span_length(walk);
+	return at < walk->span         ? walk->span
+	       : at < walk->span_count ? at
+				       : walk->span_count - 1;
+}
+
+static bool next(struct moment_walk *walk, struct memory_moment *moment)
+{
+	const struct fsdp_memory_device *says = &walk->row.says;
+	uint64_t length;
+
+	if (walk->span == walk->span_count)
+		return false;
+	length = span_length(walk);
+	*moment = (struct memory_moment){ walk->row.rank, says->device, FSDP_ABSENT,
+		FSDP_ABSENT, walk->active, walk->reserved };
+	if (says->first_time_us != FSDP_ABSENT &&
+		says->last_time_us >= says->first_time_us) {
+		moment->since_ns = (int64_t)(walk->span * length * 1000);
+		moment->time_us =
+			(int64_t)((uint64_t)says->first_time_us + walk->span * length);
+	}
+	while (walk->has_event && span_of(walk) == walk->span) {
+		walk->active = walk->event.active_bytes;
+		walk->reserved = walk->event.reserved_bytes;
+		if (walk->active > moment->active_bytes)
+			moment->active_bytes = walk->active;
+		if (walk->reserved > moment->reserved_bytes)
+			moment->reserved_bytes = walk->reserved;
+		walk->has_event = fsdp_memory_event(says, walk->next++, &walk->event);
+	}
+	walk->span++;
+	return true;
+}
+
+static struct value bytes_or_absent(int64_t bytes)
+{
+	return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
+}
+
+static struct value get_active(struct subject of)
+{
+	return bytes_or_absent(((const struct memory_moment *)of.object)->active_bytes);
+}
+
+static struct value get_reserved(struct subject of)
+{
+	return bytes_or_absent(((const struct memory_moment *)of.object)->reserved_bytes);
+}
+
+#define MOMENT struct memory_moment
+const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
+	"A span of the history of a device.",
+	{ "rank", INTEGER_AT(MOMENT, rank), .always = true, FOR_PROGRAMS,
+		.about = "The rank." },
+	{ "device", INTEGER_AT(MOMENT, device), .always = true, FOR_PROGRAMS,
+		.about = "The device." },
+	{ "time_us", INTEGER_AT(MOMENT, time_us), .null = true, FOR_PROGRAMS,
+		.about =
+			"Where it begins, in microseconds since 1970; null where events have no times." },
+	{ "active", INTEGER_AT(MOMENT, active_bytes), .always = true, FOR_PROGRAMS,
+		.about =
+			"The most bytes that were asked for and active at once in it; below 0 when events are lost." },
+	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), .always = true, FOR_PROGRAMS,
+		.about = "The most bytes that were reserved at once in it." },
+	{ "ms", NS_AT(MOMENT, since_ns), FOR_PEOPLE },
+	{ "active", GET(FIELD_BYTES, get_active), FOR_PEOPLE },
+	{ "reserved", GET(FIELD_BYTES, get_reserved), FOR_PEOPLE });
+
+/* One table of the spans of a device as text, or of all (NULL) as rows. */
+static void put_moments(const struct snapshots *all, const struct memory_row *row)
+{
+	const struct table like = { .key = row != NULL ? "moments" : "timeline",
+		.main = row == NULL,
+		.rows_only = row == NULL,
+		.text_only = row != NULL };
+	struct out *out = all->replay->run->out;
+	struct memory_moment moment;
+	struct record_table table;
+	struct moment_walk walk;
+
+	replay_begin_table(all->replay, &table, &like, &memory_moment_record);
+	for (size_t i = 0; i < all->count; i++)
+		if (row == NULL || row == &all->rows[i])
+			for (begin(&walk, all->replay, &all->rows[i]);
+				next(&walk, &moment);)
+				out_records_row(out, &table, &moment);
 	out_table_end(out);
 }
 
-static bool has_rows_output(const struct replay *replay)
+static void show_moments(const struct snapshots *all, const struct memory_row *row)
 {
-	return answer_has_output(replay->run, "csv") ||
-	       answer_has_output(replay->run, "tsv");
+	struct out *out = all->replay->run->out;
+
+	if (row->says.events == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL,
+		"rank %" PRId64 ", device %" PRId64 ", the most at once in %" PRId64
+		" spans",
+		row->rank, row->says.device, all->replay->options->timeline);
+	put_moments(all, row);
 }
 
-static void put_data(const struct replay *replay)
-{
-	struct out *out = replay->run->out;
-	struct memory_row row;
+/* ---- an earlier snapshot ---- */
 
-	out_items_begin(out, "memory");
-	for (size_t i = 0; row_at(replay, i, &row); i++)
-		out_record(
-			out, NULL, &replay_memory_record, (struct subject){ &row, &row });
-	out_array_end(out);
-	if (replay->options->timeline > 0)
-		memory_moments_put(replay);
-	if (!has_rows_output(replay))
+static const void *each_changed_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_sum *row = of.object;
+
+	(void)room;
+	return nth_frame(row->memory, row->stack->frames, row->stack->frame_count, i);
+}
+
+#define CHANGED struct fsdp_memory_sum
+static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_change",
+	"How much more one stack of calls holds.",
+	{ "bytes", INTEGER_AT(CHANGED, bytes), .always = true,
+		.about = "Bytes of its blocks, now less before." },
+	{ "blocks", INTEGER_AT(CHANGED, blocks), .always = true,
+		.about = "Number of its blocks, now less before." },
+	{ "frames", EACH(each_changed_frame, frame_record), .always = true,
+		.about = "The stack, innermost first; empty when none was recorded." });
+
+#define GROWTH struct growth
+const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
+	"How a device changed since an earlier snapshot.",
+	{ "rank", INTEGER_AT(GROWTH, rank), .always = true, .about = "The rank." },
+	{ "device", INTEGER_AT(GROWTH, device), .always = true, .about = "The device." },
+	{ "reserved_bytes", INTEGER_AT(GROWTH, reserved_bytes), .always = true,
+		.about = "Reserved bytes, now less before." },
+	{ "active_bytes", INTEGER_AT(GROWTH, active_bytes), .always = true,
+		.about = "Active bytes, now less before." },
+	{ "stacks", LIST_AT(GROWTH, stacks, count, changed_record), .always = true,
+		.about = "Stacks that hold more or less, the largest change first." });
+
+/* Compares each device with the same of an earlier snapshot, or with the only one that
+ * there is. False: *ret_error, or out of memory. */
+static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
+{
+	const struct run *run = all->replay->run;
+	const char *path = all->replay->options->compare.items[0];
+	const struct fsdp_recording_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.kinds = 1u << FSDP_RECORDING_MEMORY };
+	struct memory_row *before;
+	size_t count = 0;
+	bool good;
+
+	if (!trace_paths_add(&all->paths, path) ||
+		!fsdp_recordings_read((const char *const *)all->paths.items,
+			all->paths.count, &options, &all->before, ret_error))
+		return false;
+	all->growth = calloc(all->count + 1, sizeof *all->growth);
+	before = list_rows(all->before, &count);
+	good = all->growth != NULL && before != NULL;
+	for (size_t i = 0, j; good && i < all->count; i++) {
+		const struct memory_row *now = &all->rows[i];
+		struct growth *one = &all->growth[all->growth_count];
+
+		for (j = 0;
+			j < count && (before[j].rank != now->rank ||
+					     before[j].says.device != now->says.device);)
+			j++;
+		if (j == count && count == 1)
+			j = 0;
+		if (j == count)
+			continue;
+		*one = (struct growth){ now->rank, now->says.device,
+			(int64_t)now->says.reserved_bytes -
+				(int64_t)before[j].says.reserved_bytes,
+			(int64_t)now->says.active_bytes -
+				(int64_t)before[j].says.active_bytes,
+			NULL, 0 };
+		one->stacks = fsdp_memory_changes(before[j].memory, &before[j].says,
+			now->memory, &now->says, &one->count);
+		good = one->stacks != NULL;
+		all->growth_count++;
+	}
+	if (good && all->growth_count == 0)
+		run_note(all->replay->run,
+			"%s holds no snapshot of these ranks and devices", path);
+	free(before);
+	return good;
+}
+
+struct change_text {
+	char text[HUMAN_ROOM + 2];
+};
+
+static const char *put_change(struct out *out, int64_t bytes, struct change_text *change)
+{
+	char size[HUMAN_ROOM];
+
+	snprintf(change->text, sizeof change->text, "%s%s",
+		bytes < 0   ? "-"
+		: bytes > 0 ? "+"
+			    : "",
+		out_bytes(out, bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
+	return change->text;
+}
+
+/* Of many ranks the one that grew most. */
+static void show_growth(const struct snapshots *all)
+{
+	struct out *out = all->replay->run->out;
+	const struct growth *most = all->growth;
+	struct change_text reserved, active;
+	size_t shown;
+
+	for (size_t i = 1; i < all->growth_count; i++)
+		if (all->growth[i].active_bytes > most->active_bytes)
+			most = &all->growth[i];
+	if (all->growth_count == 0)
 		return;
-	if (replay->options->timeline > 0)
-		memory_moments_put_rows(replay);
-	else
-		put_events(replay);
+	out_line(out, NULL, "%s", "");
+	out_line_begin(out, NULL);
+	out_line_text(out, "rank %" PRId64 ", device %" PRId64 ", since ", most->rank,
+		most->device);
+	out_line_name(out, text_of(all->replay->options->compare.items[0]));
+	out_line_text(out, ": reserved %s, active %s",
+		put_change(out, most->reserved_bytes, &reserved),
+		put_change(out, most->active_bytes, &active));
+	out_line_end(out);
+	shown = shown_of(all->replay, most->count);
+	for (size_t i = 0; i < shown; i++) {
+		const struct fsdp_memory_sum *row = &most->stacks[i];
+
+		out_line_begin(out, NULL);
+		out_line_text(out, "  %10s %+6" PRId64 " block%s  ",
+			put_change(out, row->bytes, &active), row->blocks,
+			row->blocks == 1 || row->blocks == -1 ? " " : "s");
+		put_label(out, &row->label, false);
+		out_line_end(out);
+	}
+	if (most->count > shown)
+		out_line(out, NULL, "  and %zu more stacks (--top=N)",
+			most->count - shown);
 }
 
 /* ---- the answer ---- */
+
+static void show_text(const struct snapshots *all)
+{
+	static const struct table like = { .key = "rows", .text_only = true };
+	const struct memory_row *shown = find_shown(all);
+	struct record_table table;
+
+	replay_begin_table(all->replay, &table, &like, &replay_memory_record);
+	for (size_t i = 0; i < all->count; i++)
+		out_records_row(all->replay->run->out, &table, &all->rows[i]);
+	out_table_end(all->replay->run->out);
+	if (shown == NULL)
+		return;
+	show_row(all->replay, shown);
+	if (all->replay->options->timeline > 0)
+		show_moments(all, shown);
+}
+
+static void put_data(const struct snapshots *all)
+{
+	struct run *run = all->replay->run;
+	struct memory_moment moment;
+	struct moment_walk walk;
+	bool timeline = all->replay->options->timeline > 0;
+
+	out_items_begin(run->out, "memory");
+	for (size_t i = 0; i < all->count; i++)
+		out_record(run->out, NULL, &replay_memory_record,
+			(struct subject){ &all->rows[i], &all->rows[i] });
+	out_array_end(run->out);
+	if (timeline) {
+		out_array_begin(run->out, "memory_timeline");
+		for (size_t i = 0; i < all->count; i++)
+			for (begin(&walk, all->replay, &all->rows[i]);
+				next(&walk, &moment);)
+				out_record(run->out, NULL, &memory_moment_record,
+					(struct subject){ NULL, &moment });
+		out_array_end(run->out);
+	}
+	if (!answer_has_output(run, "csv") && !answer_has_output(run, "tsv"))
+		return;
+	if (timeline)
+		put_moments(all, NULL);
+	else
+		put_events(all);
+}
 
 static bool is_answerable(const struct replay *replay)
 {
@@ -751,20 +876,33 @@ static int memory_status(const struct replay *replay)
 
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
-	struct memory_growth *growth = NULL;
+	struct snapshots all = { .replay = replay };
+	struct out *out = replay->run->out;
+	bool good;
 
 	if (!is_answerable(replay))
 		return true;
-	if (replay->options->compare.count != 0 &&
-		!memory_growth_new(replay, &growth, ret_error))
-		return false;
-	run_begin(replay->run, memory_status(replay));
-	show_text(replay);
-	put_data(replay);
-	if (growth != NULL) {
-		memory_growth_show(replay, growth);
-		memory_growth_put(replay, growth);
+	all.rows = list_rows(replay->recordings, &all.count);
+	good = all.rows != NULL && note_rows(&all) &&
+	       (replay->options->compare.count == 0 || read_growth(&all, ret_error));
+	if (good) {
+		run_begin(replay->run, memory_status(replay));
+		show_text(&all);
+		put_data(&all);
 	}
-	memory_growth_free(growth);
-	return true;
+	if (good && all.growth != NULL) {
+		show_growth(&all);
+		out_array_begin(out, "growth");
+		for (size_t i = 0; i < all.growth_count; i++)
+			out_record(out, NULL, &memory_growth_record,
+				(struct subject){ NULL, &all.growth[i] });
+		out_array_end(out);
+	}
+	for (size_t i = 0; i < all.growth_count; i++)
+		free(all.growth[i].stacks);
+	free(all.growth);
+	free(all.rows);
+	fsdp_recordings_free(all.before);
+	trace_paths_done(&all.paths);
+	return good;
 }

@@ -230,8 +230,7 @@ static int status_of(struct replay *replay)
 		status = status_worse(status, STATUS_PARTIAL);
 	if (replay->options->strict && odd)
 		status = status_worse(status, STATUS_BAD);
-	if (replay->comparison != NULL &&
-		fsdp_recordings_error_count(comparison_before(replay->comparison)) != 0)
+	if (replay->before != NULL && fsdp_recordings_error_count(replay->before) != 0)
 		status = status_worse(status, STATUS_PARTIAL);
 	return status_worse(status, checks_judge(replay));
 }
@@ -411,6 +410,7 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 		.folder = paths->of_folder };
 	struct fsdp_recordings *before = NULL;
 	struct fsdp_error *error = NULL;
+	unsigned tables = 1u << FSDP_ROWS_OF_STEP | 1u << FSDP_ROWS_OF_TYPE;
 
 	ask_for_table(replay->options, &options);
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
@@ -434,8 +434,13 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 		return true;
 	}
 	tell_unread(replay, before);
-	replay->comparison = comparison_new(replay, before);
-	return replay->comparison != NULL;
+	replay->before = before;
+	for (unsigned i = 0; i < FSDP_ROWS_OF_COUNT; i++)
+		if (replay_shows_only(
+			    replay, fsdp_row_table_name((enum fsdp_row_table)i)))
+			tables = 1u << i;
+	return fsdp_recordings_compare(
+		before, replay->recordings, tables, &replay->comparison);
 }
 
 /* Standard input is a result: recordings may be read twice. */
@@ -452,7 +457,7 @@ static bool open_compared(
 		good = trace_paths_add(&paths, names->items[i]);
 	if (good && names->count != 0)
 		good = open_earlier(replay, &paths, ret_refused, ret_error);
-	if (replay->comparison == NULL)
+	if (replay->before == NULL)
 		trace_paths_done(&paths);
 	else
 		replay->compared_paths = paths;
@@ -493,7 +498,8 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	}
 	replay_list_free(&replay);
 	fsdp_result_free(replay.baseline);
-	comparison_free(replay.comparison);
+	free(replay.comparison.rows);
+	fsdp_recordings_free(replay.before);
 	trace_paths_done(&replay.compared_paths);
 	return good;
 }

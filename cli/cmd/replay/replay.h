@@ -46,31 +46,7 @@ struct replay_options {
 		return condition;            \
 	}
 
-/* ---- tables (group-by.c, tables.c) ---- */
-
-/* What is added up of all that has one key, over the ranks of a run: the calls of a process
- * group by type and size, the kernels of one name, the gaps before one kernel. */
-struct replay_row {
-	/* the key: process group or kernel; its type; the class or the cause */
-	struct fsdp_span name, type;
-	unsigned kind;
-	bool computes;
-	int64_t bytes, group_size; /* of one call; or FSDP_ABSENT */
-	int64_t rank;              /* of the causes of one rank alone */
-	uint64_t run;
-	/* the sums */
-	uint64_t count, on_compute_stream;
-	int64_t ns, exposed_ns, longest_ns; /* exposed FSDP_ABSENT: no kernels recorded */
-	double share, algbw, busbw;         /* below 0: absent */
-	/* for people, while the row is shown */
-	struct text shown;
-	const char *texts[3];
-};
-
-struct replay_rows {
-	struct replay_row *items; /* NULL: not asked for */
-	size_t count;
-};
+/* ---- tables (key-tables.c, tables.c) ---- */
 
 /* A type of calls: of a run over all its ranks, or of one rank or step. */
 struct replay_type {
@@ -81,11 +57,12 @@ struct replay_type {
 	int64_t rank, step; /* FSDP_ABSENT: of all */
 	/* over ranks: the mean, and those that spent least and most; or FSDP_ABSENT */
 	int64_t mean_ns, min_ns, min_rank, max_ns, max_rank;
-	double percent; /* of the type "all"; below 0: absent */
-	/* for people, while the row is shown */
-	struct text shown;
-	const char *min, *max, *share, *ratio;
+	/* Of the type "all"; compared to the first run. Below 0: absent. */
+	double percent, ratio;
+	struct text shown; /* for people */
 };
+
+enum { REPLAY_SCRATCH = 96 };
 
 /* What one run of this command has at hand. */
 struct replay {
@@ -93,18 +70,27 @@ struct replay {
 	const struct replay_options *options;
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
 	struct fsdp_result *baseline;             /* of --compare */
-	struct comparison *comparison;            /* with earlier recordings, the same */
-	struct trace_paths compared_paths;        /* which are of these */
+	struct fsdp_recordings *before;           /* with earlier recordings, the same */
+	struct fsdp_comparison comparison;
+	struct trace_paths compared_paths; /* which are of these */
 	size_t count;
 	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
 	bool has_traces, has_dumps;
 	/* of all runs: its types, and what --by asks for */
 	struct replay_type *types;
 	size_t type_count;
-	struct replay_rows groups, classes, kernels, causes, idles;
+	char *type_names; /* of these, for people */
+	struct fsdp_row_list groups, classes, kernels, causes, idles, idle_kinds;
 	struct replay_unit *units;
 	size_t unit_count;
+	/* texts of the row in hand */
+	char scratch[3][REPLAY_SCRATCH];
 };
+
+static inline char *scratch(struct subject of, int nth)
+{
+	return ((struct replay *)of.context)->scratch[nth];
+}
 
 /* The same of one run, from 0; its recordings alone. */
 struct replay replay_run(const struct replay *replay, size_t nth);
@@ -115,9 +101,6 @@ const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t 
 /* How many steps all ranks have. */
 size_t replay_step_count(const struct replay *run);
 
-/* The run of a recording, from 1. */
-uint64_t replay_run_of(const struct replay *replay, const struct fsdp_recording *one);
-
 /* Whether --by asks for this table. */
 bool replay_shows_only(const struct replay *replay, const char *table);
 
@@ -127,9 +110,6 @@ const struct fsdp_type_times *replay_type_of(
 /* Of a run, over all its ranks. False: none has it. */
 bool replay_find_type(const struct replay *run, struct fsdp_span name,
 	struct fsdp_type_times *ret_type);
-/* Whether it is none of the six, no collective, no copy and no kernel. */
-bool replay_is_region(struct fsdp_span name);
-
 /* Fills the lists of *replay. False: out of memory; replay_list_free frees a part as
  * well. */
 bool replay_list(struct replay *replay);
@@ -153,11 +133,6 @@ void replay_put_list(struct replay *replay, const struct record *record,
 bool replay_list_sums(struct replay *replay);
 void replay_show_sums(struct replay *run);
 bool replay_put_sums(struct replay *replay);
-
-enum { REPLAY_KERNEL_BYTES = 36 };
-/* A name in few columns, without the beginning that all names share. */
-struct fsdp_span replay_kernel_name(
-	struct fsdp_span name, char buffer[REPLAY_KERNEL_BYTES]);
 
 /* Its fields are those of the answer about a struct replay, which is the context as well. */
 extern const struct record replay_type_record, replay_sums_record,
@@ -186,20 +161,13 @@ bool replay_is_empty(const struct replay *replay);
 /* What each unit of FSDP costs. */
 extern const struct record replay_units;
 
-/* ---- earlier recordings (comparison.c) ---- */
-
-/* The table that --by asks for; without it, those of steps and of types. NULL: out of
- * memory. The set goes over to the comparison, in any case. */
-struct comparison *comparison_new(
-	const struct replay *replay, struct fsdp_recordings *before);
-void comparison_free(struct comparison *comparison);
-const struct fsdp_recordings *comparison_before(const struct comparison *comparison);
+/* ---- earlier recordings (key-tables.c) ---- */
 
 /* What a type took in a sample before, and takes now. False: one of them lacks it. */
-bool comparison_find_type(const struct comparison *comparison, struct text name,
+bool comparison_find_type(const struct fsdp_comparison *comparison, struct text name,
 	int64_t *ret_before, int64_t *ret_now);
 
-/* With replay->comparison set, the answer. */
+/* With replay->before set, the answer. */
 void comparison_show(struct replay *replay);
 void comparison_put_rows(struct replay *replay);
 /* The types that changed since replay->baseline, if there is one. */
@@ -266,55 +234,7 @@ static inline int compare_numbers(int64_t a, int64_t b)
 /* The answer of --memory. False: *ret_error, or out of memory. */
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error);
 
-/* A device of a rank: a row of all outputs. */
-struct memory_row {
-	int64_t rank;
-	const struct fsdp_memory *memory;
-	struct fsdp_memory_device says;
-};
-
-/* The nth row by rank and device; false past the end. */
-bool memory_row_at(
-	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row);
-
-/* What a stack is called by: the first line of Python outside of PyTorch, else the
- * node of autograd; after it the operator, else PyTorch's innermost line. */
-struct memory_label {
-	const struct fsdp_memory_frame *own, *torch;
-	const struct fsdp_memory_frame *caller; /* the next that is as `own` */
-	struct fsdp_span node, op;
-};
-struct memory_label memory_label(
-	const struct fsdp_memory *memory, const uint32_t *frames, size_t count);
-void memory_put_label(
-	struct out *out, const struct memory_label *label, bool with_caller);
-void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
-	const uint32_t *frames, size_t count);
-
-extern const struct record memory_frame_record;
-
-/* ---- replay-moments.c ---- */
-
-/* The course of memory over the history: of one device as text, of all as data, as rows. */
-void memory_moments_show(const struct replay *replay, const struct memory_row *row);
-void memory_moments_put(const struct replay *replay);
-void memory_moments_put_rows(const struct replay *replay);
-extern const struct record memory_moment_record;
-
-/* ---- replay-growth.c ---- */
-
-/* How a device changed since an earlier snapshot. */
-struct memory_growth;
-
-/* Compares the first row of each rank and device with that of an earlier snapshot.
- * *ret_count of them, to be freed together. False: *ret_error, or out of memory. */
-bool memory_growth_new(const struct replay *replay, struct memory_growth **ret_growth,
-	struct fsdp_error **ret_error);
-void memory_growth_free(struct memory_growth *growth);
-void memory_growth_show(const struct replay *replay, const struct memory_growth *growth);
-void memory_growth_put(const struct replay *replay, const struct memory_growth *growth);
-extern const struct record memory_growth_record;
-
-extern const struct record replay_memory_record;
+extern const struct record replay_memory_record, memory_moment_record,
+	memory_growth_record;
 
 #endif

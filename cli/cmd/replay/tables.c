@@ -254,6 +254,33 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 		.about = "The same by rank, for ranks that call it." });
 
 HAS(has_percent, TYPE, one->percent >= 0)
+HAS(has_ratio, TYPE, one->ratio >= 0)
+
+/* "1.250 (3)" */
+static struct value put_ranked(struct subject of, int nth, int64_t ns, int64_t rank)
+{
+	struct ms ms;
+
+	if (rank == FSDP_ABSENT)
+		return value_absent();
+	snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s (%" PRId64 ")", replay_ms(ns, &ms),
+		rank);
+	return value_word(scratch(of, nth));
+}
+
+static struct value get_min(struct subject of)
+{
+	const TYPE *type = of.object;
+
+	return put_ranked(of, 0, type->min_ns, type->min_rank);
+}
+
+static struct value get_max(struct subject of)
+{
+	const TYPE *type = of.object;
+
+	return put_ranked(of, 1, type->max_ns, type->max_rank);
+}
 
 static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "type", NAME_AT(TYPE, name), FOR_PROGRAMS },
@@ -264,17 +291,18 @@ static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
 	{ "rank_min_ns", NS_AT(TYPE, min_ns), FOR_PROGRAMS },
 	{ "min_rank", INTEGER_AT(TYPE, min_rank), FOR_PROGRAMS },
-	{ "min (rank)", WORD_AT(TYPE, min), OF_RANKS, FOR_PEOPLE, .right = true },
+	{ "min (rank)", GET(FIELD_WORD, get_min), OF_RANKS, FOR_PEOPLE, .right = true },
 	{ "rank_max_ns", NS_AT(TYPE, max_ns), FOR_PROGRAMS },
 	{ "max_rank", INTEGER_AT(TYPE, max_rank), FOR_PROGRAMS },
-	{ "max (rank)", WORD_AT(TYPE, max), OF_MOST, FOR_PEOPLE, .right = true },
+	{ "max (rank)", GET(FIELD_WORD, get_max), OF_MOST, FOR_PEOPLE, .right = true },
 	{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
 	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
 	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
 	{ "max_ns", NS_AT(TYPE, times.max_ns), .label = "max", OF_CALLS },
-	{ "percent_of_all", NUMBER_AT(TYPE, percent), .has = has_percent, FOR_PROGRAMS },
-	{ "%", WORD_AT(TYPE, share), NOT_OF_RUN_CALLS, FOR_PEOPLE, .right = true },
-	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, FOR_PEOPLE, .right = true });
+	{ "percent_of_all", NUMBER_AT(TYPE, percent), .has = has_percent, .null = true,
+		.label = "%", .digits = 1, NOT_OF_RUN_CALLS },
+	{ "of run 1", NUMBER_AT(TYPE, ratio), .has = has_ratio, .digits = 2,
+		.times = true, OF_RUNS, FOR_PEOPLE });
 
 static void put_sums(struct replay *replay, bool regions)
 {
@@ -283,7 +311,7 @@ static void put_sums(struct replay *replay, bool regions)
 	replay_begin_rows(replay, &table, &sum_record);
 	for (size_t i = 0; i < replay->type_count; i++)
 		if (replay->types[i].times.count != 0 &&
-			(!regions || replay_is_region(replay->types[i].name)))
+			(!regions || fsdp_type_is_region(replay->types[i].name)))
 			out_records_row(replay->run->out, &table, &replay->types[i]);
 	out_table_end(replay->run->out);
 }
@@ -298,41 +326,36 @@ static const struct replay_type *find_row(
 	return NULL;
 }
 
-static void show_type(struct replay *replay, const struct record_table *table,
-	const struct replay_type *type)
+/* Names for people, those that SimpleProfiler does not have below the others, and times
+ * compared to the first run. Text cuts what is longer; a name may hold zero bytes. */
+static bool complete_types(struct replay *replay)
 {
-	/* Text cuts what is longer. A name may hold zero bytes. */
 	enum { LONGEST_TYPE = 4200 };
-	char shown[LONGEST_TYPE], min[64], max[64], share[32] = "-", ratio[32];
-	size_t spaces = fsdp_type_is_named(type->name) ? 0 : 2;
-	size_t size = type->name.size < sizeof shown - spaces ? type->name.size
-							      : sizeof shown - spaces;
-	const struct replay_type *first = find_row(replay, 1, type->name);
-	struct replay_type row = *type;
-	struct ms ms;
+	size_t room = 1;
+	char *at;
 
-	memset(shown, ' ', spaces);
-	if (size != 0)
-		memcpy(shown + spaces, type->name.data, size);
-	row.shown = (struct text){ shown, spaces + size };
-	if (row.percent >= 0)
-		snprintf(share, sizeof share, "%.1f", row.percent);
-	row.share = share;
-	if (row.run > 1 && first != NULL && first->times.sum_ns > 0 &&
-		row.times.sum_ns != FSDP_ABSENT) {
-		snprintf(ratio, sizeof ratio, "%.2fx",
-			(double)row.times.sum_ns / (double)first->times.sum_ns);
-		row.ratio = ratio;
+	for (size_t i = 0; i < replay->type_count; i++)
+		room += 2 + replay->types[i].name.size;
+	replay->type_names = at = malloc(room);
+	for (size_t i = 0; at != NULL && i < replay->type_count; i++) {
+		struct replay_type *row = &replay->types[i];
+		const struct replay_type *first = find_row(replay, 1, row->name);
+		size_t spaces = fsdp_type_is_named(row->name) ? 0 : 2;
+		size_t size = row->name.size < LONGEST_TYPE ? row->name.size
+							    : LONGEST_TYPE - spaces;
+
+		memset(at, ' ', spaces);
+		if (size != 0)
+			memcpy(at + spaces, row->name.data, size);
+		row->shown = (struct text){ at, spaces + size };
+		at += spaces + size;
+		row->ratio =
+			row->run > 1 && first != NULL && first->times.sum_ns > 0 &&
+					row->times.sum_ns != FSDP_ABSENT
+				? (double)row->times.sum_ns / (double)first->times.sum_ns
+				: -1;
 	}
-	if (row.min_rank != FSDP_ABSENT) {
-		snprintf(min, sizeof min, "%s (%" PRId64 ")", replay_ms(row.min_ns, &ms),
-			row.min_rank);
-		snprintf(max, sizeof max, "%s (%" PRId64 ")", replay_ms(row.max_ns, &ms),
-			row.max_rank);
-		row.min = min;
-		row.max = max;
-	}
-	out_records_row(replay->run->out, table, &row);
+	return at != NULL;
 }
 
 /* A type is where the first run with it has it; the other runs follow. */
@@ -360,7 +383,7 @@ bool replay_show_types(struct replay *replay, bool regions)
 		count = top_of(replay, places, count);
 		for (size_t i = 0; i < count; i++) {
 			struct fsdp_span name = replay->types[places[i].index].name;
-			bool before = regions && !replay_is_region(name);
+			bool before = regions && !fsdp_type_is_region(name);
 
 			for (uint64_t k = 1; k < nth && !before; k++)
 				before = find_row(replay, k, name) != NULL;
@@ -369,7 +392,7 @@ bool replay_show_types(struct replay *replay, bool regions)
 					find_row(replay, k, name);
 
 				if (type != NULL && type->times.count != 0)
-					show_type(replay, &table, type);
+					out_records_row(replay->run->out, &table, type);
 			}
 		}
 	}
@@ -395,7 +418,7 @@ static void put_separated(struct replay *replay)
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 		struct replay_type row = { .rank = one->rank,
-			.run = replay_run_of(replay, one) };
+			.run = fsdp_recordings_run_of(replay->recordings, one) };
 
 		row.step = FSDP_ABSENT;
 		for (size_t j = 0; j < one->type_count; j++) {
@@ -578,7 +601,8 @@ struct rank_row {
 	uint64_t times_last;
 	size_t input;
 	bool has_base, has_waits;
-	const char *overlap, *mark;
+	double overlap;
+	const char *mark;
 };
 
 static bool has_waits(const struct replay *run)
@@ -588,16 +612,13 @@ static bool has_waits(const struct replay *run)
 	return matching->by != NULL && matching->aligned;
 }
 
-/* Columns of some runs are in views of their own. */
-enum { VIEW_STRAGGLER = 1, VIEW_WAITS = 2, VIEW_DEVICE = 8 };
-#define OF_STRAGGLERS .machine_only = 0x5555
-#define OF_WAITS .machine_only = 0x3333
-#define OF_DEVICES .machine_only = 0x00ff
-#define OF_ONE_RUN .machine_only = 0xf0ff
+/* So that the table of several runs fits 80 columns. */
+#define OF_ONE_RUN .machine_only = 0xf0
 #define RANK struct rank_row
 HAS(has_device, RANK, one->one->has_device)
 HAS(has_base, RANK, one->has_base)
 HAS(is_matched, RANK, one->has_waits)
+HAS(has_overlap, RANK, one->one->has_device && one->base.comm_busy_ns > 0)
 
 /* Programs see the times of the complete recording, people those within the steps. */
 static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
@@ -606,12 +627,11 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "input", SIZE_AT(RANK, input), FOR_PROGRAMS },
 	{ "all_ns", NS_AT(RANK, all_ns), .label = "all" },
 	{ "comm", NS_AT(RANK, comm_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(RANK, base.exposed_ns), OF_DEVICES, FOR_PEOPLE,
-		.has = has_base },
-	{ "overlap", WORD_AT(RANK, overlap), OF_ONE_RUN, FOR_PEOPLE, .right = true },
-	{ "compute", NS_AT(RANK, base.compute_busy_ns), OF_DEVICES, FOR_PEOPLE,
-		.has = has_base },
-	{ "idle", NS_AT(RANK, base.idle_ns), OF_DEVICES, FOR_PEOPLE, .has = has_base },
+	{ "exposed", NS_AT(RANK, base.exposed_ns), FOR_PEOPLE, .has = has_base },
+	{ "overlap", NUMBER_AT(RANK, overlap), .has = has_overlap, .digits = 1,
+		.percent = true, OF_ONE_RUN, FOR_PEOPLE },
+	{ "compute", NS_AT(RANK, base.compute_busy_ns), FOR_PEOPLE, .has = has_base },
+	{ "idle", NS_AT(RANK, base.idle_ns), FOR_PEOPLE, .has = has_base },
 	{ "comm_busy_ns", NS_AT(RANK, device.comm_busy_ns), FOR_PROGRAMS,
 		.has = has_device },
 	{ "exposed_ns", NS_AT(RANK, device.exposed_ns), FOR_PROGRAMS, .has = has_device },
@@ -620,10 +640,9 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		.has = has_device },
 	{ "idle_ns", NS_AT(RANK, device.idle_ns), FOR_PROGRAMS, .has = has_device },
 	{ "host_comm_busy_ns", NS_AT(RANK, host_comm_busy_ns), FOR_PROGRAMS },
-	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", .has = is_matched, OF_WAITS },
-	{ "times_last", COUNT_AT(RANK, times_last), .label = "last", .has = is_matched,
-		OF_WAITS },
-	{ "note", WORD_AT(RANK, mark), OF_STRAGGLERS, FOR_PEOPLE });
+	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", .has = is_matched },
+	{ "times_last", COUNT_AT(RANK, times_last), .label = "last", .has = is_matched },
+	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
 static void put_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_recording *one, bool waits, const struct fsdp_cost *cost)
@@ -647,13 +666,9 @@ static void put_rank(struct replay *run, const struct record_table *table,
 						       base->compute_busy_ns == 0),
 		.has_waits = waits,
 		.mark = "" };
-	char overlap[48], mark[64];
+	char mark[64];
 
-	if (one->has_device && base->comm_busy_ns > 0) {
-		snprintf(overlap, sizeof overlap, "%.1f %%",
-			(double)base->overlap_ns * 100 / (double)base->comm_busy_ns);
-		row.overlap = overlap;
-	}
+	row.overlap = (double)base->overlap_ns * 100 / (double)base->comm_busy_ns;
 	if (cost != NULL && cost->straggler == one->rank) {
 		snprintf(mark, sizeof mark, "straggler (%.0f %%)", cost->waiting);
 		row.mark = mark;
@@ -680,19 +695,8 @@ bool replay_show_ranks(struct replay *replay)
 
 	if (places == NULL)
 		return false;
-	for (size_t i = 0; i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-
-		if (fsdp_recordings_cost(run.recordings).straggler != FSDP_ABSENT)
-			like.view |= VIEW_STRAGGLER;
-		if (has_waits(&run))
-			like.view |= VIEW_WAITS;
-		for (size_t k = 0; k < run.count; k++)
-			if (replay_by_rank(&run, k)->has_device)
-				like.view |= VIEW_DEVICE;
-	}
 	if (replay->run_count > 1)
-		like.view |= VIEW_RUNS;
+		like.view = VIEW_RUNS;
 	replay_begin_table(replay, &table, &like, &rank_record);
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
@@ -722,10 +726,8 @@ struct collective {
 	size_t at; /* in it */
 	struct fsdp_match match;
 	struct fsdp_collective own;
-	double algbw, busbw; /* below 0: absent */
-	char digits[2][32];
+	double algbw, busbw;   /* below 0: absent */
 	int64_t skew_ns, last; /* of a match, else FSDP_ABSENT */
-	const char *shown;
 };
 
 _Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
@@ -741,6 +743,7 @@ static size_t collectives_of(const struct replay *run)
 /* The one at one->at of the run one->of. */
 static void fill_collective(struct collective *one)
 {
+	char digits[2][32];
 	const struct fsdp_matching *matching =
 		fsdp_recordings_matching(one->of.recordings);
 	struct fsdp_match *match = &one->match;
@@ -761,13 +764,12 @@ static void fill_collective(struct collective *one)
 			.group_size = one->own.group_size };
 	}
 	if (!fsdp_bandwidth(&match->type, match->bytes, match->group_size,
-		    match->transfer_ns, one->digits[0], one->digits[1]))
+		    match->transfer_ns, digits[0], digits[1]))
 		match->group_size = FSDP_ABSENT;
-	one->algbw = one->digits[0][0] != '\0' ? strtod(one->digits[0], NULL) : -1;
-	one->busbw = one->digits[1][0] != '\0' ? strtod(one->digits[1], NULL) : -1;
+	one->algbw = digits[0][0] != '\0' ? strtod(digits[0], NULL) : -1;
+	one->busbw = digits[1][0] != '\0' ? strtod(digits[1], NULL) : -1;
 	one->skew_ns = one->is_match ? match->start_skew_ns : FSDP_ABSENT;
 	one->last = one->is_match ? match->last_rank : FSDP_ABSENT;
-	one->shown = one->digits[1][0] != '\0' ? one->digits[1] : NULL;
 }
 
 const void *replay_each_collective(struct subject of, size_t i, void *room)
@@ -914,8 +916,8 @@ static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLL
 	{ "bytes", GET(FIELD_BYTES, get_bytes), .right = true, FOR_PEOPLE },
 	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size), FOR_PROGRAMS },
 	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_alg, FOR_PROGRAMS },
-	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus, FOR_PROGRAMS },
-	{ "busbw GB/s", WORD_AT(COLLECTIVE, shown), .right = true, FOR_PEOPLE },
+	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus,
+		.label = "busbw GB/s", .digits = 6 },
 	{ "run", COUNT_AT(COLLECTIVE, run), FOR_PROGRAMS });
 
 static void put_collectives(struct replay *replay)
@@ -1203,19 +1205,21 @@ static void show_units(struct replay *run)
 
 bool replay_list(struct replay *replay)
 {
-	return list_types(replay) && replay_list_sums(replay) &&
+	return list_types(replay) && complete_types(replay) && replay_list_sums(replay) &&
 	       (!replay_shows_only(replay, "unit") || list_units(replay));
 }
 
 void replay_list_free(struct replay *replay)
 {
 	free(replay->types);
+	free(replay->type_names);
 	free(replay->units);
 	free(replay->groups.items);
 	free(replay->classes.items);
 	free(replay->kernels.items);
 	free(replay->causes.items);
 	free(replay->idles.items);
+	free(replay->idle_kinds.items);
 }
 
 bool replay_show_table(struct replay *run)
@@ -1235,7 +1239,7 @@ bool replay_put_rows(struct replay *replay)
 	struct record_table table;
 	bool good = true;
 
-	if (replay->comparison != NULL) {
+	if (replay->before != NULL) {
 		comparison_put_rows(replay);
 	} else if (replay_shows_only(replay, "step")) {
 		replay_begin_rows(replay, &table, &cost_record);

@@ -183,6 +183,40 @@ struct fsdp_memory {
 FSDP_API bool fsdp_memory_event(const struct fsdp_memory_device *device, uint64_t index,
 	struct fsdp_memory_event *ret_event);
 
+/** What a stack is called by: the first line of Python outside of PyTorch, else the node of
+ * autograd; then the operator, else PyTorch's innermost line. NULL and empty: it has none. */
+struct fsdp_memory_label {
+	const struct fsdp_memory_frame *own, *torch;
+	/* The next line that is as `own`. */
+	const struct fsdp_memory_frame *caller;
+	struct fsdp_span node, op;
+};
+FSDP_API struct fsdp_memory_label fsdp_memory_label(
+	const struct fsdp_memory *memory, const uint32_t *frames, size_t count);
+
+/** Stacks that are one row. */
+struct fsdp_memory_sum {
+	struct fsdp_memory_label label;
+	/* Whose frames they are. */
+	const struct fsdp_memory *memory;
+	/* One of them: the largest. */
+	const struct fsdp_memory_stack *stack;
+	/* Of all; of changes, now less before. */
+	int64_t bytes, blocks;
+	/* Others have the same label, and other callers. */
+	bool with_caller;
+};
+
+/** Stacks by label, the most bytes first. NULL: out of memory; the caller frees it. */
+FSDP_API struct fsdp_memory_sum *fsdp_memory_by_label(const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stacks, size_t count, size_t *ret_count);
+
+/** Stacks that hold more or less on a device now, the largest change first: stacks are the
+ * same where all their frames are. NULL: out of memory; the caller frees it. */
+FSDP_API struct fsdp_memory_sum *fsdp_memory_changes(const struct fsdp_memory *before,
+	const struct fsdp_memory_device *device_before, const struct fsdp_memory *now,
+	const struct fsdp_memory_device *device_now, size_t *ret_count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1182,6 +1182,130 @@ FSDP_API void fsdp_recordings_allocator_loss(
  * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees it. */
 FSDP_API int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording);
 
+/* ---- tables ---- */
+
+/** What rows are about. */
+enum fsdp_row_table {
+	/* The parts of a step. */
+	FSDP_ROWS_OF_STEP,
+	FSDP_ROWS_OF_TYPE,
+	/* The parts of a step, by rank. */
+	FSDP_ROWS_OF_RANK,
+	/* Types that SimpleProfiler's users name. */
+	FSDP_ROWS_OF_REGION,
+	/* By process group, type and place in the step. */
+	FSDP_ROWS_OF_COLLECTIVE,
+	FSDP_ROWS_OF_UNIT,
+	/* Collectives by process group, type and size. */
+	FSDP_ROWS_OF_GROUP,
+	FSDP_ROWS_OF_KERNEL,
+	/* Gaps by cause, and by what ends them; or by cause and rank. */
+	FSDP_ROWS_OF_IDLE,
+	FSDP_ROWS_OF_IDLE_CAUSE,
+	FSDP_ROWS_OF_COUNT
+};
+
+/** "step", "type", ..., "idle_cause"; NULL for anything else. */
+FSDP_API const char *fsdp_row_table_name(enum fsdp_row_table table);
+
+/** What is added up has one key. Texts live as long as the recordings. */
+struct fsdp_row_key {
+	enum fsdp_row_table table;
+	/* Type, unit, process group or kernel; of compared gaps the cause. */
+	struct fsdp_span name;
+	/* Of the calls of a group. */
+	struct fsdp_span type;
+	/* enum fsdp_kernel_class, or enum fsdp_idle_cause. */
+	unsigned kind;
+	/* Of a kernel: its time is of the type "compute". */
+	bool computes;
+	/* Of one call; ranks of its group, or of the shard mesh of a unit. */
+	int64_t bytes, size;
+	/* The rank, or FSDP_ABSENT: all. */
+	int64_t rank;
+	/* Of calls of a group and type in a step, from 1; or FSDP_ABSENT: all. */
+	int64_t nth;
+	/* Of a unit, or NULL. */
+	const char *phase;
+	/* "time"; of steps "length", "compute", ...; of units "gather", ... */
+	const char *measure;
+};
+
+struct fsdp_row {
+	struct fsdp_row_key key;
+	/* From 1. */
+	uint64_t run;
+	uint64_t count, on_compute_stream;
+	/* exposed_ns FSDP_ABSENT: no kernels recorded */
+	int64_t ns, exposed_ns, longest_ns;
+	/* Of the time of what computes, in per cent; 10^9 bytes a second. Below 0: absent. */
+	double share, algbw, busbw;
+	size_t sample; /* internal */
+};
+
+struct fsdp_row_list {
+	struct fsdp_row *items;
+	size_t count;
+};
+
+/** Rows of a table of each run, in each what takes most first; causes by rank. Needs the
+ * option that the table is of. The caller frees the items, in any case. False: out of
+ * memory. */
+FSDP_API bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
+	enum fsdp_row_table table, struct fsdp_row_list *ret_rows);
+
+/** The same added up by kind in each run. */
+FSDP_API bool fsdp_rows_by_kind(
+	const struct fsdp_row_list *rows, struct fsdp_row_list *ret_kinds);
+
+/** Whether a type is none of the six, no collective, no copy and no kernel. */
+FSDP_API bool fsdp_type_is_region(struct fsdp_span type);
+
+/** The run of a recording of the set, from 1. */
+FSDP_API uint64_t fsdp_recordings_run_of(
+	const struct fsdp_recordings *recordings, const struct fsdp_recording *recording);
+
+/** Over samples: the steps of a run, each the mean over its ranks; a run without steps is
+ * one. Without samples all times are FSDP_ABSENT. */
+struct fsdp_row_times {
+	/* Calls in all samples. */
+	uint64_t count;
+	int64_t mean_ns, min_ns, max_ns;
+};
+
+/** The mean of now in the range of before. */
+enum fsdp_row_place {
+	/* Fewer than two samples. */
+	FSDP_COMPARED_UNKNOWN,
+	FSDP_COMPARED_INSIDE,
+	FSDP_COMPARED_BELOW,
+	FSDP_COMPARED_ABOVE,
+};
+
+struct fsdp_row_pair {
+	struct fsdp_row_key key;
+	struct fsdp_row_times before, now;
+	enum fsdp_row_place place;
+};
+
+struct fsdp_comparison {
+	/* Some sample of before is a step. */
+	bool per_step;
+	/* Of before; the most ranks of a run. */
+	uint64_t runs, ranks;
+	uint64_t before_samples, now_samples;
+	/* By table; steps part by part, of others what changed most first. */
+	struct fsdp_row_pair *rows;
+	size_t count;
+};
+
+/** Tables of two sets that were read with options.by_step; tables: bits 1 << table. What is
+ * of no step counts in no sample. The caller frees the rows, in any case, and keeps both
+ * sets as long. False: out of memory. */
+FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
+	const struct fsdp_recordings *now, unsigned tables,
+	struct fsdp_comparison *ret_comparison);
+
 /* ---- one clock ---- */
 
 /**
