@@ -3,6 +3,7 @@
  * Finds the tensors and values that a finding affects, and their bytes.
  */
 #include <fsdp/model.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -653,35 +654,74 @@ static bool is_due(const struct fsdp_check *check, enum fsdp_level level)
 	return false;
 }
 
+void fsdp_check_keep(
+	struct fsdp_checking *checking, struct fsdp_kept *kept, struct fsdp_span name)
+{
+	size_t count = kept->count;
+	struct fsdp_span *names = kept->names;
+
+	if (count < FSDP_AFFECTED_KEPT) {
+		/* They double from eight on. */
+		if (count == 0 || (count >= 8 && (count & (count - 1)) == 0)) {
+			names = FSDP_CHECK_TAKE(
+				checking, names, count == 0 ? 8 : 2 * count);
+			if (names != NULL && count > 0)
+				memcpy(names, kept->names, count * sizeof *names);
+		}
+		name = fsdp_arena_copy(checking->arena, name);
+		checking->no_memory |= name.data == NULL;
+		if (checking->no_memory)
+			return;
+		names[count] = name;
+		kept->names = names;
+	}
+	kept->count++;
+}
+
+void fsdp_check_report(struct fsdp_checking *checking, enum fsdp_rule_index rule,
+	struct fsdp_span tensor, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fsdp_find_list(checking->findings, rule,
+		FSDP_PLACE(.tensor = tensor, .affected = &tensor, .affected_count = 1),
+		format, arguments);
+	va_end(arguments);
+}
+
 static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_audit_options *options, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < CHECK_COUNT; i++) {
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	bool good = true;
+
+	for (size_t i = 0; i < CHECK_COUNT && good; i++) {
 		struct fsdp_arena arena;
 		struct fsdp_checking checking = {
 			.checkpoint = checkpoint,
+			.family = family != NULL ? family : "",
 			.verify = options->verify,
 			.level = options->level,
 			.path = path_of(options),
-			.limits = &audit->limits,
 			.findings = &audit->findings,
 			.arena = &arena,
 			.name = { .arena = &arena },
 			.results = audit->results,
+			.ret_error = ret_error,
 		};
-		bool good;
 
 		if (!is_due(checks[i], options->level))
 			continue;
 		fsdp_arena_init(&arena, &audit->budget);
-		good = checks[i]->run(&checking, ret_error);
-		if (good && (checking.name.failed || audit->findings.lost))
+		checks[i]->run(&checking);
+		good = !checking.failed;
+		if (good && (checking.no_memory || checking.name.failed ||
+				    audit->findings.lost))
 			good = fsdp_arena_fail(&arena, ret_error);
 		fsdp_arena_done(&arena);
-		if (!good)
-			return false;
 	}
-	return true;
+	return good;
 }
 
 bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,

@@ -55,13 +55,15 @@ static void print_checks(
 	fsdp_arena_init(&kept, &budget);
 	fsdp_limits_init(&limits);
 	fsdp_findings_init(&findings, &kept, &limits);
-	if (fsdp_check_values.run(&(struct fsdp_checking){ .checkpoint = checkpoint,
-					  .verify = verify,
-					  .findings = &findings,
-					  .arena = &arena },
-		    NULL))
-		for (size_t i = 0; i < findings.list.count; i++)
-			print_finding(fsdp_vec_at(&findings.list, i));
+	struct fsdp_checking checking = { .checkpoint = checkpoint,
+		.family = "",
+		.verify = verify,
+		.findings = &findings,
+		.arena = &arena,
+		.name = { .arena = &arena } };
+	fsdp_check_values.run(&checking);
+	for (size_t i = 0; i < findings.list.count; i++)
+		print_finding(fsdp_vec_at(&findings.list, i));
 	fsdp_arena_done(&arena);
 	fsdp_arena_done(&kept);
 }

@@ -340,12 +340,15 @@ static size_t check_made(const char *rule, char message[256])
 	struct verified verified = verify_made();
 	setup_init(&setup);
 	fsdp_arena_init(&arena, &setup.budget);
-	assert_true(fsdp_check_values.run(
-		&(struct fsdp_checking){ .checkpoint = verified.checkpoint,
-			.verify = verified.verify,
-			.findings = &setup.findings,
-			.arena = &arena },
-		&setup.error));
+	struct fsdp_checking checking = { .checkpoint = verified.checkpoint,
+		.family = "",
+		.verify = verified.verify,
+		.findings = &setup.findings,
+		.arena = &arena,
+		.name = { .arena = &arena },
+		.ret_error = &setup.error };
+	fsdp_check_values.run(&checking);
+	assert_false(checking.failed || checking.no_memory);
 	fsdp_arena_done(&arena);
 	size_t count = setup.findings.list.count;
 	message[0] = '\0';

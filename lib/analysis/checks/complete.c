@@ -1049,7 +1049,7 @@ static void check_dtype(struct model *model)
 		FSDP_LLU(numel * 2));
 }
 
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+static void check_model(struct fsdp_checking *checking)
 {
 	static void (*const steps[])(struct model *) = { read_config, check_empty,
 		check_dtype, collect_names, make_stacks, fsdp_complete_count_layers,
@@ -1059,7 +1059,6 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		fsdp_complete_check_packed, fsdp_complete_check_parts,
 		fsdp_complete_check_shapes, fsdp_complete_check_widths };
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	struct fsdp_arena *arena = checking->arena;
 	struct fsdp_plan_facts plan;
 	bool is_planned = fsdp_checkpoint_plan(checkpoint, &plan);
@@ -1070,7 +1069,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		.arena = arena,
 		.tensor_count = (uint32_t)fsdp_tensor_count(checkpoint),
 		.setting_count = (uint32_t)fsdp_setting_count(checkpoint),
-		.family = family != NULL ? family : "",
+		.family = checking->family,
 		.is_silent = has_other_cause(checkpoint, is_planned),
 	};
 
@@ -1090,7 +1089,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	if (!model.failed)
 		skip_rules(&model, is_planned);
 	fsdp_arena_done(&model.work);
-	return !model.failed || fsdp_arena_fail(arena, ret_error);
+	checking->no_memory |= model.failed;
 }
 
 const struct fsdp_check fsdp_check_complete = {
@@ -1098,5 +1097,5 @@ const struct fsdp_check fsdp_check_complete = {
 		FSDP_RULE_SCALE_MISSING, FSDP_RULE_SCALE_SHAPE, FSDP_RULE_PARTIAL_TENSOR,
 		FSDP_RULE_TIE_MISMATCH, FSDP_RULE_FLATTENED_PARAMETER,
 		FSDP_RULE_WRAPPER_PREFIX),
-	.run = run,
+	.run = check_model,
 };

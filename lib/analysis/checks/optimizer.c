@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The groups of an optimizer against themselves and its states: each parameter is in one
- * group, once; numbers count from 0 without a hole, as PyTorch writes them since 1.6, or
- * are the addresses that it wrote before; a state belongs to a number that a group has, and
- * a parameter of a group has a state if the others have. A list that was cut is not judged.
+ * The groups of an optimizer and what it keeps for parameters, against the parameters.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +15,21 @@
 #include "analysis/states.h"
 #include "base/names.h"
 
+/* States of an optimizer are of buffers of many parameters there. */
+static bool is_packed(const struct fsdp_checking *checking)
+{
+	return fsdp_check_is_of(checking, "deepspeed") ||
+	       fsdp_check_is_of(checking, "megatron");
+}
+
+/*
+ * ---- groups ----
+ *
+ * Each parameter is in one group, once; numbers count from 0 without a hole, as PyTorch writes them since 1.6, or
+ * are the addresses that it wrote before; a state belongs to a number that a group has, and
+ * a parameter of a group has a state if the others have. A list that was cut is not judged.
+ */
+
 enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
 
 /* Path before "param_groups" and "state", and its owner. */
@@ -26,10 +38,9 @@ struct optim_owner {
 	uint32_t rank;         /* FSDP_NONE: of all ranks */
 	bool is_cut;           /* some parameters of its groups are not known */
 
-	/* States of parameters that none of its groups has: how many, the names of the
-	 * first ones, and the parameter of the very first. */
-	size_t stray_count;
-	struct fsdp_span *strays;
+	/* States of parameters that none of its groups has, and the parameter of the very
+	 * first. */
+	struct fsdp_kept strays;
 	int64_t first_stray;
 
 	bool has_moments, has_step; /* of Adam; or its groups have the step */
@@ -46,128 +57,128 @@ struct group_entry {
 
 struct optim_groups {
 	struct fsdp_checking *checking;
-	bool is_whole;  /* what a rank wrote is of all ranks: a distributed checkpoint */
-	bool is_packed; /* states are of buffers of many parameters */
+	bool is_whole; /* what a rank wrote is of all ranks: a distributed checkpoint */
 	struct optim_owner owners[OWNERS_MAX];
 	size_t owner_count;
 	struct group_entry *entries;
 	size_t count, room;
-	bool failed;
 };
 
-/* Its index, or OWNERS_MAX: too many owners. */
-static size_t owner_of(struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
+static struct optim_owner *find_owner(
+	struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
 {
-	struct optim_owner *owner = groups->owners;
-	struct fsdp_span copy;
+	for (size_t i = 0; i < groups->owner_count; i++)
+		if (groups->owners[i].rank == rank &&
+			fsdp_span_equal(groups->owners[i].name, name))
+			return &groups->owners[i];
+	return NULL;
+}
+
+/* NULL: too many owners. */
+static struct optim_owner *make_owner(
+	struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
+{
+	struct optim_owner *owner;
 
 	if (groups->is_whole)
 		rank = FSDP_NONE;
-	for (size_t i = 0; i < groups->owner_count; i++, owner++)
-		if (owner->rank == rank && fsdp_span_equal(owner->name, name))
-			return i;
-	if (groups->owner_count == OWNERS_MAX)
-		return OWNERS_MAX;
-	copy = fsdp_arena_copy(groups->checking->arena, name);
-	groups->failed |= copy.data == NULL;
-	*owner = (struct optim_owner){ .name = copy, .rank = rank };
-	return groups->owner_count++;
+	owner = find_owner(groups, name, rank);
+	if (owner != NULL || groups->owner_count == OWNERS_MAX)
+		return owner;
+	owner = &groups->owners[groups->owner_count++];
+	*owner = (struct optim_owner){
+		.name = fsdp_arena_copy(groups->checking->arena, name), .rank = rank
+	};
+	groups->checking->no_memory |= owner->name.data == NULL;
+	return owner;
 }
 
-static void grow(struct optim_groups *groups)
+static void add_entry(struct optim_groups *groups, const struct optim_owner *owner,
+	struct fsdp_span name, int64_t number)
 {
-	size_t room = groups->room < 64 ? 64 : 2 * groups->room;
-	struct group_entry *entries = FSDP_TAKE(groups->checking->arena, entries, room);
+	struct group_entry *entries = groups->entries;
 
-	if (entries == NULL) {
-		groups->failed = true;
-		return;
+	if (groups->count == groups->room) {
+		groups->room = groups->room < 64 ? 64 : 2 * groups->room;
+		entries = FSDP_CHECK_TAKE(groups->checking, entries, groups->room);
+		if (entries == NULL)
+			return;
+		if (groups->count > 0)
+			memcpy(entries, groups->entries, groups->count * sizeof *entries);
+		groups->entries = entries;
 	}
-	if (groups->count > 0)
-		memcpy(entries, groups->entries, groups->count * sizeof *entries);
-	groups->entries = entries;
-	groups->room = room;
-}
-
-static void push(struct optim_groups *groups, struct group_entry entry)
-{
-	if (groups->count == groups->room)
-		grow(groups);
-	if (!groups->failed)
-		groups->entries[groups->count++] = entry;
-}
-
-static void add(struct optim_groups *groups, size_t owner, const struct fsdp_token *token)
-{
-	struct group_entry entry = { .owner = owner };
-
-	if (token->kind == FSDP_TOKEN_TEXT) {
-		entry.name = fsdp_arena_copy(groups->checking->arena, token->text);
-		groups->failed |= entry.name.data == NULL;
-	} else if (token->kind == FSDP_TOKEN_INTEGER && token->text.data == NULL) {
-		entry.number = token->integer;
-	} else {
-		groups->owners[owner].is_cut = true;
-		return;
+	if (name.data != NULL) {
+		name = fsdp_arena_copy(groups->checking->arena, name);
+		groups->checking->no_memory |= name.data == NULL;
 	}
-	push(groups, entry);
+	groups->entries[groups->count++] = (struct group_entry){
+		.owner = (size_t)(owner - groups->owners), .name = name, .number = number
+	};
+}
+
+static void add_token(struct optim_groups *groups, struct optim_owner *owner,
+	const struct fsdp_token *token)
+{
+	if (token->kind == FSDP_TOKEN_TEXT)
+		add_entry(groups, owner, token->text, 0);
+	else if (token->kind == FSDP_TOKEN_INTEGER && token->text.data == NULL)
+		add_entry(groups, owner, (struct fsdp_span){ 0 }, token->integer);
+	else
+		owner->is_cut = true;
 }
 
 /* "OWNER.param_groups.NAME.lr" of a flattened one: each parameter has a group of its own. */
 static void add_flattened(
 	struct optim_groups *groups, struct fsdp_span raw, uint32_t rank)
 {
-	static const char WORD[] = "param_groups.";
-	const unsigned char *word = memmem(raw.data, raw.size, WORD, sizeof WORD - 1);
-	size_t front, owner;
+	struct fsdp_span word = FSDP_SPAN("param_groups."), end = FSDP_SPAN(".lr");
+	const unsigned char *at = memmem(raw.data, raw.size, word.data, word.size);
+	struct optim_owner *owner;
+	size_t front;
 
-	if (word == NULL || !fsdp_span_ends(raw, FSDP_SPAN(".lr")))
+	if (at == NULL || !fsdp_span_ends(raw, end))
 		return;
-	front = (size_t)(word - raw.data);
-	if ((front > 0 && word[-1] != '.') || raw.size <= front + sizeof WORD - 1 + 3)
+	front = (size_t)(at - raw.data);
+	if ((front > 0 && at[-1] != '.') || raw.size <= front + word.size + end.size)
 		return;
-	owner = owner_of(groups, fsdp_span(raw.data, front), rank);
-	if (owner == OWNERS_MAX)
-		return;
-	raw = fsdp_arena_copy(groups->checking->arena,
-		fsdp_span(word + sizeof WORD - 1,
-			raw.size - front - (sizeof WORD - 1) - (3)));
-	groups->failed |= raw.data == NULL;
-	push(groups, (struct group_entry){ .owner = owner, .name = raw });
+	owner = make_owner(groups, fsdp_span(raw.data, front), rank);
+	if (owner != NULL)
+		add_entry(groups, owner,
+			fsdp_span(
+				at + word.size, raw.size - front - word.size - end.size),
+			0);
 }
 
 /* "OWNER.param_groups.0.params", a list, or one item of it. */
 static void add_value(struct optim_groups *groups, const struct fsdp_value *value)
 {
-	const struct fsdp_checkpoint *checkpoint = groups->checking->checkpoint;
-	struct fsdp_span raw =
-		fsdp_scratch_name(&groups->checking->name, checkpoint, value->raw_name);
+	struct fsdp_checking *checking = groups->checking;
+	struct fsdp_span raw = fsdp_check_name(checking, value->raw_name), key;
 	struct fsdp_container_path path;
-	size_t owner;
+	struct optim_owner *owner;
 
 	if (!fsdp_container_path_read(
-		    checkpoint, value->path, raw, "param_groups", &path)) {
+		    checking->checkpoint, value->path, raw, "param_groups", &path)) {
 		add_flattened(groups, raw, value->rank);
 		return;
 	}
-	if (path.count < 2 || path.count > 3 || !path.behind[0].is_integer ||
-		!(fsdp_span_is(path.behind[1].text, "params") ||
-			fsdp_span_is(path.behind[1].text, "step")))
+	if (path.count < 2 || path.count > 3 || !path.behind[0].is_integer)
 		return;
-	owner = owner_of(groups, fsdp_span(raw.data, path.owner), value->rank);
-	if (owner == OWNERS_MAX)
+	key = path.behind[1].text;
+	if (!fsdp_span_is_any(key, "params step"))
 		return;
-	if (fsdp_span_is(path.behind[1].text, "step")) {
-		groups->owners[owner].has_group_step = true;
+	owner = make_owner(groups, fsdp_span(raw.data, path.owner), value->rank);
+	if (owner == NULL)
 		return;
-	}
-	if (value->token_count == 0)
-		groups->owners[owner].is_cut = true;
+	if (fsdp_span_is(key, "step"))
+		owner->has_group_step = true;
+	else if (value->token_count == 0)
+		owner->is_cut = true;
 	else if (path.count == 3)
-		add(groups, owner, &value->tokens[0]);
+		add_token(groups, owner, &value->tokens[0]);
 	else
 		for (size_t i = 1; i < value->token_count; i++)
-			add(groups, owner, &value->tokens[i]);
+			add_token(groups, owner, &value->tokens[i]);
 }
 
 static int by_entry(const void *a, const void *b)
@@ -180,56 +191,58 @@ static int by_entry(const void *a, const void *b)
 		return left->name.data == NULL ? -1 : 1;
 	if (left->name.data != NULL)
 		return fsdp_span_compare(left->name, right->name);
-	if (left->number != right->number)
-		return left->number < right->number ? -1 : 1;
-	return 0;
+	return left->number < right->number ? -1 : left->number > right->number;
+}
+
+/* "number 3 and 2 more": the entry is the first of `count` parameters. */
+static const char *show_entry(
+	const struct group_entry *entry, size_t count, char room[FSDP_SHOWN + 48])
+{
+	size_t size;
+
+	if (entry->name.data != NULL)
+		fsdp_shown(entry->name, room);
+	else
+		snprintf(room, FSDP_SHOWN, "number %" PRId64, entry->number);
+	size = strlen(room);
+	if (count > 1)
+		snprintf(room + size, 48, " and %zu more", count - 1);
+	return room;
+}
+
+static struct fsdp_span module_of(const struct optim_owner *owner)
+{
+	return fsdp_span(owner->name.data, owner->name.size - (owner->name.size > 0));
 }
 
 /* `count` parameters of one optimizer; the entry is the first one. */
-static void tell(struct optim_groups *groups, const struct group_entry *entry,
+static void report_entries(struct optim_groups *groups, const struct group_entry *entry,
 	size_t count, const char *why)
 {
-	struct fsdp_span owner = groups->owners[entry->owner].name;
-	char shown[FSDP_SHOWN], number[24], more[48] = "";
+	const struct optim_owner *owner = &groups->owners[entry->owner];
+	char room[FSDP_SHOWN + 48];
 
-	snprintf(number, sizeof number, "number %" PRId64, entry->number);
-	if (count > 1)
-		snprintf(more, sizeof more, " and %zu more", count - 1);
-	if (owner.size > 0)
-		owner.size--;
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
-		FSDP_PLACE(.module = owner, .rank = groups->owners[entry->owner].rank),
-		"the groups of the optimizer have parameter %s%s %s",
-		entry->name.data != NULL ? fsdp_shown(entry->name, shown) : number, more,
-		why);
+		FSDP_PLACE(.module = module_of(owner), .rank = owner->rank),
+		"the groups of the optimizer have parameter %s %s",
+		show_entry(entry, count, room), why);
 }
 
-/* So many entries from `first` on are those of one owner, sorted; the numbers first. */
-static size_t count_of_owner(const struct optim_groups *groups, size_t first)
+static void check_twice(
+	struct optim_groups *groups, const struct group_entry *entries, size_t count)
 {
-	size_t count = 0;
-
-	while (first + count < groups->count &&
-		groups->entries[first + count].owner == groups->entries[first].owner)
-		count++;
-	return count;
-}
-
-static void judge_twice(struct optim_groups *groups, size_t first, size_t count)
-{
-	const struct group_entry *entries = groups->entries + first, *twice = NULL;
+	const struct group_entry *twice = NULL;
 	size_t found = 0;
 
 	for (size_t i = 1; i < count; i++) {
 		if (by_entry(&entries[i - 1], &entries[i]) != 0 ||
 			(i > 1 && by_entry(&entries[i - 2], &entries[i]) == 0))
 			continue;
-		found++;
-		if (twice == NULL)
+		if (found++ == 0)
 			twice = &entries[i];
 	}
 	if (found > 0)
-		tell(groups, twice, found, "more than once");
+		report_entries(groups, twice, found, "more than once");
 }
 
 /* Values of id() in CPython: addresses of objects, never in the first pages. */
@@ -243,17 +256,15 @@ static bool are_addresses(const struct group_entry *entries, size_t count)
 	return true;
 }
 
-static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
+static void check_hole(
+	struct optim_groups *groups, const struct group_entry *entries, size_t count)
 {
-	const struct group_entry *entries = groups->entries + first;
-	struct fsdp_span owner = groups->owners[entries->owner].name;
+	const struct optim_owner *owner = &groups->owners[entries->owner];
 	int64_t due = 0;
 
 	if (entries->name.data == NULL && are_addresses(entries, count)) {
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
-			FSDP_PLACE(.module = fsdp_span(
-					   owner.data, owner.size - (owner.size > 0)),
-				.rank = groups->owners[entries->owner].rank,
+			FSDP_PLACE(.module = module_of(owner), .rank = owner->rank,
 				.severity = FSDP_NOTE + 1, .fix = ""),
 			"the optimizer identifies its parameters by memory address, as PyTorch before 1.6 does; load_state_dict matches them by position");
 		return;
@@ -261,124 +272,81 @@ static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 	for (size_t i = 0; i < count && entries[i].name.data == NULL; i++) {
 		if (i > 0 && entries[i].number == entries[i - 1].number)
 			continue;
-		if (entries[i].number != due) {
-			tell(groups, &entries[i], 1,
+		if (entries[i].number != due++) {
+			report_entries(groups, &entries[i], 1,
 				"and not each one below it, and PyTorch counts them from 0 without a gap");
 			return;
 		}
-		due++;
 	}
 }
 
-static struct group_entry *find_entry(
-	const struct optim_groups *groups, const struct group_entry *wanted)
+/* Marks a parameter that a state is of. False: no group has it. */
+static bool mark_state(struct optim_groups *groups, struct optim_owner *owner,
+	struct fsdp_span name, int64_t number, struct fsdp_span key)
 {
-	return groups->count > 0 ? bsearch(wanted, groups->entries, groups->count,
-					   sizeof *wanted, by_entry)
-				 : NULL;
-}
+	struct group_entry wanted = {
+		.owner = (size_t)(owner - groups->owners), .name = name, .number = number
+	};
+	struct group_entry *entry =
+		bsearch(&wanted, groups->entries, groups->count, sizeof wanted, by_entry);
 
-static void add_stray(struct optim_groups *groups, struct optim_owner *owner,
-	struct fsdp_span raw, int64_t number)
-{
-	struct fsdp_arena *arena = groups->checking->arena;
-
-	if (owner->stray_count++ == 0) {
-		owner->first_stray = number;
-		owner->strays = FSDP_TAKE(arena, owner->strays, FSDP_AFFECTED_KEPT);
-		groups->failed |= owner->strays == NULL;
+	if (entry != NULL)
+		entry->has_state = true;
+	if (entry != NULL || name.data == NULL) {
+		/* What Adam keeps for a parameter. */
+		owner->has_moments |= fsdp_span_is(key, "exp_avg_sq");
+		owner->has_step |= fsdp_span_is(key, "step");
 	}
-	if (groups->failed || owner->stray_count > FSDP_AFFECTED_KEPT)
-		return;
-	raw = fsdp_arena_copy(arena, raw);
-	groups->failed |= raw.data == NULL;
-	owner->strays[owner->stray_count - 1] = raw;
+	return entry != NULL;
 }
 
-static struct optim_owner *find_owner(
-	struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
-{
-	for (size_t i = 0; i < groups->owner_count; i++)
-		if (groups->owners[i].rank == rank &&
-			fsdp_span_equal(groups->owners[i].name, name))
-			return &groups->owners[i];
-	return NULL;
-}
-
-/* What Adam keeps for a parameter. */
-static void note_key(struct optim_owner *owner, struct fsdp_span key)
-{
-	owner->has_moments |= fsdp_span_is(key, "exp_avg_sq");
-	owner->has_step |= fsdp_span_is(key, "step");
-}
-
-/* "OWNER.state.NAME.exp_avg", or the key first. */
-static void mark_named(struct optim_groups *groups, struct fsdp_span raw, uint32_t rank)
-{
-	struct fsdp_state_reading reading = { 0, false };
-	struct fsdp_state_name state;
-
-	while (fsdp_state_name_next(raw, &reading, &state))
-		for (size_t i = 0; i < groups->owner_count; i++) {
-			struct fsdp_span owner = groups->owners[i].name;
-			struct group_entry *entry =
-				groups->owners[i].rank == rank &&
-						fsdp_span_begins(raw, owner)
-					? find_entry(groups,
-						  &(struct group_entry){ .owner = i,
-							  .name = state.parameter })
-					: NULL;
-
-			if (entry == NULL)
-				continue;
-			entry->has_state = true;
-			note_key(&groups->owners[i], state.key);
-		}
-}
-
-/* "OWNER.state.17.exp_avg": a group has parameter 17. Names are compared with the model's
- * elsewhere. */
-static void judge_state(struct optim_groups *groups, uint32_t raw_name,
+/* "OWNER.state.17.exp_avg": a group has parameter 17. Names ("OWNER.state.NAME.exp_avg", or the
+ * key first) are compared with the model's elsewhere. */
+static void read_state(struct optim_groups *groups, uint32_t raw_name,
 	uint32_t path_index, uint32_t rank, bool is_tensor)
 {
 	struct fsdp_checking *checking = groups->checking;
-	struct fsdp_span raw =
-		fsdp_scratch_name(&checking->name, checking->checkpoint, raw_name);
+	struct fsdp_span raw = fsdp_check_name(checking, raw_name);
+	struct fsdp_state_reading reading = { 0, false };
+	struct fsdp_state_name state;
 	struct fsdp_container_path path;
-	struct group_entry *entry;
 	struct optim_owner *owner;
 
 	if (!fsdp_container_path_read(
 		    checking->checkpoint, path_index, raw, "state", &path) ||
 		path.count < 2 || !path.behind[0].is_integer) {
-		mark_named(groups, raw, rank);
+		while (fsdp_state_name_next(raw, &reading, &state))
+			for (size_t i = 0; i < groups->owner_count; i++)
+				if (groups->owners[i].rank == rank &&
+					fsdp_span_begins(raw, groups->owners[i].name))
+					mark_state(groups, &groups->owners[i],
+						state.parameter, 0, state.key);
 		return;
 	}
 	owner = find_owner(groups, fsdp_span(raw.data, path.owner), rank);
-	if (owner == NULL || owner->is_cut)
+	if (owner == NULL || owner->is_cut ||
+		mark_state(groups, owner, (struct fsdp_span){ 0 }, path.behind[0].integer,
+			path.behind[1].text) ||
+		!is_tensor)
 		return;
-	note_key(owner, path.behind[1].text);
-	entry = find_entry(
-		groups, &(struct group_entry){ .owner = (size_t)(owner - groups->owners),
-				.number = path.behind[0].integer });
-	if (entry != NULL)
-		entry->has_state = true;
-	else if (is_tensor)
-		add_stray(groups, owner, raw, path.behind[0].integer);
+	if (owner->strays.count == 0)
+		owner->first_stray = path.behind[0].integer;
+	fsdp_check_keep(checking, &owner->strays, raw);
 }
 
-static void tell_strays(struct optim_groups *groups, const struct optim_owner *owner)
+static void report_strays(struct optim_groups *groups, const struct optim_owner *owner)
 {
 	char others[80] = "";
 
-	if (owner->stray_count == 0 || groups->failed)
+	if (owner->strays.count == 0)
 		return;
-	if (owner->stray_count > 1)
+	if (owner->strays.count > 1)
 		snprintf(others, sizeof others, "; %zu states are of such parameters",
-			owner->stray_count);
+			owner->strays.count);
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
-		FSDP_PLACE(.tensor = owner->strays[0], .affected = owner->strays,
-			.affected_count = owner->stray_count),
+		FSDP_PLACE(.tensor = owner->strays.names[0],
+			.affected = owner->strays.names,
+			.affected_count = owner->strays.count),
 		"the optimizer keeps a state of parameter %" PRId64
 		", which is in none of its groups%s",
 		owner->first_stray, others);
@@ -386,105 +354,107 @@ static void tell_strays(struct optim_groups *groups, const struct optim_owner *o
 
 /* Parameters without a state where most have one, and states without a step. Frozen parameters are usually in no
  * group; a group of many frozen ones is valid. */
-static void tell_stateless(struct optim_groups *groups, size_t first, size_t count)
+static void check_states(
+	struct optim_groups *groups, const struct group_entry *entries, size_t count)
 {
-	const struct group_entry *entries = groups->entries + first, *one = NULL;
 	const struct optim_owner *owner = &groups->owners[entries->owner];
-	struct fsdp_span module =
-		fsdp_span(owner->name.data, owner->name.size - (owner->name.size > 0));
-	char shown[FSDP_SHOWN], number[24], more[48] = "";
+	const struct group_entry *one = NULL;
+	char room[FSDP_SHOWN + 48];
 	size_t without = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		without += !entries[i].has_state;
-		if (!entries[i].has_state && one == NULL)
+	for (size_t i = 0; i < count; i++)
+		if (!entries[i].has_state && without++ == 0)
 			one = &entries[i];
-	}
-	if (groups->is_packed || owner->rank != FSDP_NONE || without == count)
+	if (is_packed(groups->checking) || owner->rank != FSDP_NONE || without == count)
 		return;
 	if (owner->has_moments && !owner->has_step && !owner->has_group_step)
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STEP,
-			FSDP_PLACE(.module = module),
+			FSDP_PLACE(.module = module_of(owner)),
 			"optimizer states have no step, which Adam requires");
 	if (without == 0 || 2 * without > count - without)
 		return;
-	snprintf(number, sizeof number, "number %" PRId64, one->number);
-	if (without > 1)
-		snprintf(more, sizeof more, " and %zu more", without - 1);
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
-		FSDP_PLACE(.module = module, .tensor = one->name),
-		"no state is stored of parameter %s%s, which the groups of the optimizer list; %zu of %zu have one",
-		one->name.data != NULL ? fsdp_shown(one->name, shown) : number, more,
-		count - without, count);
+		FSDP_PLACE(.module = module_of(owner), .tensor = one->name),
+		"no state is stored of parameter %s, which the groups of the optimizer list; %zu of %zu have one",
+		show_entry(one, without, room), count - without, count);
 }
 
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+/* Calls the function with the entries of each owner, sorted, the numbers first. */
+static void each_owner(struct optim_groups *groups,
+	void (*check)(struct optim_groups *, const struct group_entry *, size_t))
+{
+	for (size_t first = 0, end; first < groups->count; first = end) {
+		const struct group_entry *entries = &groups->entries[first];
+
+		for (end = first + 1; end < groups->count &&
+				      groups->entries[end].owner == entries->owner;
+			end++)
+			;
+		if (!groups->owners[entries->owner].is_cut)
+			check(groups, entries, end - first);
+	}
+}
+
+static void check_parameters_of(
+	struct optim_groups *groups, const struct group_entry *entries, size_t count)
+{
+	check_twice(groups, entries, count);
+	check_hole(groups, entries, count);
+}
+
+static void check_groups(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	struct optim_groups groups = {
 		.checking = checking,
-		.is_whole = family != NULL && strncmp(family, "dcp", 3) == 0,
-		.is_packed = fsdp_check_is_packed(checkpoint),
+		.is_whole = fsdp_check_is_of(checking, "dcp"),
 	};
 
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !groups.failed; i++) {
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !checking->no_memory;
+		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
+
 		add_value(&groups, &value);
 	}
-	if (groups.failed || checking->name.failed)
-		return fsdp_arena_fail(checking->arena, ret_error);
+	if (checking->no_memory)
+		return;
 	if (groups.count == 0) {
 		fsdp_check_skip(checking, FSDP_RULE_OPTIM_GROUPS, FSDP_REASON_NONE);
-		return true;
+		return;
 	}
 	qsort(groups.entries, groups.count, sizeof *groups.entries, by_entry);
-	for (size_t first = 0, count; first < groups.count; first += count) {
-		count = count_of_owner(&groups, first);
-		if (groups.owners[groups.entries[first].owner].is_cut)
-			continue;
-		judge_twice(&groups, first, count);
-		judge_hole(&groups, first, count);
-	}
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !groups.failed; i++) {
+	each_owner(&groups, check_parameters_of);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
 		if (tensor.role == FSDP_ROLE_OPTIM)
-			judge_state(
+			read_state(
 				&groups, tensor.raw_name, tensor.path, FSDP_NONE, true);
 	}
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !groups.failed; i++) {
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
+
 		if (value.role == FSDP_ROLE_OPTIM)
-			judge_state(&groups, value.raw_name, value.path,
+			read_state(&groups, value.raw_name, value.path,
 				groups.is_whole ? FSDP_NONE : value.rank, false);
 	}
-	for (size_t first = 0, count; first < groups.count; first += count) {
-		count = count_of_owner(&groups, first);
-		if (!groups.owners[groups.entries[first].owner].is_cut)
-			tell_stateless(&groups, first, count);
-	}
+	each_owner(&groups, check_states);
 	for (size_t i = 0; i < groups.owner_count; i++)
-		tell_strays(&groups, &groups.owners[i]);
-	if (groups.failed || checking->name.failed)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	return true;
+		report_strays(&groups, &groups.owners[i]);
 }
 
 const struct fsdp_check fsdp_check_optim_groups = {
 	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_GROUPS, FSDP_RULE_OPTIM_STATE_MISSING,
 		FSDP_RULE_OPTIM_STEP),
-	.run = run,
+	.run = check_groups,
 };
 
 /*
- * What an optimizer keeps for parameters, against the parameters: moments have their
- * shape, parameters that have some of what the others have, have all of it, and each
- * moment is that of a parameter.
+ * ---- states ----
+ *
+ * Moments have the shape of their parameter, parameters that have some of what the others have, have all of it, and
+ * each moment is that of a parameter.
  */
-
-/* States as large as their parameter. Factored and quantised ones have other names. */
-static const char *const moments[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-	"momentum_buffer", "square_avg", "grad_avg", "acc_delta" };
 
 /* States that belong together: one that has the first has the others, if most have. */
 static const char *const together[] = { "exp_avg", "exp_avg_sq", "step" };
@@ -495,7 +465,6 @@ struct optimizer {
 	struct fsdp_states *states;
 	uint32_t *parameters;
 	size_t count;
-	size_t with_first, with[TOGETHER]; /* parameters that have the first and this */
 };
 
 /* Flat parameters, and what is one rank's own, have states of other shapes. */
@@ -510,8 +479,7 @@ static bool is_whole(const struct fsdp_tensor *tensor)
 static struct fsdp_span key_of(
 	struct fsdp_checking *checking, const struct fsdp_state *state)
 {
-	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
-		fsdp_tensor(checking->checkpoint, state->tensor).name);
+	struct fsdp_span name = fsdp_check_tensor_name(checking, state->tensor);
 
 	if (state->key_offset > name.size ||
 		state->key_size > name.size - state->key_offset)
@@ -519,40 +487,50 @@ static struct fsdp_span key_of(
 	return fsdp_span(name.data + state->key_offset, state->key_size);
 }
 
+/* States as large as their parameter. Factored and quantised ones have other names. */
 static bool is_moment(struct fsdp_span key)
 {
-	for (size_t i = 0; i < FSDP_COUNT(moments); i++)
-		if (fsdp_span_is(key, moments[i]))
-			return true;
-	return false;
+	return fsdp_span_is_any(key,
+		"exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg grad_avg "
+		"acc_delta");
 }
 
-static void judge_shape(struct fsdp_checking *checking,
-	const struct fsdp_tensor *parameter, const struct fsdp_state *state)
+static void check_shapes(struct optimizer *optimizer)
 {
-	struct fsdp_tensor moment = fsdp_tensor(checking->checkpoint, state->tensor);
-	char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE];
-	struct fsdp_span name;
+	struct fsdp_checking *checking = optimizer->checking;
 
-	if (!is_moment(key_of(checking, state)) || !is_whole(&moment) ||
-		fsdp_is_same_shape(parameter, &moment))
-		return;
-	name = fsdp_scratch_name(&checking->name, checking->checkpoint, moment.name);
-	fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"the state has the shape %s, and its parameter %s",
-		fsdp_show_shape(&moment, found), fsdp_show_shape(parameter, due));
+	for (size_t i = 0; i < optimizer->count; i++) {
+		uint32_t index = optimizer->parameters[i];
+		struct fsdp_tensor parameter = fsdp_tensor(checking->checkpoint, index);
+		size_t count;
+		const struct fsdp_state *states =
+			fsdp_states_of(optimizer->states, index, &count);
+
+		if (!is_whole(&parameter) || parameter.numel == 0)
+			continue;
+		for (size_t k = 0; states != NULL && k < count; k++) {
+			struct fsdp_tensor moment =
+				fsdp_tensor(checking->checkpoint, states[k].tensor);
+			char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE];
+
+			if (is_moment(key_of(checking, &states[k])) &&
+				is_whole(&moment) &&
+				!fsdp_is_same_shape(&parameter, &moment))
+				fsdp_check_report(checking, FSDP_RULE_OPTIM_STATE_SHAPE,
+					fsdp_check_name(checking, moment.name),
+					"the state has the shape %s, and its parameter %s",
+					fsdp_show_shape(&moment, found),
+					fsdp_show_shape(&parameter, due));
+		}
+	}
 }
-
-/* ---- counters ---- */
 
 /* A counter in 16 bits is rounded: a resumed run continues at another step. */
-static bool judge_counters(struct fsdp_checking *checking)
+static void check_counters(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	struct fsdp_span *affected = NULL;
+	struct fsdp_kept names = { 0 };
 	const char *dtype = NULL;
-	size_t count = 0;
 
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
@@ -562,30 +540,20 @@ static bool judge_counters(struct fsdp_checking *checking)
 		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
 			(strcmp(type, "float16") != 0 && strcmp(type, "bfloat16") != 0))
 			continue;
-		name = fsdp_scratch_name(&checking->name, checkpoint, tensor.name);
+		name = fsdp_check_name(checking, tensor.name);
 		if (!fsdp_span_is(fsdp_span_last(name, '.'), "step") &&
 			memmem(name.data, name.size, ".step.", 6) == NULL &&
 			!fsdp_span_begins(name, FSDP_SPAN("step.")))
 			continue;
-		if (affected == NULL)
-			affected =
-				FSDP_TAKE(checking->arena, affected, FSDP_AFFECTED_KEPT);
-		if (affected == NULL)
-			return false;
 		dtype = type;
-		if (count < FSDP_AFFECTED_KEPT)
-			affected[count] = fsdp_arena_copy(checking->arena, name);
-		if (count < FSDP_AFFECTED_KEPT && affected[count].data == NULL)
-			return false;
-		count++;
+		fsdp_check_keep(checking, &names, name);
 	}
-	if (count > 0)
+	if (names.count > 0)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STEP,
-			FSDP_PLACE(.affected = affected, .affected_count = count,
+			FSDP_PLACE(.affected = names.names, .affected_count = names.count,
 				.fix = "save the states of the optimizer in float32"),
 			"the step of %zu parameters is stored as %s, which rounds numbers above %u",
-			count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
-	return true;
+			names.count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 }
 
 /* Of each of these states whether the parameter has it. */
@@ -605,49 +573,37 @@ static void find_together(
 	}
 }
 
-static void count_together(struct optimizer *optimizer)
-{
-	for (size_t i = 0; i < optimizer->count; i++) {
-		bool has[TOGETHER];
-
-		find_together(optimizer, optimizer->parameters[i], has);
-		optimizer->with_first += has[0];
-		for (size_t k = 0; k < TOGETHER; k++)
-			optimizer->with[k] += has[0] && has[k];
-	}
-}
-
-static void tell_missing(struct optimizer *optimizer, uint32_t parameter, size_t k)
+static void check_together(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
-	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
-		fsdp_tensor(checking->checkpoint, parameter).name);
-	bool is_step = strcmp(together[k], "step") == 0;
+	size_t with[TOGETHER] = { 0 }; /* parameters that have the first and this */
+	bool has[TOGETHER];
 
-	fsdp_find(checking->findings,
-		is_step ? FSDP_RULE_OPTIM_STEP : FSDP_RULE_OPTIM_STATE_MISSING,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"%s is missing (%zu of %zu parameters with %s have one)", together[k],
-		optimizer->with[k], optimizer->with_first, together[0]);
-}
-
-static void judge_together(struct optimizer *optimizer)
-{
 	for (size_t i = 0; i < optimizer->count; i++) {
-		bool has[TOGETHER];
-
+		find_together(optimizer, optimizer->parameters[i], has);
+		for (size_t k = 0; k < TOGETHER; k++)
+			with[k] += has[0] && has[k];
+	}
+	for (size_t i = 0; i < optimizer->count; i++) {
 		find_together(optimizer, optimizer->parameters[i], has);
 		for (size_t k = 0; k < TOGETHER && has[0]; k++)
-			if (!has[k] && optimizer->with[k] * 2 > optimizer->with_first)
-				tell_missing(optimizer, optimizer->parameters[i], k);
+			if (!has[k] && with[k] * 2 > with[0])
+				fsdp_check_report(checking,
+					strcmp(together[k], "step") == 0
+						? FSDP_RULE_OPTIM_STEP
+						: FSDP_RULE_OPTIM_STATE_MISSING,
+					fsdp_check_tensor_name(
+						checking, optimizer->parameters[i]),
+					"%s is missing (%zu of %zu parameters with %s have one)",
+					together[k], with[k], with[0], together[0]);
 	}
 }
 
 /* ---- parameters without any state ---- */
 
 struct stateless {
-	uint64_t fold,
-		layer; /* of the name without its numbers; of its front, with the first */
+	/* Of the name without its numbers; of its front, with the first. */
+	uint64_t fold, layer;
 	uint32_t parameter;
 	bool has_state, has_sibling, has_neighbour;
 };
@@ -658,10 +614,10 @@ static bool fold_name(const struct fsdp_hasher *hasher, struct fsdp_span name,
 {
 	parameter->fold = parameter->layer = 0;
 	for (size_t at = 0, end; at < name.size; at = end + 1) {
-		struct fsdp_span segment;
-		const unsigned char *dot = memchr(name.data + at, '.', name.size - at);
-		end = dot != NULL ? (size_t)(dot - name.data) : name.size;
-		segment = fsdp_span(name.data + at, end - at);
+		struct fsdp_span segment =
+			fsdp_span_first(fsdp_span(name.data + at, name.size - at), '.');
+
+		end = at + segment.size;
 		if (segment.size == 0 || !fsdp_is_digit(segment.data[0])) {
 			parameter->fold =
 				fsdp_hash_span(hasher, parameter->fold, segment);
@@ -678,22 +634,25 @@ static bool fold_name(const struct fsdp_hasher *hasher, struct fsdp_span name,
 static int by_fold(const void *a, const void *b)
 {
 	const struct stateless *left = a, *right = b;
+
 	return left->fold < right->fold ? -1 : left->fold > right->fold;
 }
 
 static int by_layer(const void *a, const void *b)
 {
 	const struct stateless *left = a, *right = b;
+
 	return left->layer < right->layer ? -1 : left->layer > right->layer;
 }
 
 /* Sets for each parameter whether a similar one of its run has a state. */
-static void look_around(struct stateless *list, size_t count,
+static void find_similar(struct stateless *list, size_t count,
 	int (*order)(const void *, const void *), bool is_layer)
 {
 	qsort(list, count, sizeof *list, order);
 	for (size_t first = 0, end; first < count; first = end) {
 		bool has = false;
+
 		for (end = first; end < count && order(&list[first], &list[end]) == 0;
 			end++)
 			has |= list[end].has_state;
@@ -702,62 +661,56 @@ static void look_around(struct stateless *list, size_t count,
 	}
 }
 
+/* Whether the check of the groups has said so. */
+static bool is_state_reported(const struct fsdp_findings *findings)
+{
+	for (size_t i = 0; i < findings->list.count; i++) {
+		const struct fsdp_finding *finding = fsdp_vec_at(&findings->list, i);
+
+		if (finding->rule == fsdp_rule(FSDP_RULE_OPTIM_STATE_MISSING))
+			return true;
+	}
+	return false;
+}
+
 /* Other parameters of its layer have states, and the same parameter of other layers has one: it was not frozen. If
  * the groups of the optimizer were read, these are checked instead. */
-static bool judge_stateless(struct optimizer *optimizer, struct fsdp_error **ret_error)
+static void check_stateless(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
-	struct stateless *list = FSDP_TAKE(checking->arena, list, optimizer->count + 1);
-	struct fsdp_span *affected =
-		FSDP_TAKE(checking->arena, affected, FSDP_AFFECTED_KEPT);
-	size_t count = 0, found = 0, with = 0;
+	struct stateless *list = FSDP_CHECK_TAKE(checking, list, optimizer->count);
+	struct fsdp_kept names = { 0 };
+	size_t count = 0, with = 0;
 
-	if (list == NULL || affected == NULL)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	if (fsdp_check_is_packed(checking->checkpoint))
-		return true;
-	for (size_t i = 0; i < checking->findings->list.count; i++)
-		if (((const struct fsdp_finding *)fsdp_vec_at(
-			     &checking->findings->list, i))
-				->rule == fsdp_rule(FSDP_RULE_OPTIM_STATE_MISSING))
-			return true;
+	if (list == NULL || is_packed(checking) || is_state_reported(checking->findings))
+		return;
 	for (size_t i = 0; i < optimizer->count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(checking->checkpoint, optimizer->parameters[i]);
+		uint32_t index = optimizer->parameters[i];
+		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 		size_t states;
-		fsdp_states_of(optimizer->states, optimizer->parameters[i], &states);
-		list[count] = (struct stateless){ .parameter = optimizer->parameters[i],
-			.has_state = states > 0 };
+
+		fsdp_states_of(optimizer->states, index, &states);
+		list[count] =
+			(struct stateless){ .parameter = index, .has_state = states > 0 };
 		count += is_whole(&tensor) &&
-			 fold_name(&hasher,
-				 fsdp_scratch_name(&checking->name, checking->checkpoint,
-					 tensor.name),
+			 fold_name(&hasher, fsdp_check_name(checking, tensor.name),
 				 &list[count]);
 	}
-	look_around(list, count, by_layer, true);
-	look_around(list, count, by_fold, false);
+	find_similar(list, count, by_layer, true);
+	find_similar(list, count, by_fold, false);
 	for (size_t i = 0; i < count; i++) {
 		with += list[i].has_state;
-		if (list[i].has_state || !list[i].has_sibling || !list[i].has_neighbour)
-			continue;
-		if (found < FSDP_AFFECTED_KEPT)
-			affected[found] = fsdp_arena_copy(checking->arena,
-				fsdp_scratch_name(&checking->name, checking->checkpoint,
-					fsdp_tensor(
-						checking->checkpoint, list[i].parameter)
-						.name));
-		if (found < FSDP_AFFECTED_KEPT && affected[found].data == NULL)
-			return fsdp_arena_fail(checking->arena, ret_error);
-		found++;
+		if (!list[i].has_state && list[i].has_sibling && list[i].has_neighbour)
+			fsdp_check_keep(checking, &names,
+				fsdp_check_tensor_name(checking, list[i].parameter));
 	}
-	if (found > 0 && found < with)
+	if (names.count > 0 && names.count < with)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
-			FSDP_PLACE(.tensor = affected[0], .affected = affected,
-				.affected_count = found),
+			FSDP_PLACE(.tensor = names.names[0], .affected = names.names,
+				.affected_count = names.count),
 			"no state is stored of %zu parameters, which others of their layers and the same ones of other layers have",
-			found);
-	return true;
+			names.count);
 }
 
 /* ---- the optimizer of another model ---- */
@@ -775,57 +728,54 @@ static uint64_t hash_shape(
 static int by_hash(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
 	return left < right ? -1 : left > right;
 }
 
 /* A numbered state has no name, but its shape is that of some parameter. Optimizers that project
  * have other matrices. Where matrices have vectors only, FSDP1 flattened them, or all are in
  * one buffer. */
-static bool judge_numbered_shapes(
-	struct optimizer *optimizer, struct fsdp_error **ret_error)
+static void check_numbered_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
-	uint64_t *shapes = FSDP_TAKE(checking->arena, shapes, optimizer->count);
-	size_t states = 0, without = 0, vectors = 0, matrices = 0;
+	uint64_t *shapes = FSDP_CHECK_TAKE(checking, shapes, optimizer->count);
+	size_t states = 0, without = 0, vectors = 0, matrices = 0, count;
 	bool has_matrix = false;
 
-	if (shapes == NULL)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	if (family != NULL && strncmp(family, "torch", 5) != 0 &&
-		strncmp(family, "hf-", 3) != 0)
-		return true;
+	if (shapes == NULL ||
+		(checking->family[0] != '\0' && !fsdp_check_is_of(checking, "torch") &&
+			!fsdp_check_is_of(checking, "hf-")))
+		return;
 	for (size_t i = 0; i < optimizer->count; i++) {
-		struct fsdp_tensor parameter =
-			fsdp_tensor(checkpoint, optimizer->parameters[i]);
-		size_t count;
+		uint32_t index = optimizer->parameters[i];
+		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
+
 		if (!is_whole(&parameter) ||
-			fsdp_states_of(optimizer->states, optimizer->parameters[i],
-				&count) != NULL)
-			return true;
+			fsdp_states_of(optimizer->states, index, &count) != NULL)
+			return;
 		shapes[i] = hash_shape(&hasher, &parameter);
 		has_matrix |= parameter.dims > 1;
 	}
 	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor state = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name;
 		uint64_t shape;
-		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) || state.dims == 0)
-			continue;
-		name = fsdp_scratch_name(&checking->name, checkpoint, state.name);
-		if (!is_moment(fsdp_span_last(name, '.')))
+
+		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) ||
+			state.dims == 0 ||
+			!is_moment(fsdp_span_last(
+				fsdp_check_name(checking, state.name), '.')))
 			continue;
 		shape = hash_shape(&hasher, &state);
 		states++;
 		matrices += state.dims > 1;
-		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) !=
-			NULL)
-			continue;
-		without++;
-		vectors += state.dims == 1;
+		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) ==
+			NULL) {
+			without++;
+			vectors += state.dims == 1;
+		}
 	}
 	if (vectors > 0 && (matrices > 0 || !has_matrix) && 2 * without > states &&
 		2 * states >= optimizer->count)
@@ -833,82 +783,58 @@ static bool judge_numbered_shapes(
 			FSDP_PLACE(.fix = "use the optimizer of the same save"),
 			"%zu of %zu states of the optimizer have a shape that no parameter has",
 			without, states);
-	return true;
-}
-
-/* Marks the states that belong to a parameter. Answers how many moments are among them. */
-static size_t mark_claimed(struct optimizer *optimizer, bool *is_claimed)
-{
-	size_t moments_found = 0;
-
-	for (size_t i = 0; i < optimizer->count; i++) {
-		size_t count;
-		const struct fsdp_state *states = fsdp_states_of(
-			optimizer->states, optimizer->parameters[i], &count);
-
-		for (size_t k = 0; states != NULL && k < count; k++) {
-			moments_found +=
-				is_moment(key_of(optimizer->checking, &states[k]));
-			is_claimed[states[k].tensor] = true;
-		}
-	}
-	return moments_found;
 }
 
 /* An optimizer state without a parameter. Numbers in place of names do not show the parameter. */
-static bool is_orphan(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
-	struct fsdp_span *ret_name)
+static bool is_orphan(struct fsdp_checking *checking, uint32_t index)
 {
-	struct fsdp_span key, owner;
+	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
+	struct fsdp_span name, key, owner;
 
-	if (tensor->role != FSDP_ROLE_OPTIM || !is_whole(tensor))
+	if (tensor.role != FSDP_ROLE_OPTIM || !is_whole(&tensor))
 		return false;
-	*ret_name =
-		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
-	key = fsdp_span_last(*ret_name, '.');
-	if (!is_moment(key) || key.size == ret_name->size)
+	name = fsdp_check_name(checking, tensor.name);
+	key = fsdp_span_last(name, '.');
+	if (!is_moment(key) || key.size == name.size)
 		return false;
-	owner = fsdp_span_last(
-		fsdp_span(ret_name->data, ret_name->size - key.size - 1), '.');
+	owner = fsdp_span_last(fsdp_span(name.data, name.size - key.size - 1), '.');
 	return owner.size > 0 && !fsdp_is_digit(owner.data[0]);
 }
 
 /* Only if most moments have their parameter: else the two are not of one kind. */
-static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_error)
+static void check_orphans(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
-	size_t count = fsdp_tensor_count(checking->checkpoint), claimed, orphans = 0;
-	bool *is_claimed = FSDP_TAKE(checking->arena, is_claimed, count + 1);
-	struct fsdp_span name;
+	size_t count = fsdp_tensor_count(checking->checkpoint), claimed = 0, orphans = 0;
+	bool *is_claimed = FSDP_CHECK_TAKE(checking, is_claimed, count);
 
 	if (is_claimed == NULL)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	claimed = mark_claimed(optimizer, is_claimed);
-	for (size_t turn = 0; turn < 2; turn++)
-		for (uint32_t i = 0; i < count; i++) {
-			struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+		return;
+	for (size_t i = 0; i < optimizer->count; i++) {
+		size_t of;
+		const struct fsdp_state *states =
+			fsdp_states_of(optimizer->states, optimizer->parameters[i], &of);
 
-			if (is_claimed[i] || !is_orphan(checking, &tensor, &name))
-				continue;
-			if (turn == 0)
-				orphans++;
-			else if (orphans < claimed)
-				fsdp_find(checking->findings,
-					FSDP_RULE_OPTIM_STATE_ORPHAN,
-					FSDP_PLACE(.tensor = name, .affected = &name,
-						.affected_count = 1),
-					"optimizer state without a parameter");
+		for (size_t k = 0; states != NULL && k < of; k++) {
+			claimed += is_moment(key_of(checking, &states[k]));
+			is_claimed[states[k].tensor] = true;
 		}
-	return true;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		orphans += !is_claimed[i] && is_orphan(checking, i);
+	for (uint32_t i = 0; i < count && orphans < claimed; i++)
+		if (!is_claimed[i] && is_orphan(checking, i))
+			fsdp_check_report(checking, FSDP_RULE_OPTIM_STATE_ORPHAN,
+				fsdp_check_tensor_name(checking, i),
+				"optimizer state without a parameter");
 }
 
 /* DeepSpeed without ZeRO, in bfloat16, saves None. */
-static void judge_absent(struct fsdp_checking *checking)
+static void check_absent(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
 
-	if (family == NULL || strncmp(family, "deepspeed", 9) != 0)
+	if (!fsdp_check_is_of(checking, "deepspeed"))
 		return;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->severity == FSDP_ERROR)
@@ -917,9 +843,8 @@ static void judge_absent(struct fsdp_checking *checking)
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 
 		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_NONE ||
-			!fsdp_span_is(fsdp_scratch_name(&checking->name, checkpoint,
-					      value.raw_name),
-				"optimizer"))
+			!fsdp_span_is(
+				fsdp_check_name(checking, value.raw_name), "optimizer"))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.fix = "", .severity = FSDP_NOTE + 1),
@@ -928,74 +853,46 @@ static void judge_absent(struct fsdp_checking *checking)
 	}
 }
 
-static void judge_shapes(struct optimizer *optimizer)
-{
-	const struct fsdp_checkpoint *checkpoint = optimizer->checking->checkpoint;
-
-	for (size_t i = 0; i < optimizer->count; i++) {
-		uint32_t index = optimizer->parameters[i];
-		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
-		const struct fsdp_state *states;
-		size_t count;
-
-		if (!is_whole(&parameter) || parameter.numel == 0)
-			continue;
-		states = fsdp_states_of(optimizer->states, index, &count);
-		for (size_t k = 0; states != NULL && k < count; k++)
-			judge_shape(optimizer->checking, &parameter, &states[k]);
-	}
-}
-
-static void skip(struct fsdp_checking *checking)
+static void check_optimizer(struct fsdp_checking *checking)
 {
 	static const enum fsdp_rule_index rules[] = { FSDP_RULE_OPTIM_STATE_MISSING,
 		FSDP_RULE_OPTIM_STATE_ORPHAN, FSDP_RULE_OPTIM_STATE_SHAPE,
 		FSDP_RULE_OPTIM_STEP };
-
-	for (size_t i = 0; i < FSDP_COUNT(rules); i++)
-		fsdp_check_skip(checking, rules[i], FSDP_REASON_NONE);
-}
-
-static bool run_optimizer(struct fsdp_checking *checking, struct fsdp_error **ret_error)
-{
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct optimizer optimizer = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint), states = 0;
-	bool good;
 
-	optimizer.parameters = FSDP_TAKE(checking->arena, optimizer.parameters, count);
-	if (optimizer.parameters == NULL)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	for (uint32_t i = 0; i < count; i++) {
+	optimizer.parameters = FSDP_CHECK_TAKE(checking, optimizer.parameters, count);
+	for (uint32_t i = 0; i < count && optimizer.parameters != NULL; i++) {
 		enum fsdp_role role = fsdp_tensor(checkpoint, i).role;
 
 		states += role == FSDP_ROLE_OPTIM;
 		if (role == FSDP_ROLE_PARAM)
 			optimizer.parameters[optimizer.count++] = i;
 	}
-	if (states == 0 || optimizer.count == 0)
-		skip(checking);
 	if (states == 0)
-		judge_absent(checking);
-	if (states > 0 && !judge_counters(checking))
-		return fsdp_arena_fail(checking->arena, ret_error);
-	if (states == 0 || optimizer.count == 0)
-		return true;
-	if (!fsdp_states_new(checkpoint, optimizer.parameters, optimizer.count,
-		    &optimizer.states, ret_error))
-		return false;
-	judge_shapes(&optimizer);
-	count_together(&optimizer);
-	judge_together(&optimizer);
-	good = judge_stateless(&optimizer, ret_error) &&
-	       judge_numbered_shapes(&optimizer, ret_error) &&
-	       judge_orphans(&optimizer, ret_error);
+		check_absent(checking);
+	else
+		check_counters(checking);
+	if (states == 0 || optimizer.count == 0) {
+		for (size_t i = 0; i < FSDP_COUNT(rules); i++)
+			fsdp_check_skip(checking, rules[i], FSDP_REASON_NONE);
+		return;
+	}
+	checking->failed = !fsdp_states_new(checkpoint, optimizer.parameters,
+		optimizer.count, &optimizer.states, checking->ret_error);
+	if (checking->failed)
+		return;
+	check_shapes(&optimizer);
+	check_together(&optimizer);
+	check_stateless(&optimizer);
+	check_numbered_shapes(&optimizer);
+	check_orphans(&optimizer);
 	fsdp_states_free(optimizer.states);
-	return good;
 }
 
 const struct fsdp_check fsdp_check_optimizer = {
 	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_STATE_MISSING, FSDP_RULE_OPTIM_STATE_ORPHAN,
 		FSDP_RULE_OPTIM_STATE_SHAPE, FSDP_RULE_OPTIM_STEP),
-	.run = run_optimizer,
+	.run = check_optimizer,
 };

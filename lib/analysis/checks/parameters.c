@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters without elements: what ZeRO-3 leaves in place of a parameter that lives on
- * other ranks, saved as if it were the parameter. A model may have such parameters by
- * design (e3nn has), so a warning needs a fact that only a placeholder explains.
+ * Parameters without elements, and names that a loader will not look for.
  */
 #include <fsdp/analysis.h>
 
 #include "analysis/checks/checking.h"
 
-/* A zero in another dimension than the first is a model that was built so. */
-static bool is_empty(const struct fsdp_tensor *tensor)
+/*
+ * ---- parameters without elements ----
+ *
+ * What ZeRO-3 leaves in place of a parameter that lives on
+ * other ranks, saved as if it were the parameter. A model may have such parameters by
+ * design (e3nn has), so a warning needs a fact that only a placeholder explains.
+ */
+
+/* A zero in another dimension than the first is a model that was built so. AdaLoRA may leave a module no rank at all:
+ * its matrices are parameters themselves, and keep their other size. */
+static bool is_left_empty(
+	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
 	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_RANKS_OWN |
 			     FSDP_TENSOR_SHAPE_INFERRED;
 
 	return tensor->role == FSDP_ROLE_PARAM && tensor->dims > 0 &&
 	       tensor->shape[0] == 0 && tensor->numel == 0 &&
-	       (tensor->flags & not_whole) == 0;
-}
-
-/* AdaLoRA may leave a module no rank at all: its matrices are parameters themselves, and
- * keep their other size. */
-static bool is_without_rank(const struct fsdp_tensor *tensor, struct fsdp_span name)
-{
-	struct fsdp_span last = fsdp_span_last(name, '.');
-
-	return tensor->dims == 2 && tensor->shape[1] > 0 &&
-	       (fsdp_span_is(last, "lora_A") || fsdp_span_is(last, "lora_E"));
+	       (tensor->flags & not_whole) == 0 &&
+	       !(tensor->dims == 2 && tensor->shape[1] > 0 &&
+		       fsdp_span_is_any(
+			       fsdp_span_last(
+				       fsdp_check_name(checking, tensor->name), '.'),
+			       "lora_A lora_E"));
 }
 
 /* Whether the name is that of a parameter. One empty tensor among others may be no more
@@ -38,25 +41,11 @@ static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_spa
 	if (fsdp_span_is(last, "_extra_state"))
 		return false;
 	return (tensor->flags & FSDP_TENSOR_ROLE_INFERRED) == 0 ||
-	       fsdp_span_is(last, "weight") || fsdp_span_is(last, "bias") ||
+	       fsdp_span_is_any(last, "weight bias") ||
 	       fsdp_span_begins(last, FSDP_SPAN("lora_")) ||
 	       fsdp_span_ends(last, FSDP_SPAN("_proj")) ||
 	       fsdp_span_ends(last, FSDP_SPAN("_embedding"));
 }
-
-static struct fsdp_span name_of(
-	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
-{
-	return fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
-}
-
-static bool is_left_empty(
-	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
-{
-	return is_empty(tensor) && !is_without_rank(tensor, name_of(checking, tensor));
-}
-
-/* ---- parameters that are empty by design ---- */
 
 enum emptiness {
 	NO_EVIDENCE,
@@ -123,16 +112,15 @@ static bool has_states(const struct empties *empties, uint32_t tensor)
 
 static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 {
-	const struct fsdp_checkpoint *checkpoint = empties->checking->checkpoint;
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-	struct fsdp_span name = name_of(empties->checking, &tensor);
+	struct fsdp_checking *checking = empties->checking;
+	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
+	struct fsdp_span name = fsdp_check_name(checking, tensor.name);
 
 	if (empties->count * 2 > empties->parameters)
 		return MOST_ARE;
 	if (!is_named_parameter(&tensor, name))
 		return NO_EVIDENCE;
-	if (family != NULL && strncmp(family, "deepspeed", 9) == 0)
+	if (fsdp_check_is_of(checking, "deepspeed"))
 		return OF_ZERO;
 	/* Modules of size 0 keep the other dimension of their weights (LW-DETR). */
 	if (empties->has_type && empties->has_bare)
@@ -144,20 +132,21 @@ static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 	return has_bias(empties, index, name) ? HAS_BIAS : NO_EVIDENCE;
 }
 
-static bool judge(const struct empties *empties)
+static void check_empties(const struct empties *empties)
 {
 	struct fsdp_checking *checking = empties->checking;
-	struct fsdp_span *names = FSDP_TAKE(checking->arena, names, FSDP_AFFECTED_KEPT);
+	struct fsdp_kept names = { 0 };
 	enum emptiness evidence = NO_EVIDENCE, found;
-	size_t count = 0, named = 0;
+	size_t named = 0;
 	bool are_bare = true;     /* ZeRO's placeholders have one dimension … */
 	bool are_of_zero = false; /* … which also holds for empty shards of a rank */
 
-	for (size_t i = 0; names != NULL && i < empties->count; i++) {
+	for (size_t i = 0; i < empties->count; i++) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(checking->checkpoint, empties->list[i]);
 
-		named += is_named_parameter(&tensor, name_of(checking, &tensor));
+		named += is_named_parameter(
+			&tensor, fsdp_check_name(checking, tensor.name));
 		found = evidence_of(empties, empties->list[i]);
 		if (found == NO_EVIDENCE)
 			continue;
@@ -165,97 +154,75 @@ static bool judge(const struct empties *empties)
 		are_bare &= tensor.dims == 1;
 		are_of_zero |=
 			found == OF_ZERO || found == IN_ADAPTER || found == HAS_TYPE;
-		if (count < FSDP_AFFECTED_KEPT)
-			names[count] = fsdp_arena_copy(
-				checking->arena, name_of(checking, &tensor));
-		if (count < FSDP_AFFECTED_KEPT && names[count].data == NULL)
-			return false;
-		count++;
+		fsdp_check_keep(checking, &names, fsdp_check_name(checking, tensor.name));
 	}
-	if (names == NULL)
-		return false;
-	if (count == 0 && named == 0)
-		return true;
-	if (count == 0)
+	if (names.count > 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.severity = FSDP_NOTE + 1, .fix = ""),
-			"%zu of %zu parameters %s empty", named, empties->parameters,
-			named == 1 ? "is" : "are");
-	else
-		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.tensor = names[0], .affected = names,
-				.affected_count = count,
+			FSDP_PLACE(.tensor = names.names[0], .affected = names.names,
+				.affected_count = names.count,
 				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
 				.fix = !are_bare
 					       ? "save a full state dict (get_model_state_dict)"
 				       : are_of_zero
 					       ? NULL
 					       : "gather the parameters before saving"),
-			"%zu of %zu parameter%s %s empty (%s: %s)", count,
+			"%zu of %zu parameter%s %s empty (%s: %s)", names.count,
 			empties->parameters, empties->parameters == 1 ? "" : "s",
-			count == 1 ? "is" : "are",
+			names.count == 1 ? "is" : "are",
 			!are_bare     ? "shards of a rank"
 			: are_of_zero ? "ZeRO-3 placeholders"
 				      : "placeholders, or shards of a rank",
 			reasons[evidence]);
-	return true;
+	else if (named > 0)
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1, .fix = ""),
+			"%zu of %zu parameters %s empty", named, empties->parameters,
+			named == 1 ? "is" : "are");
 }
 
-static bool find_all(struct empties *empties)
+static void check_parameters(struct fsdp_checking *checking)
 {
-	struct fsdp_checking *checking = empties->checking;
-	size_t count = fsdp_tensor_count(checking->checkpoint);
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	struct empties empties = { .checking = checking };
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+	for (uint32_t i = 0; i < count && !checking->no_memory; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
-		empties->parameters += tensor.role == FSDP_ROLE_PARAM;
+		empties.parameters += tensor.role == FSDP_ROLE_PARAM;
 		if (!is_left_empty(checking, &tensor))
 			continue;
-		if (empties->list == NULL)
-			empties->list = FSDP_TAKE(checking->arena, empties->list, count);
-		if (empties->list == NULL)
-			return false;
-		empties->list[empties->count++] = i;
-		empties->has_bare |=
+		if (empties.list == NULL)
+			empties.list = FSDP_CHECK_TAKE(checking, empties.list, count);
+		if (empties.list == NULL)
+			return;
+		empties.list[empties.count++] = i;
+		empties.has_bare |=
 			tensor.dims == 1 &&
-			fsdp_span_is(fsdp_span_last(name_of(checking, &tensor), '.'),
+			fsdp_span_is(fsdp_span_last(
+					     fsdp_check_name(checking, tensor.name), '.'),
 				"weight");
 	}
-	return !checking->name.failed;
-}
-
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
-{
-	struct empties empties = { .checking = checking };
-	bool good;
-
-	if (!find_all(&empties))
-		return fsdp_arena_fail(checking->arena, ret_error);
 	if (empties.parameters == 0)
 		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
 	if (empties.count == 0)
-		return true;
-	for (uint32_t i = 0; i < fsdp_setting_count(checking->checkpoint); i++)
-		empties.has_type |= fsdp_span_is(
-			fsdp_setting(checking->checkpoint, i).key, "model_type");
-	if (!fsdp_states_new(checking->checkpoint, empties.list, empties.count,
-		    &empties.states, ret_error))
-		return false;
-	good = judge(&empties) && !checking->name.failed;
+		return;
+	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++)
+		empties.has_type |=
+			fsdp_span_is(fsdp_setting(checkpoint, i).key, "model_type");
+	checking->failed = !fsdp_states_new(checkpoint, empties.list, empties.count,
+		&empties.states, checking->ret_error);
+	if (!checking->failed)
+		check_empties(&empties);
 	fsdp_states_free(empties.states);
-	return good || fsdp_arena_fail(checking->arena, ret_error);
 }
 
 const struct fsdp_check fsdp_check_parameters = {
 	FSDP_CHECK_RULES(FSDP_RULE_EMPTY_PARAMETER),
-	.run = run,
+	.run = check_parameters,
 };
 
-/*
- * Names that a loader will not look for: segments of wrappers, and names that are in
- * each other's way.
- */
+/* ---- segments of wrappers, and names that are in each other's way ---- */
 
 static const struct {
 	const char *segment, *tool;
@@ -283,24 +250,12 @@ enum { WRAPPERS = FSDP_COUNT(wrappers), OF_PEFT = WRAPPERS - 1, AVERAGES = 8 };
 
 struct wrapped {
 	struct fsdp_checking *checking;
-	struct fsdp_span *names[WRAPPERS]; /* FSDP_AFFECTED_KEPT of each */
-	struct fsdp_span first[WRAPPERS];  /* of the first, what load_state_dict gets */
+	struct fsdp_kept names[WRAPPERS];
+	struct fsdp_kept first[WRAPPERS]; /* of the first, what load_state_dict gets */
 	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
-	struct fsdp_span averages[AVERAGES];
-	size_t average_count;
-	size_t counts[WRAPPERS], all;
-	bool failed;
+	struct fsdp_kept averages;
+	size_t all;
 };
-
-/* Of one rank, or a FlatParameter: such names are FSDP's own. */
-static bool is_judged(const struct fsdp_tensor *tensor)
-{
-	return tensor->role != FSDP_ROLE_OPTIM &&
-	       (tensor->flags & (FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD |
-					FSDP_TENSOR_RANKS_OWN)) == 0;
-}
-
-/* ---- segments of wrappers ---- */
 
 /* What is below all containers: the key that the tensor has. */
 static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
@@ -317,9 +272,7 @@ static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
 
 static bool has_segment(struct fsdp_span key, size_t wrapper)
 {
-	size_t at = 0;
-
-	for (;;) {
+	for (size_t at = 0;;) {
 		struct fsdp_span rest = fsdp_span(key.data + at, key.size - at);
 		struct fsdp_span segment = fsdp_span_first(rest, '.');
 
@@ -333,104 +286,56 @@ static bool has_segment(struct fsdp_span key, size_t wrapper)
 	}
 }
 
-/* It has a buffer next to the module that it averages. */
-static void find_average(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
-{
-	struct fsdp_checking *checking = wrapped->checking;
-	struct fsdp_span raw = fsdp_scratch_name(
-		&checking->name, checking->checkpoint, tensor->raw_name);
-	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw), *average;
-
-	if (!fsdp_span_is(key, "n_averaged") || wrapped->average_count == AVERAGES)
-		return;
-	average = &wrapped->averages[wrapped->average_count++];
-	*average = fsdp_arena_copy(
-		checking->arena, fsdp_span(raw.data, raw.size - key.size));
-	wrapped->failed |= average->data == NULL;
-}
-
 static bool is_average(const struct wrapped *wrapped, struct fsdp_span container)
 {
-	for (size_t i = 0; i < wrapped->average_count; i++)
-		if (fsdp_span_equal(wrapped->averages[i], container))
+	for (size_t i = 0; i < wrapped->averages.count; i++)
+		if (fsdp_span_equal(wrapped->averages.names[i], container))
 			return true;
 	return false;
 }
 
-static void keep_name(struct wrapped *wrapped, size_t wrapper, struct fsdp_span raw,
-	struct fsdp_span key)
-{
-	struct fsdp_arena *arena = wrapped->checking->arena;
-	size_t n = wrapped->counts[wrapper]++;
-
-	if (n == 0) {
-		wrapped->names[wrapper] =
-			FSDP_TAKE(arena, wrapped->names[wrapper], FSDP_AFFECTED_KEPT);
-		wrapped->first[wrapper] = fsdp_arena_copy(arena, key);
-	}
-	if (wrapped->names[wrapper] == NULL || wrapped->first[wrapper].data == NULL) {
-		wrapped->failed = true;
-		return;
-	}
-	if (n < FSDP_AFFECTED_KEPT) {
-		wrapped->names[wrapper][n] = fsdp_arena_copy(arena, raw);
-		wrapped->failed |= wrapped->names[wrapper][n].data == NULL;
-	}
-}
-
-static void look_at(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
+static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_checking *checking = wrapped->checking;
-	struct fsdp_span raw = fsdp_scratch_name(
-		&checking->name, checking->checkpoint, tensor->raw_name);
+	struct fsdp_span raw = fsdp_check_name(checking, tensor->raw_name);
 	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
 
 	wrapped->all++;
 	/* What FSDP made one tensor of has other remedies. */
 	if (fsdp_span_ends(key, FSDP_SPAN("_flat_param")))
 		return;
-	for (size_t i = 0; i < WRAPPERS && !wrapped->failed; i++)
-		if (has_segment(key, i) &&
-			!(wrappers[i].only_first &&
+	for (size_t i = 0; i < WRAPPERS; i++) {
+		if (!has_segment(key, i) ||
+			(wrappers[i].only_first &&
 				is_average(wrapped,
 					fsdp_span(raw.data, raw.size - key.size))))
-			keep_name(wrapped, i, raw, key);
+			continue;
+		if (wrapped->first[i].count == 0)
+			fsdp_check_keep(checking, &wrapped->first[i], key);
+		fsdp_check_keep(checking, &wrapped->names[i], raw);
+	}
 }
 
-static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
+static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
-	size_t count = wrapped->counts[wrapper];
+	const struct fsdp_kept *names = &wrapped->names[wrapper];
 	char room[FSDP_SHOWN];
 
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
-		FSDP_PLACE(.affected = wrapped->names[wrapper], .affected_count = count,
+		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = wrappers[wrapper].next),
-		count == wrapped->all
+		names->count == wrapped->all
 			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
 			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False skips them",
-		count, wrapped->all, wrappers[wrapper].segment, wrappers[wrapper].tool,
-		fsdp_shown(wrapped->first[wrapper], room));
+		names->count, wrapped->all, wrappers[wrapper].segment,
+		wrappers[wrapper].tool,
+		fsdp_shown(wrapped->first[wrapper].names[0], room));
 }
-
-/* ---- names in each other's way ---- */
 
 static bool has_empty_segment(struct fsdp_span name)
 {
 	return name.size == 0 || name.data[0] == '.' || name.data[name.size - 1] == '.' ||
 	       memmem(name.data, name.size, "..", 2) != NULL;
-}
-
-/* What bitsandbytes puts below the name of a weight. */
-static bool serves_packing(struct fsdp_span rest)
-{
-	static const char *const words[] = { "absmax", "quant_map", "quant_state",
-		"nested_absmax", "nested_quant_map" };
-
-	rest = fsdp_span_first(rest, '.');
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (fsdp_span_is(rest, words[i]))
-			return true;
-	return false;
 }
 
 /* A tensor that is the full content of a file has no name. */
@@ -445,33 +350,13 @@ static bool is_bare(
 						     FSDP_SPAN(""), &state, &part));
 }
 
-static void judge_name(struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
-{
-	struct fsdp_span name =
-		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
-
-	if (has_empty_segment(name) && !is_bare(checking->checkpoint, tensor))
-		fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
-			FSDP_PLACE(.tensor = name, .affected = &name,
-				.affected_count = 1),
-			"the name has an empty segment");
-}
-
-/* The bytes of a tensor of a library's class. */
-static bool holds_bytes_of(
-	const struct fsdp_tensor *outer, const struct fsdp_tensor *inner)
-{
-	return (outer->flags & FSDP_TENSOR_NO_DATA) != 0 && outer->class_name != NULL &&
-	       inner->role == FSDP_ROLE_OTHER;
-}
-
-/* In natural order what is below a name follows it. */
-static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *other,
+/* Two tensors in natural order: what is below a name follows it. */
+static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *other,
 	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
 {
-	struct fsdp_span names[2];
+	struct fsdp_span names[2], rest;
 
-	names[0] = fsdp_scratch_name(&checking->name, checking->checkpoint, a->raw_name);
+	names[0] = fsdp_check_name(checking, a->raw_name);
 	names[1] = fsdp_scratch_name(other, checking->checkpoint, b->raw_name);
 	if (a->name == b->name && a->raw_name != b->raw_name) {
 		fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
@@ -482,70 +367,81 @@ static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 	}
 	if (names[0].size == 0 || names[1].size <= names[0].size ||
 		!fsdp_span_begins(names[1], names[0]) ||
-		names[1].data[names[0].size] != '.' || holds_bytes_of(a, b) ||
-		serves_packing(fsdp_span(names[1].data + names[0].size + 1,
-			names[1].size - names[0].size - 1)))
+		names[1].data[names[0].size] != '.')
+		return;
+	/* The bytes of a tensor of a library's class, or what bitsandbytes puts below the name of a weight. */
+	rest = fsdp_span(
+		names[1].data + names[0].size + 1, names[1].size - names[0].size - 1);
+	if (((a->flags & FSDP_TENSOR_NO_DATA) != 0 && a->class_name != NULL &&
+		    b->role == FSDP_ROLE_OTHER) ||
+		fsdp_span_is_any(fsdp_span_first(rest, '.'),
+			"absmax quant_map quant_state nested_absmax nested_quant_map"))
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
 		FSDP_PLACE(.tensor = names[0], .affected = names, .affected_count = 2),
 		"a tensor and a module that holds tensors have this name");
 }
 
-/* Whether "module" before a name may be part of the model: the plan lists the modules, or DeepSpeed keeps all
- * tensors under this key. */
-static bool may_be_own(const struct fsdp_checkpoint *checkpoint)
+/* Containers with a buffer next to the module that they average. */
+static void find_averages(struct wrapped *wrapped)
 {
-	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	struct fsdp_checking *checking = wrapped->checking;
 
-	return fsdp_has_visits(checkpoint) ||
-	       (family != NULL && strncmp(family, "deepspeed", 9) == 0);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checking->checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+		struct fsdp_span raw, key;
+
+		if (tensor.dims != 0 || wrapped->averages.count == AVERAGES)
+			continue;
+		raw = fsdp_check_name(checking, tensor.raw_name);
+		key = key_of(checking->checkpoint, &tensor, raw);
+		if (fsdp_span_is(key, "n_averaged"))
+			fsdp_check_keep(checking, &wrapped->averages,
+				fsdp_span(raw.data, raw.size - key.size));
+	}
 }
 
-/* A whole model was saved with the names of its adapters: those of an adapter begin so rightly. */
-static bool is_model_of_peft(const struct wrapped *wrapped)
+static void check_names(struct fsdp_checking *checking)
 {
-	const char *family = fsdp_checkpoint_format(wrapped->checking->checkpoint).family;
-
-	return family != NULL && strncmp(family, "hf", 2) == 0 &&
-	       wrapped->counts[OF_PEFT] == wrapped->all;
-}
-
-static bool run_wrapped(struct fsdp_checking *checking, struct fsdp_error **ret_error)
-{
+	/* Of one rank, or a FlatParameter: such names are FSDP's own. */
+	const uint32_t skipped =
+		FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD | FSDP_TENSOR_RANKS_OWN;
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct wrapped wrapped = { .checking = checking };
 	struct fsdp_scratch other = { .arena = checking->arena };
 	struct fsdp_tensor last = { .name = FSDP_NONE };
-	size_t count = fsdp_tensor_count(checkpoint);
-	bool is_own = may_be_own(checkpoint);
+	/* "module" before a name may be part of the model: the plan lists the modules, or DeepSpeed keeps all
+	 * tensors under this key. */
+	bool is_own =
+		fsdp_has_visits(checkpoint) || fsdp_check_is_of(checking, "deepspeed");
 
-	for (uint32_t i = 0; i < count && !wrapped.failed; i++) {
+	find_averages(&wrapped);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !checking->no_memory;
+		i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span name;
 
-		if (tensor.dims == 0)
-			find_average(&wrapped, &tensor);
-	}
-	for (uint32_t i = 0; i < count && !wrapped.failed; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
-		if (!is_judged(&tensor))
+		if (tensor.role == FSDP_ROLE_OPTIM || (tensor.flags & skipped) != 0)
 			continue;
-		look_at(&wrapped, &tensor);
-		judge_name(checking, &tensor);
+		read_segments(&wrapped, &tensor);
+		name = fsdp_check_name(checking, tensor.name);
+		if (has_empty_segment(name) && !is_bare(checkpoint, &tensor))
+			fsdp_check_report(checking, FSDP_RULE_NAME_CONFLICT, name,
+				"the name has an empty segment");
 		if (last.name != FSDP_NONE)
-			judge_pair(checking, &other, &last, &tensor);
+			check_pair(checking, &other, &last, &tensor);
 		last = tensor;
 	}
-	if (wrapped.failed || other.failed)
-		return fsdp_arena_fail(checking->arena, ret_error);
-	for (size_t i = 0; i < WRAPPERS; i++)
-		if (wrapped.counts[i] > 0 && !(wrappers[i].only_first && is_own) &&
-			(i != OF_PEFT || is_model_of_peft(&wrapped)))
-			tell_wrapper(&wrapped, i);
-	return true;
+	checking->no_memory |= other.failed;
+	/* A whole model was saved with the names of its adapters: those of an adapter begin so rightly. */
+	for (size_t i = 0; i < WRAPPERS && !checking->no_memory; i++)
+		if (wrapped.names[i].count > 0 && !(wrappers[i].only_first && is_own) &&
+			(i != OF_PEFT || (fsdp_check_is_of(checking, "hf") &&
+						 wrapped.names[i].count == wrapped.all)))
+			report_wrapper(&wrapped, i);
 }
 
 const struct fsdp_check fsdp_check_wrapped = {
 	FSDP_CHECK_RULES(FSDP_RULE_WRAPPER_PREFIX, FSDP_RULE_NAME_CONFLICT),
-	.run = run_wrapped,
+	.run = check_names,
 };

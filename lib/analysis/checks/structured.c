@@ -8,8 +8,6 @@
  *	quantised   a scale and a zero point for each index along the axis
  */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,47 +19,52 @@
 
 enum { DEVICES_MOST = 1024 };
 
-struct made_up {
-	struct fsdp_checking *checking;
-	const struct fsdp_checkpoint *checkpoint;
-	bool structured, some; /* has such tensors; has tensors */
-};
+/* A finding about a tensor that is made of others. */
+#define REPORT(checking, tensor, ...)                            \
+	fsdp_check_report(checking, FSDP_RULE_STRUCTURED_TENSOR, \
+		fsdp_check_name(checking, (tensor)->name), __VA_ARGS__)
 
-static struct fsdp_span name_of(struct made_up *looking, const struct fsdp_tensor *tensor)
-{
-	return fsdp_scratch_name(
-		&looking->checking->name, looking->checkpoint, tensor->name);
-}
-
-static void __attribute__((format(printf, 4, 5)))
-say(struct made_up *looking, enum fsdp_rule_index rule, const struct fsdp_tensor *tensor,
-	const char *format, ...)
-{
-	struct fsdp_span name = name_of(looking, tensor);
-	va_list arguments;
-
-	va_start(arguments, format);
-	fsdp_find_list(looking->checking->findings, rule,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		format, arguments);
-	va_end(arguments);
-}
-
-/* ---- tensors made of others ---- */
+/* ---- shapes of parts ---- */
 
 static int64_t last_size(const struct fsdp_tensor *tensor)
 {
 	return tensor->dims > 0 ? tensor->shape[tensor->dims - 1] : -1;
 }
 
+/* A sparse layout with all of its parts; false: another one, or not. */
+static bool read_parts(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, struct fsdp_tensor parts[3])
+{
+	uint32_t count = strcmp(tensor->layout, "sparse_coo") == 0 ? 2 : 3;
+
+	if (strncmp(tensor->layout, "sparse_", 7) != 0 ||
+		tensor->component_count != count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		parts[i] = fsdp_tensor(checkpoint, tensor->first_component + i);
+	return true;
+}
+
+/* Whether pointers are those of rows, and values are blocks. */
+static bool has_rows(const struct fsdp_tensor *tensor)
+{
+	return strcmp(tensor->layout, "sparse_csr") == 0 ||
+	       strcmp(tensor->layout, "sparse_bsr") == 0;
+}
+
+static bool has_blocks(const struct fsdp_tensor *tensor)
+{
+	return strncmp(tensor->layout, "sparse_bs", 9) == 0;
+}
+
 /* indices: [sparse dimensions, n]; values: [n, dense dimensions …]. */
-static void judge_coo(struct made_up *looking, const struct fsdp_tensor *tensor,
+static void check_coo(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *indices, const struct fsdp_tensor *values)
 {
 	uint32_t sparse, dense;
 
 	if (indices->dims != 2 || values->dims == 0) {
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+		REPORT(checking, tensor,
 			"the indices have %u dimensions and the values %u: there should be 2, and at least 1",
 			indices->dims, values->dims);
 		return;
@@ -69,18 +72,17 @@ static void judge_coo(struct made_up *looking, const struct fsdp_tensor *tensor,
 	sparse = (uint32_t)indices->shape[0];
 	dense = values->dims - 1;
 	if (indices->shape[1] != values->shape[0])
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
-			"there are %lld indices for %lld values",
+		REPORT(checking, tensor, "there are %lld indices for %lld values",
 			(long long)indices->shape[1], (long long)values->shape[0]);
 	else if (indices->shape[0] < 0 || indices->shape[0] > tensor->dims ||
 		 sparse + dense != tensor->dims)
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+		REPORT(checking, tensor,
 			"%lld indexed dimensions and %u of values do not make the %u of the tensor",
 			(long long)indices->shape[0], dense, tensor->dims);
 	else
 		for (uint32_t i = 0; i < dense; i++)
 			if (values->shape[1 + i] != tensor->shape[sparse + i]) {
-				say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+				REPORT(checking, tensor,
 					"dimension %u of the values has size %lld, that of the tensor %lld",
 					1 + i, (long long)values->shape[1 + i],
 					(long long)tensor->shape[sparse + i]);
@@ -89,16 +91,17 @@ static void judge_coo(struct made_up *looking, const struct fsdp_tensor *tensor,
 }
 
 /* pointers: [batch …, rows of blocks + 1]; indices and values: [batch …, n, block …]. */
-static void judge_compressed(struct made_up *looking, const struct fsdp_tensor *tensor,
-	const struct fsdp_tensor parts[3], bool rows, bool blocks)
+static void check_compressed(struct fsdp_checking *checking,
+	const struct fsdp_tensor *tensor, const struct fsdp_tensor parts[3])
 {
+	bool rows = has_rows(tensor), blocks = has_blocks(tensor);
 	uint32_t batch = parts[0].dims - 1, along = batch + !rows;
 	int64_t block = 1;
 
 	if (parts[0].dims == 0 || parts[1].dims != parts[0].dims ||
 		parts[2].dims < parts[0].dims + (blocks ? 2 : 0) ||
 		tensor->dims < batch + 2) {
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+		REPORT(checking, tensor,
 			"the parts have %u, %u and %u dimensions, which do not make the %u of the tensor",
 			parts[0].dims, parts[1].dims, parts[2].dims, tensor->dims);
 		return;
@@ -106,64 +109,41 @@ static void judge_compressed(struct made_up *looking, const struct fsdp_tensor *
 	if (blocks)
 		block = parts[2].shape[parts[0].dims + !rows];
 	if (parts[2].shape[batch] != last_size(&parts[1]))
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
-			"there are %lld indices for %lld values",
+		REPORT(checking, tensor, "there are %lld indices for %lld values",
 			(long long)last_size(&parts[1]),
 			(long long)parts[2].shape[batch]);
 	if (block < 1)
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor, "its blocks have no %s",
+		REPORT(checking, tensor, "its blocks have no %s",
 			rows ? "rows" : "columns");
 	else if (last_size(&parts[0]) != tensor->shape[along] / block + 1)
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
-			"there are %lld pointers, but %lld %s",
+		REPORT(checking, tensor, "there are %lld pointers, but %lld %s",
 			(long long)last_size(&parts[0]),
 			(long long)(tensor->shape[along] / block),
 			rows ? "rows" : "columns");
 }
 
-static void judge_sparse(struct made_up *looking, const struct fsdp_tensor *tensor)
-{
-	struct fsdp_tensor parts[3];
-	const char *layout = tensor->layout;
-	uint32_t count = strcmp(layout, "sparse_coo") == 0 ? 2 : 3;
-
-	if (strncmp(layout, "sparse_", 7) != 0 || tensor->component_count != count)
-		return;
-	looking->structured = true;
-	for (uint32_t i = 0; i < count; i++)
-		parts[i] = fsdp_tensor(looking->checkpoint, tensor->first_component + i);
-	if (count == 2)
-		judge_coo(looking, tensor, &parts[0], &parts[1]);
-	else
-		judge_compressed(looking, tensor, parts,
-			strcmp(layout, "sparse_csr") == 0 ||
-				strcmp(layout, "sparse_bsr") == 0,
-			strcmp(layout, "sparse_bsr") == 0 ||
-				strcmp(layout, "sparse_bsc") == 0);
-}
-
-static void judge_quantised(struct made_up *looking, const struct fsdp_tensor *tensor)
+static void check_quantized(
+	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_quantizer quantizer =
-		fsdp_quantizer(looking->checkpoint, tensor->quantizer);
+		fsdp_quantizer(checking->checkpoint, tensor->quantizer);
 
-	looking->structured = true;
 	if (strncmp(quantizer.scheme, "per_channel", 11) != 0)
 		return;
 	if (quantizer.axis < 0 || quantizer.axis >= tensor->dims) {
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+		REPORT(checking, tensor,
 			"it is quantised along axis %lld, but has %u dimensions",
 			(long long)quantizer.axis, tensor->dims);
 		return;
 	}
 	for (uint32_t i = 0; i < tensor->component_count; i++) {
 		struct fsdp_tensor part =
-			fsdp_tensor(looking->checkpoint, tensor->first_component + i);
+			fsdp_tensor(checking->checkpoint, tensor->first_component + i);
 		int64_t due = tensor->shape[quantizer.axis];
 
 		if (part.dims == 1 && part.shape[0] == due)
 			continue;
-		say(looking, FSDP_RULE_STRUCTURED_TENSOR, tensor,
+		REPORT(checking, tensor,
 			"there are %llu %s along axis %lld, which has size %lld",
 			FSDP_LLU(part.numel), i == 0 ? "scales" : "zero points",
 			(long long)quantizer.axis, (long long)due);
@@ -171,16 +151,16 @@ static void judge_quantised(struct made_up *looking, const struct fsdp_tensor *t
 	}
 }
 
-/* ---- flat parameters ---- */
+/* ---- flat parameters, and states ---- */
 
 /* All shards have one length but the last that has anything. */
-static void judge_shards(struct made_up *looking, const struct fsdp_tensor *tensor)
+static void check_shards(struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
 	int64_t longest = 0, sum = 0;
 
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece =
-			fsdp_piece(looking->checkpoint, tensor->first_piece + i);
+			fsdp_piece(checking->checkpoint, tensor->first_piece + i);
 
 		if (piece.is_run || piece.offsets == NULL || piece.dims != 1 ||
 			__builtin_add_overflow(sum, piece.sizes[0], &sum))
@@ -191,108 +171,111 @@ static void judge_shards(struct made_up *looking, const struct fsdp_tensor *tens
 	/* Gaps and overlaps have findings of their own. */
 	for (uint32_t i = 0; sum == tensor->shape[0] && i < tensor->piece_count; i++) {
 		struct fsdp_piece piece =
-			fsdp_piece(looking->checkpoint, tensor->first_piece + i);
+			fsdp_piece(checking->checkpoint, tensor->first_piece + i);
 		int64_t begin = piece.offsets[0], size = piece.sizes[0];
 
 		if (size == 0 ||
 			(begin % longest == 0 &&
 				(size == longest || begin + size == tensor->shape[0])))
 			continue;
-		say(looking, FSDP_RULE_FLAT_NUMEL, tensor,
+		fsdp_check_report(checking, FSDP_RULE_FLAT_NUMEL,
+			fsdp_check_name(checking, tensor->name),
 			"a shard has %lld elements from %lld on, another one %lld: they should have one length",
 			(long long)size, (long long)begin, (long long)longest);
 		return;
 	}
 }
 
-static void judge_state(struct made_up *looking, const struct fsdp_tensor *tensor)
+static void check_state(struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
 	const char *number = tensor->device != NULL ? strchr(tensor->device, ':') : NULL;
 
 	if ((tensor->flags & FSDP_TENSOR_GRAD) && tensor->dtype != 0 &&
 		!dtype->is_floating && !dtype->is_complex)
-		say(looking, FSDP_RULE_ODD_TENSOR_STATE, tensor,
+		fsdp_check_report(checking, FSDP_RULE_ODD_TENSOR_STATE,
+			fsdp_check_name(checking, tensor->name),
 			"it requires a gradient, which %s cannot have", dtype->name);
 	if (number != NULL && strlen(number) > 4 &&
 		strtoul(number + 1, NULL, 10) >= DEVICES_MOST)
-		say(looking, FSDP_RULE_ODD_TENSOR_STATE, tensor,
+		fsdp_check_report(checking, FSDP_RULE_ODD_TENSOR_STATE,
+			fsdp_check_name(checking, tensor->name),
 			"it was saved from the device %.64s", tensor->device);
 }
 
 /* safetensors: the framework that the header names. */
-static void judge_tag(struct made_up *looking)
+static void check_tag(struct fsdp_checking *checking)
 {
-	static const char *const tags[] = { "pt", "tf", "flax", "np", "mlx", "paddle",
-		"jax" };
-	const struct fsdp_checkpoint *checkpoint = looking->checkpoint;
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
+		struct fsdp_span file = { 0 };
 		char room[FSDP_SHOWN];
-		bool known = false;
 
 		if (value.token_count != 1 || value.tokens[0].kind != FSDP_TOKEN_TEXT ||
-			!fsdp_span_is(fsdp_scratch_name(&looking->checking->name,
-					      checkpoint, value.raw_name),
-				"__metadata__.format"))
+			!fsdp_span_is(fsdp_check_name(checking, value.raw_name),
+				"__metadata__.format") ||
+			fsdp_span_is_any(
+				value.tokens[0].text, "pt tf flax np mlx paddle jax"))
 			continue;
-		for (size_t k = 0; k < sizeof tags / sizeof tags[0]; k++)
-			known |= fsdp_span_is(value.tokens[0].text, tags[k]);
-		if (!known)
-			fsdp_find(looking->checking->findings, FSDP_RULE_ODD_TENSOR_STATE,
-				FSDP_PLACE(.file = value.file != FSDP_NONE
-							   ? fsdp_file(checkpoint,
-								     value.file)
-								     .path
-							   : (struct fsdp_span){ 0 }),
-				"metadata format is \"%s\", which transformers refuses",
-				fsdp_shown(value.tokens[0].text, room));
+		if (value.file != FSDP_NONE)
+			file = fsdp_file(checkpoint, value.file).path;
+		fsdp_find(checking->findings, FSDP_RULE_ODD_TENSOR_STATE,
+			FSDP_PLACE(.file = file),
+			"metadata format is \"%s\", which transformers refuses",
+			fsdp_shown(value.tokens[0].text, room));
 	}
 }
 
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+static void check_tensors(struct fsdp_checking *checking)
 {
-	struct made_up looking = { .checking = checking,
-		.checkpoint = checking->checkpoint };
-	bool flat = false;
+	size_t count = fsdp_tensor_count(checking->checkpoint);
+	bool is_structured = false, is_flat = false;
 
-	(void)ret_error;
-	for (uint32_t i = 0; i < fsdp_tensor_count(checking->checkpoint); i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i),
+				   parts[3];
 
-		looking.some = true;
-		if (tensor.layout != NULL)
-			judge_sparse(&looking, &tensor);
-		if (tensor.quantizer != FSDP_NONE)
-			judge_quantised(&looking, &tensor);
-		if ((tensor.flags & FSDP_TENSOR_FLATTENED) && tensor.dims == 1) {
-			flat = true;
-			judge_shards(&looking, &tensor);
+		if (tensor.layout != NULL &&
+			read_parts(checking->checkpoint, &tensor, parts)) {
+			is_structured = true;
+			if (tensor.component_count == 2)
+				check_coo(checking, &tensor, &parts[0], &parts[1]);
+			else
+				check_compressed(checking, &tensor, parts);
 		}
-		judge_state(&looking, &tensor);
+		if (tensor.quantizer != FSDP_NONE) {
+			is_structured = true;
+			check_quantized(checking, &tensor);
+		}
+		if ((tensor.flags & FSDP_TENSOR_FLATTENED) && tensor.dims == 1) {
+			is_flat = true;
+			check_shards(checking, &tensor);
+		}
+		check_state(checking, &tensor);
 	}
-	judge_tag(&looking);
-	if (!looking.structured)
+	check_tag(checking);
+	if (!is_structured)
 		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR, FSDP_REASON_NONE);
-	if (!flat)
+	if (!is_flat)
 		fsdp_check_skip(checking, FSDP_RULE_FLAT_NUMEL, FSDP_REASON_NONE);
-	if (!looking.some)
+	if (count == 0)
 		fsdp_check_skip(checking, FSDP_RULE_ODD_TENSOR_STATE, FSDP_REASON_NONE);
-	return true;
 }
 
 const struct fsdp_check fsdp_check_make_up = {
 	FSDP_CHECK_RULES(FSDP_RULE_STRUCTURED_TENSOR, FSDP_RULE_FLAT_NUMEL,
 		FSDP_RULE_ODD_TENSOR_STATE),
-	.run = run,
+	.run = check_tensors,
 };
 
 /*
- * Checks the indices of sparse tensors when data is read: each is inside the shape, coalesced ones ascend, and row
- * pointers start with 0, never fall and end with the number of values. PyTorch checks neither on load, except
- * weights_only from 2.14 on, and later reads or writes outside of the tensor. structured.c checks whether their shapes
- * fit.
+ * ---- indices of sparse tensors, when data is read ----
+ *
+ * Each index is inside the shape, coalesced ones ascend, and row pointers start with 0, never fall and end with the
+ * number of values. PyTorch checks neither on load, except weights_only from 2.14 on, and later reads or writes outside
+ * of the tensor.
  */
 
 struct sparse {
@@ -300,7 +283,6 @@ struct sparse {
 	struct fsdp_locator *locator;
 	struct fsdp_repeats *repeats;
 	bool skipped, unreadable;
-	bool found; /* of the tensor that is looked at */
 };
 
 /* What the numbers of one part must be: `run` of them belong to one limit, and limits
@@ -329,7 +311,7 @@ static int64_t number_at(const unsigned char *bytes, size_t width)
 }
 
 /* Why the number is invalid at the next position, or NULL. */
-static const char *judge_number(struct numbers *numbers, int64_t number)
+static const char *check_number(struct numbers *numbers, int64_t number)
 {
 	uint64_t in_run = numbers->at % numbers->run;
 	int64_t limit =
@@ -351,79 +333,12 @@ static const char *judge_number(struct numbers *numbers, int64_t number)
 		       : NULL;
 }
 
-static void tell(struct sparse *sparse, uint32_t tensor, const struct numbers *numbers,
-	const char *why)
-{
-	struct fsdp_checking *checking = sparse->checking;
-	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
-		fsdp_tensor(checking->checkpoint, tensor).name);
-	sparse->found = true;
-
-	fsdp_find(checking->findings, FSDP_RULE_STRUCTURED_TENSOR,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"%s %" PRIu64 " is %" PRId64 ", which %s", numbers->what, numbers->at - 1,
-		numbers->before, why);
-}
-
-/* Only the first fault of a part is reported. */
-static bool read_numbers(struct sparse *sparse, uint32_t tensor, uint32_t part,
-	struct numbers *numbers, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
-	size_t width = fsdp_dtype(own.dtype)->storage_bytes;
-	struct fsdp_elements *elements = NULL;
-	struct fsdp_span bytes = { NULL, 1 };
-	const char *why = NULL;
-	bool good = fsdp_elements_open(sparse->locator, part, NULL, &elements, ret_error);
-
-	while (good && bytes.size > 0 && why == NULL) {
-		good = fsdp_elements_next(elements, &bytes, ret_error);
-		for (size_t i = 0; good && i < bytes.size && why == NULL; i += width)
-			why = judge_number(numbers, number_at(bytes.data + i, width));
-	}
-	fsdp_elements_close(elements);
-	if (why != NULL)
-		tell(sparse, tensor, numbers, why);
-	return good;
-}
-
-/* What cannot be read is not judged; other rules report the damage. */
-static bool pass_over(
-	struct sparse *sparse, struct fsdp_error *error, struct fsdp_error **ret_error)
-{
-	bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-
-	sparse->unreadable = true;
-	if (memory)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	return !memory;
-}
-
-static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
-	struct numbers *numbers, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
-	const char *dtype = fsdp_dtype(own.dtype)->name;
-	struct fsdp_error *error = NULL;
-
-	if (own.numel == 0 || numbers->run == 0 || numbers->limit_count == 0 ||
-		(strcmp(dtype, "int64") != 0 && strcmp(dtype, "int32") != 0))
-		return true;
-	if (!fsdp_repeats_take(sparse->repeats, part, own.bytes, NULL)) {
-		sparse->skipped = true;
-		return true;
-	}
-	return read_numbers(sparse, tensor, part, numbers, &error) ||
-	       pass_over(sparse, error, ret_error);
-}
-
 /* First element whose indices are not after the previous ones; 0: all ascend. */
 static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count)
 {
 	for (int64_t i = 1; i < count; i++) {
 		int64_t dim = 0;
+
 		while (dim < dims &&
 			indices[dim * count + i] == indices[dim * count + i - 1])
 			dim++;
@@ -434,150 +349,176 @@ static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count
 	return 0;
 }
 
-/* Of a tensor that is marked as coalesced, in order and each only once. */
-static bool judge_order(struct sparse *sparse, uint32_t index, uint32_t part,
-	struct fsdp_error **ret_error)
+/* Reads the numbers of a part: checks each, or copies them to `copies`. Only the first fault of a part is reported:
+ * true if there is one. What cannot be read is not checked; other rules report the damage. */
+static bool read_part(struct sparse *sparse, const struct fsdp_tensor *tensor,
+	uint32_t part, struct numbers *numbers, unsigned char *copies)
 {
-	struct fsdp_checking *checking = sparse->checking;
-	struct fsdp_tensor indices = fsdp_tensor(checking->checkpoint, part);
+	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
+	size_t width = fsdp_dtype(own.dtype)->storage_bytes;
 	struct fsdp_elements *elements = NULL;
 	struct fsdp_span bytes = { NULL, 1 };
 	struct fsdp_error *error = NULL;
-	size_t at = 0;
-
-	if (indices.numel == 0 || strcmp(fsdp_dtype(indices.dtype)->name, "int64") != 0)
-		return true;
-	if (!fsdp_repeats_take(sparse->repeats, part, indices.bytes, NULL)) {
-		sparse->skipped = true;
-		return true;
-	}
-	int64_t *all = FSDP_TAKE(checking->arena, all, indices.numel);
-	if (all == NULL)
-		return fsdp_arena_fail(checking->arena, ret_error);
+	const char *why = NULL;
 	bool good = fsdp_elements_open(sparse->locator, part, NULL, &elements, &error);
-	while (good && bytes.size > 0) {
+
+	while (good && bytes.size > 0 && why == NULL) {
 		good = fsdp_elements_next(elements, &bytes, &error);
-		if (good && bytes.size > 0)
-			memcpy((unsigned char *)all + at, bytes.data, bytes.size);
-		at += bytes.size;
+		if (good && copies != NULL && bytes.size > 0) {
+			memcpy(copies, bytes.data, bytes.size);
+			copies += bytes.size;
+			continue;
+		}
+		for (size_t i = 0; good && i < bytes.size && why == NULL; i += width)
+			why = check_number(numbers, number_at(bytes.data + i, width));
 	}
 	fsdp_elements_close(elements);
-	if (!good)
-		return pass_over(sparse, error, ret_error);
-	int64_t disorder = find_disorder(all, indices.shape[0], indices.shape[1]);
-	if (disorder == 0)
+	if (why != NULL)
+		REPORT(sparse->checking, tensor,
+			"%s %" PRIu64 " is %" PRId64 ", which %s", numbers->what,
+			numbers->at - 1, numbers->before, why);
+	sparse->unreadable |= !good;
+	sparse->checking->no_memory |=
+		!good && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	return why != NULL;
+}
+
+/* Whether a part may be read: of integers, and not read too often already. */
+static bool may_read(struct sparse *sparse, uint32_t part, bool narrow)
+{
+	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
+	const char *dtype = fsdp_dtype(own.dtype)->name;
+
+	if (own.numel == 0 ||
+		(strcmp(dtype, "int64") != 0 && (!narrow || strcmp(dtype, "int32") != 0)))
+		return false;
+	if (fsdp_repeats_take(sparse->repeats, part, own.bytes, NULL))
 		return true;
-	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
-		fsdp_tensor(checking->checkpoint, index).name);
-	fsdp_find(checking->findings, FSDP_RULE_STRUCTURED_TENSOR,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"it is marked as coalesced, but the indices of element %" PRId64
-		" are not in ascending order",
-		disorder);
-	return true;
+	sparse->skipped = true;
+	return false;
+}
+
+static bool check_part(struct sparse *sparse, const struct fsdp_tensor *tensor,
+	uint32_t part, struct numbers numbers)
+{
+	return numbers.run != 0 && numbers.limit_count != 0 &&
+	       may_read(sparse, part, true) &&
+	       read_part(sparse, tensor, part, &numbers, NULL);
+}
+
+/* Of a tensor that is marked as coalesced, in order and each only once. */
+static void check_order(
+	struct sparse *sparse, const struct fsdp_tensor *tensor, uint32_t part)
+{
+	struct fsdp_checking *checking = sparse->checking;
+	struct fsdp_tensor indices = fsdp_tensor(checking->checkpoint, part);
+	bool was_unreadable = sparse->unreadable;
+	int64_t *all, disorder;
+
+	if (!may_read(sparse, part, false))
+		return;
+	all = FSDP_CHECK_TAKE(checking, all, indices.numel);
+	if (all == NULL)
+		return;
+	sparse->unreadable = false;
+	read_part(sparse, tensor, part, NULL, (unsigned char *)all);
+	if (!sparse->unreadable) {
+		disorder = find_disorder(all, indices.shape[0], indices.shape[1]);
+		if (disorder != 0)
+			REPORT(checking, tensor,
+				"it is marked as coalesced, but the indices of element %" PRId64
+				" are not in ascending order",
+				disorder);
+	}
+	sparse->unreadable |= was_unreadable;
 }
 
 /* indices: [sparse dimensions, n]; each row has its own limit. */
-static bool judge_coo_sparse(
-	struct sparse *sparse, uint32_t index, struct fsdp_error **ret_error)
+static void check_coo_indices(struct sparse *sparse, const struct fsdp_tensor *tensor,
+	const struct fsdp_tensor *indices)
 {
-	const struct fsdp_checkpoint *checkpoint = sparse->checking->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-	struct fsdp_tensor indices = fsdp_tensor(checkpoint, tensor.first_component);
-
-	if (indices.dims != 2 || indices.shape[0] > tensor.dims)
-		return true;
-	sparse->found = false;
-	return judge_part(sparse, index, tensor.first_component,
-		       &(struct numbers){ .what = "index",
-			       .limits = tensor.shape,
-			       .limit_count = (uint64_t)indices.shape[0],
-			       .run = (uint64_t)indices.shape[1] },
-		       ret_error) &&
-	       ((tensor.flags & FSDP_TENSOR_COALESCED) == 0 || sparse->found ||
-		       judge_order(sparse, index, tensor.first_component, ret_error));
+	if (indices->dims != 2 || indices->shape[0] > tensor->dims)
+		return;
+	if (!check_part(sparse, tensor, tensor->first_component,
+		    (struct numbers){ .what = "index",
+			    .limits = tensor->shape,
+			    .limit_count = (uint64_t)indices->shape[0],
+			    .run = (uint64_t)indices->shape[1] }) &&
+		(tensor->flags & FSDP_TENSOR_COALESCED) != 0)
+		check_order(sparse, tensor, tensor->first_component);
 }
 
 /* pointers: [batch …, rows of blocks + 1]; indices: [batch …, n]. */
-static bool judge_compressed_sparse(
-	struct sparse *sparse, uint32_t index, struct fsdp_error **ret_error)
+static void check_compressed_indices(struct sparse *sparse,
+	const struct fsdp_tensor *tensor, const struct fsdp_tensor parts[3])
 {
-	const struct fsdp_checkpoint *checkpoint = sparse->checking->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-	struct fsdp_tensor pointers = fsdp_tensor(checkpoint, tensor.first_component);
-	struct fsdp_tensor indices = fsdp_tensor(checkpoint, tensor.first_component + 1);
-	struct fsdp_tensor values = fsdp_tensor(checkpoint, tensor.first_component + 2);
-	bool rows = strstr(tensor.layout, "sr") != NULL;
-	bool blocks = strstr(tensor.layout, "_bs") != NULL;
-	uint32_t batch = pointers.dims - 1, across = batch + rows;
+	const struct fsdp_tensor *pointers = &parts[0], *indices = &parts[1],
+				 *values = &parts[2];
+	bool rows = has_rows(tensor), blocks = has_blocks(tensor);
+	uint32_t batch = pointers->dims - 1, across = batch + rows;
 	int64_t block = 1, last, columns;
 
-	if (pointers.dims == 0 || indices.dims != pointers.dims ||
-		tensor.dims < batch + 2 || values.dims < indices.dims + 2 * blocks)
-		return true;
+	if (pointers->dims == 0 || indices->dims != pointers->dims ||
+		tensor->dims < batch + 2 || values->dims < indices->dims + 2 * blocks)
+		return;
 	if (blocks)
-		block = values.shape[indices.dims + rows];
-	if (block <= 0 || indices.shape[batch] < 0)
-		return true;
-	last = indices.shape[batch] + 1;
-	columns = tensor.shape[across] / block;
-	return judge_part(sparse, index, tensor.first_component,
-		       &(struct numbers){ .what = rows ? "row pointer" : "column pointer",
-			       .limits = &last,
-			       .limit_count = 1,
-			       .run = (uint64_t)pointers.shape[batch],
-			       .are_pointers = true },
-		       ret_error) &&
-	       judge_part(sparse, index, tensor.first_component + 1,
-		       &(struct numbers){ .what = rows ? "column index" : "row index",
-			       .limits = &columns,
-			       .limit_count = 1,
-			       .run = (uint64_t)indices.shape[batch] },
-		       ret_error);
+		block = values->shape[indices->dims + rows];
+	if (block <= 0 || indices->shape[batch] < 0)
+		return;
+	last = indices->shape[batch] + 1;
+	columns = tensor->shape[across] / block;
+	check_part(sparse, tensor, tensor->first_component,
+		(struct numbers){ .what = rows ? "row pointer" : "column pointer",
+			.limits = &last,
+			.limit_count = 1,
+			.run = (uint64_t)pointers->shape[batch],
+			.are_pointers = true });
+	check_part(sparse, tensor, tensor->first_component + 1,
+		(struct numbers){ .what = rows ? "column index" : "row index",
+			.limits = &columns,
+			.limit_count = 1,
+			.run = (uint64_t)indices->shape[batch] });
 }
 
-static bool judge(struct sparse *sparse, uint32_t index, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = sparse->checking->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-	bool coo = strcmp(tensor.layout, "sparse_coo") == 0;
-
-	if (strncmp(tensor.layout, "sparse_", 7) != 0 ||
-		tensor.component_count != (coo ? 2u : 3u))
-		return true;
-	if (sparse->locator == NULL &&
-		!fsdp_locator_new(checkpoint, &sparse->locator, ret_error))
-		return false;
-	return coo ? judge_coo_sparse(sparse, index, ret_error)
-		   : judge_compressed_sparse(sparse, index, ret_error);
-}
-
-bool fsdp_judge_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+void fsdp_check_indices(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct sparse sparse = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint);
-	bool good = true;
 
-	good = fsdp_repeats_new(checkpoint, &sparse.repeats, ret_error);
-	for (uint32_t i = 0; good && i < count; i++)
-		if (fsdp_tensor(checkpoint, i).layout != NULL)
-			good = judge(&sparse, i, ret_error);
+	checking->failed =
+		!fsdp_repeats_new(checkpoint, &sparse.repeats, checking->ret_error);
+	for (uint32_t i = 0; i < count && !checking->failed && !checking->no_memory;
+		i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i), parts[3];
+
+		if (tensor.layout == NULL || !read_parts(checkpoint, &tensor, parts))
+			continue;
+		if (sparse.locator == NULL)
+			checking->failed = !fsdp_locator_new(
+				checkpoint, &sparse.locator, checking->ret_error);
+		if (checking->failed)
+			break;
+		if (tensor.component_count == 2)
+			check_coo_indices(&sparse, &tensor, &parts[0]);
+		else
+			check_compressed_indices(&sparse, &tensor, parts);
+	}
 	fsdp_repeats_free(sparse.repeats);
 	fsdp_locator_free(sparse.locator);
 	if (sparse.skipped || sparse.unreadable)
 		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR,
 			sparse.unreadable ? FSDP_REASON_UNREADABLE : FSDP_REASON_LIMIT);
-	return good;
 }
 
-static bool run_sparse(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+static void check_sparse(struct fsdp_checking *checking)
 {
-	return checking->verify == NULL || checking->level < FSDP_LEVEL_DATA ||
-	       fsdp_judge_sparse(checking, ret_error);
+	if (checking->verify != NULL && checking->level >= FSDP_LEVEL_DATA)
+		fsdp_check_indices(checking);
 }
 
 const struct fsdp_check fsdp_check_sparse = {
 	FSDP_CHECK_RULES(FSDP_RULE_STRUCTURED_TENSOR),
-	.run = run_sparse,
+	.run = check_sparse,
 };

@@ -14,7 +14,7 @@
 #include <fsdp/verify.h>
 
 #include "analysis/checks/checking.h"
-#include "base/error.h"
+#include "analysis/shapes.h"
 #include "base/names.h"
 
 enum {
@@ -43,10 +43,9 @@ struct matrix {
 };
 
 struct values_check {
+	struct fsdp_checking *checking;
 	const struct fsdp_checkpoint *checkpoint;
-	const struct fsdp_verify *verify;
 	struct fsdp_findings *findings;
-	struct fsdp_scratch name;
 	struct matrix *matrices; /* in the order of tensors */
 	uint32_t *order;         /* of the same, by kind */
 	size_t count;
@@ -56,62 +55,49 @@ struct values_check {
 
 static struct fsdp_span name_of(struct values_check *check, uint32_t tensor)
 {
-	return fsdp_scratch_name(&check->name, check->checkpoint,
-		fsdp_tensor(check->checkpoint, tensor).name);
+	return fsdp_check_tensor_name(check->checking, tensor);
 }
 
-static bool is_weight_name(struct fsdp_span name)
+/* Floats that are called a weight, or integers that several numbers of a weight are packed in. */
+static bool is_weight_name(struct fsdp_span name, const struct fsdp_dtype *dtype)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
-	return fsdp_span_is(last, "weight") || fsdp_span_is(last, "embedding") ||
+
+	if (!dtype->is_floating && !dtype->is_complex)
+		return fsdp_span_is_any(last, "weight qweight weight_packed") &&
+		       (dtype->item_bits == 8 || dtype->item_bits == 32);
+	return fsdp_span_is_any(last, "weight embedding") ||
 	       fsdp_span_begins(last, FSDP_SPAN("lora_")) ||
 	       fsdp_span_ends(last, FSDP_SPAN("proj"));
 }
 
-/* Integers that several numbers of a weight are packed in. */
-static bool is_packed(struct fsdp_span name, const struct fsdp_dtype *dtype)
-{
-	static const char *const names[] = { "weight", "qweight", "weight_packed" };
-	struct fsdp_span last = fsdp_span_last(name, '.');
-	bool is_named = false;
-
-	for (size_t i = 0; i < FSDP_COUNT(names); i++)
-		is_named |= fsdp_span_is(last, names[i]);
-	return is_named && (dtype->item_bits == 8 || dtype->item_bits == 32);
-}
-
 /* Norms start as ones, optimizer states as zeros; masks and tables are constant by design. */
-static bool is_judged(struct values_check *check, uint32_t index,
+static bool is_checked(struct values_check *check, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
+
 	return values->known && tensor->dims >= 2 && values->count >= NUMBERS_LEAST &&
 	       values->finite == values->count && tensor->role == FSDP_ROLE_PARAM &&
-	       ((dtype->is_floating || dtype->is_complex)
-			       ? is_weight_name(name_of(check, index))
-			       : values->constant && values->min == 0 &&
-					 is_packed(name_of(check, index), dtype));
+	       (dtype->is_floating || dtype->is_complex ||
+		       (values->constant && values->min == 0)) &&
+	       is_weight_name(name_of(check, index), dtype);
 }
 
-/* Digits count as one "#". */
-static uint64_t hash_name(struct fsdp_span name)
-{
-	uint64_t hash = MIX_A;
-	bool digits = false;
-	for (size_t i = 0; i < name.size; i++) {
-		bool digit = fsdp_is_digit(name.data[i]);
-		if (digit && digits)
-			continue;
-		digits = digit;
-		hash = fsdp_mix(hash ^ (digit ? '#' : name.data[i]), MIX_B) + 1;
-	}
-	return hash;
-}
-
+/* Of its name (digits count as one "#"), dtype and shape. */
 static uint64_t kind_of(
 	struct values_check *check, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	uint64_t hash = hash_name(name_of(check, index)) ^ tensor->dtype;
+	struct fsdp_span name = name_of(check, index);
+	uint64_t hash = MIX_A;
+
+	for (size_t i = 0; i < name.size; i++) {
+		bool digit = fsdp_is_digit(name.data[i]);
+
+		if (!digit || i == 0 || !fsdp_is_digit(name.data[i - 1]))
+			hash = fsdp_mix(hash ^ (digit ? '#' : name.data[i]), MIX_B) + 1;
+	}
+	hash ^= tensor->dtype;
 	for (uint32_t i = 0; i < tensor->dims; i++)
 		hash = fsdp_mix(hash ^ (uint64_t)tensor->shape[i], MIX_A) + MIX_B;
 	return hash;
@@ -125,20 +111,20 @@ static double spread_of(const struct fsdp_verify_values *values)
 	return square > 0 ? sqrt(square) : 0;
 }
 
-static bool list_matrices(struct values_check *check, struct fsdp_arena *arena)
+static void list_matrices(struct values_check *check)
 {
 	size_t count = fsdp_tensor_count(check->checkpoint);
-	check->matrices = FSDP_TAKE(arena, check->matrices, count + 1);
-	check->order = FSDP_TAKE(arena, check->order, count + 1);
-	if (check->matrices == NULL || check->order == NULL)
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
+
+	check->matrices = FSDP_CHECK_TAKE(check->checking, check->matrices, count);
+	check->order = FSDP_CHECK_TAKE(check->checking, check->order, count);
+	for (uint32_t i = 0; i < count && !check->checking->no_memory; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, i);
-		struct fsdp_verify_values values = fsdp_verify_values(check->verify, i);
-		if (!is_judged(check, i, &tensor, &values))
+		struct fsdp_verify_values values =
+			fsdp_verify_values(check->checking->verify, i);
+
+		if (!is_checked(check, i, &tensor, &values))
 			continue;
-		struct matrix *matrix = &check->matrices[check->count];
-		*matrix = (struct matrix){
+		check->matrices[check->count] = (struct matrix){
 			.tensor = i,
 			.name = tensor.name,
 			.kind = kind_of(check, i, &tensor),
@@ -151,7 +137,6 @@ static bool list_matrices(struct values_check *check, struct fsdp_arena *arena)
 		check->order[check->count] = (uint32_t)check->count;
 		check->count++;
 	}
-	return !check->name.failed;
 }
 
 static int by_kind(const void *left, const void *right, void *context)
@@ -164,16 +149,10 @@ static int by_kind(const void *left, const void *right, void *context)
 	return a < b ? -1 : a > b;
 }
 
-/* Numbers of eight bits are subnormal as soon as they are small. */
-static bool may_be_garbage(const struct fsdp_dtype *dtype)
-{
-	return dtype->storage_bytes >= 2;
-}
-
-static void judge_one(struct values_check *check, struct matrix *matrix)
+static void check_one(struct values_check *check, struct matrix *matrix)
 {
 	struct fsdp_verify_values values =
-		fsdp_verify_values(check->verify, matrix->tensor);
+		fsdp_verify_values(check->checking->verify, matrix->tensor);
 	struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, matrix->tensor);
 	struct fsdp_span name = name_of(check, matrix->tensor);
 	const struct fsdp_place_of *place = FSDP_PLACE(.tensor = name);
@@ -191,7 +170,8 @@ static void judge_one(struct values_check *check, struct matrix *matrix)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"numbers from %.3g to %.3g: memory that was never written",
 			values.min, values.max);
-	else if (may_be_garbage(fsdp_dtype(tensor.dtype)) &&
+	/* Numbers of eight bits are subnormal as soon as they are small. */
+	else if (fsdp_dtype(tensor.dtype)->storage_bytes >= 2 &&
 		 values.subnormals >= values.summed / 4 + 1)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"%llu of %llu numbers are subnormal: memory that was never written",
@@ -207,7 +187,7 @@ static int by_size(const void *left, const void *right)
 }
 
 /* Those that agree must be three, and more than the others. */
-static void judge_siblings(
+static void check_siblings(
 	struct values_check *check, const uint32_t *group, size_t count, double *sorted)
 {
 	size_t used = 0, agree = 0;
@@ -252,8 +232,8 @@ static bool is_equal(const struct matrix *a, const struct matrix *b)
 /* Equal ones become a list that begins with the first of them. */
 static void link_equal(struct values_check *check, uint32_t *group, size_t count)
 {
-	if (fsdp_verify_values(check->verify, check->matrices[group[0]].tensor).count <
-		EQUAL_LEAST)
+	if (fsdp_verify_values(check->checking->verify, check->matrices[group[0]].tensor)
+			.count < EQUAL_LEAST)
 		return;
 	qsort_r(group, count, sizeof *group, by_digest, check);
 	for (size_t i = 1; i < count; i++) {
@@ -268,7 +248,7 @@ static void link_equal(struct values_check *check, uint32_t *group, size_t count
 	}
 }
 
-static void say_equal(struct values_check *check, uint32_t first)
+static void report_equal(struct values_check *check, uint32_t first)
 {
 	char names[NAMES_SHOWN];
 	size_t used = 0, left_out = 0;
@@ -307,52 +287,32 @@ static bool says_tied(struct values_check *check)
 		if (value.token_count == 0 || value.tokens[0].kind != FSDP_TOKEN_BOOL ||
 			value.tokens[0].integer == 0)
 			continue;
-		struct fsdp_span name =
-			fsdp_scratch_name(&check->name, check->checkpoint, value.name);
+		struct fsdp_span name = fsdp_check_name(check->checking, value.name);
 		if (fsdp_span_is(fsdp_span_last(name, '.'), "tie_word_embeddings"))
 			return true;
 	}
 	return false;
 }
 
-static bool ends_as_one(
-	struct fsdp_span name, const struct fsdp_span *words, size_t count)
+/* The module whose weight it is; absent: another name. */
+static struct fsdp_span module_of(struct fsdp_span name)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_span word = words[i];
-		if (fsdp_span_ends(name, word) &&
-			(name.size == word.size ||
-				name.data[name.size - word.size - 1] == '.'))
-			return true;
-	}
-	return false;
+	struct fsdp_span weight = FSDP_SPAN(".weight");
+
+	if (!fsdp_span_ends(name, weight))
+		return (struct fsdp_span){ 0 };
+	return fsdp_span_last(fsdp_span(name.data, name.size - weight.size), '.');
 }
 
-static bool is_head(struct fsdp_span name)
-{
-	static const struct fsdp_span words[] = { FSDP_SPAN_INIT("lm_head.weight"),
-		FSDP_SPAN_INIT("embed_out.weight"), FSDP_SPAN_INIT("output.weight"),
-		FSDP_SPAN_INIT("output_layer.weight"), FSDP_SPAN_INIT("proj_out.weight"),
-		FSDP_SPAN_INIT("ff_out.weight") };
-	return ends_as_one(name, words, FSDP_COUNT(words));
-}
-
-static bool is_embedding(struct fsdp_span name)
-{
-	static const struct fsdp_span words[] = { FSDP_SPAN_INIT("embed_tokens.weight"),
-		FSDP_SPAN_INIT("wte.weight"), FSDP_SPAN_INIT("word_embeddings.weight"),
-		FSDP_SPAN_INIT("embed_in.weight"), FSDP_SPAN_INIT("shared.weight"),
-		FSDP_SPAN_INIT("tok_embeddings.weight"),
-		FSDP_SPAN_INIT("embedding.weight") };
-	return ends_as_one(name, words, FSDP_COUNT(words));
-}
-
-/* The only matrix with this property; FSDP_NONE: none, or several. */
-static uint32_t only_one(struct values_check *check, bool (*is)(struct fsdp_span name))
+/* The only weight of such a module; FSDP_NONE: none, or several. */
+static uint32_t only_one(struct values_check *check, const char *modules)
 {
 	uint32_t found = FSDP_NONE;
+
 	for (size_t i = 0; i < check->count; i++) {
-		if (!is(name_of(check, check->matrices[i].tensor)))
+		if (!fsdp_span_is_any(
+			    module_of(name_of(check, check->matrices[i].tensor)),
+			    modules))
 			continue;
 		if (found != FSDP_NONE)
 			return FSDP_NONE;
@@ -362,19 +322,21 @@ static uint32_t only_one(struct values_check *check, bool (*is)(struct fsdp_span
 }
 
 /* Ones of other shapes are reported without their values. */
-static void judge_tie(struct values_check *check)
+static void check_tie(struct values_check *check)
 {
 	if (!says_tied(check))
 		return;
-	uint32_t head = only_one(check, is_head),
-		 embedding = only_one(check, is_embedding);
+	uint32_t head = only_one(
+			 check, "lm_head embed_out output output_layer proj_out ff_out"),
+		 embedding = only_one(check,
+			 "embed_tokens wte word_embeddings embed_in shared "
+			 "tok_embeddings embedding");
 	if (head == FSDP_NONE || embedding == FSDP_NONE)
 		return;
 	const struct matrix *a = &check->matrices[head], *b = &check->matrices[embedding];
 	struct fsdp_tensor left = fsdp_tensor(check->checkpoint, a->tensor),
 			   right = fsdp_tensor(check->checkpoint, b->tensor);
-	if (left.dims != right.dims || left.dtype != right.dtype ||
-		memcmp(left.shape, right.shape, left.dims * sizeof *left.shape) != 0 ||
+	if (!fsdp_is_same_shape(&left, &right) || left.dtype != right.dtype ||
 		a->layout == 0 || a->layout != b->layout || is_equal(a, b))
 		return;
 	char kept[FSDP_SHOWN];
@@ -387,14 +349,14 @@ static void judge_tie(struct values_check *check)
 		kept, kept);
 }
 
-static void judge_groups(struct values_check *check, double *sorted)
+static void check_groups(struct values_check *check, double *sorted)
 {
 	for (size_t i = 0, end; i < check->count; i = end) {
 		uint64_t kind = check->matrices[check->order[i]].kind;
 		for (end = i + 1; end < check->count; end++)
 			if (check->matrices[check->order[end]].kind != kind)
 				break;
-		judge_siblings(check, check->order + i, end - i, sorted);
+		check_siblings(check, check->order + i, end - i, sorted);
 		link_equal(check, check->order + i, end - i);
 	}
 }
@@ -454,7 +416,7 @@ static bool are_stages_equal(struct values_check *check, int64_t stages[2])
 	return pairs > 1 && pairs * 2 == of_layers;
 }
 
-static void say_all(struct values_check *check)
+static void report_all(struct values_check *check)
 {
 	int64_t stages[2] = { -1, -1 };
 	bool is_copy = are_stages_equal(check, stages);
@@ -474,36 +436,34 @@ static void say_all(struct values_check *check)
 				matrix->spread, matrix->usual);
 		if (!is_copy && matrix->first == i && matrix->next != FSDP_NONE &&
 			!matrix->dead)
-			say_equal(check, (uint32_t)i);
+			report_equal(check, (uint32_t)i);
 	}
 }
 
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+static void check_values(struct fsdp_checking *checking)
 {
-	struct fsdp_arena *arena = checking->arena;
 	struct values_check check = {
+		.checking = checking,
 		.checkpoint = checking->checkpoint,
-		.verify = checking->verify,
 		.findings = checking->findings,
-		.name = { .arena = arena },
 	};
-	if (check.verify == NULL)
-		return true;
-	if (!list_matrices(&check, arena))
-		return fsdp_arena_fail(arena, ret_error);
-	double *sorted = FSDP_TAKE(arena, sorted, check.count + 1);
-	if (sorted == NULL)
-		return fsdp_arena_fail(arena, ret_error);
+	double *sorted;
+
+	if (checking->verify == NULL)
+		return;
+	list_matrices(&check);
+	sorted = FSDP_CHECK_TAKE(checking, sorted, check.count);
+	if (checking->no_memory)
+		return;
 	for (size_t i = 0; i < check.count; i++)
-		judge_one(&check, &check.matrices[i]);
+		check_one(&check, &check.matrices[i]);
 	qsort_r(check.order, check.count, sizeof *check.order, by_kind, &check);
-	judge_groups(&check, sorted);
-	say_all(&check);
-	judge_tie(&check);
-	return !check.name.failed || fsdp_arena_fail(arena, ret_error);
+	check_groups(&check, sorted);
+	report_all(&check);
+	check_tie(&check);
 }
 
 const struct fsdp_check fsdp_check_values = {
 	FSDP_CHECK_RULES(FSDP_RULE_DEAD_VALUE, FSDP_RULE_DUPLICATE_VALUES),
-	.run = run,
+	.run = check_values,
 };

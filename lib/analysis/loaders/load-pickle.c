@@ -280,17 +280,20 @@ static bool has_bad_index(struct fsdp_loading *loading)
 	struct fsdp_error *error = NULL;
 	struct fsdp_checking checking = {
 		.checkpoint = fsdp_load_open(loading, ""),
+		.family = "",
 		.findings = &findings,
 		.arena = loading->arena,
 		.name = { .arena = loading->arena },
 		.results = results,
+		.ret_error = &error,
 	};
 
 	if (checking.checkpoint == NULL)
 		return false;
 	(void)fsdp_limits_choose(&limits, NULL, 0, NULL);
 	fsdp_findings_init(&findings, loading->arena, &limits);
-	loading->failed |= !fsdp_judge_sparse(&checking, &error) ||
+	fsdp_check_indices(&checking);
+	loading->failed |= checking.failed || checking.no_memory ||
 			   checking.name.failed || findings.lost;
 	fsdp_error_free(error);
 	if (loading->failed || findings.list.count == 0)
