@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "base/span.h"
 
 /*
@@ -415,17 +416,6 @@ static void tie(struct fsdp_numbered *numbered, const struct owner *optimizer)
 	}
 }
 
-static int by_parameter(const void *a, const void *b)
-{
-	const struct tie *left = a, *right = b;
-
-	if (left->parameter != right->parameter)
-		return left->parameter < right->parameter ? -1 : 1;
-	if (left->state.tensor != right->state.tensor)
-		return left->state.tensor < right->state.tensor ? -1 : 1;
-	return 0;
-}
-
 static bool tie_all(struct fsdp_numbered *numbered)
 {
 	size_t states = numbered->states.count;
@@ -443,8 +433,9 @@ static bool tie_all(struct fsdp_numbered *numbered)
 	for (size_t i = 0; i < numbered->optimizers.count; i++)
 		tie(numbered, &numbered->optimizers.items[i]);
 	if (numbered->tie_count > 0)
-		qsort(numbered->ties, numbered->tie_count, sizeof *numbered->ties,
-			by_parameter);
+		FSDP_SORT(numbered->ties, numbered->tie_count,
+			FSDP_BY(numbered->ties, parameter),
+			FSDP_BY(numbered->ties, state.tensor));
 	for (size_t i = 0; i < numbered->tie_count; i++)
 		numbered->found[i] = numbered->ties[i].state;
 	return true;

@@ -11,6 +11,7 @@
 #include "analysis/tally.h"
 #include "base/error.h"
 #include "base/num.h"
+#include "base/sort.h"
 
 static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by)
 {
@@ -433,17 +434,6 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	adding->named[name] = true;
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct seen *left = a, *right = b;
-
-	if (left->storage != right->storage)
-		return left->storage < right->storage ? -1 : 1;
-	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left->end < right->end ? -1 : left->end > right->end;
-}
-
 /* What views of one storage see together: never more than each by itself. */
 static size_t add_storage(struct adding *adding, size_t first)
 {
@@ -471,7 +461,8 @@ static void add_all(struct adding *adding, const uint32_t *tensors, size_t count
 					     FSDP_TENSOR_SPREAD) == 0;
 	for (size_t i = 0; i < count; i++)
 		add_tensor(adding, tensors[i]);
-	qsort(adding->views, adding->view_count, sizeof *adding->views, by_place);
+	FSDP_SORT(adding->views, adding->view_count, FSDP_BY(adding->views, storage),
+		FSDP_BY(adding->views, start), FSDP_BY(adding->views, end));
 	for (size_t i = 0; i < adding->view_count;)
 		i = add_storage(adding, i);
 }

@@ -17,6 +17,7 @@
 #include <fsdp/elements.h>
 
 #include "base/pool.h"
+#include "base/sort.h"
 #include "elements/content-hash.h"
 #include "export/exporting.h"
 #include "io/directory.h"
@@ -254,16 +255,6 @@ struct source {
 	uint32_t file, item;
 };
 
-static int compare_sources(const void *left, const void *right)
-{
-	const struct source *a = left, *b = right;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->order != b->order)
-		return a->order < b->order ? -1 : 1;
-	return a->item < b->item ? -1 : a->item > b->item;
-}
-
 /* Lists the ranges in the order of their sources. */
 static bool export_list_ranges(
 	struct fsdp_writing *writing, struct fsdp_error **ret_error)
@@ -289,7 +280,8 @@ static bool export_list_ranges(
 		sources[i].file = piece.file;
 		sources[i].order = piece.order;
 	}
-	qsort(sources, plan->item_count, sizeof *sources, compare_sources);
+	FSDP_SORT(sources, plan->item_count, FSDP_BY(sources, file),
+		FSDP_BY(sources, order), FSDP_BY(sources, item));
 	for (size_t i = 0; i < plan->item_count; i++) {
 		uint64_t parts = export_parts(&plan->items[sources[i].item]);
 		for (uint32_t k = 0; k < parts; k++)
@@ -444,18 +436,6 @@ static bool export_note_runs(struct fsdp_writing *writing,
 	return true;
 }
 
-static int compare_runs(const void *left, const void *right)
-{
-	const struct fsdp_elements_run *a = left, *b = right;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->record != b->record)
-		return a->record < b->record ? -1 : 1;
-	if (a->begin != b->begin)
-		return a->begin < b->begin ? -1 : 1;
-	return a->end < b->end ? -1 : a->end > b->end;
-}
-
 /* Joins those of one record as far as they follow each other from its begin on, and gives
  * how many there were. What was seen twice counts once. */
 static size_t join_record(const struct fsdp_elements_run *runs, size_t count,
@@ -498,7 +478,8 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 	if (all == NULL)
 		return fsdp_fail_memory(ret_error);
 	gather(writing, all);
-	qsort(all, count, sizeof *all, compare_runs);
+	FSDP_SORT(all, count, FSDP_BY(all, file), FSDP_BY(all, record),
+		FSDP_BY(all, begin), FSDP_BY(all, end));
 	for (size_t i = 0; good && i < count;) {
 		struct fsdp_elements_run joined;
 		i += join_record(all + i, count - i, &joined);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "naming/naming.h"
 #include "naming/mapping.h"
 
@@ -1150,12 +1151,6 @@ struct placed {
 	struct fsdp_mapped mapped;
 };
 
-static int compare_placed(const void *left, const void *right)
-{
-	const struct placed *a = left, *b = right;
-	return a->item < b->item ? -1 : a->item > b->item;
-}
-
 static bool join_all(struct mapping *mapping, const struct map_part *parts, size_t count,
 	struct placed *placed, size_t *ret_count, struct fsdp_error **ret_error)
 {
@@ -1198,7 +1193,7 @@ static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
 	}
 	if (!join_all(mapping, parts, count, placed, &made, ret_error))
 		return false;
-	qsort(placed, made, sizeof *placed, compare_placed);
+	FSDP_SORT(placed, made, FSDP_BY(placed, item));
 	for (size_t i = 0; i < made; i++) {
 		struct fsdp_mapped *to = add(mapping, ret_error);
 		if (to == NULL)

@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "model/dtype.h"
 #include "verify/verify-private.h"
 
@@ -396,14 +397,6 @@ static bool find_tied(struct fsdp_verify *verify, struct fsdp_vec *list, uint32_
 	return true;
 }
 
-static int by_piece(const void *left, const void *right)
-{
-	const struct fsdp_copy *a = left, *b = right;
-	if (a->piece != b->piece)
-		return a->piece < b->piece ? -1 : 1;
-	return a->group < b->group ? -1 : a->group > b->group;
-}
-
 static bool keep_copies(struct fsdp_verify *verify, const struct fsdp_vec *list)
 {
 	verify->copies = FSDP_TAKE(&verify->arena, verify->copies, list->count + 1);
@@ -413,7 +406,8 @@ static bool keep_copies(struct fsdp_verify *verify, const struct fsdp_vec *list)
 		verify->copies[i] = *(struct fsdp_copy *)fsdp_vec_at(list, i);
 	verify->copy_count = list->count;
 	verify->copies[list->count].piece = FSDP_NONE;
-	qsort(verify->copies, list->count, sizeof *verify->copies, by_piece);
+	FSDP_SORT(verify->copies, list->count, FSDP_BY(verify->copies, piece),
+		FSDP_BY(verify->copies, group));
 	return true;
 }
 
@@ -523,18 +517,11 @@ static void judge_pair(
 		say_difference(verify, a, b);
 }
 
-static int by_group(const void *left, const void *right)
-{
-	const struct fsdp_copy *a = left, *b = right;
-	if (a->group != b->group)
-		return a->group < b->group ? -1 : 1;
-	return a->piece < b->piece ? -1 : a->piece > b->piece;
-}
-
 void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 {
 	struct fsdp_copy *copies = verify->copies;
-	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	FSDP_SORT(copies, verify->copy_count, FSDP_BY(copies, group),
+		FSDP_BY(copies, piece));
 	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
 		if (copies[i].group != copies[first].group)
 			first = i;
@@ -560,7 +547,8 @@ static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_co
 void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
 {
 	struct fsdp_copy *copies = verify->copies;
-	qsort(copies, verify->copy_count, sizeof *copies, by_group);
+	FSDP_SORT(copies, verify->copy_count, FSDP_BY(copies, group),
+		FSDP_BY(copies, piece));
 	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
 		if (copies[i].group != copies[first].group)
 			first = i;
@@ -570,7 +558,8 @@ void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
 		copies[first].wanted = true;
 		files[file_of(verify, &copies[first])] = 1;
 	}
-	qsort(copies, verify->copy_count, sizeof *copies, by_piece);
+	FSDP_SORT(copies, verify->copy_count, FSDP_BY(copies, piece),
+		FSDP_BY(copies, group));
 }
 
 bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
@@ -737,16 +726,6 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	};
 }
 
-static int compare_views(const void *left, const void *right)
-{
-	const struct fsdp_pass_view *a = left, *b = right;
-	if (a->segment != b->segment)
-		return a->segment < b->segment ? -1 : 1;
-	if (a->begin != b->begin)
-		return a->begin < b->begin ? -1 : 1;
-	return a->owner < b->owner ? -1 : a->owner > b->owner;
-}
-
 /* Many views over the same bytes cost their own size, not that of the file: those beyond a limit are skipped. */
 static void limit_views(struct fsdp_verify *verify, struct fsdp_verify_file *file)
 {
@@ -791,7 +770,8 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 	}
 	if (file->view_count == 0)
 		return true;
-	qsort(file->views, file->view_count, sizeof *file->views, compare_views);
+	FSDP_SORT(file->views, file->view_count, FSDP_BY(file->views, segment),
+		FSDP_BY(file->views, begin), FSDP_BY(file->views, owner));
 	limit_views(verify, file);
 	file->pass.results =
 		FSDP_TAKE(&verify->batch, file->pass.results, file->view_count);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/num.h"
+#include "base/sort.h"
 #include "elements/data-scan.h"
 #include "io/archive.h"
 #include "verify/verify-private.h"
@@ -727,14 +728,6 @@ struct finding_place {
 	size_t index;
 };
 
-static int by_place(const void *left, const void *right)
-{
-	const struct finding_place *a = left, *b = right;
-	if (a->place != b->place)
-		return a->place < b->place ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
-}
-
 /* Puts findings in the order of their places. Which files were in hand together does not
  * show then. */
 static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error)
@@ -751,7 +744,7 @@ static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_err
 		places[i].index = i;
 		places[i].place = *(uint32_t *)fsdp_vec_at(&verify->places, i);
 	}
-	qsort(places, list->count, sizeof *places, by_place);
+	FSDP_SORT(places, list->count, FSDP_BY(places, place), FSDP_BY(places, index));
 	for (size_t i = 0; i < list->count; i++)
 		if (!fsdp_vec_add(&sorted, fsdp_vec_at(list, places[i].index)))
 			return fsdp_arena_fail(&verify->arena, ret_error);

@@ -7,6 +7,7 @@
 
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
+#include "base/sort.h"
 
 /* ---- shapes: one rank's piece, or a flattened tensor, saved as the full tensor ---- */
 
@@ -200,13 +201,6 @@ static uint32_t count_alike(const struct model *model, const struct stack *stack
 	return alike;
 }
 
-static int compare_members(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 /* Whether all elements have one member in common. */
 static bool share_member(struct model *model, const struct stack *stack)
 {
@@ -217,7 +211,7 @@ static bool share_member(struct model *model, const struct stack *stack)
 		return false;
 	for (uint32_t i = 0; i < stack->record_count; i++)
 		members[i] = stack->records[i].member;
-	qsort(members, stack->record_count, sizeof *members, compare_members);
+	FSDP_SORT(members, stack->record_count, FSDP_BY_VALUE(members));
 	for (uint32_t i = 0; i < stack->record_count; i++) {
 		run = i > 0 && members[i] == members[i - 1] ? run + 1 : 1;
 		if (run == stack->element_count)
@@ -237,17 +231,6 @@ static bool may_have_holes(struct model *model, const struct stack *stack)
 		return gaps <= whole / 3 && share_member(model, stack);
 	return stack->element_count >= 6 && gaps <= whole / 6 &&
 	       count_alike(model, stack, &stack->elements[0]) == stack->element_count;
-}
-
-static int compare_gaps(const void *left, const void *right)
-{
-	const struct gap *a = left, *b = right;
-
-	if (a->pattern != b->pattern)
-		return a->pattern < b->pattern ? -1 : 1;
-	if (a->number != b->number)
-		return a->number < b->number ? -1 : 1;
-	return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
 /* Gaps of each stack that another stack of the same pattern has too. */
@@ -271,7 +254,8 @@ static void count_shared(struct model *model, const bool *may, uint32_t *shared)
 		return;
 	for (size_t i = 0; i < list.count; i++)
 		gaps[i] = *(const struct gap *)fsdp_vec_at(&list, i);
-	qsort(gaps, list.count, sizeof *gaps, compare_gaps);
+	FSDP_SORT(gaps, list.count, FSDP_BY(gaps, pattern), FSDP_BY(gaps, number),
+		FSDP_BY(gaps, stack));
 	for (size_t i = 0; i < list.count; i++) {
 		bool before = i > 0 && gaps[i - 1].pattern == gaps[i].pattern &&
 			      gaps[i - 1].number == gaps[i].number;

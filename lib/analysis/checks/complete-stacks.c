@@ -8,6 +8,7 @@
 
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
+#include "base/sort.h"
 
 /* A stack of more kinds, or with more differences, is a design that is not known. */
 enum { CLASSES_MOST = 64, GROUPS_MOST = 1024 };
@@ -125,20 +126,6 @@ static int compare_items(const void *left, const void *right)
 	return order != 0 ? order : compare_numbers(left, right);
 }
 
-static int compare_classes(const void *left, const void *right)
-{
-	const struct stack_class *a = left, *b = right;
-
-	return a->first < b->first ? -1 : a->first > b->first;
-}
-
-static int compare_ids(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 static void hash_items(struct stack_part *part)
 {
 	const struct fsdp_hasher *hasher = &part->hasher;
@@ -187,7 +174,7 @@ static bool sort_classes(struct stack_part *part)
 		class->count++;
 		item->class_index = class->first;
 	}
-	qsort(part->classes, part->class_count, sizeof *part->classes, compare_classes);
+	FSDP_SORT(part->classes, part->class_count, FSDP_BY(part->classes, first));
 	qsort(part->items, part->item_count, sizeof *part->items, compare_numbers);
 	for (uint32_t i = 0; i < part->item_count; i++)
 		for (uint32_t k = 0; k < part->class_count; k++)
@@ -227,7 +214,7 @@ static void find_nodes(struct stack_part *part, struct stack_class *class)
 	for (uint32_t i = 0; i < class->record_count; i++)
 		class->node_count += stamp_above(
 			part, class->records[i].member, class->nodes + class->node_count);
-	qsort(class->nodes, class->node_count, sizeof *class->nodes, compare_ids);
+	FSDP_SORT(class->nodes, class->node_count, FSDP_BY_VALUE(class->nodes));
 }
 
 /* False: only one class, too many, or out of memory. */

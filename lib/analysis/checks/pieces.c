@@ -10,6 +10,7 @@
 
 #include "analysis/checks/checking.h"
 #include "analysis/tally.h"
+#include "base/sort.h"
 
 /*
  * ---- coverage ----
@@ -352,15 +353,6 @@ struct tied_pair {
 	uint32_t kept, other;
 };
 
-static int compare_tied(const void *left, const void *right)
-{
-	const struct tied_pair *a = left, *b = right;
-
-	if (a->kept != b->kept)
-		return a->kept < b->kept ? -1 : 1;
-	return a->other < b->other ? -1 : a->other > b->other;
-}
-
 static void check_ties(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -376,7 +368,7 @@ static void check_ties(struct fsdp_checking *checking)
 			pairs[found++] = (struct tied_pair){ tensor.alias, i };
 	}
 	if (found > 0)
-		qsort(pairs, found, sizeof *pairs, compare_tied);
+		FSDP_SORT(pairs, found, FSDP_BY(pairs, kept), FSDP_BY(pairs, other));
 	for (size_t at = 0; at < found && !checking->no_memory; at = end) {
 		struct fsdp_kept names = { 0 };
 

@@ -10,6 +10,7 @@
 
 #include "analysis/compare/comparing.h"
 #include "base/names.h"
+#include "base/sort.h"
 
 enum { LOOK_BYTES = 4096, PARTS = 1024, REPEATS = 16 };
 
@@ -252,16 +253,6 @@ struct print {
 	unsigned side;
 };
 
-static int compare_prints(const void *left, const void *right)
-{
-	const struct print *a = left, *b = right;
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	if (a->side != b->side)
-		return a->side < b->side ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
-}
-
 /* Of dtype, shape and the first bytes. False: they cannot be read. */
 static bool take_print(struct explaining *explaining, const struct fsdp_hasher *hasher,
 	struct print *print)
@@ -352,7 +343,8 @@ static bool match_bytes(struct explaining *explaining, struct fsdp_error **ret_e
 					.side = side };
 			count += take_print(explaining, &hasher, &prints[count]);
 		}
-	qsort(prints, count, sizeof *prints, compare_prints);
+	FSDP_SORT(prints, count, FSDP_BY(prints, hash), FSDP_BY(prints, side),
+		FSDP_BY(prints, index));
 	join_couples(explaining, prints, count);
 	free(prints);
 	fsdp_compare_list(compare);
