@@ -118,13 +118,14 @@ static uint64_t pointer_size(struct fsdp_span head)
 	return size;
 }
 
-/* The title of a page, for the message. */
-static struct fsdp_span title_of(struct fsdp_span head)
+/* The text of the first element of this name, for the message. */
+static struct fsdp_span text_in(struct fsdp_span head, const char *tag)
 {
-	const unsigned char *begin = memmem(head.data, head.size, "<title>", 7);
+	size_t length = strlen(tag);
+	const unsigned char *begin = memmem(head.data, head.size, tag, length);
 	if (begin == NULL)
 		return (struct fsdp_span){ 0 };
-	begin += 7;
+	begin += length;
 	size_t left = head.size - (size_t)(begin - head.data);
 	const unsigned char *end = memmem(begin, left, "<", 1);
 	size_t size = end != NULL ? (size_t)(end - begin) : left;
@@ -133,9 +134,21 @@ static struct fsdp_span title_of(struct fsdp_span head)
 
 const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena)
 {
-	static const char *const pages[] = { "<!doctype html", "<html", "<?xml",
-		"{\"error\"", "entry not found", "repository not found",
-		"invalid username or password" };
+	static const char page[] = "an HTML page", message[] = "an error message",
+			  stored[] = "an XML error message of an object store";
+	static const struct {
+		const char *begin, *inside, *what, *title;
+	} pages[] = {
+		{ "<!doctype html", "", page, "<title>" },
+		{ "<html", "", page, "<title>" },
+		{ "<?xml", "<Error>", stored, "<Code>" },
+		{ "<error>", "<Code>", stored, "<Code>" },
+		{ "<?xml", "", page, "<title>" },
+		{ "{\"error\"", "", message, "<title>" },
+		{ "entry not found", "", message, "<title>" },
+		{ "repository not found", "", message, "<title>" },
+		{ "invalid username or password", "", message, "<title>" },
+	};
 	char text[256], size[48];
 	struct fsdp_span body = without_blanks(head);
 	/* A page has no network of layers in it. */
@@ -162,16 +175,18 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
 	}
 	for (size_t i = 0; i < FSDP_COUNT(pages); i++) {
-		if (!begins_in_any_case(body, pages[i]))
+		if (!begins_in_any_case(body, pages[i].begin) ||
+			memmem(body.data, body.size, pages[i].inside,
+				strlen(pages[i].inside)) == NULL)
 			continue;
-		struct fsdp_span title = title_of(body);
+		struct fsdp_span title = text_in(body, pages[i].title);
 		if (title.data != NULL)
 			snprintf(text, sizeof text,
-				"an HTML page, probably a failed download (\"%.*s\")",
-				FSDP_TEXT(title));
+				"%s, probably a failed download (\"%.*s\")",
+				pages[i].what, FSDP_TEXT(title));
 		else
 			snprintf(text, sizeof text, "%s, probably a failed download",
-				i < 3 ? "an HTML page" : "an error message");
+				pages[i].what);
 		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
 	}
 	return NULL;

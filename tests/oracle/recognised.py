@@ -111,7 +111,7 @@ FILES = {
     "error.json": (b'{"error": "Repository not found"}', "FI4001", "error message"),
     "entry": (b"Entry not found", "FI4001", "error message"),
     "login": (b"Invalid username or password.", "FI4001", "error message"),
-    "xml": (b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>', "FI4001", "page"),
+    "xml": (b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>', "FI4001", "XML"),
     "mangled": (b"\xef\xbf\xbd\x03" * 300, "FI4001", "U+FFFD"),
     "elf": (b"\x7fELF" + bytes(60), "FI3063", "program"),
     "pe": (b"MZ" + bytes(60), "FI3063", "program"),
