@@ -498,15 +498,20 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 	return false;
 }
 
-/* With DeepSpeed below, Accelerate leaves the model to it. */
+/* With DeepSpeed below, Accelerate leaves the model to it. Its Trainer, which has its own file for
+ * the schedule, writes optimizer.bin, too. */
 static bool is_accelerate(const struct fsdp_folder *folder)
 {
+	bool has_parts =
+		fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") ||
+		(fsdp_folder_has(folder, "optimizer.bin", FSDP_ENTRY_FILE) &&
+			fsdp_folder_has(folder, "scheduler.bin", FSDP_ENTRY_FILE));
+
 	if (fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) ||
 		fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE))
 		return false;
 	return has_model(folder, "pytorch_model_fsdp") ||
-	       (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") &&
-		       has_model(folder, ""));
+	       (has_parts && has_model(folder, ""));
 }
 
 static bool name_accelerate(struct fsdp_reading *reading,

@@ -743,6 +743,34 @@ def resumed(name=None, data=LFS):
     return run
 
 
+def stepped(*more):
+    """A state of accelerate after a step; a moment has the shape of no weight."""
+    def run(folder, trips):
+        path, size = write(folder, LLAMA_ALL), 17 if trips else 16
+        moment = Tensor(Storage("0", size), (size,), (1,))
+        torch_zip(os.path.join(path, "optimizer.bin"), {"state": {0: {"exp_avg": moment}}, "param_groups": [{"lr": 0.5, "params": [0]}]}, {"0": size})
+        for name in ("scheduler.bin", *more):
+            torch_zip(os.path.join(path, name), {"last_epoch": 1}, {})
+        return [path]
+    return run
+
+
+def downloaded_twice(folder):
+    path = write(folder, LLAMA_ALL, config=LLAMA)
+    os.rename(os.path.join(path, "model.safetensors"), os.path.join(path, "model (1).safetensors"))
+    return path
+
+
+def stood_in(data):
+    """A DCP directory whose metadata is something else; the near miss is the metadata."""
+    def run(folder, trips):
+        path = copy("dcp/fsdp2-w4-small/checkpoint", folder)
+        if trips:
+            edit(os.path.join(path, ".metadata"), lambda _: data)
+        return [path]
+    return run
+
+
 def sharded(folder):
     """The second shard is a pointer of Git LFS."""
     path = copy("hf/llama-sharded", folder)
@@ -825,6 +853,8 @@ ROWS = [
     ("FI5003", "error", adams({"model": (2, 3), "shape": (12,)}, model=True, shape=(4,))),  # FSDP1 flattens
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
     *(("FI1044", "error", impossible(*view)) for view in IMPOSSIBLE),
+    ("FI1013", "error", stepped("random_states_0.pkl")), ("FI1013", "error", stepped()), ("FI4001", "error", stood_in(LFS)),
+    ("FI4001", "error", stood_in(b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>")),
     ("FI1013", "error", state_without("scheduler.bin")), ("FI5007", "error", state_without("optimizer.bin", "scheduler.bin")),
     ("FI1013", "error", model({n: shape for n, shape in vit("vit.encoder.layer.0.", SAVED_NAMES).items() if n != "vit.layernorm.bias"}, vit("vit.layers.0.", {}), **VIT)),
     ("FI1013", "error", model({n: LLAMA_ALL[n] for n in LLAMA_ALL if n != "model.norm.weight"}, LLAMA_ALL)),
@@ -900,6 +930,7 @@ CURES = [
     *(("FI3003", always(bare(b"}U\x01a" + value + b"s", b"")), fix) for value, fix in (
         (b"cexceptions\nValueError\n)R", "torch.load(..., weights_only=False), if you trust its source"), (b"c__builtin__\nEllipsis\n", "torch.load(..., weights_only=False), if you trust its source"),
         (b"c__builtin__\nslice\nK\x01K\x02N\x87R", "import torch, builtins; torch.serialization.add_safe_globals([builtins.slice])"))),
+    ("FI1013", downloaded_twice, "rename model (1).safetensors to model.safetensors"), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),

@@ -118,14 +118,30 @@ static bool is_like(const struct fsdp_survey_entry *entry, const char *pattern)
 		       strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0;
 }
 
-bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern)
+static const struct fsdp_survey_entry *find_like(
+	struct fsdp_loading *loading, const char *pattern)
 {
 	if (strchr(pattern, '*') == NULL)
-		return fsdp_survey_find(loading->survey, pattern) != NULL;
+		return fsdp_survey_find(loading->survey, pattern);
 	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
 		if (is_like(fsdp_survey_entry(loading->survey, i), pattern))
-			return true;
-	return false;
+			return fsdp_survey_entry(loading->survey, i);
+	return NULL;
+}
+
+bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern)
+{
+	return find_like(loading, pattern) != NULL;
+}
+
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order)
+{
+	for (; *order != NULL; order++) {
+		const struct fsdp_survey_entry *entry = find_like(loading, *order);
+		if (entry != NULL && !entry->is_folder)
+			return (const char *)entry->name.data;
+	}
+	return NULL;
 }
 
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
@@ -292,6 +308,7 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 	{                                                                          \
 		"model.safetensors*", "pytorch_model.bin*", "model-*.safetensors", \
 			"pytorch_model-*.bin", "model.*.safetensors",              \
+			"model (*).safetensors", "pytorch_model (*).bin",          \
 			"consolidated.safetensors", "pytorch_model.pt",            \
 			"pytorch_model_fsdp_0"                                     \
 	}

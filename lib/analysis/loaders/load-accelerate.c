@@ -141,6 +141,60 @@ static bool had_scheduler(struct fsdp_loading *loading)
 	return false;
 }
 
+/* A moment has the shape of its parameter. torch compares only numbers of parameters, and fails at
+ * the first step. Words: the state, its shape. */
+static bool has_other_shapes(struct fsdp_loading *loading)
+{
+	static const char *const moments[] = { "exp_avg", "exp_avg_sq",
+		"momentum_buffer" };
+	const struct fsdp_checkpoint *optimizer, *model;
+	bool has_other = false;
+	char name[NAME_BYTES];
+
+	if (loading->weights == NULL || !fsdp_load_has_file(loading, "optimizer.bin") ||
+		fsdp_load_has(loading, "model_*.safetensors") ||
+		fsdp_load_has(loading, "pytorch_model_*.bin"))
+		return false;
+	optimizer = fsdp_load_open(loading, "optimizer.bin");
+	model = fsdp_load_open(loading, loading->weights);
+	/* Optimizers that project moments keep how. */
+	for (uint32_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
+		size_t size = fsdp_name_write(
+			optimizer, fsdp_value(optimizer, i).raw_name, name, sizeof name);
+		size = fsdp_min(size, sizeof name);
+		if (fsdp_span_begins(fsdp_span(name, size), FSDP_SPAN("state.")) &&
+			memmem(name, size, "projector", 9) != NULL)
+			return false;
+	}
+	for (uint32_t i = 0;
+		optimizer != NULL && model != NULL && i < fsdp_tensor_count(optimizer);
+		i++) {
+		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
+		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
+		struct fsdp_load_tensor shape = { .shape = state.shape,
+			.dims = state.dims };
+		bool is_moment = false, found = false;
+		for (size_t k = 0; k < FSDP_COUNT(moments); k++)
+			is_moment |= fsdp_span_is(last, moments[k]);
+		for (uint32_t k = 0; is_moment && !found && k < fsdp_tensor_count(model);
+			k++) {
+			struct fsdp_tensor weight = fsdp_tensor(model, k);
+			found = weight.dims == state.dims &&
+				memcmp(weight.shape, state.shape,
+					state.dims * sizeof *state.shape) == 0;
+		}
+		if (!is_moment && state.dims != 0)
+			return false;
+		if (found || has_other || state.dims == 0)
+			continue;
+		has_other = true;
+		fsdp_load_set_word(loading, 0,
+			fsdp_load_copy_name(loading, optimizer, state.raw_name));
+		fsdp_load_write_numbers(loading->words[1], FSDP_LOAD_WORD, &shape);
+	}
+	return has_other;
+}
+
 #define NO_WEIGHTS \
 	"the directory has no pytorch_model.bin, model.safetensors or *.index.json"
 
@@ -203,6 +257,10 @@ static const struct fsdp_load_rule rules[] = {
 		"the embedding is replaced by the output head; both are stored and differ",
 		FSDP_LOAD_UNTIE, .unless = STATE),
 	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .unless = STATE),
+	FSDP_DIFFERS(SHAPE, has_other_shapes,
+		"{0} of optimizer.bin has shape [{1}], and no weight has: the first step fails",
+		"copy optimizer.bin and the weights of one save again", .when = STATE,
+		.unless = FSDP),
 	FSDP_REFUSES(MISSING_FILE, .when = STATE | SCHEDULER, .unless = SHARDS,
 		.lacks = "optimizer.bin", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, had_scheduler, NULL, FSDP_NO_FIX, .when = STATE,

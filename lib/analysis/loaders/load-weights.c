@@ -24,30 +24,6 @@ static bool is_index(const char *name)
 	       fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".index.json"));
 }
 
-static const char *find_index(struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		if (!entry->is_folder && is_index((const char *)entry->name.data) &&
-			memchr(entry->name.data, '/', entry->name.size) == NULL)
-			return (const char *)entry->name.data;
-	}
-	return NULL;
-}
-
-const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order)
-{
-	const char *found = NULL;
-
-	for (; *order != NULL && found == NULL; order++)
-		if (strcmp(*order, "*.index.json") == 0)
-			found = find_index(loading);
-		else if (fsdp_load_has_file(loading, "%s", *order))
-			found = *order;
-	return found;
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	return fsdp_span_compare(

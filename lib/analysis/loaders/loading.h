@@ -236,10 +236,10 @@ bool fsdp_load_is_chosen(
 	struct fsdp_loading *loading, const char *name, const char *value);
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise);
 
-/* ---- load-weights.c ---- */
-
-/* The first of these that is there, up to NULL; "*.index.json" is any index. */
+/* The first file of these that is there: names or patterns, up to NULL. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
+
+/* ---- load-weights.c ---- */
 
 /* Lists the files of the chosen set, then the other one. False: out of memory. */
 bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result);

@@ -364,9 +364,14 @@ static bool read_metadata(
 		return false;
 	const char *stand_in =
 		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);
-	if (stand_in != NULL)
-		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
-			FSDP_UNKNOWN, "this is %s", stand_in);
+	/* Not what other programs store under this name: the data files are not looked at alone. */
+	if (stand_in != NULL) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI4001", FSDP_UNKNOWN,
+			"this is %s", stand_in);
+		return fsdp_error_add_hint(ret_error, "%s",
+			strstr(stand_in, "LFS") != NULL ? "git lfs pull"
+							: "download it again");
+	}
 	if (is_text(fsdp_span(head, size)))
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
 			FSDP_UNKNOWN,
