@@ -428,12 +428,36 @@ static bool are_experts(const struct model *model, const struct stack *stack)
 	return stack->is_deep && is_called(model, stack->name, "experts");
 }
 
+/* The router of a layer, by the name of what holds the experts. It has a row per expert, and one more
+ * in models with empty experts; 0: no router. */
+static uint64_t rows_of_router(
+	const struct model *model, uint32_t experts, uint32_t *ret_index)
+{
+	static const char *const words[] = { "gate", "router" };
+	uint32_t above = parent_of(model, experts);
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		uint32_t index = find_tensor(model,
+			child_of(model, child_of(model, above, words[i]), "weight"));
+		struct fsdp_tensor tensor;
+
+		if (index == FSDP_NONE)
+			continue;
+		tensor = tensor_at(model, index);
+		*ret_index = index;
+		if (tensor.dims == 2 && is_plain(&tensor))
+			return (uint64_t)tensor.shape[0];
+	}
+	return 0;
+}
+
 /* Lists of experts that are too short. */
 static void check_expert_lists(struct model *model, const struct due_experts *due)
 {
 	struct fsdp_span *affected = MODEL_TAKE(model, affected, FSDP_AFFECTED_KEPT);
 	size_t named = 0, missing = 0, count = 0, of = 0;
 	uint64_t found = 0, wanted = 0;
+	uint32_t router = 0;
 
 	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
 		const struct stack *stack = &model->stacks[i];
@@ -448,6 +472,9 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 		found = stack->length;
 		wanted = more;
 		count++;
+		/* The same difference. */
+		if (rows_of_router(model, stack->name, &router) == stack->length)
+			model->reported[router] = true;
 		missing += (size_t)(wanted - found) * like->count;
 		for (uint64_t n = found;
 			n < wanted && named + like->count <= FSDP_AFFECTED_KEPT; n++) {
@@ -486,10 +513,14 @@ static void check_fused_experts(
 {
 	uint64_t rows = (uint64_t)tensor_at(model, index).shape[0];
 	uint64_t all = next_due(due, rows);
+	uint32_t router = 0;
 
 	if (all == 0 || model->reported[index])
 		return;
-	if (all % rows == 0)
+	/* The experts of one rank have the router of all. */
+	if (all % rows == 0 &&
+		rows_of_router(model, parent_of(model, model->folded[index]), &router) !=
+			rows)
 		fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
 			"%llu experts are stored, config.json has %.*s = %llu: 1/%llu of them",
 			FSDP_LLU(rows), FSDP_TEXT(due->key), FSDP_LLU(all),
@@ -500,31 +531,12 @@ static void check_fused_experts(
 			FSDP_LLU(rows), FSDP_TEXT(due->key), FSDP_LLU(all));
 }
 
-/* A router has a row per expert, and one more in models with empty experts. */
-static uint64_t rows_of_router(const struct model *model, const struct stack *stack)
-{
-	static const char *const words[] = { "gate", "router" };
-	uint32_t above = parent_of(model, stack->name);
-
-	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
-		uint32_t index = find_tensor(model,
-			child_of(model, child_of(model, above, words[i]), "weight"));
-		struct fsdp_tensor tensor;
-
-		if (index == FSDP_NONE)
-			continue;
-		tensor = tensor_at(model, index);
-		if (tensor.dims == 2 && is_plain(&tensor))
-			return (uint64_t)tensor.shape[0];
-	}
-	return 0;
-}
-
 /* Where the configuration has the number of those that are stored, only the router has more. */
 static void check_routers(struct model *model, const struct due_experts *due)
 {
 	const struct stack *first = NULL;
 	uint64_t rows = 0;
+	uint32_t router = 0;
 	size_t count = 0;
 
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert"))
@@ -536,7 +548,7 @@ static void check_routers(struct model *model, const struct due_experts *due)
 		if (!are_experts(model, stack) || stack->element_count != stack->length ||
 			fsdp_complete_is_gone(model, stack, stack->length, 0))
 			continue;
-		wanted = rows_of_router(model, stack);
+		wanted = rows_of_router(model, stack->name, &router);
 		if (wanted <= stack->length || wanted / stack->length > RANKS_MOST ||
 			next_due(due, stack->length) != 0)
 			continue;
