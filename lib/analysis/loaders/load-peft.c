@@ -601,8 +601,9 @@ static bool has_no_target(struct fsdp_loading *loading)
 
 static bool base_lacks_targets(struct fsdp_loading *loading)
 {
+	(void)write_targets(loading);
 	return is_list(loading, "target_modules") && !base_has_target(loading) &&
-	       read_adapter(loading)->lists[TARGETS].count > 0 && write_targets(loading);
+	       read_adapter(loading)->lists[TARGETS].count > 0;
 }
 
 /* OFT: the one is what the other leaves over. */
@@ -804,22 +805,30 @@ static bool is_rank_of_all(struct fsdp_loading *loading, int64_t rank, int64_t c
 	       !is_set(loading, "enable_lora");
 }
 
-/* Of a tensor with too few dimensions it is not a rank that is wrong. */
-static bool find_other_rank(struct fsdp_loading *loading, bool has_none)
+enum adapter_fault { NO_MATRIX, OTHER_RANK, UNKNOWN_RANK };
+
+/* Of a tensor with too few dimensions it is not a rank that is wrong. Parameters that are not
+ * weights of their modules have a rank for each of their parts. */
+static bool find_rank_fault(struct fsdp_loading *loading, enum adapter_fault wanted)
 {
 	const struct adapter *adapter = read_adapter(loading);
-	int64_t rank, stored;
 
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (!is_ranked(adapter, part) ||
-			!find_rank(loading, adapter, part->module, &rank) ||
-			is_of_rank(part, rank, &stored) || (stored < 0) != has_none ||
-			is_set(loading, "target_parameters"))
+		int64_t rank, stored = 0;
+		bool is_known;
+
+		if (!is_ranked(adapter, part))
+			continue;
+		is_known = find_rank(loading, adapter, part->module, &rank);
+		if ((is_known && is_of_rank(part, rank, &stored)) ||
+			(wanted != UNKNOWN_RANK &&
+				(!is_known || (stored < 0) != (wanted == NO_MATRIX) ||
+					is_set(loading, "target_parameters"))))
 			continue;
 		fsdp_load_set_word(loading, 0, part->whole);
-		write_numbers(loading, has_none ? part->dims : stored, rank);
+		write_numbers(loading, stored < 0 ? part->dims : stored, rank);
 		fsdp_load_say(loading, 4, "%s", "");
-		if (is_rank_of_all(loading, stored, rank))
+		if (wanted != UNKNOWN_RANK && is_rank_of_all(loading, stored, rank))
 			fsdp_load_say(loading, 4, "set %s to %lld in adapter_config.json",
 				adapter->form->rank, (long long)stored);
 		return true;
@@ -829,29 +838,17 @@ static bool find_other_rank(struct fsdp_loading *loading, bool has_none)
 
 static bool is_no_matrix(struct fsdp_loading *loading)
 {
-	return find_other_rank(loading, true);
+	return find_rank_fault(loading, NO_MATRIX);
 }
 
 static bool is_other_rank(struct fsdp_loading *loading)
 {
-	return find_other_rank(loading, false);
+	return find_rank_fault(loading, OTHER_RANK);
 }
 
-/* Parameters that are not weights of their modules have a rank for each of their parts. */
 static bool has_unknown_rank(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
-	int64_t rank, stored;
-
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (!is_ranked(adapter, part) ||
-			(find_rank(loading, adapter, part->module, &rank) &&
-				is_of_rank(part, rank, &stored)))
-			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		return true;
-	}
-	return false;
+	return find_rank_fault(loading, UNKNOWN_RANK);
 }
 
 static bool has_no_tensors(struct fsdp_loading *loading)
@@ -1231,29 +1228,6 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 	return found;
 }
 
-/* "x.q_proj.weight" of the base: the module, if an adapter can go there. */
-static struct fsdp_span module_of(const struct fsdp_load_expected *wanted)
-{
-	return fsdp_span_ends(wanted->name, FSDP_SPAN(".weight")) &&
-			       (wanted->shape == NULL || wanted->dims >= 2)
-		       ? parent(wanted->name)
-		       : (struct fsdp_span){ 0 };
-}
-
-/* Members of an embedding have other names; whether a module is an embedding is derived from the usual names of the
- * base. */
-static const struct adapter_member *likely_member(
-	const struct adapter_form *form, struct fsdp_span module)
-{
-	struct fsdp_span last = fsdp_span_last(module, '.');
-
-	for (size_t i = 0; i < MEMBERS; i++)
-		if (form->members[i].size == ROWS &&
-			memmem(last.data, last.size, "emb", 3) != NULL)
-			return &form->members[i];
-	return &form->members[1];
-}
-
 /* Targets of the base without stored tensors; `by_pattern`: targets that only a pattern decides. */
 static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 {
@@ -1265,17 +1239,27 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 		return false;
 	for (size_t i = 0; i < options->expected_count; i++) {
 		const struct fsdp_load_expected *wanted = &options->expected[i];
-		struct fsdp_span module = module_of(wanted);
+		const struct adapter_member *member = &adapter->form->members[1];
+		struct fsdp_span module = parent(wanted->name);
 		/* LoRA of single parameters: they are listed by their own names. */
-		if (module.data == NULL || module.size > NAME_BYTES / 2 ||
+		if (!fsdp_span_ends(wanted->name, FSDP_SPAN(".weight")) ||
+			(wanted->shape != NULL && wanted->dims < 2) ||
+			module.size > NAME_BYTES / 2 ||
 			(!is_target(loading, adapter, module, &is_unknown) &&
 				!has_word(&adapter->lists[PARAMETERS], wanted->name)) ||
 			is_unknown != by_pattern || has_module(adapter, module))
 			continue;
-		if (loading->all_names == 0)
-			write_live_name(
-				loading, module, likely_member(adapter->form, module));
 		fsdp_load_name(loading, wanted->name);
+		if (loading->all_names > 1)
+			continue;
+		/* Members of an embedding have other names; a module is likely to be one by its
+		 * usual names. */
+		for (size_t k = 0; k < MEMBERS; k++)
+			if (adapter->form->members[k].size == ROWS &&
+				fsdp_span_find(fsdp_span_last(module, '.'),
+					FSDP_SPAN("emb")) != NULL)
+				member = &adapter->form->members[k];
+		write_live_name(loading, module, member);
 	}
 	return loading->all_names > 0;
 }
