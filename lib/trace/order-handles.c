@@ -570,3 +570,56 @@ bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 		good = take_event(&handles, &record);
 	return good && reading->error == NULL && finish(&handles);
 }
+
+/* ---- recordings that are equal ---- */
+
+struct fsdp_span fsdp_handle_name(const struct fsdp_handle *handle)
+{
+	return handle->module.size != 0 ? handle->module
+	       : handle->fqn_count != 0 ? handle->fqns[0]
+					: fsdp_span_text("(root)");
+}
+
+static bool same_list(const int64_t *a, size_t a_count, const int64_t *b, size_t b_count)
+{
+	return a_count == b_count &&
+	       (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
+}
+
+static bool same_lane(const struct fsdp_state_lane *a, const struct fsdp_state_lane *b)
+{
+	if (a->change_count != b->change_count || a->prefetches != b->prefetches)
+		return false;
+	for (size_t i = 0; i < a->change_count; i++)
+		if (a->changes[i].training != b->changes[i].training ||
+			a->changes[i].handle != b->changes[i].handle)
+			return false;
+	return true;
+}
+
+bool fsdp_exec_order_equal(
+	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
+{
+	const struct fsdp_order_snapshot *left = &a->snapshots[0];
+	const struct fsdp_order_snapshot *right = &b->snapshots[0];
+
+	if (a->handle_count != b->handle_count ||
+		a->snapshot_count != b->snapshot_count ||
+		a->prefetch_count != b->prefetch_count ||
+		a->forward_count != b->forward_count ||
+		(a->lanes == NULL) != (b->lanes == NULL) ||
+		!same_list(left->pre, left->pre_count, right->pre, right->pre_count) ||
+		!same_list(left->post, left->post_count, right->post, right->post_count))
+		return false;
+	for (size_t i = 0; i < a->handle_count; i++)
+		if (a->handles[i].id != b->handles[i].id ||
+			!fsdp_span_equal(fsdp_handle_name(&a->handles[i]),
+				fsdp_handle_name(&b->handles[i])) ||
+			(a->lanes != NULL && !same_lane(&a->lanes[i], &b->lanes[i])))
+			return false;
+	for (size_t i = 0; i < a->forward_count; i++)
+		if (a->forwards[i].iter != b->forwards[i].iter ||
+			a->forwards[i].handle != b->forwards[i].handle)
+			return false;
+	return true;
+}

@@ -673,11 +673,7 @@ enum { MOST_ROWS = 32 };
 
 static bool show_watches(struct listing *listing, const struct fsdp_flight *says)
 {
-	const struct table table = { .key = "watchdog",
-		.columns = WATCH_TABLE,
-		.column_count = sizeof WATCH_TABLE / sizeof *WATCH_TABLE,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
 	int64_t *ranks = calloc(says->watch_count + 1, sizeof *ranks);
 	bool *taken = calloc(says->watch_count + 1, sizeof *taken);
 	int64_t head = listing->options->head, rows = 0;

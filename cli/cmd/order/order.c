@@ -105,12 +105,9 @@ static void line_rest(struct listing *listing, size_t count)
 
 /* ---- names ---- */
 
-/* A unit is called as its module; where that is not recorded, as its first parameter. */
 static struct text name_of(const struct fsdp_handle *handle)
 {
-	if (handle->module.size != 0)
-		return text_of_span(handle->module);
-	return handle->fqn_count != 0 ? text_of_span(handle->fqns[0]) : text_of("(root)");
+	return text_of_span(fsdp_handle_name(handle));
 }
 
 /* ---- fx: text ---- */
@@ -190,16 +187,8 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	struct out *out = listing->run->out;
 	struct uses *uses = sort_uses(fx);
-	struct table modules = { .key = "modules",
-		.columns = MODULE_TABLE,
-		.column_count = 3,
-		.text_only = true,
-		.indent = 2 };
-	struct table params = { .key = "params",
-		.columns = PARAM_TABLE,
-		.column_count = 2,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table modules = TEXT_TABLE("modules", MODULE_TABLE);
+	static const struct table params = TEXT_TABLE("params", PARAM_TABLE);
 	size_t head;
 
 	if (uses == NULL)
@@ -327,11 +316,7 @@ static bool has_flats(const struct fsdp_checkpoint *checkpoint)
 static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->checkpoint;
-	struct table table = { .key = "flats",
-		.columns = FLAT_TABLE,
-		.column_count = sizeof FLAT_TABLE / sizeof *FLAT_TABLE,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table table = TEXT_TABLE("flats", FLAT_TABLE);
 	struct used *used = sort_used(fx);
 
 	if (used == NULL)
@@ -371,11 +356,7 @@ static bool show_handle_rows(struct listing *listing, const struct fsdp_exec_ord
 	const struct fsdp_order_snapshot *first = &order->snapshots[0];
 	const struct fsdp_prefetch *forward = NULL;
 	struct out *out = listing->run->out;
-	struct table table = { .key = "handles",
-		.columns = HANDLE_TABLE,
-		.column_count = 4,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table table = TEXT_TABLE("handles", HANDLE_TABLE);
 
 	int64_t *pre = calloc(order->handle_count + 1, 2 * sizeof *pre);
 	int64_t *post = pre != NULL ? pre + order->handle_count : NULL;
@@ -522,11 +503,7 @@ static bool row_lane(
 
 static bool show_lanes(struct listing *listing, const struct fsdp_exec_order *order)
 {
-	const struct table table = { .key = "lanes",
-		.columns = LANE_TABLE,
-		.column_count = sizeof LANE_TABLE / sizeof *LANE_TABLE,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table table = TEXT_TABLE("lanes", LANE_TABLE);
 	bool good = true;
 
 	if (order->lanes == NULL)
@@ -551,64 +528,6 @@ static size_t count_iterations(const struct fsdp_exec_order *order)
 
 /* ---- ranks that do the same ---- */
 
-static bool same_handles(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
-{
-	if (a->handle_count != b->handle_count)
-		return false;
-	for (size_t i = 0; i < a->handle_count; i++)
-		if (a->handles[i].id != b->handles[i].id ||
-			!text_is(name_of(&a->handles[i]), name_of(&b->handles[i])))
-			return false;
-	return true;
-}
-
-static bool same_list(const int64_t *a, size_t a_count, const int64_t *b, size_t b_count)
-{
-	return a_count == b_count &&
-	       (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
-}
-
-static bool same_uses(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
-{
-	const struct fsdp_order_snapshot *left = &a->snapshots[0];
-	const struct fsdp_order_snapshot *right = &b->snapshots[0];
-
-	if (a->snapshot_count != b->snapshot_count ||
-		a->prefetch_count != b->prefetch_count ||
-		a->forward_count != b->forward_count ||
-		!same_list(left->pre, left->pre_count, right->pre, right->pre_count) ||
-		!same_list(left->post, left->post_count, right->post, right->post_count))
-		return false;
-	for (size_t i = 0; i < a->forward_count; i++)
-		if (a->forwards[i].iter != b->forwards[i].iter ||
-			a->forwards[i].handle != b->forwards[i].handle)
-			return false;
-	return true;
-}
-
-static bool same_lanes(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
-{
-	if ((a->lanes == NULL) != (b->lanes == NULL))
-		return false;
-	for (size_t i = 0; a->lanes != NULL && i < a->handle_count; i++) {
-		const struct fsdp_state_lane *left = &a->lanes[i], *right = &b->lanes[i];
-		if (left->change_count != right->change_count ||
-			left->prefetches != right->prefetches)
-			return false;
-		for (size_t j = 0; j < left->change_count; j++)
-			if (left->changes[j].training != right->changes[j].training ||
-				left->changes[j].handle != right->changes[j].handle)
-				return false;
-	}
-	return true;
-}
-
-static bool is_same_order(
-	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
-{
-	return same_handles(a, b) && same_uses(a, b) && same_lanes(a, b);
-}
-
 static bool show_handles(struct listing *listing, const struct fsdp_exec_order *order,
 	const int64_t *ranks, size_t count)
 {
@@ -626,67 +545,42 @@ static bool show_handles(struct listing *listing, const struct fsdp_exec_order *
 /* Each recording is compared with the first of the few blocks before it. */
 enum { MOST_BLOCKS = 16 };
 
-/* Recordings of handles, by rank, each with the next that is the same. */
-struct sharer {
-	const struct fsdp_recording *one;
-	size_t next, last; /* `last` of the first of a block; SIZE_MAX: none */
-	bool joined;
-};
-
-static size_t list_sharers(struct listing *listing, struct sharer *sharers)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
-			fsdp_recording_by_rank(listing->recordings, i));
-		if (one->order == NULL)
-			continue;
-		sharers[count] = (struct sharer){ one, SIZE_MAX, count, false };
-		count++;
-	}
-	return count;
-}
-
-static void join_sharers(struct sharer *sharers, size_t count)
-{
-	size_t firsts[MOST_BLOCKS], block_count = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		for (size_t j = 0; j < block_count && !sharers[i].joined; j++) {
-			struct sharer *first = &sharers[firsts[j]];
-			if (!is_same_order(first->one->order, sharers[i].one->order))
-				continue;
-			sharers[first->last].next = i;
-			first->last = i;
-			sharers[i].joined = true;
-		}
-		if (!sharers[i].joined && block_count < MOST_BLOCKS)
-			firsts[block_count++] = i;
-	}
-}
-
 /* Ranks that do the same are shown once. */
 static bool show_blocks(struct listing *listing)
 {
-	struct sharer *sharers = calloc(listing->count + 1, sizeof *sharers);
+	const struct fsdp_recording **all = calloc(listing->count + 1, sizeof *all);
+	size_t *block = calloc(listing->count + 1, sizeof *block), firsts[MOST_BLOCKS];
 	int64_t *ranks = calloc(listing->count + 1, sizeof *ranks);
-	bool good = sharers != NULL && ranks != NULL;
-	size_t count = good ? list_sharers(listing, sharers) : 0;
+	bool good = all != NULL && block != NULL && ranks != NULL;
+	size_t count = 0, blocks = 0;
 
-	if (good)
-		join_sharers(sharers, count);
+	for (size_t i = 0, j; good && i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, i));
+
+		if (one->order == NULL)
+			continue;
+		for (j = 0; j < blocks &&
+			    !fsdp_exec_order_equal(all[firsts[j]]->order, one->order);)
+			j++;
+		if (j == blocks && blocks < MOST_BLOCKS)
+			firsts[blocks++] = count;
+		block[count] = j;
+		all[count++] = one;
+	}
 	for (size_t i = 0; good && i < count; i++) {
 		size_t rank_count = 0;
 
-		for (size_t at = i; !sharers[i].joined && at != SIZE_MAX;
-			at = sharers[at].next)
-			ranks[rank_count++] = sharers[at].one->rank;
-		if (rank_count != 0)
-			good = show_handles(
-				listing, sharers[i].one->order, ranks, rank_count);
+		if (block[i] < MOST_BLOCKS && firsts[block[i]] != i)
+			continue;
+		ranks[rank_count++] = all[i]->rank;
+		for (size_t k = i + 1; block[i] < MOST_BLOCKS && k < count; k++)
+			if (block[k] == block[i])
+				ranks[rank_count++] = all[k]->rank;
+		good = show_handles(listing, all[i]->order, ranks, rank_count);
 	}
-	free(sharers);
+	free(all);
+	free(block);
 	free(ranks);
 	return good;
 }
@@ -737,11 +631,7 @@ static void show_first_diff(struct listing *listing)
 {
 	const struct fsdp_first_diff *diff =
 		fsdp_recordings_first_diff(listing->recordings);
-	const struct table table = { .key = "groups",
-		.columns = GROUP_TABLE,
-		.column_count = sizeof GROUP_TABLE / sizeof *GROUP_TABLE,
-		.text_only = true,
-		.indent = 2 };
+	static const struct table table = TEXT_TABLE("groups", GROUP_TABLE);
 	struct out *out = listing->run->out;
 	size_t groups = group_count(diff), told = 0;
 	char ranks[256];

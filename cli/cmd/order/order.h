@@ -15,6 +15,14 @@ struct order_options {
 	int64_t head;
 };
 
+/* A table for people. */
+#define TEXT_TABLE(name, list)                                                    \
+	{                                                                         \
+		.key = (name), .columns = (list),                                 \
+		.column_count = sizeof(list) / sizeof *(list), .text_only = true, \
+		.indent = 2                                                       \
+	}
+
 /* What one run of this command has at hand. */
 struct listing {
 	struct run *run;

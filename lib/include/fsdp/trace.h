@@ -716,6 +716,13 @@ FSDP_API void fsdp_order_places(const struct fsdp_exec_order *order,
 FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 	const struct fsdp_prefetch *prefetch, int64_t place);
 
+/** A unit is called as its module; where that is not recorded, as its first parameter. */
+FSDP_API struct fsdp_span fsdp_handle_name(const struct fsdp_handle *handle);
+
+/** Whether two ranks used the same units in the same order, with the same states. */
+FSDP_API bool fsdp_exec_order_equal(
+	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b);
+
 /* ---- a recording ---- */
 
 /** Source of the rank of a recording; the first one that has it, in this order. */
