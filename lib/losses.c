@@ -749,3 +749,166 @@ void fsdp_recordings_allocator_loss(
 		(double)count / steps, format_ms((int64_t)(ns / steps), &ms),
 		ret_loss->percent);
 }
+
+/* ---- what is not known ---- */
+
+struct notes {
+	void (*add)(void *context, const char *sentence);
+	void *context;
+};
+
+__attribute__((format(printf, 2, 3))) static void note(
+	const struct notes *to, const char *format, ...)
+{
+	char sentence[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(sentence, sizeof sentence, format, arguments);
+	va_end(arguments);
+	to->add(to->context, sentence);
+}
+
+static bool is_by_position(const struct fsdp_matching *matching)
+{
+	return matching->by != NULL && strcmp(matching->by, "position") == 0;
+}
+
+/* Why waits and stragglers are omitted, and what was not matched with other ranks.
+ * Without groups it is not known whether those of equal place are one collective:
+ * nothing follows for the clocks. */
+static void note_matching(const struct notes *to, const struct fsdp_recordings *run)
+{
+	const struct fsdp_matching *matching = fsdp_recordings_matching(run);
+	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
+	bool skewed = !matching->aligned && matching->match_count != 0, several = false;
+	struct millis skew, longest;
+
+	if (skewed && is_by_position(matching))
+		note(to,
+			"no process groups in the trace, and by order collectives do not meet: no wait times");
+	else if (skewed)
+		note(to,
+			"clocks are not synchronized (%.*s %" PRIu64
+			" starts %s ms apart, lasts at most %s ms): no wait times",
+			(int)match->type.size, (const char *)match->type.data,
+			match->index, format_ms(match->start_skew_ns, &skew),
+			format_ms(match->max_dur_ns, &longest));
+	for (size_t i = 0; i < fsdp_recording_count(run); i++)
+		several |= by_rank(run, i)->has_several_groups;
+	if (matching->left_out != 0 && is_by_position(matching) && several)
+		note(to,
+			"no process groups in the trace, and the job has several: collectives (%" PRIu64
+			") are not matched with other ranks",
+			matching->left_out);
+	else if (matching->left_out != 0 && is_by_position(matching))
+		note(to,
+			"no process groups in the trace: sends and receives (%" PRIu64
+			") are not matched with other ranks",
+			matching->left_out);
+	else if (matching->left_out != 0)
+		note(to,
+			"%" PRIu64
+			" collective%s without process group or sequence number: the others are matched",
+			matching->left_out, matching->left_out == 1 ? "" : "s");
+}
+
+/* What was put into steps by its start; which launches have no kernel. */
+static void note_launches(const struct notes *to, const struct fsdp_recordings *all)
+{
+	uint64_t by_start = 0, lost = 0, launches = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(all); i++) {
+		const struct fsdp_recording *one = by_rank(all, i);
+
+		by_start += one->by_start;
+		if (!fsdp_recording_lacks_kernels(one))
+			continue;
+		lost += one->launches_without_work;
+		launches += one->launches;
+	}
+	if (by_start != 0)
+		note(to,
+			by_start == 1
+				? "the launch of %" PRIu64
+				  " kernel or copy is not recorded: it counts in the step in which it begins"
+				: "the launches of %" PRIu64
+				  " kernels and copies are not recorded: they count in the step in which they begin",
+			by_start);
+	if (lost != 0)
+		note(to,
+			"%" PRIu64 " of %" PRIu64
+			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
+			lost, launches);
+}
+
+enum { KINDS_NAMED = 4 };
+
+/* Kinds of events that are skipped, of the first recording that has any. */
+static void note_unknown(const struct notes *to, const struct fsdp_recordings *all)
+{
+	char text[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(all) && used == 0; i++) {
+		const struct fsdp_recording *one = by_rank(all, i);
+		for (size_t j = 0; j < one->unknown_count && j < KINDS_NAMED; j++) {
+			int size = snprintf(text + used, sizeof text - used,
+				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
+				one->unknown[j].count,
+				(int)(one->unknown[j].name.size < 40
+						? one->unknown[j].name.size
+						: 40),
+				(const char *)one->unknown[j].name.data);
+			if (size > 0 && used + (size_t)size < sizeof text)
+				used += (size_t)size;
+		}
+		if (used != 0)
+			note(to,
+				"rank %" PRId64
+				" has events of unknown kinds, skipped: %s%s",
+				one->rank, text,
+				one->unknown_count > KINDS_NAMED ? ", ..." : "");
+	}
+}
+
+/* The first one that torch_npu wrote. */
+static void note_ascend(const struct notes *to, const struct fsdp_recordings *all)
+{
+	for (size_t i = 0; i < fsdp_recording_count(all); i++)
+		if (by_rank(all, i)->is_ascend) {
+			note(to,
+				"rank %" PRId64
+				" has a trace of torch_npu (Ascend): what its device processes did is not read",
+				by_rank(all, i)->rank);
+			return;
+		}
+}
+
+static void note_traces(const struct notes *to, const struct fsdp_recordings *all)
+{
+	const struct fsdp_recording *first = by_rank(all, 0);
+	const struct fsdp_matching *matching = fsdp_recordings_matching(all);
+
+	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
+		!fsdp_span_is(first->backend, "gloo"))
+		note(to, "collective times are host launch times, not transfer times");
+	if (first->reduce_scatter_as_all_reduce)
+		note(to, "reduce_scatter is shown as all_reduce, as the backend ran it");
+	if (fsdp_recording_count(all) > 1 && matching->match_count > 0 &&
+		matching->aligned && is_by_position(matching))
+		note(to, "no process groups in the trace; collectives matched by order");
+}
+
+void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
+	void (*add)(void *context, const char *sentence), void *context)
+{
+	const struct notes to = { add, context };
+
+	note_traces(&to, recordings);
+	note_launches(&to, recordings);
+	note_unknown(&to, recordings);
+	note_ascend(&to, recordings);
+	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)
+		note_matching(&to, fsdp_recordings_run(recordings, i));
+}

@@ -235,139 +235,9 @@ static int status_of(struct replay *replay)
 	return status_worse(status, checks_judge(replay));
 }
 
-static bool is_by_position(const struct fsdp_matching *matching)
+static void add_note(void *context, const char *sentence)
 {
-	return matching->by != NULL && strcmp(matching->by, "position") == 0;
-}
-
-/* Why waits and stragglers are omitted, and what was not matched with other ranks.
- * Without groups it is not known whether those of equal place are one collective:
- * nothing follows for the clocks. */
-static void tell_matching(const struct replay *run)
-{
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
-	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
-	bool skewed = !matching->aligned && matching->match_count != 0, several = false;
-	struct ms skew, longest;
-
-	if (skewed && is_by_position(matching))
-		run_note(run->run,
-			"no process groups in the trace, and by order collectives do not meet: no wait times");
-	else if (skewed)
-		run_note(run->run,
-			"clocks are not synchronized (%.*s %" PRIu64
-			" starts %s ms apart, lasts at most %s ms): no wait times",
-			(int)match->type.size, (const char *)match->type.data,
-			match->index, replay_ms(match->start_skew_ns, &skew),
-			replay_ms(match->max_dur_ns, &longest));
-	for (size_t i = 0; i < run->count; i++)
-		several |= replay_by_rank(run, i)->has_several_groups;
-	if (matching->left_out != 0 && is_by_position(matching) && several)
-		run_note(run->run,
-			"no process groups in the trace, and the job has several: collectives (%" PRIu64
-			") are not matched with other ranks",
-			matching->left_out);
-	else if (matching->left_out != 0 && is_by_position(matching))
-		run_note(run->run,
-			"no process groups in the trace: sends and receives (%" PRIu64
-			") are not matched with other ranks",
-			matching->left_out);
-	else if (matching->left_out != 0)
-		run_note(run->run,
-			"%" PRIu64
-			" collective%s without process group or sequence number: the others are matched",
-			matching->left_out, plural(matching->left_out));
-}
-
-/* What was put into steps by its start; which launches have no kernel. */
-static void tell_launches(const struct replay *replay)
-{
-	uint64_t by_start = 0, lost = 0, launches = 0;
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-
-		by_start += one->by_start;
-		if (!fsdp_recording_lacks_kernels(one))
-			continue;
-		lost += one->launches_without_work;
-		launches += one->launches;
-	}
-	if (by_start != 0)
-		run_note(replay->run,
-			by_start == 1
-				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it begins"
-				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: they count in the step in which they begin",
-			by_start);
-	if (lost != 0)
-		run_note(replay->run,
-			"%" PRIu64 " of %" PRIu64
-			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
-			lost, launches);
-}
-
-enum { KINDS_TOLD = 4 };
-
-/* Kinds of events that are skipped, of the first recording that has any. */
-static void tell_unknown(const struct replay *replay)
-{
-	char told[256] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; i < replay->count && used == 0; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->unknown_count && j < KINDS_TOLD; j++) {
-			int size = snprintf(told + used, sizeof told - used,
-				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
-				one->unknown[j].count,
-				(int)(one->unknown[j].name.size < 40
-						? one->unknown[j].name.size
-						: 40),
-				(const char *)one->unknown[j].name.data);
-			if (size > 0 && used + (size_t)size < sizeof told)
-				used += (size_t)size;
-		}
-		if (used != 0)
-			run_note(replay->run,
-				"rank %" PRId64
-				" has events of unknown kinds, skipped: %s%s",
-				one->rank, told,
-				one->unknown_count > KINDS_TOLD ? ", ..." : "");
-	}
-}
-
-/* The first one that torch_npu wrote. */
-static void tell_ascend(const struct replay *replay)
-{
-	for (size_t i = 0; i < replay->count; i++)
-		if (replay_by_rank(replay, i)->is_ascend) {
-			run_note(replay->run,
-				"rank %" PRId64
-				" has a trace of torch_npu (Ascend): what its device processes did is not read",
-				replay_by_rank(replay, i)->rank);
-			return;
-		}
-}
-
-static void tell_notes(struct replay *replay)
-{
-	const struct fsdp_recording *first = replay_by_rank(replay, 0);
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(replay->recordings);
-
-	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
-		!text_is(text_of_span(first->backend), text_of("gloo")))
-		run_note(replay->run,
-			"collective times are host launch times, not transfer times");
-	if (first->reduce_scatter_as_all_reduce)
-		run_note(replay->run,
-			"reduce_scatter is shown as all_reduce, as the backend ran it");
-	if (replay->count > 1 && matching->match_count > 0 && matching->aligned &&
-		is_by_position(matching))
-		run_note(replay->run,
-			"no process groups in the trace; collectives matched by order");
+	run_note(context, "%s", sentence);
 }
 
 /* ---- something earlier ---- */
@@ -479,15 +349,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	if (!open_compared(&replay, &refused, ret_error) || refused)
 		return refused;
-	tell_notes(&replay);
-	tell_launches(&replay);
-	tell_unknown(&replay);
-	tell_ascend(&replay);
-	for (size_t i = 0; i < replay.run_count; i++) {
-		struct replay one = replay_run(&replay, i);
-
-		tell_matching(&one);
-	}
+	fsdp_recordings_notes(replay.recordings, add_note, run);
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = time_lanes_write(run, replay.recordings);

@@ -1189,6 +1189,11 @@ FSDP_API void fsdp_recordings_allocator_loss(
  * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees it. */
 FSDP_API int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording);
 
+/** What of traces is not known, or not as it seems, one sentence each: times of the host,
+ * collectives without partners, launches without kernels, events of unknown kinds. */
+FSDP_API void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
+	void (*add)(void *context, const char *sentence), void *context);
+
 /* ---- tables ---- */
 
 /** What rows are about. */
