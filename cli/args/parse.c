@@ -513,39 +513,35 @@ enum usage_result option_set(const struct option_row *row, void *values,
 	return USAGE_MEMORY;
 }
 
-static void set_absent(const struct option_row *row, void *values)
-{
-	void *target = place(row, values);
-
-	switch (row->kind) {
-	case OPTION_FLAG:
-		*(bool *)target = false;
-		break;
-	case OPTION_COUNTED:
-		*(int *)target = 0;
-		break;
-	case OPTION_INTEGER:
-		*(int64_t *)target = -1;
-		break;
-	case OPTION_SIZE:
-		*(uint64_t *)target = UINT64_MAX;
-		break;
-	case OPTION_WORD:
-	case OPTION_TEXT:
-		*(const char **)target = NULL;
-		break;
-	case OPTION_LIST:
-	case OPTION_WORDS:
-		*(struct texts *)target = (struct texts){ 0 };
-		break;
-	}
-}
-
 enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage)
 {
-	for (const struct option_row *row = group->rows; row->name != NULL; row++)
-		set_absent(row, group->values);
+	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
+		void *target = place(row, group->values);
+
+		switch (row->kind) {
+		case OPTION_FLAG:
+			*(bool *)target = false;
+			break;
+		case OPTION_COUNTED:
+			*(int *)target = 0;
+			break;
+		case OPTION_INTEGER:
+			*(int64_t *)target = -1;
+			break;
+		case OPTION_SIZE:
+			*(uint64_t *)target = UINT64_MAX;
+			break;
+		case OPTION_WORD:
+		case OPTION_TEXT:
+			*(const char **)target = NULL;
+			break;
+		case OPTION_LIST:
+		case OPTION_WORDS:
+			*(struct texts *)target = (struct texts){ 0 };
+			break;
+		}
+	}
 	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
 		enum usage_result result;
 

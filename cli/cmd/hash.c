@@ -398,35 +398,32 @@ static void show_names(
 	}
 }
 
-static void show_check(struct hashing *hashing)
-{
-	const struct hash_check *check = &hashing->check;
-	struct out *out = hashing->run->out;
-	const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
-	uint64_t total = check->matched + check->mismatched_count + check->missing_count;
-
-	show_names(out, check->mismatched, check->mismatched_count, "digest mismatch");
-	show_names(out, check->missing, check->missing_count, "missing");
-	out_values_line(out, NULL,
-		"{}[, part {} of {}]: {} of {} listed {}s match[; {} {}{} not listed]",
-		value_name(title_of(hashing->run)),
-		hashing->partial.parts != 0 ? value_count(hashing->partial.part)
-					    : value_absent(),
-		value_count(hashing->partial.parts), value_count(check->matched),
-		value_count(total), value_word(what), value_some(check->unlisted_count),
-		value_word(what),
-		value_word(check->unlisted_count == 1 ? " is" : "s are"));
-}
-
 static void show_lines(struct hashing *hashing)
 {
 	struct hash_row row;
 	bool escaped;
 	struct out *out = hashing->run->out;
 	size_t count = hashing->row_count;
+	const struct hash_check *check;
+	const char *what;
+	uint64_t total;
 
 	if (hashing->compared) {
-		show_check(hashing);
+		check = &hashing->check;
+		what = hashing->kind == HASH_STORED ? "file" : "tensor";
+		total = check->matched + check->mismatched_count + check->missing_count;
+		show_names(out, check->mismatched, check->mismatched_count,
+			"digest mismatch");
+		show_names(out, check->missing, check->missing_count, "missing");
+		out_values_line(out, NULL,
+			"{}[, part {} of {}]: {} of {} listed {}s match[; {} {}{} not listed]",
+			value_name(title_of(hashing->run)),
+			hashing->partial.parts != 0 ? value_count(hashing->partial.part)
+						    : value_absent(),
+			value_count(hashing->partial.parts), value_count(check->matched),
+			value_count(total), value_word(what),
+			value_some(check->unlisted_count), value_word(what),
+			value_word(check->unlisted_count == 1 ? " is" : "s are"));
 		return;
 	}
 	for (size_t i = 0; hashing->kind != HASH_NAMES && i < hashing->row_count; i++) {

@@ -95,12 +95,21 @@ static void put_broken(FILE *stream, int from, const char *text)
 	fputc('\n', stream);
 }
 
-/* Description, then the values and the default. */
-static void put_help(FILE *stream, int from, const struct option_row *row)
+static void put_option(FILE *stream, const struct option_row *row)
 {
+	char left[64], letter[8] = "    ";
 	char text[512];
-	size_t size = (size_t)snprintf(text, sizeof text, "%s", row->help);
+	int from;
+	size_t size;
 
+	if (row->letter != '\0')
+		snprintf(letter, sizeof letter, "-%c, ", row->letter);
+	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name,
+		row->argument != NULL ? "=" : "",
+		row->argument != NULL ? row->argument : "");
+	/* Description, then the values and the default. */
+	from = fprintf(stream, " %-29s ", left);
+	size = (size_t)snprintf(text, sizeof text, "%s", row->help);
 	for (size_t i = 0; row->words != NULL && row->words[i] != NULL; i++)
 		if (size < sizeof text)
 			size += (size_t)snprintf(text + size, sizeof text - size, "%s%s",
@@ -110,18 +119,6 @@ static void put_help(FILE *stream, int from, const struct option_row *row)
 		size < sizeof text)
 		snprintf(text + size, sizeof text - size, " (default %s)", row->initial);
 	put_broken(stream, from, text);
-}
-
-static void put_option(FILE *stream, const struct option_row *row)
-{
-	char left[64], letter[8] = "    ";
-
-	if (row->letter != '\0')
-		snprintf(letter, sizeof letter, "-%c, ", row->letter);
-	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name,
-		row->argument != NULL ? "=" : "",
-		row->argument != NULL ? row->argument : "");
-	put_help(stream, fprintf(stream, "  %-29s ", left), row);
 }
 
 static void put_options(FILE *stream, const char *title, const struct option_row *rows)
@@ -193,13 +190,30 @@ static void put_outputs(FILE *stream, const struct command *row)
 	fputc('\n', stream);
 }
 
-/* Names alone: what they mean is a topic. */
-static void put_selectors(FILE *stream, const struct command *row)
+/* Its own options come last: they stay on a screen that the rest has left. */
+void help_command(FILE *stream, const struct command *row)
 {
+	const struct topic *topic = topic_find(row->name);
+	int from;
+
+	fprintf(stream, "fsdp-inspect %s - %s\n\n", row->name, row->summary);
+	from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
+		row->synopsis[0] != '\0' ? " " : "");
+	put_broken(stream, from, row->synopsis);
+	if (topic != NULL)
+		fprintf(stream, "\n%s", topic->text);
+	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
+		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
+			row->examples[i]);
+	put_outputs(stream, row);
+	if (row->exit_1 != NULL)
+		put_broken(stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
+	if (row->exit_4 != NULL)
+		put_broken(stream, fprintf(stream, "\nExit status 4: ") - 1, row->exit_4);
+	/* Names alone: what they mean is a topic. */
 	const struct option_row *const *tables = command_selectors(row);
 	const char *gap = "\nSelectors (fsdp-inspect help selectors):\n ";
 	size_t width = 0;
-
 	for (size_t i = 0; tables[i] != NULL; i++)
 		for (const struct option_row *one = tables[i]; one->name != NULL; one++) {
 			char name[48];
@@ -221,29 +235,6 @@ static void put_selectors(FILE *stream, const struct command *row)
 		}
 	if (*gap == '\0')
 		fputc('\n', stream);
-}
-
-/* Its own options come last: they stay on a screen that the rest has left. */
-void help_command(FILE *stream, const struct command *row)
-{
-	const struct topic *topic = topic_find(row->name);
-	int from;
-
-	fprintf(stream, "fsdp-inspect %s - %s\n\n", row->name, row->summary);
-	from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
-		row->synopsis[0] != '\0' ? " " : "");
-	put_broken(stream, from, row->synopsis);
-	if (topic != NULL)
-		fprintf(stream, "\n%s", topic->text);
-	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
-		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
-			row->examples[i]);
-	put_outputs(stream, row);
-	if (row->exit_1 != NULL)
-		put_broken(stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
-	if (row->exit_4 != NULL)
-		put_broken(stream, fprintf(stream, "\nExit status 4: ") - 1, row->exit_4);
-	put_selectors(stream, row);
 	fputs("\nand the common options: fsdp-inspect help options\n", stream);
 	put_options(stream, "Options", row->options);
 }

@@ -69,40 +69,6 @@ struct shown {
 	char buffer[PICKLE_TEXT];
 };
 
-static struct value value_of(struct shown *shown)
-{
-	switch (shown->kind) {
-	case FSDP_PICKLES_NONE:
-		return value_null();
-	case FSDP_PICKLES_BOOL:
-		return value_bool(shown->integer != 0);
-	case FSDP_PICKLES_INTEGER:
-		return value_integer(shown->integer);
-	case FSDP_PICKLES_FLOAT:
-		return value_number(shown->number);
-	case FSDP_PICKLES_TEXT:
-	case FSDP_PICKLES_GLOBAL:
-		return value_text(text_of_span(shown->text));
-	case FSDP_PICKLES_BYTES:
-	case FSDP_PICKLES_BIG_INTEGER:
-		return value_text(pickle_hex(shown->text, shown->buffer));
-	case FSDP_PICKLES_ABSENT:
-	case FSDP_PICKLES_TUPLE:
-	case FSDP_PICKLES_LIST:
-	case FSDP_PICKLES_SET:
-	case FSDP_PICKLES_DICT:
-	case FSDP_PICKLES_CALL:
-	case FSDP_PICKLES_PERSISTENT:
-	case FSDP_PICKLES_BUFFER:
-	case FSDP_PICKLES_SHARED:
-	case FSDP_PICKLES_CYCLE:
-	case FSDP_PICKLES_CUT:
-	case FSDP_PICKLES_KIND_COUNT:
-		break;
-	}
-	return value_absent();
-}
-
 /* ---- globals and refusals ---- */
 
 #define GLOBAL struct fsdp_pickles_global
@@ -243,7 +209,36 @@ static struct value get_value(struct subject of)
 {
 	struct node *node = (struct node *)(uintptr_t)of.object;
 
-	return value_of(&node->value);
+	switch (node->value.kind) {
+	case FSDP_PICKLES_NONE:
+		return value_null();
+	case FSDP_PICKLES_BOOL:
+		return value_bool(node->value.integer != 0);
+	case FSDP_PICKLES_INTEGER:
+		return value_integer(node->value.integer);
+	case FSDP_PICKLES_FLOAT:
+		return value_number(node->value.number);
+	case FSDP_PICKLES_TEXT:
+	case FSDP_PICKLES_GLOBAL:
+		return value_text(text_of_span(node->value.text));
+	case FSDP_PICKLES_BYTES:
+	case FSDP_PICKLES_BIG_INTEGER:
+		return value_text(pickle_hex(node->value.text, node->value.buffer));
+	case FSDP_PICKLES_ABSENT:
+	case FSDP_PICKLES_TUPLE:
+	case FSDP_PICKLES_LIST:
+	case FSDP_PICKLES_SET:
+	case FSDP_PICKLES_DICT:
+	case FSDP_PICKLES_CALL:
+	case FSDP_PICKLES_PERSISTENT:
+	case FSDP_PICKLES_BUFFER:
+	case FSDP_PICKLES_SHARED:
+	case FSDP_PICKLES_CYCLE:
+	case FSDP_PICKLES_CUT:
+	case FSDP_PICKLES_KIND_COUNT:
+		break;
+	}
+	return value_absent();
 }
 
 static struct value get_id(struct subject of)
@@ -350,33 +345,6 @@ static void put_text(struct out *out, struct fsdp_span text)
 		out_line_text(out, "...");
 }
 
-static void put_value(struct out *out, enum fsdp_pickles_kind kind, int64_t integer,
-	double number, struct fsdp_span text)
-{
-	char buffer[PICKLE_TEXT];
-	struct text hex;
-
-	if (kind == FSDP_PICKLES_INTEGER) {
-		out_line_text(out, "%" PRId64, integer);
-	} else if (kind == FSDP_PICKLES_BOOL) {
-		out_line_text(out, integer != 0 ? "True" : "False");
-	} else if (kind == FSDP_PICKLES_FLOAT) {
-		size_t size = number_text(number, buffer, sizeof buffer);
-		out_line_text(out, "%.*s", (int)size, buffer);
-	} else if (kind == FSDP_PICKLES_TEXT) {
-		out_line_text(out, "\"");
-		put_text(out, text);
-		out_line_text(out, "\"");
-	} else if (kind == FSDP_PICKLES_GLOBAL) {
-		put_text(out, text);
-	} else if (kind == FSDP_PICKLES_BYTES || kind == FSDP_PICKLES_BIG_INTEGER) {
-		hex = pickle_hex(text, buffer);
-		out_line_text(out, "%zu bytes %.*s", text.size, (int)hex.size, hex.data);
-	} else {
-		out_line_text(out, "%s", fsdp_pickles_kind_name(kind));
-	}
-}
-
 /* ---- globals and refusals ---- */
 
 static void put_name(struct out *out, struct fsdp_span module, struct fsdp_span name)
@@ -436,11 +404,34 @@ static bool holds_items(enum fsdp_pickles_kind kind)
 
 static void show_node(struct out *out, const struct fsdp_pickles_node *node)
 {
+	char buffer[PICKLE_TEXT];
+	struct text hex;
+
 	out_line_begin(out, NULL);
 	out_line_text(out, "%*s", 2 + 2 * (int)node->depth, "");
 	if (node->role != NULL)
 		out_line_text(out, "%s: ", node->role);
-	put_value(out, node->kind, node->integer, node->number, node->text);
+	if (node->kind == FSDP_PICKLES_INTEGER) {
+		out_line_text(out, "%" PRId64, node->integer);
+	} else if (node->kind == FSDP_PICKLES_BOOL) {
+		out_line_text(out, node->integer != 0 ? "True" : "False");
+	} else if (node->kind == FSDP_PICKLES_FLOAT) {
+		size_t size = number_text(node->number, buffer, sizeof buffer);
+		out_line_text(out, "%.*s", (int)size, buffer);
+	} else if (node->kind == FSDP_PICKLES_TEXT) {
+		out_line_text(out, "\"");
+		put_text(out, node->text);
+		out_line_text(out, "\"");
+	} else if (node->kind == FSDP_PICKLES_GLOBAL) {
+		put_text(out, node->text);
+	} else if (node->kind == FSDP_PICKLES_BYTES ||
+		   node->kind == FSDP_PICKLES_BIG_INTEGER) {
+		hex = pickle_hex(node->text, buffer);
+		out_line_text(
+			out, "%zu bytes %.*s", node->text.size, (int)hex.size, hex.data);
+	} else {
+		out_line_text(out, "%s", fsdp_pickles_kind_name(node->kind));
+	}
 	if (holds_items(node->kind) && node->count > 0)
 		out_line_text(out, " of %" PRIu64, node->count);
 	if (node->number_of > 0)

@@ -794,37 +794,6 @@ static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const ch
 	return 0;
 }
 
-/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
-static void note_uneven(const struct resharding *resharding)
-{
-	static const struct {
-		const char *keys[3], *what, *then;
-	} sizes[] = {
-		{ { "num_attention_heads", "n_head", "num_heads" }, "attention heads",
-			"" },
-		{ { "num_key_value_heads", "num_kv_heads" }, "key and value heads", "" },
-		{ { "intermediate_size", "ffn_dim", "n_inner" },
-			"rows of feed-forward layers", "" },
-		{ { "vocab_size" }, "rows of the vocabulary",
-			": programs that pad them store more rows" },
-	};
-	int64_t tp = resharding->will.tp;
-
-	for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
-		for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
-			int64_t size = config_integer(
-				resharding->run->checkpoint, sizes[i].keys[k]);
-			/* Fewer of them than ranks are repeated. */
-			bool repeats = size > 0 && size < tp && tp % size == 0 && i == 1;
-
-			if (size > 0 && size % tp != 0 && !repeats)
-				run_note(resharding->run,
-					"%lld %s (%s) are not divisible by --tp=%lld%s",
-					(long long)size, sizes[i].what, sizes[i].keys[k],
-					(long long)tp, sizes[i].then);
-		}
-}
-
 static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 {
 	struct resharding resharding = { .run = run, .options = run->options };
@@ -836,7 +805,35 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 	good = calculate(&resharding, dim, ret_error) && find_staying(&resharding) &&
 	       ask_loader(&resharding, ret_error);
 	if (good) {
-		note_uneven(&resharding);
+		/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
+		static const struct {
+			const char *keys[3], *what, *then;
+		} sizes[] = {
+			{ { "num_attention_heads", "n_head", "num_heads" },
+				"attention heads", "" },
+			{ { "num_key_value_heads", "num_kv_heads" },
+				"key and value heads", "" },
+			{ { "intermediate_size", "ffn_dim", "n_inner" },
+				"rows of feed-forward layers", "" },
+			{ { "vocab_size" }, "rows of the vocabulary",
+				": programs that pad them store more rows" },
+		};
+		int64_t tp = resharding.will.tp;
+		for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
+			for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
+				int64_t size = config_integer(
+					resharding.run->checkpoint, sizes[i].keys[k]);
+				/* Fewer of them than ranks are repeated. */
+				bool repeats =
+					size > 0 && size < tp && tp % size == 0 && i == 1;
+
+				if (size > 0 && size % tp != 0 && !repeats)
+					run_note(resharding.run,
+						"%lld %s (%s) are not divisible by --tp=%lld%s",
+						(long long)size, sizes[i].what,
+						sizes[i].keys[k], (long long)tp,
+						sizes[i].then);
+			}
 		run_begin(run, resharding.unfit > 0 ? STATUS_BAD : STATUS_GOOD);
 		reshard_text(&resharding);
 		out_fields(resharding.run->out, &reshard_record,

@@ -449,27 +449,11 @@ static bool read_numbers(struct counting *counting, struct fsdp_error **ret_erro
 	return good;
 }
 
-static void judge(struct counting *counting)
-{
-	struct run *run = counting->run;
-
-	if (counting->tensor_count == 0 && !selection_is_all(counting->selection)) {
-		print_no_match(run, NAMEABLE_TENSORS);
-		counting->status = status_worse(counting->status, STATUS_BAD);
-	} else if (counting->options->nonfinite &&
-		   counting->total.nan + counting->total.inf > 0) {
-		counting->status = status_worse(counting->status, STATUS_BAD);
-	} else if (counting->options->nonfinite) {
-		run_note(run, "all numbers are finite");
-	}
-	counting->status =
-		answer_selection_status(run, counting->selection, counting->status);
-}
-
 static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 {
 	size_t count;
 	size_t told = 0;
+	struct run *run;
 
 	if (!reading_choose(counting->run, counting->selection, &counting->name,
 		    &counting->tensors, &counting->tensor_count) ||
@@ -504,7 +488,18 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 			counting->rows[counting->row_count++] = i;
 	if (counting->rows == NULL)
 		return false;
-	judge(counting);
+	run = counting->run;
+	if (counting->tensor_count == 0 && !selection_is_all(counting->selection)) {
+		print_no_match(run, NAMEABLE_TENSORS);
+		counting->status = status_worse(counting->status, STATUS_BAD);
+	} else if (counting->options->nonfinite &&
+		   counting->total.nan + counting->total.inf > 0) {
+		counting->status = status_worse(counting->status, STATUS_BAD);
+	} else if (counting->options->nonfinite) {
+		run_note(run, "all numbers are finite");
+	}
+	counting->status =
+		answer_selection_status(run, counting->selection, counting->status);
 	return stats_show(counting) && !counting->name.failed;
 }
 

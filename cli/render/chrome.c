@@ -112,22 +112,6 @@ static void write_title(struct chrome *chrome, const char *event, const char *ti
 	writer_text(to, "}}");
 }
 
-static void write_args(struct writer *to, const struct timed_span *span)
-{
-	if (span->group.data == NULL && span->bytes == UINT64_MAX)
-		return;
-	writer_text(to, ",\"args\":{");
-	if (span->group.data != NULL) {
-		writer_text(to, "\"process group\":");
-		write_json_string(to, span->group.data, span->group.size);
-	}
-	if (span->bytes != UINT64_MAX) {
-		writer_text(to, span->group.data != NULL ? ",\"bytes\":" : "\"bytes\":");
-		writer_count(to, span->bytes);
-	}
-	writer_char(to, '}');
-}
-
 static void timed(struct out *out, const struct timed_span *span)
 {
 	struct chrome *chrome = chrome_of(out);
@@ -168,7 +152,19 @@ static void timed(struct out *out, const struct timed_span *span)
 	write_us(to, span->begin_ns);
 	writer_text(to, ",\"dur\":");
 	write_us(to, span->dur_ns);
-	write_args(to, span);
+	if (span->group.data != NULL || span->bytes != UINT64_MAX) {
+		writer_text(to, ",\"args\":{");
+		if (span->group.data != NULL) {
+			writer_text(to, "\"process group\":");
+			write_json_string(to, span->group.data, span->group.size);
+		}
+		if (span->bytes != UINT64_MAX) {
+			writer_text(to,
+				span->group.data != NULL ? ",\"bytes\":" : "\"bytes\":");
+			writer_count(to, span->bytes);
+		}
+		writer_char(to, '}');
+	}
 	writer_char(to, '}');
 }
 

@@ -159,27 +159,6 @@ static void write_artifact(struct writer *to, const struct place_of_file *place)
 	writer_char(to, '}');
 }
 
-static void write_logical(struct writer *to, const struct finding *finding)
-{
-	const struct text names[] = { finding->tensor, finding->module, finding->member };
-	static const char *const kinds[] = { "variable", "module", "resource" };
-	bool some = false;
-
-	for (size_t i = 0; i < 3; i++) {
-		if (names[i].data == NULL)
-			continue;
-		writer_text(to, some ? "," : ",\"logicalLocations\":[");
-		writer_text(to, "{\"fullyQualifiedName\":");
-		write_text(to, names[i]);
-		writer_char(to, ',');
-		write_word(to, "kind", kinds[i]);
-		writer_char(to, '}');
-		some = true;
-	}
-	if (some)
-		writer_char(to, ']');
-}
-
 /* ---- results ---- */
 
 /* Rules are in order of ids. */
@@ -206,6 +185,7 @@ static void write_result(
 	struct writer *to = &findings->stream;
 	struct place_of_file place =
 		findings_out_place(findings, finding->input, finding->file);
+	const struct text names[] = { finding->tensor, finding->module, finding->member };
 
 	writer_char(to, '{');
 	write_word(to, "ruleId", finding->rule);
@@ -228,7 +208,21 @@ static void write_result(
 		writer_char(to, '}');
 	}
 	writer_char(to, '}');
-	write_logical(to, finding);
+	static const char *const kinds[] = { "variable", "module", "resource" };
+	bool some = false;
+	for (size_t i = 0; i < 3; i++) {
+		if (names[i].data == NULL)
+			continue;
+		writer_text(to, some ? "," : ",\"logicalLocations\":[");
+		writer_text(to, "{\"fullyQualifiedName\":");
+		write_text(to, names[i]);
+		writer_char(to, ',');
+		write_word(to, "kind", kinds[i]);
+		writer_char(to, '}');
+		some = true;
+	}
+	if (some)
+		writer_char(to, ']');
 	writer_text(to, "}],\"partialFingerprints\":{");
 	write_word(to, "fsdpInspect/v1", finding->fingerprint);
 	writer_char(to, '}');

@@ -594,29 +594,12 @@ static void print_finding(
 	out_line_end(out);
 }
 
-/* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
-static size_t shared_prefix(const struct text *names, size_t count)
-{
-	size_t size = count > 2 ? names[0].size : 0;
-
-	for (size_t i = 1; i < count && size > 0; i++) {
-		size_t same = 0;
-
-		while (same < size && same < names[i].size &&
-			names[i].data[same] == names[0].data[same])
-			same++;
-		size = same;
-	}
-	while (size > 0 && names[0].data[size - 1] != '.')
-		size--;
-	return size;
-}
-
 /* "affected: layers.0.{wq, wk, wv} and 2 more (5 of 42 names)" */
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
 	size_t shown = finding->affected_kept, prefix;
+	size_t size;
 
 	if (!view->lost || shown == 0)
 		return;
@@ -624,7 +607,20 @@ static void print_lost(
 		shown = FINDINGS_SHOWN;
 	out_line_begin(out, NULL);
 	out_line_text(out, "%saffected: ", margin);
-	prefix = shared_prefix(finding->affected, shown);
+	/* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
+	size = shown > 2 ? finding->affected[0].size : 0;
+	for (size_t i = 1; i < shown && size > 0; i++) {
+		size_t same = 0;
+
+		while (same < size && same < finding->affected[i].size &&
+			finding->affected[i].data[same] ==
+				finding->affected[0].data[same])
+			same++;
+		size = same;
+	}
+	while (size > 0 && finding->affected[0].data[size - 1] != '.')
+		size--;
+	prefix = size;
 	if (prefix > 0) {
 		out_line_name(out, (struct text){ finding->affected[0].data, prefix });
 		out_line_text(out, "{");

@@ -60,30 +60,6 @@ static void append_bytes(struct line *line, uint64_t bytes)
 	append(line, " MiB");
 }
 
-static void append_read(
-	struct line *line, const struct fsdp_recording_progress *progress, uint64_t ms)
-{
-	uint64_t read = __atomic_load_n(&progress->read, __ATOMIC_RELAXED);
-	uint64_t size = __atomic_load_n(&progress->size, __ATOMIC_RELAXED);
-
-	append_bytes(line, read);
-	if (size != 0) {
-		append(line, " of ");
-		append_bytes(line, size);
-	}
-	if (ms != 0) {
-		append(line, ", ");
-		append_bytes(line, read / ms * 1000);
-		append(line, "/s");
-	}
-	if (read != 0 && size > read) {
-		append(line, ", ");
-		append_number(
-			line, ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
-		append(line, " s left");
-	}
-}
-
 static void draw(bool lasting)
 {
 	const struct fsdp_recording_progress *progress = shown.progress;
@@ -96,9 +72,27 @@ static void draw(bool lasting)
 		      (uint64_t)(shown.since.tv_nsec / 1000000);
 
 	append(&line, lasting ? "fsdp-inspect: " : "\r\033[Kfsdp-inspect: ");
-	if (progress != NULL)
-		append_read(&line, progress, ms);
-	else {
+	if (progress != NULL) {
+		uint64_t read = __atomic_load_n(&progress->read, __ATOMIC_RELAXED);
+		uint64_t size = __atomic_load_n(&progress->size, __ATOMIC_RELAXED);
+
+		append_bytes(&line, read);
+		if (size != 0) {
+			append(&line, " of ");
+			append_bytes(&line, size);
+		}
+		if (ms != 0) {
+			append(&line, ", ");
+			append_bytes(&line, read / ms * 1000);
+			append(&line, "/s");
+		}
+		if (read != 0 && size > read) {
+			append(&line, ", ");
+			append_number(&line,
+				ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
+			append(&line, " s left");
+		}
+	} else {
 		/* Where bytes are not counted, how long it takes, and how much of that
 		 * it computes: a process that does not, waits for its file system. */
 		struct timespec used = { 0 };

@@ -747,36 +747,13 @@ static const char *const wants[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
 };
 
-/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
-static void put_wants(FILE *stream, const struct judgement *verdict)
-{
-	const char *before = "";
-
-	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
-		uint64_t some = verdict->not_evaluated[reason];
-		const char *space = "";
-
-		if (some == 0)
-			continue;
-		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
-			some == 1 ? " needs" : "s need", wants[reason]);
-		for (size_t i = 0; i < verdict->check_count; i++) {
-			if (verdict->checks[i].reason != reason)
-				continue;
-			fprintf(stream, "%s%s", space, verdict->checks[i].rule);
-			space = " ";
-		}
-		fputs(")", stream);
-		before = "; ";
-	}
-}
-
 bool note_not_evaluated(struct judging *judging)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
 	char *message = NULL;
 	size_t size = 0;
 	FILE *stream;
+	const char *before;
 
 	if (levels_off(&judging->audit->levels, rule_index(rule->id)) ||
 		!judging->verdict->opened)
@@ -784,7 +761,25 @@ bool note_not_evaluated(struct judging *judging)
 	stream = open_memstream(&message, &size);
 	if (stream == NULL)
 		return false;
-	put_wants(stream, judging->verdict);
+	/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
+	before = "";
+	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
+		uint64_t some = judging->verdict->not_evaluated[reason];
+		const char *space = "";
+
+		if (some == 0)
+			continue;
+		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
+			some == 1 ? " needs" : "s need", wants[reason]);
+		for (size_t i = 0; i < judging->verdict->check_count; i++) {
+			if (judging->verdict->checks[i].reason != reason)
+				continue;
+			fprintf(stream, "%s%s", space, judging->verdict->checks[i].rule);
+			space = " ";
+		}
+		fputs(")", stream);
+		before = "; ";
+	}
 	if (fclose(stream) != 0)
 		size = 0;
 	message = owned_add(&judging->collected->owned, message);

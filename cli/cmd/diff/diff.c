@@ -79,16 +79,6 @@ static size_t list_entries(const struct diffing *diffing, struct module_entry *e
 	return count;
 }
 
-static void add(struct module_change *change, unsigned what, bool zero)
-{
-	if (change->zero != UINT64_MAX)
-		change->zero += zero;
-	change->same += what == SAME;
-	change->only_a += what == ONLY_A;
-	change->only_b += what == ONLY_B;
-	change->changed += what == CHANGED;
-}
-
 static int by_order(const void *left, const void *right)
 {
 	const struct module_change *a = left, *b = right;
@@ -104,6 +94,8 @@ static bool fold_modules(struct diffing *diffing)
 	struct module_entry *entries = calloc(most + 1, sizeof *entries);
 	size_t count;
 	bool good;
+	struct module_change *change;
+	unsigned what;
 
 	diffing->modules = calloc(most + 1, sizeof *diffing->modules);
 	good = entries != NULL && diffing->modules != NULL;
@@ -123,8 +115,14 @@ static bool fold_modules(struct diffing *diffing)
 						.zero = diffing->has_values ? 0
 									    : UINT64_MAX
 					};
-			add(&diffing->modules[diffing->module_count - 1], entries[i].what,
-				entries[i].zero);
+			change = &diffing->modules[diffing->module_count - 1];
+			what = entries[i].what;
+			if (change->zero != UINT64_MAX)
+				change->zero += entries[i].zero;
+			change->same += what == SAME;
+			change->only_a += what == ONLY_A;
+			change->only_b += what == ONLY_B;
+			change->changed += what == CHANGED;
 		}
 		qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
 			by_order);

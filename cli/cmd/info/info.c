@@ -1181,20 +1181,6 @@ static bool list_ranks(struct info *info)
 	return true;
 }
 
-static void count_all(struct info *info)
-{
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-
-	info->counts.tensors = fsdp_tensor_count(checkpoint);
-	info->counts.parameters = info->facts->roles[FSDP_ROLE_PARAM].numel;
-	info->counts.pieces = fsdp_piece_count(checkpoint);
-	info->counts.files = fsdp_file_count(checkpoint);
-	info->counts.modules = fsdp_module_count(checkpoint);
-	info->counts.units = fsdp_unit_count(checkpoint);
-	info->counts.values = fsdp_value_count(checkpoint);
-	info->counts.prefixes = fsdp_prefix_count(checkpoint);
-}
-
 /* ---- shares ---- */
 
 /* Of states of random generators alone ranks say nothing. */
@@ -1254,7 +1240,14 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		return false;
 	info->step = step_of_run(info->run, &info->kind);
 	divide(info);
-	count_all(info);
+	info->counts.tensors = fsdp_tensor_count(checkpoint);
+	info->counts.parameters = info->facts->roles[FSDP_ROLE_PARAM].numel;
+	info->counts.pieces = fsdp_piece_count(checkpoint);
+	info->counts.files = fsdp_file_count(checkpoint);
+	info->counts.modules = fsdp_module_count(checkpoint);
+	info->counts.units = fsdp_unit_count(checkpoint);
+	info->counts.values = fsdp_value_count(checkpoint);
+	info->counts.prefixes = fsdp_prefix_count(checkpoint);
 	pickled = pickled_recording_find(info->run, &info->buffers.name);
 	if (pickled.title != NULL) {
 		info->format.title = pickled.title;

@@ -261,21 +261,6 @@ static uint64_t add(uint64_t a, uint64_t b)
 		       : sum;
 }
 
-/* Copies that several ranks stored count with the rest. */
-static void add_bytes(struct run_candidate *candidate, uint64_t on_disk,
-	const struct fsdp_role_total *roles)
-{
-	uint64_t weights =
-		add(roles[FSDP_ROLE_PARAM].bytes, roles[FSDP_ROLE_BUFFER].bytes);
-	uint64_t optimizer = roles[FSDP_ROLE_OPTIM].bytes;
-	uint64_t both = add(weights, optimizer);
-
-	candidate->bytes = add(candidate->bytes, on_disk);
-	candidate->weights = add(candidate->weights, weights);
-	candidate->optimizer = add(candidate->optimizer, optimizer);
-	candidate->rest = add(candidate->rest, both < on_disk ? on_disk - both : 0);
-}
-
 /* The step of a part is the step of its checkpoint. */
 static bool take_facts(
 	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
@@ -283,6 +268,11 @@ static bool take_facts(
 	struct fsdp_overview *overview;
 	int64_t step, epoch;
 	bool good;
+	uint64_t on_disk;
+	const struct fsdp_role_total *roles;
+	uint64_t weights;
+	uint64_t optimizer;
+	uint64_t both;
 
 	if (!fsdp_overview_new(opened, &overview, NULL))
 		return false;
@@ -293,8 +283,16 @@ static bool take_facts(
 		candidate->step = step;
 		candidate->step_from = "checkpoint";
 	}
-	add_bytes(candidate, fsdp_checkpoint_bytes(opened).on_disk,
-		fsdp_overview_facts(overview)->roles);
+	/* Copies that several ranks stored count with the rest. */
+	on_disk = fsdp_checkpoint_bytes(opened).on_disk;
+	roles = fsdp_overview_facts(overview)->roles;
+	weights = add(roles[FSDP_ROLE_PARAM].bytes, roles[FSDP_ROLE_BUFFER].bytes);
+	optimizer = roles[FSDP_ROLE_OPTIM].bytes;
+	both = add(weights, optimizer);
+	candidate->bytes = add(candidate->bytes, on_disk);
+	candidate->weights = add(candidate->weights, weights);
+	candidate->optimizer = add(candidate->optimizer, optimizer);
+	candidate->rest = add(candidate->rest, both < on_disk ? on_disk - both : 0);
 	fsdp_overview_free(overview);
 	return good;
 }
@@ -515,19 +513,6 @@ static int cut(struct text text)
 	return (int)(text.size < WHY_MOST ? text.size : WHY_MOST);
 }
 
-static const char *why_found(
-	struct collected *own, const struct finding *finding, uint64_t more)
-{
-	char rest[48] = "";
-
-	if (more > 0)
-		snprintf(rest, sizeof rest, " (and %llu more)", (unsigned long long)more);
-	return text_for(own, "%s %s: %.*s%s%.*s%s", finding->rule, finding->slug,
-		cut(finding->file), finding->file.data != NULL ? finding->file.data : "",
-		finding->file.size > 0 ? ": " : "", cut(finding->message),
-		finding->message.data, rest);
-}
-
 /* ---- files of other nodes ---- */
 
 /* Whose data file is absent; false: another kind of file, or another finding. */
@@ -594,9 +579,19 @@ static void decide(struct examined *one)
 	if (candidate->why != NULL)
 		return;
 	if (worst != NULL &&
-		(worst->severity == SEVERITY_ERROR || own->failure_count == 0))
-		candidate->why = why_found(own, worst, same - 1);
-	else if (own->failure_count > 0) {
+		(worst->severity == SEVERITY_ERROR || own->failure_count == 0)) {
+		uint64_t more = same - 1;
+		char rest[48] = "";
+
+		if (more > 0)
+			snprintf(rest, sizeof rest, " (and %llu more)",
+				(unsigned long long)more);
+		candidate->why = text_for(own, "%s %s: %.*s%s%.*s%s", worst->rule,
+			worst->slug, cut(worst->file),
+			worst->file.data != NULL ? worst->file.data : "",
+			worst->file.size > 0 ? ": " : "", cut(worst->message),
+			worst->message.data, rest);
+	} else if (own->failure_count > 0) {
 		const struct failure *failure = &own->failures[0];
 
 		candidate->why = text_for(own, "%s%s%.*s",
