@@ -17,7 +17,7 @@
 #include "args/topics.h"
 #include "session/diagnostics.h"
 #include "session/helper.h"
-#include "session/output.h"
+#include "session/session-private.h"
 #include "session/progress.h"
 #include "session/session.h"
 #include "session/temporary.h"

@@ -25,7 +25,7 @@ def main(page_path, blocks_path):
     for name, tag in (("style-hash", "style"), ("script-hash", "script")):
         page = page.replace(f"@{name}@", digest(re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]))
     blocks = [("page", page)] + [(name, text.rstrip("\n") + "\n") for name, text in (block.split(" ", 1) for block in blocks)]
-    print('#include "render/html.h"')
+    print('#include "render/out.h"')
     for name, text in blocks:
         print(f"static const struct html_piece {name}_block[] = {{")
         for number, piece in enumerate(re.split("@([+]?[a-z]+)@", text)):

@@ -108,7 +108,7 @@ static void put_option(FILE *stream, const struct option_row *row)
 		row->argument != NULL ? "=" : "",
 		row->argument != NULL ? row->argument : "");
 	/* Description, then the values and the default. */
-	from = fprintf(stream, " %-29s ", left);
+	from = fprintf(stream, "  %-29s ", left);
 	size = (size_t)snprintf(text, sizeof text, "%s", row->help);
 	for (size_t i = 0; row->words != NULL && row->words[i] != NULL; i++)
 		if (size < sizeof text)

@@ -12,7 +12,8 @@
 #include <fsdp/document.h>
 
 #include "args/parse.h"
-#include "render/html.h"
+#include "render/out.h"
+#include "render/writer.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
 

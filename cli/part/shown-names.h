@@ -4,7 +4,7 @@
 
 #include "args/parse.h"
 #include "part/value-text.h"
-#include "render/shape.h"
+#include "render/out.h"
 
 /*
  * A hash of several things, for finding those that may be equal: its user compares

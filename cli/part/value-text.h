@@ -7,7 +7,7 @@
 #include <fsdp/digest.h>
 #include <fsdp/model.h>
 
-#include "render/shape.h"
+#include "render/out.h"
 
 /*
  * A place for one name at a time, which grows as names do. Running out of memory is

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 
 #include "render/out.h"
-#include "render/shape.h"
 #include "render/writer.h"
 
 /* The columns that an output shows of a table: indexes, in order. */

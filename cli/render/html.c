@@ -7,7 +7,7 @@
 
 #include "render/escape.h"
 #include "render/functions.h"
-#include "render/html.h"
+#include "render/out.h"
 
 static const char *reference(char c)
 {

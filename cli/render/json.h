@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "render/record.h"
-#include "render/shape.h"
+#include "render/out.h"
 #include "render/writer.h"
 
 /*

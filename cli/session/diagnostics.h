@@ -9,7 +9,6 @@
 
 #include "args/parse.h"
 #include "render/out.h"
-#include "render/shape.h"
 
 /*
  * Reports in addition to an answer: inputs, findings, failures, notes. The envelope shows

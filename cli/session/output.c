@@ -19,7 +19,7 @@
 #include "args/parse.h"
 #include "args/topics.h"
 #include "render/escape.h"
-#include "session/output.h"
+#include "session/session-private.h"
 
 /*
  * Finds out which of several processes this one is.

@@ -2,14 +2,126 @@
 #ifndef SESSION_PRIVATE_H
 #define SESSION_PRIVATE_H
 
-/* What session.c and open-inputs.c share; commands see session.h. */
+/* What the files of this room and main.c share; commands see session.h. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
 #include <fsdp/checkpoint.h>
+#include <fsdp/remote.h>
 
 #include "args/input.h"
+#include "args/parse.h"
+#include "render/out.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
-#include "session/output.h"
 #include "session/session.h"
+#include "session/temporary.h"
+
+/* ---- outputs ---- */
+
+/* Files that a run reads, and their directories, which no output may replace. All zero is
+ * an empty list. */
+struct kept {
+	struct kept_place *places;
+	size_t count;
+};
+
+enum kept_why {
+	KEPT_NOT,
+	KEPT_READ, /* it is read, or is below a directory that is read */
+	KEPT_SET,  /* its name is that of a file of the same set as one that is read */
+};
+
+/*
+ * How an answer should look on a descriptor. Reads the environment and asks the terminal.
+ * Bytes for a program are the same in every locale, unless a terminal would show them.
+ */
+struct looks looks_for(
+	const struct common_options *common, int descriptor, bool for_program);
+
+/* Whether the environment names a locale of UTF-8. If not, the locale must be asked,
+ * once it is set. */
+bool locale_says_utf8(void);
+
+/*
+ * --part=K/N, --part=auto and --part=auto/N: which share of the work is this process's.
+ * With auto the launcher that started it sets both: Slurm (arrays, srun) or torchrun; GNU
+ * parallel sets K alone.
+ */
+
+/* Fills part_number, part_count and part_from of the options; nothing without --part. */
+enum usage_result launcher_part(const struct command *command,
+	struct common_options *common, struct usage *usage);
+
+/* Where one answer goes: a format, and stdout or a file. */
+struct sink {
+	const struct out_format *format;
+	const char *file; /* as typed; NULL: stdout */
+	FILE *stream;
+	struct temporary temporary;
+	bool has_temporary;
+};
+
+/* All outputs of a run. */
+struct outputs {
+	struct sink *sinks;
+	size_t count;
+	struct kept kept;       /* what is read */
+	struct outputs *keeper; /* those of the command that runs this one, or NULL */
+	struct written written; /* by the command itself; path NULL: nothing */
+	struct out *out;        /* one that feeds them all; NULL if there are none */
+	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
+			 */
+	bool spoilt;    /* the head promised an answer that broke off: no file stays */
+	bool memory_ended; /* while the command ran */
+	bool broken_pipe;  /* stdout was closed by its reader */
+	const char *page; /* file of a page that would have gone to a terminal, or NULL */
+	int interrupted;  /* by this signal, while reading; 0: not */
+};
+
+/* Which outputs were asked for, and whether they fit the command. */
+enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
+	const struct common_options *common, const struct texts *inputs,
+	struct owned *owned, struct usage *usage);
+
+/* The name of one that does not fit this command; NULL: all do. */
+const char *outputs_unfit(const struct outputs *outputs, const struct command *command);
+
+/* Opens them. No output replaces what the arguments name, and no two are one file. */
+enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+	const struct texts *inputs, struct usage *usage);
+
+/* Whether what the command writes by itself leaves alone what is kept, and the files of
+ * other outputs. To be asked again when more is. */
+enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage);
+
+/* From now on no output replaces the file at this path, or files below it if it is a
+ * directory. `outputs` is a struct outputs. A path that does not exist is not kept. */
+void outputs_keep(void *outputs, const char *path);
+
+/* Nor a file of an open checkpoint, which is in this directory, under any name. */
+void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
+	const char *folder);
+
+/*
+ * Flushes and closes all; files get their names, those of formats that cannot say
+ * "failed" only if there was an answer. One that failed is reported through `complain`,
+ * unless it is a stdout that its reader closed, with its errno or OUTPUT_IS_INPUT.
+ * False if any failed.
+ */
+enum { OUTPUT_IS_INPUT = -1 };
+bool outputs_finish(struct outputs *outputs, bool answered,
+	void (*complain)(void *context, const char *file, int error), void *context);
+
+/* Whether text goes to stdout. */
+bool outputs_have_text(const struct outputs *outputs);
+bool outputs_have_files(const struct outputs *outputs);
+
+/* Whatever is unfinished is removed. All zero is fine. */
+void outputs_done(struct outputs *outputs);
+
+/* ---- the run ---- */
 
 /*
  * Who ran the program: what `--provenance` adds to answers for machines. Without it two

@@ -11,7 +11,7 @@
 #include "part/expectation.h"
 #include "part/load-answer.h"
 #include "part/part-result.h"
-#include "render/shape.h"
+#include "render/out.h"
 
 /* Findings of a comparison with expected tensors: one finding per tensor, at most this many per rule; more are
  * counted. */
