@@ -298,16 +298,10 @@ static void put_rows(struct resharding *resharding)
 	static const struct table LIKE = {
 		.key = "ranks", .main = true, .rows_only = true
 	};
-	struct record_table table;
 
-	record_table_init(&table, &LIKE, &row_record, NULL);
-	out_records_begin(resharding->run->out, &table);
-	for (uint32_t i = 0; i < resharding->will.world; i++) {
-		struct shown_rank rank = rank_at(resharding, i);
-
-		out_records_row(resharding->run->out, &table, &rank);
-	}
-	out_table_end(resharding->run->out);
+	out_each_record(resharding->run->out, &LIKE, &row_record,
+		(struct subject){ resharding, resharding }, resharding->rank_count,
+		each_rank);
 }
 
 /* ---- what `reshard` says to people ---- */

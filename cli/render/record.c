@@ -413,6 +413,33 @@ void out_records_row(
 	out_row(out, values);
 }
 
+void out_records(struct out *out, const struct table *like, const struct record *record,
+	void *context, const void *objects, size_t count)
+{
+	struct record_table table;
+
+	record_table_init(&table, like, record, context);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < count; i++)
+		out_records_row(out, &table, (const char *)objects + i * record->size);
+	out_table_end(out);
+}
+
+void out_each_record(struct out *out, const struct table *like,
+	const struct record *record, struct subject of, size_t count,
+	const void *(*each)(struct subject of, size_t i, void *room))
+{
+	_Alignas(max_align_t) char room[RECORD_ROOM];
+	struct record_table table;
+	const void *object;
+
+	record_table_init(&table, like, record, of.context);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < count && (object = each(of, i, room)) != NULL; i++)
+		out_records_row(out, &table, object);
+	out_table_end(out);
+}
+
 void out_records_node(struct out *out, const struct record_table *table,
 	const struct tree_node *node, const void *object)
 {

@@ -249,6 +249,13 @@ void out_records_begin(struct out *out, struct record_table *table);
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object);
 
+/* All of it: an array of objects, or (each) those that a function finds, as for EACH. */
+void out_records(struct out *out, const struct table *like, const struct record *record,
+	void *context, const void *objects, size_t count);
+void out_each_record(struct out *out, const struct table *like,
+	const struct record *record, struct subject of, size_t count,
+	const void *(*each)(struct subject of, size_t i, void *room));
+
 /* A row of a tree. */
 void out_records_node(struct out *out, const struct record_table *table,
 	const struct tree_node *node, const void *object);

@@ -244,18 +244,6 @@ static const struct record check_rows =
 		{ "findings", COUNT_AT(struct check, findings) },
 		{ "title", GET(FIELD_WORD, get_title) });
 
-static void show_checks(const struct judgement *verdict, struct out *out)
-{
-	const struct table like = { .key = "table", .text_only = true };
-	struct record_table table;
-
-	record_table_init(&table, &like, &check_rows, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < verdict->check_count; i++)
-		out_records_row(out, &table, &verdict->checks[i]);
-	out_table_end(out);
-}
-
 /* ---- the verdict ---- */
 
 static void put_count(
@@ -410,18 +398,6 @@ static const struct record verdict_rows = RECORD_OF(RECORD_OBJECT, struct judgem
 	{ "notes", GET(FIELD_COUNT, get_notes) },
 	{ "checkpoint", NAME_AT(struct judgement, path) });
 
-static void show_table(const struct audit *audit, struct out *out)
-{
-	const struct table like = { .key = "table", .text_only = true };
-	struct record_table table;
-
-	record_table_init(&table, &like, &verdict_rows, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < audit->count; i++)
-		out_records_row(out, &table, &audit->judgements[i]);
-	out_table_end(out);
-}
-
 /* ---- rows ---- */
 
 /* A check of one of the checkpoints, or a finding in it. */
@@ -519,6 +495,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 
 bool audit_text(const struct audit *audit, struct run *run)
 {
+	static const struct table table = { .key = "table", .text_only = true };
 	bool is_below = audit->count > run_checkpoints(run), any = false;
 
 	for (size_t i = 0; i < audit->count; i++) {
@@ -539,7 +516,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 				"note: torch.load(weights_only=True) refuses classes of %zu pickle%s (FI3003, -v)",
 				refused, refused == 1 ? "" : "s");
 		if (audit->options->checks)
-			show_checks(verdict, run->out);
+			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
+				verdict->check_count);
 		if (!verdict->loading.is_own || run->common->verbose > 0)
 			loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit->level);
@@ -554,7 +532,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 	if (audit->count > 1 && run->common->quiet == 0) {
 		if (any)
 			out_line(run->out, NULL, "%s", "");
-		show_table(audit, run->out);
+		out_records(run->out, &table, &verdict_rows, NULL, audit->judgements,
+			audit->count);
 		if (is_below && run_checkpoints(run) == 1)
 			show_total(audit, run);
 	}

@@ -101,27 +101,13 @@ static const struct record recordings_record = OBJECT_RECORD(struct run, "record
 	{ "recordings", EACH_ITEM(struct run, path_count, each_recording, row_record),
 		.always = true, ABOUT("In the order of the inputs.") });
 
-static void show_rows(struct run *run, size_t count)
-{
-	static const struct table LIKE = {
-		.key = "recordings", .main = true, .rows_only = true
-	};
-	struct record_table table;
-
-	record_table_init(&table, &LIKE, &row_record, run);
-	out_records_begin(run->out, &table);
-	for (size_t i = 0; i < count; i++) {
-		struct row row = row_of(fsdp_recording(run->recordings, i));
-
-		out_records_row(run->out, &table, &row);
-	}
-	out_table_end(run->out);
-}
-
 /* What the recordings in run->recordings are, and which command reads them: begins and
  * writes the answer. Always true. */
 static bool recordings_show(struct run *run)
 {
+	static const struct table LIKE = {
+		.key = "recordings", .main = true, .rows_only = true
+	};
 	size_t count = fsdp_recording_count(run->recordings);
 	int status = STATUS_GOOD;
 	const char *command;
@@ -155,7 +141,8 @@ static bool recordings_show(struct run *run)
 	}
 	out_line_end(run->out);
 	out_fields(run->out, &recordings_record, (struct subject){ run, run });
-	show_rows(run, count);
+	out_each_record(run->out, &LIKE, &row_record, (struct subject){ run, run }, count,
+		each_recording);
 	return true;
 }
 
@@ -365,23 +352,6 @@ static int by_step(const void *a, const void *b)
 	return strcmp(left->path, right->path);
 }
 
-static void show_below(struct run *run, struct below_row *rows, size_t count)
-{
-	static const struct table LIKE = { .key = "below", .main = true };
-	struct record_table table;
-
-	out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
-	record_table_init(&table, &LIKE, &below_row_record, NULL);
-	out_records_begin(run->out, &table);
-	for (size_t i = 0; i < count; i++) {
-		/* It was made where the row was before. */
-		if (rows[i].problem.data != NULL)
-			rows[i].problem = text_of(rows[i].text);
-		out_records_row(run->out, &table, &rows[i]);
-	}
-	out_table_end(run->out);
-}
-
 /* A checkpoint by itself, for outputs that have rows alone. */
 static void below_alone(struct run *run, int64_t step)
 {
@@ -394,13 +364,9 @@ static void below_alone(struct run *run, int64_t step)
 		.step = step,
 		.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
 		.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
-	struct record_table table;
 
 	examine(&row, run->checkpoint);
-	record_table_init(&table, &LIKE, &below_row_record, NULL);
-	out_records_begin(run->out, &table);
-	out_records_row(run->out, &table, &row);
-	out_table_end(run->out);
+	out_records(run->out, &LIKE, &below_row_record, NULL, &row, 1);
 }
 
 static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
@@ -431,6 +397,7 @@ static size_t join_sets(struct below_row *rows, size_t count)
  * for the command. */
 static bool below_show(struct run *run, struct fsdp_error **ret_error)
 {
+	static const struct table LIKE = { .key = "below", .main = true };
 	size_t count = fsdp_below_count(run->below), good = 0;
 	struct below_row *rows = calloc(count + 1, sizeof *rows);
 	bool done = rows != NULL;
@@ -458,7 +425,12 @@ static bool below_show(struct run *run, struct fsdp_error **ret_error)
 					(int)rows[i].name.size, rows[i].name.data,
 					rows[i].text);
 		run_begin(run, STATUS_GOOD);
-		show_below(run, rows, count);
+		out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
+		/* It was made where the row was before. */
+		for (size_t i = 0; i < count; i++)
+			if (rows[i].problem.data != NULL)
+				rows[i].problem = text_of(rows[i].text);
+		out_records(run->out, &LIKE, &below_row_record, NULL, rows, count);
 		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
 			count--;
 		out_line_begin(run->out, "next");
@@ -543,25 +515,25 @@ static const struct record waste_record =
 		{ "names", GET(FIELD_TEXTS, get_names), .always = true,
 			ABOUT("Names of the tensors on it.") });
 
+static const void *each_waste(struct subject of, size_t i, void *room)
+{
+	*(struct fsdp_waste_row *)room = fsdp_waste_row(of.object, i);
+	return room;
+}
+
 /* The table `waste`, the largest first. False: out of memory. */
 static bool waste_show(
 	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers)
 {
 	static const struct table LIKE = { .key = "waste", .indent = 2 };
 	struct waste_rows *rows = calloc(1, sizeof *rows);
-	struct record_table table;
 
 	if (rows == NULL)
 		return false;
 	rows->row = (struct row_context){ .run = run, .buffers = buffers };
 	rows->waste = waste;
-	record_table_init(&table, &LIKE, &waste_record, rows);
-	out_records_begin(run->out, &table);
-	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
-		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
-		out_records_row(run->out, &table, &row);
-	}
-	out_table_end(run->out);
+	out_each_record(run->out, &LIKE, &waste_record, (struct subject){ rows, waste },
+		fsdp_waste_count(waste), each_waste);
 	free(rows);
 	return true;
 }

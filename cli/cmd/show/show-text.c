@@ -334,17 +334,13 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 
 static void tell_pieces(struct show *show, const struct item *item)
 {
-	static const struct table LIKE = {
-		.key = "pieces", .text_only = true, .indent = 2
-	};
-	struct record_table table;
+	const struct table like = { .key = "pieces",
+		.text_only = true,
+		.indent = 2,
+		.view = item->copies ? VIEW_COPIES : VIEW_PLAIN };
 
-	record_table_init(&table, &LIKE, &piece_record, show);
-	table.table.view = item->copies ? VIEW_COPIES : VIEW_PLAIN;
-	out_records_begin(show->run->out, &table);
-	for (size_t i = 0; i < item->piece_count; i++)
-		out_records_row(show->run->out, &table, &item->pieces[i]);
-	out_table_end(show->run->out);
+	out_records(show->run->out, &like, &piece_record, show, item->pieces,
+		item->piece_count);
 }
 
 /* Runs of a flat buffer share a storage as all of its unit do: they are not tied. */
