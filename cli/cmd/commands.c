@@ -58,22 +58,19 @@ static struct value get_repeatable(struct subject of)
 #define OPTION struct option_row
 static const struct record option_record = OBJECT_RECORD(OPTION, "option",
 	"An option of a command.",
-	{ "name", WORD_AT(OPTION, name), .always = true,
-		.about = "Long name, without dashes." },
-	{ "letter", GET(FIELD_TEXT, get_letter),
-		.about = "Short form, without the dash." },
-	{ "kind", ENUM_AT(OPTION, kind, help_kind_name), .always = true,
-		.about =
-			"What it takes: `flag`, `count` (a flag that may be repeated), `integer`, `size`, `word` (one of `words`), `text` or `words` (several, separated by commas)." },
+	{ "name", WORD_AT(OPTION, name), ALWAYS("Long name, without dashes.") },
+	{ "letter", GET(FIELD_TEXT, get_letter), ABOUT("Short form, without the dash.") },
+	{ "kind", ENUM_AT(OPTION, kind, help_kind_name),
+		ALWAYS("What it takes: `flag`, `count` (a flag that may be repeated), `integer`, `size`, `word` (one of `words`), `text` or `words` (several, separated by commas).") },
 	{ "argument", WORD_AT(OPTION, argument),
-		.about = "What help calls its value; absent for flags." },
+		ABOUT("What help calls its value; absent for flags.") },
 	{ "words", EACH(each_word, record_words), IF_SET(struct option_row, words),
-		.about = "Words that it takes, where they are fixed." },
+		ABOUT("Words that it takes, where they are fixed.") },
 	{ "default", GET(FIELD_ANY, get_default),
-		.about = "Value without the option, where there is one." },
-	{ "repeatable", GET(FIELD_BOOL, get_repeatable), .always = true,
-		.about = "Whether it may be given several times." },
-	{ "help", WORD_AT(OPTION, help), .always = true, .about = "One line." });
+		ABOUT("Value without the option, where there is one.") },
+	{ "repeatable", GET(FIELD_BOOL, get_repeatable),
+		ALWAYS("Whether it may be given several times.") },
+	{ "help", WORD_AT(OPTION, help), ALWAYS("One line.") });
 
 /* ---- commands ---- */
 
@@ -100,26 +97,24 @@ static const void *each_output(struct subject of, size_t i, void *room)
 
 #define COMMAND struct command
 static const struct record command_record = OBJECT_RECORD(COMMAND, "command",
-	"A command.",
-	{ "name", WORD_AT(COMMAND, name), .always = true, .about = "Its name." },
-	{ "group", ENUM_AT(COMMAND, group, group_name), .always = true,
-		.about =
-			"Heading under which `help` lists it: `start`, `look`, `recordings` or `about`." },
-	{ "summary", WORD_AT(COMMAND, summary), .always = true, .about = "One line." },
-	{ "synopsis", WORD_AT(COMMAND, synopsis), .always = true,
-		.about = "Options and arguments that it takes." },
-	{ "options", EACH(each_option, option_record), .always = true,
-		.about = "All options that it takes." },
-	{ "outputs", EACH(each_output, record_words), .always = true,
-		.about = "Output formats that it writes." },
+	"A command.", { "name", WORD_AT(COMMAND, name), ALWAYS("Its name.") },
+	{ "group", ENUM_AT(COMMAND, group, group_name),
+		ALWAYS("Heading under which `help` lists it: `start`, `look`, `recordings` or `about`.") },
+	{ "summary", WORD_AT(COMMAND, summary), ALWAYS("One line.") },
+	{ "synopsis", WORD_AT(COMMAND, synopsis),
+		ALWAYS("Options and arguments that it takes.") },
+	{ "options", EACH(each_option, option_record),
+		ALWAYS("All options that it takes.") },
+	{ "outputs", EACH(each_output, record_words),
+		ALWAYS("Output formats that it writes.") },
 	{ "exit_1", WORD_AT(COMMAND, exit_1),
-		.about = "What exit status 1 means; absent when it never ends with it." },
-	{ "exit_4", WORD_AT(COMMAND, exit_4), .about = "The same of exit status 4." });
+		ABOUT("What exit status 1 means; absent when it never ends with it.") },
+	{ "exit_4", WORD_AT(COMMAND, exit_4), ABOUT("The same of exit status 4.") });
 
 static const struct record commands_record =
 	OBJECT_RECORD(COMMAND, NULL, "The command line, for programs.",
-		{ "commands", ITEMS(command_record), .always = true,
-			.about = "Commands in the order of the overview." });
+		{ "commands", ITEMS(command_record),
+			ALWAYS("Commands in the order of the overview.") });
 
 static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 {

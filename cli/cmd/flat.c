@@ -129,16 +129,14 @@ static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, "flat_entry"
 	"A parameter, or padding before the next one.",
 	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true,
 		ABOUT("Clean name from the root; null for padding.") },
-	{ "is_padding", BOOL_AT(ENTRY, is_padding), .always = true,
-		ABOUT(PADDING_ABOUT) },
+	{ "is_padding", BOOL_AT(ENTRY, is_padding), ALWAYS(PADDING_ABOUT) },
 	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), IF_SET(ENTRY, entry.shape),
 		ABOUT("Shape of the parameter; absent when only its run is known.") },
-	{ "numel", COUNT_AT(ENTRY, entry.numel), .always = true,
-		ABOUT("Number of elements.") },
-	{ "flat_start", COUNT_AT(ENTRY, entry.start), .always = true,
-		ABOUT("First element in the unsharded flat parameter.") },
-	{ "flat_end", INTEGER_AT(ENTRY, end), .always = true,
-		ABOUT("Last element, inclusive: one less than `flat_start` when it is empty.") });
+	{ "numel", COUNT_AT(ENTRY, entry.numel), ALWAYS("Number of elements.") },
+	{ "flat_start", COUNT_AT(ENTRY, entry.start),
+		ALWAYS("First element in the unsharded flat parameter.") },
+	{ "flat_end", INTEGER_AT(ENTRY, end),
+		ALWAYS("Last element, inclusive: one less than `flat_start` when it is empty.") });
 
 static const void *find_tie(struct subject of, size_t i, void *room)
 {
@@ -150,12 +148,11 @@ static const void *find_tie(struct subject of, size_t i, void *room)
 }
 
 #define TIE struct fsdp_flat_tie
-static const struct record tie_record =
-	OBJECT_RECORD(TIE, "flat_shared", "Another name of a parameter.",
-		{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn), .always = true,
-			ABOUT("The other name.") },
-		{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn), .always = true,
-			ABOUT("The name under which it is laid out.") });
+static const struct record tie_record = OBJECT_RECORD(TIE, "flat_shared",
+	"Another name of a parameter.",
+	{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn), ALWAYS("The other name.") },
+	{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn),
+		ALWAYS("The name under which it is laid out.") });
 
 /* What one shard rank holds. */
 struct flat_rank {
@@ -243,28 +240,27 @@ static const void *each_span(struct subject of, size_t i, void *room)
 #define SPAN struct flat_span
 static const struct record span_record = OBJECT_RECORD(SPAN, "flat_span",
 	"A part of a parameter; both ends are inclusive.",
-	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn), .always = true,
-		ABOUT("Clean name from the root.") },
-	{ "flat_start", COUNT_AT(SPAN, flat_start), .always = true,
-		ABOUT("First element in the rank's shard.") },
-	{ "flat_end", COUNT_AT(SPAN, flat_end), .always = true,
-		ABOUT("Last element in the shard.") },
-	{ "param_start", COUNT_AT(SPAN, param_start), .always = true,
-		ABOUT("First element of the flattened parameter.") },
-	{ "param_end", COUNT_AT(SPAN, param_end), .always = true,
-		ABOUT("Last element of the flattened parameter.") });
+	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn),
+		ALWAYS("Clean name from the root.") },
+	{ "flat_start", COUNT_AT(SPAN, flat_start),
+		ALWAYS("First element in the rank's shard.") },
+	{ "flat_end", COUNT_AT(SPAN, flat_end), ALWAYS("Last element in the shard.") },
+	{ "param_start", COUNT_AT(SPAN, param_start),
+		ALWAYS("First element of the flattened parameter.") },
+	{ "param_end", COUNT_AT(SPAN, param_end),
+		ALWAYS("Last element of the flattened parameter.") });
 
 #define RANK struct flat_rank
 static const struct record shard_record = RECORD_OF(RECORD_OBJECT, RANK,
-	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("Shard rank.") },
-	{ "global_ranks", EACH(each_global_rank, record_ids), .always = true,
-		ABOUT("Ranks of the job that hold this shard, one per copy; empty if unknown.") });
+	{ "rank", ID_AT(RANK, rank), ALWAYS("Shard rank.") },
+	{ "global_ranks", EACH(each_global_rank, record_ids),
+		ALWAYS("Ranks of the job that hold this shard, one per copy; empty if unknown.") });
 static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
 	"What one shard rank holds.", { NULL, FIELDS(shard_record) },
 	{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file),
 		ABOUT("File that holds the shard, where it is stored.") },
-	{ "spans", EACH(each_span, span_record), .always = true,
-		ABOUT("Parts of parameters, in order. A parameter without an element here is omitted.") });
+	{ "spans", EACH(each_span, span_record),
+		ALWAYS("Parts of parameters, in order. A parameter without an element here is omitted.") });
 
 static const void *find_fill(struct subject of, size_t rank, void *room)
 {
@@ -287,27 +283,24 @@ static struct value get_source(struct subject of)
 static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
 	"An FSDP1 unit and the layout of its flat parameter.",
 	{ NULL, FIELDS_AT(UNIT, unit, unit_record) },
-	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name), .always = true,
-		ABOUT("Element type of the flat parameter.") },
+	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name),
+		ALWAYS("Element type of the flat parameter.") },
 	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad),
 		ABOUT(REQUIRES_GRAD_ABOUT) },
 	{ "entries", EACH_OF(UNIT, flat.entry_count, entry_at, flat_entry_record),
-		.always = true,
-		ABOUT("Its contents, in order, padding included as PyTorch lists it. Empty without a plan if the files do not show it.") },
-	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record), .always = true,
-		ABOUT("Other names of its parameters.") },
+		ALWAYS("Its contents, in order, padding included as PyTorch lists it. Empty without a plan if the files do not show it.") },
+	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record),
+		ALWAYS("Other names of its parameters.") },
 	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel),
-		.always = true,
-		ABOUT("Number of elements of all entries, as PyTorch counts them.") },
-	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel), .always = true,
-		ABOUT("Number of elements of all shards.") },
-	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel), .always = true,
-		ABOUT("Number of elements of each rank's shard, padding included.") },
+		ALWAYS("Number of elements of all entries, as PyTorch counts them.") },
+	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel),
+		ALWAYS("Number of elements of all shards.") },
+	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel),
+		ALWAYS("Number of elements of each rank's shard, padding included.") },
 	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts),
-		.always = true,
-		ABOUT("For each shard rank, the number of elements at the end of its shard that only fill it up.") },
-	{ "ranks", EACH(each_rank, rank_record), .always = true,
-		ABOUT("What each shard rank holds; with `--rank` those ranks alone.") },
+		ALWAYS("For each shard rank, the number of elements at the end of its shard that only fill it up.") },
+	{ "ranks", EACH(each_rank, rank_record),
+		ALWAYS("What each shard rank holds; with `--rank` those ranks alone.") },
 	{ "source", GET(FIELD_TEXTS, get_source), .always = true, WORDS("plan", "files"),
 		ABOUT("What the layout is known from.") });
 
@@ -364,21 +357,18 @@ static const struct record answer_record = OBJECT_RECORD(ANSWER, "flat_answer",
 	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true,
 		ABOUT("Number of the element in the flattened parameter; null where `fqn` is.") },
 	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name),
-		.always = true,
-		ABOUT("Clean name of the unit's module; the root is the empty string.") },
+		ALWAYS("Clean name of the unit's module; the root is the empty string.") },
 	{ NULL, FIELDS_AT(ANSWER, rank, shard_record) },
-	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset), .always = true,
-		ABOUT("Number of the element in its shard.") },
-	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset), .always = true,
-		ABOUT("Number of the element in the unsharded flat parameter.") },
-	{ "is_padding", BOOL_AT(ANSWER, place.is_padding), .always = true,
-		ABOUT(PADDING_ABOUT) });
+	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset),
+		ALWAYS("Number of the element in its shard.") },
+	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset),
+		ALWAYS("Number of the element in the unsharded flat parameter.") },
+	{ "is_padding", BOOL_AT(ANSWER, place.is_padding), ALWAYS(PADDING_ABOUT) });
 
 static const struct record flat_record = OBJECT_RECORD(struct ledger, "flat",
 	"Flat parameters and, for `--at` and `--param` with an index, where one element is.",
 	{ "units", EACH_ITEM(struct ledger, unit_count, find_unit, flat_unit_record),
-		.always = true,
-		ABOUT("Units that have a flat parameter, in the order of their modules.") },
+		ALWAYS("Units that have a flat parameter, in the order of their modules.") },
 	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record) });
 
 /* A span, for formats that have only rows. */

@@ -326,19 +326,17 @@ static const struct record pair_record = RECORD_OF(RECORD_OBJECT, struct cursor,
 static const struct record parameter_record = RECORD_OF(
 	RECORD_PLAIN, struct parameter, { NULL, EACH(each_name, record_texts) });
 
-static const struct record name_list_record =
-	OBJECT_RECORD(struct map, "name_list", "With `--flat`: names only.",
-		{ "names", EACH(each_tensor, record_texts), .always = true,
-			.about = "Names in natural order." });
+static const struct record name_list_record = OBJECT_RECORD(struct map, "name_list",
+	"With `--flat`: names only.",
+	{ "names", EACH(each_tensor, record_texts), ALWAYS("Names in natural order.") });
 static const struct record name_map_record = OBJECT_RECORD(struct map, "name_map",
 	"With `--raw-map`: names as stored and as shown.",
-	{ "names", MAP_EACH(each_tensor, pair_record), .always = true,
-		.about = "Key: the stored name. Value: the clean one." });
+	{ "names", MAP_EACH(each_tensor, pair_record),
+		ALWAYS("Key: the stored name. Value: the clean one.") });
 static const struct record parameter_list_record = OBJECT_RECORD(struct map,
 	"parameter_list", "With `--by-parameter`: each parameter with all its names.",
-	{ "parameters", EACH(each_parameter, parameter_record), .always = true,
-		.about =
-			"One list of names for each parameter, the first name first; a FlatParameter that hides its parameters has their names." });
+	{ "parameters", EACH(each_parameter, parameter_record),
+		ALWAYS("One list of names for each parameter, the first name first; a FlatParameter that hides its parameters has their names.") });
 
 /* ---- units: fully sharded modules and the names of their parameters ---- */
 
@@ -648,9 +646,8 @@ static const struct record bare_record =
 	RECORD_OF(RECORD_OBJECT, struct map, { NULL, MAP_EACH(each_key, key_record) });
 static const struct record unit_map_record = OBJECT_RECORD(struct map, "unit_map",
 	"Without options: each FSDP unit with its parameters.",
-	{ "modules", MAP_EACH(each_key, key_record), .always = true,
-		.about =
-			"Key: the clean name of the module, with its class in brackets. Value: its parameters in order." });
+	{ "modules", MAP_EACH(each_key, key_record),
+		ALWAYS("Key: the clean name of the module, with its class in brackets. Value: its parameters in order.") });
 
 static const char *const UNITS[] = { "known", "likely", NULL };
 

@@ -104,24 +104,21 @@ static const char *listed_name(unsigned listed)
 		"number", ID_AT(ROW, number), PART_ALONE,                           \
 			ABOUT("Of a part: place of the row in those of all parts.") \
 	}
-static const struct record hashed_file_record =
-	OBJECT_RECORD(ROW, "hashed_file", "A file.",
-		{ "path", NAME_AT(ROW, name), .always = true,
-			ABOUT("Path relative to the opened directory.") },
-		{ "bytes", BYTES_AT(ROW, bytes), .always = true, ABOUT("Its size.") },
-		{ "sha256", TEXT_AT(ROW, digits),
-			ABOUT("SHA-256 of the file; absent when it could not be read.") },
-		OF_PART);
+static const struct record hashed_file_record = OBJECT_RECORD(ROW, "hashed_file",
+	"A file.",
+	{ "path", NAME_AT(ROW, name), ALWAYS("Path relative to the opened directory.") },
+	{ "bytes", BYTES_AT(ROW, bytes), ALWAYS("Its size.") },
+	{ "sha256", TEXT_AT(ROW, digits),
+		ABOUT("SHA-256 of the file; absent when it could not be read.") },
+	OF_PART);
 
 static const struct record hashed_tensor_record = OBJECT_RECORD(ROW, "hashed_tensor",
 	"A tensor.",
-	{ "name", NAME_AT(ROW, name), .always = true,
-		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
-	{ "dtype", WORD_AT(ROW, dtype), .always = true,
-		ABOUT("Element type as torch spells it.") },
-	{ "shape", SHAPE_AT(ROW, shape, dims), .always = true, ABOUT("Global shape.") },
-	{ "bytes", BYTES_AT(ROW, bytes), .always = true,
-		ABOUT("Bytes of the full tensor.") },
+	{ "name", NAME_AT(ROW, name),
+		ALWAYS("Name as shown: clean, or as stored with `--raw`.") },
+	{ "dtype", WORD_AT(ROW, dtype), ALWAYS("Element type as torch spells it.") },
+	{ "shape", SHAPE_AT(ROW, shape, dims), ALWAYS("Global shape.") },
+	{ "bytes", BYTES_AT(ROW, bytes), ALWAYS("Bytes of the full tensor.") },
 	{ "sha256", TEXT_AT(ROW, digits),
 		ABOUT("SHA-256 of all elements in C order of the global shape, little-endian. Absent with `--names`, and when they could not be read.") },
 	OF_PART);
@@ -310,14 +307,14 @@ static bool hash_join_check(struct hashing *hashing)
 #define CHECK struct hash_check
 static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
 	"What a list of digests and the checkpoint say about each other.",
-	{ "matched", COUNT_AT(CHECK, matched), .always = true,
-		ABOUT("Number of digests that are as listed.") },
+	{ "matched", COUNT_AT(CHECK, matched),
+		ALWAYS("Number of digests that are as listed.") },
 	{ "mismatched", LIST_AT(CHECK, mismatched, mismatched_count, record_texts),
-		.always = true, ABOUT("What has another digest than listed.") },
-	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts), .always = true,
-		ABOUT("Listed, but missing.") },
+		ALWAYS("What has another digest than listed.") },
+	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts),
+		ALWAYS("Listed, but missing.") },
 	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
-		.always = true, ABOUT("Present, but not listed.") });
+		ALWAYS("Present, but not listed.") });
 
 #define HASHING struct hashing
 static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",

@@ -109,9 +109,9 @@ struct list {
 
 /* The answer of each kind: its first field is the list. */
 
-#define LIST_OF(name, about, key, record, key_about)                      \
-	OBJECT_RECORD(struct listing, name, about,                        \
-		{ key, ITEMS(record), .always = true, ABOUT(key_about) }, \
+#define LIST_OF(name, about, key, record, key_about)       \
+	OBJECT_RECORD(struct listing, name, about,         \
+		{ key, ITEMS(record), ALWAYS(key_about) }, \
 		{ "total", OBJECT(total_record), .always = true })
 
 /* ---- table of any rows ---- */
@@ -146,16 +146,14 @@ static bool takes(struct listing *listing, uint32_t index)
 
 static const struct record total_record = OBJECT_RECORD(struct listing, "total",
 	"Sums over what was selected.",
-	{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
-		ABOUT("Number of tensors.") },
-	{ "numel", COUNT_AT(struct listing, numel), .always = true,
-		ABOUT("Number of elements.") },
-	{ "parameters", COUNT_AT(struct listing, total.parameters), .always = true,
-		ABOUT("Elements of parameters; tied ones count once.") },
-	{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
-		ABOUT("Bytes of the full tensors.") },
-	{ "stored_bytes", BYTES_AT(struct listing, total.stored_bytes), .always = true,
-		ABOUT("Bytes that are stored for them: what several names or views share counts once.") });
+	{ "tensors", COUNT_AT(struct listing, tensors), ALWAYS("Number of tensors.") },
+	{ "numel", COUNT_AT(struct listing, numel), ALWAYS("Number of elements.") },
+	{ "parameters", COUNT_AT(struct listing, total.parameters),
+		ALWAYS("Elements of parameters; tied ones count once.") },
+	{ "bytes", BYTES_AT(struct listing, bytes),
+		ALWAYS("Bytes of the full tensors.") },
+	{ "stored_bytes", BYTES_AT(struct listing, total.stored_bytes),
+		ALWAYS("Bytes that are stored for them: what several names or views share counts once.") });
 
 static void listing_show_total(struct listing *listing)
 {
@@ -269,16 +267,16 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	{ "second_key", KEY_AT(GROUP, keys[1]), HIDDEN,
 		ABOUT("The same by the second word of `--by`.") },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
-		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_TENSORS_ABOUT) },
+		.sort = SORT_SHOWN, ALWAYS(GROUP_TENSORS_ABOUT) },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
-		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_PIECES_ABOUT) },
+		.sort = SORT_SHOWN, ALWAYS(GROUP_PIECES_ABOUT) },
 	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN,
-		.always = true, ABOUT("Number of elements of these pieces.") },
+		ALWAYS("Number of elements of these pieces.") },
 	{ "parameters", COUNT_AT(GROUP, group.parameters), .label = "params",
-		.sort = SORT_SHOWN, .always = true,
-		ABOUT("Those of these elements that are of parameters, not of buffers or states of an optimizer; tied ones count once.") },
-	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
-		ABOUT(GROUP_BYTES_ABOUT) },
+		.sort = SORT_SHOWN,
+		ALWAYS("Those of these elements that are of parameters, not of buffers or states of an optimizer; tied ones count once.") },
+	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN,
+		ALWAYS(GROUP_BYTES_ABOUT) },
 	{ "missing", BOOL_AT(GROUP, missing), IF_SET(GROUP, missing), HIDDEN,
 		ABOUT("True for a file that is missing, and for a rank whose pieces are all in such files.") },
 	{ "percent", GET(FIELD_WORD, get_percent), .label = "%", .right = true,
@@ -765,8 +763,8 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	{ NULL, FIELDS_AT(LISTED, tensor, tensor_record) },
 	{ "tensors", COUNT_AT(LISTED, tensors),
 		.machine_only = EVERY_VIEW & ~IN(VIEW_FOLDED), .text_only = EVERY_VIEW },
-	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
-		ABOUT("Number of pieces.") },
+	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN,
+		ALWAYS("Number of pieces.") },
 	{ NULL, FIELDS_AT(LISTED, state, param_state_record) },
 	{ "shared", GET(FIELD_BOOL, get_shared), HIDDEN,
 		ABOUT("True if other tensors view its storage, too, or if it is a flat parameter whose parameters are listed.") },

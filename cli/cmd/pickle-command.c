@@ -100,15 +100,15 @@ static const struct record written_record = RECORD_OF(RECORD_OBJECT, GLOBAL,
 static const char *const USES[] = { "called", "built", "value", NULL };
 static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global",
 	"What a pickle names. Nothing was imported.",
-	{ "module", TEXT_AT(GLOBAL, module), .always = true, ABOUT("Its module.") },
-	{ "name", TEXT_AT(GLOBAL, name), .always = true, ABOUT("Its name in there.") },
+	{ "module", TEXT_AT(GLOBAL, module), ALWAYS("Its module.") },
+	{ "name", TEXT_AT(GLOBAL, name), ALWAYS("Its name in there.") },
 	{ NULL, FIELDS(written_record), .has = is_mapped },
-	{ "offset", COUNT_AT(GLOBAL, offset), .always = true,
-		ABOUT("Byte in the file of the opcode that names it first.") },
+	{ "offset", COUNT_AT(GLOBAL, offset),
+		ALWAYS("Byte in the file of the opcode that names it first.") },
 	{ "use", WORD_AT(GLOBAL, use), .always = true, .words = USES,
 		ABOUT("Whether it is called, makes an object, or is only referenced.") },
-	{ "allowed", BOOL_AT(GLOBAL, allowed), .always = true,
-		ABOUT("Whether it is on the list of known data.") },
+	{ "allowed", BOOL_AT(GLOBAL, allowed),
+		ALWAYS("Whether it is on the list of known data.") },
 	{ "profile", WORD_AT(GLOBAL, profile),
 		ABOUT("Whose data that is: `torch` takes it as it is, `dtensor` once torch.distributed.tensor is imported.") });
 
@@ -165,14 +165,12 @@ static const void *each_refusal(struct subject of, size_t i, void *room)
 
 static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
 	"What torch.load(weights_only=True) would not accept.",
-	{ "offset", COUNT_AT(REFUSAL, offset), .always = true,
-		ABOUT("Byte in the file, of an opcode its first use.") },
-	{ "what", TEXT_AT(REFUSAL, what), .always = true,
-		ABOUT("Opcode, or module and name of a global.") },
-	{ "why", WORD_AT(REFUSAL, why), .always = true,
-		ABOUT("Why, or what would make it accepted.") },
-	{ "count", COUNT_AT(REFUSAL, count), .always = true,
-		ABOUT("Number of uses of the opcode.") });
+	{ "offset", COUNT_AT(REFUSAL, offset),
+		ALWAYS("Byte in the file, of an opcode its first use.") },
+	{ "what", TEXT_AT(REFUSAL, what),
+		ALWAYS("Opcode, or module and name of a global.") },
+	{ "why", WORD_AT(REFUSAL, why), ALWAYS("Why, or what would make it accepted.") },
+	{ "count", COUNT_AT(REFUSAL, count), ALWAYS("Number of uses of the opcode.") });
 
 struct node {
 	struct fsdp_pickles_node node;
@@ -262,14 +260,13 @@ static struct value get_count(struct subject of)
 #define NODE struct node
 static const struct record node_record = OBJECT_RECORD(NODE, "pickle_node",
 	"A value that the pickle builds. Its items follow it, one level deeper.",
-	{ "depth", ID_AT(NODE, node.depth), .always = true,
-		ABOUT("Level below the topmost value.") },
+	{ "depth", ID_AT(NODE, node.depth), ALWAYS("Level below the topmost value.") },
 	{ "role", WORD_AT(NODE, node.role),
 		.words = (const char *const[]){ "item", "key", "value", "function",
 			"arguments", "keywords", "state", "id", NULL },
 		ABOUT("Its key or index in the value that contains it.") },
-	{ "kind", ENUM_AT(NODE, node.kind, kind_name), .always = true,
-		ABOUT("Its kind; `shared` and `cycle` mark a value that occurred before, `cut` one that is nested too deeply.") },
+	{ "kind", ENUM_AT(NODE, node.kind, kind_name),
+		ALWAYS("Its kind; `shared` and `cycle` mark a value that occurred before, `cut` one that is nested too deeply.") },
 	{ "value", GET(FIELD_ANY, get_value),
 		ABOUT("A plain value; of bytes the first 64 in hexadecimal; of a global its module and name.") },
 	{ "count", GET(FIELD_COUNT, get_count),
@@ -308,14 +305,14 @@ static const void *each_stream(struct subject of, size_t i, void *room)
 static const struct record stream_record = OBJECT_RECORD(STREAM, "pickle_stream",
 	"One pickle of the file.",
 	{ "member", TEXT_AT(STREAM, facts.member), ABOUT("Member of the zip.") },
-	{ "offset", COUNT_AT(STREAM, facts.offset), .always = true,
-		ABOUT("Its first byte in the file; of a deflated member where that begins.") },
-	{ "length", COUNT_AT(STREAM, facts.length), .always = true,
-		ABOUT("Bytes up to STOP, or all there are.") },
+	{ "offset", COUNT_AT(STREAM, facts.offset),
+		ALWAYS("Its first byte in the file; of a deflated member where that begins.") },
+	{ "length", COUNT_AT(STREAM, facts.length),
+		ALWAYS("Bytes up to STOP, or all there are.") },
 	{ "protocol", GET(FIELD_INTEGER, get_protocol), .always = true, .null = true,
 		ABOUT("Protocol that it declares; null if it declares none.") },
-	{ "complete", BOOL_AT(STREAM, facts.complete), .always = true,
-		ABOUT("Whether it was read up to STOP.") },
+	{ "complete", BOOL_AT(STREAM, facts.complete),
+		ALWAYS("Whether it was read up to STOP.") },
 	{ "globals", EACH(each_global, global_record), IF_SET(STREAM, globals),
 		ABOUT("What it names.") },
 	{ "tree", EACH(each_node, node_record), IF_SET(STREAM, tree),
@@ -326,7 +323,7 @@ static const struct record stream_record = OBJECT_RECORD(STREAM, "pickle_stream"
 static const struct record pickle_record = OBJECT_RECORD(struct pickle_listing, NULL,
 	"The pickles of a file.",
 	{ "streams", EACH_ITEM(struct pickle_listing, count, each_stream, stream_record),
-		.always = true, ABOUT("The pickles, in order of the file.") });
+		ALWAYS("The pickles, in order of the file.") });
 
 /* ---- what `pickle` says to people ---- */
 

@@ -105,13 +105,12 @@ static struct value get_dim(struct subject of)
 
 static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	"Placement of tensors on the ranks of a run.",
-	{ "world_size", INTEGER_AT(WAYS, world), .always = true,
-		ABOUT("Number of ranks.") },
+	{ "world_size", INTEGER_AT(WAYS, world), ALWAYS("Number of ranks.") },
 	{ "mesh", GET(FIELD_SHAPE, get_mesh), IF_SET(struct ways, mesh_dims),
 		ABOUT("Copies of the model, and ranks of each.") },
 	{ "tp", INTEGER_AT(WAYS, tp), ABOUT("Ranks of tensor parallelism.") },
-	{ "shard_dim", GET(FIELD_KEY, get_dim), .always = true,
-		ABOUT("Dimension that is cut of all tensors; `auto`: not the same of all.") });
+	{ "shard_dim", GET(FIELD_KEY, get_dim),
+		ALWAYS("Dimension that is cut of all tensors; `auto`: not the same of all.") });
 
 struct shown_rank {
 	uint32_t rank;
@@ -199,29 +198,29 @@ static const void *each_empty(struct subject of, size_t i, void *room)
 }
 
 #define RANK struct shown_rank
-#define RANK_BYTES                                                                                        \
-	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("The rank.") },                                \
-		{ "bytes", BYTES_AT(RANK, bytes), .always = true,                                         \
-			ABOUT("Bytes of all tensors that it holds, without padding.") },                  \
-		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes), .always = true,                       \
-			ABOUT("Bytes of parameters and buffers.") },                                      \
-		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes), .always = true,                       \
-			ABOUT("Bytes of the states of optimizers.") },                                    \
-		{ "padding_bytes", BYTES_AT(RANK, facts.padding_bytes), .always = true,                   \
-			ABOUT("Bytes in addition to these that pad shards to one length.") },             \
-		{ "read_bytes", BYTES_AT(RANK, facts.read_bytes), .always = true,                         \
-			ABOUT("Bytes of the stored pieces that contain at least one of its elements.") }, \
-	{                                                                                                 \
-		"pieces", COUNT_AT(RANK, facts.pieces), .always = true,                                   \
-							ABOUT("Number of these pieces.")                  \
+#define RANK_BYTES                                                                                         \
+	{ "rank", ID_AT(RANK, rank), ALWAYS("The rank.") },                                                \
+		{ "bytes", BYTES_AT(RANK, bytes),                                                          \
+			ALWAYS("Bytes of all tensors that it holds, without padding.") },                  \
+		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes),                                        \
+			ALWAYS("Bytes of parameters and buffers.") },                                      \
+		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes),                                        \
+			ALWAYS("Bytes of the states of optimizers.") },                                    \
+		{ "padding_bytes", BYTES_AT(RANK, facts.padding_bytes),                                    \
+			ALWAYS("Bytes in addition to these that pad shards to one length.") },             \
+		{ "read_bytes", BYTES_AT(RANK, facts.read_bytes),                                          \
+			ALWAYS("Bytes of the stored pieces that contain at least one of its elements.") }, \
+	{                                                                                                  \
+		"pieces", COUNT_AT(RANK, facts.pieces),                                                    \
+			ALWAYS("Number of these pieces.")                                                  \
 	}
 
 static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
 	"What one rank of the new run holds and reads.", RANK_BYTES,
 	{ "files", EACH(each_file, record_texts), .has = has_files,
 		ABOUT("Files that it opens. Absent where there are too many of them.") },
-	{ "empty", EACH(each_empty, record_texts), .always = true,
-		ABOUT("Tensors that are sharded and have no elements on it.") },
+	{ "empty", EACH(each_empty, record_texts),
+		ALWAYS("Tensors that are sharded and have no elements on it.") },
 	{ "fits", MAYBE_AT(RANK, fits),
 		ABOUT("Whether that is at most `--fit`, padding included.") });
 
@@ -240,7 +239,7 @@ static struct value get_name(struct subject of)
 
 static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded",
 	"A tensor or value that another number of ranks cannot share.",
-	{ "name", GET(FIELD_NAME, get_name), .always = true, ABOUT("Its name.") },
+	{ "name", GET(FIELD_NAME, get_name), ALWAYS("Its name.") },
 	{ "why", WORD_AT(STAYS, why), .always = true,
 		WORDS("rank", "random", "vocabulary"),
 		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
@@ -277,21 +276,18 @@ static struct value get_amplification(struct subject of)
 #define RESHARDING struct resharding
 static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	"What the ranks of another run would hold and read.",
-	{ "from", OBJECT_AT(RESHARDING, is, ways_record), .always = true,
-		ABOUT("As it was saved.") },
-	{ "to", OBJECT_AT(RESHARDING, will, ways_record), .always = true,
-		ABOUT("As was asked for.") },
-	{ "loaders", EACH(each_loader, loader_record), .always = true,
-		ABOUT("What the loader of this format would do there.") },
+	{ "from", OBJECT_AT(RESHARDING, is, ways_record), ALWAYS("As it was saved.") },
+	{ "to", OBJECT_AT(RESHARDING, will, ways_record), ALWAYS("As was asked for.") },
+	{ "loaders", EACH(each_loader, loader_record),
+		ALWAYS("What the loader of this format would do there.") },
 	{ "ranks", EACH_ITEM(RESHARDING, rank_count, each_rank, rank_record),
-		.always = true, ABOUT("Every rank of the new run.") },
-	{ "uneven", EACH(each_uneven, record_texts), .always = true,
-		ABOUT("Tensors whose shards differ in length between ranks.") },
+		ALWAYS("Every rank of the new run.") },
+	{ "uneven", EACH(each_uneven, record_texts),
+		ALWAYS("Tensors whose shards differ in length between ranks.") },
 	{ "not_resharded", LIST_AT(RESHARDING, stays, stay_count, staying_record),
-		.always = true, ABOUT("What cannot be sharded again.") },
+		ALWAYS("What cannot be sharded again.") },
 	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
-		.always = true,
-		ABOUT("Bytes that all ranks read for each byte that they hold.") });
+		ALWAYS("Bytes that all ranks read for each byte that they hold.") });
 
 static void put_rows(struct resharding *resharding)
 {

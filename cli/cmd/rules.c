@@ -42,9 +42,8 @@ static struct value get_needs(struct subject of)
 #define IN_TEXT_NEVER .machine_only = EVERY_VIEW
 static const struct record rule_record = OBJECT_RECORD(RULE, "rule",
 	"A rule. Its identifier never changes its meaning.",
-	{ "rule", WORD_AT(RULE, id), .always = true, ABOUT("Its identifier.") },
-	{ "slug", WORD_AT(RULE, slug), .always = true,
-		ABOUT("Its short name, for people.") },
+	{ "rule", WORD_AT(RULE, id), ALWAYS("Its identifier.") },
+	{ "slug", WORD_AT(RULE, slug), ALWAYS("Its short name, for people.") },
 	{ "severity", ENUM_AT(RULE, severity, severity_word), .always = true,
 		.words = SEVERITIES, ABOUT("How bad its findings are, mostly.") },
 	{ "category", WORD_AT(RULE, category), .always = true, IN_TEXT_NEVER,
@@ -56,15 +55,15 @@ static const struct record rule_record = OBJECT_RECORD(RULE, "rule",
 		ABOUT("Lowest level that runs it.") },
 	{ "needs", GET(FIELD_TEXTS, get_needs), .always = true, IN_TEXT_NEVER,
 		ABOUT("Options of `audit` without which it is not judged.") },
-	{ "title", WORD_AT(RULE, title), .always = true, ABOUT("What is wrong.") },
+	{ "title", WORD_AT(RULE, title), ALWAYS("What is wrong.") },
 	{ "cause", WORD_AT(RULE, cause), .always = true, IN_TEXT_NEVER,
 		ABOUT("Why it mostly happens.") },
 	{ "fix", WORD_AT(RULE, fix), .always = true, IN_TEXT_NEVER,
 		ABOUT("What to do then.") });
 
 static const struct record rules_record = OBJECT_RECORD(RULE, NULL, "The rules.",
-	{ "rules", ITEMS(rule_record), .always = true,
-		ABOUT("Rules in order of identifiers, or as they were asked for.") });
+	{ "rules", ITEMS(rule_record),
+		ALWAYS("Rules in order of identifiers, or as they were asked for.") });
 
 static void fail(struct run *run, const char *name)
 {

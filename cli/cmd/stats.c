@@ -164,10 +164,10 @@ enum { WITHOUT_HIST, WITH_HIST }; /* views */
 
 #define ROW struct stats_row
 #define NUMBERS                                                                                                                                             \
-	{ "numel", COUNT_AT(ROW, sum.numel), HIDDEN, .sort = SORT_SHOWN, .always = true,                                                                    \
-		ABOUT("Number of elements.") },                                                                                                             \
+	{ "numel", COUNT_AT(ROW, sum.numel), HIDDEN, .sort = SORT_SHOWN,                                                                                    \
+		ALWAYS("Number of elements.") },                                                                                                            \
 		{ "bytes", BYTES_AT(ROW, sum.bytes), HIDDEN, .sort = SORT_SHOWN,                                                                            \
-			.always = true, ABOUT("Bytes of the full tensors.") },                                                                              \
+			ALWAYS("Bytes of the full tensors.") },                                                                                             \
 		{ "min", HELD_AT(FIELD_NUMBER, ROW, min), .right = true, .null = true,                                                                      \
 			.sort = SORT_SHOWN,                                                                                                                 \
 			ABOUT("Least finite number; null where there is none.") },                                                                          \
@@ -191,40 +191,36 @@ static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stat
 	"What the numbers of a tensor come to. Of a complex element both parts are numbers. Absent counts: they could not be read.",
 	{ "name", NAME_AT(ROW, name), .always = true, .sort = SORT_ROW,
 		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
-	{ "dtype", WORD_AT(ROW, dtype), .always = true,
-		ABOUT("Element type as torch spells it.") },
-	{ "shape", SHAPE_AT(ROW, shape, dims), HIDDEN, .always = true,
-		ABOUT("Global shape.") },
-	NUMBERS, HISTOGRAM);
+	{ "dtype", WORD_AT(ROW, dtype), ALWAYS("Element type as torch spells it.") },
+	{ "shape", SHAPE_AT(ROW, shape, dims), HIDDEN, ALWAYS("Global shape.") }, NUMBERS,
+	HISTOGRAM);
 
 static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats",
 	"What the numbers of several tensors come to. A tied name counts as a tensor and not again as numbers.",
 	{ "by", VALUE_AT(ROW, shown), .text_only = EVERY_VIEW, .sort = SORT_ROW },
 	{ "key", KEY_AT(ROW, key), HIDDEN, .null = true, .sort = SORT_ROW,
 		ABOUT("What the tensors have in common: a module, layer, unit, dtype or role; null for those without one.") },
-	{ "tensors", COUNT_AT(ROW, sum.tensors), .sort = SORT_SHOWN, .always = true,
-		ABOUT("Number of tensors.") },
+	{ "tensors", COUNT_AT(ROW, sum.tensors), .sort = SORT_SHOWN,
+		ALWAYS("Number of tensors.") },
 	NUMBERS, HISTOGRAM);
 
 #define COUNTING struct counting
 static const struct record total_record = OBJECT_RECORD(COUNTING, "stats_total",
 	"Sums over what was selected and could be read.",
-	{ "tensors", COUNT_AT(COUNTING, total.tensors), .always = true,
-		ABOUT("Number of tensors.") },
-	{ "bytes", BYTES_AT(COUNTING, total.bytes), .always = true,
-		ABOUT("Bytes of the full tensors.") },
-	{ "nan", COUNT_AT(COUNTING, total.nan), .always = true,
-		ABOUT("Numbers that are NaN.") },
-	{ "inf", COUNT_AT(COUNTING, total.inf), .always = true, ABOUT("Infinities.") });
+	{ "tensors", COUNT_AT(COUNTING, total.tensors), ALWAYS("Number of tensors.") },
+	{ "bytes", BYTES_AT(COUNTING, total.bytes),
+		ALWAYS("Bytes of the full tensors.") },
+	{ "nan", COUNT_AT(COUNTING, total.nan), ALWAYS("Numbers that are NaN.") },
+	{ "inf", COUNT_AT(COUNTING, total.inf), ALWAYS("Infinities.") });
 
 static const struct record tensors_record = OBJECT_RECORD(COUNTING, "tensor_statistics",
 	"Without `--by`: one element for each tensor.",
-	{ "tensors", ITEMS(tensor_stats_record), .always = true, ABOUT("Tensors.") },
+	{ "tensors", ITEMS(tensor_stats_record), ALWAYS("Tensors.") },
 	{ "total", OBJECT(total_record), .always = true });
 
 static const struct record groups_record = OBJECT_RECORD(COUNTING, "group_statistics",
 	"With `--by`: one element for each group.",
-	{ "groups", ITEMS(group_stats_record), .always = true, ABOUT("Groups.") },
+	{ "groups", ITEMS(group_stats_record), ALWAYS("Groups.") },
 	{ "total", OBJECT(total_record), .always = true });
 
 static const struct record stats_record = RECORD_OF(RECORD_ONE_OF, COUNTING,

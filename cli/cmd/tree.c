@@ -312,42 +312,33 @@ static struct value get_inferred(struct subject of)
 #define MODULE struct shown_module
 static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 	"A module as the tree shows it. Parents come before their children.",
-	{ "name", NAME_AT(MODULE, name), .always = true,
-		.about = "Name as shown; the root is the empty string." },
+	{ "name", NAME_AT(MODULE, name),
+		ALWAYS("Name as shown; the root is the empty string.") },
 	{ "name_raw", GET(FIELD_NAME, get_raw_name),
-		.about = "Name as PyTorch has it, when cleaning changed it." },
+		ABOUT("Name as PyTorch has it, when cleaning changed it.") },
 	{ "class", GET(FIELD_WORD, get_class),
-		.about = "Python class, where a plan or a record has it." },
+		ABOUT("Python class, where a plan or a record has it.") },
 	{ "wrapper", ENUM_AT(MODULE, module.wrapper, wrapper_word),
-		.about =
-			"Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules." },
-	{ "depth", ID_AT(MODULE, depth), .always = true,
-		.about = "Levels below the root." },
+		ABOUT("Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules.") },
+	{ "depth", ID_AT(MODULE, depth), ALWAYS("Levels below the root.") },
 	{ "parent", ID_AT(MODULE, parent), .null = true,
-		.about = "Position of its parent in this array; null for a root." },
+		ABOUT("Position of its parent in this array; null for a root.") },
 	{ "unit", GET(FIELD_NAME, get_unit),
-		.about =
-			"Clean name of the unit that shards it; absent where none does." },
-	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded), .always = true,
-		.about =
-			"True where the text output has the mark FULLY SHARDED, unless it is only likely." },
+		ABOUT("Clean name of the unit that shards it; absent where none does.") },
+	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded),
+		ALWAYS("True where the text output has the mark FULLY SHARDED, unless it is only likely.") },
 	{ "likely_unit", GET(FIELD_BOOL, get_likely),
-		.about =
-			"True for a repeated block below a sharded module: inferred to be a unit, not recorded." },
+		ABOUT("True for a repeated block below a sharded module: inferred to be a unit, not recorded.") },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
 		WORDS("class", "fully_sharded"),
-		.about =
-			"Fields that were inferred from the checkpoint and not read from a record." },
+		ABOUT("Fields that were inferred from the checkpoint and not read from a record.") },
 	{ "same_as", ID_AT(MODULE, same_as),
-		.about =
-			"Position of the first visit of the same module, where several paths lead to it." },
-	{ "parameters", COUNT_AT(MODULE, sums.parameters), .always = true,
-		.about =
-			"Elements of the parameters in it and below it; tied ones count once." },
-	{ "bytes", BYTES_AT(MODULE, sums.bytes), .always = true,
-		.about = "Bytes of these parameters." },
+		ABOUT("Position of the first visit of the same module, where several paths lead to it.") },
+	{ "parameters", COUNT_AT(MODULE, sums.parameters),
+		ALWAYS("Elements of the parameters in it and below it; tied ones count once.") },
+	{ "bytes", BYTES_AT(MODULE, sums.bytes), ALWAYS("Bytes of these parameters.") },
 	{ "bytes_per_rank", BYTES_AT(MODULE, sums.rank_bytes),
-		.about = "The most bytes of them that one rank holds; with `--sizes`." });
+		ABOUT("The most bytes of them that one rank holds; with `--sizes`.") });
 
 /* Where the first visit of the same module is shown. */
 static uint32_t same_as(const struct tree *tree, uint32_t module)
@@ -478,12 +469,11 @@ static const void *each_unit(struct subject of, size_t i, void *room)
 
 _Static_assert(sizeof(struct fsdp_unit) <= RECORD_ROOM, "room for one");
 
-static const struct record tree_record =
-	OBJECT_RECORD(struct tree, "tree", "The tree of modules.",
-		{ "modules", ITEMS(module_record), .always = true,
-			.about = "Modules in depth-first order." },
-		{ "units", EACH(each_unit, unit_record), .always = true,
-			.about = "FSDP units, in the order of their modules." });
+static const struct record tree_record = OBJECT_RECORD(struct tree, "tree",
+	"The tree of modules.",
+	{ "modules", ITEMS(module_record), ALWAYS("Modules in depth-first order.") },
+	{ "units", EACH(each_unit, unit_record),
+		ALWAYS("FSDP units, in the order of their modules.") });
 
 /* ---- writes PyTorch's own form, byte for byte ---- */
 

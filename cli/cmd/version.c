@@ -46,18 +46,15 @@ static const void *each_library(struct subject of, size_t i, void *room)
 
 #define LIBRARY struct fsdp_library
 static const struct record library_record = OBJECT_RECORD(LIBRARY, NULL, "A library.",
-	{ "name", WORD_AT(LIBRARY, name), .always = true, .about = "Its name." },
-	{ "version", WORD_AT(LIBRARY, version), .always = true,
-		.about = "Its version." });
+	{ "name", WORD_AT(LIBRARY, name), ALWAYS("Its name.") },
+	{ "version", WORD_AT(LIBRARY, version), ALWAYS("Its version.") });
 
-static const struct record version_record =
-	OBJECT_RECORD(struct run, NULL, "The program.",
-		{ "version", GET(FIELD_WORD, get_version), .always = true,
-			.about = "Its version." },
-		{ "features", GET(FIELD_TEXTS, get_features), .always = true,
-			.about = "What this build can do." },
-		{ "libraries", EACH(each_library, library_record), .always = true,
-			.about = "Libraries that it runs with." });
+static const struct record version_record = OBJECT_RECORD(struct run, NULL,
+	"The program.",
+	{ "version", GET(FIELD_WORD, get_version), ALWAYS("Its version.") },
+	{ "features", GET(FIELD_TEXTS, get_features), ALWAYS("What this build can do.") },
+	{ "libraries", EACH(each_library, library_record),
+		ALWAYS("Libraries that it runs with.") });
 
 static bool run_version(struct run *run, struct fsdp_error **ret_error)
 {

@@ -131,9 +131,8 @@ static bool loader_choices_parse(
 /* {"name", "value"}: of a struct fsdp_load_choice. */
 static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_option",
 	"A parameter that the caller passes to a loader.",
-	{ "name", WORD_AT(CHOICE, name), .always = true,
-		ABOUT("As `--loader-option` names it.") },
-	{ "value", WORD_AT(CHOICE, value), .always = true, ABOUT("Its value.") });
+	{ "name", WORD_AT(CHOICE, name), ALWAYS("As `--loader-option` names it.") },
+	{ "value", WORD_AT(CHOICE, value), ALWAYS("Its value.") });
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
 	"deepspeed", "megatron", "weights_only", "vllm", "all", "auto", "none", NULL };
@@ -715,10 +714,10 @@ static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 	{ "code", WORD_AT(REASON, code), .always = true, .listed = true,
 		.list_words = fsdp_load_code_name,
 		ABOUT("One of a closed list, which audit(1) explains.") },
-	{ "message", TEXT_AT(REASON, message), .always = true,
-		ABOUT("What is wrong, in one sentence. The loader itself may print another one.") },
-	{ "names", GET(FIELD_TEXTS, get_names), .always = true,
-		ABOUT("Tensors, files or classes that it is about, the first ones.") },
+	{ "message", TEXT_AT(REASON, message),
+		ALWAYS("What is wrong, in one sentence. The loader itself may print another one.") },
+	{ "names", GET(FIELD_TEXTS, get_names),
+		ALWAYS("Tensors, files or classes that it is about, the first ones.") },
 	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What fixes it.") });
 
 static const void *each_reason(struct subject of, size_t i, void *room)
@@ -743,26 +742,23 @@ static const void *each_choice(struct subject of, size_t i, void *room)
 
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
-	{ "loader", WORD_AT(LOADER, loader), .always = true,
-		ABOUT("As `--for` names it.") },
-	{ "title", WORD_AT(LOADER, title), .always = true, ABOUT("As people call it.") },
-	{ "family", BOOL_AT(LOADER, is_family), .always = true,
-		ABOUT("Whether it is the loader of the checkpoint's own family.") },
-	{ "library", WORD_AT(LOADER, library), .always = true,
-		ABOUT("The library that decides.") },
-	{ "version", WORD_AT(LOADER, version), .always = true,
-		ABOUT("The release that the rules were tried with.") },
+	{ "loader", WORD_AT(LOADER, loader), ALWAYS("As `--for` names it.") },
+	{ "title", WORD_AT(LOADER, title), ALWAYS("As people call it.") },
+	{ "family", BOOL_AT(LOADER, is_family),
+		ALWAYS("Whether it is the loader of the checkpoint's own family.") },
+	{ "library", WORD_AT(LOADER, library), ALWAYS("The library that decides.") },
+	{ "version", WORD_AT(LOADER, version),
+		ALWAYS("The release that the rules were tried with.") },
 	{ "world", INTEGER_AT(LOADER, world),
 		ABOUT("Ranks of the run that loads (`--world`).") },
-	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
-		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all values are those that were saved. `refuses`: it raises. `not_judged`: the files do not contain enough information.") },
-	{ "took", GET(FIELD_TEXTS, get_took), .always = true,
-		ABOUT("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
+	{ "verdict", WORD_AT(LOADER, verdict),
+		ALWAYS("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all values are those that were saved. `refuses`: it raises. `not_judged`: the files do not contain enough information.") },
+	{ "took", GET(FIELD_TEXTS, get_took),
+		ALWAYS("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
 	{ "options", EACH_OF(LOADER, choice_count, each_choice, loader_choice_record),
-		.always = true,
-		ABOUT("What `--loader-option` sets of the parameters that it has.") },
+		ALWAYS("What `--loader-option` sets of the parameters that it has.") },
 	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
-		.always = true, ABOUT("Why, in the order in which they are met.") });
+		ALWAYS("Why, in the order in which they are met.") });
 
 static void print_loader(const struct shown_loader *shown, struct out *out)
 {

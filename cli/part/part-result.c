@@ -121,15 +121,13 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 #define PARTIAL struct part_facts
 const struct record partial_record = OBJECT_RECORD(PARTIAL, "partial",
 	"Of one part of a run (`--part`): what `merge` joins parts by. The rows have a field `number`, their position in the full result.",
-	{ "part", COUNT_AT(PARTIAL, part), .always = true,
-		ABOUT("Which part, from 1 on.") },
-	{ "parts", COUNT_AT(PARTIAL, parts), .always = true, ABOUT("Number of parts.") },
-	{ "of", WORD_AT(PARTIAL, of), .always = true,
-		ABOUT("Digest of what parts of one run have in common: version, command, request, path, files with their sizes and times.") },
-	{ "request", WORD_AT(PARTIAL, request), .always = true,
-		ABOUT("What the rows are.") },
-	{ "selects", BOOL_AT(PARTIAL, selects), .always = true,
-		ABOUT("Whether selectors were given.") });
+	{ "part", COUNT_AT(PARTIAL, part), ALWAYS("Which part, from 1 on.") },
+	{ "parts", COUNT_AT(PARTIAL, parts), ALWAYS("Number of parts.") },
+	{ "of", WORD_AT(PARTIAL, of),
+		ALWAYS("Digest of what parts of one run have in common: version, command, request, path, files with their sizes and times.") },
+	{ "request", WORD_AT(PARTIAL, request), ALWAYS("What the rows are.") },
+	{ "selects", BOOL_AT(PARTIAL, selects),
+		ALWAYS("Whether selectors were given.") });
 
 static bool fits_record(
 	const struct record *record, struct fsdp_document_value from, size_t others);

@@ -281,8 +281,7 @@ static void write_properties(
 {
 	static const struct column base64 = {
 		.type = FIELD_WORD,
-		.about =
-			"Bytes of the stored name in base64, when they are not valid UTF-8."
+		ABOUT("Bytes of the stored name in base64, when they are not valid UTF-8.")
 	};
 
 	for (size_t i = 0; i < record->count; i++) {
@@ -364,30 +363,29 @@ static void write_record(struct printer *printer, const struct record *record)
 /* ---- the document ---- */
 
 #define NONE struct schema_of /* no object is read: these rows are only printed */
-#define ALWAYS(kind) .type = (kind), .always = true
-#define WORD_OF(...)                                       \
-	ALWAYS(FIELD_WORD), .words = (const char *const[]) \
-	{                                                  \
-		__VA_ARGS__, NULL                          \
+#define IS_ALWAYS(kind) .type = (kind), .always = true
+#define WORD_OF(...)                                          \
+	IS_ALWAYS(FIELD_WORD), .words = (const char *const[]) \
+	{                                                     \
+		__VA_ARGS__, NULL                             \
 	}
 
 static const struct record tool_record = OBJECT_RECORD(NONE, "tool",
 	"The program that wrote the document.",
-	{ "name", ALWAYS(FIELD_WORD), .about = "Its name, always `fsdp-inspect`." },
-	{ "version", ALWAYS(FIELD_WORD),
-		.about = "Its version, as `version` prints it." });
+	{ "name", IS_ALWAYS(FIELD_WORD), ABOUT("Its name, always `fsdp-inspect`.") },
+	{ "version", IS_ALWAYS(FIELD_WORD),
+		ABOUT("Its version, as `version` prints it.") });
 
-#define OK                                                                           \
-	{                                                                            \
-		"ok", ALWAYS(FIELD_BOOL), .about = "True when the exit status is 0." \
+#define OK                                                                            \
+	{                                                                             \
+		"ok", IS_ALWAYS(FIELD_BOOL), ABOUT("True when the exit status is 0.") \
 	}
 static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
-	{ "schema_version", ALWAYS(FIELD_WORD),
-		.about =
-			"MAJOR.MINOR of the document. Minor versions only add; readers skip unknown fields." },
+	{ "schema_version", IS_ALWAYS(FIELD_WORD),
+		ABOUT("MAJOR.MINOR of the document. Minor versions only add; readers skip unknown fields.") },
 	{ "tool", OBJECT(tool_record), .always = true },
 	{ "provenance", OBJECT(provenance_record) }, OK,
-	{ "inputs", ROWS(input_object), .always = true, .about = "What was read." });
+	{ "inputs", ROWS(input_object), ALWAYS("What was read.") });
 
 #define OMITTED                                                                                        \
 	{                                                                                              \
@@ -396,17 +394,17 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 				"Findings that were counted and not kept. Absent when there are none." \
 	}
 
-#define NOTES                                                                            \
-	{                                                                                \
-		"notes", .type = FIELD_LIST, .of = &record_texts,                        \
-			 .about = "Notes on standard error. Absent when there are none." \
+#define NOTES                                                                          \
+	{                                                                              \
+		"notes", .type = FIELD_LIST, .of = &record_texts,                      \
+			 ABOUT("Notes on standard error. Absent when there are none.") \
 	}
 
-#define INTERRUPTED                                                                  \
-	{                                                                            \
-		"interrupted",                                                       \
-			.type = FIELD_BOOL,                                          \
-			.about = "True when a signal stopped the work, else absent." \
+#define INTERRUPTED                                                                \
+	{                                                                          \
+		"interrupted",                                                     \
+			.type = FIELD_BOOL,                                        \
+			ABOUT("True when a signal stopped the work, else absent.") \
 	}
 
 const struct record jsonl_finding =
@@ -418,25 +416,23 @@ const struct record jsonl_error =
 const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
 	"JSON Lines: the last line. A file without it was cut off.",
 	{ "type", WORD_OF("end") },
-	{ "items", ALWAYS(FIELD_COUNT), .about = "Number of item lines." },
-	{ "findings", ALWAYS(FIELD_COUNT), .about = "Number of finding lines." },
-	{ "errors", ALWAYS(FIELD_COUNT), .about = "Number of error lines." }, OK,
-	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." }, INTERRUPTED, OMITTED,
+	{ "items", IS_ALWAYS(FIELD_COUNT), ABOUT("Number of item lines.") },
+	{ "findings", IS_ALWAYS(FIELD_COUNT), ABOUT("Number of finding lines.") },
+	{ "errors", IS_ALWAYS(FIELD_COUNT), ABOUT("Number of error lines.") }, OK,
+	{ "status", IS_ALWAYS(FIELD_COUNT), ABOUT("Exit status.") }, INTERRUPTED, OMITTED,
 	NOTES,
-	{ "data", ALWAYS(FIELD_ANY),
-		.about =
-			"The answer without what the item lines hold; null when the work failed." },
+	{ "data", IS_ALWAYS(FIELD_ANY),
+		ABOUT("The answer without what the item lines hold; null when the work failed.") },
 	{ "checksum", .type = FIELD_WORD,
-		.about =
-			"Of a part: FNV-1a, 64 bits, of all lines up to this member, white space between values left out." });
+		ABOUT("Of a part: FNV-1a, 64 bits, of all lines up to this member, white space between values left out.") });
 const struct record jsonl_header =
 	RECORD_OF(RECORD_OBJECT, NONE, { "type", WORD_OF("header") },
-		{ "schema", ALWAYS(FIELD_WORD) }, { NULL, FIELDS(head_record) });
+		{ "schema", IS_ALWAYS(FIELD_WORD) }, { NULL, FIELDS(head_record) });
 
 static struct column schema_field(const struct printer *printer)
 {
-	return (struct column){ "schema", ALWAYS(FIELD_WORD), .words = printer->words,
-		.about = "Which command wrote the document." };
+	return (struct column){ "schema", IS_ALWAYS(FIELD_WORD), .words = printer->words,
+		ABOUT("Which command wrote the document.") };
 }
 
 /* The nth list with elements in separate lines, or NULL: of the answer, or of an inlined
@@ -486,9 +482,8 @@ static void write_lines(struct printer *printer, const struct schema_of *of)
 				const char *const name[] = { items->name, NULL };
 				const struct column fields[] = {
 					{ "type", WORD_OF("item") },
-					{ "of", ALWAYS(FIELD_WORD), .words = name,
-						.about =
-							"The array of `data` it is an element of." },
+					{ "of", IS_ALWAYS(FIELD_WORD), .words = name,
+						ABOUT("The array of `data` it is an element of.") },
 					{ NULL, FIELDS(*item) }
 				};
 				const struct record line = RECORD(NONE, fields, NULL,
@@ -527,8 +522,8 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 		answer = alternative(of->answer, count);
 		if (answer == NULL)
 			break;
-		parts[count][0] = (struct column){ "input", ALWAYS(FIELD_ID),
-			.about = "`id` of the input." };
+		parts[count][0] = (struct column){ "input", IS_ALWAYS(FIELD_ID),
+			ABOUT("`id` of the input.") };
 		parts[count][1] = (struct column){ NULL, FIELDS(*answer) };
 		each[count] = (struct record)RECORD(NONE, parts[count], NULL, NULL);
 		elements[count] = (struct column){ NULL, OBJECT(each[count]) };
@@ -536,9 +531,8 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 	}
 	const struct record element = { elements, count, 0, RECORD_ONE_OF, NULL, NULL };
 	const struct column checkpoints[] = {
-		{ "checkpoints", ROWS(element), .always = true,
-			.about =
-				"In the order in which they were named. One that could not be read is omitted; `errors` has the reason." }
+		{ "checkpoints", ROWS(element),
+			ALWAYS("In the order in which they were named. One that could not be read is omitted; `errors` has the reason.") }
 	};
 	const struct record answers = RECORD(NONE, checkpoints, NULL,
 		"With `--separate`: the answer for each checkpoint.");
@@ -548,11 +542,11 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 	const struct column fields[] = { schema_field(printer),
 		{ NULL, FIELDS(head_record) },
 		{ "data", OBJECT(data), .null = true,
-			.about = "The answer; null when the work failed." },
-		{ "findings", ROWS(finding_record), .always = true,
-			.about = "What was noticed, in a fixed order." },
-		{ "errors", ROWS(failure_record), .always = true,
-			.about = "What could not be done or checked." },
+			ABOUT("The answer; null when the work failed.") },
+		{ "findings", ROWS(finding_record),
+			ALWAYS("What was noticed, in a fixed order.") },
+		{ "errors", ROWS(failure_record),
+			ALWAYS("What could not be done or checked.") },
 		OMITTED, NOTES, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 

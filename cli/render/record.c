@@ -493,29 +493,24 @@ static bool has_remote(struct subject of)
 #define REMOTE struct requests
 static const struct record remote_record = OBJECT_RECORD(REMOTE, "remote",
 	"Requests to the servers of URLs until the answer began.",
-	{ "backend", WORD_AT(REMOTE, backend), .always = true,
-		.about =
-			"Package and version that made them: `obstore 0.12.1`, `hf` or `https`." },
-	{ "lists", COUNT_AT(REMOTE, lists), .always = true,
-		.about = "Lists of directories." },
-	{ "gets", COUNT_AT(REMOTE, gets), .always = true, .about = "Ranges of files." },
-	{ "heads", COUNT_AT(REMOTE, heads), .always = true,
-		.about = "Looks at single files." },
-	{ "retries", COUNT_AT(REMOTE, retries), .always = true,
-		.about = "Requests that were repeated." },
-	{ "bytes", BYTES_AT(REMOTE, bytes), .always = true,
-		.about = "Bytes of files that were received." });
+	{ "backend", WORD_AT(REMOTE, backend),
+		ALWAYS("Package and version that made them: `obstore 0.12.1`, `hf` or `https`.") },
+	{ "lists", COUNT_AT(REMOTE, lists), ALWAYS("Lists of directories.") },
+	{ "gets", COUNT_AT(REMOTE, gets), ALWAYS("Ranges of files.") },
+	{ "heads", COUNT_AT(REMOTE, heads), ALWAYS("Looks at single files.") },
+	{ "retries", COUNT_AT(REMOTE, retries), ALWAYS("Requests that were repeated.") },
+	{ "bytes", BYTES_AT(REMOTE, bytes),
+		ALWAYS("Bytes of files that were received.") });
 
 const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
 	"Who ran the program: with `--provenance` only, since it makes two runs differ.",
-	{ "arguments", GET(FIELD_TEXTS, get_arguments), .always = true,
-		.about = "The words after the program's name." },
-	{ "host", TEXT_AT(PROVENANCE, host), .always = true,
-		.about = "Name of the machine." },
-	{ "started", TEXT_AT(PROVENANCE, started), .always = true,
-		.about = "When it began, in UTC: `2026-01-31T08:00:00Z`." },
+	{ "arguments", GET(FIELD_TEXTS, get_arguments),
+		ALWAYS("The words after the program's name.") },
+	{ "host", TEXT_AT(PROVENANCE, host), ALWAYS("Name of the machine.") },
+	{ "started", TEXT_AT(PROVENANCE, started),
+		ALWAYS("When it began, in UTC: `2026-01-31T08:00:00Z`.") },
 	{ "remote", OBJECT_AT(PROVENANCE, remote, remote_record), .has = has_remote,
-		.about = "Only with a URL among the inputs." });
+		ABOUT("Only with a URL among the inputs.") });
 
 static struct value get_status(struct subject of)
 {
@@ -527,25 +522,20 @@ static struct value get_status(struct subject of)
 #define INPUT struct input_record
 const struct record input_object = OBJECT_RECORD(INPUT, "input",
 	"An input: a path that the user named, or a file found next to it.",
-	{ "id", ID_AT(INPUT, id), .always = true,
-		.about =
-			"Number by which findings and errors refer to it; counts from 0." },
-	{ "path", TEXT_AT(INPUT, path), .always = true,
-		.about =
-			"Path as it was typed, or as it was found; `-` is standard input." },
+	{ "id", ID_AT(INPUT, id),
+		ALWAYS("Number by which findings and errors refer to it; counts from 0.") },
+	{ "path", TEXT_AT(INPUT, path),
+		ALWAYS("Path as it was typed, or as it was found; `-` is standard input.") },
 	{ "base", TEXT_AT(INPUT, base),
-		.about =
-			"Directory that its file names are relative to: one below the path that was opened in its place, or the one that a named file belongs to; in an archive, a directory of it. Absent if they are relative to the path." },
+		ABOUT("Directory that its file names are relative to: one below the path that was opened in its place, or the one that a named file belongs to; in an archive, a directory of it. Absent if they are relative to the path.") },
 	{ "kind", WORD_AT(INPUT, kind), .always = true, .words = KINDS,
-		.about = "What it served as." },
+		ABOUT("What it served as.") },
 	{ "format", WORD_AT(INPUT, format),
-		.about =
-			"Family of formats it was recognised as, such as `torch-zip` or `dcp`. Absent when nothing was recognised." },
+		ABOUT("Family of formats it was recognised as, such as `torch-zip` or `dcp`. Absent when nothing was recognised.") },
 	{ "status", GET(FIELD_COUNT, get_status),
-		.about = "Exit status this input alone would have given." },
+		ABOUT("Exit status this input alone would have given.") },
 	{ "found", BOOL_AT(INPUT, found), IF_SET(struct input_record, found),
-		.about =
-			"True for a file that the program found itself because it is next to the checkpoint." });
+		ABOUT("True for a file that the program found itself because it is next to the checkpoint.") });
 
 static struct value get_fingerprint(struct subject of)
 {
@@ -568,66 +558,57 @@ static struct value get_affected(struct subject of)
 const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 	"A defect that was noticed without stopping the work.",
 	{ "rule", WORD_AT(FINDING, rule), .always = true, .about = RULE_ABOUT },
-	{ "slug", WORD_AT(FINDING, slug), .always = true,
-		.about = "The rule's short name, for people." },
+	{ "slug", WORD_AT(FINDING, slug), ALWAYS("The rule's short name, for people.") },
 	{ "severity", ENUM_AT(FINDING, severity, severity_name), .always = true,
-		.words = SEVERITIES, .about = "How bad it is." },
+		.words = SEVERITIES, ABOUT("How bad it is.") },
 	{ "input", ID_AT(FINDING, input), .always = true, .about = INPUT_ABOUT },
 	{ "file", TEXT_AT(FINDING, file), .about = FILE_ABOUT },
 	{ "member", TEXT_AT(FINDING, member), .about = MEMBER_ABOUT },
 	{ "offset", COUNT_AT(FINDING, offset),
-		.about =
-			"First byte of a range that holds the fault; in the member where one is named, else in the file." },
-	{ "length", COUNT_AT(FINDING, length), .about = "Bytes in that range." },
+		ABOUT("First byte of a range that holds the fault; in the member where one is named, else in the file.") },
+	{ "length", COUNT_AT(FINDING, length), ABOUT("Bytes in that range.") },
 	{ "tensor", TEXT_AT(FINDING, tensor),
-		.about =
-			"Name of the tensor that suffers; for rules about pickles the `module.name` of a global." },
-	{ "module", TEXT_AT(FINDING, module),
-		.about = "Name of the module that suffers." },
-	{ "rank", ID_AT(FINDING, rank), .about = "Rank whose data it is." },
+		ABOUT("Name of the tensor that suffers; for rules about pickles the `module.name` of a global.") },
+	{ "module", TEXT_AT(FINDING, module), ABOUT("Name of the module that suffers.") },
+	{ "rank", ID_AT(FINDING, rank), ABOUT("Rank whose data it is.") },
 	{ "affected", GET(FIELD_TEXTS, get_affected),
 		IF_SET(struct finding, affected_kept),
-		.about =
-			"Names of the tensors and values that suffer, at most the first 1,000 of them." },
+		ABOUT("Names of the tensors and values that suffer, at most the first 1,000 of them.") },
 	{ "affected_count", COUNT_AT(FINDING, affected_count),
 		IF_SET(struct finding, affected_kept),
-		.about = "Number of tensors and values that suffer." },
+		ABOUT("Number of tensors and values that suffer.") },
 	{ "affected_bytes", BYTES_AT(FINDING, affected_bytes),
 		IF_SET(struct finding, affected_kept),
-		.about = "Logical bytes of these tensors that are lost." },
-	{ "message", TEXT_AT(FINDING, message), .always = true,
-		.about = "What is wrong, with the numbers: one sentence for people." },
-	{ "fix", TEXT_AT(FINDING, fix), .about = "What to do about it." },
-	{ "fingerprint", GET(FIELD_WORD, get_fingerprint), .always = true,
-		.about =
-			"Identity of the finding across runs and versions: it depends on the rule and the place, never on numbers or wording." });
+		ABOUT("Logical bytes of these tensors that are lost.") },
+	{ "message", TEXT_AT(FINDING, message),
+		ALWAYS("What is wrong, with the numbers: one sentence for people.") },
+	{ "fix", TEXT_AT(FINDING, fix), ABOUT("What to do about it.") },
+	{ "fingerprint", GET(FIELD_WORD, get_fingerprint),
+		ALWAYS("Identity of the finding across runs and versions: it depends on the rule and the place, never on numbers or wording.") });
 
 #define FAILURE struct failure
 const struct record failure_record = OBJECT_RECORD(FAILURE, "error",
 	"Something that could not be done or checked.",
 	{ "code", WORD_AT(FAILURE, code), .always = true, .words = CODES,
-		.about = "What kind of failure it is." },
+		ABOUT("What kind of failure it is.") },
 	{ "rule", WORD_AT(FAILURE, rule),
-		.about = "Rule it falls under, where there is one." },
+		ABOUT("Rule it falls under, where there is one.") },
 	{ "input", ID_AT(FAILURE, input), .about = INPUT_ABOUT },
-	{ "path", TEXT_AT(FAILURE, path), .about = "File it is about." },
+	{ "path", TEXT_AT(FAILURE, path), ABOUT("File it is about.") },
 	{ "member", TEXT_AT(FAILURE, member), .about = MEMBER_ABOUT },
 	{ "offset", COUNT_AT(FAILURE, offset),
-		.about =
-			"Byte where reading stopped; in the member where one is named, else in the file." },
+		ABOUT("Byte where reading stopped; in the member where one is named, else in the file.") },
 	{ "limit", WORD_AT(FAILURE, limit),
-		.about = "Name of the ceiling that was reached, as `--limit` takes it." },
+		ABOUT("Name of the ceiling that was reached, as `--limit` takes it.") },
 	{ "kind", WORD_AT(FAILURE, kind),
-		.about =
-			"Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `nsight`, `sqlite`, `protobuf`, `archive`, `rocprof` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`." },
-	{ "message", TEXT_AT(FAILURE, message), .always = true,
-		.about = "What went wrong: one sentence for people." },
-	{ "hint", TEXT_AT(FAILURE, hint), .about = "What to try next." });
+		ABOUT("Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `nsight`, `sqlite`, `protobuf`, `archive`, `rocprof` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`.") },
+	{ "message", TEXT_AT(FAILURE, message),
+		ALWAYS("What went wrong: one sentence for people.") },
+	{ "hint", TEXT_AT(FAILURE, hint), ABOUT("What to try next.") });
 
 #define OMISSION struct omission
 const struct record omission_record = OBJECT_RECORD(OMISSION, "omitted",
 	"Findings past the ceiling `findings`: they were counted and not kept.",
 	{ "rule", WORD_AT(OMISSION, rule), .always = true, .about = RULE_ABOUT },
 	{ "file", TEXT_AT(OMISSION, file), .about = FILE_ABOUT },
-	{ "count", COUNT_AT(OMISSION, count), .always = true,
-		.about = "How many were omitted." });
+	{ "count", COUNT_AT(OMISSION, count), ALWAYS("How many were omitted.") });

@@ -363,24 +363,20 @@ static struct value get_source(struct subject of)
 }
 
 #define TENSOR struct tensor
-static const struct record tensor_written_record =
-	OBJECT_RECORD(TENSOR, "exported_tensor", "A tensor that was written.",
-		{ "name", NAME_AT(TENSOR, name), .always = true,
-			ABOUT("Name under which it was written.") },
-		{ "source", GET(FIELD_NAME, get_source), .always = true,
-			ABOUT("Name in the checkpoint.") },
-		{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name), .always = true,
-			ABOUT("Dtype as written.") },
-		{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), .always = true,
-			ABOUT("Shape.") },
-		{ "bytes", BYTES_AT(TENSOR, facts.bytes), .always = true,
-			ABOUT("Bytes as written.") },
-		{ "file", NAME_AT(TENSOR, file),
-			ABOUT("File that holds it, relative to the directory.") },
-		{ "offset", COUNT_AT(TENSOR, facts.offset), .always = true,
-			ABOUT("Byte in that file where it begins.") },
-		{ "sha256", TEXT_AT(TENSOR, sha256),
-			ABOUT("SHA-256 of its bytes, as they were read back.") });
+static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
+	"exported_tensor", "A tensor that was written.",
+	{ "name", NAME_AT(TENSOR, name), ALWAYS("Name under which it was written.") },
+	{ "source", GET(FIELD_NAME, get_source), ALWAYS("Name in the checkpoint.") },
+	{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name),
+		ALWAYS("Dtype as written.") },
+	{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), ALWAYS("Shape.") },
+	{ "bytes", BYTES_AT(TENSOR, facts.bytes), ALWAYS("Bytes as written.") },
+	{ "file", NAME_AT(TENSOR, file),
+		ABOUT("File that holds it, relative to the directory.") },
+	{ "offset", COUNT_AT(TENSOR, facts.offset),
+		ALWAYS("Byte in that file where it begins.") },
+	{ "sha256", TEXT_AT(TENSOR, sha256),
+		ABOUT("SHA-256 of its bytes, as they were read back.") });
 
 /* Absent where a tensor has none. False: out of memory. */
 bool digest_exported(struct exporting *exporting)
@@ -433,7 +429,7 @@ static const void *each_file(struct subject of, size_t i, void *room)
 static const struct record file_record = OBJECT_RECORD(FILE_ROW, "exported_file",
 	"A file that was written.",
 	{ "path", NAME_AT(FILE_ROW, path), ABOUT("Its name relative to the directory.") },
-	{ "bytes", BYTES_AT(FILE_ROW, bytes), .always = true, ABOUT("Its size.") },
+	{ "bytes", BYTES_AT(FILE_ROW, bytes), ALWAYS("Its size.") },
 	{ "sha256", TEXT_AT(FILE_ROW, sha256),
 		ABOUT("SHA-256 of the file, as it was read back.") });
 
@@ -488,8 +484,7 @@ static struct value get_left_name(struct subject of)
 #define LEFT struct left
 static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
 	"A tensor that was not written, or a value that holds some without a name.",
-	{ "name", GET(FIELD_NAME, get_left_name), .always = true,
-		ABOUT("Name in the checkpoint.") },
+	{ "name", GET(FIELD_NAME, get_left_name), ALWAYS("Name in the checkpoint.") },
 	{ "why", WORD_AT(LEFT, why), .always = true,
 		WORDS("role", "selected", "tied", "unsupported", "incomplete",
 			"unmapped"),
@@ -501,26 +496,25 @@ static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
 
 #define EXPORTING struct exporting
 const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was written.",
-	{ "written", BOOL_AT(EXPORTING, written), .always = true,
-		ABOUT("Whether anything was; an incomplete checkpoint is not exported.") },
+	{ "written", BOOL_AT(EXPORTING, written),
+		ALWAYS("Whether anything was; an incomplete checkpoint is not exported.") },
 	{ "tensors",
 		EACH_ITEM(EXPORTING, tensor_count, each_tensor, tensor_written_record),
-		.always = true,
-		ABOUT("Tensors that were written, in the order of the model.") },
-	{ "files", EACH_OF(EXPORTING, file_count, each_file, file_record), .always = true,
-		ABOUT("Files that were written; an index is the last one.") },
+		ALWAYS("Tensors that were written, in the order of the model.") },
+	{ "files", EACH_OF(EXPORTING, file_count, each_file, file_record),
+		ALWAYS("Files that were written; an index is the last one.") },
 	{ "left_out", EACH_OF(EXPORTING, left_count, each_left, left_record),
-		.always = true, ABOUT("Tensors that were not written.") },
-	{ "bytes", BYTES_AT(EXPORTING, facts.tensor_bytes), .always = true,
-		ABOUT("Bytes of all tensors that were written.") },
+		ALWAYS("Tensors that were not written.") },
+	{ "bytes", BYTES_AT(EXPORTING, facts.tensor_bytes),
+		ALWAYS("Bytes of all tensors that were written.") },
 	{ "stripped", TEXT_AT(EXPORTING, facts.stripped),
 		ABOUT("Segments that were removed from the front of names.") },
-	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed), .always = true,
-		ABOUT("Finite numbers that a cast made infinite.") },
-	{ "copied", COUNT_AT(EXPORTING, copied), .always = true,
-		ABOUT("Tensors that several ranks store: the first copy was written, and copies were not compared. `audit --data` compares them.") },
-	{ "verified", BOOL_AT(EXPORTING, facts.verified), .always = true,
-		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
+	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed),
+		ALWAYS("Finite numbers that a cast made infinite.") },
+	{ "copied", COUNT_AT(EXPORTING, copied),
+		ALWAYS("Tensors that several ranks store: the first copy was written, and copies were not compared. `audit --data` compares them.") },
+	{ "verified", BOOL_AT(EXPORTING, facts.verified),
+		ALWAYS("Whether every byte was read back and compared with what was read from the checkpoint.") },
 	{ "digest", TEXT_AT(EXPORTING, digest),
 		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
 

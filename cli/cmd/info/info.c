@@ -67,20 +67,18 @@ static struct row row_of(const struct fsdp_recording *one)
 #define ROW struct row
 static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 	"One input that is a recording of a run.",
-	{ "input", COUNT_AT(ROW, input), .always = true, ABOUT("Index in `inputs`.") },
+	{ "input", COUNT_AT(ROW, input), ALWAYS("Index in `inputs`.") },
 	{ "kind", WORD_AT(ROW, kind), .always = true,
 		WORDS("simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
 			"flight_recorder", "memory_snapshot", "nccl_watchdog"),
 		ABOUT("Its kind, by its content.") },
-	{ "title", WORD_AT(ROW, title), .always = true, ABOUT("The same in words.") },
+	{ "title", WORD_AT(ROW, title), ALWAYS("The same in words.") },
 	{ "rank", INTEGER_AT(ROW, rank),
 		ABOUT("The rank that recorded it: as the recording says, else as its name does.") },
 	{ "world_size", INTEGER_AT(ROW, world_size),
 		ABOUT("Number of ranks of the run, if the recording contains it.") },
-	{ "whole", BOOL_AT(ROW, whole), .always = true,
-		ABOUT("Whether all of it could be read.") },
-	{ "command", WORD_AT(ROW, command), .always = true,
-		ABOUT("The command that reads it.") });
+	{ "whole", BOOL_AT(ROW, whole), ALWAYS("Whether all of it could be read.") },
+	{ "command", WORD_AT(ROW, command), ALWAYS("The command that reads it.") });
 
 _Static_assert(sizeof(struct row) <= RECORD_ROOM, "room for one");
 
@@ -99,7 +97,7 @@ static const void *each_recording(struct subject of, size_t i, void *room)
 static const struct record recordings_record = OBJECT_RECORD(struct run, "recordings",
 	"Of inputs that are recordings of a run and no checkpoint: what each is.",
 	{ "recordings", EACH_ITEM(struct run, path_count, each_recording, row_record),
-		.always = true, ABOUT("In the order of the inputs.") });
+		ALWAYS("In the order of the inputs.") });
 
 /* What the recordings in run->recordings are, and which command reads them: begins and
  * writes the answer. Always true. */
@@ -321,8 +319,8 @@ static struct value get_name(struct subject of)
 #define BELOW struct below_row
 static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
 	"A checkpoint below the given directory.",
-	{ "path", WORD_AT(BELOW, path), .machine_only = EVERY_VIEW, .always = true,
-		ABOUT("Its path, as it would be typed.") },
+	{ "path", WORD_AT(BELOW, path), .machine_only = EVERY_VIEW,
+		ALWAYS("Its path, as it would be typed.") },
 	{ "checkpoint", GET(FIELD_NAME, get_name), .text_only = EVERY_VIEW },
 	{ "others", COUNT_AT(BELOW, others), .machine_only = EVERY_VIEW,
 		IF_SET(BELOW, others),
@@ -332,8 +330,8 @@ static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
 	{ "bytes", BYTES_AT(BELOW, bytes), ABOUT("Bytes of all its files.") },
 	{ "ranks", ID_AT(BELOW, ranks), ABOUT("Number of ranks that saved it.") },
 	{ "format", WORD_AT(BELOW, format), ABOUT("Word for its format.") },
-	{ "errors", COUNT_AT(BELOW, errors), .machine_only = EVERY_VIEW, .always = true,
-		ABOUT("Findings of the severity error, and parts that could not be read.") },
+	{ "errors", COUNT_AT(BELOW, errors), .machine_only = EVERY_VIEW,
+		ALWAYS("Findings of the severity error, and parts that could not be read.") },
 	{ "complete", GET(FIELD_WORD, get_complete), .text_only = EVERY_VIEW },
 	{ "problem", TEXT_AT(BELOW, problem), ABOUT("The first of these.") });
 
@@ -371,8 +369,7 @@ static void below_alone(struct run *run, int64_t step)
 
 static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
 	"Of a directory that is not a checkpoint itself: the checkpoints below it.",
-	{ "below", ROWS(below_row_record), .always = true,
-		ABOUT("By step, then by path.") });
+	{ "below", ROWS(below_row_record), ALWAYS("By step, then by path.") });
 
 /* Leaves one row of each set, which is called so. Returns how many there are. */
 static size_t join_sets(struct below_row *rows, size_t count)
@@ -503,17 +500,14 @@ static struct value get_names(struct subject of)
 }
 
 #define WASTE struct fsdp_waste_row
-static const struct record waste_record =
-	OBJECT_RECORD(WASTE, "waste", "A storage with bytes that no tensor views.",
-		{ "storage", TEXT_AT(WASTE, storage), .always = true, ABOUT("Its key.") },
-		{ "file", FOUND_AT(WASTE, file, FIELD_NAME, find_file), .always = true,
-			ABOUT(FILE_ABOUT) },
-		{ "stored_bytes", BYTES_AT(WASTE, stored_bytes), .always = true,
-			ABOUT("Bytes that are stored.") },
-		{ "used_bytes", BYTES_AT(WASTE, used_bytes), .always = true,
-			ABOUT("Bytes that tensors view.") },
-		{ "names", GET(FIELD_TEXTS, get_names), .always = true,
-			ABOUT("Names of the tensors on it.") });
+static const struct record waste_record = OBJECT_RECORD(WASTE, "waste",
+	"A storage with bytes that no tensor views.",
+	{ "storage", TEXT_AT(WASTE, storage), ALWAYS("Its key.") },
+	{ "file", FOUND_AT(WASTE, file, FIELD_NAME, find_file), ALWAYS(FILE_ABOUT) },
+	{ "stored_bytes", BYTES_AT(WASTE, stored_bytes),
+		ALWAYS("Bytes that are stored.") },
+	{ "used_bytes", BYTES_AT(WASTE, used_bytes), ALWAYS("Bytes that tensors view.") },
+	{ "names", GET(FIELD_TEXTS, get_names), ALWAYS("Names of the tensors on it.") });
 
 static const void *each_waste(struct subject of, size_t i, void *room)
 {
@@ -543,10 +537,9 @@ static bool waste_show(
 #define FORMAT struct fsdp_format
 static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
 	"What kind of checkpoint it is.",
-	{ "family", WORD_AT(FORMAT, family), .always = true,
-		ABOUT("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
-	{ "title", WORD_AT(FORMAT, title), .always = true,
-		ABOUT("The format as people call it.") },
+	{ "family", WORD_AT(FORMAT, family),
+		ALWAYS("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
+	{ "title", WORD_AT(FORMAT, title), ALWAYS("The format as people call it.") },
 	{ "writer", WORD_AT(FORMAT, writer),
 		ABOUT("Program that wrote it, where it says so.") },
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
@@ -562,15 +555,14 @@ static struct value get_strategies(struct subject of)
 #define INFO struct info
 static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
 	"The sharding plan that was used.",
-	{ "path", WORD_AT(INFO, plan.path), .always = true, ABOUT("Its file.") },
+	{ "path", WORD_AT(INFO, plan.path), ALWAYS("Its file.") },
 	{ "torch", WORD_AT(INFO, plan.torch),
 		ABOUT("Version of torch it was exported from.") },
 	{ "world_size", ID_AT(INFO, plan.world_size),
 		ABOUT("World size of the run it describes; absent from one that was made of a log or a trace.") },
-	{ "units", ID_AT(INFO, plan.unit_count), .always = true,
-		ABOUT("Number of units.") },
-	{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
-		ABOUT("Strategies that occur among its units.") },
+	{ "units", ID_AT(INFO, plan.unit_count), ALWAYS("Number of units.") },
+	{ "strategies", GET(FIELD_TEXTS, get_strategies),
+		ALWAYS("Strategies that occur among its units.") },
 	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
 
 /* ---- kind ---- */
@@ -624,10 +616,10 @@ static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
 	{ "strategy", WORD_AT(KIND, strategy),
 		ABOUT("Sharding strategy, if the plan has one for all units.") },
 	{ "mesh", MADE_AT(KIND, mesh, find_mesh, mesh_record) },
-	{ "hybrid", BOOL_AT(KIND, is_hybrid), .always = true,
-		ABOUT("Whether it is known to be one of several copies of a sharded model (HSDP).") },
-	{ "tensor_parallel", BOOL_AT(KIND, is_tensor_parallel), .always = true,
-		ABOUT("Whether the mesh has a dimension for tensor parallelism.") },
+	{ "hybrid", BOOL_AT(KIND, is_hybrid),
+		ALWAYS("Whether it is known to be one of several copies of a sharded model (HSDP).") },
+	{ "tensor_parallel", BOOL_AT(KIND, is_tensor_parallel),
+		ALWAYS("Whether the mesh has a dimension for tensor parallelism.") },
 	{ "looks_like", WORD_AT(KIND, looks_like),
 		ABOUT("Architecture that the names of modules suggest.") },
 	{ "class", GET(FIELD_TEXT, get_class), .has = has_class,
@@ -725,14 +717,10 @@ static struct value get_key(struct subject of)
 
 #define STATE struct fsdp_state_kind
 static const struct record state_record = RECORD_OF(RECORD_OBJECT, STATE,
-	{ "key", GET(FIELD_WORD, get_key), .always = true,
-		ABOUT("What the optimizer calls it.") },
-	{ "dtype", GET(FIELD_WORD, get_dtype), .always = true,
-		ABOUT("Its element type.") },
-	{ "scalar", BOOL_AT(STATE, is_scalar), .always = true,
-		ABOUT("Whether each is one number.") },
-	{ "tensors", COUNT_AT(STATE, tensors), .always = true,
-		ABOUT("How many there are.") });
+	{ "key", GET(FIELD_WORD, get_key), ALWAYS("What the optimizer calls it.") },
+	{ "dtype", GET(FIELD_WORD, get_dtype), ALWAYS("Its element type.") },
+	{ "scalar", BOOL_AT(STATE, is_scalar), ALWAYS("Whether each is one number.") },
+	{ "tensors", COUNT_AT(STATE, tensors), ALWAYS("How many there are.") });
 
 static const void *each_state(struct subject of, size_t i, void *room)
 {
@@ -770,12 +758,12 @@ static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
 		ABOUT("Optimizer that its states look like.") },
 	{ "title", ENUM_AT(INFO, kind.optimizer, optimizer_word),
 		ABOUT("Its name for people.") },
-	{ "tensors", GET(FIELD_COUNT, get_optimizer_tensors), .always = true,
-		ABOUT("Number of its tensors.") },
-	{ "bytes", GET(FIELD_BYTES, get_optimizer_bytes), .always = true,
-		ABOUT("Bytes of its tensors.") },
-	{ "states", EACH(each_state, state_record), .always = true,
-		ABOUT("What it keeps: the first eight kinds.") });
+	{ "tensors", GET(FIELD_COUNT, get_optimizer_tensors),
+		ALWAYS("Number of its tensors.") },
+	{ "bytes", GET(FIELD_BYTES, get_optimizer_bytes),
+		ALWAYS("Bytes of its tensors.") },
+	{ "states", EACH(each_state, state_record),
+		ALWAYS("What it keeps: the first eight kinds.") });
 
 /* ---- sharding ---- */
 
@@ -811,25 +799,22 @@ static const void *each_cut(struct subject of, size_t i, void *room)
 
 #define CUT struct part_of_cut
 static const struct record cut_record = RECORD_OF(RECORD_OBJECT, CUT,
-	{ "dim", ID_AT(CUT, dim), .always = true, ABOUT("The dimension.") },
-	{ "over", ID_AT(CUT, over), .always = true,
-		ABOUT("Parts it is cut into, derived from the first piece.") });
+	{ "dim", ID_AT(CUT, dim), ALWAYS("The dimension.") },
+	{ "over", ID_AT(CUT, over),
+		ALWAYS("Parts it is cut into, derived from the first piece.") });
 
 #define SHARDING struct fsdp_sharding
 static const struct record sharding_record = RECORD_OF(RECORD_OBJECT, SHARDING,
 	{ "how", ENUM_AT(SHARDING, how, how_word), .always = true,
 		WORDS("replicated", "dim", "dims", "flat"),
 		ABOUT("Each piece is the full tensor (`replicated`), cut in one dimension or in several, or a part of a FlatParameter.") },
-	{ "over", ID_AT(SHARDING, over), .always = true,
-		ABOUT("Pieces of one copy; of `replicated` all of them.") },
-	{ "copies", ID_AT(SHARDING, copies), .always = true,
-		ABOUT("Copies of each piece.") },
-	{ "cuts", EACH(each_cut, cut_record), .always = true,
-		ABOUT("Dimensions that are cut: the first four.") },
-	{ "tensors", COUNT_AT(SHARDING, tensors), .always = true,
-		ABOUT("Number of tensors.") },
-	{ "pieces", COUNT_AT(SHARDING, pieces), .always = true,
-		ABOUT("Number of their pieces.") });
+	{ "over", ID_AT(SHARDING, over),
+		ALWAYS("Pieces of one copy; of `replicated` all of them.") },
+	{ "copies", ID_AT(SHARDING, copies), ALWAYS("Copies of each piece.") },
+	{ "cuts", EACH(each_cut, cut_record),
+		ALWAYS("Dimensions that are cut: the first four.") },
+	{ "tensors", COUNT_AT(SHARDING, tensors), ALWAYS("Number of tensors.") },
+	{ "pieces", COUNT_AT(SHARDING, pieces), ALWAYS("Number of their pieces.") });
 
 static const void *each_sharding(struct subject of, size_t i, void *room)
 {
@@ -845,12 +830,11 @@ static bool has_balance(struct subject of)
 }
 
 static const struct record balance_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "even", BOOL_AT(INFO, balance.is_even), .always = true,
-		ABOUT("Whether all ranks hold the same number of bytes.") },
-	{ "rank", ID_AT(INFO, balance.key), .always = true,
-		ABOUT("The first of the ranks that hold most.") },
-	{ "bytes", BYTES_AT(INFO, balance.most), .always = true,
-		ABOUT("What that rank holds.") },
+	{ "even", BOOL_AT(INFO, balance.is_even),
+		ALWAYS("Whether all ranks hold the same number of bytes.") },
+	{ "rank", ID_AT(INFO, balance.key),
+		ALWAYS("The first of the ranks that hold most.") },
+	{ "bytes", BYTES_AT(INFO, balance.most), ALWAYS("What that rank holds.") },
 	{ "mean_bytes", BYTES_AT(INFO, mean_bytes), ABOUT("Mean of all ranks.") });
 
 static const struct record per_rank_record = RECORD_OF(RECORD_OBJECT, INFO,
@@ -858,24 +842,20 @@ static const struct record per_rank_record = RECORD_OF(RECORD_OBJECT, INFO,
 		ABOUT("Bytes of tensors that the rank with the most has stored.") },
 	{ "resume_bytes", BYTES_AT(INFO, per_rank.resume),
 		ABOUT("Bytes that a rank needs at most to resume on as many ranks.") },
-	{ "weights_bytes", BYTES_AT(INFO, per_rank.weights), .always = true,
-		ABOUT("Bytes of all parameters and buffers, on one rank.") });
+	{ "weights_bytes", BYTES_AT(INFO, per_rank.weights),
+		ALWAYS("Bytes of all parameters and buffers, on one rank.") });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "tensors", SIZE_AT(INFO, counts.tensors), .always = true,
-		ABOUT("Number of tensors.") },
-	{ "parameters", COUNT_AT(INFO, counts.parameters), .always = true,
-		ABOUT("Number of elements of parameters, tied ones counted once.") },
-	{ "pieces", SIZE_AT(INFO, counts.pieces), .always = true,
-		ABOUT("Number of pieces of tensors.") },
-	{ "files", SIZE_AT(INFO, counts.files), .always = true,
-		ABOUT("Number of files.") },
-	{ "modules", SIZE_AT(INFO, counts.modules), .always = true,
-		ABOUT("Number of modules.") },
-	{ "units", SIZE_AT(INFO, counts.units), .always = true,
-		ABOUT("Number of FSDP units.") },
-	{ "values", SIZE_AT(INFO, counts.values), .always = true,
-		ABOUT("Number of entries that are not tensors.") });
+	{ "tensors", SIZE_AT(INFO, counts.tensors), ALWAYS("Number of tensors.") },
+	{ "parameters", COUNT_AT(INFO, counts.parameters),
+		ALWAYS("Number of elements of parameters, tied ones counted once.") },
+	{ "pieces", SIZE_AT(INFO, counts.pieces),
+		ALWAYS("Number of pieces of tensors.") },
+	{ "files", SIZE_AT(INFO, counts.files), ALWAYS("Number of files.") },
+	{ "modules", SIZE_AT(INFO, counts.modules), ALWAYS("Number of modules.") },
+	{ "units", SIZE_AT(INFO, counts.units), ALWAYS("Number of FSDP units.") },
+	{ "values", SIZE_AT(INFO, counts.values),
+		ALWAYS("Number of entries that are not tensors.") });
 
 struct part_of_bytes {
 	struct fsdp_group group;
@@ -905,16 +885,12 @@ static const void *each_share(struct subject of, size_t i, void *room)
 }
 
 #define SHARE struct part_of_bytes
-static const struct record share_record =
-	OBJECT_RECORD(SHARE, "share", "The part of the bytes that one group has.",
-		{ "key", KEY_AT(SHARE, key), .always = true,
-			ABOUT("The group: a dtype, a role or a rank.") },
-		{ "tensors", COUNT_AT(SHARE, group.tensors), .always = true,
-			ABOUT(GROUP_TENSORS_ABOUT) },
-		{ "pieces", COUNT_AT(SHARE, group.pieces), .always = true,
-			ABOUT(GROUP_PIECES_ABOUT) },
-		{ "bytes", BYTES_AT(SHARE, group.bytes), .always = true,
-			ABOUT(GROUP_BYTES_ABOUT) });
+static const struct record share_record = OBJECT_RECORD(SHARE, "share",
+	"The part of the bytes that one group has.",
+	{ "key", KEY_AT(SHARE, key), ALWAYS("The group: a dtype, a role or a rank.") },
+	{ "tensors", COUNT_AT(SHARE, group.tensors), ALWAYS(GROUP_TENSORS_ABOUT) },
+	{ "pieces", COUNT_AT(SHARE, group.pieces), ALWAYS(GROUP_PIECES_ABOUT) },
+	{ "bytes", BYTES_AT(SHARE, group.bytes), ALWAYS(GROUP_BYTES_ABOUT) });
 
 static struct value get_all_seen(struct subject of)
 {
@@ -922,28 +898,27 @@ static struct value get_all_seen(struct subject of)
 }
 
 static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "payload", BYTES_AT(INFO, bytes.payload), .always = true,
-		ABOUT("Bytes of tensor storages, as stored.") },
-	{ "on_disk", BYTES_AT(INFO, bytes.on_disk), .always = true,
-		ABOUT("Bytes of all files.") },
-	{ "records", BYTES_AT(INFO, bytes.records), .always = true,
-		ABOUT("Bytes of directories, headers, pickles and padding.") },
-	{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted), .always = true,
-		ABOUT("Bytes that nothing refers to.") },
-	{ "unused", BYTES_AT(INFO, bytes.unused), .always = true,
-		ABOUT("Bytes of the payload that no tensor views.") },
+	{ "payload", BYTES_AT(INFO, bytes.payload),
+		ALWAYS("Bytes of tensor storages, as stored.") },
+	{ "on_disk", BYTES_AT(INFO, bytes.on_disk), ALWAYS("Bytes of all files.") },
+	{ "records", BYTES_AT(INFO, bytes.records),
+		ALWAYS("Bytes of directories, headers, pickles and padding.") },
+	{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted),
+		ALWAYS("Bytes that nothing refers to.") },
+	{ "unused", BYTES_AT(INFO, bytes.unused),
+		ALWAYS("Bytes of the payload that no tensor views.") },
 	{ "holes", BYTES_AT(INFO, holes),
 		ABOUT("Bytes of files that were never written and read as zero; absent if they are less than half.") },
-	{ "unread_pickles", COUNT_AT(INFO, unread), .always = true,
-		ABOUT("Files next to and below it that are pickles and were not read.") },
-	{ "all_seen", GET(FIELD_BOOL, get_all_seen), .always = true,
-		ABOUT("Whether all files next to and below it were checked for that.") },
-	{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record), .always = true,
-		ABOUT("By element type.") },
-	{ "by_role", EACH_AT(INFO, by_role, each_share, share_record), .always = true,
-		ABOUT("By role.") },
-	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record), .always = true,
-		ABOUT("By rank.") });
+	{ "unread_pickles", COUNT_AT(INFO, unread),
+		ALWAYS("Files next to and below it that are pickles and were not read.") },
+	{ "all_seen", GET(FIELD_BOOL, get_all_seen),
+		ALWAYS("Whether all files next to and below it were checked for that.") },
+	{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record),
+		ALWAYS("By element type.") },
+	{ "by_role", EACH_AT(INFO, by_role, each_share, share_record),
+		ALWAYS("By role.") },
+	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record),
+		ALWAYS("By rank.") });
 
 static const void *file_at(struct subject of, size_t i, void *room)
 {
@@ -962,16 +937,15 @@ static struct value get_missing(struct subject of)
 }
 
 #define FILE_ROW struct fsdp_file
-static const struct record file_record =
-	OBJECT_RECORD(FILE_ROW, "file", "A file of the checkpoint.",
-		{ "path", TEXT_AT(FILE_ROW, path), .always = true,
-			ABOUT("Its path in the checkpoint.") },
-		{ "bytes", BYTES_AT(FILE_ROW, size),
-			ABOUT("Its size; absent if it is missing.") },
-		{ "rank", ID_AT(FILE_ROW, rank),
-			ABOUT("Rank that wrote it, where that is known.") },
-		{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing,
-			ABOUT("True if the checkpoint lists it and it is missing.") });
+static const struct record file_record = OBJECT_RECORD(FILE_ROW, "file",
+	"A file of the checkpoint.",
+	{ "path", TEXT_AT(FILE_ROW, path), ALWAYS("Its path in the checkpoint.") },
+	{ "bytes", BYTES_AT(FILE_ROW, size),
+		ABOUT("Its size; absent if it is missing.") },
+	{ "rank", ID_AT(FILE_ROW, rank),
+		ABOUT("Rank that wrote it, where that is known.") },
+	{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing,
+		ABOUT("True if the checkpoint lists it and it is missing.") });
 
 static const void *find_value(struct subject of, size_t i, void *room)
 {
@@ -987,28 +961,27 @@ static const void *find_prefix(struct subject of, size_t i, void *room)
 
 #define PREFIX struct fsdp_prefix
 static const struct record prefix_record = RECORD_OF(RECORD_OBJECT, PREFIX,
-	{ "prefix", WORD_AT(PREFIX, prefix), .always = true,
-		ABOUT("The segment, with its dot.") },
-	{ "count", COUNT_AT(PREFIX, count), .always = true,
-		ABOUT("Number of tensors whose names have it.") });
+	{ "prefix", WORD_AT(PREFIX, prefix), ALWAYS("The segment, with its dot.") },
+	{ "count", COUNT_AT(PREFIX, count),
+		ALWAYS("Number of tensors whose names have it.") });
 static const struct record names_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "prefixes", EACH_OF(INFO, counts.prefixes, find_prefix, prefix_record),
-		.always = true, ABOUT("Segments that wrappers left in names.") });
+		ALWAYS("Segments that wrappers left in names.") });
 
 static const struct record check_counts_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "error", COUNT_AT(INFO, check.errors), .always = true, ABOUT("Errors.") },
-	{ "warning", COUNT_AT(INFO, check.warnings), .always = true, ABOUT("Warnings.") },
-	{ "note", COUNT_AT(INFO, check.notes), .always = true, ABOUT("Notes.") },
-	{ "unsupported", COUNT_AT(INFO, check.unread), .always = true,
-		ABOUT("Parts that could not be read.") });
+	{ "error", COUNT_AT(INFO, check.errors), ALWAYS("Errors.") },
+	{ "warning", COUNT_AT(INFO, check.warnings), ALWAYS("Warnings.") },
+	{ "note", COUNT_AT(INFO, check.notes), ALWAYS("Notes.") },
+	{ "unsupported", COUNT_AT(INFO, check.unread),
+		ALWAYS("Parts that could not be read.") });
 
 static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "ran", BOOL_AT(INFO, check.ran), .always = true,
-		ABOUT("Whether the checks ran: of a checkpoint of 20,000 tensors or more only `audit` runs them.") },
+	{ "ran", BOOL_AT(INFO, check.ran),
+		ALWAYS("Whether the checks ran: of a checkpoint of 20,000 tensors or more only `audit` runs them.") },
 	{ "verdict", WORD_AT(INFO, check.verdict), WORDS("good", "bad", "partial"),
 		ABOUT("As that of `audit`, of what was read for this answer.") },
-	{ "counts", OBJECT(check_counts_record), .always = true,
-		ABOUT("What was found, by its weight.") });
+	{ "counts", OBJECT(check_counts_record),
+		ALWAYS("What was found, by its weight.") });
 
 static bool has_average(struct subject of)
 {
@@ -1036,47 +1009,44 @@ static struct value get_average_bytes(struct subject of)
 }
 
 static const struct record average_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "name", GET(FIELD_NAME, get_average_name), .always = true,
-		ABOUT("Name of the state dict.") },
-	{ "tensors", GET(FIELD_COUNT, get_average_tensors), .always = true,
-		ABOUT("Number of its tensors.") },
-	{ "bytes", GET(FIELD_BYTES, get_average_bytes), .always = true,
-		ABOUT("Bytes of its tensors.") });
+	{ "name", GET(FIELD_NAME, get_average_name), ALWAYS("Name of the state dict.") },
+	{ "tensors", GET(FIELD_COUNT, get_average_tensors),
+		ALWAYS("Number of its tensors.") },
+	{ "bytes", GET(FIELD_BYTES, get_average_bytes),
+		ALWAYS("Bytes of its tensors.") });
 
 static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	"The facts of one checkpoint.",
 	{ "format", OBJECT_AT(INFO, format, format_record), .always = true },
 	{ "world_size", ID_AT(INFO, world_size),
 		ABOUT("Number of ranks that saved it, if known; 1 for files of formats that have no ranks.") },
-	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count), .always = true,
-		ABOUT("Ranks that own at least one piece, ascending.") },
-	{ "kind", OBJECT_AT(INFO, kind, kind_record), .always = true,
-		ABOUT("How it was sharded. Unknown fields are absent.") },
+	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count),
+		ALWAYS("Ranks that own at least one piece, ascending.") },
+	{ "kind", OBJECT_AT(INFO, kind, kind_record),
+		ALWAYS("How it was sharded. Unknown fields are absent.") },
 	{ "adapter", OBJECT(adapter_record), .has = is_adapter,
 		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
 	{ "step", INTEGER_AT(INFO, step),
 		ABOUT("Step of the run: of a value `step`, `global_step`, `iteration` or the like, else of the name that was typed, unless its number is the epoch.") },
 	{ "plan", OBJECT(plan_record), IF_SET(INFO, has_plan) },
-	{ "counts", OBJECT(counts_record), .always = true, ABOUT("How many there are.") },
-	{ "bytes", OBJECT(bytes_record), .always = true, ABOUT("Where the bytes are.") },
+	{ "counts", OBJECT(counts_record), ALWAYS("How many there are.") },
+	{ "bytes", OBJECT(bytes_record), ALWAYS("Where the bytes are.") },
 	{ "optimizer", OBJECT(optimizer_record), .has = has_optimizer,
 		ABOUT("What the optimizer keeps; absent without an optimizer.") },
 	{ "average", OBJECT(average_record), .has = has_average,
 		ABOUT("A second state dict of the same names and shapes, which the parameters do not count.") },
-	{ "sharding", EACH(each_sharding, sharding_record), .always = true,
-		ABOUT("Ways in which tensors of several pieces are sharded: the first eight.") },
+	{ "sharding", EACH(each_sharding, sharding_record),
+		ALWAYS("Ways in which tensors of several pieces are sharded: the first eight.") },
 	{ "balance", OBJECT(balance_record), .has = has_balance,
 		ABOUT("How evenly bytes are stored on ranks; absent for fewer than two.") },
-	{ "per_rank", OBJECT(per_rank_record), .always = true,
-		ABOUT("Bytes of one rank.") },
-	{ "files", EACH_OF(INFO, counts.files, file_at, file_record), .always = true,
-		ABOUT("Its files, in the order in which they were read.") },
+	{ "per_rank", OBJECT(per_rank_record), ALWAYS("Bytes of one rank.") },
+	{ "files", EACH_OF(INFO, counts.files, file_at, file_record),
+		ALWAYS("Its files, in the order in which they were read.") },
 	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
-		.always = true, ABOUT("Entries that are not tensors.") },
-	{ "names", OBJECT(names_record), .always = true,
-		ABOUT("What the stored names look like.") },
-	{ "check", OBJECT(check_record), .always = true,
-		ABOUT("Findings of the checks of `audit` in the parts that were read. Pickles next to the checkpoint, and the items of DCP, are left to `audit`.") },
+		ALWAYS("Entries that are not tensors.") },
+	{ "names", OBJECT(names_record), ALWAYS("What the stored names look like.") },
+	{ "check", OBJECT(check_record),
+		ALWAYS("Findings of the checks of `audit` in the parts that were read. Pickles next to the checkpoint, and the items of DCP, are left to `audit`.") },
 	{ "waste", ROWS(waste_record),
 		ABOUT("Storages that hold more than tensors view. Only with `--waste`.") });
 

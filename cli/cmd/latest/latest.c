@@ -432,14 +432,13 @@ static struct value get_mark(struct subject of)
 
 static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidate",
 	"A directory or file of a run that may be a checkpoint.",
-	{ "step", GET(FIELD_INTEGER, get_step), .null = true, .always = true,
-		ABOUT("Step of the run in which it was saved.") },
+	{ "step", GET(FIELD_INTEGER, get_step), .null = true,
+		ALWAYS("Step of the run in which it was saved.") },
 	{ "step_from", WORD_AT(CANDIDATE, step_from), .words = SOURCES,
 		ABOUT("Source of the step. Absent if unknown.") },
 	{ "epoch", GET(FIELD_INTEGER, get_epoch),
 		ABOUT("Epoch in which it was saved, if it or its name contains it.") },
-	{ "path", GET(FIELD_NAME, get_path), .always = true,
-		ABOUT("Its path, as it would be typed.") },
+	{ "path", GET(FIELD_NAME, get_path), ALWAYS("Its path, as it would be typed.") },
 	{ "result", WORD_AT(CANDIDATE, result), .always = true, .words = RESULTS,
 		ABOUT("`good`: no error, and all checks ran. `partial`: no error, but a check could not run.") },
 	{ "level", WORD_AT(CANDIDATE, level), .always = true, .words = LEVELS,
@@ -453,9 +452,9 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 	{ "other_bytes", BYTES_AT(CANDIDATE, rest),
 		ABOUT("Bytes of its files that are neither.") },
 	{ "findings", LIST_AT(CANDIDATE, own.findings, own.finding_count, finding_record),
-		.always = true, ABOUT("What was noticed about it.") },
+		ALWAYS("What was noticed about it.") },
 	{ "errors", LIST_AT(CANDIDATE, own.failures, own.failure_count, failure_record),
-		.always = true, ABOUT("Checks that could not run.") });
+		ALWAYS("Checks that could not run.") });
 
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "mark", GET(FIELD_WORD, get_mark), .text_only = EVERY_VIEW, .label = " " },
@@ -481,11 +480,11 @@ static struct value get_file(struct subject of)
 
 static const struct record pointer_record = OBJECT_RECORD(POINTER, "pointer",
 	"A file or link of a run that names a checkpoint.",
-	{ "file", GET(FIELD_NAME, get_file), .always = true, ABOUT("Its path.") },
-	{ "says", TEXT_AT(POINTER, says), .always = true,
-		ABOUT("Its target: a directory, or the number of a step.") },
-	{ "agrees", BOOL_AT(POINTER, agrees), .always = true,
-		ABOUT("Whether that is the newest one that is good.") });
+	{ "file", GET(FIELD_NAME, get_file), ALWAYS("Its path.") },
+	{ "says", TEXT_AT(POINTER, says),
+		ALWAYS("Its target: a directory, or the number of a step.") },
+	{ "agrees", BOOL_AT(POINTER, agrees),
+		ALWAYS("Whether that is the newest one that is good.") });
 
 static const void *each_candidate(struct subject of, size_t i, void *room)
 {
@@ -509,9 +508,9 @@ static const struct record latest_record = OBJECT_RECORD(LATEST, "latest",
 	{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
 		ABOUT("Its path; `null`: none.") },
 	{ "candidates", EACH_ITEM(LATEST, count, each_candidate, candidate_record),
-		.always = true, ABOUT("All that may be checkpoints, newest first.") },
+		ALWAYS("All that may be checkpoints, newest first.") },
 	{ "pointers", LIST_AT(LATEST, pointers, pointer_count, pointer_record),
-		.always = true, ABOUT("Files and links that name one.") });
+		ALWAYS("Files and links that name one.") });
 
 /* ---- showing ---- */
 

@@ -236,29 +236,25 @@ static const struct record module_group_record = OBJECT_RECORD(GROUP, "module_gr
 	{ "module", FOUND_AT(GROUP, group.key, FIELD_NAME, find_module_name),
 		ABOUT("A module right below, with all that is in it, or the module itself.") },
 	{ "rank", ID_AT(GROUP, rank), ABOUT("The rank; absent if unknown.") },
-	{ "pieces", COUNT_AT(GROUP, group.pieces), .always = true,
-		ABOUT(GROUP_PIECES_ABOUT) },
-	{ "bytes", COUNT_AT(GROUP, group.bytes), .always = true,
-		ABOUT(GROUP_BYTES_ABOUT) });
+	{ "pieces", COUNT_AT(GROUP, group.pieces), ALWAYS(GROUP_PIECES_ABOUT) },
+	{ "bytes", COUNT_AT(GROUP, group.bytes), ALWAYS(GROUP_BYTES_ABOUT) });
 
 #define ITEM struct item
 static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item",
 	"A module.",
 	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("module"),
 		ABOUT("What the name stands for.") },
-	{ "name", FOUND_AT(ITEM, index, FIELD_NAME, find_module_name), .always = true,
-		ABOUT("Its clean name.") },
+	{ "name", FOUND_AT(ITEM, index, FIELD_NAME, find_module_name),
+		ALWAYS("Its clean name.") },
 	{ "class", GET(FIELD_WORD, get_class), ABOUT("Python class of the module.") },
 	{ "unit", FOUND_AT(ITEM, module.unit, FIELD_NAME, find_unit_name),
 		ABOUT("Name of the unit, where the module is one.") },
-	{ "parameters", COUNT_AT(ITEM, module.parameters), .always = true,
-		ABOUT("Elements of the parameters in it, tied ones once.") },
-	{ "bytes", COUNT_AT(ITEM, module.bytes), .always = true,
-		ABOUT("Bytes of these parameters.") },
-	{ "tensors", COUNT_AT(ITEM, tensor_count), .always = true,
-		ABOUT("Number of tensors in it.") },
+	{ "parameters", COUNT_AT(ITEM, module.parameters),
+		ALWAYS("Elements of the parameters in it, tied ones once.") },
+	{ "bytes", COUNT_AT(ITEM, module.bytes), ALWAYS("Bytes of these parameters.") },
+	{ "tensors", COUNT_AT(ITEM, tensor_count), ALWAYS("Number of tensors in it.") },
 	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
-		.always = true, ABOUT("What each rank holds, module by module.") });
+		ALWAYS("What each rank holds, module by module.") });
 
 static struct value module_name(struct show *show, uint32_t key)
 {
@@ -294,8 +290,8 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 #define PLACEMENT struct fsdp_placement
 static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
 	"Placement of a tensor on a device mesh.",
-	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts), .always = true,
-		ABOUT("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
+	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts),
+		ALWAYS("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
 	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
 		.always = true });
 
@@ -317,16 +313,15 @@ const void *find_state(struct subject of, size_t i, void *room)
 }
 
 #define STATE struct item_state
-static const struct record state_record =
-	OBJECT_RECORD(STATE, "state", "One optimizer state.",
-		{ "key", TEXT_AT(STATE, key), .always = true,
-			ABOUT("The optimizer's word for it, such as `exp_avg`.") },
-		{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor), .always = true,
-			ABOUT("Name of its tensor.") },
-		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name), .always = true,
-			ABOUT("Element type.") },
-		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims), .always = true,
-			ABOUT("Shape of the full tensor.") });
+static const struct record state_record = OBJECT_RECORD(STATE, "state",
+	"One optimizer state.",
+	{ "key", TEXT_AT(STATE, key),
+		ALWAYS("The optimizer's word for it, such as `exp_avg`.") },
+	{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor),
+		ALWAYS("Name of its tensor.") },
+	{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name), ALWAYS("Element type.") },
+	{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims),
+		ALWAYS("Shape of the full tensor.") });
 
 /* The ring of a storage is as long as there are names. */
 const void *each_alias(struct subject of, size_t i, void *room)
@@ -373,8 +368,8 @@ static struct value get_axis(struct subject of)
 #define QUANTIZER struct fsdp_quantizer
 static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantizer",
 	"How a quantised tensor maps integers to numbers.",
-	{ "scheme", WORD_AT(QUANTIZER, scheme), .always = true,
-		ABOUT("Torch's word for it, such as `per_tensor_affine`.") },
+	{ "scheme", WORD_AT(QUANTIZER, scheme),
+		ALWAYS("Torch's word for it, such as `per_tensor_affine`.") },
 	{ "scale", NUMBER_AT(QUANTIZER, scale), .has = is_per_tensor,
 		ABOUT("Scale, if the full tensor has one.") },
 	{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor,
@@ -415,11 +410,10 @@ static const void *find_range(struct subject of, size_t i, void *room)
 }
 
 #define RANGE struct element_range
-static const struct record range_record = OBJECT_RECORD(RANGE, "element_range",
-	"Elements in C order.",
-	{ "start", COUNT_AT(RANGE, start), .always = true, ABOUT("The first one.") },
-	{ "end", COUNT_AT(RANGE, end), .always = true,
-		ABOUT("The last one, inclusive.") });
+static const struct record range_record =
+	OBJECT_RECORD(RANGE, "element_range", "Elements in C order.",
+		{ "start", COUNT_AT(RANGE, start), ALWAYS("The first one.") },
+		{ "end", COUNT_AT(RANGE, end), ALWAYS("The last one, inclusive.") });
 
 /* An empty set has no minimum. */
 static bool has_finite(struct subject of)
@@ -432,12 +426,9 @@ static bool has_finite(struct subject of)
 #define STATS struct element_stats
 static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",
 	"What the elements that were read come to.",
-	{ "count", COUNT_AT(STATS, count), .always = true,
-		ABOUT("Elements that were read.") },
-	{ "nan", COUNT_AT(STATS, nans), .always = true,
-		ABOUT("Those that are not a number.") },
-	{ "inf", COUNT_AT(STATS, infinities), .always = true,
-		ABOUT("Those that are infinite.") },
+	{ "count", COUNT_AT(STATS, count), ALWAYS("Elements that were read.") },
+	{ "nan", COUNT_AT(STATS, nans), ALWAYS("Those that are not a number.") },
+	{ "inf", COUNT_AT(STATS, infinities), ALWAYS("Those that are infinite.") },
 	{ "min", NUMBER_AT(STATS, min), .has = has_finite,
 		ABOUT("The least of those that are finite.") },
 	{ "max", NUMBER_AT(STATS, max), .has = has_finite,
@@ -464,7 +455,7 @@ static const struct record component_record =
 	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantised tensor.",
 		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
 		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record),
-			.always = true, ABOUT("Its pieces, by rank.") });
+			ALWAYS("Its pieces, by rank.") });
 static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item",
 	"A tensor.",
 	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("tensor"),
@@ -473,10 +464,10 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 	{ NULL, FIELDS_AT(ITEM, owner, param_state_record) },
 	{ "placement",
 		MADE_AT(ITEM, tensor.placement, find_placement, placement_record) },
-	{ "states", EACH_OF(ITEM, state_count, find_state, state_record), .always = true,
-		ABOUT("Optimizer states that belong to it.") },
-	{ "aliases", EACH(each_alias, record_texts), .always = true,
-		ABOUT("All other names of it: those on the same storage, and those that the file declares.") },
+	{ "states", EACH_OF(ITEM, state_count, find_state, state_record),
+		ALWAYS("Optimizer states that belong to it.") },
+	{ "aliases", EACH(each_alias, record_texts),
+		ALWAYS("All other names of it: those on the same storage, and those that the file declares.") },
 	{ "components", LIST_AT(ITEM, components, component_count, component_record),
 		IF_SET(ITEM, components),
 		ABOUT("Parts of a sparse or quantised tensor: indices and values, or scales and zero points.") },
@@ -509,17 +500,16 @@ static const void *find_item(struct subject of, size_t i, void *room)
 #define WHOLE struct show_whole
 static const struct record whole_record = OBJECT_RECORD(WHOLE, "whole",
 	"What the checkpoint is, for programs that keep it open.",
-	{ "family", WORD_AT(WHOLE, format.family), .always = true,
-		ABOUT("Word for the format.") },
-	{ "title", WORD_AT(WHOLE, format.title), .always = true,
-		ABOUT("The format as people call it.") },
+	{ "family", WORD_AT(WHOLE, format.family), ALWAYS("Word for the format.") },
+	{ "title", WORD_AT(WHOLE, format.title),
+		ALWAYS("The format as people call it.") },
 	{ "fsdp", ENUM_AT(WHOLE, kind.flavour, flavour_word), FLAVOUR_WORDS,
 		ABOUT("FSDP version that sharded it, if known.") },
 	{ "world_size", ID_AT(WHOLE, world_size),
 		ABOUT("Number of ranks that saved it, if known.") },
 	{ "step", INTEGER_AT(WHOLE, step), ABOUT("Step of the run.") },
-	{ "files", WORD_AT(WHOLE, files), .always = true,
-		ABOUT("Differs where names, sizes or times of files differ.") });
+	{ "files", WORD_AT(WHOLE, files),
+		ALWAYS("Differs where names, sizes or times of files differ.") });
 
 static bool is_whole(struct subject of)
 {
@@ -531,4 +521,4 @@ const struct record show_record = OBJECT_RECORD(struct show, "data",
 	{ "whole", OBJECT_AT(struct show, whole, whole_record), .has = is_whole,
 		ABOUT("Only with the option that the Python package gives.") },
 	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record),
-		.always = true, ABOUT("In the order in which they were named.") });
+		ALWAYS("In the order in which they were named.") });
