@@ -1151,8 +1151,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 			 (arguments->common.separate &&
 				 arguments->command->inputs == INPUTS_MANY),
 	};
-	bool refused;
-	bool partial;
+	bool refused, partial;
 	int status;
 
 	session.separate = arguments->command->inputs != INPUTS_PAIR &&

@@ -261,8 +261,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	struct fsdp_error *error = NULL;
 	bool good = true;
 	const char *slash;
-	size_t folder;
-	size_t files;
+	size_t folder, files;
 
 	steps_ask(&options);
 	row->step = step_of_path(row->path);

@@ -270,9 +270,7 @@ static bool take_facts(
 	bool good;
 	uint64_t on_disk;
 	const struct fsdp_role_total *roles;
-	uint64_t weights;
-	uint64_t optimizer;
-	uint64_t both;
+	uint64_t weights, optimizer, both;
 
 	if (!fsdp_overview_new(opened, &overview, NULL))
 		return false;
