@@ -120,26 +120,20 @@ struct shown_rank {
 	int fits;       /* -1: not asked for */
 };
 
-static struct shown_rank rank_at(const struct resharding *resharding, uint32_t index)
-{
-	struct shown_rank rank = { .rank = index,
-		.facts = fsdp_reshard_rank(resharding->to, index),
-		.fits = -1 };
-
-	rank.bytes = reshard_rank_bytes(&rank.facts);
-	for (size_t i = 0; i < fsdp_reshard_uneven_count(resharding->to); i++)
-		rank.empty += fsdp_reshard_is_empty(resharding->to, i, index);
-	if (resharding->options->fit != UINT64_MAX)
-		rank.fits = reshard_rank_needs(&rank.facts) <= resharding->options->fit;
-	return rank;
-}
-
 static const void *each_rank(struct subject of, size_t i, void *room)
 {
 	const struct resharding *resharding = of.context;
 	struct shown_rank *rank = room;
+	uint32_t index = (uint32_t)i;
 
-	*rank = rank_at(resharding, (uint32_t)i);
+	*rank = (struct shown_rank){ .rank = index,
+		.facts = fsdp_reshard_rank(resharding->to, index),
+		.fits = -1 };
+	rank->bytes = reshard_rank_bytes(&rank->facts);
+	for (size_t k = 0; k < fsdp_reshard_uneven_count(resharding->to); k++)
+		rank->empty += fsdp_reshard_is_empty(resharding->to, k, index);
+	if (resharding->options->fit != UINT64_MAX)
+		rank->fits = reshard_rank_needs(&rank->facts) <= resharding->options->fit;
 	return rank;
 }
 

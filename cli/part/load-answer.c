@@ -141,21 +141,17 @@ enum { LOADERS_MOST = 16, WORLD_MOST = 1 << 20 };
 
 /* ---- asking ---- */
 
-static bool is_named(const struct loading_options *options, const char *name)
-{
-	for (size_t i = 0; i < options->loaders.count; i++)
-		if (strcmp(options->loaders.items[i], name) == 0 ||
-			strcmp(options->loaders.items[i], "all") == 0)
-			return true;
-	return false;
-}
-
 static bool has_word(const struct loading_options *options, const char *word)
 {
 	for (size_t i = 0; i < options->loaders.count; i++)
 		if (strcmp(options->loaders.items[i], word) == 0)
 			return true;
 	return false;
+}
+
+static bool is_named(const struct loading_options *options, const char *name)
+{
+	return has_word(options, name) || has_word(options, "all");
 }
 
 bool loading_is_own(const struct loading_options *options)

@@ -12,8 +12,6 @@
 #include "part/modules.h"
 #include "session/session.h"
 
-/* ---- Describes a unit and a mesh for programs, and a mesh for people ---- */
-
 /* ---- meshes ---- */
 
 static struct value get_ranks(struct subject of)
@@ -366,6 +364,8 @@ void module_tree_done(struct module_tree *tree)
 
 struct plan_document {
 	struct row_context row;
+	const char *format;
+	uint64_t version;
 	struct fsdp_plan_facts plan;
 	size_t begin, raw_begin; /* of each name so many bytes are above the model */
 	uint32_t tensor_count;
@@ -488,17 +488,11 @@ static struct value parameter_name(struct subject of)
 	return value_name((struct text){ buffers->text.data, length });
 }
 
-static struct value parameter_dtype(struct subject of)
-{
-	return value_word(
-		fsdp_dtype(((const struct plan_tensor *)of.object)->tensor.dtype)->name);
-}
-
 #define TENSOR struct plan_tensor
 static const struct record plan_parameter = RECORD_OF(RECORD_OBJECT, TENSOR,
 	{ "fqn", GET(FIELD_NAME, parameter_name), .always = true },
 	{ "shape", SHAPE_AT(TENSOR, tensor.shape, tensor.dims), .always = true },
-	{ "dtype", GET(FIELD_WORD, parameter_dtype), .always = true });
+	{ "dtype", ENUM_AT(TENSOR, tensor.dtype, dtype_name), .always = true });
 
 static const void *next_tensor(
 	struct subject of, size_t i, struct plan_tensor *one, enum fsdp_role role)
@@ -551,22 +545,10 @@ static const void *each_unit(struct subject of, size_t i, void *room)
 
 /* ---- the document ---- */
 
-static struct value get_format(struct subject of)
-{
-	(void)of;
-	return value_word("fsdp-plan");
-}
-
-static struct value get_version(struct subject of)
-{
-	(void)of;
-	return value_count(1);
-}
-
 #define PLAN struct plan_document
 static const struct record plan_record = RECORD_OF(RECORD_OBJECT, PLAN,
-	{ "format", GET(FIELD_WORD, get_format), .always = true },
-	{ "version", GET(FIELD_COUNT, get_version), .always = true },
+	{ "format", WORD_AT(PLAN, format), .always = true },
+	{ "version", COUNT_AT(PLAN, version), .always = true },
 	{ "from", WORD_AT(PLAN, plan.from), .always = true },
 	{ "modules", EACH(each_module, plan_module), .always = true },
 	{ "parameters", EACH(each_parameter, plan_parameter),
@@ -602,7 +584,9 @@ static bool has_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t co
 void plan_document_write(struct run *run, struct row_buffers *buffers)
 {
 	struct out *out = out_aside(run->out);
-	struct plan_document document = { .row = { .run = run, .buffers = buffers } };
+	struct plan_document document = { .row = { .run = run, .buffers = buffers },
+		.format = "fsdp-plan",
+		.version = 1 };
 
 	if (out == NULL)
 		return;

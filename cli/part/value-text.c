@@ -380,39 +380,30 @@ static struct text text_of_token(const struct fsdp_token *token)
 /* False: JSON has no word for it. */
 static bool convert(const struct fsdp_token *token, struct token *ret)
 {
-	switch (token->kind) {
-	case FSDP_TOKEN_NONE:
-		*ret = (struct token){ .type = TOKEN_NULL };
-		return true;
-	case FSDP_TOKEN_BOOL:
-		*ret = (struct token){ .type = TOKEN_BOOL, .integer = token->integer };
-		return true;
-	case FSDP_TOKEN_INTEGER:
-		*ret = (struct token){ .type = TOKEN_INTEGER, .integer = token->integer };
-		return true;
-	case FSDP_TOKEN_FLOAT:
-		*ret = (struct token){ .type = TOKEN_NUMBER, .number = token->number };
-		return true;
-	case FSDP_TOKEN_TEXT:
-	case FSDP_TOKEN_BIG_INTEGER:
-		*ret = (struct token){ .type = TOKEN_TEXT, .text = text_of_token(token) };
-		return true;
-	case FSDP_TOKEN_LIST:
-	case FSDP_TOKEN_TUPLE:
-		*ret = (struct token){ .type = TOKEN_ARRAY, .count = token->count };
-		return true;
-	case FSDP_TOKEN_DICT:
-		*ret = (struct token){ .type = TOKEN_OBJECT, .count = token->count };
-		return true;
-	case FSDP_TOKEN_BYTES:
-	case FSDP_TOKEN_SET:
-	case FSDP_TOKEN_OBJECT:
-	case FSDP_TOKEN_TENSOR:
-	case FSDP_TOKEN_GLOBAL:
-	case FSDP_TOKEN_CUT:
-		break;
-	}
-	return false;
+	static const struct {
+		bool known;
+		enum token_type type;
+	} types[] = {
+		[FSDP_TOKEN_NONE] = { true, TOKEN_NULL },
+		[FSDP_TOKEN_BOOL] = { true, TOKEN_BOOL },
+		[FSDP_TOKEN_INTEGER] = { true, TOKEN_INTEGER },
+		[FSDP_TOKEN_FLOAT] = { true, TOKEN_NUMBER },
+		[FSDP_TOKEN_TEXT] = { true, TOKEN_TEXT },
+		[FSDP_TOKEN_BIG_INTEGER] = { true, TOKEN_TEXT },
+		[FSDP_TOKEN_LIST] = { true, TOKEN_ARRAY },
+		[FSDP_TOKEN_TUPLE] = { true, TOKEN_ARRAY },
+		[FSDP_TOKEN_DICT] = { true, TOKEN_OBJECT },
+	};
+
+	if (token->kind >= sizeof types / sizeof *types || !types[token->kind].known)
+		return false;
+	*ret = (struct token){ .type = types[token->kind].type,
+		.count = token->count,
+		.integer = token->integer,
+		.number = token->number };
+	if (ret->type == TOKEN_TEXT)
+		ret->text = text_of_token(token);
+	return true;
 }
 
 /* A key that is not a string, spelled out; `place` holds KEY_SIZE bytes. */

@@ -700,13 +700,6 @@ static const char *optimizer_key(unsigned optimizer)
 	return WORDS_OF[optimizer];
 }
 
-static struct value get_dtype(struct subject of)
-{
-	const struct fsdp_state_kind *state = of.object;
-
-	return value_word(fsdp_dtype(state->dtype)->name);
-}
-
 static struct value get_key(struct subject of)
 {
 	const struct fsdp_state_kind *state = of.object;
@@ -717,7 +710,7 @@ static struct value get_key(struct subject of)
 #define STATE struct fsdp_state_kind
 static const struct record state_record = RECORD_OF(RECORD_OBJECT, STATE,
 	{ "key", GET(FIELD_WORD, get_key), ALWAYS("What the optimizer calls it.") },
-	{ "dtype", GET(FIELD_WORD, get_dtype), ALWAYS("Its element type.") },
+	{ "dtype", ENUM_AT(STATE, dtype, dtype_name), ALWAYS("Its element type.") },
 	{ "scalar", BOOL_AT(STATE, is_scalar), ALWAYS("Whether each is one number.") },
 	{ "tensors", COUNT_AT(STATE, tensors), ALWAYS("How many there are.") });
 

@@ -397,24 +397,13 @@ static struct value get_path(struct subject of)
 	return value_name(text_of(((const struct run_candidate *)of.object)->path));
 }
 
-static struct value get_step(struct subject of)
-{
-	return value_known(((const struct run_candidate *)of.object)->step);
-}
-
-static struct value get_epoch(struct subject of)
-{
-	const struct run_candidate *candidate = of.object;
-
-	return candidate->epoch != FSDP_ABSENT ? value_known(candidate->epoch)
-					       : value_absent();
-}
-
 /* Steps are more precise. */
 static struct value get_bare_epoch(struct subject of)
 {
-	return ((const struct run_candidate *)of.object)->step == FSDP_ABSENT
-		       ? get_epoch(of)
+	const struct run_candidate *candidate = of.object;
+
+	return candidate->step == FSDP_ABSENT && candidate->epoch != FSDP_ABSENT
+		       ? value_integer(candidate->epoch)
 		       : value_absent();
 }
 
@@ -432,11 +421,11 @@ static struct value get_mark(struct subject of)
 
 static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidate",
 	"A directory or file of a run that may be a checkpoint.",
-	{ "step", GET(FIELD_INTEGER, get_step), .null = true,
+	{ "step", INTEGER_AT(CANDIDATE, step), .null = true,
 		ALWAYS("Step of the run in which it was saved.") },
 	{ "step_from", WORD_AT(CANDIDATE, step_from), .words = SOURCES,
 		ABOUT("Source of the step. Absent if unknown.") },
-	{ "epoch", GET(FIELD_INTEGER, get_epoch),
+	{ "epoch", INTEGER_AT(CANDIDATE, epoch),
 		ABOUT("Epoch in which it was saved, if it or its name contains it.") },
 	{ "path", GET(FIELD_NAME, get_path), ALWAYS("Its path, as it would be typed.") },
 	{ "result", WORD_AT(CANDIDATE, result), .always = true, .words = RESULTS,
@@ -461,7 +450,7 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "step", INTEGER_AT(CANDIDATE, step), .right = true },
 	{ "bare_epoch", GET(FIELD_INTEGER, get_bare_epoch), .text_only = EVERY_VIEW,
 		.label = "epoch", .right = true },
-	{ "epoch", GET(FIELD_INTEGER, get_epoch), .machine_only = EVERY_VIEW },
+	{ "epoch", INTEGER_AT(CANDIDATE, epoch), .machine_only = EVERY_VIEW },
 	{ "path", GET(FIELD_NAME, get_path) }, { "result", WORD_AT(CANDIDATE, result) },
 	{ "bytes", BYTES_AT(CANDIDATE, bytes), .machine_only = EVERY_VIEW },
 	{ "weight_bytes", BYTES_AT(CANDIDATE, weights), .label = "weights",
