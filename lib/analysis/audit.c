@@ -34,14 +34,6 @@ struct fsdp_affected {
 	uint64_t work; /* contents that were looked at */
 };
 
-void fsdp_affected_init(struct fsdp_affected *affected,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena);
-
-/* Fills `affected` and `affected_count` of the finding if it has none and they follow
- * from its place, and with them `affected_bytes` if none of it is stored twice. False: out of
- * memory. Beyond a bounded amount of work findings stay as they are. */
-bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding);
-
 /* A part of a tensor, or a value, in a file. */
 struct fsdp_content {
 	uint32_t id;
@@ -103,12 +95,6 @@ static enum affected_part part_of(const struct fsdp_finding *finding)
 			strcmp(finding->rule->category, "safety") == 0))
 		return PART_NONE;
 	return part;
-}
-
-void fsdp_affected_init(struct fsdp_affected *affected,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena)
-{
-	*affected = (struct fsdp_affected){ .checkpoint = checkpoint, .arena = arena };
 }
 
 static uint64_t end_of(uint64_t begin, uint64_t length)
@@ -352,13 +338,10 @@ static uint32_t file_of(const struct fsdp_affected *affected,
 	return FSDP_NONE;
 }
 
-static void fill_tensor(struct fsdp_finding *finding)
-{
-	finding->affected = &finding->tensor;
-	finding->affected_count = finding->affected_kept = 1;
-}
-
-bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding)
+/* Fills `affected` and `affected_count` of the finding if it has none and they follow
+ * from its place, and with them `affected_bytes` if none of it is stored twice. False: out of
+ * memory. Beyond a bounded amount of work findings stay as they are. */
+static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *finding)
 {
 	enum affected_part part = part_of(finding);
 	uint64_t size = 0;
@@ -367,22 +350,22 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 	if (part == PART_NONE || finding->affected_count > 0 ||
 		affected->work > WORK_MOST)
 		return true;
-	if (part == PART_TENSOR) {
-		fill_tensor(finding);
-		return true;
+	if (part != PART_TENSOR) {
+		if (affected->ids == NULL && !list_contents(affected))
+			return false;
+		if (part != PART_SHARDS) {
+			file = file_of(affected, finding, &size);
+			affected->work += fsdp_file_count(affected->checkpoint);
+			if (file == FSDP_NONE)
+				return true;
+		}
+		if (!gather(affected, finding, part, file, size))
+			return false;
 	}
-	if (affected->ids == NULL && !list_contents(affected))
-		return false;
-	if (part != PART_SHARDS) {
-		file = file_of(affected, finding, &size);
-		affected->work += fsdp_file_count(affected->checkpoint);
-		if (file == FSDP_NONE)
-			return true;
+	if (finding->affected_count == 0 && finding->tensor.data != NULL) {
+		finding->affected = &finding->tensor;
+		finding->affected_count = finding->affected_kept = 1;
 	}
-	if (!gather(affected, finding, part, file, size))
-		return false;
-	if (finding->affected_count == 0 && finding->tensor.data != NULL)
-		fill_tensor(finding);
 	return true;
 }
 
@@ -467,52 +450,36 @@ static const struct {
 	{ "FI5008", "FI5008", DEEPSPEED },
 };
 
-static bool has_optimizer(const struct fsdp_checkpoint *checkpoint)
+/* Whether files of other kinds were read. */
+static bool has_pickles(const struct fsdp_checkpoint *checkpoint)
 {
-	size_t count = fsdp_tensor_count(checkpoint);
-
-	for (uint32_t i = 0; i < count; i++)
-		if (fsdp_tensor(checkpoint, i).role == FSDP_ROLE_OPTIM)
-			return true;
-	return false;
-}
-
-static unsigned of_family(const char *family)
-{
-	for (size_t i = 0; family != NULL && i < sizeof families / sizeof *families; i++)
-		if (strcmp(families[i].family, family) == 0)
-			return families[i].subjects;
-	return ~(unsigned)(PLAN | OPTIM);
-}
-
-/* Files of other kinds that were read. */
-static unsigned of_files(const struct fsdp_checkpoint *checkpoint)
-{
-	static const char *const suffixes[] = { ".bin", ".ckpt", ".distcp", ".pkl", ".pt",
-		".pth" };
-	size_t count = fsdp_file_count(checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < fsdp_file_count(checkpoint); i++) {
 		struct fsdp_span path = fsdp_file(checkpoint, i).path;
+		struct fsdp_span end = fsdp_span_last(path, '.');
 
-		for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes; k++)
-			if (fsdp_span_ends(path, fsdp_span_text(suffixes[k])))
-				return ZIP | LEGACY | PICKLE;
+		if (end.size < path.size &&
+			fsdp_span_is_any(end, "bin ckpt distcp pkl pt pth"))
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 unsigned fsdp_subjects_of(const struct fsdp_checkpoint *checkpoint)
 {
-	unsigned subjects = of_family(fsdp_checkpoint_format(checkpoint).family);
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	unsigned subjects = ~(unsigned)(PLAN | OPTIM);
 	struct fsdp_plan_facts plan;
 
-	if ((subjects & PICKLE) == 0)
-		subjects |= of_files(checkpoint);
+	for (size_t i = 0; family != NULL && i < FSDP_COUNT(families); i++)
+		if (strcmp(families[i].family, family) == 0)
+			subjects = families[i].subjects;
+	if ((subjects & PICKLE) == 0 && has_pickles(checkpoint))
+		subjects |= ZIP | LEGACY | PICKLE;
 	if (fsdp_checkpoint_plan(checkpoint, &plan))
 		subjects |= PLAN;
-	if (has_optimizer(checkpoint))
-		subjects |= OPTIM;
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++)
+		if (fsdp_tensor(checkpoint, i).role == FSDP_ROLE_OPTIM)
+			return subjects | OPTIM;
 	return subjects;
 }
 
@@ -595,12 +562,13 @@ static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 }
 
 /* All findings, with the names that suffer. */
-static bool gather_audit(struct fsdp_audit *audit,
+static bool gather_findings(struct fsdp_audit *audit,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_verify *verify)
 {
 	size_t found = fsdp_finding_count(checkpoint), own = audit->findings.list.count;
 	size_t bytes = verify != NULL ? fsdp_verify_finding_count(verify) : 0;
-	struct fsdp_affected affected;
+	struct fsdp_affected affected = { .checkpoint = checkpoint,
+		.arena = &audit->arena };
 
 	audit->all = FSDP_TAKE(&audit->arena, audit->all, found + bytes + own + 1);
 	if (audit->all == NULL)
@@ -612,9 +580,8 @@ static bool gather_audit(struct fsdp_audit *audit,
 	for (size_t i = 0; i < own; i++)
 		audit->all[audit->count++] = *(const struct fsdp_finding *)fsdp_vec_at(
 			&audit->findings.list, i);
-	fsdp_affected_init(&affected, checkpoint, &audit->arena);
 	for (size_t i = 0; i < audit->count; i++)
-		if (!fsdp_affected_fill(&affected, &audit->all[i]))
+		if (!fill_affected(&affected, &audit->all[i]))
 			return false;
 	return true;
 }
@@ -742,7 +709,7 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
 		audit->results[i] = before_any_check(i, subjects, options);
 	good = known && run_checks(audit, checkpoint, options, ret_error);
-	if (good && !gather_audit(audit, checkpoint, options->verify))
+	if (good && !gather_findings(audit, checkpoint, options->verify))
 		good = fsdp_arena_fail(&audit->arena, ret_error);
 	if (!good) {
 		fsdp_audit_free(audit);

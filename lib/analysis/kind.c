@@ -11,14 +11,27 @@
 #include "analysis/scratch.h"
 #include "base/error.h"
 
+/* Two module names that are typical of an architecture. */
+static const struct {
+	const char *names[2], *is;
+} architectures[] = {
+	{ { "q_proj", "gate_proj" }, "Llama" },
+	{ { "wq", "w1" }, "Llama" },
+	{ { "c_attn", "c_fc" }, "GPT-2" },
+	{ { "linear_qkv", "linear_qkv" }, "Megatron GPT" },
+	{ { "SelfAttention", "SelfAttention" }, "T5" },
+	{ { "query", "query" }, "BERT" },
+};
+enum { ARCHITECTURES = FSDP_COUNT(architectures) };
+
 struct finder {
 	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_overview_facts *facts;
 	struct fsdp_kind *kind;
 	struct fsdp_arena arena;
 	struct fsdp_scratch name;
-	size_t step_word; /* of the table below; the first one is best */
-	uint64_t words;   /* that occur as names of modules: a set of enum word */
+	size_t step_word;            /* of the table below; the first one is best */
+	bool seen[ARCHITECTURES][2]; /* which of the names occur */
 };
 
 static void find_plan(struct finder *finder)
@@ -230,52 +243,11 @@ static void find_values(struct finder *finder)
 	}
 }
 
-enum word {
-	C_ATTN,
-	C_FC,
-	GATE_PROJ,
-	LINEAR_QKV,
-	QUERY,
-	Q_PROJ,
-	SELF_ATTENTION,
-	W1,
-	WQ,
-	WORDS
-};
-
-static const struct fsdp_span words[WORDS] = {
-	FSDP_SPAN_INIT("c_attn"),
-	FSDP_SPAN_INIT("c_fc"),
-	FSDP_SPAN_INIT("gate_proj"),
-	FSDP_SPAN_INIT("linear_qkv"),
-	FSDP_SPAN_INIT("query"),
-	FSDP_SPAN_INIT("q_proj"),
-	FSDP_SPAN_INIT("SelfAttention"),
-	FSDP_SPAN_INIT("w1"),
-	FSDP_SPAN_INIT("wq"),
-};
-
-/* Two module names that are typical of an architecture. */
-static const struct {
-	enum word one, other;
-	const char *is;
-} architectures[] = {
-	{ Q_PROJ, GATE_PROJ, "Llama" },
-	{ WQ, W1, "Llama" },
-	{ C_ATTN, C_FC, "GPT-2" },
-	{ LINEAR_QKV, LINEAR_QKV, "Megatron GPT" },
-	{ SELF_ATTENTION, SELF_ATTENTION, "T5" },
-	{ QUERY, QUERY, "BERT" },
-};
-
 static void find_architecture(struct finder *finder)
 {
-	for (size_t i = FSDP_COUNT(architectures); i-- > 0;) {
-		uint64_t both = UINT64_C(1) << architectures[i].one |
-				UINT64_C(1) << architectures[i].other;
-		if ((finder->words & both) == both)
+	for (size_t i = ARCHITECTURES; i-- > 0;)
+		if (finder->seen[i][0] && finder->seen[i][1])
 			finder->kind->looks_like = architectures[i].is;
-	}
 }
 
 static bool is_number(struct fsdp_span text)
@@ -319,9 +291,9 @@ static bool find_modules(struct finder *finder)
 		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
 		if (module.wrapper != FSDP_WRAPPER_NONE || module.parent == FSDP_NONE)
 			continue;
-		for (size_t j = 0; j < WORDS; j++)
-			if (fsdp_span_equal(last, words[j]))
-				finder->words |= UINT64_C(1) << j;
+		for (size_t j = 0; j < 2 * ARCHITECTURES; j++)
+			finder->seen[j / 2][j % 2] |=
+				fsdp_span_is(last, architectures[j / 2].names[j % 2]);
 		numbered[module.parent] += is_number(last);
 	}
 	if (good) {

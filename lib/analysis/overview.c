@@ -220,13 +220,9 @@ static bool is_lone_count(const struct fsdp_tensor *tensor)
  * front of the parameter's name. */
 static bool is_state_word(struct fsdp_span word)
 {
-	static const char *const WORDS[] = { "exp_avg", "exp_avg_sq", "fp32_param",
-		"master_param", "max_exp_avg_sq", "momentum_buffer", "param", "step" };
-
-	for (size_t i = 0; i < FSDP_COUNT(WORDS); i++)
-		if (fsdp_span_is(word, WORDS[i]))
-			return true;
-	return false;
+	return fsdp_span_is_any(word,
+		"exp_avg exp_avg_sq fp32_param master_param max_exp_avg_sq "
+		"momentum_buffer param step");
 }
 
 static struct fsdp_span key_of(struct fsdp_span name)

@@ -125,23 +125,19 @@ static bool was_tp_alone(const struct fsdp_old_cuts *old)
 /* Modules whose weights the usual plans cut: columns of y = xW are dimension 0 of it. */
 static uint32_t tp_dim_of_name(struct fsdp_span name)
 {
-	static const char *const first[] = { "q_proj", "k_proj", "v_proj", "gate_proj",
-		"up_proj", "wq", "wk", "wv", "w1", "w3", "linear_qkv", "linear_fc1",
-		"embed_tokens", "tok_embeddings", "word_embeddings", "lm_head", "output",
-		"output_layer" };
-	static const char *const second[] = { "o_proj", "down_proj", "wo", "w2",
-		"linear_proj", "linear_fc2" };
 	struct fsdp_span rest = name;
 
 	while (true) {
 		struct fsdp_span word = fsdp_span_first(rest, '.');
 
-		for (size_t i = 0; i < FSDP_COUNT(first); i++)
-			if (fsdp_span_is(word, first[i]))
-				return 0;
-		for (size_t i = 0; i < FSDP_COUNT(second); i++)
-			if (fsdp_span_is(word, second[i]))
-				return 1;
+		if (fsdp_span_is_any(word,
+			    "q_proj k_proj v_proj gate_proj up_proj wq wk wv w1 w3 "
+			    "linear_qkv linear_fc1 embed_tokens tok_embeddings "
+			    "word_embeddings lm_head output output_layer"))
+			return 0;
+		if (fsdp_span_is_any(
+			    word, "o_proj down_proj wo w2 linear_proj linear_fc2"))
+			return 1;
 		if (word.size == rest.size)
 			return FSDP_NONE;
 		rest = fsdp_span(rest.data + word.size + 1, rest.size - word.size - 1);

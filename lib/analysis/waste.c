@@ -10,6 +10,7 @@
 #include "analysis/scratch.h"
 #include "analysis/tally.h"
 #include "base/error.h"
+#include "base/sort.h"
 
 /* A tensor or a piece, and its keys by position; later the sum of those with these keys.
  */
@@ -35,47 +36,37 @@ static void add(struct fsdp_crossed *crossed, size_t first, size_t second,
 	fsdp_addend_tally(&entry->sum, part);
 }
 
-static void add_pieces(struct fsdp_crossed *crossed, uint32_t index,
-	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
+/* A tensor, or each of its pieces if one of the keys is of pieces. */
+static void add_tensor(struct fsdp_crossed *crossed, uint32_t index, bool of_pieces,
+	fsdp_piece_filter *takes, void *context)
 {
 	const struct fsdp_checkpoint *checkpoint = crossed->checkpoint;
-	bool counts = fsdp_tensor_has_bytes(checkpoint, index, tensor);
-	size_t of_tensor[2];
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_addend part = fsdp_addend_of_tensor(&tensor);
+	bool counts = fsdp_tensor_has_bytes(checkpoint, index, &tensor);
+	size_t of_tensor[2], keys[2];
 
 	for (size_t i = 0; i < 2; i++)
-		of_tensor[i] = fsdp_keys_of_tensor(&crossed->keys[i], index, tensor);
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		uint32_t at = tensor->first_piece + i, rank;
-		struct fsdp_addend part =
-			fsdp_addend_of_piece(checkpoint, tensor, at, counts, &rank);
-		size_t keys[2];
+		of_tensor[i] = fsdp_keys_of_tensor(&crossed->keys[i], index, &tensor);
+	if (!of_pieces)
+		add(crossed, of_tensor[0], of_tensor[1], index, &part);
+	for (uint32_t i = 0; of_pieces && i < tensor.piece_count; i++) {
+		uint32_t at = tensor.first_piece + i, rank;
+
+		part = fsdp_addend_of_piece(checkpoint, &tensor, at, counts, &rank);
 		if (takes != NULL) {
 			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
+
 			if (!takes(context, &piece))
 				continue;
 		}
-		for (size_t j = 0; j < 2; j++)
-			keys[j] =
-				fsdp_keys_of_pieces(&crossed->keys[j])
-					? fsdp_keys_of_piece(&crossed->keys[j], at, rank)
-					: of_tensor[j];
+		for (size_t k = 0; k < 2; k++)
+			keys[k] =
+				fsdp_keys_of_pieces(&crossed->keys[k])
+					? fsdp_keys_of_piece(&crossed->keys[k], at, rank)
+					: of_tensor[k];
 		add(crossed, keys[0], keys[1], index, &part);
 	}
-}
-
-static int by_keys(const void *a, const void *b)
-{
-	const struct entry *left = a, *right = b;
-
-	for (size_t i = 0; i < 2; i++)
-		if (left->keys[i] != right->keys[i])
-			return left->keys[i] < right->keys[i] ? -1 : 1;
-	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
-}
-
-static bool same_keys(const struct entry *a, const struct entry *b)
-{
-	return a->keys[0] == b->keys[0] && a->keys[1] == b->keys[1];
 }
 
 /* Entries of the same keys become one; the tensors among them are told apart by their
@@ -84,13 +75,15 @@ static void join(struct fsdp_crossed *crossed)
 {
 	size_t kept = 0;
 
-	qsort(crossed->entries, crossed->count, sizeof *crossed->entries, by_keys);
+	FSDP_SORT(crossed->entries, crossed->count, FSDP_BY(crossed->entries, keys[0]),
+		FSDP_BY(crossed->entries, keys[1]), FSDP_BY(crossed->entries, tensor));
 	for (size_t i = 0; i < crossed->count; i++) {
 		const struct entry *entry = &crossed->entries[i];
 		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
 		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
 			entry->sum.parameters, entry->sum.bytes };
-		if (last == NULL || !same_keys(last, entry)) {
+		if (last == NULL || last->keys[0] != entry->keys[0] ||
+			last->keys[1] != entry->keys[1]) {
 			crossed->entries[kept] = *entry;
 			crossed->entries[kept++].sum.tensors = 1;
 			continue;
@@ -102,42 +95,14 @@ static void join(struct fsdp_crossed *crossed)
 	crossed->count = kept;
 }
 
-static size_t most_entries(const struct fsdp_crossed *crossed, const uint32_t *tensors,
-	size_t count, bool of_pieces)
-{
-	size_t most = count;
-
-	for (size_t i = 0; of_pieces && i < count; i++)
-		most += fsdp_tensor(crossed->checkpoint, tensors[i]).piece_count;
-	return most;
-}
-
-static void add_all(struct fsdp_crossed *crossed, const uint32_t *tensors, size_t count,
-	fsdp_piece_filter *takes, void *context)
-{
-	const struct fsdp_keys *keys = crossed->keys;
-	bool of_pieces = fsdp_keys_of_pieces(&keys[0]) || fsdp_keys_of_pieces(&keys[1]);
-
-	for (size_t i = 0; i < count; i++) {
-		uint32_t index = tensors[i];
-		struct fsdp_tensor tensor = fsdp_tensor(crossed->checkpoint, index);
-		struct fsdp_addend part = fsdp_addend_of_tensor(&tensor);
-		if (of_pieces)
-			add_pieces(crossed, index, &tensor, takes, context);
-		else
-			add(crossed, fsdp_keys_of_tensor(&keys[0], index, &tensor),
-				fsdp_keys_of_tensor(&keys[1], index, &tensor), index,
-				&part);
-	}
-}
-
 bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
 	size_t count, fsdp_piece_filter *takes, void *context,
 	struct fsdp_crossed **ret_crossed, struct fsdp_error **ret_error)
 {
 	struct fsdp_crossed *crossed = calloc(1, sizeof *crossed);
-	bool good = crossed != NULL, of_pieces = false;
+	bool good = true, of_pieces = false;
+	size_t most = count;
 
 	if (crossed == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -147,8 +112,9 @@ bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 			&crossed->keys[i], checkpoint, by[i], depth, ret_error);
 		of_pieces |= fsdp_keys_of_pieces(&crossed->keys[i]);
 	}
+	for (size_t i = 0; of_pieces && i < count; i++)
+		most += fsdp_tensor(checkpoint, tensors[i]).piece_count;
 	if (good) {
-		size_t most = most_entries(crossed, tensors, count, of_pieces);
 		crossed->entries = calloc(most + 1, sizeof *crossed->entries);
 		good = crossed->entries != NULL || fsdp_fail_memory(ret_error);
 	}
@@ -156,7 +122,8 @@ bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 		fsdp_crossed_free(crossed);
 		return false;
 	}
-	add_all(crossed, tensors, count, takes, context);
+	for (size_t i = 0; i < count; i++)
+		add_tensor(crossed, tensors[i], of_pieces, takes, context);
 	join(crossed);
 	*ret_crossed = crossed;
 	return true;

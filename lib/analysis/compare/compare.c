@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "analysis/compare/comparing.h"
+#include "base/sort.h"
 
 enum { TRIES = 16 };
 
@@ -239,13 +240,6 @@ struct named_value {
 	uint32_t value;
 };
 
-static int compare_named(const void *left, const void *right)
-{
-	const struct named_value *a = left, *b = right;
-	int order = fsdp_span_compare(a->name, b->name);
-	return order != 0 ? order : a->value < b->value ? -1 : a->value > b->value;
-}
-
 static bool list_values(struct fsdp_compare *compare, unsigned side,
 	struct named_value **ret_list, size_t *ret_count, struct fsdp_error **ret_error)
 {
@@ -260,16 +254,10 @@ static bool list_values(struct fsdp_compare *compare, unsigned side,
 			    &list[i].name, ret_error))
 			return false;
 	}
-	qsort(list, count, sizeof *list, compare_named);
+	FSDP_SORT(list, count, FSDP_BY(list, name), FSDP_BY(list, value));
 	*ret_list = list;
 	*ret_count = count;
 	return true;
-}
-
-static int compare_values(const void *left, const void *right)
-{
-	const struct fsdp_compare_value *a = left, *b = right;
-	return a->sides[0] < b->sides[0] ? -1 : a->sides[0] > b->sides[0];
 }
 
 static bool has_same_names(struct named_value *const lists[2], const size_t counts[2])
@@ -301,9 +289,8 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 		if (!is_same(&a, &b))
 			compare->values[compare->facts.value_count++] = both;
 	}
-	if (compare->facts.value_count != 0)
-		qsort(compare->values, compare->facts.value_count,
-			sizeof *compare->values, compare_values);
+	FSDP_SORT(compare->values, compare->facts.value_count,
+		FSDP_BY(compare->values, sides[0]));
 	return true;
 }
 
@@ -312,12 +299,6 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
  */
 
 /* ---- names of a checkpoint ---- */
-
-/* A FlatParameter whose parameters are listed too is not a tensor of the model. */
-static bool is_listed(const struct fsdp_tensor *tensor, bool stored)
-{
-	return stored || (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
-}
 
 static bool take_names(
 	struct fsdp_naming *naming, bool stored, struct fsdp_error **ret_error)
@@ -329,7 +310,8 @@ static bool take_names(
 		return fsdp_arena_fail(naming->arena, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, i);
-		if (is_listed(&tensor, stored))
+		/* A FlatParameter whose parameters are listed too is not a tensor of the model. */
+		if (stored || (tensor.flags & FSDP_TENSOR_SPREAD) == 0)
 			naming->list[naming->count++].tensor = i;
 	}
 	return fsdp_naming_take(naming, stored, &cleaned, ret_error);
@@ -376,14 +358,12 @@ static void strip_containers(struct fsdp_compare *compare, struct fsdp_naming na
 static bool name_both(struct fsdp_compare *compare, struct fsdp_naming naming[2],
 	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
 {
-	if (options->strip != NULL) {
-		if (!strip_given(compare, naming, options->strip, ret_error))
-			return false;
-	} else if (!options->stored_names) {
+	if (options->strip == NULL && !options->stored_names)
 		strip_containers(compare, naming);
-	}
-	return fsdp_naming_rename(
-		&naming[0], options->renames, options->rename_count, ret_error);
+	return (options->strip == NULL ||
+		       strip_given(compare, naming, options->strip, ret_error)) &&
+	       fsdp_naming_rename(
+		       &naming[0], options->renames, options->rename_count, ret_error);
 }
 
 static void add(struct fsdp_compared_side *side, const struct fsdp_compare_tensor *facts)
@@ -398,10 +378,17 @@ static bool is_chosen(const struct fsdp_compare_options *options, unsigned side,
 	       options->choose(options->choose_context, side, tensor, name);
 }
 
-/* The tensors of a side as a map takes them. */
-static bool list_tensors(const struct fsdp_naming *naming, struct fsdp_mapped **ret_list,
-	struct fsdp_error **ret_error)
+/* The tensors of a side, converted by the map. If one configuration lacks a setting, that of the other may have it. */
+static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
+	const struct fsdp_compare_options *options, struct fsdp_mapped **ret_list,
+	size_t *ret_count, struct fsdp_error **ret_error)
 {
+	const struct fsdp_map_sizes sizes = {
+		.given = options->sizes,
+		.given_count = options->size_count,
+		.checkpoints = { options->sides[side].checkpoint,
+			options->sides[!side].checkpoint },
+	};
 	struct fsdp_mapped *list = FSDP_TAKE(naming->arena, list, naming->count + 1);
 	if (list == NULL)
 		return fsdp_arena_fail(naming->arena, ret_error);
@@ -420,25 +407,9 @@ static bool list_tensors(const struct fsdp_naming *naming, struct fsdp_mapped **
 		fsdp_mapped_find_rank(naming->checkpoint, &list[i]);
 	}
 	*ret_list = list;
-	return true;
-}
-
-/* If one configuration lacks a setting, that of the other may have it. */
-static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
-	const struct fsdp_compare_options *options, struct fsdp_mapped **ret_list,
-	size_t *ret_count, struct fsdp_error **ret_error)
-{
-	const struct fsdp_map_sizes sizes = {
-		.given = options->sizes,
-		.given_count = options->size_count,
-		.checkpoints = { options->sides[side].checkpoint,
-			options->sides[!side].checkpoint },
-	};
 	*ret_count = naming->count;
-	if (!list_tensors(naming, ret_list, ret_error))
-		return false;
 	return options->map == NULL ||
-	       fsdp_mapping_apply(options->map, &sizes, *ret_list, naming->count, false,
+	       fsdp_mapping_apply(options->map, &sizes, list, naming->count, false,
 		       naming->arena, ret_list, ret_count, ret_error);
 }
 
@@ -483,17 +454,6 @@ static bool add_name(struct fsdp_compare *compare, unsigned side,
 	return true;
 }
 
-static bool add_list(struct fsdp_compare *compare, unsigned side,
-	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
-{
-	const struct fsdp_compare_side *from = &options->sides[side];
-	for (size_t i = 0; i < from->name_count; i++)
-		if (is_chosen(options, side, FSDP_NONE, from->names[i].name) &&
-			!add_name(compare, side, &from->names[i], ret_error))
-			return false;
-	return true;
-}
-
 static bool make_room(struct fsdp_compare *compare, unsigned side, size_t count,
 	struct fsdp_error **ret_error)
 {
@@ -514,10 +474,15 @@ static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *nam
 {
 	struct fsdp_mapped *list;
 	size_t count;
-	if (naming->checkpoint == NULL)
-		return make_room(compare, side, options->sides[side].name_count,
-			       ret_error) &&
-		       add_list(compare, side, options, ret_error);
+	if (naming->checkpoint == NULL) {
+		const struct fsdp_compare_side *from = &options->sides[side];
+		bool good = make_room(compare, side, from->name_count, ret_error);
+		for (size_t i = 0; good && i < from->name_count; i++)
+			if (is_chosen(options, side, FSDP_NONE, from->names[i].name))
+				good = add_name(
+					compare, side, &from->names[i], ret_error);
+		return good;
+	}
 	if (!map_tensors(naming, side, options, &list, &count, ret_error) ||
 		!make_room(compare, side, count, ret_error))
 		return false;
@@ -676,12 +641,6 @@ bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_er
 	return excuse(compare, ret_error);
 }
 
-static int compare_pairs(const void *left, const void *right)
-{
-	const struct fsdp_compared_pair *a = left, *b = right;
-	return a->sides[0] < b->sides[0] ? -1 : a->sides[0] > b->sides[0];
-}
-
 /* What is neither paired nor excused, in the order of the side. */
 static void list_only(struct fsdp_compared_side *side)
 {
@@ -699,7 +658,7 @@ static void list_only(struct fsdp_compared_side *side)
 void fsdp_compare_list(struct fsdp_compare *compare)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
-	qsort(compare->pairs, facts->pair_count, sizeof *compare->pairs, compare_pairs);
+	FSDP_SORT(compare->pairs, facts->pair_count, FSDP_BY(compare->pairs, sides[0]));
 	facts->rename_count = 0;
 	for (size_t i = 0; i < facts->pair_count; i++)
 		if (compare->pairs[i].renamed)
@@ -843,21 +802,6 @@ static void hint_shape(
 }
 
 /* ---- shape, dtype, role ---- */
-
-static bool is_same_shape(
-	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b)
-{
-	return a->shape == NULL || b->shape == NULL ||
-	       (a->dims == b->dims &&
-		       (a->dims == 0 || memcmp(a->shape, b->shape,
-						a->dims * sizeof *a->shape) == 0));
-}
-
-static bool is_other_role(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
-{
-	return ((a->flags | b->flags) & FSDP_TENSOR_ROLE_INFERRED) == 0 &&
-	       a->role != b->role;
-}
 
 /* ---- layout ---- */
 
@@ -1005,7 +949,8 @@ static void describe_stored(
 			return;
 		tensors[i] = fsdp_tensor(compare->sides[i].checkpoint, indices[i]);
 	}
-	if (is_other_role(&tensors[0], &tensors[1]))
+	if (((tensors[0].flags | tensors[1].flags) & FSDP_TENSOR_ROLE_INFERRED) == 0 &&
+		tensors[0].role != tensors[1].role)
 		pair->what |= FSDP_DIFFERS_ROLE;
 	if (compare->layout && is_other_layout(compare, indices))
 		pair->what |= FSDP_DIFFERS_PLACEMENT;
@@ -1025,7 +970,7 @@ void fsdp_compare_describe(
 	if (sides[0].dtype != 0 && sides[1].dtype != 0 &&
 		sides[0].dtype != sides[1].dtype)
 		pair->what |= FSDP_DIFFERS_DTYPE;
-	if (!is_same_shape(&sides[0], &sides[1])) {
+	if (!may_be(&sides[0], &sides[1])) {
 		pair->what |= FSDP_DIFFERS_SHAPE;
 		hint_shape(pair, sides);
 	}

@@ -974,12 +974,6 @@ static void keep_failure(
 		fsdp_error_free(error);
 }
 
-/* Both are without bytes. */
-static bool are_empty(const struct fsdp_tensor tensors[2])
-{
-	return (tensors[0].flags & tensors[1].flags & FSDP_TENSOR_NO_DATA) != 0;
-}
-
 static bool is_readable(struct values_comparing *comparing, size_t pair,
 	const struct fsdp_mapped sides[2])
 {
@@ -1062,7 +1056,9 @@ static bool add_pair(
 				   : plain(compare->sides[i].checkpoint, ids[i]);
 		cut |= one->mapped != NULL;
 	}
-	if ((pair->what & FSDP_DIFFERS_SHAPE) != 0 || are_empty(tensors))
+	/* Both may be without bytes. */
+	if ((pair->what & FSDP_DIFFERS_SHAPE) != 0 ||
+		(tensors[0].flags & tensors[1].flags & FSDP_TENSOR_NO_DATA) != 0)
 		return true;
 	if (!cut && !has_same_form(compare, tensors)) {
 		pair->what |= FSDP_DIFFERS_ELEMENTS;
