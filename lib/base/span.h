@@ -109,6 +109,22 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
+/* Cuts the digits at the start off. False, and the text stays: it begins with none, or their
+ * number is not below `end`, which is at most 2^59. */
+static inline bool fsdp_span_number(
+	struct fsdp_span *text, uint64_t end, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+	size_t at = 0;
+	while (at < text->size && fsdp_is_digit(text->data[at]) && number < end)
+		number = number * 10 + (uint64_t)(text->data[at++] - '0');
+	if (at == 0 || number >= end)
+		return false;
+	*text = fsdp_span(text->data + at, text->size - at);
+	*ret_number = number;
+	return true;
+}
+
 /* First position of `what`, which is not empty; NULL: not found. memmem fills a table
  * before it searches: this is for short texts, and for what begins with a rare byte. */
 static inline const unsigned char *fsdp_span_find(
@@ -126,8 +142,8 @@ static inline const unsigned char *fsdp_span_find(
 	return NULL;
 }
 
-/* Whether the text is one of these words, which a space separates; and whether it contains
- * one. */
+/* Whether the text is one of these words, which a space separates; whether it contains
+ * one, and whether it ends in one. */
 static inline bool fsdp_span_is_any(struct fsdp_span text, const char *words)
 {
 	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
@@ -143,6 +159,16 @@ static inline bool fsdp_span_has_any(struct fsdp_span text, const char *words)
 	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
 		size = strcspn(words, " ");
 		if (fsdp_span_find(text, fsdp_span(words, size)) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static inline bool fsdp_span_ends_any(struct fsdp_span text, const char *words)
+{
+	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
+		size = strcspn(words, " ");
+		if (fsdp_span_ends(text, fsdp_span(words, size)))
 			return true;
 	}
 	return false;

@@ -75,6 +75,33 @@ struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 bool fsdp_reading_order_children(
 	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error);
 
+/* Entries of a directory by their names, and how each is read. */
+struct fsdp_named_part {
+	const char *pattern; /* fsdp_pattern_takes */
+	enum fsdp_entry_kind kind;
+	const char *strip, *below; /* "", or what all its names begin with */
+	int role;
+	int index, rank; /* positions of these numbers in the name */
+};
+enum { FSDP_NO_NUMBER = -1 };
+
+/* Whether one of them is there. */
+bool fsdp_parts_are_in(const struct fsdp_folder *folder,
+	const struct fsdp_named_part *parts, size_t count);
+
+/* Names all that are there as children, in order of the parts and of each in that of the
+ * ranks. Names of a further model or optimizer are put below a name with its index. */
+bool fsdp_reading_add_parts(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, const struct fsdp_named_part *parts,
+	size_t count, struct fsdp_error **ret_error);
+
+/* A JSON document of up to 1 MiB. NULL: it is absent, or larger, or cannot be read, which
+ * the error says. */
+struct fsdp_json;
+const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, const char *name,
+	struct fsdp_error **ret_error);
+
 /* A remark on how it was opened, for people. */
 void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

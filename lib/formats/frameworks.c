@@ -54,8 +54,6 @@
  * Origin: megatron/core/dist_checkpointing (0.16, 0.19).
  */
 
-enum { DOCUMENT_BYTES = 1 << 20 };
-
 #define COMMIT "metadata.json"
 #define COMMON "common.pt"
 #define INTEGRITY "integrity.json"
@@ -64,19 +62,10 @@ enum { DOCUMENT_BYTES = 1 << 20 };
 static const struct fsdp_json *read_document(
 	struct fsdp_reading *reading, const struct fsdp_folder *folder, const char *name)
 {
-	struct fsdp_error *error = NULL;
-	struct fsdp_source source;
-	struct fsdp_span bytes;
-	const struct fsdp_json *root = NULL;
-	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
-		return NULL;
-	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, &error) ||
-		source.size > DOCUMENT_BYTES ||
-		!fsdp_source_read_all(
-			&source, 0, source.size, reading->scratch, &bytes, &error) ||
-		!fsdp_json_read(bytes, reading->limits, reading->scratch, &root, &error))
-		root = NULL;
-	if (root == NULL)
+	fsdp_auto_error *error = NULL;
+	const struct fsdp_json *root =
+		fsdp_reading_document(reading, folder, name, &error);
+	if (root == NULL && fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings,
 			error == NULL || fsdp_error_code(error) == FSDP_ERROR_DAMAGED
 				? FSDP_RULE_TRUNCATED_FILE
@@ -84,7 +73,6 @@ static const struct fsdp_json *read_document(
 			FSDP_PLACE(.file = fsdp_span_text(name)),
 			"this is not a complete JSON document: %s",
 			error != NULL ? fsdp_error_message(error) : "it is too large");
-	fsdp_error_free(error);
 	return root;
 }
 
@@ -390,110 +378,64 @@ static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder
 		"", ret_error);
 }
 
-/* ---- parts by their names ---- */
-
-enum { NO_NUMBER = -1 };
-
-/* Role of each file. `index` and `rank`: positions of these numbers in the name. */
-struct part_pattern {
-	const char *pattern;
-	enum fsdp_entry_kind kind;
-	const char *strip, *below; /* "" or what all its names begin with */
-	int role;
-	int index, rank;
-};
-
-static bool takes_part(const struct fsdp_entry *entry, const struct part_pattern *part,
-	uint32_t *ret_numbers)
-{
-	return entry->kind == part->kind &&
-	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
-}
-
-static bool name_part(struct fsdp_reading *reading, const struct part_pattern *part,
-	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
-{
-	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
-	uint32_t rank = part->rank != NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
-	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
-	if (child == NULL)
-		return false;
-	child->strip = fsdp_span_text(part->strip);
-	child->role = part->role;
-	reading->model->is_set |= rank != FSDP_NONE;
-	/* What the names of a part begin with: of a model or optimizer nothing, unless it
-	 * is a further one. */
-	char text[64];
-	bool bare = index == FSDP_NONE;
-	bool plain = *part->below == '\0' ||
-		     (part->role != FSDP_ROLE_OTHER && (index == 0 || bare));
-	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
-	if (plain)
-		return true;
-	child->below =
-		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
-	return child->below.data != NULL ||
-	       fsdp_arena_fail(reading->model->arena, ret_error);
-}
-
 /* ---- Accelerate ---- */
 
-static const struct part_pattern accelerate_parts[] = {
+static const struct fsdp_named_part accelerate_parts[] = {
 	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
-		NO_NUMBER },
-	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
-		NO_NUMBER },
-	{ "pytorch_model_fsdp_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
-	{ "pytorch_model_fsdp_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
-		0 },
+		FSDP_NO_NUMBER },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model_fsdp_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model_fsdp_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1,
+		FSDP_NO_NUMBER, 0 },
 	{ "pytorch_model_fsdp_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
-	{ "pytorch_model_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0, NO_NUMBER },
-	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
-	{ "pytorch_model_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
-	{ "pytorch_model_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, 0 },
+	{ "pytorch_model_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "model", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, FSDP_NO_NUMBER },
+	{ "pytorch_model_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, FSDP_NO_NUMBER,
+		0 },
 	{ "pytorch_model_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
-	{ "model.safetensors", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
-	{ "model_#.safetensors", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "model", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "model_#.safetensors", FSDP_ENTRY_FILE, "", "model", -1, 0, FSDP_NO_NUMBER },
 	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "optimizer", FSDP_ROLE_OPTIM,
-		0, NO_NUMBER },
-	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, NO_NUMBER,
-		NO_NUMBER },
+		0, FSDP_NO_NUMBER },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM,
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
 	{ "optimizer_#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
-		NO_NUMBER },
+		FSDP_NO_NUMBER },
 	{ "optimizer_#_rank#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
 		1 },
 	{ "random_states_#.pkl", FSDP_ENTRY_FILE, "", "random_states", FSDP_ROLE_OTHER,
-		NO_NUMBER, 0 },
-	{ "scheduler.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, NO_NUMBER,
-		NO_NUMBER },
+		FSDP_NO_NUMBER, 0 },
+	{ "scheduler.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER,
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
 	{ "scheduler_#.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, 0,
-		NO_NUMBER },
-	{ "sampler.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, NO_NUMBER,
-		NO_NUMBER },
+		FSDP_NO_NUMBER },
+	{ "sampler.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
 	{ "sampler_#.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, 0,
-		NO_NUMBER },
+		FSDP_NO_NUMBER },
 	{ "dl_state_dict.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER,
-		NO_NUMBER, NO_NUMBER },
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
 	{ "dl_state_dict_#.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER, 0,
-		NO_NUMBER },
-	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, NO_NUMBER,
-		NO_NUMBER },
+		FSDP_NO_NUMBER },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
 	{ "custom_checkpoint_#.pkl", FSDP_ENTRY_FILE, "", "custom_checkpoint",
-		FSDP_ROLE_OTHER, 0, NO_NUMBER },
+		FSDP_ROLE_OTHER, 0, FSDP_NO_NUMBER },
 };
 
 static bool has_model(const struct fsdp_folder *folder, const char *stem)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < FSDP_COUNT(accelerate_parts); i++) {
-		const struct part_pattern *part = &accelerate_parts[i];
-		if (part->role >= 0 || strncmp(part->pattern, stem, strlen(stem)) != 0)
-			continue;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (takes_part(&entry, part, numbers))
-				return true;
-		}
+		const struct fsdp_named_part *part = &accelerate_parts[i];
+		if (part->role < 0 && strncmp(part->pattern, stem, strlen(stem)) == 0 &&
+			fsdp_parts_are_in(folder, part, 1))
+			return true;
 	}
 	return false;
 }
@@ -517,23 +459,8 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 static bool name_accelerate(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	/* In order of the parts, and of each in that of the ranks. */
-	const struct part_pattern *parts = accelerate_parts;
-	size_t count = FSDP_COUNT(accelerate_parts);
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < count; i++) {
-		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (takes_part(&entry, &parts[i], numbers) &&
-				!name_part(reading, &parts[i], entry.name, numbers,
-					ret_error))
-				return false;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
-	}
-	return true;
+	return fsdp_reading_add_parts(reading, folder, accelerate_parts,
+		FSDP_COUNT(accelerate_parts), ret_error);
 }
 
 /* Every rank writes its random states. */
@@ -642,12 +569,13 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 
 /* ---- verl ---- */
 
-static const struct part_pattern verl_parts[] = {
-	{ "model_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", -1, NO_NUMBER, 1 },
+static const struct fsdp_named_part verl_parts[] = {
+	{ "model_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		1 },
 	{ "optim_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM,
-		NO_NUMBER, 1 },
+		FSDP_NO_NUMBER, 1 },
 	{ "extra_state_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OTHER,
-		NO_NUMBER, 1 },
+		FSDP_NO_NUMBER, 1 },
 };
 
 static bool is_verl(const struct fsdp_folder *folder)
@@ -665,28 +593,20 @@ struct world {
 };
 
 /* If one directory has more saves, the rest counts as the last one. */
-enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
-
-static bool takes_verl(
-	const struct fsdp_entry *entry, uint32_t *numbers, size_t *ret_kind)
-{
-	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
-		*ret_kind = i;
-		if (entry->kind == FSDP_ENTRY_FILE &&
-			fsdp_pattern_takes(entry->name, verl_parts[i].pattern, numbers))
-			return true;
-	}
-	return false;
-}
+enum { WORLDS_MAX = 16 };
 
 static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	size_t count = 0, kind;
+	size_t count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		size_t k = 0;
-		if (!takes_verl(&entry, numbers, &kind))
+		size_t kind = 0, k = 0;
+		while (kind < FSDP_COUNT(verl_parts) &&
+			!fsdp_pattern_takes(
+				entry.name, verl_parts[kind].pattern, numbers))
+			kind++;
+		if (entry.kind != FSDP_ENTRY_FILE || kind == FSDP_COUNT(verl_parts))
 			continue;
 		while (k < count && worlds[k].size != numbers[0])
 			k++;
@@ -700,52 +620,16 @@ static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds
 	return count;
 }
 
-/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by each save.
- */
+/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by each save. */
 static uint32_t read_world(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
-	static const char name[] = "fsdp_config.json";
-	struct fsdp_error *error = NULL;
-	struct fsdp_source source;
-	struct fsdp_span bytes;
-	const struct fsdp_json *root = NULL;
+	fsdp_auto_error *error = NULL;
+	const struct fsdp_json *root =
+		fsdp_reading_document(reading, folder, "fsdp_config.json", &error);
 	int64_t size = 0;
-	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
-		return 0;
-	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, &error) ||
-		source.size > CONFIG_BYTES ||
-		!fsdp_source_read_all(
-			&source, 0, source.size, reading->scratch, &bytes, &error) ||
-		!fsdp_json_read(
-			bytes, reading->limits, reading->scratch, &root, &error) ||
-		!fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size))
-		size = 0;
-	fsdp_error_free(error);
-	return (uint32_t)size;
-}
-
-/* Whether more of its ranks are there; of equal ones, whether it has more files. */
-static bool is_likelier(const struct world *a, const struct world *b)
-{
-	uint64_t left = (uint64_t)a->models * b->size;
-	uint64_t right = (uint64_t)b->models * a->size;
-	return left != right ? left > right : a->files > b->files;
-}
-
-/* Files of another world size are of an earlier save into the same directory: the loader
- * reads those of its own world size only. */
-static void check_worlds(struct fsdp_reading *reading, const struct world *worlds,
-	size_t count, const struct world *own, bool told)
-{
-	for (size_t i = 0; i < count; i++)
-		if (&worlds[i] != own)
-			fsdp_find(&reading->model->findings,
-				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
-				FSDP_PLACE(.file = worlds[i].first),
-				"skipped %u file%s of a save by %u ranks: the other files are of a save by %u%s",
-				worlds[i].files, worlds[i].files == 1 ? "" : "s",
-				worlds[i].size, own->size,
-				told ? " (see fsdp_config.json)" : "");
+	return fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size)
+		       ? (uint32_t)size
+		       : 0;
 }
 
 static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
@@ -756,14 +640,27 @@ static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folde
 	const struct world *own = &worlds[0];
 	bool told = false;
 	for (size_t i = 0; i < count; i++) {
-		if (worlds[i].size == said && worlds[i].models != 0) {
-			own = &worlds[i];
-			told = true;
-		}
-		if (!told && is_likelier(&worlds[i], own))
-			own = &worlds[i];
+		/* More of its ranks are there; of equal ones, it has more files. */
+		const struct world *a = &worlds[i];
+		uint64_t left = (uint64_t)a->models * own->size;
+		uint64_t right = (uint64_t)own->models * a->size;
+		bool is_said = a->size == said && a->models != 0;
+		if (is_said ||
+			(!told && (left != right ? left > right : a->files > own->files)))
+			own = a;
+		told |= is_said;
 	}
-	check_worlds(reading, worlds, count, own, told);
+	/* Files of another world size are of an earlier save into the same directory: the
+	 * loader reads those of its own world size only. */
+	for (size_t i = 0; i < count; i++)
+		if (&worlds[i] != own)
+			fsdp_find(&reading->model->findings,
+				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
+				FSDP_PLACE(.file = worlds[i].first),
+				"skipped %u file%s of a save by %u ranks: the other files are of a save by %u%s",
+				worlds[i].files, worlds[i].files == 1 ? "" : "s",
+				worlds[i].size, own->size,
+				told ? " (see fsdp_config.json)" : "");
 	return own->size;
 }
 
@@ -772,22 +669,21 @@ static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 {
 	const struct state *state = reading->state;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
-		size_t first = reading->children.count, kind;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (!takes_verl(&entry, numbers, &kind) || kind != i ||
-				numbers[0] != state->world_size)
-				continue;
-			struct fsdp_child *child = fsdp_reading_add_child(
-				reading, entry.name, numbers[1], ret_error);
-			if (child == NULL)
-				return false;
-			child->role = verl_parts[i].role;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
+	size_t kept = 0;
+	if (!fsdp_reading_add_parts(
+		    reading, folder, verl_parts, FSDP_COUNT(verl_parts), ret_error))
+		return false;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		for (size_t k = 0; k < FSDP_COUNT(verl_parts); k++)
+			if (fsdp_pattern_takes(
+				    child->name, verl_parts[k].pattern, numbers))
+				break;
+		if (numbers[0] == state->world_size)
+			*(struct fsdp_child *)fsdp_vec_at(&reading->children, kept++) =
+				*child;
 	}
+	fsdp_vec_truncate(&reading->children, kept);
 	reading->model->is_set = true;
 	return true;
 }

@@ -3,6 +3,7 @@
  * The choice among the families of families.def.
  */
 #include "formats/format.h"
+#include "syntax/json-tree.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -151,7 +152,7 @@ bool fsdp_registry_has_ranks(const char *format)
 
 /* ---- what an input could mean ---- */
 
-enum { LISTED = 5 };
+enum { LISTED = 5, DOCUMENT_BYTES = 1 << 20 };
 
 void fsdp_candidates_add(
 	struct fsdp_candidates *candidates, const struct fsdp_entry *entry)
@@ -209,6 +210,79 @@ bool fsdp_reading_order_children(
 		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
 			sorted[i];
 	return true;
+}
+
+bool fsdp_parts_are_in(const struct fsdp_folder *folder,
+	const struct fsdp_named_part *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_pattern_in(folder, parts[i].kind, parts[i].pattern))
+			return true;
+	return false;
+}
+
+static bool add_part(struct fsdp_reading *reading, const struct fsdp_named_part *part,
+	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
+{
+	uint32_t index = part->index != FSDP_NO_NUMBER ? numbers[part->index] : FSDP_NONE;
+	uint32_t rank = part->rank != FSDP_NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
+	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
+	if (child == NULL)
+		return false;
+	child->strip = fsdp_span_text(part->strip);
+	child->role = part->role;
+	reading->model->is_set |= rank != FSDP_NONE;
+	/* What the names of a part begin with: of a model or optimizer nothing, unless it
+	 * is a further one. */
+	char text[64];
+	bool bare = index == FSDP_NONE;
+	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
+	if (*part->below == '\0' ||
+		(part->role != FSDP_ROLE_OTHER && (index == 0 || bare)))
+		return true;
+	child->below =
+		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL ||
+	       fsdp_arena_fail(reading->model->arena, ret_error);
+}
+
+bool fsdp_reading_add_parts(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, const struct fsdp_named_part *parts,
+	size_t count, struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < count; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (entry.kind == parts[i].kind &&
+				fsdp_pattern_takes(
+					entry.name, parts[i].pattern, numbers) &&
+				!add_part(reading, &parts[i], entry.name, numbers,
+					ret_error))
+				return false;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	return true;
+}
+
+const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, const char *name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_json *root = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	if (fsdp_folder_has(folder, name, FSDP_ENTRY_FILE) &&
+		fsdp_folder_source(folder, fsdp_span_text(name), &source, ret_error) &&
+		source.size <= DOCUMENT_BYTES &&
+		fsdp_source_read_all(
+			&source, 0, source.size, reading->scratch, &bytes, ret_error) &&
+		fsdp_json_read(
+			bytes, reading->limits, reading->scratch, &root, ret_error))
+		return root;
+	return NULL;
 }
 
 void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)

@@ -29,12 +29,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * What the files of Trainer's reader share.
- */
-/*
- * The numbers of an optimizer while its states are named after parameters.
- */
+/* ---- the numbers of an optimizer while its states are named after parameters ---- */
+
 enum { GROUPS_MAX = 2 };
 
 /* A number of the optimizer. */
@@ -276,7 +272,7 @@ static bool read_trainer_state(struct fsdp_reading *reading,
  */
 
 struct fsdp_parameter_order {
-	const char *const *types;  /* model_type */
+	const char *types;         /* model_type, of each */
 	const char *stem;          /* what the names of layers begin with */
 	const char *const *before; /* modules before the layers */
 	const char *const *layer;  /* of a layer, below its number */
@@ -300,15 +296,15 @@ struct fsdp_parameter_order {
 
 static const struct fsdp_parameter_order orders[] = {
 	{
-		.types = LIST("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-			"gemma3_text", "granite", "olmo2", "smollm3"),
+		.types =
+			"llama mistral qwen2 qwen3 gemma gemma2 gemma3_text granite olmo2 smollm3",
 		.stem = "model.layers.",
 		.before = LIST("model.embed_tokens"),
 		.layer = LLAMA_LAYER,
 		.after = LIST("model.norm", "lm_head"),
 	},
 	{
-		.types = LIST("mixtral"),
+		.types = "mixtral",
 		.stem = "model.layers.",
 		.before = LIST("model.embed_tokens"),
 		.layer = LLAMA_LAYER,
@@ -316,7 +312,7 @@ static const struct fsdp_parameter_order orders[] = {
 		.renamed = ".block_sparse_moe.",
 	},
 	{
-		.types = LIST("gpt2"),
+		.types = "gpt2",
 		.stem = "transformer.h.",
 		.before = LIST("transformer.wte", "transformer.wpe"),
 		.layer = LIST("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc",
@@ -358,16 +354,9 @@ bool fsdp_parameter_order_place(const struct fsdp_parameter_order *order,
 		name = rest;
 	if (fsdp_span_behind(name, order->stem, &rest)) {
 		/* "17.self_attn…": the number, and what follows its dot. */
-		size_t at = 0;
-		layer = 0;
-		for (; at < rest.size && fsdp_is_digit(rest.data[at]); at++) {
-			layer = layer * 10 + (uint64_t)(rest.data[at] - '0');
-			if (layer >= LAYERS_MAX)
-				return false;
-		}
-		if (at == 0 || at == rest.size || rest.data[at] != '.')
+		if (!fsdp_span_number(&rest, LAYERS_MAX, &layer) ||
+			!fsdp_span_behind(rest, ".", &rest))
 			return false;
-		rest = fsdp_span(rest.data + at + 1, rest.size - at - 1);
 		slot = slot_of(order->layer, rest);
 		*ret_place = (1 + layer) * SLOTS + (uint64_t)slot;
 		return slot >= 0;
@@ -388,21 +377,13 @@ bool fsdp_parameter_order_is_renamed(
 						 strlen(order->renamed)) != NULL;
 }
 
-static bool has_type(const struct fsdp_parameter_order *order, struct fsdp_span type)
-{
-	for (size_t i = 0; order->types[i] != NULL; i++)
-		if (fsdp_span_is(type, order->types[i]))
-			return true;
-	return false;
-}
-
 const struct fsdp_parameter_order *fsdp_parameter_order_find(
 	struct fsdp_span type, struct fsdp_span name)
 {
 	uint64_t place;
 	for (size_t i = 0; i < FSDP_COUNT(orders); i++)
 		if (type.data != NULL
-				? has_type(&orders[i], type)
+				? fsdp_span_is_any(type, orders[i].types)
 				: fsdp_parameter_order_place(&orders[i], name, &place))
 			return &orders[i];
 	return NULL;
@@ -410,34 +391,17 @@ const struct fsdp_parameter_order *fsdp_parameter_order_find(
 
 bool fsdp_parameter_decays(struct fsdp_span name)
 {
-	static const char *const words[] = { "bias", "layernorm", "rmsnorm", "_norm.",
-		".norm.", ".ln_" };
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
-			return false;
-	return true;
+	return !fsdp_span_has_any(name, "bias layernorm rmsnorm _norm. .norm. .ln_");
 }
-
-/* ---- groups and shapes of numbers ---- */
-
-enum { NUMBER_MAX = 1 << 26 };
 
 /* ---- names of states ---- */
 
-/* "state.17.exp_avg": the number and the key. */
+enum { NUMBER_MAX = 1 << 26 };
+
+/* A number at the start, which is cut off. */
 static bool read_number(struct fsdp_span *text, uint64_t *ret_number)
 {
-	size_t at = 0;
-	*ret_number = 0;
-	for (; at < text->size && fsdp_is_digit(text->data[at]); at++) {
-		*ret_number = *ret_number * 10 + (uint64_t)(text->data[at] - '0');
-		if (*ret_number >= NUMBER_MAX)
-			return false;
-	}
-	if (at == 0)
-		return false;
-	*text = fsdp_span(text->data + at, text->size - at);
-	return true;
+	return fsdp_span_number(text, NUMBER_MAX, ret_number);
 }
 
 /* The next of them, from *at on, which starts with 0. False: no more, or, with an
@@ -512,9 +476,7 @@ static bool read_group_value(struct id_naming *naming,
 
 /* The numbers that groups list. Each value is a number at most, so the room for them is
  * bounded. *ret_fits: the groups list 0, 1, … each once, and are no more than Trainer
- * makes. False: out of memory.
- * Each value is a number at most, so the room for them is bounded. *ret_fits: the groups
- * list 0, 1, … each once, and are no more than Trainer makes. */
+ * makes. False: out of memory. */
 static bool read_groups(
 	struct id_naming *naming, bool *ret_fits, struct fsdp_error **ret_error)
 {
@@ -558,17 +520,16 @@ static bool same_shape(const int64_t *a, uint8_t a_dims, const int64_t *b, uint8
 static void read_shape(struct parameter_number *numbered, struct fsdp_span key,
 	const int64_t *shape, uint8_t dims)
 {
-	static const char *const whole[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-		"momentum_buffer", "square_avg", "grad_avg", "exp_inf", "sum", "state1",
-		"state2" };
 	if (fsdp_span_is(key, "exp_avg_sq_col")) {
 		numbered->columns = shape;
 		numbered->column_dims = dims;
 		return;
 	}
-	bool is_row = fsdp_span_is(key, "exp_avg_sq_row"), known = is_row;
-	for (size_t i = 0; i < FSDP_COUNT(whole); i++)
-		known |= fsdp_span_is(key, whole[i]);
+	bool is_row = fsdp_span_is(key, "exp_avg_sq_row");
+	bool known =
+		is_row ||
+		fsdp_span_is_any(key,
+			"exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg grad_avg exp_inf sum state1 state2");
 	if (!known || (numbered->is_known && is_row))
 		return;
 	numbered->is_wrong |= numbered->is_known &&
@@ -579,8 +540,7 @@ static void read_shape(struct parameter_number *numbered, struct fsdp_span key,
 }
 
 /* The shapes of their states. *ret_count: how many tensors are states of numbers;
- * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory.
- * *ret_count: how many tensors are states of numbers. */
+ * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory. */
 static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_count,
 	struct fsdp_error **ret_error)
 {
@@ -600,8 +560,8 @@ static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_co
 	return *ret_error == NULL;
 }
 
-/* Whether a parameter may have these states.
- * Rows lack the last dimension, columns the one before it. */
+/* Whether a parameter may have these states: rows lack the last dimension, columns the one
+ * before it. */
 static bool trainer_fits(const struct id_naming *naming,
 	const struct parameter_number *numbered, uint32_t parameter)
 {
@@ -613,9 +573,8 @@ static bool trainer_fits(const struct id_naming *naming,
 		return true;
 	if (numbered->columns == NULL)
 		return same_shape(numbered->shape, numbered->dims, shape, dims);
-	if (dims < 2 || numbered->dims + 1 != dims || numbered->column_dims + 1 != dims)
-		return false;
-	return same_shape(numbered->shape, numbered->dims, shape, (uint8_t)(dims - 1)) &&
+	return dims >= 2 && numbered->column_dims + 1 == dims &&
+	       same_shape(numbered->shape, numbered->dims, shape, (uint8_t)(dims - 1)) &&
 	       numbered->columns[dims - 2] == shape[dims - 1];
 }
 
@@ -650,20 +609,6 @@ static int by_place(const void *a, const void *b)
 	if (left->place != right->place)
 		return left->place < right->place ? -1 : 1;
 	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
-}
-
-/* Of two names of one storage only the first is a parameter of its own. */
-static bool is_again(const struct fsdp_model *model, uint32_t tensor,
-	const struct fsdp_tensor_record *record, uint32_t *first_of)
-{
-	if (record->piece_count == 0)
-		return false;
-	uint32_t extent = fsdp_model_piece(model, record->first_piece)->extent;
-	if (extent == FSDP_NONE)
-		return false;
-	if (first_of[extent] == 0)
-		first_of[extent] = tensor + 1;
-	return first_of[extent] != tensor + 1;
 }
 
 /* The type of the model, from its configuration. */
@@ -712,18 +657,25 @@ static bool list_candidates(struct id_naming *naming, bool ordered, bool *ret_fi
 {
 	struct fsdp_model *model = naming->model;
 	struct fsdp_span type = model_type(model);
-	uint32_t *first_of =
-		FSDP_TAKE(naming->scratch, first_of, model->extents.count + 1);
+	bool *is_seen = FSDP_TAKE(naming->scratch, is_seen, model->extents.count + 1);
 	naming->candidates =
 		FSDP_TAKE(naming->scratch, naming->candidates, model->tensors.count + 1);
-	if (first_of == NULL || naming->candidates == NULL)
+	if (is_seen == NULL || naming->candidates == NULL)
 		return fsdp_arena_fail(naming->scratch, ret_error);
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->role != FSDP_ROLE_PARAM ||
-			(tensor->flags & FSDP_TENSOR_COMPONENT) ||
-			is_again(model, i, tensor, first_of))
+			(tensor->flags & FSDP_TENSOR_COMPONENT))
 			continue;
+		/* Of two names of one storage only the first is a parameter of its own. */
+		uint32_t extent =
+			tensor->piece_count != 0
+				? fsdp_model_piece(model, tensor->first_piece)->extent
+				: FSDP_NONE;
+		if (extent != FSDP_NONE && is_seen[extent])
+			continue;
+		if (extent != FSDP_NONE)
+			is_seen[extent] = true;
 		if (!add_candidate(naming, i, ordered, type, ret_fits, ret_error))
 			return false;
 	}
@@ -776,18 +728,6 @@ struct optimizer_group {
 	size_t number_count, candidate_count;
 };
 
-/* *looks: comparisons so far, over all numbers. */
-static bool fits_any(const struct id_naming *naming, const struct optimizer_group *group,
-	uint32_t number, size_t *looks)
-{
-	for (size_t i = 0; i < group->candidate_count && *looks < LOOKS_MAX;
-		i++, ++*looks)
-		if (trainer_fits(naming, &naming->numbers[number],
-			    group->candidates[i]->tensor))
-			return true;
-	return false;
-}
-
 static bool list_group(struct id_naming *naming, size_t index,
 	struct optimizer_group *group, struct fsdp_error **ret_error)
 {
@@ -814,9 +754,17 @@ static bool list_group(struct id_naming *naming, size_t index,
 		 * shapes, so one is found soon; where that takes too long, the rest is
 		 * left out, and then no order fits. */
 		size_t kept = 0, looks = 0;
-		for (size_t i = 0; i < group->number_count; i++)
-			if (fits_any(naming, group, group->numbers[i], &looks))
+		for (size_t i = 0; i < group->number_count; i++) {
+			bool fits = false;
+			for (size_t k = 0;
+				!fits && k < group->candidate_count && looks < LOOKS_MAX;
+				k++, looks++)
+				fits = trainer_fits(naming,
+					&naming->numbers[group->numbers[i]],
+					group->candidates[k]->tensor);
+			if (fits)
 				group->numbers[kept++] = group->numbers[i];
+		}
 		group->number_count = kept;
 	}
 	return true;
@@ -868,37 +816,23 @@ static bool name_by_order(
 
 /* ---- names ---- */
 
-static bool rename_state(struct id_naming *naming, struct fsdp_tensor_record *tensor,
-	struct fsdp_span key, uint32_t parameter, struct fsdp_error **ret_error)
+/* The name of a state, "state.OWNER.KEY"; FSDP_NONE: memory ended. The names keep their
+ * parts. */
+static uint32_t state_name(struct fsdp_reading *reading, uint32_t owner_name,
+	struct fsdp_span key, struct fsdp_error **ret_error)
 {
-	struct fsdp_model *model = naming->model;
-	struct fsdp_span owner = fsdp_model_name(
-		model, fsdp_model_tensor(model, parameter)->name, naming->scratch);
+	struct fsdp_model *model = reading->model;
+	struct fsdp_span owner = fsdp_model_name(model, owner_name, reading->scratch);
 	size_t size = owner.size + key.size + sizeof "state..";
-	/* The names keep their parts. */
 	char *text = fsdp_arena_take(model->arena, size, 1);
-	if (owner.data == NULL || text == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
-	int length =
+	uint32_t name = FSDP_NONE;
+	if (owner.data != NULL && text != NULL) {
 		snprintf(text, size, "state.%.*s.%.*s", FSDP_TEXT(owner), FSDP_TEXT(key));
-	uint32_t name =
-		fsdp_names_intern(&model->names, 0, fsdp_span(text, (size_t)length));
+		name = fsdp_names_intern(&model->names, 0, fsdp_span_text(text));
+	}
 	if (name == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	tensor->name = name;
-	return true;
-}
-
-static void tell(struct id_naming *naming, bool placed, size_t states, size_t named)
-{
-	struct fsdp_reading *reading = naming->reading;
-	if (!placed)
-		fsdp_reading_note(reading,
-			"the states of the optimizer are numbered, and do not match the names of the parameters");
-	else if (named < states)
-		fsdp_reading_note(reading,
-			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
-			named, states);
+		fsdp_arena_fail(model->arena, ret_error);
+	return name;
 }
 
 /*
@@ -946,20 +880,32 @@ static bool name_states(
 			if (parameter == FSDP_NONE)
 				continue;
 			++named;
-			if (!rename_state(naming, state.tensor, state.key, parameter,
-				    ret_error))
+			uint32_t owner =
+				fsdp_model_tensor(naming->model, parameter)->name;
+			state.tensor->name =
+				state_name(reading, owner, state.key, ret_error);
+			if (state.tensor->name == FSDP_NONE)
 				return false;
 		}
 		if (*ret_error != NULL)
 			return false;
 	}
-	tell(naming, placed, states, named);
+	if (!placed)
+		fsdp_reading_note(reading,
+			"the states of the optimizer are numbered, and do not match the names of the parameters");
+	else if (named < states)
+		fsdp_reading_note(reading,
+			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
+			named, states);
 	return true;
 }
 
 /* ---- the directory of a step ---- */
 
 #define STATE_FILE "trainer_state.json"
+
+/* A table of parts and its length. */
+#define PARTS(table) table, FSDP_COUNT(table)
 
 struct trainer {
 	const struct fsdp_folder *folder;
@@ -969,51 +915,46 @@ struct trainer {
 	bool is_deepspeed;
 };
 
-/* Role of each file; see struct fsdp_child. */
-struct trainer_part {
-	const char *pattern;
-	enum fsdp_entry_kind kind;
-	const char *strip, *below;
-	int role;
-	bool is_ranked; /* the number is a rank */
-};
-
-static const struct trainer_part fsdp_weights[] = {
-	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "", -1, false },
-	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1, false },
+static const struct fsdp_named_part fsdp_weights[] = {
+	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
 };
 
 /* Weights without a configuration. */
-static const struct trainer_part bare_weights[] = {
-	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1, false },
-	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1, false },
-	{ "adapter_model.safetensors", FSDP_ENTRY_FILE, "", "", -1, false },
-	{ "adapter_model.bin", FSDP_ENTRY_FILE, "", "", -1, false },
+static const struct fsdp_named_part bare_weights[] = {
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "adapter_model.safetensors", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "adapter_model.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
 };
 
-static const struct trainer_part optimizers[] = {
-	{ "optimizer.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, false },
-	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, false },
-	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "", FSDP_ROLE_OPTIM, false },
+static const struct fsdp_named_part optimizers[] = {
+	{ "optimizer.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "", FSDP_ROLE_OPTIM,
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
 };
 
-static const struct trainer_part others[] = {
-	{ "scheduler.pt", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, false },
-	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, false },
-	{ "rng_state.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER, false },
-	{ "rng_state_#.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER, true },
+static const struct fsdp_named_part others[] = {
+	{ "scheduler.pt", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER,
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, FSDP_NO_NUMBER,
+		FSDP_NO_NUMBER },
+	{ "rng_state.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER,
+		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
+	{ "rng_state_#.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER,
+		FSDP_NO_NUMBER, 0 },
 };
 
 /* ---- recognising ---- */
-
-static bool has_any(
-	const struct fsdp_folder *folder, const struct trainer_part *parts, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_pattern_in(folder, parts[i].kind, parts[i].pattern))
-			return true;
-	return false;
-}
 
 static bool is_hugging_face(const struct fsdp_folder *folder)
 {
@@ -1030,8 +971,8 @@ static bool is_deepspeed(const struct fsdp_folder *folder)
 
 static bool has_weights(const struct fsdp_folder *folder)
 {
-	return has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
-	       has_any(folder, bare_weights, FSDP_COUNT(bare_weights)) ||
+	return fsdp_parts_are_in(folder, PARTS(fsdp_weights)) ||
+	       fsdp_parts_are_in(folder, PARTS(bare_weights)) ||
 	       is_hugging_face(folder) || is_deepspeed(folder);
 }
 
@@ -1042,7 +983,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	const struct fsdp_folder *folder = look->folder;
 	if (folder == NULL)
 		return FSDP_SIGN_NONE;
-	bool is_trained = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool is_trained = fsdp_parts_are_in(folder, PARTS(optimizers));
 	bool has_random = fsdp_folder_has(folder, "rng_state.pth", FSDP_ENTRY_FILE) ||
 			  fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "rng_state_#.pth");
 	bool has_state = fsdp_folder_has(folder, STATE_FILE, FSDP_ENTRY_FILE);
@@ -1052,34 +993,6 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 }
 
 /* ---- naming the parts ---- */
-
-static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct trainer_part *parts, size_t count, struct fsdp_error **ret_error)
-{
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < count; i++) {
-		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (entry.kind != parts[i].kind ||
-				!fsdp_pattern_takes(
-					entry.name, parts[i].pattern, numbers))
-				continue;
-			uint32_t rank = parts[i].is_ranked ? numbers[0] : FSDP_NONE;
-			struct fsdp_child *child = fsdp_reading_add_child(
-				reading, entry.name, rank, ret_error);
-			if (child == NULL)
-				return false;
-			child->strip = fsdp_span_text(parts[i].strip);
-			child->below = fsdp_span_text(parts[i].below);
-			child->role = parts[i].role;
-			reading->model->is_set |= rank != FSDP_NONE;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
-	}
-	return true;
-}
 
 /* The directory itself, as another family. */
 static bool name_family(struct fsdp_reading *reading, const struct fsdp_family *family,
@@ -1096,25 +1009,26 @@ static bool name_family(struct fsdp_reading *reading, const struct fsdp_family *
 static bool name_bare(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < FSDP_COUNT(bare_weights); i++)
-		if (fsdp_folder_has(folder, bare_weights[i].pattern, FSDP_ENTRY_FILE))
-			return name_parts(
-				reading, folder, &bare_weights[i], 1, ret_error);
-	return true;
+	size_t i = 0;
+	while (i < FSDP_COUNT(bare_weights) &&
+		!fsdp_parts_are_in(folder, &bare_weights[i], 1))
+		i++;
+	return i == FSDP_COUNT(bare_weights) ||
+	       fsdp_reading_add_parts(reading, folder, &bare_weights[i], 1, ret_error);
 }
 
 static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_folder *folder = trainer->folder;
-	bool plain = is_hugging_face(folder) ||
-		     has_any(folder, bare_weights, FSDP_COUNT(bare_weights));
-	if (has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights))) {
+	bool plain =
+		is_hugging_face(folder) || fsdp_parts_are_in(folder, PARTS(bare_weights));
+	if (fsdp_parts_are_in(folder, PARTS(fsdp_weights))) {
 		if (plain)
 			fsdp_reading_note(reading,
 				"the weights are stored in a second form, which a resume with FSDP does not read; open it as a file to see it");
-		return name_parts(reading, folder, fsdp_weights, FSDP_COUNT(fsdp_weights),
-			ret_error);
+		return fsdp_reading_add_parts(
+			reading, folder, PARTS(fsdp_weights), ret_error);
 	}
 	trainer->is_plain = plain;
 	trainer->has_config = is_hugging_face(folder);
@@ -1130,13 +1044,13 @@ static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
+	const struct fsdp_folder *folder = look->folder;
 	struct trainer *trainer = FSDP_TAKE(reading->scratch, trainer, 1);
 	if (trainer == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
-	trainer->folder = look->folder;
+	trainer->folder = folder;
 	/* Every rank writes its random states, with its number where there are several.
 	 */
-	const struct fsdp_folder *folder = look->folder;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -1148,25 +1062,27 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	}
 	trainer->world_size = count;
 	reading->state = trainer;
-	if (!name_weights(reading, trainer, ret_error) ||
-		!name_parts(reading, look->folder, optimizers, FSDP_COUNT(optimizers),
-			ret_error))
-		return false;
-	return name_parts(reading, look->folder, others, FSDP_COUNT(others), ret_error);
+	return name_weights(reading, trainer, ret_error) &&
+	       fsdp_reading_add_parts(reading, folder, PARTS(optimizers), ret_error) &&
+	       fsdp_reading_add_parts(reading, folder, PARTS(others), ret_error);
 }
 
 /* ---- after they were read ---- */
 
+static bool is_there(const struct fsdp_folder *folder, const char *pattern)
+{
+	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
+}
+
 /* A pickle keeps the order of the model, a safetensors file does not. */
 static bool is_pickled(const struct fsdp_folder *folder)
 {
-	static const char *const sorted[] = { "model.safetensors",
-		"model.safetensors.index.json", "adapter_model.safetensors" };
-	for (size_t i = 0; i < FSDP_COUNT(sorted); i++)
-		if (fsdp_folder_has(folder, sorted[i], FSDP_ENTRY_FILE))
-			return false;
-	return has_any(folder, bare_weights, FSDP_COUNT(bare_weights)) ||
-	       fsdp_folder_has(folder, "pytorch_model.bin.index.json", FSDP_ENTRY_FILE);
+	if (is_there(folder, "model.safetensors") ||
+		is_there(folder, "model.safetensors.index.json") ||
+		is_there(folder, "adapter_model.safetensors"))
+		return false;
+	return fsdp_parts_are_in(folder, PARTS(bare_weights)) ||
+	       is_there(folder, "pytorch_model.bin.index.json");
 }
 
 /* Masters of what is stored as the model too, by the names of states. */
@@ -1185,28 +1101,16 @@ static bool rename_masters(struct fsdp_reading *reading, struct fsdp_error **ret
 			seen[tensor->name] = true;
 			continue;
 		}
-		struct fsdp_span owner =
-			fsdp_model_name(model, tensor->name, reading->scratch);
-		size_t size = owner.size + sizeof "state..fp32";
-		char *text = fsdp_arena_take(model->arena, size, 1);
-		if (owner.data == NULL || text == NULL)
-			return fsdp_arena_fail(model->arena, ret_error);
-		int length = snprintf(text, size, "state.%.*s.fp32", FSDP_TEXT(owner));
-		tensor->name = fsdp_names_intern(
-			&model->names, 0, fsdp_span(text, (size_t)length));
+		tensor->name =
+			state_name(reading, tensor->name, FSDP_SPAN("fp32"), ret_error);
 		if (tensor->name == FSDP_NONE)
-			return fsdp_arena_fail(model->arena, ret_error);
+			return false;
 		tensor->raw_name = tensor->name;
 		tensor->path = FSDP_NONE;
 		tensor->role = FSDP_ROLE_OPTIM;
 		tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
 	}
 	return true;
-}
-
-static bool is_there(const struct fsdp_folder *folder, const char *pattern)
-{
-	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
 }
 
 static void lack(struct fsdp_reading *reading, const char *file,
@@ -1226,10 +1130,10 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 	const struct fsdp_folder *folder = trainer->folder;
 	bool whole = is_there(folder, "optimizer.bin");
 	bool parts = fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "optimizer_#");
-	bool model = has_any(folder, fsdp_weights, FSDP_COUNT(fsdp_weights)) ||
+	bool model = fsdp_parts_are_in(folder, PARTS(fsdp_weights)) ||
 		     is_there(folder, "pytorch_model_fsdp_rank#.bin");
 	bool later = is_there(folder, "scheduler.pt") || trainer->world_size != 0;
-	bool trained = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool trained = fsdp_parts_are_in(folder, PARTS(optimizers));
 	const char *gone = NULL;
 	if (model && later && !trained)
 		gone = is_there(folder, fsdp_weights[1].pattern) ? "optimizer.bin"
@@ -1250,7 +1154,7 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 static void check_training(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
-	bool optimizer = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool optimizer = fsdp_parts_are_in(folder, PARTS(optimizers));
 	bool scheduler = is_there(folder, "scheduler.pt");
 	bool random = trainer->world_size != 0;
 	if (trainer->is_deepspeed && !scheduler)
