@@ -210,20 +210,6 @@ static struct fsdp_span trim(struct fsdp_span text)
 	return text.size != 0 ? text : (struct fsdp_span){ 0 };
 }
 
-static void read_pointer(struct fsdp_below *below, const struct fsdp_folder *folder,
-	struct fsdp_span name, struct fsdp_span *ret_says)
-{
-	struct fsdp_source source;
-	struct fsdp_error *error = NULL;
-
-	if (!fsdp_folder_source(folder, name, &source, &error))
-		below_pass_over(below, error);
-	else if (source.size <= POINTER_BYTES &&
-		 !fsdp_source_read_all(
-			 &source, 0, source.size, &below->arena, ret_says, &error))
-		below_pass_over(below, error);
-}
-
 static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
 {
@@ -236,7 +222,15 @@ static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place
 		says = fsdp_arena_copy(&below->arena, fsdp_span_text(target));
 		below->failed |= says.data == NULL;
 	} else if (entry->kind == FSDP_ENTRY_FILE && is_pointer_file(entry->name)) {
-		read_pointer(below, folder, entry->name, &says);
+		struct fsdp_source source;
+		struct fsdp_error *error = NULL;
+
+		if (!fsdp_folder_source(folder, entry->name, &source, &error))
+			below_pass_over(below, error);
+		else if (source.size <= POINTER_BYTES &&
+			 !fsdp_source_read_all(
+				 &source, 0, source.size, &below->arena, &says, &error))
+			below_pass_over(below, error);
 	}
 	if (says.data != NULL)
 		says = trim(says);
@@ -375,25 +369,6 @@ static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_plac
 	}
 }
 
-/* Looks in one that is too deep for what a step may be called. */
-static void below_look_deep(struct fsdp_below *below,
-	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
-{
-	if (below_is_checkpoint(folder))
-		below->unclear = place->path;
-	for (size_t i = 0; i < folder->count && !below->failed && below->unclear == NULL;
-		i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-
-		find_unclear(below, place, folder, &entry);
-		if (is_step(&entry))
-			below->unclear = below_join(below, place->path, entry.name);
-		else if (entry.kind == FSDP_ENTRY_DIRECTORY && entry.name.data[0] != '.')
-			below_add_place(below, below_join(below, place->path, entry.name),
-				place->level + 1, false);
-	}
-}
-
 /* ---- Level by level ---- */
 
 /* Whether it only names the newest checkpoint. */
@@ -437,10 +412,11 @@ static void look_at_entries(struct fsdp_below *below,
 
 /* ---- all of it ---- */
 
-/* The plan of a file in this directory; none if it has several. */
-static void find_plan(struct fsdp_below *below, const struct fsdp_below_place *place,
+static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder)
 {
+	below->seen += folder->count;
+	/* The plan of a file in this directory; none if it has several. */
 	struct fsdp_span plan = { 0 };
 	size_t count = 0;
 
@@ -453,18 +429,28 @@ static void find_plan(struct fsdp_below *below, const struct fsdp_below_place *p
 		}
 	}
 	below->plan = count == 1 ? below_join(below, place->path, plan) : NULL;
-}
-
-static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_place *place,
-	const struct fsdp_folder *folder)
-{
-	below->seen += folder->count;
-	find_plan(below, place, folder);
 	if (below->most != 0 && below->seen > below->most)
 		below->is_cut = true;
-	else if (place->level > FSDP_BELOW_LEVELS)
-		below_look_deep(below, place, folder);
-	else if (below->is_run) {
+	else if (place->level > FSDP_BELOW_LEVELS) {
+		/* Looks in one that is too deep for what a step may be called. */
+		if (below_is_checkpoint(folder))
+			below->unclear = place->path;
+		for (size_t i = 0;
+			i < folder->count && !below->failed && below->unclear == NULL;
+			i++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+
+			find_unclear(below, place, folder, &entry);
+			if (is_step(&entry))
+				below->unclear =
+					below_join(below, place->path, entry.name);
+			else if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+				 entry.name.data[0] != '.')
+				below_add_place(below,
+					below_join(below, place->path, entry.name),
+					place->level + 1, false);
+		}
+	} else if (below->is_run) {
 		/* discover.c: searches one directory of a run. */
 		bool is_own = below_is_checkpoint(folder), steps = has_steps(folder);
 

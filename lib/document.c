@@ -245,23 +245,6 @@ static bool check_size(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_TREE, limit);
 }
 
-/* So that each of many is found by its number. */
-static bool list_members(struct fsdp_document *document, struct fsdp_error **ret_error)
-{
-	struct root_member *members = FSDP_TAKE(
-		&document->arena, members, json_object_size(document->root) + 1);
-	const char *key;
-	json_t *value;
-	size_t count = 0;
-
-	if (members == NULL)
-		return fsdp_arena_fail(&document->arena, ret_error);
-	json_object_foreach(document->root, key, value) members[count++] =
-		(struct root_member){ key, value };
-	document->members = members;
-	return true;
-}
-
 static json_t *parse_value(
 	struct fsdp_span bytes, int line, size_t flags, struct fsdp_error **ret_error)
 {
@@ -280,9 +263,14 @@ static json_t *parse_value(
 	return NULL;
 }
 
-/* FNV-1a of the text before the last comma, without white space between values. */
-static uint64_t sum_lines(struct fsdp_span bytes)
+static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
+	struct fsdp_error **ret_error)
 {
+	document->root = json_array();
+	if (document->root == NULL)
+		return fsdp_fail_memory(ret_error);
+	/* FNV-1a of the text before the last comma, without white space between values.
+	 * */
 	uint64_t sum = UINT64_C(14695981039346656037), in_front = sum;
 	bool in_text = false, escaped = false;
 
@@ -298,16 +286,7 @@ static uint64_t sum_lines(struct fsdp_span bytes)
 		escaped = in_text && byte == '\\' && !escaped;
 		sum = (sum ^ byte) * UINT64_C(1099511628211);
 	}
-	return in_front;
-}
-
-static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
-	struct fsdp_error **ret_error)
-{
-	document->root = json_array();
-	if (document->root == NULL)
-		return fsdp_fail_memory(ret_error);
-	document->sum = sum_lines(bytes);
+	document->sum = in_front;
 	for (int number = 0; bytes.size != 0; number++) {
 		struct fsdp_span line = fsdp_span_first(bytes, '\n');
 		size_t skip = line.size < bytes.size ? line.size + 1 : line.size;
@@ -327,7 +306,21 @@ static bool parse(struct fsdp_document *document, struct fsdp_span bytes,
 	if (document->lines)
 		return parse_lines(document, bytes, ret_error);
 	document->root = parse_value(bytes, 0, document->flags, ret_error);
-	return document->root != NULL && list_members(document, ret_error);
+	if (document->root == NULL)
+		return false;
+	/* So that each of many is found by its number. */
+	struct root_member *members = FSDP_TAKE(
+		&document->arena, members, json_object_size(document->root) + 1);
+	const char *key;
+	json_t *value;
+	size_t count = 0;
+
+	if (members == NULL)
+		return fsdp_arena_fail(&document->arena, ret_error);
+	json_object_foreach(document->root, key, value) members[count++] =
+		(struct root_member){ key, value };
+	document->members = members;
+	return true;
 }
 
 static bool read_source(struct fsdp_document *document, const struct fsdp_source *source,
@@ -497,15 +490,6 @@ struct fsdp_document_value fsdp_document_root(const struct fsdp_document *docume
 	return value;
 }
 
-static struct fsdp_document_value member_of(json_t *object, size_t index)
-{
-	void *at = json_object_iter(object);
-
-	for (size_t i = 0; i < index; i++)
-		at = json_object_iter_next(object, at);
-	return value_of(json_object_iter_key(at), json_object_iter_value(at));
-}
-
 struct fsdp_document_value fsdp_document_item(
 	struct fsdp_document_value value, size_t index)
 {
@@ -515,8 +499,13 @@ struct fsdp_document_value fsdp_document_item(
 		return (struct fsdp_document_value){ 0 };
 	if (value.kind == FSDP_DOCUMENT_LIST)
 		return value_of(NULL, json_array_get(value.node, index));
-	return members != NULL ? value_of(members[index].key, members[index].value)
-			       : member_of(value.node, index);
+	if (members != NULL)
+		return value_of(members[index].key, members[index].value);
+	void *at = json_object_iter(value.node);
+
+	for (size_t i = 0; i < index; i++)
+		at = json_object_iter_next(value.node, at);
+	return value_of(json_object_iter_key(at), json_object_iter_value(at));
 }
 
 struct fsdp_document_value fsdp_document_get(

@@ -483,32 +483,27 @@ static uint64_t stored_bytes(
 	return bytes;
 }
 
-static struct fsdp_tensor tensor_with_extra(
-	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
-{
-	const struct fsdp_extra *extra = fsdp_model_extra(model, record->extra);
-	struct fsdp_tensor tensor = tensor_of(model, record);
-	if (extra->class_name != NULL)
-		tensor.class_name = extra->class_name;
-	if (tensor.dtype_raw == NULL)
-		tensor.dtype_raw = extra->dtype_raw;
-	if (extra->dtype_raw != NULL && record->dtype == FSDP_DTYPE_UNKNOWN)
-		tensor.bytes = stored_bytes(model, record);
-	tensor.layout = extra->layout;
-	tensor.device = extra->device;
-	tensor.first_component = extra->first_component;
-	tensor.component_count = extra->component_count;
-	tensor.quantizer = extra->quantizer;
-	tensor.placement = extra->placement;
-	return tensor;
-}
-
 struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_model *model = &checkpoint->model;
 	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, index);
-	if (record->extra != FSDP_NONE)
-		return tensor_with_extra(model, record);
+	if (record->extra != FSDP_NONE) {
+		const struct fsdp_extra *extra = fsdp_model_extra(model, record->extra);
+		struct fsdp_tensor tensor = tensor_of(model, record);
+		if (extra->class_name != NULL)
+			tensor.class_name = extra->class_name;
+		if (tensor.dtype_raw == NULL)
+			tensor.dtype_raw = extra->dtype_raw;
+		if (extra->dtype_raw != NULL && record->dtype == FSDP_DTYPE_UNKNOWN)
+			tensor.bytes = stored_bytes(model, record);
+		tensor.layout = extra->layout;
+		tensor.device = extra->device;
+		tensor.first_component = extra->first_component;
+		tensor.component_count = extra->component_count;
+		tensor.quantizer = extra->quantizer;
+		tensor.placement = extra->placement;
+		return tensor;
+	}
 	return tensor_of(model, record);
 }
 

@@ -364,28 +364,6 @@ static bool stand_for_folder(
 	return true;
 }
 
-static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_pick pick;
-	struct fsdp_folder whole;
-	if (opening->options->slice)
-		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"a range of bytes is of one file, and several were given");
-	if (!fsdp_pick_paths(
-		    checkpoint, opening->paths, opening->path_count, &pick, ret_error))
-		return false;
-	look_at_picked(opening, &pick);
-	fsdp_folder_of_dir(&whole, &checkpoint->dir);
-	if (stand_for_folder(&checkpoint->folder, &whole)) {
-		fsdp_reading_note(&opening->reading,
-			"opened the directory that contains these files");
-		fsdp_opening_tell(opening, opening->path);
-		checkpoint->folder = whole;
-	}
-	return true;
-}
-
 /* Reports the files that are read in addition to the named one. */
 static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
@@ -590,8 +568,26 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 		look_at_picked(opening, &pick);
 		return tell_siblings(opening, ret_error);
 	}
-	if (opening->path_count > 1)
-		return open_several(opening, ret_error);
+	if (opening->path_count > 1) {
+		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+		struct fsdp_pick pick;
+		struct fsdp_folder whole;
+		if (opening->options->slice)
+			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"a range of bytes is of one file, and several were given");
+		if (!fsdp_pick_paths(checkpoint, opening->paths, opening->path_count,
+			    &pick, ret_error))
+			return false;
+		look_at_picked(opening, &pick);
+		fsdp_folder_of_dir(&whole, &checkpoint->dir);
+		if (stand_for_folder(&checkpoint->folder, &whole)) {
+			fsdp_reading_note(&opening->reading,
+				"opened the directory that contains these files");
+			fsdp_opening_tell(opening, opening->path);
+			checkpoint->folder = whole;
+		}
+		return true;
+	}
 	if (strcmp(opening->path, "-") == 0)
 		opened = open_stdin(opening, ret_error);
 	else if (fsdp_dir_is(opening->checkpoint->remote, opening->path))

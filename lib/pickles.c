@@ -106,23 +106,6 @@ static bool take_pair(const struct fsdp_pickle *pickle, fsdp_ref key, fsdp_ref v
 	return root->other_key != NULL;
 }
 
-static bool take_items(const struct fsdp_pickle *pickle, fsdp_ref top,
-	struct fsdp_arena *arena, struct fsdp_survey_root *root)
-{
-	struct fsdp_pickle_iterator iterator = { .ref = top };
-	fsdp_ref key, value;
-
-	for (bool first = true; fsdp_pickle_next(pickle, &iterator, &key, &value);
-		first = false) {
-		root->tensors += is_tensor(pickle, value);
-		if (first)
-			root->first_class = class_of(pickle, value);
-		if (key != FSDP_REF_NONE && !take_pair(pickle, key, value, arena, root))
-			return false;
-	}
-	return true;
-}
-
 bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *arena,
 	struct fsdp_survey_root *ret_root)
 {
@@ -139,7 +122,19 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 			    (known != NULL && known->is_dict);
 	ret_root->is_tensor = is_tensor(pickle, top);
 	ret_root->count = fsdp_pickle_count(pickle, top);
-	return take_items(pickle, top, arena, ret_root);
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	fsdp_ref key, value;
+
+	for (bool first = true; fsdp_pickle_next(pickle, &iterator, &key, &value);
+		first = false) {
+		ret_root->tensors += is_tensor(pickle, value);
+		if (first)
+			ret_root->first_class = class_of(pickle, value);
+		if (key != FSDP_REF_NONE &&
+			!take_pair(pickle, key, value, arena, ret_root))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -178,31 +173,6 @@ const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind)
 	return (size_t)kind < FSDP_PICKLES_KIND_COUNT ? names[kind] : names[0];
 }
 
-static enum fsdp_pickles_kind kind_of(enum fsdp_pickle_kind kind)
-{
-	static const enum fsdp_pickles_kind kinds[FSDP_PICKLE_KIND_COUNT] = {
-		[FSDP_PICKLE_NOTHING] = FSDP_PICKLES_ABSENT,
-		[FSDP_PICKLE_NULL] = FSDP_PICKLES_NONE,
-		[FSDP_PICKLE_BOOL] = FSDP_PICKLES_BOOL,
-		[FSDP_PICKLE_INTEGER] = FSDP_PICKLES_INTEGER,
-		[FSDP_PICKLE_BIG_INTEGER] = FSDP_PICKLES_BIG_INTEGER,
-		[FSDP_PICKLE_FLOAT] = FSDP_PICKLES_FLOAT,
-		[FSDP_PICKLE_TEXT] = FSDP_PICKLES_TEXT,
-		[FSDP_PICKLE_BYTES] = FSDP_PICKLES_BYTES,
-		[FSDP_PICKLE_BYTEARRAY] = FSDP_PICKLES_BYTES,
-		[FSDP_PICKLE_TUPLE] = FSDP_PICKLES_TUPLE,
-		[FSDP_PICKLE_LIST] = FSDP_PICKLES_LIST,
-		[FSDP_PICKLE_SET] = FSDP_PICKLES_SET,
-		[FSDP_PICKLE_FROZENSET] = FSDP_PICKLES_SET,
-		[FSDP_PICKLE_DICT] = FSDP_PICKLES_DICT,
-		[FSDP_PICKLE_GLOBAL] = FSDP_PICKLES_GLOBAL,
-		[FSDP_PICKLE_PERSISTENT] = FSDP_PICKLES_PERSISTENT,
-		[FSDP_PICKLE_CALL] = FSDP_PICKLES_CALL,
-		[FSDP_PICKLE_BUFFER] = FSDP_PICKLES_BUFFER,
-	};
-	return kinds[kind];
-}
-
 static bool holds_values(enum fsdp_pickles_kind kind)
 {
 	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
@@ -223,7 +193,28 @@ static void set_value(
 {
 	const struct fsdp_pickle *pickle = walk->pickle;
 	bool truth = false;
-	node->kind = kind_of(fsdp_pickle_kind(pickle, ref));
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	static const enum fsdp_pickles_kind kinds[FSDP_PICKLE_KIND_COUNT] = {
+		[FSDP_PICKLE_NOTHING] = FSDP_PICKLES_ABSENT,
+		[FSDP_PICKLE_NULL] = FSDP_PICKLES_NONE,
+		[FSDP_PICKLE_BOOL] = FSDP_PICKLES_BOOL,
+		[FSDP_PICKLE_INTEGER] = FSDP_PICKLES_INTEGER,
+		[FSDP_PICKLE_BIG_INTEGER] = FSDP_PICKLES_BIG_INTEGER,
+		[FSDP_PICKLE_FLOAT] = FSDP_PICKLES_FLOAT,
+		[FSDP_PICKLE_TEXT] = FSDP_PICKLES_TEXT,
+		[FSDP_PICKLE_BYTES] = FSDP_PICKLES_BYTES,
+		[FSDP_PICKLE_BYTEARRAY] = FSDP_PICKLES_BYTES,
+		[FSDP_PICKLE_TUPLE] = FSDP_PICKLES_TUPLE,
+		[FSDP_PICKLE_LIST] = FSDP_PICKLES_LIST,
+		[FSDP_PICKLE_SET] = FSDP_PICKLES_SET,
+		[FSDP_PICKLE_FROZENSET] = FSDP_PICKLES_SET,
+		[FSDP_PICKLE_DICT] = FSDP_PICKLES_DICT,
+		[FSDP_PICKLE_GLOBAL] = FSDP_PICKLES_GLOBAL,
+		[FSDP_PICKLE_PERSISTENT] = FSDP_PICKLES_PERSISTENT,
+		[FSDP_PICKLE_CALL] = FSDP_PICKLES_CALL,
+		[FSDP_PICKLE_BUFFER] = FSDP_PICKLES_BUFFER,
+	};
+	node->kind = kinds[kind];
 	if (node->kind == FSDP_PICKLES_BOOL && fsdp_pickle_boolean(pickle, ref, &truth))
 		node->integer = truth;
 	else if (node->kind == FSDP_PICKLES_INTEGER)
@@ -288,28 +279,6 @@ static bool take_part(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	return true;
 }
 
-static bool take_item(struct fsdp_pickles_walk *walk, struct unfolding *frame,
-	struct fsdp_pickles_node *ret_node)
-{
-	fsdp_ref key, value = frame->value;
-	if (value != FSDP_REF_NONE) {
-		frame->value = FSDP_REF_NONE;
-		set_node(walk, value, "value", ret_node);
-		return true;
-	}
-	if (!fsdp_pickle_next(walk->pickle, &frame->iterator, &key, &value)) {
-		frame->phase = STATES;
-		return false;
-	}
-	if (key == FSDP_REF_NONE) {
-		set_node(walk, value, "item", ret_node);
-		return true;
-	}
-	frame->value = value;
-	set_node(walk, key, "key", ret_node);
-	return true;
-}
-
 /* False: the frame gave nothing this time. */
 static bool step(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	struct fsdp_pickles_node *ret_node)
@@ -326,8 +295,25 @@ static bool step(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	case KEYWORDS:
 		return take_part(walk, frame, fsdp_pickle_keywords(pickle, frame->ref),
 			"keywords", ret_node);
-	case ITEMS:
-		return take_item(walk, frame, ret_node);
+	case ITEMS: {
+		fsdp_ref key, value = frame->value;
+		if (value != FSDP_REF_NONE) {
+			frame->value = FSDP_REF_NONE;
+			set_node(walk, value, "value", ret_node);
+			return true;
+		}
+		if (!fsdp_pickle_next(walk->pickle, &frame->iterator, &key, &value)) {
+			frame->phase = STATES;
+			return false;
+		}
+		if (key == FSDP_REF_NONE) {
+			set_node(walk, value, "item", ret_node);
+			return true;
+		}
+		frame->value = value;
+		set_node(walk, key, "key", ret_node);
+		return true;
+	}
 	case STATES: {
 		fsdp_ref state = fsdp_pickle_state(pickle, frame->ref, frame->state++);
 		if (state == FSDP_REF_NONE) {
@@ -415,29 +401,6 @@ static bool refuse(struct fsdp_listed *listed, uint64_t offset, struct fsdp_span
 {
 	const struct fsdp_pickles_refusal refusal = { offset, what, why, count };
 	return fsdp_vec_add(&listed->refusals, &refusal);
-}
-
-static bool refuse_opcodes(struct fsdp_listed *listed)
-{
-	uint64_t first[UINT8_MAX + 1], count[UINT8_MAX + 1] = { 0 }, at = 0, begin = 0;
-	const struct fsdp_pickle_opcode *opcode;
-	struct fsdp_span argument;
-	while ((opcode = fsdp_pickle_next_opcode(listed->bytes, &at, &argument, NULL)) !=
-		NULL) {
-		if (!opcode->torch && count[opcode->code]++ == 0)
-			first[opcode->code] = begin;
-		begin = at;
-	}
-	for (unsigned i = 0; i <= UINT8_MAX; i++) {
-		if (count[i] == 0)
-			continue;
-		const char *name = fsdp_pickle_opcode((uint8_t)i)->name;
-		if (!refuse(listed, listed->facts.offset + first[i], fsdp_span_text(name),
-			    "the restricted unpickler does not support this opcode",
-			    count[i]))
-			return false;
-	}
-	return true;
 }
 
 /* NULL: it is accepted. */
@@ -563,8 +526,27 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 	if (!read_tree(pickles, listed, &torch, ret_error))
 		return false;
 	listed->facts.error = listed->error;
-	if ((listed->pickle != NULL && !list_globals(listed, &torch)) ||
-		!refuse_opcodes(listed) || !refuse_globals(pickles, listed))
+	if ((listed->pickle != NULL && !list_globals(listed, &torch)))
+		return fsdp_arena_fail(&pickles->arena, ret_error);
+	uint64_t first[UINT8_MAX + 1], count[UINT8_MAX + 1] = { 0 }, at = 0, begin = 0;
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_span argument;
+	while ((opcode = fsdp_pickle_next_opcode(listed->bytes, &at, &argument, NULL)) !=
+		NULL) {
+		if (!opcode->torch && count[opcode->code]++ == 0)
+			first[opcode->code] = begin;
+		begin = at;
+	}
+	for (unsigned i = 0; i <= UINT8_MAX; i++) {
+		if (count[i] == 0)
+			continue;
+		const char *name = fsdp_pickle_opcode((uint8_t)i)->name;
+		if (!refuse(listed, listed->facts.offset + first[i], fsdp_span_text(name),
+			    "the restricted unpickler does not support this opcode",
+			    count[i]))
+			return fsdp_arena_fail(&pickles->arena, ret_error);
+	}
+	if (!refuse_globals(pickles, listed))
 		return fsdp_arena_fail(&pickles->arena, ret_error);
 	listed->facts.global_count = listed->globals.count;
 	return true;
@@ -583,16 +565,6 @@ static bool read_member(struct fsdp_pickles *pickles, const struct fsdp_zip *zip
 		       fsdp_limit(&pickles->limits, FSDP_LIMIT_PICKLE_BYTES),
 		       &pickles->arena, &bytes, ret_error) &&
 	       add(pickles, member->name, bytes, offset, profile, ret_error);
-}
-
-/* TorchScript has its own loader, which weights_only refuses completely. */
-static bool refuse_script(struct fsdp_pickles *pickles, struct fsdp_error **ret_error)
-{
-	struct fsdp_listed *listed = fsdp_vec_at(&pickles->list, 0);
-	return refuse(listed, listed->facts.offset, FSDP_SPAN("TorchScript"),
-		       "torch.load hands such a file to a loader that runs its code",
-		       1) ||
-	       fsdp_arena_fail(&pickles->arena, ret_error);
 }
 
 static bool is_wanted(
@@ -623,28 +595,14 @@ static bool read_zip(struct fsdp_pickles *pickles,
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			options->member != NULL ? "the zip has no such member"
 						: "the zip holds no pickle");
-	return !script || refuse_script(pickles, ret_error);
-}
-
-/* In order; the storages after those of a legacy file are not pickles. */
-static bool read_streams(struct fsdp_pickles *pickles, bool legacy,
-	enum fsdp_profile profile, struct fsdp_error **ret_error)
-{
-	uint64_t at = 0,
-		 most = legacy ? LEGACY_STREAMS
-			       : fsdp_limit(&pickles->limits, FSDP_LIMIT_PICKLE_STREAMS);
-	bool whole = true;
-	for (uint64_t i = 0; i < most && at < pickles->source.size && whole; i++) {
-		struct fsdp_span bytes;
-		uint64_t begin = at;
-		if (!fsdp_torch_next_pickle(&pickles->source, &at, &pickles->limits,
-			    &pickles->arena, &bytes, ret_error) ||
-			!add(pickles, (struct fsdp_span){ 0 }, bytes, begin, profile,
-				ret_error))
-			return false;
-		whole = fsdp_listed(pickles, pickles->list.count - 1)->facts.complete;
-	}
-	return true;
+	if (!script)
+		return true;
+	/* TorchScript has its own loader, which weights_only refuses completely. */
+	struct fsdp_listed *listed = fsdp_vec_at(&pickles->list, 0);
+	return refuse(listed, listed->facts.offset, FSDP_SPAN("TorchScript"),
+		       "torch.load hands such a file to a loader that runs its code",
+		       1) ||
+	       fsdp_arena_fail(&pickles->arena, ret_error);
 }
 
 static bool begins_with(struct fsdp_span head, const char *bytes, size_t size)
@@ -672,11 +630,27 @@ static bool read_file(struct fsdp_pickles *pickles, const char *path,
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			pickles->source.size == 0 ? "the file is empty"
 						  : "the file holds no pickle");
-	return read_streams(pickles, begins_with(look.head, LEGACY, sizeof LEGACY - 1),
+	/* In order; the storages after those of a legacy file are not pickles. */
+	enum fsdp_profile profile =
 		fsdp_span_ends(fsdp_span_text(path), FSDP_SPAN(".metadata"))
 			? FSDP_PROFILE_METADATA
-			: FSDP_PROFILE_TENSORS,
-		ret_error);
+			: FSDP_PROFILE_TENSORS;
+	uint64_t at = 0,
+		 most = begins_with(look.head, LEGACY, sizeof LEGACY - 1)
+				? LEGACY_STREAMS
+				: fsdp_limit(&pickles->limits, FSDP_LIMIT_PICKLE_STREAMS);
+	bool whole = true;
+	for (uint64_t i = 0; i < most && at < pickles->source.size && whole; i++) {
+		struct fsdp_span bytes;
+		uint64_t begin = at;
+		if (!fsdp_torch_next_pickle(&pickles->source, &at, &pickles->limits,
+			    &pickles->arena, &bytes, ret_error) ||
+			!add(pickles, (struct fsdp_span){ 0 }, bytes, begin, profile,
+				ret_error))
+			return false;
+		whole = fsdp_listed(pickles, pickles->list.count - 1)->facts.complete;
+	}
+	return true;
 }
 
 /* ---- the object ---- */

@@ -154,9 +154,35 @@ static bool use(struct opening *opening, struct fsdp_trace_reading *reading,
 	return true;
 }
 
-static bool read_log(struct opening *opening, struct fsdp_stream *stream,
+/* ---- a trace ---- */
+
+static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 	struct fsdp_error **ret_error)
 {
+	struct fsdp_span head;
+	if (!fsdp_stream_peek(stream, &head, ret_error))
+		return false;
+	if (fsdp_trace_is_json(head)) {
+		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+		struct fsdp_model *model = &checkpoint->model;
+		if (opening->path_count == 0) {
+			fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"a trace names units and no modules, so it needs a checkpoint next to it");
+			return fsdp_error_add_hint(
+				ret_error, "give the checkpoint of the run, too");
+		}
+		if (!fsdp_trace_unit_names(stream, &checkpoint->limits,
+			    &checkpoint->arena, &model->known_units, ret_error))
+			return false;
+		model->plan.from = "trace";
+		model->plan.mesh = FSDP_NONE;
+		model->plan.world_size = FSDP_NONE;
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_PARTIAL,
+			FSDP_PLACE(.file = fsdp_span_text(checkpoint->plan_path)),
+			"units come from the annotations of a trace, which names %zu; classes, strategies and meshes are not in it",
+			model->known_units.count);
+		return true;
+	}
 	struct fsdp_budget *budget = &opening->checkpoint->budget;
 	struct fsdp_trace_reading reading = {
 		.stream = stream, .budget = budget, .limits = &opening->checkpoint->limits
@@ -172,42 +198,6 @@ static bool read_log(struct opening *opening, struct fsdp_stream *stream,
 	fsdp_printed_free(printed);
 	fsdp_arena_done(&reading.arena);
 	return good;
-}
-
-/* ---- a trace ---- */
-
-static bool read_trace(struct opening *opening, struct fsdp_stream *stream,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_model *model = &checkpoint->model;
-	if (opening->path_count == 0) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"a trace names units and no modules, so it needs a checkpoint next to it");
-		return fsdp_error_add_hint(
-			ret_error, "give the checkpoint of the run, too");
-	}
-	if (!fsdp_trace_unit_names(stream, &checkpoint->limits, &checkpoint->arena,
-		    &model->known_units, ret_error))
-		return false;
-	model->plan.from = "trace";
-	model->plan.mesh = FSDP_NONE;
-	model->plan.world_size = FSDP_NONE;
-	fsdp_find(&model->findings, FSDP_RULE_PLAN_PARTIAL,
-		FSDP_PLACE(.file = fsdp_span_text(checkpoint->plan_path)),
-		"units come from the annotations of a trace, which names %zu; classes, strategies and meshes are not in it",
-		model->known_units.count);
-	return true;
-}
-
-static bool read_any(struct opening *opening, struct fsdp_stream *stream,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_span head;
-	if (!fsdp_stream_peek(stream, &head, ret_error))
-		return false;
-	return fsdp_trace_is_json(head) ? read_trace(opening, stream, ret_error)
-					: read_log(opening, stream, ret_error);
 }
 
 bool fsdp_units_from(struct opening *opening, struct fsdp_error **ret_error)
@@ -446,22 +436,6 @@ struct inside {
 	size_t first_error;              /* kept since it was opened */
 };
 
-static bool open_file_child(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, struct inside *inside,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	if (!fsdp_folder_source(folder, child->name, &source, ret_error) ||
-		!fsdp_look_at_head(
-			&source, child->name, opening->head, &inside->look, ret_error))
-		return false;
-	inside->family = fsdp_registry_choose(&inside->look);
-	if (inside->family == NULL)
-		return fsdp_foreign(&inside->look, ret_error);
-	fsdp_registry_judge_name(&opening->reading, &inside->look, inside->family);
-	return true;
-}
-
 /* While it is read, its files are named from the root on. */
 static bool open_folder_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, struct inside *inside,
@@ -490,20 +464,6 @@ static bool open_folder_child(struct opening *opening, const struct fsdp_folder 
 	return inside->family != NULL || fsdp_foreign(&inside->look, ret_error);
 }
 
-static void close_folder_child(
-	struct opening *opening, struct inside *inside, struct fsdp_error **ret_error)
-{
-	struct fsdp_span below = *inside->below;
-	const char *full = inside->dir.path != NULL
-				   ? inside->dir.path
-				   : fsdp_opening_join(opening, root_path(opening),
-					     fsdp_span(below.data, below.size - 1));
-	if (full != NULL)
-		put_errors_below(opening, inside->first_error, full, ret_error);
-	*inside->below = inside->before;
-	fsdp_dir_close(&inside->dir);
-}
-
 /* A file, a subdirectory, or files of the directory that its family does not read. */
 static bool open_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, struct inside *inside,
@@ -519,7 +479,16 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 		(entry.kind == FSDP_ENTRY_DIRECTORY ||
 			entry.kind == FSDP_ENTRY_LINK_DIRECTORY))
 		return open_folder_child(opening, folder, child, inside, ret_error);
-	return open_file_child(opening, folder, child, inside, ret_error);
+	struct fsdp_source source;
+	if (!fsdp_folder_source(folder, child->name, &source, ret_error) ||
+		!fsdp_look_at_head(
+			&source, child->name, opening->head, &inside->look, ret_error))
+		return false;
+	inside->family = fsdp_registry_choose(&inside->look);
+	if (inside->family == NULL)
+		return fsdp_foreign(&inside->look, ret_error);
+	fsdp_registry_judge_name(&opening->reading, &inside->look, inside->family);
+	return true;
 }
 
 static bool read_below(struct opening *opening, const struct fsdp_family *family,
@@ -555,8 +524,18 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 		reading->is_one_of_many = false;
 		model->names.copies = NULL;
 	}
-	if (inside.below != NULL)
-		close_folder_child(opening, &inside, ret_error);
+	if (inside.below != NULL) {
+		struct fsdp_span below = *inside.below;
+		const char *full =
+			inside.dir.path != NULL
+				? inside.dir.path
+				: fsdp_opening_join(opening, root_path(opening),
+					  fsdp_span(below.data, below.size - 1));
+		if (full != NULL)
+			put_errors_below(opening, inside.first_error, full, ret_error);
+		*inside.below = inside.before;
+		fsdp_dir_close(&inside.dir);
+	}
 	fsdp_names_let_go(&model->names);
 	reading->scratch = outer;
 	fsdp_arena_done(&own);
@@ -652,9 +631,13 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 	return family->finish == NULL || family->finish(reading, ret_error);
 }
 
-static void begin_reading(struct opening *opening)
+enum fsdp_outcome fsdp_opening_read(
+	struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	const struct fsdp_look *look = &opening->look;
+	const struct fsdp_family *family = NULL;
+	bool read = false;
 	opening->reading = (struct fsdp_reading){
 		.model = &checkpoint->model,
 		.scratch = &opening->scratch,
@@ -671,16 +654,6 @@ static void begin_reading(struct opening *opening)
 	};
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
-}
-
-enum fsdp_outcome fsdp_opening_read(
-	struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	const struct fsdp_look *look = &opening->look;
-	const struct fsdp_family *family = NULL;
-	bool read = false;
-	begin_reading(opening);
 	if (opening->path_count == 0)
 		return fsdp_opening_outcome(opening, fsdp_units_from(opening, ret_error));
 	family = fsdp_registry_choose(look);

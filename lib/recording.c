@@ -179,41 +179,6 @@ static void use_deltas(struct fsdp_alignment *alignment, size_t count, size_t cl
 	}
 }
 
-/* Ranks that share no group meet by others that share one with both. What shares nothing
- * begins where the first one does. */
-static void align(struct fsdp_alignment *alignment)
-{
-	for (size_t begun = 0; begun < alignment->count; begun++) {
-		if (alignment->aligned[begun])
-			continue;
-		alignment->aligned[begun] = true;
-		alignment->clocks[begun] = begun;
-		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
-		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
-		size_t count;
-		while ((count = collect_deltas(alignment)) != 0)
-			use_deltas(alignment, count, begun);
-	}
-}
-
-/* From now on times count from the first start of all. */
-static void begin_at_zero(struct fsdp_alignment *alignment)
-{
-	int64_t begin = INT64_MAX, end = INT64_MIN;
-	for (size_t i = 0; i < alignment->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(alignment->set, i);
-		int64_t first = plus(one->first_ts_ns, alignment->offsets[i]);
-		int64_t last = plus(one->last_end_ns, alignment->offsets[i]);
-		if (one->first_ts_ns == FSDP_ABSENT || one->last_end_ns == FSDP_ABSENT)
-			continue;
-		begin = first < begin ? first : begin;
-		end = last > end ? last : end;
-	}
-	for (size_t i = 0; i < alignment->count && begin <= end; i++)
-		alignment->offsets[i] = minus(alignment->offsets[i], begin);
-	alignment->span_ns = begin <= end ? minus(end, begin) : 0;
-}
-
 /* ---- waits ---- */
 
 static int64_t begin_of(const struct fsdp_alignment *alignment,
@@ -257,8 +222,33 @@ static bool make(struct fsdp_alignment *alignment)
 	free(ordinals);
 	qsort(alignment->all, alignment->all_count, sizeof *alignment->all,
 		compare_shared);
-	align(alignment);
-	begin_at_zero(alignment);
+	/* Ranks that share no group meet by others that share one with both. What shares
+	 * nothing begins where the first one does. */
+	for (size_t begun = 0; begun < alignment->count; begun++) {
+		if (alignment->aligned[begun])
+			continue;
+		alignment->aligned[begun] = true;
+		alignment->clocks[begun] = begun;
+		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
+		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
+		size_t count;
+		while ((count = collect_deltas(alignment)) != 0)
+			use_deltas(alignment, count, begun);
+	}
+	/* From now on times count from the first start of all. */
+	int64_t begin = INT64_MAX, end = INT64_MIN;
+	for (size_t i = 0; i < alignment->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(alignment->set, i);
+		int64_t first = plus(one->first_ts_ns, alignment->offsets[i]);
+		int64_t last = plus(one->last_end_ns, alignment->offsets[i]);
+		if (one->first_ts_ns == FSDP_ABSENT || one->last_end_ns == FSDP_ABSENT)
+			continue;
+		begin = first < begin ? first : begin;
+		end = last > end ? last : end;
+	}
+	for (size_t i = 0; i < alignment->count && begin <= end; i++)
+		alignment->offsets[i] = minus(alignment->offsets[i], begin);
+	alignment->span_ns = begin <= end ? minus(end, begin) : 0;
 	find_waits(alignment);
 	return true;
 }
@@ -454,25 +444,6 @@ static void read_one(void *context, size_t index)
 		fsdp_error_add_path(&reading->error, set->paths[index]);
 	fsdp_stream_close(reading->stream);
 	reading->stream = NULL;
-}
-
-static void begin_reading(struct fsdp_recordings *set, size_t index)
-{
-	struct fsdp_trace_reading *reading = &set->readings[index];
-	*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
-		.options = set->options,
-		.budget = &set->budget,
-		.recording = { .path = set->paths[index],
-			.input = index,
-			.rank = FSDP_ABSENT,
-			.world_size = FSDP_ABSENT,
-			.base_ns = FSDP_ABSENT,
-			.first_ts_ns = FSDP_ABSENT,
-			.last_end_ns = FSDP_ABSENT,
-			.trailing_data_at = FSDP_ABSENT,
-			.host_comm_busy_ns = FSDP_ABSENT } };
-	fsdp_arena_init_lean(&reading->arena, reading->budget);
-	fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
 }
 
 static bool is_wanted(
@@ -702,8 +673,24 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 	set->budget.ceiling = good ? ceiling_of(set) : 0;
 	fsdp_arena_init(&set->arena, &set->budget);
 	if (good) {
-		for (size_t i = 0; i < count; i++)
-			begin_reading(set, i);
+		for (size_t i = 0; i < count; i++) {
+			struct fsdp_trace_reading *reading = &set->readings[i];
+			*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
+				.options = set->options,
+				.budget = &set->budget,
+				.recording = { .path = set->paths[i],
+					.input = i,
+					.rank = FSDP_ABSENT,
+					.world_size = FSDP_ABSENT,
+					.base_ns = FSDP_ABSENT,
+					.first_ts_ns = FSDP_ABSENT,
+					.last_end_ns = FSDP_ABSENT,
+					.trailing_data_at = FSDP_ABSENT,
+					.host_comm_busy_ns = FSDP_ABSENT } };
+			fsdp_arena_init_lean(&reading->arena, reading->budget);
+			fsdp_findings_init(
+				&reading->findings, &reading->arena, &set->limits);
+		}
 		fsdp_pool_run(set->options->jobs, count, read_one, set);
 		good = take_readings(set, ret_error) && join_runs(set, ret_error) &&
 		       fsdp_flight_join_readings(set->readings, count, &set->arena,

@@ -1043,21 +1043,6 @@ static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
 	return true;
 }
 
-/* A number in the name is that of a rank: one rank alone writes none. */
-static void judge_ranks(struct beside *beside)
-{
-	struct fsdp_ranks_here *here = &beside->here;
-	uint32_t told = beside->opening->checkpoint->model.world_size;
-	if (told != FSDP_NONE && told > here->world_size)
-		here->world_size = told;
-	if (here->world_size < 2)
-		here->world_size = 2;
-	if (here->count != 0)
-		fsdp_find_missing_ranks(beside->findings, here,
-			FSDP_PLACE(.file = beside->example,
-				.severity = FSDP_WARNING + 1));
-}
-
 static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
 {
 	struct fsdp_ranks_here *here = &beside->here;
@@ -1217,7 +1202,17 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	good = good && look_at_strays(&beside, ret_error);
 	fsdp_arena_done(&beside.arena);
 	if (!apart) {
-		judge_ranks(&beside);
+		/* A number in the name is that of a rank: one rank alone writes none. */
+		struct fsdp_ranks_here *here = &beside.here;
+		uint32_t told = beside.opening->checkpoint->model.world_size;
+		if (told != FSDP_NONE && told > here->world_size)
+			here->world_size = told;
+		if (here->world_size < 2)
+			here->world_size = 2;
+		if (here->count != 0)
+			fsdp_find_missing_ranks(beside.findings, here,
+				FSDP_PLACE(.file = beside.example,
+					.severity = FSDP_WARNING + 1));
 		judge_companions(&beside);
 		judge_weights(&beside);
 		add_cures(&beside);

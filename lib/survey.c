@@ -362,21 +362,6 @@ static const char *path_of(struct fsdp_survey *survey, const char *name)
 				       .data;
 }
 
-/* An unreadable file of the checkpoint is not damage. */
-static bool is_read(struct fsdp_survey *survey, const struct fsdp_checkpoint *checkpoint)
-{
-	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
-		const struct fsdp_error *error = fsdp_checkpoint_error(checkpoint, i);
-		struct fsdp_error *copy = NULL;
-		if (is_of_file(error))
-			continue;
-		fsdp_fail(&copy, fsdp_error_code(error), FSDP_UNKNOWN, "%s",
-			fsdp_error_message(error));
-		return give_up(survey, copy);
-	}
-	return true;
-}
-
 static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 {
 	struct fsdp_options options = {
@@ -392,8 +377,21 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 	const char *path = path_of(survey, part->name);
 	if (path == NULL)
 		return false;
-	if (fsdp_checkpoint_open(&path, 1, &options, &part->checkpoint, &part->error))
-		return is_read(survey, part->checkpoint);
+	if (fsdp_checkpoint_open(&path, 1, &options, &part->checkpoint, &part->error)) {
+		/* An unreadable file of the checkpoint is not damage. */
+		for (size_t i = 0; i < fsdp_checkpoint_error_count(part->checkpoint);
+			i++) {
+			const struct fsdp_error *error =
+				fsdp_checkpoint_error(part->checkpoint, i);
+			struct fsdp_error *copy = NULL;
+			if (is_of_file(error))
+				continue;
+			fsdp_fail(&copy, fsdp_error_code(error), FSDP_UNKNOWN, "%s",
+				fsdp_error_message(error));
+			return give_up(survey, copy);
+		}
+		return true;
+	}
 	part->checkpoint = NULL;
 	if (is_of_file(part->error))
 		return true;

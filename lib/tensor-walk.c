@@ -147,22 +147,6 @@ static uint64_t range_numel(const struct walk *walk, size_t index)
 	return (blocks != 0 ? blocks : 1) * block_numel(walk, index);
 }
 
-static bool add_range(struct walk *walk, const struct walk_range *range)
-{
-	if (walk->range_count == walk->range_room) {
-		size_t room = walk->range_room * 2 + 64;
-		struct walk_range *grown = realloc(walk->ranges, room * sizeof *grown);
-		if (grown == NULL)
-			return false;
-		walk->ranges = grown;
-		walk->range_room = room;
-	}
-	walk->ranges[walk->range_count] = *range;
-	walk->ranges[walk->range_count].shown.number = walk->range_count;
-	walk->range_count++;
-	return true;
-}
-
 static bool cut(struct walk *walk, size_t index, bool over)
 {
 	struct fsdp_tensor tensor =
@@ -173,8 +157,18 @@ static bool cut(struct walk *walk, size_t index, bool over)
 		struct walk_range range = {
 			{ .index = index, .first = at, .count = count }, over
 		};
-		if (!add_range(walk, &range))
-			return false;
+		if (walk->range_count == walk->range_room) {
+			size_t room = walk->range_room * 2 + 64;
+			struct walk_range *grown =
+				realloc(walk->ranges, room * sizeof *grown);
+			if (grown == NULL)
+				return false;
+			walk->ranges = grown;
+			walk->range_room = room;
+		}
+		walk->ranges[walk->range_count] = range;
+		walk->ranges[walk->range_count].shown.number = walk->range_count;
+		walk->range_count++;
 		at += count;
 	} while (at < tensor.numel);
 	return true;

@@ -152,23 +152,6 @@ void fsdp_opening_set_folder(struct opening *opening)
 	};
 }
 
-/* The members of the archive. A member that a plain tar stores as is has an offset
- * in the tar, unless it was inside of another archive. */
-static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_look file = opening->look;
-	if (!fsdp_folder_of_packed(&checkpoint->folder, &checkpoint->packed,
-		    &checkpoint->arena, ret_error))
-		return false;
-	fsdp_opening_set_folder(opening);
-	if (opening->wrapped == 1 && fsdp_archive_is_tar(file.head)) {
-		opening->look.source = file.source;
-		opening->look.tar = file.path;
-	}
-	return true;
-}
-
 /* Peels compressed wrappers and tars off, as long as they lead somewhere. */
 static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 {
@@ -189,8 +172,21 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 				"this archive holds no files");
 			return false;
 		}
-		if (checkpoint->packed.count > 1)
-			return look_at_packed(opening, ret_error);
+		if (checkpoint->packed.count > 1) {
+			/* The members of the archive. A member that a plain tar stores as
+			 * is has an offset in the tar, unless it was inside of another
+			 * archive. */
+			struct fsdp_look file = opening->look;
+			if (!fsdp_folder_of_packed(&checkpoint->folder,
+				    &checkpoint->packed, &checkpoint->arena, ret_error))
+				return false;
+			fsdp_opening_set_folder(opening);
+			if (opening->wrapped == 1 && fsdp_archive_is_tar(file.head)) {
+				opening->look.source = file.source;
+				opening->look.tar = file.path;
+			}
+			return true;
+		}
 		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
 		struct fsdp_span name = only->name.data != NULL
 						? fsdp_span_last(only->name, '/')

@@ -327,9 +327,11 @@ static struct fsdp_span decimal(
 	return fsdp_arena_copy(arena, fsdp_span(text + at, sizeof text - at));
 }
 
-static struct fsdp_span hexadecimal(
-	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
+struct fsdp_span fsdp_big_text(struct fsdp_span bytes, struct fsdp_arena *arena)
 {
+	bool negative = bytes.size != 0 && bytes.data[bytes.size - 1] & 0x80;
+	if (bytes.size <= DECIMAL_BYTES)
+		return decimal(bytes, negative, arena);
 	static const char digits[] = "0123456789abcdef";
 	size_t size = bytes.size < HEX_BYTES ? bytes.size : HEX_BYTES;
 	char *text = fsdp_arena_take(arena, 2 * size + 8, 1);
@@ -346,12 +348,4 @@ static struct fsdp_span hexadecimal(
 		text[at++] = digits[byte & 15];
 	}
 	return fsdp_span(text, at);
-}
-
-struct fsdp_span fsdp_big_text(struct fsdp_span bytes, struct fsdp_arena *arena)
-{
-	bool negative = bytes.size != 0 && bytes.data[bytes.size - 1] & 0x80;
-	if (bytes.size <= DECIMAL_BYTES)
-		return decimal(bytes, negative, arena);
-	return hexadecimal(bytes, negative, arena);
 }

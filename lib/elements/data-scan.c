@@ -462,26 +462,6 @@ static struct slot *next_slot(struct pass_run *pass)
 			return &pass->slots[i];
 }
 
-static void run_parts(struct pass_run *pass, struct pass_part *parts, size_t count,
-	unsigned char *buffer)
-{
-	struct fsdp_pass_file *file = parts[0].file;
-	struct fsdp_sha256 *sha256 = NULL;
-	if (file->hashed) {
-		sha256 = fsdp_sha256_new();
-		if (sha256 == NULL)
-			fsdp_fail_memory(&parts[0].error);
-	}
-	for (size_t i = 0; i < count && parts[0].error == NULL; i++) {
-		read_part(pass, &parts[i], sha256, buffer);
-		if (i != 0 && parts[i].error != NULL)
-			break;
-	}
-	if (sha256 != NULL && !fsdp_sha256_finish(sha256, file->digest))
-		fsdp_fail_memory(&parts[0].error);
-	fsdp_sha256_free(sha256);
-}
-
 static void run_task(void *context, size_t index)
 {
 	struct pass_run *pass = context;
@@ -491,8 +471,24 @@ static void run_task(void *context, size_t index)
 		slot->buffer = malloc(FSDP_PASS_BUFFER);
 	if (slot->buffer == NULL)
 		fsdp_fail_memory(&pass->parts[task->first].error);
-	else
-		run_parts(pass, &pass->parts[task->first], task->count, slot->buffer);
+	else {
+		struct pass_part *parts = &pass->parts[task->first];
+		struct fsdp_pass_file *file = parts[0].file;
+		struct fsdp_sha256 *sha256 = NULL;
+		if (file->hashed) {
+			sha256 = fsdp_sha256_new();
+			if (sha256 == NULL)
+				fsdp_fail_memory(&parts[0].error);
+		}
+		for (size_t i = 0; i < task->count && parts[0].error == NULL; i++) {
+			read_part(pass, &parts[i], sha256, slot->buffer);
+			if (i != 0 && parts[i].error != NULL)
+				break;
+		}
+		if (sha256 != NULL && !fsdp_sha256_finish(sha256, file->digest))
+			fsdp_fail_memory(&parts[0].error);
+		fsdp_sha256_free(sha256);
+	}
 	atomic_store(&slot->taken, false);
 }
 

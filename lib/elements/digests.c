@@ -275,28 +275,6 @@ static bool is_left_out(struct fsdp_span path)
 	       memmem(path.data, path.size, own, sizeof own - 1) != NULL;
 }
 
-/* If a list names files in subdirectories, or lists. */
-static bool add_listed(struct fsdp_digests *digests, struct fsdp_vec *found)
-{
-	const struct fsdp_folder *folder = fsdp_checkpoint_place(digests->checkpoint);
-	const struct fsdp_manifest *listed = digests->options.listed;
-	size_t count = folder != NULL && listed != NULL ? fsdp_manifest_count(listed) : 0;
-	for (size_t i = 0; i < count; i++) {
-		struct found_file one = { fsdp_manifest_entry(listed, i).name, 0, 0,
-			FSDP_NONE };
-		struct fsdp_source source;
-		if (!fsdp_name_is_safe(one.path))
-			continue;
-		fsdp_checkpoint_keep_open(digests->checkpoint);
-		if (!fsdp_folder_source(folder, one.path, &source, NULL))
-			continue;
-		one.size = source.size;
-		if (!fsdp_vec_add(found, &one))
-			return false;
-	}
-	return true;
-}
-
 static bool is_taken(const struct fsdp_digests *digests, struct fsdp_span path)
 {
 	const struct fsdp_digests_options *options = &digests->options;
@@ -332,8 +310,22 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 			!fsdp_vec_add(&vec, &one))
 			return fsdp_arena_fail(&digests->arena, ret_error);
 	}
-	if (!add_listed(digests, &vec))
-		return fsdp_arena_fail(&digests->arena, ret_error);
+	/* If a list names files in subdirectories, or lists. */
+	const struct fsdp_manifest *listed = digests->options.listed;
+	size_t count = folder != NULL && listed != NULL ? fsdp_manifest_count(listed) : 0;
+	for (size_t i = 0; i < count; i++) {
+		struct found_file one = { fsdp_manifest_entry(listed, i).name, 0, 0,
+			FSDP_NONE };
+		struct fsdp_source source;
+		if (!fsdp_name_is_safe(one.path))
+			continue;
+		fsdp_checkpoint_keep_open(digests->checkpoint);
+		if (!fsdp_folder_source(folder, one.path, &source, NULL))
+			continue;
+		one.size = source.size;
+		if (!fsdp_vec_add(&vec, &one))
+			return fsdp_arena_fail(&digests->arena, ret_error);
+	}
 	struct found_file *list = FSDP_TAKE(&digests->arena, list, vec.count + 1);
 	size_t kept = 0;
 	if (list == NULL)
@@ -353,25 +345,6 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 static uint64_t file_size(const struct found_file *found)
 {
 	return found->size != FSDP_UNKNOWN ? found->size : 0;
-}
-
-/* Keeps those of the share. */
-static size_t keep_share(
-	const struct fsdp_digests *digests, struct found_file *list, size_t count)
-{
-	struct fsdp_share share = {
-		.part = digests->options.part,
-		.parts = digests->options.parts,
-	};
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++)
-		share.total += file_size(&list[i]);
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_share_takes(&share, file_size(&list[i]))) {
-			list[kept] = list[i];
-			list[kept++].position = i;
-		}
-	return kept;
 }
 
 /* ---- reading ---- */
@@ -491,7 +464,20 @@ static bool make_file_digests(struct fsdp_digests *digests, struct fsdp_error **
 	size_t count = 0;
 	if (!list_found(digests, &list, &count, ret_error))
 		return false;
-	digests->count = keep_share(digests, list, count);
+	/* Keeps those of the share. */
+	struct fsdp_share share = {
+		.part = digests->options.part,
+		.parts = digests->options.parts,
+	};
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++)
+		share.total += file_size(&list[i]);
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_share_takes(&share, file_size(&list[i]))) {
+			list[kept] = list[i];
+			list[kept++].position = i;
+		}
+	digests->count = kept;
 	digests->list = FSDP_TAKE(&digests->arena, digests->list, count + 1);
 	if (digests->list == NULL) {
 		digests->count = 0;
@@ -558,26 +544,6 @@ static uint64_t tensor_bytes(
 	return fsdp_tensor(checkpoint, tensor).bytes;
 }
 
-/* Which of `count` tensors (NULL: the first ones) belong to share `part` of `parts`; shares
- * follow the order in which tensors are read, so that each reads few files. */
-static bool mark_share(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
-	size_t count, uint32_t part, uint32_t parts, bool *ret_taken,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_share share = { .part = part, .parts = parts };
-	size_t *order = malloc((count + 1) * sizeof *order);
-	if (order == NULL)
-		return fsdp_fail_memory(ret_error);
-	bool good = fsdp_walk_order(checkpoint, tensors, count, order, ret_error);
-	for (size_t i = 0; good && i < count; i++)
-		share.total += tensor_bytes(checkpoint, tensors, i);
-	for (size_t i = 0; good && i < count; i++)
-		ret_taken[order[i]] = fsdp_share_takes(
-			&share, tensor_bytes(checkpoint, tensors, order[i]));
-	free(order);
-	return good;
-}
-
 static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
 	struct fsdp_error **ret_error)
 {
@@ -589,8 +555,22 @@ static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
 	digests->list = FSDP_TAKE(&digests->arena, digests->list, count + 1);
 	if (taken == NULL || tensors == NULL || digests->list == NULL)
 		return fsdp_arena_fail(&digests->arena, ret_error);
-	if (!mark_share(digests->checkpoint, options->tensors, count, options->part,
-		    options->parts, taken, ret_error))
+	/* Which of `count` tensors (NULL: the first ones) belong to share `part` of
+	 * `parts`; shares follow the order in which tensors are read, so that each reads
+	 * few files. */
+	struct fsdp_share share = { .part = options->part, .parts = options->parts };
+	size_t *order = malloc((count + 1) * sizeof *order);
+	if (order == NULL)
+		return fsdp_fail_memory(ret_error);
+	bool good = fsdp_walk_order(
+		digests->checkpoint, options->tensors, count, order, ret_error);
+	for (size_t i = 0; good && i < count; i++)
+		share.total += tensor_bytes(digests->checkpoint, options->tensors, i);
+	for (size_t i = 0; good && i < count; i++)
+		taken[order[i]] = fsdp_share_takes(&share,
+			tensor_bytes(digests->checkpoint, options->tensors, order[i]));
+	free(order);
+	if (!good)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		uint32_t tensor =

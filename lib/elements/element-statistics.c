@@ -702,27 +702,6 @@ static void add_rest(struct fsdp_moments *moments, struct lanes *lanes,
 		add_one(moments, lanes, i % LANES, (double)block[i], normal, index + i);
 }
 
-static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
-	const float *block, size_t count, float normal, uint64_t index)
-{
-	size_t whole = count - count % LANES;
-	uint64_t finite = whole;
-	struct scan scan;
-	int32_t least;
-	memcpy(&least, &normal, sizeof least);
-	scan_words(block, whole, lanes->skips ? 0 : least, &scan);
-	bool odd = scan.most >= INFINITE_F32;
-	if (odd)
-		finite = count_finite_words(moments, (const void *)block, whole,
-			INFINITE_F32, INFINITE_F32 + 1, index, &scan);
-	if (finite != 0) {
-		add_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
-		if (!lanes->skips)
-			(odd ? add_finite_floats : add_floats)(lanes, block, whole);
-	}
-	add_rest(moments, lanes, block, whole, count, (double)normal, index);
-}
-
 static void add_pairs(struct lanes *lanes, const struct number_format *format,
 	const unsigned char *bytes, size_t count, bool odd, double most)
 {
@@ -855,10 +834,27 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 		add_double_block(
 			moments, lanes, aligned(bytes, count * 8, 8, room), count, index);
 		break;
-	case NUMBER_F32:
-		add_float_block(moments, lanes, aligned(bytes, count * 4, 4, room), count,
-			format->normal, index);
-		break;
+	case NUMBER_F32: {
+		const float *block = aligned(bytes, count * 4, 4, room);
+		float normal = format->normal;
+		size_t whole = count - count % LANES;
+		uint64_t finite = whole;
+		struct scan scan;
+		int32_t least;
+		memcpy(&least, &normal, sizeof least);
+		scan_words(block, whole, lanes->skips ? 0 : least, &scan);
+		bool odd = scan.most >= INFINITE_F32;
+		if (odd)
+			finite = count_finite_words(moments, (const void *)block, whole,
+				INFINITE_F32, INFINITE_F32 + 1, index, &scan);
+		if (finite != 0) {
+			add_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
+			if (!lanes->skips)
+				(odd ? add_finite_floats : add_floats)(
+					lanes, block, whole);
+		}
+		add_rest(moments, lanes, block, whole, count, (double)normal, index);
+	} break;
 	case NUMBER_F16:
 	case NUMBER_BF16:
 		if (format->small != NULL)

@@ -431,31 +431,6 @@ uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly)
 
 /* ---- chunks ---- */
 
-/* The largest box that begins at `at`, has contiguous elements in C order
- * and is at most as large as a chunk. */
-static void choose_chunk(const struct fsdp_assembly *assembly, struct chunk *chunk)
-{
-	size_t dims = assembly->input.dims;
-	uint64_t most = fsdp_min(
-		assembly->end - assembly->at, assembly->chunk_most / assembly->width);
-	uint64_t rest = assembly->at;
-	chunk->first = assembly->at;
-	chunk->count = 1;
-	for (size_t i = 0; i < dims; i++) {
-		chunk->low[i] = rest / assembly->steps[i];
-		chunk->high[i] = chunk->low[i] + 1;
-		rest %= assembly->steps[i];
-	}
-	for (size_t i = dims; i-- > 0;) {
-		uint64_t size = (uint64_t)assembly->shape[i], low = chunk->low[i];
-		uint64_t turns = fsdp_min(size - low, most / chunk->count);
-		chunk->high[i] = low + turns;
-		chunk->count *= turns;
-		if (low != 0 || turns < size)
-			break;
-	}
-}
-
 /* ---- pieces in work ---- */
 
 static bool make_room(void **list, size_t *room, size_t count, size_t size,
@@ -949,7 +924,27 @@ bool fsdp_assembly_next(struct fsdp_assembly *assembly, struct fsdp_span *ret_by
 		return true;
 	}
 	while (again) {
-		choose_chunk(assembly, &chunk);
+		/* The largest box that begins at `at`, has contiguous elements in C order
+		 * and is at most as large as a chunk. */
+		size_t dims = assembly->input.dims;
+		uint64_t most = fsdp_min(assembly->end - assembly->at,
+			assembly->chunk_most / assembly->width);
+		uint64_t rest = assembly->at;
+		chunk.first = assembly->at;
+		chunk.count = 1;
+		for (size_t i = 0; i < dims; i++) {
+			chunk.low[i] = rest / assembly->steps[i];
+			chunk.high[i] = chunk.low[i] + 1;
+			rest %= assembly->steps[i];
+		}
+		for (size_t i = dims; i-- > 0;) {
+			uint64_t size = (uint64_t)assembly->shape[i], low = chunk.low[i];
+			uint64_t turns = fsdp_min(size - low, most / chunk.count);
+			chunk.high[i] = low + turns;
+			chunk.count *= turns;
+			if (low != 0 || turns < size)
+				break;
+		}
 		if (!list_tasks(assembly, &chunk, &again, ret_error)) {
 			assembly->failed = true;
 			return false;

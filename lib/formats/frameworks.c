@@ -531,9 +531,9 @@ static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_er
 	return true;
 }
 
-/* A schedule is one of an optimizer, which save_state writes before it. */
-static void check_optimizer(struct fsdp_reading *reading)
+static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
+	/* A schedule is one of an optimizer, which save_state writes before it. */
 	bool scheduler = false, optimizer = reading->named, whole = false;
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
@@ -549,11 +549,6 @@ static void check_optimizer(struct fsdp_reading *reading)
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			"the optimizer is missing, but its schedule, which accelerate writes after it, is present; load_state fails");
-}
-
-static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	check_optimizer(reading);
 	/* How many steps were done the optimizer counts for each parameter. */
 	struct fsdp_model *model = reading->model;
 	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
@@ -620,23 +615,20 @@ static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds
 	return count;
 }
 
-/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by each save. */
-static uint32_t read_world(struct fsdp_reading *reading, const struct fsdp_folder *folder)
-{
-	fsdp_auto_error *error = NULL;
-	const struct fsdp_json *root =
-		fsdp_reading_document(reading, folder, "fsdp_config.json", &error);
-	int64_t size = 0;
-	return fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size)
-		       ? (uint32_t)size
-		       : 0;
-}
-
 static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	struct world worlds[WORLDS_MAX];
 	size_t count = list_worlds(folder, worlds);
-	uint32_t said = read_world(reading, folder);
+	/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by
+	 * each save. */
+	fsdp_auto_error *error = NULL;
+	const struct fsdp_json *root =
+		fsdp_reading_document(reading, folder, "fsdp_config.json", &error);
+	int64_t size = 0;
+	uint32_t said =
+		fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size)
+			? (uint32_t)size
+			: 0;
 	const struct world *own = &worlds[0];
 	bool told = false;
 	for (size_t i = 0; i < count; i++) {

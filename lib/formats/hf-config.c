@@ -573,9 +573,13 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 		config, (struct name_parts){ "config", NULL }, root, keys, ret_error);
 }
 
-/* AdaLoRA begins with a rank of its own and leaves `r` as its class has it. */
-static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
+bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
 {
+	struct config config = { .reading = reading, .folder = folder };
+	if (!fsdp_folder_has(folder, "adapter_config.json", FSDP_ENTRY_FILE))
+		return read_config(&config, ret_error);
+	/* AdaLoRA begins with a rank of its own and leaves `r` as its class has it. */
 	static const char *const ranks[] = { "peft_type", "r", NULL };
 	static const char *const falling_ranks[] = { "peft_type", "init_r", "target_r",
 		NULL };
@@ -586,20 +590,11 @@ static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
 	const struct fsdp_json *root;
 	struct fsdp_error *error = NULL;
 	bool unread;
-	if (!read_json(config, "adapter_config.json", &root, &unread, &error))
-		return forgive(config, "adapter_config.json", unread, error, ret_error);
+	if (!read_json(&config, "adapter_config.json", &root, &unread, &error))
+		return forgive(&config, "adapter_config.json", unread, error, ret_error);
 	bool falls = fsdp_span_is(fsdp_json_get_text(root, "peft_type"), "ADALORA");
-	return add_members(config, "adapter_config", root, "rank_pattern", ret_error) &&
+	return add_members(&config, "adapter_config", root, "rank_pattern", ret_error) &&
 	       add_values(
-		       config, parts, root, falls ? falling_ranks : ranks, ret_error) &&
-	       add_values(config, parts, root, keys, ret_error);
-}
-
-bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
-{
-	struct config config = { .reading = reading, .folder = folder };
-	return fsdp_folder_has(folder, "adapter_config.json", FSDP_ENTRY_FILE)
-		       ? read_adapter(&config, ret_error)
-		       : read_config(&config, ret_error);
+		       &config, parts, root, falls ? falling_ranks : ranks, ret_error) &&
+	       add_values(&config, parts, root, keys, ret_error);
 }

@@ -790,26 +790,6 @@ static int compare_name(const void *key, const void *item)
 	return order != 0 ? order : name->size > path->size;
 }
 
-/* Files of the map that were opened; tensors of others are not reported again. */
-static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret_error)
-{
-	const struct fsdp_model *model = hf->reading->model;
-	size_t count = model->files.count;
-	struct fsdp_span *paths = FSDP_TAKE(hf->reading->scratch, paths, count + 1);
-	if (paths == NULL)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	for (size_t i = 0; i < count; i++)
-		paths[i] = fsdp_model_file(model, i)->path;
-	qsort(paths, count, sizeof *paths, compare_paths);
-	for (uint32_t i = 1; i < hf->files.list.count; i++) {
-		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
-		ret_opened[i] =
-			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
-		hf->lacks_file |= !ret_opened[i];
-	}
-	return true;
-}
-
 /* The path of a file from the root on, and the names of its tensors. */
 static bool keep_file(struct hf *hf, const struct absent *absent)
 {
@@ -865,8 +845,20 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
 	if (opened == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	if (!find_opened(hf, opened, ret_error))
-		return false;
+	/* Files of the map that were opened; tensors of others are not reported again. */
+	size_t count = model->files.count;
+	struct fsdp_span *paths = FSDP_TAKE(hf->reading->scratch, paths, count + 1);
+	if (paths == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		paths[i] = fsdp_model_file(model, i)->path;
+	qsort(paths, count, sizeof *paths, compare_paths);
+	for (uint32_t i = 1; i < hf->files.list.count; i++) {
+		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
+		opened[i] =
+			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
+		hf->lacks_file |= !opened[i];
+	}
 	if (!keep_unread(hf, opened, ret_error) || !count_listed(hf, ret_error))
 		return false;
 	for (uint32_t i = 1; i < files; i++) {
@@ -1068,8 +1060,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return true;
 }
 
-static void set_format(const struct hf *hf)
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
+	struct hf *hf = reading->state;
 	const struct single *single = hf->single;
 	struct fsdp_format *format = &hf->reading->model->format;
 	bool sharded = single == NULL;
@@ -1085,12 +1078,6 @@ static void set_format(const struct hf *hf)
 			: hf->is_bin ? "Hugging Face model (.bin, by index)"
 				     : "Hugging Face model (safetensors, by index)",
 	};
-}
-
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	struct hf *hf = reading->state;
-	set_format(hf);
 	if (hf->index.data != NULL) {
 		if (!check_map(hf, ret_error))
 			return false;

@@ -629,9 +629,19 @@ static bool count_ranks(struct rank_slices *slices, struct fsdp_arena *scratch,
 	return slices->ranks != NULL || fsdp_arena_fail(scratch, ret_error);
 }
 
-static bool name_files(struct fsdp_reading *reading, struct rank_slices *slices,
+static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
+	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
+	if (slices == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	slices->layout = find_layout(look->folder);
+	slices->folder = look->folder;
+	slices->first_tensor = reading->model->tensors.count;
+	reading->state = slices;
+	reading->model->is_set = true;
+	if (!count_ranks(slices, reading->scratch, ret_error))
+		return false;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	struct fsdp_entry entry;
 	for (size_t i = 0; i < slices->folder->count; i++) {
@@ -649,21 +659,6 @@ static bool name_files(struct fsdp_reading *reading, struct rank_slices *slices,
 			return false;
 	}
 	return fsdp_reading_order_children(reading, 0, ret_error);
-}
-
-static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
-	if (slices == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	slices->layout = find_layout(look->folder);
-	slices->folder = look->folder;
-	slices->first_tensor = reading->model->tensors.count;
-	reading->state = slices;
-	reading->model->is_set = true;
-	return count_ranks(slices, reading->scratch, ret_error) &&
-	       name_files(reading, slices, ret_error);
 }
 
 /* ---- checks ---- */

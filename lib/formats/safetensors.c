@@ -1045,25 +1045,6 @@ static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **re
 	}
 }
 
-static bool scan_header(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
-{
-	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
-	if (!fsdp_json_scan_init(
-		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
-		return false;
-	/* What is in the window does not stay there. */
-	struct fsdp_names *names = &header->reading->model->names;
-	struct fsdp_arena *copies = names->copies;
-	names->copies = header->reading->model->arena;
-	header->quick = fsdp_json_quick_new(&wanted);
-	bool read = header->quick != NULL ? read_members(header, ret_error)
-					  : fsdp_fail_memory(ret_error);
-	fsdp_json_quick_free(header->quick);
-	names->copies = copies;
-	fsdp_json_scan_done(&header->scan);
-	return read;
-}
-
 static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
 	unsigned char bytes[8];
@@ -1104,8 +1085,23 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;
-	if (!read_size(header, ret_error) || !scan_header(header, ret_error) ||
-		!check_order(header, ret_error))
+	if (!read_size(header, ret_error))
+		return false;
+	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
+	if (!fsdp_json_scan_init(
+		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
+		return false;
+	/* What is in the window does not stay there. */
+	struct fsdp_names *names = &header->reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = header->reading->model->arena;
+	header->quick = fsdp_json_quick_new(&wanted);
+	bool read = header->quick != NULL ? read_members(header, ret_error)
+					  : fsdp_fail_memory(ret_error);
+	fsdp_json_quick_free(header->quick);
+	names->copies = copies;
+	fsdp_json_scan_done(&header->scan);
+	if (!read || !check_order(header, ret_error))
 		return false;
 	check_end(header);
 	return safetensors_read_shards(header, ret_error);
@@ -1238,36 +1234,32 @@ static enum fsdp_sign recognise_shard_files(const struct fsdp_look *look)
 					   : FSDP_SIGN_NONE;
 }
 
-/* Only the subdirectory shows whether it is that. */
-static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_dir dir;
-	struct fsdp_folder inside;
-	struct fsdp_child *child =
-		fsdp_reading_add_child(reading, FSDP_SPAN(SHARDED), FSDP_NONE, ret_error);
-	if (child == NULL ||
-		!fsdp_folder_open_child(look->folder, child->name, reading->scratch,
-			reading->limits, &dir, &inside, ret_error))
-		return false;
-	bool shards = has_shards(&inside);
-	fsdp_dir_close(&dir);
-	fsdp_reading_note(reading, "opened " SHARDED);
-	if (shards)
-		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
-			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
-				.fix = "consolidate the shards again; they can be read as they are"),
-			"the shards in " SHARDED
-			" are not consolidated: the index, which is written last, is missing: the consolidation failed, or is still running");
-	return true;
-}
-
 static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	uint32_t rank, highest = 0;
-	if (!has_shards(look->folder))
-		return read_below(reading, look, ret_error);
+	if (!has_shards(look->folder)) {
+		/* Only the subdirectory shows whether it is that. */
+		struct fsdp_dir dir;
+		struct fsdp_folder inside;
+		struct fsdp_child *child = fsdp_reading_add_child(
+			reading, FSDP_SPAN(SHARDED), FSDP_NONE, ret_error);
+		if (child == NULL || !fsdp_folder_open_child(look->folder, child->name,
+					     reading->scratch, reading->limits, &dir,
+					     &inside, ret_error))
+			return false;
+		bool shards = has_shards(&inside);
+		fsdp_dir_close(&dir);
+		fsdp_reading_note(reading, "opened " SHARDED);
+		if (shards)
+			fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
+				FSDP_PLACE(.file = FSDP_SPAN(
+						   "model.safetensors.index.json"),
+					.fix = "consolidate the shards again; they can be read as they are"),
+				"the shards in " SHARDED
+				" are not consolidated: the index, which is written last, is missing: the consolidation failed, or is still running");
+		return true;
+	}
 	reading->state = reading;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);

@@ -1150,31 +1150,6 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 	return gone == NULL;
 }
 
-/* What Trainer loads with the weights: the optimizer and the schedule only together. */
-static void check_training(struct fsdp_reading *reading, const struct trainer *trainer)
-{
-	const struct fsdp_folder *folder = trainer->folder;
-	bool optimizer = fsdp_parts_are_in(folder, PARTS(optimizers));
-	bool scheduler = is_there(folder, "scheduler.pt");
-	bool random = trainer->world_size != 0;
-	if (trainer->is_deepspeed && !scheduler)
-		lack(reading, "scheduler.pt", FSDP_NOTE,
-			"scheduler.pt is missing: a resume with DeepSpeed fails without it, unless the schedule is set in the DeepSpeed configuration and is stored in global_step<N>");
-	else if (optimizer && !scheduler)
-		lack(reading, "scheduler.pt", FSDP_WARNING,
-			"scheduler.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
-	else if (!trainer->is_deepspeed && !optimizer && scheduler)
-		lack(reading, "optimizer.pt", FSDP_WARNING,
-			"optimizer.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
-	else if (!trainer->is_deepspeed && !optimizer)
-		lack(reading, NULL, FSDP_NOTE,
-			random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
-			       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
-	if (!random && (trainer->is_deepspeed || optimizer || scheduler))
-		lack(reading, "rng_state.pth", FSDP_NOTE,
-			"random states are missing: a resumed run uses other random numbers");
-}
-
 /* What a resume needs and does not find. Without the state file it does not even begin. */
 static void check_parts(struct fsdp_reading *reading, const struct trainer *trainer)
 {
@@ -1194,8 +1169,29 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		!fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#"))
 		lack(reading, NULL, FSDP_WARNING,
 			"global_step<N> is missing: the DeepSpeed files here belong to it, and a resume with DeepSpeed fails without it");
-	else if (is_there(folder, STATE_FILE))
-		check_training(reading, trainer);
+	else if (is_there(folder, STATE_FILE)) {
+		/* What Trainer loads with the weights: the optimizer and the schedule
+		 * only together. */
+		bool optimizer = fsdp_parts_are_in(folder, PARTS(optimizers));
+		bool scheduler = is_there(folder, "scheduler.pt");
+		bool random = trainer->world_size != 0;
+		if (trainer->is_deepspeed && !scheduler)
+			lack(reading, "scheduler.pt", FSDP_NOTE,
+				"scheduler.pt is missing: a resume with DeepSpeed fails without it, unless the schedule is set in the DeepSpeed configuration and is stored in global_step<N>");
+		else if (optimizer && !scheduler)
+			lack(reading, "scheduler.pt", FSDP_WARNING,
+				"scheduler.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
+		else if (!trainer->is_deepspeed && !optimizer && scheduler)
+			lack(reading, "optimizer.pt", FSDP_WARNING,
+				"optimizer.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
+		else if (!trainer->is_deepspeed && !optimizer)
+			lack(reading, NULL, FSDP_NOTE,
+				random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
+				       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
+		if (!random && (trainer->is_deepspeed || optimizer || scheduler))
+			lack(reading, "rng_state.pth", FSDP_NOTE,
+				"random states are missing: a resumed run uses other random numbers");
+	}
 }
 
 /* Files of random states as many as there are ranks; files of data may show more ranks

@@ -901,13 +901,6 @@ static bool fail_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_
 	return first != NULL && same;
 }
 
-static bool has_only_config(const struct fsdp_folder *folder)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, FSDP_SPAN("config.json"), &entry) ||
-	       fsdp_folder_find(folder, FSDP_SPAN("adapter_config.json"), &entry);
-}
-
 static bool is_unfinished_name(struct fsdp_span name)
 {
 	return memmem(name.data, name.size, ORBAX_TMP, sizeof ORBAX_TMP - 1) != NULL;
@@ -960,7 +953,9 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 				directories[k].what, directories[k].hint);
 		}
 	}
-	if (has_only_config(look->folder))
+	struct fsdp_entry entry;
+	if (fsdp_folder_find(look->folder, FSDP_SPAN("config.json"), &entry) ||
+		fsdp_folder_find(look->folder, FSDP_SPAN("adapter_config.json"), &entry))
 		return fail(ret_error, OTHER,
 			"the configuration of a model without its weights: config.json, but no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");

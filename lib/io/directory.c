@@ -871,31 +871,6 @@ static struct fsdp_source remote_source(struct fsdp_remote_file *file)
 	return (struct fsdp_source){ .fd = -1, .remote = file, .size = file->size };
 }
 
-/* One of the list is known; of another one the directory below is listed. */
-static bool open_remote(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
-	const char *text, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
-{
-	struct fsdp_remote_file *file = NULL;
-	enum fsdp_remote_kind kind = FSDP_REMOTE_FILE;
-	if (entry != NULL) {
-		file = fsdp_remote_file(dir->remote, entry->file);
-	} else {
-		char *path = malloc(path_size(dir->path, text));
-		bool good = path != NULL ? fsdp_remote_look(dir->remote,
-						   write_path(path, dir->path, text),
-						   &kind, &file, ret_error)
-					 : fsdp_fail_memory(ret_error);
-		free(path);
-		if (!good)
-			return false;
-	}
-	if (kind != FSDP_REMOTE_FILE)
-		return fail_open(ret_error, ENOENT);
-	*ret_source = remote_source(file);
-	return give_bytes(dir, (uint64_t)file->number + 1, file->size) ||
-	       fsdp_fail_memory(ret_error);
-}
-
 static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	const char *text, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
@@ -904,8 +879,30 @@ static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	int fd;
 	if (!may_open(dir, entry, name, ret_error))
 		return false;
-	if (dir->remote != NULL)
-		return open_remote(dir, entry, text, ret_source, ret_error);
+	if (dir->remote != NULL) {
+		/* One of the list is known; of another one the directory below is listed.
+		 * */
+		struct fsdp_remote_file *file = NULL;
+		enum fsdp_remote_kind kind = FSDP_REMOTE_FILE;
+		if (entry != NULL) {
+			file = fsdp_remote_file(dir->remote, entry->file);
+		} else {
+			char *path = malloc(path_size(dir->path, text));
+			bool good = path != NULL
+					    ? fsdp_remote_look(dir->remote,
+						      write_path(path, dir->path, text),
+						      &kind, &file, ret_error)
+					    : fsdp_fail_memory(ret_error);
+			free(path);
+			if (!good)
+				return false;
+		}
+		if (kind != FSDP_REMOTE_FILE)
+			return fail_open(ret_error, ENOENT);
+		*ret_source = remote_source(file);
+		return give_bytes(dir, (uint64_t)file->number + 1, file->size) ||
+		       fsdp_fail_memory(ret_error);
+	}
 	if (!open_cached(dir, text, &fd, ret_error) ||
 		!fsdp_source_file(fd, &source, ret_error) ||
 		(entry != NULL && !is_unchanged(entry, fd, ret_error)))

@@ -131,28 +131,6 @@ static bool walk(struct front *front)
 	}
 }
 
-/* For a file without an end record: always false; the message says how much of its
- * front is whole. */
-static bool zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **ret_error)
-{
-	struct front front = {
-		.source = source, .error = ret_error, .window = malloc(WINDOW)
-	};
-	if (front.window == NULL)
-		return fsdp_fail_memory(ret_error);
-	bool walked = walk(&front);
-	free(front.window);
-	if (!walked)
-		return false;
-	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-		"file is truncated: no zip directory at the end (%s%llu complete record%s in the first %llu of %llu bytes%s)",
-		front.bounded ? "at least " : "", FSDP_LLU(front.records),
-		front.records == 1 ? "" : "s", FSDP_LLU(front.end),
-		FSDP_LLU(source->size),
-		front.at_directory ? ", where its directory begins" : "");
-	return fsdp_error_add_hint(ret_error, "copy this file again");
-}
-
 /*
  * The records that end a zip, and how readers may disagree about them.
  *
@@ -503,8 +481,26 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 	bool found;
 	if (!load_tail(tail) || !choose_end(tail, &record, &found))
 		return false;
-	if (!found)
-		return zip_fail_cut(tail->source, tail->error);
+	if (!found) {
+		/* For a file without an end record: always false; the message says how
+		 * much of its front is whole. */
+		struct front front = { .source = tail->source,
+			.error = tail->error,
+			.window = malloc(WINDOW) };
+		if (front.window == NULL)
+			return fsdp_fail_memory(tail->error);
+		bool walked = walk(&front);
+		free(front.window);
+		if (!walked)
+			return false;
+		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
+			"file is truncated: no zip directory at the end (%s%llu complete record%s in the first %llu of %llu bytes%s)",
+			front.bounded ? "at least " : "", FSDP_LLU(front.records),
+			front.records == 1 ? "" : "s", FSDP_LLU(front.end),
+			FSDP_LLU(tail->source->size),
+			front.at_directory ? ", where its directory begins" : "");
+		return fsdp_error_add_hint(tail->error, "copy this file again");
+	}
 	check_tail(tail, &record);
 	if (!find_end64(tail, &record))
 		return false;
@@ -722,26 +718,6 @@ static inline uint32_t *find_slot(
 	}
 }
 
-/* Of members with one name the last is kept; *ret_variants: some names differ only in case. */
-static void index_member(
-	struct indexer *indexer, size_t number, uint64_t hash, bool *ret_variants)
-{
-	struct fsdp_zip *zip = indexer->zip;
-	const struct fsdp_zip_member *member = fsdp_zip_member(zip, number);
-	uint32_t *slot = find_slot(zip, member->name, hash);
-	if (*slot != 0 && zip->index.folded) {
-		const struct fsdp_zip_member *first =
-			fsdp_zip_member(zip, (*slot & number_mask(&zip->index)) - 1);
-		bool same = fsdp_span_equal(first->name, member->name);
-		*ret_variants |= !same;
-		FIND_NAME(indexer, ZIP_DUPLICATE, member,
-			same ? "a second member of this name; the other begins at byte %llu"
-			     : "another member's name differs only in case; it begins at byte %llu",
-			FSDP_LLU(first->header));
-	}
-	*slot = slot_tag(&zip->index, hash) | (uint32_t)(number + 1);
-}
-
 /* In batches, so that the memory of the slots is on its way while names are hashed. */
 static void index_members(struct indexer *indexer, bool *ret_variants)
 {
@@ -767,8 +743,27 @@ static void index_members(struct indexer *indexer, bool *ret_variants)
 						hostile);
 			}
 		}
-		for (size_t i = 0; i < size; i++)
-			index_member(indexer, begin + i, hashes[i], ret_variants);
+		for (size_t i = 0; i < size; i++) {
+			/* Of members with one name the last is kept; *ret_variants: some
+			 * names differ only in case. */
+			size_t number = begin + i;
+			uint64_t hash = hashes[i];
+			struct fsdp_zip *zip = indexer->zip;
+			const struct fsdp_zip_member *member =
+				fsdp_zip_member(zip, number);
+			uint32_t *slot = find_slot(zip, member->name, hash);
+			if (*slot != 0 && zip->index.folded) {
+				const struct fsdp_zip_member *first = fsdp_zip_member(
+					zip, (*slot & number_mask(&zip->index)) - 1);
+				bool same = fsdp_span_equal(first->name, member->name);
+				*ret_variants |= !same;
+				FIND_NAME(indexer, ZIP_DUPLICATE, member,
+					same ? "a second member of this name; the other begins at byte %llu"
+					     : "another member's name differs only in case; it begins at byte %llu",
+					FSDP_LLU(first->header));
+			}
+			*slot = slot_tag(&zip->index, hash) | (uint32_t)(number + 1);
+		}
 	}
 }
 
@@ -1131,28 +1126,6 @@ static int compare_headers(const void *left, const void *right, void *context)
 	return x != y ? (x < y ? -1 : 1) : (a > b) - (a < b);
 }
 
-static void check_range(struct reader *reader, const struct fsdp_zip_member *member,
-	const struct fsdp_zip_member *before, uint64_t *reach)
-{
-	uint64_t end, directory = reader->end->directory;
-	if (before != NULL && member->header == before->header)
-		FIND(reader, ZIP_OVERLAP, member,
-			"two entries of the directory share its header");
-	else if (member->header < *reach)
-		FIND(reader, ZIP_OVERLAP, member,
-			"begins before byte %llu, where the member before it ends",
-			FSDP_LLU(*reach));
-	if (!fsdp_add(member->header, FSDP_ZIP_LOCAL_SIZE + member->name.size, &end) ||
-		!fsdp_add(end, member->stored_size, &end))
-		end = UINT64_MAX;
-	if (end > directory)
-		FIND(reader, ZIP_OVERLAP, member,
-			"ends beyond byte %llu, where the directory begins",
-			FSDP_LLU(directory));
-	if (end > *reach)
-		*reach = end;
-}
-
 static void check_ranges(struct reader *reader)
 {
 	struct fsdp_zip *zip = reader->zip;
@@ -1166,7 +1139,24 @@ static void check_ranges(struct reader *reader)
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_zip_member *member =
 			fsdp_zip_member(zip, zip->by_header[i]);
-		check_range(reader, member, before, &reach);
+		uint64_t end, directory = reader->end->directory;
+		if (before != NULL && member->header == before->header)
+			FIND(reader, ZIP_OVERLAP, member,
+				"two entries of the directory share its header");
+		else if (member->header < reach)
+			FIND(reader, ZIP_OVERLAP, member,
+				"begins before byte %llu, where the member before it ends",
+				FSDP_LLU(reach));
+		if (!fsdp_add(member->header, FSDP_ZIP_LOCAL_SIZE + member->name.size,
+			    &end) ||
+			!fsdp_add(end, member->stored_size, &end))
+			end = UINT64_MAX;
+		if (end > directory)
+			FIND(reader, ZIP_OVERLAP, member,
+				"ends beyond byte %llu, where the directory begins",
+				FSDP_LLU(directory));
+		if (end > reach)
+			reach = end;
 		before = member;
 	}
 	reader->reach = reach;

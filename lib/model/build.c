@@ -569,11 +569,12 @@ static bool may_be_dirty(struct fsdp_model *model)
 
 enum { NAME_STEP = 4 }; /* bytes of a name that are written out in a step */
 
-/* By the memo of a pickle a long key may occur in any number of names: a few bytes of the
- * file each. Names below it contain it too. */
-static bool may_name(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error)
 {
+	/* By the memo of a pickle a long key may occur in any number of names: a few
+	 * bytes of the file each. Names below it contain it too. */
 	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_NAMES);
 	uint64_t size = raw.size;
 	if (raw_parent != 0)
@@ -581,14 +582,7 @@ static bool may_name(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_
 	model->name_bytes += size;
 	if (model->name_bytes > ceiling)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
-	return fsdp_budget_work(model->arena->budget, size / NAME_STEP, ret_error);
-}
-
-bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
-	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
-	struct fsdp_error **ret_error)
-{
-	if (!may_name(model, raw_parent, raw, ret_error))
+	if (!fsdp_budget_work(model->arena->budget, size / NAME_STEP, ret_error))
 		return false;
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
 	uint32_t name = raw_name;
@@ -598,8 +592,8 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
 		if (whole.data == NULL || buffer == NULL)
 			return fsdp_arena_fail(model->arena, ret_error);
-		size_t size = fsdp_name_clean(whole, buffer);
-		name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, size));
+		size_t clean = fsdp_name_clean(whole, buffer);
+		name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, clean));
 	}
 	if (name == FSDP_NONE || raw_name == FSDP_NONE)
 		return fsdp_arena_fail(model->arena, ret_error);
@@ -884,10 +878,20 @@ static uint32_t without_first(struct fsdp_model *model, uint32_t name,
 	return id;
 }
 
-/* A path less its first part. */
-static bool shorten_path(
-	struct fsdp_model *model, uint32_t *path, struct fsdp_error **ret_error)
+static bool strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
+	uint32_t *raw_name, uint32_t *path, bool *ret_stripped,
+	struct fsdp_error **ret_error)
 {
+	uint32_t old = *raw_name;
+	*ret_stripped = false;
+	*raw_name = without_first(model, old, strip, ret_error);
+	*name = *name == old ? *raw_name : without_first(model, *name, strip, ret_error);
+	if (*name == FSDP_NONE || *raw_name == FSDP_NONE)
+		return false;
+	*ret_stripped = *raw_name != old;
+	if (!*ret_stripped)
+		return true;
+	/* A path less its first part. */
 	int64_t packed[FSDP_PATH_DEPTH + 1];
 	const int64_t *parts = fsdp_model_ints(model, *path);
 	if (parts == NULL || parts[0] < 2)
@@ -900,20 +904,6 @@ static bool shorten_path(
 		return true;
 	*path = fsdp_build_ints(model, packed, count + 1, ret_error);
 	return *path != FSDP_NONE;
-}
-
-static bool strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
-	uint32_t *raw_name, uint32_t *path, bool *ret_stripped,
-	struct fsdp_error **ret_error)
-{
-	uint32_t old = *raw_name;
-	*ret_stripped = false;
-	*raw_name = without_first(model, old, strip, ret_error);
-	*name = *name == old ? *raw_name : without_first(model, *name, strip, ret_error);
-	if (*name == FSDP_NONE || *raw_name == FSDP_NONE)
-		return false;
-	*ret_stripped = *raw_name != old;
-	return !*ret_stripped || shorten_path(model, path, ret_error);
 }
 
 bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
@@ -965,12 +955,20 @@ static uint32_t name_below(struct fsdp_model *model, uint32_t name,
 	return id;
 }
 
-/* A path with one more part in front. */
-static bool lengthen_path(struct fsdp_model *model, uint32_t *path, size_t name_size,
-	size_t above_size, struct fsdp_error **ret_error)
+static bool put_entry_below(struct fsdp_model *model, struct fsdp_span above,
+	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
 {
-	int64_t packed[FSDP_PATH_DEPTH + 1] = { 2, (int64_t)above_size * 2,
-		(int64_t)name_size * 2 };
+	uint32_t old = *raw_name;
+	size_t size = fsdp_names_length(&model->names, old);
+	*raw_name = name_below(model, old, above, ret_error);
+	if (*raw_name == FSDP_NONE)
+		return false;
+	*name = *name == old ? *raw_name : name_below(model, *name, above, ret_error);
+	if (*name == FSDP_NONE)
+		return false;
+	/* A path with one more part in front. */
+	int64_t packed[FSDP_PATH_DEPTH + 1] = { 2, (int64_t)above.size * 2,
+		(int64_t)size * 2 };
 	const int64_t *parts = fsdp_model_ints(model, *path);
 	size_t count = parts != NULL ? (size_t)parts[0] : 1;
 	if (count == FSDP_PATH_DEPTH)
@@ -983,19 +981,6 @@ static bool lengthen_path(struct fsdp_model *model, uint32_t *path, size_t name_
 		return true;
 	*path = fsdp_build_ints(model, packed, count + 2, ret_error);
 	return *path != FSDP_NONE;
-}
-
-static bool put_entry_below(struct fsdp_model *model, struct fsdp_span above,
-	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
-{
-	uint32_t old = *raw_name;
-	size_t size = fsdp_names_length(&model->names, old);
-	*raw_name = name_below(model, old, above, ret_error);
-	if (*raw_name == FSDP_NONE)
-		return false;
-	*name = *name == old ? *raw_name : name_below(model, *name, above, ret_error);
-	return *name != FSDP_NONE &&
-	       lengthen_path(model, path, size, above.size, ret_error);
 }
 
 bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,

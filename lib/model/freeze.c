@@ -219,11 +219,17 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 	return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
 }
 
-/* A tensor of several ranks is the same as another only if all of its pieces are: the
- * first ones may both be empty. Parts without elements have no position and do not count. */
-static bool same_pieces(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
+static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_record *a,
+	const struct fsdp_tensor_record *b)
 {
+	if (a->dtype != b->dtype || a->dims != b->dims ||
+		((a->flags ^ b->flags) & (FSDP_TENSOR_CONJ | FSDP_TENSOR_NEG)) != 0 ||
+		!same_ints(fsdp_model_ints(model, a->shape),
+			fsdp_model_ints(model, b->shape), a->dims))
+		return false;
+	/* A tensor of several ranks is the same as another only if all of its pieces are:
+	 * the first ones may both be empty. Parts without elements have no position and
+	 * do not count. */
 	if (a->piece_count != b->piece_count)
 		return false;
 	for (uint32_t i = 0; i < a->piece_count; i++) {
@@ -241,16 +247,6 @@ static bool same_pieces(const struct fsdp_model *model,
 			return false;
 	}
 	return true;
-}
-
-static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_record *a,
-	const struct fsdp_tensor_record *b)
-{
-	return a->dtype == b->dtype && a->dims == b->dims &&
-	       ((a->flags ^ b->flags) & (FSDP_TENSOR_CONJ | FSDP_TENSOR_NEG)) == 0 &&
-	       same_ints(fsdp_model_ints(model, a->shape),
-		       fsdp_model_ints(model, b->shape), a->dims) &&
-	       same_pieces(model, a, b);
 }
 
 /* Every tensor goes into the ring of the one before it on its storage. Returns how many
@@ -459,24 +455,6 @@ static bool has_components(const struct fsdp_model *model)
 	return false;
 }
 
-/* Moves every record to its new place, cycle by cycle, without a second array of them.
- * A place that is done keeps its own number in new_index. */
-static void permute(struct fsdp_model *model, uint32_t *new_index)
-{
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		while (new_index[i] != i) {
-			uint32_t to = new_index[i];
-			struct fsdp_tensor_record *here = fsdp_model_tensor(model, i);
-			struct fsdp_tensor_record *there = fsdp_model_tensor(model, to);
-			struct fsdp_tensor_record moved = *there;
-			*there = *here;
-			*here = moved;
-			new_index[i] = new_index[to];
-			new_index[to] = to;
-		}
-	}
-}
-
 /* Components keep their order and follow all others. */
 static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
@@ -507,14 +485,30 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (extra->component_count != 0)
 			extra->first_component = new_index[extra->first_component];
 	}
-	permute(model, new_index);
+	/* Moves every record to its new place, cycle by cycle, without a second array of
+	 * them. A place that is done keeps its own number in new_index. */
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		while (new_index[i] != i) {
+			uint32_t to = new_index[i];
+			struct fsdp_tensor_record *here = fsdp_model_tensor(model, i);
+			struct fsdp_tensor_record *there = fsdp_model_tensor(model, to);
+			struct fsdp_tensor_record moved = *there;
+			*there = *here;
+			*here = moved;
+			new_index[i] = new_index[to];
+			new_index[to] = to;
+		}
+	}
 	for (uint32_t i = 0; i < count; i++)
 		fsdp_model_tensor(model, i)->storage_next = i;
 	return true;
 }
 
-static bool sort_values(struct fsdp_model *model, struct fsdp_arena *scratch)
+/* order.c: natural order of all names, then of tensors and values. */
+static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	if (!sort_tensors(model, scratch))
+		return false;
 	size_t count = model->values.count;
 	struct order order = { model, value_name, count };
 	if (in_order(&order))
@@ -526,12 +520,6 @@ static bool sort_values(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (size_t i = 0; i < count; i++)
 		model->sorted_values[i] = *fsdp_model_value(model, sorted[i]);
 	return true;
-}
-
-/* order.c: natural order of all names, then of tensors and values. */
-static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	return sort_tensors(model, scratch) && sort_values(model, scratch);
 }
 
 /*
@@ -646,28 +634,6 @@ static void look_at(struct fsdp_counts *counts, const struct fsdp_tensor_record 
 		fsdp_name_is_flat_parameter(fsdp_span(name->text, name->size));
 }
 
-static bool add_to_sum(
-	struct fsdp_counts *counts, const struct fsdp_tensor_record *tensor)
-{
-	struct fsdp_model *model = counts->model;
-	struct fsdp_sum **sum = &counts->sums[tensor->role][tensor->dtype];
-	if (*sum == NULL) {
-		if (model->sum_count == SUMS_MOST)
-			return false;
-		*sum = &model->sums[model->sum_count++];
-		**sum = (struct fsdp_sum){
-			.role = (enum fsdp_role)tensor->role,
-			.dtype = tensor->dtype,
-		};
-	}
-	(*sum)->tensors++;
-	(*sum)->numel += counts->numel;
-	if (tensor->role == FSDP_ROLE_PARAM && !fsdp_model_is_lone_count(tensor))
-		(*sum)->parameters += counts->numel;
-	(*sum)->bytes += counts->bytes;
-	return true;
-}
-
 static enum outcome count_tensor(struct fsdp_counts *counts,
 	struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
 	const struct fsdp_extent *extent)
@@ -687,8 +653,23 @@ static enum outcome count_tensor(struct fsdp_counts *counts,
 		tensor->role = (uint8_t)counts->role;
 	counts->tensors++;
 	counts->others += tensor->role == FSDP_ROLE_OTHER;
-	if (!count_piece(counts, tensor, piece, extent) || !add_to_sum(counts, tensor))
+	if (!count_piece(counts, tensor, piece, extent))
 		return ODD;
+	struct fsdp_sum **sum = &counts->sums[tensor->role][tensor->dtype];
+	if (*sum == NULL) {
+		if (model->sum_count == SUMS_MOST)
+			return ODD;
+		*sum = &model->sums[model->sum_count++];
+		**sum = (struct fsdp_sum){
+			.role = (enum fsdp_role)tensor->role,
+			.dtype = tensor->dtype,
+		};
+	}
+	(*sum)->tensors++;
+	(*sum)->numel += counts->numel;
+	if (tensor->role == FSDP_ROLE_PARAM && !fsdp_model_is_lone_count(tensor))
+		(*sum)->parameters += counts->numel;
+	(*sum)->bytes += counts->bytes;
 	return tensor->role == FSDP_ROLE_OTHER
 		       ? COUNTED
 		       : mark_up(counts,
@@ -728,23 +709,6 @@ static enum outcome mark_hints(struct fsdp_counts *counts)
 	return outcome;
 }
 
-/* After all of the sorted values that it is not before: few comparisons, for names may
- * be long. */
-static size_t place_of(const struct fsdp_model *model,
-	const struct fsdp_value_record *sorted, size_t count, uint32_t name)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		/* Most come in order. */
-		size_t middle = high == count ? high - 1 : low + (high - low) / 2;
-		if (fsdp_names_compare(&model->names, sorted[middle].name, name) > 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
-}
-
 static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
 {
 	size_t count = model->values.count;
@@ -754,7 +718,19 @@ static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value = fsdp_model_value(model, i);
-		size_t at = place_of(model, sorted, i, value->name);
+		/* After all of the sorted values that it is not before: few comparisons,
+		 * for names may be long. */
+		size_t low = 0, high = i;
+		while (low < high) {
+			/* Most come in order. */
+			size_t middle = high == i ? high - 1 : low + (high - low) / 2;
+			if (fsdp_names_compare(
+				    &model->names, sorted[middle].name, value->name) > 0)
+				high = middle;
+			else
+				low = middle + 1;
+		}
+		size_t at = low;
 		memmove(&sorted[at + 1], &sorted[at], (i - at) * sizeof *sorted);
 		sorted[at] = *value;
 	}

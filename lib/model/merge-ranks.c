@@ -168,25 +168,6 @@ static bool holds_flat_parameters(const struct fsdp_model *model)
 
 /* ---- what does not count ---- */
 
-/* Tensors of skipped files, and the parts of structured ones among them, are
- * removed. */
-static void leave_out(struct merge *merge)
-{
-	struct fsdp_model *model = merge->model;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
-		const struct fsdp_file_record *next =
-			i + 1 < model->files.count ? fsdp_model_file(model, i + 1) : NULL;
-		uint32_t end = next != NULL ? next->first_tensor
-					    : (uint32_t)model->tensors.count;
-		for (uint32_t k = file->first_tensor; k < end; k++) {
-			merge->file[k] = i;
-			if (file->left_out)
-				merge->target[k] = FSDP_NONE;
-		}
-	}
-}
-
 /* The parts of a structured tensor that became part of another go with it. */
 static void drop_components(struct merge *merge, const struct fsdp_tensor_record *tensor)
 {
@@ -224,24 +205,6 @@ static void write_kind(const struct fsdp_model *model,
 			(long long)shape[i]);
 	if (at < size)
 		snprintf(text + at, size - at, "]");
-}
-
-/* Two files, one name, two tensors: which of them is right is unknown. */
-static void find_disagreement(
-	struct merge *merge, uint32_t index, uint32_t first, struct fsdp_arena *scratch)
-{
-	struct fsdp_model *model = merge->model;
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
-	const struct fsdp_file_record *here = file_of(merge, index);
-	const struct fsdp_file_record *there = file_of(merge, first);
-	char ours[200], theirs[200];
-	write_kind(model, tensor, ours, sizeof ours);
-	write_kind(model, fsdp_model_tensor(model, first), theirs, sizeof theirs);
-	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
-		FSDP_PLACE(.file = here->path, .rank = here->rank,
-			.tensor = name_of(model, tensor->name, scratch)),
-		"rank files disagree about the tensor: %s here, %s in %.*s", ours, theirs,
-		FSDP_TEXT_MOST(there->path, 256));
 }
 
 /* Tensors with a share on every rank of a save, which may be empty. */
@@ -383,7 +346,17 @@ static void meet(
 		return;
 	}
 	merge->target[index] = index;
-	find_disagreement(merge, index, first, scratch);
+	/* Two files, one name, two tensors: which of them is right is unknown. */
+	const struct fsdp_file_record *here = file_of(merge, index);
+	const struct fsdp_file_record *there = file_of(merge, first);
+	char ours[200], theirs[200];
+	write_kind(model, tensor, ours, sizeof ours);
+	write_kind(model, fsdp_model_tensor(model, first), theirs, sizeof theirs);
+	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
+		FSDP_PLACE(.file = here->path, .rank = here->rank,
+			.tensor = name_of(model, tensor->name, scratch)),
+		"rank files disagree about the tensor: %s here, %s in %.*s", ours, theirs,
+		FSDP_TEXT_MOST(there->path, 256));
 }
 
 /* ---- order ---- */
@@ -675,22 +648,6 @@ static bool line_up_runs(
 	return true;
 }
 
-/* Components have new numbers, or went with the tensor they are of. */
-static void move_components(const struct merge *merge, const uint32_t *moved)
-{
-	struct fsdp_model *model = merge->model;
-	for (uint32_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_model_extra(model, i);
-		uint32_t first = extra->first_component;
-		if (extra->component_count == 0)
-			continue;
-		if (merge->target[first] == first)
-			extra->first_component = moved[first];
-		else
-			extra->component_count = 0;
-	}
-}
-
 /* Takes out the tensors that became part of others or of nothing. */
 static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -710,7 +667,17 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 		moved[i] = at++;
 	}
 	fsdp_vec_truncate(&model->tensors, at);
-	move_components(merge, moved);
+	/* Components have new numbers, or went with the tensor they are of. */
+	for (uint32_t i = 0; i < model->extras.count; i++) {
+		struct fsdp_extra *extra = fsdp_model_extra(model, i);
+		uint32_t first = extra->first_component;
+		if (extra->component_count == 0)
+			continue;
+		if (merge->target[first] == first)
+			extra->first_component = moved[first];
+		else
+			extra->component_count = 0;
+	}
 	return true;
 }
 
@@ -823,7 +790,20 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		merge->target[i] = i;
 		shapes[i] = fsdp_model_tensor(model, i)->shape;
 	}
-	leave_out(merge);
+	/* Tensors of skipped files, and the parts of structured ones among them, are
+	 * removed. */
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		const struct fsdp_file_record *next =
+			i + 1 < model->files.count ? fsdp_model_file(model, i + 1) : NULL;
+		uint32_t end = next != NULL ? next->first_tensor
+					    : (uint32_t)model->tensors.count;
+		for (uint32_t k = file->first_tensor; k < end; k++) {
+			merge->file[k] = i;
+			if (file->left_out)
+				merge->target[k] = FSDP_NONE;
+		}
+	}
 	if (model->are_unproven && !flat && !part_slices(merge, scratch))
 		return false;
 	for (uint32_t i = 0; i < count; i++)

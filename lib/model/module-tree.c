@@ -618,28 +618,6 @@ static bool add_visit(
 	return true;
 }
 
-/* Raw names by rank are in depth-first pre-order. */
-static bool add_visits(
-	struct fsdp_model *model, uint32_t *visit_of, struct fsdp_arena *scratch)
-{
-	size_t count = model->names.list.count;
-	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
-	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
-	uint32_t *by_rank = FSDP_TAKE(scratch, by_rank, count);
-	if (marks == NULL || clean == NULL || by_rank == NULL)
-		return false;
-	mark_modules(model, marks);
-	if (!clean_modules(model, marks, clean, count))
-		return false;
-	for (uint32_t id = 0; id < count; id++)
-		by_rank[model->name_rank[id]] = id;
-	for (size_t rank = 0; rank < count; rank++)
-		if (marks[by_rank[rank]] &&
-			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
-			return false;
-	return true;
-}
-
 /* A visit whose only content is the module under a wrapper's segment is that wrapper. */
 static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
@@ -686,7 +664,23 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (visit_of == NULL)
 		return false;
 	memset(visit_of, 0xff, names * sizeof *visit_of);
-	if (!add_visits(model, visit_of, scratch) || !may_name_modules(model, scratch))
+	/* Raw names by rank are in depth-first pre-order. */
+	size_t count = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	uint32_t *by_rank = FSDP_TAKE(scratch, by_rank, count);
+	if (marks == NULL || clean == NULL || by_rank == NULL)
+		return false;
+	mark_modules(model, marks);
+	if (!clean_modules(model, marks, clean, count))
+		return false;
+	for (uint32_t id = 0; id < count; id++)
+		by_rank[model->name_rank[id]] = id;
+	for (size_t rank = 0; rank < count; rank++)
+		if (marks[by_rank[rank]] &&
+			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
+			return false;
+	if (!may_name_modules(model, scratch))
 		return false;
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -873,24 +867,6 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 	return true;
 }
 
-/* A flat parameter proves its unit. */
-static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
-{
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->module == FSDP_NONE ||
-			!fsdp_name_is_flat_parameter(
-				fsdp_names_segment(&model->names, tensor->name)) ||
-			fsdp_model_module(model, tensor->module)->unit != FSDP_NONE)
-			continue;
-		*ret_any = true;
-		if (infer_unit(model, tensor->module, "fsdp1",
-			    fsdp_model_shard_count(model, tensor)) == NULL)
-			return false;
-	}
-	return true;
-}
-
 /* Likewise one that a file describes, with its children. */
 static bool infer_from_described(
 	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_any)
@@ -998,9 +974,21 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (model->known_units.count != 0)
 		return freeze_known_units(model, scratch) &&
 		       spread_units(model, scratch) && list_unit_fqns(model);
-	if (!infer_from_described(model, scratch, &described) ||
-		!infer_from_flat_keys(model, &flat))
+	if (!infer_from_described(model, scratch, &described))
 		return false;
+	/* A flat parameter proves its unit. */
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE ||
+			!fsdp_name_is_flat_parameter(
+				fsdp_names_segment(&model->names, tensor->name)) ||
+			fsdp_model_module(model, tensor->module)->unit != FSDP_NONE)
+			continue;
+		flat = true;
+		if (infer_unit(model, tensor->module, "fsdp1",
+			    fsdp_model_shard_count(model, tensor)) == NULL)
+			return false;
+	}
 	if (described)
 		return spread_units(model, scratch) && list_unit_fqns(model);
 	if (flat ? !fsdp_model_infer_flats(model, scratch)

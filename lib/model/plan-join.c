@@ -512,9 +512,14 @@ static uint32_t *name_table(
 	return table;
 }
 
-/* Names of visits without the segments below a wrapper. */
-static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
+bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	if (!model->has_plan)
+		return true;
+	uint32_t *stripped = FSDP_TAKE(scratch, stripped, model->modules.count + 1);
+	if (stripped == NULL)
+		return false;
+	/* Names of visits without the segments below a wrapper. */
 	stripped[0] = 0;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
@@ -528,16 +533,6 @@ static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
 		if (stripped[i] == FSDP_NONE)
 			return false;
 	}
-	return true;
-}
-
-bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	if (!model->has_plan)
-		return true;
-	uint32_t *stripped = FSDP_TAKE(scratch, stripped, model->modules.count + 1);
-	if (stripped == NULL || !strip_visits(model, stripped))
-		return false;
 	size_t names = model->names.list.count;
 	uint32_t *visit_of = name_table(model, scratch, 0);
 	if (visit_of == NULL)
@@ -638,11 +633,17 @@ static uint32_t join_one(struct join *join, const struct fsdp_tensor_record *ten
 	return join_below(join, tensor, tensor->name);
 }
 
-/* What the file records about the placement itself comes first. Extras may be shared, so
- * the tensor gets one of its own. */
-static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_planned *planned)
 {
+	tensor->module = planned->module;
+	tensor->unit = planned->unit;
+	if (model->plan_lists_none)
+		return true;
+	tensor->role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
+	/* What the file records about the placement itself comes first. Extras may be
+	 * shared, so the tensor gets one of its own. */
 	struct fsdp_extra facts = { .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
 		return true;
@@ -657,43 +658,6 @@ static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *
 	*extra = facts;
 	tensor->extra = (uint32_t)model->extras.count - 1;
 	return true;
-}
-
-static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
-	const struct fsdp_planned *planned)
-{
-	tensor->module = planned->module;
-	tensor->unit = planned->unit;
-	if (model->plan_lists_none)
-		return true;
-	tensor->role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM;
-	tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	return take_placement(model, tensor, planned);
-}
-
-static void index_units(struct fsdp_model *model, const uint32_t *by_name)
-{
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
-		for (uint32_t n = 0; n < unit->fqn_count; n++) {
-			const struct fsdp_unit_fqn_record *fqn =
-				fsdp_model_unit_fqn(model, unit->first_fqn + n);
-			uint32_t planned = by_name[fqn->full];
-			if (planned == FSDP_NONE)
-				continue;
-			fsdp_model_planned(model, planned)->unit = i;
-			fsdp_model_planned(model, planned)->placement = fqn->placement;
-		}
-	}
-	/* A tied name belongs to the unit of the name that is stored. */
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		struct fsdp_planned *planned = fsdp_model_planned(model, i);
-		if (planned->unit == FSDP_NONE && planned->shared_with != FSDP_NONE &&
-			by_name[planned->shared_with] != FSDP_NONE)
-			planned->unit =
-				fsdp_model_planned(model, by_name[planned->shared_with])
-					->unit;
-	}
 }
 
 static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
@@ -794,7 +758,27 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		join.by_name[planned->name] = i;
 		join.by_key[planned->key] = i;
 	}
-	index_units(model, join.by_name);
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		for (uint32_t n = 0; n < unit->fqn_count; n++) {
+			const struct fsdp_unit_fqn_record *fqn =
+				fsdp_model_unit_fqn(model, unit->first_fqn + n);
+			uint32_t planned = join.by_name[fqn->full];
+			if (planned == FSDP_NONE)
+				continue;
+			fsdp_model_planned(model, planned)->unit = i;
+			fsdp_model_planned(model, planned)->placement = fqn->placement;
+		}
+	}
+	/* A tied name belongs to the unit of the name that is stored. */
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		struct fsdp_planned *planned = fsdp_model_planned(model, i);
+		if (planned->unit == FSDP_NONE && planned->shared_with != FSDP_NONE &&
+			join.by_name[planned->shared_with] != FSDP_NONE)
+			planned->unit = fsdp_model_planned(
+				model, join.by_name[planned->shared_with])
+						->unit;
+	}
 	if (!model->plan_lists_none)
 		count_planned(model, join.by_name);
 	if (!join_tensors(&join))

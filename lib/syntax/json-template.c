@@ -56,27 +56,6 @@ struct quick_walk {
 	const unsigned char *at, *end;
 };
 
-/* All of it is zero before. */
-static void json_pieces_init(
-	struct fsdp_json_pieces *pieces, const struct fsdp_json_wanted *wanted)
-{
-	pieces->wanted = *wanted;
-	fsdp_seed(pieces->seeds);
-	/* What is not a piece: no JSON has so many of this byte, and if one had, it is of
-	 * no kind. */
-	memset(pieces->none.text, 0xff, FSDP_QUICK_TEXT);
-	memset(pieces->none.mask, 0xff, FSDP_QUICK_TEXT);
-	pieces->none.size = FSDP_QUICK_TEXT;
-	pieces->none.kind = FSDP_SCAN_BAD;
-	pieces->start.to = (struct fsdp_json_level){
-		.objects = 1,
-		.depth = !wanted->members,
-		.fresh = true,
-	};
-	for (unsigned i = 0; i < FSDP_QUICK_NEXT; i++)
-		pieces->start.next[i] = &pieces->none;
-}
-
 /* ---- byte by byte ---- */
 
 static bool pass_sign(struct quick_walk *walk, unsigned char sign)
@@ -273,21 +252,6 @@ static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk
 
 /* ---- pieces ---- */
 
-/* Text from `at` to the next value, or to the end. False: it is not plain. */
-static bool scan_piece(struct fsdp_json_pieces *pieces, struct quick_walk walk,
-	struct fsdp_json_level from, struct fsdp_json_piece *piece)
-{
-	const struct fsdp_json_wanted *wanted = &pieces->wanted;
-	const unsigned char *begin = walk.at;
-	*piece = (struct fsdp_json_piece){ .from = from, .to = from };
-	for (unsigned i = 0; i < FSDP_QUICK_NEXT; i++)
-		piece->next[i] = &pieces->none;
-	if (!(wanted->members ? scan_member : scan_object)(wanted, &walk, piece))
-		return false;
-	piece->size = (uint32_t)(walk.at - begin);
-	return piece->kind == FSDP_SCAN_END ? walk.at <= walk.end : walk.at < walk.end;
-}
-
 static bool is_same(const struct fsdp_json_piece *a, const struct fsdp_json_piece *b)
 {
 	return a->size == b->size && memcmp(a->text, b->text, a->size) == 0 &&
@@ -327,7 +291,17 @@ static struct fsdp_json_piece *json_pieces_look(struct fsdp_json_pieces *pieces,
 			return piece->kind != FSDP_SCAN_BAD ? piece : NULL;
 	}
 	struct fsdp_json_piece *other = &pieces->other;
-	if (!scan_piece(pieces, (struct quick_walk){ at, end }, before->to, other))
+	/* Text from `at` to the next value, or to the end. False: it is not plain. */
+	struct quick_walk walk = (struct quick_walk){ at, end };
+	const struct fsdp_json_wanted *wanted = &pieces->wanted;
+	const unsigned char *begin = walk.at;
+	*other = (struct fsdp_json_piece){ .from = before->to, .to = before->to };
+	for (unsigned i = 0; i < FSDP_QUICK_NEXT; i++)
+		other->next[i] = &pieces->none;
+	if (!(wanted->members ? scan_member : scan_object)(wanted, &walk, other))
+		return NULL;
+	other->size = (uint32_t)(walk.at - begin);
+	if (!(other->kind == FSDP_SCAN_END ? walk.at <= walk.end : walk.at < walk.end))
 		return NULL;
 	if (other->size > FSDP_QUICK_TEXT)
 		return other;
@@ -348,8 +322,24 @@ static struct fsdp_json_piece *json_pieces_look(struct fsdp_json_pieces *pieces,
 struct fsdp_json_quick *fsdp_json_quick_new(const struct fsdp_json_wanted *wanted)
 {
 	struct fsdp_json_quick *quick = calloc(1, sizeof *quick);
-	if (quick != NULL)
-		json_pieces_init(&quick->pieces, wanted);
+	if (quick != NULL) {
+		/* All of it is zero before. */
+		quick->pieces.wanted = *wanted;
+		fsdp_seed(quick->pieces.seeds);
+		/* What is not a piece: no JSON has so many of this byte, and if one had,
+		 * it is of no kind. */
+		memset(quick->pieces.none.text, 0xff, FSDP_QUICK_TEXT);
+		memset(quick->pieces.none.mask, 0xff, FSDP_QUICK_TEXT);
+		quick->pieces.none.size = FSDP_QUICK_TEXT;
+		quick->pieces.none.kind = FSDP_SCAN_BAD;
+		quick->pieces.start.to = (struct fsdp_json_level){
+			.objects = 1,
+			.depth = !wanted->members,
+			.fresh = true,
+		};
+		for (unsigned i = 0; i < FSDP_QUICK_NEXT; i++)
+			quick->pieces.start.next[i] = &quick->pieces.none;
+	}
 	return quick;
 }
 

@@ -232,26 +232,6 @@ static bool read_document(struct tree_reader *reader, struct fsdp_span document,
 	return true;
 }
 
-/* The same with the line and column of what is wrong, for people who wrote it. */
-static bool fail_in_line(struct fsdp_span document, struct fsdp_error *error,
-	struct fsdp_error **ret_error)
-{
-	size_t line = 1, column = 1;
-	if (fsdp_error_code(error) != FSDP_ERROR_DAMAGED) {
-		*ret_error = error;
-		return false;
-	}
-	uint64_t offset = fsdp_error_offset(error);
-	for (size_t i = 0; i < offset && i < document.size; i++) {
-		column = document.data[i] == '\n' ? 1 : column + 1;
-		line += document.data[i] == '\n';
-	}
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset, "line %zu, column %zu: %s", line,
-		column, fsdp_error_message(error));
-	fsdp_error_free(error);
-	return false;
-}
-
 bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error)
@@ -270,7 +250,23 @@ bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	if (read)
 		*ret_root = memcpy(root, value_at(&reader, 0), sizeof *root);
 	fsdp_arena_done(&reader.scratch);
-	return read || fail_in_line(bytes, error, ret_error);
+	if (read)
+		return true;
+	/* The same with the line and column of what is wrong, for people who wrote it. */
+	size_t line = 1, column = 1;
+	if (fsdp_error_code(error) != FSDP_ERROR_DAMAGED) {
+		*ret_error = error;
+		return false;
+	}
+	uint64_t offset = fsdp_error_offset(error);
+	for (size_t i = 0; i < offset && i < bytes.size; i++) {
+		column = bytes.data[i] == '\n' ? 1 : column + 1;
+		line += bytes.data[i] == '\n';
+	}
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset, "line %zu, column %zu: %s", line,
+		column, fsdp_error_message(error));
+	fsdp_error_free(error);
+	return false;
 }
 
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key)

@@ -351,28 +351,6 @@ static bool write_closed(struct printed_tree *tree, size_t line, size_t *ret_nex
 	return true;
 }
 
-static bool write_lines(struct printed_tree *tree)
-{
-	size_t at = 0;
-	while (at < tree->lines->count || tree->open.count != 0) {
-		const struct printed_line *line =
-			at < tree->lines->count ? fsdp_vec_at(tree->lines, at) : NULL;
-		bool good = true;
-		if (line != NULL && !line->is_end && line->child.is_open)
-			good = open_module(
-				tree, innermost(tree), at++, line->child.first);
-		else if (line != NULL && !line->is_end)
-			good = write_closed(tree, at, &at);
-		else if (tree->open.count != 0)
-			good = close_module(tree, at + (line != NULL), &at);
-		else
-			at++; /* the end of the root */
-		if (!good)
-			return false;
-	}
-	return true;
-}
-
 /* model-repr.c: writes out the lines below a root. False without an error: a name comes
  * twice below one module. */
 static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_class,
@@ -388,8 +366,26 @@ static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_c
 	fsdp_vec_init(&tree.open, arena, sizeof(struct printed_frame));
 	if (!fsdp_names_init(&tree.seen, arena))
 		return fsdp_arena_fail(arena, ret_error);
-	return add(&tree, FSDP_NONE, FSDP_SPAN(""), root_class, &root) &&
-	       write_lines(&tree);
+	if (!add(&tree, FSDP_NONE, FSDP_SPAN(""), root_class, &root))
+		return false;
+	size_t at = 0;
+	while (at < tree.lines->count || tree.open.count != 0) {
+		const struct printed_line *line =
+			at < tree.lines->count ? fsdp_vec_at(tree.lines, at) : NULL;
+		bool good = true;
+		if (line != NULL && !line->is_end && line->child.is_open)
+			good = open_module(
+				&tree, innermost(&tree), at++, line->child.first);
+		else if (line != NULL && !line->is_end)
+			good = write_closed(&tree, at, &at);
+		else if (tree.open.count != 0)
+			good = close_module(&tree, at + (line != NULL), &at);
+		else
+			at++; /* the end of the root */
+		if (!good)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -591,23 +587,6 @@ static void check_late(struct fsdp_printed *printed, struct printed_stream *stre
 
 /* ---- heads ---- */
 
-static void push_head(struct printed_stream *stream, struct fsdp_span before,
-	struct fsdp_span class_name, uint64_t line)
-{
-	struct printed_head *head = &stream->heads[0];
-	if (before.size + class_name.size > HEAD_BYTES)
-		return;
-	if (stream->head_count < HEADS)
-		stream->head_count++;
-	memmove(head + 1, head, (stream->head_count - 1) * sizeof *head);
-	memcpy(head->bytes, before.data, before.size);
-	memcpy(head->bytes + before.size, class_name.data, class_name.size);
-	head->before = (uint16_t)before.size;
-	head->class_size = (uint16_t)class_name.size;
-	head->line = line;
-	head->waited = 0;
-}
-
 static struct fsdp_span head_class(const struct printed_head *head)
 {
 	return fsdp_span(head->bytes + head->before, head->class_size);
@@ -693,7 +672,18 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	}
 	offer(printed, stream->late);
 	stream->late = NULL;
-	push_head(stream, before, class_name, printed->line);
+	struct printed_head *head = &stream->heads[0];
+	if (before.size + class_name.size > HEAD_BYTES)
+		return;
+	if (stream->head_count < HEADS)
+		stream->head_count++;
+	memmove(head + 1, head, (stream->head_count - 1) * sizeof *head);
+	memcpy(head->bytes, before.data, before.size);
+	memcpy(head->bytes + before.size, class_name.data, class_name.size);
+	head->before = (uint16_t)before.size;
+	head->class_size = (uint16_t)class_name.size;
+	head->line = printed->line;
+	head->waited = 0;
 }
 
 /* ---- lines of a log ---- */

@@ -245,27 +245,6 @@ static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 	return true;
 }
 
-static bool check_keys(struct check_walk *walk, uint32_t cell)
-{
-	fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
-	uint64_t count = fsdp_pickle_count(walk->pickle, dict);
-	if (count < 2)
-		return true;
-	if (count > FEW_KEYS)
-		return many_keys(walk, dict, count);
-	struct fsdp_pickle_iterator iterator = { .ref = dict };
-	size_t used = 0;
-	while (fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
-		used++;
-	for (size_t i = 1; i < used; i++)
-		for (size_t j = 0; j < i; j++)
-			if (same_key(walk, keys[i], keys[j])) {
-				report_key(walk, keys[i]);
-				break;
-			}
-	return true;
-}
-
 /* ---- the walk ---- */
 
 static bool enter(struct check_walk *walk, uint32_t cell)
@@ -282,8 +261,25 @@ static bool enter(struct check_walk *walk, uint32_t cell)
 	}
 	walk->frames[walk->frame_count++] = (struct container){ .size = 1, .cell = cell };
 	uint8_t kind = cell_at(walk->pickle, cell)->kind;
-	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL)
-		return check_keys(walk, cell);
+	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL) {
+		fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
+		uint64_t count = fsdp_pickle_count(walk->pickle, dict);
+		if (count < 2)
+			return true;
+		if (count > FEW_KEYS)
+			return many_keys(walk, dict, count);
+		struct fsdp_pickle_iterator iterator = { .ref = dict };
+		size_t used = 0;
+		while (fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
+			used++;
+		for (size_t i = 1; i < used; i++)
+			for (size_t j = 0; j < i; j++)
+				if (same_key(walk, keys[i], keys[j])) {
+					report_key(walk, keys[i]);
+					break;
+				}
+		return true;
+	}
 	return true;
 }
 
@@ -346,25 +342,6 @@ static bool leave(struct check_walk *walk)
 	return true;
 }
 
-static void report(const struct check_walk *walk, uint64_t size)
-{
-	if (walk->cycle && walk->options->findings != NULL)
-		fsdp_find(walk->options->findings, FSDP_RULE_PICKLE_EXPANSION,
-			FSDP_PLACE(.file = walk->options->file,
-				.member = walk->options->member,
-				.offset = walk->options->base, .severity = FSDP_NOTE + 1,
-				.fix = ""),
-			"a value holds itself");
-	if (walk->deep)
-		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
-			"values are nested more than %llu levels deep",
-			FSDP_LLU(walk->depth_limit));
-	if (size > UNFOLD_LIMIT || size / UNFOLD_FACTOR > walk->real)
-		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
-			"%llu values would expand to %s%llu", FSDP_LLU(walk->real),
-			size == UINT64_MAX ? "more than " : "", FSDP_LLU(size));
-}
-
 bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
 	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
@@ -396,6 +373,21 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 		if (more ? !visit(&walk, child) : !leave(&walk))
 			return false;
 	}
-	report(&walk, walk.frames[0].size);
+	uint64_t size = walk.frames[0].size;
+	if (walk.cycle && walk.options->findings != NULL)
+		fsdp_find(walk.options->findings, FSDP_RULE_PICKLE_EXPANSION,
+			FSDP_PLACE(.file = walk.options->file,
+				.member = walk.options->member,
+				.offset = walk.options->base, .severity = FSDP_NOTE + 1,
+				.fix = ""),
+			"a value holds itself");
+	if (walk.deep)
+		PICKLE_FIND(walk.options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
+			"values are nested more than %llu levels deep",
+			FSDP_LLU(walk.depth_limit));
+	if (size > UNFOLD_LIMIT || size / UNFOLD_FACTOR > walk.real)
+		PICKLE_FIND(walk.options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
+			"%llu values would expand to %s%llu", FSDP_LLU(walk.real),
+			size == UINT64_MAX ? "more than " : "", FSDP_LLU(size));
 	return true;
 }

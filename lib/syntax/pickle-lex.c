@@ -508,31 +508,6 @@ static bool add_opcode(
 	}
 }
 
-/* False: it has opcodes that no mould can have. */
-static bool make(
-	struct mould *mould, const unsigned char *begin, const unsigned char *end)
-{
-	struct fsdp_span run = fsdp_span(begin, (size_t)(end - begin)), argument;
-	unsigned char bytes[MOULD_MOST] = { 0 }, mask[MOULD_MOST] = { 0 };
-	uint64_t offset = 0, at = 0;
-	*mould = (struct mould){ 0 };
-	while (offset < run.size && mould->count == 0) {
-		const struct fsdp_pickle_opcode *row =
-			fsdp_pickle_next_opcode(run, &offset, &argument, NULL);
-		if (row == NULL || at + 1 + 8 > MOULD_MOST ||
-			!add_opcode(mould, row, (size_t)at + 1))
-			return false;
-		bytes[at] = row->code;
-		mask[at] = 0xff;
-		mould->size =
-			(unsigned)(mould->count != 0 ? at + 1 + mould->count : offset);
-		at = offset;
-	}
-	memcpy(mould->bytes, bytes, sizeof bytes);
-	memcpy(mould->mask, mask, sizeof mask);
-	return offset == run.size && mould->size >= MOULD_LEAST;
-}
-
 static bool is_same(const struct mould *a, const struct mould *b)
 {
 	return a->size == b->size &&
@@ -548,7 +523,27 @@ static void mould_learn(
 	/* Where little is alike, looking for what is costs more than it gives. */
 	if (++moulds->misses > 1024 + moulds->hits && moulds->misses % 16 != 0)
 		return;
-	if ((size_t)(end - begin) < MOULD_LEAST || !make(&mould, begin, end))
+	if ((size_t)(end - begin) < MOULD_LEAST)
+		return;
+	/* False: it has opcodes that no mould can have. */
+	struct fsdp_span run = fsdp_span(begin, (size_t)(end - begin)), argument;
+	unsigned char bytes[MOULD_MOST] = { 0 }, mask[MOULD_MOST] = { 0 };
+	uint64_t offset = 0, at = 0;
+	mould = (struct mould){ 0 };
+	while (offset < run.size && mould.count == 0) {
+		const struct fsdp_pickle_opcode *row =
+			fsdp_pickle_next_opcode(run, &offset, &argument, NULL);
+		if (row == NULL || at + 1 + 8 > MOULD_MOST ||
+			!add_opcode(&mould, row, (size_t)at + 1))
+			return;
+		bytes[at] = row->code;
+		mask[at] = 0xff;
+		mould.size = (unsigned)(mould.count != 0 ? at + 1 + mould.count : offset);
+		at = offset;
+	}
+	memcpy(mould.bytes, bytes, sizeof bytes);
+	memcpy(mould.mask, mask, sizeof mask);
+	if (offset != run.size || mould.size < MOULD_LEAST)
 		return;
 	unsigned index = 0;
 	while (index < moulds->count && !is_same(&moulds->list[index], &mould))
@@ -672,23 +667,6 @@ static void set_frame_end(struct pass *pass, uint64_t frame_end)
 	pass->frame_stop = at_hand ? part->begin + (frame_end - part->base) : NULL;
 }
 
-static void enter_frame(
-	struct pass *pass, const unsigned char *at, const struct token *token)
-{
-	uint64_t offset = offset_at(pass, at), next = offset_at(pass, token->next);
-	uint64_t size = load_u8(token->argument), left = pass->part->size - next;
-	if (pass->frame_end != FSDP_UNKNOWN)
-		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
-			"a frame begins %llu bytes before the end of another",
-			FSDP_LLU(pass->frame_end - offset));
-	if (size > left && pass->far_size == 0) {
-		pass->far_frame = offset;
-		pass->far_size = size;
-		pass->far_left = left;
-	}
-	set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
-}
-
 static void declare_protocol(
 	struct pass *pass, const unsigned char *at, const struct token *token)
 {
@@ -735,8 +713,22 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 	case FSDP_OP_PROTO:
 		declare_protocol(pass, at, token);
 		return true;
-	case FSDP_OP_FRAME:
-		enter_frame(pass, at, token);
+	case FSDP_OP_FRAME: {
+		uint64_t offset = offset_at(pass, at),
+			 next = offset_at(pass, token->next);
+		uint64_t size = load_u8(token->argument), left = pass->part->size - next;
+		if (pass->frame_end != FSDP_UNKNOWN)
+			PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset,
+				FSDP_ERROR,
+				"a frame begins %llu bytes before the end of another",
+				FSDP_LLU(pass->frame_end - offset));
+		if (size > left && pass->far_size == 0) {
+			pass->far_frame = offset;
+			pass->far_size = size;
+			pass->far_left = left;
+		}
+		set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
+	}
 		return true;
 	default:
 		return true;

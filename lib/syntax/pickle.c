@@ -46,30 +46,6 @@ struct fold_key {
 	enum fsdp_fold_when when;
 };
 
-static bool globals_init(struct globals_table *table, struct fsdp_arena *scratch,
-	struct fsdp_hasher hasher, const struct fsdp_pickle_options *options)
-{
-	*table = (struct globals_table){
-		.arena = scratch,
-		.slot_count = FIRST_SLOTS,
-		.hasher = hasher,
-		.fold_count = options->fold_count,
-	};
-	table->slots = FSDP_TAKE(scratch, table->slots, FIRST_SLOTS);
-	table->folds = FSDP_TAKE(scratch, table->folds, options->fold_count);
-	if (table->slots == NULL || table->folds == NULL)
-		return false;
-	for (size_t i = 0; i < options->fold_count; i++) {
-		const struct fsdp_fold *row = &options->folds[i];
-		struct fsdp_span module = fsdp_span_text(row->module);
-		bool prefix = fsdp_span_ends(module, FSDP_SPAN("*"));
-		module.size -= prefix;
-		table->folds[i] = (struct fold_key){ module, fsdp_span_text(row->name),
-			prefix, row->when };
-	}
-	return true;
-}
-
 /* CPython's pickle looks for the pair first and only then for the module. */
 static void map_python2(struct fsdp_pickle_global *global)
 {
@@ -668,16 +644,6 @@ static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32
 	return push(m, top, share(m, *place, CELL_SHARED | CELL_STAYS));
 }
 
-static struct slot *op_get_text(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	uint64_t slot = slot_text(line);
-	if (slot != UINT64_MAX)
-		return op_recall(m, top, (uint32_t)slot);
-	DAMAGED(m, "GET of a slot that is not a number below 2^32");
-	return push(m, top, REF_UNKNOWN);
-}
-
 /* ---- the rest of the stack ---- */
 
 /* ---- the loop ---- */
@@ -705,8 +671,13 @@ static struct slot *do_line(
 		DAMAGED(m, "PUT to a slot that is not a number below 2^32");
 		return top;
 	}
-	case FSDP_OP_GET:
-		return op_get_text(m, top, line);
+	case FSDP_OP_GET: {
+		uint64_t slot = slot_text(line);
+		if (slot != UINT64_MAX)
+			return op_recall(m, top, (uint32_t)slot);
+		DAMAGED(m, "GET of a slot that is not a number below 2^32");
+		return push(m, top, REF_UNKNOWN);
+	}
 	default:
 		return fsdp_machine_text_line(m, top, line);
 	}
@@ -993,8 +964,26 @@ static bool read_pickle(struct machine *m)
 	struct lexed lexed = { 0 };
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	fsdp_memo_init(&m->memo, &m->scratch, hasher);
-	if (!globals_init(&m->globals, &m->scratch, hasher, m->options) ||
-		fsdp_vec_push(&m->pickle->cells) == NULL ||
+	m->globals = (struct globals_table){
+		.arena = &m->scratch,
+		.slot_count = FIRST_SLOTS,
+		.hasher = hasher,
+		.fold_count = m->options->fold_count,
+	};
+	m->globals.slots = FSDP_TAKE(&m->scratch, m->globals.slots, FIRST_SLOTS);
+	m->globals.folds =
+		FSDP_TAKE(&m->scratch, m->globals.folds, m->options->fold_count);
+	if (m->globals.slots == NULL || m->globals.folds == NULL)
+		return fsdp_arena_fail(m->arena, &m->error);
+	for (size_t i = 0; i < m->options->fold_count; i++) {
+		const struct fsdp_fold *row = &m->options->folds[i];
+		struct fsdp_span module = fsdp_span_text(row->module);
+		bool prefix = fsdp_span_ends(module, FSDP_SPAN("*"));
+		module.size -= prefix;
+		m->globals.folds[i] = (struct fold_key){ module,
+			fsdp_span_text(row->name), prefix, row->when };
+	}
+	if (fsdp_vec_push(&m->pickle->cells) == NULL ||
 		!fsdp_pickle_lex(
 			pickle, m->options, &m->part, &m->memo, &lexed, &m->error) ||
 		!fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN))

@@ -67,30 +67,6 @@ static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 	       fsdp_source_begins_safetensors(&source, NULL);
 }
 
-/* In the order in which they were recorded. True: some file needs a closer check. */
-static bool find_mixed(struct range_walk *walk)
-{
-	size_t paths = walk->dcp->paths.names.list.count;
-	bool any = false;
-	for (size_t i = 0; i < walk->dcp->infos.count; i++) {
-		const struct fsdp_dcp_info *info = fsdp_vec_at(&walk->dcp->infos, i);
-		struct file_ranges *file = &walk->files[info->path];
-		if (!is_range(info))
-			continue;
-		if (info->offset < file->reach || info->named_twice)
-			file->mixed = true;
-		else
-			file->reach = info->offset + info->length;
-	}
-	for (uint32_t id = 1; id < paths; id++) {
-		struct file_ranges *file = &walk->files[id];
-		file->mixed = file->mixed &&
-			      !is_one_item(walk->folder, fsdp_dcp_path(walk->dcp, id));
-		any |= file->mixed;
-	}
-	return any;
-}
-
 /* Counts the range, and keeps it where there is room for it already. */
 static void take(struct range_walk *walk, uint32_t info_id, uint32_t item, uint32_t chunk)
 {
@@ -172,26 +148,6 @@ static void report(const struct range_walk *walk, const struct item_range *one,
 		FSDP_LLU(before->offset + before->length - 1));
 }
 
-static void check_items(const struct range_walk *walk)
-{
-	const struct item_range *last = NULL; /* that reaches furthest in its file */
-	for (size_t i = 0; i < walk->count; i++) {
-		const struct item_range *range = &walk->ranges[i];
-		uint64_t end = range->offset + range->length, reach = 0;
-		if (last != NULL && last->path == range->path)
-			reach = last->offset + last->length;
-		if (range->offset < reach) {
-			if (!may_share(walk, range, last))
-				report(walk, range, last);
-			if (range->info != last->info)
-				walk->shared[range->path] +=
-					fsdp_min(end, reach) - range->offset;
-		}
-		if (end > reach)
-			last = range;
-	}
-}
-
 /* Raises findings of items that share bytes of a file, when all metadata files are read.
  * What ranges of a file have in common is added to shared[id of its path]. */
 static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
@@ -201,7 +157,27 @@ static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 	walk.files = FSDP_TAKE(dcp->scratch, walk.files, dcp->paths.names.list.count + 1);
 	if (walk.files == NULL)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
-	if (!find_mixed(&walk))
+	/* In the order in which they were recorded. True: some file needs a closer check.
+	 * */
+	size_t paths = walk.dcp->paths.names.list.count;
+	bool any = false;
+	for (size_t i = 0; i < walk.dcp->infos.count; i++) {
+		const struct fsdp_dcp_info *info = fsdp_vec_at(&walk.dcp->infos, i);
+		struct file_ranges *file = &walk.files[info->path];
+		if (!is_range(info))
+			continue;
+		if (info->offset < file->reach || info->named_twice)
+			file->mixed = true;
+		else
+			file->reach = info->offset + info->length;
+	}
+	for (uint32_t id = 1; id < paths; id++) {
+		struct file_ranges *file = &walk.files[id];
+		file->mixed = file->mixed &&
+			      !is_one_item(walk.folder, fsdp_dcp_path(walk.dcp, id));
+		any |= file->mixed;
+	}
+	if (!any)
 		return true;
 	collect(&walk);
 	walk.ranges = FSDP_TAKE(dcp->scratch, walk.ranges, walk.count + 1);
@@ -209,7 +185,22 @@ static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	collect(&walk);
 	qsort(walk.ranges, walk.count, sizeof *walk.ranges, by_place);
-	check_items(&walk);
+	const struct item_range *last = NULL; /* that reaches furthest in its file */
+	for (size_t i = 0; i < walk.count; i++) {
+		const struct item_range *range = &walk.ranges[i];
+		uint64_t end = range->offset + range->length, reach = 0;
+		if (last != NULL && last->path == range->path)
+			reach = last->offset + last->length;
+		if (range->offset < reach) {
+			if (!may_share(&walk, range, last))
+				report(&walk, range, last);
+			if (range->info != last->info)
+				walk.shared[range->path] +=
+					fsdp_min(end, reach) - range->offset;
+		}
+		if (end > reach)
+			last = range;
+	}
 	return true;
 }
 
@@ -581,23 +572,6 @@ static bool ends_whole(
 	       is_end(&source, file->size);
 }
 
-/* A file of another save, or of another rank: it ends with a complete item, but not at the size that the metadata needs,
- * and the last item is not at its range. A truncated file ends inside an item, and its items before are in place. */
-static bool is_of_other_save(
-	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
-{
-	unsigned char head[4];
-	struct fsdp_source source;
-	return file->size != FSDP_UNKNOWN && file->end != file->size &&
-	       file->last_end != 0 &&
-	       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
-	       is_end(&source, file->size) &&
-	       fsdp_source_read(&source, file->last, head, sizeof head, NULL) &&
-	       (memcmp(head, "PK\3\4", sizeof head) != 0 ||
-		       (file->last_end <= file->size &&
-			       !is_end(&source, file->last_end)));
-}
-
 static void find_other_saves(struct dcp *dcp)
 {
 	for (size_t i = 0; i < dcp->meta.infos.count; i++) {
@@ -617,8 +591,22 @@ static void find_other_saves(struct dcp *dcp)
 	}
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		struct data_file *file = file_of(dcp, id);
+		/* A file of another save, or of another rank: it ends with a complete
+		 * item, but not at the size that the metadata needs, and the last item is
+		 * not at its range. A truncated file ends inside an item, and its items
+		 * before are in place. */
+		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
+		unsigned char head[4];
+		struct fsdp_source source;
 		file->is_other =
-			is_of_other_save(dcp, file, fsdp_dcp_path(&dcp->meta, id));
+			file->size != FSDP_UNKNOWN && file->end != file->size &&
+			file->last_end != 0 &&
+			fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+			is_end(&source, file->size) &&
+			fsdp_source_read(&source, file->last, head, sizeof head, NULL) &&
+			(memcmp(head, "PK\3\4", sizeof head) != 0 ||
+				(file->last_end <= file->size &&
+					!is_end(&source, file->last_end)));
 		fsdp_model_file(dcp->reading->model, file->id)->is_other = file->is_other;
 	}
 }

@@ -161,25 +161,6 @@ static void forget_places(struct fsdp_dcp_texts *texts, uint64_t file_bytes)
 	texts->most = file_bytes;
 }
 
-/* A text that is written out, not recalled: ranks write in turn, so the one that came
- * after the last one before is tried first. FSDP_NONE when out of memory; 0, which is no
- * text: all of them are longer than the file, so a few are looked at again and again. */
-static uint32_t written_id(struct fsdp_dcp_texts *texts, struct fsdp_span text)
-{
-	texts->written += text.size;
-	if (texts->written > texts->most)
-		return 0;
-	uint32_t *after = fsdp_vec_reach(&texts->after, texts->last);
-	if (after == NULL)
-		return FSDP_NONE;
-	if (*after == 0 ||
-		!fsdp_span_equal(fsdp_names_segment(&texts->names, *after), text))
-		*after = fsdp_names_child(&texts->names, 0, text);
-	if (*after != FSDP_NONE)
-		texts->last = *after;
-	return *after;
-}
-
 /* Any number of entries may share one text, which is compared and hashed once; a short
  * one may be again, if another took its place. As above. */
 static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *pickle,
@@ -188,8 +169,24 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	uint32_t place = fsdp_pickle_place(pickle, ref);
 	struct fsdp_dcp_seen *seen = &texts->seen[place % SEEN_TEXTS];
 	bool is_long = text.size > FSDP_DCP_SHORT_BYTES;
-	if (!fsdp_pickle_stays(pickle, ref))
-		return written_id(texts, text);
+	if (!fsdp_pickle_stays(pickle, ref)) {
+		/* A text that is written out, not recalled: ranks write in turn, so the
+		 * one that came after the last one before is tried first. FSDP_NONE when
+		 * out of memory; 0, which is not a text: all of them are longer than the
+		 * file, so a few are looked at again and again. */
+		texts->written += text.size;
+		if (texts->written > texts->most)
+			return 0;
+		uint32_t *after = fsdp_vec_reach(&texts->after, texts->last);
+		if (after == NULL)
+			return FSDP_NONE;
+		if (*after == 0 ||
+			!fsdp_span_equal(fsdp_names_segment(&texts->names, *after), text))
+			*after = fsdp_names_child(&texts->names, 0, text);
+		if (*after != FSDP_NONE)
+			texts->last = *after;
+		return *after;
+	}
 	if (!is_long && seen->id != 0 && seen->place == place)
 		return seen->id;
 	uint32_t id = is_long ? fsdp_table_get(&texts->seen_long, place) : FSDP_NONE;

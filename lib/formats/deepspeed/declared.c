@@ -500,30 +500,6 @@ static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
 		       : FSDP_NONE;
 }
 
-static bool sort_said(
-	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
-{
-	const struct fsdp_model *model = ds->reading->model;
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	struct fsdp_deepspeed_order order;
-	if (!fsdp_deepspeed_order(ds, count, rank_of_said, &order, ret_error))
-		return false;
-	size_t sorted = order.begin[ds->model_ranks];
-	ds->said_begin = order.begin;
-	ds->said = FSDP_TAKE(scratch, ds->said, sorted + 1);
-	if (ds->said == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < sorted; i++) {
-		struct fsdp_deepspeed_said *said = &ds->said[i];
-		said->value =
-			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
-		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
-		if (said->name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
-	}
-	return true;
-}
-
 /* Every rank's file describes its own part. */
 static bool read_mappings(
 	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
@@ -557,7 +533,24 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
-	if (!sort_said(ds, count, ret_error) || !read_mappings(ds, count, ret_error))
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	struct fsdp_deepspeed_order order;
+	if (!fsdp_deepspeed_order(ds, count, rank_of_said, &order, ret_error))
+		return false;
+	size_t sorted = order.begin[ds->model_ranks];
+	ds->said_begin = order.begin;
+	ds->said = FSDP_TAKE(scratch, ds->said, sorted + 1);
+	if (ds->said == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = 0; i < sorted; i++) {
+		struct fsdp_deepspeed_said *said = &ds->said[i];
+		said->value =
+			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
+		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
+		if (said->name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+	}
+	if (!read_mappings(ds, count, ret_error))
 		return false;
 	/* The first slice decides; its files may be gone. */
 	for (size_t i = ds->said_begin[ds->model_ranks]; i-- > ds->said_begin[1];)

@@ -447,15 +447,6 @@ const struct fsdp_family fsdp_family_deepspeed_parts = {
 
 /* ---- names ---- */
 
-static bool is_optim(struct fsdp_span name, uint32_t *numbers)
-{
-	return fsdp_pattern_takes(name, OPTIM, numbers) ||
-	       fsdp_pattern_takes(
-		       name, "zero_pp_rank_#_mp_rank_#optim_states.pt", numbers) ||
-	       fsdp_pattern_takes(name, "bf16_" OPTIM, numbers) ||
-	       fsdp_pattern_takes(name, "fp16_" OPTIM, numbers);
-}
-
 /* A file of the tag: its rank of data parallelism and that of the model. */
 struct member {
 	uint32_t rank, mp, layer;
@@ -490,7 +481,12 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 		ret_member->is_expert = true;
 		return true;
 	}
-	ret_member->is_optim = is_optim(name, numbers);
+	ret_member->is_optim =
+		fsdp_pattern_takes(name, OPTIM, numbers) ||
+		fsdp_pattern_takes(
+			name, "zero_pp_rank_#_mp_rank_#optim_states.pt", numbers) ||
+		fsdp_pattern_takes(name, "bf16_" OPTIM, numbers) ||
+		fsdp_pattern_takes(name, "fp16_" OPTIM, numbers);
 	ret_member->is_part = ret_member->is_model =
 		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
 	ret_member->is_expert_rank = !ret_member->is_optim && !ret_member->is_model;

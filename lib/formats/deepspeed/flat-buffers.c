@@ -583,9 +583,13 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 /* What a slice has other files of. */
 enum file_part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
 
-static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
-	uint32_t layer, uint64_t number, char *name, size_t size)
+/* Of files of one kind the first that is gone is reported: the others have the same
+ * cause. True: it is there. */
+static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
+	uint64_t number, const char *why)
 {
+	char name[128];
+	size_t size = sizeof name;
 	unsigned slice = ds->slice_index;
 	if (part == LAYER && ds->layers_by_rank)
 		snprintf(name, size, "layer_%02u-model_%02u-model_states.pt", layer,
@@ -601,15 +605,6 @@ static void name_part(const struct fsdp_deepspeed *ds, enum file_part part,
 				? "expp_rank_%llu_mp_rank_%02u_optim_states.pt"
 				: "expert_%llu_mp_rank_%02u_model_states.pt",
 			FSDP_LLU(number), slice);
-}
-
-/* Of files of one kind the first that is gone is reported: the others have the same cause.
- * True: it is there. */
-static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
-	uint64_t number, const char *why)
-{
-	char name[128];
-	name_part(ds, part, layer, number, name, sizeof name);
 	if (has_file(ds, name))
 		return true;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,

@@ -11,20 +11,6 @@
 
 /* ---- stored tensors ---- */
 
-/* The name in the index below its rank; FSDP_NONE: memory ended. */
-static uint32_t index_stored(
-	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
-{
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
-	struct fsdp_span rank = fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
-	uint32_t parent =
-		rank.data != NULL ? fsdp_names_child(&ds->index, 0, rank) : FSDP_NONE;
-	return parent != FSDP_NONE ? fsdp_names_child(&ds->index, parent, stored->name)
-				   : FSDP_NONE;
-}
-
 static bool build_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -36,7 +22,17 @@ static bool build_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		if (!stored->has_piece)
 			continue;
-		uint32_t id = index_stored(ds, stored);
+		/* The name in the index below its rank; FSDP_NONE: memory ended. */
+		char text[16];
+		int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
+		struct fsdp_span rank =
+			fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
+		uint32_t parent = rank.data != NULL
+					  ? fsdp_names_child(&ds->index, 0, rank)
+					  : FSDP_NONE;
+		uint32_t id = parent != FSDP_NONE
+				      ? fsdp_names_child(&ds->index, parent, stored->name)
+				      : FSDP_NONE;
 		if (id == FSDP_NONE)
 			return fsdp_arena_fail(scratch, ret_error);
 		if (ds->indexed[id] == 0)
@@ -588,26 +584,6 @@ static bool add_rows(struct fsdp_join *join, const struct slice_place *slot,
 	return add_part_box(join, slot, from, box, first * row_of(slot), ret_error);
 }
 
-/* Elements of a slice that was cut along the second dimension: the end of a row, whole
- * rows, the begin of a row. */
-static bool add_columns(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, int64_t start, int64_t count,
-	struct fsdp_error **ret_error)
-{
-	int64_t width = slot->shape[1], done = 0;
-	while (done < count) {
-		int64_t at = (start + done) % width, left = count - done;
-		bool whole = at == 0 && left >= width;
-		int64_t rest = left < width - at ? left : width - at;
-		int64_t box[4] = { (start + done) / width, slot->before + at,
-			whole ? left / width : 1, whole ? width : rest };
-		if (!add_part_box(join, slot, from, box, done, ret_error))
-			return false;
-		done += box[2] * box[3];
-	}
-	return true;
-}
-
 /* Two concatenated parameters, in each slice a part of both. */
 static bool add_halves(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t start, int64_t count,
@@ -634,8 +610,22 @@ static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *sl
 	int64_t row = row_of(slot);
 	int64_t start = run != NULL ? run[0] : 0;
 	int64_t count = run != NULL ? run[1] : slot->shape[0] * row;
-	if (slot->cut == FSDP_CUT_COLUMNS)
-		return add_columns(join, slot, from, start, count, ret_error);
+	if (slot->cut == FSDP_CUT_COLUMNS) {
+		/* Elements of a slice that was cut along the second dimension: the end of
+		 * a row, whole rows, the begin of a row. */
+		int64_t width = slot->shape[1], done = 0;
+		while (done < count) {
+			int64_t at = (start + done) % width, left = count - done;
+			bool whole = at == 0 && left >= width;
+			int64_t rest = left < width - at ? left : width - at;
+			int64_t box[4] = { (start + done) / width, slot->before + at,
+				whole ? left / width : 1, whole ? width : rest };
+			if (!add_part_box(join, slot, from, box, done, ret_error))
+				return false;
+			done += box[2] * box[3];
+		}
+		return true;
+	}
 	if (slot->cut == FSDP_CUT_HALVES)
 		return add_halves(join, slot, from, start, count, ret_error);
 	if (slot->cut == FSDP_CUT_ROWS && run != NULL)

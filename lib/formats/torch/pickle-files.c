@@ -204,19 +204,6 @@ static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
 	return true;
 }
 
-static bool read_protocol(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	uint64_t begin = legacy->at;
-	fsdp_ref top;
-	int64_t version;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
-	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
-		version != PROTOCOL)
-		SAY(legacy, begin, "the protocol version is not 1001");
-	return true;
-}
-
 /* ---- storages ---- */
 
 static struct fsdp_extent *extent_of(const struct legacy *legacy, uint32_t storage)
@@ -573,8 +560,17 @@ static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
 
 static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 {
-	if (!init_torch(legacy, ret_error) || !read_protocol(legacy, ret_error) ||
-		!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
+	if (!init_torch(legacy, ret_error))
+		return false;
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	int64_t version;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
+		version != PROTOCOL)
+		SAY(legacy, begin, "the protocol version is not 1001");
+	if (!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
 		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
 		return false;
 	report_unplaced(legacy);
@@ -782,18 +778,6 @@ static bool read_tar_part(
 	       set_number(legacy, key, number, ret_error);
 }
 
-static bool read_tar_parts(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	fsdp_ref top, none, item;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
-	struct fsdp_pickle_iterator iterator = { .ref = top };
-	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
-		if (!read_tar_part(legacy, item, ret_error))
-			return false;
-	return true;
-}
-
 /* i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
 static bool read_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
 	size_t *ret_dims, uint64_t *ret_offset, struct fsdp_error **ret_error)
@@ -860,8 +844,16 @@ static bool read_storages(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!open_member(legacy, "storages", ret_error))
 		return false;
 	legacy->storages = legacy->source;
-	return read_records(legacy, read_tar_storage, ret_error) &&
-	       read_tar_parts(legacy, ret_error);
+	if (!read_records(legacy, read_tar_storage, ret_error))
+		return false;
+	fsdp_ref top, none, item;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
+		if (!read_tar_part(legacy, item, ret_error))
+			return false;
+	return true;
 }
 
 static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
@@ -1251,10 +1243,24 @@ static void report_trailing(const struct pickles *file, uint64_t begin)
 		FSDP_LLU(file->look->source.size - begin));
 }
 
-/* What follows the first is looked at for what it would call, as long as it is
- * pickles. */
-static bool read_bare_pickles(struct pickles *file, struct fsdp_error **ret_error)
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
 {
+	struct pickles *file = FSDP_TAKE(reading->scratch, file, 1);
+	if (file == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	file->reading = reading;
+	file->look = look;
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_pickle.name,
+		.title = fsdp_family_pickle.title,
+	};
+	file->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	if (file->file_id == FSDP_NONE)
+		return false;
+	/* What follows the first is looked at for what it would call, as long as it is
+	 * pickles. */
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	for (uint64_t count = 0; file->at < file->look->source.size; count++) {
 		struct fsdp_error *error = NULL;
@@ -1275,23 +1281,6 @@ static bool read_bare_pickles(struct pickles *file, struct fsdp_error **ret_erro
 			return count != 0;
 	}
 	return true;
-}
-
-static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct pickles *file = FSDP_TAKE(reading->scratch, file, 1);
-	if (file == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	file->reading = reading;
-	file->look = look;
-	reading->model->format = (struct fsdp_format){
-		.family = fsdp_family_pickle.name,
-		.title = fsdp_family_pickle.title,
-	};
-	file->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, reading->rank, ret_error);
-	return file->file_id != FSDP_NONE && read_bare_pickles(file, ret_error);
 }
 
 const struct fsdp_family fsdp_family_pickle = {

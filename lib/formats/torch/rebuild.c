@@ -638,22 +638,6 @@ static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	       size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error);
 }
 
-static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
-{
-	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!typed_view(torch, pickle, arguments, 0, tensor, ret_error))
-		return false;
-	tensor->flags |= FSDP_TENSOR_NO_DATA;
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	if (rare == NULL)
-		return false;
-	rare->device = "meta";
-	return true;
-}
-
 static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -823,8 +807,18 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return rebuild_quantised(torch, pickle, arguments, tensor, ret_error);
 	case SPARSE:
 		return rebuild_sparse(torch, pickle, arguments, tensor, ret_error);
-	case META:
-		return rebuild_meta(torch, pickle, arguments, tensor, ret_error);
+	case META: {
+		if (fsdp_pickle_count(pickle, arguments) != 4 ||
+			!typed_view(torch, pickle, arguments, 0, tensor, ret_error))
+			return false;
+		tensor->flags |= FSDP_TENSOR_NO_DATA;
+		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+		if (rare == NULL)
+			return false;
+		rare->device = "meta";
+		return true;
+	}
 	case NESTED:
 	case JAGGED:
 		return rebuild_nested(

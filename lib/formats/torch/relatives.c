@@ -359,29 +359,6 @@ static bool push_entry(struct taking *taking, struct fsdp_flat_record *flat, uin
 	return true;
 }
 
-static bool push_entries(struct taking *taking, const struct flat_parts *parts,
-	struct fsdp_flat_record *flat, uint64_t share, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = taking->torch->model;
-	struct part_walk walk = { 0 };
-	struct flat_part part;
-	uint32_t name, raw_name;
-	bool bad = false;
-	while (next_part(taking, parts, &walk, &part, &bad)) {
-		struct fsdp_span text = join(model->arena, parts->prefix, part.name);
-		if (text.data == NULL)
-			return fsdp_arena_fail(model->arena, ret_error);
-		if (!fsdp_build_names(model, 0, drop_wrappers(text), false, &name,
-			    &raw_name, ret_error) ||
-			!push_entry(taking, flat, name, &part, ret_error))
-			return false;
-	}
-	part = (struct flat_part){ 0 };
-	if (taking->relative->is_xla)
-		part.numel = share * taking->torch->world_size - flat->numel;
-	return part.numel == 0 || push_entry(taking, flat, FSDP_NONE, &part, ret_error);
-}
-
 /* The module of a flat parameter is a unit. Each file has the same; the first counts. */
 static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 	const struct kept_tensor *kept, uint64_t share, struct fsdp_error **ret_error)
@@ -415,7 +392,23 @@ static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 	of->module = prefix.size != 0 ? fsdp_names_intern(&model->names, 0, prefix) : 0;
 	if (of->module == FSDP_NONE)
 		return fsdp_arena_fail(model->arena, ret_error);
-	return push_entries(taking, parts, flat, share, ret_error);
+	struct part_walk walk = { 0 };
+	struct flat_part part;
+	uint32_t name, raw_name;
+	bool bad = false;
+	while (next_part(taking, parts, &walk, &part, &bad)) {
+		struct fsdp_span text = join(model->arena, parts->prefix, part.name);
+		if (text.data == NULL)
+			return fsdp_arena_fail(model->arena, ret_error);
+		if (!fsdp_build_names(model, 0, drop_wrappers(text), false, &name,
+			    &raw_name, ret_error) ||
+			!push_entry(taking, flat, name, &part, ret_error))
+			return false;
+	}
+	part = (struct flat_part){ 0 };
+	if (taking->relative->is_xla)
+		part.numel = share * taking->torch->world_size - flat->numel;
+	return part.numel == 0 || push_entry(taking, flat, FSDP_NONE, &part, ret_error);
 }
 
 /* This rank has the elements from `begin` on of the flat parameter. */
@@ -583,29 +576,6 @@ static void mark_buffers(struct taking *taking)
 	}
 }
 
-/* What was in no flat parameter is the same on each rank, or an optimizer's. */
-static bool add_others(struct taking *taking, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = taking->torch->model;
-	for (size_t i = 0; i < taking->count; i++) {
-		struct kept_tensor *kept = &taking->kept[i];
-		if (kept->taken)
-			continue;
-		if (kept->tensor.role == FSDP_ROLE_OPTIM)
-			kept->tensor.flags |= FSDP_TENSOR_RANKS_OWN;
-		kept->piece.tensor = add_tensor(taking, (struct fsdp_span){ 0 },
-			kept->name, &kept->tensor, ret_error);
-		if (kept->piece.tensor == FSDP_NONE ||
-			(kept->has_piece && fsdp_build_piece(model, &kept->piece,
-						    ret_error) == FSDP_NONE))
-			return false;
-	}
-	for (size_t i = 0; i < taking->value_count; i++)
-		if (fsdp_build_value(model, &taking->values[i], ret_error) == FSDP_NONE)
-			return false;
-	return true;
-}
-
 bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
 {
@@ -623,7 +593,26 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 		relative->first_value);
 	relative->has_units = torch->model->flat_modules.count != 0;
 	mark_buffers(&taking);
-	return (relative->is_xla ? read_xla(&taking, ret_error)
-				 : read_fairscale(&taking, ret_error)) &&
-	       add_others(&taking, ret_error);
+	if (!(relative->is_xla ? read_xla(&taking, ret_error)
+			       : read_fairscale(&taking, ret_error)))
+		return false;
+	/* What was in no flat parameter is the same on each rank, or an optimizer's. */
+	struct fsdp_model *model = taking.torch->model;
+	for (size_t i = 0; i < taking.count; i++) {
+		struct kept_tensor *kept = &taking.kept[i];
+		if (kept->taken)
+			continue;
+		if (kept->tensor.role == FSDP_ROLE_OPTIM)
+			kept->tensor.flags |= FSDP_TENSOR_RANKS_OWN;
+		kept->piece.tensor = add_tensor(&taking, (struct fsdp_span){ 0 },
+			kept->name, &kept->tensor, ret_error);
+		if (kept->piece.tensor == FSDP_NONE ||
+			(kept->has_piece && fsdp_build_piece(model, &kept->piece,
+						    ret_error) == FSDP_NONE))
+			return false;
+	}
+	for (size_t i = 0; i < taking.value_count; i++)
+		if (fsdp_build_value(model, &taking.values[i], ret_error) == FSDP_NONE)
+			return false;
+	return true;
 }

@@ -336,13 +336,6 @@ struct rank_view {
 	uint64_t count, span; /* ranks, and elements of the storage that contains them */
 };
 
-static void find_strides(const struct fsdp_torch_tensor *map, struct rank_view *view)
-{
-	int64_t step = 1;
-	for (size_t i = map->dims; i-- > 0; step *= view->shape[i])
-		view->stride[i] = map->contiguous ? step : view->shape[map->dims + i];
-}
-
 /* False: they are none, or too many. */
 static bool view_ranks(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
 	struct rank_view *view)
@@ -358,12 +351,14 @@ static bool view_ranks(const struct fsdp_torch *torch, const struct fsdp_torch_m
 	if (!fsdp_numel(view->shape, view->dims, &view->count) || view->count == 0 ||
 		view->count > FSDP_TORCH_MESH_RANKS)
 		return false;
-	find_strides(map, view);
+	int64_t step = 1;
+	for (size_t i = map->dims; i-- > 0; step *= view->shape[i])
+		view->stride[i] = map->contiguous ? step : view->shape[map->dims + i];
 	for (size_t i = 0; i < view->dims; i++) {
-		uint64_t last = (uint64_t)view->shape[i] - 1, step;
+		uint64_t last = (uint64_t)view->shape[i] - 1, reach;
 		if (view->stride[i] < 0 ||
-			!fsdp_mul(last, (uint64_t)view->stride[i], &step) ||
-			!fsdp_add(view->span, step, &view->span) ||
+			!fsdp_mul(last, (uint64_t)view->stride[i], &reach) ||
+			!fsdp_add(view->span, reach, &view->span) ||
 			view->span > FSDP_TORCH_MESH_RANKS)
 			return false;
 	}
@@ -685,30 +680,6 @@ static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 	return true;
 }
 
-static bool read_dtensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, const struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_torch_mesh mesh;
-	struct fsdp_torch_dtensor dtensor = { 0 };
-	fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
-	if (!fsdp_torch_folded(pickle, field_in(pickle, fields, "_local_tensor"),
-		    FSDP_TORCH_TENSOR, &dtensor.local))
-		return false;
-	fsdp_ref spec = field_in(pickle, fields, "_spec");
-	if (!read_mesh(
-		    torch, pickle, torch_field(pickle, spec, "mesh"), &mesh, ret_error) ||
-		!keep_mesh(torch, &mesh, &dtensor.mesh, ret_error) ||
-		!read_placements(torch, pickle, torch_field(pickle, spec, "placements"),
-			mesh.dims, &dtensor, ret_error))
-		return false;
-	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
-	rare->sharded = true;
-	rare->dtensor = (uint32_t)torch->dtensors.count;
-	return fsdp_vec_add(&torch->dtensors, &dtensor) ||
-	       fsdp_arena_fail(torch->scratch, ret_error);
-}
-
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
 {
@@ -717,8 +688,27 @@ bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	if (fsdp_pickle_count(pickle, state) == 5)
 		return read_sharded_tensor(torch, pickle, state, tensor, ret_error);
-	if (fsdp_pickle_count(pickle, state) == 2)
-		return read_dtensor(torch, pickle, state, tensor, ret_error);
+	if (fsdp_pickle_count(pickle, state) == 2) {
+		struct fsdp_torch_mesh mesh;
+		struct fsdp_torch_dtensor dtensor = { 0 };
+		fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
+		if (!fsdp_torch_folded(pickle, field_in(pickle, fields, "_local_tensor"),
+			    FSDP_TORCH_TENSOR, &dtensor.local))
+			return false;
+		fsdp_ref spec = field_in(pickle, fields, "_spec");
+		if (!read_mesh(torch, pickle, torch_field(pickle, spec, "mesh"), &mesh,
+			    ret_error) ||
+			!keep_mesh(torch, &mesh, &dtensor.mesh, ret_error) ||
+			!read_placements(torch, pickle,
+				torch_field(pickle, spec, "placements"), mesh.dims,
+				&dtensor, ret_error))
+			return false;
+		struct fsdp_torch_rare *rare = rare_of(torch, tensor);
+		rare->sharded = true;
+		rare->dtensor = (uint32_t)torch->dtensors.count;
+		return fsdp_vec_add(&torch->dtensors, &dtensor) ||
+		       fsdp_arena_fail(torch->scratch, ret_error);
+	}
 	return false;
 }
 

@@ -54,20 +54,6 @@ static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_k
 	return token;
 }
 
-static struct fsdp_span describe_tensor(struct fsdp_torch *torch, uint32_t index)
-{
-	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
-	char text[256];
-	size_t at = (size_t)snprintf(
-		text, sizeof text, "tensor(%s, [", fsdp_dtype(tensor->dtype)->name);
-	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
-	for (size_t i = 0; shape != NULL && i < tensor->dims && at < 200; i++)
-		at += (size_t)snprintf(text + at, sizeof text - at,
-			i == 0 ? "%lld" : ", %lld", (long long)shape[i]);
-	at += (size_t)snprintf(text + at, sizeof text - at, "])");
-	return fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
-}
-
 static struct fsdp_span describe_global(
 	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
 {
@@ -127,9 +113,19 @@ static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
 	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
 	if (token == NULL)
 		return false;
-	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
-		token->text = describe_tensor(torch, fsdp_torch_index(number));
-	else
+	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR) {
+		const struct fsdp_torch_tensor *tensor =
+			fsdp_torch_tensor(torch, fsdp_torch_index(number));
+		char text[256];
+		size_t at = (size_t)snprintf(text, sizeof text, "tensor(%s, [",
+			fsdp_dtype(tensor->dtype)->name);
+		const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+		for (size_t i = 0; shape != NULL && i < tensor->dims && at < 200; i++)
+			at += (size_t)snprintf(text + at, sizeof text - at,
+				i == 0 ? "%lld" : ", %lld", (long long)shape[i]);
+		at += (size_t)snprintf(text + at, sizeof text - at, "])");
+		token->text = fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
+	} else
 		token->text = FSDP_SPAN("storage");
 	return token->text.data != NULL ||
 	       fsdp_arena_fail(torch->scratch, spelling->error);

@@ -115,26 +115,6 @@ static enum torch_record record_of(struct fsdp_span name)
 	return RECORD_OTHER;
 }
 
-static void note_member(struct torch_zip *file, const struct fsdp_zip_member *member)
-{
-	struct fsdp_span name = below_root(file, member->name);
-	enum torch_record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
-	file->outside += name.data == NULL;
-	file->others += record == RECORD_OTHER;
-	/* Of two pickles whose names differ only in case the ordinary one. */
-	if (record == RECORD_PICKLE &&
-		(file->pickle == NULL || fsdp_span_is(name, "data.pkl")))
-		file->pickle = member;
-	if (record == RECORD_VERSION)
-		file->version = member;
-	if (record == RECORD_BYTEORDER)
-		file->byteorder = member;
-	file->format_version |= record == RECORD_FORMAT_VERSION;
-	file->alignment |= record == RECORD_ALIGNMENT;
-	file->serialization_id |= record == RECORD_SERIALIZATION_ID;
-	file->constants |= record == RECORD_CONSTANTS;
-}
-
 static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error);
 
 static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
@@ -146,8 +126,26 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	struct fsdp_span first = fsdp_zip_member(&file->zip, 0)->name;
 	size_t root = fsdp_span_first(first, '/').size;
 	file->root = fsdp_span(first.data, root < first.size ? root + 1 : 0);
-	for (size_t i = 0; i < file->zip.members.count; i++)
-		note_member(file, fsdp_zip_member(&file->zip, i));
+	for (size_t i = 0; i < file->zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+		struct fsdp_span name = below_root(file, member->name);
+		enum torch_record record =
+			name.data != NULL ? record_of(name) : RECORD_OTHER;
+		file->outside += name.data == NULL;
+		file->others += record == RECORD_OTHER;
+		/* Of two pickles whose names differ only in case the ordinary one. */
+		if (record == RECORD_PICKLE &&
+			(file->pickle == NULL || fsdp_span_is(name, "data.pkl")))
+			file->pickle = member;
+		if (record == RECORD_VERSION)
+			file->version = member;
+		if (record == RECORD_BYTEORDER)
+			file->byteorder = member;
+		file->format_version |= record == RECORD_FORMAT_VERSION;
+		file->alignment |= record == RECORD_ALIGNMENT;
+		file->serialization_id |= record == RECORD_SERIALIZATION_ID;
+		file->constants |= record == RECORD_CONSTANTS;
+	}
 	if (file->pickle == NULL)
 		return check_others(file, ret_error) &&
 		       fsdp_foreign_zip(&file->zip, ret_error);
