@@ -343,22 +343,6 @@ static const struct fsdp_zip_member *find_member(
 	return NULL;
 }
 
-/* The key outlives the item. */
-static bool keep_key(struct fsdp_locator *locator, struct fsdp_span key,
-	struct fsdp_span *ret_key, struct fsdp_error **ret_error)
-{
-	uint32_t id = fsdp_names_find_child(&locator->keys, 0, key);
-	if (id == FSDP_NONE) {
-		struct fsdp_span copy = fsdp_arena_copy(&locator->kept, key);
-		id = copy.data != NULL ? fsdp_names_child(&locator->keys, 0, copy)
-				       : FSDP_NONE;
-	}
-	if (id == FSDP_NONE)
-		return fsdp_arena_fail(&locator->kept, ret_error);
-	*ret_key = fsdp_names_segment(&locator->keys, id);
-	return true;
-}
-
 static bool item_error(
 	struct fsdp_error **ret_error, const struct fsdp_extent *extent, const char *what)
 {
@@ -468,7 +452,17 @@ static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
 	view->method = member->method;
 	view->crc = member->crc;
 	view->has_crc = !zip.no_crc && member->crc != 0;
-	return keep_key(locator, key, ret_key, ret_error);
+	/* The key outlives the item. */
+	uint32_t id = fsdp_names_find_child(&locator->keys, 0, key);
+	if (id == FSDP_NONE) {
+		struct fsdp_span copy = fsdp_arena_copy(&locator->kept, key);
+		id = copy.data != NULL ? fsdp_names_child(&locator->keys, 0, copy)
+				       : FSDP_NONE;
+	}
+	if (id == FSDP_NONE)
+		return fsdp_arena_fail(&locator->kept, ret_error);
+	*ret_key = fsdp_names_segment(&locator->keys, id);
+	return true;
 }
 
 /* The item must match the metadata. */

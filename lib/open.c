@@ -643,18 +643,6 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 	return true;
 }
 
-/* A file that is not a checkpoint may stand for its directory, which was not seen. */
-static void tell_unseen(struct opening *opening, struct fsdp_error **error)
-{
-	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
-	if (opening->beside_error == NULL || !fsdp_registry_may_stand(name) ||
-		fsdp_error_code(*error) != FSDP_ERROR_NOT_A_CHECKPOINT)
-		return;
-	fsdp_error_free(*error);
-	*error = opening->beside_error;
-	opening->beside_error = NULL;
-}
-
 /* Nothing is read any more. */
 static void end(struct opening *opening)
 {
@@ -697,8 +685,18 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
 		opening->path_count != 0 && is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
-	if (outcome == FSDP_FAILED)
-		tell_unseen(opening, ret_error);
+	if (outcome == FSDP_FAILED) {
+		/* A file that is not a checkpoint may stand for its directory, which was
+		 * not seen. */
+		struct fsdp_span name =
+			fsdp_span_last(fsdp_span_text(opening->path), '/');
+		if (opening->beside_error != NULL && fsdp_registry_may_stand(name) &&
+			fsdp_error_code(*ret_error) == FSDP_ERROR_NOT_A_CHECKPOINT) {
+			fsdp_error_free(*ret_error);
+			*ret_error = opening->beside_error;
+			opening->beside_error = NULL;
+		}
+	}
 	/* Memory of reading and memory of freezing are never held together. */
 	end(opening);
 	if (outcome == FSDP_OPENED)
@@ -736,14 +734,6 @@ static enum fsdp_outcome open_once(const char *const *paths, size_t count,
 	return outcome;
 }
 
-/* Whether what was found is wanted though nothing was opened. */
-static bool is_kept(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_options *options, const struct fsdp_error *error)
-{
-	return options->keep_failed && checkpoint != NULL && error != NULL &&
-	       fsdp_error_code(error) != FSDP_ERROR_MEMORY;
-}
-
 bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
 	struct fsdp_error **ret_error)
@@ -771,7 +761,10 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 		fsdp_checkpoint_free(checkpoint);
 		fsdp_error_cleanup(ret_error);
 	}
-	if (outcome == FSDP_OPENED || is_kept(checkpoint, options, *ret_error))
+	/* Whether what was found is wanted though nothing was opened. */
+	if (outcome == FSDP_OPENED ||
+		(options->keep_failed && checkpoint != NULL && (*ret_error) != NULL &&
+			fsdp_error_code(*ret_error) != FSDP_ERROR_MEMORY))
 		*ret_checkpoint = checkpoint;
 	else
 		fsdp_checkpoint_free(checkpoint);

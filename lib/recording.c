@@ -467,9 +467,16 @@ static bool is_none(const struct fsdp_trace_reading *reading)
 	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
 }
 
-/* Skips recordings of other kinds, if the set has both. */
-static void choose_kinds(struct fsdp_recordings *set)
+/* Lists those that could be read. If there are none, or one failed by what all of them
+ * share, the first error in the order of the paths is the one that is reported. */
+static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
 {
+	struct fsdp_trace_reading *first = NULL;
+	bool shared = false;
+	set->list = calloc(set->reading_count + 1, sizeof(struct fsdp_recording *));
+	if (set->list == NULL)
+		return fsdp_fail_memory(ret_error);
+	/* Skips recordings of other kinds, if the set has both. */
 	size_t wanted = 0;
 	for (size_t i = 0; i < set->reading_count; i++)
 		wanted += set->readings[i].error == NULL &&
@@ -491,18 +498,6 @@ static void choose_kinds(struct fsdp_recordings *set)
 		reading->left_out = true;
 		set->left_out_count++;
 	}
-}
-
-/* Lists those that could be read. If there are none, or one failed by what all of them
- * share, the first error in the order of the paths is the one that is reported. */
-static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
-{
-	struct fsdp_trace_reading *first = NULL;
-	bool shared = false;
-	set->list = calloc(set->reading_count + 1, sizeof(struct fsdp_recording *));
-	if (set->list == NULL)
-		return fsdp_fail_memory(ret_error);
-	choose_kinds(set);
 	for (size_t i = 0; i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
 		if (reading->left_out)

@@ -440,21 +440,6 @@ static void say_no_json(struct beside *beside, struct fsdp_span name, const char
 			"this is not a complete JSON document: %s", why);
 }
 
-/* Of a large one. */
-static void judge_end(struct beside *beside, struct fsdp_span name,
-	const struct fsdp_source *source, struct fsdp_error **error)
-{
-	struct fsdp_span tail;
-	if (!fsdp_source_read_all(
-		    source, source->size - TAIL, TAIL, &beside->arena, &tail, error))
-		return;
-	while (tail.size != 0 && tail.data[tail.size - 1] <= ' ')
-		tail.size--;
-	if (tail.size == 0 ||
-		(tail.data[tail.size - 1] != '}' && tail.data[tail.size - 1] != ']'))
-		say_no_json(beside, name, "it does not end with a bracket");
-}
-
 static void judge_json(struct beside *beside, struct fsdp_span name,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
@@ -462,7 +447,17 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 	const struct fsdp_json *root = NULL;
 	struct fsdp_span bytes;
 	if (source->size > JSON_MOST) {
-		judge_end(beside, name, source, error);
+		/* Of a large one. */
+		struct fsdp_span tail;
+		if (fsdp_source_read_all(source, source->size - TAIL, TAIL,
+			    &beside->arena, &tail, error)) {
+			while (tail.size != 0 && tail.data[tail.size - 1] <= ' ')
+				tail.size--;
+			if (tail.size == 0 || (tail.data[tail.size - 1] != '}' &&
+						      tail.data[tail.size - 1] != ']'))
+				say_no_json(
+					beside, name, "it does not end with a bracket");
+		}
 		return;
 	}
 	if (!fsdp_source_read_all(source, 0, source->size, &beside->arena, &bytes, error))

@@ -307,17 +307,6 @@ static bool next_block(struct fsdp_walker *walker, struct side *side,
 	return !walker->failed;
 }
 
-static void tell(struct walk *walk, uint64_t size)
-{
-	const struct fsdp_walk_options *options = &walk->options;
-	uint64_t done = atomic_fetch_add(&walk->done, size) + size;
-	if (options->progress == NULL || atomic_exchange(&walk->telling, true))
-		return;
-	if (!options->progress(options->progress_context, done, walk->total))
-		atomic_store(&walk->stopped, true);
-	atomic_store(&walk->telling, false);
-}
-
 static bool fail_stopped(struct fsdp_error **ret_error)
 {
 	return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "interrupted");
@@ -333,7 +322,13 @@ bool fsdp_walk_next(struct fsdp_walker *walker, struct fsdp_span *ret_bytes,
 		    tensor_of(&walk->options, walker->range->shown.index), ret_bytes,
 		    ret_error))
 		return false;
-	tell(walk, ret_bytes->size);
+	const struct fsdp_walk_options *options = &walk->options;
+	uint64_t done = atomic_fetch_add(&walk->done, ret_bytes->size) + ret_bytes->size;
+	if (options->progress != NULL && !atomic_exchange(&walk->telling, true)) {
+		if (!options->progress(options->progress_context, done, walk->total))
+			atomic_store(&walk->stopped, true);
+		atomic_store(&walk->telling, false);
+	}
 	return true;
 }
 

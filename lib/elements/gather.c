@@ -712,24 +712,6 @@ static const char *index_text(
 	return buffer;
 }
 
-static bool fail_lacking(struct fsdp_assembly *assembly, uint64_t first, uint64_t count,
-	struct fsdp_error **ret_error)
-{
-	char from[192], to[192];
-	index_text(assembly, first, from, sizeof from);
-	index_text(assembly, first + count - 1, to, sizeof to);
-	if (count == 1)
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"no piece holds element %s", from);
-	else
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"no piece holds the %" PRIu64 " elements from %s to %s", count,
-			from, to);
-	fsdp_error_add_rule(ret_error, "FI1021");
-	return fsdp_error_add_hint(
-		ret_error, "look for files of other ranks, or use an earlier checkpoint");
-}
-
 static bool fail_overlap(
 	struct fsdp_assembly *assembly, uint64_t element, struct fsdp_error **ret_error)
 {
@@ -765,8 +747,21 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 					assembly, chunk->first + at, ret_error);
 		} while (fsdp_odometer_next(&odometer));
 	}
-	if (fsdp_marks_lacking(&assembly->marks, &first, &count))
-		return fail_lacking(assembly, chunk->first + first, count, ret_error);
+	if (fsdp_marks_lacking(&assembly->marks, &first, &count)) {
+		char from[192], to[192];
+		index_text(assembly, chunk->first + first, from, sizeof from);
+		index_text(assembly, (chunk->first + first) + count - 1, to, sizeof to);
+		if (count == 1)
+			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"no piece holds element %s", from);
+		else
+			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"no piece holds the %" PRIu64 " elements from %s to %s",
+				count, from, to);
+		fsdp_error_add_rule(ret_error, "FI1021");
+		return fsdp_error_add_hint(ret_error,
+			"look for files of other ranks, or use an earlier checkpoint");
+	}
 	return true;
 }
 

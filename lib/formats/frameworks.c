@@ -838,25 +838,6 @@ static bool is_nemo(const struct fsdp_folder *folder)
 	       fsdp_folder_has(folder, "context", FSDP_ENTRY_DIRECTORY);
 }
 
-/* What the tracker says: a number, or "release". *ret_told: it is one of them. */
-static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *arena,
-	uint32_t *ret_step, bool *ret_told, struct fsdp_span *ret_text,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
-		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TRACKER_BYTES),
-			arena, ret_text, ret_error))
-		return false;
-	while (ret_text->size != 0 && ret_text->data[ret_text->size - 1] <= ' ')
-		ret_text->size--;
-	bool is_number = fsdp_pattern_takes(*ret_text, "#", numbers);
-	*ret_step = is_number ? numbers[0] : FSDP_NONE;
-	*ret_told = is_number || fsdp_span_is(*ret_text, "release");
-	return true;
-}
-
 /* The directory that the tracker of a root names; the only one if it names none. */
 static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
@@ -865,9 +846,18 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	struct fsdp_span text;
 	char next[sizeof TELL + 16];
 	bool told;
-	if (!read_tracker(
-		    folder, reading->model->arena, &wanted, &told, &text, ret_error))
+	/* What the tracker says: a number, or "release". *ret_told: it is one of them. */
+	struct fsdp_source source;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
+		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TRACKER_BYTES),
+			reading->model->arena, &text, ret_error))
 		return false;
+	while (text.size != 0 && text.data[text.size - 1] <= ' ')
+		text.size--;
+	bool is_number = fsdp_pattern_takes(text, "#", numbers);
+	wanted = is_number ? numbers[0] : FSDP_NONE;
+	told = is_number || fsdp_span_is(text, "release");
 	for (size_t i = 0; i < folder->count && told; i++) {
 		*ret_entry = fsdp_folder_entry(folder, i);
 		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)

@@ -933,17 +933,6 @@ static uint64_t stored_bytes(const struct fsdp_model *model)
 	return sum;
 }
 
-static void check_total(struct hf *hf)
-{
-	struct fsdp_model *model = hf->reading->model;
-	uint64_t sum = stored_bytes(model);
-	if (hf->total_size == UINT64_MAX || hf->total_size == sum || hf->lacks_file)
-		return;
-	fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS, FSDP_PLACE(.file = hf->index),
-		"total_size is %llu, the tensors have %llu bytes",
-		FSDP_LLU(hf->total_size), FSDP_LLU(sum));
-}
-
 /* ---- files without an index ---- */
 
 /* What lacks of the numbers that the names promise: the first one is named. */
@@ -1082,7 +1071,15 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		if (!check_map(hf, ret_error))
 			return false;
 		check_unnamed(hf);
-		check_total(hf);
+		struct fsdp_model *model = hf->reading->model;
+		uint64_t sum = stored_bytes(model);
+		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
+			!hf->lacks_file) {
+			fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS,
+				FSDP_PLACE(.file = hf->index),
+				"total_size is %llu, the tensors have %llu bytes",
+				FSDP_LLU(hf->total_size), FSDP_LLU(sum));
+		}
 	}
 	return fsdp_hf_config(reading, hf->folder, ret_error);
 }

@@ -410,28 +410,6 @@ static bool span_has(
 	       (uint64_t)*ret == expected;
 }
 
-static void compare_span(struct fsdp_plan_reading *plan,
-	const struct flat_reading *reading, uint32_t rank, struct fsdp_span fqn,
-	const struct fsdp_json *span, const struct fsdp_flat_part *part)
-{
-	int64_t found[4];
-	bool same = span_has(span, "flat_start", part->shard_start, &found[0]);
-	same &= span_has(
-		span, "flat_end", part->shard_start + part->numel - 1, &found[1]);
-	same &= span_has(span, "param_start", part->param_start, &found[2]);
-	same &= span_has(
-		span, "param_end", part->param_start + part->numel - 1, &found[3]);
-	if (same)
-		return;
-	say_span(plan, reading, rank, fqn,
-		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
-		(long long)found[2], (long long)found[3], (long long)found[0],
-		(long long)found[1], FSDP_LLU(part->param_start),
-		FSDP_LLU(part->param_start + part->numel - 1),
-		FSDP_LLU(part->shard_start),
-		FSDP_LLU(part->shard_start + part->numel - 1));
-}
-
 /* In order. The first one of another parameter ends it: those after it would only
  * repeat that. */
 static void compare_rank(struct fsdp_plan_reading *plan,
@@ -458,7 +436,24 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
 			return;
 		}
-		compare_span(plan, reading, rank, fqn, &spans->items[i], &part);
+		int64_t found[4];
+		bool same = span_has(
+			&spans->items[i], "flat_start", part.shard_start, &found[0]);
+		same &= span_has(&spans->items[i], "flat_end",
+			part.shard_start + part.numel - 1, &found[1]);
+		same &= span_has(
+			&spans->items[i], "param_start", part.param_start, &found[2]);
+		same &= span_has(&spans->items[i], "param_end",
+			part.param_start + part.numel - 1, &found[3]);
+		if (same)
+			continue;
+		say_span(plan, reading, rank, fqn,
+			"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
+			(long long)found[2], (long long)found[3], (long long)found[0],
+			(long long)found[1], FSDP_LLU(part.param_start),
+			FSDP_LLU(part.param_start + part.numel - 1),
+			FSDP_LLU(part.shard_start),
+			FSDP_LLU(part.shard_start + part.numel - 1));
 	}
 	if (!next_parameter(plan, reading, rank, &entry, &part))
 		return;
@@ -696,21 +691,6 @@ static bool mark_parameters(
 	return true;
 }
 
-/* Mostly the prefix is the module's own raw name, whose clean form is known. */
-static bool clean_prefix(
-	struct fsdp_plan_reading *plan, struct fsdp_module_record *module)
-{
-	module->torch_clean = module->name;
-	if (module->torch_prefix == module->raw_name)
-		return true;
-	struct fsdp_span text = fsdp_model_name(
-		plan->model, module->torch_prefix, plan->reading->scratch);
-	if (text.data == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	module->torch_clean = clean_module(plan, text);
-	return module->torch_clean != FSDP_NONE;
-}
-
 static bool set_prefixes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
@@ -739,7 +719,17 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 					   fsdp_span_is(segment, "module"))
 				? parent->torch_prefix
 				: prefix;
-		if (!clean_prefix(plan, module))
+		/* Mostly the prefix is the module's own raw name, whose clean form is
+		 * known. */
+		module->torch_clean = module->name;
+		if (module->torch_prefix == module->raw_name)
+			continue;
+		struct fsdp_span text = fsdp_model_name(
+			plan->model, module->torch_prefix, plan->reading->scratch);
+		if (text.data == NULL)
+			return fsdp_arena_fail(plan->reading->scratch, plan->error);
+		module->torch_clean = clean_module(plan, text);
+		if (module->torch_clean == FSDP_NONE)
 			return false;
 	}
 	return true;

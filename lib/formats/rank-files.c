@@ -663,29 +663,6 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 
 /* ---- checks ---- */
 
-static void check_slice_ranks(
-	struct fsdp_reading *reading, const struct rank_slices *slices)
-{
-	uint32_t most = 0;
-	for (uint32_t i = 0; i < slices->count; i++)
-		if (slices->ranks[i].tensors > most)
-			most = slices->ranks[i].tensors;
-	for (uint32_t i = 0; i < slices->count && !reading->named; i++) {
-		/* The last part of a rank leaves no gap in the numbers, but its names are
-		 * gone. */
-		struct fsdp_findings *findings = &reading->model->findings;
-		const struct slice_rank *rank = &slices->ranks[i];
-		if (rank->files == 0)
-			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
-				"file of rank %u is missing (world size is at least %u)",
-				i, slices->count);
-		else if (rank->files < rank->highest || rank->tensors < most)
-			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
-				"rank %u has %u tensors in %u files, another rank has %u tensors: a part of it is missing",
-				i, rank->tensors, rank->files, most);
-	}
-}
-
 static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t value)
 {
 	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++)
@@ -801,7 +778,24 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 		if (rank < slices->count)
 			slices->ranks[rank].tensors++;
 	}
-	check_slice_ranks(reading, slices);
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < slices->count; i++)
+		if (slices->ranks[i].tensors > most)
+			most = slices->ranks[i].tensors;
+	for (uint32_t i = 0; i < slices->count && !reading->named; i++) {
+		/* The last part of a rank leaves no gap in the numbers, but its names are
+		 * gone. */
+		struct fsdp_findings *findings = &reading->model->findings;
+		const struct slice_rank *rank = &slices->ranks[i];
+		if (rank->files == 0)
+			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
+				"file of rank %u is missing (world size is at least %u)",
+				i, slices->count);
+		else if (rank->files < rank->highest || rank->tensors < most)
+			fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.rank = i),
+				"rank %u has %u tensors in %u files, another rank has %u tensors: a part of it is missing",
+				i, rank->tensors, rank->files, most);
+	}
 	model->world_size = slices->count;
 	model->is_split = true;
 	if (!fsdp_hf_config(reading, slices->folder, ret_error) ||

@@ -1002,20 +1002,6 @@ static bool check_order(struct fsdp_safetensors *header, struct fsdp_error **ret
 	return ranges != NULL || fsdp_arena_fail(header->reading->scratch, ret_error);
 }
 
-static void check_end(struct fsdp_safetensors *header)
-{
-	if (header->truncated || header->left_out || header->end >= header->buffer)
-		return;
-	uint64_t left = header->buffer - header->end;
-	header->reading->model->unaccounted += left;
-	fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_OFFSETS,
-		FSDP_PLACE(.file = header->file, .offset = 8 + header->size + header->end,
-			.length = left),
-		left == 1 ? "%llu byte follows the last tensor"
-			  : "%llu bytes follow the last tensor",
-		FSDP_LLU(left));
-}
-
 static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
 	if (!safetensors_next(header, ret_error))
@@ -1103,7 +1089,16 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	fsdp_json_scan_done(&header->scan);
 	if (!read || !check_order(header, ret_error))
 		return false;
-	check_end(header);
+	if (!header->truncated && !header->left_out && header->end < header->buffer) {
+		uint64_t left = header->buffer - header->end;
+		header->reading->model->unaccounted += left;
+		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_OFFSETS,
+			FSDP_PLACE(.file = header->file,
+				.offset = 8 + header->size + header->end, .length = left),
+			left == 1 ? "%llu byte follows the last tensor"
+				  : "%llu bytes follow the last tensor",
+			FSDP_LLU(left));
+	}
 	return safetensors_read_shards(header, ret_error);
 }
 

@@ -693,25 +693,6 @@ static bool is_exported(const struct fsdp_zip *zip)
 	return has_member(zip, "serialized_exported_program.json");
 }
 
-/* Its pickles are in base64 inside of JSON; only its own loader reads them. */
-static bool fail_stable_baselines(
-	const struct fsdp_zip *zip, struct fsdp_error **ret_error)
-{
-	char names[512];
-	size_t size = 0;
-	for (size_t i = 0; i < zip->members.count && size < 400; i++) {
-		char room[FSDP_SHOWN];
-		size += (size_t)snprintf(names + size, sizeof names - size, "%s%.64s",
-			i == 0 ? "" : ", ",
-			fsdp_shown(fsdp_zip_member(zip, i)->name, room));
-	}
-	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"this is a model of Stable-Baselines3 with %zu members (%s); not checked: its weights, and the pickles that its JSON file data holds as text",
-		zip->members.count, names);
-	return fsdp_error_add_hint(ret_error,
-		"unpack it and give one of its files of weights, as policy.pth");
-}
-
 bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 {
 	struct fsdp_span weights = find_weights(zip);
@@ -723,8 +704,23 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 		return fsdp_error_add_hint(
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 	}
-	if (has_member(zip, "_stable_baselines3_version"))
-		return fail_stable_baselines(zip, ret_error);
+	if (has_member(zip, "_stable_baselines3_version")) {
+		/* Its pickles are in base64 inside of JSON; only its own loader reads
+		 * them. */
+		char names[512];
+		size_t size = 0;
+		for (size_t i = 0; i < zip->members.count && size < 400; i++) {
+			char room[FSDP_SHOWN];
+			size += (size_t)snprintf(names + size, sizeof names - size,
+				"%s%.64s", i == 0 ? "" : ", ",
+				fsdp_shown(fsdp_zip_member(zip, i)->name, room));
+		}
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+			"this is a model of Stable-Baselines3 with %zu members (%s); not checked: its weights, and the pickles that its JSON file data holds as text",
+			zip->members.count, names);
+		return fsdp_error_add_hint(ret_error,
+			"unpack it and give one of its files of weights, as policy.pth");
+	}
 	if (has_member(zip, "model.weights.h5"))
 		return fail(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
 			"load it with Keras");

@@ -310,28 +310,6 @@ static void check_fields(struct check *check, const struct fsdp_zip_member *memb
 			(unsigned long)local->size, FSDP_LLU(member->size));
 }
 
-static void check_header(struct check *check, const struct fsdp_zip_member *member,
-	const struct local_header *local, const unsigned char *behind)
-{
-	struct fsdp_span name = fsdp_span(behind, local->name_size);
-	if (!fsdp_span_equal(name, member->name))
-		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
-			FSDP_TEXT_MOST(name, 200));
-	check_fields(check, member, local);
-	struct fsdp_cursor cursor =
-		fsdp_cursor(fsdp_span(behind + local->name_size, local->extra_size));
-	struct fsdp_cursor field;
-	uint16_t id;
-	while (fsdp_zip_next_extra(&cursor, &id, &field))
-		if (id == FSDP_ZIP_UNICODE_PATH &&
-			!fsdp_zip_same_unicode_path(field, member))
-			FIND(check, ZIP_NAME_DIFFERS, member,
-				"an extra field of its header gives the member another name");
-	if (!cursor.ok)
-		FIND(check, ZIP_FIELDS, member,
-			"the extra fields of its header are longer than their area");
-}
-
 static bool is_zero(struct fsdp_span bytes)
 {
 	return bytes.size == 0 ||
@@ -409,7 +387,24 @@ static bool check_member(
 	}
 	uint64_t begin =
 		member->header + FSDP_ZIP_LOCAL_SIZE + local.name_size + local.extra_size;
-	check_header(check, member, &local, bytes + FSDP_ZIP_LOCAL_SIZE);
+	const unsigned char *behind = bytes + FSDP_ZIP_LOCAL_SIZE;
+	struct fsdp_span name = fsdp_span(behind, local.name_size);
+	if (!fsdp_span_equal(name, member->name))
+		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
+			FSDP_TEXT_MOST(name, 200));
+	check_fields(check, member, &local);
+	struct fsdp_cursor cursor =
+		fsdp_cursor(fsdp_span(behind + local.name_size, local.extra_size));
+	struct fsdp_cursor field;
+	uint16_t id;
+	while (fsdp_zip_next_extra(&cursor, &id, &field))
+		if (id == FSDP_ZIP_UNICODE_PATH &&
+			!fsdp_zip_same_unicode_path(field, member))
+			FIND(check, ZIP_NAME_DIFFERS, member,
+				"an extra field of its header gives the member another name");
+	if (!cursor.ok)
+		FIND(check, ZIP_FIELDS, member,
+			"the extra fields of its header are longer than their area");
 	if (!check_gap(check, check->end, member->header))
 		return false;
 	uint64_t most = check->zip->directory_offset;

@@ -464,31 +464,6 @@ static struct fsdp_span relative_name(
 	return fsdp_span(text.data + skip, text.size - skip);
 }
 
-static bool place_all(struct local *local, const struct held *held)
-{
-	struct fsdp_model *model = local->model;
-	fsdp_model_tensor(model, held->tensor)->flags |= FSDP_TENSOR_SPREAD;
-	for (uint32_t i = 0; i < held->flat->entry_count; i++) {
-		const struct fsdp_flat_entry_record *entry =
-			fsdp_ledger_entry(model, held->flat, i);
-		if (entry->fqn == FSDP_NONE)
-			continue;
-		struct fsdp_span relative = relative_name(local, held, entry->fqn);
-		if (relative.data == NULL || !place(local, held, relative, entry))
-			return false;
-		for (uint32_t k = 0; k < held->flat->tie_count; k++) {
-			const struct fsdp_flat_tie_record *tie =
-				fsdp_model_flat_tie(model, held->flat->first_tie + k);
-			if (tie->same_as != entry->fqn)
-				continue;
-			relative = relative_name(local, held, tie->fqn);
-			if (relative.data == NULL || !place(local, held, relative, entry))
-				return false;
-		}
-	}
-	return true;
-}
-
 /* ---- all of them ---- */
 
 static bool meet(struct local *local, uint32_t index)
@@ -524,7 +499,27 @@ static bool meet(struct local *local, uint32_t index)
 		if (piece->extent != FSDP_NONE)
 			local->base[piece->extent] = piece->storage_offset + 1;
 	}
-	return place_all(local, &held);
+	fsdp_model_tensor(model, held.tensor)->flags |= FSDP_TENSOR_SPREAD;
+	for (uint32_t i = 0; i < held.flat->entry_count; i++) {
+		const struct fsdp_flat_entry_record *entry =
+			fsdp_ledger_entry(model, held.flat, i);
+		if (entry->fqn == FSDP_NONE)
+			continue;
+		struct fsdp_span relative = relative_name(local, &held, entry->fqn);
+		if (relative.data == NULL || !place(local, &held, relative, entry))
+			return false;
+		for (uint32_t k = 0; k < held.flat->tie_count; k++) {
+			const struct fsdp_flat_tie_record *tie =
+				fsdp_model_flat_tie(model, held.flat->first_tie + k);
+			if (tie->same_as != entry->fqn)
+				continue;
+			relative = relative_name(local, &held, tie->fqn);
+			if (relative.data == NULL ||
+				!place(local, &held, relative, entry))
+				return false;
+		}
+	}
+	return true;
 }
 
 static bool is_flat_shard(const struct fsdp_tensor_record *tensor)

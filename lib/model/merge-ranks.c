@@ -168,16 +168,6 @@ static bool holds_flat_parameters(const struct fsdp_model *model)
 
 /* ---- what does not count ---- */
 
-/* The parts of a structured tensor that became part of another go with it. */
-static void drop_components(struct merge *merge, const struct fsdp_tensor_record *tensor)
-{
-	if (tensor->extra == FSDP_NONE)
-		return;
-	const struct fsdp_extra *extra = fsdp_model_extra(merge->model, tensor->extra);
-	for (uint32_t i = 0; i < extra->component_count; i++)
-		merge->target[extra->first_component + i] = FSDP_NONE;
-}
-
 /* ---- what meets ---- */
 
 /* Text of a name for a finding. */
@@ -268,23 +258,6 @@ static enum likeness compare(const struct fsdp_model *model,
 	return here->crc == there->crc ? LIKE_SAME : LIKE_OTHER;
 }
 
-static void find_slices(
-	struct fsdp_model *model, size_t others, size_t unknown, uint32_t ranks)
-{
-	char text[80] = "";
-	if (others + unknown == 0)
-		return;
-	if (unknown != 0)
-		snprintf(text, sizeof text, " (%zu cannot be compared by their CRC)",
-			unknown);
-	fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
-		FSDP_PLACE(.severity = FSDP_NOTE + 1,
-			.fix = "if they are slices of one tensor, ask the program that wrote them how they were cut"),
-		"%zu tensor%s of %u rank files %s not equal on all ranks%s, cause unknown: listed per rank",
-		others + unknown, others + unknown == 1 ? "" : "s", ranks,
-		others + unknown == 1 ? "is" : "are", text);
-}
-
 /* Names with different content on the ranks become separate for each rank. Another shape is a
  * disagreement unless the files are slices. */
 static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
@@ -318,7 +291,20 @@ static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
 			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
 	}
 	memset(merge->first, 0xff, names * sizeof *merge->first);
-	find_slices(model, parted[LIKE_OTHER], parted[LIKE_UNKNOWN], model->world_size);
+	size_t unknown = parted[LIKE_UNKNOWN];
+	char text[80] = "";
+	if ((parted[LIKE_OTHER]) + unknown != 0) {
+		if (unknown != 0)
+			snprintf(text, sizeof text,
+				" (%zu cannot be compared by their CRC)", unknown);
+		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.fix = "if they are slices of one tensor, ask the program that wrote them how they were cut"),
+			"%zu tensor%s of %u rank files %s not equal on all ranks%s, cause unknown: listed per rank",
+			(parted[LIKE_OTHER]) + unknown,
+			(parted[LIKE_OTHER]) + unknown == 1 ? "" : "s", model->world_size,
+			(parted[LIKE_OTHER]) + unknown == 1 ? "is" : "are", text);
+	}
 	return true;
 }
 
@@ -342,7 +328,14 @@ static void meet(
 	merge->fragments[first] &= may_be_run(model, tensor);
 	if (tensor->dtype == known->dtype &&
 		(same_shape(model, tensor, known) || merge->fragments[first])) {
-		drop_components(merge, tensor);
+		/* The parts of a structured tensor that became part of another go with
+		 * it. */
+		if (tensor->extra != FSDP_NONE) {
+			const struct fsdp_extra *extra =
+				fsdp_model_extra(merge->model, tensor->extra);
+			for (uint32_t i = 0; i < extra->component_count; i++)
+				merge->target[extra->first_component + i] = FSDP_NONE;
+		}
 		return;
 	}
 	merge->target[index] = index;

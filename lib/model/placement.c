@@ -50,23 +50,6 @@ static void chunk(
 	*ret_end = length - *ret_begin < size ? length : *ret_begin + size;
 }
 
-static bool cut(const struct fsdp_runs *old, const struct fsdp_placed *placed,
-	int64_t ranks, int64_t rank, struct fsdp_runs *taken)
-{
-	int64_t parts = placed->kind == FSDP_STRIDED_SHARD ? placed->factor : 1;
-	if (parts < 1 || parts > FSDP_RUNS_MAX)
-		return false;
-	struct reach reach = { 0, 0 };
-	for (int64_t part = 0; part < parts; part++) {
-		int64_t part_begin, part_end, begin, end;
-		chunk(old->total, parts, part, &part_begin, &part_end);
-		chunk(part_end - part_begin, ranks, rank, &begin, &end);
-		if (!take_range(old, &reach, part_begin + begin, part_begin + end, taken))
-			return false;
-	}
-	return true;
-}
-
 /* Most runs that a cut can leave: each part touches at most all old runs, and together
  * they cover them once. */
 static size_t most_runs(const struct fsdp_runs *old, const struct fsdp_placed *placed)
@@ -98,9 +81,22 @@ bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *
 		struct fsdp_runs taken = { 0 };
 		size_t room = most_runs(&runs, &placed[i]);
 		taken.runs = FSDP_TAKE(arena, taken.runs, room + 1);
-		if (taken.runs == NULL ||
-			!cut(&runs, &placed[i], mesh_shape[i], coordinates[i], &taken))
+		if (taken.runs == NULL)
 			return false;
+		int64_t parts =
+			placed[i].kind == FSDP_STRIDED_SHARD ? placed[i].factor : 1;
+		if (parts < 1 || parts > FSDP_RUNS_MAX)
+			return false;
+		struct reach reach = { 0, 0 };
+		for (int64_t part = 0; part < parts; part++) {
+			int64_t part_begin, part_end, begin, end;
+			chunk(runs.total, parts, part, &part_begin, &part_end);
+			chunk(part_end - part_begin, mesh_shape[i], coordinates[i],
+				&begin, &end);
+			if (!take_range(&runs, &reach, part_begin + begin,
+				    part_begin + end, &taken))
+				return false;
+		}
 		runs = taken;
 	}
 	if (runs.count == 0) {

@@ -177,15 +177,6 @@ static void count_parameters(const struct fsdp_model *model, const uint32_t *nea
 	}
 }
 
-/* PyTorch makes no unit of a module without parameters of its own. A class FSDP… whose
- * parameters are stored as they are, while others are sharded, only is called so. */
-static bool is_unit(
-	const struct fsdp_unit_record *unit, const struct holds *holds, bool any_sharded)
-{
-	bool shards = holds->sharded != 0 || !any_sharded;
-	return holds->parameters != 0 && (shards || strcmp(unit->api, "fsdp1") == 0);
-}
-
 /* Those that stay move up. A class with only that name is a separate one. */
 static void keep_units(struct fsdp_model *model, const struct holds *holds,
 	bool any_sharded, uint32_t *moved)
@@ -194,7 +185,12 @@ static void keep_units(struct fsdp_model *model, const struct holds *holds,
 	for (uint32_t i = 0; i < model->units.count; i++) {
 		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
 		moved[i] = FSDP_NONE;
-		if (!is_unit(&unit, &holds[i], any_sharded)) {
+		/* PyTorch makes no unit of a module without parameters of its own. A
+		 * class FSDP… whose parameters are stored as they are, while others are
+		 * sharded, only is called so. */
+		bool shards = holds[i].sharded != 0 || !any_sharded;
+		if (holds[i].parameters == 0 ||
+			(!shards && strcmp(unit.api, "fsdp1") != 0)) {
 			struct fsdp_module_record *module =
 				fsdp_model_module(model, unit.module);
 			if (holds[i].parameters != 0)

@@ -818,22 +818,6 @@ static bool cut(struct pass *pass, const unsigned char *at, enum fault fault,
 	return true;
 }
 
-/* What a mould stands for. False when out of memory. */
-static bool note_mould(struct pass *pass, const struct mould *mould,
-	const unsigned char *at, struct fsdp_span text)
-{
-	for (unsigned i = 0; i < mould->read_count; i++) {
-		const struct mould_read *read = &mould->reads[i];
-		uint32_t slot = read->wide ? load_u4(at + read->at) : at[read->at];
-		if (!memo_note_read(pass->memo, slot, pass->puts + read->puts))
-			return false;
-	}
-	pass->puts += mould->puts;
-	if (mould->count != 0)
-		look_at_text(pass, text.data - mould->count - 1, text.data, text.size);
-	return true;
-}
-
 /* Runs that are written like earlier ones, as many as follow each other. Each of their
  * opcodes was seen before, and no opcode is at the end of a frame. */
 static bool pass_moulds(struct pass *pass, const unsigned char **at)
@@ -844,8 +828,18 @@ static bool pass_moulds(struct pass *pass, const unsigned char **at)
 	struct fsdp_span text;
 	size_t size;
 	while ((mould = mould_find(&pass->moulds, *at, end, &size, &text)) != NULL) {
-		if (!note_mould(pass, mould, *at, text))
-			return false;
+		/* What a mould stands for. False when out of memory. */
+		for (unsigned i = 0; i < mould->read_count; i++) {
+			const struct mould_read *read = &mould->reads[i];
+			uint32_t slot =
+				read->wide ? load_u4((*at) + read->at) : (*at)[read->at];
+			if (!memo_note_read(pass->memo, slot, pass->puts + read->puts))
+				return false;
+		}
+		pass->puts += mould->puts;
+		if (mould->count != 0)
+			look_at_text(
+				pass, text.data - mould->count - 1, text.data, text.size);
 		*at += size;
 	}
 	return true;

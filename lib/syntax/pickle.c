@@ -509,23 +509,6 @@ static bool has_kept_keys(const struct global *global, struct cell *run, bool sl
 	return true;
 }
 
-static void report_state(struct machine *m, const struct slot *slot, fsdp_ref callable)
-{
-	struct global *global = ref_tag(callable) == TAG_GLOBAL
-					? global_at(m->pickle, ref_payload(callable))
-					: NULL;
-	bool slots = false;
-	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
-	if (run != NULL && has_kept_keys(global, run, slots))
-		return;
-	if (fsdp_machine_report(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
-					   .object = slot[0].ref,
-					   .argument = slot[1].ref,
-					   .keywords = FSDP_REF_NONE }) &&
-		run != NULL)
-		keep_keys(m, global, run, slots);
-}
-
 static struct slot *machine_build(struct machine *m, struct slot *top)
 {
 	NEED(m, top, 2);
@@ -542,7 +525,20 @@ static struct slot *machine_build(struct machine *m, struct slot *top)
 	bool failed = false;
 	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
 		return top - 1;
-	report_state(m, slot, cell->a);
+	struct global *global = ref_tag(cell->a) == TAG_GLOBAL
+					? global_at(m->pickle, ref_payload(cell->a))
+					: NULL;
+	bool slots = false;
+	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
+	if (run == NULL || !has_kept_keys(global, run, slots)) {
+		if (fsdp_machine_report(
+			    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+				       .object = slot[0].ref,
+				       .argument = slot[1].ref,
+				       .keywords = FSDP_REF_NONE }) &&
+			run != NULL)
+			keep_keys(m, global, run, slots);
+	}
 	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
 	if (more == NULL)
 		return NULL;
@@ -564,21 +560,6 @@ static uint32_t item_count(const struct machine *m, fsdp_ref id)
 									       : 0;
 }
 
-static void report_id(struct machine *m, fsdp_ref id, bool is_folded)
-{
-	uint32_t count = is_folded ? item_count(m, id) : 0;
-	if (count != 0 && count == m->quiet_id)
-		return;
-	if (fsdp_machine_report(
-		    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
-			       .folded = is_folded,
-			       .object = id,
-			       .argument = FSDP_REF_NONE,
-			       .keywords = FSDP_REF_NONE }) &&
-		is_folded)
-		m->quiet_id = count;
-}
-
 /* The value on top is a persistent id. */
 static struct slot *machine_persistent(struct machine *m, struct slot *top)
 {
@@ -593,7 +574,17 @@ static struct slot *machine_persistent(struct machine *m, struct slot *top)
 			 number < REF_PAYLOADS;
 	if (!is_folded && error != NULL)
 		return fail_fold(m, error);
-	report_id(m, slot->ref, is_folded);
+	uint32_t count = is_folded ? item_count(m, slot->ref) : 0;
+	if (count == 0 || count != m->quiet_id) {
+		if (fsdp_machine_report(
+			    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+				       .folded = is_folded,
+				       .object = slot->ref,
+				       .argument = FSDP_REF_NONE,
+				       .keywords = FSDP_REF_NONE }) &&
+			is_folded)
+			m->quiet_id = count;
+	}
 	if (is_folded) {
 		forget(m, slot, REF(TAG_FOLDED, number));
 		return top;

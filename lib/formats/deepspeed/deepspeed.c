@@ -316,24 +316,6 @@ static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 	return true;
 }
 
-/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded, and slices
- * are smaller. */
-static void check_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
-	struct fsdp_span path, struct fsdp_span fqn,
-	const struct fsdp_deepspeed_stored *stored)
-{
-	uint32_t id = fsdp_names_find_child(names, 0, fqn);
-	if (id == FSDP_NONE || id > ds->slice.parameter_count || ds->slicing.told ||
-		ds->model_ranks > 1 || stored->tensor.dims == 0 ||
-		ds->slice.parameters[id - 1].numel == stored->numel)
-		return;
-	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.file = path,
-			.fix = "convert again from the checkpoint that this was made from"),
-		"the file holds %llu elements, param_shapes say %llu",
-		FSDP_LLU(stored->numel), FSDP_LLU(ds->slice.parameters[id - 1].numel));
-}
-
 static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
 {
@@ -365,7 +347,18 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	size_t number = number_state(ds, state);
 	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
 		held->states[id] |= UINT32_C(1) << number;
-	check_shape(ds, &held->names, file->path, fqn, stored);
+	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded,
+	 * and slices are smaller. */
+	if (id != FSDP_NONE && id <= ds->slice.parameter_count && !ds->slicing.told &&
+		ds->model_ranks <= 1 && stored->tensor.dims != 0 &&
+		ds->slice.parameters[id - 1].numel != stored->numel) {
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.file = file->path,
+				.fix = "convert again from the checkpoint that this was made from"),
+			"the file holds %llu elements, param_shapes say %llu",
+			FSDP_LLU(stored->numel),
+			FSDP_LLU(ds->slice.parameters[id - 1].numel));
+	}
 	if (!weight)
 		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
 	const struct fsdp_deepspeed_target target = {

@@ -589,28 +589,6 @@ static bool is_bound_method(const struct trial *trial, fsdp_ref arguments)
 	       is_member(fsdp_pickle_text(trial->pickle, item(trial, arguments, 1)));
 }
 
-static void check_getattr(const struct trial *trial)
-{
-	char object[TEXT_BYTES], name[TEXT_BYTES];
-	const struct fsdp_pickle_deed *deed = trial->deed;
-	bool inner;
-	if (deed->opcode == FSDP_OP_REDUCE &&
-		(is_ordinary_getattr(trial, deed->argument, &inner) ||
-			is_bound_method(trial, deed->argument)))
-		return;
-	trial->torch->odd_getattr = true;
-	if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
-		fsdp_pickle_count(trial->pickle, deed->argument) < 2)
-		SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
-			"%s calls builtins.getattr with %s; nothing was run",
-			op_name(trial), spell_arguments(trial, deed->argument, object));
-	else
-		SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
-			"builtins.getattr takes %s from %s, which no ordinary writer does; nothing was run",
-			spell(trial, item(trial, deed->argument, 1), name),
-			spell(trial, item(trial, deed->argument, 0), object));
-}
-
 /* Whether this is a class inside another, as pickles below protocol 4 have it. */
 static bool is_inner_class(const struct trial *trial, fsdp_ref ref)
 {
@@ -681,7 +659,27 @@ static bool check_call(const struct trial *trial)
 		return false;
 	}
 	if (known->what & FSDP_KNOWN_GETATTR) {
-		check_getattr(trial);
+		char object[TEXT_BYTES], name[TEXT_BYTES];
+		const struct fsdp_pickle_deed *deed = trial->deed;
+		bool inner;
+		if (deed->opcode != FSDP_OP_REDUCE ||
+			(!is_ordinary_getattr(trial, deed->argument, &inner) &&
+				!is_bound_method(trial, deed->argument))) {
+			trial->torch->odd_getattr = true;
+			if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
+				fsdp_pickle_count(trial->pickle, deed->argument) < 2)
+				SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+					"%s calls builtins.getattr with %s; nothing was run",
+					op_name(trial),
+					spell_arguments(trial, deed->argument, object));
+			else
+				SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+					"builtins.getattr takes %s from %s, which no ordinary writer does; nothing was run",
+					spell(trial, item(trial, deed->argument, 1),
+						name),
+					spell(trial, item(trial, deed->argument, 0),
+						object));
+		}
 		return false;
 	}
 	if (trial->deed->folded)

@@ -459,22 +459,6 @@ static void set_grad(
 	tensor->flags |= FSDP_TENSOR_GRAD_KNOWN | (grad ? FSDP_TENSOR_GRAD : 0);
 }
 
-/* The optional last argument: {"conj": bool, "neg": bool}. */
-static void set_bits(
-	struct fsdp_pickle *pickle, fsdp_ref metadata, struct fsdp_torch_tensor *tensor)
-{
-	bool set;
-	if (fsdp_pickle_kind(pickle, metadata) != FSDP_PICKLE_DICT)
-		return;
-	if (fsdp_pickle_boolean(
-		    pickle, fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
-		set)
-		tensor->flags |= FSDP_TENSOR_CONJ;
-	if (fsdp_pickle_boolean(pickle, fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
-		set)
-		tensor->flags |= FSDP_TENSOR_NEG;
-}
-
 /* A dtype of a later release. False: not a dtype. */
 static bool read_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
@@ -516,9 +500,21 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (what == TENSOR_V1)
 		return true;
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 4), tensor);
-	if (count > least)
-		set_bits(pickle, fsdp_pickle_item(pickle, arguments, (size_t)least),
-			tensor);
+	if (count > least) {
+		/* The optional last argument: {"conj": bool, "neg": bool}. */
+		fsdp_ref metadata = fsdp_pickle_item(pickle, arguments, (size_t)least);
+		bool set;
+		if (fsdp_pickle_kind(pickle, metadata) == FSDP_PICKLE_DICT) {
+			if (fsdp_pickle_boolean(pickle,
+				    fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
+				set)
+				tensor->flags |= FSDP_TENSOR_CONJ;
+			if (fsdp_pickle_boolean(pickle,
+				    fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
+				set)
+				tensor->flags |= FSDP_TENSOR_NEG;
+		}
+	}
 	if (fsdp_span_is(fsdp_torch_location(torch, tensor->storage)->text, "meta"))
 		tensor->flags |= FSDP_TENSOR_NO_DATA;
 	return true;

@@ -402,20 +402,6 @@ static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh
 	return true;
 }
 
-/* A mesh without a rank has the position of this one among its ranks: a sub-mesh, whose
- * ranks are those of its root, only with the root. */
-static void find_rank(struct fsdp_torch_mesh *mesh, const int64_t *ranks, uint64_t count)
-{
-	int64_t total, place = mesh->root_place;
-	if (mesh->rank >= 0 || ranks == NULL)
-		return;
-	if (place < 0 && mesh->has_coordinates && are_inside(mesh) &&
-		product(mesh->shape, mesh->dims, &total) && (uint64_t)total == count)
-		place = position(mesh, mesh->coordinates);
-	if (place >= 0 && (uint64_t)place < count)
-		mesh->rank = ranks[place];
-}
-
 /*
  * Position of this file's rank. A sub-mesh keeps the ranks of its root and has only its
  * own axes: each file means the slice through its own rank, which begins at `base`.
@@ -531,7 +517,17 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 	if (ranks != NULL)
 		record_mesh_world(torch, ranks, count);
 	mesh->unread = !affordable || (mesh->rank_map != FSDP_NONE && read == NULL);
-	find_rank(mesh, ranks, count);
+	/* A mesh without a rank has the position of this one among its ranks: a sub-mesh,
+	 * whose ranks are those of its root, only with the root. */
+	int64_t total, place = mesh->root_place;
+	if (mesh->rank < 0 && ranks != NULL) {
+		if (place < 0 && mesh->has_coordinates && are_inside(mesh) &&
+			product(mesh->shape, mesh->dims, &total) &&
+			(uint64_t)total == count)
+			place = position(mesh, mesh->coordinates);
+		if (place >= 0 && (uint64_t)place < count)
+			mesh->rank = ranks[place];
+	}
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < FSDP_TORCH_MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;

@@ -658,22 +658,6 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* What the names of members that are storages begin with. */
-static bool keep_records(struct torch_zip *file, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = file->reading->model;
-	struct fsdp_file_record *record = fsdp_model_file(model, file->file_id);
-	struct fsdp_span folder = FSDP_SPAN("data/");
-	size_t size = file->root.size + folder.size;
-	unsigned char *text = fsdp_arena_take(model->arena, size, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
-	memcpy(text, file->root.data, file->root.size);
-	memcpy(text + file->root.size, folder.data, folder.size);
-	record->records = fsdp_span(text, size);
-	return true;
-}
-
 static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -687,8 +671,17 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 		!read_members(file, ret_error))
 		return false;
 	set_format(file);
-	if (!keep_records(file, ret_error))
-		return false;
+	/* What the names of members that are storages begin with. */
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_file_record *record = fsdp_model_file(model, file->file_id);
+	struct fsdp_span folder = FSDP_SPAN("data/");
+	size_t size = file->root.size + folder.size;
+	unsigned char *text = fsdp_arena_take(model->arena, size, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	memcpy(text, file->root.data, file->root.size);
+	memcpy(text + file->root.size, folder.data, folder.size);
+	record->records = fsdp_span(text, size);
 	/* The operations of the pickle are reported, whatever other errors it has. */
 	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
 		(void)(check_other(file, file->pickle) != NO_MEMORY &&
