@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -126,6 +127,8 @@ static void run_helper(int socket, char **words, char **variables)
 		fcntl(DESCRIPTOR, F_SETFD, 0);
 	(void)syscall(SYS_close_range, DESCRIPTOR + 1, ~0U, 0);
 	signal(SIGPIPE, SIG_DFL);
+	/* Its memory holds credentials. */
+	good = good && setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) == 0;
 	good = good && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && chdir("/") == 0;
 	if (good)
 		execve(words[0], words, variables);
@@ -172,8 +175,27 @@ static bool add_root(const char *name, const char *url)
 	bool good =
 		place != NULL && asked != NULL && fsdp_remote_add(current, place, asked);
 	free(place);
+	if (asked != NULL)
+		explicit_bzero(asked, strlen(asked));
 	free(asked);
 	return good;
+}
+
+/* A parser that is taken over has no credentials: the helper has them. */
+static void forget_credentials(void)
+{
+	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
+		"HF_TOKEN=", "HUGGING_FACE_",
+		"HTTPS_PROXY=", "https_proxy=", "HTTP_PROXY=", "http_proxy=" };
+
+	for (size_t i = 0; environ[i] != NULL; i++)
+		for (size_t j = 0; j < sizeof starts / sizeof *starts; j++) {
+			char *value = strchr(environ[i], '=');
+
+			if (value != NULL &&
+				strncmp(environ[i], starts[j], strlen(starts[j])) == 0)
+				memset(value + 1, '\0', strlen(value + 1));
+		}
 }
 
 bool helper_start(const struct inputs *inputs)
@@ -193,6 +215,7 @@ bool helper_start(const struct inputs *inputs)
 		char *named[] = { program, NULL };
 		descriptor = start(own != NULL && *own != '\0' ? named : python);
 	}
+	forget_credentials();
 	/* An end of the helper is an error of what is read. */
 	signal(SIGPIPE, SIG_IGN);
 	bool good = fsdp_remote_new(
@@ -200,8 +223,13 @@ bool helper_start(const struct inputs *inputs)
 	if (good && program == NULL)
 		fsdp_remote_refuse(current, "no helper: python3 was not found",
 			"install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
-	for (size_t i = 0; i < inputs->urls.count && good; i++)
-		good = add_root(inputs->url_names.items[i], inputs->urls.items[i]);
+	for (size_t i = 0; i < inputs->urls.count && good; i++) {
+		char *url; /* a copy that take_url made */
+
+		memcpy(&url, &inputs->urls.items[i], sizeof url);
+		good = add_root(inputs->url_names.items[i], url);
+		url_clean(url);
+	}
 	if (good)
 		fsdp_remote_seal(current);
 	free(program);

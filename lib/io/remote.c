@@ -316,7 +316,9 @@ static bool send_frame(struct fsdp_remote *remote, uint32_t id, enum remote_fram
 	put(frame, at - 4, 4);
 	put(frame + 4, id, 4);
 	frame[8] = (unsigned char)kind;
-	return write_all(remote, frame, at);
+	bool good = write_all(remote, frame, at);
+	explicit_bzero(frame, at); /* a URL has secrets in its query */
+	return good;
 }
 
 /* Sends the READ that was gathered. */
