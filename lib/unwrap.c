@@ -235,16 +235,21 @@ static bool is_torch_tar(struct fsdp_span head)
 	       memcmp(head.data, FIRST, sizeof FIRST) == 0;
 }
 
-static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry)
+static bool bids_on_file(
+	struct opening *opening, const struct fsdp_entry *entry, bool *ret_is_unread)
 {
 	struct fsdp_source source;
 	unsigned char head[FSDP_HEAD_BYTES];
-	if (entry->size == 0 || !fsdp_folder_source(&opening->checkpoint->folder,
-					entry->name, &source, NULL))
-		return false;
 	struct fsdp_look look;
-	if (!fsdp_look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL))
+	*ret_is_unread = false;
+	if (entry->size == 0)
 		return false;
+	if (!fsdp_folder_source(
+		    &opening->checkpoint->folder, entry->name, &source, NULL) ||
+		!fsdp_look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL)) {
+		*ret_is_unread = true;
+		return false;
+	}
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	return is_torch_tar(look.head) || (family != NULL && !family->is_beside);
 }
@@ -296,9 +301,12 @@ static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return enter_folder(opening, entry->name, ret_error);
 	opening->entered = entry->name;
-	return fsdp_folder_source(
-		       &opening->checkpoint->folder, entry->name, &source, ret_error) &&
-	       fsdp_opening_set_source(opening, source, entry->name, ret_error);
+	if (fsdp_folder_source(
+		    &opening->checkpoint->folder, entry->name, &source, ret_error) &&
+		fsdp_opening_set_source(opening, source, entry->name, ret_error))
+		return true;
+	const char *path = fsdp_opening_join(opening, opening->path, entry->name);
+	return fsdp_error_add_path(ret_error, path != NULL ? path : opening->path);
 }
 
 /* The target of a directory that only leads to another, step by step. */
@@ -335,8 +343,9 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 	struct fsdp_candidates *ret_files)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_candidates foreign = { .count = 0 };
+	struct fsdp_candidates foreign = { .count = 0 }, unread = { .count = 0 };
 	const struct fsdp_family *refused;
+	bool is_unread;
 	fsdp_folder_expect_children(&checkpoint->folder, PEEK_MOST);
 	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_MOST; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
@@ -351,11 +360,14 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 			}
 		} else if (entry.kind == FSDP_ENTRY_FILE &&
 			   checkpoint->folder.count <= PEEK_FILES &&
-			   bids_on_file(opening, &entry))
-			fsdp_candidates_add(ret_files, &entry);
+			   (bids_on_file(opening, &entry, &is_unread) || is_unread))
+			fsdp_candidates_add(is_unread ? &unread : ret_files, &entry);
 	}
 	if (ret_folders->count == 0 && ret_files->count == 0)
 		*ret_folders = foreign;
+	/* Opening it reports why it cannot be read. */
+	if (ret_folders->count == 0 && ret_files->count == 0)
+		*ret_files = unread;
 }
 
 /* Whether a path of a checkpoint below leads through this entry of the directory. */

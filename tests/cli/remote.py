@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.parse
 
 BINARY, TESTDATA = map(os.path.abspath, sys.argv[1:3])
@@ -433,6 +434,119 @@ def hostile(servers):
     check("it ends with its socket", helper.wait(20))
 
 
+class Faulty(http.server.BaseHTTPRequestHandler):
+    """One object of a bucket of S3, as its server's fault has it; each error has a secret in its body."""
+
+    protocol_version = "HTTP/1.1"
+    seen, tries = [], 0
+    # fault: status, code of every answer
+    errors = {"denied": (403, "AccessDenied"), "wrong key": (403, "InvalidAccessKeyId"), "signature": (403, "SignatureDoesNotMatch"),
+              "expired": (400, "ExpiredToken"), "no bucket": (404, "NoSuchBucket"), "slow down": (503, "SlowDown"), "odd": (418, "Teapot"),
+              "region": (301, "PermanentRedirect")}
+    # the same of answers to reads alone
+    reads = {"gone": (404, "NoSuchKey"), "changed": (412, "PreconditionFailed"), "read denied": (403, "AccessDenied")}
+
+    def log_message(self, *words):
+        pass
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": len(body), "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body if self.command == "GET" else b"")
+
+    def do_GET(self):
+        Faulty.seen.append((self.server.server_port, {name.lower() for name in self.headers}, self.path))
+        fault, is_list = self.server.fault, "list-type=" in self.path
+        found = self.errors.get(fault) or (None if is_list else self.reads.get(fault))
+        if fault == "busy twice" and not is_list and Faulty.tries < 2:
+            Faulty.tries += 1
+            found = 503, "SlowDown"
+        if fault == "cut":
+            self.connection.close()
+            self.close_connection = True
+        elif fault == "hangs":
+            time.sleep(4)
+            self.close_connection = True
+        elif found:
+            self.answer(found[0], f"<Error><Code>{found[1]}</Code><Message>{SECRET} (Word)</Message></Error>".encode())
+        elif is_list:
+            prefix = urllib.parse.parse_qs(self.path.partition("?")[2])["prefix"][0]
+            row = (f"<Contents><Key>{prefix}model.safetensors</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>\"x\"</ETag>"
+                   f"<Size>{len(self.server.body)}</Size></Contents>") if fault != "empty" else ""
+            self.answer(200, f"<ListBucketResult><Name>bucket</Name>{row}</ListBucketResult>".encode())
+        elif fault == "empty":
+            self.answer(404)
+        elif fault == "redirect" and not self.path.startswith("/other"):
+            self.answer(307, Location=f"http://127.0.0.1:{self.server.other}/other?X-Amz-Signature={SECRET}")
+        elif fault == "no ranges":
+            self.answer(200, self.server.body, ETag='"x"')
+        else:
+            begin, end = map(int, self.headers["Range"].partition("=")[2].split("-"))
+            part = self.server.body[begin:end + 1]
+            tag = {"other tag": {"ETag": '"y"'}, "no tag": {}, "redirect": {}}.get(fault, {"ETag": '"x"'})
+            self.answer(206, part, Content_Range=f"bytes {begin}-{begin + len(part) - 1}/{len(self.server.body)}", **tag)
+
+    do_HEAD = do_GET
+
+
+STORE_FAULTS = (
+    ("none", 0, ""), ("busy twice", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
+    ("signature", 2, "access denied (SignatureDoesNotMatch)"), ("expired", 2, "the credentials expired (ExpiredToken)"),
+    ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
+    ("odd", 2, "cannot be read (Teapot)"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
+    ("empty", 2, "s3://bucket/run: no such file or directory"), ("cut", 2, "cannot reach the server (connection_lost)"),
+    ("hangs", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
+    ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
+    ("read denied", 2, "/model.safetensors: access denied (AccessDenied)"),
+    ("no ranges", 2, "/model.safetensors: the server ignores range requests"),
+    ("other tag", 2, "the file changed since"), ("no tag", 2, "the file changed since"), ("redirect", 2, "the file changed since"))
+
+
+def store_faults():
+    """Each failure of a store: its words and status, and no secret."""
+    if not importlib.util.find_spec("obstore"):
+        return check("faults of S3 # SKIP no obstore", None)
+    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Faulty) for _ in range(2)]
+    for server, other in zip(servers, servers[::-1]):
+        server.handle_error = lambda *words: None
+        server.fault, server.other = "", other.server_port
+        with open(os.path.join(TESTDATA, "safetensors", "all-dtypes", "model.safetensors"), "rb") as stream:
+            server.body = stream.read()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{servers[0].server_port}", "AWS_ACCESS_KEY_ID": SECRET, "AWS_REGION": "us-east-1",
+                 "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET, "FSDP_INSPECT_TIMEOUT": "1"}
+    wrong = {}
+    for fault, status, words in STORE_FAULTS:
+        servers[0].fault = servers[1].fault = fault
+        Faulty.tries = 0
+        found = run(["info", "s3://bucket/run"], **variables)
+        if found[0] != status or words not in found[2] or SECRET in found[1] + found[2] or "(Word)" in found[2]:
+            wrong[fault] = found
+    check("the words and status of each failure of a store", wrong)
+    # obstore 0.12 sends the session token, which is of no use without the key, after a redirect.
+    strangers = [names for port, names, _ in Faulty.seen if port == servers[1].server_port]
+    check("a redirect gets no signature", not strangers or any("authorization" in names for names in strangers))
+    servers[0].fault = "hangs"
+    process = subprocess.Popen([BINARY, "info", "--json", "--provenance", f"http://127.0.0.1:{servers[0].server_port}/x.pt?token={SECRET}"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               env={**os.environ, **variables, "FSDP_INSPECT_PYTHON": sys.executable, "HF_TOKEN": SECRET})
+    Faulty.seen.clear()
+    while not Faulty.seen and process.poll() is None:
+        time.sleep(0.05)
+    children = open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii").read().split()
+    lines = [open(f"/proc/{pid}/cmdline", "rb").read() for pid in (str(process.pid), *children)]
+    check("no secret in the arguments of the two processes", (len(children) != 1 or any(SECRET.encode() in line for line in lines)) and lines)
+    limits = [open(f"/proc/{pid}/limits", encoding="ascii").read() for pid in (str(process.pid), *children)]
+    check("the two processes leave no core", not all(re.search(r"Max core file size +0 +0", text) for text in limits) and limits)
+    with open(f"/proc/{process.pid}/environ", "rb") as stream:
+        check("no secret in the environment of the process that parses", SECRET.encode() in stream.read())
+    check("no secret in JSON", SECRET.encode() in process.communicate()[0])
+    for server in servers:
+        server.shutdown()
+
+
 def s3():
     if not (importlib.util.find_spec("obstore") and importlib.util.find_spec("moto") and importlib.util.find_spec("boto3")):
         return check("S3 # SKIP no obstore, moto and boto3", None)
@@ -479,6 +593,7 @@ with tempfile.TemporaryDirectory() as repository:
     hub(servers)
     locked(servers)
     hostile(servers)
+store_faults()
 s3()
 print(f"1..{count}")
 sys.exit(failed != 0)

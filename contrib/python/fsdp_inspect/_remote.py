@@ -45,11 +45,12 @@ FAILURES = (
     (UNREACHABLE, "certificate_not_trusted", "SSLCertVerificationError", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
     (EXPIRED, None, "ExpiredToken(Exception)?|RequestExpired|TokenRefreshRequired|.*SSOToken.*", "expired"),
     (CHANGED, None, "PreconditionError|NotModifiedError|PreconditionFailed|412", NEVER),
-    (NOTHING, None, "(FileNotFound|NotFound)Error|NoSuchKey|(Blob)?NotFound|404", NEVER),
+    (NOTHING, "", "(FileNotFound|NotFound)Error|NoSuchKey|(Blob)?NotFound|404", NEVER),
     (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", NEVER, "Account must be specified"),
     (NO_CREDENTIALS, None, "(No|Partial)CredentialsError|ProfileNotFound",
      r"169\.254\.|metadata\.google|credentials? (was|were)? ?not|[Mm]issing .*[Cc]redential|CredentialProvider"),
     (DENIED, None, "(Permission.*|Unauthenticated)Error|AccessDenied|InvalidAcc.*|Signature.*|Auth.*Fail.*|403", NEVER),
+    (NO_RANGES, "", NEVER, "Received non-partial"),
     (SLOW, None, "SlowDown|ServerBusy|TooManyRequests", r"\b(503|429)\b"),
     (REDIRECT, "AWS_REGION is not that of the bucket", "PermanentRedirect|AuthorizationHeaderMalformed", "configured region"),
     (UNREACHABLE, "name_not_found", "gaierror", "dns error|failed to lookup"),
@@ -114,8 +115,7 @@ def connect(parts, named):
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_link_local or str(address) in METADATA or not (named or address.is_global):
         connection.close()
-        host = host_of(parts.geturl())
-        raise Fail(OTHER, host + " is a link-local or metadata address") if named else Fail(REDIRECT, host)
+        raise Fail(OTHER if named else REDIRECT, host_of(parts.geturl()) + " is a link-local or metadata address" * named)
     if is_tls:
         connection.sock = tls().wrap_socket(connection.sock, server_hostname=parts.hostname)
     return connection
