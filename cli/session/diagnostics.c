@@ -154,6 +154,21 @@ struct failure *collected_failure(struct collected *collected, const char *code)
 	return failures;
 }
 
+struct failure *collected_fail(struct collected *collected, const char *code,
+	const char *hint, const char *format, ...)
+{
+	struct failure *failure = collected_failure(collected, code);
+	va_list arguments;
+
+	if (failure == NULL)
+		return NULL;
+	va_start(arguments, format);
+	failure->message = text_of(collected_format(collected, format, arguments));
+	va_end(arguments);
+	failure->hint = collected_text(collected, hint);
+	return failure;
+}
+
 static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
 	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier checkpoint",
 	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",

@@ -56,6 +56,10 @@ void collected_recognised(struct collected *collected, size_t first, size_t coun
 /* An empty failure for the caller to fill, or NULL. It is the array's. */
 struct failure *collected_failure(struct collected *collected, const char *code);
 
+/* The same with a message, and what helps, or NULL. */
+struct failure *collected_fail(struct collected *collected, const char *code,
+	const char *hint, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* What helps in most cases of this code, where nothing better is known; or absent. */
 struct text collected_hint(const char *code);
 

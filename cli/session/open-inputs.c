@@ -209,17 +209,14 @@ static void report_left(struct session *session, const char *path, uint32_t inpu
 	uint64_t count, const char *what, const char *first)
 {
 	struct failure *failure;
-	char text[1024];
 
 	if (count == 0)
 		return;
-	snprintf(text, sizeof text, "%" PRIu64 " %s%s%s", count, what,
-		first[0] != '\0' ? ": " : "", first);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
-	failure = collected_failure(&session->collected, "system");
+	failure = collected_fail(&session->collected, "system", NULL,
+		"%" PRIu64 " %s%s%s", count, what, first[0] != '\0' ? ": " : "", first);
 	if (failure == NULL)
 		return;
-	failure->message = collected_text(&session->collected, text);
 	failure->path = collected_text(&session->collected, path);
 	failure->input = input;
 }
@@ -478,9 +475,8 @@ static void report_interrupted(
 	struct session *session, const struct fsdp_recording_progress *progress)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
-	struct failure *failure = collected_failure(&session->collected, "system");
 	uint64_t events = 0, read = progress->read;
-	char share[64] = "", message[160];
+	char share[64] = "";
 
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
 		events += fsdp_recording(recordings, i)->events;
@@ -489,11 +485,9 @@ static void report_interrupted(
 			(double)(read < progress->size ? read : progress->size) * 100 /
 				(double)progress->size,
 			session->inputs->paths.count == 1 ? "file" : "files");
-	snprintf(message, sizeof message,
+	collected_fail(&session->collected, "system", NULL,
 		"interrupted after %" PRIu64 " events%s: the answer is for these", events,
 		share);
-	if (failure != NULL)
-		failure->message = collected_text(&session->collected, message);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 }
 

@@ -501,18 +501,13 @@ static bool refuse_target(struct session *session)
 	struct collected *collected = &session->collected;
 	struct usage usage = { "", "" };
 	enum usage_result result = outputs_check(session->outputs, &usage);
-	struct failure *failure = NULL;
 
 	if (result == USAGE_GOOD)
 		return false;
 	if (result == USAGE_MEMORY)
 		collected->out_of_memory = true;
 	else
-		failure = collected_failure(collected, "usage");
-	if (failure != NULL) {
-		failure->message = collected_text(collected, usage.what);
-		failure->hint = collected_text(collected, usage.hint);
-	}
+		collected_fail(collected, "usage", usage.hint, "%s", usage.what);
 	session->status = STATUS_FAILED;
 	return true;
 }
@@ -901,26 +896,19 @@ static void check_columns(struct session *session)
 {
 	const struct texts *names = &session->arguments->select.columns;
 	struct out *out = session->outputs->out;
-	struct failure *failure;
-	char text[160];
+	static const char hint[] = "-o csv --columns=all shows which there are";
 
 	if (names->count == 0 || out == NULL || !session->answered ||
 		(out_unknown_column(out) == NULL && out_has_chosen(out)))
 		return;
 	session->status = STATUS_FAILED;
-	failure = collected_failure(&session->collected, "usage");
-	if (failure == NULL)
-		return;
 	if (out_unknown_column(out) != NULL)
-		snprintf(text, sizeof text, "--columns: unknown column \"%.80s\"",
-			out_unknown_column(out));
+		collected_fail(&session->collected, "usage", hint,
+			"--columns: unknown column \"%.80s\"", out_unknown_column(out));
 	else
-		snprintf(text, sizeof text,
+		collected_fail(&session->collected, "usage", hint,
 			"--columns: this output of %s has no table of rows",
 			session->command->name);
-	failure->message = collected_text(&session->collected, text);
-	failure->hint = collected_text(
-		&session->collected, "-o csv --columns=all shows which there are");
 }
 
 /* ---- after the answer ---- */
@@ -932,19 +920,15 @@ static void complain(void *context, const char *file, int error)
 
 	session->status = STATUS_FAILED;
 	session->collected.totals.count = 0; /* of an answer that is not shown */
-	failure = collected_failure(&session->collected, "system");
-	if (failure == NULL)
-		return;
-	failure->path = collected_text(
-		&session->collected, file != NULL ? file : "standard output");
-	if (error != OUTPUT_IS_INPUT) {
-		failure->message = collected_text(&session->collected, strerror(error));
-		return;
-	}
-	failure->message = collected_text(
-		&session->collected, "belongs to the input, so it was not replaced");
-	failure->hint =
-		collected_text(&session->collected, "give the output another name");
+	failure = error == OUTPUT_IS_INPUT
+			  ? collected_fail(&session->collected, "system",
+				    "give the output another name",
+				    "belongs to the input, so it was not replaced")
+			  : collected_fail(&session->collected, "system", NULL, "%s",
+				    strerror(error));
+	if (failure != NULL)
+		failure->path = collected_text(
+			&session->collected, file != NULL ? file : "standard output");
 }
 
 /* partial: the answer was, whether or not it could be written. */
@@ -1106,21 +1090,15 @@ static bool refuse_several(struct session *session)
 	const struct texts *paths = &session->inputs->paths;
 	size_t count = session_count_groups(session);
 	struct usage usage;
-	struct failure *failure;
-	char text[160];
 
 	if (command->judge != NULL || session->separate || count < 2 ||
 		(command->inputs != INPUTS_MANY && command->inputs != INPUTS_ONE))
 		return false;
-	snprintf(text, sizeof text, "%s answers for one checkpoint, and %zu were given",
-		command->name, count);
 	suggest_several(
 		&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
-	failure = collected_failure(&session->collected, "usage");
-	if (failure != NULL) {
-		failure->message = collected_text(&session->collected, text);
-		failure->hint = collected_text(&session->collected, usage.hint);
-	}
+	collected_fail(&session->collected, "usage", usage.hint,
+		"%s answers for one checkpoint, and %zu were given", command->name,
+		count);
 	return true;
 }
 
