@@ -42,6 +42,29 @@ static void facts_are_labels_and_sentences(void **state)
 				  "no new\\x0aline here\n");
 }
 
+static void emit_values(struct out *out)
+{
+	out_values_line(out, "model", "{} tensor{s}[, {} in {} part{s}], {}",
+		value_count(1), value_bytes(2048), value_count(2), value_word("x"));
+	out_values_line(out, "model", "{} tensor{s}[, {} in {} part{s}], {}",
+		value_count(2), value_bytes(UINT64_MAX), value_count(2), value_word("x"));
+	out_values_line(out, NULL, "{[}{}{]}[ ({})] of {} element{s}",
+		value_name(TEXT("a\n")), value_null(), value_shape((int64_t[]){ 1 }, 1));
+	out_fill_line(out, NULL, "not run {(audit)}[.]", NULL);
+}
+
+static void values_fill_formats(void **state)
+{
+	(void)state;
+	struct capture capture;
+	capture_open(&capture, "text", pipe_looks);
+	begin_and_end(capture.out, emit_values);
+	assert_captured(&capture, "  model        1 tensor, 2.0 KiB in 2 parts, x\n"
+				  "  model        2 tensors, x\n"
+				  "[a\\x0a] of 1 element\n"
+				  "not run (audit).\n");
+}
+
 static void emit_long_line(struct out *out)
 {
 	char text[2001];
@@ -480,6 +503,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(facts_are_labels_and_sentences),
+		cmocka_unit_test(values_fill_formats),
 		cmocka_unit_test(a_sentence_may_be_of_any_length),
 		cmocka_unit_test(verbatim_keeps_its_lines),
 		cmocka_unit_test(tables_line_up),
