@@ -185,27 +185,6 @@ static struct fsdp_span cut_component(struct fsdp_span *path, bool *ret_more)
 	return last;
 }
 
-/* Adds the paths of files that were read since it was last called. */
-static bool add_paths(struct looking *looking, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
-	struct fsdp_model *model = &checkpoint->model;
-	for (; looking->known < model->files.count; looking->known++) {
-		struct fsdp_span rest = fsdp_model_file(model, looking->known)->path;
-		uint64_t steps = 0;
-		uint32_t id = 0;
-		for (bool more = true; more && id != FSDP_NONE; steps++)
-			id = fsdp_names_child(
-				&model->names, id, cut_component(&rest, &more));
-		if (id == FSDP_NONE ||
-			!fsdp_table_set(&looking->files, id, looking->known))
-			return fsdp_arena_fail(looking->scratch, ret_error);
-		if (!fsdp_budget_work(&checkpoint->budget, steps, ret_error))
-			return false;
-	}
-	return true;
-}
-
 /* Whether a file of this name was read. A member's name may begin with directories that
  * were entered since. */
 static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_read,
@@ -215,8 +194,22 @@ static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_r
 	uint64_t steps = 0;
 	uint32_t id = 0;
 	*ret_read = false;
-	if (!add_paths(looking, ret_error))
-		return false;
+	/* Adds the paths of files that were read since it was last called. */
+	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
+	struct fsdp_model *model = &checkpoint->model;
+	for (; looking->known < model->files.count; looking->known++) {
+		struct fsdp_span rest = fsdp_model_file(model, looking->known)->path;
+		uint64_t path_steps = 0;
+		uint32_t path_id = 0;
+		for (bool more = true; more && path_id != FSDP_NONE; path_steps++)
+			path_id = fsdp_names_child(
+				&model->names, path_id, cut_component(&rest, &more));
+		if (path_id == FSDP_NONE ||
+			!fsdp_table_set(&looking->files, path_id, looking->known))
+			return fsdp_arena_fail(looking->scratch, ret_error);
+		if (!fsdp_budget_work(&checkpoint->budget, path_steps, ret_error))
+			return false;
+	}
 	for (bool more = true; more && id != FSDP_NONE && !*ret_read; steps++) {
 		id = fsdp_names_find_child(names, id, cut_component(&name, &more));
 		*ret_read = fsdp_table_get(&looking->files, id) != FSDP_NONE;

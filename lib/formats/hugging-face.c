@@ -69,25 +69,6 @@ static struct fsdp_span main_revision(
 		       : (struct fsdp_span){ 0 };
 }
 
-/* What a broken download left: it may be a file that a snapshot lacks. */
-static void check_blobs(struct fsdp_reading *reading, const struct fsdp_folder *folder)
-{
-	struct fsdp_dir dir;
-	struct fsdp_folder blobs;
-	if (!fsdp_folder_open_child(folder, FSDP_SPAN("blobs"), reading->model->arena,
-		    reading->limits, &dir, &blobs, NULL))
-		return;
-	for (size_t i = 0; i < blobs.count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(&blobs, i);
-		if (entry.kind == FSDP_ENTRY_FILE &&
-			fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
-			fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
-				FSDP_PLACE(.file = entry.name),
-				"blob of an unfinished download");
-	}
-	fsdp_dir_close(&dir);
-}
-
 /* The snapshot called so, else the only one. *ret_told: it is called so. */
 static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revision,
 	struct fsdp_span *ret_name, bool *ret_told, struct fsdp_error **ret_error)
@@ -120,7 +101,22 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	struct fsdp_dir dir;
 	struct fsdp_folder snapshots;
 	bool told;
-	check_blobs(reading, folder);
+	/* What a broken download left: it may be a file that a snapshot lacks. */
+	struct fsdp_dir blob_dir;
+	struct fsdp_folder blobs;
+	if (fsdp_folder_open_child(folder, FSDP_SPAN("blobs"), reading->model->arena,
+		    reading->limits, &blob_dir, &blobs, NULL)) {
+		for (size_t i = 0; i < blobs.count; i++) {
+			struct fsdp_entry entry = fsdp_folder_entry(&blobs, i);
+			if (entry.kind == FSDP_ENTRY_FILE &&
+				fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
+				fsdp_find(&reading->model->findings,
+					FSDP_RULE_COMMIT_LEFTOVER,
+					FSDP_PLACE(.file = entry.name),
+					"blob of an unfinished download");
+		}
+		fsdp_dir_close(&blob_dir);
+	}
 	if (!fsdp_folder_open_child(folder, FSDP_SPAN("snapshots"), arena,
 		    reading->limits, &dir, &snapshots, ret_error))
 		return false;

@@ -610,9 +610,17 @@ static bool takes(const struct rank_slices *slices, size_t index,
 	       fsdp_pattern_takes(ret_entry->name, slices->layout->pattern, numbers);
 }
 
-static bool count_ranks(struct rank_slices *slices, struct fsdp_arena *scratch,
+static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
+	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
+	if (slices == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	slices->layout = find_layout(look->folder);
+	slices->folder = look->folder;
+	slices->first_tensor = reading->model->tensors.count;
+	reading->state = slices;
+	reading->model->is_set = true;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	struct fsdp_entry entry;
 	for (size_t i = 0; i < slices->folder->count; i++) {
@@ -625,25 +633,9 @@ static bool count_ranks(struct rank_slices *slices, struct fsdp_arena *scratch,
 		if (numbers[slices->layout->rank] >= slices->count)
 			slices->count = numbers[slices->layout->rank] + 1;
 	}
-	slices->ranks = FSDP_TAKE(scratch, slices->ranks, slices->count + 1);
-	return slices->ranks != NULL || fsdp_arena_fail(scratch, ret_error);
-}
-
-static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
-	if (slices == NULL)
+	slices->ranks = FSDP_TAKE(reading->scratch, slices->ranks, slices->count + 1);
+	if (slices->ranks == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
-	slices->layout = find_layout(look->folder);
-	slices->folder = look->folder;
-	slices->first_tensor = reading->model->tensors.count;
-	reading->state = slices;
-	reading->model->is_set = true;
-	if (!count_ranks(slices, reading->scratch, ret_error))
-		return false;
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	struct fsdp_entry entry;
 	for (size_t i = 0; i < slices->folder->count; i++) {
 		if (!takes(slices, i, &entry, numbers))
 			continue;

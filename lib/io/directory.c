@@ -291,28 +291,6 @@ static int step(int from, const char *name, int flags)
 	return next;
 }
 
-/* The link of a download cache: the one way that leads out of the root. */
-static int open_blob(const struct spot *spot, unsigned up, const char *hex, int flags)
-{
-	int fd = openat(spot->fd, "..", FLAGS_STEP);
-	for (unsigned i = 1; i < up && fd >= 0; i++)
-		fd = step(fd, "..", FLAGS_STEP);
-	if (fd >= 0)
-		fd = step(fd, "blobs", FLAGS_STEP);
-	if (fd < 0) {
-		errno = ELOOP;
-		return -1;
-	}
-	fd = step(fd, hex, flags);
-	struct stat status;
-	if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))) {
-		close(fd);
-		errno = ELOOP;
-		return -1;
-	}
-	return fd;
-}
-
 /*
  * Opens what the link at this spot leads to; -1 if that is not to be followed. The path
  * below the root goes to ret_below, "" for a blob.
@@ -329,8 +307,27 @@ static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, i
 	unsigned up;
 	const char *hex = find_blob(text, &up);
 	ret_below[0] = '\0';
-	if (hex != NULL)
-		return open_blob(spot, up, hex, flags);
+	if (hex != NULL) {
+		/* The link of a download cache, the only one that leaves the root. */
+		int blob_fd = openat(spot->fd, "..", FLAGS_STEP);
+		for (unsigned i = 1; i < up && blob_fd >= 0; i++)
+			blob_fd = step(blob_fd, "..", FLAGS_STEP);
+		if (blob_fd >= 0)
+			blob_fd = step(blob_fd, "blobs", FLAGS_STEP);
+		if (blob_fd < 0) {
+			errno = ELOOP;
+			return -1;
+		}
+		blob_fd = step(blob_fd, hex, flags);
+		struct stat status;
+		if (blob_fd >= 0 &&
+			(fstat(blob_fd, &status) != 0 || !S_ISREG(status.st_mode))) {
+			close(blob_fd);
+			errno = ELOOP;
+			return -1;
+		}
+		return blob_fd;
+	}
 	bool inside = text[0] != '/' || strip_root(cache, &text);
 	if (text[0] == '/')
 		from = "";

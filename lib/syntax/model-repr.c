@@ -575,16 +575,6 @@ static bool parse_for_open(struct fsdp_printed *printed, struct printed_stream *
 	return true;
 }
 
-/* A suspect model is proven to be one of two that are mixed when lines of the other
- * follow. */
-static void check_late(struct fsdp_printed *printed, struct printed_stream *stream,
-	struct fsdp_span text)
-{
-	struct printed_line line;
-	if (parse_shape(stream->late, text, &line) != SHAPE_NONE)
-		refuse(printed, &stream->late);
-}
-
 /* ---- heads ---- */
 
 static struct fsdp_span head_class(const struct printed_head *head)
@@ -733,8 +723,13 @@ static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stre
 			stream->head_count = i;
 			break;
 		}
-	if (stream->late != NULL)
-		check_late(printed, stream, line);
+	if (stream->late != NULL) {
+		/* A suspect model is proven to be one of two that are mixed when lines of
+		 * the other follow. */
+		struct printed_line late_line;
+		if (parse_shape(stream->late, line, &late_line) != SHAPE_NONE)
+			refuse(printed, &stream->late);
+	}
 	begin_model(printed, stream, line);
 	return true;
 }

@@ -143,30 +143,6 @@ static bool read_pointer(struct fsdp_reading *reading, const struct fsdp_folder 
 	return true;
 }
 
-/* Which tag is read. One that was converted too is two checkpoints. */
-static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct pointer *chosen, const struct pointer *other)
-{
-	struct fsdp_name_list others = { .count = 0 };
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
-	char text[400] = "";
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
-			!fsdp_span_equal(entry.name, name) &&
-			!(other->leads && fsdp_span_equal(entry.name, rest)))
-			fsdp_name_list_add(&others, entry.name);
-	}
-	if (other->leads && !fsdp_span_equal(name, rest))
-		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
-			other->name, FSDP_TEXT_MOST(rest, 255));
-	fsdp_reading_note(reading, "using %.*s (from %s%s%s)%s", FSDP_TEXT(name),
-		chosen->name, others.count != 0 ? "; also present: " : "",
-		fsdp_name_list_text(&others), text);
-}
-
 /* That a file names a tag which is not there, and what was opened: less bad if another
  * file names that. */
 static void report_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
@@ -188,7 +164,25 @@ static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_span name = chosen->entry.name;
-	note_tag(reading, folder, chosen, other);
+	/* Which tag is read. One that was converted too is two checkpoints. */
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span tag_name = chosen->entry.name, rest = other->entry.name;
+	char text[400] = "";
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
+			!fsdp_span_equal(entry.name, tag_name) &&
+			!(other->leads && fsdp_span_equal(entry.name, rest)))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	if (other->leads && !fsdp_span_equal(tag_name, rest))
+		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
+			other->name, FSDP_TEXT_MOST(rest, 255));
+	fsdp_reading_note(reading, "using %.*s (from %s%s%s)%s", FSDP_TEXT(tag_name),
+		chosen->name, others.count != 0 ? "; also present: " : "",
+		fsdp_name_list_text(&others), text);
 	if (other->is_there && !other->leads)
 		report_dangling(reading, other, name, FSDP_WARNING);
 	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;

@@ -82,34 +82,29 @@ static bool is_builtin(const struct fsdp_pickle_global *global, const char *name
 	       fsdp_span_is(global->name, name);
 }
 
-/* A folded torch.Size is a tuple of integers. */
-static bool spell_size(struct spelling *spelling, fsdp_ref ref)
-{
-	int64_t items[FSDP_DIMS_MAX];
-	size_t count;
-	struct fsdp_torch *torch = spelling->torch;
-	if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
-		return false;
-	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TUPLE);
-	if (token == NULL)
-		return false;
-	token->count = (uint32_t)count;
-	for (size_t i = 0; i < count; i++) {
-		token = add_token(spelling, FSDP_TOKEN_INTEGER);
-		if (token == NULL)
-			return false;
-		token->integer = items[i];
-	}
-	return true;
-}
-
 static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
 {
 	uint32_t number;
 	struct fsdp_torch *torch = spelling->torch;
 	(void)fsdp_pickle_folded(torch->pickle, ref, &number);
-	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE)
-		return spell_size(spelling, ref);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE) {
+		/* A folded torch.Size is a tuple of integers. */
+		int64_t items[FSDP_DIMS_MAX];
+		size_t count;
+		if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
+			return false;
+		struct fsdp_token *size_token = add_token(spelling, FSDP_TOKEN_TUPLE);
+		if (size_token == NULL)
+			return false;
+		size_token->count = (uint32_t)count;
+		for (size_t i = 0; i < count; i++) {
+			size_token = add_token(spelling, FSDP_TOKEN_INTEGER);
+			if (size_token == NULL)
+				return false;
+			size_token->integer = items[i];
+		}
+		return true;
+	}
 	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
 	if (token == NULL)
 		return false;
