@@ -3,7 +3,7 @@
 #define FSDP_CHECKPOINT_PRIVATE_H
 
 #include "elements/strides.h"
-#include "io/folder.h"
+#include "io/directory.h"
 #include "model/model.h"
 
 /* Private state of an open checkpoint, for the public functions. */

@@ -10,12 +10,9 @@
 #include "base/num.h"
 #include "checkpoint-private.h"
 #include "formats/torch/torch.h"
-#include "model/dtype.h"
-#include "io/archive.h"
 #include "io/zip.h"
 #include "elements/gather.h"
 #include "elements/element-statistics.h"
-#include "elements/strides.h"
 
 /*
  * Finds where the payload of a piece begins: reads the local header of a zip member, or

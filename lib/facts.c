@@ -4,8 +4,6 @@
  */
 #include "base/num.h"
 #include "checkpoint-private.h"
-#include "model/dtype.h"
-#include "model/flat-parameter.h"
 
 /* ---- FlatParameters: entries and ranks, computed on request ---- */
 

@@ -7,9 +7,7 @@
 
 #include <fsdp/checkpoint.h>
 
-#include "base/names.h"
 #include "base/num.h"
-#include "checkpoint-private.h"
 #include "opening.h"
 
 /* ---- What the steps share: their outcome, paths, and sets of rank files ---- */

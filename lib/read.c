@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "checkpoint-private.h"
-#include "model/build.h"
 #include "opening.h"
 #include "syntax/model-repr.h"
 #include "trace/event.h"

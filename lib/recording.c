@@ -10,7 +10,6 @@
 #include <fsdp/checkpoint.h>
 #include <fsdp/trace.h>
 
-#include "base/error.h"
 #include "base/num.h"
 #include "base/pool.h"
 #include "io/remote.h"

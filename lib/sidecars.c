@@ -12,10 +12,6 @@
 #include "base/characters.h"
 #include "base/num.h"
 #include "opening.h"
-#include "model/build.h"
-#include "io/folder.h"
-#include "io/inflate.h"
-#include "io/source.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
 

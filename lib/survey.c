@@ -12,7 +12,6 @@
 
 #include "base/num.h"
 #include "formats/format.h"
-#include "io/directory.h"
 #include "pickles-private.h"
 #include "syntax/json-tree.h"
 

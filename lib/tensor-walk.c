@@ -9,11 +9,9 @@
 #include <fsdp/elements.h>
 #include <fsdp/walk.h>
 
-#include "base/limits.h"
 #include "base/num.h"
 #include "base/pool.h"
 #include "checkpoint-private.h"
-#include "model/dtype.h"
 
 enum { THREADS = 64, LONG_SHARE = 4 };
 

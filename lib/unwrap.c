@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "formats/format.h"
 #include "opening.h"
 
 /*

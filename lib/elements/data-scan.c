@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "base/num.h"
 #include "base/pool.h"
-#include "elements/content-hash.h"
 #include "elements/data-scan.h"
 #include "io/inflate.h"
 

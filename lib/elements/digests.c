@@ -9,15 +9,10 @@
 #include <fsdp/digest.h>
 #include <fsdp/walk.h>
 
-#include "base/arena.h"
-#include "base/error.h"
 #include "base/num.h"
 #include "base/pool.h"
-#include "base/span.h"
 #include "checkpoint-private.h"
-#include "elements/content-hash.h"
 #include "elements/data-scan.h"
-#include "io/directory.h"
 
 struct fsdp_made_digest {
 	struct fsdp_digest shown; /* without the error */

@@ -11,7 +11,6 @@
 #include "base/num.h"
 #include "elements/content-hash.h"
 #include "elements/gather.h"
-#include "elements/strides.h"
 #include "io/zip.h"
 
 bool fsdp_marks_reset(

@@ -10,7 +10,6 @@
 #include <fsdp/walk.h>
 
 #include "base/arena.h"
-#include "base/error.h"
 #include "base/num.h"
 #include "elements/element-statistics.h"
 

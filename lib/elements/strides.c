@@ -5,10 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "base/limits.h"
 #include "base/num.h"
 #include "elements/strides.h"
-#include "model/dtype.h"
 
 void fsdp_view_set_contiguous(struct fsdp_view *view)
 {

@@ -2,7 +2,7 @@
 #ifndef FSDP_FORMATS_FORMAT_H
 #define FSDP_FORMATS_FORMAT_H
 
-#include "io/folder.h"
+#include "io/directory.h"
 #include "model/build.h"
 
 /*

@@ -36,7 +36,6 @@
  */
 #include "base/num.h"
 #include "formats/format.h"
-#include "model/build.h"
 #include "syntax/json-tree.h"
 
 #include <stdio.h>

@@ -12,7 +12,6 @@
  *
  * Origin: transformers/configuration_utils.py (5.23), peft (0.21); files of them.
  */
-#include "base/error.h"
 #include "base/num.h"
 #include "formats/format.h"
 #include "syntax/json-tree.h"

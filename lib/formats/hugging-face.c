@@ -13,7 +13,6 @@
  * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
  * peft (0.21); files of them.
  */
-#include "base/names.h"
 #include "base/num.h"
 #include "formats/format.h"
 #include "syntax/json-template.h"

@@ -7,12 +7,8 @@
  * The traversal by which PyTorch prints its tree is done here once, so that it can be
  * shown byte by byte later (torch/distributed/fsdp/_debug_utils.py, _common_utils.py).
  */
-#include "base/names.h"
 #include "base/num.h"
 #include "formats/format.h"
-#include "model/dtype.h"
-#include "model/flat-parameter.h"
-#include "model/fqn.h"
 #include "syntax/json-tree.h"
 
 #include <stdarg.h>

@@ -15,11 +15,8 @@
  * Origin: safetensors/src/tensor.rs (safetensors 0.8);
  * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
-#include "base/arena.h"
-#include "base/names.h"
 #include "base/num.h"
 #include "formats/format.h"
-#include "model/dtype.h"
 #include "syntax/json-template.h"
 
 #include <stdlib.h>

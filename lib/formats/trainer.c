@@ -19,11 +19,8 @@
  * Origin: transformers/trainer.py (5.23), integrations/deepspeed.py; accelerate/utils/
  * fsdp_utils.py (1.15).
  */
-#include "base/names.h"
 #include "base/num.h"
-#include "base/span.h"
 #include "formats/format.h"
-#include "model/build.h"
 #include "syntax/json-scan.h"
 
 #include <stdio.h>

@@ -20,7 +20,6 @@
 #include "base/num.h"
 #include "io/archive.h"
 #include "io/directory.h"
-#include "io/source.h"
 
 enum { ZSTD_HEADER = 4 + 1 + 4 + 8, XZ_FILTER = 3, XZ_LARGEST = 40 };
 

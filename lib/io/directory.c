@@ -21,7 +21,6 @@
 #include "base/names.h"
 #include "base/num.h"
 #include "io/directory.h"
-#include "io/folder.h"
 #include "io/remote.h"
 
 enum {

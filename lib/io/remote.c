@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/num.h"
 
 enum {

@@ -9,7 +9,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "base/num.h"
 #include "io/remote.h"
 #include "io/source.h"

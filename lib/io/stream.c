@@ -10,9 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/num.h"
-#include "io/archive.h"
 #include "io/directory.h"
 #include "io/inflate.h"
 #include "io/stream.h"

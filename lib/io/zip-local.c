@@ -14,7 +14,7 @@
 
 #include "base/num.h"
 #include "io/inflate.h"
-#include "io/zip-parts.h"
+#include "io/zip.h"
 
 enum {
 	DESCRIPTOR_MOST = 24,

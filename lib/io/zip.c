@@ -8,7 +8,7 @@
 
 #include "base/names.h"
 #include "base/num.h"
-#include "io/zip-parts.h"
+#include "io/zip.h"
 
 enum {
 	WINDOW = 256 << 10,

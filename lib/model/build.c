@@ -5,10 +5,7 @@
  */
 #include "base/num.h"
 #include "model/build.h"
-#include "model/dtype.h"
-#include "model/fqn.h"
 #include "model/internal.h"
-#include "model/model.h"
 
 /* ---- Classes by number, sizes of a tensor, full names ---- */
 

@@ -8,7 +8,7 @@
  * safetensors' own; torch has none.
  */
 #include "base/num.h"
-#include "model/dtype.h"
+#include "model/model.h"
 
 struct row {
 	struct fsdp_dtype facts;

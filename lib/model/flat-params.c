@@ -9,7 +9,6 @@
 
 #include "base/num.h"
 #include "model/build.h"
-#include "model/flat-parameter.h"
 #include "model/internal.h"
 
 /* ---- The layout: parameters in order, padded and cut into shards as FSDP1 does ---- */

@@ -2,12 +2,8 @@
 /*
  * Freezes a model: sorts, links, joins and counts what was read; or only counts it.
  */
-#include "base/arena.h"
-#include "base/names.h"
 #include "base/num.h"
 #include "model/build.h"
-#include "model/dtype.h"
-#include "model/fqn.h"
 #include "model/internal.h"
 
 /* ---- Ranks of the pieces of a tensor ---- */

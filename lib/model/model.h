@@ -2,11 +2,16 @@
 #ifndef FSDP_MODEL_MODEL_H
 #define FSDP_MODEL_MODEL_H
 
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
 #include <fsdp/model.h>
 
 #include "base/error.h"
 #include "base/finding.h"
 #include "base/names.h"
+#include "base/span.h"
+#include "base/arena.h"
 
 /*
  * What is true of a checkpoint, packed: records in paged arrays, addressed by 32-bit
@@ -154,7 +159,7 @@ struct fsdp_shape_hint {
 };
 
 /* A FlatParameter; derived numbers are computed on request
- * (flat-parameter.h). */
+ * (below, flat-params.c). */
 struct fsdp_flat_record {
 	uint32_t dtype;
 	uint32_t shards; /* at least 1 */
@@ -350,5 +355,214 @@ struct fsdp_span fsdp_model_name(
  * without an error: wants_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
+
+/* ---- dtype.c ---- */
+
+/* Ids of dtypes are rows of the table in dtype.c. Row 0 is "unknown". */
+enum { FSDP_DTYPE_UNKNOWN = 0 };
+
+/* Whether a global of torch is named as dtypes are: float6_e3m2, uint128, bcomplex64. One
+ * that is not in the table is of a later release. */
+bool fsdp_dtype_may_be(struct fsdp_span name);
+
+/* "float32" (without `torch.`); also torch's other spellings ("half", "long").
+ * FSDP_DTYPE_UNKNOWN if the dtype is unknown. */
+uint32_t fsdp_dtype_find(struct fsdp_span name);
+
+/* The dtype of a storage class: "FloatStorage". UntypedStorage gives uint8. */
+uint32_t fsdp_dtype_of_storage(struct fsdp_span class_name);
+
+/* The dtype of an old tensor class: "FloatTensor". */
+uint32_t fsdp_dtype_of_tensor_class(struct fsdp_span class_name);
+
+/* Bytes of `numel` elements of the logical tensor; false on overflow. */
+bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes);
+
+/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is
+ * learned by nothing. */
+bool fsdp_dtype_counts(uint32_t dtype, uint32_t dims);
+
+/* ---- module-tree.c: clean names ---- */
+
+/*
+ * Names as PyTorch cleans them (clean_tensor_name in
+ * torch/distributed/fsdp/_common_utils.py): every occurrence of
+ * "_fsdp_wrapped_module." is removed, then every occurrence of
+ * "_checkpoint_wrapped_module."; nothing else.
+ */
+
+/* Whether cleaning would change the name. */
+bool fsdp_name_is_dirty(struct fsdp_span name);
+
+/* Whether it may change a name that has this segment, and others below it. */
+static inline bool fsdp_name_may_be_wrapped(struct fsdp_span segment)
+{
+	static const char end[] = "_wrapped_module";
+	return segment.size >= sizeof end - 1 &&
+	       memcmp(segment.data + segment.size - (sizeof end - 1), end,
+		       sizeof end - 1) == 0;
+}
+
+/* Writes the clean name; `buffer` has room for name.size bytes. Returns its length. */
+size_t fsdp_name_clean(struct fsdp_span name, char *buffer);
+
+/* Segments that wrappers put into names, PyTorch's two first; NULL past the end. */
+const char *fsdp_name_wrapper_segment(size_t index);
+
+/* Number of the one, from 1 on, that a segment is without its dot; 0: none. */
+size_t fsdp_name_find_wrapper(struct fsdp_span segment);
+
+/* Kind of wrapper that a segment below a module stands for, or FSDP_WRAPPER_NONE. Only
+ * PyTorch's own two prove it: "module" may be a user's name. */
+enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment);
+
+/* Whether the last segment of a name is what FSDP calls a unit's flat parameter:
+ * "_flat_param", and before PyTorch 2.0 "flat_param". */
+bool fsdp_name_is_flat_parameter(struct fsdp_span segment);
+
+/* ---- flat-params.c ---- */
+
+/*
+ * The arithmetic of FlatParameters (FSDP1): how parameters are concatenated,
+ * how the result is cut into shards, and both ways between a parameter and a rank.
+ * Integers in, integers out: it holds no names and takes no memory.
+ *
+ * All ranges are half open here. Sizes are those of a layout that fsdp_flat_add built, so
+ * they stay below FSDP_FLAT_MAX and no sum of two of them overflows.
+ *
+ * Origin: torch/distributed/fsdp/_flat_param.py (PyTorch 2.13).
+ */
+#define FSDP_FLAT_MAX ((uint64_t)1 << 60)
+
+/* Padding between the parameters of a unit and after them. */
+struct fsdp_flat_rules {
+	uint64_t alignment; /* elements; 0: nothing between */
+	uint64_t multiple;  /* the layout is padded to one of these; 0: not padded */
+};
+
+/*
+ * With use_orig_params every parameter begins at 16 bytes of the dtype it is computed in,
+ * and the layout is padded to a multiple of the process group; else nothing is padded. item_bytes 0: a dtype that is not known, nothing is aligned.
+ */
+struct fsdp_flat_rules fsdp_flat_rules(
+	bool use_orig_params, uint32_t item_bytes, uint32_t group);
+
+/* A layout that grows; all zero is empty. */
+struct fsdp_flat_layout {
+	struct fsdp_flat_rules rules;
+	uint64_t numel; /* so far, padding included */
+};
+
+/* Elements of padding that come before the next parameter. */
+uint64_t fsdp_flat_gap(const struct fsdp_flat_layout *layout);
+
+/* Elements of padding that end the layout. */
+uint64_t fsdp_flat_rest(const struct fsdp_flat_layout *layout);
+
+/* `numel` elements more, whatever they are. False: beyond FSDP_FLAT_MAX. */
+bool fsdp_flat_add(struct fsdp_flat_layout *layout, uint64_t numel);
+
+/* How the layout is cut: every rank's shard has the same length, the last ones are padded
+ * after the end or completely past it. */
+struct fsdp_flat_cut {
+	uint64_t numel;       /* unpadded_unsharded_numel */
+	uint64_t shard_numel; /* of each rank, what fills it up included */
+	uint32_t shards;      /* at least 1 */
+};
+
+struct fsdp_flat_cut fsdp_flat_cut(uint64_t numel, uint32_t shards);
+
+struct fsdp_flat_range {
+	uint64_t begin, end;
+};
+
+/* Part of the layout on a rank; empty if the rank is past the end. */
+struct fsdp_flat_range fsdp_flat_shard(const struct fsdp_flat_cut *cut, uint32_t rank);
+
+/* Elements at the end of a rank's shard that are not a part of the layout. */
+uint64_t fsdp_flat_padding(const struct fsdp_flat_cut *cut, uint32_t rank);
+
+/* The part of a parameter in one shard. */
+struct fsdp_flat_part {
+	uint64_t shard_start; /* in the rank's shard */
+	uint64_t param_start; /* in the flattened parameter */
+	uint64_t numel;
+};
+
+/* Of a parameter that begins at `start` of the layout: its part on the rank. False:
+ * nothing. */
+bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
+	uint64_t numel, struct fsdp_flat_part *ret_part);
+
+/* The rank that holds an element of the layout, and the position in its shard. False: the
+ * element does not exist. */
+bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
+	uint64_t *ret_shard_offset);
+
+/*
+ * The entries of a FlatParameter under the arithmetic above. Entries are
+ * numbered from 0 within their flat parameter; they begin at 0 and leave nothing out.
+ */
+struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat);
+
+const struct fsdp_flat_entry_record *fsdp_ledger_entry(
+	const struct fsdp_model *model, const struct fsdp_flat_record *flat, uint32_t n);
+
+/* The entry that holds this element; entry_count: none. */
+uint32_t fsdp_ledger_entry_at(const struct fsdp_model *model,
+	const struct fsdp_flat_record *flat, uint64_t element);
+
+/*
+ * The next entry with a part on the rank, from entry *entry on; *entry 0 begins at
+ * the rank's first. False: no more entries. The caller steps after *entry.
+ */
+bool fsdp_ledger_next(const struct fsdp_model *model, const struct fsdp_flat_record *flat,
+	uint32_t rank, uint32_t *entry, struct fsdp_flat_part *ret_part);
+
+/* ---- placement.c ---- */
+
+/*
+ * Which part of a tensor a rank holds under a list of placements: pure integers in and
+ * out. The rule is torch.chunk's: ceil(length / ranks) elements each, the last ones short
+ * or empty; an empty part is at the end of its dimension.
+ *
+ * Origin: torch/distributed/tensor/placement_types.py and _utils.py, PyTorch 2.13.
+ */
+enum fsdp_placement_kind {
+	FSDP_REPLICATE,
+	FSDP_SHARD,
+	FSDP_STRIDED_SHARD, /* first cut into `factor` parts; each is sharded */
+	FSDP_PARTIAL,       /* the full shape, but only a summand */
+};
+
+struct fsdp_placed {
+	enum fsdp_placement_kind kind;
+	int64_t dim;    /* of SHARD and STRIDED_SHARD */
+	int64_t factor; /* of STRIDED_SHARD */
+};
+
+/* A run of indices along one dimension. */
+struct fsdp_run {
+	int64_t begin, count;
+};
+
+/* The runs of one dimension that a rank owns, in the order in which it stores them. */
+struct fsdp_runs {
+	struct fsdp_run *runs;
+	size_t count;
+	int64_t total;
+};
+
+/* Bounds the runs of one dimension: more is refused. */
+enum { FSDP_RUNS_MAX = 65536 };
+
+/*
+ * What the rank at `coordinates` owns along dimension `dim` of length `length`, mesh
+ * dimensions taken from left to right. False when memory or FSDP_RUNS_MAX ends, or when
+ * the placements make no sense (factor below 1, a mesh size below 1).
+ */
+bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *placed,
+	const int64_t *mesh_shape, const int64_t *coordinates, size_t mesh_dims,
+	struct fsdp_arena *arena, struct fsdp_runs *ret_runs);
 
 #endif

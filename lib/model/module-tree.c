@@ -3,10 +3,7 @@
  * Modules: names of tensors without the segments of wrappers, the tree of modules that own them,
  * roles of tensors, and units that are known by name.
  */
-#include "base/span.h"
 #include "model/build.h"
-#include "model/dtype.h"
-#include "model/fqn.h"
 #include "model/internal.h"
 
 /* ---- Segments that wrappers put into names, and names without them ---- */

@@ -2,7 +2,7 @@
 /*
  * Cuts a dimension as DTensor placements do. Numbers in, numbers out.
  */
-#include "model/placement.h"
+#include "model/model.h"
 
 static int64_t least(int64_t a, int64_t b)
 {

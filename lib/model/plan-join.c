@@ -7,8 +7,6 @@
 
 #include "base/num.h"
 #include "model/build.h"
-#include "model/dtype.h"
-#include "model/fqn.h"
 #include "model/internal.h"
 
 /*

@@ -6,7 +6,6 @@
  * are neither blank nor part of any token, so every loop over bytes stops there and asks
  * for more; positions and not pointers survive that, for the window slides.
  */
-#include "base/characters.h"
 #include "base/num.h"
 #include "syntax/json-internal.h"
 

@@ -9,11 +9,9 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
 #include "base/finding.h"
 #include "base/num.h"
 #include "syntax/json-internal.h"
-#include "syntax/json-scan.h"
 #include "syntax/json-tree.h"
 
 struct tree_reader {

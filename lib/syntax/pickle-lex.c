@@ -8,7 +8,6 @@
  */
 #include "base/characters.h"
 #include "base/num.h"
-#include "base/span.h"
 #include "syntax/pickle-internal.h"
 
 /* What can be wrong with one opcode. */

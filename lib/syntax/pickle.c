@@ -4,7 +4,6 @@
  * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
  * pickle-machine.h describes how the parts work together.
  */
-#include "syntax/pickle-internal.h"
 #include "syntax/pickle-machine.h"
 
 enum { FIRST_SLOTS = 64 };

@@ -13,7 +13,7 @@
 #include "base/names.h"
 #include "base/num.h"
 #include "base/sort.h"
-#include "model/dtype.h"
+#include "model/model.h"
 #include "verify/verify-private.h"
 
 static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_copy *copy);

@@ -15,7 +15,7 @@
 
 #include "checkpoint-private.h"
 #include "model/build.h"
-#include "model/dtype.h"
+#include "model/model.h"
 
 static inline int begin_by_hand(void **state)
 {

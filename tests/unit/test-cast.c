@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "export/exporting.h"
-#include "model/dtype.h"
+#include "model/model.h"
 
 static uint32_t dtype(const char *name)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/flat-parameter.h"
+#include "model/model.h"
 
 enum { MOST = 8, NONE = -1 };
 

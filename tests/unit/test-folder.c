@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store-setup.h"
 
-#include "io/folder.h"
+#include "io/directory.h"
 
 static void add(struct setup *setup, struct fsdp_vec *packed, const char *name)
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "model/build.h"
-#include "model/dtype.h"
+#include "model/model.h"
 #include "model/internal.h"
 
 struct setup {

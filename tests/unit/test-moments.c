@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "elements/element-statistics.h"
-#include "model/dtype.h"
+#include "model/model.h"
 
 enum { MOST = 5000 };
 

@@ -13,7 +13,6 @@
 #include "base/num.h"
 #include "formats/dcp/metadata.h"
 #include "formats/torch/torch.h"
-#include "io/archive.h"
 #include "io/zip.h"
 
 #include <stdio.h>

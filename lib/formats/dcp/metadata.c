@@ -20,10 +20,8 @@
  */
 #include "formats/dcp/metadata.h"
 
-#include "base/names.h"
 #include "base/num.h"
 #include "formats/torch/torch.h"
-#include "model/dtype.h"
 
 #include <stdio.h>
 

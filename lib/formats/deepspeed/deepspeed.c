@@ -23,7 +23,6 @@
 #include "formats/deepspeed/deepspeed.h"
 
 #include "base/num.h"
-#include "model/build.h"
 
 #include <stdio.h>
 

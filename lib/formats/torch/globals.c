@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "formats/torch/torch.h"
-#include "model/dtype.h"
 
 enum { TEXT_BYTES = 4 * FSDP_SHOWN + 32 };
 

@@ -24,8 +24,6 @@
  */
 #include "base/num.h"
 #include "formats/torch/torch.h"
-#include "model/dtype.h"
-#include "model/placement.h"
 
 #include <stdio.h>
 

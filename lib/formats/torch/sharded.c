@@ -15,7 +15,6 @@
  */
 #include "base/num.h"
 #include "formats/torch/torch.h"
-#include "model/placement.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,6 @@
 
 #include "base/characters.h"
 #include "base/num.h"
-#include "model/dtype.h"
 
 #include <stdio.h>
 

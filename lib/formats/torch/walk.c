@@ -13,8 +13,6 @@
 
 #include "base/num.h"
 #include "formats/torch/torch.h"
-#include "model/dtype.h"
-#include "model/fqn.h"
 
 /* More numbers than that are not listed one by one. */
 enum { SHORT_TUPLE = 64 };
