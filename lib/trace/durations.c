@@ -201,6 +201,33 @@ bool fsdp_durations_times(
 	return true;
 }
 
+/* ---- by type ---- */
+
+bool fsdp_types_init(struct fsdp_types *types, struct fsdp_arena *arena)
+{
+	fsdp_vec_init(&types->list, arena, sizeof(struct fsdp_typed));
+	return fsdp_names_init(&types->names, arena);
+}
+
+void fsdp_types_done(struct fsdp_types *types)
+{
+	for (size_t i = 0; i < types->list.count; i++)
+		fsdp_durations_done(&fsdp_types_at(types, i)->durations);
+}
+
+uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name)
+{
+	uint32_t id = fsdp_names_child(&types->names, 0, name);
+	if (id == FSDP_NONE || id <= types->list.count)
+		return id != FSDP_NONE ? id - 1 : FSDP_NONE;
+	struct fsdp_typed *fresh = fsdp_vec_push(&types->list);
+	if (fresh == NULL)
+		return FSDP_NONE;
+	fresh->name = name;
+	fsdp_durations_init(&fresh->durations, types->list.arena->budget);
+	return id - 1;
+}
+
 /* ---- sums by row and column ---- */
 
 struct time_sum {

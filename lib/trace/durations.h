@@ -5,6 +5,7 @@
 #include <fsdp/trace.h>
 
 #include "base/arena.h"
+#include "base/names.h"
 
 /*
  * The durations of one type: sums, extremes, percentiles by nearest rank. The first
@@ -46,6 +47,27 @@ bool fsdp_durations_join(
 bool fsdp_durations_times(
 	const struct fsdp_durations *durations, struct fsdp_times *ret_times);
 
+/* Durations by type, in order of first use. */
+struct fsdp_typed {
+	struct fsdp_span name; /* borrowed */
+	struct fsdp_durations durations;
+};
+struct fsdp_types {
+	struct fsdp_names names; /* the id of a type, less one, is its index */
+	struct fsdp_vec list;    /* struct fsdp_typed */
+};
+bool fsdp_types_init(struct fsdp_types *types, struct fsdp_arena *arena);
+void fsdp_types_done(struct fsdp_types *types);
+
+/* The index of a type, which may be new; FSDP_NONE when out of memory. */
+uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name);
+
+static inline struct fsdp_typed *fsdp_types_at(
+	const struct fsdp_types *types, size_t index)
+{
+	return fsdp_vec_at(&types->list, index);
+}
+
 /* Adds; what does not fit makes *overflow true and stays. */
 static inline void fsdp_sum_ns(int64_t *sum, int64_t ns, bool *overflow)
 {
@@ -70,8 +92,9 @@ void fsdp_time_sums_init(struct fsdp_time_sums *sums, struct fsdp_arena *arena);
 bool fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
 	int64_t ns, int64_t exposed_ns);
 
-/* The sums of each row by column, in the arena: those of a row go to ret_lists of its place,
- * which several rows may share; a place of UINT32_MAX is skipped. places NULL: its own. */
+/* The sums of each row by column, in the arena: those of a row go to ret_lists of its
+ * place, which several rows may share; a place of UINT32_MAX is skipped. places NULL:
+ * its own. */
 bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
 	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
 

@@ -241,8 +241,7 @@ void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec 
 /* Fills recording.types: those with names of their own first, in the order of reports,
  * then the others as they come; types without durations are omitted. The durations are
  * the reading's from then on. */
-bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span *names,
-	struct fsdp_durations *const *durations, size_t count);
+bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all);
 
 #define FSDP_TRACE_FIND(reading, rule, ...)                                    \
 	fsdp_find(&(reading)->findings, FSDP_RULE_##rule,                      \

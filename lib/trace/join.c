@@ -9,6 +9,7 @@
 #include "trace/kineto-units.h"
 #include "trace/event.h"
 #include "base/num.h"
+#include "base/sort.h"
 #include "trace/python.h"
 
 static int compare_ranks(const void *a, const void *b)
@@ -32,90 +33,62 @@ const struct fsdp_trace_reading *fsdp_trace_reading_of(
 	return (const void *)(begin - offsetof(struct fsdp_trace_reading, recording));
 }
 
-/* Types that have names of their own come first, in their order; others as they come. */
-struct joined_type {
-	struct fsdp_span name;
-	struct fsdp_durations durations;
-	enum fsdp_time_type type;
-	size_t order;
-};
-
-static int compare_joined(const void *a, const void *b)
-{
-	const struct joined_type *left = *(struct joined_type *const *)a;
-	const struct joined_type *right = *(struct joined_type *const *)b;
-	if (left->type != right->type)
-		return left->type < right->type ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
 /* Adds up the types of all recordings. */
-static bool add_types(
-	struct fsdp_joined *set, struct fsdp_names *names, struct fsdp_vec *list)
+static bool add_types(struct fsdp_joined *set, struct fsdp_types *all)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		const struct fsdp_recording *recording = set->by_rank[i];
 		const struct fsdp_durations *durations =
 			fsdp_trace_reading_of(recording)->durations;
 		for (size_t j = 0; j < recording->type_count; j++) {
-			struct fsdp_span name = recording->types[j].name;
-			uint32_t id = fsdp_names_child(names, 0, name);
-			if (id == FSDP_NONE)
-				return false;
-			struct joined_type *joined = id > list->count
-							     ? fsdp_vec_push(list)
-							     : fsdp_vec_at(list, id - 1);
-			if (joined == NULL)
-				return false;
-			if (joined->name.data == NULL) {
-				*joined = (struct joined_type){ .name = name,
-					.type = fsdp_time_type_of(name),
-					.order = id };
-				fsdp_durations_init(
-					&joined->durations, set->arena->budget);
-			}
-			if (!fsdp_durations_join(&joined->durations, &durations[j]))
+			uint32_t type = fsdp_types_find(all, recording->types[j].name);
+			if (type == FSDP_NONE ||
+				!fsdp_durations_join(&fsdp_types_at(all, type)->durations,
+					&durations[j]))
 				return false;
 		}
 	}
 	return true;
 }
 
-static bool list_types(struct fsdp_joined *set, const struct fsdp_vec *list)
+/* Types that have names of their own come first, in their order; others as they come. */
+static bool list_types(struct fsdp_joined *set, const struct fsdp_types *all)
 {
-	struct joined_type **order = FSDP_TAKE(set->arena, order, list->count);
-	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, list->count);
-	set->types = types;
+	struct {
+		enum fsdp_time_type type;
+		uint32_t index;
+	} *order = FSDP_TAKE(set->arena, order, all->list.count);
+	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, all->list.count);
 	if (order == NULL || types == NULL)
 		return false;
-	for (size_t i = 0; i < list->count; i++)
-		order[i] = fsdp_vec_at(list, i);
-	qsort(order, list->count, sizeof *order, compare_joined);
-	for (size_t i = 0; i < list->count; i++) {
-		types[i].name = order[i]->name;
-		if (!fsdp_durations_times(&order[i]->durations, &types[i].times))
+	set->types = types;
+	set->type_count = all->list.count;
+	for (uint32_t i = 0; i < set->type_count; i++) {
+		order[i].type = fsdp_time_type_of(fsdp_types_at(all, i)->name);
+		order[i].index = i;
+	}
+	FSDP_SORT(order, set->type_count, FSDP_BY(order, type), FSDP_BY(order, index));
+	for (size_t i = 0; i < set->type_count; i++) {
+		const struct fsdp_typed *one = fsdp_types_at(all, order[i].index);
+		types[i].name = one->name;
+		if (!fsdp_durations_times(&one->durations, &types[i].times))
 			return false;
 	}
-	set->type_count = list->count;
 	return true;
 }
 
 static bool join_types(struct fsdp_joined *set)
 {
-	struct fsdp_names names;
-	struct fsdp_vec list;
+	struct fsdp_types all;
 	/* A single recording says already what all of them say. */
 	if (set->count == 1) {
 		set->types = set->by_rank[0]->types;
 		set->type_count = set->by_rank[0]->type_count;
 		return true;
 	}
-	fsdp_vec_init(&list, set->arena, sizeof(struct joined_type));
-	bool good = fsdp_names_init(&names, set->arena) &&
-		    add_types(set, &names, &list) && list_types(set, &list);
-	for (size_t i = 0; i < list.count; i++)
-		fsdp_durations_done(
-			&((struct joined_type *)fsdp_vec_at(&list, i))->durations);
+	bool good = fsdp_types_init(&all, set->arena) && add_types(set, &all) &&
+		    list_types(set, &all);
+	fsdp_types_done(&all);
 	return good;
 }
 

@@ -1200,16 +1200,21 @@ static bool add_all(struct fsdp_kineto *kineto)
 static bool list_types(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_span names[FSDP_TIME_COUNT];
-	struct fsdp_durations *durations[FSDP_TIME_COUNT];
+	struct fsdp_types all;
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
 		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
+	fsdp_vec_init(&all.list, &kineto->arena, sizeof(struct fsdp_typed));
 	for (int i = 0; i < FSDP_TIME_COUNT; i++) {
-		names[i] = fsdp_time_type_name((enum fsdp_time_type)i);
-		durations[i] = &kineto->durations[i];
+		struct fsdp_typed *one = fsdp_vec_push(&all.list);
+		if (one == NULL)
+			return false;
+		one->name = fsdp_time_type_name((enum fsdp_time_type)i);
+		fsdp_durations_move(&one->durations, &kineto->durations[i]);
 	}
-	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
+	bool good = fsdp_trace_types(kineto->reading, &all);
+	fsdp_types_done(&all);
+	return good;
 }
 
 /* Categories and phases by name, and the categories that are not known. */

@@ -97,28 +97,28 @@ void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec 
 	return flat;
 }
 
-bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span *names,
-	struct fsdp_durations *const *durations, size_t count)
+bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all)
 {
 	struct fsdp_recording *recording = &reading->recording;
+	size_t count = all->list.count;
 	struct fsdp_type_times *types = FSDP_TAKE(&reading->arena, types, count);
 	reading->durations = FSDP_TAKE(&reading->arena, reading->durations, count);
 	if (types == NULL || reading->durations == NULL)
 		return false;
 	recording->types = types;
-	for (unsigned wanted = 0; wanted <= FSDP_TIME_OTHER; wanted++) {
+	for (unsigned wanted = 0; wanted <= FSDP_TIME_OTHER; wanted++)
 		for (size_t i = 0; i < count; i++) {
-			if (durations[i]->count == 0 ||
-				fsdp_time_type_of(names[i]) != wanted)
+			struct fsdp_typed *one = fsdp_types_at(all, i);
+			if (one->durations.count == 0 ||
+				fsdp_time_type_of(one->name) != wanted)
 				continue;
 			size_t used = recording->type_count++;
-			types[used].name = names[i];
-			fsdp_durations_move(&reading->durations[used], durations[i]);
+			types[used].name = one->name;
+			fsdp_durations_move(&reading->durations[used], &one->durations);
 			if (!fsdp_durations_times(
 				    &reading->durations[used], &types[used].times))
 				return fsdp_fail_memory(&reading->error);
 		}
-	}
 	return true;
 }
 

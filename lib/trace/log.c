@@ -16,9 +16,9 @@ static const char opening[] = "defaultdict(<class 'float'>, ";
 struct log {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_lines lines;
-	struct fsdp_vec dumps, names, durations;
+	struct fsdp_vec dumps;
+	struct fsdp_types types;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
-	struct fsdp_names known;
 	struct fsdp_watchdog watchdog;
 	bool any;  /* some line is not blank */
 	bool seen; /* some line is a record, good or bad */
@@ -193,29 +193,6 @@ static const unsigned char *message_of(
 	return line;
 }
 
-static bool add_times(struct log *log, const struct fsdp_dump *dump)
-{
-	for (size_t i = 0; i < dump->result_count; i++) {
-		const struct fsdp_dump_result *result = &dump->results[i];
-		uint32_t id = fsdp_names_child(&log->known, 0, result->type);
-		if (id == FSDP_NONE)
-			return false;
-		if (id > log->names.count) {
-			struct fsdp_span *name = fsdp_vec_push(&log->names);
-			struct fsdp_durations *fresh = fsdp_vec_push(&log->durations);
-			if (name == NULL || fresh == NULL)
-				return false;
-			*name = result->type;
-			fsdp_durations_init(fresh, log->reading->budget);
-		}
-		if (result->ns != FSDP_ABSENT &&
-			!fsdp_durations_add(
-				fsdp_vec_at(&log->durations, id - 1), result->ns))
-			return false;
-	}
-	return true;
-}
-
 static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char *dict,
 	const unsigned char *msg, const unsigned char *msg_end)
 {
@@ -225,7 +202,7 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 	fsdp_vec_truncate(&log->results, 0);
 	if (!take_dict(log, text, &log->results))
 		return reading->error == NULL &&
-		       (fsdp_vec_add(&log->lines.bad, &log->lines.number));
+		       fsdp_vec_add(&log->lines.bad, &log->lines.number);
 	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
 	if (dump == NULL)
 		return false;
@@ -239,7 +216,17 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 			fsdp_span(msg, (size_t)(line.data + line.size - msg))) };
 	if (dump->msg.data == NULL || dump->log_message.data == NULL)
 		return false;
-	return dump->results != NULL && add_times(log, dump);
+	for (size_t i = 0; dump->results != NULL && i < dump->result_count; i++) {
+		const struct fsdp_dump_result *result = &dump->results[i];
+		uint32_t type = fsdp_types_find(&log->types, result->type);
+		if (type == FSDP_NONE ||
+			(result->ns != FSDP_ABSENT &&
+				!fsdp_durations_add(
+					&fsdp_types_at(&log->types, type)->durations,
+					result->ns)))
+			return false;
+	}
+	return dump->results != NULL;
 }
 
 static bool take_line(struct log *log, struct fsdp_span line)
@@ -279,46 +266,27 @@ static bool fail_none(struct log *log)
 		"give a trace, a dump, or a log with lines about failed collectives");
 }
 
-static bool take_watchdog(struct log *log)
-{
-	struct fsdp_trace_reading *reading = log->reading;
-	struct fsdp_watchdog *kept = FSDP_TAKE(&reading->arena, kept, 1);
-	if (kept == NULL)
-		return false;
-	*kept = log->watchdog;
-	reading->watchdog = kept;
-	return true;
-}
-
-/* A log that holds both is what is asked for. */
-static enum fsdp_recording_kind kind_of(const struct log *log)
-{
-	unsigned wanted = log->reading->options->kinds;
-	bool may_be_times = wanted == 0 || (wanted >> FSDP_RECORDING_LOG & 1) != 0;
-	return log->reading->watchdog == NULL || (log->seen && may_be_times)
-		       ? FSDP_RECORDING_LOG
-		       : FSDP_RECORDING_WATCHDOG;
-}
-
 static bool finish(struct log *log)
 {
 	struct fsdp_trace_reading *reading = log->reading;
-	if (log->watchdog.lines.count + log->watchdog.exceptions.count != 0 &&
-		!take_watchdog(log))
-		return false;
+	struct fsdp_recording *recording = &reading->recording;
+	unsigned wanted = reading->options->kinds;
+	bool may_be_times = wanted == 0 || (wanted >> FSDP_RECORDING_LOG & 1) != 0;
+	if (log->watchdog.lines.count + log->watchdog.exceptions.count != 0) {
+		reading->watchdog = FSDP_TAKE(&reading->arena, reading->watchdog, 1);
+		if (reading->watchdog == NULL)
+			return false;
+		*reading->watchdog = log->watchdog;
+	}
 	if (!log->seen && reading->watchdog == NULL)
 		return fail_none(log);
-	reading->recording.kind = kind_of(log);
-	reading->recording.dumps = fsdp_trace_flat(reading, &log->dumps);
-	reading->recording.dump_count = log->dumps.count;
-	struct fsdp_span *names = fsdp_trace_flat(reading, &log->names);
-	struct fsdp_durations **durations =
-		FSDP_TAKE(&reading->arena, durations, log->durations.count);
-	if (durations == NULL || reading->recording.dumps == NULL || names == NULL)
-		return false;
-	for (size_t i = 0; i < log->durations.count; i++)
-		durations[i] = fsdp_vec_at(&log->durations, i);
-	return fsdp_trace_types(reading, names, durations, log->names.count) &&
+	/* A log that holds both is what is asked for. */
+	recording->kind = reading->watchdog == NULL || (log->seen && may_be_times)
+				  ? FSDP_RECORDING_LOG
+				  : FSDP_RECORDING_WATCHDOG;
+	recording->dumps = fsdp_trace_flat(reading, &log->dumps);
+	recording->dump_count = log->dumps.count;
+	return recording->dumps != NULL && fsdp_trace_types(reading, &log->types) &&
 	       fsdp_lines_finish(&log->lines, reading);
 }
 
@@ -328,19 +296,16 @@ static bool read_log(struct fsdp_trace_reading *reading)
 	struct fsdp_span line;
 	struct fsdp_arena *arena = &reading->arena;
 	fsdp_vec_init(&log.dumps, arena, sizeof(struct fsdp_dump));
-	fsdp_vec_init(&log.names, arena, sizeof(struct fsdp_span));
-	fsdp_vec_init(&log.durations, arena, sizeof(struct fsdp_durations));
 	fsdp_vec_init(&log.results, arena, sizeof(struct fsdp_dump_result));
 	bool good = fsdp_lines_init(&log.lines, reading) &&
-		    ((fsdp_names_init(&log.known, arena) &&
-			    fsdp_watchdog_init(&log.watchdog, arena)));
+		    fsdp_types_init(&log.types, arena) &&
+		    fsdp_watchdog_init(&log.watchdog, arena);
 	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
 		line.data != NULL)
 		good = take_line(&log, line);
 	good = good && finish(&log);
 	fsdp_lines_done(&log.lines);
-	for (size_t i = 0; i < log.durations.count; i++)
-		fsdp_durations_done(fsdp_vec_at(&log.durations, i));
+	fsdp_types_done(&log.types);
 	return good;
 }
 

@@ -31,10 +31,9 @@ struct type {
 struct profile {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_lines *lines;
-	struct fsdp_names names;
-	struct fsdp_vec types;     /* struct type; index is the id of the name less one */
-	struct fsdp_vec durations; /* struct fsdp_durations, the same */
-	struct fsdp_vec results;   /* uint32_t, in order of first end */
+	struct fsdp_types durations;
+	struct fsdp_vec types;   /* struct type, by the index of durations */
+	struct fsdp_vec results; /* uint32_t, in order of first end */
 	struct fsdp_vec dumps, problems;
 	struct region *spare;
 	uint64_t round;
@@ -52,25 +51,22 @@ static uint32_t type_of(struct profile *profile, const struct fsdp_record *recor
 	if (value == NULL || value->kind != FSDP_SCAN_TEXT)
 		return FSDP_NONE;
 	if (!value->escaped) {
-		uint32_t id = fsdp_names_find_child(&profile->names, 0, value->span);
+		uint32_t id =
+			fsdp_names_find_child(&profile->durations.names, 0, value->span);
 		if (id != FSDP_NONE)
 			return id - 1;
 	}
 	if (!fsdp_record_text(profile->reading, record, "type", &name))
 		return FSDP_NONE;
-	uint32_t id = fsdp_names_child(&profile->names, 0, name);
-	bool fresh = id != FSDP_NONE && id > profile->types.count;
-	const struct type type = { .name = name };
-	struct fsdp_durations *durations =
-		fresh ? fsdp_vec_push(&profile->durations) : NULL;
-	if (id == FSDP_NONE ||
-		(fresh && (durations == NULL || !fsdp_vec_add(&profile->types, &type)))) {
+	uint32_t index = fsdp_types_find(&profile->durations, name);
+	struct type *type =
+		index != FSDP_NONE ? fsdp_vec_reach(&profile->types, index) : NULL;
+	if (type == NULL) {
 		fsdp_trace_memory(profile->reading);
 		return FSDP_NONE;
 	}
-	if (fresh)
-		fsdp_durations_init(durations, profile->reading->budget);
-	return id - 1;
+	type->name = name;
+	return index;
 }
 
 static bool time_of(const struct fsdp_record *record, int64_t *ret_ns)
@@ -93,7 +89,8 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t ns)
 		type->sum_ns = 0;
 	}
 	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
-	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), ns);
+	return fsdp_durations_add(
+		&fsdp_types_at(&profile->durations, index)->durations, ns);
 }
 
 /* ---- events ---- */
@@ -267,21 +264,6 @@ static bool take_still_open(struct profile *profile)
 	return true;
 }
 
-static bool take_types(struct profile *profile)
-{
-	struct fsdp_trace_reading *reading = profile->reading;
-	size_t count = profile->types.count;
-	struct fsdp_span *names = FSDP_TAKE(&reading->arena, names, count);
-	struct fsdp_durations **durations = FSDP_TAKE(&reading->arena, durations, count);
-	if (names == NULL || durations == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		names[i] = ((struct type *)fsdp_vec_at(&profile->types, i))->name;
-		durations[i] = fsdp_vec_at(&profile->durations, i);
-	}
-	return fsdp_trace_types(reading, names, durations, count);
-}
-
 static bool finish(struct profile *profile)
 {
 	struct fsdp_recording *recording = &profile->reading->recording;
@@ -296,7 +278,7 @@ static bool finish(struct profile *profile)
 			"a sum of times does not fit 64 bits of nanoseconds");
 	return recording->dumps != NULL && recording->problems != NULL &&
 	       recording->residual != NULL && take_still_open(profile) &&
-	       take_types(profile);
+	       fsdp_trace_types(profile->reading, &profile->durations);
 }
 
 bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
@@ -306,18 +288,16 @@ bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	struct fsdp_record record;
 	struct fsdp_arena *arena = &reading->arena;
 	fsdp_vec_init(&profile.types, arena, sizeof(struct type));
-	fsdp_vec_init(&profile.durations, arena, sizeof(struct fsdp_durations));
 	fsdp_vec_init(&profile.results, arena, sizeof(uint32_t));
 	fsdp_vec_init(&profile.dumps, arena, sizeof(struct fsdp_dump));
 	fsdp_vec_init(&profile.problems, arena, sizeof(struct fsdp_profile_problem));
 	(void)header;
 	profile.emits = reading->recording.rank == 0 &&
 			fsdp_span_is(reading->recording.debug_level, "INFO");
-	bool good = fsdp_names_init(&profile.names, arena);
+	bool good = fsdp_types_init(&profile.durations, arena);
 	while (good && fsdp_record_next(reading, lines, &record))
 		good = take_event(&profile, &record);
 	good = good && reading->error == NULL && finish(&profile);
-	for (size_t i = 0; i < profile.durations.count; i++)
-		fsdp_durations_done(fsdp_vec_at(&profile.durations, i));
+	fsdp_types_done(&profile.durations);
 	return good;
 }
