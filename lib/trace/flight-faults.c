@@ -712,15 +712,6 @@ static bool split_ranks(struct search *search, struct fsdp_flight_fault *fault)
 	return true;
 }
 
-/* Of the ranks that entered it the lowest that says what it called; else the lowest. */
-static const struct fsdp_flight_item *first_known(const struct search *search)
-{
-	for (size_t i = 0; i < search->have_count; i++)
-		if (signature_at(search, search->have[i], 0)->numbers[0] != 0)
-			return item_at(search, search->have[i], 0);
-	return item_at(search, search->have[0], 0);
-}
-
 /* False: out of memory. */
 static bool search_team(struct search *search)
 {
@@ -757,7 +748,15 @@ static bool search_team(struct search *search)
 		if (fault.problem == NULL) {
 			fault.verdict = FSDP_FLIGHT_STUCK;
 			fault.problem = "missing";
-			fault.first = first_known(search);
+			/* Of the ranks that entered it the lowest that says what it
+			 * called; else the lowest. */
+			size_t known = 0;
+			while (known < search->have_count &&
+				signature_at(search, search->have[known], 0)
+						->numbers[0] == 0)
+				known++;
+			fault.first = item_at(search,
+				search->have[known < search->have_count ? known : 0], 0);
 			fault.culprits = fault.missing;
 			fault.culprit_count = fault.missing_count;
 		}

@@ -111,15 +111,6 @@ static int64_t time_of(const struct fsdp_flight_item *item)
 	return item->entry->time_ns != FSDP_ABSENT ? item->entry->time_ns : INT64_MAX;
 }
 
-/* By time, then by number. */
-static bool is_earlier(
-	const struct fsdp_flight_item *item, const struct fsdp_flight_item *than)
-{
-	if (time_of(item) != time_of(than))
-		return time_of(item) < time_of(than);
-	return item->entry->seq < than->entry->seq;
-}
-
 /* In a group with ranks that left no dump, a rank whose last collective did not end
  * waits for these. */
 static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
@@ -141,7 +132,10 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 				open = &items[j - 1];
 		if (open == NULL)
 			continue;
-		if (join->open == NULL || is_earlier(open, join->open)) {
+		/* By time, then by number. */
+		if (join->open == NULL || time_of(open) < time_of(join->open) ||
+			(time_of(open) == time_of(join->open) &&
+				open->entry->seq < join->open->entry->seq)) {
 			join->open = open;
 			join->open_team = team;
 		}

@@ -250,20 +250,6 @@ static bool parse_op_type(struct fsdp_watchdog *watchdog, struct fsdp_span work,
 	return size == at.size || parse_op(watchdog, fsdp_span(at.data, size), &line->op);
 }
 
-/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
-static bool parse_work(struct fsdp_watchdog *watchdog, struct fsdp_span work,
-	struct fsdp_watchdog_line *line)
-{
-	line->seq = number_after(work, "SeqNum=");
-	line->numel_in = number_after(work, "NumelIn=");
-	line->numel_out = number_after(work, "NumelOut=");
-	line->timeout_ms = number_after(work, "Timeout(ms)=");
-	line->ran_ms = ms_after(work, ") ran for ");
-	if (line->ran_ms < 0)
-		line->ran_ms = FSDP_ABSENT;
-	return parse_op_type(watchdog, work, line);
-}
-
 /* "work: 5" after "last enqueued " or "last completed ", maybe with NCCL between. The
  * numbers of PyTorch 2.3 are not set before the first work: more than could be. */
 static int64_t status_number(struct fsdp_span text)
@@ -321,20 +307,6 @@ static bool add_ranks(struct fsdp_watchdog *watchdog, struct fsdp_span list,
 
 /* ---- the report of ranks that diverge ---- */
 
-/* "#5 started ranks:" */
-static bool begins_snapshot(struct fsdp_watchdog *watchdog, struct fsdp_span line)
-{
-	struct fsdp_span head = before(line, " started ranks:");
-	if (head.data == NULL)
-		head = before(line, " finished ranks:");
-	if (head.data == NULL)
-		return false;
-	head = after_last(head, "#");
-	if (!parse_work_number(&head, &watchdog->snapshot))
-		watchdog->snapshot = FSDP_ABSENT;
-	return true;
-}
-
 /* Its lines by the words after a list of ranks, and the place of the number of the
  * work. */
 static const struct {
@@ -357,8 +329,16 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	bool number = memchr(line.data, '#', line.size) != NULL;
 	bool listed = watchdog->snapshot != FSDP_ABSENT && !number;
-	if (number && begins_snapshot(watchdog, line))
+	/* "#5 started ranks:" */
+	struct fsdp_span head = before(line, " started ranks:");
+	if (head.data == NULL)
+		head = before(line, " finished ranks:");
+	if (number && head.data != NULL) {
+		head = after_last(head, "#");
+		if (!parse_work_number(&head, &watchdog->snapshot))
+			watchdog->snapshot = FSDP_ABSENT;
 		return true;
+	}
 	if (!listed)
 		watchdog->snapshot = FSDP_ABSENT;
 	for (size_t i = 0; i < FSDP_COUNT(reports); i++) {
@@ -611,15 +591,6 @@ static bool has_any(struct fsdp_span text, const char *const *parts, size_t coun
 	return false;
 }
 
-/* Errors that a rank has because another one is gone. */
-static bool is_of_peer(struct fsdp_span text)
-{
-	static const char *const parts[] = { "remote process exited", "remote error",
-		"ncclRemoteError", "Connection closed", "Connection reset",
-		"SignalException", "Broken pipe" };
-	return has_any(text, parts, FSDP_COUNT(parts));
-}
-
 /* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
  * line of an exception of Python. data NULL: it is not one, or it has lines of its own. */
 static struct fsdp_span find_python_error(struct fsdp_span line)
@@ -655,6 +626,9 @@ static bool parse_rank_of_order(struct fsdp_span *text, int64_t *ret_rank)
 /* False: out of memory. */
 static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
+	static const char *const of_peers[] = { "remote process exited", "remote error",
+		"ncclRemoteError", "Connection closed", "Connection reset",
+		"SignalException", "Broken pipe" };
 	enum { LONGEST = 200, PYTHON = FSDP_COUNT(exceptions) };
 	size_t i = 0;
 	struct fsdp_span text = { 0 };
@@ -690,7 +664,9 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	/* "unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete" */
 	if (i == GLOO_EXCEPTION && has(text, "] "))
 		text = after(text, "] ");
-	if (one.failure == FSDP_WATCHDOG_OWN && is_of_peer(text))
+	/* Errors that a rank has because another one is gone. */
+	if (one.failure == FSDP_WATCHDOG_OWN &&
+		has_any(text, of_peers, FSDP_COUNT(of_peers)))
 		one.failure = FSDP_WATCHDOG_FOLLOWS;
 	one.by_itself =
 		i == PYTHON && one.failure == FSDP_WATCHDOG_OWN &&
@@ -713,10 +689,20 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 	bool known;
 	if (!parse_front(watchdog, front, &line, &known))
 		return false;
-	if (is_status)
+	if (is_status) {
 		parse_status(front, message, &line);
-	else if (!parse_work(watchdog, message, &line))
-		return false;
+	} else {
+		/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
+		line.seq = number_after(message, "SeqNum=");
+		line.numel_in = number_after(message, "NumelIn=");
+		line.numel_out = number_after(message, "NumelOut=");
+		line.timeout_ms = number_after(message, "Timeout(ms)=");
+		line.ran_ms = ms_after(message, ") ran for ");
+		if (line.ran_ms < 0)
+			line.ran_ms = FSDP_ABSENT;
+		if (!parse_op_type(watchdog, message, &line))
+			return false;
+	}
 	hear_of(watchdog, number_after(front, "timeout from  rank "));
 	return !known || (line.seq == FSDP_ABSENT && line.enqueued == FSDP_ABSENT) ||
 	       fsdp_vec_add(&watchdog->lines, &line);

@@ -348,15 +348,8 @@ static bool find_call(
 	return true;
 }
 
-/* PyTorch's own code, and the code that wraps its functions. */
-static bool is_inside(struct fsdp_span filename)
-{
-	return fsdp_span_ends(filename, FSDP_SPAN("/typing_extensions.py")) ||
-	       fsdp_span_ends(filename, FSDP_SPAN("/contextlib.py")) ||
-	       fsdp_span_has(filename, "torch/", false);
-}
-
-/* The innermost frame that is not of PyTorch; FSDP_NONE: no such frame. */
+/* The innermost frame that is not of PyTorch, nor of code that wraps its functions;
+ * FSDP_NONE: no such frame. */
 static bool find_place(
 	struct flight_reader *reader, struct dump_value frames, uint32_t *ret_place)
 {
@@ -371,7 +364,9 @@ static bool find_place(
 		file = text_of(get(walk.value, "filename"));
 		if (!count_work(reader, 4 * (1 + count_of(walk.value)) + file.size / 16))
 			return false;
-		if (file.data != NULL && !is_inside(file))
+		if (file.data != NULL && !fsdp_span_has(file, "torch/", false) &&
+			!fsdp_span_ends(file, FSDP_SPAN("/typing_extensions.py")) &&
+			!fsdp_span_ends(file, FSDP_SPAN("/contextlib.py")))
 			break;
 		file.data = NULL;
 	}
@@ -392,33 +387,25 @@ static bool find_place(
 	return place != NULL;
 }
 
-static bool check_entry(struct flight_reader *reader, const struct dump_value *fields)
-{
-	int64_t seq;
-	const char *lacks = NULL;
-	if (text_of(fields[PROFILING_NAME]).data == NULL)
-		lacks = "profiling_name";
-	else if (!is_list(fields[PROCESS_GROUP]))
-		lacks = "process_group";
-	else if (!get_integer(fields[COLLECTIVE_SEQ_ID], &seq))
-		lacks = "collective_seq_id";
-	if (lacks == NULL)
-		return true;
-	fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"entry %llu of this Flight Recorder dump has no %s",
-		FSDP_LLU(reader->rows->entries.count), lacks);
-	return fsdp_error_add_kind(&reader->reading->error, "flight");
-}
-
 static bool add_entry(struct flight_reader *reader, struct dump_value value)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct dump_value fields[FIELD_COUNT];
 	struct fsdp_span rest;
+	int64_t seq;
 	if (!read_fields(reader, value, fields))
 		return fail_memory(reader);
-	if (!check_entry(reader, fields))
-		return false;
+	const char *lacks =
+		text_of(fields[PROFILING_NAME]).data == NULL    ? "profiling_name"
+		: !is_list(fields[PROCESS_GROUP])               ? "process_group"
+		: !get_integer(fields[COLLECTIVE_SEQ_ID], &seq) ? "collective_seq_id"
+								: NULL;
+	if (lacks != NULL) {
+		fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"entry %llu of this Flight Recorder dump has no %s",
+			FSDP_LLU(rows->entries.count), lacks);
+		return fsdp_error_add_kind(&reader->reading->error, "flight");
+	}
 	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
 	if (entry == NULL)
 		return fail_memory(reader);

@@ -94,9 +94,9 @@ static bool list_prefetches(struct handles *handles)
 	return list != NULL;
 }
 
-/* Calls so far are in lists that only grow: their end is enough. A snapshot lists each unit,
- * however few were used: more than a few facts for each use cost the file nothing, and have
- * a ceiling. */
+/* Calls so far are in lists that only grow: their end is enough. A snapshot lists each
+ * unit, however few were used: more than a few facts for each use cost the file
+ * nothing, and have a ceiling. */
 static bool add_snapshot(struct handles *handles, uint64_t line)
 {
 	enum { CELLS_OF_USE = 4 };

@@ -7,12 +7,6 @@
 
 /* ---- other profilers ---- */
 
-/* A database: Nsight Systems exports its reports so. */
-static bool is_database(struct fsdp_span head)
-{
-	return fsdp_span_begins(head, fsdp_span("SQLite format 3", 16));
-}
-
 /* The length after a tag; moves *at to its end. */
 static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
 {
@@ -55,17 +49,6 @@ static bool is_protobuf(struct fsdp_span head)
 	return !text && count != 0;
 }
 
-/* By name, since its content has no sign that is documented. */
-static bool is_nsight_report(const char *path)
-{
-	static const char *const ends[] = { ".nsys-rep", ".qdrep", ".qdstrm",
-		".ncu-rep" };
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-		if (fsdp_span_ends(fsdp_span_text(path), fsdp_span_text(ends[i])))
-			return true;
-	return false;
-}
-
 static bool refuse(struct fsdp_trace_reading *reading, const char *kind, const char *what,
 	const char *hint)
 {
@@ -75,18 +58,25 @@ static bool refuse(struct fsdp_trace_reading *reading, const char *kind, const c
 	return true;
 }
 
-static bool fsdp_trace_other_profiler(
+/* True: it is of one, and refused. */
+static bool is_of_other_profiler(
 	struct fsdp_trace_reading *reading, struct fsdp_span head)
 {
-	const char *path = reading->recording.path;
+	static const char nsys[] =
+		"record with torch.profiler and export_chrome_trace(); nsys stats reads this one";
+	/* By name, since its content has no sign that is documented. */
+	static const char *const ends[] = { ".nsys-rep", ".qdrep", ".qdstrm",
+		".ncu-rep" };
+	struct fsdp_span path = fsdp_span_text(reading->recording.path);
 	bool printable = head.size != 0 && (head.data[0] == '{' || head.data[0] == '[');
-	if (!printable && is_nsight_report(path))
-		return refuse(reading, "nsight", "this is a report of NVIDIA Nsight",
-			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
-	if (is_database(head))
+	for (size_t i = 0; !printable && i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(path, fsdp_span_text(ends[i])))
+			return refuse(reading, "nsight",
+				"this is a report of NVIDIA Nsight", nsys);
+	if (fsdp_span_begins(head, fsdp_span("SQLite format 3", 16)))
 		return refuse(reading, "sqlite",
 			"this is an SQLite database, as Nsight Systems exports its reports",
-			"record with torch.profiler and export_chrome_trace(); nsys stats reads this one");
+			nsys);
 	if (fsdp_archive_is_tar(head) || fsdp_span_begins(head, FSDP_SPAN("PK\3\4")))
 		return refuse(reading, "archive", "this is an archive, not a recording",
 			"unpack it and give the directory");
@@ -122,7 +112,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 	reading->unopened = !fsdp_stream_peek(reading->stream, &head, &reading->error);
 	if (reading->unopened)
 		return false;
-	if (fsdp_trace_other_profiler(reading, head))
+	if (is_of_other_profiler(reading, head))
 		return false;
 	head = fsdp_trace_without_mark(head);
 	if (head.size == 0)
@@ -282,6 +272,12 @@ static void judge_lines(struct fsdp_trace_reading *reading)
 		FSDP_LLU(recording->skipped), recording->skipped == 1 ? "" : "s");
 }
 
+static struct fsdp_span level_of(const struct fsdp_recording *recording)
+{
+	return recording->debug_level.data != NULL ? recording->debug_level
+						   : FSDP_SPAN("OFF");
+}
+
 static void judge_profile(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
@@ -302,9 +298,7 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 	if (recording->kind == FSDP_RECORDING_PROFILE && recording->rank == 0 &&
 		recording->dump_count > 0 &&
 		!fsdp_span_is(recording->debug_level, "INFO")) {
-		struct fsdp_span level = recording->debug_level.data != NULL
-						 ? recording->debug_level
-						 : FSDP_SPAN("OFF");
+		struct fsdp_span level = level_of(recording);
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
 			FSDP_TEXT(level), recording->dump_count,
@@ -364,9 +358,7 @@ static void judge_order(struct fsdp_trace_reading *reading)
 			order->stopped_early == 1 ? "" : "s");
 	judge_states(reading);
 	if (order->unchecked > 0) {
-		struct fsdp_span level = recording->debug_level.data != NULL
-						 ? recording->debug_level
-						 : FSDP_SPAN("OFF");
+		struct fsdp_span level = level_of(recording);
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not check %llu forward%s; it does at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
 			FSDP_TEXT(level), FSDP_LLU(order->unchecked),

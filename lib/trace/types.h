@@ -6,8 +6,9 @@
 
 #include "base/span.h"
 
-/* The types of time that have names of their own, in the order of reports. The first six have
- * names in SimpleProfiler; from ENTER_UNSHARD on they are named regions of the host. */
+/* The types of time that have names of their own, in the order of reports. The first
+ * six have names in SimpleProfiler; from ENTER_UNSHARD on they are named regions of the
+ * host. */
 #define FSDP_TIME_TYPES(X)                                    \
 	X(ALL, "all")                                         \
 	X(ALL_GATHER, "all_gather")                           \
@@ -77,8 +78,8 @@ enum fsdp_time_type fsdp_copy_type(struct fsdp_span text);
 /* Bytes of an element, by the word that traces use; 0: unknown. */
 unsigned fsdp_element_size(struct fsdp_span dtype);
 
-/* Why a thread is late that is in a call of CUDA, HIP or the CUDA driver; FSDP_IDLE_LAUNCH
- * for all others. */
+/* Why a thread is late that is in a call of CUDA, HIP or the CUDA driver;
+ * FSDP_IDLE_LAUNCH for all others. */
 enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name);
 
 /* Of a kernel that computes: the first row of types-kernels.def that has a word of
