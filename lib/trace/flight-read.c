@@ -464,18 +464,6 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	return count;
 }
 
-/* Of a list, whose items were counted for the room in `ranks`. */
-static size_t list_ranks(struct dump_value list, int64_t *ranks)
-{
-	struct walk walk = walk_of(list);
-	size_t count = 0;
-	while (next_value(&walk))
-		if (!get_integer(walk.value, &ranks[count]) || ranks[count] < 0 ||
-			ranks[count++] > INT32_MAX)
-			return 0;
-	return count;
-}
-
 /* Groups of one pickle may share a list of ranks. */
 static const struct fsdp_flight_roster *find_roster(
 	struct flight_reader *reader, struct dump_value ranks, uint32_t *ret_roster)
@@ -491,7 +479,14 @@ static const struct fsdp_flight_roster *find_roster(
 	int64_t *list = FSDP_TAKE(&reader->reading->arena, list, most);
 	if (list == NULL)
 		return NULL;
-	size_t count = is_list(ranks) ? list_ranks(ranks, list) : parse_ranks(text, list);
+	size_t count = is_list(ranks) ? 0 : parse_ranks(text, list);
+	struct walk walk = walk_of(ranks);
+	while (is_list(ranks) && next_value(&walk))
+		if (!get_integer(walk.value, &list[count]) || list[count] < 0 ||
+			list[count++] > INT32_MAX) {
+			count = 0;
+			break;
+		}
 	roster->ranks = list;
 	roster->count = fsdp_flight_sort_ranks(list, count);
 	return roster;

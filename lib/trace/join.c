@@ -92,17 +92,6 @@ static bool join_types(struct fsdp_joined *set)
 	return good;
 }
 
-static bool join_strips(struct fsdp_joined *set)
-{
-	const struct fsdp_strip **strips = fsdp_arena_take_items(set->arena, set->count,
-		sizeof *strips, _Alignof(const struct fsdp_strip *));
-	for (size_t i = 0; strips != NULL && i < set->count; i++)
-		strips[i] = &fsdp_trace_reading_of(set->by_rank[i])->strip;
-	return strips != NULL &&
-	       fsdp_timeline_make(set->by_rank, strips, set->count, set->matching.aligned,
-		       set->arena, &set->timeline);
-}
-
 /* Findings about all of them are at the recording that was named first. */
 static void report_ranks(struct fsdp_joined *set)
 {
@@ -129,10 +118,15 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 	struct fsdp_joined *set = ret_joined;
 	*set = (struct fsdp_joined){ .arena = arena, .by_rank = by_rank, .count = count };
 	fsdp_findings_init(&set->findings, arena, limits);
+	const struct fsdp_strip **strips = fsdp_arena_take_items(
+		arena, count, sizeof *strips, _Alignof(const struct fsdp_strip *));
+	for (size_t i = 0; strips != NULL && i < count; i++)
+		strips[i] = &fsdp_trace_reading_of(by_rank[i])->strip;
 	bool good =
-		join_types(set) &&
+		strips != NULL && join_types(set) &&
 		fsdp_match_collectives(by_rank, count, arena, &set->matching) &&
-		join_strips(set) &&
+		fsdp_timeline_make(by_rank, strips, count, set->matching.aligned, arena,
+			&set->timeline) &&
 		fsdp_unit_rows_join(
 			by_rank, count, arena, &set->units, &set->unit_count) &&
 		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
@@ -407,20 +401,6 @@ static int compare_worlds(const void *a, const void *b)
 	return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* Whether they are known to be of several jobs. If not, a trace without it is of the
- * same as the others. */
-static bool have_worlds(struct fsdp_recording *const *list, size_t count)
-{
-	int64_t first = FSDP_ABSENT;
-	for (size_t i = 0; i < count; i++) {
-		int64_t world = world_of(list[i]);
-		if (world != FSDP_ABSENT && first != FSDP_ABSENT && world != first)
-			return true;
-		first = world != FSDP_ABSENT ? world : first;
-	}
-	return false;
-}
-
 /* The first in time, or else of the paths, that is of no run yet; `count`: none. */
 static size_t find_first_cycle(
 	struct fsdp_recording *const *list, size_t count, const size_t *run_of)
@@ -442,7 +422,15 @@ size_t fsdp_trace_number_runs(
 	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
 {
 	size_t runs = 0, at;
-	if (!have_worlds(sorted, count))
+	int64_t least = INT64_MAX, most = FSDP_ABSENT;
+	for (size_t i = 0; i < count; i++) {
+		int64_t world = world_of(sorted[i]);
+		if (world != FSDP_ABSENT && world < least)
+			least = world;
+		most = world > most ? world : most;
+	}
+	/* Unless several jobs are known, a trace without it is of the same as the others. */
+	if (least >= most)
 		return number_job(sorted, count, 0, ret_run_of);
 	qsort(sorted, count, sizeof *sorted, compare_worlds);
 	for (size_t i = 0; i < count; i++)

@@ -838,22 +838,12 @@ static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
 		fsdp_kineto_words_thread_name(&kineto->words, stream));
 }
 
-static void add_unassigned(struct fsdp_unassigned *rest, const struct fsdp_comm *comm)
-{
-	bool overflow = false;
-	if (is_gather(comm)) {
-		rest->gathers++;
-		fsdp_sum_ns(&rest->gather_ns, comm->dur_ns, &overflow);
-	} else {
-		rest->reduces++;
-		fsdp_sum_ns(&rest->reduce_ns, comm->dur_ns, &overflow);
-	}
-}
-
 /* Gathers or reductions, in the annotation of some kinds in which each was issued. */
 static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 {
+	struct fsdp_unassigned *rest = &at->kineto->reading->recording.unassigned;
 	size_t comms = at->kineto->comms.list.count, count = 0;
+	bool overflow = false;
 	uint32_t row;
 	for (size_t i = 0; i < comms; i++) {
 		const struct fsdp_comm *comm = comm_at(at, i);
@@ -870,11 +860,14 @@ static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 		const struct fsdp_comm *comm = comm_at(at, i);
 		if (gathers ? !is_gather(comm) : !is_reduction(comm))
 			continue;
-		if (at->issued[i] == FSDP_NONE)
-			add_unassigned(&at->kineto->reading->recording.unassigned, comm);
-		else if (!find_row_of(at, at->issued[i], gathers, &row) ||
-			 !add_collective(at, i, row))
+		if (at->issued[i] == FSDP_NONE) {
+			*(gathers ? &rest->gathers : &rest->reduces) += 1;
+			fsdp_sum_ns(gathers ? &rest->gather_ns : &rest->reduce_ns,
+				comm->dur_ns, &overflow);
+		} else if (!find_row_of(at, at->issued[i], gathers, &row) ||
+			   !add_collective(at, i, row)) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -974,18 +967,6 @@ bool fsdp_trace_is_json(struct fsdp_span head)
 	return rest.size == 0 || rest.data[0] == '"' || rest.data[0] == '}';
 }
 
-static bool add(struct finding_names *finding, struct fsdp_span unit)
-{
-	unsigned char *clean = fsdp_arena_take(finding->arena, unit.size + 1, 1);
-	if (clean == NULL)
-		return false;
-	struct fsdp_span name = fsdp_span(clean, fsdp_kineto_unit_clean(unit, clean));
-	size_t known = finding->seen.list.count;
-	if (fsdp_names_child(&finding->seen, 0, name) == FSDP_NONE)
-		return false;
-	return finding->seen.list.count == known || fsdp_vec_add(finding->names, &name);
-}
-
 static bool take_text(struct finding_names *finding, const struct fsdp_json_token *token)
 {
 	static const char *const begins[] = { "FSDP::", "FullyShardedDataParallel." };
@@ -1002,8 +983,16 @@ static bool take_text(struct finding_names *finding, const struct fsdp_json_toke
 	}
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(text);
 	finding->kinds[note.kind] = true;
-	bool names = note.kind > FSDP_UNIT_NONE && note.kind < FSDP_UNIT_STATION;
-	return !names || add(finding, note.unit);
+	if (note.kind <= FSDP_UNIT_NONE || note.kind >= FSDP_UNIT_STATION)
+		return true;
+	unsigned char *clean = fsdp_arena_take(finding->arena, note.unit.size + 1, 1);
+	if (clean == NULL)
+		return false;
+	struct fsdp_span name =
+		fsdp_span(clean, fsdp_kineto_unit_clean(note.unit, clean));
+	size_t known = finding->seen.list.count;
+	return fsdp_names_child(&finding->seen, 0, name) != FSDP_NONE &&
+	       (finding->seen.list.count == known || fsdp_vec_add(finding->names, &name));
 }
 
 /* Up to the end, or to what is not JSON. */

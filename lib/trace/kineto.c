@@ -204,14 +204,6 @@ static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one, bool 
 /* The meaning of a kernel's name, found once per name. */
 enum { KERNEL_COMPUTE = 1, KERNEL_COMM, KERNEL_COPY };
 
-static uint32_t classify_kernel(struct fsdp_span name)
-{
-	if (fsdp_span_has(name, "MEMORY_COPY_", false) ||
-		fsdp_span_has(name, "__amd_rocclr_copyBuffer", false))
-		return KERNEL_COPY;
-	return fsdp_is_comm_kernel(name) ? KERNEL_COMM : KERNEL_COMPUTE;
-}
-
 static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_args args = { 0 };
@@ -221,7 +213,12 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 	if (what == NULL)
 		return false;
 	if (*what == 0)
-		*what = classify_kernel(one->name);
+		*what = fsdp_span_has(one->name, "MEMORY_COPY_", false) ||
+					fsdp_span_has(one->name,
+						"__amd_rocclr_copyBuffer", false)
+				? KERNEL_COPY
+			: fsdp_is_comm_kernel(one->name) ? KERNEL_COMM
+							 : KERNEL_COMPUTE;
 	if (*what == KERNEL_COPY)
 		return take_copy(kineto, one, false);
 	bool comm = *what == KERNEL_COMM;
