@@ -44,102 +44,82 @@ static bool bid(struct fsdp_span head)
 
 /* ---- a dict ---- */
 
-struct text {
-	const unsigned char *at, *end;
-};
-
-static bool take(struct text *text, const char *what)
+static struct fsdp_span without_blanks(struct fsdp_span text)
 {
-	size_t size = strlen(what);
-	if ((size_t)(text->end - text->at) < size || memcmp(text->at, what, size) != 0)
-		return false;
-	text->at += size;
-	return true;
-}
-
-static void blanks(struct text *text)
-{
-	while (text->at < text->end && *text->at == ' ')
-		text->at++;
+	while (text.size != 0 && text.data[0] == ' ')
+		text = fsdp_span(text.data + 1, text.size - 1);
+	return text;
 }
 
 /* An escape of Python's repr, after the backslash. */
-static bool take_escape(struct text *text, unsigned char **out)
+static bool parse_escape(
+	const unsigned char **at, const unsigned char *end, unsigned char **out)
 {
 	static const char letters[] = "\\\\''\"\"n\nr\rt\t";
-	if (text->at == text->end)
+	uint32_t point;
+	if (*at == end)
 		return false;
-	unsigned char c = *text->at++;
+	unsigned char c = *(*at)++;
 	int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-	for (size_t i = 0; i + 1 < sizeof letters; i += 2) {
+	for (size_t i = 0; i + 1 < sizeof letters; i += 2)
 		if (c == (unsigned char)letters[i]) {
 			*(*out)++ = (unsigned char)letters[i + 1];
 			return true;
 		}
-	}
-	uint32_t point;
-	if (digits == 0 || !fsdp_hex_take(&text->at, text->end, digits, &point) ||
-		point > 0x10ffff)
+	if (digits == 0 || !fsdp_hex_take(at, end, digits, &point) || point > 0x10ffff)
 		return false;
 	*out = fsdp_utf8_put(*out, point);
 	return true;
 }
 
-/* The quote that ends what begins at text->at, or NULL. */
-static const unsigned char *find_quote(const struct text *text, unsigned char quote)
+/* 'text' or "text", decoded into the arena. False: it is neither, or reading->error. */
+static bool parse_string(
+	struct log *log, struct fsdp_span *text, struct fsdp_span *ret_text)
 {
-	const unsigned char *at = text->at;
-	for (; at < text->end && *at != quote; at++)
-		at += *at == '\\' && at + 1 < text->end;
-	return at < text->end ? at : NULL;
-}
-
-/* 'text' or "text", decoded into the arena. */
-static bool take_string(struct log *log, struct text *text, struct fsdp_span *ret_text)
-{
-	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
+	if (text->size == 0 || (text->data[0] != '\'' && text->data[0] != '"'))
 		return false;
-	unsigned char quote = *text->at++;
-	/* Decoded text is never longer; without the quote it is not a text. */
-	const unsigned char *end = find_quote(text, quote);
-	if (end == NULL)
+	const unsigned char *at = text->data + 1, *end = at,
+			    *last = text->data + text->size;
+	for (; end < last && *end != text->data[0]; end++)
+		end += *end == '\\' && end + 1 < last;
+	if (end >= last)
 		return false;
+	/* Decoded text is never longer. */
 	unsigned char *begin =
-		fsdp_arena_take(&log->reading->arena, (size_t)(end - text->at) + 1, 1);
+		fsdp_arena_take(&log->reading->arena, (size_t)(end - at) + 1, 1);
 	unsigned char *out = begin;
 	if (begin == NULL)
 		return fsdp_trace_memory(log->reading);
-	while (text->at < text->end && *text->at != quote) {
-		unsigned char c = *text->at++;
+	while (at < end) {
+		unsigned char c = *at++;
 		if (c != '\\')
 			*out++ = c;
-		else if (!take_escape(text, &out))
+		else if (!parse_escape(&at, end, &out))
 			return false;
 	}
-	if (text->at == text->end)
-		return false;
-	text->at++;
+	*text = fsdp_span(end + 1, (size_t)(last - end) - 1);
 	*ret_text = fsdp_span(begin, (size_t)(out - begin));
 	return true;
 }
 
-static bool take_key(struct log *log, struct text *text, struct fsdp_span *ret_key)
+/* <Type.NAME: 'value'>, or a string alone. */
+static bool parse_key(struct log *log, struct fsdp_span *text, struct fsdp_span *ret_key)
 {
-	if (!take(text, "<Type."))
-		return take_string(log, text, ret_key);
-	while (text->at < text->end && *text->at != ':' && *text->at != '>')
-		text->at++;
-	return take(text, ": ") && take_string(log, text, ret_key) && take(text, ">");
+	if (!fsdp_span_behind(*text, "<Type.", text))
+		return parse_string(log, text, ret_key);
+	while (text->size != 0 && text->data[0] != ':' && text->data[0] != '>')
+		*text = fsdp_span(text->data + 1, text->size - 1);
+	return fsdp_span_behind(*text, ": ", text) && parse_string(log, text, ret_key) &&
+	       fsdp_span_behind(*text, ">", text);
 }
 
-static bool take_number(
-	struct log *log, struct text *text, struct fsdp_dump_result *result)
+static bool parse_number(
+	struct log *log, struct fsdp_span *text, struct fsdp_dump_result *result)
 {
-	const unsigned char *begin = text->at;
-	while (text->at < text->end && *text->at != ',' && *text->at != '}' &&
-		*text->at != ' ')
-		text->at++;
-	struct fsdp_span number = fsdp_span(begin, (size_t)(text->at - begin));
+	struct fsdp_span number = *text;
+	while (text->size != 0 && memchr(",} ", text->data[0], 3) == NULL)
+		*text = fsdp_span(text->data + 1, text->size - 1);
+	number.size -= text->size;
 	result->ns = FSDP_ABSENT;
 	if (!fsdp_decimal_fixed(number, 9, &result->ns) && !fsdp_span_is(number, "inf") &&
 		!fsdp_span_is(number, "-inf") && !fsdp_span_is(number, "nan"))
@@ -149,36 +129,31 @@ static bool take_number(
 }
 
 /* {K: V, …} and the parenthesis after it. */
-static bool take_dict(struct log *log, struct text text, struct fsdp_vec *results)
+static bool parse_dict(struct log *log, struct fsdp_span text)
 {
-	if (!take(&text, "{"))
+	if (!fsdp_span_behind(text, "{", &text))
 		return false;
-	blanks(&text);
-	while (!take(&text, "}")) {
-		struct fsdp_dump_result *result = fsdp_vec_push(results);
+	text = without_blanks(text);
+	while (!fsdp_span_behind(text, "}", &text)) {
+		struct fsdp_dump_result *result = fsdp_vec_push(&log->results);
 		if (result == NULL)
 			return fsdp_trace_memory(log->reading);
-		if (!take_key(log, &text, &result->type) || !take(&text, ":"))
+		if (!parse_key(log, &text, &result->type) ||
+			!fsdp_span_behind(text, ":", &text))
 			return false;
-		blanks(&text);
-		if (!take_number(log, &text, result))
+		text = without_blanks(text);
+		if (!parse_number(log, &text, result))
 			return false;
-		blanks(&text);
-		if (text.at < text.end && *text.at == ',')
-			text.at++;
-		else if (text.at == text.end || *text.at != '}')
+		text = without_blanks(text);
+		if (!fsdp_span_behind(text, ",", &text) &&
+			!fsdp_span_begins(text, FSDP_SPAN("}")))
 			return false;
-		blanks(&text);
+		text = without_blanks(text);
 	}
-	return take(&text, ")") && text.at == text.end;
+	return fsdp_span_is(text, ")");
 }
 
 /* ---- lines ---- */
-
-static const unsigned char *find(struct fsdp_span text, const char *what)
-{
-	return memmem(text.data, text.size, what, strlen(what));
-}
 
 /* Where the message begins: at the last "FSDP ", or after a prefix. */
 static const unsigned char *message_of(
@@ -193,14 +168,15 @@ static const unsigned char *message_of(
 	return line;
 }
 
-static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char *dict,
-	const unsigned char *msg, const unsigned char *msg_end)
+/* `msg` is the message before the dict. */
+static bool add_dump(struct log *log, struct fsdp_span line, struct fsdp_span msg,
+	const unsigned char *dict)
 {
 	struct fsdp_trace_reading *reading = log->reading;
-	struct text text = { dict, line.data + line.size };
+	const unsigned char *end = line.data + line.size;
 	log->seen = true;
 	fsdp_vec_truncate(&log->results, 0);
-	if (!take_dict(log, text, &log->results))
+	if (!parse_dict(log, fsdp_span(dict, (size_t)(end - dict))))
 		return reading->error == NULL &&
 		       fsdp_vec_add(&log->lines.bad, &log->lines.number);
 	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
@@ -208,12 +184,11 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 		return false;
 	*dump = (struct fsdp_dump){ .line = log->lines.number,
 		.emitted = true,
-		.msg = fsdp_arena_copy(
-			&reading->arena, fsdp_span(msg, (size_t)(msg_end - msg))),
+		.msg = fsdp_arena_copy(&reading->arena, msg),
 		.results = fsdp_trace_flat(reading, &log->results),
 		.result_count = log->results.count,
-		.log_message = fsdp_arena_copy(&reading->arena,
-			fsdp_span(msg, (size_t)(line.data + line.size - msg))) };
+		.log_message = fsdp_arena_copy(
+			&reading->arena, fsdp_span(msg.data, (size_t)(end - msg.data))) };
 	if (dump->msg.data == NULL || dump->log_message.data == NULL)
 		return false;
 	for (size_t i = 0; dump->results != NULL && i < dump->result_count; i++) {
@@ -229,21 +204,22 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 	return dump->results != NULL;
 }
 
-static bool take_line(struct log *log, struct fsdp_span line)
+static bool read_line(struct log *log, struct fsdp_span line)
 {
 	log->any |= !fsdp_lines_is_blank(line);
-	const unsigned char *dict = find(line, opening);
+	const unsigned char *dict =
+		memmem(line.data, line.size, opening, sizeof opening - 1);
 	if (dict == NULL)
 		return fsdp_watchdog_take(&log->watchdog, line);
-	const unsigned char *end = dict;
-	while (end > line.data && end[-1] == ' ')
-		end--;
-	static const char word[] = "profiling:";
-	size_t size = sizeof word - 1;
-	if ((size_t)(end - line.data) < size || memcmp(end - size, word, size) != 0)
+	struct fsdp_span front = fsdp_span(line.data, (size_t)(dict - line.data));
+	while (front.size != 0 && front.data[front.size - 1] == ' ')
+		front.size--;
+	if (!fsdp_span_ends(front, FSDP_SPAN("profiling:")))
 		return true;
-	return add_dump(
-		log, line, dict + sizeof opening - 1, message_of(line.data, end), end);
+	const unsigned char *end = front.data + front.size,
+			    *msg = message_of(front.data, end);
+	return add_dump(log, line, fsdp_span(msg, (size_t)(end - msg)),
+		dict + sizeof opening - 1);
 }
 
 static bool fail_none(struct log *log)
@@ -302,7 +278,7 @@ static bool read_log(struct fsdp_trace_reading *reading)
 		    fsdp_watchdog_init(&log.watchdog, arena);
 	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
 		line.data != NULL)
-		good = take_line(&log, line);
+		good = read_line(&log, line);
 	good = good && finish(&log);
 	fsdp_lines_done(&log.lines);
 	fsdp_types_done(&log.types);
