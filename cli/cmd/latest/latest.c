@@ -12,6 +12,7 @@
 #include "part/value-text.h"
 #include "render/record.h"
 #include "render/writer.h"
+#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- trackers: files and links that name the newest checkpoint ---- */
@@ -593,6 +594,9 @@ static bool judge_newest(
 	bool good = true, is_several;
 
 	candidates_sort(latest, true);
+	for (size_t i = 0; i < latest->count && i < wanted; i++)
+		fsdp_remote_expect_directory(
+			helper_remote(), latest->candidates[i].path, true);
 	for (size_t i = 0; i < latest->run->collected->input_count; i++)
 		latest->folders[i].good = 0;
 	for (size_t i = 0; i < latest->count && good; i++) {
