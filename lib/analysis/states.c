@@ -7,7 +7,6 @@
 
 #include <fsdp/analysis.h>
 
-#include "analysis/container-path.h"
 #include "analysis/scratch.h"
 #include "analysis/shapes.h"
 #include "analysis/states.h"

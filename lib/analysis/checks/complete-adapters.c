@@ -20,19 +20,14 @@ static uint32_t find_node(const struct model *model, uint32_t tensor, const char
 
 /* Names of tensors that one finding is about. */
 struct affected {
-	struct fsdp_span *names;
-	size_t count;
+	struct fsdp_kept kept;
 	int64_t found; /* rank of the last one */
 };
 
 static void keep_affected(struct model *model, struct affected *affected, uint32_t index)
 {
-	if (affected->names == NULL)
-		affected->names = MODEL_TAKE(model, affected->names, FSDP_AFFECTED_KEPT);
-	if (!model->failed && affected->count < FSDP_AFFECTED_KEPT)
-		affected->names[affected->count] =
-			fsdp_arena_copy(&model->work, stored_name(model, index));
-	affected->count++;
+	fsdp_check_keep(model->checking, &affected->kept, stored_name(model, index));
+	model->failed |= model->checking->no_memory;
 }
 
 static void __attribute__((format(printf, 5, 6)))
@@ -46,8 +41,9 @@ report_affected(struct model *model, const struct affected *affected,
 		FSDP_PLACE(.file = rule == FSDP_RULE_CONFIG_MISMATCH
 					   ? config_file(model, model->adapter)
 					   : (struct fsdp_span){ 0 },
-			.tensor = affected->names[0], .affected = affected->names,
-			.affected_count = affected->count, .fix = next,
+			.tensor = affected->kept.names[0],
+			.affected = affected->kept.names,
+			.affected_count = affected->kept.count, .fix = next,
 			.severity = FSDP_ERROR + 1),
 		format, arguments);
 	va_end(arguments);
@@ -255,43 +251,43 @@ static void check_rank(struct model *model)
 		if (r <= 0 || (uint64_t)r == rank || is_cut(model, i, rank))
 			continue;
 		affected = &faults[fault_of(model, i, r, rank)];
-		are_alike &= affected->count == 0 || affected->found == r;
+		are_alike &= affected->kept.count == 0 || affected->found == r;
 		affected->found = r;
 		keep_affected(model, affected, i);
 	}
-	all = parts->count + turned->count + others->count;
+	all = parts->kept.count + turned->kept.count + others->kept.count;
 	if (model->failed || all == 0)
 		return;
 	if (is_of_old_peft(model)) {
 		report_affected(model,
-			others->count > 0   ? others
-			: turned->count > 0 ? turned
-					    : parts,
+			others->kept.count > 0   ? others
+			: turned->kept.count > 0 ? turned
+						 : parts,
 			FSDP_RULE_CONFIG_MISMATCH,
 			"load it with the release of PEFT that saved it, and merge it into its base there",
 			"the adapter was saved by PEFT before 0.3 (enable_lora): %zu of %zu matrices hold the ranks of several parts of a projection, which later releases refuse",
 			all, of);
 		return;
 	}
-	if (parts->count > 0)
+	if (parts->kept.count > 0)
 		report_affected(model, parts, FSDP_RULE_PARTIAL_TENSOR, NULL,
 			"%zu of %zu matrices have the rank %lld, and the other one of their pair has a multiple of it: they are the parts of one rank",
-			parts->count, of, (long long)parts->found);
-	if (turned->count > 0)
+			parts->kept.count, of, (long long)parts->found);
+	if (turned->kept.count > 0)
 		report_affected(model, turned, FSDP_RULE_CONFIG_MISMATCH,
 			"save each of them transposed",
 			"%zu of %zu matrices are transposed: config has r = %llu, which is their other side",
-			turned->count, of, FSDP_LLU(rank));
-	if (others->count == of && are_alike)
+			turned->kept.count, of, FSDP_LLU(rank));
+	if (others->kept.count == of && are_alike)
 		snprintf(next, sizeof next, "set r to %lld in adapter_config.json",
 			(long long)others->found);
-	if (others->count > 0)
+	if (others->kept.count > 0)
 		report_affected(model, others, FSDP_RULE_CONFIG_MISMATCH,
 			next[0] != '\0' ? next : NULL,
 			are_alike
 				? "config has r = %llu, but %zu of %zu matrices have rank %lld"
 				: "config has r = %llu, but %zu of %zu matrices have other ranks, for example %lld",
-			FSDP_LLU(rank), others->count, of, (long long)others->found);
+			FSDP_LLU(rank), others->kept.count, of, (long long)others->found);
 }
 
 /* ---- matrices that are none, and names that none has ---- */
@@ -324,11 +320,11 @@ static void check_flat(struct model *model)
 		model->reported[i] = 1;
 		keep_affected(model, &flat, i);
 	}
-	if (flat.count > 0 && !model->failed)
+	if (flat.kept.count > 0 && !model->failed)
 		report_affected(model, &flat, FSDP_RULE_FLATTENED_PARAMETER,
 			"gather the parameters before the adapter is saved",
 			"%zu of %zu matrices of the adapter are one row of numbers: the flat shards of one rank",
-			flat.count, of);
+			flat.kept.count, of);
 }
 
 #define PREFIX "base_model.model."
@@ -378,7 +374,7 @@ static void check_prefix(struct model *model)
 			keep_affected(model, &found[BARE], i);
 	}
 	for (size_t i = 0; i < FSDP_COUNT(fixes) && !model->failed && of > 0; i++)
-		if (found[i].count == of)
+		if (found[i].kept.count == of)
 			report_affected(model, &found[i], FSDP_RULE_WRAPPER_PREFIX,
 				fixes[i],
 				i == BARE
@@ -507,17 +503,18 @@ static void check_unmerged(struct model *model)
 		rank = tensor.shape[tensor.shape[0] >= tensor.shape[1]];
 		keep_affected(model, &affected, i);
 	}
-	if (model->failed || affected.count == 0)
+	if (model->failed || affected.kept.count == 0)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_WRAPPER_PREFIX,
-		FSDP_PLACE(.tensor = affected.names[0], .affected = affected.names,
-			.affected_count = affected.count,
+		FSDP_PLACE(.tensor = affected.kept.names[0],
+			.affected = affected.kept.names,
+			.affected_count = affected.kept.count,
 			.severity = (is_model ? FSDP_WARNING : FSDP_NOTE) + 1,
 			.fix = is_model
 				       ? "merge them in the program that trained them, and save the model again"
 				       : ""),
 		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is %s",
-		(long long)rank, affected.count,
+		(long long)rank, affected.kept.count,
 		fsdp_complete_get(model, model->adapter, "lora_alpha") != FSDP_NONE
 			? "in adapter_config.json"
 			: "not stored");
@@ -535,14 +532,14 @@ static void check_conventions(struct model *model)
 		if (find_node(model, i, "lora_down") != FSDP_NONE)
 			keep_affected(model, &down, i);
 	}
-	if (model->failed || pairs_of_peft == 0 || down.count == 0)
+	if (model->failed || pairs_of_peft == 0 || down.kept.count == 0)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_NAME_CONFLICT,
-		FSDP_PLACE(.tensor = down.names[0], .affected = down.names,
-			.affected_count = down.count,
+		FSDP_PLACE(.tensor = down.kept.names[0], .affected = down.kept.names,
+			.affected_count = down.kept.count,
 			.fix = "convert all names to one convention, or save them as two files"),
 		"names of two conventions: %zu modules have lora_A (PEFT), %zu have lora_down (kohya): a loader reads one of them",
-		pairs_of_peft, down.count);
+		pairs_of_peft, down.kept.count);
 }
 
 void fsdp_complete_check_adapters(struct model *model)

@@ -10,7 +10,6 @@
 #include <fsdp/analysis.h>
 
 #include "analysis/checks/checking.h"
-#include "analysis/container-path.h"
 #include "analysis/shapes.h"
 #include "analysis/states.h"
 #include "base/names.h"
