@@ -1005,6 +1005,11 @@ VLLM_MODELS = [
     ("loads", {n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, {"tie_word_embeddings": True}),
     ("refuses", {n: s for n, s in LLAMA_ALL.items() if n != "model.embed_tokens.weight"}, {"tie_word_embeddings": True}),
 ]
+PACKED = {n.replace("_proj.weight", "_proj.qweight") if ".mlp." in n else n: s for n, s in LLAMA_ALL.items()}
+VLLM_MODELS += [
+    ("refuses", LLAMA_ALL, {"quantization_config": {"quant_method": "gptq", "bits": 4}}), ("not_judged", PACKED, {"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+    ("not_judged", LLAMA_ALL, {"quantization_config": {"quant_method": "fp8"}}),
+]
 VLLM_ADAPTERS = [
     ("not_judged", {"lora_alpha": 8}), ("refuses", {}), ("refuses", {"lora_alpha": 8, "use_dora": True}), ("refuses", {"lora_alpha": 8, "bias": "all"}),
     ("refuses", {"lora_alpha": 8, "init_lora_weights": "pissa"}), ("not_judged", {"lora_alpha": 8, "init_lora_weights": "gaussian"}),

@@ -147,6 +147,44 @@ static bool is_unknown_class(struct fsdp_loading *loading)
 	return !is_known(loading);
 }
 
+/* quantization_config has a method whose linear layers have no parameter named weight, and all
+ * weights are plain. Word 0: the method. */
+static bool is_not_packed(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		fsdp_load_open(loading, loading->weights);
+	struct fsdp_survey_document config;
+	struct fsdp_span method = { 0 };
+	bool has_weight = false;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
+	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
+		for (uint32_t k = i + 1;
+			fsdp_span_is(config.settings[i].key, "quantization_config") &&
+			k < config.settings[i].end;
+			k = config.settings[k].end) {
+			struct fsdp_setting item = config.settings[k];
+			if (fsdp_span_is(item.key, "quant_method"))
+				method = item.value.text;
+			/* All of them may be plain. */
+			if (fsdp_span_is_any(
+				    item.key, "modules_to_not_convert dynamic") &&
+				item.value.count != 0)
+				return false;
+		}
+	if (checkpoint == NULL || !fsdp_span_is_any(method, "gptq awq"))
+		return false;
+	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		struct fsdp_span name = loading->stored.items[i].name;
+		if (fsdp_span_ends(name, FSDP_SPAN(".qweight")))
+			return false;
+		has_weight |= fsdp_span_ends(name, FSDP_SPAN("_proj.weight"));
+	}
+	fsdp_load_set_word(loading, 0, method);
+	return has_weight;
+}
+
 static const struct fsdp_load_tensor *find_model(
 	struct fsdp_loading *loading, const char *name)
 {
@@ -417,6 +455,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, has_other_root, .ends = true),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
+	FSDP_REFUSES(DTYPE, is_not_packed,
+		"quantization_config of config.json has the method {0}, and no weight is packed",
+		"remove quantization_config from config.json", .when = QUANTIZED | KNOWN),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .when = QUANTIZED, .ends = true,
 		.message = "names and shapes of quantized models are not known"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
