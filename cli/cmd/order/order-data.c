@@ -111,12 +111,12 @@ static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
 
 #define HANDLE struct fsdp_handle
 static const struct record fqns_record = RECORD_OF(RECORD_OBJECT, HANDLE,
-	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts), .always = true,
-		.about = "Names of its parameters." });
+	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts),
+		ALWAYS("Names of its parameters.") });
 static const struct record handle_record =
 	OBJECT_RECORD(HANDLE, "handle", "A unit with a FlatParameter.",
-		{ "id", INTEGER_AT(HANDLE, id), .always = true,
-			.about = "Number by which the recording refers to it." },
+		{ "id", INTEGER_AT(HANDLE, id),
+			ALWAYS("Number by which the recording refers to it.") },
 		{ "module", TEXT_AT(HANDLE, module), .null = true,
 			.about = "Name of its module." },
 		{ NULL, FIELDS(fqns_record) });
@@ -174,33 +174,26 @@ static const struct record prefetch_record = RECORD_OF(RECORD_OBJECT, struct pre
 #define SNAPSHOT struct snapshot
 static const struct record snapshot_record = OBJECT_RECORD(SNAPSHOT, "snapshot",
 	"The lists of handles at one moment.",
-	{ "iter", COUNT_AT(SNAPSHOT, taken.iter), .always = true,
-		.about = "The iteration, from 0." },
-	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line), .always = true,
-		.about = "The last line before that moment." },
+	{ "iter", COUNT_AT(SNAPSHOT, taken.iter), ALWAYS("The iteration, from 0.") },
+	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line),
+		ALWAYS("The last line before that moment.") },
 	{ "handles_pre_forward_order",
 		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers),
-		.always = true,
-		.about = "Handles in the order of their first forwards." },
+		ALWAYS("Handles in the order of their first forwards.") },
 	{ "handles_post_forward_order",
 		LIST_AT(SNAPSHOT, taken.post, taken.post_count, record_integers),
-		.always = true,
-		.about = "Handles in the order in which their forwards ended." },
+		ALWAYS("Handles in the order in which their forwards ended.") },
 	{ "pre_forward_order_index",
-		LIST_AT(SNAPSHOT, pre, handles, record_integers_or_null), .always = true,
-		.about =
-			"Position of each handle in `handles_pre_forward_order`; null if it is not listed." },
+		LIST_AT(SNAPSHOT, pre, handles, record_integers_or_null),
+		ALWAYS("Position of each handle in `handles_pre_forward_order`; null if it is not listed.") },
 	{ "post_forward_index", LIST_AT(SNAPSHOT, post, handles, record_integers_or_null),
-		.always = true,
-		.about =
-			"Position of each handle in `handles_post_forward_order`; null if it is not listed." },
-	{ "current_order_index", COUNT_AT(SNAPSHOT, taken.cursor), .always = true,
-		.about = "Number of forwards that were checked." },
-	{ "warn_status", WORD_AT(SNAPSHOT, taken.status), .always = true,
-		WORDS("NONE", "WARNING", "WARNED"), .about = "State of that check." },
-	{ "prefetch", MAP_EACH(each_prefetch, prefetch_record), .always = true,
-		.about =
-			"By direction and limit, such as `forward_limit_1`: for each handle, the handle that is fetched ahead; null for none." });
+		ALWAYS("Position of each handle in `handles_post_forward_order`; null if it is not listed.") },
+	{ "current_order_index", COUNT_AT(SNAPSHOT, taken.cursor),
+		ALWAYS("Number of forwards that were checked.") },
+	{ "warn_status", WORD_AT(SNAPSHOT, taken.status),
+		WORDS("NONE", "WARNING", "WARNED"), ALWAYS("State of that check.") },
+	{ "prefetch", MAP_EACH(each_prefetch, prefetch_record),
+		ALWAYS("By direction and limit, such as `forward_limit_1`: for each handle, the handle that is fetched ahead; null for none.") });
 
 _Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
 
@@ -219,16 +212,13 @@ static const void *each_snapshot(struct subject of, size_t i, void *room)
 }
 
 #define WARNING struct fsdp_order_warning
-static const struct record warning_record =
-	OBJECT_RECORD(WARNING, "warning", "A warning that PyTorch gives.",
-		{ "iter", COUNT_AT(WARNING, iter), .always = true,
-			.about = "The iteration it is given in." },
-		{ "line", COUNT_AT(WARNING, line), .always = true,
-			.about = "Line of the recording that causes it." },
-		{ "handle", INTEGER_AT(WARNING, handle), .always = true,
-			.about = "The handle it is about." },
-		{ "message", TEXT_AT(WARNING, message), .always = true,
-			.about = "What PyTorch says." });
+static const struct record warning_record = OBJECT_RECORD(WARNING, "warning",
+	"A warning that PyTorch gives.",
+	{ "iter", COUNT_AT(WARNING, iter), ALWAYS("The iteration it is given in.") },
+	{ "line", COUNT_AT(WARNING, line),
+		ALWAYS("Line of the recording that causes it.") },
+	{ "handle", INTEGER_AT(WARNING, handle), ALWAYS("The handle it is about.") },
+	{ "message", TEXT_AT(WARNING, message), ALWAYS("What PyTorch says.") });
 
 /* ---- states ---- */
 
@@ -277,9 +267,9 @@ static const struct record count_record = RECORD_OF(RECORD_OBJECT, COUNT,
 static const struct record counts_record =
 	RECORD_OF(RECORD_OBJECT, struct fsdp_state_lane,
 		{ "training_state", MAP_EACH(each_training_state, count_record),
-			.always = true, .about = "By `TrainingState`." },
+			ALWAYS("By `TrainingState`.") },
 		{ "handle_state", MAP_EACH(each_handle_state, count_record),
-			.always = true, .about = "By `HandleTrainingState`." });
+			ALWAYS("By `HandleTrainingState`.") });
 
 /* As in problems: the state of training, then that of the handle. */
 #define STATES "State of training, state of the handle: "
@@ -303,17 +293,14 @@ struct lane {
 #define LANE struct lane
 static const struct record lane_record = OBJECT_RECORD(LANE, "lane",
 	"The states of one handle.",
-	{ "handle", COUNT_AT(LANE, index), .always = true,
-		.about = "Its place in `handles`." },
+	{ "handle", COUNT_AT(LANE, index), ALWAYS("Its place in `handles`.") },
 	{ NULL, FIELDS_AT(LANE, handle, fqns_record) },
 	{ "lane", LIST_AT(LANE, states.changes, states.change_count, change_record),
-		.always = true,
-		.about = "Changes: line, state of training, state of the handle." },
-	{ "counts", OBJECT_AT(LANE, states, counts_record), .always = true,
-		.about =
-			"How often each state was entered; states that were never entered are omitted." },
-	{ "prefetches", COUNT_AT(LANE, states.prefetches), .always = true,
-		.about = "Number of these changes that were prefetches." },
+		ALWAYS("Changes: line, state of training, state of the handle.") },
+	{ "counts", OBJECT_AT(LANE, states, counts_record),
+		ALWAYS("How often each state was entered; states that were never entered are omitted.") },
+	{ "prefetches", COUNT_AT(LANE, states.prefetches),
+		ALWAYS("Number of these changes that were prefetches.") },
 	{ "last", OBJECT_AT(LANE, states, last_record), .always = true,
 		.about = STATES "those it ended in." });
 
@@ -339,17 +326,15 @@ struct problem {
 #define PROBLEM struct problem
 static const struct record problem_record = OBJECT_RECORD(PROBLEM, "state_problem",
 	"A change of state that PyTorch refuses.",
-	{ "line", COUNT_AT(PROBLEM, state.line), .always = true,
-		.about = "Line of the recording." },
-	{ "rank", INTEGER_AT(PROBLEM, rank), .always = true, .about = "The rank." },
-	{ "handle", INTEGER_AT(PROBLEM, state.handle), .always = true,
-		.about = "The handle." },
+	{ "line", COUNT_AT(PROBLEM, state.line), ALWAYS("Line of the recording.") },
+	{ "rank", INTEGER_AT(PROBLEM, rank), ALWAYS("The rank.") },
+	{ "handle", INTEGER_AT(PROBLEM, state.handle), ALWAYS("The handle.") },
 	{ NULL, FIELDS_AT(PROBLEM, handle, fqns_record) },
-	{ "kind", WORD_AT(PROBLEM, state.kind), .always = true,
+	{ "kind", WORD_AT(PROBLEM, state.kind),
 		WORDS("summon_in_step", "summon_in_summon", "unshard_not_idle",
 			"backward_not_idle", "post_backward_outside",
 			"post_backward_without_pre", "unknown_state"),
-		.about = "Which rule of PyTorch it breaks." },
+		ALWAYS("Which rule of PyTorch it breaks.") },
 	{ "from", OBJECT_AT(PROBLEM, state.from, pair_record), .always = true,
 		.about = STATES "those before." },
 	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record), .always = true,
@@ -357,8 +342,8 @@ static const struct record problem_record = OBJECT_RECORD(PROBLEM, "state_proble
 	{ "error", WORD_AT(PROBLEM, state.error), .null = true,
 		WORDS("ValueError", "AssertionError"),
 		.about = "Class of the exception that PyTorch raises; null for none." },
-	{ "message", TEXT_AT(PROBLEM, state.message), .always = true,
-		.about = "What that exception says." });
+	{ "message", TEXT_AT(PROBLEM, state.message),
+		ALWAYS("What that exception says.") });
 
 _Static_assert(sizeof(struct problem) <= RECORD_ROOM, "room for one");
 
@@ -439,12 +424,10 @@ static bool has_order(struct subject of)
 #define ARGUMENT struct argument
 static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording",
 	"One recording. Names of fields are those of PyTorch's own structures.",
-	{ "input", COUNT_AT(ARGUMENT, input), .always = true,
-		.about = "`id` of the input." },
+	{ "input", COUNT_AT(ARGUMENT, input), ALWAYS("`id` of the input.") },
 	{ "kind", ENUM_AT(ARGUMENT, recording.kind, fsdp_recording_kind_name),
-		.always = true,
 		WORDS("fx_exec_order", "exec_order", "flight_recorder", "nccl_watchdog"),
-		.about = "What was recorded." },
+		ALWAYS("What was recorded.") },
 	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
 	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });
 
@@ -549,8 +532,8 @@ static bool is_apart(struct subject of)
 #define DIVERGENCE struct fsdp_divergence
 static const struct record divergence_record = OBJECT_RECORD(DIVERGENCE, "divergence",
 	"PyTorch's own comparison of ranks, in the first iteration.",
-	{ "agree", BOOL_AT(DIVERGENCE, agree), .always = true,
-		.about = "True when all ranks do the same." },
+	{ "agree", BOOL_AT(DIVERGENCE, agree),
+		ALWAYS("True when all ranks do the same.") },
 	{ "position", INTEGER_AT(DIVERGENCE, position), .null = true,
 		.about = "Place at which two ranks differ first." },
 	{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers), .has = is_apart,
@@ -607,8 +590,7 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 
 #define GROUP struct group
 static const struct record group_record = RECORD_OF(RECORD_OBJECT, GROUP,
-	{ "ranks", EACH(each_rank, record_integers), .always = true,
-		.about = "These ranks." },
+	{ "ranks", EACH(each_rank, record_integers), ALWAYS("These ranks.") },
 	{ "handle", INTEGER_AT(GROUP, index), .null = true,
 		.about =
 			"The handle that they use there; null when their lists have ended." },
@@ -617,12 +599,10 @@ static const struct record group_record = RECORD_OF(RECORD_OBJECT, GROUP,
 #define DIFF struct fsdp_first_diff
 static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
 	"The first place at which ranks differ, in any iteration.",
-	{ "iteration", COUNT_AT(DIFF, iteration), .always = true,
-		.about = "Number of that iteration, from 0." },
-	{ "position", COUNT_AT(DIFF, position), .always = true,
-		.about = "The place in it, from 0." },
-	{ "groups", EACH(each_group, group_record), .always = true,
-		.about = "Ranks that do the same." });
+	{ "iteration", COUNT_AT(DIFF, iteration),
+		ALWAYS("Number of that iteration, from 0.") },
+	{ "position", COUNT_AT(DIFF, position), ALWAYS("The place in it, from 0.") },
+	{ "groups", EACH(each_group, group_record), ALWAYS("Ranks that do the same.") });
 
 /* ---- the answer ---- */
 
@@ -642,8 +622,8 @@ static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
 		.null = true,
 		.about = "With `--first-diff`; null when all ranks agree." });
 const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
-	{ "recordings", ITEMS(recording_record), .always = true,
-		.about = "In the order of the arguments." },
+	{ "recordings", ITEMS(recording_record),
+		ALWAYS("In the order of the arguments.") },
 	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record),
 		.has = has_no_dumps },
 	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },

@@ -590,9 +590,9 @@ static void line_next(const struct flight *flight)
 #define WATCH struct fsdp_flight_watch
 static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 	"Lines of a log about one rank in one process group.",
-	{ "rank", INTEGER_AT(WATCH, rank), .always = true, .about = "The rank." },
-	{ "group", TEXT_AT(WATCH, group), .always = true,
-		.about = "The process group; empty where the lines name none." },
+	{ "rank", INTEGER_AT(WATCH, rank), ALWAYS("The rank.") },
+	{ "group", TEXT_AT(WATCH, group),
+		ALWAYS("The process group; empty where the lines name none.") },
 	{ "enqueued", INTEGER_AT(WATCH, enqueued), .null = true,
 		.about = "Number of the last collective that the rank enqueued." },
 	{ "completed", INTEGER_AT(WATCH, completed), .null = true,
@@ -814,16 +814,15 @@ static const struct record sizes_record = RECORD_OF(
 #define CALL struct fsdp_flight_call
 static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
 	"What a rank called.",
-	{ "op", TEXT_AT(CALL, op), .always = true,
-		.about = "The operation, as the dump has it." },
+	{ "op", TEXT_AT(CALL, op), ALWAYS("The operation, as the dump has it.") },
 	{ "input_sizes", LIST_AT(CALL, input_sizes, input_size_count, sizes_record),
-		.always = true, .about = "Sizes of each input." },
+		ALWAYS("Sizes of each input.") },
 	{ "output_sizes", LIST_AT(CALL, output_sizes, output_size_count, sizes_record),
-		.always = true, .about = "Sizes of each output." },
+		ALWAYS("Sizes of each output.") },
 	{ "input_dtypes", LIST_AT(CALL, input_dtypes, input_dtype_count, record_texts),
-		.always = true, .about = "Dtype of each input." },
+		ALWAYS("Dtype of each input.") },
 	{ "output_dtypes", LIST_AT(CALL, output_dtypes, output_dtype_count, record_texts),
-		.always = true, .about = "Dtype of each output." });
+		ALWAYS("Dtype of each output.") });
 
 /* A culprit's call, by its rank. */
 struct found_call {
@@ -906,17 +905,15 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 
 #define DUMP struct dump
 static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One dump.",
-	{ "rank", INTEGER_AT(DUMP, rank), .always = true, .about = "The rank." },
-	{ "entries", COUNT_AT(DUMP, says.entries), .always = true,
-		.about = "Number of its entries." },
+	{ "rank", INTEGER_AT(DUMP, rank), ALWAYS("The rank.") },
+	{ "entries", COUNT_AT(DUMP, says.entries), ALWAYS("Number of its entries.") },
 	{ "first_record", INTEGER_AT(DUMP, says.first_record), .null = true,
 		.about =
 			"Number of the first entry; above 0 where older ones were dropped." },
-	{ "version", TEXT_AT(DUMP, says.version), .always = true,
-		.about = "Version of the recorder." },
-	{ "part", WORD_AT(DUMP, part), .always = true,
+	{ "version", TEXT_AT(DUMP, says.version), ALWAYS("Version of the recorder.") },
+	{ "part", WORD_AT(DUMP, part),
 		WORDS("culprit", "entered", "missing", "waiting", "other"),
-		.about = "What the rank has to do with the collective." });
+		ALWAYS("What the rank has to do with the collective.") });
 
 _Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
 
@@ -950,38 +947,33 @@ static bool all_wait(struct subject of)
 }
 
 #define LAST struct fsdp_flight_last
-static const struct record common_record =
-	OBJECT_RECORD(LAST, "common_wait", "The collective in which all ranks wait.",
-		{ "group", TEXT_AT(LAST, group), .always = true,
-			.about = "Its process group: the description, or the name." },
-		{ "seq", INTEGER_AT(LAST, seq), .always = true,
-			.about = "Its number in that group." },
-		{ "op", TEXT_AT(LAST, op), .always = true,
-			.about = "The operation, without its variant." });
+static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
+	"The collective in which all ranks wait.",
+	{ "group", TEXT_AT(LAST, group),
+		ALWAYS("Its process group: the description, or the name.") },
+	{ "seq", INTEGER_AT(LAST, seq), ALWAYS("Its number in that group.") },
+	{ "op", TEXT_AT(LAST, op), ALWAYS("The operation, without its variant.") });
 
 #define EXCEPTION struct fsdp_flight_exception
-static const struct record exception_record = OBJECT_RECORD(EXCEPTION, "log_exception",
-	"An error of one rank in a log.",
-	{ "rank", INTEGER_AT(EXCEPTION, rank), .always = true, .about = "The rank." },
-	{ "text", TEXT_AT(EXCEPTION, text), .always = true,
-		.about = "What it printed." });
+static const struct record exception_record =
+	OBJECT_RECORD(EXCEPTION, "log_exception", "An error of one rank in a log.",
+		{ "rank", INTEGER_AT(EXCEPTION, rank), ALWAYS("The rank.") },
+		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") });
 
 const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	"What dumps of the Flight Recorder say together.",
-	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name), .always = true,
+	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name),
 		WORDS("agree", "stuck", "mismatch", "incomplete"),
-		.about = "Whether the ranks of the job agree." },
+		ALWAYS("Whether the ranks of the job agree.") },
 	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
 		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
 			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
 			"exception"),
 		.about = "What is wrong; null for nothing." },
 	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
-		.always = true, .about = "Ranks that are the cause." },
+		ALWAYS("Ranks that are the cause.") },
 	{ "gpu_stopped", LIST_AT(FLIGHT, gpu_stopped, gpu_stopped_count, record_integers),
-		.always = true,
-		.about =
-			"Culprits with an unfinished collective that another rank of the group finished." },
+		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
 	{ "group", TEXT_AT(FLIGHT, group), .null = true,
 		.about =
 			"Process group of the collective: its description, or its name." },
@@ -992,22 +984,22 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "op", TEXT_AT(FLIGHT, op), .null = true,
 		.about = "The operation, without its variant." },
 	{ "entered", LIST_AT(FLIGHT, entered, entered_count, record_integers),
-		.always = true, .about = "Ranks that entered it." },
+		ALWAYS("Ranks that entered it.") },
 	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
-		.always = true, .about = "Ranks of the group that did not." },
+		ALWAYS("Ranks of the group that did not.") },
 	{ NULL, FIELDS(expected_record), .has = is_mismatch },
 	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record), .has = all_wait,
 		.about =
 			"Where ranks agree: the collective that each of them entered last and none left." },
 	{ "missing_dumps",
 		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
-		.always = true, .about = "Ranks of the job that left no dump." },
+		ALWAYS("Ranks of the job that left no dump.") },
 	{ "unreadable", LIST_AT(FLIGHT, unreadable, unreadable_count, record_integers),
-		.always = true, .about = "Ranks whose dump cannot be read." },
+		ALWAYS("Ranks whose dump cannot be read.") },
 	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
-		.always = true, .about = "Versions of the recorder." },
-	{ "dumps", EACH(each_dump, dump_record), .always = true,
-		.about = "The dumps, by rank; none if these are logs." },
+		ALWAYS("Versions of the recorder.") },
+	{ "dumps", EACH(each_dump, dump_record),
+		ALWAYS("The dumps, by rank; none if these are logs.") },
 	{ "exceptions", LIST_AT(FLIGHT, exceptions, exception_count, exception_record),
 		.has = is_of_logs,
 		.about =

@@ -65,13 +65,11 @@ bool replay_find_type(
 	return false;
 }
 
-const char *replay_how_name(unsigned how)
-{
-	static const char *const names[FSDP_BY_COUNT] = { "args", "launch", "name",
-		"unknown" };
-
-	return names[how];
-}
+/* Where collectives are timed, of all recordings, and how their types are known. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
+};
 
 static struct replay_collectives find_collectives(const struct replay *replay)
 {
@@ -500,9 +498,9 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 
 /* Of all recordings, and of each. */
 #define COMM_ROWS(from, layer, counts)                                         \
-	{ "comm_layer", ENUM_AT(from, layer, layer_name), .always = true,      \
+	{ "comm_layer", ENUM_AT(from, layer, layer_name),                      \
 		WORDS("device", "host", "none"),                               \
-		.about = "Where collectives are counted, once each." },        \
+		ALWAYS("Where collectives are counted, once each.") },         \
 	{                                                                      \
 		"comm_resolution", OBJECT_AT(from, counts, resolution_record), \
 			.always = true                                         \
@@ -511,31 +509,27 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 #define DEVICE struct fsdp_device_times
 static const struct record device_record = OBJECT_RECORD(DEVICE, "device",
 	"How long the device was busy.",
-	{ "span_ns", NS_AT(DEVICE, span_ns), .always = true,
-		.about = "From the first start to the last end on the device." },
-	{ "busy_ns", NS_AT(DEVICE, busy_ns), .always = true,
-		.about = "Busy with anything." },
-	{ "idle_ns", NS_AT(DEVICE, idle_ns), .always = true,
-		.about = "Busy with nothing." },
-	{ "comm_busy_ns", NS_AT(DEVICE, comm_busy_ns), .always = true,
-		.about = "Busy with collectives." },
-	{ "compute_busy_ns", NS_AT(DEVICE, compute_busy_ns), .always = true,
-		.about = "Busy with kernels that compute." },
-	{ "mem_busy_ns", NS_AT(DEVICE, mem_busy_ns), .always = true,
-		.about = "Busy with copying or setting memory." },
-	{ "overlap_ns", NS_AT(DEVICE, overlap_ns), .always = true,
-		.about = "Busy with collectives and with kernels that compute at once." },
-	{ "exposed_ns", NS_AT(DEVICE, exposed_ns), .always = true,
-		.about = "Busy with collectives and with no kernel that computes." });
+	{ "span_ns", NS_AT(DEVICE, span_ns),
+		ALWAYS("From the first start to the last end on the device.") },
+	{ "busy_ns", NS_AT(DEVICE, busy_ns), ALWAYS("Busy with anything.") },
+	{ "idle_ns", NS_AT(DEVICE, idle_ns), ALWAYS("Busy with nothing.") },
+	{ "comm_busy_ns", NS_AT(DEVICE, comm_busy_ns), ALWAYS("Busy with collectives.") },
+	{ "compute_busy_ns", NS_AT(DEVICE, compute_busy_ns),
+		ALWAYS("Busy with kernels that compute.") },
+	{ "mem_busy_ns", NS_AT(DEVICE, mem_busy_ns),
+		ALWAYS("Busy with copying or setting memory.") },
+	{ "overlap_ns", NS_AT(DEVICE, overlap_ns),
+		ALWAYS("Busy with collectives and with kernels that compute at once.") },
+	{ "exposed_ns", NS_AT(DEVICE, exposed_ns),
+		ALWAYS("Busy with collectives and with no kernel that computes.") });
 
 #define TALLY struct fsdp_tally
 static const struct record count_record = RECORD_OF(RECORD_OBJECT, TALLY,
 	{ NULL, TEXT_AT(TALLY, name) }, { NULL, COUNT_AT(TALLY, count) });
 static const struct record tally_record =
 	RECORD_OF(RECORD_OBJECT, TALLY, { NULL, TEXT_AT(TALLY, name) },
-		{ "count", COUNT_AT(TALLY, count), .always = true, .about = "How many." },
-		{ "sum_ns", NS_AT(TALLY, sum_ns), .always = true,
-			.about = "How long together." });
+		{ "count", COUNT_AT(TALLY, count), ALWAYS("How many.") },
+		{ "sum_ns", NS_AT(TALLY, sum_ns), ALWAYS("How long together.") });
 
 #define RECORDING struct fsdp_recording
 HAS(has_device, RECORDING, one->has_device)
@@ -625,15 +619,15 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		.about = "How often it was the last." });
 
 static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name), .always = true,
-		WORDS("kineto", "simple_profiler", "log"), .about = "What was read." },
+	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name),
+		WORDS("kineto", "simple_profiler", "log"), ALWAYS("What was read.") },
 	{ NULL, FIELDS(root_record), .has = is_trace },
 	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true,
 		.about = "Number of ranks of the job, as this recording has it." },
 	{ NULL, FIELDS(events_record), .has = is_trace },
 	{ NULL, FIELDS(simple_record), .has = is_profile },
-	{ "truncated", BOOL_AT(RECORDING, truncated), .always = true,
-		.about = "True when it was cut off." },
+	{ "truncated", BOOL_AT(RECORDING, truncated),
+		ALWAYS("True when it was cut off.") },
 	{ "interrupted", BOOL_AT(RECORDING, interrupted), .has = is_interrupted,
 		.about = "True when a signal ended the reading of it." },
 	{ NULL, FIELDS(trace_record), .has = is_trace },
@@ -650,14 +644,11 @@ struct ranked {
 };
 #define RANKED struct ranked
 static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
-	{ "rank", INTEGER_AT(RANKED, recording.rank), .always = true,
-		.about = "Its rank." },
+	{ "rank", INTEGER_AT(RANKED, recording.rank), ALWAYS("Its rank.") },
 	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name),
-		.always = true,
 		WORDS("distributedInfo", "rank-regex", "name", "position"),
-		.about = "Source of the rank." },
-	{ "input", COUNT_AT(RANKED, input), .always = true,
-		.about = "`id` of the input." },
+		ALWAYS("Source of the rank.") },
+	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of the input.") },
 	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
 
 _Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
@@ -680,10 +671,8 @@ static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
 	{ "begin_ns", NS_AT(TIMELINE, begin_ns), .null = true,
 		.about =
 			"Where the first cell begins; null: for each rank at its own start." },
-	{ "cell_ns", NS_AT(TIMELINE, cell_ns), .always = true,
-		.about = "How long each cell is." },
-	{ "cells", SIZE_AT(TIMELINE, cell_count), .always = true,
-		.about = "Number of cells." });
+	{ "cell_ns", NS_AT(TIMELINE, cell_ns), ALWAYS("How long each cell is.") },
+	{ "cells", SIZE_AT(TIMELINE, cell_count), ALWAYS("Number of cells.") });
 
 /* ---- lists that each recording has ---- */
 
@@ -730,9 +719,8 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	{ "step", INTEGER_AT(STEP, step.step), .null = true,
 		.about =
 			"Its number; null for what is of no step. Of that the times below are null." },
-	{ "rank", INTEGER_AT(STEP, place.rank), .always = true, .about = "Its rank." },
-	{ "input", COUNT_AT(STEP, place.input), .always = true,
-		.about = "`id` of its input." },
+	{ "rank", INTEGER_AT(STEP, place.rank), ALWAYS("Its rank.") },
+	{ "input", COUNT_AT(STEP, place.input), ALWAYS("`id` of its input.") },
 	RUN_ROW(STEP, run),
 	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
 	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
@@ -744,9 +732,7 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 		.about =
 			"By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step." },
 	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
-		.always = true,
-		.about =
-			"By type, what the device does that was launched in it, and what the host began in it." });
+		ALWAYS("By type, what the device does that was launched in it, and what the host began in it.") });
 
 static const void *each_step(struct subject of, size_t i, void *room)
 {
@@ -775,14 +761,14 @@ struct ranked_dump {
 #define DUMP struct ranked_dump
 static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
 	"A dump of `SimpleProfiler`.",
-	{ "rank", INTEGER_AT(DUMP, place.rank), .always = true, .about = "Its rank." },
-	{ "line", COUNT_AT(DUMP, dump.line), .always = true, .about = "Its line." },
+	{ "rank", INTEGER_AT(DUMP, place.rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(DUMP, dump.line), ALWAYS("Its line.") },
 	{ "msg", TEXT_AT(DUMP, dump.msg), .null = true,
 		.about = "Text before the results." },
-	{ "emitted", BOOL_AT(DUMP, dump.emitted), .always = true,
-		.about = "True when PyTorch printed it." },
+	{ "emitted", BOOL_AT(DUMP, dump.emitted),
+		ALWAYS("True when PyTorch printed it.") },
 	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),
-		.always = true, .about = "In PyTorch's order." },
+		ALWAYS("In PyTorch's order.") },
 	{ "log_message", TEXT_AT(DUMP, dump.log_message), .null = true,
 		.about = "The line that PyTorch prints." });
 
@@ -805,17 +791,15 @@ struct ranked_problem {
 #define PROBLEM struct ranked_problem
 static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
 	"A use of `SimpleProfiler` that PyTorch refuses.",
-	{ "input", COUNT_AT(PROBLEM, place.input), .always = true,
-		.about = "`id` of its input." },
-	{ "rank", INTEGER_AT(PROBLEM, place.rank), .always = true, .about = "Its rank." },
-	{ "line", COUNT_AT(PROBLEM, problem.line), .always = true, .about = "Its line." },
-	{ "kind", WORD_AT(PROBLEM, problem.kind), .always = true,
+	{ "input", COUNT_AT(PROBLEM, place.input), ALWAYS("`id` of its input.") },
+	{ "rank", INTEGER_AT(PROBLEM, place.rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(PROBLEM, problem.line), ALWAYS("Its line.") },
+	{ "kind", WORD_AT(PROBLEM, problem.kind),
 		WORDS("reentry", "end_without_begin", "end_after_reset"),
-		.about = "What is wrong with it." },
-	{ "type", TEXT_AT(PROBLEM, problem.type), .always = true,
-		.about = "The type that is used." },
-	{ "message", WORD_AT(PROBLEM, problem.message), .always = true,
-		.about = "What PyTorch does there." });
+		ALWAYS("What is wrong with it.") },
+	{ "type", TEXT_AT(PROBLEM, problem.type), ALWAYS("The type that is used.") },
+	{ "message", WORD_AT(PROBLEM, problem.message),
+		ALWAYS("What PyTorch does there.") });
 
 static const void *each_problem(struct subject of, size_t i, void *room)
 {
@@ -867,20 +851,19 @@ HAS(has_loss, COST, one->loss.kind != NULL)
 HAS(has_size, COST, one->loss.percent > 0)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	"Where most of the time is lost.",
-	{ "kind", WORD_AT(COST, loss.kind), .always = true,
+	{ "kind", WORD_AT(COST, loss.kind),
 		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
-		.about =
-			"`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more." },
+		ALWAYS("`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more.") },
 	{ "rank", INTEGER_AT(COST, loss.rank),
 		.about = "The rank that the others wait for." },
 	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
 		.about = "Share of the time." },
-	{ "sentence", TEXT_AT(COST, words), .always = true,
-		.about = "What the last line of the text says." });
+	{ "sentence", TEXT_AT(COST, words),
+		ALWAYS("What the last line of the text says.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
-	{ "steps", COUNT_AT(COST, cost.steps), .always = true,
-		.about = "Number of steps of all ranks; without steps, of recordings." },
+	{ "steps", COUNT_AT(COST, cost.steps),
+		ALWAYS("Number of steps of all ranks; without steps, of recordings.") },
 	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
 		.about = "How long a step is." },
 	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
@@ -941,30 +924,23 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 		.about = "Number of ranks of the job." },
 	COMM_ROWS(ANSWER, all.layer, all.by),
 	{ "types", EACH_ITEM(ANSWER, of.type_count, each_type, replay_type_record),
-		.always = true,
-		.about =
-			"By type, in the order of reports; the six of `SimpleProfiler` always." },
-	{ "cost", EACH(each_cost, cost_record), .always = true,
-		.about = "What a step costs, by run." },
-	{ "ranks", EACH(each_ranked, rank_record), .always = true,
-		.about = "The recordings, by rank." },
+		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
+	{ "cost", EACH(each_cost, cost_record), ALWAYS("What a step costs, by run.") },
+	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
 	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record), .has = has_cells,
 		.about =
 			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
-	{ "steps", EACH(each_step, step_record), .always = true,
-		.about = "Steps, by rank, then number." },
+	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
 	{ "matching", OBJECT_AT(ANSWER, matching, replay_matching_record),
 		.always = true },
 	{ "collectives", EACH(replay_each_collective, replay_collective_record),
-		.always = true,
-		.about =
-			"Of several ranks those that were matched, else those of the one." },
+		ALWAYS("Of several ranks those that were matched, else those of the one.") },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
 	{ NULL, FIELDS(replay_sums_record) },
-	{ "dumps", EACH(each_dump, dump_record), .always = true,
-		.about = "What `SimpleProfiler` printed, or would have." },
-	{ "problems", EACH(each_problem, problem_record), .always = true,
-		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
+	{ "dumps", EACH(each_dump, dump_record),
+		ALWAYS("What `SimpleProfiler` printed, or would have.") },
+	{ "problems", EACH(each_problem, problem_record),
+		ALWAYS("Uses of `SimpleProfiler` that PyTorch refuses.") },
 	{ "compare", OBJECT(compare_record), .has = has_result },
 	{ "comparison", OBJECT_AT(ANSWER, of.comparison, comparison_record),
 		.has = has_comparison });

@@ -12,6 +12,9 @@
 
 enum { MILLION = 1000000 };
 
+/* Sums and products of times that 64 bits do not hold. */
+__extension__ typedef __int128 wide;
+
 /*
  * What --fail-if says: NAME>VALUE. NAME is exposed, idle, straggler (VALUE in %), dropped
  * (a number), or a type (a time, or a factor of an earlier result: 50ms, 1.2x).
@@ -205,21 +208,15 @@ static void judge_factor(struct threshold *judging)
 	const struct replay *replay = judging->replay;
 	struct text name = judging->check->name;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
+	struct fsdp_result_type earlier;
 	struct fsdp_type_times type;
 	char shown[2][HUMAN_ROOM];
 
 	if (replay->before == NULL ||
 		!comparison_find_type(&replay->comparison, name, &before, &now)) {
 		before = now = FSDP_ABSENT;
-		for (size_t i = 0; replay->baseline != NULL &&
-				   i < fsdp_result_type_count(replay->baseline);
-			i++) {
-			struct fsdp_result_type one =
-				fsdp_result_type(replay->baseline, i);
-
-			if (text_is(text_of_span(one.name), name) && one.count != 0)
-				before = one.sum_ns;
-		}
+		if (comparison_find_earlier(replay, span_of_text(name), &earlier))
+			before = earlier.sum_ns;
 		if (replay_find_type(replay, span_of_text(name), &type))
 			now = type.times.sum_ns;
 	}

@@ -118,12 +118,12 @@ static struct value get_short_name(struct subject of)
 						 : shorten(key->name, scratch(of, 0)));
 }
 
-#define CALLS_AND_TIME                                                     \
-	{ "count", COUNT_AT(ROW, count), .always = true, .label = "calls", \
-		.about = "Number of calls on all ranks." },                \
-	{                                                                  \
-		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",   \
-					  .about = "Their time."           \
+#define CALLS_AND_TIME                                                   \
+	{ "count", COUNT_AT(ROW, count), .label = "calls",               \
+		ALWAYS("Number of calls on all ranks.") },               \
+	{                                                                \
+		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms", \
+					  .about = "Their time."         \
 	}
 #define COMPUTE_ROW(text)                                                  \
 	{                                                                  \
@@ -145,7 +145,7 @@ static const struct record group_record = OBJECT_RECORD(ROW, "group_times",
 	{ "group", TEXT_AT(ROW, key.name), .null = true, FOR_PROGRAMS,
 		.about = "The process group; null where it is not recorded." },
 	{ "group", NAME_AT(ROW, key.name), FOR_PEOPLE }, RUN_ROW(ROW, run),
-	{ "type", TEXT_AT(ROW, key.type), .always = true, .about = "The collective." },
+	{ "type", TEXT_AT(ROW, key.type), ALWAYS("The collective.") },
 	{ "bytes", INTEGER_AT(ROW, key.bytes), .null = true, FOR_PROGRAMS,
 		.about =
 			"Bytes of one call: of the output of an all-gather, of the input of others." },
@@ -181,19 +181,18 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 		.about =
 			"Of a collective, the calls on the stream that computes most on their rank: what comes next there waits for them." });
 
-#define CAUSE_ROWS                                                                      \
-	RUN_ROW(ROW, run),                                                              \
-		{ "cause", ENUM_AT(ROW, key.kind, cause_word), .always = true,          \
-			FOR_PROGRAMS,                                                   \
-			WORDS("synchronisation", "allocation", "copy", "collective",    \
-				"data_loader", "launch", "host", "queued", "unknown"),  \
-			.about = "What the thread did that launched what came next." }, \
-		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },           \
-		{ "gaps", COUNT_AT(ROW, count), .always = true,                         \
-			.about = "Number of gaps that it was a part of." },             \
-	{                                                                               \
-		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",                \
-					  .about = "Time of these parts."               \
+#define CAUSE_ROWS                                                                     \
+	RUN_ROW(ROW, run),                                                             \
+		{ "cause", ENUM_AT(ROW, key.kind, cause_word), FOR_PROGRAMS,           \
+			WORDS("synchronisation", "allocation", "copy", "collective",   \
+				"data_loader", "launch", "host", "queued", "unknown"), \
+			ALWAYS("What the thread did that launched what came next.") }, \
+		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },          \
+		{ "gaps", COUNT_AT(ROW, count),                                        \
+			ALWAYS("Number of gaps that it was a part of.") },             \
+	{                                                                              \
+		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",               \
+					  .about = "Time of these parts."              \
 	}
 #define LONGEST_ROW                                                                   \
 	{                                                                             \
@@ -203,8 +202,7 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 	}
 static const struct record cause_record = OBJECT_RECORD(ROW, "idle_cause",
 	"What the device of one rank was idle for by one cause.",
-	{ "rank", INTEGER_AT(ROW, key.rank), .always = true, FOR_PROGRAMS,
-		.about = "The rank." },
+	{ "rank", INTEGER_AT(ROW, key.rank), FOR_PROGRAMS, ALWAYS("The rank.") },
 	CAUSE_ROWS,
 	{ "of idle", NUMBER_AT(ROW, share), .digits = 1, .percent = true, FOR_PEOPLE },
 	LONGEST_ROW, { "meaning", ENUM_AT(ROW, key.kind, cause_meaning), FOR_PEOPLE });
@@ -515,10 +513,10 @@ static struct value get_factor(struct subject of)
 enum { COLUMN_OF = 3 };
 static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 	"What something takes now, and what it took in the samples of the earlier recordings.",
-	{ "by", ENUM_AT(ROW, key.table, table_word), .always = true, FOR_PROGRAMS,
+	{ "by", ENUM_AT(ROW, key.table, table_word), FOR_PROGRAMS,
 		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
 			"kernel", "idle"),
-		.about = "The table that it is of." },
+		ALWAYS("The table that it is of.") },
 	{ "name", TEXT_AT(ROW, key.name), .null = true, .has = has_name, FOR_PROGRAMS,
 		.about =
 			"The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known." },
@@ -542,12 +540,12 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
 			"communication", "other"),
 		.about = "Of a kernel, its operation." },
-	{ "measure", WORD_AT(ROW, key.measure), .always = true, FOR_PROGRAMS,
+	{ "measure", WORD_AT(ROW, key.measure), FOR_PROGRAMS,
 		WORDS("length", "compute", "communication", "exposed", "copies", "idle",
 			"time", "gather", "gather_exposed", "reduce", "reduce_exposed"),
-		.about = "What is compared." },
-	{ "before_count", COUNT_AT(ROW, before.count), .always = true, FOR_PROGRAMS,
-		.about = "Number of calls in the earlier recordings." },
+		ALWAYS("What is compared.") },
+	{ "before_count", COUNT_AT(ROW, before.count), FOR_PROGRAMS,
+		ALWAYS("Number of calls in the earlier recordings.") },
 	{ "before_mean_ns", NS_AT(ROW, before.mean_ns), .null = true,
 		.label = "before ms",
 		.about =
@@ -556,8 +554,8 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		.about = "The sample with the least time." },
 	{ "before_max_ns", NS_AT(ROW, before.max_ns), .null = true, .label = "most",
 		.about = "The sample with the most time." },
-	{ "count", COUNT_AT(ROW, now.count), .always = true, FOR_PROGRAMS,
-		.about = "Number of calls now." },
+	{ "count", COUNT_AT(ROW, now.count), FOR_PROGRAMS,
+		ALWAYS("Number of calls now.") },
 	{ "mean_ns", NS_AT(ROW, now.mean_ns), .null = true, .label = "now ms",
 		.about = "Mean over the samples of now." },
 	{ "min_ns", NS_AT(ROW, now.min_ns), .null = true, FOR_PROGRAMS,
@@ -578,16 +576,14 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 #define ALL struct fsdp_comparison
 const struct record comparison_record = OBJECT_RECORD(ALL, "comparison",
 	"With `--compare` and earlier recordings: what each step took then, and takes now. A sample is a step, the mean over its ranks, or a run of recordings without steps.",
-	{ "per_step", BOOL_AT(ALL, per_step), .always = true,
-		.about =
-			"True when samples of the earlier recordings are steps, false when they are runs." },
-	{ "before_samples", COUNT_AT(ALL, before_samples), .always = true,
-		.about = "Number of samples of the earlier recordings." },
-	{ "samples", COUNT_AT(ALL, now_samples), .always = true,
-		.about = "Number of samples of those of now." },
-	{ "rows", LIST_AT(ALL, rows, count, compared_record), .always = true,
-		.about =
-			"What is compared, by table: steps part by part, of others what changed most first." });
+	{ "per_step", BOOL_AT(ALL, per_step),
+		ALWAYS("True when samples of the earlier recordings are steps, false when they are runs.") },
+	{ "before_samples", COUNT_AT(ALL, before_samples),
+		ALWAYS("Number of samples of the earlier recordings.") },
+	{ "samples", COUNT_AT(ALL, now_samples),
+		ALWAYS("Number of samples of those of now.") },
+	{ "rows", LIST_AT(ALL, rows, count, compared_record),
+		ALWAYS("What is compared, by table: steps part by part, of others what changed most first.") });
 
 bool comparison_find_type(const struct fsdp_comparison *comparison, struct text name,
 	int64_t *ret_before, int64_t *ret_now)
@@ -665,10 +661,12 @@ struct change {
 	size_t next; /* of all types, those of the earlier result last */
 };
 
-static bool find_before(const struct replay *replay, struct fsdp_span name,
+bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
 	struct fsdp_result_type *ret_type)
 {
-	for (size_t i = 0; i < fsdp_result_type_count(replay->baseline); i++) {
+	for (size_t i = 0;
+		replay->baseline != NULL && i < fsdp_result_type_count(replay->baseline);
+		i++) {
 		*ret_type = fsdp_result_type(replay->baseline, i);
 		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
 			return ret_type->count != 0;
@@ -694,7 +692,7 @@ static bool is_changed(const struct replay *replay, size_t index, struct change 
 	*change = (struct change){
 		.name = type.name, .sum_ns = type.times.sum_ns, .count = type.times.count
 	};
-	if (find_before(replay, type.name, &before)) {
+	if (comparison_find_earlier(replay, type.name, &before)) {
 		change->before_ns = before.sum_ns;
 		change->before = before.count;
 	}
@@ -730,22 +728,21 @@ static struct value get_same(struct subject of)
 
 #define CHANGE struct change
 static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
-	{ "type", TEXT_AT(CHANGE, name), .always = true, .about = "Its name." },
-	{ "count", COUNT_AT(CHANGE, count), .always = true,
-		.about = "Number of calls now." },
+	{ "type", TEXT_AT(CHANGE, name), ALWAYS("Its name.") },
+	{ "count", COUNT_AT(CHANGE, count), ALWAYS("Number of calls now.") },
 	{ "sum_ns", NS_AT(CHANGE, sum_ns), .null = true,
 		.about = "Time of these calls." },
-	{ "before_count", COUNT_AT(CHANGE, before), .always = true,
-		.about = "Number of calls in the earlier result." },
+	{ "before_count", COUNT_AT(CHANGE, before),
+		ALWAYS("Number of calls in the earlier result.") },
 	{ "before_sum_ns", NS_AT(CHANGE, before_ns), .null = true,
 		.about = "Time of those calls." });
 
 const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
 	"With `--compare`: what changed since the earlier result.",
-	{ "changed", EACH(each_change, change_record), .always = true,
-		.about = "Types that are not the same." },
-	{ "same", GET(FIELD_COUNT, get_same), .always = true,
-		.about = "Number of types that are the same." });
+	{ "changed", EACH(each_change, change_record),
+		ALWAYS("Types that are not the same.") },
+	{ "same", GET(FIELD_COUNT, get_same),
+		ALWAYS("Number of types that are the same.") });
 
 void comparison_show_result(struct replay *replay)
 {

@@ -321,10 +321,9 @@ static const struct memory_row *find_shown(const struct snapshots *all)
 
 #define FRAME struct fsdp_memory_frame
 static const struct record frame_record = OBJECT_RECORD(FRAME, "memory_frame",
-	"A line of code.",
-	{ "filename", TEXT_AT(FRAME, filename), .always = true, .about = "The file." },
+	"A line of code.", { "filename", TEXT_AT(FRAME, filename), ALWAYS("The file.") },
 	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
-	{ "name", TEXT_AT(FRAME, name), .always = true, .about = "The function." });
+	{ "name", TEXT_AT(FRAME, name), ALWAYS("The function.") });
 
 static const void *nth_frame(
 	const struct fsdp_memory *memory, const uint32_t *frames, size_t count, size_t i)
@@ -361,23 +360,22 @@ static bool has_stack(struct subject of)
 #define STACK struct fsdp_memory_stack
 static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_stack",
 	"What one stack of calls allocated.",
-	{ "bytes", BYTES_AT(STACK, bytes), .always = true, .about = "Bytes of it." },
-	{ "blocks", COUNT_AT(STACK, blocks), .always = true, .about = "Blocks of it." },
+	{ "bytes", BYTES_AT(STACK, bytes), ALWAYS("Bytes of it.") },
+	{ "blocks", COUNT_AT(STACK, blocks), ALWAYS("Blocks of it.") },
 	{ "frames", EACH(each_frame, frame_record), .has = has_stack, .null = true,
 		.about =
 			"The stack, innermost first; empty when none was recorded, null for what was allocated before the recording." });
 
 #define OOM struct fsdp_memory_oom
-static const struct record oom_record =
-	OBJECT_RECORD(OOM, "memory_oom", "An allocation that was refused.",
-		{ "event", COUNT_AT(OOM, event), .always = true,
-			.about = "Its place in the history, from 0." },
-		{ "requested_bytes", BYTES_AT(OOM, requested_bytes), .always = true,
-			.about = "Bytes that were asked for." },
-		{ "device_free_bytes", BYTES_AT(OOM, device_free_bytes), .always = true,
-			.about = "Bytes that were free on the device." },
-		{ "frames", EACH(each_oom_frame, frame_record), .always = true,
-			.about = "The stack, innermost first." });
+static const struct record oom_record = OBJECT_RECORD(OOM, "memory_oom",
+	"An allocation that was refused.",
+	{ "event", COUNT_AT(OOM, event), ALWAYS("Its place in the history, from 0.") },
+	{ "requested_bytes", BYTES_AT(OOM, requested_bytes),
+		ALWAYS("Bytes that were asked for.") },
+	{ "device_free_bytes", BYTES_AT(OOM, device_free_bytes),
+		ALWAYS("Bytes that were free on the device.") },
+	{ "frames", EACH(each_oom_frame, frame_record),
+		ALWAYS("The stack, innermost first.") });
 
 static struct value get_peak(struct subject of)
 {
@@ -389,52 +387,46 @@ static struct value get_peak(struct subject of)
 #define ROW struct memory_row
 const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
 	"What the CUDA caching allocator holds on one device of one rank.",
-	{ "rank", INTEGER_AT(ROW, rank), .always = true, .about = "The rank." },
-	{ "device", INTEGER_AT(ROW, says.device), .always = true,
-		.about = "The device, as the process counts them." },
-	{ "segments", COUNT_AT(ROW, says.segments), .always = true, FOR_PROGRAMS,
-		.about = "Number of segments that were taken from the driver." },
-	{ "reserved_bytes", BYTES_AT(ROW, says.reserved_bytes), .always = true,
-		.label = "reserved", .about = "Bytes in them." },
-	{ "active_bytes", BYTES_AT(ROW, says.active_bytes), .always = true,
-		.label = "active",
-		.about = "Bytes of blocks that are in use, or wait to be freed." },
-	{ "allocated_bytes", BYTES_AT(ROW, says.allocated_bytes), .always = true,
-		FOR_PROGRAMS, .about = "Bytes of blocks that are in use." },
-	{ "requested_bytes", BYTES_AT(ROW, says.requested_bytes), .always = true,
-		FOR_PROGRAMS,
-		.about = "Bytes that were asked for, of the active blocks." },
-	{ "active_blocks", COUNT_AT(ROW, says.active_blocks), .always = true,
-		FOR_PROGRAMS,
-		.about = "Number of blocks that are in use, or wait to be freed." },
-	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), .always = true,
-		FOR_PROGRAMS, .about = "Bytes of the largest block that is free." },
+	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(ROW, says.device),
+		ALWAYS("The device, as the process counts them.") },
+	{ "segments", COUNT_AT(ROW, says.segments), FOR_PROGRAMS,
+		ALWAYS("Number of segments that were taken from the driver.") },
+	{ "reserved_bytes", BYTES_AT(ROW, says.reserved_bytes), .label = "reserved",
+		ALWAYS("Bytes in them.") },
+	{ "active_bytes", BYTES_AT(ROW, says.active_bytes), .label = "active",
+		ALWAYS("Bytes of blocks that are in use, or wait to be freed.") },
+	{ "allocated_bytes", BYTES_AT(ROW, says.allocated_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes of blocks that are in use.") },
+	{ "requested_bytes", BYTES_AT(ROW, says.requested_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes that were asked for, of the active blocks.") },
+	{ "active_blocks", COUNT_AT(ROW, says.active_blocks), FOR_PROGRAMS,
+		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
+	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes of the largest block that is free.") },
 	{ "peak", GET(FIELD_BYTES, get_peak), FOR_PEOPLE },
-	{ "events", COUNT_AT(ROW, says.events), .always = true,
-		.about = "Number of recorded events." },
-	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), .always = true, FOR_PROGRAMS,
-		.about =
-			"Bytes that were asked for and active before the first event; below 0 when events are lost." },
-	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), .always = true, FOR_PROGRAMS,
-		.about = "The most bytes that were asked for and active at once." },
+	{ "events", COUNT_AT(ROW, says.events), ALWAYS("Number of recorded events.") },
+	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
+	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were asked for and active at once.") },
 	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true, FOR_PROGRAMS,
 		.about =
 			"The event after which the peak is reached, from 0; null when that is the start." },
 	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true, FOR_PROGRAMS,
 		.about = "Time of that event, in microseconds since 1970." },
-	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes),
-		.always = true, FOR_PROGRAMS,
-		.about = "The most bytes that were reserved at once." },
+	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were reserved at once.") },
 	{ "stacks", LIST_AT(ROW, says.stacks, says.stack_count, memory_stack_record),
-		.always = true, FOR_PROGRAMS,
-		.about = "What is active at the end, by stack, in bytes of blocks." },
+		FOR_PROGRAMS,
+		ALWAYS("What is active at the end, by stack, in bytes of blocks.") },
 	{ "peak_stacks",
 		LIST_AT(ROW, says.peak_stacks, says.peak_stack_count,
 			memory_stack_record),
-		.always = true, FOR_PROGRAMS,
-		.about = "What is active at the peak, by stack, in bytes asked for." },
-	{ "oom", LIST_AT(ROW, says.ooms, says.oom_count, oom_record), .always = true,
-		FOR_PROGRAMS, .about = "Allocations that were refused." },
+		FOR_PROGRAMS,
+		ALWAYS("What is active at the peak, by stack, in bytes asked for.") },
+	{ "oom", LIST_AT(ROW, says.ooms, says.oom_count, oom_record), FOR_PROGRAMS,
+		ALWAYS("Allocations that were refused.") },
 	{ "note", WORD_AT(ROW, note), FOR_PEOPLE });
 
 /* ---- rows of events ---- */
@@ -586,18 +578,15 @@ static struct value get_reserved(struct subject of)
 #define MOMENT struct memory_moment
 const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
 	"A span of the history of a device.",
-	{ "rank", INTEGER_AT(MOMENT, rank), .always = true, FOR_PROGRAMS,
-		.about = "The rank." },
-	{ "device", INTEGER_AT(MOMENT, device), .always = true, FOR_PROGRAMS,
-		.about = "The device." },
+	{ "rank", INTEGER_AT(MOMENT, rank), FOR_PROGRAMS, ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(MOMENT, device), FOR_PROGRAMS, ALWAYS("The device.") },
 	{ "time_us", INTEGER_AT(MOMENT, time_us), .null = true, FOR_PROGRAMS,
 		.about =
 			"Where it begins, in microseconds since 1970; null where events have no times." },
-	{ "active", INTEGER_AT(MOMENT, active_bytes), .always = true, FOR_PROGRAMS,
-		.about =
-			"The most bytes that were asked for and active at once in it; below 0 when events are lost." },
-	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), .always = true, FOR_PROGRAMS,
-		.about = "The most bytes that were reserved at once in it." },
+	{ "active", INTEGER_AT(MOMENT, active_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were asked for and active at once in it; below 0 when events are lost.") },
+	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were reserved at once in it.") },
 	{ "ms", NS_AT(MOMENT, since_ns), FOR_PEOPLE },
 	{ "active", GET(FIELD_BYTES, get_active), FOR_PEOPLE },
 	{ "reserved", GET(FIELD_BYTES, get_reserved), FOR_PEOPLE });
@@ -650,24 +639,24 @@ static const void *each_changed_frame(struct subject of, size_t i, void *room)
 #define CHANGED struct fsdp_memory_sum
 static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_change",
 	"How much more one stack of calls holds.",
-	{ "bytes", INTEGER_AT(CHANGED, bytes), .always = true,
-		.about = "Bytes of its blocks, now less before." },
-	{ "blocks", INTEGER_AT(CHANGED, blocks), .always = true,
-		.about = "Number of its blocks, now less before." },
-	{ "frames", EACH(each_changed_frame, frame_record), .always = true,
-		.about = "The stack, innermost first; empty when none was recorded." });
+	{ "bytes", INTEGER_AT(CHANGED, bytes),
+		ALWAYS("Bytes of its blocks, now less before.") },
+	{ "blocks", INTEGER_AT(CHANGED, blocks),
+		ALWAYS("Number of its blocks, now less before.") },
+	{ "frames", EACH(each_changed_frame, frame_record),
+		ALWAYS("The stack, innermost first; empty when none was recorded.") });
 
 #define GROWTH struct growth
 const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
 	"How a device changed since an earlier snapshot.",
-	{ "rank", INTEGER_AT(GROWTH, rank), .always = true, .about = "The rank." },
-	{ "device", INTEGER_AT(GROWTH, device), .always = true, .about = "The device." },
-	{ "reserved_bytes", INTEGER_AT(GROWTH, reserved_bytes), .always = true,
-		.about = "Reserved bytes, now less before." },
-	{ "active_bytes", INTEGER_AT(GROWTH, active_bytes), .always = true,
-		.about = "Active bytes, now less before." },
-	{ "stacks", LIST_AT(GROWTH, stacks, count, changed_record), .always = true,
-		.about = "Stacks that hold more or less, the largest change first." });
+	{ "rank", INTEGER_AT(GROWTH, rank), ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(GROWTH, device), ALWAYS("The device.") },
+	{ "reserved_bytes", INTEGER_AT(GROWTH, reserved_bytes),
+		ALWAYS("Reserved bytes, now less before.") },
+	{ "active_bytes", INTEGER_AT(GROWTH, active_bytes),
+		ALWAYS("Active bytes, now less before.") },
+	{ "stacks", LIST_AT(GROWTH, stacks, count, changed_record),
+		ALWAYS("Stacks that hold more or less, the largest change first.") });
 
 /* Compares each device with the same of an earlier snapshot, or with the only one that
  * there is. False: *ret_error, or out of memory. */

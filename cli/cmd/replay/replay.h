@@ -12,9 +12,6 @@
 
 /* What the files of `replay` share: how it answers in text, in data, and compared. */
 
-/* Sums and products of times that 64 bits do not hold. */
-__extension__ typedef __int128 wide;
-
 /* Of the timeline of traces; that of memory has as many unless a number is given. */
 enum { REPLAY_CELLS = 60 };
 
@@ -170,6 +167,9 @@ bool comparison_find_type(const struct fsdp_comparison *comparison, struct text 
 /* With replay->before set, the answer. */
 void comparison_show(struct replay *replay);
 void comparison_put_rows(struct replay *replay);
+/* A type of replay->baseline. False: without calls there, or without a baseline. */
+bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
+	struct fsdp_result_type *ret_type);
 /* The types that changed since replay->baseline, if there is one. */
 void comparison_show_result(struct replay *replay);
 extern const struct record comparison_record, compare_record;
@@ -189,14 +189,6 @@ bool replay_show_text(struct replay *replay);
 bool replay_put_data(struct replay *replay);
 extern const struct record replay_answer;
 
-/* Where collectives are timed, of all recordings, and how their types are known. */
-struct replay_collectives {
-	enum fsdp_comm_layer layer;
-	uint64_t by[FSDP_BY_COUNT];
-};
-/* "args", "launch", "name", "unknown". */
-const char *replay_how_name(unsigned how);
-
 /* ---- times ---- */
 
 /* Milliseconds with three decimals, halves away from zero; "-" if absent. */
@@ -211,22 +203,6 @@ static inline const char *replay_ms(int64_t ns, struct ms *ms)
 static inline const char *plural(uint64_t count)
 {
 	return count == 1 ? "" : "s";
-}
-
-/* By their bytes; a shorter one that the other begins with comes first, and what is absent
- * before what is empty. */
-static inline int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t common = a.size < b.size ? a.size : b.size;
-	int order = common != 0 ? memcmp(a.data, b.data, common)
-				: (a.data != NULL) - (b.data != NULL);
-
-	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static inline int compare_numbers(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
 }
 
 /* ---- replay-memory.c ---- */

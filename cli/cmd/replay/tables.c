@@ -45,6 +45,11 @@ bool replay_has_runs(struct subject of)
 
 /* ---- rows by time ---- */
 
+static int compare_numbers(int64_t a, int64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
 /* Indexes of the rows with the most time, or of all in their order. */
 struct place {
 	int64_t ns;
@@ -137,7 +142,7 @@ static void list_absent(struct replay *replay, const struct replay *run,
 	for (; *at < sizeof SIX / sizeof *SIX; (*at)++) {
 		struct fsdp_span name = span_of_text(text_of(SIX[*at]));
 
-		if (compare_spans(before, name) == 0) {
+		if (text_is(text_of_span(before), text_of_span(name))) {
 			(*at)++;
 			return;
 		}
@@ -219,23 +224,20 @@ static const void *each_rank_of_type(struct subject of, size_t i, void *room)
 
 #define RANK struct type_of_rank
 static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
-	{ "rank", INTEGER_AT(RANK, rank), .always = true, .about = "The rank." },
-	{ "count", COUNT_AT(RANK, times.count), .always = true,
-		.about = "Number of calls on it." },
+	{ "rank", INTEGER_AT(RANK, rank), ALWAYS("The rank.") },
+	{ "count", COUNT_AT(RANK, times.count), ALWAYS("Number of calls on it.") },
 	{ "sum_ns", NS_AT(RANK, times.sum_ns), .null = true,
 		.about = "Time of these calls together." });
 #undef RANK
 
 #define TYPE struct replay_type
 const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
-	{ "type", TEXT_AT(TYPE, name), .always = true,
-		.about =
-			"Its name; the same as `value_type`, which JSON Lines have alone." },
-	{ "value_type", TEXT_AT(TYPE, name), .always = true,
-		.about = "Its name, under the name that JSON and JSON Lines share." },
+	{ "type", TEXT_AT(TYPE, name),
+		ALWAYS("Its name; the same as `value_type`, which JSON Lines have alone.") },
+	{ "value_type", TEXT_AT(TYPE, name),
+		ALWAYS("Its name, under the name that JSON and JSON Lines share.") },
 	RUN_ROW(TYPE, run),
-	{ "count", COUNT_AT(TYPE, times.count), .always = true,
-		.about = "Number of calls." },
+	{ "count", COUNT_AT(TYPE, times.count), ALWAYS("Number of calls.") },
 	{ "sum_ns", GET(FIELD_NS, get_sum), .null = true,
 		.about = "Time of all calls together." },
 	{ "min_ns", NS_AT(TYPE, times.min_ns), .null = true,
@@ -247,11 +249,10 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 		.about = "95th percentile." },
 	{ "max_ns", NS_AT(TYPE, times.max_ns), .null = true,
 		.about = "The longest call." },
-	{ "approx", BOOL_AT(TYPE, times.approx), .always = true,
-		.about =
-			"True when the percentiles come from a histogram, exact to one per cent." },
-	{ "ranks", EACH(each_rank_of_type, type_of_rank_record), .always = true,
-		.about = "The same by rank, for ranks that call it." });
+	{ "approx", BOOL_AT(TYPE, times.approx),
+		ALWAYS("True when the percentiles come from a histogram, exact to one per cent.") },
+	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
+		ALWAYS("The same by rank, for ranks that call it.") });
 
 HAS(has_percent, TYPE, one->percent >= 0)
 HAS(has_ratio, TYPE, one->ratio >= 0)
@@ -321,7 +322,7 @@ static const struct replay_type *find_row(
 {
 	for (size_t i = 0; i < replay->type_count; i++)
 		if (replay->types[i].run == nth && !replay->types[i].absent &&
-			compare_spans(replay->types[i].name, name) == 0)
+			text_is(text_of_span(replay->types[i].name), text_of_span(name)))
 			return &replay->types[i];
 	return NULL;
 }
@@ -792,6 +793,14 @@ const void *replay_each_collective(struct subject of, size_t i, void *room)
 	return one;
 }
 
+static const char *how_name(unsigned how)
+{
+	static const char *const names[FSDP_BY_COUNT] = { "args", "launch", "name",
+		"unknown" };
+
+	return names[how];
+}
+
 #define COLLECTIVE struct collective
 HAS(has_alg, COLLECTIVE, one->algbw >= 0)
 HAS(has_bus, COLLECTIVE, one->busbw >= 0)
@@ -852,9 +861,8 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 		.about = "Start, of a single rank." },
 	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
 		.about = "Duration, of a single rank." },
-	{ "type", TEXT_AT(COLLECTIVE, match.type), .always = true,
-		.about = "Its operation." },
-	{ "how", ENUM_AT(COLLECTIVE, own.how, replay_how_name), .has = is_own,
+	{ "type", TEXT_AT(COLLECTIVE, match.type), ALWAYS("Its operation.") },
+	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own,
 		WORDS("args", "launch", "name", "unknown"),
 		.about = "How its type was found, as in `comm_resolution`." },
 	{ NULL, FIELDS(of_group_record), .has = knows_group },
@@ -896,12 +904,10 @@ const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
 	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
 		.about =
 			"The rank that waits less than half of the average of the others; null: no such rank. `cost` has the price." },
-	{ "left_out", COUNT_AT(MATCHING, left_out), .always = true,
-		.about =
-			"Number of collectives, of all ranks, without a process group or number to match them by." },
-	{ "aligned", BOOL_AT(MATCHING, aligned), .always = true,
-		.about =
-			"False if the clocks of the ranks differ: then waits and stragglers are unknown." });
+	{ "left_out", COUNT_AT(MATCHING, left_out),
+		ALWAYS("Number of collectives, of all ranks, without a process group or number to match them by.") },
+	{ "aligned", BOOL_AT(MATCHING, aligned),
+		ALWAYS("False if the clocks of the ranks differ: then waits and stragglers are unknown.") });
 
 static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
 	{ "type", TEXT_AT(COLLECTIVE, match.type) },
@@ -989,39 +995,36 @@ static const struct record key_record = RECORD_OF(RECORD_OBJECT, UNIT,
 			"Size of the shard mesh, where the unit has several groups of parameters." });
 
 static const struct record sums_record = RECORD_OF(RECORD_OBJECT, UNIT,
-	{ "gathers", COUNT_AT(UNIT, unit.gathers.count), .always = true, FOR_PROGRAMS,
-		.about = "Number of times its parameters were gathered." },
-	{ "gather_ns", NS_AT(UNIT, unit.gathers.ns), .always = true, FOR_PROGRAMS,
-		.about = "Time of these collectives." },
+	{ "gathers", COUNT_AT(UNIT, unit.gathers.count), FOR_PROGRAMS,
+		ALWAYS("Number of times its parameters were gathered.") },
+	{ "gather_ns", NS_AT(UNIT, unit.gathers.ns), FOR_PROGRAMS,
+		ALWAYS("Time of these collectives.") },
 	{ "gather_exposed_ns", NS_AT(UNIT, unit.gathers.exposed_ns), .null = true,
 		FOR_PROGRAMS,
 		.about = "Of that, while nothing computes; null without kernels." },
-	{ "prefetched", COUNT_AT(UNIT, unit.prefetched), .always = true, FOR_PROGRAMS,
-		.about = "Number of gathers that were issued before its turn." },
-	{ "reduces", COUNT_AT(UNIT, unit.reduces.count), .always = true, FOR_PROGRAMS,
-		.about = "Number of times its gradients were reduced." },
-	{ "reduce_ns", NS_AT(UNIT, unit.reduces.ns), .always = true, FOR_PROGRAMS,
-		.about = "Time of these collectives." },
+	{ "prefetched", COUNT_AT(UNIT, unit.prefetched), FOR_PROGRAMS,
+		ALWAYS("Number of gathers that were issued before its turn.") },
+	{ "reduces", COUNT_AT(UNIT, unit.reduces.count), FOR_PROGRAMS,
+		ALWAYS("Number of times its gradients were reduced.") },
+	{ "reduce_ns", NS_AT(UNIT, unit.reduces.ns), FOR_PROGRAMS,
+		ALWAYS("Time of these collectives.") },
 	{ "reduce_exposed_ns", NS_AT(UNIT, unit.reduces.exposed_ns), .null = true,
 		FOR_PROGRAMS,
 		.about = "Of that, while nothing computes; null without kernels." },
-	{ "reshards", COUNT_AT(UNIT, unit.reshards), .always = true, FOR_PROGRAMS,
-		.about = "Number of times it was resharded after the backward." },
-	{ "forwards", COUNT_AT(UNIT, unit.forwards), .always = true, FOR_PROGRAMS,
-		.about = "Number of its forwards." });
+	{ "reshards", COUNT_AT(UNIT, unit.reshards), FOR_PROGRAMS,
+		ALWAYS("Number of times it was resharded after the backward.") },
+	{ "forwards", COUNT_AT(UNIT, unit.forwards), FOR_PROGRAMS,
+		ALWAYS("Number of its forwards.") });
 
 static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
 	"What one unit of FSDP costs in one phase, over all ranks and steps.",
 	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
 	{ "groups", LIST_AT(UNIT, unit.groups.texts, unit.groups.count, record_texts),
-		.always = true, .about = "Process groups of its kernels." },
+		ALWAYS("Process groups of its kernels.") },
 	{ "streams", LIST_AT(UNIT, unit.streams.texts, unit.streams.count, record_texts),
-		.always = true,
-		.about = "Streams, or threads, that its kernels ran on." },
+		ALWAYS("Streams, or threads, that its kernels ran on.") },
 	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream),
-		.always = true,
-		.about =
-			"Number of kernels of gathers on the stream that computes most." });
+		ALWAYS("Number of kernels of gathers on the stream that computes most.") });
 
 /* Times on the host have no exposed part: their table lacks these columns. */
 #define OF_EXPOSED .machine_only = 0x55
@@ -1055,14 +1058,13 @@ static struct fsdp_unassigned unassigned_of(const struct replay *replay)
 }
 
 #define REST struct fsdp_unassigned
-static const struct record unassigned_record = OBJECT_RECORD(REST, "unassigned",
-	"Collectives that are of no unit.",
-	{ "gathers", COUNT_AT(REST, gathers), .always = true,
-		.about = "Number of all-gathers." },
-	{ "gather_ns", NS_AT(REST, gather_ns), .always = true, .about = "Their time." },
-	{ "reduces", COUNT_AT(REST, reduces), .always = true,
-		.about = "Number of reduce-scatters and all-reduces." },
-	{ "reduce_ns", NS_AT(REST, reduce_ns), .always = true, .about = "Their time." });
+static const struct record unassigned_record =
+	OBJECT_RECORD(REST, "unassigned", "Collectives that are of no unit.",
+		{ "gathers", COUNT_AT(REST, gathers), ALWAYS("Number of all-gathers.") },
+		{ "gather_ns", NS_AT(REST, gather_ns), ALWAYS("Their time.") },
+		{ "reduces", COUNT_AT(REST, reduces),
+			ALWAYS("Number of reduce-scatters and all-reduces.") },
+		{ "reduce_ns", NS_AT(REST, reduce_ns), ALWAYS("Their time.") });
 
 static const void *get_unassigned(struct subject of, size_t i, void *room)
 {
@@ -1072,9 +1074,8 @@ static const void *get_unassigned(struct subject of, size_t i, void *room)
 }
 
 const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
-	{ "units", LIST_AT(struct replay, units, unit_count, unit_record), .always = true,
-		.about =
-			"With `--by=unit`: units in the order of their names, forward before backward." },
+	{ "units", LIST_AT(struct replay, units, unit_count, unit_record),
+		ALWAYS("With `--by=unit`: units in the order of their names, forward before backward.") },
 	{ "unassigned", .type = FIELD_OBJECT, .by = BY_EACH, .each = get_unassigned,
 		.of = &unassigned_record, .always = true });
 
