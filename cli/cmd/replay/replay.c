@@ -347,8 +347,12 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		return replay_memory(&replay, ret_error);
 	if (!is_answerable(&replay))
 		return true;
-	if (!open_compared(&replay, &refused, ret_error) || refused)
+	if (!open_compared(&replay, &refused, ret_error) || refused) {
+		free(replay.comparison.rows);
+		fsdp_recordings_free(replay.before);
+		trace_paths_done(&replay.compared_paths);
 		return refused;
+	}
 	fsdp_recordings_notes(replay.recordings, add_note, run);
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
