@@ -16,6 +16,9 @@
 
 enum { NAME_BYTES = 4096 };
 
+/* Shapes of weights that are compared with those of states; above that the rule does not apply. */
+#define SHAPES_COMPARED_MAX (UINT64_C(1) << 24)
+
 /* Kind of the directory: a state written by save_state, else weights; with FSDP; one file per rank, or not; what else it
  * has. */
 enum {
@@ -148,6 +151,8 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 	static const char *const moments[] = { "exp_avg", "exp_avg_sq",
 		"momentum_buffer" };
 	const struct fsdp_checkpoint *optimizer, *model;
+	uint32_t next = 0, count;
+	uint64_t work = 0;
 	bool has_other = false;
 	char name[NAME_BYTES];
 
@@ -157,6 +162,7 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 		return false;
 	optimizer = fsdp_load_open(loading, "optimizer.bin");
 	model = fsdp_load_open(loading, loading->weights);
+	count = model != NULL ? (uint32_t)fsdp_tensor_count(model) : 0;
 	/* Optimizers that project moments keep how. */
 	for (uint32_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
 		size_t size = fsdp_name_write(
@@ -167,8 +173,7 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 			return false;
 	}
 	for (uint32_t i = 0;
-		optimizer != NULL && model != NULL && i < fsdp_tensor_count(optimizer);
-		i++) {
+		optimizer != NULL && count > 0 && i < fsdp_tensor_count(optimizer); i++) {
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
 		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
 		struct fsdp_load_tensor shape = { .shape = state.shape,
@@ -176,16 +181,21 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 		bool is_moment = false, found = false;
 		for (size_t k = 0; k < FSDP_COUNT(moments); k++)
 			is_moment |= fsdp_span_is(last, moments[k]);
-		for (uint32_t k = 0; is_moment && !found && k < fsdp_tensor_count(model);
-			k++) {
-			struct fsdp_tensor weight = fsdp_tensor(model, k);
+		if (state.dims == 0 || (is_moment && has_other))
+			continue;
+		if (!is_moment)
+			return false;
+		/* States are in the order of their parameters: the next weight is tried first. */
+		for (uint32_t k = 0; !found && k < count;
+			k++, next = (next + 1) % count) {
+			struct fsdp_tensor weight = fsdp_tensor(model, next);
+			if (++work > SHAPES_COMPARED_MAX)
+				return false;
 			found = weight.dims == state.dims &&
 				memcmp(weight.shape, state.shape,
 					state.dims * sizeof *state.shape) == 0;
 		}
-		if (!is_moment && state.dims != 0)
-			return false;
-		if (found || has_other || state.dims == 0)
+		if (found)
 			continue;
 		has_other = true;
 		fsdp_load_set_word(loading, 0,
