@@ -27,8 +27,6 @@ struct ls_options {
 	bool values, objects; /* two names of one thing */
 };
 
-/* Of --by, in the order of enum fsdp_sums_by; NULL ends. */
-
 /* What one run of this command has at hand. */
 struct listing {
 	struct row_context row; /* what records are handed */
@@ -108,7 +106,6 @@ struct list {
 };
 
 /* The answer of each kind: its first field is the list. */
-
 #define LIST_OF(name, about, key, record, key_about)       \
 	OBJECT_RECORD(struct listing, name, about,         \
 		{ key, ITEMS(record), ALWAYS(key_about) }, \
@@ -116,6 +113,7 @@ struct list {
 
 /* ---- table of any rows ---- */
 
+/* Of --by, in the order of enum fsdp_sums_by; NULL ends. */
 const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
 	"layer", NULL };
 

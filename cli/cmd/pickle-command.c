@@ -31,8 +31,6 @@ struct pickle_listing {
 	bool failed;                    /* memory ended while the answer was written */
 };
 
-/* The answer for programs. */
-
 /* Bytes of an argument that are shown. */
 enum { PICKLE_SHOWN = 64, PICKLE_TEXT = 2 * PICKLE_SHOWN + 8 };
 

@@ -37,10 +37,6 @@ struct tree {
 	bool inferred_units, inferred_classes;
 };
 
-/* Emits all rows. params: with each module's own parameters, which only people see. */
-
-/* Columns before the modules with --sizes. */
-
 /* ---- joins siblings that differ only in a number or a word ---- */
 
 /* The name after the prefix of the shown parent. */

@@ -15,8 +15,6 @@
 #include "base/num.h"
 #include "base/span.h"
 
-/* For reshard.c and reshard.c. */
-
 /* How one tensor would be cut: by tensor parallelism first, then among the shards. */
 struct fsdp_new_cut {
 	bool is_cut;

@@ -845,7 +845,6 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	struct fsdp_span text;
 	char next[sizeof TELL + 16];
 	bool told;
-	/* What the tracker says: a number, or "release". *ret_told: it is one of them. */
 	struct fsdp_source source;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||

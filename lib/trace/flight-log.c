@@ -11,7 +11,6 @@
 /* ---- words and numbers in a line ---- */
 
 /* Results are parts of the line; data NULL: not found, and nothing is found in that. */
-
 static struct fsdp_span after(struct fsdp_span text, const char *words)
 {
 	size_t size = strlen(words);

@@ -760,7 +760,6 @@ static int compare_values(const void *left, const void *right, void *context)
 }
 
 /* The file of an extent, piece or value, or FSDP_NONE: not in a file. */
-
 static uint32_t file_of_extent(const struct fsdp_model *model, uint32_t extent)
 {
 	const struct fsdp_extent *record = fsdp_model_extent(model, extent);
