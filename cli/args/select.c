@@ -631,14 +631,11 @@ bool selection_is_all(const struct selection *selection)
 	return selection->name_count == 0 && selection_is_by_name(selection);
 }
 
-bool selection_gave_up(const struct selection *selection)
+enum selection_fault selection_fault(const struct selection *selection)
 {
-	return selection->gave_up;
-}
-
-bool selection_ran_out_of_memory(const struct selection *selection)
-{
-	return selection->out_of_memory;
+	return selection->out_of_memory ? SELECTION_NO_MEMORY
+	       : selection->gave_up     ? SELECTION_GAVE_UP
+					: SELECTION_GOOD;
 }
 
 /* Of two names of one object (the second one may be absent): a match of either selects it,

@@ -29,12 +29,10 @@ bool selection_is_all(const struct selection *selection);
 /* Whether names alone decide: nothing but -g and -e, or nothing at all. */
 bool selection_is_by_name(const struct selection *selection);
 
-/* Whether a pattern needed too many steps on some name, which then counted as not
- * matched: the answer is partial, and a message says so. */
-bool selection_gave_up(const struct selection *selection);
-
-/* Whether memory ran out while matching, and the answer is worth nothing. */
-bool selection_ran_out_of_memory(const struct selection *selection);
+/* What went wrong while matching: a pattern needed too many steps on some name, which counts as
+ * not matched, or memory ran out. */
+enum selection_fault { SELECTION_GOOD, SELECTION_GAVE_UP, SELECTION_NO_MEMORY };
+enum selection_fault selection_fault(const struct selection *selection);
 
 /* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
 bool selection_takes_tensor(struct selection *selection,

@@ -418,13 +418,6 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool is_wanted(const struct counting *counting, const struct stats_row *row)
-{
-	return row->sum.tensors > 0 &&
-	       (!counting->options->nonfinite ||
-		       (row->sum.known && row->nan + row->inf > 0));
-}
-
 static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
 {
 	struct run *run = counting->run;
@@ -479,9 +472,13 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 	count = counting->groups != NULL ? counting->group_count
 					 : fsdp_statistics_count(counting->statistics);
 	counting->rows = malloc((count + 1) * sizeof *counting->rows);
-	for (uint32_t i = 0; counting->rows != NULL && i < count; i++)
-		if (is_wanted(counting, stats_row(counting, i)))
+	for (uint32_t i = 0; counting->rows != NULL && i < count; i++) {
+		const struct stats_row *row = stats_row(counting, i);
+		bool has_nonfinite = row->sum.known && row->nan + row->inf > 0;
+		if (row->sum.tensors > 0 &&
+			(!counting->options->nonfinite || has_nonfinite))
 			counting->rows[counting->row_count++] = i;
+	}
 	if (counting->rows == NULL)
 		return false;
 	run = counting->run;

@@ -239,11 +239,13 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status)
 {
-	if (selection_ran_out_of_memory(selection)) {
+	enum selection_fault fault = selection_fault(selection);
+
+	if (fault == SELECTION_NO_MEMORY) {
 		run_failure(run, "memory", NULL, "out of memory");
 		return STATUS_FAILED;
 	}
-	if (!selection_gave_up(selection))
+	if (fault == SELECTION_GOOD)
 		return status;
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
 		"a pattern took too many steps on some names, which count as not matched");

@@ -95,14 +95,6 @@ static bool takes_away(struct exporting *exporting, const struct finding *findin
 	return wanted || (finding->affected_kept == 0 && finding->tensor.data == NULL);
 }
 
-/* What --index-only is about to write. */
-static bool is_index(const struct exporting *exporting, const struct finding *finding)
-{
-	static const char name[] = "model.safetensors.index.json";
-
-	return exporting->options->index_only && text_is(finding->file, text_of(name));
-}
-
 static bool is_about_tensors(const char *id)
 {
 	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
@@ -288,8 +280,12 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
 
+		/* What --index-only is about to write is not missing. */
 		if (finding->severity == SEVERITY_ERROR &&
-			is_about_tensors(finding->rule) && !is_index(exporting, finding))
+			is_about_tensors(finding->rule) &&
+			!(exporting->options->index_only &&
+				text_is(finding->file,
+					text_of("model.safetensors.index.json"))))
 			lacks |= takes_away(exporting, finding);
 	}
 	bad = lacks;

@@ -334,12 +334,6 @@ static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
 	{ "complete", GET(FIELD_WORD, get_complete), .text_only = EVERY_VIEW },
 	{ "problem", TEXT_AT(BELOW, problem), ABOUT("The first of these.") });
 
-static struct text name_below(const char *path, const char *folder)
-{
-	path += strlen(folder);
-	return text_of(path + (*path == '/'));
-}
-
 static int by_step(const void *a, const void *b)
 {
 	const struct below_row *left = a, *right = b;
@@ -400,8 +394,10 @@ static bool below_show(struct run *run, struct fsdp_error **ret_error)
 
 	(void)ret_error;
 	for (size_t i = 0; i < count && done; i++) {
+		const char *name;
 		rows[i].path = fsdp_below_path(run->below, i);
-		rows[i].name = name_below(rows[i].path, run->path);
+		name = rows[i].path + strlen(run->path);
+		rows[i].name = text_of(name + (*name == '/'));
 		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
 	}
 	for (size_t i = 0; i < count && done; i++)
