@@ -142,22 +142,32 @@ static inline const unsigned char *fsdp_span_find(
 	return NULL;
 }
 
+/* Bytes of the first of the words that single spaces separate. */
+static inline size_t fsdp_word_size(const char *words)
+{
+	size_t size = 0;
+	while (words[size] != '\0' && words[size] != ' ')
+		size++;
+	return size;
+}
+
 /* Whether the text is one of these words, which a space separates; whether it contains
  * one, and whether it ends in one. */
 static inline bool fsdp_span_is_any(struct fsdp_span text, const char *words)
 {
-	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
-		size = strcspn(words, " ");
-		if (text.size == size && memcmp(text.data, words, size) == 0)
+	int first = text.size != 0 ? text.data[0] : '\0';
+	const char *at = first != '\0' ? strchr(words, first) : NULL;
+	for (; at != NULL; at = strchr(at + 1, first))
+		if ((at == words || at[-1] == ' ') && fsdp_word_size(at) == text.size &&
+			memcmp(at, text.data, text.size) == 0)
 			return true;
-	}
 	return false;
 }
 
 static inline bool fsdp_span_has_any(struct fsdp_span text, const char *words)
 {
 	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
-		size = strcspn(words, " ");
+		size = fsdp_word_size(words);
 		if (fsdp_span_find(text, fsdp_span(words, size)) != NULL)
 			return true;
 	}
@@ -167,7 +177,7 @@ static inline bool fsdp_span_has_any(struct fsdp_span text, const char *words)
 static inline bool fsdp_span_ends_any(struct fsdp_span text, const char *words)
 {
 	for (size_t size; *words != '\0'; words += size + (words[size] == ' ')) {
-		size = strcspn(words, " ");
+		size = fsdp_word_size(words);
 		if (fsdp_span_ends(text, fsdp_span(words, size)))
 			return true;
 	}
