@@ -27,12 +27,16 @@ struct fsdp_sort_field {
 	bool descends;
 };
 
-#define FSDP_SORT_KIND(value)                         \
-	_Generic((value), int                         \
-		 : FSDP_SORT_SIGNED, int64_t          \
-		 : FSDP_SORT_SIGNED, struct fsdp_span \
-		 : FSDP_SORT_TEXT, default            \
-		 : FSDP_SORT_UNSIGNED)
+/* Other types do not compile. */
+#define FSDP_SORT_KIND(value)                           \
+	_Generic((value), int                           \
+		 : FSDP_SORT_SIGNED, int64_t            \
+		 : FSDP_SORT_SIGNED, bool               \
+		 : FSDP_SORT_UNSIGNED, uint8_t          \
+		 : FSDP_SORT_UNSIGNED, uint32_t         \
+		 : FSDP_SORT_UNSIGNED, uint64_t         \
+		 : FSDP_SORT_UNSIGNED, struct fsdp_span \
+		 : FSDP_SORT_TEXT)
 
 #define FSDP_SORT_FIELD(items, field, descends)                                        \
 	{                                                                              \
