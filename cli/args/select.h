@@ -29,8 +29,7 @@ bool selection_is_all(const struct selection *selection);
 /* Whether names alone decide: nothing but -g and -e, or nothing at all. */
 bool selection_is_by_name(const struct selection *selection);
 
-/* What went wrong while matching: a pattern needed too many steps on some name, which counts as
- * not matched, or memory ran out. */
+/* A pattern that needs too many steps on a name gives up: the name is not matched. */
 enum selection_fault { SELECTION_GOOD, SELECTION_GAVE_UP, SELECTION_NO_MEMORY };
 enum selection_fault selection_fault(const struct selection *selection);
 

@@ -198,7 +198,7 @@ static const char *title_of(json word)
 	return NULL;
 }
 
-/* Of "missing" the items that are, of "=dtype" the pairs that differ in that. */
+/* The items that are missing; of "=dtype" pairs that differ in that. */
 static int64_t count_items(json list, struct text form)
 {
 	int64_t count = 0;
@@ -245,16 +245,17 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 	char room[HUMAN_ROOM], line[64];
 	const char *text = line;
 
-	if (text_is(form, text_of("missing")) || form.data[0] == '=')
+	if (text_is(form, text_of("stored")) || form.data[0] == '=')
 		number = count_items(at, form);
+	if (number > 0 && text_is(form, text_of("stored")))
+		number = (int64_t)at.count - number;
 	if (text_is(form, text_of("short")) && at.text.size > 0) {
 		write_short(to, text_of_span(at.text));
 		return true;
 	}
-	if (text_is(form, text_of("+")))
-		return write_plain(to, at, " + ");
-	if (text_is(form, text_of("title")) && title_of(at) == NULL)
-		return write_plain(to, at, ", ");
+	if (text_is(form, text_of("+")) ||
+		(text_is(form, text_of("title")) && title_of(at) == NULL))
+		return write_plain(to, at, form.data[0] == '+' ? " + " : ", ");
 	if (text_is(form, text_of("title")))
 		text = title_of(at);
 	else if (text_is(form, text_of("present")) && at.kind == FSDP_DOCUMENT_OBJECT)
@@ -276,7 +277,7 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 		text = human_elements((uint64_t)number, room);
 	else if (text_is(form, text_of("ms")))
 		snprintf(line, sizeof line, "%.2f ms", real / 1e6);
-	else if (text_is(form, text_of("items")) || text_is(form, text_of("missing")) ||
+	else if (text_is(form, text_of("items")) || text_is(form, text_of("stored")) ||
 		 form.data[0] == '=')
 		snprintf(line, sizeof line, "%" PRId64, number);
 	else if (text_is(form, text_of("share")) && payload > 0)
@@ -288,11 +289,11 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 		text = "nearly even";
 	else if (text_is(form, text_of("above")) && real > 1.0005 * mean && mean > 0)
 		snprintf(line, sizeof line, "%.1f %%", 100 * (real / mean - 1));
-	else if (text_is(form, text_of("ranks"))) {
-		write_count(to, number, text_of("rank"));
-		text = "";
-	} else if (form.size > 2 && form.data[0] == '#') {
-		write_count(to, number, (struct text){ form.data + 2, form.size - 2 });
+	else if (text_is(form, text_of("ranks")) || form.data[0] == '#') {
+		write_count(to, number,
+			form.data[0] == '#'
+				? (struct text){ form.data + 2, form.size - 2 }
+				: text_of("rank"));
 		text = "";
 	} else
 		return false;
@@ -652,7 +653,7 @@ static const struct card {
 		"[{balance.even:even}][rank {balance.rank}: {balance.bytes:above} above the mean][{balance.bytes:nearly}]",
 		REPORT_INFO },
 	{ "On disk", "{bytes.on_disk:bytes}",
-		"{counts.files:# file}[, {files:missing} of them missing][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
+		"[{files:stored} of ]{counts.files:# file}[, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
 		REPORT_INFO },
 	{ "Equal", "{same}", "in name, shape and dtype", REPORT_DIFF },
 	{ "Changed", "{changed:items}",

@@ -112,7 +112,7 @@ def check_broken():
         shutil.copytree(os.path.join(TESTDATA, "demo/step-1234"), gone)
         os.remove(os.path.join(gone, "__1_0.distcp"))
         lost = page(gone)
-    for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "3 files, 1 of them missing"):
+    for part in ("run/step-1234: bad", "57 of 57 tensors are affected: 1.4 KiB,", "% of the bytes.", "2 of 3 files"):
         assert part in lost.plain, part
     assert {piece["rank"] for piece in lost.data["pieces"]["data"]["pieces"] if piece.get("missing")} == {1}
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
