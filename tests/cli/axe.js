@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // axe.js NUMBERS BROWSER PICTURE PAGE... : opens each page at three widths, light and dark, and prints per page a line of
-// JSON: {page, width, scheme, violations, messages, requests, overflow, missing}. axe runs in a world of its own, because the
+// JSON: {page, width, scheme, violations, messages, requests, overflow, missing, raw}. axe runs in a world of its own, because the
 // policy of the pages lets no script in.
 
 const fs = require('fs');
@@ -21,6 +21,7 @@ async function look(browser, path, width, scheme) {
 	if (!path.endsWith('control.html')) await page.waitForFunction(() => document.documentElement.dataset.ready, {timeout: 20000});
 	await page.evaluate(() => document.querySelectorAll('details').forEach(details => { details.open = true; }));
 	const overflow = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+	const raw = await page.evaluate(() => /[\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText));
 	const missing = await page.evaluate(() => [...document.querySelectorAll('.missing')].map(row => row.firstChild.textContent));
 	const session = await page.createCDPSession();
 	const {frameTree} = await session.send('Page.getFrameTree');
@@ -29,7 +30,7 @@ async function look(browser, path, width, scheme) {
 		{expression: axe + ask, contextId: executionContextId, awaitPromise: true, returnByValue: true});
 	const violations = JSON.parse(answer.result.value);
 	await page.close();
-	return {page: path, width, scheme, violations, messages, requests, overflow, missing};
+	return {page: path, width, scheme, violations, messages, requests, overflow, missing, raw};
 }
 
 // What a person does: by keys through the map, in the search field, without a script.
