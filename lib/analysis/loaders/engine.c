@@ -225,16 +225,49 @@ bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 	return loading->all_names > 0;
 }
 
+/* The place of a member; 0: it is not there. */
+static uint32_t find_setting(struct fsdp_loading *loading, const char *document,
+	const char *key, struct fsdp_survey_document *ret_facts)
+{
+	loading->failed |= !fsdp_survey_document(loading->survey, document, ret_facts);
+	for (uint32_t i = 1; i < ret_facts->count; i = ret_facts->settings[i].end)
+		if (fsdp_span_is(ret_facts->settings[i].key, key))
+			return i;
+	return 0;
+}
+
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
 	struct fsdp_survey_document facts;
+	uint32_t at = find_setting(loading, document, key, &facts);
 
-	loading->failed |= !fsdp_survey_document(loading->survey, document, &facts);
-	for (uint32_t i = 1; i < facts.count; i = facts.settings[i].end)
-		if (fsdp_span_is(facts.settings[i].key, key))
-			return facts.settings[i];
-	return (struct fsdp_setting){ .end = 0 };
+	return at != 0 ? facts.settings[at] : (struct fsdp_setting){ .end = 0 };
+}
+
+struct fsdp_load_items fsdp_load_items(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_survey_document facts;
+	uint32_t at = find_setting(loading, document, key, &facts);
+	enum fsdp_token_kind kind =
+		at != 0 ? facts.settings[at].value.kind : FSDP_TOKEN_NONE;
+
+	if (kind != FSDP_TOKEN_LIST && kind != FSDP_TOKEN_DICT)
+		return (struct fsdp_load_items){ 0 };
+	return (struct fsdp_load_items){ facts.settings, at + 1, facts.settings[at].end };
+}
+
+bool fsdp_load_is_set(struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+
+	if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL)
+		return value.integer != 0;
+	if (value.kind == FSDP_TOKEN_TEXT)
+		return value.text.size != 0;
+	return (value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
+	       value.count != 0;
 }
 
 int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
@@ -253,6 +286,14 @@ struct fsdp_span fsdp_load_text(
 	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
 
 	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
+}
+
+struct fsdp_span fsdp_load_dtype(struct fsdp_loading *loading)
+{
+	struct fsdp_span name = fsdp_load_text(loading, "config.json", "dtype");
+
+	return name.data != NULL ? name
+				 : fsdp_load_text(loading, "config.json", "torch_dtype");
 }
 
 /* ---- parameters that the caller sets ---- */

@@ -148,8 +148,6 @@ static bool had_scheduler(struct fsdp_loading *loading)
  * the first step. Words: the state, its shape. */
 static bool has_other_shapes(struct fsdp_loading *loading)
 {
-	static const char *const moments[] = { "exp_avg", "exp_avg_sq",
-		"momentum_buffer" };
 	const struct fsdp_checkpoint *optimizer, *model;
 	uint32_t next = 0, count;
 	uint64_t work = 0;
@@ -178,9 +176,9 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
 		struct fsdp_load_tensor shape = { .shape = state.shape,
 			.dims = state.dims };
-		bool is_moment = false, found = false;
-		for (size_t k = 0; k < FSDP_COUNT(moments); k++)
-			is_moment |= fsdp_span_is(last, moments[k]);
+		bool is_moment =
+			     fsdp_span_is_any(last, "exp_avg exp_avg_sq momentum_buffer"),
+		     found = false;
 		if (state.dims == 0 || (is_moment && has_other))
 			continue;
 		if (!is_moment)

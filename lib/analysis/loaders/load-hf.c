@@ -38,15 +38,6 @@ static const struct fsdp_load_fact facts[] = {
 	{ 0 },
 };
 
-/* The type of the model's values that the configuration has. */
-static struct fsdp_span dtype(struct fsdp_loading *loading)
-{
-	struct fsdp_span name = fsdp_load_text(loading, FILE_NAME, "dtype");
-
-	return name.data != NULL ? name
-				 : fsdp_load_text(loading, FILE_NAME, "torch_dtype");
-}
-
 static uint32_t read_config(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_document config;
@@ -65,7 +56,7 @@ static uint32_t read_config(struct fsdp_loading *loading)
 	if (fsdp_load_setting(loading, FILE_NAME, "quantization_config").value.kind ==
 		FSDP_TOKEN_DICT)
 		is |= QUANTIZED;
-	return is | (dtype(loading).data == NULL ? NO_DTYPE : 0);
+	return is | (fsdp_load_dtype(loading).data == NULL ? NO_DTYPE : 0);
 }
 
 /* Three keys of the index are read by name. */
@@ -116,7 +107,7 @@ static void begin(struct fsdp_loading *loading)
 static bool has_unknown_type(struct fsdp_loading *loading)
 {
 	static const char *const others[] = { "half", "float", "double" };
-	struct fsdp_span name = dtype(loading);
+	struct fsdp_span name = fsdp_load_dtype(loading);
 
 	for (uint32_t i = 1; i < fsdp_dtype_count(); i++)
 		if (fsdp_span_is(name, fsdp_dtype(i)->name))
@@ -284,7 +275,7 @@ static bool has_other_name(struct fsdp_loading *loading)
 /* The configured dtype is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
-	struct fsdp_span wanted = dtype(loading);
+	struct fsdp_span wanted = fsdp_load_dtype(loading);
 	const struct fsdp_dtype *to = NULL;
 
 	for (uint32_t i = 1; i < fsdp_dtype_count() && wanted.data != NULL; i++)

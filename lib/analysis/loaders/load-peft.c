@@ -155,49 +155,25 @@ static bool is_text(struct fsdp_loading *loading, const char *key)
 	return fsdp_load_text(loading, CONFIG_FILE, key).size != 0;
 }
 
-/* No null, false, 0, or what is empty. */
 static bool is_set(struct fsdp_loading *loading, const char *key)
 {
-	struct fsdp_token value = setting(loading, key);
-
-	if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL)
-		return value.integer != 0;
-	if (value.kind == FSDP_TOKEN_TEXT)
-		return value.text.size != 0;
-	return (value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
-	       value.count != 0;
-}
-
-/* Places of what a list or a dict holds; false: it is none. */
-static bool find_range(struct fsdp_loading *loading, const char *key,
-	struct fsdp_survey_document *config, uint32_t *ret_at, uint32_t *ret_end)
-{
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, config);
-	for (uint32_t i = 1; i < config->count; i = config->settings[i].end)
-		if (fsdp_span_is(config->settings[i].key, key) &&
-			(config->settings[i].value.kind == FSDP_TOKEN_LIST ||
-				config->settings[i].value.kind == FSDP_TOKEN_DICT)) {
-			*ret_at = i + 1;
-			*ret_end = config->settings[i].end;
-			return true;
-		}
-	return false;
+	return fsdp_load_is_set(loading, CONFIG_FILE, key);
 }
 
 /* Texts of a list, or members of a dict that are texts. */
 static struct adapter_words read_words(struct fsdp_loading *loading, const char *key)
 {
-	struct fsdp_survey_document config;
+	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
 	struct adapter_words words = { .count = 0 };
-	uint32_t at, end;
+	uint32_t at = list.at;
 
-	if (!find_range(loading, key, &config, &at, &end))
+	if (at == list.end)
 		return words;
-	words.items = FSDP_TAKE(loading->arena, words.items, end - at + 1);
+	words.items = FSDP_TAKE(loading->arena, words.items, list.end - at);
 	loading->failed |= words.items == NULL;
-	for (; words.items != NULL && at < end; at = config.settings[at].end)
-		if (config.settings[at].value.kind == FSDP_TOKEN_TEXT)
-			words.items[words.count++] = config.settings[at].value.text;
+	for (; words.items != NULL && at < list.end; at = list.settings[at].end)
+		if (list.settings[at].value.kind == FSDP_TOKEN_TEXT)
+			words.items[words.count++] = list.settings[at].value.text;
 	return words;
 }
 
@@ -245,18 +221,18 @@ static int64_t layer_of(struct fsdp_span rest)
 
 static bool is_of_layers(struct fsdp_loading *loading, struct fsdp_span module)
 {
-	struct fsdp_token only = setting(loading, "layers_to_transform");
-	struct fsdp_survey_document config;
+	static const char key[] = "layers_to_transform";
+	struct fsdp_token only = setting(loading, key);
+	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
 	int64_t layer = layer_of(module);
-	uint32_t at, end;
 
 	if (only.kind == FSDP_TOKEN_INTEGER)
 		return only.integer == layer;
-	if (!find_range(loading, "layers_to_transform", &config, &at, &end) || at == end)
+	if (list.at == list.end)
 		return true;
-	for (; at < end; at = config.settings[at].end)
-		if (config.settings[at].value.kind == FSDP_TOKEN_INTEGER &&
-			config.settings[at].value.integer == layer)
+	for (uint32_t at = list.at; at < list.end; at = list.settings[at].end)
+		if (list.settings[at].value.kind == FSDP_TOKEN_INTEGER &&
+			list.settings[at].value.integer == layer)
 			return true;
 	return false;
 }
@@ -730,17 +706,15 @@ static bool read_literal(
 static bool find_rank(struct fsdp_loading *loading, const struct adapter *adapter,
 	struct fsdp_span module, int64_t *ret_rank)
 {
-	struct fsdp_survey_document config;
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, CONFIG_FILE, "rank_pattern");
 	char text[LITERAL];
-	uint32_t at, end;
 	size_t size;
 	bool is_whole;
 
 	*ret_rank = integer(loading, adapter->form->rank, adapter->form->rank_default);
-	if (!find_range(loading, "rank_pattern", &config, &at, &end))
-		return true;
-	for (; at < end; at = config.settings[at].end) {
-		struct fsdp_setting item = config.settings[at];
+	for (uint32_t at = list.at; at < list.end; at = list.settings[at].end) {
+		struct fsdp_setting item = list.settings[at];
 		if (!read_literal(item.key, text, &size, &is_whole))
 			return false;
 		if (is_whole ? !fsdp_span_equal(module, fsdp_span(text, size))

@@ -42,49 +42,39 @@ static const struct fsdp_load_fact facts[] = {
 	{ 0 },
 };
 
-/* Classes that take exactly the names of transformers, without a map of other prefixes. */
-static const char *const known[] = { "LlamaForCausalLM", "Qwen2ForCausalLM",
-	"Qwen3ForCausalLM", "Phi3ForCausalLM", "GraniteForCausalLM" };
-
-/* The class that config.json lists first; word 0. */
+/* The class that config.json lists first, as word 0. Those that are known take exactly the names of
+ * transformers, without a map of other prefixes. */
 static bool is_known(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_document config;
+	struct fsdp_load_items classes =
+		fsdp_load_items(loading, CONFIG_FILE, "architectures");
+	struct fsdp_span first;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
-	for (uint32_t i = 1; i < config.count; i = config.settings[i].end) {
-		if (!fsdp_span_is(config.settings[i].key, "architectures") ||
-			config.settings[i].value.kind != FSDP_TOKEN_LIST ||
-			config.settings[i].value.count == 0)
-			continue;
-		fsdp_load_set_word(loading, 0, config.settings[i + 1].value.text);
-		for (size_t k = 0; k < FSDP_COUNT(known); k++)
-			if (fsdp_span_is(config.settings[i + 1].value.text, known[k]))
-				return true;
+	if (classes.at == classes.end) {
+		fsdp_load_say(loading, 0, "of config.json, which lists none,");
 		return false;
 	}
-	fsdp_load_say(loading, 0, "of config.json, which lists none,");
-	return false;
+	first = classes.settings[classes.at].value.text;
+	fsdp_load_set_word(loading, 0, first);
+	return fsdp_span_is_any(first,
+		"LlamaForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM Phi3ForCausalLM GraniteForCausalLM");
 }
 
 /* Files of the first kind that is there. */
 static void choose_files(struct fsdp_loading *loading)
 {
 	static const char *const kinds[] = { ".safetensors", ".bin", ".pt" };
-	static const char *const others[] = { "training_args.bin", "optimizer.bin",
-		"optimizer.pt", "scheduler.pt", "scaler.pt" };
+	static const char others[] =
+		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
 	size_t count = 0, kind = 0;
 
 	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
 		for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
 			const struct fsdp_survey_entry *entry =
 				fsdp_survey_entry(loading->survey, i);
-			bool is_other = entry->is_folder ||
-					memchr(entry->name.data, '/', entry->name.size);
-			for (size_t k = 0; k < FSDP_COUNT(others); k++)
-				is_other |= fsdp_span_ends(
-					entry->name, fsdp_span_text(others[k]));
-			if (is_other ||
+			if (entry->is_folder ||
+				memchr(entry->name.data, '/', entry->name.size) != NULL ||
+				fsdp_span_ends_any(entry->name, others) ||
 				!fsdp_span_ends(entry->name, fsdp_span_text(kinds[kind])))
 				continue;
 			loading->weights = (const char *)entry->name.data;
@@ -104,10 +94,7 @@ static void begin(struct fsdp_loading *loading)
 {
 	static const char *const adapters[] = { "adapter_model.safetensors",
 		"adapter_model.bin", "adapter_model.pt", NULL };
-	struct fsdp_span dtype = fsdp_load_text(loading, CONFIG_FILE, "dtype");
 
-	if (dtype.data == NULL)
-		dtype = fsdp_load_text(loading, CONFIG_FILE, "torch_dtype");
 	loading->lists_weights = true;
 	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
 		loading->weights = fsdp_load_choose(loading, adapters);
@@ -121,7 +108,7 @@ static void begin(struct fsdp_loading *loading)
 		loading->is |= QUANTIZED;
 	if (fsdp_load_integer(loading, CONFIG_FILE, "tie_word_embeddings", 0) == 1)
 		loading->is |= TIED;
-	if (fsdp_span_is(dtype, "float32"))
+	if (fsdp_span_is(fsdp_load_dtype(loading), "float32"))
 		loading->is |= FLOAT32;
 }
 
@@ -153,25 +140,20 @@ static bool is_not_packed(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint =
 		fsdp_load_open(loading, loading->weights);
-	struct fsdp_survey_document config;
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, CONFIG_FILE, "quantization_config");
 	struct fsdp_span method = { 0 };
 	bool has_weight = false;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
-	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
-		for (uint32_t k = i + 1;
-			fsdp_span_is(config.settings[i].key, "quantization_config") &&
-			k < config.settings[i].end;
-			k = config.settings[k].end) {
-			struct fsdp_setting item = config.settings[k];
-			if (fsdp_span_is(item.key, "quant_method"))
-				method = item.value.text;
-			/* All of them may be plain. */
-			if (fsdp_span_is_any(
-				    item.key, "modules_to_not_convert dynamic") &&
-				item.value.count != 0)
-				return false;
-		}
+	for (; list.at < list.end; list.at = list.settings[list.at].end) {
+		const struct fsdp_setting *item = &list.settings[list.at];
+		if (fsdp_span_is(item->key, "quant_method"))
+			method = item->value.text;
+		/* All of them may be plain. */
+		if (fsdp_span_is_any(item->key, "modules_to_not_convert dynamic") &&
+			item->value.count != 0)
+			return false;
+	}
 	if (checkpoint == NULL || !fsdp_span_is_any(method, "gptq awq"))
 		return false;
 	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
@@ -197,19 +179,15 @@ static const struct fsdp_load_tensor *find_model(
 /* What the model has no name for, except a bias and tables of rotary positions, as word 1. */
 static bool has_unexpected(struct fsdp_loading *loading)
 {
-	static const char *const ignored[] = { ".bias", "rotary_emb.inv_freq",
-		"rotary_emb.cos_cached", "rotary_emb.sin_cached" };
+	static const char ignored[] =
+		".bias rotary_emb.inv_freq rotary_emb.cos_cached rotary_emb.sin_cached";
 
 	if (!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *item = &loading->stored.items[i];
-		size_t k = 0;
-		while (k < FSDP_COUNT(ignored) &&
-			!fsdp_span_ends(item->name, fsdp_span_text(ignored[k])))
-			k++;
 		/* A head that is tied is skipped. */
-		if (item->match != NULL || k < FSDP_COUNT(ignored) ||
+		if (item->match != NULL || fsdp_span_ends_any(item->name, ignored) ||
 			((loading->is & TIED) != 0 &&
 				fsdp_span_is(item->name, "lm_head.weight")))
 			continue;
@@ -287,15 +265,6 @@ static bool lacks_key(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool is_set(struct fsdp_token value)
-{
-	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
-		       ? value.integer != 0
-	       : value.kind == FSDP_TOKEN_TEXT
-		       ? value.text.size != 0
-		       : value.kind != FSDP_TOKEN_NONE && value.count != 0;
-}
-
 /* A setting that changes the adapter in a way that vLLM does not have. */
 static bool has_feature(struct fsdp_loading *loading)
 {
@@ -310,7 +279,7 @@ static bool has_feature(struct fsdp_loading *loading)
 	bool is_plain = start.data == NULL;
 
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (is_set(fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).value)) {
+		if (fsdp_load_is_set(loading, ADAPTER_FILE, keys[i])) {
 			fsdp_load_say(loading, 0, "%s", keys[i]);
 			return true;
 		}
@@ -329,22 +298,17 @@ static bool has_feature(struct fsdp_loading *loading)
 /* Only heads of classifiers may be whole. */
 static bool has_whole_module(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_document config;
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, ADAPTER_FILE, "modules_to_save");
 
-	loading->failed |= !fsdp_survey_document(loading->survey, ADAPTER_FILE, &config);
-	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
-		for (uint32_t k = i + 1;
-			fsdp_span_is(config.settings[i].key, "modules_to_save") &&
-			k < config.settings[i].end;
-			k = config.settings[k].end) {
-			struct fsdp_span name = config.settings[k].value.text;
-			if (config.settings[k].value.kind != FSDP_TOKEN_TEXT ||
-				fsdp_span_is(name, "classifier") ||
-				fsdp_span_is(name, "score"))
-				continue;
-			fsdp_load_set_word(loading, 0, name);
-			return true;
-		}
+	for (; list.at < list.end; list.at = list.settings[list.at].end) {
+		struct fsdp_token value = list.settings[list.at].value;
+		if (value.kind != FSDP_TOKEN_TEXT ||
+			fsdp_span_is_any(value.text, "classifier score"))
+			continue;
+		fsdp_load_set_word(loading, 0, value.text);
+		return true;
+	}
 	return false;
 }
 
@@ -355,17 +319,14 @@ static bool is_above_rank(struct fsdp_loading *loading)
 	const char *chosen = fsdp_load_choice(loading, MAX_RANK);
 	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
 	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
-	struct fsdp_survey_document config;
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, ADAPTER_FILE, "rank_pattern");
 
-	loading->failed |= !fsdp_survey_document(loading->survey, ADAPTER_FILE, &config);
-	for (uint32_t i = 1; i < config.count; i = config.settings[i].end)
-		for (uint32_t k = i + 1;
-			fsdp_span_is(config.settings[i].key, "rank_pattern") &&
-			k < config.settings[i].end;
-			k = config.settings[k].end)
-			if (config.settings[k].value.kind == FSDP_TOKEN_INTEGER &&
-				config.settings[k].value.integer > rank)
-				rank = config.settings[k].value.integer;
+	for (; list.at < list.end; list.at = list.settings[list.at].end) {
+		struct fsdp_token value = list.settings[list.at].value;
+		if (value.kind == FSDP_TOKEN_INTEGER && value.integer > rank)
+			rank = value.integer;
+	}
 	fsdp_load_say(loading, 0, "%" PRId64, rank);
 	fsdp_load_say(loading, 1, "%" PRId64, most);
 	fsdp_load_say(loading, 2, "%s", "");
@@ -384,21 +345,17 @@ static bool has_no_rank(struct fsdp_loading *loading)
 /* A tensor whose name is not read, as word 0. */
 static bool has_other_tensor(struct fsdp_loading *loading)
 {
-	static const char *const ends[] = { ".lora_A.weight", ".lora_B.weight",
-		".lora_embedding_A", ".lora_embedding_B", ".score.weight", ".score.bias",
-		".classifier.weight", ".classifier.bias",
-		".embed_tokens.base_layer.weight", ".lm_head.base_layer.weight" };
+	static const char ends[] =
+		".lora_A.weight .lora_B.weight .lora_embedding_A .lora_embedding_B "
+		".score.weight .score.bias .classifier.weight .classifier.bias "
+		".embed_tokens.base_layer.weight .lm_head.base_layer.weight";
 	const struct fsdp_checkpoint *checkpoint =
 		fsdp_load_open(loading, loading->weights);
 
 	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
 	for (size_t i = 0; checkpoint != NULL && i < loading->stored.count; i++) {
 		struct fsdp_span name = loading->stored.items[i].name;
-		size_t k = 0;
-		while (k < FSDP_COUNT(ends) &&
-			!fsdp_span_ends(name, fsdp_span_text(ends[k])))
-			k++;
-		if (k < FSDP_COUNT(ends))
+		if (fsdp_span_ends_any(name, ends))
 			continue;
 		if (loading->all_names == 0)
 			fsdp_load_set_word(loading, 0, name);

@@ -223,10 +223,22 @@ bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
 /* A member of a document; absent (kind NONE, key absent) if it is not there. */
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key);
+/* What a list or a dict holds: at, then settings[at].end, up to end. None if it is neither. */
+struct fsdp_load_items {
+	const struct fsdp_setting *settings;
+	uint32_t at, end;
+};
+struct fsdp_load_items fsdp_load_items(
+	struct fsdp_loading *loading, const char *document, const char *key);
+/* A member that is neither absent nor null, false, 0 or empty. */
+bool fsdp_load_is_set(
+	struct fsdp_loading *loading, const char *document, const char *key);
 int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 	const char *key, int64_t otherwise);
 struct fsdp_span fsdp_load_text(
 	struct fsdp_loading *loading, const char *document, const char *key);
+/* The type of the model's values in config.json, which has two keys for it. */
+struct fsdp_span fsdp_load_dtype(struct fsdp_loading *loading);
 
 extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
