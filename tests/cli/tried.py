@@ -761,6 +761,13 @@ def downloaded_twice(folder):
     return path
 
 
+def downloaded_thrice(folder):
+    """Which of the two is meant is not known."""
+    path = downloaded_twice(folder)
+    shutil.copy(os.path.join(path, "model (1).safetensors"), os.path.join(path, "model (2).safetensors"))
+    return path
+
+
 def stood_in(data):
     """A DCP directory whose metadata is something else; the near miss is the metadata."""
     def run(folder, trips):
@@ -924,13 +931,14 @@ def always(make):
     return sample
 
 
-# rule, what makes a sample, the next step that is printed
+# rule, what makes a sample, the next step that is printed; {} is the sample
 CURES = [
     # torch looks for the names that protocol 2 has, and puts only classes on its list.
     *(("FI3003", always(bare(b"}U\x01a" + value + b"s", b"")), fix) for value, fix in (
         (b"cexceptions\nValueError\n)R", "torch.load(..., weights_only=False), if you trust its source"), (b"c__builtin__\nEllipsis\n", "torch.load(..., weights_only=False), if you trust its source"),
         (b"c__builtin__\nslice\nK\x01K\x02N\x87R", "import torch, builtins; torch.serialization.add_safe_globals([builtins.slice])"))),
-    ("FI1013", downloaded_twice, "rename model (1).safetensors to model.safetensors"), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
+    ("FI1013", downloaded_twice, "rename model (1).safetensors to model.safetensors"),
+    ("FI1013", downloaded_thrice, "list all reasons: fsdp-inspect audit -v {}"), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),
@@ -1113,7 +1121,8 @@ def main():
             print(f"#   {sorted(tripped)}; near miss: {sorted(near)}")
     for number, (rule, make, wanted) in enumerate(CURES, len(ROWS) + 1):
         with tempfile.TemporaryDirectory() as folder:
-            printed = cure(make(folder), rule)
+            path = make(folder)
+            printed, wanted = cure(path, rule), wanted and wanted.replace("{}", path)
         failed += printed != [wanted]
         print(f"{'ok' if printed == [wanted] else 'not ok'} {number} - {rule} {make.__name__}: {printed}")
     for number, (make, options, wanted) in enumerate(LOADS, len(ROWS) + len(CURES) + 1):

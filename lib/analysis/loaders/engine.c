@@ -144,6 +144,19 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *or
 	return NULL;
 }
 
+size_t fsdp_load_count(struct fsdp_loading *loading, const char *const *names)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		for (size_t k = 0; names[k] != NULL; k++)
+			count += !entry->is_folder && is_like(entry, names[k]);
+	}
+	return count;
+}
+
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
 {
 	return fsdp_span_begins(fsdp_survey_head(loading->survey, name),

@@ -251,7 +251,8 @@ static bool has_tensors(struct fsdp_loading *loading)
 	return fsdp_load_open(loading, "") != NULL;
 }
 
-/* A file that is called otherwise than the loader asks for. */
+/* A file that is called otherwise than the loader asks for. If there are several, which of them is
+ * meant is not known. */
 static bool has_other_name(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "consolidated.safetensors",
@@ -260,7 +261,7 @@ static bool has_other_name(struct fsdp_loading *loading)
 		"model (*).safetensors", "pytorch_model (*).bin", NULL };
 	const char *found = fsdp_load_choose(loading, names);
 
-	if (found == NULL)
+	if (found == NULL || fsdp_load_count(loading, names) > 1)
 		return false;
 	fsdp_load_say(loading, 0, "%s", found);
 	fsdp_load_say(loading, 1, "%s",

@@ -250,6 +250,8 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 
 /* The first file of these that is there: names or patterns, up to NULL. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
+/* How many files have these names. */
+size_t fsdp_load_count(struct fsdp_loading *loading, const char *const *names);
 
 /* ---- load-weights.c ---- */
 
