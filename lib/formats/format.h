@@ -253,6 +253,8 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 /* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
  * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
 const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
+/* What brings the file itself. */
+const char *fsdp_foreign_stand_in_fix(struct fsdp_span head);
 
 /* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
 uint64_t fsdp_numpy_pickle(struct fsdp_span head);

@@ -132,6 +132,17 @@ static struct fsdp_span text_in(struct fsdp_span head, const char *tag)
 	return fsdp_span(begin, size > 80 ? 80 : size);
 }
 
+static bool is_lfs_pointer(struct fsdp_span body)
+{
+	return fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"));
+}
+
+const char *fsdp_foreign_stand_in_fix(struct fsdp_span head)
+{
+	return is_lfs_pointer(without_blanks(head)) ? "git lfs pull"
+						    : "download it again";
+}
+
 const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena)
 {
 	static const char page[] = "an HTML page", message[] = "an error message",
@@ -155,7 +166,7 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 	if (fsdp_span_begins(body, FSDP_SPAN("<?xml")) &&
 		memmem(body.data, body.size, "<net ", 5) != NULL)
 		return NULL;
-	if (fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"))) {
+	if (is_lfs_pointer(body)) {
 		uint64_t real = pointer_size(body);
 		const char *const units[] = { real == 1 ? "byte" : "bytes", "KiB", "MiB",
 			"GiB", "TiB" };
@@ -1007,8 +1018,7 @@ bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)
 	const char *stand_in = fsdp_foreign_stand_in(look->head, &arena);
 	if (stand_in != NULL)
 		fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", stand_in,
-			strstr(stand_in, "LFS") != NULL ? "git lfs pull"
-							: "download it again");
+			fsdp_foreign_stand_in_fix(look->head));
 	else
 		fail_file(look, ret_error);
 	fsdp_arena_done(&arena);

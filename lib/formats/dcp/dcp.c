@@ -359,8 +359,7 @@ static bool read_metadata(
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI4001", FSDP_UNKNOWN,
 			"this is %s", stand_in);
 		return fsdp_error_add_hint(ret_error, "%s",
-			strstr(stand_in, "LFS") != NULL ? "git lfs pull"
-							: "download it again");
+			fsdp_foreign_stand_in_fix(fsdp_span(head, size)));
 	}
 	if (is_text(fsdp_span(head, size)))
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
