@@ -184,6 +184,21 @@ static inline bool fsdp_span_ends_any(struct fsdp_span text, const char *words)
 	return false;
 }
 
+/* The place of a text in a list; `count`: it is not there. Texts differ in their length or their first
+ * byte as a rule: millions of keys are looked for. */
+static inline size_t fsdp_span_place(
+	struct fsdp_span text, const struct fsdp_span *list, size_t count)
+{
+	size_t i = 0;
+	while (i < count &&
+		(text.size != list[i].size ||
+			(text.size != 0 && (text.data[0] != list[i].data[0] ||
+						   !fsdp_bytes_equal(text.data,
+							   list[i].data, text.size)))))
+		i++;
+	return i;
+}
+
 /* Text before the first `mark`; all of it without a mark. */
 static inline struct fsdp_span fsdp_span_first(struct fsdp_span a, unsigned char mark)
 {

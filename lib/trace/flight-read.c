@@ -315,12 +315,11 @@ static bool read_fields(
 {
 	struct walk walk = walk_of(entry);
 	memset(fields, 0, FIELD_COUNT * sizeof *fields);
-	while (next_value(&walk))
-		for (size_t i = 0; i < FIELD_COUNT; i++)
-			if (fsdp_span_equal(walk.key, field_names[i])) {
-				fields[i] = walk.value;
-				break;
-			}
+	while (next_value(&walk)) {
+		size_t place = fsdp_span_place(walk.key, field_names, FIELD_COUNT);
+		if (place < FIELD_COUNT)
+			fields[place] = walk.value;
+	}
 	return count_work(reader, count_of(entry));
 }
 

@@ -54,8 +54,7 @@ struct fsdp_memory_reader {
 enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-/* Refs of the keys that are known; the others stay FSDP_REF_NONE. Keys differ in the
- * first byte or the length as a rule: millions of them are compared. */
+/* Refs of the keys that are known; the others stay FSDP_REF_NONE. */
 static void read_fields(
 	const struct fsdp_pickle *pickle, fsdp_ref dict, fsdp_ref fields[FIELD_COUNT])
 {
@@ -64,15 +63,10 @@ static void read_fields(
 	for (unsigned i = 0; i < FIELD_COUNT; i++)
 		fields[i] = FSDP_REF_NONE;
 	while (fsdp_pickle_next(pickle, &walk, &key, &value)) {
-		struct fsdp_span text = fsdp_pickle_text(pickle, key);
-		for (unsigned i = 0; text.size != 0 && i < FIELD_COUNT; i++) {
-			const struct fsdp_span *name = &field_names[i];
-			if (text.size != name->size || text.data[0] != name->data[0] ||
-				!fsdp_bytes_equal(text.data, name->data, text.size))
-				continue;
-			fields[i] = value;
-			break;
-		}
+		size_t place = fsdp_span_place(
+			fsdp_pickle_text(pickle, key), field_names, FIELD_COUNT);
+		if (place < FIELD_COUNT)
+			fields[place] = value;
 	}
 }
 
