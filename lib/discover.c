@@ -250,13 +250,7 @@ static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place
 
 static bool has_suffix(struct fsdp_span name)
 {
-	static const char *const SUFFIXES[] = { ".ckpt", ".pt", ".pth", ".bin",
-		".safetensors", ".pth.tar" };
-
-	for (size_t i = 0; i < FSDP_COUNT(SUFFIXES); i++)
-		if (fsdp_span_ends(name, fsdp_span_text(SUFFIXES[i])))
-			return true;
-	return false;
+	return fsdp_span_ends_any(name, ".ckpt .pt .pth .bin .safetensors .pth.tar");
 }
 
 /* A directory or file with a step in its name, or a file with an epoch. */

@@ -790,13 +790,10 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 /* Each look at a remote file is a request: others hold no pickles, by their names. */
 static bool may_hold_pickles(struct fsdp_span name)
 {
-	static const char *const ends[] = { ".bin", ".ckpt", ".distcp", ".gz", ".json",
-		".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth", ".safetensors", ".tar",
-		".tgz", ".toml", ".txt", ".yaml", ".zip", ".zst" };
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return memchr(name.data, '.', name.size) == NULL;
+	static const char ends[] =
+		".bin .ckpt .distcp .gz .json .npy .npz .pickle .pkl .pt .pth .safetensors .tar .tgz .toml .txt .yaml .zip .zst";
+	return memchr(name.data, '.', name.size) == NULL ||
+	       fsdp_span_ends_any(name, ends);
 }
 
 /* False: memory ended. */

@@ -185,14 +185,6 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 
 /* ---- settings of a configuration ---- */
 
-static bool is_one_of(struct fsdp_span name, const char *const *ends, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return false;
-}
-
 static bool says_tied(const struct fsdp_checkpoint *checkpoint)
 {
 	size_t count = fsdp_setting_count(checkpoint);
@@ -209,20 +201,21 @@ static bool says_tied(const struct fsdp_checkpoint *checkpoint)
 static bool find_embedding(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_span name, struct fsdp_scratch *scratch, uint32_t *ret_tensor)
 {
-	static const char *const HEADS[] = { "lm_head.weight", "embed_out.weight",
-		"output_layer.weight", "output.weight" };
-	static const char *const EMBEDDINGS[] = { "embed_tokens.weight", "wte.weight",
-		"word_embeddings.weight", "tok_embeddings.weight", "shared.weight",
-		"embed_in.weight" };
+	static const char HEADS[] =
+		"lm_head.weight embed_out.weight output_layer.weight output.weight";
+	static const char EMBEDDINGS[] =
+		"embed_tokens.weight wte.weight word_embeddings.weight "
+		"tok_embeddings.weight shared.weight embed_in.weight";
 	size_t count = fsdp_tensor_count(checkpoint);
 
-	if (!is_one_of(name, HEADS, FSDP_COUNT(HEADS)) || !says_tied(checkpoint))
+	if (!fsdp_span_ends_any(name, HEADS) || !says_tied(checkpoint))
 		return false;
 	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 2 ||
-			!is_one_of(fsdp_scratch_name(scratch, checkpoint, tensor.name),
-				EMBEDDINGS, FSDP_COUNT(EMBEDDINGS)))
+			!fsdp_span_ends_any(
+				fsdp_scratch_name(scratch, checkpoint, tensor.name),
+				EMBEDDINGS))
 			continue;
 		*ret_tensor = i;
 		return true;

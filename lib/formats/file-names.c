@@ -163,13 +163,10 @@ static int64_t number_at(struct fsdp_span name, size_t *at)
 
 static bool is_unfinished(struct fsdp_span name)
 {
-	static const char *const ends[] = { ".tmp", "-tmp", "_tmp", ".incomplete",
-		".partial", ".part", "-unfinished" };
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return name.size > 4 && memcmp(name.data, "tmp", 3) == 0 &&
-	       memchr("-_.", name.data[3], 3) != NULL;
+	return fsdp_span_ends_any(
+		       name, ".tmp -tmp _tmp .incomplete .partial .part -unfinished") ||
+	       (name.size > 4 && memcmp(name.data, "tmp", 3) == 0 &&
+		       memchr("-_.", name.data[3], 3) != NULL);
 }
 
 bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step)

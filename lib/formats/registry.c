@@ -120,7 +120,6 @@ static const struct fsdp_family *of_suffix(struct fsdp_span name)
 void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
 	const struct fsdp_family *family)
 {
-	static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl" };
 	struct fsdp_findings *findings = &reading->model->findings;
 	const struct fsdp_family *named = of_suffix(look->path);
 	if (look->folder != NULL || named == family)
@@ -130,13 +129,12 @@ void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_lo
 			FSDP_PLACE(.file = look->path, .severity = FSDP_ERROR + 1),
 			"it is called %s and is another format: %s", named->suffix,
 			family->title);
-	for (size_t i = 0;
-		named == NULL && family->suffix != NULL && i < FSDP_COUNT(pickled); i++)
-		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
-			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
-				FSDP_PLACE(.file = look->path),
-				"the name is that of a torch.save file, but the content is %s",
-				family->name);
+	else if (family->suffix != NULL &&
+		 fsdp_span_ends_any(look->path, ".bin .pt .pth .ckpt .pkl"))
+		fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
+			FSDP_PLACE(.file = look->path),
+			"the name is that of a torch.save file, but the content is %s",
+			family->name);
 }
 
 bool fsdp_registry_has_ranks(const char *format)

@@ -1190,14 +1190,10 @@ static bool has_shards(const struct fsdp_folder *folder)
 /* Files next to shards that are not consolidated yet. */
 static bool may_be_beside(struct fsdp_span name)
 {
-	static const char *const ends[] = { ".json", ".jinja", ".md", ".model", ".txt" };
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	if (memmem(name.data, name.size, ".index.", 7) != NULL)
-		return false;
-	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return fsdp_pattern_takes(name, "model-#-of-#.safetensors", numbers);
+	return memmem(name.data, name.size, ".index.", 7) == NULL &&
+	       (fsdp_span_ends_any(name, ".json .jinja .md .model .txt") ||
+		       fsdp_pattern_takes(name, "model-#-of-#.safetensors", numbers));
 }
 
 /* The shards were to become files that an index names, and there is none. */

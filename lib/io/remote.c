@@ -663,14 +663,6 @@ static bool take_failure(
 	return true;
 }
 
-static bool ends_so(struct fsdp_span name, const char *const *ends, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
-			return true;
-	return false;
-}
-
 static void announce(
 	struct fsdp_remote *remote, uint32_t number, uint64_t offset, uint64_t size)
 {
@@ -696,8 +688,6 @@ static void announce(
 /* What opening a directory is going to read, as far as names show. */
 static void announce_folder(struct fsdp_remote *remote, struct remote_list *list)
 {
-	static const char *const documents[] = { ".json", ".txt", ".yaml", ".toml" };
-	static const char *const packed[] = { ".pt", ".pth", ".bin", ".ckpt" };
 	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
 	size_t document_count = 0, file_count = 0;
 	if (list->was_announced)
@@ -706,22 +696,20 @@ static void announce_folder(struct fsdp_remote *remote, struct remote_list *list
 	for (size_t i = 0; i < list->count; i++) {
 		const struct fsdp_entry *entry = &list->entries[i];
 		struct fsdp_span name = entry->name;
+		bool is_packed = fsdp_span_ends_any(name, ".pt .pth .bin .ckpt");
 		uint64_t head = 0, tail = 0;
 		if (entry->kind != FSDP_ENTRY_FILE || entry->size == 0)
 			continue;
 		if (fsdp_span_is(name, ".metadata")) {
 			if (entry->size <= METADATA_MOST)
 				head = entry->size;
-		} else if (ends_so(name, packed, 4) ||
-			   fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
+		} else if (is_packed || fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
 			if (file_count++ < FILES_MOST) {
 				head = entry->size <= SMALL ? entry->size : BLOCK;
-				tail = ends_so(name, packed, 4) && entry->size > SMALL
-					       ? TAIL
-					       : 0;
+				tail = is_packed && entry->size > SMALL ? TAIL : 0;
 			}
 		} else if (entry->size <= SMALL &&
-			   (ends_so(name, documents, 4) ||
+			   (fsdp_span_ends_any(name, ".json .txt .yaml .toml") ||
 				   memchr(name.data, '.', name.size) == NULL) &&
 			   document_count++ < DOCUMENTS_MOST) {
 			head = entry->size;

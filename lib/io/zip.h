@@ -160,11 +160,6 @@ static inline uint64_t fsdp_cursor_read_le(struct fsdp_cursor *cursor, size_t si
 	return value;
 }
 
-static inline uint8_t fsdp_cursor_read_u8(struct fsdp_cursor *cursor)
-{
-	return (uint8_t)fsdp_cursor_read_le(cursor, 1);
-}
-
 static inline uint16_t fsdp_cursor_read_u16le(struct fsdp_cursor *cursor)
 {
 	return (uint16_t)fsdp_cursor_read_le(cursor, 2);

@@ -65,14 +65,11 @@ static bool is_of_other_profiler(
 	static const char nsys[] =
 		"record with torch.profiler and export_chrome_trace(); nsys stats reads this one";
 	/* By name, since its content has no sign that is documented. */
-	static const char *const ends[] = { ".nsys-rep", ".qdrep", ".qdstrm",
-		".ncu-rep" };
 	struct fsdp_span path = fsdp_span_text(reading->recording.path);
 	bool printable = head.size != 0 && (head.data[0] == '{' || head.data[0] == '[');
-	for (size_t i = 0; !printable && i < FSDP_COUNT(ends); i++)
-		if (fsdp_span_ends(path, fsdp_span_text(ends[i])))
-			return refuse(reading, "nsight",
-				"this is a report of NVIDIA Nsight", nsys);
+	if (!printable && fsdp_span_ends_any(path, ".nsys-rep .qdrep .qdstrm .ncu-rep"))
+		return refuse(
+			reading, "nsight", "this is a report of NVIDIA Nsight", nsys);
 	if (fsdp_span_begins(head, fsdp_span("SQLite format 3", 16)))
 		return refuse(reading, "sqlite",
 			"this is an SQLite database, as Nsight Systems exports its reports",

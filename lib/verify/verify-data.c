@@ -1276,36 +1276,18 @@ static struct fsdp_span last_segment(const struct fsdp_model *model, uint32_t te
 	return fsdp_names_segment(&model->names, fsdp_model_tensor(model, tensor)->name);
 }
 
-static bool ends_as_one(struct fsdp_span name, const char *const *words, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_ends(name, fsdp_span_text(words[i])))
-			return true;
-	return false;
-}
-
-static bool is_one_of(struct fsdp_span name, const char *const *words, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_is(name, words[i]))
-			return true;
-	return false;
-}
-
 /* ---- what is not finite ---- */
 
 /* Masks are full of -inf, and bounds of clipping that have seen nothing are infinite. */
 static bool may_be_infinite(const struct fsdp_tensor *tensor, struct fsdp_span name,
 	const struct fsdp_moments *m)
 {
-	static const char *const masks[] = { "inv_freq", "attn_mask", "causal_mask",
-		"bias_mask" };
-	static const char *const bounds[] = { "_min", "_max" };
 	if (m->nan != 0)
 		return false;
-	if (m->pos_inf == 0 && ends_as_one(name, masks, FSDP_COUNT(masks)))
+	if (m->pos_inf == 0 &&
+		fsdp_span_ends_any(name, "inv_freq attn_mask causal_mask bias_mask"))
 		return true;
-	return tensor->numel == 1 && ends_as_one(name, bounds, FSDP_COUNT(bounds));
+	return tensor->numel == 1 && fsdp_span_ends_any(name, "_min _max");
 }
 
 static struct fsdp_place_of place_of(struct fsdp_verify *verify, uint32_t tensor)
@@ -1377,10 +1359,9 @@ static void say_impossible(
 static void judge_possible(
 	struct fsdp_verify *verify, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	static const char *const squares[] = { "exp_avg_sq", "max_exp_avg_sq",
-		"running_var" };
-	static const char *const steps[] = { "num_batches_tracked", "step" };
-	static const char *const rates[] = { "lr", "_scale", "loss_scale" };
+	static const char squares[] = "exp_avg_sq max_exp_avg_sq running_var";
+	static const char steps[] = "num_batches_tracked step";
+	static const char rates[] = "lr _scale loss_scale";
 	const struct fsdp_moments *m = &verify->numbers[index].moments;
 	struct fsdp_span name = last_segment(&verify->checkpoint->model, index);
 	bool infinite = m->bad_index != FSDP_UNKNOWN;
@@ -1388,13 +1369,12 @@ static void judge_possible(
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
 	if (strcmp(dtype->name, "bool") == 0 && m->max > 1)
 		say_impossible(verify, index, m->max, "a truth is stored as 0 or 1");
-	if (is_one_of(name, squares, FSDP_COUNT(squares)) && negative)
+	if (fsdp_span_is_any(name, squares) && negative)
 		say_impossible(verify, index, m->min, "a mean of squares is negative");
-	if (is_one_of(name, steps, FSDP_COUNT(steps)) && tensor->numel == 1 &&
-		(negative || infinite))
+	if (fsdp_span_is_any(name, steps) && tensor->numel == 1 && (negative || infinite))
 		say_impossible(verify, index, infinite ? (double)NAN : m->min,
 			"a count of steps is negative or not finite");
-	if (is_one_of(name, rates, FSDP_COUNT(rates)) && tensor->numel == 1 &&
+	if (fsdp_span_is_any(name, rates) && tensor->numel == 1 &&
 		tensor->role != FSDP_ROLE_PARAM && (negative || infinite))
 		say_impossible(verify, index, infinite ? (double)NAN : m->min,
 			"a rate or scale is negative or not finite");
