@@ -22,11 +22,11 @@
 static void audit_done(struct audit *audit)
 {
 	for (size_t i = 0; i < audit->count; i++) {
-		free(audit->judgements[i].checks);
-		free(audit->judgements[i].digests_from);
-		loading_done(&audit->judgements[i].loading);
+		free(audit->verdicts[i].checks);
+		free(audit->verdicts[i].digests_from);
+		loading_done(&audit->verdicts[i].loading);
 	}
-	free(audit->judgements);
+	free(audit->verdicts);
 	levels_done(&audit->levels);
 	expectation_done(&audit->expected);
 	expectation_done(&audit->merged);
@@ -47,7 +47,7 @@ static const char *why_skipped(const struct check *check)
 /* For outputs that show findings alone. */
 static bool hand_out_checks(const struct audit *audit, struct collected *collected)
 {
-	size_t each = audit->count > 0 ? audit->judgements[0].check_count : 0;
+	size_t each = audit->count > 0 ? audit->verdicts[0].check_count : 0;
 	struct check_result *to = calloc(audit->count * each + 1, sizeof *to);
 
 	if (to == NULL)
@@ -56,11 +56,11 @@ static bool hand_out_checks(const struct audit *audit, struct collected *collect
 	collected->fail_on = audit->fail_on;
 	collected->never_fails = audit->never_fails;
 	for (size_t i = 0; i < audit->count; i++)
-		for (size_t k = 0; k < audit->judgements[i].check_count; k++) {
-			const struct check *check = &audit->judgements[i].checks[k];
+		for (size_t k = 0; k < audit->verdicts[i].check_count; k++) {
+			const struct check *check = &audit->verdicts[i].checks[k];
 
 			to[collected->check_count++] = (struct check_result){
-				.input = audit->judgements[i].input,
+				.input = audit->verdicts[i].input,
 				.rule = check->rule,
 				.slug = check->slug,
 				.skipped = why_skipped(check),
@@ -80,11 +80,11 @@ static bool audit_answer(struct audit *audit, struct run *run)
 		!hand_out_checks(audit, run->collected))
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
-		status = status_worse(status, audit->judgements[i].status);
+		status = status_worse(status, audit->verdicts[i].status);
 	/* Of several checkpoints each check says whose it is. */
 	for (size_t i = 0; audit->count > 1 && i < audit->count; i++)
-		for (size_t k = 0; k < audit->judgements[i].check_count; k++)
-			audit->judgements[i].checks[k].input = audit->judgements[i].input;
+		for (size_t k = 0; k < audit->verdicts[i].check_count; k++)
+			audit->verdicts[i].checks[k].input = audit->verdicts[i].input;
 	run_begin(run, status);
 	audit_data(audit, run->out);
 	return audit_text(audit, run);
@@ -110,7 +110,7 @@ static unsigned weight_of(const struct check *check)
 }
 
 /* Sorts the rows of all parts by rule. False: the parts have different rules. */
-static bool join_checks(struct judgement *verdict, const struct joined_parts *joined)
+static bool join_checks(struct verdict *verdict, const struct joined_parts *joined)
 {
 	for (size_t i = 0; i < joined->count; i++) {
 		struct check row = { .input = UINT32_MAX },
@@ -131,7 +131,7 @@ static bool join_checks(struct judgement *verdict, const struct joined_parts *jo
 }
 
 /* Fills the verdict, up to what findings decide. False: out of memory. */
-static bool join_verdicts(struct judgement *verdict, const struct joined_parts *joined)
+static bool join_verdicts(struct verdict *verdict, const struct joined_parts *joined)
 {
 	struct fsdp_document_value sources = { .count = 0 };
 
@@ -144,17 +144,17 @@ static bool join_verdicts(struct judgement *verdict, const struct joined_parts *
 			fsdp_document_get(joined->results[i].data, "scope");
 		struct fsdp_document_value some =
 			fsdp_document_get(scope, "digests_from");
-		struct judgement told = { .bytes_read = UINT64_MAX,
+		struct verdict part = { .bytes_read = UINT64_MAX,
 			.bytes_with_digest = UINT64_MAX };
 
 		/* Lists are those of all parts; some have zips, with checksums, too. */
 		if (some.kind != FSDP_DOCUMENT_ABSENT && some.count >= sources.count)
 			sources = some;
-		part_result_read(&audit_record, joined->results[i].data, &told, NULL);
-		if (i > 0 && (__builtin_add_overflow(verdict->bytes_read, told.bytes_read,
+		part_result_read(&audit_record, joined->results[i].data, &part, NULL);
+		if (i > 0 && (__builtin_add_overflow(verdict->bytes_read, part.bytes_read,
 				      &verdict->bytes_read) ||
 				     __builtin_add_overflow(verdict->bytes_with_digest,
-					     told.bytes_with_digest,
+					     part.bytes_with_digest,
 					     &verdict->bytes_with_digest)))
 			verdict->bytes_read = verdict->bytes_with_digest = UINT64_MAX;
 	}
@@ -172,26 +172,26 @@ static bool join_verdicts(struct judgement *verdict, const struct joined_parts *
 }
 
 /* Whether the verdict in a partial result is worse than its findings. */
-static bool contradicts(const struct judgement *verdict, struct fsdp_document_value data)
+static bool contradicts(const struct verdict *verdict, struct fsdp_document_value data)
 {
-	struct judgement told = { 0 };
+	struct verdict part = { 0 };
 
-	part_result_read(&audit_record, data, &told, NULL);
-	return told.counts.error > verdict->counts.error ||
-	       told.counts.warning > verdict->counts.warning ||
-	       told.counts.note > verdict->counts.note ||
-	       told.counts.unsupported > verdict->counts.unsupported ||
-	       (strcmp(told.word, verdict->word) != 0 &&
+	part_result_read(&audit_record, data, &part, NULL);
+	return part.counts.error > verdict->counts.error ||
+	       part.counts.warning > verdict->counts.warning ||
+	       part.counts.note > verdict->counts.note ||
+	       part.counts.unsupported > verdict->counts.unsupported ||
+	       (strcmp(part.word, verdict->word) != 0 &&
 		       (strcmp(verdict->word, "good") == 0 ||
-			       strcmp(told.word, "bad") == 0));
+			       strcmp(part.word, "bad") == 0));
 }
 
 /* *ret_wrong: the parts say what audits do not say. False: out of memory. */
 static bool judge_whole(
-	struct judging *judging, const struct joined_parts *joined, bool *ret_wrong)
+	struct auditing *auditing, const struct joined_parts *joined, bool *ret_wrong)
 {
-	struct levels *levels = &judging->audit->levels;
-	struct judgement *verdict = judging->verdict;
+	struct levels *levels = &auditing->audit->levels;
+	struct verdict *verdict = auditing->verdict;
 	struct fsdp_document_value asked =
 		fsdp_document_get(joined->results->data, "asked");
 	struct fsdp_document_value words = fsdp_document_get(asked, "levels");
@@ -203,10 +203,10 @@ static bool judge_whole(
 			levels_set(levels,
 				(const char *)fsdp_document_item(words, i).text.data) !=
 			NULL;
-	audit_set_threshold(judging->audit, told_text(asked, "fail_on"));
+	audit_set_threshold(auditing->audit, told_text(asked, "fail_on"));
 	*ret_wrong |= !join_checks(verdict, joined);
-	count_findings(judging);
-	decide(judging);
+	count_findings(auditing);
+	decide(auditing);
 	*ret_wrong |= status_worse(verdict->status, joined->status) != verdict->status;
 	for (size_t i = 0; i < joined->parts; i++)
 		*ret_wrong |= contradicts(verdict, joined->results[i].data);
@@ -220,9 +220,9 @@ static bool audit_join(
 	const struct audit_options options = { .data = true,
 		.checks = strstr(joined->results->facts.request, " checks") != NULL };
 	struct audit audit = { .options = &options, .level = FSDP_LEVEL_DATA };
-	struct judging judging = { &audit, run, run->collected,
+	struct auditing auditing = { &audit, run, run->collected,
 		add_verdict(&audit, run) };
-	bool wrong = false, good = judge_whole(&judging, joined, &wrong);
+	bool wrong = false, good = judge_whole(&auditing, joined, &wrong);
 
 	(void)ret_error;
 	run->input = 0;
@@ -230,8 +230,8 @@ static bool audit_join(
 		refuse(run, "run the parts again",
 			"not complete results of an audit: the header of a part disagrees with its findings");
 	} else if (good) {
-		run->collected->inputs[0].status = judging.verdict->status;
-		good = note_not_evaluated(&judging) && audit_answer(&audit, run);
+		run->collected->inputs[0].status = auditing.verdict->status;
+		good = note_not_evaluated(&auditing) && audit_answer(&audit, run);
 	}
 	audit_done(&audit);
 	return good;
@@ -241,10 +241,10 @@ static bool audit_join(
 
 /* What parts of one audit must have been asked alike; its first line is what merge needs of
  * it. NULL: out of memory. */
-static char *request_of(const struct judging *judging)
+static char *request_of(const struct auditing *auditing)
 {
-	const struct audit_options *options = judging->audit->options;
-	const struct audit_request *asked = &judging->verdict->asked;
+	const struct audit_options *options = auditing->audit->options;
+	const struct audit_request *asked = &auditing->verdict->asked;
 	const char *const files[] = { options->manifest, options->expect };
 	char *text = NULL;
 	size_t size = 0;
@@ -267,10 +267,10 @@ static char *request_of(const struct judging *judging)
 	return NULL;
 }
 
-bool name_part(struct judging *judging)
+bool name_part(struct auditing *auditing)
 {
-	const struct audit *audit = judging->audit;
-	struct judgement *verdict = judging->verdict;
+	const struct audit *audit = auditing->audit;
+	struct verdict *verdict = auditing->verdict;
 	char *request;
 	bool good;
 	char line[64];
@@ -279,24 +279,24 @@ bool name_part(struct judging *judging)
 
 	verdict->asked.fail_on =
 		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	asked = &judging->verdict->asked;
+	asked = &auditing->verdict->asked;
 	levels = calloc(fsdp_rule_count(), sizeof *levels);
-	if (!owned_add(&judging->collected->owned, (char *)levels))
+	if (!owned_add(&auditing->collected->owned, (char *)levels))
 		return false;
 	asked->levels = levels;
 	for (size_t i = 0; i < fsdp_rule_count(); i++) {
-		const char *word = levels_word(&judging->audit->levels, i);
+		const char *word = levels_word(&auditing->audit->levels, i);
 
 		if (word == NULL)
 			continue;
 		snprintf(line, sizeof line, "%s=%s", fsdp_rule(i)->id, word);
-		levels[asked->level_count] = collected_text(judging->collected, line);
+		levels[asked->level_count] = collected_text(auditing->collected, line);
 		if (levels[asked->level_count++].data == NULL)
 			return false;
 	}
-	request = request_of(judging);
+	request = request_of(auditing);
 	good = request != NULL &&
-	       partial_init(&verdict->partial, judging->run, request, NULL, NULL, 0);
+	       partial_init(&verdict->partial, auditing->run, request, NULL, NULL, 0);
 	free(request);
 	/* The parts of each check are adjacent. */
 	for (size_t i = 0; good && i < verdict->check_count; i++)

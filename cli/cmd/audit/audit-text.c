@@ -67,13 +67,13 @@ static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request
 static const void *each_check(struct subject of, size_t i, void *room)
 {
 	(void)room;
-	return &((const struct judgement *)of.object)->checks[i];
+	return &((const struct verdict *)of.object)->checks[i];
 }
 
-#define VERDICT struct judgement
+#define VERDICT struct verdict
 static struct value get_digests(struct subject of)
 {
-	const struct judgement *verdict = of.object;
+	const struct verdict *verdict = of.object;
 
 	return value_texts(verdict->digests_from, verdict->digest_source_count);
 }
@@ -109,7 +109,7 @@ static const struct record whole_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 static const void *each_loader(struct subject of, size_t i, void *room)
 {
 	(void)room;
-	return &((const struct judgement *)of.object)->loading.loaders[i];
+	return &((const struct verdict *)of.object)->loading.loaders[i];
 }
 
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
@@ -138,16 +138,15 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 void audit_data(const struct audit *audit, struct out *out)
 {
 	if (audit->count == 1) {
-		out_fields(
-			out, &audit_record, (struct subject){ NULL, audit->judgements });
+		out_fields(out, &audit_record, (struct subject){ NULL, audit->verdicts });
 		return;
 	}
 	out_array_begin(out, "checkpoints");
 	for (size_t i = 0; i < audit->count; i++) {
 		out_object_begin(out, NULL);
-		out_field(out, "input", value_id(audit->judgements[i].input));
+		out_field(out, "input", value_id(audit->verdicts[i].input));
 		out_fields(out, &audit_record,
-			(struct subject){ NULL, &audit->judgements[i] });
+			(struct subject){ NULL, &audit->verdicts[i] });
 		out_object_end(out);
 	}
 	out_array_end(out);
@@ -166,7 +165,7 @@ static enum severity least(const struct run *run)
 /* Rejections by weights_only matter only to programs that load that file alone. Returns the number of findings that
  * one line replaces. */
 static size_t fold_refused(
-	const struct audit *audit, const struct judgement *verdict, const struct run *run)
+	const struct audit *audit, const struct verdict *verdict, const struct run *run)
 {
 	const struct texts *loaders = &audit->options->loading.loaders;
 	bool asked = run->common->verbose > 0 || verdict->files <= 1;
@@ -189,7 +188,7 @@ static size_t fold_refused(
 }
 
 static bool show_findings(
-	const struct judgement *verdict, const struct run *run, bool several)
+	const struct verdict *verdict, const struct run *run, bool several)
 {
 	const struct collected *collected = run->collected;
 	struct findings_view view = {
@@ -250,13 +249,13 @@ static void put_count(
 }
 
 /* The verdict itself names what was not evaluated. */
-static uint64_t other_notes(const struct judgement *verdict)
+static uint64_t other_notes(const struct verdict *verdict)
 {
 	return verdict->counts.note - verdict->level_note;
 }
 
 /* Loaders asked for by name that do not load it as saved, or else that were not judged. */
-static bool put_loaders(const struct judgement *verdict, struct out *out)
+static bool put_loaders(const struct verdict *verdict, struct out *out)
 {
 	static const struct {
 		const char *word, *text;
@@ -287,7 +286,7 @@ static bool put_loaders(const struct judgement *verdict, struct out *out)
 
 /* What was checked, and the option that checks more. */
 static void show_level(
-	const struct judgement *verdict, struct out *out, enum fsdp_level level)
+	const struct verdict *verdict, struct out *out, enum fsdp_level level)
 {
 	static const char *const checked[] = {
 		[FSDP_LEVEL_QUICK] =
@@ -310,7 +309,7 @@ static void show_level(
 }
 
 static void show_verdict(
-	const struct judgement *verdict, const struct run *run, enum fsdp_level level)
+	const struct verdict *verdict, const struct run *run, enum fsdp_level level)
 {
 	struct out *out = run->out;
 	const char *before = " ";
@@ -357,7 +356,7 @@ static void show_verdict(
 }
 
 /* Suggests to record digests where none are. */
-static void show_checksums(const struct judgement *verdict, struct out *out)
+static void show_checksums(const struct verdict *verdict, struct out *out)
 {
 	char path[PATH_MAX];
 
@@ -385,12 +384,12 @@ static struct value get_notes(struct subject of)
 	return value_count(other_notes(of.object));
 }
 
-static const struct record verdict_rows = RECORD_OF(RECORD_OBJECT, struct judgement,
-	{ "verdict", WORD_AT(struct judgement, word) },
-	{ "errors", COUNT_AT(struct judgement, counts.error) },
-	{ "warnings", COUNT_AT(struct judgement, counts.warning) },
+static const struct record verdict_rows = RECORD_OF(RECORD_OBJECT, struct verdict,
+	{ "verdict", WORD_AT(struct verdict, word) },
+	{ "errors", COUNT_AT(struct verdict, counts.error) },
+	{ "warnings", COUNT_AT(struct verdict, counts.warning) },
 	{ "notes", GET(FIELD_COUNT, get_notes) },
-	{ "checkpoint", NAME_AT(struct judgement, path) });
+	{ "checkpoint", NAME_AT(struct verdict, path) });
 
 /* ---- rows ---- */
 
@@ -438,9 +437,9 @@ static void show_rows(const struct audit *audit, struct run *run)
 		audit->options->checks ? &check_row_record : &finding_row_record, run);
 	out_records_begin(run->out, &table);
 	for (size_t i = 0; audit->options->checks && i < audit->count; i++)
-		for (size_t k = 0; k < audit->judgements[i].check_count; k++) {
-			struct audit_row row = { audit->judgements[i].path,
-				audit->judgements[i].checks[k] };
+		for (size_t k = 0; k < audit->verdicts[i].check_count; k++) {
+			struct audit_row row = { audit->verdicts[i].path,
+				audit->verdicts[i].checks[k] };
 
 			out_records_row(run->out, &table, &row);
 		}
@@ -461,8 +460,8 @@ static void show_total(const struct audit *audit, const struct run *run)
 
 	for (size_t i = 0; i < audit->count; i++) {
 		for (size_t k = 0; k < 3; k++)
-			counts[k] += strcmp(audit->judgements[i].word, words[k]) == 0;
-		warnings += audit->judgements[i].counts.warning;
+			counts[k] += strcmp(audit->verdicts[i].word, words[k]) == 0;
+		warnings += audit->verdicts[i].counts.warning;
 	}
 	while (word < 2 && counts[word] == 0)
 		word++;
@@ -484,7 +483,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 			word < 2 ? "; not everything could be checked" : "");
 	}
 	out_line_end(out);
-	show_level(&(struct judgement){ .bytes_read = UINT64_MAX }, out, audit->level);
+	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit->level);
 }
 
 bool audit_text(const struct audit *audit, struct run *run)
@@ -493,7 +492,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 	bool is_below = audit->count > run_checkpoints(run), any = false;
 
 	for (size_t i = 0; i < audit->count; i++) {
-		const struct judgement *verdict = &audit->judgements[i];
+		const struct verdict *verdict = &audit->verdicts[i];
 		size_t refused;
 
 		/* The table has a line for it. */
@@ -521,12 +520,12 @@ bool audit_text(const struct audit *audit, struct run *run)
 	show_rows(audit, run);
 	/* Of the directory itself: models that are next to each other in it. */
 	if (is_below && run_checkpoints(run) == 1 &&
-		!show_findings(&(struct judgement){ .input = 0 }, run, true))
+		!show_findings(&(struct verdict){ .input = 0 }, run, true))
 		return false;
 	if (audit->count > 1 && run->common->quiet == 0) {
 		if (any)
 			out_line(run->out, NULL, "%s", "");
-		out_records(run->out, &table, &verdict_rows, NULL, audit->judgements,
+		out_records(run->out, &table, &verdict_rows, NULL, audit->verdicts,
 			audit->count);
 		if (is_below && run_checkpoints(run) == 1)
 			show_total(audit, run);

@@ -88,7 +88,7 @@ struct audit_request {
 };
 
 /* Verdict on one checkpoint. */
-struct judgement {
+struct verdict {
 	uint32_t input;
 	struct text path; /* as it was typed, without a slash at its end */
 	const char *word; /* "good", "bad", "partial" */
@@ -124,8 +124,8 @@ struct audit {
 	struct expectation expected, merged;
 	struct fsdp_map *map; /* of names, for --merged; or NULL */
 	struct typed_names sizes;
-	struct selection *ignored;    /* names that are ignored on both sides, or NULL */
-	struct judgement *judgements; /* each owns its checks */
+	struct selection *ignored; /* names that are ignored on both sides, or NULL */
+	struct verdict *verdicts;  /* each owns its checks */
 	size_t count;
 };
 
@@ -140,27 +140,27 @@ void audit_data(const struct audit *audit, struct out *out);
 bool audit_text(const struct audit *audit, struct run *run);
 
 /* One checkpoint during its checks: its failures and findings start at run->first. */
-struct judging {
+struct auditing {
 	struct audit *audit;
 	struct run *run;
 	struct collected *collected;
-	struct judgement *verdict;
+	struct verdict *verdict;
 };
 
 /* verdict.c: the least that fails, of fail_words. */
 void audit_set_threshold(struct audit *audit, struct text word);
 
 /* Counts what was collected, and says what follows. */
-void count_findings(struct judging *judging);
+void count_findings(struct auditing *auditing);
 
-void decide(struct judging *judging);
+void decide(struct auditing *auditing);
 
-struct judgement *add_verdict(struct audit *audit, const struct run *run);
+struct verdict *add_verdict(struct audit *audit, const struct run *run);
 
 /* What the result of a part says of itself. False: out of memory. */
-bool name_part(struct judging *judging);
+bool name_part(struct auditing *auditing);
 
 /* Adds FI9006, if a rule was not evaluated. False: out of memory. */
-bool note_not_evaluated(struct judging *judging);
+bool note_not_evaluated(struct auditing *auditing);
 
 #endif

@@ -747,7 +747,7 @@ static const char *const wants[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
 };
 
-bool note_not_evaluated(struct judging *judging)
+bool note_not_evaluated(struct auditing *auditing)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
 	char *message = NULL;
@@ -755,8 +755,8 @@ bool note_not_evaluated(struct judging *judging)
 	FILE *stream;
 	const char *before;
 
-	if (levels_off(&judging->audit->levels, rule_index(rule->id)) ||
-		!judging->verdict->opened)
+	if (levels_off(&auditing->audit->levels, rule_index(rule->id)) ||
+		!auditing->verdict->opened)
 		return true;
 	stream = open_memstream(&message, &size);
 	if (stream == NULL)
@@ -764,17 +764,17 @@ bool note_not_evaluated(struct judging *judging)
 	/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
 	before = "";
 	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
-		uint64_t some = judging->verdict->not_evaluated[reason];
+		uint64_t some = auditing->verdict->not_evaluated[reason];
 		const char *space = "";
 
 		if (some == 0)
 			continue;
 		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
 			some == 1 ? " needs" : "s need", wants[reason]);
-		for (size_t i = 0; i < judging->verdict->check_count; i++) {
-			if (judging->verdict->checks[i].reason != reason)
+		for (size_t i = 0; i < auditing->verdict->check_count; i++) {
+			if (auditing->verdict->checks[i].reason != reason)
 				continue;
-			fprintf(stream, "%s%s", space, judging->verdict->checks[i].rule);
+			fprintf(stream, "%s%s", space, auditing->verdict->checks[i].rule);
 			space = " ";
 		}
 		fputs(")", stream);
@@ -782,19 +782,19 @@ bool note_not_evaluated(struct judging *judging)
 	}
 	if (fclose(stream) != 0)
 		size = 0;
-	message = owned_add(&judging->collected->owned, message);
+	message = owned_add(&auditing->collected->owned, message);
 	if (message == NULL)
 		return false;
 	if (size == 0)
 		return true;
-	judging->verdict->counts.note++;
-	judging->verdict->level_note = true;
-	collected_finding(judging->collected,
+	auditing->verdict->counts.note++;
+	auditing->verdict->level_note = true;
+	collected_finding(auditing->collected,
 		&(struct finding){ .rule = rule->id,
 			.slug = rule->slug,
-			.severity = levels_severity(&judging->audit->levels,
+			.severity = levels_severity(&auditing->audit->levels,
 				rule_index(rule->id), SEVERITY_NOTE),
-			.input = judging->run->input,
+			.input = auditing->run->input,
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
@@ -805,20 +805,20 @@ bool note_not_evaluated(struct judging *judging)
 
 /* Whether something that the level asks for was not looked at, or not
  * understood. */
-static bool lacks_something(const struct judging *judging)
+static bool lacks_something(const struct auditing *auditing)
 {
-	const struct collected *collected = judging->collected;
+	const struct collected *collected = auditing->collected;
 
-	if (judging->verdict->counts.unsupported > 0)
+	if (auditing->verdict->counts.unsupported > 0)
 		return true;
 	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
-		if (judging->verdict->not_evaluated[i] > 0 &&
-			!is_deeper((enum fsdp_rule_reason)i, judging->audit->level) &&
-			!is_unchecked((enum fsdp_rule_reason)i, judging->audit->options))
+		if (auditing->verdict->not_evaluated[i] > 0 &&
+			!is_deeper((enum fsdp_rule_reason)i, auditing->audit->level) &&
+			!is_unchecked((enum fsdp_rule_reason)i, auditing->audit->options))
 			return true;
 	/* A reader says so too; at a lower level than its own it was not asked to look. */
-	for (size_t i = judging->run->first.finding;
-		judging->audit->level >= FSDP_LEVEL_HEADERS &&
+	for (size_t i = auditing->run->first.finding;
+		auditing->audit->level >= FSDP_LEVEL_HEADERS &&
 		i < collected->finding_count;
 		i++)
 		if (finding_is_open(&collected->findings[i]))
@@ -826,7 +826,7 @@ static bool lacks_something(const struct judging *judging)
 	return false;
 }
 
-static struct check *find_check(struct judgement *verdict, const char *rule)
+static struct check *find_check(struct verdict *verdict, const char *rule)
 {
 	size_t low = 0, high = verdict->check_count;
 
@@ -890,9 +890,9 @@ static bool is_allowed(const struct audit_options *options, const struct finding
 }
 
 /* Whether the finding is kept; sets its severity. */
-static bool keeps(const struct judging *judging, struct finding *finding)
+static bool keeps(const struct auditing *auditing, struct finding *finding)
 {
-	const struct audit *audit = judging->audit;
+	const struct audit *audit = auditing->audit;
 	size_t rule = rule_index(finding->rule);
 
 	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
@@ -901,20 +901,20 @@ static bool keeps(const struct judging *judging, struct finding *finding)
 }
 
 /* Gives findings the requested levels, and drops those that are off or known. */
-static void drop_findings(struct judging *judging)
+static void drop_findings(struct auditing *auditing)
 {
-	struct collected *collected = judging->collected;
-	const struct levels *levels = &judging->audit->levels;
-	size_t kept = judging->run->first.finding;
+	struct collected *collected = auditing->collected;
+	const struct levels *levels = &auditing->audit->levels;
+	size_t kept = auditing->run->first.finding;
 
 	for (size_t i = kept; i < collected->finding_count; i++) {
 		struct finding finding = collected->findings[i];
 
-		if (keeps(judging, &finding))
+		if (keeps(auditing, &finding))
 			collected->findings[kept++] = finding;
 	}
 	collected->finding_count = kept;
-	kept = judging->run->first.omission;
+	kept = auditing->run->first.omission;
 	for (size_t i = kept; i < collected->omission_count; i++)
 		if (!levels_off(levels, rule_index(collected->omissions[i].rule)))
 			collected->omissions[kept++] = collected->omissions[i];
@@ -941,9 +941,9 @@ static bool is_asked(const struct audit_options *options, const struct fsdp_rule
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
 }
 
-static bool set_checks(struct judging *judging, const struct passes *passes)
+static bool set_checks(struct auditing *auditing, const struct passes *passes)
 {
-	struct judgement *verdict = judging->verdict;
+	struct verdict *verdict = auditing->verdict;
 	size_t count = fsdp_rule_count();
 
 	verdict->checks = calloc(count, sizeof *verdict->checks);
@@ -953,7 +953,7 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 		const struct fsdp_rule *rule = fsdp_rule(i);
 		struct fsdp_rule_result result = { .status = FSDP_STATUS_NOT_EVALUATED,
 			.reason = FSDP_REASON_UNREADABLE };
-		bool off = levels_off(&judging->audit->levels, i);
+		bool off = levels_off(&auditing->audit->levels, i);
 
 		/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
 		if (strcmp(rule->category, "recording") == 0 || rule_is_limit(rule))
@@ -961,12 +961,12 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
 		/* What no file states is stated by what the checkpoint is compared with. */
-		if (!is_asked(judging->audit->options, rule) ||
-			(judging->audit->ignored == NULL &&
-				is_expected(judging->audit, rule->id)) ||
+		if (!is_asked(auditing->audit->options, rule) ||
+			(auditing->audit->ignored == NULL &&
+				is_expected(auditing->audit, rule->id)) ||
 			(result.reason == FSDP_REASON_NEEDS_PLAN &&
-				(judging->audit->options->expect != NULL ||
-					judging->audit->options->merged != NULL)))
+				(auditing->audit->options->expect != NULL ||
+					auditing->audit->options->merged != NULL)))
 			result = (struct fsdp_rule_result){
 				.status = FSDP_STATUS_NOT_APPLICABLE
 			};
@@ -982,12 +982,12 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 	return true;
 }
 
-static bool keep_scope(struct judging *judging, const struct passes *passes)
+static bool keep_scope(struct auditing *auditing, const struct passes *passes)
 {
-	struct judgement *verdict = judging->verdict;
+	struct verdict *verdict = auditing->verdict;
 	size_t count = passes->scope.digest_source_count;
 
-	if (judging->audit->level < FSDP_LEVEL_DATA || passes->verify == NULL)
+	if (auditing->audit->level < FSDP_LEVEL_DATA || passes->verify == NULL)
 		return true;
 	verdict->bytes_read = passes->scope.bytes_read;
 	verdict->bytes_with_digest = passes->scope.bytes_with_digest;
@@ -996,26 +996,26 @@ static bool keep_scope(struct judging *judging, const struct passes *passes)
 		return false;
 	for (; verdict->digest_source_count < count; verdict->digest_source_count++)
 		verdict->digests_from[verdict->digest_source_count] = collected_text(
-			judging->collected, fsdp_verify_digest_source(passes->verify,
-						    verdict->digest_source_count));
+			auditing->collected, fsdp_verify_digest_source(passes->verify,
+						     verdict->digest_source_count));
 	return true;
 }
 
-static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
+static bool run_passes(struct auditing *auditing, struct fsdp_error **ret_error)
 {
 	struct passes passes = { 0 };
-	bool good = judging->run->checkpoint == NULL ||
-		    passes_run(&passes, judging->run, judging->audit->level,
-			    judging->audit->options->manifest, ret_error);
+	bool good = auditing->run->checkpoint == NULL ||
+		    passes_run(&passes, auditing->run, auditing->audit->level,
+			    auditing->audit->options->manifest, ret_error);
 
-	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes);
+	good = good && set_checks(auditing, &passes) && keep_scope(auditing, &passes);
 	passes_done(&passes);
 	return good;
 }
 
 /* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
-static void count(struct judgement *verdict, const char *rule, enum severity severity,
-	uint64_t count)
+static void count(
+	struct verdict *verdict, const char *rule, enum severity severity, uint64_t count)
 {
 	bool is_limit = rule_is_limit(fsdp_rule(rule_index(rule)));
 	struct check *check;
@@ -1036,39 +1036,39 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 	check->reason = FSDP_REASON_NONE;
 }
 
-void count_findings(struct judging *judging)
+void count_findings(struct auditing *auditing)
 {
-	const struct collected *collected = judging->collected;
-	struct judgement *verdict = judging->verdict;
+	const struct collected *collected = auditing->collected;
+	struct verdict *verdict = auditing->verdict;
 
-	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++) {
+	for (size_t i = auditing->run->first.finding; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
 
 		count(verdict, finding->rule, finding->severity, 1);
 	}
-	for (size_t i = judging->run->first.omission; i < collected->omission_count;
+	for (size_t i = auditing->run->first.omission; i < collected->omission_count;
 		i++) {
 		const struct omission *omission = &collected->omissions[i];
 		size_t rule = rule_index(omission->rule);
 
 		count(verdict, omission->rule,
-			levels_severity(&judging->audit->levels, rule,
+			levels_severity(&auditing->audit->levels, rule,
 				collected_severity(fsdp_rule(rule)->severity)),
 			omission->count);
 	}
 	verdict->counts.unsupported +=
-		collected->failure_count - judging->run->first.failure;
+		collected->failure_count - auditing->run->first.failure;
 	for (size_t i = 0; i < verdict->check_count; i++)
 		verdict->not_evaluated[verdict->checks[i].reason]++;
 	verdict->not_evaluated[FSDP_REASON_NONE] = 0;
 }
 
-static void set_scope(struct judging *judging)
+static void set_scope(struct auditing *auditing)
 {
-	const struct fsdp_checkpoint *checkpoint = judging->run->checkpoint;
-	struct judgement *verdict = judging->verdict;
+	const struct fsdp_checkpoint *checkpoint = auditing->run->checkpoint;
+	struct verdict *verdict = auditing->verdict;
 
-	verdict->detail = fsdp_level_name(judging->audit->level);
+	verdict->detail = fsdp_level_name(auditing->audit->level);
 	if (checkpoint == NULL)
 		return;
 	verdict->files = fsdp_file_count(checkpoint);
@@ -1084,27 +1084,27 @@ static void set_scope(struct judging *judging)
 }
 
 /* Nothing to check: the input is of another kind, or empty. */
-static bool is_nothing(const struct judging *judging)
+static bool is_nothing(const struct auditing *auditing)
 {
-	const struct collected *collected = judging->collected;
-	size_t first = judging->run->first.finding;
+	const struct collected *collected = auditing->collected;
+	size_t first = auditing->run->first.finding;
 
-	if (judging->verdict->opened)
+	if (auditing->verdict->opened)
 		return false;
 	for (size_t i = first; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
 
 		if (strcmp(finding->rule, "FI4001") == 0 &&
-			text_is(finding->file, text_last(judging->verdict->path, '/')))
+			text_is(finding->file, text_last(auditing->verdict->path, '/')))
 			return true;
 	}
 	return false;
 }
 
-static bool fails(const struct judging *judging)
+static bool fails(const struct auditing *auditing)
 {
-	const struct audit *audit = judging->audit;
-	const struct judgement *verdict = judging->verdict;
+	const struct audit *audit = auditing->audit;
+	const struct verdict *verdict = auditing->verdict;
 
 	if (audit->never_fails)
 		return false;
@@ -1113,37 +1113,37 @@ static bool fails(const struct judging *judging)
 	       (audit->fail_on <= SEVERITY_NOTE && verdict->counts.note > 0);
 }
 
-void decide(struct judging *judging)
+void decide(struct auditing *auditing)
 {
-	struct judgement *verdict = judging->verdict;
+	struct verdict *verdict = auditing->verdict;
 	int status = STATUS_GOOD;
 
-	verdict->complete = verdict->opened && !lacks_something(judging);
-	verdict->word = verdict->counts.error > 0 || fails(judging) ? "bad"
-			: verdict->complete                         ? "good"
-								    : "partial";
-	if (fails(judging))
+	verdict->complete = verdict->opened && !lacks_something(auditing);
+	verdict->word = verdict->counts.error > 0 || fails(auditing) ? "bad"
+			: verdict->complete                          ? "good"
+								     : "partial";
+	if (fails(auditing))
 		status = STATUS_BAD;
 	else if (!verdict->complete)
 		status = STATUS_PARTIAL;
-	if (is_nothing(judging) ||
+	if (is_nothing(auditing) ||
 		(!verdict->opened && (verdict->counts.error == 0 ||
 					     (verdict->counts.unsupported > 0 &&
 						     verdict->loading.count == 0))))
 		status = STATUS_FAILED;
-	verdict->status = judging->run->status = status;
+	verdict->status = auditing->run->status = status;
 }
 
-struct judgement *add_verdict(struct audit *audit, const struct run *run)
+struct verdict *add_verdict(struct audit *audit, const struct run *run)
 {
-	struct judgement *verdicts =
-		list_grown(audit->judgements, audit->count, sizeof *verdicts);
+	struct verdict *verdicts =
+		list_grown(audit->verdicts, audit->count, sizeof *verdicts);
 
 	if (verdicts == NULL)
 		return NULL;
-	audit->judgements = verdicts;
+	audit->verdicts = verdicts;
 	verdicts = &verdicts[audit->count++];
-	*verdicts = (struct judgement){
+	*verdicts = (struct verdict){
 		.input = run->input,
 		.path = text_of(run->path),
 		.opened = run->checkpoint != NULL,
@@ -1181,14 +1181,14 @@ static bool compare_others(
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */
-static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error)
+static bool judge_loading(struct auditing *auditing, struct fsdp_error **ret_error)
 {
-	const struct audit *audit = judging->audit;
-	struct judgement *verdict = judging->verdict;
+	const struct audit *audit = auditing->audit;
+	struct verdict *verdict = auditing->verdict;
 
 	if (loading_is_own(&audit->options->loading))
 		return true;
-	if (!loading_check(&audit->options->loading, judging->run, &audit->expected,
+	if (!loading_check(&audit->options->loading, auditing->run, &audit->expected,
 		    audit->options->data, &verdict->loading, ret_error))
 		return false;
 	if (verdict->loading.status == STATUS_BAD)
@@ -1203,27 +1203,27 @@ static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error
 
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
-	struct judging judging = { .audit = audit,
+	struct auditing auditing = { .audit = audit,
 		.run = run,
 		.collected = run->collected,
 		.verdict = add_verdict(audit, run) };
 
-	if (judging.verdict == NULL)
+	if (auditing.verdict == NULL)
 		return false;
-	if (!run_passes(&judging, ret_error) || !compare_others(audit, run, ret_error))
+	if (!run_passes(&auditing, ret_error) || !compare_others(audit, run, ret_error))
 		return false;
 	report_failed_files(run);
-	drop_findings(&judging);
+	drop_findings(&auditing);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
 		!loading_judge_own(&audit->options->loading, run, audit->options->data,
-			&judging.verdict->loading))
+			&auditing.verdict->loading))
 		return false;
-	drop_findings(&judging);
-	set_scope(&judging);
-	count_findings(&judging);
-	decide(&judging);
+	drop_findings(&auditing);
+	set_scope(&auditing);
+	count_findings(&auditing);
+	decide(&auditing);
 	/* For parts, merge reports it. */
 	if (run->common->part_count != 0)
-		return name_part(&judging);
-	return note_not_evaluated(&judging) && judge_loading(&judging, ret_error);
+		return name_part(&auditing);
+	return note_not_evaluated(&auditing) && judge_loading(&auditing, ret_error);
 }
