@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 
-from oraclelib import SOURCE, Tap, arguments, cases, first_case, in_parallel, run, skip_all, strict_json, thinned
+from oraclelib import SOURCE, Tap, arguments, cases, environment, first_case, in_parallel, run, skip_all, strict_json, thinned
 
 try:
     import jsonschema
@@ -39,6 +39,8 @@ NEVER_SEEN = {
     "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",
 }
 
+# Serves local directories as s3://local/PATH.
+HELPER = os.path.join(SOURCE, "tests", "cli", "remote_helper.py")
 READ = ("torch-zip", "dcp", "fsdp1", "fsdp2")
 NOT_READ = ("dcp-safetensors",)
 
@@ -417,6 +419,8 @@ def rare_jobs(args):
     for root in args.roots:
         for path in glob.glob(os.path.join(root, "runs", "dcp-half-written", "run")):
             yield "--json", "latest", "--all", path
+        for path in glob.glob(os.path.join(root, "demo", "step-1234")):
+            yield "--json", "--provenance", "info", "s3://local" + os.path.abspath(path)
     blocks = first_case(args, ["accelerate/fsdp2-sharded-w2"])
     if blocks is not None:
         yield "--json", "tree", blocks.folder
@@ -598,7 +602,7 @@ def main():
     counts = collections.Counter()
 
     def one(words):
-        return words, run(args, *words)
+        return words, run(args, *words, env=environment(FSDP_INSPECT_HELPER=HELPER))
     with tempfile.TemporaryDirectory() as folder:
         done = in_parallel(one, jobs(args, folder))
     for words, r in done:
