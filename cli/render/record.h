@@ -172,6 +172,15 @@ struct record {
 #define IF_SET(from, member) \
 	.needs = sizeof((from *)0)->member, .needs_at = offsetof(from, member)
 
+/* A function that says whether `one`, the object of a row, has a field. */
+#define HAS(name, from, condition)           \
+	static bool name(struct subject of)  \
+	{                                    \
+		const from *one = of.object; \
+                                             \
+		return condition;            \
+	}
+
 /* Of a field whose rows are in order of a number next to it. */
 #define SORTED_BY(from, member) \
 	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)

@@ -13,16 +13,21 @@
 /* The answer in hand. */
 struct flight {
 	struct listing *listing;
+	struct out *out;
 	const struct fsdp_flight *says;
+	bool is_log;   /* these are logs, not dumps */
+	bool is_alone; /* of what one rank left nothing follows for the others */
+	size_t dump_count;
+	const struct fsdp_recording *first; /* of the dumps */
+	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
 };
 
-/* Of logs, not of dumps. */
 static bool is_log(const struct fsdp_flight *says)
 {
 	return says->watches != NULL;
 }
 
-/* ---- sentences ---- */
+/* ---- values of sentences ---- */
 
 /* "rank 5", "ranks 4,6-7". */
 struct rank_words {
@@ -40,63 +45,64 @@ static const char *rank_words(
 	return words->text;
 }
 
-struct moment {
-	char text[DATE_SIZE + 16];
-};
+#define RANKS(list, count) \
+	value_word(rank_words((list), (count), &(struct rank_words){ { 0 } }))
 
-/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year;
- * NULL if it is absent. */
-static const char *moment(int64_t ns, bool is_log, struct moment *moment)
+static struct value number(int64_t number)
+{
+	return number == FSDP_ABSENT ? value_absent() : value_integer(number);
+}
+
+static struct value name(struct fsdp_span name)
+{
+	return name.size == 0 ? value_absent() : value_name(text_of_span(name));
+}
+
+/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year. */
+static const char *put_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
 {
 	static const size_t year = sizeof "1970-" - 1;
 	char date[DATE_SIZE];
 
+	text[0] = '\0';
 	if (ns < 0)
-		return NULL;
+		return text;
 	date_format(date, ns / 1000000000, ' ');
-	snprintf(moment->text, sizeof moment->text, "%s.%03d%s",
-		is_log ? date + year : date, (int)(ns / 1000000 % 1000),
-		is_log ? "" : " UTC");
-	return moment->text;
+	snprintf(text, DATE_SIZE + 16, "%s.%03d%s", is_log ? date + year : date,
+		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
+	return text;
 }
 
-/* Of the path the name of the file: "train.py:64 train_step". */
+static struct value since_of(const struct flight *flight)
+{
+	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
+}
+
+/* "train.py:64 train_step", with the name of the file of the path. */
 static void put_place(struct out *out, const struct fsdp_flight_place *place)
 {
-	struct text name = text_of_span(place->filename);
+	struct text file = text_of_span(place->filename);
+	const char *slash = file.size != 0 ? memrchr(file.data, '/', file.size) : NULL;
 
-	if (name.data == NULL)
+	if (slash != NULL)
+		file = (struct text){ slash + 1,
+			file.size - (size_t)(slash + 1 - file.data) };
+	if (file.data == NULL)
 		return;
-	for (size_t i = name.size; i > 0; i--)
-		if (name.data[i - 1] == '/') {
-			name = (struct text){ name.data + i, name.size - i };
-			break;
-		}
-	out_line_text(out, ", ");
-	out_line_name(out, name);
-	if (place->line != FSDP_ABSENT)
-		out_line_text(out, ":%" PRId64, place->line);
-	out_line_text(out, " ");
+	out_values(out, ", {}[:{}] ", value_name(file), number(place->line));
 	out_line_name(out, text_of_span(place->name));
 }
 
-static void put_sizes(
-	struct out *out, const struct fsdp_flight_sizes *sizes, size_t count)
+static void put_sizes(struct out *out, const struct fsdp_flight_call *call)
 {
-	for (size_t i = 0; i < count; i++) {
-		out_line_text(out, "%s[", i == 0 ? " " : ", ");
-		for (size_t j = 0; j < sizes[i].dim_count; j++)
-			out_line_text(
-				out, "%s%" PRId64, j == 0 ? "" : ", ", sizes[i].dims[j]);
-		out_line_text(out, "]");
-	}
-}
+	for (size_t i = 0; i < call->input_size_count; i++) {
+		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
 
-static void put_dtypes(struct out *out, const struct fsdp_span *dtypes, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		out_line_text(out, "%s", i == 0 ? " " : ", ");
-		out_line_name(out, text_of_span(dtypes[i]));
+		out_line_text(out, "%s[", i == 0 ? " " : ", ");
+		for (size_t j = 0; j < one->dim_count; j++)
+			out_line_text(
+				out, "%s%" PRId64, j == 0 ? "" : ", ", one->dims[j]);
+		out_line_text(out, "]");
 	}
 }
 
@@ -104,55 +110,46 @@ static void put_dtypes(struct out *out, const struct fsdp_span *dtypes, size_t c
 static void put_call(struct out *out, const struct fsdp_flight_call *call)
 {
 	out_line_name(out, text_of_span(call->op));
-	put_sizes(out, call->input_sizes, call->input_size_count);
-	put_dtypes(out, call->input_dtypes, call->input_dtype_count);
+	put_sizes(out, call);
+	for (size_t i = 0; i < call->input_dtype_count; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(call->input_dtypes[i]));
+	}
 }
 
-/* "#9 all_gather of mesh_dp_shard (ranks 4-7)" */
-static void put_collective(struct out *out, const struct fsdp_flight *says)
+/* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
+static void put_collective(const struct flight *flight)
 {
-	struct rank_words words;
+	const struct fsdp_flight *says = flight->says;
 
-	if (says->seq != FSDP_ABSENT)
-		out_line_text(out, "#%" PRId64 " ", says->seq);
-	if (says->op.data != NULL)
-		out_line_name(out, text_of_span(says->op));
-	else
-		out_line_text(out, "collective");
-	put_sizes(out, says->call.input_sizes, says->call.input_size_count);
-	out_line_text(out, " of ");
-	if (says->group.size != 0)
-		out_line_name(out, text_of_span(says->group));
-	else
-		out_line_text(out, "a group without a name");
-	if (says->member_count != 0)
-		out_line_text(out, " (%s)",
-			rank_words(says->members, says->member_count, &words));
+	out_values(flight->out, "[#{} ]{}", number(says->seq),
+		says->op.data != NULL ? value_text(text_of_span(says->op))
+				      : value_word("collective"));
+	put_sizes(flight->out, &says->call);
+	out_values(flight->out, " of {}[ ({})]",
+		says->group.size != 0 ? name(says->group)
+				      : value_word("a group without a name"),
+		says->member_count != 0 ? RANKS(says->members, says->member_count)
+					: value_absent());
+	put_place(flight->out, &says->place);
 }
 
-/* "#9 all_gather of mesh_dp_shard", as far as these are known. */
+/* " #9 all_gather of mesh_dp_shard", as far as these are known. */
 static void put_place_in(
 	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
 {
-	if (seq != FSDP_ABSENT)
-		out_line_text(out, " #%" PRId64, seq);
-	if (op.size != 0) {
-		out_line_text(out, " ");
-		out_line_name(out, text_of_span(op));
-	}
-	if (group.size != 0) {
-		out_line_text(out, " of ");
-		out_line_name(out, text_of_span(group));
-	}
+	out_values(out, "[ #{}][ {}][ of {}]", number(seq), name(op), name(group));
 }
 
 /* ---- what there is ---- */
 
 enum { MOST_SHOWN = 8 };
 
-/* Groups that are called alike, as meshes make them, are named once. */
-static void put_groups(struct out *out, const struct fsdp_flight *says)
+/* Groups that are called alike, as meshes make them, are named once. A log does not contain
+ * the size of a group. */
+static void put_groups(const struct flight *flight)
 {
+	const struct fsdp_flight *says = flight->says;
 	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
 	bool more = false;
 
@@ -171,146 +168,75 @@ static void put_groups(struct out *out, const struct fsdp_flight *says)
 			first[shown++] = i;
 		}
 	}
-	for (j = 0; j < shown; j++) {
-		size_t size = says->group_sizes[first[j]];
-		out_line_text(out, "%s", j == 0 ? "; groups " : ", ");
-		out_line_name(out, text_of_span(says->groups[first[j]]));
-		/* A log does not contain the size of a group. */
-		if (is_log(says))
-			continue;
-		if (alike[j] > 1)
-			out_line_text(out, " (%zu groups of %zu ranks)", alike[j], size);
-		else
-			out_line_text(out, " (%zu rank%s)", size, size == 1 ? "" : "s");
-	}
+	for (j = 0; j < shown; j++)
+		out_values(flight->out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
+			value_word(j == 0 ? "; groups " : ", "),
+			name(says->groups[first[j]]),
+			flight->is_log || alike[j] == 1 ? value_absent()
+							: value_count(alike[j]),
+			value_count(says->group_sizes[first[j]]),
+			flight->is_log || alike[j] != 1
+				? value_absent()
+				: value_count(says->group_sizes[first[j]]));
 	if (more)
-		out_line_text(out, ", and more");
+		out_line_text(flight->out, ", and more");
 }
 
-static const struct fsdp_recording *first_dump(const struct listing *listing)
-{
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
-		if (one->flight != NULL)
-			return one;
-	}
-	return NULL;
-}
-
-static size_t dump_count(const struct listing *listing)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < listing->count; i++)
-		count += fsdp_recording(listing->recordings, i)->flight != NULL;
-	return count;
-}
-
-static void line_logs(const struct flight *flight)
-{
-	struct out *out = flight->listing->run->out;
-
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s from %zu rank%s",
-		flight->says->watch_count != 0 ? "lines about failed collectives"
-					       : "errors",
-		flight->says->log_rank_count,
-		flight->says->log_rank_count == 1 ? "" : "s");
-	put_groups(out, flight->says);
-	out_line_end(out);
-}
-
-static void line_dumps(const struct flight *flight)
+static void line_inputs(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	const struct fsdp_flight_dump *first = first_dump(flight->listing)->flight;
-	struct out *out = flight->listing->run->out;
-	size_t count = dump_count(flight->listing);
+	struct out *out = flight->out;
 
 	out_line_begin(out, NULL);
-	out_line_text(out, "%zu dump%s, recorder", count, count == 1 ? "" : "s");
-	for (size_t i = 0; i < says->version_count; i++) {
+	if (flight->is_log)
+		out_values(out, "{} from {} rank{s}",
+			value_word(says->watch_count != 0
+					   ? "lines about failed collectives"
+					   : "errors"),
+			value_count(says->log_rank_count));
+	else
+		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
+	for (size_t i = 0; i < says->version_count && !flight->is_log; i++) {
 		out_line_text(out, "%s", i == 0 ? " " : ", ");
 		out_line_name(out, text_of_span(says->versions[i]));
 	}
-	if (first->library.data != NULL) {
-		out_line_text(out, ", NCCL ");
-		out_line_name(out, text_of_span(first->library));
-	}
-	put_groups(out, says);
+	if (!flight->is_log)
+		out_values(out, "[, NCCL {}]",
+			value_name(text_of_span(flight->first->flight->library)));
+	put_groups(flight);
 	out_line_end(out);
 }
 
 /* ---- what is wrong ---- */
 
-/* "rank 5 never entered" and the like, before the collective. */
-static const char *verb_of(const char *problem, size_t ranks)
+static bool problem_is(const struct fsdp_flight *says, const char *problem)
+{
+	return says->problem != NULL && strcmp(says->problem, problem) == 0;
+}
+
+/* "rank 5 never entered" and the like, before the collective. NULL: no such sentence. */
+static const char *verb_of(const struct fsdp_flight *says)
 {
 	static const struct {
 		const char *problem, *verb, *of_several;
 	} verbs[] = {
-		{ "missing", "never entered" },
-		{ "extra", "alone entered" },
-		{ "cycle", "wait for each other, first in" },
-		{ "status", "never entered" },
-		{ "idle", "printed no timeout while others did, first in" },
-		{ "parted", "failed where others of the group did not, in" },
-		{ "exception", "failed" },
-		{ "unheard", NULL },
-		{ "op", "called another operation in" },
+		{ "missing", "never entered", NULL },
+		{ "extra", "alone entered", NULL },
+		{ "cycle", "wait for each other, first in", NULL },
+		{ "status", "never entered", NULL },
+		{ "idle", "printed no timeout while others did, first in", NULL },
+		{ "parted", "failed where others of the group did not, in", NULL },
+		{ "op", "called another operation in", NULL },
 		{ "size", "used a different size in", "used different sizes in" },
 		{ "dtype", "used a different dtype in", "used different dtypes in" },
 	};
 
-	for (size_t i = 0; problem != NULL && i < sizeof verbs / sizeof *verbs; i++)
-		if (strcmp(verbs[i].problem, problem) == 0)
-			return ranks > 1 && verbs[i].of_several != NULL
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (problem_is(says, verbs[i].problem))
+			return says->culprit_count > 1 && verbs[i].of_several != NULL
 				       ? verbs[i].of_several
 				       : verbs[i].verb;
 	return NULL;
-}
-
-static void line_rest(struct out *out, const char *label, size_t count)
-{
-	if (count > MOST_SHOWN)
-		out_line(out, label, "and %zu more rank%s: --json names all",
-			count - MOST_SHOWN, count - MOST_SHOWN == 1 ? "" : "s");
-}
-
-/* The first of them, which is the collective of the answer, has its sizes and place. */
-static void lines_causes(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	struct rank_words words;
-
-	for (size_t i = 0; i < says->cause_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_cause *one = &says->causes[i];
-		bool stopped = one->other != FSDP_ABSENT;
-
-		rank_words(one->ranks, one->rank_count, &words);
-		out_line_begin(out, NULL);
-		out_line_text(out,
-			stopped ? "the GPU of %s stopped in" : "%s never entered",
-			words.text);
-		if (i == 0 && !stopped) {
-			out_line_text(out, " ");
-			put_collective(out, says);
-			put_place(out, &says->place);
-		} else {
-			put_place_in(out, one->seq, one->op, one->group);
-		}
-		if (stopped)
-			out_line_text(
-				out, ", which rank %" PRId64 " finished", one->other);
-		out_line_end(out);
-	}
-	line_rest(out, NULL, says->cause_count);
-}
-
-static bool is_exception(const struct fsdp_flight *says)
-{
-	return says->problem != NULL && strcmp(says->problem, "exception") == 0;
 }
 
 /* What ended the culprits. */
@@ -338,104 +264,74 @@ static const char *exception_words(
 	return text;
 }
 
-static void line_cause(const struct flight *flight)
+static void line_rest(struct out *out, const char *label, size_t count)
+{
+	if (count > MOST_SHOWN)
+		out_values_line(out, label, "and {} more rank{s}: --json names all",
+			value_count(count - MOST_SHOWN));
+}
+
+/* The first cause is the collective of the answer, and has its sizes and place. */
+static void lines_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	const char *verb = verb_of(says->problem, says->culprit_count);
-	struct out *out = flight->listing->run->out;
-	struct rank_words words;
+	const char *verb = verb_of(says);
+	struct out *out = flight->out;
 	char text[300];
 
-	if (says->cause_count != 0) {
-		lines_causes(flight);
-		return;
+	for (size_t i = 0; i < says->cause_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_cause *one = &says->causes[i];
+		bool stopped = one->other != FSDP_ABSENT;
+
+		out_line_begin(out, NULL);
+		out_values(out, stopped ? "the GPU of {} stopped in" : "{} never entered",
+			RANKS(one->ranks, one->rank_count));
+		if (i == 0 && !stopped) {
+			out_line_text(out, " ");
+			put_collective(flight);
+		} else {
+			put_place_in(out, one->seq, one->op, one->group);
+		}
+		out_values(out, "[, which rank {} finished]", number(one->other));
+		out_line_end(out);
 	}
-	if (verb == NULL || says->culprit_count == 0)
+	line_rest(out, NULL, says->cause_count);
+	if (says->cause_count != 0 || says->culprit_count == 0)
 		return;
-	if (is_exception(says)) {
+	if (problem_is(says, "exception"))
 		out_line(out, NULL, "%s", exception_words(says, text, sizeof text));
+	if (verb == NULL)
 		return;
-	}
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s %s ",
-		rank_words(says->culprits, says->culprit_count, &words), verb);
-	put_collective(out, says);
-	put_place(out, &says->place);
+	out_values(out, "{} {} ", RANKS(says->culprits, says->culprit_count),
+		value_word(verb));
+	put_collective(flight);
 	out_line_end(out);
 }
 
 static void lines_exceptions(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	struct moment at;
+	char at[DATE_SIZE + 16];
 
 	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
 		const struct fsdp_flight_exception *one = &says->exceptions[i];
-		const char *time = moment(one->time_ns, true, &at);
 
-		out_line_begin(out, i == 0 ? "error" : "");
-		out_line_text(out, "rank %" PRId64 "%s%s: ", one->rank,
-			time != NULL ? " at " : "", time != NULL ? time : "");
-		out_line_name(out, text_of_span(one->text));
-		out_line_end(out);
+		out_line_begin(flight->out, i == 0 ? "error" : "");
+		put_moment(one->time_ns, true, at);
+		out_values(flight->out, "rank {}[ at {}]: ", number(one->rank),
+			*at != '\0' ? value_word(at) : value_absent());
+		out_line_name(flight->out, text_of_span(one->text));
+		out_line_end(flight->out);
 	}
-	line_rest(out, "", says->exception_count);
+	line_rest(flight->out, "", says->exception_count);
 }
 
-static void line_entered(const struct flight *flight)
+/* What the culprits called in place of what most did, and what they entered last. */
+static void lines_culprits(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	struct rank_words words;
-	struct moment since;
-	const char *time = moment(says->since_ns, is_log(says), &since);
-
-	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0 ||
-		is_exception(says))
-		return;
-	bool parted = strcmp(says->problem, "parted") == 0;
-	out_line(out, parted ? "completed" : "entered", "%s%s%s",
-		rank_words(says->entered, says->entered_count, &words),
-		time != NULL ? ", since " : "", time != NULL ? time : "");
-}
-
-/* Ranks that wait in another collective. */
-static void line_waiting(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct rank_words words;
-
-	if (says->waiting_count != 0)
-		out_line(flight->listing->run->out, "waiting", "%s, in other collectives",
-			rank_words(says->waiting, says->waiting_count, &words));
-}
-
-static void lines_last(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-
-	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_last *last = &says->last[i];
-		out_line_begin(out, i == 0 ? "last" : "");
-		out_line_text(out, "rank %" PRId64 " ", last->rank);
-		if (last->op.data == NULL) {
-			out_line_text(out, "has no entry");
-		} else {
-			out_line_text(out, "entered");
-			put_place_in(out, last->seq, last->op, last->group);
-			put_place(out, &last->place);
-		}
-		out_line_end(out);
-	}
-	line_rest(out, "", says->last_count);
-}
-
-static void lines_found(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
+	struct out *out = flight->out;
 
 	if (says->has_expected) {
 		out_line_begin(out, "expected");
@@ -446,143 +342,115 @@ static void lines_found(const struct flight *flight)
 	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
 		out_line_begin(out, i == 0 ? "found" : "");
 		put_call(out, &says->found[i].call);
-		out_line_text(out, ", by rank %" PRId64, says->found[i].rank);
+		out_values(out, ", by rank {}", number(says->found[i].rank));
 		out_line_end(out);
 	}
 	line_rest(out, "", says->found_count);
-}
+	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_last *last = &says->last[i];
 
-static void lines_lacking(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	struct rank_words words;
-
-	if (says->problem != NULL && strcmp(says->problem, "unheard") == 0) {
-		out_line_begin(out, NULL);
-		out_line_text(out,
-			is_log(says)
-				? "every rank with lines waits for ranks without, in "
-				: "every rank with a dump waits for ranks without one, in ");
-		put_collective(out, says);
-		put_place(out, &says->place);
+		out_line_begin(out, i == 0 ? "last" : "");
+		out_values(out,
+			last->op.data != NULL ? "rank {} entered"
+					      : "rank {} has no entry",
+			number(last->rank));
+		if (last->op.data != NULL) {
+			put_place_in(out, last->seq, last->op, last->group);
+			put_place(out, &last->place);
+		}
 		out_line_end(out);
 	}
-	if (says->missing_dump_count != 0)
-		out_line(out, is_log(says) ? "no lines" : "no dump", "%s",
-			rank_words(
-				says->missing_dumps, says->missing_dump_count, &words));
-	if (says->unreadable_count != 0)
-		out_line(out, "unreadable", "%s",
-			rank_words(says->unreadable, says->unreadable_count, &words));
+	line_rest(out, "", says->last_count);
 }
 
-/* Of what one rank left nothing follows for the others. */
-static bool is_alone(const struct flight *flight)
+/* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
+static void lines_agree(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
+	static const struct fsdp_span unnamed = { (const unsigned char *)"collective",
+		10 };
+	struct out *out = flight->out;
+	bool is_log = flight->is_log;
+	const char *line = NULL;
 
-	if (!is_log(says))
-		return dump_count(flight->listing) == 1;
-	for (size_t i = 1; i < says->watch_count; i++)
-		if (says->watches[i].rank != says->watches[0].rank)
-			return false;
-	return says->watch_count != 0;
-}
-
-static void line_alone(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-
-	if (is_log(says))
-		out_line(out, NULL,
-			"only rank %" PRId64
-			" printed %s: nothing is known of the others",
-			says->watches[0].rank,
-			says->log_rank_count == 1 ? "such lines" : "where it waits");
-	else
-		out_line(out, NULL,
-			"only the dump of rank %" PRId64
-			" can be read: nothing is known of the others",
-			first_dump(flight->listing)->rank);
-}
-
-/* The cause is not among them. */
-static void line_all_wait(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	const struct fsdp_span unnamed = { (const unsigned char *)"collective", 10 };
-	struct moment since;
-	const char *time = moment(says->since_ns, is_log(says), &since);
-
+	if (says->all_wait) {
+		/* The cause is not among them. */
+		out_line_begin(out, NULL);
+		out_values(out,
+			flight->is_alone ? "rank {} waits in"
+					 : "the ranks agree, and all of them wait in",
+			flight->first != NULL ? value_integer(flight->first->rank)
+					      : value_absent());
+		put_place_in(out, says->common.seq,
+			says->common.op.size != 0 ? says->common.op : unnamed,
+			says->common.group);
+		out_values(out, "[ since {}]", since_of(flight));
+		put_place(out, &says->common.place);
+		out_line_end(out);
+	}
+	if (says->problem == NULL && flight->is_alone && is_log)
+		out_values_line(out, NULL,
+			"only rank {} printed {}: nothing is known of the others",
+			value_integer(says->watches[0].rank),
+			value_word(says->log_rank_count == 1 ? "such lines"
+							     : "where it waits"));
+	else if (says->problem == NULL && flight->is_alone)
+		out_values_line(out, NULL,
+			"only the dump of rank {} can be read: nothing is known of the others",
+			value_integer(flight->first->rank));
+	else if (says->problem != NULL)
+		line = strcmp(says->problem, "no_entries") == 0
+			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
+			       : NULL;
+	else if (says->verdict == FSDP_FLIGHT_AGREE && !says->all_wait)
+		line = "the ranks agree: they entered the same collectives";
+	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE)
+		line = is_log ? "the ranks with lines agree: they entered the same collectives"
+			      : "the dumps that can be read agree: their ranks entered the same collectives";
+	if (line != NULL)
+		out_line(out, NULL, "%s", line);
+	if (!problem_is(says, "unheard"))
+		return;
 	out_line_begin(out, NULL);
-	if (is_alone(flight))
-		out_line_text(out, "rank %" PRId64 " waits in",
-			first_dump(flight->listing)->rank);
-	else
-		out_line_text(out, "the ranks agree, and all of them wait in");
-	put_place_in(out, says->common.seq,
-		says->common.op.size != 0 ? says->common.op : unnamed,
-		says->common.group);
-	if (time != NULL)
-		out_line_text(out, " since %s", time);
-	put_place(out, &says->common.place);
+	out_line_text(out, "every rank with %s waits for ranks without%s, in ",
+		is_log ? "lines" : "a dump", is_log ? "" : " one");
+	put_collective(flight);
 	out_line_end(out);
 }
 
-static void line_agree(const struct flight *flight)
+static void line_ranks(const struct flight *flight, const char *label, const char *format,
+	const int64_t *ranks, size_t count)
 {
-	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-
-	if (says->all_wait)
-		line_all_wait(flight);
-	if (says->problem == NULL && is_alone(flight))
-		line_alone(flight);
-	else if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL &&
-		 !says->all_wait)
-		out_line(out, NULL, "the ranks agree: they entered the same collectives");
-	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
-		out_line(out, NULL,
-			is_log(says)
-				? "the ranks with lines agree: they entered the same collectives"
-				: "the dumps that can be read agree: their ranks entered the same collectives");
-	if (says->problem != NULL && strcmp(says->problem, "no_entries") == 0)
-		out_line(out, NULL,
-			"the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them");
+	if (count != 0)
+		out_values_line(flight->out, label, format, RANKS(ranks, count));
 }
 
-static void line_next(const struct flight *flight)
+static void lines_next(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
-	struct out *out = flight->listing->run->out;
-	struct rank_words words;
-	struct moment since;
-	const char *time = moment(says->since_ns, is_log(says), &since);
+	enum fsdp_flight_verdict verdict = says->verdict;
+	struct out *out = flight->out;
+	const char *next = NULL;
 
-	if (says->gpu_stopped_count != 0)
-		out_line(out, "next",
-			"check the GPU of %s: nvidia-smi, and Xid lines in dmesg",
-			rank_words(says->gpu_stopped, says->gpu_stopped_count, &words));
-	if (says->verdict == FSDP_FLIGHT_STUCK)
-		out_line(out, says->gpu_stopped_count != 0 ? "" : "next",
-			"the stack of %s (py-spy dump), or the log%s%s",
-			rank_words(says->culprits, says->culprit_count, &words),
-			time != NULL ? " from " : "", time != NULL ? time : "");
-	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
-		out_line(out, "next", "check the call on %s",
-			rank_words(says->culprits, says->culprit_count, &words));
-	else if (((is_log(says) && says->verdict == FSDP_FLIGHT_AGREE) ||
-			 says->all_wait) &&
-		 !is_alone(flight))
-		out_line(out, "next",
-			"look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts");
-	else if (is_log(says) && says->verdict == FSDP_FLIGHT_INCOMPLETE)
-		out_line(out, "next", "get the logs of the other ranks and run it again");
+	line_ranks(flight, "next",
+		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
+		says->gpu_stopped, says->gpu_stopped_count);
+	if (verdict == FSDP_FLIGHT_STUCK)
+		out_values_line(out, says->gpu_stopped_count != 0 ? "" : "next",
+			"the stack of {} (py-spy dump), or the log[ from {}]",
+			RANKS(says->culprits, says->culprit_count), since_of(flight));
+	else if (verdict == FSDP_FLIGHT_MISMATCH)
+		out_values_line(out, "next", "check the call on {}",
+			RANKS(says->culprits, says->culprit_count));
+	else if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || says->all_wait) &&
+		 !flight->is_alone)
+		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
+	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
+		next = "get the logs of the other ranks and run it again";
 	else if (says->missing_dump_count + says->unreadable_count != 0)
-		out_line(out, "next", "get the dumps of these ranks and run it again");
+		next = "get the dumps of these ranks and run it again";
+	if (next != NULL)
+		out_line(out, "next", "%s", next);
 }
 
 /* ---- ranks in logs ---- */
@@ -619,8 +487,7 @@ static const struct column WATCH_TABLE[] = {
 	{ "failed in" },
 };
 
-static bool are_alike(
-	const struct fsdp_flight_watch *a, const struct fsdp_flight_watch *b)
+static bool are_alike(const WATCH *a, const WATCH *b)
 {
 	return text_is(text_of_span(a->group), text_of_span(b->group)) &&
 	       a->enqueued == b->enqueued && a->completed == b->completed &&
@@ -629,70 +496,66 @@ static bool are_alike(
 	       text_is(text_of_span(a->op), text_of_span(b->op));
 }
 
-static struct value number_value(int64_t number)
+/* "#7 all_reduce after 600.1 s"; empty where none failed. */
+static void put_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
 {
-	return number == FSDP_ABSENT ? value_absent() : value_integer(number);
+	const struct text op = text_of_span(watch->op);
+	size_t size = 0;
+
+	text[0] = '\0';
+	if (watch->seq != FSDP_ABSENT)
+		size = (size_t)snprintf(text, room, "#%" PRId64 "%s", watch->seq,
+			op.size != 0 ? " " : "");
+	if (op.size != 0)
+		size += (size_t)snprintf(text + size, room - size, "%.*s",
+			(int)(op.size < 64 ? op.size : 64), op.data);
+	if (size != 0 && longest != FSDP_ABSENT)
+		snprintf(text + size, room - size, " after %" PRId64 ".%01" PRId64 " s",
+			longest / 1000, longest % 1000 / 100);
 }
 
-/* A row for all that are like the first and not taken yet; the longest wait is shown. */
-static void row_watches(struct listing *listing, const struct fsdp_flight_watch *first,
-	size_t left, int64_t *ranks, bool *taken)
+/* One row for all that are alike. False: out of memory. */
+static bool show_watches(const struct flight *flight)
 {
-	char list[160], failed[200] = "";
-	int64_t longest = FSDP_ABSENT;
-	size_t count = 0;
-
-	for (size_t i = 0; i < left; i++) {
-		if (taken[i] || !are_alike(first, &first[i]))
-			continue;
-		taken[i] = true;
-		ranks[count++] = first[i].rank;
-		longest = first[i].ran_ms > longest ? first[i].ran_ms : longest;
-	}
-	order_put_ranks(ranks, count, list, sizeof list);
-	if (first->seq != FSDP_ABSENT || first->op.size != 0) {
-		char number[32] = "";
-		if (first->seq != FSDP_ABSENT)
-			snprintf(number, sizeof number, "#%" PRId64 "%s", first->seq,
-				first->op.size != 0 ? " " : "");
-		int size = snprintf(failed, sizeof failed, "%s%.*s", number,
-			(int)(first->op.size < 64 ? first->op.size : 64),
-			first->op.size != 0 ? (const char *)first->op.data : "");
-		if (longest != FSDP_ABSENT)
-			snprintf(failed + size, sizeof failed - (size_t)size,
-				" after %" PRId64 ".%01" PRId64 " s", longest / 1000,
-				longest % 1000 / 100);
-	}
-	const struct value values[] = { value_text(text_of(list)),
-		value_name(text_of_span(first->group)), number_value(first->enqueued),
-		number_value(first->completed), value_text(text_of(failed)) };
-	out_row(listing->run->out, values);
-}
-
-enum { MOST_ROWS = 32 };
-
-static bool show_watches(struct listing *listing, const struct fsdp_flight *says)
-{
+	enum { MOST_ROWS = 32 };
 	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
+	const struct fsdp_flight *says = flight->says;
 	int64_t *ranks = calloc(says->watch_count + 1, sizeof *ranks);
 	bool *taken = calloc(says->watch_count + 1, sizeof *taken);
-	int64_t head = listing->options->head, rows = 0;
-	struct out *out = listing->run->out;
-
-	head = head >= 0 ? head : MOST_ROWS;
+	int64_t head = flight->listing->options->head, rows = 0;
 	bool good = ranks != NULL && taken != NULL;
 
-	if (says->watch_count != 0 && good) {
-		out_table_begin(out, &table);
-		for (size_t i = 0; i < says->watch_count && rows <= head; i++) {
-			if (!taken[i] && ++rows <= head)
-				row_watches(listing, &says->watches[i],
-					says->watch_count - i, ranks, &taken[i]);
+	head = head >= 0 ? head : MOST_ROWS;
+	if (says->watch_count != 0 && good)
+		out_table_begin(flight->out, &table);
+	for (size_t i = 0; good && i < says->watch_count && rows <= head; i++) {
+		const WATCH *first = &says->watches[i];
+		int64_t longest = FSDP_ABSENT;
+		char list[160], failed[200];
+		size_t count = 0;
+
+		if (taken[i] || ++rows > head)
+			continue;
+		for (size_t k = i; k < says->watch_count; k++) {
+			const WATCH *one = &says->watches[k];
+
+			if (taken[k] || !are_alike(first, one))
+				continue;
+			taken[k] = true;
+			ranks[count++] = one->rank;
+			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
-		out_table_end(out);
+		order_put_ranks(ranks, count, list, sizeof list);
+		put_failed(first, longest, failed, sizeof failed);
+		const struct value values[] = { value_word(list),
+			value_name(text_of_span(first->group)), number(first->enqueued),
+			number(first->completed), value_word(failed) };
+		out_row(flight->out, values);
 	}
+	if (says->watch_count != 0 && good)
+		out_table_end(flight->out);
 	if (rows > head)
-		out_line(out, "", "... and more: --json has all ranks");
+		out_line(flight->out, "", "... and more: --json has all ranks");
 	free(ranks);
 	free(taken);
 	return good;
@@ -700,33 +563,53 @@ static bool show_watches(struct listing *listing, const struct fsdp_flight *says
 
 bool order_show_flight(struct listing *listing)
 {
-	const struct flight flight = { listing,
+	struct flight flight = { listing, listing->run->out,
 		fsdp_recordings_flight(listing->recordings) };
+	const struct fsdp_flight *says = flight.says;
+	bool good;
 
-	if (is_log(flight.says))
-		line_logs(&flight);
-	else
-		line_dumps(&flight);
-	line_cause(&flight);
+	flight.is_log = is_log(says);
+	flight.is_alone = flight.is_log && says->watch_count != 0;
+	for (size_t i = 1; i < says->watch_count; i++)
+		flight.is_alone &= says->watches[i].rank == says->watches[0].rank;
+	for (size_t i = listing->count; i-- > 0;) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
+		flight.first = one->flight != NULL ? one : flight.first;
+		flight.dump_count += one->flight != NULL;
+	}
+	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
+	put_moment(says->since_ns, flight.is_log, flight.since);
+
+	line_inputs(&flight);
+	lines_cause(&flight);
 	lines_exceptions(&flight);
-	line_entered(&flight);
-	lines_found(&flight);
-	lines_last(&flight);
-	line_waiting(&flight);
-	line_agree(&flight);
-	lines_lacking(&flight);
-	bool good = show_watches(listing, flight.says);
-	line_next(&flight);
+	if (says->verdict == FSDP_FLIGHT_STUCK && says->entered_count != 0 &&
+		!problem_is(says, "exception"))
+		out_values_line(flight.out,
+			problem_is(says, "parted") ? "completed" : "entered",
+			"{}[, since {}]", RANKS(says->entered, says->entered_count),
+			since_of(&flight));
+	lines_culprits(&flight);
+	line_ranks(&flight, "waiting", "{}, in other collectives", says->waiting,
+		says->waiting_count);
+	lines_agree(&flight);
+	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
+		says->missing_dumps, says->missing_dump_count);
+	line_ranks(&flight, "unreadable", "{}", says->unreadable, says->unreadable_count);
+	good = show_watches(&flight);
+	lines_next(&flight);
 	return good;
 }
 
 /* ---- findings and status ---- */
 
-static void find_cause(struct listing *listing, const struct fsdp_flight *says)
+/* The same in one sentence each, without sizes and places. */
+static void find_cause(struct run *run, const struct fsdp_flight *says)
 {
 	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
-	struct rank_words words;
 	char number[32] = "", op[80] = "", text[300];
+	struct rank_words words;
 
 	for (size_t i = 0; i < says->cause_count; i++) {
 		const struct fsdp_flight_cause *one = &says->causes[i];
@@ -736,7 +619,7 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 			snprintf(other, sizeof other,
 				": its GPU stopped, rank %" PRId64 " finished it",
 				one->other);
-		run_finding(listing->run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
+		run_finding(run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
 			rank_words(one->ranks, one->rank_count, &words),
 			one->other != FSDP_ABSENT ? "never finished" : "never entered",
 			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
@@ -746,8 +629,8 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 	}
 	if (says->cause_count != 0)
 		return;
-	if (is_exception(says)) {
-		run_finding(listing->run, differ ? "FI7041" : "FI7040", "%s",
+	if (problem_is(says, "exception")) {
+		run_finding(run, differ ? "FI7041" : "FI7040", "%s",
 			exception_words(says, text, sizeof text));
 		return;
 	}
@@ -757,18 +640,24 @@ static void find_cause(struct listing *listing, const struct fsdp_flight *says)
 		snprintf(op, sizeof op, " %.*s",
 			(int)(says->op.size < 64 ? says->op.size : 64),
 			(const char *)says->op.data);
-	run_finding(listing->run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
-		rank_words(says->culprits, says->culprit_count, &words),
-		verb_of(says->problem, says->culprit_count), number, op,
-		says->group.size != 0 ? " of " : "",
+	run_finding(run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
+		rank_words(says->culprits, says->culprit_count, &words), verb_of(says),
+		number, op, says->group.size != 0 ? " of " : "",
 		(int)(says->group.size < 200 ? says->group.size : 200),
 		(const char *)says->group.data);
 }
 
-static void find_lacking(struct listing *listing, const struct fsdp_flight *says)
+int order_judge_flight(struct listing *listing)
 {
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	bool is_bad = says->verdict == FSDP_FLIGHT_STUCK ||
+		      says->verdict == FSDP_FLIGHT_MISMATCH;
+	int status =
+		says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	struct rank_words words;
 
+	if (is_bad)
+		find_cause(listing->run, says);
 	if (says->missing_dump_count != 0)
 		run_finding(listing->run, "FI7042", "%s %s",
 			rank_words(says->missing_dumps, says->missing_dump_count, &words),
@@ -777,19 +666,9 @@ static void find_lacking(struct listing *listing, const struct fsdp_flight *says
 	if (says->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
 			rank_words(says->unreadable, says->unreadable_count, &words));
-}
-
-int order_judge_flight(struct listing *listing)
-{
-	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
-	int status;
-
-	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
-		find_cause(listing, says);
-	find_lacking(listing, says);
-	status = says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
 		if (one->truncated)
 			status = STATUS_PARTIAL;
 		if (one->flight == NULL && !is_log(says))
@@ -800,9 +679,7 @@ int order_judge_flight(struct listing *listing)
 	if (says->version_count > 1)
 		run_note(listing->run, "the dumps are of %zu versions of the recorder",
 			says->version_count);
-	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
-		return STATUS_BAD;
-	return status;
+	return is_bad ? STATUS_BAD : status;
 }
 
 /* ---- data ---- */
@@ -858,49 +735,39 @@ struct dump {
 	int64_t rank;
 	struct fsdp_flight_dump says;
 	const char *part;
+	size_t next; /* recording by rank */
 };
-
-static bool is_among(const int64_t *ranks, size_t count, int64_t rank)
-{
-	for (size_t i = 0; i < count; i++)
-		if (ranks[i] == rank)
-			return true;
-	return false;
-}
-
-static const char *part_of(const struct fsdp_flight *says, int64_t rank)
-{
-	return is_among(says->culprits, says->culprit_count, rank)  ? "culprit"
-	       : is_among(says->entered, says->entered_count, rank) ? "entered"
-	       : is_among(says->missing, says->missing_count, rank) ? "missing"
-	       : is_among(says->waiting, says->waiting_count, rank) ? "waiting"
-								    : "other";
-}
-
-static const struct fsdp_recording *nth_dump(const struct listing *listing, size_t nth)
-{
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
-			fsdp_recording_by_rank(listing->recordings, i));
-		if (one->flight != NULL && nth-- == 0)
-			return one;
-	}
-	return NULL;
-}
 
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
-	const struct order_data *data = of.context;
-	const struct listing *listing = data->listing;
+	const struct listing *listing = ((const struct order_data *)of.context)->listing;
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	const struct {
+		const int64_t *ranks;
+		size_t count;
+		const char *name;
+	} parts[] = { { says->culprits, says->culprit_count, "culprit" },
+		{ says->entered, says->entered_count, "entered" },
+		{ says->missing, says->missing_count, "missing" },
+		{ says->waiting, says->waiting_count, "waiting" } };
 	struct dump *dump = room;
-	const struct fsdp_recording *one;
 
-	one = nth_dump(listing, i);
-	if (one == NULL)
-		return NULL;
-	*dump = (struct dump){ one->rank, *one->flight,
-		part_of(fsdp_recordings_flight(listing->recordings), one->rank) };
-	return dump;
+	for (size_t nth = i == 0 ? 0 : dump->next; nth < listing->count; nth++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, nth));
+
+		if (one->flight == NULL)
+			continue;
+		*dump = (struct dump){ one->rank, *one->flight, NULL, nth + 1 };
+		for (size_t p = 0; dump->part == NULL && p < sizeof parts / sizeof *parts;
+			p++)
+			for (size_t k = 0; k < parts[p].count; k++)
+				if (parts[p].ranks[k] == one->rank)
+					dump->part = parts[p].name;
+		dump->part = dump->part != NULL ? dump->part : "other";
+		return dump;
+	}
+	return NULL;
 }
 
 #define DUMP struct dump
@@ -917,34 +784,16 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One
 
 _Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
 
-static bool is_mismatch(struct subject of)
-{
-	return ((const struct fsdp_flight *)of.object)->verdict == FSDP_FLIGHT_MISMATCH;
-}
-
-static bool has_expected(struct subject of)
-{
-	return ((const struct fsdp_flight *)of.object)->has_expected;
-}
-
-static bool is_of_logs(struct subject of)
-{
-	return is_log(of.object);
-}
-
 #define FLIGHT struct fsdp_flight
+HAS(is_mismatch, FLIGHT, one->verdict == FSDP_FLIGHT_MISMATCH)
+HAS(is_of_logs, FLIGHT, is_log(one))
 /* Of a mismatch only, where it is null if no majority agrees. */
 static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
-	{ "expected", OBJECT_AT(FLIGHT, expected, call_record), .has = has_expected,
-		.null = true,
+	{ "expected", OBJECT_AT(FLIGHT, expected, call_record),
+		IF_SET(FLIGHT, has_expected), .null = true,
 		.about = "What most ranks called; null when no majority agrees." },
 	{ "found", MAP_EACH(each_found, found_record),
 		.about = "By rank, what each culprit called." });
-
-static bool all_wait(struct subject of)
-{
-	return ((const FLIGHT *)of.object)->all_wait;
-}
 
 #define LAST struct fsdp_flight_last
 static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
@@ -988,7 +837,8 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
 		ALWAYS("Ranks of the group that did not.") },
 	{ NULL, FIELDS(expected_record), .has = is_mismatch },
-	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record), .has = all_wait,
+	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record),
+		IF_SET(FLIGHT, all_wait),
 		.about =
 			"Where ranks agree: the collective that each of them entered last and none left." },
 	{ "missing_dumps",
@@ -1008,7 +858,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.has = is_of_logs,
 		.about = "Of logs: the lines of each rank in each group, summarized." });
 
-void order_put_dumps(struct listing *listing, struct subject subject)
+void order_put_dumps(struct listing *listing, struct subject of)
 {
 	static const struct table dumps = {
 		.key = "dumps", .main = true, .rows_only = true
@@ -1017,17 +867,11 @@ void order_put_dumps(struct listing *listing, struct subject subject)
 		.key = "watchdog", .main = true, .rows_only = true
 	};
 	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
-	struct record_table table;
-	struct out *out = listing->run->out;
-	struct dump room;
-	const void *row;
 
-	record_table_init(&table, is_log(says) ? &watches : &dumps,
-		is_log(says) ? &watch_record : &dump_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < says->watch_count; i++)
-		out_records_row(out, &table, &says->watches[i]);
-	for (size_t i = 0; (row = each_dump(subject, i, &room)) != NULL; i++)
-		out_records_row(out, &table, row);
-	out_table_end(out);
+	if (is_log(says))
+		out_records(listing->run->out, &watches, &watch_record, NULL,
+			says->watches, says->watch_count);
+	else
+		out_each_record(
+			listing->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
 }

@@ -34,15 +34,6 @@ struct replay_options {
 #define FOR_PEOPLE .text_only = EVERY_VIEW
 #define FOR_PROGRAMS .machine_only = EVERY_VIEW
 
-/* A function that says whether `one`, the object of a row, has a field. */
-#define HAS(name, from, condition)           \
-	static bool name(struct subject of)  \
-	{                                    \
-		const from *one = of.object; \
-                                             \
-		return condition;            \
-	}
-
 /* ---- tables (key-tables.c, tables.c) ---- */
 
 /* A type of calls: of a run over all its ranks, or of one rank or step. */
