@@ -296,21 +296,14 @@ static void show_kernels(struct replay *run)
 	else if (count != 0 && others != 0)
 		out_line(run->run->out, NULL,
 			"no collective ran on the stream that computes");
-	if (run->kernels.count == 0)
-		run_note(run->run, "no device events: kernels are unknown");
 }
 
 static void show_idle(struct replay *run)
 {
 	const struct fsdp_row_list *kinds = &run->idle_kinds;
 	const ROW *worst = NULL;
-	bool device = false;
 	double all = 0;
 
-	for (size_t i = 0; i < run->count; i++)
-		device |= replay_by_rank(run, i)->has_device;
-	if (!device)
-		run_note(run->run, "no device events: idle times are unknown");
 	for (size_t i = 0; i < kinds->count; i++)
 		all += kinds->items[i].run == run->nth ? (double)kinds->items[i].ns : 0;
 	/* The cause that takes most, if something can be done about it. */

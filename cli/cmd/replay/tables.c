@@ -1139,18 +1139,14 @@ static bool list_units(struct replay *replay)
 
 static void tell_source(struct replay *run)
 {
-	static const char *const texts[] = {
-		[FSDP_UNITS_ABSENT] = "no annotations of FSDP: its units are unknown",
-		[FSDP_UNITS_NAMED] = NULL,
-		[FSDP_UNITS_OLD] =
-			"PyTorch before 2.5 names no unit, so they cannot be distinguished",
-		[FSDP_UNITS_FSDP1] =
-			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
-	};
-	const char *text = texts[replay_by_rank(run, 0)->units_from];
+	enum fsdp_units_from from = replay_by_rank(run, 0)->units_from;
 
-	if (text != NULL)
-		run_note(run->run, "%s", text);
+	if (from == FSDP_UNITS_OLD)
+		run_note(run->run,
+			"PyTorch before 2.5 names no unit, so they cannot be distinguished");
+	if (from == FSDP_UNITS_FSDP1)
+		run_note(run->run,
+			"FSDP1 names no unit: #0 is the root, the others in the order of the forward");
 }
 
 /* Where launches are not recorded, kernels are of no unit. */
@@ -1223,16 +1219,76 @@ void replay_list_free(struct replay *replay)
 	free(replay->idle_kinds.items);
 }
 
+static size_t rows_of_run(const struct replay *run, const struct fsdp_row_list *rows)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		count += rows->items[i].run == run->nth;
+	return count;
+}
+
+/* A table that was asked for and has no rows says why: then that is the answer, not a note. */
+static void tell_empty(struct replay *run)
+{
+	bool has_device = false;
+	size_t regions = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		has_device |= replay_by_rank(run, i)->has_device;
+	for (size_t i = 0; i < run->type_count; i++)
+		regions += run->types[i].run == run->nth &&
+			   run->types[i].times.count != 0 &&
+			   fsdp_type_is_region(run->types[i].name);
+	const struct {
+		const char *by;
+		size_t rows;
+		const char *sentence;
+	} tables[] = {
+		{ "step", replay_step_count(run),
+			"no steps: schedule= and p.step() of the profiler mark them" },
+		{ "collective", collectives_of(run), "no collectives were recorded" },
+		{ "group", rows_of_run(run, &run->groups),
+			"no collectives were recorded" },
+		{ "unit", fsdp_recordings_unit_count(run->recordings),
+			"no annotations of FSDP: its units are unknown" },
+		{ "kernel", rows_of_run(run, &run->kernels),
+			"no device events: kernels are unknown without ProfilerActivity.CUDA" },
+		{ "idle", rows_of_run(run, &run->idle_kinds),
+			has_device
+				? "no device was idle"
+				: "no device events: idle times are unknown without ProfilerActivity.CUDA" },
+		{ "region", regions, "no regions: record_function(NAME) marks them" },
+	};
+
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		if (!replay_shows_only(run, tables[i].by) || tables[i].rows != 0)
+			continue;
+		const char *sentence =
+			run->has_traces
+				? tables[i].sentence
+				: "SimpleProfiler records calls by type alone: leave --by out";
+
+		if (answer_has_output(run->run, "text"))
+			out_line(run->run->out, NULL, "%s", sentence);
+		else
+			run_note(run->run, "%s", sentence);
+	}
+}
+
 bool replay_show_table(struct replay *run)
 {
-	if (replay_shows_only(run, "step"))
-		return show_steps(run);
+	bool good = true;
+
+	if (replay_shows_only(run, "step") && replay_step_count(run) != 0)
+		good = show_steps(run);
 	if (replay_shows_only(run, "collective"))
-		return show_collectives(run);
+		good = show_collectives(run);
 	if (replay_shows_only(run, "unit"))
 		show_units(run);
 	replay_show_sums(run);
-	return true;
+	tell_empty(run);
+	return good;
 }
 
 bool replay_put_rows(struct replay *replay)
