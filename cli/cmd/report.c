@@ -198,18 +198,17 @@ static const char *title_of(json word)
 	return NULL;
 }
 
-/* The items that are missing; of "=dtype" pairs that differ in that. */
-static int64_t count_items(json list, struct text form)
+/* Of "=truncated" the items that are so, of "=dtype" the pairs that differ in that. */
+static int64_t count_items(json list, const char *name)
 {
 	int64_t count = 0;
 
 	for (size_t i = 0; i < list.count; i++) {
 		json item = fsdp_document_item(list, i), what = find(item, "what");
 
-		count += find(item, "missing").integer;
+		count += find(item, name).integer;
 		for (size_t k = 0; k < what.count; k++)
-			count += text_is(text_of_span(fsdp_document_item(what, k).text),
-				(struct text){ form.data + 1, form.size - 1 });
+			count += is_text(fsdp_document_item(what, k), name);
 	}
 	return count;
 }
@@ -242,13 +241,16 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 	double real = at.kind == FSDP_DOCUMENT_REAL ? at.real : (double)at.integer,
 	       payload = (double)count_bytes(find(of, "bytes.by_role")),
 	       mean = (double)find(of, "balance.mean_bytes").integer;
-	char room[HUMAN_ROOM], line[64];
+	char room[HUMAN_ROOM], line[64], name[32];
 	const char *text = line;
 
-	if (text_is(form, text_of("stored")) || form.data[0] == '=')
-		number = count_items(at, form);
-	if (number > 0 && text_is(form, text_of("stored")))
-		number = (int64_t)at.count - number;
+	if (form.data[0] == '=') {
+		snprintf(name, sizeof name, "%.*s", (int)form.size - 1, form.data + 1);
+		number = count_items(at, name);
+	} else if (text_is(form, text_of("stored"))) {
+		number = count_items(at, "missing");
+		number = number > 0 ? (int64_t)at.count - number : 0;
+	}
 	if (text_is(form, text_of("short")) && at.text.size > 0) {
 		write_short(to, text_of_span(at.text));
 		return true;
@@ -653,7 +655,7 @@ static const struct card {
 		"[{balance.even:even}][rank {balance.rank}: {balance.bytes:above} above the mean][{balance.bytes:nearly}]",
 		REPORT_INFO },
 	{ "On disk", "{bytes.on_disk:bytes}",
-		"[{files:stored} of ]{counts.files:# file}[, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
+		"[{files:stored} of ]{counts.files:# file}[, {files:=truncated} truncated][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
 		REPORT_INFO },
 	{ "Equal", "{same}", "in name, shape and dtype", REPORT_DIFF },
 	{ "Changed", "{changed:items}",

@@ -183,7 +183,7 @@ struct fsdp_overview {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_scratch name;
-	struct fsdp_sums *by_dtype, *by_role, *by_rank;
+	struct fsdp_sums *by_dtype, *by_role, *by_rank, *by_file;
 	struct fsdp_overview_facts facts;
 	size_t rank_count; /* that own a piece */
 };
@@ -612,6 +612,7 @@ static bool add_tensors(struct fsdp_overview *overview)
 		fsdp_sums_add(overview->by_role, i, &tensor, NULL, NULL);
 		if (overview->rank_count > 0)
 			fsdp_sums_add(overview->by_rank, i, &tensor, NULL, NULL);
+		fsdp_sums_add(overview->by_file, i, &tensor, NULL, NULL);
 	}
 	return true;
 }
@@ -652,7 +653,9 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 		!fsdp_sums_new(
 			checkpoint, FSDP_BY_ROLE, -1, &overview->by_role, ret_error) ||
 		!fsdp_sums_new(
-			checkpoint, FSDP_BY_RANK, -1, &overview->by_rank, ret_error)) {
+			checkpoint, FSDP_BY_RANK, -1, &overview->by_rank, ret_error) ||
+		!fsdp_sums_new(
+			checkpoint, FSDP_BY_FILE, -1, &overview->by_file, ret_error)) {
 		fsdp_overview_free(overview);
 		return false;
 	}
@@ -675,6 +678,7 @@ void fsdp_overview_free(struct fsdp_overview *overview)
 	fsdp_sums_free(overview->by_dtype);
 	fsdp_sums_free(overview->by_role);
 	fsdp_sums_free(overview->by_rank);
+	fsdp_sums_free(overview->by_file);
 	fsdp_arena_done(&overview->arena);
 	free(overview);
 }
@@ -696,6 +700,7 @@ const struct fsdp_sums *fsdp_overview_sums(
 	case FSDP_BY_RANK:
 		return overview->by_rank;
 	case FSDP_BY_FILE:
+		return overview->by_file;
 	case FSDP_BY_MODULE:
 	case FSDP_BY_UNIT:
 	case FSDP_BY_LAYER:

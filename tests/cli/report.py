@@ -117,6 +117,13 @@ def check_broken():
     assert {piece["rank"] for piece in lost.data["pieces"]["data"]["pieces"] if piece.get("missing")} == {1}
     assert [file["path"] for file in lost.data["info"]["data"]["files"] if file.get("missing")] == ["__1_0.distcp"]
     with tempfile.TemporaryDirectory() as folder:
+        cut = os.path.join(folder, "run", "step-1234")
+        shutil.copytree(os.path.join(TESTDATA, "demo/step-1234"), cut)
+        os.truncate(os.path.join(cut, "__0_0.distcp"), 30000)
+        short = page(cut)
+    assert "3 files, 1 truncated" in short.plain
+    assert [(file["path"], file["payload"], file.get("truncated")) for file in short.data["info"]["data"]["files"]] == [(".metadata", 0, None), ("__0_0.distcp", 1564, True), ("__1_0.distcp", 1556, None)]
+    with tempfile.TemporaryDirectory() as folder:
         shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
         assert "File of rank 1 is missing" in page(folder).plain
     pointer = page("broken/hf-lfs-pointer/checkpoint")

@@ -50,7 +50,7 @@ static void roles_and_states_are_counted(void **state)
 				 FSDP_ROLE_OPTIM)
 				 .tensors,
 		3);
-	assert_null(fsdp_overview_sums(overview, FSDP_BY_FILE));
+	assert_null(fsdp_overview_sums(overview, FSDP_BY_MODULE));
 	fsdp_overview_free(overview);
 }
 

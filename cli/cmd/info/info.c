@@ -908,32 +908,45 @@ static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record),
 		ALWAYS("By rank.") });
 
+struct file_row {
+	struct fsdp_file file;
+	uint64_t payload; /* FSDP_UNKNOWN: tensors were only counted */
+	bool is_missing, is_truncated;
+};
+
 static const void *file_at(struct subject of, size_t i, void *room)
 {
-	*(struct fsdp_file *)room = fsdp_file(checkpoint_of(of), i);
-	return room;
+	const struct info *info = of.context;
+	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, FSDP_BY_FILE);
+	const struct collected *found = &info->check.own;
+	struct file_row *row = room;
+
+	*row = (struct file_row){ .file = fsdp_file(checkpoint_of(of), i) };
+	row->payload = fsdp_sum_count(checkpoint_of(of)) > 0
+			       ? FSDP_UNKNOWN
+			       : fsdp_sums_group(sums, i).bytes;
+	row->is_missing = row->file.size == FSDP_UNKNOWN;
+	for (size_t k = 0; k < found->finding_count && !row->is_truncated; k++)
+		row->is_truncated =
+			strcmp(found->findings[k].rule, "FI1004") == 0 &&
+			text_is(found->findings[k].file, text_of_span(row->file.path));
+	return row;
 }
 
-static bool is_missing(struct subject of)
-{
-	return ((const struct fsdp_file *)of.object)->size == FSDP_UNKNOWN;
-}
-
-static struct value get_missing(struct subject of)
-{
-	return value_bool(is_missing(of));
-}
-
-#define FILE_ROW struct fsdp_file
+#define FILE_ROW struct file_row
 static const struct record file_record = OBJECT_RECORD(FILE_ROW, "file",
 	"A file of the checkpoint.",
-	{ "path", TEXT_AT(FILE_ROW, path), ALWAYS("Its path in the checkpoint.") },
-	{ "bytes", BYTES_AT(FILE_ROW, size),
+	{ "path", TEXT_AT(FILE_ROW, file.path), ALWAYS("Its path in the checkpoint.") },
+	{ "bytes", BYTES_AT(FILE_ROW, file.size),
 		ABOUT("Its size; absent if it is missing.") },
-	{ "rank", ID_AT(FILE_ROW, rank),
+	{ "payload", BYTES_AT(FILE_ROW, payload),
+		ABOUT("Bytes of the tensors that it has, or should have; absent if tensors were only counted.") },
+	{ "rank", ID_AT(FILE_ROW, file.rank),
 		ABOUT("Rank that wrote it, where that is known.") },
-	{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing,
-		ABOUT("True if the checkpoint lists it and it is missing.") });
+	{ "missing", BOOL_AT(FILE_ROW, is_missing), IF_SET(FILE_ROW, is_missing),
+		ABOUT("True if the checkpoint lists it and it is missing.") },
+	{ "truncated", BOOL_AT(FILE_ROW, is_truncated), IF_SET(FILE_ROW, is_truncated),
+		ABOUT("True if it ends before its contents do: FI1004.") });
 
 static const void *find_value(struct subject of, size_t i, void *room)
 {

@@ -283,7 +283,7 @@ struct fsdp_overview_facts {
  * "model_ema", "shadow_params". */
 FSDP_API bool fsdp_is_average(const char *word, size_t size);
 
-/** Takes time linear in tensors and pieces, memory linear in ranks. */
+/** Takes time linear in tensors and pieces, memory linear in ranks and files. */
 FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_overview **ret_overview, struct fsdp_error **ret_error);
 
@@ -291,7 +291,7 @@ FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 FSDP_API const struct fsdp_overview_facts *fsdp_overview_facts(
 	const struct fsdp_overview *overview);
 
-/** All tensors by dtype, by role or by rank; the sums are the object's. NULL by anything
+/** All tensors by dtype, role, rank or file; the sums are the object's. NULL by anything
  * else. */
 FSDP_API const struct fsdp_sums *fsdp_overview_sums(
 	const struct fsdp_overview *overview, enum fsdp_sums_by by);
