@@ -1041,18 +1041,21 @@ static uint64_t length_of(
 	return file->packed_length != 0 ? file->packed_length : segment->stored;
 }
 
-static const char *names_of(const struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, const struct fsdp_segment *segment,
-	char room[FSDP_NAMES_SHOWN])
+/* The first tensor of a segment; absent: none. */
+static struct fsdp_span name_of(struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, const struct fsdp_segment *segment)
 {
 	uint64_t begin = begin_of(file, segment), end = begin + length_of(file, segment);
+	const struct fsdp_span *name;
 	if (file->id == FSDP_NONE)
-		return "";
+		return (struct fsdp_span){ 0 };
 	if (file->kind == FSDP_BYTES_ZIP) {
 		begin = fsdp_zip_member(&file->zip, segment->owner)->header;
 		end = begin + 1;
 	}
-	return fsdp_verify_names(verify, file, begin, end, room);
+	return fsdp_verify_names(verify, file, begin, end, 1, &name) != 0
+		       ? name[0]
+		       : (struct fsdp_span){ 0 };
 }
 
 static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
@@ -1060,8 +1063,6 @@ static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file 
 {
 	const char *rule = fsdp_error_rule(error);
 	enum fsdp_rule_index index = FSDP_RULE_INFLATE_ERROR;
-	char room[FSDP_NAMES_SHOWN];
-	const char *names = names_of(verify, file, segment, room);
 	if (rule != NULL && strcmp(rule, "FI3049") == 0)
 		index = FSDP_RULE_ZIP_STRAY_BYTES;
 	else if (rule != NULL && strcmp(rule, "FI3053") == 0)
@@ -1070,9 +1071,9 @@ static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file 
 		FSDP_IN(file, .member = member_of(file, segment),
 			.offset = begin_of(file, segment),
 			.length = length_of(file, segment),
-			.tensor = fsdp_span_first(fsdp_span_text(names), ',')),
-		"%s (%llu stored bytes)%s%s", fsdp_error_message(error),
-		FSDP_LLU(segment->stored), names[0] != '\0' ? "; lost: " : "", names);
+			.tensor = name_of(verify, file, segment)),
+		"%s (%llu stored bytes)", fsdp_error_message(error),
+		FSDP_LLU(segment->stored));
 }
 
 static bool judge_segments(struct fsdp_verify *verify,
@@ -1086,18 +1087,14 @@ static bool judge_segments(struct fsdp_verify *verify,
 			return fsdp_fail_memory(ret_error);
 		if (bad->error == NULL) {
 			uint32_t crc = bad->crc;
-			char room[FSDP_NAMES_SHOWN];
-			const char *names = names_of(verify, file, &segment, room);
 			fsdp_find(&verify->findings, FSDP_RULE_CRC_MISMATCH,
 				FSDP_IN(file, .member = member_of(file, &segment),
 					.offset = begin_of(file, &segment),
 					.length = length_of(file, &segment),
-					.tensor = fsdp_span_first(
-						fsdp_span_text(names), ',')),
-				"the CRC-32 of %llu bytes is %08lx, but the file records %08lx%s%s",
+					.tensor = name_of(verify, file, &segment)),
+				"checksum mismatch: CRC-32 of %llu bytes is %08lx, the file records %08lx",
 				FSDP_LLU(segment.size), (unsigned long)crc,
-				(unsigned long)segment.crc,
-				names[0] != '\0' ? "; lost: " : "", names);
+				(unsigned long)segment.crc);
 		} else
 			say_error(verify, file, &segment, bad->error);
 	}

@@ -104,28 +104,41 @@ static bool is_most(const struct fsdp_verify *verify, const struct unwritten *su
 		       sum->bytes >= verify->checkpoint->model.payload / SMALL_SHARE);
 }
 
+/* Most of the model is unwritten, or a range of the file is: NULL. */
+static void report_holes(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	uint64_t begin, uint64_t end, const struct unwritten *most)
+{
+	const struct fsdp_span *names;
+	size_t count =
+		fsdp_verify_names(verify, file, begin, end, FSDP_AFFECTED_KEPT, &names);
+	const struct fsdp_place_of *place = FSDP_IN(file, .offset = begin,
+		.length = end - begin, .affected = names, .affected_count = count,
+		.severity = most != NULL ? FSDP_ERROR + 1 : 0);
+	if (most != NULL)
+		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
+			"sparse holes: %llu of %llu bytes of the model were never written and read as zero",
+			FSDP_LLU(most->bytes), FSDP_LLU(most->model));
+	else
+		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
+			"sparse hole: %llu bytes at byte %llu were never written and read as zero",
+			FSDP_LLU(end - begin), FSDP_LLU(begin));
+}
+
 static bool find_unwritten(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
 	struct unwritten sum = add_holes(verify, file, true);
-	char names[FSDP_NAMES_SHOWN];
 	/* Names are looked at only where it matters. */
 	if (is_most(verify, &sum))
 		sum = add_holes(verify, file, false);
 	if (!is_most(verify, &sum))
 		return false;
-	fsdp_verify_names(verify, file, sum.begin, sum.end, names);
-	fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
-		FSDP_IN(file, .offset = sum.begin, .length = sum.end - sum.begin,
-			.severity = FSDP_ERROR + 1),
-		"%llu of %llu bytes of the model are holes: they were never written, and read as zero: %s",
-		FSDP_LLU(sum.bytes), FSDP_LLU(sum.model), names);
+	report_holes(verify, file, sum.begin, sum.end, &sum);
 	return true;
 }
 
 static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
-	char names[FSDP_NAMES_SHOWN];
 	uint64_t hole, at = 0, begin, end;
 	if (is_covered(verify, file) || find_unwritten(verify, file))
 		return;
@@ -147,11 +160,7 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 		end = fsdp_min(extent->offset + extent->length, at);
 		if (begin >= end)
 			continue;
-		fsdp_verify_names(verify, file, begin, end, names);
-		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE,
-			FSDP_IN(file, .offset = begin, .length = end - begin),
-			"sparse hole: %llu bytes at byte %llu were never written: %s",
-			FSDP_LLU(end - begin), FSDP_LLU(begin), names);
+		report_holes(verify, file, begin, end, NULL);
 	}
 }
 
@@ -953,39 +962,33 @@ static size_t first_piece(const struct fsdp_verify *verify,
 	return low;
 }
 
-const char *fsdp_verify_names(const struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, uint64_t begin, uint64_t end,
-	char room[FSDP_NAMES_SHOWN])
+size_t fsdp_verify_names(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	uint64_t begin, uint64_t end, size_t most, const struct fsdp_span **ret_names)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
-	size_t used = 0, more = 0;
-	uint32_t last = FSDP_NONE;
-	room[0] = '\0';
-	for (size_t i = first_piece(verify, file, begin); i < file->piece_count; i++) {
+	size_t first = first_piece(verify, file, begin), last = first, count = 0;
+	while (last < file->piece_count && extent_of(verify, file, last)->offset < end)
+		last++;
+	struct fsdp_span *names =
+		FSDP_TAKE(&verify->batch, names, fsdp_min(last - first, most) + 1);
+	for (size_t i = first; i < last; i++) {
 		uint32_t tensor = fsdp_model_piece(model, file->pieces[i])->tensor;
-		if (extent_of(verify, file, i)->offset >= end)
-			break;
-		if (tensor == last)
+		if (i > first &&
+			fsdp_model_piece(model, file->pieces[i - 1])->tensor == tensor)
 			continue;
-		last = tensor;
-		uint32_t name = fsdp_model_tensor(model, tensor)->name;
-		size_t length = fsdp_names_length(&model->names, name);
-		if (more != 0 || used + length + 40 > FSDP_NAMES_SHOWN) {
-			more++;
-			continue;
+		if (count < most) {
+			uint32_t name = fsdp_model_tensor(model, tensor)->name;
+			size_t size = fsdp_names_length(&model->names, name);
+			char *text = fsdp_arena_take(&verify->batch, size + 1, 1);
+			if (names == NULL || text == NULL)
+				return 0;
+			fsdp_names_write(&model->names, name, text, size);
+			names[count] = fsdp_span(text, size);
 		}
-		if (used != 0)
-			used += (size_t)snprintf(
-				room + used, FSDP_NAMES_SHOWN - used, ", ");
-		fsdp_names_write(
-			&model->names, name, room + used, FSDP_NAMES_SHOWN - used);
-		used += length;
-		room[used] = '\0';
+		count++;
 	}
-	if (more != 0)
-		snprintf(room + used, FSDP_NAMES_SHOWN - used, "%s%zu more",
-			used != 0 ? " and " : "", more);
-	return room;
+	*ret_names = names;
+	return count;
 }
 
 void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep)

@@ -169,11 +169,9 @@ bool fsdp_verify_head(
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);
 
-/* The first names of tensors in a range of a file, for a message: "a, b and 3 more". Empty: none. */
-enum { FSDP_NAMES_SHOWN = 400 };
-const char *fsdp_verify_names(const struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, uint64_t begin, uint64_t end,
-	char room[FSDP_NAMES_SHOWN]);
+/* Names of tensors in a range of a file, the first `most` of how many there are. The names live as long as the batch. */
+size_t fsdp_verify_names(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	uint64_t begin, uint64_t end, size_t most, const struct fsdp_span **ret_names);
 
 /* Moves the notes of a zip that begins at `base` of the file into the findings. */
 void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep);
