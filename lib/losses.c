@@ -609,14 +609,16 @@ static void append_waits(struct fsdp_loss *loss, const struct fsdp_cost *cost)
 
 	if (cost->straggler == FSDP_ABSENT)
 		append(loss,
-			"ranks wait %.0f %% of their time for each other, none stands out",
+			"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler",
 			cost->waiting);
 	else
 		append(loss,
-			"the others wait for rank %" PRId64 ", %.0f %% of their time: ",
+			"straggler rank %" PRId64
+			", other ranks wait %.0f %% of the time: ",
 			cost->straggler, cost->waiting);
 	if (cost->straggler != FSDP_ABSENT && cost->cause == FSDP_STRAGGLER_UNKNOWN)
-		append(loss, "compare its input, clock rates and load with theirs");
+		append(loss,
+			"compare its input, clock rate and load with the other ranks");
 	else if (cost->straggler != FSDP_ABSENT)
 		append(loss, "%s %s ms per step%s", STRAGGLERS[cost->cause].before,
 			format_ms((int64_t)cost->cause_ns, &ms),
@@ -702,7 +704,7 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		return append_exposed(loss, run);
 	} else {
 		set_loss(loss, "none", 0);
-		append(loss, "no loss of %.0f %% or more: compute sets the pace",
+		append(loss, "no time loss of %.0f %% or more: compute sets the pace",
 			LEAST_LOSS);
 	}
 	return true;

@@ -471,7 +471,7 @@ bool replay_show_text(struct replay *replay)
 
 		if (loss.kind != NULL)
 			out_line(out, NULL, "%s%s",
-				strcmp(loss.kind, "none") != 0 ? "largest loss: " : "",
+				strcmp(loss.kind, "none") != 0 ? "most time lost: " : "",
 				loss.sentence);
 	}
 	return good;

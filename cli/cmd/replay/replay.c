@@ -29,7 +29,7 @@ static const struct option_row OPTIONS[] = {
 	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
 		.help = "show the N rows with the most time in each table" },
 	{ "advice", 0, OPTION_WORD, "WHEN", AT(advice), ADVICE_WORDS, .initial = "yes",
-		.help = "no: do not print the largest loss" },
+		.help = "no: do not print where most time is lost" },
 	{ "memory", 0, OPTION_FLAG, NULL, AT(memory),
 		.help = "read memory snapshots: held memory by stack" },
 	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),

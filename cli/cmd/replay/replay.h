@@ -47,7 +47,6 @@ struct replay_type {
 	int64_t mean_ns, min_ns, min_rank, max_ns, max_rank;
 	/* Of the type "all"; compared to the first run. Below 0: absent. */
 	double percent, ratio;
-	struct text shown; /* for people */
 };
 
 enum { REPLAY_SCRATCH = 96 };
@@ -67,7 +66,6 @@ struct replay {
 	/* of all runs: its types, and what --by asks for */
 	struct replay_type *types;
 	size_t type_count;
-	char *type_names; /* of these, for people */
 	struct fsdp_row_list groups, classes, kernels, causes, idles, idle_kinds;
 	struct replay_unit *units;
 	size_t unit_count;

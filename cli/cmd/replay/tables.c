@@ -284,9 +284,7 @@ static struct value get_max(struct subject of)
 }
 
 static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
-	{ "type", NAME_AT(TYPE, name), FOR_PROGRAMS },
-	{ "type", NAME_AT(TYPE, shown), FOR_PEOPLE },
-	{ "run", COUNT_AT(TYPE, run), OF_RUNS },
+	{ "type", NAME_AT(TYPE, name) }, { "run", COUNT_AT(TYPE, run), OF_RUNS },
 	{ "count", COUNT_AT(TYPE, times.count), .label = "calls" },
 	{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
 	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
@@ -327,36 +325,19 @@ static const struct replay_type *find_row(
 	return NULL;
 }
 
-/* Names for people, those that SimpleProfiler does not have below the others, and times
- * compared to the first run. Text cuts what is longer; a name may hold zero bytes. */
-static bool complete_types(struct replay *replay)
+/* Times compared to the first run. */
+static void compare_types(struct replay *replay)
 {
-	enum { LONGEST_TYPE = 4200 };
-	size_t room = 1;
-	char *at;
-
-	for (size_t i = 0; i < replay->type_count; i++)
-		room += 2 + replay->types[i].name.size;
-	replay->type_names = at = malloc(room);
-	for (size_t i = 0; at != NULL && i < replay->type_count; i++) {
+	for (size_t i = 0; i < replay->type_count; i++) {
 		struct replay_type *row = &replay->types[i];
 		const struct replay_type *first = find_row(replay, 1, row->name);
-		size_t spaces = fsdp_type_is_named(row->name) ? 0 : 2;
-		size_t size = row->name.size < LONGEST_TYPE ? row->name.size
-							    : LONGEST_TYPE - spaces;
 
-		memset(at, ' ', spaces);
-		if (size != 0)
-			memcpy(at + spaces, row->name.data, size);
-		row->shown = (struct text){ at, spaces + size };
-		at += spaces + size;
 		row->ratio =
 			row->run > 1 && first != NULL && first->times.sum_ns > 0 &&
 					row->times.sum_ns != FSDP_ABSENT
 				? (double)row->times.sum_ns / (double)first->times.sum_ns
 				: -1;
 	}
-	return at != NULL;
 }
 
 /* A type is where the first run with it has it; the other runs follow. */
@@ -1202,14 +1183,16 @@ static void show_units(struct replay *run)
 
 bool replay_list(struct replay *replay)
 {
-	return list_types(replay) && complete_types(replay) && replay_list_sums(replay) &&
+	if (!list_types(replay))
+		return false;
+	compare_types(replay);
+	return replay_list_sums(replay) &&
 	       (!replay_shows_only(replay, "unit") || list_units(replay));
 }
 
 void replay_list_free(struct replay *replay)
 {
 	free(replay->types);
-	free(replay->type_names);
 	free(replay->units);
 	free(replay->groups.items);
 	free(replay->classes.items);
