@@ -214,11 +214,12 @@ static bool problem_is(const struct fsdp_flight *says, const char *problem)
 	return says->problem != NULL && strcmp(says->problem, problem) == 0;
 }
 
-/* "rank 5 never entered" and the like, before the collective. NULL: no such sentence. */
+/* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
+ * differs. NULL: no such sentence. */
 static const char *verb_of(const struct fsdp_flight *says)
 {
 	static const struct {
-		const char *problem, *verb, *of_several;
+		const char *problem, *verb, *without_expected;
 	} verbs[] = {
 		{ "missing", "never entered", NULL },
 		{ "extra", "alone entered", NULL },
@@ -226,15 +227,18 @@ static const char *verb_of(const struct fsdp_flight *says)
 		{ "status", "never entered", NULL },
 		{ "idle", "printed no timeout while others did, first in", NULL },
 		{ "parted", "failed where others of the group did not, in", NULL },
-		{ "op", "called another operation in", NULL },
-		{ "size", "used a different size in", "used different sizes in" },
-		{ "dtype", "used a different dtype in", "used different dtypes in" },
+		{ "op", "called another operation instead of",
+			"called different operations in" },
+		{ "size", "used a different size than other ranks in",
+			"used different sizes in" },
+		{ "dtype", "used a different dtype than other ranks in",
+			"used different dtypes in" },
 	};
 
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (problem_is(says, verbs[i].problem))
-			return says->culprit_count > 1 && verbs[i].of_several != NULL
-				       ? verbs[i].of_several
+			return !says->has_expected && verbs[i].without_expected != NULL
+				       ? verbs[i].without_expected
 				       : verbs[i].verb;
 	return NULL;
 }
@@ -336,20 +340,20 @@ static void lines_culprits(const struct flight *flight)
 	if (says->has_expected) {
 		out_line_begin(out, "expected");
 		put_call(out, &says->expected);
-		out_line_text(out, ", by most ranks");
+		out_line_text(out, " (most ranks)");
 		out_line_end(out);
 	}
 	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
 		out_line_begin(out, i == 0 ? "found" : "");
 		put_call(out, &says->found[i].call);
-		out_values(out, ", by rank {}", number(says->found[i].rank));
+		out_values(out, " (rank {})", number(says->found[i].rank));
 		out_line_end(out);
 	}
 	line_rest(out, "", says->found_count);
 	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
 		const struct fsdp_flight_last *last = &says->last[i];
 
-		out_line_begin(out, i == 0 ? "last" : "");
+		out_line_begin(out, i == 0 ? "last call" : "");
 		out_values(out,
 			last->op.data != NULL ? "rank {} entered"
 					      : "rank {} has no entry",
@@ -377,8 +381,7 @@ static void lines_agree(const struct flight *flight)
 		/* The cause is not among them. */
 		out_line_begin(out, NULL);
 		out_values(out,
-			flight->is_alone ? "rank {} waits in"
-					 : "the ranks agree, and all of them wait in",
+			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
 			flight->first != NULL ? value_integer(flight->first->rank)
 					      : value_absent());
 		put_place_in(out, says->common.seq,
@@ -390,23 +393,23 @@ static void lines_agree(const struct flight *flight)
 	}
 	if (says->problem == NULL && flight->is_alone && is_log)
 		out_values_line(out, NULL,
-			"only rank {} printed {}: nothing is known of the others",
+			"only rank {} printed {}: the other ranks are unknown",
 			value_integer(says->watches[0].rank),
 			value_word(says->log_rank_count == 1 ? "such lines"
 							     : "where it waits"));
 	else if (says->problem == NULL && flight->is_alone)
 		out_values_line(out, NULL,
-			"only the dump of rank {} can be read: nothing is known of the others",
+			"only the dump of rank {} is readable: the other ranks are unknown",
 			value_integer(flight->first->rank));
 	else if (says->problem != NULL)
 		line = strcmp(says->problem, "no_entries") == 0
 			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
 			       : NULL;
 	else if (says->verdict == FSDP_FLIGHT_AGREE && !says->all_wait)
-		line = "the ranks agree: they entered the same collectives";
+		line = "all ranks entered the same collectives";
 	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE)
-		line = is_log ? "the ranks with lines agree: they entered the same collectives"
-			      : "the dumps that can be read agree: their ranks entered the same collectives";
+		line = is_log ? "all ranks with lines entered the same collectives"
+			      : "all ranks with a readable dump entered the same collectives";
 	if (line != NULL)
 		out_line(out, NULL, "%s", line);
 	if (!problem_is(says, "unheard"))
@@ -437,7 +440,7 @@ static void lines_next(const struct flight *flight)
 		says->gpu_stopped, says->gpu_stopped_count);
 	if (verdict == FSDP_FLIGHT_STUCK)
 		out_values_line(out, says->gpu_stopped_count != 0 ? "" : "next",
-			"the stack of {} (py-spy dump), or the log[ from {}]",
+			"check the stack of {} (py-spy dump), or its log[ from {}]",
 			RANKS(says->culprits, says->culprit_count), since_of(flight));
 	else if (verdict == FSDP_FLIGHT_MISMATCH)
 		out_values_line(out, "next", "check the call on {}",
@@ -446,9 +449,9 @@ static void lines_next(const struct flight *flight)
 		 !flight->is_alone)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
-		next = "get the logs of the other ranks and run it again";
+		next = "collect the logs of the other ranks and run order again";
 	else if (says->missing_dump_count + says->unreadable_count != 0)
-		next = "get the dumps of these ranks and run it again";
+		next = "collect the dumps of these ranks and run order again";
 	if (next != NULL)
 		out_line(out, "next", "%s", next);
 }
