@@ -193,7 +193,7 @@ static bool judge_kinds(struct latest *latest, struct run_candidate *candidate)
 			is_lacking = has_kind(&others[i], kind);
 		if (is_lacking)
 			judge_bad(candidate,
-				"FI1003 uncommitted-save: it has no %.200s, which %s of the run (%.200s) %s",
+				"%.200s is missing; %s of the run (%.200s) %s one [FI1003 uncommitted-save]",
 				kind, count == 1 ? "the other step" : "the other steps",
 				example + folder_size(example),
 				count == 1 ? "has" : "have");
@@ -548,7 +548,7 @@ static const char *why_other_node(struct collected *own, uint64_t errors)
 	if (files < 2 || files != errors || first == 0 || last - first + 1 > files)
 		return NULL;
 	return text_for(own,
-		"FI1001 missing-file: the files of ranks %u-%u are absent: this is the part of one node",
+		"files of ranks %u-%u are missing: this is the part of one node [FI1001 missing-file]",
 		first, last);
 }
 
@@ -584,18 +584,17 @@ static void decide(struct examined *one)
 		if (more > 0)
 			snprintf(rest, sizeof rest, " (and %llu more)",
 				(unsigned long long)more);
-		candidate->why = text_for(own, "%s %s: %.*s%s%.*s%s", worst->rule,
-			worst->slug, cut(worst->file),
+		candidate->why = text_for(own, "%.*s%s%.*s%s [%s %s]", cut(worst->file),
 			worst->file.data != NULL ? worst->file.data : "",
 			worst->file.size > 0 ? ": " : "", cut(worst->message),
-			worst->message.data, rest);
+			worst->message.data, rest, worst->rule, worst->slug);
 	} else if (own->failure_count > 0) {
 		const struct failure *failure = &own->failures[0];
 
-		candidate->why = text_for(own, "%s%s%.*s",
+		candidate->why = text_for(own, "%.*s%s%s%s", cut(failure->message),
+			failure->message.data, failure->rule != NULL ? " [" : "",
 			failure->rule != NULL ? failure->rule : "",
-			failure->rule != NULL ? ": " : "", cut(failure->message),
-			failure->message.data);
+			failure->rule != NULL ? "]" : "");
 	} else if (candidate->is_release)
 		candidate->why = LATEST_RELEASE;
 }
