@@ -630,7 +630,7 @@ static bool fqns_begin_units(struct map *map)
 		run_note(map->run, "no unit was selected");
 	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
 		run_note(map->run,
-			"the checkpoint names no FSDP units: make a sharding plan (fsdp-inspect help plan), or see --flat for all names");
+			"no FSDP units are recorded here: add a sharding plan (fsdp-inspect help plan), or use --flat to list all names");
 	else if (map->count == 0)
 		run_note(map->run, "the plan has no FSDP units");
 	run_begin(map->run, answer_selection_status(map->run, map->selection,

@@ -609,7 +609,7 @@ static void print_finding(
 	out_line_end(out);
 }
 
-/* "affected: layers.0.{wq, wk, wv} and 2 more (5 of 42 names)" */
+/* "affected: layers.0.{wq, wk, wv} and 2 more (5 names)" */
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
@@ -651,12 +651,14 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
+	/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)"; of names that the checkpoint may not have: "(3 names)" */
+	bool stored = finding->affected_bytes != UINT64_MAX &&
+		      view->names >= finding->affected_count;
+	uint64_t all = stored ? view->names : finding->affected_count;
 	out_line_text(out, " (%" PRIu64, finding->affected_count);
-	if (view->names >= finding->affected_count)
-		out_line_text(out, " of %" PRIu64, view->names);
-	out_line_text(out, " name%s",
-		finding->affected_count == 1 && view->names < 2 ? "" : "s");
+	if (stored)
+		out_line_text(out, " of %" PRIu64, all);
+	out_line_text(out, " name%s", all == 1 ? "" : "s");
 	if (finding->affected_bytes != UINT64_MAX) {
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(finding->affected_bytes));

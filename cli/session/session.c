@@ -217,7 +217,7 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 				if (selection_widen(
 					    *ret_selection, globs, i, run->checkpoint))
 					run_note(run,
-						"no tensor or module is named '%s': all names that contain it are used",
+						"no name is exactly '%s': using all names that contain it",
 						globs->items[i]);
 			run->widened_count =
 				run->collected->notes.count - run->widened_first;

@@ -266,10 +266,10 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	[[ $stderr == *"data files of rank 3 only, and no .metadata"*"one node"* ]]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__0_0.distcp dcp/
 	inspect info dcp
-	[[ $stderr == *"2 data files, but no .metadata: the save did not finish, or .metadata was not copied"* ]]
+	[[ $stderr == *".metadata is missing (2 data files found): the save did not finish, or a copy skipped it"* ]]
 	: >dcp/.metadata.tmp
 	inspect info dcp
-	[[ $stderr == *"2 data files and .metadata.tmp, but no .metadata: the save was not committed"* ]]
+	[[ $stderr == *".metadata is missing (2 data files and .metadata.tmp found): the save was not committed"* ]]
 }
 
 @test "of a file that is not a rank the line to type names that file" {

@@ -156,7 +156,7 @@ static void check_steps(struct fsdp_checking *checking)
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.severity = llabs(found - step) == 1 ? FSDP_NOTE + 1 : 0,
-			.fix = "see which save it is before you resume from it"),
+			.fix = "rename the directory, or copy the save of that step again"),
 		"step is %" PRId64 ", but its name is %.*s", found,
 		FSDP_TEXT_MOST(name, 100));
 }

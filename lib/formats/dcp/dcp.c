@@ -395,7 +395,7 @@ static bool report_uncommitted(
 
 	if (leftover) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
-			"%zu data file%s and .metadata.tmp, but no .metadata: the save was not committed",
+			".metadata is missing (%zu data file%s and .metadata.tmp found): the save was not committed",
 			seen.files, plural);
 		return fsdp_error_add_hint(ret_error,
 			"use an earlier checkpoint, or wait for the save to end");
@@ -417,7 +417,7 @@ static bool report_uncommitted(
 			"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
-		"%zu data file%s, but no .metadata: the save did not finish, or .metadata was not copied (cp * skips names that begin with a dot)",
+		".metadata is missing (%zu data file%s found): the save did not finish, or a copy skipped it, as cp * does",
 		seen.files, plural);
 	return fsdp_error_add_hint(ret_error,
 		"copy .metadata from where the checkpoint was written, or use an earlier checkpoint");
