@@ -211,7 +211,7 @@ struct run_lanes {
 	struct run *run;
 	const struct fsdp_recordings *set;
 	struct fsdp_alignment *alignment;
-	int64_t begin_ns, total_ns;
+	int64_t begin_ns, total_ns, number;
 };
 
 /* The index of a recording in a run, or SIZE_MAX: it is of another. */
@@ -233,7 +233,8 @@ static void write_clocks(const struct run_lanes *lanes)
 		const struct fsdp_recording *one = fsdp_recording(lanes->set, index);
 		size_t own = fsdp_alignment_clock(lanes->alignment, index);
 		struct timed_clock clock = { one->rank, text_of(one->path),
-			fsdp_alignment_offset(lanes->alignment, index), true };
+			fsdp_alignment_offset(lanes->alignment, index), lanes->number,
+			lanes->begin_ns, true };
 
 		if (fsdp_recording(lanes->set, index)->kind != FSDP_RECORDING_KINETO)
 			continue;
@@ -303,7 +304,7 @@ static size_t align_runs(struct run *run, const struct fsdp_recordings *set,
 
 	for (size_t i = 0; i < count; i++) {
 		lanes[i] = (struct run_lanes){ run, fsdp_recordings_run(set, i), NULL,
-			end, 0 };
+			end, 0, (int64_t)i + 1 };
 		if (!fsdp_alignment_new(lanes[i].set, &lanes[i].alignment, NULL))
 			return i;
 		if (__builtin_add_overflow(

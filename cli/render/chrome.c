@@ -64,6 +64,10 @@ static void clock(struct out *out, const struct timed_clock *clock)
 	write_json_string(to, clock->path.data, clock->path.size);
 	writer_text(to, ",\"offset_ns\":");
 	writer_integer(to, clock->offset_ns);
+	writer_text(to, ",\"run\":");
+	writer_integer(to, clock->run);
+	writer_text(to, ",\"begin_ns\":");
+	writer_integer(to, clock->begin_ns);
 	writer_text(to, clock->shared ? ",\"aligned\":true}" : ",\"aligned\":false}");
 }
 

@@ -707,8 +707,9 @@ bool out_only_times(struct out *out);
 struct timed_clock {
 	int64_t rank;
 	struct text path;
-	int64_t offset_ns; /* was added to its times */
-	bool shared;       /* by collectives; else it begins when the first one does */
+	int64_t offset_ns;     /* was added to its times */
+	int64_t run, begin_ns; /* its run from 1 on, which begins there */
+	bool shared; /* by collectives; else it begins when the first one does */
 };
 void out_clock(struct out *out, const struct timed_clock *clock);
 
