@@ -41,7 +41,8 @@ async function use(browser, path, numbers) {
 	const text = selector => page.evaluate(name => document.querySelector(name).textContent, selector);
 	await page.goto('file://' + path);
 	await page.waitForFunction(() => document.documentElement.dataset.ready);
-	await page.focus('.map [tabindex="0"]');
+	for (let i = 0; i < 30 && !await page.evaluate(() => document.activeElement.closest('.map')); i++)
+		await page.keyboard.press('Tab');
 	expect('root', /^all 100\.0 %/.test(await focused()));
 	await page.keyboard.press('ArrowRight');
 	const first = await focused();
@@ -78,9 +79,71 @@ async function use(browser, path, numbers) {
 	expect('sorted', await page.evaluate(() => document.querySelector('[aria-sort=descending]').textContent === 'Size'));
 	for (const [kind, number, shown] of numbers)
 		expect(shown, await page.evaluate((kind, number) => window.formats[kind](number), kind, number) === shown);
+	await page.close();
+	return {page: path, faults};
+}
+
+// A recording: the length of an interval by pointer and by keys.
+async function time(browser, path) {
+	const page = await browser.newPage(), faults = [];
+	const hint = () => page.evaluate(() => document.querySelector('.hint').textContent);
+	const expect = (shown, pattern) => pattern.test(shown) || faults.push(shown);
+	await page.setViewport({width: 1280, height: 900});
+	await page.goto('file://' + path);
+	await page.waitForFunction(() => document.documentElement.dataset.ready);
+	const {left, top, label} = await page.evaluate(() => {
+		const svg = document.querySelector('.timeline'), {left, top} = svg.getBoundingClientRect();
+		svg.focus();
+		return {left, top, label: svg.getAttribute('aria-label')};
+	});
+	expect(label, /^From 0\.0 µs to 5\.44 ms$/);
+	await page.mouse.move(left + 200, top + 30);
+	expect(await hint(), /^rank 0, steps, step 5: 2\.59 ms, from 0\.0 µs to 2\.59 ms$/);
+	await page.keyboard.press('ArrowRight');
+	expect(await hint(), /^rank 0, steps, step 6: /);
+	await page.keyboard.press('ArrowDown');
+	expect(await hint(), /^rank 0, computing: [\d.]+ ms, from /);
+	await page.keyboard.press('ArrowDown');
+	expect(await hint(), /^rank 0, collectives, [a-z_]+: [\d.]+ (ms|µs), from /);
+	await page.keyboard.press('ArrowUp');
+	expect(await hint(), /^rank 0, computing: /);
+	await page.close();
+	return {page: path, faults};
+}
+
+// Printed, a sheet of A4 has verdict, cards and the whole map, and no row is cut.
+async function print(browser, path) {
+	const page = await browser.newPage(), faults = [];
+	const expect = (what, fine) => fine || faults.push(what);
+	await page.goto('file://' + path);
+	await page.waitForFunction(() => document.documentElement.dataset.ready);
+	await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+	await page.emulateMediaType('print');
+	await page.setViewport({width: 703, height: 1032});
+	const printed = await page.evaluate(() => ({
+		end: document.querySelector('#map').getBoundingClientRect().bottom,
+		shown: ['.panel', 'input', '.top button', 'nav'].filter(name => getComputedStyle(document.querySelector(name)).display !== 'none'),
+		rows: [...document.querySelectorAll('.body .row')].map(row => row.getBoundingClientRect()).map(({top, bottom}) => [top, bottom]),
+		cut: [...document.querySelectorAll('.body .row > *')].filter(cell => cell.scrollHeight > cell.clientHeight + 1 && cell.clientHeight > 0).length,
+	}));
+	expect('the map is not on the first page: ' + printed.end, printed.end <= 1032);
+	expect('controls are printed: ' + printed.shown, printed.shown.length === 0);
+	expect('rows overlap', printed.rows.length > 0 && printed.rows.every((row, i) => i === 0 || row[0] >= printed.rows[i - 1][1] - 1));
+	expect('rows are cut', printed.cut === 0);
+	await page.close();
+	return {page: path, faults};
+}
+
+// Without a script all that C wrote is visible.
+async function plain(browser, path) {
+	const page = await browser.newPage(), faults = [];
+	const expect = (what, fine) => fine || faults.push(what);
 	await page.setJavaScriptEnabled(false);
-	await page.reload();
-	expect('verdict without a script', /GOOD/.test(await text('.badge')) && await page.evaluate(() => document.querySelector('#map').hidden));
+	await page.goto('file://' + path);
+	const shown = await page.evaluate(() => document.body.innerText);
+	for (const words of ['BAD', '__1_0.distcp: missing file', '57 of 57 tensors are affected', 'Parameters', '238', '2 of 3 files', 'Fix:', 'Loaders', 'refuses', 'need JavaScript'])
+		expect(words, shown.includes(words));
+	expect('sections of the script are shown', !/Size by module|Ranks and files/.test(shown));
 	await page.close();
 	return {page: path, faults};
 }
@@ -100,7 +163,11 @@ async function measure(browser, path) {
 (async () => {
 	const [numbers, executablePath, picture, ...pages] = process.argv.slice(2);
 	const browser = await puppeteer.launch({executablePath, headless: true, args: ['--no-sandbox', '--disable-gpu']});
+	const named = name => pages.find(path => path.endsWith(name + '.html'));
 	console.log(JSON.stringify(await use(browser, pages[1], JSON.parse(numbers))));
+	console.log(JSON.stringify(await time(browser, named('recording'))));
+	console.log(JSON.stringify(await print(browser, named('deepspeed'))));
+	console.log(JSON.stringify(await plain(browser, named('missing'))));
 	console.log(JSON.stringify(await measure(browser, picture)));
 	for (const page of pages)
 		for (const width of [360, 768, 1280])

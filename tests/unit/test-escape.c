@@ -252,6 +252,7 @@ static void check_elements(uint64_t count, const char *expected)
 	assert_string_equal(human_elements(count, buffer), expected);
 }
 
+/* Decimal numbers are also those of the page of report, whose script has the same forms (axe.py). */
 static void large_numbers_are_short(void **state)
 {
 	(void)state;
@@ -259,12 +260,20 @@ static void large_numbers_are_short(void **state)
 	check_bytes(1023, "1023 B");
 	check_bytes(1024, "1.0 KiB");
 	check_bytes(1536, "1.5 KiB");
-	check_bytes((1 << 20) - 1, "1.0 MiB");
+	check_bytes(1, "1 B");
+	check_bytes(10291, "10.0 KiB");
+	check_bytes(10292, "10.1 KiB");
+	check_bytes(1048524, "1023.9 KiB");
+	check_bytes(1048525, "1.0 MiB");
+	check_bytes(1048575, "1.0 MiB");
+	check_bytes(1048576, "1.0 MiB");
+	check_bytes(1073689395, "1023.9 MiB");
+	check_bytes(1073741823, "1.00 GiB");
+	check_bytes(1073741824, "1.00 GiB");
 	check_bytes(117440512, "112.0 MiB");
-	check_bytes(UINT64_C(1) << 30, "1.00 GiB");
-	check_bytes((UINT64_C(1) << 30) - 1, "1.00 GiB");
 	check_bytes(UINT64_C(13357348618), "12.44 GiB");
-	check_bytes((UINT64_C(1) << 50) - 1, "1.00 PiB");
+	check_bytes(UINT64_C(1099511627775), "1.00 TiB");
+	check_bytes(UINT64_C(1125899906842623), "1.00 PiB");
 	check_bytes(UINT64_MAX, "16.00 EiB");
 	check_sizes(999, HUMAN_DECIMAL, "999 B");
 	check_sizes(1000, HUMAN_DECIMAL, "1.0 kB");
@@ -274,11 +283,17 @@ static void large_numbers_are_short(void **state)
 	check_sizes(UINT64_MAX, HUMAN_DECIMAL, "18.45 EB");
 	check_sizes(UINT64_MAX, HUMAN_EXACT, "18446744073709551615 B");
 	check_elements(999, "999");
+	check_elements(0, "0");
 	check_elements(1000, "1.0 k");
+	check_elements(1049, "1.0 k");
+	check_elements(1050, "1.1 k");
 	check_elements(12345, "12.3 k");
 	check_elements(999949, "999.9 k");
 	check_elements(999950, "1.0 M");
 	check_elements(58720256, "58.7 M");
+	check_elements(999949999, "999.9 M");
+	check_elements(999950000, "1.00 B");
+	check_elements(UINT64_C(999994999999), "999.99 B");
 	check_elements(UINT64_C(8030261248), "8.03 B");
 	check_elements(UINT64_C(1200000000000), "1.20 T");
 	check_elements(UINT64_MAX, "18446744.07 T");
