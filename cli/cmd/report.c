@@ -213,6 +213,16 @@ static int64_t count_items(json list, const char *name)
 	return count;
 }
 
+/* Of steps of all ranks those of the first. */
+static int64_t count_steps(json steps)
+{
+	int64_t rank = find(steps, "0.rank").integer, count = 0;
+
+	for (size_t i = 0; i < steps.count; i++)
+		count += find(fsdp_document_item(steps, i), "rank").integer == rank;
+	return count;
+}
+
 static int64_t count_bytes(json groups)
 {
 	int64_t count = 0;
@@ -247,6 +257,9 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 	if (form.data[0] == '=') {
 		snprintf(name, sizeof name, "%.*s", (int)form.size - 1, form.data + 1);
 		number = count_items(at, name);
+	} else if (text_is(form, text_of("steps"))) {
+		number = count_steps(at);
+		form = text_of("# step");
 	} else if (text_is(form, text_of("stored"))) {
 		number = count_items(at, "missing");
 		number = number > 0 ? (int64_t)at.count - number : 0;
@@ -671,6 +684,8 @@ static const struct card {
 		"before {counts.parameters:elements}", REPORT_INFO, .is_before = true },
 	{ "Size", "{bytes.payload:bytes}", "before {bytes.payload:bytes}", REPORT_INFO,
 		.is_before = true },
+	{ "Ranks", "{world_size}", "before {world_size}", REPORT_INFO,
+		.is_before = true },
 	{ "Step time", "{mean_ns:ms}", "{min_ns:ms} to {max_ns:ms} over all ranks",
 		OF_RUN },
 	{ "Compute", "{compute_percent:percent}", "of the steps", OF_RUN },
@@ -678,7 +693,8 @@ static const struct card {
 	{ "Idle", "{idle_percent:percent}", "of the steps", OF_RUN },
 	{ "Straggler", "rank {straggler}", "[others wait {waiting_percent:percent}]",
 		OF_RUN },
-	{ "Ranks", "{ranks:items}", "{ranks.0.backend}", REPORT_REPLAY },
+	{ "Ranks", "{ranks:items}", "[{ranks.0.backend}, ][{steps:steps}]",
+		REPORT_REPLAY },
 	{ "Collectives", "{collectives:items}", "[matched by {matching.by}]",
 		REPORT_REPLAY },
 };
@@ -1169,7 +1185,7 @@ static const struct page_document {
 	enum inputs_of inputs;
 } documents[REPORT_KEYS] = {
 	[REPORT_INFO] = { "info", { "info" }, "json", OF_CHECKPOINT },
-	[REPORT_INFO_A] = { "info_a", { "info" }, "json", OF_OTHER },
+	[REPORT_INFO_A] = { NULL, { "info" }, "json", OF_OTHER },
 	[REPORT_AUDIT] = { "audit", { "audit" }, "json", OF_CHECKPOINT },
 	[REPORT_AUDIT_A] = { NULL, { "audit" }, "json", OF_OTHER },
 	[REPORT_AUDIT_HF] = { NULL, { "audit", "--for=hf" }, "json", OF_CHECKPOINT },

@@ -255,6 +255,8 @@ def check_runs():
         sentence = cost["loss"]["sentence"]
         assert f"Run {number}" in one.plain and sentence[0].upper() + sentence[1:] + "." in one.plain
         assert {step["run"] for step in one.data["replay"]["data"]["steps"]} == {1, 2}
+    begins = {clock["run"]: clock["begin_ns"] for clock in one.data["lanes"]["otherData"]["clocks"]}
+    assert begins[1] == 0 < begins[2], begins
     alone = page(*(f"traces/gpu_generated/old_lying_rank{rank}.pt.trace.json.gz" for rank in range(2)))
     assert "Run 1" not in alone.plain and "Idle (10 %): the GPU waits for the host" in alone.plain
 
@@ -282,7 +284,7 @@ def check_comparison():
 def check_recordings():
     traces = "traces/gpu_generated/new_args_rank{}.pt.trace.json.gz"
     alone = page(traces.format(0))
-    for part in ("RECORDING", "Step time", "Compute", "Idle"):
+    for part in ("RECORDING", "Step time", "Compute", "Idle", "nccl, 2 steps"):
         assert part in alone.plain, part
     both = page(*(f"--trace={traces.format(rank)}" for rank in range(4)), "demo/step-1234")
     assert "GOOD" in both.plain and "straggler: rank 2" in both.plain
