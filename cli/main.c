@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fsdp/version.h>
+#include <fsdp/error.h>
 
 #include "args/topics.h"
 #include "session/diagnostics.h"

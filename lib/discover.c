@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/remote.h>
+#include <fsdp/checkpoint.h>
 
 #include "opening.h"
 

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include <fsdp/document.h>
-#include <fsdp/result.h>
-#include <fsdp/version.h>
+#include <fsdp/error.h>
 
 #include "base/arena.h"
 #include "base/num.h"

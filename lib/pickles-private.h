@@ -3,7 +3,7 @@
 #define FSDP_PICKLES_PRIVATE_H
 
 #include <fsdp/pickle.h>
-#include <fsdp/survey.h>
+#include <fsdp/checkpoint.h>
 
 #include "base/arena.h"
 #include "formats/torch/torch.h"

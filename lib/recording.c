@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <fsdp/checkpoint.h>
+#include <fsdp/order.h>
 #include <fsdp/trace.h>
 
 #include "base/num.h"

@@ -3,7 +3,7 @@
  * Lists a directory as loaders do: by names, and each set of weights
  * separately.
  */
-#include <fsdp/survey.h>
+#include <fsdp/checkpoint.h>
 
 #include <stdlib.h>
 #include <unistd.h>

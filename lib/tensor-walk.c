@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include <fsdp/elements.h>
-#include <fsdp/walk.h>
 
 #include "base/num.h"
 #include "base/pool.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fsdp/remote.h>
+#include <fsdp/checkpoint.h>
 
 #include "args/input.h"
 #include "args/parse.h"

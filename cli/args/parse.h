@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <fsdp/finding.h>
+#include <fsdp/error.h>
 #include <fsdp/model.h>
 #include <fsdp/trace.h>
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fsdp/digest.h>
+#include <fsdp/elements.h>
 
 #include "args/select.h"
 #include "part/part-result.h"

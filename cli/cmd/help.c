@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <fsdp/naming.h>
-#include <fsdp/version.h>
+#include <fsdp/model.h>
+#include <fsdp/error.h>
 
 #include "args/parse.h"
 #include "args/topics.h"

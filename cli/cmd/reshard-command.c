@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <fsdp/analysis.h>
-#include <fsdp/reshard.h>
 
 #include "args/parse.h"
 #include "args/suggest.h"

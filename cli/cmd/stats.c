@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include <fsdp/analysis.h>
-#include <fsdp/statistics.h>
+#include <fsdp/elements.h>
 #include <fsdp/trace.h>
 
 #include "args/select.h"

@@ -2,7 +2,7 @@
 /*
  * Prints the version and the libraries inside.
  */
-#include <fsdp/version.h>
+#include <fsdp/error.h>
 
 #include "args/parse.h"
 #include "render/record.h"

@@ -3,7 +3,6 @@
 #define PART_AUDIT_RUN_H
 
 #include <fsdp/audit.h>
-#include <fsdp/verify.h>
 
 #include "args/parse.h"
 

@@ -4,7 +4,7 @@
 
 #include <fsdp/document.h>
 #include <fsdp/loaders.h>
-#include <fsdp/naming.h>
+#include <fsdp/model.h>
 
 #include "args/parse.h"
 #include "part/value-text.h"

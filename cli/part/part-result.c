@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <fsdp/digest.h>
-#include <fsdp/version.h>
+#include <fsdp/elements.h>
+#include <fsdp/error.h>
 
 #include "part/part-result.h"
 #include "part/tensor-reading.h"

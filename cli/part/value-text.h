@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include <fsdp/digest.h>
+#include <fsdp/elements.h>
 #include <fsdp/model.h>
 
 #include "render/out.h"

@@ -14,7 +14,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include <fsdp/version.h>
+#include <fsdp/error.h>
 
 #include "render/escape.h"
 #include "render/out.h"

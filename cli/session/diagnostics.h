@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include <fsdp/finding.h>
+#include <fsdp/error.h>
 
 #include "args/parse.h"
 #include "render/out.h"

@@ -2,7 +2,7 @@
 #ifndef SESSION_HELPER_H
 #define SESSION_HELPER_H
 
-#include <fsdp/remote.h>
+#include <fsdp/checkpoint.h>
 
 #include "args/input.h"
 

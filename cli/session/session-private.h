@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include <fsdp/checkpoint.h>
-#include <fsdp/remote.h>
 
 #include "args/input.h"
 #include "args/parse.h"

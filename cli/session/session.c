@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <fsdp/version.h>
+#include <fsdp/error.h>
 
 #include "args/suggest.h"
 #include "render/out.h"

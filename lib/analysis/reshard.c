@@ -2,11 +2,9 @@
 /*
  * Says along which dimensions a tensor would be cut: as it is saved, else by its name.
  */
-#include <fsdp/reshard.h>
+#include <fsdp/analysis.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <fsdp/analysis.h>
 
 #include "base/arena.h"
 #include "analysis/scratch.h"

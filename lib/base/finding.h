@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-#include <fsdp/finding.h>
+#include <fsdp/error.h>
 
 #include "base/arena.h"
 #include "base/limits.h"

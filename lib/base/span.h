@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include <fsdp/span.h>
+#include <fsdp/error.h>
 
 static inline bool fsdp_is_digit(unsigned char byte)
 {

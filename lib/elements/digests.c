@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fsdp/digest.h>
-#include <fsdp/walk.h>
+#include <fsdp/elements.h>
 
 #include "base/num.h"
 #include "base/pool.h"

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include <fsdp/statistics.h>
-#include <fsdp/walk.h>
+#include <fsdp/elements.h>
 
 #include "base/arena.h"
 #include "base/num.h"

@@ -2,7 +2,7 @@
 #ifndef FSDP_IO_REMOTE_H
 #define FSDP_IO_REMOTE_H
 
-#include <fsdp/remote.h>
+#include <fsdp/checkpoint.h>
 
 #include "io/directory.h"
 

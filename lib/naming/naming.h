@@ -2,7 +2,7 @@
 #ifndef FSDP_NAMING_NAMING_H
 #define FSDP_NAMING_NAMING_H
 
-#include <fsdp/naming.h>
+#include <fsdp/model.h>
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -2,6 +2,8 @@
 #ifndef FSDP_TRACE_FLIGHT_LOG_H
 #define FSDP_TRACE_FLIGHT_LOG_H
 
+#include <fsdp/order.h>
+
 #include "trace/event.h"
 
 /*

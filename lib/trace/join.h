@@ -4,6 +4,7 @@
 
 #include "trace/event.h"
 #include "base/arena.h"
+#include <fsdp/order.h>
 #include <fsdp/trace.h>
 
 /* What the recordings of a run say together. Lives in the arena. */

@@ -2,6 +2,8 @@
 #ifndef FSDP_TRACE_MEMORY_H
 #define FSDP_TRACE_MEMORY_H
 
+#include <fsdp/memory.h>
+
 #include "syntax/pickle.h"
 #include "trace/event.h"
 

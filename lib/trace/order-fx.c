@@ -11,6 +11,8 @@
  * Module 0 is the root. A module's list of uses is overwritten when it is called again,
  * but its place among the modules stays.
  */
+#include <fsdp/order.h>
+
 #include "trace/event.h"
 
 /* Of a parameter in a list of uses, in addition to its name. */

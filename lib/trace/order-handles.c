@@ -10,6 +10,8 @@
  * A handle that is null is a unit without parameters, which changes nothing.
  */
 
+#include <fsdp/order.h>
+
 #include "trace/event.h"
 #include "trace/python.h"
 

@@ -2,6 +2,8 @@
 /*
  * The table of readers, and the choice among them by what a recording begins with.
  */
+#include <fsdp/order.h>
+
 #include "io/archive.h"
 #include "trace/event.h"
 

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include <fsdp/verify.h>
+#include <fsdp/audit.h>
 
 #include "base/pool.h"
 #include "checkpoint-private.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/order.h>
 #include <fsdp/trace.h>
 
 #include "walk.h"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fsdp/memory.h>
 #include <fsdp/trace.h>
 
 #include "walk.h"

@@ -4,7 +4,7 @@
  * which level, and whether the others are a file or a list of files (tar.h). On several
  * threads the same is said as on one.
  */
-#include <fsdp/verify.h>
+#include <fsdp/audit.h>
 
 #include "base/span.h"
 #include "tar.h"

@@ -22,7 +22,6 @@
 #include <fsdp/export.h>
 #include <fsdp/model.h>
 #include <fsdp/pickle.h>
-#include <fsdp/reshard.h>
 
 enum { WALK_NAME = 1 << 12, WALK_NAMES = 1 << 19, WALK_FIRST = 16, WALK_MOST = 20000 };
 

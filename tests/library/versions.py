@@ -7,7 +7,7 @@ import re
 import sys
 
 PLACES = {
-    "lib/include/fsdp/version.h": r'#define FSDP_VERSION "(.*)"',
+    "lib/include/fsdp/error.h": r'#define FSDP_VERSION "(.*)"',
     "contrib/python/pyproject.toml": r'^version = "(.*)"',
     "contrib/python/fsdp_inspect/__init__.py": r'^__version__ = "(.*)"',
     "contrib/python/fsdp_inspect/recorders/__init__.py": r'^__version__ = "(.*)"',
@@ -23,7 +23,7 @@ def text(root, path):
 def main():
     root, version = sys.argv[1:]
     told = {path: re.search(pattern, text(root, path), re.MULTILINE)[1] for path, pattern in PLACES.items()}
-    header = text(root, "lib/include/fsdp/version.h")
+    header = text(root, "lib/include/fsdp/error.h")
     told["its numbers"] = ".".join(
         re.search(rf"#define FSDP_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
     wrong = {path: other for path, other in told.items() if other != version}

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <fsdp/audit.h>
-#include <fsdp/verify.h>
 
 enum { LINE = 1 << 14, TOLD = 4096 };
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <fsdp/checkpoint.h>
+#include <fsdp/order.h>
 #include <fsdp/trace.h>
 
 /* ---- recordings made here ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks of another world size hold and read, on facts put in by hand. */
-#include <fsdp/reshard.h>
+#include <fsdp/analysis.h>
 
 #include "by-hand.h"
 #include "open-bytes.h"

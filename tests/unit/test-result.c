@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <fsdp/result.h>
+#include <fsdp/document.h>
 
 static void put_file(char *path, const char *text)
 {

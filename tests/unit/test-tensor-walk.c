@@ -4,8 +4,7 @@
 
 #include <stdatomic.h>
 
-#include <fsdp/digest.h>
-#include <fsdp/walk.h>
+#include <fsdp/elements.h>
 
 /* A safetensors file of one tensor of bytes, "t", and their digest. */
 static struct fsdp_checkpoint *open_long(size_t size, unsigned char ret_sha256[32])

@@ -12,7 +12,7 @@
 
 #include "open-bytes.h"
 
-#include <fsdp/verify.h>
+#include <fsdp/audit.h>
 
 #include "io/zip.h"
 #include "store-setup.h"

@@ -4,7 +4,7 @@
 
 #include <fsdp/audit.h>
 #include <fsdp/compare.h>
-#include <fsdp/finding.h>
+#include <fsdp/error.h>
 
 #include "args/parse.h"
 #include "args/select.h"

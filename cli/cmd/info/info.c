@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <fsdp/analysis.h>
+#include <fsdp/memory.h>
 #include <fsdp/trace.h>
 
 #include "cmd/info/info-answer.h"

@@ -2,7 +2,7 @@
 #ifndef CANDIDATES_H
 #define CANDIDATES_H
 
-#include <fsdp/verify.h>
+#include <fsdp/audit.h>
 #include <string.h>
 
 #include "args/parse.h"

@@ -2,6 +2,8 @@
 #ifndef ORDER_H
 #define ORDER_H
 
+#include <fsdp/order.h>
+
 #include "render/record.h"
 #include "session/session.h"
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/memory.h>
+
 #include "cmd/replay/replay.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include <fsdp/result.h>
+#include <fsdp/document.h>
 
 #include "part/recordings.h"
 #include "render/record.h"

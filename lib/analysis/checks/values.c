@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/verify.h>
+#include <fsdp/audit.h>
 
 #include "analysis/checks/checking.h"
 #include "analysis/shapes.h"

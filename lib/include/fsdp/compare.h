@@ -2,7 +2,7 @@
 #ifndef FSDP_COMPARE_H
 #define FSDP_COMPARE_H
 
-#include <fsdp/naming.h>
+#include <fsdp/model.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #ifndef FSDP_EXPORT_H
 #define FSDP_EXPORT_H
 
-#include <fsdp/naming.h>
+#include <fsdp/model.h>
 
 #ifdef __cplusplus
 extern "C" {

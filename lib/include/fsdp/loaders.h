@@ -2,7 +2,7 @@
 #ifndef FSDP_LOADERS_H
 #define FSDP_LOADERS_H
 
-#include <fsdp/survey.h>
+#include <fsdp/model.h>
 
 #ifdef __cplusplus
 extern "C" {

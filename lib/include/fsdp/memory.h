@@ -2,9 +2,7 @@
 #ifndef FSDP_MEMORY_H
 #define FSDP_MEMORY_H
 
-#include <stdbool.h>
-
-#include <fsdp/span.h>
+#include <fsdp/trace.h>
 
 #ifdef __cplusplus
 extern "C" {

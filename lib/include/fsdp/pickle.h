@@ -2,11 +2,7 @@
 #ifndef FSDP_PICKLE_H
 #define FSDP_PICKLE_H
 
-#include <stdbool.h>
-
 #include <fsdp/checkpoint.h>
-#include <fsdp/error.h>
-#include <fsdp/span.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,9 +3,6 @@
 #define FSDP_TRACE_H
 
 #include <fsdp/error.h>
-#include <fsdp/finding.h>
-#include <fsdp/flight.h>
-#include <fsdp/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,9 +30,6 @@ extern "C" {
  */
 struct fsdp_recordings;
 
-/** An integer that is not known: a time, a rank, a number of bytes. */
-#define FSDP_ABSENT INT64_MIN
-
 /**
  * Kind of a recording; recognized by its content, never by its name. The JSON lines are those
  * that contrib/python writes and fsdp-inspect-trace(5) describes.
@@ -51,11 +45,11 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_FX_ORDER,
 	/* Order of FSDP1's handles, as JSON lines. */
 	FSDP_RECORDING_EXEC_ORDER,
-	/* A dump of the Flight Recorder, pickle or JSON (flight.h). */
+	/* A dump of the Flight Recorder, pickle or JSON (order.h). */
 	FSDP_RECORDING_FLIGHT,
 	/* A snapshot of CUDA memory, a pickle (memory.h). */
 	FSDP_RECORDING_MEMORY,
-	/* Lines about failed collectives in a log (flight.h). */
+	/* Lines about failed collectives in a log (order.h). */
 	FSDP_RECORDING_WATCHDOG,
 	FSDP_RECORDING_KIND_COUNT
 };
@@ -110,7 +104,7 @@ struct fsdp_recording_options {
 	/* Another thread, or a signal handler, may look at or set these. */
 	struct fsdp_recording_progress *progress;
 
-	/* Reads paths that are URLs (remote.h); NULL: none are. */
+	/* Reads paths that are URLs; NULL: none are. */
 	struct fsdp_remote *remote;
 };
 
@@ -492,237 +486,6 @@ struct fsdp_idle_time {
 	int64_t ns, longest_ns;
 };
 
-/* ---- order of modules ---- */
-
-/*
- * Modules and parameters are called by the numbers that the recording gives them; these
- * are not negative and have no upper bound. A name is absent where none was recorded.
- */
-
-/** A parameter by the name under which a module uses it; one parameter may have several
- * names, if it is shared. */
-struct fsdp_named_param {
-	/* As attribute of the module: "weight", or with dots of a module inside. */
-	struct fsdp_span name;
-	/* Its number in the recording. */
-	int64_t param;
-};
-
-/** The parameters of one module that are used in one go. */
-struct fsdp_usage {
-	/* Whose they are. */
-	int64_t module;
-	const struct fsdp_named_param *params;
-	size_t param_count;
-};
-
-/** What is used while one module runs, in order: its own parameters and those of
- * modules inside. */
-struct fsdp_module_usage {
-	int64_t module;
-	const struct fsdp_usage *usages;
-	size_t usage_count;
-};
-
-/**
- * What _ExecOrderTracer of PyTorch (torch/distributed/fsdp/_trace_utils.py) learns from
- * one symbolic trace of a model; the lists are those of its _ExecutionInfo. An aborted
- * trace has what came before it broke off.
- */
-struct fsdp_fx_order {
-	/* Class of the model, */
-	struct fsdp_span root;
-	/* version of PyTorch, */
-	struct fsdp_span torch;
-	/* and class of the tracer that ran. */
-	struct fsdp_span tracer;
-	/* Why tracing broke off; absent: it did not. */
-	struct fsdp_span aborted;
-	/* Names of the arguments of forward that were given a value. */
-	const struct fsdp_span *concrete_args;
-	size_t concrete_arg_count;
-	/* Whether the recording says anything of them, and whether it says null. */
-	bool has_concrete_args, concrete_args_null;
-	/* In order of use, as often as they are used, */
-	const int64_t *modules;
-	/* and the name of each. */
-	const struct fsdp_span *module_names;
-	size_t module_count;
-	/* What is used while a module runs: one a module. */
-	const struct fsdp_module_usage *usages;
-	size_t usage_count;
-	/* In order of first use, */
-	const int64_t *params;
-	/* and the name of each. */
-	const struct fsdp_span *param_names;
-	size_t param_count;
-	/* Parameters that were not used. */
-	const struct fsdp_span *never_visited;
-	size_t never_visited_count;
-	/* Number of the module in which it ended. */
-	int64_t current;
-};
-
-/* ---- order of handles ---- */
-
-/*
- * Handles are called by their index in fsdp_exec_order.handles. Iterations count from 0:
- * one ends when the recording says that PyTorch's next_iter was called, or at its end.
- */
-
-/** A unit of FSDP1 with a FlatParameter. */
-struct fsdp_handle {
-	/* As the recording numbers it. */
-	int64_t id;
-	/* Name of the module that FSDP wraps. */
-	struct fsdp_span module;
-	/* Its parameters. */
-	const struct fsdp_span *fqns;
-	size_t fqn_count;
-};
-
-/** A way of prefetching: with each handle the ones that come next in one direction are
- * unsharded early. */
-struct fsdp_prefetch {
-	/* In the backward, else in the forward. */
-	bool backward;
-	/* How many handles ahead, at least 1. */
-	int64_t limit;
-};
-
-/** At the end of an iteration; `pre` is shared by all of them. */
-struct fsdp_order_snapshot {
-	/* From 0. */
-	uint64_t iter;
-	/* The last line of the recording before it. */
-	uint64_t at_line;
-	/* Calls of this iteration that PyTorch checked against the first one. */
-	uint64_t cursor;
-	/* Handles: by first use, and as their forwards end. */
-	const int64_t *pre, *post;
-	size_t pre_count, post_count;
-	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's enum has it. */
-	const char *status;
-};
-
-/** PyTorch warns that a forward differs from that of the first iteration, because ranks
- * that gather different parameters at once get wrong results or hang. */
-struct fsdp_order_warning {
-	/* Where it was given. */
-	uint64_t iter, line;
-	/* Index of the handle. */
-	int64_t handle;
-	/* As PyTorch words it. */
-	struct fsdp_span message;
-};
-
-/** One change of a handle's pair of states, as indices for fsdp_training_state_name and
- * fsdp_handle_state_name. */
-struct fsdp_state_change {
-	uint64_t line;
-	/* The states that it enters. */
-	unsigned training, handle;
-	/* PyTorch refuses it (struct fsdp_state_problem). */
-	bool problem;
-	/* It is that of a prefetch, and not of a forward or backward of its own. */
-	bool prefetch;
-	uint64_t iter;
-};
-
-/** Members of the two enums of PyTorch. */
-enum { FSDP_TRAINING_STATES = 3, FSDP_HANDLE_STATES = 5 };
-
-/** The names of TrainingState and HandleTrainingState of PyTorch; NULL past the end. */
-FSDP_API const char *fsdp_training_state_name(unsigned state);
-FSDP_API const char *fsdp_handle_state_name(unsigned state);
-
-/** The states of one handle in the order of lines. */
-struct fsdp_state_lane {
-	/* In the order of lines. */
-	const struct fsdp_state_change *changes;
-	size_t change_count;
-	/* How often each state was entered, by its index. */
-	uint64_t training_counts[FSDP_TRAINING_STATES], handle_counts[FSDP_HANDLE_STATES];
-	/* Changes that were prefetches. */
-	uint64_t prefetches;
-	/* In which the recording leaves it. */
-	unsigned last_training, last_handle;
-};
-
-/** A change of states that PyTorch refuses. */
-struct fsdp_state_problem {
-	uint64_t line;
-	/* Index of the handle. */
-	int64_t handle;
-	/* "summon_in_step", "unshard_not_idle", … */
-	const char *kind;
-	/* Training state and handle state, before and after. */
-	unsigned from[2], to[2];
-	/* The class of the exception; NULL: PyTorch raises none. */
-	const char *error;
-	/* Its words. */
-	struct fsdp_span message;
-};
-
-/** One call of a unit's pre_forward while the model trains: the unit is about to gather
- * its parameters. */
-struct fsdp_forward {
-	/* Number of the iteration, and index of the handle. */
-	uint64_t iter;
-	int64_t handle;
-};
-
-/**
- * What _ExecOrderData of FSDP1 (torch/distributed/fsdp/_exec_order_utils.py) learns while
- * a model trains, and what it checks, replayed from the recorded calls. Lists of handles
- * hold indices; a list is empty where the run had nothing to put in.
- */
-struct fsdp_exec_order {
-	/* All handles, root first: what indices refer to. */
-	const struct fsdp_handle *handles;
-	size_t handle_count;
-	/* One at the end of each iteration. */
-	const struct fsdp_order_snapshot *snapshots;
-	size_t snapshot_count;
-	/* Ways of prefetching that the run used, for all snapshots. */
-	const struct fsdp_prefetch *prefetches;
-	size_t prefetch_count;
-	const struct fsdp_order_warning *warnings;
-	size_t warning_count;
-	/* One a handle; NULL: no states were recorded. */
-	const struct fsdp_state_lane *lanes;
-	const struct fsdp_state_problem *problems;
-	size_t problem_count;
-	/* In order. */
-	const struct fsdp_forward *forwards;
-	size_t forward_count;
-	/* Forwards that PyTorch did not check. */
-	uint64_t unchecked;
-	/* Uses of a unit that was used in this forward already. */
-	uint64_t reused;
-	/* Iterations with fewer uses than the first. */
-	uint64_t stopped_early;
-};
-
-/**
- * The places of all handles in the two lists of a snapshot, or FSDP_ABSENT; both outputs
- * have room for handle_count of them. Takes time linear in handles and uses.
- */
-FSDP_API void fsdp_order_places(const struct fsdp_exec_order *order,
-	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post);
-
-/** The handle fetched with the one at this place of the list that the prefetch goes by
- * (`post` backward, else `pre`); FSDP_ABSENT: none. */
-FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
-	const struct fsdp_prefetch *prefetch, int64_t place);
-
-/** A unit is called as its module; where that is not recorded, as its first parameter. */
-FSDP_API struct fsdp_span fsdp_handle_name(const struct fsdp_handle *handle);
-
-/** Whether two ranks used the same units in the same order, with the same states. */
-FSDP_API bool fsdp_exec_order_equal(
-	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b);
-
 /* ---- a recording ---- */
 
 /** Source of the rank of a recording; the first one that has it, in this order. */
@@ -967,34 +730,6 @@ struct fsdp_matching {
 	/* In order, up to where it stopped. */
 	const struct fsdp_match *matches;
 	size_t match_count;
-};
-
-/**
- * Where PyTorch's comparison of the first iteration finds ranks apart: it compares the
- * handles that each rank uses, place by place, and names two ranks that differ.
- */
-struct fsdp_divergence {
-	/* All do the same; then nothing else is set. */
-	bool agree;
-	/* Where they diverge, from 0. */
-	int64_t position;
-	/* Two that differ, */
-	int64_t ranks[2];
-	/* and what each uses there, or FSDP_ABSENT: nothing more. */
-	int64_t handles[2];
-	/* As PyTorch words it. */
-	struct fsdp_span message;
-};
-
-/** Where ranks diverge first, in any iteration. */
-struct fsdp_first_diff {
-	/* Else all agree, or there is only one rank. */
-	bool found;
-	/* Both from 0. */
-	uint64_t iteration, position;
-	/* One a recording of handles; FSDP_ABSENT: it has none there. */
-	const int64_t *handles;
-	size_t count;
 };
 
 /** One axis for all ranks, if their clocks can be compared. It is cut into cells of equal
@@ -1355,18 +1090,6 @@ FSDP_API int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment);
 
 /** The axis of all strips, if the options asked for them. */
 FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
-	const struct fsdp_recordings *recordings);
-
-/** Of recordings of handles: what PyTorch itself would find. */
-FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
-	const struct fsdp_recordings *recordings);
-
-/** The same over all iterations. */
-FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
-	const struct fsdp_recordings *recordings);
-
-/** Result of comparing the dumps of the Flight Recorder; NULL: no dumps. */
-FSDP_API const struct fsdp_flight *fsdp_recordings_flight(
 	const struct fsdp_recordings *recordings);
 
 /** Findings of the recordings in the order of the paths, then those about all of them.
