@@ -5,9 +5,11 @@
  */
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <fsdp/document.h>
 
@@ -45,6 +47,7 @@ struct report {
 	size_t trace_count;
 	int status;
 	bool is_refused;
+	char here[PATH_MAX];            /* what "." is called */
 	struct text texts[REPORT_KEYS]; /* absent: it was not made */
 	struct fsdp_document *documents[REPORT_PARSED];
 	struct fsdp_document_value data[REPORT_PARSED]; /* its `data` */
@@ -89,6 +92,13 @@ static struct text report_short(struct text path)
 			break;
 	}
 	return (struct text){ path.data + start, path.size - start };
+}
+
+static struct text report_name(const struct report *report, const char *path)
+{
+	struct text name = report_short(text_of(path));
+
+	return text_is(name, text_of(".")) ? report_short(text_of(report->here)) : name;
 }
 
 /* ---- fields of documents ---- */
@@ -440,7 +450,7 @@ static struct text name_of(const struct report *report)
 		for (size_t i = path.size; i > 1; i--)
 			if (path.data[i - 1] == '/')
 				return report_short((struct text){ path.data, i - 1 });
-	return report_short(path);
+	return report_name(report, report->paths[0]);
 }
 
 static void write_name(const struct report *report, struct writer *to)
@@ -448,7 +458,7 @@ static void write_name(const struct report *report, struct writer *to)
 	struct text name = name_of(report), other;
 
 	if (report->other != NULL) {
-		other = report_short(text_of(report->other));
+		other = report_name(report, report->other);
 		writer_put(to, other.data, other.size);
 		writer_text(to, " → ");
 	}
@@ -684,8 +694,8 @@ static const struct card {
 		"before {counts.parameters:elements}", REPORT_INFO, .is_before = true },
 	{ "Size", "{bytes.payload:bytes}", "before {bytes.payload:bytes}", REPORT_INFO,
 		.is_before = true },
-	{ "Ranks", "{world_size}", "before {world_size}", REPORT_INFO,
-		.is_before = true },
+	{ "Ranks", "{world_size:ranks}", "before [{world_size:ranks}|1 rank]",
+		REPORT_INFO, .is_before = true },
 	{ "Step time", "{mean_ns:ms}", "{min_ns:ms} to {max_ns:ms} over all ranks",
 		OF_RUN },
 	{ "Compute", "{compute_percent:percent}", "of the steps", OF_RUN },
@@ -889,7 +899,7 @@ static void write_audits(struct page *page, struct writer *to)
 		{ report->paths[0], find(report->data[REPORT_AUDIT], "counts") } };
 
 	for (size_t i = 0; i < COUNT_OF(audits); i++) {
-		struct text name = report_short(text_of(audits[i].path));
+		struct text name = report_name(report, audits[i].path);
 
 		say(begin(&page->words), audits[i].counts,
 			"[{error:# error}: ][{warning:# warning}: ]");
@@ -1054,7 +1064,7 @@ static void write_footer(struct page *page, struct writer *inner, struct writer 
 			   is_text(find(check, "reason"), "needs_values");
 	}
 	if (report->other != NULL) {
-		struct text other = report_short(text_of(report->other));
+		struct text other = report_name(report, report->other);
 
 		writer_text(words, "Contents:");
 		writer_text(command, "fsdp-inspect diff --values ");
@@ -1441,15 +1451,21 @@ static bool is_one(struct report *report, enum report_key key, const char *path)
 	return false;
 }
 
-/* A good checkpoint of a known architecture, in another format than from_pretrained() reads. */
+/* A good checkpoint of a known architecture, in another format than from_pretrained() reads, but
+ * with its names: those of Meta and of Megatron are others, and GPT-2 has other shapes. */
 static bool is_exportable(const struct report *report)
 {
+	static const char *const others[] = { ".wq.", ".linear_qkv.", ".c_attn." };
 	struct fsdp_document_value kind = fsdp_document_get(
 					   report->data[REPORT_INFO], "kind"),
 				   audit = report->data[REPORT_AUDIT],
 				   loader = fsdp_document_item(
 					   fsdp_document_get(audit, "loaders"), 0);
 
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (memmem(report->texts[REPORT_LS].data, report->texts[REPORT_LS].size,
+			    others[i], strlen(others[i])) != NULL)
+			return false;
 	return fsdp_document_get(kind, "looks_like").text.size > 0 &&
 	       text_is(text_of_span(fsdp_document_get(audit, "verdict").text),
 		       text_of("good")) &&
@@ -1507,6 +1523,8 @@ static bool run_report(struct run *run, struct fsdp_error **ret_error)
 		.trace_count = options->traces.count };
 	bool good;
 
+	if (getcwd(report.here, sizeof report.here) == NULL)
+		report.here[0] = '\0';
 	if (run->path_count == 2 && run_checkpoints(run) == 2) {
 		report.other = report.paths++[0];
 		report.path_count = 1;

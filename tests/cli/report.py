@@ -143,6 +143,8 @@ def check_short_path():
     text = page(os.path.join(TESTDATA, "demo/step-1234"))
     assert TESTDATA not in text.plain and TESTDATA not in json.dumps(text.data)
     assert text.data["info"]["inputs"][0]["path"] == "demo/step-1234"
+    here = subprocess.run([BINARY, "report", "-q", "."], cwd=os.path.join(TESTDATA, "demo/step-1234"), capture_output=True, check=True).stdout.decode()
+    assert "<title>demo/step-1234: good</title>" in here and "audit --data demo/step-1234" in here
 
 
 def check_hostile():
