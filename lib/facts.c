@@ -254,7 +254,7 @@ bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint, size_t *positi
 struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index)
 {
 	const struct fsdp_file_record *file = fsdp_model_file(&checkpoint->model, index);
-	return (struct fsdp_file){ file->path, file->size, file->rank };
+	return (struct fsdp_file){ file->path, file->size, file->rank, file->is_listed };
 }
 
 struct fsdp_bytes fsdp_checkpoint_bytes(const struct fsdp_checkpoint *checkpoint)

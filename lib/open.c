@@ -399,6 +399,8 @@ static bool open_directory(struct opening *opening, struct fsdp_error **ret_erro
 		return false;
 	checkpoint->has_dir = true;
 	opening->folder_path = opening->path;
+	if (opening->options->listing_path != NULL)
+		return fsdp_listing_open(opening, ret_error);
 	fsdp_folder_of_dir(&checkpoint->folder, &checkpoint->dir);
 	fsdp_opening_set_folder(opening);
 	return true;
@@ -657,6 +659,8 @@ static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret
 			declared->tensor = fsdp_tensor_find(checkpoint, declared->kept);
 	}
 	model->is_rankless = !fsdp_registry_has_ranks(model->format.family);
+	if (model->is_unstated && !model->is_rankless)
+		model->world_size = FSDP_NONE;
 	return FSDP_OPENED;
 }
 

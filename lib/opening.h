@@ -54,6 +54,12 @@ void fsdp_opening_set_folder(struct opening *opening);
 /* From the named path to the input to read: through archives and directories around it. */
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
+/* ---- listing.c ---- */
+
+/* The files of options->listing_path in the place of those of the open directory, which
+ * has copies of some. */
+bool fsdp_listing_open(struct opening *opening, struct fsdp_error **ret_error);
+
 /* ---- open.c ---- */
 
 /* Result of a step. If tensors are only counted, the model contains whether

@@ -566,12 +566,25 @@ static bool is_wanted(const struct opening *opening, const struct fsdp_child *ch
 
 /* A file that is there and is not read. */
 static bool note_child(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, struct fsdp_error **ret_error)
+	const struct fsdp_child *child, bool is_listed, struct fsdp_error **ret_error)
 {
+	struct fsdp_model *model = &opening->checkpoint->model;
 	struct fsdp_entry entry;
-	return !fsdp_folder_find(folder, child->name, &entry) ||
-	       fsdp_build_file(&opening->checkpoint->model, child->name, entry.size,
-		       child->rank, ret_error) != FSDP_NONE;
+	struct fsdp_source source;
+	/* A name with directories is not in the list of the directory. */
+	if (!fsdp_folder_find(folder, child->name, &entry)) {
+		if (!fsdp_folder_source(folder, child->name, &source, NULL))
+			return true;
+		entry.size = source.size;
+	}
+	uint32_t id =
+		fsdp_build_file(model, child->name, entry.size, child->rank, ret_error);
+	if (id == FSDP_NONE)
+		return false;
+	fsdp_model_file(model, id)->is_listed = is_listed;
+	model->is_unstated |=
+		is_listed && child->rank != FSDP_NONE && child->role != FSDP_ROLE_OTHER;
+	return true;
 }
 
 /* One that is damaged costs itself. */
@@ -590,8 +603,10 @@ static bool read_children(struct opening *opening, const struct fsdp_folder *fol
 				return false;
 			continue;
 		}
-		if (skipped ? note_child(opening, folder, child, &error)
-			    : read_child(opening, folder, child, depth, &error))
+		bool listed =
+			folder != NULL && fsdp_folder_is_listed(folder, child->name);
+		if (skipped || listed ? note_child(opening, folder, child, listed, &error)
+				      : read_child(opening, folder, child, depth, &error))
 			continue;
 		if (child->name.size != 0)
 			fsdp_error_add_path(&error, (const char *)child->name.data);

@@ -975,6 +975,7 @@ static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
 	const char *family = opening->checkpoint->model.format.family;
 	/* That of torch 0.1 is one file. */
 	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL &&
+		      beside->folder->copies == NULL &&
 		      (family == NULL || strcmp(family, "torch-tar") != 0);
 	*limits = opening->checkpoint->limits;
 	if (beside->counts) {
@@ -1185,7 +1186,9 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 		good = file->content != RANKED ||
 		       add_rank(&beside, entry.name, numbers[0]) ||
 		       fsdp_arena_fail(&opening->scratch, ret_error);
-		good = good && look_at(&beside, &entry, file->content, ret_error);
+		good = good &&
+		       (fsdp_folder_is_listed(&checkpoint->folder, entry.name) ||
+			       look_at(&beside, &entry, file->content, ret_error));
 	}
 	good = good && look_at_strays(&beside, ret_error);
 	fsdp_arena_done(&beside.arena);

@@ -700,7 +700,7 @@ static enum usage_result take_option_url(struct inputs *inputs,
 	struct usage *usage)
 {
 	static const char *const remote[] = { "plan", "expect", "merged", "manifest",
-		"check", "with-config", "trace", "names" };
+		"listing", "check", "with-config", "trace", "names" };
 
 	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
 		if (strcmp(option, remote[i]) == 0)
@@ -907,6 +907,8 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 		inputs->options.units_path = command->units_from(arguments->options);
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
+	if (command->listing_from != NULL)
+		inputs->options.listing_path = command->listing_from(arguments->options);
 	inputs->options.only_counts =
 		command->only_counts != NULL && command->only_counts(arguments->options);
 	inputs->options.only_counts_from = command->counts_from;

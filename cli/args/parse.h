@@ -322,6 +322,10 @@ struct command {
 	 * read. NULL: never. */
 	bool (*wants_values)(const void *options);
 
+	/* The list of names and sizes that counts in the place of what the directory
+	 * contains. NULL: none ever. */
+	const char *(*listing_from)(const void *options);
+
 	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
 	 * asks. */
 	bool (*only_counts)(const void *options);

@@ -457,7 +457,7 @@ void out_records_node(struct out *out, const struct record_table *table,
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
 static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", "pickle",
-	"manifest", "expect", "merged", NULL };
+	"manifest", "expect", "merged", "listing", NULL };
 static const char *const CODES[] = { "usage", "system", "permission", "not_a_checkpoint",
 	"damaged", "unsupported", "limit", "memory", "internal", NULL };
 

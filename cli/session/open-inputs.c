@@ -143,15 +143,18 @@ size_t run_checkpoints(const struct run *run)
 
 enum { BELOW_NAMED = 3 };
 
-/* Whether the error is in the log or plan given with the checkpoint. */
+/* Whether the error is in the log, plan or list given with the checkpoint. */
 static bool is_beside(const struct session *session, const struct fsdp_error *error)
 {
-	const char *log = session->inputs->options.units_path;
-	const char *plan = session->inputs->options.plan_path;
+	const struct fsdp_options *options = &session->inputs->options;
+	const char *const others[] = { options->units_path, options->plan_path,
+		options->listing_path };
 	const char *path = error != NULL ? fsdp_error_path(error) : NULL;
 
-	return path != NULL && ((log != NULL && strcmp(log, path) == 0) ||
-				       (plan != NULL && strcmp(plan, path) == 0));
+	for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
+		if (others[i] != NULL && strcmp(others[i], path) == 0)
+			return true;
+	return false;
 }
 
 /* Whether a directory may be that of a run, although a file in it was opened. */

@@ -841,12 +841,14 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (opened == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	/* Files of the map that were opened; tensors of others are not reported again. */
-	size_t count = model->files.count;
-	struct fsdp_span *paths = FSDP_TAKE(hf->reading->scratch, paths, count + 1);
+	size_t count = 0;
+	struct fsdp_span *paths =
+		FSDP_TAKE(hf->reading->scratch, paths, model->files.count + 1);
 	if (paths == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	for (size_t i = 0; i < count; i++)
-		paths[i] = fsdp_model_file(model, i)->path;
+	for (size_t i = 0; i < model->files.count; i++)
+		if (!fsdp_model_file(model, i)->is_listed)
+			paths[count++] = fsdp_model_file(model, i)->path;
 	qsort(paths, count, sizeof *paths, compare_paths);
 	for (uint32_t i = 1; i < hf->files.list.count; i++) {
 		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
@@ -926,6 +928,26 @@ static uint64_t stored_bytes(const struct fsdp_model *model)
 			return UINT64_MAX;
 	}
 	return sum;
+}
+
+/* Without headers the sizes of all files show whether they can have the tensors. */
+static void check_sizes(const struct hf *hf)
+{
+	uint64_t sum = 0;
+	struct fsdp_entry entry;
+	if (hf->folder->copies == NULL || hf->total_size == UINT64_MAX || hf->is_bin)
+		return;
+	for (uint32_t i = 1; i < hf->files.list.count; i++)
+		if (!fsdp_folder_find(
+			    hf->folder, fsdp_names_segment(&hf->files, i), &entry) ||
+			!fsdp_add(sum, entry.size, &sum))
+			return;
+	if (sum < hf->total_size)
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_TOTALS,
+			FSDP_PLACE(.file = hf->index, .severity = FSDP_ERROR + 1,
+				.fix = "copy the files again from where the model was saved"),
+			"the files have %llu bytes together, fewer than the %llu of total_size: a file is truncated or of another save",
+			FSDP_LLU(sum), FSDP_LLU(hf->total_size));
 }
 
 /* ---- files without an index ---- */
@@ -1066,6 +1088,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		if (!check_map(hf, ret_error))
 			return false;
 		check_unnamed(hf);
+		check_sizes(hf);
 		struct fsdp_model *model = hf->reading->model;
 		uint64_t sum = stored_bytes(model);
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&

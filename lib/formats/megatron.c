@@ -446,7 +446,7 @@ static bool join_part(struct megatron *megatron, const struct rank_file *part,
 static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
-	uint32_t count = (uint32_t)model->files.count, found = 0;
+	uint32_t count = (uint32_t)model->files.count, found = 0, listed = 0;
 	struct rank_file part;
 	/* Number of parts of the model on each stage. */
 	megatron->chunks = 1;
@@ -465,12 +465,15 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	struct rank_file *parts = FSDP_TAKE(megatron->scratch, parts, count + 1);
 	if (parts == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
+		listed += fsdp_model_file(model, i)->is_listed;
 		if (find_part(megatron, i, &part) && part.tp < megatron->tp_size &&
 			part.pp < megatron->pp_size && part.ep < megatron->ep_size)
 			parts[found++] = part;
+	}
 	uint32_t each = megatron->pp_size * megatron->ep_size;
-	if (found < model->world_size)
+	/* Files that are only listed do not say how the model was cut. */
+	if (found < model->world_size && listed == 0)
 		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = { 0 }),
 			found == 1

@@ -475,7 +475,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!check_evidence(reading, ret_error))
 		return false;
 	/* Relatives of FSDP contain their kind. */
-	if (strcmp(model->format.family, "torch-zip") == 0 ||
+	if (model->format.family == NULL ||
+		strcmp(model->format.family, "torch-zip") == 0 ||
 		strcmp(model->format.family, "torch-legacy") == 0 ||
 		model->format.title == NULL) {
 		model->format.family = fsdp_family_rank_set.name;
@@ -487,6 +488,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
 		model->world_size = guess_world_size(reading);
+	model->is_unstated &= named_world_size(first->name) == FSDP_NONE;
 	struct ranks ranks = { .world_size = model->world_size };
 	uint32_t *here =
 		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);

@@ -1184,6 +1184,7 @@ bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span n
 			.strip = folder->strip + name.size + 1,
 			.sorted = folder->sorted + begin,
 			.below = find_below(folder, name, true) - begin,
+			.copies = folder->copies,
 		};
 		if (ret_folder->below != 0)
 			return list_packed(ret_folder, arena, ret_error);
@@ -1258,6 +1259,22 @@ bool fsdp_folder_has(
 	       entry.kind == kind;
 }
 
+/* A file of the list, if the directory has it too. */
+static bool find_copy(const struct fsdp_folder *folder, const struct fsdp_packed *packed,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	struct fsdp_source copy;
+	if (!fsdp_dir_source(folder->copies, packed->name, &copy, NULL))
+		return true;
+	*ret_source = copy;
+	if (copy.size == packed->source.size)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"the copy has %llu bytes, and the file in the list %llu",
+		FSDP_LLU(copy.size), FSDP_LLU(packed->source.size));
+	return fsdp_error_add_hint(ret_error, "download it again");
+}
+
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
@@ -1273,7 +1290,16 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"no such file in the archive");
 	*ret_source = packed_at(folder, index)->source;
-	return true;
+	return folder->copies == NULL ||
+	       find_copy(folder, packed_at(folder, index), ret_source, ret_error);
+}
+
+bool fsdp_folder_is_listed(const struct fsdp_folder *folder, struct fsdp_span name)
+{
+	struct fsdp_source source;
+	return folder->copies != NULL &&
+	       fsdp_folder_source(folder, name, &source, NULL) &&
+	       fsdp_source_is_listed(&source);
 }
 
 uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span name)

@@ -157,6 +157,8 @@ struct fsdp_folder {
 	size_t strip;            /* bytes of the common parent directory of all members */
 	const uint32_t *sorted;  /* of packed, by name: all below this directory */
 	size_t below;            /* how many those are */
+	/* Of a list of names and sizes: the directory that has some of these files. */
+	const struct fsdp_dir *copies;
 	const struct fsdp_entry *entries; /* of an unpacked one */
 	size_t count;
 };
@@ -201,6 +203,9 @@ uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span n
 /* As fsdp_dir_source: valid until 64 others were asked for. */
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/* Whether it is a file of a list whose bytes are not here: only its size is known. */
+bool fsdp_folder_is_listed(const struct fsdp_folder *folder, struct fsdp_span name);
 
 /*
  * The files of a directory and its subdirectories in order: first those of the directory itself, then each subdirectory

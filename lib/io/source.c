@@ -203,6 +203,13 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 {
 	if (!lies_inside(source, offset, size, ret_error))
 		return false;
+	if (fsdp_source_is_listed(source)) {
+		if (source->failed != NULL)
+			*source->failed = true;
+		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"only its size is known: it is in the list and not in the directory");
+		return fsdp_error_add_hint(ret_error, "download it into the directory");
+	}
 	if (source->fd >= 0 || source->remote != NULL) {
 		bool good =
 			source->fd >= 0

@@ -30,6 +30,13 @@ static inline struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
 	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
 }
 
+/* Whether only its size is known: a file of a list. */
+static inline bool fsdp_source_is_listed(const struct fsdp_source *source)
+{
+	return source->fd < 0 && source->data == NULL && source->pages == NULL &&
+	       source->remote == NULL && source->size != 0;
+}
+
 /* Of a file that is open; size comes from fstat. Fails if it is not a regular file. */
 bool fsdp_source_file(
 	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);

@@ -39,6 +39,7 @@ struct fsdp_file_record {
 	bool is_transformed; /* its items went through an extension: they are not zips */
 	bool is_zstd;        /* its items are compressed, each by itself */
 	bool is_other;       /* of another save or rank: no item is at its range */
+	bool is_listed;      /* only its size is known */
 };
 
 /* A run of bytes of a file with one purpose. */
@@ -256,9 +257,10 @@ struct fsdp_model {
 	bool plan_only;       /* like the tensors */
 	bool plan_lists_none; /* the plan has no parameters: they are the checkpoint's */
 	bool is_set;          /* files of several ranks: tensors of one name are one */
-	bool are_unproven;    /* but plain ones are not marked as copies */
-	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
-	bool only_counts; /* order and modules are not wanted: fsdp_options */
+	bool is_unstated;  /* files that may say how many ranks saved it were not read */
+	bool are_unproven; /* but plain ones are not marked as copies */
+	bool is_split;     /* over ranks of tensor or pipeline parallelism, not by FSDP */
+	bool only_counts;  /* order and modules are not wanted: fsdp_options */
 	uint64_t counts_from;         /* so many tensors: fewer are read in full */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
 	bool wants_records; /* they are needed nevertheless: it must be read again */

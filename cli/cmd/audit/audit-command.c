@@ -316,6 +316,8 @@ static const struct option_row OPTIONS[] = {
 		.help = "with --data: files without checksums are partial" },
 	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
 		.help = "with --data: compare with SHA-256 digests (sha256sum)" },
+	{ "listing", 0, OPTION_TEXT, "FILE", AT(listing),
+		.help = "as --quick, of the files in this list (aws s3 ls, ls -lR)" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
 		.help = "change the severity of a rule: off, note, warning, error" },
 	{ "allow-global", 0, OPTION_LIST, "MODULE.NAME", AT(globals),
@@ -448,6 +450,12 @@ static bool open_map(struct audit *audit, struct run *run)
 	return good;
 }
 
+/* Of a list there is no more. */
+static bool is_quick(const struct audit_options *options)
+{
+	return options->quick || options->listing != NULL;
+}
+
 static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 {
 	const struct audit_options *options = run->options;
@@ -457,6 +465,10 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	(void)unused;
 	if (options->quick && options->data)
 		return !refuse(run, "give one of them", "--quick excludes --data");
+	if (options->listing != NULL && (options->data || options->merged != NULL ||
+						options->loading.loaders.count > 0))
+		return !refuse(run, "download the checkpoint, or name it at its URL",
+			"a list has names and sizes only: --listing excludes --data, --merged and --for");
 	if (options->values && !options->data)
 		return !refuse(
 			run, "give both: --data --values", "--values needs --data");
@@ -472,7 +484,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
 	audit->options = options;
-	audit->level = options->quick    ? FSDP_LEVEL_QUICK
+	audit->level = is_quick(options) ? FSDP_LEVEL_QUICK
 		       : !options->data  ? FSDP_LEVEL_HEADERS
 		       : options->values ? FSDP_LEVEL_VALUES
 					 : FSDP_LEVEL_DATA;
@@ -482,7 +494,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	const struct {
 		const char *path, *kind;
 	} others[] = { { options->manifest, "manifest" }, { options->expect, "expect" },
-		{ options->merged, "merged" } };
+		{ options->merged, "merged" }, { options->listing, "listing" } };
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (others[i].path != NULL)
 			collected_input(run->collected, others[i].path, others[i].kind);
@@ -524,7 +536,12 @@ static bool run_audit(struct run *run, struct fsdp_error **ret_error)
 
 static bool wants_values(const void *options)
 {
-	return !((const struct audit_options *)options)->quick;
+	return !is_quick(options);
+}
+
+static const char *listing_from(const void *options)
+{
+	return ((const struct audit_options *)options)->listing;
 }
 
 const struct command command_audit = {
@@ -532,7 +549,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "check whether it is complete, intact and safe",
 	.synopsis =
-		"[--quick | --data [--values] [--require-checksums]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
+		"[--quick | --listing=FILE | --data [--values] [--require-checksums]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--allow-global=MODULE.NAME]... [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION] [--loader-option=NAME=VALUE]...] [--checks] [--part=K/N|auto] CHECKPOINT...",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },
 	.exit_1 = "a finding at or above --fail-on",
@@ -547,6 +564,7 @@ const struct command command_audit = {
 	.judges_base = true,
 	.options_size = sizeof(struct audit_options),
 	.wants_values = wants_values,
+	.listing_from = listing_from,
 	.prepare = prepare,
 	.release = release,
 	.judge = judge,

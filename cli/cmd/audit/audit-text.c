@@ -286,8 +286,9 @@ static bool put_loaders(const struct verdict *verdict, struct out *out)
 
 /* What was checked, and the option that checks more. */
 static void show_level(
-	const struct verdict *verdict, struct out *out, enum fsdp_level level)
+	const struct verdict *verdict, struct out *out, const struct audit *audit)
 {
+	const enum fsdp_level level = audit->level;
 	static const char *const checked[] = {
 		[FSDP_LEVEL_QUICK] =
 			"names, sizes and top-level metadata (without --quick also headers)",
@@ -299,8 +300,11 @@ static void show_level(
 	};
 
 	out_values_line(out, NULL, "  checked: {}[; read {}, {} with a checksum]{}",
-		value_word(checked[level]), value_bytes(verdict->bytes_read),
-		value_bytes(verdict->bytes_with_digest),
+		value_word(
+			audit->options->listing != NULL
+				? "names and sizes in the list, metadata that is here (not headers and contents)"
+				: checked[level]),
+		value_bytes(verdict->bytes_read), value_bytes(verdict->bytes_with_digest),
 		value_word(
 			level >= FSDP_LEVEL_DATA &&
 					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0
@@ -309,7 +313,7 @@ static void show_level(
 }
 
 static void show_verdict(
-	const struct verdict *verdict, const struct run *run, enum fsdp_level level)
+	const struct verdict *verdict, const struct run *run, const struct audit *audit)
 {
 	struct out *out = run->out;
 	const char *before = " ";
@@ -352,7 +356,7 @@ static void show_verdict(
 				   ? ""
 				   : "; not everything could be checked (see --checks)"));
 	out_line_end(out);
-	show_level(verdict, out, level);
+	show_level(verdict, out, audit);
 }
 
 /* Suggests to record digests where none are. */
@@ -483,7 +487,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 			word < 2 ? "; not everything could be checked" : "");
 	}
 	out_line_end(out);
-	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit->level);
+	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);
 }
 
 bool audit_text(const struct audit *audit, struct run *run)
@@ -513,7 +517,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 				verdict->check_count);
 		if (!verdict->loading.is_own || run->common->verbose > 0)
 			loading_text(&verdict->loading, run->out);
-		show_verdict(verdict, run, audit->level);
+		show_verdict(verdict, run, audit);
 		if (run->common->quiet == 0 || !verdict->complete)
 			show_checksums(verdict, run->out);
 	}

@@ -60,6 +60,7 @@ struct audit_options {
 	struct texts rules; /* --rule, as typed */
 	struct texts globals;
 	const char *manifest;
+	const char *listing;
 	const char *expect;
 	const char *merged;
 	const char *map; /* its name, or a file */

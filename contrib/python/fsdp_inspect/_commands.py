@@ -25,7 +25,7 @@ class Commands:
     def _place(self) -> str:
         raise NotImplementedError
 
-    def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, require_checksums: bool = False, manifest: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
+    def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, require_checksums: bool = False, manifest: Optional[Word] = None, listing: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
         """check whether it is complete, intact and safe
 
         quick: check names, sizes and top-level metadata only
@@ -33,6 +33,7 @@ class Commands:
         values: with --data: count NaN and Inf values
         require_checksums: with --data: files without checksums are partial
         manifest: with --data: compare with SHA-256 digests (sha256sum)
+        listing: as --quick, of the files in this list (aws s3 ls, ls -lR)
         rule: change the severity of a rule: off, note, warning, error
         allow_global: trust this global in pickles
         expect: compare names with a JSON file, a checkpoint or a plan
@@ -49,7 +50,7 @@ class Commands:
         part: read part N of M of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
-        given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
+        given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "listing": listing, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Audit.of("audit", self._options, [self._place], given)
 
     def diff(self, other: Union[Path, Checkpoint], *, names: bool = False, layout: bool = False, values: bool = False, tol: Optional[Word] = None, stat: bool = False, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:

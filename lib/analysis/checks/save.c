@@ -214,7 +214,7 @@ const struct fsdp_check fsdp_check_no_meta = {
 /*
  * Facts that no file states and that therefore cannot be checked: the world size of shards that PyTorch's
  * HuggingFaceStorageWriter leaves without an index. A rank without data writes no shard, and the shape of a tensor is
- * only the end of its pieces.
+ * only the end of its pieces. Of files in a list only the names may state it.
  */
 static void check_unstated(struct fsdp_checking *checking)
 {
@@ -223,6 +223,15 @@ static void check_unstated(struct fsdp_checking *checking)
 	if (strcmp(checking->family, "dcp-safetensors") == 0 &&
 		!fsdp_checkpoint_plan(checking->checkpoint, &plan))
 		fsdp_check_skip(checking, FSDP_RULE_RANK_MISSING, FSDP_REASON_NEEDS_PLAN);
+	for (size_t i = 0;
+		fsdp_checkpoint_world_size(checking->checkpoint) == FSDP_NONE &&
+		i < fsdp_file_count(checking->checkpoint);
+		i++)
+		if (fsdp_file(checking->checkpoint, i).is_listed) {
+			fsdp_check_skip(
+				checking, FSDP_RULE_RANK_MISSING, FSDP_REASON_UNREADABLE);
+			break;
+		}
 }
 
 const struct fsdp_check fsdp_check_unstated = {

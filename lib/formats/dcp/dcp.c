@@ -58,12 +58,14 @@ static bool is_range(const struct fsdp_dcp_info *info)
 }
 
 /* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains the
- * positions of tensors: their recorded offsets are 0. False too if the file cannot be read. */
+ * positions of tensors: their recorded offsets are 0. False too if the file cannot be read,
+ * and true of a file that is only listed. */
 static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	struct fsdp_source source;
 	return fsdp_folder_source(folder, path, &source, NULL) &&
-	       fsdp_source_begins_safetensors(&source, NULL);
+	       (fsdp_source_is_listed(&source) ||
+		       fsdp_source_begins_safetensors(&source, NULL));
 }
 
 /* Counts the range, and keeps it where there is room for it already. */

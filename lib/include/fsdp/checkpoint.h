@@ -148,6 +148,11 @@ struct fsdp_options {
 	/* Reads paths that are URLs; NULL: none are. It must outlive the
 	 * checkpoint. */
 	struct fsdp_remote *remote;
+
+	/* A list of files with their sizes, as other tools print it for a bucket or a
+	 * directory, or NULL. Its files are those of the named directory, which has copies
+	 * of the small ones: the bytes of the others are not read. */
+	const char *listing_path;
 };
 
 /**
@@ -343,6 +348,8 @@ struct fsdp_file {
 	/* In bytes, as stored; FSDP_UNKNOWN if it is absent. */
 	uint64_t size;
 	uint32_t rank; /* whose it is, or FSDP_NONE */
+	/* It is in a list (fsdp_options.listing_path), and its bytes were not read. */
+	bool is_listed;
 };
 
 /** Files that were read, and those that are named and absent. */
