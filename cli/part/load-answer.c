@@ -135,7 +135,8 @@ static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_
 	{ "value", WORD_AT(CHOICE, value), ALWAYS("Its value.") });
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
-	"deepspeed", "megatron", "weights_only", "vllm", "all", "auto", "none", NULL };
+	"deepspeed", "megatron", "weights_only", "vllm", "sglang", "all", "auto", "none",
+	NULL };
 
 enum { LOADERS_MOST = 16, WORLD_MOST = 1 << 20 };
 
@@ -223,7 +224,8 @@ static const char *title_of(const char *loader)
 		{ "trainer", "Trainer" }, { "peft", "PEFT" },
 		{ "accelerate", "Accelerate" }, { "dcp", "torch DCP load" },
 		{ "deepspeed", "DeepSpeed" }, { "megatron", "Megatron" },
-		{ "vllm", "vLLM" }, { "weights_only", "torch.load(weights_only=True)" } };
+		{ "vllm", "vLLM" }, { "sglang", "SGLang" },
+		{ "weights_only", "torch.load(weights_only=True)" } };
 
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
 		if (strcmp(titles[i][0], loader) == 0)

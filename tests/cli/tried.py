@@ -1024,8 +1024,23 @@ VLLM_ADAPTERS = [
     ("refuses", {"lora_alpha": 8, "modules_to_save": ["lm_head"]}), ("not_judged", {"lora_alpha": 8, "modules_to_save": ["score"]}),
     ("refuses", {"lora_alpha": 8, "rank_pattern": {"q_proj": 17}}), ("not_judged", {"lora_alpha": 8, "rank_pattern": {"q_proj": 16}}),
 ]
+# the same of SGLang
+MORE, DEEPER = LLAMA_ALL | layers("self_attn.x.q_proj.weight", shape=(1,)), LLAMA_ALL | {"model.layers.9.self_attn.q_proj.weight": (16, 16)}
+BARE = {n.removeprefix("model."): s for n, s in LLAMA_ALL.items()}
+SGLANG_MODELS = [
+    ("loads", LLAMA_ALL, {"dtype": "bfloat16"}), ("differs", LLAMA_ALL, {"dtype": None, "torch_dtype": None}), ("differs", LLAMA_ALL, {"dtype": "float32"}), ("loads", MORE, {"dtype": "bfloat16"}),
+    *(("refuses", MORE, {"architectures": [name], "dtype": "bfloat16"}) for name in ("Qwen3ForCausalLM", "GraniteForCausalLM")),
+    ("loads", LLAMA_ALL | {"model.more.weight": (1,)}, {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16"}),
+    ("loads", DEEPER, {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16"}), ("refuses", DEEPER, {"architectures": ["GraniteForCausalLM"], "dtype": "bfloat16"}),
+    ("differs", {f"_orig_mod.{n}": s for n, s in LLAMA_ALL.items()}, {}), ("differs", BARE, {}), ("not_judged", BARE, {"architectures": ["Qwen3ForCausalLM"]}),
+    ("differs", {n: s for n, s in LLAMA_ALL.items() if n != "model.norm.weight"}, {}), ("refuses", LLAMA_ALL | {n: (72, 16) for n in ENDS}, {}),
+    ("differs", {n: s for n, s in LLAMA_ALL.items() if n != "model.embed_tokens.weight"}, {"tie_word_embeddings": True}),
+    ("not_judged", LLAMA_ALL, {"quantization_config": {"quant_method": "gptq", "bits": 4}}), ("not_judged", LLAMA_ALL, {"architectures": ["MineForCausalLM"]}),
+]
 # what makes a sample, the loader, what it does with it
 LOADS = [
+    *((always(model(tensors, {}, **config)), ["--for=sglang", "--data"], wanted) for wanted, tensors, config in SGLANG_MODELS),
+    *((always(adapter(**config)), ["--for=sglang"], wanted) for wanted, config in (("not_judged", {"lora_alpha": 8}), ("refuses", {}), ("refuses", {"lora_alpha": 8, "use_dora": True}))),
     *((always(model(tensors, {}, **config)), ["--for=vllm", "--data"], wanted) for wanted, tensors, config in VLLM_MODELS),
     *((always(adapter(**config)), ["--for=vllm"], wanted) for wanted, config in VLLM_ADAPTERS),
     (always(adapter(lora_alpha=8, rank_pattern={"q_proj": 17})), ["--for=vllm", "--loader-option=max_lora_rank=32"], "not_judged"),

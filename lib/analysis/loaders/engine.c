@@ -25,6 +25,7 @@ static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_megatron,
 	&fsdp_loader_weights_only,
 	&fsdp_loader_vllm,
+	&fsdp_loader_sglang,
 };
 
 struct fsdp_loads {

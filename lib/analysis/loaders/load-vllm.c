@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vllm.LLM(directory) with load_format auto and without tensor parallelism, or a LoRA adapter that
- * is given to it.
+ * vllm.LLM(directory) or sglang.Engine(directory) with load_format auto and without tensor
+ * parallelism, or a LoRA adapter that is given to it. They choose files and cut weights alike. What
+ * SGLang's model has no name for it ignores, except in some classes, and it never checks that a
+ * parameter was loaded.
  *
  * Origin: vllm/model_executor/model_loader/{default_loader,weight_utils}.py,
  * model_executor/models/{utils,llama,qwen2,qwen3,phi3,granite}.py, model_executor/layers/{linear,
- * vocab_parallel_embedding}.py, lora/{peft_helper,lora_model,utils}.py (0.33).
+ * vocab_parallel_embedding}.py, lora/{peft_helper,lora_model,utils}.py (0.33); sglang/srt/
+ * model_loader/{loader,weight_utils}.py, models/{llama,qwen2,qwen3,granite}.py, layers/{linear,
+ * vocab_parallel_embedding}.py, configs/model_config.py, lora/{lora,lora_config,lora_manager}.py
+ * (0.5.23).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +35,12 @@ enum {
 	KNOWN = 1 << 6,   /* a class whose names and loader are known */
 	QUANTIZED = 1 << 7,
 	TIED = 1 << 8,
-	FLOAT32 = 1 << 9
+	FLOAT32 = 1 << 9,
+	SGLANG = 1 << 10,
+	/* Of SGLang's class: it raises at the name of a layer's projection that it does not have,
+	 * or at any such name. */
+	RAISES_PROJECTIONS = 1 << 11,
+	RAISES_ALL = 1 << 12
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -44,20 +54,33 @@ static const struct fsdp_load_fact facts[] = {
 
 /* The class that config.json lists first, as word 0. Those that are known take exactly the names of
  * transformers, without a map of other prefixes. */
-static bool is_known(struct fsdp_loading *loading)
+static const struct {
+	const char *name;
+	uint32_t is;
+} classes[] = {
+	{ "LlamaForCausalLM", KNOWN },
+	{ "Qwen2ForCausalLM", KNOWN },
+	{ "Phi3ForCausalLM", KNOWN },
+	{ "Qwen3ForCausalLM", KNOWN | RAISES_PROJECTIONS },
+	{ "GraniteForCausalLM", KNOWN | RAISES_ALL },
+};
+
+static uint32_t find_class(struct fsdp_loading *loading)
 {
-	struct fsdp_load_items classes =
+	struct fsdp_load_items list =
 		fsdp_load_items(loading, CONFIG_FILE, "architectures");
 	struct fsdp_span first;
 
-	if (classes.at == classes.end) {
+	if (list.at == list.end) {
 		fsdp_load_say(loading, 0, "of config.json, which lists none,");
-		return false;
+		return 0;
 	}
-	first = classes.settings[classes.at].value.text;
+	first = list.settings[list.at].value.text;
 	fsdp_load_set_word(loading, 0, first);
-	return fsdp_span_is_any(first,
-		"LlamaForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM Phi3ForCausalLM GraniteForCausalLM");
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
+		if (fsdp_span_is(first, classes[i].name))
+			return classes[i].is;
+	return 0;
 }
 
 /* Files of the first kind that is there. */
@@ -102,14 +125,21 @@ static void begin(struct fsdp_loading *loading)
 	}
 	choose_files(loading);
 	loading->is &= ~(uint32_t)ADAPTER;
-	loading->is |= is_known(loading) ? KNOWN : 0;
+	loading->is |= find_class(loading);
 	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
 		FSDP_TOKEN_DICT)
 		loading->is |= QUANTIZED;
 	if (fsdp_load_integer(loading, CONFIG_FILE, "tie_word_embeddings", 0) == 1)
 		loading->is |= TIED;
-	if (fsdp_span_is(fsdp_load_dtype(loading), "float32"))
+	if (fsdp_span_is(fsdp_load_dtype(loading), "float32") ||
+		((loading->is & SGLANG) != 0 && fsdp_load_dtype(loading).size == 0))
 		loading->is |= FLOAT32;
+}
+
+static void begin_sglang(struct fsdp_loading *loading)
+{
+	loading->is |= SGLANG;
+	begin(loading);
 }
 
 /* ---- a model ---- */
@@ -131,7 +161,7 @@ static bool has_other_root(struct fsdp_loading *loading)
 
 static bool is_unknown_class(struct fsdp_loading *loading)
 {
-	return !is_known(loading);
+	return find_class(loading) == 0;
 }
 
 /* quantization_config has a method whose linear layers have no parameter named weight, and all
@@ -176,6 +206,49 @@ static const struct fsdp_load_tensor *find_model(
 	return NULL;
 }
 
+/* Whether the class of SGLang raises at a name that its model does not have. */
+static bool raises_at(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	static const char *const projections[] = { "q_proj", "k_proj", "v_proj",
+		"gate_proj", "up_proj" };
+	const unsigned char *layers = fsdp_span_find(name, FSDP_SPAN("layers."));
+	uint64_t number;
+
+	if ((loading->is & RAISES_ALL) != 0)
+		return fsdp_span_find(name, FSDP_SPAN("projector")) == NULL &&
+		       !fsdp_span_ends(name, FSDP_SPAN(".kv_scale"));
+	/* Layers beyond those of config.json are skipped. */
+	if (layers != NULL) {
+		struct fsdp_span rest = fsdp_span(
+			layers + 7, name.size - (size_t)(layers + 7 - name.data));
+		if (fsdp_span_number(&rest, INT32_MAX, &number) &&
+			(int64_t)number >= fsdp_load_integer(loading, CONFIG_FILE,
+						   "num_hidden_layers", INT32_MAX))
+			return false;
+	}
+	for (size_t i = 0;
+		(loading->is & RAISES_PROJECTIONS) != 0 && i < FSDP_COUNT(projections);
+		i++)
+		if (fsdp_span_find(name, fsdp_span_text(projections[i])) != NULL)
+			return true;
+	return false;
+}
+
+/* This class puts "model." before names that lack it. */
+static bool adds_prefix(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		struct fsdp_span name = loading->stored.items[i].name;
+		if (fsdp_span_begins(name, FSDP_SPAN("layers.")) ||
+			fsdp_span_begins(name, FSDP_SPAN("embed_tokens.")) ||
+			fsdp_span_begins(name, FSDP_SPAN("norm.")))
+			return true;
+	}
+	return false;
+}
+
 /* What the model has no name for, except a bias and tables of rotary positions, as word 1. */
 static bool has_unexpected(struct fsdp_loading *loading)
 {
@@ -189,7 +262,8 @@ static bool has_unexpected(struct fsdp_loading *loading)
 		/* A head that is tied is skipped. */
 		if (item->match != NULL || fsdp_span_ends_any(item->name, ignored) ||
 			((loading->is & TIED) != 0 &&
-				fsdp_span_is(item->name, "lm_head.weight")))
+				fsdp_span_is(item->name, "lm_head.weight")) ||
+			((loading->is & SGLANG) != 0 && !raises_at(loading, item->name)))
 			continue;
 		(void)fsdp_load_misses(loading);
 		loading->name_count = 0;
@@ -295,6 +369,11 @@ static bool has_feature(struct fsdp_loading *loading)
 	return !is_plain || (bias.size != 0 && !fsdp_span_is(bias, "none"));
 }
 
+static bool has_dora(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_set(loading, ADAPTER_FILE, "use_dora");
+}
+
 /* Only heads of classifiers may be whole. */
 static bool has_whole_module(struct fsdp_loading *loading)
 {
@@ -371,13 +450,15 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_RANK, has_no_rank, "r in " ADAPTER_FILE " is not above 0",
 		FSDP_NO_FIX, .when = ADAPTER),
 	FSDP_REFUSES(ADAPTER_TYPE, has_feature, "vLLM has no adapters with {0}",
-		FSDP_NO_FIX, .when = ADAPTER),
+		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
+	FSDP_REFUSES(ADAPTER_TYPE, has_dora, "SGLang has no adapters with use_dora",
+		FSDP_NO_FIX, .when = ADAPTER | SGLANG),
 	FSDP_REFUSES(ADAPTER_MODULES, has_whole_module,
 		"{0} (modules_to_save) is trained whole: vLLM takes only classifier and score",
-		FSDP_NO_FIX, .when = ADAPTER),
+		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
 	FSDP_REFUSES(ADAPTER_RANK, is_above_rank,
 		"the largest rank is {0}, and " MAX_RANK " is {1}", "{2}",
-		.when = ADAPTER),
+		.when = ADAPTER, .unless = SGLANG),
 	FSDP_REFUSES(NO_WEIGHTS, .when = ADAPTER | FSDP_LOAD_NONE,
 		.message =
 			"the directory has no adapter_model.safetensors, adapter_model.bin or adapter_model.pt"),
@@ -385,7 +466,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .when = ADAPTER, .ends = true),
 	FSDP_REFUSES(OTHER_NAMES, has_other_tensor,
 		"{0} is not a name of a LoRA tensor that vLLM reads", FSDP_NO_FIX,
-		.when = ADAPTER),
+		.when = ADAPTER, .unless = SGLANG),
 	FSDP_NOT_JUDGED(BASE_MODEL, .when = ADAPTER, .ends = true, .fix = FSDP_NO_FIX,
 		.message = "modules of the adapter are not compared with the base model"),
 	/* ---- a model ---- */
@@ -393,8 +474,8 @@ static const struct fsdp_load_rule rules[] = {
 		.message = CONFIG_FILE " is missing"),
 	FSDP_REFUSES(CONFIG, .unless = MODEL, .message = CONFIG_FILE " is missing",
 		.fix = "put the model's config.json next to the weights"),
-	FSDP_NOT_JUDGED(OTHER_WEIGHTS, .when = CONSOLIDATED, .ends = true,
-		.fix = FSDP_NO_FIX,
+	FSDP_NOT_JUDGED(OTHER_WEIGHTS, .when = CONSOLIDATED, .unless = SGLANG,
+		.ends = true, .fix = FSDP_NO_FIX,
 		.message =
 			"vLLM takes consolidated*.safetensors, whose names are those of Mistral"),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
@@ -402,19 +483,20 @@ static const struct fsdp_load_rule rules[] = {
 			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
 	FSDP_REFUSES(INDEX, is_bad_index, "the index has no weight_map", .when = INDEX),
 	FSDP_READS_WEIGHTS(0),
-	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN,
+	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN, .unless = SGLANG,
 		.message =
 			"vLLM reads all .safetensors files: tensors of adapter_model.safetensors are not of the model",
 		.fix = "move the adapter to a directory of its own"),
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, .when = SEVERAL, .ends = true, .fix = FSDP_NO_FIX,
 		.message =
-			"vLLM reads all files of this kind in the directory, and no index lists them"),
+			"it reads all files of this kind in the directory, and no index lists them"),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, has_other_root, .ends = true),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
 	FSDP_REFUSES(DTYPE, is_not_packed,
 		"quantization_config of config.json has the method {0}, and no weight is packed",
-		"remove quantization_config from config.json", .when = QUANTIZED | KNOWN),
+		"remove quantization_config from config.json", .when = QUANTIZED | KNOWN,
+		.unless = SGLANG),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .when = QUANTIZED, .ends = true,
 		.message = "names and shapes of quantized models are not known"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
@@ -422,13 +504,17 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .ends = true),
 	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
 		"the output head is stored, and the embedding that is tied to it is missing",
-		"store it as model.embed_tokens.weight", .when = TIED),
+		"store it as model.embed_tokens.weight", .when = TIED, .unless = SGLANG),
+	FSDP_NOT_JUDGED(OTHER_NAMES, adds_prefix,
+		"SGLang puts model. before names of this class that lack it",
+		.when = SGLANG | RAISES_PROJECTIONS, .ends = true),
 	FSDP_REFUSES(OTHER_NAMES, has_unexpected, "{1} is not a name of the model"),
 	FSDP_REFUSES(SHAPE, is_misshaped),
 	FSDP_NOT_JUDGED(SHAPE, fsdp_load_is_misshaped,
-		"{0} has shape [{1}], the model expects [{2}]: vLLM may take a part of it",
+		"{0} has shape [{1}], the model expects [{2}]: a part of it may be taken",
 		.ends = true),
-	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX),
+	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX,
+		.unless = SGLANG),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses,
 		"{0} is missing: its memory stays uninitialized", FSDP_NO_FIX),
 	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
@@ -437,8 +523,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .when = TIED),
 	FSDP_DIFFERS(DTYPE, .when = FLOAT32,
 		.message =
-			"values are cast to bfloat16 or float16, as config.json has dtype float32",
-		.fix = "start vLLM with --dtype float32"),
+			"values are cast to bfloat16 or float16, as config.json has dtype float32 or none",
+		.fix = "start the server with --dtype float32"),
 	{ 0 },
 };
 
@@ -457,4 +543,15 @@ const struct fsdp_loader fsdp_loader_vllm = {
 	.begin = begin,
 	.rules = rules,
 	.options = options,
+};
+
+static const char *const sglang_versions[] = { "0.5.23", NULL };
+
+const struct fsdp_loader fsdp_loader_sglang = {
+	.name = "sglang",
+	.library = "sglang",
+	.versions = sglang_versions,
+	.facts = facts,
+	.begin = begin_sglang,
+	.rules = rules,
 };

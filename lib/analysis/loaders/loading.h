@@ -172,7 +172,8 @@ struct fsdp_loader {
 
 extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader_peft,
 	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
-	fsdp_loader_megatron, fsdp_loader_weights_only, fsdp_loader_vllm;
+	fsdp_loader_megatron, fsdp_loader_weights_only, fsdp_loader_vllm,
+	fsdp_loader_sglang;
 
 /* ---- engine.c ---- */
 
