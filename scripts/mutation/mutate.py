@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutation/mutate runs.
+"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --list=FILE | --rows[=PATH]] [N [SEED]]: what scripts/mutation/mutate runs.
 
 Chooses tokens, breaks them and asks the tests (judges.py). Knows no type: what does not compile is no mutant, and
 another takes its place. All that can be are built at once (copies.py); the others, one after the other.
@@ -207,6 +207,19 @@ def at(root, place):
                 yield mutant
 
 
+def of_list(root, table):
+    """The mutants of a list: the columns file, code and change say which. One whose line has changed is gone."""
+    head, *rows = (line.split("\t") for line in law.text(root, table).splitlines() if not line.startswith("#"))
+    columns = [head.index(name) for name in ("file", "code", "change")]
+    wanted = {tuple(row[column] for column in columns) for row in rows}
+    for path in sorted({key[0] for key in wanted} & set(sources(root))):
+        for some in mutants_of(path, law.text(root, path)):
+            for mutant in some:
+                if mutant.key() in wanted:
+                    wanted.remove(mutant.key())
+                    yield mutant
+
+
 def chosen(root, seed):
     """All mutants in an order that the seed decides: each token once, and as likely as the others."""
     chance = random.Random(seed)
@@ -386,6 +399,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--quick", action="store_true", help="no sanitizers, oracles and faults: more survive")
     parser.add_argument("--at", metavar="FILE:LINE[-LINE]", help="all mutants of these lines")
+    parser.add_argument("--list", metavar="FILE", help="the mutants of a list, as scripts/mutation/proof.tsv is one")
     parser.add_argument("count", metavar="N", nargs="?", type=int, default=20)
     parser.add_argument("seed", metavar="SEED", nargs="?", type=int, default=random.randrange(10 ** 6))
     parser.add_argument("--rows", metavar="PATH", nargs="?", const="lib/analysis/",
@@ -402,6 +416,8 @@ def main():
     judge = Judge(place, tests, sanitizers)
     if options.at:
         mutants = taken(place, at(place.tree, options.at), None)
+    elif options.list:
+        mutants = taken(place, of_list(place.tree, options.list), None)
     elif options.rows:
         mutants = taken(place, rows(place.tree, options.rows), None)
     else:
