@@ -449,25 +449,29 @@ static bool parse_reached(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 
 static const char print[] = "CollectiveFingerPrint(";
 
-/* "4, 8" as the only list of sizes, as dumps have it. *ret_numel: its product, or
- * FSDP_ABSENT. False: out of memory. */
+/* "4, 8" as the only list of sizes, as dumps have it, and *ret_numel: its product. Of a
+ * damaged line both are absent: what is left of it is not what a rank used. False: out of
+ * memory. */
 static bool parse_shape(struct fsdp_arena *arena, struct fsdp_span shape,
 	struct fsdp_span *ret_sizes, int64_t *ret_numel)
 {
-	int64_t *packed = FSDP_TAKE(arena, packed, shape.size + 2), dim;
+	int64_t *packed = FSDP_TAKE(arena, packed, shape.size + 2), dim = 0, numel = 1;
+	bool damaged = false, more = shape.size != 0;
+	*ret_sizes = (struct fsdp_span){ 0 };
+	*ret_numel = FSDP_ABSENT;
 	if (packed == NULL)
 		return false;
-	packed[0] = *ret_numel = 1;
-	while (parse_number(&shape, &dim)) {
+	packed[0] = 1;
+	while (more && !damaged) {
+		damaged = !parse_number(&shape, &dim) || dim < 0 ||
+			  __builtin_mul_overflow(numel, dim, &numel);
 		packed[2 + packed[1]++] = dim;
-		if (*ret_numel != FSDP_ABSENT &&
-			(dim < 0 || __builtin_mul_overflow(*ret_numel, dim, ret_numel)))
-			*ret_numel = FSDP_ABSENT;
-		if (shape.size < 2)
-			break;
-		shape = skip(shape, 2);
+		more = fsdp_span_behind(shape, ", ", &shape);
 	}
+	if (damaged || shape.size != 0)
+		return true;
 	*ret_sizes = fsdp_span(packed, (2 + (size_t)packed[1]) * sizeof *packed);
+	*ret_numel = numel;
 	return true;
 }
 
@@ -549,7 +553,8 @@ static bool parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		return false;
 	/* A rank reads what others send as if it had the length of its own: if numbers of
 	 * tensors or dimensions differ, it prints a call that no rank made. */
-	if (own.sizes.size != says.sizes.size ||
+	if ((own.sizes.data != NULL && says.sizes.data != NULL &&
+		    own.sizes.size != says.sizes.size) ||
 		(own.dtypes.size == sizeof(int64_t)) !=
 			(says.dtypes.size == sizeof(int64_t))) {
 		says.op = FSDP_SPAN("unknown");
