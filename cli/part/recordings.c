@@ -10,10 +10,50 @@
 #include <string.h>
 
 #include "args/parse.h"
+#include "args/select.h"
 #include "part/recordings.h"
 #include "part/tensor-row.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
+
+bool recordings_rank_regex(struct run *run, const char *regex,
+	struct fsdp_recording_options *options, void **ret_pattern)
+{
+	if (regex == NULL)
+		return true;
+	*ret_pattern = rank_pattern_new(regex);
+	if (*ret_pattern == NULL)
+		refuse(run, "a PCRE2 expression with one group: rank-([0-9]+)",
+			"--rank-regex '%s' cannot be read", regex);
+	options->rank_of = rank_pattern_find;
+	options->context = *ret_pattern;
+	return *ret_pattern != NULL;
+}
+
+void recordings_show_run(struct out *out, const struct fsdp_recordings *run, uint64_t nth)
+{
+	size_t count = fsdp_recording_count(run);
+
+	out_values_line(out, NULL, "run {}: {}[ and {} more]", value_count(nth),
+		value_name(text_of(fsdp_recording(run, 0)->path)),
+		count > 1 ? value_count(count - 1) : value_absent());
+}
+
+void recordings_show_frame(
+	struct out *out, struct fsdp_span file, int64_t line, struct fsdp_span function)
+{
+	const unsigned char *slash =
+		file.size != 0 ? memrchr(file.data, '/', file.size) : NULL;
+
+	if (slash != NULL) {
+		file.size -= (size_t)(slash + 1 - file.data);
+		file.data = slash + 1;
+	}
+	out_line_name(out, text_of_span(file));
+	out_values(out, "[:{}] ",
+		line == FSDP_ABSENT ? value_absent() : value_integer(line));
+	out_line_name(out, text_of_span(function));
+}
 
 /* ---- Files of an option that names a recording or a directory of them ---- */
 

@@ -17,6 +17,19 @@
  * options.spans. False: out of memory. */
 bool time_lanes_write(struct run *run, const struct fsdp_recordings *set);
 
+/* --rank-regex, into options; with NULL nothing happens. False: it cannot be read, and refuse()
+ * was called. *ret_pattern is for rank_pattern_free. */
+bool recordings_rank_regex(struct run *run, const char *regex,
+	struct fsdp_recording_options *options, void **ret_pattern);
+
+/* Of several runs, which files the nth from 1 is of. */
+void recordings_show_run(
+	struct out *out, const struct fsdp_recordings *run, uint64_t nth);
+
+/* A piece of a line: "train.py:64 train_step", without the directory of the file. */
+void recordings_show_frame(
+	struct out *out, struct fsdp_span file, int64_t line, struct fsdp_span function);
+
 /* Recordings in addition to the inputs, which an option names. */
 struct trace_paths {
 	char **items;

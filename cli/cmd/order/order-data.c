@@ -16,16 +16,6 @@ static struct order_data *data_of(struct subject of)
 	return of.context;
 }
 
-static bool has_dumps(struct subject of)
-{
-	return fsdp_recordings_flight(data_of(of)->listing->recordings) != NULL;
-}
-
-static bool has_no_dumps(struct subject of)
-{
-	return !has_dumps(of);
-}
-
 /* ---- fx ---- */
 
 static const struct record param_record = RECORD_OF(RECORD_TUPLE, struct fsdp_named_param,
@@ -41,16 +31,6 @@ static const struct record usage_record =
 static const struct record module_record =
 	RECORD_OF(RECORD_TUPLE, MODULE, { NULL, INTEGER_AT(MODULE, module) },
 		{ NULL, LIST_AT(MODULE, usages, usage_count, usage_record) });
-
-static bool knows_args(struct subject of)
-{
-	return ((const struct fsdp_fx_order *)of.object)->has_concrete_args;
-}
-
-static bool has_args(struct subject of)
-{
-	return !((const struct fsdp_fx_order *)of.object)->concrete_args_null;
-}
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -75,6 +55,8 @@ static const void *each_visited(struct subject of, size_t i, void *room)
 }
 
 #define FX struct fsdp_fx_order
+HAS(knows_args, FX, one->has_concrete_args)
+HAS(has_args, FX, !one->concrete_args_null)
 static const struct record args_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "concrete_args", LIST_AT(FX, concrete_args, concrete_arg_count, record_texts),
 		.has = has_args, .null = true,
@@ -362,16 +344,6 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 
 /* ---- recordings ---- */
 
-static bool order_has_states(struct subject of)
-{
-	return ((const struct fsdp_exec_order *)of.object)->lanes != NULL;
-}
-
-static bool has_states(struct subject of)
-{
-	return ((const struct fsdp_recording *)of.object)->order->lanes != NULL;
-}
-
 /* What PyTorch raises on every rank, where it compares them. */
 static struct value get_error(struct subject of)
 {
@@ -395,10 +367,11 @@ static const struct record order_record = RECORD_OF(RECORD_OBJECT, ORDER,
 static const struct record checked_record = RECORD_OF(RECORD_OBJECT, ORDER,
 	{ "unchecked", COUNT_AT(ORDER, unchecked),
 		.about = "Number of training forwards that PyTorch did not check." },
-	{ "states", EACH(each_lane, lane_record), .has = order_has_states,
+	{ "states", EACH(each_lane, lane_record), IF_SET(ORDER, lanes),
 		.about = "States of each handle, where they were recorded." });
 
 #define RECORDING struct fsdp_recording
+HAS(has_states, RECORDING, one->order->lanes != NULL)
 static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "rank", INTEGER_AT(RECORDING, rank), .about = "The rank." },
 	{ NULL, POINTED_AT(RECORDING, order, order_record) },
@@ -416,12 +389,8 @@ struct argument {
 	struct fsdp_recording recording;
 };
 
-static bool has_order(struct subject of)
-{
-	return ((const struct argument *)of.object)->recording.order != NULL;
-}
-
 #define ARGUMENT struct argument
+HAS(has_order, ARGUMENT, one->recording.order != NULL)
 static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording",
 	"One recording. Names of fields are those of PyTorch's own structures.",
 	{ "input", COUNT_AT(ARGUMENT, input), ALWAYS("`id` of the input.") },
@@ -431,19 +400,18 @@ static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording
 	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
 	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });
 
-static void put_recordings(struct order_data *data)
-{
-	const struct listing *listing = data->listing;
-	struct out *out = listing->run->out;
+_Static_assert(sizeof(ARGUMENT) <= RECORD_ROOM, "room for one");
 
-	out_items_begin(out, "recordings");
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
-		const struct argument argument = { one->input, *one };
-		out_record(out, NULL, &recording_record,
-			(struct subject){ data, &argument });
-	}
-	out_array_end(out);
+static const void *each_recording(struct subject of, size_t i, void *room)
+{
+	const struct listing *listing = data_of(of)->listing;
+	ARGUMENT *argument = room;
+
+	if (i == listing->count)
+		return NULL;
+	argument->recording = *fsdp_recording(listing->recordings, i);
+	argument->input = argument->recording.input;
+	return argument;
 }
 
 /* ---- one row per use ---- */
@@ -524,12 +492,8 @@ static void put_uses(const struct listing *listing)
 
 /* ---- where ranks diverge ---- */
 
-static bool is_apart(struct subject of)
-{
-	return !((const struct fsdp_divergence *)of.object)->agree;
-}
-
 #define DIVERGENCE struct fsdp_divergence
+HAS(is_apart, DIVERGENCE, !one->agree)
 static const struct record divergence_record = OBJECT_RECORD(DIVERGENCE, "divergence",
 	"PyTorch's own comparison of ranks, in the first iteration.",
 	{ "agree", BOOL_AT(DIVERGENCE, agree),
@@ -606,23 +570,17 @@ static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
 
 /* ---- the answer ---- */
 
-static bool asks_first_diff(struct subject of)
-{
-	return data_of(of)->listing->options->first_diff;
-}
-
-static bool found_diff(struct subject of)
-{
-	return data_of(of)->first_diff.found;
-}
-
 #define DATA struct order_data
+#define FLIGHT_OF(data) fsdp_recordings_flight((data)->listing->recordings)
+HAS(has_dumps, DATA, FLIGHT_OF(one) != NULL)
+HAS(has_no_dumps, DATA, FLIGHT_OF(one) == NULL)
+HAS(asks_first_diff, DATA, one->listing->options->first_diff)
 static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
-	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record), .has = found_diff,
-		.null = true,
+	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record),
+		IF_SET(DATA, first_diff.found), .null = true,
 		.about = "With `--first-diff`; null when all ranks agree." });
 const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
-	{ "recordings", ITEMS(recording_record),
+	{ "recordings", EACH_ITEM(DATA, count, each_recording, recording_record),
 		ALWAYS("In the order of the arguments.") },
 	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record),
 		.has = has_no_dumps },
@@ -645,10 +603,10 @@ static struct listing first_apart(const struct listing *listing)
 bool order_put_data(struct listing *listing)
 {
 	struct listing parts = first_apart(listing);
-	struct order_data data = { listing, NULL,
+	struct order_data data = { listing, listing->count, NULL,
 		*fsdp_recordings_divergence(parts.recordings),
 		*fsdp_recordings_first_diff(parts.recordings), .parts = parts };
-	const struct fsdp_flight *flight = fsdp_recordings_flight(listing->recordings);
+	const struct fsdp_flight *flight = FLIGHT_OF(&data);
 	size_t room = 1;
 
 	if (flight != NULL)
@@ -663,12 +621,11 @@ bool order_put_data(struct listing *listing)
 	data.scratch = calloc(room, sizeof *data.scratch);
 	if (data.scratch == NULL)
 		return false;
-	put_recordings(&data);
+	out_fields(listing->run->out, &order_answer, (struct subject){ &data, &data });
 	if (flight != NULL)
 		order_put_dumps(listing, (struct subject){ &data, &data });
 	else
 		put_uses(listing);
-	out_fields(listing->run->out, &order_answer, (struct subject){ &data, &data });
 	free(data.scratch);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/order/order.h"
+#include "part/recordings.h"
 #include "render/writer.h"
 
 /* The answer in hand. */
@@ -78,19 +79,12 @@ static struct value since_of(const struct flight *flight)
 	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
 }
 
-/* "train.py:64 train_step", with the name of the file of the path. */
 static void put_place(struct out *out, const struct fsdp_flight_place *place)
 {
-	struct text file = text_of_span(place->filename);
-	const char *slash = file.size != 0 ? memrchr(file.data, '/', file.size) : NULL;
-
-	if (slash != NULL)
-		file = (struct text){ slash + 1,
-			file.size - (size_t)(slash + 1 - file.data) };
-	if (file.data == NULL)
+	if (place->filename.data == NULL)
 		return;
-	out_values(out, ", {}[:{}] ", value_name(file), number(place->line));
-	out_line_name(out, text_of_span(place->name));
+	out_line_text(out, ", ");
+	recordings_show_frame(out, place->filename, place->line, place->name);
 }
 
 static void put_sizes(struct out *out, const struct fsdp_flight_call *call)

@@ -9,6 +9,7 @@
 
 #include "args/select.h"
 #include "cmd/order/order.h"
+#include "part/recordings.h"
 
 /* ---- recordings of handles, and the runs that they are of ---- */
 
@@ -115,26 +116,50 @@ static struct text name_of(const struct fsdp_handle *handle)
 static void line_config(struct out *out, const struct fsdp_fx_order *fx)
 {
 	out_line_begin(out, NULL);
-	out_line_name(
-		out, fx->root.data != NULL ? text_of_span(fx->root) : text_of("(root)"));
-	if (fx->torch.data != NULL) {
-		out_line_text(out, ", torch ");
-		out_line_name(out, text_of_span(fx->torch));
-	}
-	if (fx->tracer.data != NULL) {
-		out_line_text(out, ", tracer ");
-		out_line_name(out, text_of_span(fx->tracer));
-	}
-	if (fx->has_concrete_args) {
+	out_values(out, "{}[, torch {}][, tracer {}]",
+		value_name(fx->root.data != NULL ? text_of_span(fx->root)
+						 : text_of("(root)")),
+		value_name(text_of_span(fx->torch)),
+		value_name(text_of_span(fx->tracer)));
+	if (fx->has_concrete_args)
 		out_line_text(out, ", concrete_args");
-		for (size_t i = 0; i < fx->concrete_arg_count; i++) {
-			out_line_text(out, " ");
-			out_line_name(out, text_of_span(fx->concrete_args[i]));
-		}
-		if (fx->concrete_args_null)
-			out_line_text(out, " none");
+	for (size_t i = 0; fx->has_concrete_args && i < fx->concrete_arg_count; i++) {
+		out_line_text(out, " ");
+		out_line_name(out, text_of_span(fx->concrete_args[i]));
 	}
+	if (fx->has_concrete_args && fx->concrete_args_null)
+		out_line_text(out, " none");
 	out_line_end(out);
+}
+
+/* A module by its number with its uses, or a parameter by its name with its place in the
+ * order of first use; sorted to be found. */
+struct fx_use {
+	int64_t id;
+	struct text name;
+	size_t count;
+};
+
+static int compare_found(const void *a, const void *b)
+{
+	const struct fx_use *left = a, *right = b;
+	size_t common =
+		left->name.size < right->name.size ? left->name.size : right->name.size;
+	int order = common == 0 ? 0 : memcmp(left->name.data, right->name.data, common);
+
+	if (left->id != right->id)
+		return left->id < right->id ? -1 : 1;
+	return order != 0 ? order
+			  : (left->name.size > right->name.size) -
+				    (left->name.size < right->name.size);
+}
+
+static const struct fx_use *find(
+	const struct fx_use *list, size_t count, int64_t id, struct text name)
+{
+	const struct fx_use wanted = { id, name, 0 };
+
+	return bsearch(&wanted, list, count, sizeof *list, compare_found);
 }
 
 static const struct column PARAM_TABLE[] = {
@@ -148,57 +173,28 @@ static const struct column MODULE_TABLE[] = {
 	{ "uses", .right = true },
 };
 
-/* How many uses a module has, sorted by module to be found. */
-struct uses {
-	int64_t module;
-	size_t count;
-};
-
-static int compare_uses(const void *a, const void *b)
-{
-	const struct uses *left = a, *right = b;
-
-	return left->module < right->module ? -1 : left->module > right->module;
-}
-
-static struct uses *sort_uses(const struct fsdp_fx_order *fx)
-{
-	struct uses *uses = calloc(fx->usage_count + 1, sizeof *uses);
-
-	for (size_t i = 0; uses != NULL && i < fx->usage_count; i++)
-		uses[i] =
-			(struct uses){ fx->usages[i].module, fx->usages[i].usage_count };
-	if (uses != NULL)
-		qsort(uses, fx->usage_count, sizeof *uses, compare_uses);
-	return uses;
-}
-
-static size_t uses_of(
-	const struct fsdp_fx_order *fx, const struct uses *uses, int64_t module)
-{
-	struct uses wanted = { module, 0 };
-	const struct uses *found =
-		bsearch(&wanted, uses, fx->usage_count, sizeof *uses, compare_uses);
-
-	return found != NULL ? found->count : 0;
-}
-
 static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	struct out *out = listing->run->out;
-	struct uses *uses = sort_uses(fx);
+	struct fx_use *uses = calloc(fx->usage_count + 1, sizeof *uses);
 	static const struct table modules = TEXT_TABLE("modules", MODULE_TABLE);
 	static const struct table params = TEXT_TABLE("params", PARAM_TABLE);
-	size_t head;
+	size_t head = head_of_list(listing, fx->never_visited_count);
 
 	if (uses == NULL)
 		return false;
+	for (size_t i = 0; i < fx->usage_count; i++)
+		uses[i] = (struct fx_use){ .id = fx->usages[i].module,
+			.count = fx->usages[i].usage_count };
+	qsort(uses, fx->usage_count, sizeof *uses, compare_found);
 	line_config(out, fx);
 	out_table_begin(out, &modules);
 	for (size_t i = 0; i < head_of_list(listing, fx->module_count); i++) {
+		const struct fx_use *used =
+			find(uses, fx->usage_count, fx->modules[i], (struct text){ 0 });
 		const struct value values[] = { value_count(i),
 			value_name(text_of_span(fx->module_names[i])),
-			value_count(uses_of(fx, uses, fx->modules[i])) };
+			value_count(used != NULL ? used->count : 0) };
 		out_row(out, values);
 	}
 	free(uses);
@@ -214,7 +210,6 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 	line_rest(listing, fx->param_count);
 	if (fx->never_visited_count == 0)
 		return true;
-	head = head_of_list(listing, fx->never_visited_count);
 	out_line_begin(out, "never used");
 	for (size_t i = 0; i < head; i++) {
 		out_line_text(out, "%s", i != 0 ? ", " : "");
@@ -229,36 +224,6 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 
 /* ---- fx: the flat parameters of a plan ---- */
 
-/* Parameters in order of first use, sorted by name to be found. */
-struct used {
-	struct text name;
-	size_t place;
-};
-
-static int compare_used(const void *a, const void *b)
-{
-	const struct used *left = a, *right = b;
-	size_t common =
-		left->name.size < right->name.size ? left->name.size : right->name.size;
-	int order = common == 0 ? 0 : memcmp(left->name.data, right->name.data, common);
-
-	if (order != 0)
-		return order;
-	return left->name.size < right->name.size ? -1
-						  : left->name.size > right->name.size;
-}
-
-static struct used *sort_used(const struct fsdp_fx_order *fx)
-{
-	struct used *used = malloc((fx->param_count + 1) * sizeof *used);
-
-	for (size_t i = 0; used != NULL && i < fx->param_count; i++)
-		used[i] = (struct used){ text_of_span(fx->param_names[i]), i };
-	if (used != NULL)
-		qsort(used, fx->param_count, sizeof *used, compare_used);
-	return used;
-}
-
 static const struct column FLAT_TABLE[] = {
 	{ "unit" },
 	{ "in flat", .right = true },
@@ -269,8 +234,8 @@ static const struct column FLAT_TABLE[] = {
 
 /* Parameters of one flat parameter in their order there, and the order of their first
  * use. */
-static void rows_flat(struct listing *listing, const struct fsdp_fx_order *fx,
-	const struct used *used, const struct fsdp_flat *flat, struct text unit)
+static void rows_flat(struct listing *listing, const struct fx_use *used, size_t count,
+	const struct fsdp_flat *flat, struct text unit)
 {
 	size_t latest = 0, place = 0;
 	char buffer[4096];
@@ -278,27 +243,23 @@ static void rows_flat(struct listing *listing, const struct fsdp_fx_order *fx,
 	for (uint32_t i = 0; i < flat->entry_count; i++) {
 		struct fsdp_flat_entry entry =
 			fsdp_flat_entry(listing->checkpoint, flat, i);
-		struct used wanted = { { buffer, 0 }, 0 }, *found;
-		struct value values[5];
 
 		if (entry.fqn == FSDP_NONE)
 			continue;
-		wanted.name.size = fsdp_name_write(
+		size_t size = fsdp_name_write(
 			listing->checkpoint, entry.fqn, buffer, sizeof buffer);
-		if (wanted.name.size > sizeof buffer)
-			wanted.name.size = sizeof buffer;
-		found = bsearch(
-			&wanted, used, fx->param_count, sizeof *used, compare_used);
-		values[0] = value_name(unit);
-		values[1] = value_count(place++);
-		values[2] = found != NULL ? value_count(found->place) : value_absent();
-		values[3] = value_name(wanted.name);
-		values[4] =
+		struct text name = { buffer,
+			size < sizeof buffer ? size : sizeof buffer };
+		const struct fx_use *found = find(used, count, 0, name);
+		const struct value values[] = { value_name(unit), value_count(place++),
+			found != NULL ? value_count(found->count) : value_absent(),
+			value_name(name),
 			value_word(found == NULL           ? "never used"
-				   : found->place < latest ? "used before a preceding one"
-							   : "");
-		if (found != NULL && found->place > latest)
-			latest = found->place;
+				   : found->count < latest ? "used before a preceding one"
+							   : "") };
+
+		if (found != NULL && found->count > latest)
+			latest = found->count;
 		out_row(listing->run->out, values);
 	}
 }
@@ -317,10 +278,13 @@ static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->checkpoint;
 	static const struct table table = TEXT_TABLE("flats", FLAT_TABLE);
-	struct used *used = sort_used(fx);
+	struct fx_use *used = calloc(fx->param_count + 1, sizeof *used);
 
 	if (used == NULL)
 		return false;
+	for (size_t i = 0; i < fx->param_count; i++)
+		used[i] = (struct fx_use){ 0, text_of_span(fx->param_names[i]), i };
+	qsort(used, fx->param_count, sizeof *used, compare_found);
 	out_table_begin(listing->run->out, &table);
 	for (uint32_t i = 0; i < fsdp_unit_count(checkpoint); i++) {
 		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
@@ -334,7 +298,7 @@ static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
 			fsdp_module(checkpoint, unit.module).name, name, sizeof name);
 		if (size > sizeof name)
 			size = sizeof name;
-		rows_flat(listing, fx, used, &flat,
+		rows_flat(listing, used, fx->param_count, &flat,
 			size != 0 ? (struct text){ name, size } : text_of("(root)"));
 	}
 	out_table_end(listing->run->out);
@@ -660,19 +624,6 @@ static void show_first_diff(struct listing *listing)
 	out_table_end(out);
 }
 
-/* Of several runs, which files they are. */
-static void line_run(const struct listing *run, size_t nth)
-{
-	struct out *out = run->run->out;
-
-	out_line_begin(out, NULL);
-	out_line_text(out, "run %zu: ", nth + 1);
-	out_line_name(out, text_of(fsdp_recording(run->recordings, 0)->path));
-	if (run->count > 1)
-		out_line_text(out, " and %zu more", run->count - 1);
-	out_line_end(out);
-}
-
 static bool show_run(struct listing *listing)
 {
 	bool good = true;
@@ -704,7 +655,7 @@ static bool show_text(struct listing *listing)
 		struct listing run = order_run(listing, i);
 
 		if (count > 1)
-			line_run(&run, i);
+			recordings_show_run(run.run->out, run.recordings, i + 1);
 		good = show_run(&run);
 	}
 	return good;
@@ -714,30 +665,26 @@ static bool show_text(struct listing *listing)
 
 static bool is_answerable(struct listing *listing)
 {
+	bool joined = fsdp_recordings_flight(listing->recordings) != NULL;
+
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
-		if (one->memory != NULL) {
-			char hint[512];
+		bool memory = one->memory != NULL;
+		char hint[512];
 
-			snprintf(hint, sizeof hint, "fsdp-inspect replay --memory %s",
-				one->path);
-			refuse(listing->run, hint,
-				"%s is a snapshot of CUDA memory, and records no order",
-				one->path);
-			return false;
-		}
-		if (one->kind == FSDP_RECORDING_WATCHDOG)
+		if (!memory &&
+			(one->kind == FSDP_RECORDING_WATCHDOG || one->flight != NULL))
 			continue;
-		if (one->fx == NULL && one->order == NULL && one->flight == NULL) {
-			char hint[512];
-
-			snprintf(hint, sizeof hint, "fsdp-inspect replay %s", one->path);
-			refuse(listing->run, hint, "%s records times, no order",
+		if (memory || (one->fx == NULL && one->order == NULL)) {
+			snprintf(hint, sizeof hint, "fsdp-inspect replay %s%s",
+				memory ? "--memory " : "", one->path);
+			refuse(listing->run, hint,
+				memory ? "%s is a snapshot of CUDA memory, and records no order"
+				       : "%s records times, no order",
 				one->path);
 			return false;
 		}
-		if (one->flight == NULL &&
-			fsdp_recordings_flight(listing->recordings) != NULL) {
+		if (joined) {
 			refuse(listing->run, "give recordings of one kind at a time",
 				"%s is neither a dump of the Flight Recorder nor a log of failed collectives, as others are",
 				one->path);
@@ -804,17 +751,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 		.limits = options->limits,
 		.limit_count = options->limit_count,
 		.remote = options->remote };
-	if (order->rank_regex == NULL)
-		return true;
-	prepared->pattern = rank_pattern_new(order->rank_regex);
-	if (prepared->pattern == NULL) {
-		refuse(run, "a PCRE2 expression with one group: rank-([0-9]+)",
-			"--rank-regex '%s' cannot be read", order->rank_regex);
-		return false;
-	}
-	options->rank_of = rank_pattern_find;
-	options->context = prepared->pattern;
-	return true;
+	return recordings_rank_regex(run, order->rank_regex, options, &prepared->pattern);
 }
 
 static bool run_order(struct run *run, struct fsdp_error **ret_error)

@@ -37,6 +37,7 @@ struct listing {
 /* The object of the answer, and the context of all records. */
 struct order_data {
 	struct listing *listing;
+	size_t count; /* of its recordings */
 	/* For what is made of one recording: its parameters sorted, or the places of
 	 * its handles, before and after. */
 	int64_t *scratch;

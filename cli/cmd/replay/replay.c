@@ -153,17 +153,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	ask_for_table(replay, options);
 	if (replay->memory)
 		options->kinds = 1u << FSDP_RECORDING_MEMORY;
-	if (replay->rank_regex == NULL)
-		return true;
-	prepared->pattern = rank_pattern_new(replay->rank_regex);
-	if (prepared->pattern == NULL) {
-		refuse(run, "a PCRE2 expression with one group: rank-([0-9]+)",
-			"--rank-regex '%s' cannot be read", replay->rank_regex);
-		return false;
-	}
-	options->rank_of = rank_pattern_find;
-	options->context = prepared->pattern;
-	return true;
+	return recordings_rank_regex(
+		run, replay->rank_regex, options, &prepared->pattern);
 }
 
 /* What is not a recording of times has a command of its own. */
