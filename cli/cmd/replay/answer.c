@@ -137,6 +137,7 @@ bool replay_is_empty(const struct replay *replay)
 static void show_nothing(struct replay *replay)
 {
 	struct out *out = replay->run->out;
+	bool empty = replay_is_empty(replay);
 	uint64_t dropped = 0, bare = 0;
 
 	for (size_t i = 0; i < replay->count; i++) {
@@ -144,25 +145,21 @@ static void show_nothing(struct replay *replay)
 		bare += count_category(replay_by_rank(replay, i), "None");
 	}
 	out_line_begin(out, NULL);
-	if (replay_is_empty(replay) && dropped != 0)
-		out_line_text(out,
-			"none of its %" PRIu64
-			" elements is an event: is it a memory timeline of export_memory_timeline()?",
-			dropped);
-	else if (replay_is_empty(replay))
-		out_line_text(out,
-			"trace has no events: was the profiler stopped before its first step?");
-	else if (replay->has_traces)
-		out_line_text(out,
-			"no operators, kernels or collectives were recorded: step times are unknown");
+	if (empty && dropped != 0)
+		out_values(out,
+			"none of its {} elements is an event: is it a memory timeline of export_memory_timeline()?",
+			value_count(dropped));
 	else
-		out_line_text(out,
-			"nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
-	if (bare != 0 && replay->has_traces && !replay_is_empty(replay))
-		out_line_text(out,
-			": %" PRIu64
-			" event%s without category, as other profilers (XLA, rocprof) write them",
-			bare, bare == 1 ? " is" : "s are");
+		out_line_text(out, "%s",
+			empty ? "trace has no events: was the profiler stopped before its first step?"
+			: replay->has_traces
+				? "no operators, kernels or collectives were recorded: step times are unknown"
+				: "nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
+	if (bare != 0 && replay->has_traces && !empty)
+		out_values(out,
+			": {} {} without category, as other profilers (XLA, rocprof) write them",
+			value_count(bare),
+			value_word(bare == 1 ? "event is" : "events are"));
 	out_line_end(out);
 	out_line(out, NULL,
 		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
@@ -191,17 +188,16 @@ static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32]
 	return buffer;
 }
 
-static void line_share(struct out *out, const char *name, double share, const char **gap)
+/* A share of the time in whole percents. */
+static void put_share(struct out *out, const char *name, double share)
 {
-	out_line_text(out, "%s%s %.0f %%", *gap, name, share);
-	*gap = ", ";
+	out_line_text(out, "%s %.0f %%", name, share);
 }
 
 static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 {
 	struct out *out = replay->run->out;
-	const char *gap = ": ";
-	char mean[32], min[32], max[32];
+	char mean[32], least[32], most[32];
 
 	if (cost->steps == 0)
 		return;
@@ -209,97 +205,66 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
 		put_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1) {
-		out_line_text(out, " (min %s, max %s",
-			put_time(cost->min_ns, cost->mean_ns, false, min),
-			put_time(cost->max_ns, cost->mean_ns, false, max));
-		if (replay->count > 1)
-			out_line_text(out, " on rank %" PRId64, cost->max_rank);
+		out_values(out, " (min {}, max {}[ on rank {}]",
+			value_word(put_time(cost->min_ns, cost->mean_ns, false, least)),
+			value_word(put_time(cost->max_ns, cost->mean_ns, false, most)),
+			replay->count > 1 ? value_integer(cost->max_rank)
+					  : value_absent());
 		out_line_text(out, ")");
 	}
-	if (cost->has_device && !cost->marked) {
-		char busy[32], whole[32];
-
-		out_line_text(out, "%sthe GPU worked in %s of %s", gap,
-			put_time(cost->busy_ns, cost->span_ns, false, busy),
-			put_time(cost->span_ns, cost->span_ns, true, whole));
-		gap = "; ";
-	}
-	if (cost->has_device) {
-		line_share(out, "compute", cost->compute, &gap);
-		line_share(out, "exposed communication", cost->exposed, &gap);
-		if (cost->copies >= 0.5)
-			line_share(out, "copies", cost->copies, &gap);
-		line_share(out, "idle", cost->idle, &gap);
-	} else {
+	if (!cost->has_device) {
 		out_line_text(out,
 			": no GPU kernels%s, so compute and idle are not known",
 			cost->only_calls ? " but those of collectives" : "");
+	} else {
+		if (!cost->marked)
+			out_line_text(out, ": the GPU worked in %s of %s",
+				put_time(cost->busy_ns, cost->span_ns, false, least),
+				put_time(cost->span_ns, cost->span_ns, true, most));
+		put_share(out, cost->marked ? ": compute" : "; compute", cost->compute);
+		put_share(out, ", exposed communication", cost->exposed);
+		if (cost->copies >= 0.5)
+			put_share(out, ", copies", cost->copies);
+		put_share(out, ", idle", cost->idle);
 	}
 	out_line_end(out);
-}
-
-static void line_collectives(struct replay *replay)
-{
-	struct replay_collectives all = find_collectives(replay);
-	struct out *out = replay->run->out;
-	uint64_t count = 0;
-
-	for (int i = 0; i < FSDP_BY_COUNT; i++)
-		count += all.by[i];
-	if (all.layer == FSDP_LAYER_NONE) {
-		out_line_text(out, "; no collectives");
-		return;
-	}
-	out_line_text(out, "; %" PRIu64 " collective%s, timed on the %s", count,
-		plural(count), all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host");
-	if (all.by[FSDP_BY_NONE] != 0)
-		out_line_text(
-			out, ", %" PRIu64 " of an unknown type", all.by[FSDP_BY_NONE]);
 }
 
 static void line_inputs(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+	struct replay_collectives all = find_collectives(replay);
 	struct out *out = replay->run->out;
+	uint64_t count = 0, dumps = 0;
 
+	for (size_t i = 0; i < replay->count; i++)
+		dumps += replay_by_rank(replay, i)->dump_count;
+	for (int i = 0; i < FSDP_BY_COUNT; i++)
+		count += all.by[i];
 	out_line_begin(out, NULL);
-	if (replay->has_traces) {
-		out_line_text(out, "%zu rank%s", replay->count, plural(replay->count));
-		if (first->backend.data != NULL) {
-			out_line_text(out, " (");
-			out_line_name(out, text_of_span(first->backend));
-			out_line_text(out, ")");
-		}
-		if (first->step_count == 0)
-			out_line_text(
-				out, ", no steps (schedule= and p.step() mark them)");
-		else
-			out_line_text(out, ", %zu step%s", first->step_count,
-				plural(first->step_count));
-		line_collectives(replay);
-	} else {
-		size_t dumps = 0;
-		for (size_t i = 0; i < replay->count; i++)
-			dumps += replay_by_rank(replay, i)->dump_count;
-		out_line_text(out, "%zu recording%s of SimpleProfiler, %zu dump%s",
-			replay->count, plural(replay->count), dumps, plural(dumps));
+	if (!replay->has_traces) {
+		out_values(out, "{} recording{s} of SimpleProfiler, {} dump{s}",
+			value_count(replay->count), value_count(dumps));
 		if (dumps > 0)
 			out_line_text(out, " (--style=torch prints %s)",
 				dumps == 1 ? "it" : "them");
+		out_line_end(out);
+		return;
 	}
-	out_line_end(out);
-}
-
-/* Of several runs, which files they are. */
-static void line_run(struct replay *run)
-{
-	struct out *out = run->run->out;
-
-	out_line_begin(out, NULL);
-	out_line_text(out, "run %" PRIu64 ": ", run->nth);
-	out_line_name(out, text_of(fsdp_recording(run->recordings, 0)->path));
-	if (run->count > 1)
-		out_line_text(out, " and %zu more", run->count - 1);
+	out_values(out, "{} rank{s}[ ({})], ", value_count(replay->count),
+		value_name(text_of_span(first->backend)));
+	out_values(out,
+		first->step_count == 0 ? "no steps (schedule= and p.step() mark them)"
+				       : "{} step{s}",
+		value_count(first->step_count));
+	if (all.layer == FSDP_LAYER_NONE)
+		out_line_text(out, "; no collectives");
+	else
+		out_values(out,
+			"; {} collective{s}, timed on the {}[, {} of an unknown type]",
+			value_count(count),
+			value_word(all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host"),
+			value_some(all.by[FSDP_BY_NONE]));
 	out_line_end(out);
 }
 
@@ -321,7 +286,7 @@ static void show_costs(struct replay *replay)
 		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
 
 		if (replay->run_count > 1)
-			line_run(&run);
+			recordings_show_run(run.run->out, run.recordings, run.nth);
 		if (replay->has_traces)
 			show_cost(&run, &cost);
 		line_inputs(&run);
@@ -461,7 +426,7 @@ bool replay_show_text(struct replay *replay)
 			(replay->options->timeline > 0 ||
 				(!all && !regions && !replay_shows_only(replay, "type") &&
 					!replay_shows_only(replay, "rank"))))
-			line_run(&run);
+			recordings_show_run(run.run->out, run.recordings, run.nth);
 		good = replay_show_table(&run);
 		show_timeline(&run);
 	}
@@ -712,7 +677,6 @@ struct ranked_step {
 	struct fsdp_step step;
 };
 HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
-HAS(has_step_device, struct ranked_step, one->step.has_device)
 #define STEP struct ranked_step
 static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	"One `ProfilerStep`.",
@@ -724,7 +688,8 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	RUN_ROW(STEP, run),
 	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
 	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
-	{ "device", OBJECT_AT(STEP, step.device, device_record), .has = has_step_device,
+	{ "device", OBJECT_AT(STEP, step.device, device_record),
+		IF_SET(STEP, step.has_device),
 		.about =
 			"Times of the device from the first to the last work that was launched in it." },
 	{ "allocator", MAP_AT(STEP, step.allocs, step.alloc_count, tally_record),
@@ -772,18 +737,6 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
 	{ "log_message", TEXT_AT(DUMP, dump.log_message), .null = true,
 		.about = "The line that PyTorch prints." });
 
-static const void *each_dump(struct subject of, size_t i, void *room)
-{
-	struct ranked_dump *dump = room;
-	const struct fsdp_recording *one =
-		next_of(of, i, &dump->place, offsetof(RECORDING, dump_count), false);
-
-	if (one == NULL)
-		return NULL;
-	dump->dump = one->dumps[dump->place.at];
-	return dump;
-}
-
 struct ranked_problem {
 	struct place place;
 	struct fsdp_profile_problem problem;
@@ -801,17 +754,21 @@ static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
 	{ "message", WORD_AT(PROBLEM, problem.message),
 		ALWAYS("What PyTorch does there.") });
 
-static const void *each_problem(struct subject of, size_t i, void *room)
-{
-	struct ranked_problem *problem = room;
-	const struct fsdp_recording *one = next_of(
-		of, i, &problem->place, offsetof(RECORDING, problem_count), false);
-
-	if (one == NULL)
-		return NULL;
-	problem->problem = one->problems[problem->place.at];
-	return problem;
-}
+/* With an element of a list that each recording has. */
+#define EACH_BY_RANK(name, type, element, items, counted)                         \
+	static const void *name(struct subject of, size_t i, void *room)          \
+	{                                                                         \
+		struct type *one = room;                                          \
+		const RECORDING *recording = next_of(                             \
+			of, i, &one->place, offsetof(RECORDING, counted), false); \
+                                                                                  \
+		if (recording == NULL)                                            \
+			return NULL;                                              \
+		one->element = recording->items[one->place.at];                   \
+		return one;                                                       \
+	}
+EACH_BY_RANK(each_dump, ranked_dump, dump, dumps, dump_count)
+EACH_BY_RANK(each_problem, ranked_problem, problem, problems, problem_count)
 
 /* ---- the cost of a step ---- */
 
@@ -844,10 +801,7 @@ static const char *cause_name(unsigned cause)
 }
 
 #define COST struct cost_row
-HAS(has_shares, COST, one->cost.has_device)
 HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
-HAS(has_waits, COST, one->cost.waits)
-HAS(has_loss, COST, one->loss.kind != NULL)
 HAS(has_size, COST, one->loss.percent > 0)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	"Where most of the time is lost.",
@@ -872,25 +826,25 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		.about = "The longest of them." },
 	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
 		.about = "The rank that has the longest." },
-	{ "compute_percent", NUMBER_AT(COST, cost.compute), .has = has_shares,
+	{ "compute_percent", NUMBER_AT(COST, cost.compute), IF_SET(COST, cost.has_device),
 		.about = "Share of the time of devices in kernels that compute." },
-	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), .has = has_shares,
+	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), IF_SET(COST, cost.has_device),
 		.about = "Share in collectives while nothing computes." },
-	{ "copies_percent", NUMBER_AT(COST, cost.copies), .has = has_shares,
+	{ "copies_percent", NUMBER_AT(COST, cost.copies), IF_SET(COST, cost.has_device),
 		.about = "Share in copies and sets of memory alone." },
-	{ "idle_percent", NUMBER_AT(COST, cost.idle), .has = has_shares,
+	{ "idle_percent", NUMBER_AT(COST, cost.idle), IF_SET(COST, cost.has_device),
 		.about = "Share in which a device does nothing." },
 	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
 		.about =
 			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
-	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_waits,
+	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), IF_SET(COST, cost.waits),
 		.about =
 			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
 	{ "cause", ENUM_AT(COST, cost.cause, cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
 		.about =
 			"What it spends more time on than the others, where the recordings show it." },
-	{ "loss", OBJECT(loss_record), .has = has_loss,
+	{ "loss", OBJECT(loss_record), IF_SET(COST, loss.kind),
 		.about = "Absent where losses are not known, and with `--advice=no`." });
 
 /* ---- the answer ---- */
@@ -904,14 +858,9 @@ struct answer {
 };
 
 #define ANSWER struct answer
-HAS(has_cells, ANSWER, one->timeline.cell_count != 0)
 HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
-HAS(has_result, ANSWER, one->of.baseline != NULL)
-HAS(has_comparison, ANSWER, one->of.before != NULL)
 HAS(asks_times, ANSWER, !one->of.options->memory)
 HAS(asks_memory, ANSWER, one->of.options->memory)
-HAS(asks_growth, ANSWER, one->of.options->memory && one->of.options->compare.count != 0)
-HAS(asks_moments, ANSWER, one->of.options->memory && one->of.options->timeline > 0)
 
 static const void *each_type(struct subject of, size_t i, void *room)
 {
@@ -927,7 +876,8 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
 	{ "cost", EACH(each_cost, cost_record), ALWAYS("What a step costs, by run.") },
 	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
-	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record), .has = has_cells,
+	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record),
+		IF_SET(ANSWER, timeline.cell_count),
 		.about =
 			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
 	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
@@ -941,20 +891,14 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 		ALWAYS("What `SimpleProfiler` printed, or would have.") },
 	{ "problems", EACH(each_problem, problem_record),
 		ALWAYS("Uses of `SimpleProfiler` that PyTorch refuses.") },
-	{ "compare", OBJECT(compare_record), .has = has_result },
+	{ "compare", OBJECT(compare_record), IF_SET(ANSWER, of.baseline) },
 	{ "comparison", OBJECT_AT(ANSWER, of.comparison, comparison_record),
-		.has = has_comparison });
+		IF_SET(ANSWER, of.before) });
 
-const struct record replay_answer = OBJECT_RECORD(ANSWER, NULL,
-	"The answer. All times are whole nanoseconds.",
-	{ NULL, FIELDS(times_record), .has = asks_times },
-	{ "memory", ROWS(replay_memory_record), .has = asks_memory,
-		.about = "With `--memory`, and nothing else: by rank and device." },
-	{ "memory_timeline", ROWS(memory_moment_record), .has = asks_moments,
-		.about =
-			"With `--memory` and `--timeline`: by device, spans of its history." },
-	{ "growth", ROWS(memory_growth_record), .has = asks_growth,
-		.about = "With `--memory` and `--compare`: how each device changed." });
+const struct record replay_answer =
+	OBJECT_RECORD(ANSWER, NULL, "The answer. All times are whole nanoseconds.",
+		{ NULL, FIELDS(times_record), .has = asks_times },
+		{ NULL, FIELDS(replay_snapshots_record), .has = asks_memory });
 
 bool replay_put_data(struct replay *replay)
 {

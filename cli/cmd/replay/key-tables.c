@@ -366,8 +366,8 @@ bool replay_put_sums(struct replay *replay)
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (replay_shows_only(replay, all[i].by)) {
-			replay_put_list(replay, all[i].record, all[i].rows->items,
-				all[i].rows->count);
+			out_records(replay->run->out, &replay_rows, all[i].record, replay,
+				all[i].rows->items, all[i].rows->count);
 			return true;
 		}
 	return false;
@@ -463,20 +463,24 @@ static struct value get_of(struct subject of)
 	return value_word(text);
 }
 
+static bool has_both(const ROW *row)
+{
+	return row->before.mean_ns != FSDP_ABSENT && row->now.mean_ns != FSDP_ABSENT;
+}
+
 static struct value get_change(struct subject of)
 {
 	const ROW *row = of.object;
 
-	return row->before.mean_ns == FSDP_ABSENT || row->now.mean_ns == FSDP_ABSENT
-		       ? value_absent()
-		       : value_integer(row->now.mean_ns - row->before.mean_ns);
+	return has_both(row) ? value_integer(row->now.mean_ns - row->before.mean_ns)
+			     : value_absent();
 }
 
 static struct value get_percent(struct subject of)
 {
 	const ROW *row = of.object;
 
-	if (row->before.mean_ns <= 0 || row->now.mean_ns == FSDP_ABSENT)
+	if (!has_both(row) || row->before.mean_ns <= 0)
 		return value_absent();
 	return value_number(((double)row->now.mean_ns - (double)row->before.mean_ns) *
 			    100 / (double)row->before.mean_ns);
@@ -486,8 +490,9 @@ static struct value get_factor(struct subject of)
 {
 	const ROW *row = of.object;
 	double before = (double)row->before.mean_ns, now = (double)row->now.mean_ns;
+	char *text = scratch(of, 2);
 
-	if (row->before.mean_ns == FSDP_ABSENT || row->now.mean_ns == FSDP_ABSENT)
+	if (!has_both(row))
 		return value_word("-");
 	if (row->before.mean_ns == row->now.mean_ns)
 		return value_word("0");
@@ -496,11 +501,10 @@ static struct value get_factor(struct subject of)
 	if (!(before > 0))
 		return value_word("-");
 	if (now > before * MOST_PERCENT / 100)
-		snprintf(scratch(of, 2), REPLAY_SCRATCH, "%.0f x", now / before);
+		snprintf(text, REPLAY_SCRATCH, "%.0f x", now / before);
 	else
-		snprintf(scratch(of, 2), REPLAY_SCRATCH, "%+.1f %%",
-			(now - before) * 100 / before);
-	return value_word(scratch(of, 2));
+		snprintf(text, REPLAY_SCRATCH, "%+.1f %%", (now - before) * 100 / before);
+	return value_word(text);
 }
 
 enum { COLUMN_OF = 3 };
@@ -596,8 +600,8 @@ bool comparison_find_type(const struct fsdp_comparison *comparison, struct text 
 
 void comparison_put_rows(struct replay *replay)
 {
-	replay_put_list(replay, &compared_record, replay->comparison.rows,
-		replay->comparison.count);
+	out_records(replay->run->out, &replay_rows, &compared_record, replay,
+		replay->comparison.rows, replay->comparison.count);
 }
 
 /* The rows from `first` that are of one table. Returns the end of them. */
@@ -626,22 +630,22 @@ static size_t show_compared(struct replay *replay, size_t first)
 void comparison_show(struct replay *replay)
 {
 	const struct fsdp_comparison *comparison = &replay->comparison;
+	const struct value what = value_word(comparison->per_step ? "step" : "recording");
 	struct out *out = replay->run->out;
-	const char *what = comparison->per_step ? "step" : "recording";
 
-	out_line(out, NULL,
-		"compared with %" PRIu64 " run%s of %" PRIu64 " rank%s, %" PRIu64
-		" %s%s; now %" PRIu64 "; times of one, the mean over ranks",
-		comparison->runs, plural(comparison->runs), comparison->ranks,
-		plural(comparison->ranks), comparison->before_samples, what,
-		plural(comparison->before_samples), comparison->now_samples);
+	out_values_line(out, NULL,
+		"compared with {} run{s} of {} rank{s}, {} {}{}; now {}; times of one, the mean over ranks",
+		value_count(comparison->runs), value_count(comparison->ranks),
+		value_count(comparison->before_samples), what,
+		value_word(plural(comparison->before_samples)),
+		value_count(comparison->now_samples));
 	for (size_t i = 0; i < comparison->count;) {
 		out_line(out, NULL, "%s", "");
 		i = show_compared(replay, i);
 	}
 	if (comparison->before_samples < 2)
-		out_line(out, NULL,
-			"a single %s does not show how much these times vary: give several earlier recordings",
+		out_values_line(out, NULL,
+			"a single {} does not show how much these times vary: give several earlier recordings",
 			what);
 }
 
@@ -747,14 +751,14 @@ void comparison_show_result(struct replay *replay)
 	for (size_t i = 0;
 		replay->baseline != NULL && each_change(of, i, &change) != NULL; i++) {
 		out_line_begin(out, NULL);
-		out_line_text(out, "~ ");
-		out_line_name(out, text_of_span(change.name));
-		out_line_text(out,
-			": %" PRIu64 " call%s, %s ms before, now %" PRIu64 ", %s ms",
-			change.before, plural(change.before),
-			change.before == 0 ? "0" : replay_ms(change.before_ns, &before),
-			change.count,
-			change.count == 0 ? "0" : replay_ms(change.sum_ns, &now));
+		out_values(out, "~ {}: {} call{s}, {} ms before, now {}, {} ms",
+			value_name(text_of_span(change.name)), value_count(change.before),
+			value_word(change.before == 0
+					   ? "0"
+					   : replay_ms(change.before_ns, &before)),
+			value_count(change.count),
+			value_word(change.count == 0 ? "0"
+						     : replay_ms(change.sum_ns, &now)));
 		if (change.before_ns > 0 && change.sum_ns != FSDP_ABSENT)
 			out_line_text(out, " (%.2fx)",
 				(double)change.sum_ns / (double)change.before_ns);

@@ -35,11 +35,13 @@ struct growth {
 	size_t count;
 };
 
-/* What is asked about. */
+/* What is asked about: the object and the context of all records. */
 struct snapshots {
 	struct replay *replay;
 	struct memory_row *rows;
 	size_t count;
+	const struct memory_row *row;   /* in hand */
+	const struct memory_row *only;  /* whose history is asked for; NULL: of all */
 	struct fsdp_recordings *before; /* of --compare */
 	struct trace_paths paths;       /* which is of these */
 	struct growth *growth;
@@ -121,21 +123,9 @@ static bool note_rows(const struct snapshots *all)
 
 /* ---- stacks in a line ---- */
 
-/* "model.py:40 forward" */
 static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
 {
-	struct text file = text_of_span(frame->filename);
-
-	for (size_t i = file.size; i > 0; i--)
-		if (file.data[i - 1] == '/') {
-			file = (struct text){ file.data + i, file.size - i };
-			break;
-		}
-	out_line_name(out, file);
-	if (frame->line != FSDP_ABSENT)
-		out_line_text(out, ":%" PRId64, frame->line);
-	out_line_text(out, " ");
-	out_line_name(out, text_of_span(frame->name));
+	recordings_show_frame(out, frame->filename, frame->line, frame->name);
 }
 
 static void put_label(
@@ -173,11 +163,17 @@ static void put_stack(struct out *out, const struct fsdp_memory *memory,
 	put_label(out, &label, false);
 }
 
-static size_t shown_of(const struct replay *replay, size_t count)
+/* With a sign. */
+static const char *put_change(struct out *out, int64_t bytes, char text[HUMAN_ROOM + 2])
 {
-	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
+	char size[HUMAN_ROOM];
 
-	return count < most ? count : (size_t)most;
+	snprintf(text, HUMAN_ROOM + 2, "%s%s",
+		bytes < 0   ? "-"
+		: bytes > 0 ? "+"
+			    : "",
+		out_bytes(out, bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
+	return text;
 }
 
 static void lines_whole(struct out *out, const struct fsdp_memory *memory,
@@ -193,39 +189,50 @@ static void lines_whole(struct out *out, const struct fsdp_memory *memory,
 	}
 }
 
-static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
-	const struct fsdp_memory_stack *stacks, size_t count)
+/* The first of the rows, as far as --top asks for them; with signs, if they are changes. */
+static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum *rows,
+	size_t count, bool changes)
 {
+	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
+	size_t shown = count < most ? count : (size_t)most;
 	struct out *out = replay->run->out;
-	struct fsdp_memory_sum *rows =
-		fsdp_memory_by_label(memory, stacks, count, &count);
 	const struct looks *looks = out_looks(out);
-	char bytes[HUMAN_ROOM];
-	size_t shown;
+	char bytes[HUMAN_ROOM + 2];
 
-	if (rows == NULL) {
-		replay->run->collected->out_of_memory = true;
-		return;
-	}
-	shown = shown_of(replay, count);
 	for (size_t i = 0; i < shown; i++) {
 		const struct fsdp_memory_sum *row = &rows[i];
+		bool one = row->blocks == 1 || row->blocks == -1;
 
 		out_line_begin(out, NULL);
-		out_line_text(out, "  %10s %6" PRId64 " block%s  ",
-			out_bytes(out, (uint64_t)row->bytes, bytes), row->blocks,
-			row->blocks == 1 ? " " : "s");
-		if (row->stack->before)
+		out_line_text(out,
+			changes ? "  %10s %+6" PRId64 " block%s  "
+				: "  %10s %6" PRId64 " block%s  ",
+			changes ? put_change(out, row->bytes, bytes)
+				: out_bytes(out, (uint64_t)row->bytes, bytes),
+			row->blocks, one ? " " : "s");
+		if (!changes && row->stack->before)
 			out_line_text(out, "allocated before the recording");
 		else
-			put_label(out, &row->label, row->with_caller);
+			put_label(out, &row->label, !changes && row->with_caller);
 		out_line_end(out);
-		if (looks != NULL && looks->verbosity >= 1)
-			lines_whole(out, memory, row->stack);
+		if (!changes && looks != NULL && looks->verbosity >= 1)
+			lines_whole(out, row->memory, row->stack);
 	}
 	if (shown < count)
 		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
-			count - shown == 1 ? "" : "s");
+			count - shown == 1 && !changes ? "" : "s");
+}
+
+static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stacks, size_t count)
+{
+	struct fsdp_memory_sum *rows =
+		fsdp_memory_by_label(memory, stacks, count, &count);
+
+	if (rows == NULL)
+		replay->run->collected->out_of_memory = true;
+	else
+		lines_sums(replay, rows, count, false);
 	free(rows);
 }
 
@@ -236,55 +243,51 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 	const struct fsdp_memory_device *says = &row->says;
 	const struct fsdp_memory_stack *holder = &says->split_holder;
 	struct out *out = replay->run->out;
-	char bytes[HUMAN_ROOM], part[HUMAN_ROOM];
 
 	if (says->active_bytes > says->allocated_bytes)
-		out_line(out, NULL,
-			"  of these, %s are freed and wait for another stream (record_stream)",
-			out_bytes(
-				out, says->active_bytes - says->allocated_bytes, bytes));
+		out_values_line(out, NULL,
+			"  of these, {} are freed and wait for another stream (record_stream)",
+			value_bytes(says->active_bytes - says->allocated_bytes));
 	if (says->split_free_bytes != 0 &&
 		says->split_free_bytes >= says->reserved_bytes / 10) {
 		out_line_begin(out, NULL);
-		out_line_text(out,
-			"  fragmentation: %s free inside %" PRIu64
-			" segment%s, largest piece %s",
-			out_bytes(out, says->split_free_bytes, bytes),
-			says->split_segments, says->split_segments == 1 ? "" : "s",
-			out_bytes(out, says->split_largest_bytes, part));
+		out_values(out,
+			"  fragmentation: {} free inside {} segment{s}, largest piece {}",
+			value_bytes(says->split_free_bytes),
+			value_count(says->split_segments),
+			value_bytes(says->split_largest_bytes));
 		if (holder->frame_count != 0) {
-			out_line_text(out, "; ");
-			if (holder->blocks != says->split_segments)
-				out_line_text(out, "%" PRIu64 " of ", holder->blocks);
-			out_line_text(out, "the segments are held by ");
+			out_values(out, "; [{} of ]the segments are held by ",
+				holder->blocks != says->split_segments
+					? value_count(holder->blocks)
+					: value_absent());
 			put_stack(out, row->memory, holder->frames, holder->frame_count);
 		}
 		out_line_end(out);
 	}
 	if (says->private_segments != 0)
-		out_line(out, NULL,
-			"  private pools (CUDA graphs): %s in %" PRIu64
-			" segment%s, %s of it in use",
-			out_bytes(out, says->private_bytes, bytes),
-			says->private_segments, says->private_segments == 1 ? "" : "s",
-			out_bytes(out, says->private_active_bytes, part));
+		out_values_line(out, NULL,
+			"  private pools (CUDA graphs): {} in {} segment{s}, {} of it in use",
+			value_bytes(says->private_bytes),
+			value_count(says->private_segments),
+			value_bytes(says->private_active_bytes));
 }
 
 static void show_row(const struct replay *replay, const struct memory_row *row)
 {
 	const struct fsdp_memory_device *says = &row->says;
 	struct out *out = replay->run->out;
-	char bytes[HUMAN_ROOM];
 
 	out_line(out, NULL, "%s", "");
-	out_line(out, NULL, "rank %" PRId64 ", device %" PRId64 ", at the end: %s in use",
-		row->rank, says->device, out_bytes(out, says->active_bytes, bytes));
+	out_values_line(out, NULL, "rank {}, device {}, at the end: {} in use",
+		value_integer(row->rank), value_integer(says->device),
+		value_bytes(says->active_bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
 	lines_lost(replay, row);
 	for (size_t i = 0; i < says->oom_count; i++) {
 		out_line_begin(out, NULL);
-		out_line_text(out, "  out of memory: allocation of %s failed: ",
-			out_bytes(out, says->ooms[i].requested_bytes, bytes));
+		out_values(out, "  out of memory: allocation of {} failed: ",
+			value_bytes(says->ooms[i].requested_bytes));
 		put_stack(out, row->memory, says->ooms[i].frames,
 			says->ooms[i].frame_count);
 		out_line_end(out);
@@ -292,13 +295,12 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	if (says->events == 0 || says->start_bytes < 0)
 		return;
 	out_line(out, NULL, "%s", "");
-	out_line(out, NULL,
-		"rank %" PRId64 ", device %" PRId64
-		", at the peak: %s requested (%" PRIu64 " event%s%s)",
-		row->rank, says->device,
-		out_bytes(out, (uint64_t)says->peak_bytes, bytes), says->events,
-		says->events == 1 ? "" : "s",
-		says->start_bytes > 0 ? "; earlier ones were not recorded" : "");
+	out_values_line(out, NULL,
+		"rank {}, device {}, at the peak: {} requested ({} event{s}{})",
+		value_integer(row->rank), value_integer(says->device),
+		value_bytes((uint64_t)says->peak_bytes), value_count(says->events),
+		value_word(
+			says->start_bytes > 0 ? "; earlier ones were not recorded" : ""));
 	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
 }
 
@@ -335,7 +337,7 @@ static const void *nth_frame(
 
 static const struct fsdp_memory *memory_of(struct subject of)
 {
-	return ((const struct memory_row *)of.context)->memory;
+	return ((const struct snapshots *)of.context)->row->memory;
 }
 
 static const void *each_frame(struct subject of, size_t i, void *room)
@@ -387,7 +389,7 @@ static struct value get_peak(struct subject of)
 }
 
 #define ROW struct memory_row
-const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
+static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 	"What the CUDA caching allocator holds on one device of one rank.",
 	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(ROW, says.device),
@@ -479,20 +481,23 @@ struct memory_moment {
 	int64_t active_bytes, reserved_bytes;
 };
 
-/* Goes through the history once; spans come out in order of time. */
+/* Goes through the history of one device after the other; spans come out in order of time. */
 struct moment_walk {
-	struct memory_row row;
+	struct memory_moment moment; /* the element */
+	const struct memory_row *row;
 	uint64_t span, span_count, next; /* of spans; of events */
 	struct fsdp_memory_event event;  /* the one before `next` */
 	int64_t active, reserved;        /* after it */
 	bool has_event;                  /* `next` was read already */
 };
+_Static_assert(sizeof(struct moment_walk) <= RECORD_ROOM, "room for one");
 
 static void begin(struct moment_walk *walk, const struct replay *replay,
 	const struct memory_row *row)
 {
 	const struct fsdp_memory_device *says = &row->says;
-	*walk = (struct moment_walk){ .row = *row,
+
+	*walk = (struct moment_walk){ .row = row,
 		.span_count =
 			says->events != 0 ? (uint64_t)replay->options->timeline : 0 };
 	walk->has_event = fsdp_memory_event(says, 0, &walk->event);
@@ -504,7 +509,7 @@ static void begin(struct moment_walk *walk, const struct replay *replay,
 /* How long a span is, in microseconds, or in events where these have no times. */
 static uint64_t span_length(const struct moment_walk *walk)
 {
-	const struct fsdp_memory_device *says = &walk->row.says;
+	const struct fsdp_memory_device *says = &walk->row->says;
 
 	if (says->first_time_us == FSDP_ABSENT ||
 		says->last_time_us < says->first_time_us)
@@ -517,7 +522,7 @@ static uint64_t span_length(const struct moment_walk *walk)
 /* The span of an event; one that is out of order stays in the current span. */
 static uint64_t span_of(const struct moment_walk *walk)
 {
-	const struct fsdp_memory_device *says = &walk->row.says;
+	const struct fsdp_memory_device *says = &walk->row->says;
 	uint64_t at = walk->next - 1;
 
 	if (says->first_time_us != FSDP_ABSENT &&
@@ -533,15 +538,16 @@ static uint64_t span_of(const struct moment_walk *walk)
 				       : walk->span_count - 1;
 }
 
-static bool next(struct moment_walk *walk, struct memory_moment *moment)
+static bool next(struct moment_walk *walk)
 {
-	const struct fsdp_memory_device *says = &walk->row.says;
+	struct memory_moment *moment = &walk->moment;
+	const struct fsdp_memory_device *says = &walk->row->says;
 	uint64_t length;
 
 	if (walk->span == walk->span_count)
 		return false;
 	length = span_length(walk);
-	*moment = (struct memory_moment){ walk->row.rank, says->device, FSDP_ABSENT,
+	*moment = (struct memory_moment){ walk->row->rank, says->device, FSDP_ABSENT,
 		FSDP_ABSENT, walk->active, walk->reserved };
 	if (says->first_time_us != FSDP_ABSENT &&
 		says->last_time_us >= says->first_time_us) {
@@ -562,6 +568,25 @@ static bool next(struct moment_walk *walk, struct memory_moment *moment)
 	return true;
 }
 
+static const void *each_moment(struct subject of, size_t i, void *room)
+{
+	const struct snapshots *all = of.context;
+	struct moment_walk *walk = room;
+	const struct memory_row *last =
+		all->only != NULL ? all->only : all->rows + all->count - 1;
+
+	if (all->count == 0)
+		return NULL;
+	if (i == 0)
+		begin(walk, all->replay, all->only != NULL ? all->only : all->rows);
+	while (!next(walk)) {
+		if (walk->row == last)
+			return NULL;
+		begin(walk, all->replay, walk->row + 1);
+	}
+	return walk;
+}
+
 static struct value bytes_or_absent(int64_t bytes)
 {
 	return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
@@ -578,7 +603,7 @@ static struct value get_reserved(struct subject of)
 }
 
 #define MOMENT struct memory_moment
-const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
+static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
 	"A span of the history of a device.",
 	{ "rank", INTEGER_AT(MOMENT, rank), FOR_PROGRAMS, ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(MOMENT, device), FOR_PROGRAMS, ALWAYS("The device.") },
@@ -592,41 +617,6 @@ const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment"
 	{ "ms", NS_AT(MOMENT, since_ns), FOR_PEOPLE },
 	{ "active", GET(FIELD_BYTES, get_active), FOR_PEOPLE },
 	{ "reserved", GET(FIELD_BYTES, get_reserved), FOR_PEOPLE });
-
-/* One table of the spans of a device as text, or of all (NULL) as rows. */
-static void put_moments(const struct snapshots *all, const struct memory_row *row)
-{
-	const struct table like = { .key = row != NULL ? "moments" : "timeline",
-		.main = row == NULL,
-		.rows_only = row == NULL,
-		.text_only = row != NULL };
-	struct out *out = all->replay->run->out;
-	struct memory_moment moment;
-	struct record_table table;
-	struct moment_walk walk;
-
-	replay_begin_table(all->replay, &table, &like, &memory_moment_record);
-	for (size_t i = 0; i < all->count; i++)
-		if (row == NULL || row == &all->rows[i])
-			for (begin(&walk, all->replay, &all->rows[i]);
-				next(&walk, &moment);)
-				out_records_row(out, &table, &moment);
-	out_table_end(out);
-}
-
-static void show_moments(const struct snapshots *all, const struct memory_row *row)
-{
-	struct out *out = all->replay->run->out;
-
-	if (row->says.events == 0)
-		return;
-	out_line(out, NULL, "%s", "");
-	out_line(out, NULL,
-		"rank %" PRId64 ", device %" PRId64 ", the most at once in %" PRId64
-		" spans",
-		row->rank, row->says.device, all->replay->options->timeline);
-	put_moments(all, row);
-}
 
 /* ---- an earlier snapshot ---- */
 
@@ -649,7 +639,7 @@ static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_chang
 		ALWAYS("The stack, innermost first; empty when none was recorded.") });
 
 #define GROWTH struct growth
-const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
+static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
 	"How a device changed since an earlier snapshot.",
 	{ "rank", INTEGER_AT(GROWTH, rank), ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(GROWTH, device), ALWAYS("The device.") },
@@ -711,29 +701,12 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	return good;
 }
 
-struct change_text {
-	char text[HUMAN_ROOM + 2];
-};
-
-static const char *put_change(struct out *out, int64_t bytes, struct change_text *change)
-{
-	char size[HUMAN_ROOM];
-
-	snprintf(change->text, sizeof change->text, "%s%s",
-		bytes < 0   ? "-"
-		: bytes > 0 ? "+"
-			    : "",
-		out_bytes(out, bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
-	return change->text;
-}
-
 /* Of many ranks the one that grew most. */
 static void show_growth(const struct snapshots *all)
 {
 	struct out *out = all->replay->run->out;
 	const struct growth *most = all->growth;
-	struct change_text reserved, active;
-	size_t shown;
+	char reserved[HUMAN_ROOM + 2], active[HUMAN_ROOM + 2];
 
 	for (size_t i = 1; i < all->growth_count; i++)
 		if (all->growth[i].active_bytes > most->active_bytes)
@@ -741,74 +714,78 @@ static void show_growth(const struct snapshots *all)
 	if (all->growth_count == 0)
 		return;
 	out_line(out, NULL, "%s", "");
-	out_line_begin(out, NULL);
-	out_line_text(out, "rank %" PRId64 ", device %" PRId64 ", since ", most->rank,
-		most->device);
-	out_line_name(out, text_of(all->replay->options->compare.items[0]));
-	out_line_text(out, ": reserved %s, active %s",
-		put_change(out, most->reserved_bytes, &reserved),
-		put_change(out, most->active_bytes, &active));
-	out_line_end(out);
-	shown = shown_of(all->replay, most->count);
-	for (size_t i = 0; i < shown; i++) {
-		const struct fsdp_memory_sum *row = &most->stacks[i];
-
-		out_line_begin(out, NULL);
-		out_line_text(out, "  %10s %+6" PRId64 " block%s  ",
-			put_change(out, row->bytes, &active), row->blocks,
-			row->blocks == 1 || row->blocks == -1 ? " " : "s");
-		put_label(out, &row->label, false);
-		out_line_end(out);
-	}
-	if (most->count > shown)
-		out_line(out, NULL, "  and %zu more stacks (--top=N)",
-			most->count - shown);
+	out_values_line(out, NULL, "rank {}, device {}, since {}: reserved {}, active {}",
+		value_integer(most->rank), value_integer(most->device),
+		value_name(text_of(all->replay->options->compare.items[0])),
+		value_word(put_change(out, most->reserved_bytes, reserved)),
+		value_word(put_change(out, most->active_bytes, active)));
+	lines_sums(all->replay, most->stacks, most->count, true);
 }
 
 /* ---- the answer ---- */
 
-static void show_text(const struct snapshots *all)
+static const void *each_row(struct subject of, size_t i, void *room)
+{
+	struct snapshots *all = of.context;
+
+	(void)room;
+	all->row = &all->rows[i];
+	return i < all->count ? all->row : NULL;
+}
+
+#define ALL struct snapshots
+HAS(has_moments, ALL, one->replay->options->timeline > 0)
+const struct record replay_snapshots_record = RECORD_OF(RECORD_OBJECT, ALL,
+	{ "memory", EACH_ITEM(ALL, count, each_row, memory_record),
+		.about = "With `--memory`, and nothing else: by rank and device." },
+	{ "memory_timeline", EACH(each_moment, memory_moment_record), .has = has_moments,
+		.about =
+			"With `--memory` and `--timeline`: by device, spans of its history." },
+	{ "growth", LIST_AT(ALL, growth, growth_count, memory_growth_record),
+		IF_SET(ALL, growth),
+		.about = "With `--memory` and `--compare`: how each device changed." });
+
+/* The table of devices, and the one of them that find_shown finds. */
+static void show_text(struct snapshots *all)
 {
 	static const struct table like = { .key = "rows", .text_only = true };
+	static const struct table moments = { .key = "moments", .text_only = true };
+	struct out *out = all->replay->run->out;
 	const struct memory_row *shown = find_shown(all);
-	struct record_table table;
 
-	replay_begin_table(all->replay, &table, &like, &replay_memory_record);
-	for (size_t i = 0; i < all->count; i++)
-		out_records_row(all->replay->run->out, &table, &all->rows[i]);
-	out_table_end(all->replay->run->out);
+	out_records(out, &like, &memory_record, all, all->rows, all->count);
 	if (shown == NULL)
 		return;
 	show_row(all->replay, shown);
-	if (all->replay->options->timeline > 0)
-		show_moments(all, shown);
+	if (all->replay->options->timeline > 0 && shown->says.events != 0) {
+		out_line(out, NULL, "%s", "");
+		out_values_line(out, NULL,
+			"rank {}, device {}, the most at once in {} spans",
+			value_integer(shown->rank), value_integer(shown->says.device),
+			value_integer(all->replay->options->timeline));
+		all->only = shown;
+		out_each_record(out, &moments, &memory_moment_record,
+			(struct subject){ all, all }, SIZE_MAX, each_moment);
+		all->only = NULL;
+	}
+	if (all->growth != NULL)
+		show_growth(all);
 }
 
-static void put_data(const struct snapshots *all)
+static void put_data(struct snapshots *all)
 {
+	static const struct table spans = {
+		.key = "timeline", .main = true, .rows_only = true
+	};
+	const struct subject of = { all, all };
 	struct run *run = all->replay->run;
-	struct memory_moment moment;
-	struct moment_walk walk;
-	bool timeline = all->replay->options->timeline > 0;
 
-	out_items_begin(run->out, "memory");
-	for (size_t i = 0; i < all->count; i++)
-		out_record(run->out, NULL, &replay_memory_record,
-			(struct subject){ &all->rows[i], &all->rows[i] });
-	out_array_end(run->out);
-	if (timeline) {
-		out_array_begin(run->out, "memory_timeline");
-		for (size_t i = 0; i < all->count; i++)
-			for (begin(&walk, all->replay, &all->rows[i]);
-				next(&walk, &moment);)
-				out_record(run->out, NULL, &memory_moment_record,
-					(struct subject){ NULL, &moment });
-		out_array_end(run->out);
-	}
+	out_fields(run->out, &replay_snapshots_record, of);
 	if (!answer_has_output(run, "csv") && !answer_has_output(run, "tsv"))
 		return;
-	if (timeline)
-		put_moments(all, NULL);
+	if (all->replay->options->timeline > 0)
+		out_each_record(run->out, &spans, &memory_moment_record, of, SIZE_MAX,
+			each_moment);
 	else
 		put_events(all);
 }
@@ -868,7 +845,6 @@ static int memory_status(const struct replay *replay)
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
 	struct snapshots all = { .replay = replay };
-	struct out *out = replay->run->out;
 	bool good;
 
 	if (!is_answerable(replay))
@@ -880,14 +856,6 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 		run_begin(replay->run, memory_status(replay));
 		show_text(&all);
 		put_data(&all);
-	}
-	if (good && all.growth != NULL) {
-		show_growth(&all);
-		out_array_begin(out, "growth");
-		for (size_t i = 0; i < all.growth_count; i++)
-			out_record(out, NULL, &memory_growth_record,
-				(struct subject){ NULL, &all.growth[i] });
-		out_array_end(out);
 	}
 	for (size_t i = 0; i < all.growth_count; i++)
 		free(all.growth[i].stacks);

@@ -110,10 +110,7 @@ bool replay_show_ranks(struct replay *replay);
 bool replay_put_rows(struct replay *replay);
 void replay_begin_table(struct replay *replay, struct record_table *table,
 	const struct table *like, const struct record *record);
-void replay_begin_rows(
-	struct replay *replay, struct record_table *table, const struct record *record);
-void replay_put_list(struct replay *replay, const struct record *record,
-	const void *items, size_t count);
+extern const struct table replay_rows; /* for outputs of rows */
 
 /* The same of the tables of sums. Whether there is such a table. */
 bool replay_list_sums(struct replay *replay);
@@ -199,7 +196,6 @@ static inline const char *plural(uint64_t count)
 /* The answer of --memory. False: *ret_error, or out of memory. */
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error);
 
-extern const struct record replay_memory_record, memory_moment_record,
-	memory_growth_record;
+extern const struct record replay_snapshots_record;
 
 #endif

@@ -16,27 +16,7 @@ void replay_begin_table(struct replay *replay, struct record_table *table,
 	out_records_begin(replay->run->out, table);
 }
 
-void replay_begin_rows(
-	struct replay *replay, struct record_table *table, const struct record *record)
-{
-	static const struct table like = {
-		.key = "types", .main = true, .rows_only = true
-	};
-
-	replay_begin_table(replay, table, &like, record);
-}
-
-void replay_put_list(struct replay *replay, const struct record *record,
-	const void *items, size_t count)
-{
-	struct record_table table;
-
-	replay_begin_rows(replay, &table, record);
-	for (size_t i = 0; i < count; i++)
-		out_records_row(
-			replay->run->out, &table, (const char *)items + i * record->size);
-	out_table_end(replay->run->out);
-}
+const struct table replay_rows = { .key = "types", .main = true, .rows_only = true };
 
 bool replay_has_runs(struct subject of)
 {
@@ -185,12 +165,12 @@ static bool list_types(struct replay *replay)
 	return replay->types != NULL;
 }
 
+#define TYPE_OF(of) ((const struct replay_type *)(of).object)
+
 /* Of a type that was not called the rest is null. */
 static struct value get_sum(struct subject of)
 {
-	const struct fsdp_times *times = &((const struct replay_type *)of.object)->times;
-
-	return value_ns(times->count == 0 ? 0 : times->sum_ns);
+	return value_ns(TYPE_OF(of)->times.count == 0 ? 0 : TYPE_OF(of)->times.sum_ns);
 }
 
 struct type_of_rank {
@@ -271,16 +251,12 @@ static struct value put_ranked(struct subject of, int nth, int64_t ns, int64_t r
 
 static struct value get_min(struct subject of)
 {
-	const TYPE *type = of.object;
-
-	return put_ranked(of, 0, type->min_ns, type->min_rank);
+	return put_ranked(of, 0, TYPE_OF(of)->min_ns, TYPE_OF(of)->min_rank);
 }
 
 static struct value get_max(struct subject of)
 {
-	const TYPE *type = of.object;
-
-	return put_ranked(of, 1, type->max_ns, type->max_rank);
+	return put_ranked(of, 1, TYPE_OF(of)->max_ns, TYPE_OF(of)->max_rank);
 }
 
 static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
@@ -307,7 +283,7 @@ static void put_sums(struct replay *replay, bool regions)
 {
 	struct record_table table;
 
-	replay_begin_rows(replay, &table, &sum_record);
+	replay_begin_table(replay, &table, &replay_rows, &sum_record);
 	for (size_t i = 0; i < replay->type_count; i++)
 		if (replay->types[i].times.count != 0 &&
 			(!regions || fsdp_type_is_region(replay->types[i].name)))
@@ -396,7 +372,7 @@ static void put_separated(struct replay *replay)
 {
 	struct record_table table;
 
-	replay_begin_rows(replay, &table, &separated_record);
+	replay_begin_table(replay, &table, &replay_rows, &separated_record);
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 		struct replay_type row = { .rank = one->rank,
@@ -465,12 +441,11 @@ static const struct record cost_record = RECORD_OF(RECORD_OBJECT, STEP,
 	{ "exposed_ns", NS_AT(STEP, exposed_ns), .label = "exposed" },
 	{ "idle_ns", NS_AT(STEP, idle_ns), .label = "idle" });
 
-HAS(has_type, STEP, one->type.name.data != NULL)
 static const struct record step_type_record = RECORD_OF(RECORD_OBJECT, STEP,
 	{ "step", INTEGER_AT(STEP, step) }, { "rank", INTEGER_AT(STEP, rank) },
 	{ "ms", NS_AT(STEP, mean_ns) }, { "type", NAME_AT(STEP, type.name) },
-	{ "calls", COUNT_AT(STEP, type.count), .has = has_type },
-	{ "total ms", NS_AT(STEP, type.sum_ns), .has = has_type });
+	{ "calls", COUNT_AT(STEP, type.count), IF_SET(STEP, type.name.data) },
+	{ "total ms", NS_AT(STEP, type.sum_ns), IF_SET(STEP, type.name.data) });
 
 /* Sums fit: each is less than a week, and there is one a rank. */
 static struct step_row step_cost(const struct step_of_rank *list, size_t count)
@@ -598,8 +573,6 @@ static bool has_waits(const struct replay *run)
 #define OF_ONE_RUN .machine_only = 0xf0
 #define RANK struct rank_row
 HAS(has_device, RANK, one->one->has_device)
-HAS(has_base, RANK, one->has_base)
-HAS(is_matched, RANK, one->has_waits)
 HAS(has_overlap, RANK, one->one->has_device && one->base.comm_busy_ns > 0)
 
 /* Programs see the times of the complete recording, people those within the steps. */
@@ -609,11 +582,12 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "input", SIZE_AT(RANK, input), FOR_PROGRAMS },
 	{ "all_ns", NS_AT(RANK, all_ns), .label = "all" },
 	{ "comm", NS_AT(RANK, comm_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(RANK, base.exposed_ns), FOR_PEOPLE, .has = has_base },
+	{ "exposed", NS_AT(RANK, base.exposed_ns), FOR_PEOPLE, IF_SET(RANK, has_base) },
 	{ "overlap", NUMBER_AT(RANK, overlap), .has = has_overlap, .digits = 1,
 		.percent = true, OF_ONE_RUN, FOR_PEOPLE },
-	{ "compute", NS_AT(RANK, base.compute_busy_ns), FOR_PEOPLE, .has = has_base },
-	{ "idle", NS_AT(RANK, base.idle_ns), FOR_PEOPLE, .has = has_base },
+	{ "compute", NS_AT(RANK, base.compute_busy_ns), FOR_PEOPLE,
+		IF_SET(RANK, has_base) },
+	{ "idle", NS_AT(RANK, base.idle_ns), FOR_PEOPLE, IF_SET(RANK, has_base) },
 	{ "comm_busy_ns", NS_AT(RANK, device.comm_busy_ns), FOR_PROGRAMS,
 		.has = has_device },
 	{ "exposed_ns", NS_AT(RANK, device.exposed_ns), FOR_PROGRAMS, .has = has_device },
@@ -622,8 +596,9 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		.has = has_device },
 	{ "idle_ns", NS_AT(RANK, device.idle_ns), FOR_PROGRAMS, .has = has_device },
 	{ "host_comm_busy_ns", NS_AT(RANK, host_comm_busy_ns), FOR_PROGRAMS },
-	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", .has = is_matched },
-	{ "times_last", COUNT_AT(RANK, times_last), .label = "last", .has = is_matched },
+	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
+	{ "times_last", COUNT_AT(RANK, times_last), .label = "last",
+		IF_SET(RANK, has_waits) },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
 static void put_rank(struct replay *run, const struct record_table *table,
@@ -662,7 +637,7 @@ static void put_ranks(struct replay *replay)
 {
 	struct record_table table;
 
-	replay_begin_rows(replay, &table, &rank_record);
+	replay_begin_table(replay, &table, &replay_rows, &rank_record);
 	for (size_t i = 0; i < replay->count; i++)
 		put_rank(replay, &table, replay_by_rank(replay, i), has_waits(replay),
 			NULL);
@@ -906,18 +881,6 @@ static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLL
 	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus,
 		.label = "busbw GB/s", .digits = 6 },
 	{ "run", COUNT_AT(COLLECTIVE, run), FOR_PROGRAMS });
-
-static void put_collectives(struct replay *replay)
-{
-	const struct subject of = { replay, replay };
-	struct record_table table;
-	struct collective one;
-
-	replay_begin_rows(replay, &table, &collective_row_record);
-	for (size_t i = 0; replay_each_collective(of, i, &one) != NULL; i++)
-		out_records_row(replay->run->out, &table, &one);
-	out_table_end(replay->run->out);
-}
 
 static bool show_collectives(struct replay *run)
 {
@@ -1282,7 +1245,7 @@ bool replay_put_rows(struct replay *replay)
 	if (replay->before != NULL) {
 		comparison_put_rows(replay);
 	} else if (replay_shows_only(replay, "step")) {
-		replay_begin_rows(replay, &table, &cost_record);
+		replay_begin_table(replay, &table, &replay_rows, &cost_record);
 		for (size_t i = 0; good && i < replay->run_count; i++) {
 			struct replay run = replay_run(replay, i);
 
@@ -1294,10 +1257,12 @@ bool replay_put_rows(struct replay *replay)
 	} else if (replay_shows_only(replay, "rank")) {
 		put_ranks(replay);
 	} else if (replay_shows_only(replay, "collective")) {
-		put_collectives(replay);
+		out_each_record(replay->run->out, &replay_rows, &collective_row_record,
+			(struct subject){ replay, replay }, SIZE_MAX,
+			replay_each_collective);
 	} else if (replay_shows_only(replay, "unit")) {
-		replay_put_list(
-			replay, &unit_row_record, replay->units, replay->unit_count);
+		out_records(replay->run->out, &replay_rows, &unit_row_record, replay,
+			replay->units, replay->unit_count);
 	} else if (!replay_put_sums(replay)) {
 		put_sums(replay, replay_shows_only(replay, "region"));
 	}
