@@ -537,14 +537,6 @@ static bool next_of_visit(struct map *map, struct cursor *cursor)
 	return true;
 }
 
-static const void *each_key(struct subject of, size_t i, void *room)
-{
-	const struct map *map = of.object;
-
-	(void)room;
-	return i < map->count ? &map->keys[i] : NULL;
-}
-
 static struct value get_key(struct subject of)
 {
 	struct map *map = of.context;
@@ -642,11 +634,11 @@ static const struct record key_record = RECORD_OF(RECORD_OBJECT, struct key,
 	{ NULL, GET(FIELD_NAME, get_key) }, { NULL, EACH(each_fqn, record_texts) });
 
 /* PyTorch's own map: its members alone. */
-static const struct record bare_record =
-	RECORD_OF(RECORD_OBJECT, struct map, { NULL, MAP_EACH(each_key, key_record) });
+static const struct record bare_record = RECORD_OF(
+	RECORD_OBJECT, struct map, { NULL, MAP_AT(struct map, keys, count, key_record) });
 static const struct record unit_map_record = OBJECT_RECORD(struct map, "unit_map",
 	"Without options: each FSDP unit with its parameters.",
-	{ "modules", MAP_EACH(each_key, key_record),
+	{ "modules", MAP_AT(struct map, keys, count, key_record),
 		ALWAYS("Key: the clean name of the module, with its class in brackets. Value: its parameters in order.") });
 
 static const char *const UNITS[] = { "known", "likely", NULL };

@@ -249,11 +249,6 @@ static bool listing_show(struct listing *listing, const struct list *list, unsig
 /* Tensors are counted by kind, pieces by location. */
 enum { VIEW_WHAT, VIEW_WHERE };
 
-static struct value get_percent(struct subject of)
-{
-	return value_word(((const struct listed_group *)of.object)->percent);
-}
-
 #define GROUP struct listed_group
 static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	"Tensors or pieces that have one property in common, or two.",
@@ -277,7 +272,7 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 		ALWAYS(GROUP_BYTES_ABOUT) },
 	{ "missing", BOOL_AT(GROUP, missing), IF_SET(GROUP, missing), HIDDEN,
 		ABOUT("True for a file that is missing, and for a rank whose pieces are all in such files.") },
-	{ "percent", GET(FIELD_WORD, get_percent), .label = "%", .right = true,
+	{ "percent", CHARS_AT(struct listed_group, percent), .label = "%", .right = true,
 		.text_only = EVERY_VIEW });
 
 static const struct record group_list_record = LIST_OF("group_list",
@@ -749,12 +744,6 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 	return good;
 }
 
-static struct value get_shared(struct subject of)
-{
-	return ((const struct listed_tensor *)of.object)->shared ? value_bool(true)
-								 : value_absent();
-}
-
 #define LISTED struct listed_tensor
 static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	"A tensor. If it has one piece, the fields contain the location of that piece.",
@@ -764,7 +753,8 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN,
 		ALWAYS("Number of pieces.") },
 	{ NULL, FIELDS_AT(LISTED, state, param_state_record) },
-	{ "shared", GET(FIELD_BOOL, get_shared), HIDDEN,
+	{ "shared", BOOL_AT(struct listed_tensor, shared),
+		IF_SET(struct listed_tensor, shared), HIDDEN,
 		ABOUT("True if other tensors view its storage, too, or if it is a flat parameter whose parameters are listed.") },
 	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = EVERY_VIEW & ~IN(VIEW_RANKS),
 		SORTED_BY(LISTED, rank), ABOUT(RANK_ABOUT) },

@@ -248,14 +248,6 @@ static const void *each_uneven(struct subject of, size_t i, void *room)
 	return name;
 }
 
-static const void *each_loader(struct subject of, size_t i, void *room)
-{
-	const struct resharding *resharding = of.object;
-
-	(void)room;
-	return i < resharding->loading.count ? &resharding->loading.loaders[i] : NULL;
-}
-
 static struct value get_amplification(struct subject of)
 {
 	struct fsdp_reshard_facts facts =
@@ -271,7 +263,7 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	"What the ranks of another run would hold and read.",
 	{ "from", OBJECT_AT(RESHARDING, is, ways_record), ALWAYS("As it was saved.") },
 	{ "to", OBJECT_AT(RESHARDING, will, ways_record), ALWAYS("As was asked for.") },
-	{ "loaders", EACH(each_loader, loader_record),
+	{ "loaders", LIST_AT(RESHARDING, loading.loaders, loading.count, loader_record),
 		ALWAYS("What the loader of this format would do there.") },
 	{ "ranks", EACH_ITEM(RESHARDING, rank_count, each_rank, rank_record),
 		ALWAYS("Every rank of the new run.") },

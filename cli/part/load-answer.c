@@ -700,12 +700,6 @@ void loading_done(struct loading_answer *answer)
 /* ---- the answer ---- */
 
 #define REASON struct shown_reason
-static struct value get_names(struct subject of)
-{
-	const REASON *reason = of.object;
-
-	return value_texts(reason->names, reason->name_count);
-}
 
 static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 	"Why a loader does not load it, or loads something else.",
@@ -714,29 +708,11 @@ static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 		ABOUT("One of a closed list, which audit(1) explains.") },
 	{ "message", TEXT_AT(REASON, message),
 		ALWAYS("What is wrong, in one sentence. The loader itself may print another one.") },
-	{ "names", GET(FIELD_TEXTS, get_names),
+	{ "names", LIST_AT(REASON, names, name_count, record_texts),
 		ALWAYS("Tensors, files or classes that it is about, the first ones.") },
 	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What fixes it.") });
 
-static const void *each_reason(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct shown_loader *)of.object)->reasons[i];
-}
-
 #define LOADER struct shown_loader
-static struct value get_took(struct subject of)
-{
-	const LOADER *loader = of.object;
-
-	return value_texts(loader->took, loader->took_count);
-}
-
-static const void *each_choice(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const LOADER *)of.object)->choices[i];
-}
 
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
@@ -751,11 +727,11 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 		ABOUT("Ranks of the run that loads (`--world`).") },
 	{ "verdict", WORD_AT(LOADER, verdict),
 		ALWAYS("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all values are those that were saved. `refuses`: it raises. `not_judged`: the files do not contain enough information.") },
-	{ "took", GET(FIELD_TEXTS, get_took),
+	{ "took", LIST_AT(LOADER, took, took_count, record_texts),
 		ALWAYS("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
-	{ "options", EACH_OF(LOADER, choice_count, each_choice, loader_choice_record),
+	{ "options", LIST_AT(LOADER, choices, choice_count, loader_choice_record),
 		ALWAYS("What `--loader-option` sets of the parameters that it has.") },
-	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
+	{ "reasons", LIST_AT(LOADER, reasons, reason_count, reason_record),
 		ALWAYS("Why, in the order in which they are met.") });
 
 static void print_loader(const struct shown_loader *shown, struct out *out)

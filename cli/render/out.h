@@ -231,7 +231,7 @@ enum field_type {
 	FIELD_NAME,     /* data and size; data NULL is absent */
 	FIELD_SHAPE,    /* const int64_t *, and a uint32_t that says how many */
 	FIELD_NUMBER,   /* double */
-	FIELD_TEXTS,    /* of a function: a list of texts */
+	FIELD_TEXTS,    /* pointer to texts, and a number that says how many */
 	FIELD_PATH,     /* of a function: a list of texts and integers */
 	FIELD_KEY,      /* struct value: a text or an integer */
 	FIELD_ANY,      /* struct value: whatever JSON can hold */
@@ -242,7 +242,7 @@ enum field_type {
 	FIELD_ARRAY,    /* elements, as many as the row says */
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
 	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table */
-	FIELD_ITEMS, /* the main list of the answer; emitted elsewhere too unless it has `each` */
+	FIELD_ITEMS, /* the main list of the answer; emitted elsewhere if it is BY_MEMBER */
 };
 
 /* The number that rows are put in order by. */
@@ -256,7 +256,9 @@ enum field_sort {
 /* Which function of a row has the value; none: the member itself is it. */
 enum field_by {
 	BY_MEMBER,
-	BY_VALUE, /* a struct value of the type of the field */
+	BY_VALUE,   /* a struct value of the type of the field */
+	BY_CHARS,   /* characters, up to a zero byte */
+	BY_POINTER, /* a pointer to them, and to the items of an answer */
 	BY_WORD,
 	BY_GET,
 	BY_FIND,

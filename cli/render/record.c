@@ -28,6 +28,14 @@ const struct record record_words =
 #define COPY(type, object, at) \
 	(*(type *)memcpy(&(type){ 0 }, (const char *)(object) + (at), sizeof(type)))
 
+static size_t list_size(const struct column *field, const void *object)
+{
+	if (!field->counted)
+		return field->type == FIELD_ARRAY ? field->count : SIZE_MAX;
+	return field->narrow ? COPY(uint32_t, object, field->count_at)
+			     : COPY(size_t, object, field->count_at);
+}
+
 static struct value member_value(const struct column *field, const void *object)
 {
 	switch (field->type) {
@@ -64,7 +72,9 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_TEXT:
 		return value_text(COPY(struct text, object, field->at));
 	case FIELD_NAME:
-		return value_name(COPY(struct text, object, field->at));
+		return value_name(field->by == BY_POINTER
+					  ? text_of(COPY(const char *, object, field->at))
+					  : COPY(struct text, object, field->at));
 	case FIELD_SHAPE:
 		return value_shape(COPY(const int64_t *, object, field->at),
 			COPY(uint32_t, object, field->count_at));
@@ -72,6 +82,8 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_ANY:
 		return COPY(struct value, object, field->at);
 	case FIELD_TEXTS:
+		return value_texts(COPY(const struct text *, object, field->at),
+			list_size(field, object));
 	case FIELD_PATH:
 	case FIELD_OBJECT:
 	case FIELD_FIELDS:
@@ -112,6 +124,8 @@ static struct value given_value(const struct column *field, struct subject of)
 	}
 	if (field->by == BY_VALUE)
 		return COPY(struct value, of.object, field->at);
+	if (field->by == BY_CHARS)
+		return value_word((const char *)of.object + field->at);
 	return member_value(field, of.object);
 }
 
@@ -186,16 +200,6 @@ static void write_object(struct out *out, struct key key, const struct record *r
 		out_array_end(out);
 }
 
-static size_t list_size(const struct column *field, const void *object)
-{
-	if (field->type == FIELD_ARRAY)
-		return field->count;
-	if (!field->counted)
-		return SIZE_MAX;
-	return field->narrow ? COPY(uint32_t, object, field->count_at)
-			     : COPY(size_t, object, field->count_at);
-}
-
 static const void *element_at(
 	const struct column *field, struct subject of, size_t i, void *room)
 {
@@ -253,7 +257,7 @@ static void write_field(
 	bool nested = field->type >= FIELD_OBJECT;
 
 	if (field->text_only == EVERY_VIEW || field->type == FIELD_ROWS ||
-		(field->type == FIELD_ITEMS && field->by != BY_EACH))
+		(field->type == FIELD_ITEMS && field->by == BY_MEMBER))
 		return;
 	if (nested && !is_there(field, of)) {
 		if (field->null)
@@ -478,12 +482,6 @@ int compare_findings(const void *left, const void *right)
 }
 
 #define PROVENANCE struct provenance
-static struct value get_arguments(struct subject of)
-{
-	const PROVENANCE *provenance = of.object;
-
-	return value_texts(provenance->arguments, provenance->argument_count);
-}
 
 static bool has_remote(struct subject of)
 {
@@ -504,7 +502,7 @@ static const struct record remote_record = OBJECT_RECORD(REMOTE, "remote",
 
 const struct record provenance_record = OBJECT_RECORD(PROVENANCE, "provenance",
 	"Who ran the program: with `--provenance` only, since it makes two runs differ.",
-	{ "arguments", GET(FIELD_TEXTS, get_arguments),
+	{ "arguments", TEXTS_AT(PROVENANCE, arguments, argument_count),
 		ALWAYS("The words after the program's name.") },
 	{ "host", TEXT_AT(PROVENANCE, host), ALWAYS("Name of the machine.") },
 	{ "started", TEXT_AT(PROVENANCE, started),
@@ -537,18 +535,6 @@ const struct record input_object = OBJECT_RECORD(INPUT, "input",
 	{ "found", BOOL_AT(INPUT, found), IF_SET(struct input_record, found),
 		ABOUT("True for a file that the program found itself because it is next to the checkpoint.") });
 
-static struct value get_fingerprint(struct subject of)
-{
-	return value_word(((const struct finding *)of.object)->fingerprint);
-}
-
-static struct value get_affected(struct subject of)
-{
-	const struct finding *finding = of.object;
-
-	return value_texts(finding->affected, finding->affected_kept);
-}
-
 #define RULE_ABOUT "Identifier of the rule. It never changes its meaning."
 #define INPUT_ABOUT "`id` of the input it belongs to."
 #define FILE_ABOUT "File inside the checkpoint, as a path below its root."
@@ -571,8 +557,8 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 		ABOUT("Name of the tensor that suffers; for rules about pickles the `module.name` of a global.") },
 	{ "module", TEXT_AT(FINDING, module), ABOUT("Name of the module that suffers.") },
 	{ "rank", ID_AT(FINDING, rank), ABOUT("Rank whose data it is.") },
-	{ "affected", GET(FIELD_TEXTS, get_affected),
-		IF_SET(struct finding, affected_kept),
+	{ "affected", TEXTS_AT(FINDING, affected, affected_kept),
+		IF_SET(FINDING, affected_kept),
 		ABOUT("Names of the tensors and values that suffer, at most the first 1,000 of them.") },
 	{ "affected_count", COUNT_AT(FINDING, affected_count),
 		IF_SET(struct finding, affected_kept),
@@ -583,7 +569,7 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 	{ "message", TEXT_AT(FINDING, message),
 		ALWAYS("What is wrong, with the numbers: one sentence for people.") },
 	{ "fix", TEXT_AT(FINDING, fix), ABOUT("What to do about it.") },
-	{ "fingerprint", GET(FIELD_WORD, get_fingerprint),
+	{ "fingerprint", CHARS_AT(FINDING, fingerprint),
 		ALWAYS("Identity of the finding across runs and versions: it depends on the rule and the place, never on numbers or wording.") });
 
 #define FAILURE struct failure

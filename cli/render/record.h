@@ -113,6 +113,12 @@ struct record {
 #define TEXT_AT(from, member) .type = FIELD_TEXT, .at = TEXT_MEMBER(from, member)
 #define NAME_AT(from, member) .type = FIELD_NAME, .at = TEXT_MEMBER(from, member)
 
+/* A word in an array of characters, and a name or path that is a pointer. */
+#define CHARS_AT(from, member) \
+	.type = FIELD_WORD, .by = BY_CHARS, .at = offsetof(from, member)
+#define PATH_AT(from, member) \
+	.type = FIELD_NAME, .by = BY_POINTER, .at = MEMBER_OF(from, member, const char *)
+
 #define OBJECT_AT(from, member, record) \
 	.type = FIELD_OBJECT, .at = offsetof(from, member), .of = &(record)
 #define OBJECT(record) .type = FIELD_OBJECT, .of = &(record)
@@ -130,12 +136,20 @@ struct record {
 #define LIST_AT(from, member, size, record)                                         \
 	.type = FIELD_LIST, .at = offsetof(from, member), SIZE_OF_LIST(from, size), \
 	.of = &(record)
+#define TEXTS_AT(from, member, size) \
+	.type = FIELD_TEXTS, .at = offsetof(from, member), SIZE_OF_LIST(from, size)
 #define MAP_AT(from, member, size, record)                                         \
 	.type = FIELD_MAP, .at = offsetof(from, member), SIZE_OF_LIST(from, size), \
 	.of = &(record)
 #define ARRAY_AT(from, member, record)                                    \
 	.type = FIELD_ARRAY, .at = offsetof(from, member),                \
 	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
+	.of = &(record)
+#define ITEMS_AT(from, member, size, record)                                 \
+	.type = FIELD_ITEMS, .at = offsetof(from, member), .by = BY_POINTER, \
+	SIZE_OF_LIST(from, size), .of = &(record)
+#define ARRAY_OF(from, member, size, record)                                         \
+	.type = FIELD_ARRAY, .at = offsetof(from, member), SIZE_OF_LIST(from, size), \
 	.of = &(record)
 #define EACH(function, record) \
 	.type = FIELD_LIST, .by = BY_EACH, .each = (function), .of = &(record)

@@ -357,13 +357,6 @@ static const void *each_what(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-static struct value get_hint(struct subject of)
-{
-	const struct diff_change *change = of.object;
-
-	return change->hint[0] != '\0' ? value_word(change->hint) : value_absent();
-}
-
 static const void *each_change(struct subject of, size_t i, void *room)
 {
 	struct diffing *diffing = diffing_of(of);
@@ -408,7 +401,8 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 		ABOUT("What differs.") },
 	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), ALWAYS("As A has it.") },
 	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), ALWAYS("As B has it.") },
-	{ "hint", GET(FIELD_WORD, get_hint), ABOUT("Probable cause of the difference.") },
+	{ "hint", CHARS_AT(struct diff_change, hint), IF_SET(struct diff_change, hint[0]),
+		ABOUT("Probable cause of the difference.") },
 	{ "elements", OBJECT(elements_record), IF_SET(CHANGE, pair.compared),
 		ABOUT("How elements differ, with `--values`.") });
 

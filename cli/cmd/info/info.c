@@ -541,13 +541,6 @@ static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
 		ABOUT("Versions of torch that write such files.") });
 
-static struct value get_strategies(struct subject of)
-{
-	const struct info *info = of.object;
-
-	return value_texts(info->strategies, info->strategy_count);
-}
-
 #define INFO struct info
 static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
 	"The sharding plan that was used.",
@@ -557,7 +550,7 @@ static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
 	{ "world_size", ID_AT(INFO, plan.world_size),
 		ABOUT("World size of the run it describes; absent from one that was made of a log or a trace.") },
 	{ "units", ID_AT(INFO, plan.unit_count), ALWAYS("Number of units.") },
-	{ "strategies", GET(FIELD_TEXTS, get_strategies),
+	{ "strategies", ARRAY_OF(struct info, strategies, strategy_count, record_texts),
 		ALWAYS("Strategies that occur among its units.") },
 	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
 

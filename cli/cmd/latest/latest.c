@@ -393,10 +393,6 @@ static const char *const LEVELS[] = { "quick", "headers", "data", NULL };
 static const char *const SOURCES[] = { "checkpoint", "name", NULL };
 
 #define CANDIDATE struct run_candidate
-static struct value get_path(struct subject of)
-{
-	return value_name(text_of(((const struct run_candidate *)of.object)->path));
-}
 
 /* Steps are more precise. */
 static struct value get_bare_epoch(struct subject of)
@@ -428,7 +424,7 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 		ABOUT("Source of the step. Absent if unknown.") },
 	{ "epoch", INTEGER_AT(CANDIDATE, epoch),
 		ABOUT("Epoch in which it was saved, if it or its name contains it.") },
-	{ "path", GET(FIELD_NAME, get_path), ALWAYS("Its path, as it would be typed.") },
+	{ "path", PATH_AT(CANDIDATE, path), ALWAYS("Its path, as it would be typed.") },
 	{ "result", WORD_AT(CANDIDATE, result), .always = true, .words = RESULTS,
 		ABOUT("`good`: no error, and all checks ran. `partial`: no error, but a check could not run.") },
 	{ "level", WORD_AT(CANDIDATE, level), .always = true, .words = LEVELS,
@@ -452,7 +448,7 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "bare_epoch", GET(FIELD_INTEGER, get_bare_epoch), .text_only = EVERY_VIEW,
 		.label = "epoch", .right = true },
 	{ "epoch", INTEGER_AT(CANDIDATE, epoch), .machine_only = EVERY_VIEW },
-	{ "path", GET(FIELD_NAME, get_path) }, { "result", WORD_AT(CANDIDATE, result) },
+	{ "path", PATH_AT(CANDIDATE, path) }, { "result", WORD_AT(CANDIDATE, result) },
 	{ "bytes", BYTES_AT(CANDIDATE, bytes), .machine_only = EVERY_VIEW },
 	{ "weight_bytes", BYTES_AT(CANDIDATE, weights), .label = "weights",
 		.machine_only = 1 << VIEW_EXPLAIN },
@@ -463,24 +459,14 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 	{ "why", GET(FIELD_WORD, get_why) });
 
 #define POINTER struct run_pointer
-static struct value get_file(struct subject of)
-{
-	return value_name(text_of(((const struct run_pointer *)of.object)->path));
-}
 
 static const struct record pointer_record = OBJECT_RECORD(POINTER, "pointer",
 	"A file or link of a run that names a checkpoint.",
-	{ "file", GET(FIELD_NAME, get_file), ALWAYS("Its path.") },
+	{ "file", PATH_AT(POINTER, path), ALWAYS("Its path.") },
 	{ "says", TEXT_AT(POINTER, says),
 		ALWAYS("Its target: a directory, or the number of a step.") },
 	{ "agrees", BOOL_AT(POINTER, agrees),
 		ALWAYS("Whether that is the newest one that is good.") });
-
-static const void *each_candidate(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct latest *)of.object)->candidates[i];
-}
 
 static struct value get_newest(struct subject of)
 {
@@ -497,7 +483,7 @@ static const struct record latest_record = OBJECT_RECORD(LATEST, "latest",
 	"Which checkpoint of a run is the newest that is good.",
 	{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
 		ABOUT("Its path; `null`: none.") },
-	{ "candidates", EACH_ITEM(LATEST, count, each_candidate, candidate_record),
+	{ "candidates", ITEMS_AT(LATEST, candidates, count, candidate_record),
 		ALWAYS("All that may be checkpoints, newest first.") },
 	{ "pointers", LIST_AT(LATEST, pointers, pointer_count, pointer_record),
 		ALWAYS("Files and links that name one.") });

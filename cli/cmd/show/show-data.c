@@ -403,12 +403,6 @@ static const void *find_element(struct subject of, size_t i, void *room)
 static const struct record element_record = RECORD_OF(
 	RECORD_PLAIN, struct element, { NULL, VALUE_AT(struct element, value) });
 
-static const void *find_range(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct item *)of.object)->ranges[i];
-}
-
 #define RANGE struct element_range
 static const struct record range_record =
 	OBJECT_RECORD(RANGE, "element_range", "Elements in C order.",
@@ -476,7 +470,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
 		IF_SET(ITEM, elements),
 		ABOUT("Elements in C order of the global shape: the first ones, or those of the slices. Only with `--values`.") },
-	{ "element_ranges", EACH_OF(ITEM, range_count, find_range, range_record),
+	{ "element_ranges", ARRAY_OF(ITEM, ranges, range_count, range_record),
 		IF_SET(ITEM, elements),
 		ABOUT("Which elements these are, in their order.") },
 	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), IF_SET(ITEM, has_stats),
@@ -490,12 +484,6 @@ static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
 	{ NULL, OBJECT(tensor_item_record), .has = is_tensor },
 	{ NULL, OBJECT(value_item_record), .has = is_value },
 	{ NULL, OBJECT(module_item_record), .has = is_module });
-
-static const void *find_item(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct show *)of.object)->items[i];
-}
 
 #define WHOLE struct show_whole
 static const struct record whole_record = OBJECT_RECORD(WHOLE, "whole",
@@ -520,5 +508,5 @@ const struct record show_record = OBJECT_RECORD(struct show, "data",
 	"Everything about the names that were asked for.",
 	{ "whole", OBJECT_AT(struct show, whole, whole_record), .has = is_whole,
 		ABOUT("Only with the option that the Python package gives.") },
-	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record),
+	{ "items", ITEMS_AT(struct show, items, asked_count, item_record),
 		ALWAYS("In the order in which they were named.") });
