@@ -23,14 +23,6 @@
  * cannot be read, and not those of checks that could not run.
  */
 
-static const struct fsdp_rule *judged_by(const struct failure *failure)
-{
-	const struct fsdp_rule *rule =
-		failure->rule != NULL ? fsdp_rule_find(failure->rule) : NULL;
-
-	return rule != NULL && !rule_is_limit(rule) ? rule : NULL;
-}
-
 /* The path under the root of what was typed, as findings have it. */
 static struct text path_under(struct text path, const char *typed)
 {
@@ -49,22 +41,11 @@ static struct text path_under(struct text path, const char *typed)
 	return path;
 }
 
-static bool was_found(const struct run *run, const char *rule, struct text file)
-{
-	const struct collected *collected = run->collected;
-
-	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		if (strcmp(collected->findings[i].rule, rule) == 0 &&
-			text_is(collected->findings[i].file, file))
-			return true;
-	return false;
-}
-
 static void find_failure(
 	struct run *run, const struct failure *failure, const struct fsdp_rule *rule)
 {
+	struct collected *collected = run->collected;
 	struct text file = path_under(failure->path, run->path);
-
 	struct fsdp_finding finding = {
 		.rule = rule,
 		.severity = FSDP_ERROR,
@@ -77,22 +58,23 @@ static void find_failure(
 		.message = span_of_text(failure->message),
 		.fix = span_of_text(failure->hint),
 	};
-
-	if (was_found(run, rule->id, file))
-		return;
-	/* The names that an index has of a file which could not be read. */
 	size_t count = run->checkpoint != NULL ? fsdp_unread_count(run->checkpoint) : 0;
 
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(collected->findings[i].rule, rule->id) == 0 &&
+			text_is(collected->findings[i].file, file))
+			return;
+	/* The names that an index has of a file which could not be read. */
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_unread unread = fsdp_unread(run->checkpoint, i);
 
-		if (!text_is(text_of_span(unread.file), text_of_span(finding.file)))
+		if (!text_is(text_of_span(unread.file), file))
 			continue;
 		finding.affected = unread.names;
 		finding.affected_kept = unread.kept;
 		finding.affected_count = unread.count;
 	}
-	collected_found(run->collected, &finding, run->input, true);
+	collected_found(collected, &finding, run->input, true);
 }
 
 void report_failed_files(struct run *run)
@@ -102,9 +84,10 @@ void report_failed_files(struct run *run)
 
 	for (size_t i = kept; i < collected->failure_count; i++) {
 		struct failure failure = collected->failures[i];
-		const struct fsdp_rule *rule = judged_by(&failure);
+		const struct fsdp_rule *rule =
+			failure.rule != NULL ? fsdp_rule_find(failure.rule) : NULL;
 
-		if (rule != NULL)
+		if (rule != NULL && !rule_is_limit(rule))
 			find_failure(run, &failure, rule);
 		else
 			collected->failures[kept++] = failure;
@@ -272,92 +255,82 @@ static struct text name_below(const struct sets *sets, const char *name, struct 
 	return collected_text(sets->run->collected, path);
 }
 
-__attribute__((format(printf, 6, 7))) static bool find(const struct sets *sets,
-	enum severity severity, const char *file, struct text tensor, const char *next,
-	const char *format, ...)
+static struct finding about_set(
+	const struct sets *sets, enum severity severity, const char *file)
 {
-	const struct finding about = { .severity = severity,
+	return (struct finding){ .severity = severity,
 		.input = sets->run->input,
-		.file = name_below(sets, file, (struct text){ 0 }),
-		.tensor = tensor };
-	va_list arguments;
-	bool good;
-
-	va_start(arguments, format);
-	good = collected_judged(
-		sets->run->collected, "FI1012", about, next, format, arguments);
-	va_end(arguments);
-	return good;
+		.file = name_below(sets, file, (struct text){ 0 }) };
 }
 
 /* Two models are meant to differ: how much they have in common is worth a note. */
-static bool report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
+static void report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
 {
+	struct collected *collected = sets->run->collected;
 	const struct fsdp_set_shares *shares = &pair->shares;
-	static const char next[] = "name the model to load; each is loaded separately";
+	char equal[64] = "";
 	struct failure *failure;
 
 	if (pair->checkpoint == NULL) {
-		failure = collected_failure(sets->run->collected,
-			fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED));
+		failure = collected_fail(collected,
+			fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED), NULL,
+			"it cannot be opened, and was not judged");
 		if (failure != NULL) {
 			failure->input = sets->run->input;
 			failure->path =
 				name_below(sets, pair->second, (struct text){ 0 });
-			failure->message =
-				text_of("it cannot be opened, and was not judged");
 		}
-		return true;
+		return;
 	}
 	/* Errors of the second model, which is not what was opened. */
 	for (size_t i = 0; i < fsdp_finding_count(pair->checkpoint); i++) {
 		struct fsdp_finding found = *fsdp_finding(pair->checkpoint, i);
-		struct text file =
-			name_below(sets, pair->second, text_of_span(found.file));
-		if (found.severity != FSDP_ERROR)
-			continue;
-		found.file =
-			(struct fsdp_span){ (const unsigned char *)file.data, file.size };
-		collected_found(sets->run->collected, &found, sets->run->input, true);
+
+		found.file = span_of_text(
+			name_below(sets, pair->second, text_of_span(found.file)));
+		if (found.severity == FSDP_ERROR)
+			collected_found(collected, &found, sets->run->input, true);
 	}
 	if (shares->equal > 0)
-		return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-			"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here, and %llu of these the same bytes",
-			pair->second, (unsigned long long)shares->alike,
-			(unsigned long long)shares->second,
+		snprintf(equal, sizeof equal, ", and %llu of these the same bytes",
 			(unsigned long long)shares->equal);
-	return find(sets, SEVERITY_NOTE, pair->first, (struct text){ 0 }, next,
-		"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here",
+	collected_report(collected, "FI1012", about_set(sets, SEVERITY_NOTE, pair->first),
+		"name the model to load; each is loaded separately",
+		"%s next to it is another model: %llu of its %llu tensors have the name and shape of a tensor here%s",
 		pair->second, (unsigned long long)shares->alike,
-		(unsigned long long)shares->second);
+		(unsigned long long)shares->second, equal);
 }
 
-static bool check_pair(const struct sets *sets, struct fsdp_set_pair pair)
+static void check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 {
-	const char *takers = fsdp_set_pairs_takers(sets->pairs);
-
-	switch (pair.likeness) {
-	case FSDP_SETS_DIFFER:
-		return find(sets, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
-			NULL,
-			"%s next to it contains different weights; loaders ignore it without a warning: %s",
-			pair.second, takers);
-	case FSDP_SETS_NOT_TOLD:
-		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+	static const struct {
+		enum severity severity;
+		const char *fix, *what;
+	} rows[] = {
+		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
+			"contains different weights; loaders ignore it without a warning" },
+		[FSDP_SETS_NOT_TOLD] = { SEVERITY_NOTE,
 			"use --data to see whether they differ",
-			"%s next to it has the same names and shapes; its bytes were not compared: %s",
-			pair.second, takers);
-	case FSDP_SETS_OTHER_FORMAT:
-		return find(sets, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+			"has the same names and shapes; its bytes were not compared" },
+		[FSDP_SETS_OTHER_FORMAT] = { SEVERITY_NOTE,
 			"keep it, if the program that takes it is used",
-			"%s next to it has weights in the format of other programs; not compared: %s",
-			pair.second, takers);
-	case FSDP_SETS_OTHER_MODEL:
-		return !sets->others || report_models(sets, &pair);
-	case FSDP_SETS_SAME:
-		break;
+			"has weights in the format of other programs; not compared" },
+	};
+	struct finding about;
+
+	if (pair.likeness == FSDP_SETS_SAME)
+		return;
+	if (pair.likeness == FSDP_SETS_OTHER_MODEL) {
+		if (sets->others)
+			report_models(sets, &pair);
+		return;
 	}
-	return true;
+	about = about_set(sets, rows[pair.likeness].severity, pair.first);
+	if (pair.likeness == FSDP_SETS_DIFFER)
+		about.tensor = text_of_span(pair.name);
+	collected_report(sets->run->collected, "FI1012", about, rows[pair.likeness].fix,
+		"%s next to it %s: %s", pair.second, rows[pair.likeness].what,
+		fsdp_set_pairs_takers(sets->pairs));
 }
 
 static bool check_folder(
@@ -367,7 +340,6 @@ static bool check_folder(
 	struct fsdp_set_pairs *pairs = NULL;
 	struct fsdp_error *error = NULL;
 	char path[PATH_BYTES];
-	bool good = true;
 
 	if (snprintf(path, sizeof path, "%s%s%s", place, *below != '\0' ? "/" : "",
 		    below) >= (int)sizeof path ||
@@ -377,16 +349,14 @@ static bool check_folder(
 		    path, run->limits, run->limit_count, run->remote, &survey, &error) &&
 		fsdp_set_pairs_new(survey, data, &pairs, &error)) {
 		const struct sets sets = { run, below, pairs, others };
-		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
-			good = check_pair(&sets, fsdp_set_pair(pairs, i));
-	} else {
+		for (size_t i = 0; i < fsdp_set_pair_count(pairs); i++)
+			check_pair(&sets, fsdp_set_pair(pairs, i));
+	} else
 		collected_error(run->collected, error, run->input);
-		good = !run->collected->out_of_memory;
-	}
 	fsdp_error_free(error);
 	fsdp_set_pairs_free(pairs);
 	fsdp_survey_free(survey);
-	return good;
+	return !run->collected->out_of_memory;
 }
 
 /* An actor and a critic are in the named directory, two sets of one model in the opened
@@ -416,42 +386,13 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 
 /* ---- Checks an opened checkpoint as audit does ---- */
 
-/* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
-static bool judge_loading(struct run *run, enum fsdp_level level)
-{
-	const struct loading_options own = { .world = -1 };
-	struct loading_answer answer;
-	bool good = loading_judge_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
-
-	loading_done(&answer);
-	return good;
-}
-
-/* Checks that could not be evaluated, though the level is theirs: of the default level. */
-static size_t count_open(const struct fsdp_audit *audit)
-{
-	size_t open = 0;
-
-	for (size_t i = 0; i < fsdp_rule_count(); i++) {
-		struct fsdp_rule_result result = fsdp_audit_result(audit, i);
-
-		open += result.status == FSDP_STATUS_NOT_EVALUATED &&
-			result.reason != FSDP_REASON_NEEDS_DATA &&
-			result.reason != FSDP_REASON_NEEDS_VALUES &&
-			result.reason != FSDP_REASON_NO_CRC &&
-			result.reason != FSDP_REASON_NO_DIGEST &&
-			strcmp(fsdp_rule(i)->category, "recording") != 0 &&
-			strcmp(fsdp_rule(i)->category, "between") != 0 &&
-			!rule_is_limit(fsdp_rule(i));
-	}
-	return open;
-}
-
 bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error)
 {
 	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
 	bool reads = items || family == NULL || strcmp(family, "dcp") != 0;
+	const struct loading_options own = { .world = -1 };
+	struct loading_answer answer;
 	struct passes passes = { 0 };
 	bool good;
 
@@ -461,12 +402,28 @@ bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *re
 	good = (level < FSDP_LEVEL_HEADERS || !reads ||
 		       run_verify(&passes, run, level, NULL, ret_error)) &&
 	       audit_facts(&passes, run, level, ret_error);
-	if (good && ret_open != NULL)
-		*ret_open = count_open(passes.audit);
+	for (size_t i = 0; good && ret_open != NULL && i < fsdp_rule_count(); i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+		struct fsdp_rule_result result = fsdp_audit_result(passes.audit, i);
+
+		/* Of the default level, about the checkpoint alone. */
+		*ret_open += result.status == FSDP_STATUS_NOT_EVALUATED &&
+			     result.reason != FSDP_REASON_NEEDS_DATA &&
+			     result.reason != FSDP_REASON_NEEDS_VALUES &&
+			     result.reason != FSDP_REASON_NO_CRC &&
+			     result.reason != FSDP_REASON_NO_DIGEST &&
+			     strcmp(rule->category, "recording") != 0 &&
+			     strcmp(rule->category, "between") != 0 &&
+			     !rule_is_limit(rule);
+	}
 	passes_done(&passes);
 	if (good && level >= FSDP_LEVEL_HEADERS)
 		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
-	good = good && (!reads || judge_loading(run, level));
+	/* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
+	if (good && reads) {
+		good = loading_judge_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
+		loading_done(&answer);
+	}
 	report_failed_files(run);
 	return good;
 }

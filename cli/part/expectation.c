@@ -82,16 +82,11 @@ bool expectation_open_list(struct expectation *expectation, const struct run *ru
 bool expectation_open(
 	struct expectation *expectation, struct run *run, const char *path, bool lists)
 {
-	struct fsdp_options options = {
-		.size = sizeof options,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.remote = run->remote,
-		.no_plan = true,
-	};
+	struct fsdp_options options = run_opens(run);
 	struct fsdp_error *error = NULL;
 	bool good;
 
+	options.no_plan = true;
 	expectation->path = path;
 	if (path == NULL ||
 		(lists && expectation_open_list(expectation, run, path, &error)))

@@ -473,16 +473,14 @@ static bool is_comparable(
 static void open_base(const struct run *run, const char *place, char *path, size_t size,
 	struct expectation *ret_base)
 {
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.no_plan = true };
+	struct fsdp_options options = run_opens(run);
 	struct fsdp_checkpoint *base = NULL;
 	struct fsdp_error *error = NULL;
 	const char *family = run->checkpoint != NULL
 				     ? fsdp_checkpoint_format(run->checkpoint).family
 				     : NULL;
 
+	options.no_plan = true;
 	if (family == NULL || strncmp(family, "peft", 4) != 0 ||
 		!path_of_base(place, path, size) ||
 		!fsdp_checkpoint_open(
@@ -563,47 +561,36 @@ static struct finding *find_same(const struct run *run, const char *code)
 	return NULL;
 }
 
-__attribute__((format(printf, 3, 4))) static bool find(
-	struct run *run, const struct fsdp_load_reason *reason, const char *format, ...)
-{
-	const struct finding about = { .severity = reason->verdict == FSDP_LOADS
-							   ? SEVERITY_WARNING
-							   : SEVERITY_ERROR,
-		.input = run->input };
-	struct finding *same = find_same(run, reason->code);
-	va_list arguments;
-	bool good = true;
-
-	va_start(arguments, format);
-	if (same != NULL)
-		same->severity = about.severity;
-	else
-		good = collected_judged(run->collected, "FI1013", about, reason->way_out,
-			format, arguments);
-	va_end(arguments);
-	return good;
-}
-
 /* The first reason that weighs as much as the verdict. */
-static bool find_own(const struct fsdp_load_result *result, struct run *run)
+static void find_own(const struct fsdp_load_result *result, struct run *run)
 {
 	static const char *const does[] = { [FSDP_LOADS] =
 						    "ignores a part of the directory",
 		[FSDP_LOAD_DIFFERS] = "loads it with differences",
 		[FSDP_LOAD_REFUSES] = "refuses the directory" };
+	const struct finding about = { .severity = result->verdict == FSDP_LOADS
+							   ? SEVERITY_WARNING
+							   : SEVERITY_ERROR,
+		.input = run->input };
 
 	if (result->verdict == FSDP_LOAD_NOT_JUDGED || is_known(run))
-		return true;
+		return;
 	for (size_t i = 0; i < result->reason_count; i++) {
 		const struct fsdp_load_reason *reason = &result->reasons[i];
+		struct finding *same = find_same(run, reason->code);
 
-		if (reason->verdict == result->verdict && !is_harmless(reason) &&
-			(reason->verdict != FSDP_LOADS ||
-				strcmp(reason->code, "ignored") == 0))
-			return find(run, reason, "%s %s %s: %s", result->library,
-				result->version, does[result->verdict], reason->message);
+		if (reason->verdict != result->verdict || is_harmless(reason) ||
+			(reason->verdict == FSDP_LOADS &&
+				strcmp(reason->code, "ignored") != 0))
+			continue;
+		if (same != NULL)
+			same->severity = about.severity;
+		else
+			collected_report(run->collected, "FI1013", about, reason->way_out,
+				"%s %s %s: %s", result->library, result->version,
+				does[result->verdict], reason->message);
+		return;
 	}
-	return true;
 }
 
 /* The named directory, which may lead to the opened one, else the opened one. */
@@ -673,7 +660,8 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 						0))
 				collected->findings[i].severity = SEVERITY_WARNING;
 	}
-	return find_own(result, run);
+	find_own(result, run);
+	return true;
 }
 
 void loading_done(struct loading_answer *answer)

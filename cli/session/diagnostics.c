@@ -349,26 +349,27 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 	return text_of(command);
 }
 
-bool collected_judged(struct collected *collected, const char *rule, struct finding about,
-	const char *next, const char *format, va_list arguments)
+void collected_report(struct collected *collected, const char *rule, struct finding about,
+	const char *fix, const char *format, ...)
 {
 	const struct fsdp_rule *row = fsdp_rule_find(rule);
-	char *message = collected_format(collected, format, arguments);
-	char *name = owned_copy(&collected->owned, about.tensor.data, about.tensor.size);
+	va_list arguments;
 
-	if (message == NULL || name == NULL)
-		return false;
-	if (about.tensor.data != NULL)
-		about.tensor.data = name;
+	va_start(arguments, format);
+	about.message = text_of(collected_format(collected, format, arguments));
+	va_end(arguments);
+	about.file = collected_copy(collected, about.file);
+	about.tensor = collected_copy(collected, about.tensor);
 	about.rule = row->id;
 	about.slug = row->slug;
 	about.offset = about.length = about.affected_bytes = UINT64_MAX;
 	about.rank = UINT32_MAX;
-	about.message = text_of(message);
-	about.fix = fix_of(collected,
-		collected_text(collected, next != NULL ? next : row->fix), about.input);
-	collected_finding(collected, &about);
-	return true;
+	if (fix == NULL || *fix != '\0')
+		about.fix = fix_of(collected,
+			collected_text(collected, fix != NULL ? fix : row->fix),
+			about.input);
+	if (about.message.data != NULL)
+		collected_finding(collected, &about);
 }
 
 void collected_found(struct collected *collected, const struct fsdp_finding *from,

@@ -86,12 +86,10 @@ void collected_finding(struct collected *collected, const struct finding *findin
  * on no list. */
 bool finding_is_open(const struct finding *finding);
 
-/* One that a command makes about a tensor, or none: `about` has severity, input, file and
- * tensor, whose name is copied; the rest is filled in. next NULL: what the rule says.
- * False: out of memory. */
-bool collected_judged(struct collected *collected, const char *rule, struct finding about,
-	const char *next, const char *format, va_list arguments)
-	__attribute__((format(printf, 5, 0)));
+/* One that a command makes: `about` has severity, input, and copied texts of
+ * file and tensor; the rest is filled in. fix NULL: that of the rule; "": none. */
+void collected_report(struct collected *collected, const char *rule, struct finding about,
+	const char *fix, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* One of the library's. With `copy` its texts are copied, else they are borrowed. */
 void collected_found(struct collected *collected, const struct fsdp_finding *from,

@@ -109,6 +109,14 @@ void run_total(struct run *run, const char *format, ...)
 	va_end(arguments);
 }
 
+struct fsdp_options run_opens(const struct run *run)
+{
+	return (struct fsdp_options){ .size = sizeof(struct fsdp_options),
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.remote = run->remote };
+}
+
 void run_failure(
 	struct run *run, const char *code, const char *hint, const char *format, ...)
 {
@@ -157,25 +165,19 @@ FILE *run_stream(struct run *run)
 
 void run_finding(struct run *run, const char *rule, const char *format, ...)
 {
-	const struct fsdp_rule *row = fsdp_rule_find(rule);
 	struct session *session = run->session;
+	const struct finding about = {
+		.severity = collected_severity(fsdp_rule_find(rule)->severity),
+		.input = session->input != UINT32_MAX ? session->input : 0,
+	};
 	va_list arguments;
-	char *message;
+	const char *message;
 
 	va_start(arguments, format);
 	message = collected_format(&session->collected, format, arguments);
 	va_end(arguments);
-	collected_finding(&session->collected,
-		&(struct finding){ .rule = row->id,
-			.slug = row->slug,
-			.severity = collected_severity(row->severity),
-			.input = session->input != UINT32_MAX ? session->input : 0,
-			.offset = UINT64_MAX,
-			.length = UINT64_MAX,
-			.rank = UINT32_MAX,
-			.affected_bytes = UINT64_MAX,
-			.message = text_of(message),
-			.fix = text_of(row->fix) });
+	if (message != NULL)
+		collected_report(&session->collected, rule, about, NULL, "%s", message);
 }
 
 /*

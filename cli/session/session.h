@@ -17,6 +17,9 @@
 bool refuse(struct run *run, const char *hint, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* How the library opens something else for this run: with its limits and servers. */
+struct fsdp_options run_opens(const struct run *run);
+
 /* Compiles the selectors. False: they are wrong, and refuse() was called. */
 bool answer_selection(struct run *run, struct selection **ret_selection);
 

@@ -27,7 +27,7 @@ static void audit_done(struct audit *audit)
 		loading_done(&audit->verdicts[i].loading);
 	}
 	free(audit->verdicts);
-	levels_done(&audit->levels);
+	free(audit->levels.of);
 	expectation_done(&audit->expected);
 	expectation_done(&audit->merged);
 	fsdp_map_free(audit->map);

@@ -21,15 +21,16 @@ static const char *const REASONS[] = { "needs_headers", "needs_data", "needs_val
 	"needs_plan", "needs_config", "no_crc", "no_digest", "limit", "unreadable",
 	"unsupported", "unlike", NULL };
 
+/* Of a check that was not made its reason; NULL: none. */
+static const char *reason_name(unsigned reason)
+{
+	return fsdp_rule_reason_name((enum fsdp_rule_reason)reason);
+}
+
 static const char *status_name(unsigned status)
 {
 	return status == CHECK_OFF ? "off"
 				   : fsdp_rule_status_name((enum fsdp_rule_status)status);
-}
-
-static const char *reason_name(unsigned reason)
-{
-	return fsdp_rule_reason_name((enum fsdp_rule_reason)reason);
 }
 
 #define CHECK struct check
@@ -50,33 +51,15 @@ const struct record check_record = OBJECT_RECORD(CHECK, "check",
 		ABOUT("Of a part: place of the row in those of all parts.") });
 
 #define REQUEST struct audit_request
-static struct value get_levels(struct subject of)
-{
-	const struct audit_request *asked = of.object;
-
-	return value_texts(asked->levels, asked->level_count);
-}
 
 static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
 	"How a part was checked: `merge` checks all parts the same way.",
 	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true, .words = fail_words,
 		ABOUT("Severity from which findings fail the audit.") },
-	{ "levels", GET(FIELD_TEXTS, get_levels),
+	{ "levels", TEXTS_AT(REQUEST, levels, level_count),
 		ALWAYS("RULE=LEVEL of rules whose level was changed.") });
 
-static const void *each_check(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct verdict *)of.object)->checks[i];
-}
-
 #define VERDICT struct verdict
-static struct value get_digests(struct subject of)
-{
-	const struct verdict *verdict = of.object;
-
-	return value_texts(verdict->digests_from, verdict->digest_source_count);
-}
 
 static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
@@ -88,7 +71,8 @@ static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 		ABOUT("Bytes of files that were read, with `--data`.") },
 	{ "bytes_with_digest", BYTES_AT(VERDICT, bytes_with_digest),
 		ABOUT("Those of them that a checksum or a digest covers.") },
-	{ "digests_from", GET(FIELD_TEXTS, get_digests), IF_SET(VERDICT, digests_from),
+	{ "digests_from", TEXTS_AT(VERDICT, digests_from, digest_source_count),
+		IF_SET(VERDICT, digests_from),
 		ABOUT("Where checksums and digests were found.") });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
@@ -106,12 +90,6 @@ static const struct record whole_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "names", COUNT_AT(VERDICT, names), ALWAYS("Number of tensors and values.") },
 	{ "bytes", BYTES_AT(VERDICT, bytes), ALWAYS("Bytes of all tensors.") });
 
-static const void *each_loader(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct verdict *)of.object)->loading.loaders[i];
-}
-
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	"Result of one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
@@ -121,9 +99,9 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "scope", OBJECT(scope_record), ALWAYS("Scope of the check.") },
 	{ "counts", OBJECT(counts_record),
 		ALWAYS("Findings, those that were only counted included.") },
-	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
+	{ "checks", ITEMS_AT(VERDICT, checks, check_count, check_record),
 		ALWAYS("Every rule, in order of identifiers.") },
-	{ "loaders", EACH_OF(VERDICT, loading.count, each_loader, loader_record),
+	{ "loaders", LIST_AT(VERDICT, loading.loaders, loading.count, loader_record),
 		IF_SET(VERDICT, loading.loaders),
 		ABOUT("What loaders would do with it, with `--for`.") },
 	{ "partial", OBJECT_AT(VERDICT, partial, partial_record),
@@ -218,22 +196,17 @@ static struct value get_title(struct subject of)
 	return value_word(fsdp_rule_find(check->rule)->title);
 }
 
-static struct value get_status(struct subject of)
+static struct value get_result(struct subject of)
 {
 	const struct check *check = of.object;
 
-	if (check->reason != FSDP_REASON_NONE)
-		return value_word(
-			fsdp_rule_reason_name((enum fsdp_rule_reason)check->reason));
-	return value_word(
-		check->status == CHECK_OFF
-			? "off"
-			: fsdp_rule_status_name((enum fsdp_rule_status)check->status));
+	return value_word(check->reason != FSDP_REASON_NONE ? reason_name(check->reason)
+							    : status_name(check->status));
 }
 
 static const struct record check_rows =
 	RECORD_OF(RECORD_OBJECT, struct check, { "rule", WORD_AT(struct check, rule) },
-		{ "result", GET(FIELD_WORD, get_status) },
+		{ "result", GET(FIELD_WORD, get_result) },
 		{ "findings", COUNT_AT(struct check, findings) },
 		{ "title", GET(FIELD_WORD, get_title) });
 
@@ -408,10 +381,6 @@ static const struct record check_row_record = RECORD_OF(RECORD_OBJECT, struct au
 	{ NULL, FIELDS_AT(struct audit_row, check, check_rows) });
 
 #define FINDING struct finding
-static struct value get_severity(struct subject of)
-{
-	return value_word(severity_name(((const FINDING *)of.object)->severity));
-}
 
 static struct value get_checkpoint(struct subject of)
 {
@@ -425,11 +394,11 @@ static struct value get_checkpoint(struct subject of)
 
 static const struct record finding_row_record = RECORD_OF(RECORD_OBJECT, FINDING,
 	{ "checkpoint", GET(FIELD_NAME, get_checkpoint) },
-	{ "severity", GET(FIELD_WORD, get_severity) }, { "rule", WORD_AT(FINDING, rule) },
-	{ "slug", WORD_AT(FINDING, slug) }, { "file", NAME_AT(FINDING, file) },
-	{ "tensor", NAME_AT(FINDING, tensor) }, { "offset", COUNT_AT(FINDING, offset) },
-	{ "rank", ID_AT(FINDING, rank) }, { "message", TEXT_AT(FINDING, message) },
-	{ "fix", TEXT_AT(FINDING, fix) });
+	{ "severity", ENUM_AT(FINDING, severity, severity_name) },
+	{ "rule", WORD_AT(FINDING, rule) }, { "slug", WORD_AT(FINDING, slug) },
+	{ "file", NAME_AT(FINDING, file) }, { "tensor", NAME_AT(FINDING, tensor) },
+	{ "offset", COUNT_AT(FINDING, offset) }, { "rank", ID_AT(FINDING, rank) },
+	{ "message", TEXT_AT(FINDING, message) }, { "fix", TEXT_AT(FINDING, fix) });
 
 /* For outputs that have rows alone: the checks with --checks, else the findings. */
 static void show_rows(const struct audit *audit, struct run *run)

@@ -13,28 +13,6 @@
 #include "part/part-result.h"
 #include "render/out.h"
 
-/* Findings of a comparison with expected tensors: one finding per tensor, at most this many per rule; more are
- * counted. */
-enum { COMPARED_KEPT = 1000 };
-
-struct compared_findings {
-	struct run *run;
-	struct text file;       /* of the findings; absent: the checkpoint */
-	const char *names_rule; /* FI6005 or FI6001 */
-	const char *shape_rule; /* FI6007 or FI6003 */
-	bool merges;            /* another dtype is a warning then */
-	uint64_t missing, extra, shaped, valued; /* so far */
-	bool failed;                             /* out of memory */
-};
-
-/* With what --merged is compared. */
-struct merged_options {
-	const struct fsdp_map *map; /* or NULL */
-	struct typed_names sizes;
-	bool values;
-	unsigned jobs;
-};
-
 /*
  * Level of each rule: its findings keep their own severity, have another one, or are dropped. All zero keeps all.
  */
@@ -44,8 +22,6 @@ struct levels {
 
 /* False: out of memory. Nothing is changed then. */
 bool levels_init(struct levels *levels);
-
-void levels_done(struct levels *levels);
 
 /* ID=LEVEL, SLUG=LEVEL or *=LEVEL. NULL, or what is wrong: a sentence with one %s for the
  * text. */

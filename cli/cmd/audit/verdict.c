@@ -20,7 +20,7 @@
 
 enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR };
 
-static const char *const level_words[] = { "off", "note", "warning", "error", NULL };
+static const char *const level_words[] = { NULL, "off", "note", "warning", "error" };
 
 bool levels_init(struct levels *levels)
 {
@@ -28,38 +28,26 @@ bool levels_init(struct levels *levels)
 	return levels->of != NULL;
 }
 
-void levels_done(struct levels *levels)
+const char *levels_set(struct levels *levels, const char *text)
 {
-	free(levels->of);
-	levels->of = NULL;
-}
+	const char *equals = strchr(text, '=');
+	enum rule_level level = LEVEL_OFF;
+	struct text name;
+	bool all, found = false;
 
-static bool is_word(struct text text, const char *word)
-{
-	return strlen(word) == text.size && memcmp(word, text.data, text.size) == 0;
-}
-
-static enum rule_level find_level(struct text text)
-{
-	for (size_t i = 0; level_words[i] != NULL; i++)
-		if (is_word(text, level_words[i]))
-			return (enum rule_level)(LEVEL_OFF + i);
-	return LEVEL_OWN;
-}
-
-/* The same of a rule's id or slug and a word: NULL, or what is wrong, without a %s. */
-static const char *levels_set_rule(
-	struct levels *levels, struct text name, struct text word)
-{
-	enum rule_level level = find_level(word);
-	bool all = is_word(name, "*"), found = false;
-
-	if (level == LEVEL_OWN)
+	if (equals == NULL)
+		return "it is not RULE=LEVEL";
+	while (level <= LEVEL_ERROR && strcmp(level_words[level], equals + 1) != 0)
+		level++;
+	if (level > LEVEL_ERROR)
 		return "the level is not one of off, note, warning, error";
+	name = (struct text){ text, (size_t)(equals - text) };
+	all = text_is(name, text_of("*"));
 	for (size_t i = 0; i < fsdp_rule_count(); i++) {
 		const struct fsdp_rule *rule = fsdp_rule(i);
 
-		if (!all && !is_word(name, rule->id) && !is_word(name, rule->slug))
+		if (!all && !text_is(name, text_of(rule->id)) &&
+			!text_is(name, text_of(rule->slug)))
 			continue;
 		found = true;
 		/* A check that could not run is not a verdict on the checkpoint, at any level. */
@@ -71,21 +59,9 @@ static const char *levels_set_rule(
 	return found ? NULL : "unknown rule";
 }
 
-const char *levels_set(struct levels *levels, const char *text)
-{
-	const char *equals = strchr(text, '=');
-
-	if (equals == NULL)
-		return "it is not RULE=LEVEL";
-	return levels_set_rule(levels, (struct text){ text, (size_t)(equals - text) },
-		text_of(equals + 1));
-}
-
 const char *levels_word(const struct levels *levels, size_t rule)
 {
-	if (levels->of == NULL || levels->of[rule] == LEVEL_OWN)
-		return NULL;
-	return level_words[levels->of[rule] - LEVEL_OFF];
+	return levels->of != NULL ? level_words[levels->of[rule]] : NULL;
 }
 
 /* The table is in order of ids. */
@@ -104,145 +80,150 @@ static size_t rule_index(const char *id)
 	return low;
 }
 
-static bool levels_off(const struct levels *levels, size_t rule)
+static enum rule_level level_of(const struct levels *levels, const char *rule)
 {
-	return levels->of != NULL && levels->of[rule] == LEVEL_OFF;
+	return levels->of != NULL ? levels->of[rule_index(rule)] : LEVEL_OWN;
 }
 
 static enum severity levels_severity(
-	const struct levels *levels, size_t rule, enum severity own)
+	const struct levels *levels, const char *rule, enum severity own)
 {
-	if (levels->of == NULL || levels->of[rule] < LEVEL_NOTE)
-		return own;
-	return (enum severity)(levels->of[rule] - LEVEL_NOTE);
+	enum rule_level level = level_of(levels, rule);
+
+	return level < LEVEL_NOTE ? own : (enum severity)(level - LEVEL_NOTE);
 }
 
-/* ---- converts the result of a comparison to findings ---- */
+/* ---- comparison with expected tensors ---- */
 
-/* next: NULL is what the rule says. */
-static void compared_find(struct compared_findings *findings, const char *rule,
-	enum severity severity, struct text tensor, const char *next, const char *format,
+/* One finding per tensor, at most this many per rule; more are counted. */
+enum { COMPARED_KEPT = 1000 };
+
+enum difference { NAME_MISSING, NAME_EXTRA, SHAPE_DIFFERS, VALUE_DIFFERS, DIFFERENCES };
+
+struct compared_findings {
+	struct run *run;
+	struct text file;          /* of the findings; absent: the checkpoint */
+	const char *const *rules;  /* by difference */
+	bool merges;               /* another dtype is a warning then */
+	struct selection *ignored; /* names that are skipped; or NULL */
+	uint64_t counts[DIFFERENCES];
+};
+
+static bool is_ignored(const struct compared_findings *findings, struct text name)
+{
+	return findings->ignored != NULL &&
+	       selection_takes_name(findings->ignored, span_of_text(name));
+}
+
+/* fix NULL: that of the rule. */
+__attribute__((format(printf, 6, 7))) static void find_difference(
+	struct compared_findings *findings, enum difference difference,
+	enum severity severity, struct text tensor, const char *fix, const char *format,
 	...)
 {
+	struct collected *collected = findings->run->collected;
 	const struct finding about = { .severity = severity,
 		.input = findings->run->input,
 		.file = findings->file,
 		.tensor = tensor };
 	va_list arguments;
+	const char *message;
 
+	if (findings->counts[difference]++ >= COMPARED_KEPT)
+		return;
 	va_start(arguments, format);
-	if (!collected_judged(
-		    findings->run->collected, rule, about, next, format, arguments))
-		findings->failed = true;
+	message = collected_format(collected, format, arguments);
 	va_end(arguments);
-}
-
-/* ---- shapes and dtypes ---- */
-
-static void spell_shape(const int64_t *shape, uint32_t dims, char *to, size_t size)
-{
-	size_t used = (size_t)snprintf(to, size, "[");
-
-	for (uint32_t i = 0; i < dims && used < size; i++)
-		used += (size_t)snprintf(to + used, size - used, "%s%" PRId64,
-			i > 0 ? ", " : "", shape[i]);
-	if (used < size)
-		snprintf(to + used, size - used, "]");
-}
-
-static bool count_elements(const int64_t *shape, uint32_t dims, uint64_t *ret_numel)
-{
-	*ret_numel = 1;
-	for (uint32_t i = 0; i < dims; i++)
-		if (__builtin_mul_overflow(*ret_numel, (uint64_t)shape[i], ret_numel))
-			return false;
-	return true;
-}
-
-/* The probable cause of the difference. */
-static const char *cause(
-	const int64_t *shape, uint32_t dims, const struct fsdp_compare_tensor *found)
-{
-	uint64_t numel, actual;
-
-	if (!count_elements(shape, dims, &numel) ||
-		!count_elements(found->shape, found->dims, &actual))
-		return "";
-	if (actual == numel && found->dims == 1)
-		return " (flattened)";
-	if (actual == 0)
-		return " (a placeholder)";
-	/* No rank has a part of what has no dimension. */
-	if (dims == 0 || found->dims == 0)
-		return "";
-	if (actual < numel && numel % actual == 0)
-		return " (shard of one rank, saved as the full tensor)";
-	if (numel > 0 && actual > numel && actual % numel == 0)
-		return " (the parts of several ranks, joined)";
-	return "";
-}
-
-/* A tensor that was wanted so, and is there: a shape that is NULL, or no dtype, is any.
- * Whether its elements can be compared. */
-static bool compared_shape(struct compared_findings *findings, struct text name,
-	const int64_t *shape, uint32_t dims, struct text dtype,
-	const struct fsdp_compare_tensor *found)
-{
-	bool same = shape == NULL ||
-		    (dims == found->dims &&
-			    (dims == 0 || memcmp(shape, found->shape,
-						  dims * sizeof(int64_t)) == 0));
-	const char *word = fsdp_dtype(found->dtype)->name;
-	char expected[200], actual[200];
-
-	if (!same && findings->shaped++ < COMPARED_KEPT) {
-		spell_shape(shape, dims, expected, sizeof expected);
-		spell_shape(found->shape, found->dims, actual, sizeof actual);
-		compared_find(findings, findings->shape_rule, SEVERITY_ERROR, name, NULL,
-			"the shape is %s instead of %s%s", actual, expected,
-			cause(shape, dims, found));
-	}
-	if (dtype.data == NULL || text_is(dtype, text_of(word)))
-		return same;
-	if (findings->shaped++ < COMPARED_KEPT)
-		compared_find(findings, findings->shape_rule,
-			findings->merges ? SEVERITY_WARNING : SEVERITY_ERROR, name, NULL,
-			"the dtype is %s instead of %.*s", word,
-			dtype.size < 40 ? (int)dtype.size : 40, dtype.data);
-	return false;
-}
-
-/* A tensor that was not wanted. */
-static void compared_extra(struct compared_findings *findings, struct text name)
-{
-	if (findings->extra++ < COMPARED_KEPT)
-		compared_find(findings, findings->names_rule, SEVERITY_WARNING, name,
-			NULL, "a tensor that was not expected");
-}
-
-static void omit(struct compared_findings *findings, const char *rule, uint64_t count)
-{
-	struct fsdp_omitted omitted = { fsdp_rule_find(rule),
-		span_of_text(findings->file), count };
-
-	if (count > 0)
-		collected_omitted(
-			findings->run->collected, &omitted, findings->run->input, false);
-}
-
-static uint64_t beyond(uint64_t count)
-{
-	return count > COMPARED_KEPT ? count - COMPARED_KEPT : 0;
+	if (message != NULL)
+		collected_report(collected, findings->rules[difference], about, fix, "%s",
+			message);
 }
 
 /* Reports the tensors that were only counted. */
-static void compared_omit(struct compared_findings *findings)
+static void omit_rest(const struct compared_findings *findings)
 {
-	omit(findings, findings->names_rule,
-		beyond(findings->missing) + beyond(findings->extra));
-	omit(findings, findings->shape_rule, beyond(findings->shaped));
-	omit(findings, "FI6004", beyond(findings->valued));
+	for (size_t i = 0; i < DIFFERENCES; i++) {
+		uint64_t count = findings->counts[i];
+		struct fsdp_omitted omitted = { fsdp_rule_find(findings->rules[i]),
+			span_of_text(findings->file), count - COMPARED_KEPT };
+
+		/* Missing and extra names are of one rule. */
+		if (i == NAME_MISSING && findings->counts[NAME_EXTRA] > COMPARED_KEPT)
+			continue;
+		if (i == NAME_EXTRA && findings->counts[NAME_MISSING] > COMPARED_KEPT)
+			omitted.count += findings->counts[NAME_MISSING] - COMPARED_KEPT;
+		if (count > COMPARED_KEPT)
+			collected_omitted(findings->run->collected, &omitted,
+				findings->run->input, false);
+	}
 }
+
+/* The number of elements, and the shape as "[2, 3]". False: the number overflows. */
+static bool spell_shape(
+	const int64_t *shape, uint32_t dims, char *to, size_t size, uint64_t *ret_numel)
+{
+	size_t used = (size_t)snprintf(to, size, "[");
+	bool good = true;
+
+	*ret_numel = 1;
+	for (uint32_t i = 0; i < dims; i++) {
+		if (used < size)
+			used += (size_t)snprintf(to + used, size - used, "%s%" PRId64,
+				i > 0 ? ", " : "", shape[i]);
+		good = good &&
+		       !__builtin_mul_overflow(*ret_numel, (uint64_t)shape[i], ret_numel);
+	}
+	if (used < size)
+		snprintf(to + used, size - used, "]");
+	return good;
+}
+
+/* A tensor that is expected so, and is there: a shape that is NULL, or no dtype, is any. */
+static void compare_tensor(struct compared_findings *findings, struct text name,
+	const int64_t *shape, uint32_t dims, struct text dtype,
+	const struct fsdp_compare_tensor *found)
+{
+	const char *word = fsdp_dtype(found->dtype)->name, *cause = "";
+	char expected[200], actual[200];
+	uint64_t numel, stored;
+
+	if (shape != NULL && (dims != found->dims ||
+				     (dims > 0 && memcmp(shape, found->shape,
+							  dims * sizeof *shape) != 0))) {
+		bool known = spell_shape(shape, dims, expected, sizeof expected, &numel);
+
+		known &= spell_shape(
+			found->shape, found->dims, actual, sizeof actual, &stored);
+		/* No rank has a part of what has no dimension. */
+		if (known && stored == numel && found->dims == 1)
+			cause = " (flattened)";
+		else if (known && stored == 0)
+			cause = " (a placeholder)";
+		else if (known && dims > 0 && found->dims > 0 && stored < numel &&
+			 numel % stored == 0)
+			cause = " (shard of one rank, saved as the full tensor)";
+		else if (known && dims > 0 && found->dims > 0 && numel > 0 &&
+			 stored > numel && stored % numel == 0)
+			cause = " (the parts of several ranks, joined)";
+		find_difference(findings, SHAPE_DIFFERS, SEVERITY_ERROR, name, NULL,
+			"the shape is %s instead of %s%s", actual, expected, cause);
+	}
+	if (dtype.data != NULL && !text_is(dtype, text_of(word)))
+		find_difference(findings, SHAPE_DIFFERS,
+			findings->merges ? SEVERITY_WARNING : SEVERITY_ERROR, name, NULL,
+			"the dtype is %s instead of %.*s", word,
+			dtype.size < 40 ? (int)dtype.size : 40, dtype.data);
+}
+
+static void find_extra(struct compared_findings *findings, struct text name)
+{
+	find_difference(findings, NAME_EXTRA, SEVERITY_WARNING, name, NULL,
+		"a tensor that was not expected");
+}
+
+/* ---- converts the result of a comparison to findings ---- */
+
+/* ---- shapes and dtypes ---- */
 
 /* ---- --expect ---- */
 
@@ -251,75 +232,43 @@ enum {
 	PREFIX_MOST = 200,
 };
 
-struct named {
-	uint32_t name, tensor;
-};
-
 struct comparing {
 	struct compared_findings findings;
 	struct wants wants;
 	const struct fsdp_checkpoint *actual;
-	struct named *index; /* by name */
-	size_t index_count;
-	unsigned char *matched; /* by tensor */
-	struct selection *ignored;
+	unsigned char *matched;                    /* by tensor */
 	char strip[PREFIX_MOST], add[PREFIX_MOST]; /* what names lose and get */
-	struct name_buffer renamed;
-	bool failed; /* out of memory */
+	struct name_buffer renamed, name;
 };
 
-static int compare_named(const void *left, const void *right)
+static struct text actual_name(struct comparing *comparing, uint32_t tensor)
 {
-	const struct named *a = left, *b = right;
-
-	return a->name != b->name ? (a->name < b->name ? -1 : 1)
-				  : (a->tensor > b->tensor) - (a->tensor < b->tensor);
+	return name_text(&comparing->name, comparing->actual,
+		fsdp_tensor(comparing->actual, tensor).name);
 }
 
 static uint32_t find_tensor(const struct comparing *comparing, struct text name)
 {
-	uint32_t id = fsdp_name_find(comparing->actual, span_of_text(name));
-	size_t low = 0, high = comparing->index_count;
-
-	if (id == FSDP_NONE)
-		return FSDP_NONE;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (comparing->index[middle].name < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < comparing->index_count && comparing->index[low].name == id
-		       ? comparing->index[low].tensor
-		       : FSDP_NONE;
+	return fsdp_tensor_find(comparing->actual, span_of_text(name));
 }
 
 /* ---- other names for the same ---- */
 
-static bool starts_with(struct text text, const char *prefix)
-{
-	size_t size = strlen(prefix);
-
-	return text.size >= size && memcmp(text.data, prefix, size) == 0;
-}
-
-/* The name without `strip` and with `add` in front. */
-static struct text renamed(struct comparing *comparing, struct text name)
+/* The tensor of the name without `strip` and with `add` in front. */
+static uint32_t find_renamed(struct comparing *comparing, struct text name)
 {
 	size_t length = 0, strip = strlen(comparing->strip);
 
-	if (!starts_with(name, comparing->strip))
-		return name;
-	if (strip == 0 && comparing->add[0] == '\0')
-		return name;
+	if (name.size < strip || memcmp(name.data, comparing->strip, strip) != 0 ||
+		(strip == 0 && comparing->add[0] == '\0'))
+		return find_tensor(comparing, name);
 	name_buffer_append(&comparing->renamed, &length, text_of(comparing->add));
 	name_buffer_append(&comparing->renamed, &length,
 		(struct text){ name.data + strip, name.size - strip });
 	return comparing->renamed.failed
-		       ? name
-		       : (struct text){ comparing->renamed.data, length };
+		       ? FSDP_NONE
+		       : find_tensor(comparing,
+				 (struct text){ comparing->renamed.data, length });
 }
 
 static bool set_prefix(char *to, const char *data, size_t size)
@@ -331,129 +280,85 @@ static bool set_prefix(char *to, const char *data, size_t size)
 	return true;
 }
 
-static bool guess_strip(struct comparing *comparing, struct text name)
+/* Whether the name with a prefix more or less is there. */
+static bool guess_rename(struct comparing *comparing, struct text name)
 {
 	for (size_t i = 0; i + 1 < name.size; i++)
 		if (name.data[i] == '.' &&
-			find_tensor(comparing, (struct text){ name.data + i + 1,
-						       name.size - i - 1 }) != FSDP_NONE)
-			return set_prefix(comparing->strip, name.data, i + 1);
-	return false;
-}
-
-static bool guess_add(struct comparing *comparing, struct text name)
-{
-	struct name_buffer buffer = { 0 };
-	size_t count = fsdp_tensor_count(comparing->actual);
-	bool found = false;
-
-	for (uint32_t i = 0; i < count && !found; i++) {
-		struct text other = name_text(&buffer, comparing->actual,
-			fsdp_tensor(comparing->actual, i).name);
+			find_tensor(comparing,
+				(struct text){ name.data + i + 1, name.size - i - 1 }) !=
+				FSDP_NONE &&
+			set_prefix(comparing->strip, name.data, i + 1))
+			return true;
+	for (uint32_t i = 0; i < fsdp_tensor_count(comparing->actual); i++) {
+		struct text other = actual_name(comparing, i);
 
 		if (other.size > name.size + 1 &&
 			other.data[other.size - name.size - 1] == '.' &&
 			memcmp(other.data + other.size - name.size, name.data,
-				name.size) == 0)
-			found = set_prefix(
-				comparing->add, other.data, other.size - name.size);
+				name.size) == 0 &&
+			set_prefix(comparing->add, other.data, other.size - name.size))
+			return true;
 	}
-	comparing->failed |= buffer.failed;
-	name_buffer_done(&buffer);
-	return found;
-}
-
-/* By the first names that are missing: what a prefix more or less would do. */
-static void guess_rename(struct comparing *comparing)
-{
-	size_t looks = 0;
-	struct expected_tensor wanted;
-
-	for (size_t i = 0; i < comparing->wants.count && looks < EXPLAINED; i++) {
-		if (!wanted_at(&comparing->wants, i, &wanted) ||
-			find_tensor(comparing, wanted.name) != FSDP_NONE)
-			continue;
-		looks++;
-		if (guess_strip(comparing, wanted.name) ||
-			guess_add(comparing, wanted.name))
-			return;
-	}
+	return false;
 }
 
 /* The names that are most like it, for those who mistyped. */
-static void near_names(
+static void list_near(
 	struct comparing *comparing, struct text name, char *to, size_t size)
 {
-	struct name_buffer buffer = { 0 };
-	struct similar similar;
 	size_t used = 0, count = fsdp_tensor_count(comparing->actual);
+	struct similar similar;
 
 	similar_init(&similar, name);
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t id = fsdp_tensor(comparing->actual, i).name;
-
-		similar_try(&similar, id, name_text(&buffer, comparing->actual, id));
-	}
+	for (uint32_t i = 0; i < count; i++)
+		similar_try(&similar, fsdp_tensor(comparing->actual, i).name,
+			actual_name(comparing, i));
 	for (size_t i = 0; i < similar.count && i < EXPLAINED && used < size; i++) {
-		struct text near =
-			name_text(&buffer, comparing->actual, similar.best[i].name);
+		struct text near = name_text(
+			&comparing->name, comparing->actual, similar.best[i].name);
 
 		used += (size_t)snprintf(to + used, size - used, "%s%.*s",
 			i > 0 ? ", " : "; the nearest: ",
 			near.size < 80 ? (int)near.size : 80, near.data);
 	}
-	comparing->failed |= buffer.failed;
-	name_buffer_done(&buffer);
 }
 
 static void find_missing(struct comparing *comparing, struct text name)
 {
 	char near[400] = "", next[2 * PREFIX_MOST + 80];
 	const char *strip = comparing->strip, *add = comparing->add;
-	uint32_t other = strip[0] != '\0' || add[0] != '\0'
-				 ? find_tensor(comparing, renamed(comparing, name))
-				 : FSDP_NONE;
+	uint32_t other = find_renamed(comparing, name);
 	bool resolved = other != FSDP_NONE;
 
-	if (resolved)
+	if (resolved) {
 		comparing->matched[other] = 1;
-	if (comparing->findings.missing++ >= COMPARED_KEPT)
-		return;
-	if (!resolved && comparing->findings.missing <= EXPLAINED)
-		near_names(comparing, name, near, sizeof near);
-	if (resolved)
 		snprintf(next, sizeof next, "stored %s the prefix %s",
 			add[0] != '\0' ? "with" : "without",
 			add[0] != '\0' ? add : strip);
-	compared_find(&comparing->findings, comparing->findings.names_rule,
-		SEVERITY_ERROR, name, resolved ? next : NULL, "no tensor has this name%s",
-		near);
+	} else if (comparing->findings.counts[NAME_MISSING] < EXPLAINED)
+		list_near(comparing, name, near, sizeof near);
+	find_difference(&comparing->findings, NAME_MISSING, SEVERITY_ERROR, name,
+		resolved ? next : NULL, "no tensor has this name%s", near);
 }
 
-/* Under the name that the other checkpoint tied it to. */
+/* Whether it is there under the name that the other checkpoint tied it to. */
 static bool has_partner(struct comparing *comparing, const struct expected_tensor *wanted)
 {
 	struct name_buffer buffer = { 0 };
-	struct fsdp_tensor partner;
-	struct text name;
-	bool found;
+	uint32_t found;
 
 	if (wanted->alias == FSDP_NONE)
 		return false;
-	partner = fsdp_tensor(comparing->wants.checkpoint, wanted->alias);
-	name = name_text(&buffer, comparing->wants.checkpoint, partner.name);
-	found = find_tensor(comparing, renamed(comparing, name)) != FSDP_NONE;
+	found = find_renamed(comparing,
+		name_text(&buffer, comparing->wants.checkpoint,
+			fsdp_tensor(comparing->wants.checkpoint, wanted->alias).name));
 	name_buffer_done(&buffer);
-	return found;
+	return found != FSDP_NONE;
 }
 
-static bool is_ignored(struct comparing *comparing, struct text name)
-{
-	return comparing->ignored != NULL &&
-	       selection_takes_name(comparing->ignored, span_of_text(name));
-}
-
-static void judge_one(struct comparing *comparing, const struct expected_tensor *wanted)
+static void compare_expected(
+	struct comparing *comparing, const struct expected_tensor *wanted)
 {
 	uint32_t tensor = find_tensor(comparing, wanted->name);
 	struct fsdp_tensor actual;
@@ -465,7 +370,7 @@ static void judge_one(struct comparing *comparing, const struct expected_tensor 
 	}
 	comparing->matched[tensor] = 1;
 	actual = fsdp_tensor(comparing->actual, tensor);
-	compared_shape(&comparing->findings, wanted->name, wanted->shape, wanted->dims,
+	compare_tensor(&comparing->findings, wanted->name, wanted->shape, wanted->dims,
 		wanted->dtype,
 		&(struct fsdp_compare_tensor){ .tensor = tensor,
 			.dtype = actual.dtype,
@@ -473,92 +378,65 @@ static void judge_one(struct comparing *comparing, const struct expected_tensor 
 			.dims = actual.dims });
 }
 
-static void judge_extra(struct comparing *comparing)
-{
-	struct name_buffer buffer = { 0 };
-	size_t count = fsdp_tensor_count(comparing->actual);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
-		struct text name;
-
-		if (comparing->matched[i] || !is_weight(&tensor) ||
-			tensor.alias != FSDP_NONE)
-			continue;
-		name = name_text(&buffer, comparing->actual, tensor.name);
-		if (!is_ignored(comparing, name))
-			compared_extra(&comparing->findings, name);
-	}
-	comparing->failed |= buffer.failed;
-	name_buffer_done(&buffer);
-}
-
-static bool compare(struct comparing *comparing)
-{
-	struct expected_tensor wanted;
-	size_t count = fsdp_tensor_count(comparing->actual);
-
-	comparing->index = calloc(2 * count + 1, sizeof *comparing->index);
-	comparing->matched = calloc(count + 1, 1);
-	if (comparing->index == NULL || comparing->matched == NULL)
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(comparing->actual, i);
-
-		comparing->index[comparing->index_count++] =
-			(struct named){ tensor.name, i };
-		if (tensor.raw_name != tensor.name)
-			comparing->index[comparing->index_count++] =
-				(struct named){ tensor.raw_name, i };
-	}
-	qsort(comparing->index, comparing->index_count, sizeof *comparing->index,
-		compare_named);
-	guess_rename(comparing);
-	for (size_t i = 0; i < comparing->wants.count && !comparing->failed; i++)
-		if (wanted_at(&comparing->wants, i, &wanted) &&
-			!is_ignored(comparing, wanted.name))
-			judge_one(comparing, &wanted);
-	judge_extra(comparing);
-	compared_omit(&comparing->findings);
-	return !comparing->failed && !comparing->findings.failed &&
-	       !comparing->wants.buffer.failed && !comparing->renamed.failed;
-}
-
-/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. Names that
- * `ignored` (or NULL) selects are skipped. */
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. */
 static bool judge_expected(
 	const struct expectation *expectation, struct run *run, struct selection *ignored)
 {
+	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
 	struct comparing comparing = {
-		.findings = { .run = run,
-			.names_rule = "FI6005",
-			.shape_rule = "FI6007" },
+		.findings = { .run = run, .rules = rules, .ignored = ignored },
 		.wants = { .checkpoint = expectation->checkpoint,
 			.names = expectation->names,
 			.count = expectation->checkpoint != NULL
 					 ? fsdp_tensor_count(expectation->checkpoint)
 					 : expectation->names.count },
 		.actual = run->checkpoint,
-		.ignored = ignored,
 	};
-	bool good = compare(&comparing);
+	size_t count = fsdp_tensor_count(run->checkpoint), looks = 0;
+	struct expected_tensor wanted;
+	bool good, guessed = false;
 
-	free(comparing.index);
+	comparing.matched = calloc(count + 1, 1);
+	good = comparing.matched != NULL;
+	/* By the first names that are missing: what a prefix more or less would do. */
+	for (size_t i = 0; i < comparing.wants.count && looks < EXPLAINED && !guessed;
+		i++)
+		if (wanted_at(&comparing.wants, i, &wanted) &&
+			find_tensor(&comparing, wanted.name) == FSDP_NONE) {
+			looks++;
+			guessed = guess_rename(&comparing, wanted.name);
+		}
+	for (size_t i = 0; good && i < comparing.wants.count; i++)
+		if (wanted_at(&comparing.wants, i, &wanted) &&
+			!is_ignored(&comparing.findings, wanted.name))
+			compare_expected(&comparing, &wanted);
+	for (uint32_t i = 0; good && i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+		struct text name = actual_name(&comparing, i);
+
+		if (!comparing.matched[i] && is_weight(&tensor) &&
+			tensor.alias == FSDP_NONE &&
+			!is_ignored(&comparing.findings, name))
+			find_extra(&comparing.findings, name);
+	}
+	omit_rest(&comparing.findings);
+	good = good && !comparing.name.failed && !comparing.wants.buffer.failed &&
+	       !comparing.renamed.failed;
 	free(comparing.matched);
 	name_buffer_done(&comparing.wants.buffer);
 	name_buffer_done(&comparing.renamed);
+	name_buffer_done(&comparing.name);
 	return good;
 }
+
+/* ---- other names for the same ---- */
 
 /* ---- compares a checkpoint with its conversion ---- */
 
 struct merging {
 	struct compared_findings findings;
-	const struct fsdp_checkpoint
-		*checkpoints[2]; /* the source, and what came of it */
-	struct selection *ignored;
-	struct fsdp_compare *compare;
-	struct fsdp_compare_facts facts;
+	/* The source, and its conversion. */
+	const struct fsdp_checkpoint *checkpoints[2];
 };
 
 /* Only the model, without ignored names. */
@@ -567,20 +445,17 @@ static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_sp
 	struct merging *merging = context;
 	struct fsdp_tensor facts = fsdp_tensor(merging->checkpoints[side], tensor);
 
-	return is_weight(&facts) &&
-	       (merging->ignored == NULL ||
-		       !selection_takes_name(merging->ignored, name));
+	return is_weight(&facts) && !is_ignored(&merging->findings, text_of_span(name));
 }
 
-static void find_absent(struct merging *merging, struct fsdp_span name, const char *next)
+static void find_absent(
+	struct compared_findings *findings, struct fsdp_span name, const char *fix)
 {
-	if (merging->findings.missing++ < COMPARED_KEPT)
-		compared_find(&merging->findings, merging->findings.names_rule,
-			SEVERITY_ERROR, text_of_span(name), next,
-			"no tensor has this name");
+	find_difference(findings, NAME_MISSING, SEVERITY_ERROR, text_of_span(name), fix,
+		"no tensor has this name");
 }
 
-/* The one key that programs which merge take away, or that wraps a model for training. */
+/* The one key that programs which merge remove, or that wraps a model for training. */
 static bool is_unwrapped(const struct fsdp_compare_rename *rename)
 {
 	const struct fsdp_span *prefix =
@@ -592,127 +467,103 @@ static bool is_unwrapped(const struct fsdp_compare_rename *rename)
 	       (text_is(text, text_of("model.")) || text_is(text, text_of("module.")));
 }
 
-/* Under another name it is missing all the same. */
-static void find_renamed(struct merging *merging,
-	const struct fsdp_compare_rename *rename, const struct fsdp_compare_pair *pair)
-{
-	char next[320];
-	const struct fsdp_span *name = &pair->sides[1].name;
-
-	snprintf(next, sizeof next, "stored as %.*s",
-		name->size < 280 ? (int)name->size : 280, (const char *)name->data);
-	(void)rename;
-	find_absent(merging, pair->sides[0].name, next);
-}
-
-static void judge_pair(struct merging *merging, const struct fsdp_compare_pair *pair)
+static void compare_pair(
+	struct compared_findings *findings, const struct fsdp_compare_pair *pair)
 {
 	const struct fsdp_compare_tensor *wanted = &pair->sides[0];
 	struct text name = text_of_span(wanted->name);
 
-	compared_shape(&merging->findings, name, wanted->shape, wanted->dims,
+	compare_tensor(findings, name, wanted->shape, wanted->dims,
 		text_of(fsdp_dtype(wanted->dtype)->name), &pair->sides[1]);
-	if ((pair->what & FSDP_DIFFERS_ELEMENTS) == 0 ||
-		merging->findings.valued++ >= COMPARED_KEPT)
+	if ((pair->what & FSDP_DIFFERS_ELEMENTS) == 0)
 		return;
 	if (pair->compared)
-		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,
+		find_difference(findings, VALUE_DIFFERS, SEVERITY_ERROR, name, NULL,
 			pair->elements.differing == 1
 				? "%" PRIu64 " element differs: element %" PRIu64
 				: "%" PRIu64
 				  " elements differ, the first is element %" PRIu64,
 			pair->elements.differing, pair->elements.first);
 	else
-		compared_find(&merging->findings, "FI6004", SEVERITY_ERROR, name, NULL,
+		find_difference(findings, VALUE_DIFFERS, SEVERITY_ERROR, name, NULL,
 			"it is stored in another form");
 }
 
-static void tell_failures(struct merging *merging)
+static void report_compared(
+	struct compared_findings *findings, const struct fsdp_compare *compare)
 {
-	struct run *run = merging->findings.run;
+	const struct fsdp_compare_facts facts = fsdp_compare_facts(compare);
+	size_t next = 0;
 
-	for (size_t i = 0; i < merging->facts.failure_count; i++)
-		collected_error(run->collected, fsdp_compare_failure(merging->compare, i),
-			run->input);
+	for (size_t i = 0; i < facts.only_count[0]; i++)
+		find_absent(findings, fsdp_compare_only(compare, 0, i).name, NULL);
+	for (size_t i = 0; i < facts.only_count[1]; i++)
+		find_extra(findings, text_of_span(fsdp_compare_only(compare, 1, i).name));
+	for (size_t i = 0; i < facts.pair_count; i++) {
+		struct fsdp_compare_pair pair = fsdp_compare_pair(compare, i);
+		const struct fsdp_span *name = &pair.sides[1].name;
+		struct fsdp_compare_rename rename;
+		char fix[320];
+
+		if (next < facts.rename_count &&
+			(rename = fsdp_compare_rename(compare, next)).pair == i) {
+			next++;
+			/* Under another name it is missing all the same. */
+			if (!is_unwrapped(&rename)) {
+				snprintf(fix, sizeof fix, "stored as %.*s",
+					name->size < 280 ? (int)name->size : 280,
+					(const char *)name->data);
+				find_absent(findings, pair.sides[0].name, fix);
+				continue;
+			}
+		}
+		compare_pair(findings, &pair);
+	}
+	for (size_t i = 0; i < facts.failure_count; i++)
+		collected_error(findings->run->collected,
+			fsdp_compare_failure(compare, i), findings->run->input);
+	omit_rest(findings);
 }
 
-static bool compare_merged(struct merging *merging, const struct merged_options *options,
-	struct fsdp_error **ret_error)
+/* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the level that
+ * reads bytes, FI6004. False: out of memory, or *ret_error. */
+static bool judge_merged(
+	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
-	const struct run *run = merging->findings.run;
-	const struct fsdp_compare_options wanted = {
-		.size = sizeof wanted,
-		.sides = { { .checkpoint = merging->checkpoints[0] },
-			{ .checkpoint = merging->checkpoints[1] } },
+	static const char *const rules[] = { "FI6001", "FI6001", "FI6003", "FI6004" };
+	struct merging merging = {
+		.findings = { .run = run,
+			.file = text_of(audit->merged.path),
+			.rules = rules,
+			.merges = true,
+			.ignored = audit->ignored },
+		.checkpoints = { run->checkpoint, audit->merged.checkpoint },
+	};
+	const struct fsdp_compare_options options = {
+		.size = sizeof options,
+		.sides = { { .checkpoint = merging.checkpoints[0] },
+			{ .checkpoint = merging.checkpoints[1] } },
 		.choose = choose,
-		.choose_context = merging,
-		.map = options->map,
-		.sizes = options->sizes.sizes,
-		.size_count = options->sizes.size_count,
+		.choose_context = &merging,
+		.map = audit->map,
+		.sizes = audit->sizes.sizes,
+		.size_count = audit->sizes.size_count,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
 	};
 	const struct fsdp_compare_values_options values = {
 		.size = sizeof values,
-		.jobs = options->jobs,
+		.jobs = jobs_wanted(run->common),
 	};
+	struct fsdp_compare *compare = NULL;
+	bool good = fsdp_compare_new(&options, &compare, ret_error) &&
+		    (audit->level < FSDP_LEVEL_DATA ||
+			    fsdp_compare_values(compare, &values, ret_error));
 
-	if (!fsdp_compare_new(&wanted, &merging->compare, ret_error) ||
-		(options->values &&
-			!fsdp_compare_values(merging->compare, &values, ret_error)))
-		return false;
-	merging->facts = fsdp_compare_facts(merging->compare);
-	return true;
-}
-
-/* What --merged names must be the checkpoint, converted: FI6001, FI6003 and, with `values`,
- * FI6004. False: out of memory, or *ret_error. Names that `ignored` (or NULL) takes are
- * left out. */
-static bool judge_merged(const struct expectation *expectation, struct run *run,
-	struct selection *ignored, const struct merged_options *options,
-	struct fsdp_error **ret_error)
-{
-	struct merging merging = {
-		.findings = { .run = run,
-			.file = text_of(expectation->path),
-			.names_rule = "FI6001",
-			.shape_rule = "FI6003",
-			.merges = true },
-		.checkpoints = { run->checkpoint, expectation->checkpoint },
-		.ignored = ignored,
-	};
-	bool good = compare_merged(&merging, options, ret_error);
-	size_t next = 0;
-
-	if (good) {
-		for (size_t i = 0; i < merging.facts.only_count[0]; i++)
-			find_absent(&merging,
-				fsdp_compare_only(merging.compare, 0, i).name, NULL);
-		for (size_t i = 0; i < merging.facts.only_count[1]; i++)
-			compared_extra(&merging.findings,
-				text_of_span(
-					fsdp_compare_only(merging.compare, 1, i).name));
-		for (size_t i = 0; i < merging.facts.pair_count; i++) {
-			struct fsdp_compare_pair pair =
-				fsdp_compare_pair(merging.compare, i);
-			struct fsdp_compare_rename rename;
-
-			if (next < merging.facts.rename_count &&
-				(rename = fsdp_compare_rename(merging.compare, next))
-						.pair == i) {
-				next++;
-				if (!is_unwrapped(&rename)) {
-					find_renamed(&merging, &rename, &pair);
-					continue;
-				}
-			}
-			judge_pair(&merging, &pair);
-		}
-		tell_failures(&merging);
-		compared_omit(&merging.findings);
-	}
-	fsdp_compare_free(merging.compare);
-	return good && !merging.findings.failed;
+	if (good)
+		report_compared(&merging.findings, compare);
+	fsdp_compare_free(compare);
+	return good;
 }
 
 /* ---- lists the rules that were not evaluated, and what they need ---- */
@@ -755,7 +606,7 @@ bool note_not_evaluated(struct auditing *auditing)
 	FILE *stream;
 	const char *before;
 
-	if (levels_off(&auditing->audit->levels, rule_index(rule->id)) ||
+	if (level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF ||
 		!auditing->verdict->opened)
 		return true;
 	stream = open_memstream(&message, &size);
@@ -792,8 +643,8 @@ bool note_not_evaluated(struct auditing *auditing)
 	collected_finding(auditing->collected,
 		&(struct finding){ .rule = rule->id,
 			.slug = rule->slug,
-			.severity = levels_severity(&auditing->audit->levels,
-				rule_index(rule->id), SEVERITY_NOTE),
+			.severity = levels_severity(
+				&auditing->audit->levels, rule->id, SEVERITY_NOTE),
 			.input = auditing->run->input,
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
@@ -893,11 +744,11 @@ static bool is_allowed(const struct audit_options *options, const struct finding
 static bool keeps(const struct auditing *auditing, struct finding *finding)
 {
 	const struct audit *audit = auditing->audit;
-	size_t rule = rule_index(finding->rule);
 
-	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
-	return !levels_off(&audit->levels, rule) && !is_judged_better(audit, finding) &&
-	       !is_allowed(audit->options, finding);
+	finding->severity =
+		levels_severity(&audit->levels, finding->rule, finding->severity);
+	return level_of(&audit->levels, finding->rule) != LEVEL_OFF &&
+	       !is_judged_better(audit, finding) && !is_allowed(audit->options, finding);
 }
 
 /* Gives findings the requested levels, and drops those that are off or known. */
@@ -916,7 +767,7 @@ static void drop_findings(struct auditing *auditing)
 	collected->finding_count = kept;
 	kept = auditing->run->first.omission;
 	for (size_t i = kept; i < collected->omission_count; i++)
-		if (!levels_off(levels, rule_index(collected->omissions[i].rule)))
+		if (level_of(levels, collected->omissions[i].rule) != LEVEL_OFF)
 			collected->omissions[kept++] = collected->omissions[i];
 	collected->omission_count = kept;
 }
@@ -953,7 +804,7 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 		const struct fsdp_rule *rule = fsdp_rule(i);
 		struct fsdp_rule_result result = { .status = FSDP_STATUS_NOT_EVALUATED,
 			.reason = FSDP_REASON_UNREADABLE };
-		bool off = levels_off(&auditing->audit->levels, i);
+		bool off = level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF;
 
 		/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
 		if (strcmp(rule->category, "recording") == 0 || rule_is_limit(rule))
@@ -1017,7 +868,7 @@ static bool run_passes(struct auditing *auditing, struct fsdp_error **ret_error)
 static void count(
 	struct verdict *verdict, const char *rule, enum severity severity, uint64_t count)
 {
-	bool is_limit = rule_is_limit(fsdp_rule(rule_index(rule)));
+	bool is_limit = rule_is_limit(fsdp_rule_find(rule));
 	struct check *check;
 	uint64_t *const counts[] = {
 		[SEVERITY_NOTE] = &verdict->counts.note,
@@ -1049,11 +900,11 @@ void count_findings(struct auditing *auditing)
 	for (size_t i = auditing->run->first.omission; i < collected->omission_count;
 		i++) {
 		const struct omission *omission = &collected->omissions[i];
-		size_t rule = rule_index(omission->rule);
 
 		count(verdict, omission->rule,
-			levels_severity(&auditing->audit->levels, rule,
-				collected_severity(fsdp_rule(rule)->severity)),
+			levels_severity(&auditing->audit->levels, omission->rule,
+				collected_severity(
+					fsdp_rule_find(omission->rule)->severity)),
 			omission->count);
 	}
 	verdict->counts.unsupported +=
@@ -1160,13 +1011,6 @@ struct verdict *add_verdict(struct audit *audit, const struct run *run)
 static bool compare_others(
 	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
-	const struct merged_options options = {
-		.map = audit->map,
-		.sizes = audit->sizes,
-		.values = audit->level >= FSDP_LEVEL_DATA,
-		.jobs = jobs_wanted(run->common),
-	};
-
 	/* Of an actor and a critic neither represents the directory. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
@@ -1176,8 +1020,7 @@ static bool compare_others(
 	if (audit->expected.path != NULL &&
 		!judge_expected(&audit->expected, run, audit->ignored))
 		return false;
-	return audit->merged.path == NULL ||
-	       judge_merged(&audit->merged, run, audit->ignored, &options, ret_error);
+	return audit->merged.path == NULL || judge_merged(audit, run, ret_error);
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */

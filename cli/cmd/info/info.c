@@ -252,18 +252,14 @@ static void find_marker(struct below_row *row, const struct run *run)
 /* False: out of memory. */
 static bool look_at(struct below_row *row, struct below_row *end, const struct run *run)
 {
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.remote = run->remote,
-		.no_plan = true,
-		.only_counts = true };
+	struct fsdp_options options = run_opens(run);
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_error *error = NULL;
 	bool good = true;
 	const char *slash;
 	size_t folder, files;
 
+	options.no_plan = options.only_counts = true;
 	steps_ask(&options);
 	row->step = step_of_path(row->path);
 	row->bytes = UINT64_MAX;

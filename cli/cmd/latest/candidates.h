@@ -64,16 +64,23 @@ struct latest {
 	enum fsdp_level level;
 	struct run_folder *folders; /* one per input */
 	struct fsdp_below **belows; /* of divided directories; own the paths */
-	size_t below_count, below_room;
+	size_t below_count;
 	struct run_candidate *candidates; /* newest first, once they are sorted */
-	size_t count, room;
+	size_t count;
 	struct run_pointer *pointers;
-	size_t pointer_count, pointer_room;
+	size_t pointer_count;
 	size_t named;    /* of the candidates */
 	size_t unjudged; /* older than those that are named */
 	size_t shown;    /* the first so many were asked for */
 	bool is_blind;   /* nothing could be looked at */
 };
+
+/* Length of the directory's part of a path, with the slash. */
+size_t folder_size(const char *path);
+
+/* Makes it bad, for this reason. */
+void judge_bad(struct run_candidate *candidate, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Checks it at this level, and fills all except its path and names. False as for a command. */
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,

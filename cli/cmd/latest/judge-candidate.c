@@ -25,13 +25,6 @@ struct kinds {
 	bool is_folder;
 };
 
-static size_t folder_size(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? (size_t)(slash - path) + 1 : 0;
-}
-
 /* "model_rank#.pt". With a step only the number that is the step becomes #; *ret_found: it is
  * there. Without one, -1, all numbers do. */
 static void generalise(const char *name, int64_t step, char *kind, bool *ret_found)
@@ -153,8 +146,7 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 	return strcmp(of[0], of[1]) == 0;
 }
 
-__attribute__((format(printf, 2, 3))) static void judge_bad(
-	struct run_candidate *candidate, const char *format, ...)
+void judge_bad(struct run_candidate *candidate, const char *format, ...)
 {
 	char why[2 * NAME_MOST];
 	va_list arguments;
@@ -241,6 +233,7 @@ bool siblings_judge(struct latest *latest, struct run_candidate *candidate,
 }
 
 enum { WHY_MOST = 200 };
+#define CUT(text) (int)((text).size < WHY_MOST ? (text).size : WHY_MOST)
 
 /* One candidate during its checks; a run of its own, for its failures and findings. */
 struct examined {
@@ -295,69 +288,41 @@ static bool take_facts(
 	return good;
 }
 
-static struct fsdp_options options_for(const struct examined *one)
-{
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = one->run.limits,
-		.limit_count = one->run.limit_count,
-		.remote = one->run.remote,
-		.look_beside = true,
-		.keep_failed = true };
-
-	if (one->level < FSDP_LEVEL_HEADERS)
-		steps_ask(&options);
-	else
-		options.read_values = true;
-	return options;
-}
-
-/* Megatron keeps the initial weights next to the steps, as a step without number: the opened directory, or the one
- * that its tracker names. */
-static bool is_release(const struct examined *one, const struct fsdp_checkpoint *opened)
-{
-	static const char below[] = "release/";
-	const char *base = fsdp_checkpoint_base(opened);
-	struct text path = text_of(base != NULL ? base : one->run.path);
-	struct text first = { NULL, 0 };
-
-	if (fsdp_file_count(opened) > 0)
-		first = text_of_span(fsdp_file(opened, 0).path);
-	return text_is(text_last(path, '/'), text_of("release")) ||
-	       (first.size >= sizeof below &&
-		       memcmp(first.data, below, sizeof below - 1) == 0);
-}
-
 static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
-	const char *family;
-	bool good;
+	static const char below[] = "release/";
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	const char *base = fsdp_checkpoint_base(checkpoint);
+	struct text place = text_of(base != NULL ? base : one->run.path);
+	struct text first = { NULL, 0 };
 
-	one->run.checkpoint = checkpoint;
-	good = opened_judge(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
-		       one->ret_error) &&
-	       take_facts(one->candidate, checkpoint);
-	one->candidate->is_release |= is_release(one, checkpoint);
-	family = fsdp_checkpoint_format(checkpoint).family;
+	/* Megatron keeps the initial weights next to the steps, as a step without number: the opened
+	 * directory, or the one that its tracker names. */
+	if (fsdp_file_count(checkpoint) > 0)
+		first = text_of_span(fsdp_file(checkpoint, 0).path);
+	one->candidate->is_release |=
+		text_is(text_last(place, '/'), text_of("release")) ||
+		(first.size >= sizeof below &&
+			memcmp(first.data, below, sizeof below - 1) == 0);
 	one->candidate->is_adapter |=
 		family != NULL && strcmp(family, "peft-adapter") == 0;
-	return good;
-}
-
-/* A directory that is not a checkpoint may contain several, which are its parts. */
-static bool may_have_parts(const struct fsdp_error *error)
-{
-	enum fsdp_error_code code =
-		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_MEMORY;
-
-	return code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT;
+	one->run.checkpoint = checkpoint;
+	return opened_judge(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
+		       one->ret_error) &&
+	       take_facts(one->candidate, checkpoint);
 }
 
 /* False: it cannot be opened. */
 static bool open_path(struct examined *one, const char *path,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
-	struct fsdp_options options = options_for(one);
+	struct fsdp_options options = run_opens(&one->run);
 
+	options.look_beside = options.keep_failed = true;
+	if (one->level < FSDP_LEVEL_HEADERS)
+		steps_ask(&options);
+	else
+		options.read_values = true;
 	/* Names of other steps differ in one number too, and are not a set with this one. */
 	options.alone = strstr(path, "rank") == NULL;
 	if (path == one->candidate->path && one->candidate->is_lone) {
@@ -403,19 +368,9 @@ static bool judge_part(struct examined *one, const char *path)
 
 static void find_error(struct examined *one, const char *id, const char *message)
 {
-	const struct fsdp_rule *rule = fsdp_rule_find(id);
-	struct fsdp_finding finding = {
-		.rule = rule,
-		.severity = FSDP_ERROR,
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-		.rank = FSDP_NONE,
-		.affected_bytes = FSDP_UNKNOWN,
-		.message = span_of_text(text_of(message)),
-		.fix = span_of_text(text_of(rule->fix)),
-	};
-
-	collected_found(one->run.collected, &finding, one->run.input, true);
+	collected_report(one->run.collected, id,
+		(struct finding){ .severity = SEVERITY_ERROR, .input = one->run.input },
+		NULL, "%s", message);
 }
 
 /* Files that training programs load in addition to weights. */
@@ -446,46 +401,33 @@ static bool judge_parts(struct examined *one, const struct fsdp_below *below)
 	return good;
 }
 
-/* What no reader says: that it was not saved to the end. */
-static void find_uncommitted(struct examined *one, const char *message)
-{
-	find_error(one, "FI1003", message);
-}
-
-/* Files that differ in a number, for example model_1.pt and model_2.pt, and do not belong to ranks: each is a save
- * of its own. */
-static bool are_saves(const struct examined *one, const struct fsdp_below *below)
-{
-	const struct fsdp_step_name *name = &one->candidate->step_name;
-	size_t count = below != NULL ? fsdp_below_count(below) : 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (path_is_folder(fsdp_below_path(below, i)))
-			return false;
-	return count > 1 && name->step < 0 && name->epoch < 0;
-}
-
 static bool judge_unopened(struct examined *one, const char *path,
 	struct fsdp_checkpoint *failed, const struct fsdp_error *error)
 {
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = one->run.limits,
-		.limit_count = one->run.limit_count,
-		.remote = one->run.remote };
+	struct fsdp_options options = run_opens(&one->run);
 	const struct fsdp_step_name *name = &one->candidate->step_name;
+	bool is_step = name->step >= 0 || name->epoch >= 0, good = true;
+	enum fsdp_error_code code = fsdp_error_code(error);
 	struct fsdp_below *below = NULL;
-	bool good = true;
+	size_t count, folders = 0;
 
-	if (may_have_parts(error) && !fsdp_below_new(path, &options, &below, NULL))
+	/* A directory that is not a checkpoint may contain several, which are its parts. */
+	if ((code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT) &&
+		!fsdp_below_new(path, &options, &below, NULL))
 		return false;
-	one->candidate->is_several = are_saves(one, below);
+	count = below != NULL ? fsdp_below_count(below) : 0;
+	for (size_t i = 0; i < count; i++)
+		folders += path_is_folder(fsdp_below_path(below, i));
+	/* Files that differ in a number, for example model_1.pt and model_2.pt, and do not belong to ranks:
+	 * each is a save of its own, and they are checked in its place. */
+	one->candidate->is_several = count > 1 && folders == 0 && !is_step;
 	if (one->candidate->is_several)
-		; /* its files are checked in its place */
-	else if (below != NULL && fsdp_below_count(below) > 0)
+		;
+	else if (count > 0)
 		good = judge_parts(one, below);
-	else if (below != NULL && (name->step >= 0 || name->epoch >= 0))
+	else if (below != NULL && is_step)
 		/* By its name, a save started here. */
-		find_uncommitted(one, fsdp_error_message(error));
+		find_error(one, "FI1003", fsdp_error_message(error));
 	else
 		take_error(one, failed, error);
 	fsdp_below_free(below);
@@ -494,21 +436,14 @@ static bool judge_unopened(struct examined *one, const char *path,
 
 /* ---- why ---- */
 
-__attribute__((format(printf, 2, 3))) static const char *text_for(
-	struct collected *own, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void explain(
+	struct run_candidate *candidate, const char *format, ...)
 {
 	va_list arguments;
-	char *text;
 
 	va_start(arguments, format);
-	text = collected_format(own, format, arguments);
+	candidate->why = collected_format(&candidate->own, format, arguments);
 	va_end(arguments);
-	return text;
-}
-
-static int cut(struct text text)
-{
-	return (int)(text.size < WHY_MOST ? text.size : WHY_MOST);
 }
 
 /* ---- files of other nodes ---- */
@@ -532,9 +467,10 @@ static bool is_absent_rank(const struct finding *finding, uint32_t *ret_rank)
 }
 
 /* On a disk of its own each node keeps the files of its ranks, which follow each other.
- * NULL: that is not what is missing. */
-static const char *why_other_node(struct collected *own, uint64_t errors)
+ * False: that is not what is missing. */
+static bool explain_other_node(struct run_candidate *candidate, uint64_t errors)
 {
+	const struct collected *own = &candidate->own;
 	uint32_t rank, first = UINT32_MAX, last = 0;
 	uint64_t files = 0;
 
@@ -546,19 +482,21 @@ static const char *why_other_node(struct collected *own, uint64_t errors)
 		last = rank > last ? rank : last;
 	}
 	if (files < 2 || files != errors || first == 0 || last - first + 1 > files)
-		return NULL;
-	return text_for(own,
+		return false;
+	explain(candidate,
 		"files of ranks %u-%u are missing: this is the part of one node [FI1001 missing-file]",
 		first, last);
+	return true;
 }
 
 /* The first finding that is as bad stands for all. */
-static void decide(struct examined *one)
+static void decide(struct run_candidate *candidate)
 {
-	struct run_candidate *candidate = one->candidate;
 	struct collected *own = &candidate->own;
 	const struct finding *worst = NULL;
+	const struct failure *failure = own->failures;
 	uint64_t same = 0;
+	char rest[48] = "";
 
 	for (size_t i = 0; i < own->finding_count; i++) {
 		const struct finding *finding = &own->findings[i];
@@ -572,57 +510,25 @@ static void decide(struct examined *one)
 		same += finding->severity == worst->severity;
 	}
 	candidate->result = collected_verdict(own);
-	if (worst != NULL && worst->severity == SEVERITY_ERROR)
-		candidate->why = why_other_node(own, same);
-	if (candidate->why != NULL)
+	if (same > 1)
+		snprintf(rest, sizeof rest, " (and %llu more)",
+			(unsigned long long)same - 1);
+	if (worst != NULL && worst->severity == SEVERITY_ERROR &&
+		explain_other_node(candidate, same))
 		return;
 	if (worst != NULL &&
-		(worst->severity == SEVERITY_ERROR || own->failure_count == 0)) {
-		uint64_t more = same - 1;
-		char rest[48] = "";
-
-		if (more > 0)
-			snprintf(rest, sizeof rest, " (and %llu more)",
-				(unsigned long long)more);
-		candidate->why = text_for(own, "%.*s%s%.*s%s [%s %s]", cut(worst->file),
+		(worst->severity == SEVERITY_ERROR || own->failure_count == 0))
+		explain(candidate, "%.*s%s%.*s%s [%s %s]", CUT(worst->file),
 			worst->file.data != NULL ? worst->file.data : "",
-			worst->file.size > 0 ? ": " : "", cut(worst->message),
+			worst->file.size > 0 ? ": " : "", CUT(worst->message),
 			worst->message.data, rest, worst->rule, worst->slug);
-	} else if (own->failure_count > 0) {
-		const struct failure *failure = &own->failures[0];
-
-		candidate->why = text_for(own, "%.*s%s%s%s", cut(failure->message),
+	else if (own->failure_count > 0)
+		explain(candidate, "%.*s%s%s%s", CUT(failure->message),
 			failure->message.data, failure->rule != NULL ? " [" : "",
 			failure->rule != NULL ? failure->rule : "",
 			failure->rule != NULL ? "]" : "");
-	} else if (candidate->is_release)
+	else if (candidate->is_release)
 		candidate->why = LATEST_RELEASE;
-}
-
-/* Lack of memory is not a verdict. */
-static bool ran_out(const struct collected *own)
-{
-	for (size_t i = 0; i < own->failure_count; i++)
-		if (strcmp(own->failures[i].code, "memory") == 0)
-			return true;
-	return own->out_of_memory;
-}
-
-static bool judge(struct examined *one)
-{
-	struct run_candidate *candidate = one->candidate;
-	struct fsdp_checkpoint *checkpoint;
-	struct fsdp_error *error = NULL;
-	bool good;
-
-	if (open_path(one, candidate->path, &checkpoint, &error))
-		good = judge_opened(one, checkpoint);
-	else
-		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY &&
-		       judge_unopened(one, candidate->path, checkpoint, error);
-	fsdp_checkpoint_free(checkpoint);
-	fsdp_error_free(error);
-	return good && !ran_out(&candidate->own);
 }
 
 bool candidate_judge(struct run_candidate *candidate, const struct run *run,
@@ -630,6 +536,9 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 {
 	struct examined one = { candidate, *run, level, ret_error };
 	const struct fsdp_step_name *name = &candidate->step_name;
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *error = NULL;
+	bool good;
 
 	collected_done(&candidate->own);
 	candidate->own = (struct collected){ 0 };
@@ -641,13 +550,24 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	candidate->optimizer = candidate->rest = 0;
 	one.run.collected = &candidate->own;
 	one.run.input = candidate->input;
-	if (!judge(&one))
+	if (open_path(&one, candidate->path, &checkpoint, &error))
+		good = judge_opened(&one, checkpoint);
+	else
+		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY &&
+		       judge_unopened(&one, candidate->path, checkpoint, error);
+	fsdp_checkpoint_free(checkpoint);
+	fsdp_error_free(error);
+	/* Lack of memory is not a verdict. */
+	for (size_t i = 0; i < candidate->own.failure_count; i++)
+		good &= strcmp(candidate->own.failures[i].code, "memory") != 0;
+	if (!good || candidate->own.out_of_memory)
 		return false;
 	if (candidate->step_name.is_unfinished)
-		find_uncommitted(&one, "temporary name of an unfinished save");
+		find_error(&one, "FI1003", "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
-		find_uncommitted(&one, "NeMo's -unfinished marker of this save exists");
-	/* What the checkpoint does not say itself. timm calls its files checkpoint-EPOCH. */
+		find_error(
+			&one, "FI1003", "NeMo's -unfinished marker of this save exists");
+	/* What the checkpoint does not contain. timm calls its files checkpoint-EPOCH. */
 	if (candidate->step == FSDP_ABSENT && name->step >= 0 &&
 		name->step != candidate->epoch) {
 		candidate->step = name->step;
@@ -659,6 +579,6 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 		candidate->bytes = candidate->weights = candidate->optimizer =
 			candidate->rest = UINT64_MAX;
 	candidate->level = fsdp_level_name(level);
-	decide(&one);
+	decide(candidate);
 	return !candidate->own.out_of_memory;
 }

@@ -17,11 +17,12 @@
 
 /* ---- trackers: files and links that name the newest checkpoint ---- */
 
-static size_t folder_size(const char *path)
+/* Length of the path of its directory, with the slash. */
+size_t folder_size(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	return slash != NULL ? (size_t)(slash - path) : 0;
+	return slash != NULL ? (size_t)(slash - path) + 1 : 0;
 }
 
 static bool share_folder(const char *a, const char *b)
@@ -55,89 +56,51 @@ static bool leads_to(
 	       share_folder(pointer->path, candidate->path);
 }
 
-static void follow(struct latest *latest, struct run_pointer *pointer)
+/* Finds the candidates that pointers name. */
+static void pointers_follow(struct latest *latest)
 {
-	pointer->to = NULL;
-	for (size_t i = 0; i < latest->count && pointer->to == NULL; i++)
-		if (leads_to(pointer, &latest->candidates[i]))
-			pointer->to = &latest->candidates[i];
-}
+	for (size_t i = 0; i < latest->pointer_count; i++) {
+		struct run_pointer *pointer = &latest->pointers[i];
 
-/* Of the same run. */
-static const struct run_candidate *newest(const struct latest *latest, uint32_t input)
-{
-	for (size_t i = 0; i < latest->count; i++)
-		if (latest->candidates[i].input == input &&
-			is_good(&latest->candidates[i]))
-			return &latest->candidates[i];
-	return NULL;
-}
-
-static bool is_link(const char *path)
-{
-	struct stat status;
-
-	return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+		pointer->to = NULL;
+		for (size_t k = 0; k < latest->count && pointer->to == NULL; k++)
+			if (leads_to(pointer, &latest->candidates[k]))
+				pointer->to = &latest->candidates[k];
+	}
 }
 
 /* "latest points to step-30 (bad); newest good step: step-20" */
-static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
+static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good)
 {
-	struct collected *collected = latest->run->collected;
+	const struct finding about = { .severity = good != NULL ? SEVERITY_WARNING
+								: SEVERITY_ERROR,
+		.input = pointer->input,
+		.file = text_last(text_of(pointer->path), '/') };
 	const char *is = pointer->to == NULL
 				 ? pointer->leads ? "not a checkpoint" : "missing"
 			 : is_good(pointer->to) ? "good, but not the newest"
 			 : strcmp(pointer->to->result, "bad") == 0 ? "bad"
 								   : "not judged";
-	char text[512], cure[1024];
+	const char *newest = good != NULL ? text_last(text_of(good->path), '/').data : "";
+	char fix[1024] = "";
+	struct stat status;
 	int64_t number;
-	struct fsdp_finding finding = {
-		.rule = fsdp_rule_find("FI1011"),
-		.severity = good != NULL ? FSDP_WARNING : FSDP_ERROR,
-		.file = span_of_text(text_last(text_of(pointer->path), '/')),
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-		.rank = FSDP_NONE,
-		.affected_bytes = FSDP_UNKNOWN,
-	};
-	int size = snprintf(text, sizeof text, "%.*s points to %.*s (%s)",
-		(int)finding.file.size, (const char *)finding.file.data,
-		(int)pointer->says.size, pointer->says.data, is);
 
-	if (good != NULL)
-		size += snprintf(text + size, sizeof text - (size_t)size,
-			"; newest good checkpoint: %s",
-			text_last(text_of(good->path), '/').data);
-	if (size >= (int)sizeof text)
-		size = sizeof text - 1;
 	/* Trackers of some programs hold a number, those of others and links a name. */
 	if (good != NULL && read_number(pointer->says, &number))
-		snprintf(cure, sizeof cure, "write %lld into %s",
+		snprintf(fix, sizeof fix, "write %lld into %s",
 			(long long)good->step_name.step, pointer->path);
 	else if (good != NULL)
-		snprintf(cure, sizeof cure,
-			is_link(pointer->path) ? "point the link to %s: %s"
-					       : "write %s into %s",
-			text_last(text_of(good->path), '/').data, pointer->path);
-	if (good != NULL)
-		finding.fix = span_of_text(text_of(cure));
-	finding.message = span_of_text((struct text){ text, (size_t)size });
-	collected_found(collected, &finding, pointer->input, true);
-	return !collected->out_of_memory;
-}
-
-/* The weights that a model is released with have no step. */
-static bool is_release(const struct run_pointer *pointer)
-{
-	return text_is(pointer->says, text_of("release"));
-}
-
-/* Finds the candidates that pointers name. */
-static void pointers_follow(struct latest *latest)
-{
-	for (size_t i = 0; i < latest->pointer_count; i++)
-		follow(latest, &latest->pointers[i]);
+		snprintf(fix, sizeof fix,
+			lstat(pointer->path, &status) == 0 && S_ISLNK(status.st_mode)
+				? "point the link to %s: %s"
+				: "write %s into %s",
+			newest, pointer->path);
+	collected_report(latest->run->collected, "FI1011", about, fix,
+		"%s points to %.*s (%s)%s%s", about.file.data, (int)pointer->says.size,
+		pointer->says.data, is, good != NULL ? "; newest good checkpoint: " : "",
+		newest);
 }
 
 /* A link to something that exists and is outside of the checkpoints, in a run without other links: wandb's
@@ -146,7 +109,7 @@ static bool is_other(const struct latest *latest, const struct run_pointer *poin
 {
 	const char *run = latest->run->collected->inputs[pointer->input].path.data;
 	bool is_other = pointer->leads && pointer->to == NULL &&
-			!share_folder(pointer->path + strlen(run), "/");
+			folder_size(pointer->path) > strlen(run) + 1;
 
 	for (size_t i = 0; i < latest->count && is_other; i++)
 		is_other = !share_folder(pointer->path, latest->candidates[i].path);
@@ -154,48 +117,37 @@ static bool is_other(const struct latest *latest, const struct run_pointer *poin
 }
 
 /* Compares what pointers say with what was named, and adds a finding for each
- * that is wrong. False: out of memory. */
-static bool pointers_judge(struct latest *latest)
+ * that is wrong. */
+static void pointers_judge(struct latest *latest)
 {
 	size_t kept = 0;
-	bool done = true;
 
 	pointers_follow(latest);
 	for (size_t i = 0; i < latest->pointer_count; i++)
 		if (!is_other(latest, &latest->pointers[i]))
 			latest->pointers[kept++] = latest->pointers[i];
 	latest->pointer_count = kept;
-	for (size_t i = 0; i < latest->pointer_count && done; i++) {
+	for (size_t i = 0; i < kept; i++) {
 		struct run_pointer *pointer = &latest->pointers[i];
-		const struct run_candidate *good = newest(latest, pointer->input);
+		const struct run_candidate *newest = NULL;
 
-		pointer->agrees = good != NULL && pointer->to == good;
-		if (!pointer->agrees && !is_release(pointer))
-			done = find_stale(latest, pointer, good);
+		for (size_t k = 0; k < latest->count && newest == NULL; k++)
+			if (latest->candidates[k].input == pointer->input &&
+				is_good(&latest->candidates[k]))
+				newest = &latest->candidates[k];
+		pointer->agrees = newest != NULL && pointer->to == newest;
+		/* The weights that a model is released with have no step. */
+		if (!pointer->agrees && !text_is(pointer->says, text_of("release")))
+			find_stale(latest, pointer, newest);
 	}
-	return done;
 }
 
 /* ---- lists the contents of run directories, and sorts them by step ---- */
 
-/* Room for one more; NULL: out of memory. */
-static void *grown(void *items, size_t count, size_t *room, size_t size)
-{
-	size_t more = *room > 0 ? *room * 2 : 16;
-
-	if (count < *room)
-		return items;
-	items = reallocarray(items, more, size);
-	*room = items != NULL ? more : *room;
-	return items;
-}
-
 static bool add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
 	struct run_candidate *more =
-		grown(latest->candidates, latest->count, &latest->room, sizeof *more);
-	const char *slash = strrchr(path, '/');
-	const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+		list_grown(latest->candidates, latest->count, sizeof *more);
 
 	if (more == NULL)
 		return false;
@@ -204,73 +156,70 @@ static bool add_candidate(struct latest *latest, const char *path, uint32_t inpu
 	*more = (struct run_candidate){
 		.path = path, .step = FSDP_ABSENT, .epoch = FSDP_ABSENT, .input = input
 	};
-	fsdp_step_name((struct fsdp_span){ (const unsigned char *)name, strlen(name) },
-		&more->step_name);
+	/* Of a path that ends with a slash all of it. */
+	path += path[folder_size(path)] != '\0' ? folder_size(path) : 0;
+	fsdp_step_name(span_of_text(text_of(path)), &more->step_name);
 	return true;
 }
 
-static bool add_found(struct latest *latest, const struct fsdp_below *below, size_t index,
-	uint32_t input)
+static bool add_below(
+	struct latest *latest, const struct fsdp_below *below, uint32_t input)
 {
-	struct run_candidate *added;
+	for (size_t i = 0; i < fsdp_below_count(below); i++) {
+		struct run_candidate *added;
 
-	if (!add_candidate(latest, fsdp_below_path(below, index), input))
-		return false;
-	added = &latest->candidates[latest->count - 1];
-	added->is_lone = fsdp_below_is_lone(below, index, &added->plan);
+		if (!add_candidate(latest, fsdp_below_path(below, i), input))
+			return false;
+		added = &latest->candidates[latest->count - 1];
+		added->is_lone = fsdp_below_is_lone(below, i, &added->plan);
+	}
 	return true;
 }
 
-static bool add_pointer(struct latest *latest, struct fsdp_pointer from, uint32_t input)
+static bool add_pointers(
+	struct latest *latest, const struct fsdp_below *below, uint32_t input)
 {
-	struct run_pointer *more = grown(latest->pointers, latest->pointer_count,
-		&latest->pointer_room, sizeof *more);
+	struct fsdp_pointer from;
 
-	if (more == NULL)
-		return false;
-	latest->pointers = more;
-	more[latest->pointer_count++] = (struct run_pointer){
-		.path = from.path,
-		.says = { (const char *)from.says.data, from.says.size },
-		.leads = from.leads,
-		.input = input,
-	};
+	for (size_t i = 0; (from = fsdp_below_pointer(below, i)).path != NULL; i++) {
+		struct run_pointer *more =
+			list_grown(latest->pointers, latest->pointer_count, sizeof *more);
+
+		if (more == NULL)
+			return false;
+		latest->pointers = more;
+		more[latest->pointer_count++] = (struct run_pointer){
+			.path = from.path,
+			.says = text_of_span(from.says),
+			.leads = from.leads,
+			.input = input,
+		};
+	}
 	return true;
 }
 
 static bool look_in(struct latest *latest, const char *path, uint32_t input)
 {
-	struct run *run = latest->run;
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.remote = run->remote };
+	struct fsdp_options options = run_opens(latest->run);
 	size_t first = latest->count;
 	struct fsdp_below *below;
-	bool good = true;
+	bool has_steps = false;
 	uint64_t unread;
 
 	if (!fsdp_below_new_run(path, &options, &below, NULL))
 		return false;
 	latest->folders[input].below = below;
-	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
-		good = add_found(latest, below, i, input);
-	if (good) {
-		bool has_steps = false;
+	if (!add_below(latest, below, input) || !add_pointers(latest, below, input))
+		return false;
+	/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
+	for (size_t i = first; i < latest->count; i++)
+		has_steps |= latest->candidates[i].step_name.step >= 0;
+	for (size_t i = first; i < latest->count; i++) {
+		const struct fsdp_step_name *name = &latest->candidates[i].step_name;
 
-		/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
-		for (size_t i = first; i < latest->count; i++)
-			has_steps |= latest->candidates[i].step_name.step >= 0;
-		for (size_t i = first; i < latest->count; i++) {
-			const struct fsdp_step_name *name =
-				&latest->candidates[i].step_name;
-
-			latest->candidates[i].by_name =
-				has_steps ? name->step >= 0 : name->epoch >= 0;
-		}
+		latest->candidates[i].by_name =
+			has_steps ? name->step >= 0 : name->epoch >= 0;
 	}
-	for (size_t i = 0; good && fsdp_below_pointer(below, i).path != NULL; i++)
-		good = add_pointer(latest, fsdp_below_pointer(below, i), input);
 	unread = fsdp_below_unread(below);
 	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
 	if (unread > 0)
@@ -282,21 +231,17 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 		run_note(latest->run,
 			"%s: there may be more: --limit below=N looks at more entries",
 			path);
-	return good;
+	return true;
 }
 
 /* Replaces a directory that is not a checkpoint by its files. False: out of memory. */
 static bool candidate_divide(struct latest *latest, size_t index)
 {
 	struct run_candidate folder = latest->candidates[index];
-	struct fsdp_below **more = grown(
-		latest->belows, latest->below_count, &latest->below_room, sizeof *more);
-	struct fsdp_options options = { .size = sizeof options,
-		.limits = latest->run->limits,
-		.limit_count = latest->run->limit_count,
-		.remote = latest->run->remote };
+	struct fsdp_below **more =
+		list_grown(latest->belows, latest->below_count, sizeof *more);
+	struct fsdp_options options = run_opens(latest->run);
 	struct fsdp_below *below;
-	bool good = true;
 
 	if (more == NULL)
 		return false;
@@ -306,33 +251,26 @@ static bool candidate_divide(struct latest *latest, size_t index)
 	latest->belows[latest->below_count++] = below;
 	latest->candidates[index] = latest->candidates[--latest->count];
 	collected_done(&folder.own);
-	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
-		good = add_found(latest, below, i, folder.input);
-	return good;
-}
-
-/* Without the slashes at its end, which the names of files below would double. */
-static const char *trimmed(struct latest *latest, const char *path)
-{
-	size_t size = strlen(path);
-
-	while (size > 1 && path[size - 1] == '/')
-		size--;
-	return owned_copy(&latest->run->collected->owned, path, size);
+	return add_below(latest, below, folder.input);
 }
 
 /* What the runs hold. False: out of memory. */
 static bool candidates_find(struct latest *latest)
 {
-	const struct collected *collected = latest->run->collected;
+	struct collected *collected = latest->run->collected;
 	size_t count = collected->input_count;
 	bool good;
 
 	latest->folders = calloc(count + 1, sizeof *latest->folders);
 	good = latest->folders != NULL;
 	for (size_t i = 0; i < count && good; i++) {
-		const char *path = trimmed(latest, collected->inputs[i].path.data);
+		struct text typed = collected->inputs[i].path;
+		const char *path;
 
+		/* Names of files below it have a slash of their own. */
+		while (typed.size > 1 && typed.data[typed.size - 1] == '/')
+			typed.size--;
+		path = collected_copy(collected, typed).data;
 		good = path != NULL &&
 		       (path_is_folder(path) ? look_in(latest, path, (uint32_t)i)
 					     : add_candidate(latest, path, (uint32_t)i));
@@ -342,26 +280,18 @@ static bool candidates_find(struct latest *latest)
 
 /* ---- order ---- */
 
-static int newer_first(int64_t a, int64_t b)
-{
-	return a == b ? 0 : a > b ? -1 : 1;
-}
-
 /* Order: with a step, then with an epoch, then others. For the same step the name decides, else the shorter name is
  * first. Unchecked ones are older than the rest. */
 static int compare(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;
-	int order = (a->result == NULL) - (b->result == NULL);
+	const int64_t keys[][2] = { { b->result == NULL, a->result == NULL },
+		{ a->step, b->step }, { a->epoch, b->epoch },
+		{ a->step_name.step, b->step_name.step } };
 
-	if (order == 0)
-		order = newer_first(a->step, b->step);
-	if (order == 0)
-		order = newer_first(a->epoch, b->epoch);
-	if (order == 0)
-		order = newer_first(a->step_name.step, b->step_name.step);
-	if (order != 0)
-		return order;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (keys[i][0] != keys[i][1])
+			return keys[i][0] > keys[i][1] ? -1 : 1;
 	return a->step != FSDP_ABSENT ? strverscmp(a->path, b->path)
 				      : strverscmp(b->path, a->path);
 }
@@ -369,11 +299,13 @@ static int compare(const void *left, const void *right)
 static int compare_names(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;
-	int order = newer_first(a->step_name.step, b->step_name.step);
+	const struct fsdp_step_name *is = &a->step_name, *other = &b->step_name;
 
-	if (order == 0)
-		order = newer_first(a->step_name.epoch, b->step_name.epoch);
-	return order != 0 ? order : strverscmp(a->path, b->path);
+	if (is->step != other->step)
+		return is->step > other->step ? -1 : 1;
+	if (is->epoch != other->epoch)
+		return is->epoch > other->epoch ? -1 : 1;
+	return strverscmp(a->path, b->path);
 }
 
 /* Sorts the newest first: by names, or by all known facts. */
@@ -495,18 +427,17 @@ static bool is_table(const struct latest *latest)
 	return latest->options->explain || latest->options->all;
 }
 
-/* For formats that have only rows: the selected candidates. */
+/* The checked candidates; without a table those that are named. */
 static void put_rows(const struct latest *latest, const struct table *like)
 {
-	struct out *out = latest->run->out;
 	struct record_table table;
 
 	record_table_init(&table, like, &row_record, NULL);
-	out_records_begin(out, &table);
+	out_records_begin(latest->run->out, &table);
 	for (size_t i = 0; i < latest->shown; i++)
 		if (is_table(latest) || latest->candidates[i].is_named)
-			out_records_row(out, &table, &latest->candidates[i]);
-	out_table_end(out);
+			out_records_row(latest->run->out, &table, &latest->candidates[i]);
+	out_table_end(latest->run->out);
 }
 
 enum { SKIPPED_MOST = 10 };
@@ -604,47 +535,34 @@ static bool judge_newest(
 	return good;
 }
 
-/* What follows the first word of a file's name: ".0.20.pt" of checkpoint.0.20.pt. */
-static struct text numbered_end(const char *path, size_t *ret_folder)
-{
-	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-
-	*ret_folder = (size_t)(name - path);
-	return text_of(name + strcspn(name, "0123456789"));
-}
-
 /* A file of the trainer's state, in a directory with weights in other files: checks that one of them has the same
  * step. */
 static void judge_weights(struct latest *latest, struct run_candidate *candidate)
 {
-	size_t folder, its;
-	char why[320];
-	struct text end = numbered_end(candidate->path, &folder), other;
-	const char *example = NULL;
+	const char *example = NULL, *end;
 
+	/* What follows the first word of a file's name: ".0.20.pt" of checkpoint.0.20.pt. */
+	end = candidate->path + folder_size(candidate->path);
+	end += strcspn(end, "0123456789");
 	if (!is_good(candidate) || !candidate->is_lone || candidate->weights != 0 ||
-		candidate->bytes == UINT64_MAX || end.size == 0)
+		candidate->bytes == UINT64_MAX || *end == '\0')
 		return;
 	for (size_t i = 0; i < latest->count; i++) {
 		const struct run_candidate *file = &latest->candidates[i];
+		const char *name = file->path + folder_size(file->path);
 
 		if (!file->is_lone || file->result == NULL || file->weights == 0 ||
-			file->bytes == UINT64_MAX)
+			file->bytes == UINT64_MAX ||
+			!share_folder(file->path, candidate->path))
 			continue;
-		other = numbered_end(file->path, &its);
-		if (its != folder || strncmp(file->path, candidate->path, folder) != 0)
-			continue;
-		if (text_is(other, end))
+		if (strcmp(name + strcspn(name, "0123456789"), end) == 0)
 			return;
-		example = file->path + folder;
+		example = name;
 	}
-	if (example == NULL)
-		return;
-	candidate->result = "bad";
-	snprintf(why, sizeof why,
-		"it has no weights, and no file with weights has its numbers (%.200s has others)",
-		example);
-	candidate->why = collected_text(&candidate->own, why).data;
+	if (example != NULL)
+		judge_bad(candidate,
+			"it has no weights, and no file with weights has its numbers (%.200s has others)",
+			example);
 }
 
 /* Looks at the newest more closely, until there are enough. */
@@ -755,8 +673,6 @@ static bool is_empty(const struct latest *latest)
 
 static void tell_none(struct latest *latest)
 {
-	bool is_table = latest->options->explain || latest->options->all;
-
 	if (latest->count == 0) {
 		const char *path = latest->run->path, *part = unclear(latest);
 
@@ -770,10 +686,10 @@ static void tell_none(struct latest *latest)
 				path);
 		else
 			run_reason(latest->run, "%s: no checkpoint", path);
-	} else if (latest->named == 0 && !is_table)
+	} else if (latest->named == 0 && !is_table(latest))
 		run_reason(latest->run, "%s: no good checkpoint (%zu checked)",
 			latest->run->path, latest->count);
-	if (!is_table) {
+	if (!is_table(latest)) {
 		struct run *run = latest->run;
 		size_t skipped = 0;
 
@@ -796,7 +712,7 @@ static void tell_none(struct latest *latest)
 				"%zu more skipped: fsdp-inspect latest --explain %s",
 				skipped - SKIPPED_MOST, run->path);
 	}
-	if (latest->count > 0 && latest->named == 0 && !is_table &&
+	if (latest->count > 0 && latest->named == 0 && !is_table(latest) &&
 		only_builds(&latest->candidates[0]))
 		run_note(latest->run,
 			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
@@ -873,11 +789,13 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		.level = (strcmp(options->level, "data") == 0      ? FSDP_LEVEL_DATA
 			  : strcmp(options->level, "headers") == 0 ? FSDP_LEVEL_HEADERS
 								   : FSDP_LEVEL_QUICK) };
-	bool good = candidates_find(&latest) && judge(&latest, ret_error) &&
-		    pointers_judge(&latest);
+	bool good = candidates_find(&latest) && judge(&latest, ret_error);
 
 	if (good) {
-		int status = status_of(&latest);
+		int status;
+
+		pointers_judge(&latest);
+		status = status_of(&latest);
 
 		tell_partial(&latest);
 		for (size_t i = 0; i < latest.count; i++)
