@@ -275,6 +275,13 @@ enum {
 /* 2 beats 1 beats 4 beats 3 beats 0. */
 int status_worse(int a, int b);
 
+/* For a command that needs something whatever its options are. */
+static inline bool always(const void *options)
+{
+	(void)options;
+	return true;
+}
+
 struct run;
 struct arguments;
 struct collected;

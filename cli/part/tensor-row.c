@@ -400,11 +400,6 @@ static bool is_missing(struct subject of)
 	       fsdp_file(checkpoint_of(of), file).size == FSDP_UNKNOWN;
 }
 
-static struct value get_missing(struct subject of)
-{
-	return value_bool(is_missing(of));
-}
-
 static struct value get_member(struct subject of)
 {
 	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
@@ -436,7 +431,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 		ABOUT("Last element of the run, inclusive. Only without a box.") },
 	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file),
 		SORTED_BY(FACTS, piece.file), ABOUT(PIECE_FILE_ABOUT) },
-	{ "missing", GET(FIELD_BOOL, get_missing), .has = is_missing, HIDDEN,
+	{ "missing", GET(FIELD_BOOL, get_true), .has = is_missing, HIDDEN,
 		ABOUT("True if this file is missing.") },
 	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
 		ABOUT("Member of the archive that holds it.") },

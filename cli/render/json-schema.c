@@ -264,7 +264,8 @@ static void write_required(
 {
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
-		if (field->type == FIELD_FIELDS && field->has == NULL)
+		if (is_inline(field) && field->has == NULL &&
+			(field->type == FIELD_FIELDS || field->always))
 			write_required(printer, field->of, printer->in_line, comma);
 		if (!is_for_machines(printer, field) || is_inline(field) ||
 			is_left_out(field, in_line) || (!field->always && !field->null))

@@ -209,6 +209,9 @@ struct record {
 		__VA_ARGS__, NULL      \
 	}
 
+/* Of a field that is there only if it is true. */
+struct value get_true(struct subject of);
+
 /* Lists of these; with INT64_MIN or data NULL among them, those of _or_null. */
 extern const struct record record_integers, record_integers_or_null; /* int64_t */
 extern const struct record record_counts;                            /* uint64_t */

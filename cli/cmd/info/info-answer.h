@@ -32,6 +32,19 @@ struct suffix {
 	uint64_t count;
 };
 
+/* Values that info prints by name. */
+enum info_setting {
+	SETTING_TYPE, /* of an adapter, up to SETTING_DORA */
+	SETTING_RANK,
+	SETTING_ALPHA,
+	SETTING_TARGETS,
+	SETTING_BASE,
+	SETTING_DORA,
+	SETTING_CLASS, /* of the model */
+	SETTING_LAYERS,
+	SETTINGS
+};
+
 /* The facts of a checkpoint that info shows. */
 struct info {
 	struct row_context row; /* what records are handed */
@@ -59,7 +72,8 @@ struct info {
 	struct fsdp_overview *overview;
 	const struct fsdp_overview_facts *facts; /* of it */
 	struct fsdp_kind kind;
-	struct text class_name; /* of the model; absent: unknown */
+	uint32_t settings[SETTINGS]; /* values; FSDP_NONE: absent */
+	struct text class_name;      /* of the model; absent: unknown */
 	struct text
 		dtypes[FSDP_OVERVIEW_DTYPES]; /* of parameters, the most frequent first */
 	size_t dtype_count;

@@ -22,35 +22,22 @@ enum {
 
 static const char *flavour_words(const struct fsdp_kind *kind)
 {
-	switch (kind->flavour) {
-	case FSDP_FLAVOUR_FSDP1:
-		return kind->is_hybrid ? "FSDP1 with HSDP" : "FSDP1";
-	case FSDP_FLAVOUR_FSDP2:
-		return kind->is_hybrid ? "FSDP2 with HSDP" : "FSDP2";
-	case FSDP_FLAVOUR_DTENSOR:
-		return kind->is_hybrid ? "HSDP by FSDP2 (or FSDP1 with a device mesh)"
-				       : "FSDP2 (or FSDP1 with a device mesh)";
-	case FSDP_FLAVOUR_UNKNOWN:
-		break;
-	}
-	return NULL;
+	static const char *const words[][2] = {
+		[FSDP_FLAVOUR_FSDP1] = { "FSDP1", "FSDP1 with HSDP" },
+		[FSDP_FLAVOUR_FSDP2] = { "FSDP2", "FSDP2 with HSDP" },
+		[FSDP_FLAVOUR_DTENSOR] = { "FSDP2 (or FSDP1 with a device mesh)",
+			"HSDP by FSDP2 (or FSDP1 with a device mesh)" },
+	};
+
+	return words[kind->flavour][kind->is_hybrid];
 }
 
 static const char *state_dict_words(const struct fsdp_kind *kind)
 {
-	if (kind->flavour != FSDP_FLAVOUR_FSDP1)
-		return "";
-	switch (kind->state_dict) {
-	case FSDP_STATE_DICT_FULL:
-		return " FULL_STATE_DICT";
-	case FSDP_STATE_DICT_SHARDED:
-		return " SHARDED_STATE_DICT";
-	case FSDP_STATE_DICT_LOCAL:
-		return " LOCAL_STATE_DICT";
-	case FSDP_STATE_DICT_UNKNOWN:
-		break;
-	}
-	return "";
+	static const char *const words[] = { "", " FULL_STATE_DICT",
+		" SHARDED_STATE_DICT", " LOCAL_STATE_DICT" };
+
+	return kind->flavour == FSDP_FLAVOUR_FSDP1 ? words[kind->state_dict] : "";
 }
 
 static bool has_ranks(const struct info *info)
@@ -125,28 +112,26 @@ static void tell_plan(struct info *info)
 /* "bfloat16", or "bfloat16 (10), float32 (4)". */
 static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 {
-	bool told[FSDP_OVERVIEW_DTYPES] = { false };
+	uint64_t counts[FSDP_OVERVIEW_DTYPES];
 	struct out *out = info->run->out;
-	size_t shown = 0;
 
 	if (total->dtype != FSDP_NONE) {
 		out_line_text(out, "%s", fsdp_dtype(total->dtype)->name);
 		return;
 	}
-	for (;; shown++) {
-		uint32_t most = FSDP_NONE;
-		for (uint32_t i = 0; i < FSDP_OVERVIEW_DTYPES; i++)
-			if (!told[i] && total->of_dtype[i] > 0 &&
-				(most == FSDP_NONE ||
-					total->of_dtype[i] > total->of_dtype[most]))
-				most = i;
-		if (most == FSDP_NONE)
+	memcpy(counts, total->of_dtype, sizeof counts);
+	for (size_t shown = 0;; shown++) {
+		uint32_t most = 0;
+
+		for (uint32_t i = 1; i < FSDP_OVERVIEW_DTYPES; i++)
+			most = counts[i] > counts[most] ? i : most;
+		if (counts[most] == 0)
 			return;
 		if (shown == KINDS_SHOWN)
 			break;
-		told[most] = true;
 		out_line_text(out, "%s%s (%" PRIu64 ")", shown > 0 ? ", " : "",
-			fsdp_dtype(most)->name, total->of_dtype[most]);
+			fsdp_dtype(most)->name, counts[most]);
+		counts[most] = 0;
 	}
 	out_line_text(out, ", and others");
 }
@@ -160,62 +145,55 @@ static void tell_total(
 	out_values(info->run->out, ", {}", value_bytes(total->bytes));
 }
 
-/* The text of a value from the model's own configuration; absent if there is none. */
-static struct text setting_of(struct info *info, const char *name)
+/* The text of a value; absent if there is none. */
+static struct text setting_of(struct info *info, enum info_setting setting)
 {
-	for (uint32_t i = 0; i < info->counts.values; i++) {
-		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
-		struct text found =
-			entry_shown_name(info->run, &info->buffers.name, &value);
-		if (!text_is(found, text_of(name)))
-			continue;
-		if (value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT)
-			return text_of_span(value.tokens->text);
-		return tokens_text(&info->buffers.text, value.tokens, value.token_count);
-	}
-	return (struct text){ 0 };
+	struct fsdp_value value;
+
+	if (info->settings[setting] == FSDP_NONE)
+		return (struct text){ 0 };
+	value = fsdp_value(info->run->checkpoint, info->settings[setting]);
+	return value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT
+		       ? text_of_span(value.tokens->text)
+		       : tokens_text(
+				 &info->buffers.text, value.tokens, value.token_count);
 }
 
-static const char *root_class(const struct info *info)
+struct text info_class(struct info *info)
 {
+	struct text class_name = setting_of(info, SETTING_CLASS);
 	struct fsdp_module root = { 0 };
 
-	if (info->counts.modules == 0 || fsdp_sum_count(info->run->checkpoint) > 0)
-		return NULL;
+	if (class_name.data != NULL || info->counts.modules == 0 ||
+		fsdp_sum_count(info->run->checkpoint) > 0)
+		return class_name;
 	/* Wrappers hold one module, which comes next. */
 	for (uint32_t i = 0; i < info->counts.modules; i++) {
 		root = fsdp_module(info->run->checkpoint, i);
 		if (root.wrapper == FSDP_WRAPPER_NONE)
 			break;
 	}
-	return root.original_class != NULL ? root.original_class : root.class_name;
-}
-
-struct text info_class(struct info *info)
-{
-	struct text class_name = setting_of(info, "config.architecture");
-
-	return class_name.data != NULL ? class_name : text_of(root_class(info));
+	return text_of(
+		root.original_class != NULL ? root.original_class : root.class_name);
 }
 
 /* ": LoRA, rank 8, alpha 16, for meta-llama/Llama-3.1-8B" */
 static bool tell_adapter(struct info *info)
 {
 	static const struct {
-		const char *setting, *before;
-	} settings[] = { { "adapter_config.r", ", rank " },
-		{ "adapter_config.lora_alpha", ", alpha " },
-		{ "adapter_config.base_model_name_or_path", ", for " } };
-	struct text type = setting_of(info, "adapter_config.peft_type");
+		enum info_setting setting;
+		const char *before;
+	} settings[] = { { SETTING_RANK, ", rank " }, { SETTING_ALPHA, ", alpha " },
+		{ SETTING_BASE, ", for " } };
+	struct text type = setting_of(info, SETTING_TYPE);
 	struct out *out = info->run->out;
 
 	if (type.data == NULL)
 		return false;
-	if (text_is(type, text_of("LORA")) &&
-		text_is(setting_of(info, "adapter_config.use_dora"), text_of("True")))
-		type = text_of("DoRA");
-	else if (text_is(type, text_of("LORA")))
-		type = text_of("LoRA");
+	if (text_is(type, text_of("LORA")))
+		type = text_is(setting_of(info, SETTING_DORA), text_of("True"))
+			       ? text_of("DoRA")
+			       : text_of("LoRA");
 	out_values(out, ": {}", value_text(type));
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		struct text value = setting_of(info, settings[i].setting);
@@ -229,30 +207,27 @@ static bool tell_adapter(struct info *info)
 /* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an adapter. */
 static void tell_lora(struct info *info)
 {
-	static const char *const words[] = { ".lora_A.", ".lora_a" };
-	struct out *out = info->run->out;
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	uint64_t modules = 0;
 	int64_t rank = 0;
 
-	if (fsdp_sum_count(info->run->checkpoint) > 0)
+	if (fsdp_sum_count(checkpoint) > 0)
 		return;
-	for (uint32_t i = 0; i < fsdp_tensor_count(info->run->checkpoint); i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(info->run->checkpoint, i);
-		struct text name = name_text(
-			&info->buffers.name, info->run->checkpoint, tensor.name);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct text name =
+			name_text(&info->buffers.name, checkpoint, tensor.name);
 
 		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 2 ||
 			name.data == NULL ||
-			(memmem(name.data, name.size, words[0], strlen(words[0])) ==
-					NULL &&
-				memmem(name.data, name.size, words[1],
-					strlen(words[1])) == NULL))
+			(memmem(name.data, name.size, ".lora_A.", 8) == NULL &&
+				memmem(name.data, name.size, ".lora_a", 7) == NULL))
 			continue;
 		modules++;
 		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
 							 : tensor.shape[1];
 	}
-	out_values(out, "[; LoRA of rank {} in {} module{s}, not merged]",
+	out_values(info->run->out, "[; LoRA of rank {} in {} module{s}, not merged]",
 		value_integer(rank), value_some(modules));
 }
 
@@ -277,7 +252,7 @@ static void tell_architecture(struct info *info)
 			out, "{}{} layer{s}", value_word(before), value_id(kind->layers));
 	else
 		out_values(out, "[{}{} layers]", value_word(before),
-			value_text(setting_of(info, "config.num_hidden_layers")));
+			value_text(setting_of(info, SETTING_LAYERS)));
 }
 
 static void tell_model(struct info *info)
@@ -295,7 +270,7 @@ static void tell_model(struct info *info)
 		out_values(out, ", {}, {} tensor{s}", value_bytes(total->bytes),
 			value_count(total->tensors));
 		tell_architecture(info);
-		if (setting_of(info, "adapter_config.peft_type").data == NULL)
+		if (info->settings[SETTING_TYPE] == FSDP_NONE)
 			tell_lora(info);
 		if (buffers->tensors > 0)
 			out_line_text(out, "; ");
@@ -320,22 +295,6 @@ static void tell_flat(struct info *info)
 		value_count(kind->flat_parameters),
 		value_word(kind->lists_originals ? "" : "names and "),
 		has_ranks(info) ? value_id(info->world_size) : value_absent());
-}
-
-const char *optimizer_word(unsigned optimizer)
-{
-	static const char *const OPTIMIZERS[] = {
-		[FSDP_OPTIMIZER_ADAM_OR_ADAMW] = "Adam or AdamW",
-		[FSDP_OPTIMIZER_ADAM] = "Adam",
-		[FSDP_OPTIMIZER_ADAMW] = "AdamW",
-		[FSDP_OPTIMIZER_SGD] = "SGD with momentum",
-		[FSDP_OPTIMIZER_ADAFACTOR] = "Adafactor-like",
-		[FSDP_OPTIMIZER_LION] = "Lion-like",
-		[FSDP_OPTIMIZER_RMSPROP] = "RMSprop-like",
-		[FSDP_OPTIMIZER_ADAGRAD] = "Adagrad-like",
-	};
-
-	return OPTIMIZERS[optimizer];
 }
 
 /* What Megatron-core and others call the weights in full precision, or the lower half of their
@@ -492,18 +451,6 @@ static void tell_per_rank(struct info *info)
 		value_bytes(weights != 0 ? weights : FSDP_UNKNOWN));
 }
 
-/* "Shard(0), Shard(1) over 2x2 ranks" */
-static void tell_cuts(struct out *out, const struct fsdp_sharding *sharding)
-{
-	for (uint32_t i = 0; i < sharding->cuts; i++)
-		out_line_text(out, "%sShard(%" PRIu32 ")", i > 0 ? ", " : "",
-			sharding->cut[i].dim);
-	out_line_text(out, " over ");
-	for (uint32_t i = 0; i < sharding->cuts; i++)
-		out_line_text(out, "%s%" PRIu32, i > 0 ? "x" : "", sharding->cut[i].over);
-	out_line_text(out, " ranks");
-}
-
 static void tell_sharding(struct info *info)
 {
 	const struct fsdp_overview_facts *facts = info->facts;
@@ -513,29 +460,29 @@ static void tell_sharding(struct info *info)
 		return;
 	out_line_begin(out, "sharding");
 	for (size_t i = 0; i < facts->sharding_count && i < KINDS_SHOWN; i++) {
+		const struct fsdp_sharding *sharding = &facts->shardings[i];
+		bool is_cut = sharding->how == FSDP_SHARDING_DIMS;
+
 		out_line_text(out, "%s", i > 0 ? "; " : "");
-		switch (facts->shardings[i].how) {
-		case FSDP_SHARDING_REPLICATED:
-			out_line_text(out, "replicated on %" PRIu32 " ranks",
-				facts->shardings[i].over);
-			break;
-		case FSDP_SHARDING_FLAT:
-			out_line_text(out, "flattened over %" PRIu32 " ranks",
-				facts->shardings[i].over);
-			break;
-		case FSDP_SHARDING_DIMS:
-			tell_cuts(out, &facts->shardings[i]);
-			break;
-		case FSDP_SHARDING_DIM:
-			out_line_text(out, "Shard(%" PRIu32 ") over %" PRIu32 " ranks",
-				facts->shardings[i].dim, facts->shardings[i].over);
-			break;
-		}
-		out_values(out, "[, {} copies]: {} tensor{s}",
-			facts->shardings[i].copies > 1
-				? value_id(facts->shardings[i].copies)
-				: value_absent(),
-			value_count(facts->shardings[i].tensors));
+		/* "Shard(0), Shard(1) over 2x2 ranks" */
+		for (uint32_t k = 0; is_cut && k < sharding->cuts; k++)
+			out_line_text(out, "%sShard(%" PRIu32 ")", k > 0 ? ", " : "",
+				sharding->cut[k].dim);
+		for (uint32_t k = 0; is_cut && k < sharding->cuts; k++)
+			out_line_text(out, "%s%" PRIu32, k > 0 ? "x" : " over ",
+				sharding->cut[k].over);
+		if (sharding->how == FSDP_SHARDING_DIM)
+			out_line_text(out, "Shard(%" PRIu32 ") over %" PRIu32,
+				sharding->dim, sharding->over);
+		else if (!is_cut)
+			out_line_text(out, "%s %" PRIu32,
+				sharding->how == FSDP_SHARDING_FLAT ? "flattened over"
+								    : "replicated on",
+				sharding->over);
+		out_values(out, " ranks[, {} copies]: {} tensor{s}",
+			sharding->copies > 1 ? value_id(sharding->copies)
+					     : value_absent(),
+			value_count(sharding->tensors));
 	}
 	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; and others");

@@ -37,35 +37,19 @@ static const struct {
 	[FSDP_RECORDING_MEMORY] = { "CUDA memory snapshot", "replay --memory" },
 };
 
-/* Whether all that was recorded could be read. */
-static bool is_whole(const struct fsdp_recording *one)
-{
-	return !one->truncated && one->dropped == 0 &&
-	       one->trailing_data_at == FSDP_ABSENT && one->bad_line_count == 0 &&
-	       (one->memory == NULL || !one->memory->is_cut);
-}
-
-/* What is shown of one. */
+#define ROW struct row
+/* What is shown of a recording. */
 struct row {
 	uint64_t input;
 	const char *kind, *title, *command;
 	int64_t rank, world_size;
-	bool whole;
+	bool whole; /* all that was recorded could be read */
 };
 
-static struct row row_of(const struct fsdp_recording *one)
-{
-	return (struct row){ .input = one->input,
-		.kind = fsdp_recording_kind_name(one->kind),
-		.title = KINDS[one->kind].title,
-		.command = KINDS[one->kind].command,
-		.rank = one->rank_from != FSDP_RANK_FROM_POSITION ? one->rank
-								  : FSDP_ABSENT,
-		.world_size = one->world_size,
-		.whole = is_whole(one) };
-}
-
-#define ROW struct row
+struct input_rows {
+	struct row *items;
+	size_t count;
+};
 static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 	"One input that is a recording of a run.",
 	{ "input", COUNT_AT(ROW, input), ALWAYS("Index in `inputs`.") },
@@ -81,67 +65,68 @@ static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 	{ "whole", BOOL_AT(ROW, whole), ALWAYS("Whether all of it could be read.") },
 	{ "command", WORD_AT(ROW, command), ALWAYS("The command that reads it.") });
 
-_Static_assert(sizeof(struct row) <= RECORD_ROOM, "room for one");
-
-static const void *each_recording(struct subject of, size_t i, void *room)
-{
-	const struct run *run = of.object;
-	const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
-	struct row *row = room;
-
-	if (one == NULL)
-		return NULL;
-	*row = row_of(one);
-	return row;
-}
-
-static const struct record recordings_record = OBJECT_RECORD(struct run, "recordings",
-	"Of inputs that are recordings of a run and no checkpoint: what each is.",
-	{ "recordings", EACH_ITEM(struct run, path_count, each_recording, row_record),
-		ALWAYS("In the order of the inputs.") });
+static const struct record recordings_record =
+	OBJECT_RECORD(struct input_rows, "recordings",
+		"Of inputs that are recordings of a run and no checkpoint: what each is.",
+		{ "recordings", ITEMS_AT(struct input_rows, items, count, row_record),
+			ALWAYS("In the order of the inputs.") });
 
 /* What the recordings in run->recordings are, and which command reads them: begins and
- * writes the answer. Always true. */
+ * writes the answer. False: out of memory. */
 static bool recordings_show(struct run *run)
 {
 	static const struct table LIKE = {
 		.key = "recordings", .main = true, .rows_only = true
 	};
-	size_t count = fsdp_recording_count(run->recordings);
+	struct input_rows rows = { .count = fsdp_recording_count(run->recordings) };
 	int status = STATUS_GOOD;
-	const char *command;
 
-	for (size_t i = 0; i < count; i++)
-		if (!is_whole(fsdp_recording(run->recordings, i)))
+	rows.items = calloc(rows.count + 1, sizeof *rows.items);
+	if (rows.items == NULL)
+		return false;
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
+
+		rows.items[i] = (struct row){ .input = one->input,
+			.kind = fsdp_recording_kind_name(one->kind),
+			.title = KINDS[one->kind].title,
+			.command = KINDS[one->kind].command,
+			.rank = one->rank_from != FSDP_RANK_FROM_POSITION ? one->rank
+									  : FSDP_ABSENT,
+			.world_size = one->world_size,
+			.whole = !one->truncated && one->dropped == 0 &&
+				 one->trailing_data_at == FSDP_ABSENT &&
+				 one->bad_line_count == 0 &&
+				 (one->memory == NULL || !one->memory->is_cut) };
+		if (!rows.items[i].whole)
 			status = STATUS_PARTIAL;
+	}
 	run_begin(run, status);
-	for (size_t i = 0; i < count; i++) {
-		struct row row = row_of(fsdp_recording(run->recordings, i));
-		/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
-		bool is_known = row.rank != FSDP_ABSENT;
+	/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct row *row = &rows.items[i];
 
 		out_values_line(run->out, NULL, "{}  {}[, rank {}][ of {}]{}",
-			value_word(run->paths[row.input]), value_word(row.title),
-			value_known(row.rank),
-			value_known(is_known ? row.world_size : FSDP_ABSENT),
-			value_word(row.whole ? "" : "; some of it could not be read"));
+			value_word(run->paths[row->input]), value_word(row->title),
+			value_known(row->rank),
+			value_known(
+				row->rank != FSDP_ABSENT ? row->world_size : FSDP_ABSENT),
+			value_word(row->whole ? "" : "; some of it could not be read"));
 	}
 	/* One command reads those of one kind together. */
-	command = row_of(fsdp_recording(run->recordings, 0)).command;
 	out_line_begin(run->out, "next");
 	out_line_keep(run->out, true);
-	out_line_text(run->out, "fsdp-inspect %s", command);
-	for (size_t i = 0; i < count; i++) {
-		struct row row = row_of(fsdp_recording(run->recordings, i));
-		if (strcmp(row.command, command) != 0)
-			continue;
-		out_line_text(run->out, " ");
-		out_line_shell(run->out, text_of(run->paths[row.input]));
-	}
+	out_line_text(run->out, "fsdp-inspect %s", rows.items[0].command);
+	for (size_t i = 0; i < rows.count; i++)
+		if (strcmp(rows.items[i].command, rows.items[0].command) == 0) {
+			out_line_text(run->out, " ");
+			out_line_shell(
+				run->out, text_of(run->paths[rows.items[i].input]));
+		}
 	out_line_end(run->out);
-	out_fields(run->out, &recordings_record, (struct subject){ run, run });
-	out_each_record(run->out, &LIKE, &row_record, (struct subject){ run, run }, count,
-		each_recording);
+	out_fields(run->out, &recordings_record, (struct subject){ run, &rows });
+	out_records(run->out, &LIKE, &row_record, run, rows.items, rows.count);
+	free(rows.items);
 	return true;
 }
 
@@ -554,173 +539,105 @@ static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
 
 static const char *state_dict_word(unsigned state_dict)
 {
-	switch ((enum fsdp_state_dict)state_dict) {
-	case FSDP_STATE_DICT_FULL:
-		return "full";
-	case FSDP_STATE_DICT_SHARDED:
-		return "sharded";
-	case FSDP_STATE_DICT_LOCAL:
-		return "local";
-	case FSDP_STATE_DICT_UNKNOWN:
-		break;
-	}
-	return NULL;
+	static const char *const words[] = { [FSDP_STATE_DICT_FULL] = "full",
+		[FSDP_STATE_DICT_SHARDED] = "sharded",
+		[FSDP_STATE_DICT_LOCAL] = "local" };
+
+	return words[state_dict];
 }
 
-static struct value get_class(struct subject of)
-{
-	const struct info *info = of.context;
-
-	return value_text(info->class_name);
-}
-
-static bool has_class(struct subject of)
-{
-	return ((const struct info *)of.context)->class_name.data != NULL;
-}
-
-static struct value get_dtypes(struct subject of)
-{
-	const struct info *info = of.context;
-
-	return value_texts(info->dtypes, info->dtype_count);
-}
-
-static bool has_dtypes(struct subject of)
-{
-	return ((const struct info *)of.context)->dtype_count > 0;
-}
-
-#define KIND struct fsdp_kind
-static const struct record kind_record = RECORD_OF(RECORD_OBJECT, KIND,
-	{ "fsdp", ENUM_AT(KIND, flavour, flavour_word), FLAVOUR_WORDS,
+static const struct record kind_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "fsdp", ENUM_AT(INFO, kind.flavour, flavour_word), FLAVOUR_WORDS,
 		ABOUT("FSDP version that sharded it, if a plan or the classes of tensors show it: FSDP1 with a device mesh saves the same DTensors as FSDP2.") },
-	{ "state_dict", ENUM_AT(KIND, state_dict, state_dict_word),
+	{ "state_dict", ENUM_AT(INFO, kind.state_dict, state_dict_word),
 		WORDS("full", "sharded", "local"),
 		ABOUT("Which state dict was saved: `full` tensors, `sharded` ones with their global names and shapes, or the shards of flat parameters (`local`).") },
-	{ "strategy", WORD_AT(KIND, strategy),
+	{ "strategy", WORD_AT(INFO, kind.strategy),
 		ABOUT("Sharding strategy, if the plan has one for all units.") },
-	{ "mesh", MADE_AT(KIND, mesh, find_mesh, mesh_record) },
-	{ "hybrid", BOOL_AT(KIND, is_hybrid),
+	{ "mesh", MADE_AT(INFO, kind.mesh, find_mesh, mesh_record) },
+	{ "hybrid", BOOL_AT(INFO, kind.is_hybrid),
 		ALWAYS("Whether it is known to be one of several copies of a sharded model (HSDP).") },
-	{ "tensor_parallel", BOOL_AT(KIND, is_tensor_parallel),
+	{ "tensor_parallel", BOOL_AT(INFO, kind.is_tensor_parallel),
 		ALWAYS("Whether the mesh has a dimension for tensor parallelism.") },
-	{ "looks_like", WORD_AT(KIND, looks_like),
+	{ "looks_like", WORD_AT(INFO, kind.looks_like),
 		ABOUT("Architecture that the names of modules suggest.") },
-	{ "class", GET(FIELD_TEXT, get_class), .has = has_class,
+	{ "class", TEXT_AT(INFO, class_name),
 		ABOUT("Class of the model, of its configuration or else of the plan.") },
-	{ "layers", ID_AT(KIND, layers), IF_SET(KIND, layers),
+	{ "layers", ID_AT(INFO, kind.layers), IF_SET(INFO, kind.layers),
 		ABOUT("Modules in the longest list of numbered modules.") },
-	{ "dtypes", GET(FIELD_TEXTS, get_dtypes), .has = has_dtypes,
+	{ "dtypes", ARRAY_OF(INFO, dtypes, dtype_count, record_texts),
+		IF_SET(INFO, dtype_count),
 		ABOUT("Element types of parameters, the most frequent first.") });
 
 /* ---- adapters ---- */
 
-static const struct fsdp_token *find_setting(
-	struct subject of, const char *name, size_t *ret_count)
+/* A text, a number or a list of them, as the file has it. */
+static struct value find_setting(struct subject of, uint32_t index)
 {
-	const struct info *info = of.context;
+	struct fsdp_value value = fsdp_value(checkpoint_of(of), index);
 
-	for (uint32_t i = 0; i < info->counts.values; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint_of(of), i);
-		struct text found =
-			entry_shown_name(run_of(of), &buffers_of(of)->name, &value);
-
-		*ret_count = value.token_count;
-		if (text_is(found, text_of(name)))
-			return value.token_count == 1 &&
-					       value.tokens->kind == FSDP_TOKEN_NONE
-				       ? NULL
-				       : value.tokens;
-	}
-	return NULL;
+	return value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_NONE
+		       ? value_absent()
+		       : tokens_json(
+				 &buffers_of(of)->json, value.tokens, value.token_count);
 }
 
-/* A text, a number or a list of them, as the file has it. */
-#define SETTING(name, setting)                                                      \
-	static struct value get_adapter_##name(struct subject of)                   \
-	{                                                                           \
-		size_t count;                                                       \
-		const struct fsdp_token *tokens =                                   \
-			find_setting(of, "adapter_config." setting, &count);        \
-                                                                                    \
-		return tokens == NULL                                               \
-			       ? value_absent()                                     \
-			       : tokens_json(&buffers_of(of)->json, tokens, count); \
-	}
-SETTING(type, "peft_type")
-SETTING(rank, "r")
-SETTING(alpha, "lora_alpha")
-SETTING(targets, "target_modules")
-SETTING(base, "base_model_name_or_path")
+#define SETTING(setting) \
+	FOUND_AT(INFO, settings[SETTING_##setting], FIELD_ANY, find_setting)
 
 static bool is_adapter(struct subject of)
 {
-	size_t count;
+	uint32_t type = ((const struct info *)of.object)->settings[SETTING_TYPE];
 
-	return find_setting(of, "adapter_config.peft_type", &count) != NULL;
+	return type != FSDP_NONE && find_setting(of, type).type != VALUE_ABSENT;
 }
 
 static const struct record adapter_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "type", GET(FIELD_ANY, get_adapter_type), ABOUT("`LORA` or another kind.") },
-	{ "rank", GET(FIELD_ANY, get_adapter_rank), ABOUT("Rank of its matrices.") },
-	{ "alpha", GET(FIELD_ANY, get_adapter_alpha), ABOUT("Scale of what it adds.") },
-	{ "target_modules", GET(FIELD_ANY, get_adapter_targets),
+	{ "type", SETTING(TYPE), ABOUT("`LORA` or another kind.") },
+	{ "rank", SETTING(RANK), ABOUT("Rank of its matrices.") },
+	{ "alpha", SETTING(ALPHA), ABOUT("Scale of what it adds.") },
+	{ "target_modules", SETTING(TARGETS),
 		ABOUT("Modules that it changes: a list of names, or one pattern.") },
-	{ "base_model", GET(FIELD_ANY, get_adapter_base),
-		ABOUT("Model that it is put on.") });
+	{ "base_model", SETTING(BASE), ABOUT("Model that it is put on.") });
+
+static const struct {
+	const char *key, *title;
+} optimizers[] = {
+	[FSDP_OPTIMIZER_ADAM_OR_ADAMW] = { "adam_or_adamw", "Adam or AdamW" },
+	[FSDP_OPTIMIZER_ADAM] = { "adam", "Adam" },
+	[FSDP_OPTIMIZER_ADAMW] = { "adamw", "AdamW" },
+	[FSDP_OPTIMIZER_SGD] = { "sgd", "SGD with momentum" },
+	[FSDP_OPTIMIZER_ADAFACTOR] = { "adafactor", "Adafactor-like" },
+	[FSDP_OPTIMIZER_LION] = { "lion", "Lion-like" },
+	[FSDP_OPTIMIZER_RMSPROP] = { "rmsprop", "RMSprop-like" },
+	[FSDP_OPTIMIZER_ADAGRAD] = { "adagrad", "Adagrad-like" },
+};
 
 static const char *optimizer_key(unsigned optimizer)
 {
-	static const char *const WORDS_OF[] = {
-		[FSDP_OPTIMIZER_ADAM_OR_ADAMW] = "adam_or_adamw",
-		[FSDP_OPTIMIZER_ADAM] = "adam",
-		[FSDP_OPTIMIZER_ADAMW] = "adamw",
-		[FSDP_OPTIMIZER_SGD] = "sgd",
-		[FSDP_OPTIMIZER_ADAFACTOR] = "adafactor",
-		[FSDP_OPTIMIZER_LION] = "lion",
-		[FSDP_OPTIMIZER_RMSPROP] = "rmsprop",
-		[FSDP_OPTIMIZER_ADAGRAD] = "adagrad",
-	};
-
-	return WORDS_OF[optimizer];
+	return optimizers[optimizer].key;
 }
 
-static struct value get_key(struct subject of)
+const char *optimizer_word(unsigned optimizer)
 {
-	const struct fsdp_state_kind *state = of.object;
-
-	return value_word(state->key);
+	return optimizers[optimizer].title;
 }
 
 #define STATE struct fsdp_state_kind
 static const struct record state_record = RECORD_OF(RECORD_OBJECT, STATE,
-	{ "key", GET(FIELD_WORD, get_key), ALWAYS("What the optimizer calls it.") },
+	{ "key", CHARS_AT(STATE, key), ALWAYS("What the optimizer calls it.") },
 	{ "dtype", ENUM_AT(STATE, dtype, dtype_name), ALWAYS("Its element type.") },
 	{ "scalar", BOOL_AT(STATE, is_scalar), ALWAYS("Whether each is one number.") },
 	{ "tensors", COUNT_AT(STATE, tensors), ALWAYS("How many there are.") });
 
-static const void *each_state(struct subject of, size_t i, void *room)
-{
-	const struct info *info = of.context;
-
-	(void)room;
-	return i < info->facts->state_count ? &info->facts->states[i] : NULL;
-}
-
-static struct value get_optimizer_tensors(struct subject of)
-{
-	const struct info *info = of.object;
-
-	return value_count(info->facts->roles[FSDP_ROLE_OPTIM].tensors);
-}
-
-static struct value get_optimizer_bytes(struct subject of)
-{
-	const struct info *info = of.object;
-
-	return value_bytes(info->facts->roles[FSDP_ROLE_OPTIM].bytes);
-}
+#define FACTS struct fsdp_overview_facts
+static const struct record optimizer_totals_record = RECORD_OF(RECORD_OBJECT, FACTS,
+	{ "tensors", COUNT_AT(FACTS, roles[FSDP_ROLE_OPTIM].tensors),
+		ALWAYS("Number of its tensors.") },
+	{ "bytes", BYTES_AT(FACTS, roles[FSDP_ROLE_OPTIM].bytes),
+		ALWAYS("Bytes of its tensors.") },
+	{ "states", ARRAY_OF(FACTS, states, state_count, state_record),
+		ALWAYS("What it keeps: the first eight kinds.") });
 
 static bool has_optimizer(struct subject of)
 {
@@ -736,28 +653,18 @@ static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
 		ABOUT("Optimizer that its states look like.") },
 	{ "title", ENUM_AT(INFO, kind.optimizer, optimizer_word),
 		ABOUT("Its name for people.") },
-	{ "tensors", GET(FIELD_COUNT, get_optimizer_tensors),
-		ALWAYS("Number of its tensors.") },
-	{ "bytes", GET(FIELD_BYTES, get_optimizer_bytes),
-		ALWAYS("Bytes of its tensors.") },
-	{ "states", EACH(each_state, state_record),
-		ALWAYS("What it keeps: the first eight kinds.") });
+	{ NULL, POINTED_AT(INFO, facts, optimizer_totals_record), .always = true });
 
 /* ---- sharding ---- */
 
 static const char *how_word(unsigned how)
 {
-	switch ((enum fsdp_sharding_how)how) {
-	case FSDP_SHARDING_REPLICATED:
-		return "replicated";
-	case FSDP_SHARDING_DIM:
-		return "dim";
-	case FSDP_SHARDING_DIMS:
-		return "dims";
-	case FSDP_SHARDING_FLAT:
-		return "flat";
-	}
-	return NULL;
+	static const char *const words[] = { [FSDP_SHARDING_REPLICATED] = "replicated",
+		[FSDP_SHARDING_DIM] = "dim",
+		[FSDP_SHARDING_DIMS] = "dims",
+		[FSDP_SHARDING_FLAT] = "flat" };
+
+	return words[how];
 }
 
 struct part_of_cut {
@@ -794,13 +701,9 @@ static const struct record sharding_record = RECORD_OF(RECORD_OBJECT, SHARDING,
 	{ "tensors", COUNT_AT(SHARDING, tensors), ALWAYS("Number of tensors.") },
 	{ "pieces", COUNT_AT(SHARDING, pieces), ALWAYS("Number of their pieces.") });
 
-static const void *each_sharding(struct subject of, size_t i, void *room)
-{
-	const struct info *info = of.context;
-
-	(void)room;
-	return i < info->facts->sharding_count ? &info->facts->shardings[i] : NULL;
-}
+static const struct record shardings_record = RECORD_OF(RECORD_OBJECT, FACTS,
+	{ "sharding", ARRAY_OF(FACTS, shardings, sharding_count, sharding_record),
+		ALWAYS("Ways in which tensors of several pieces are sharded: the first eight.") });
 
 static bool has_balance(struct subject of)
 {
@@ -979,32 +882,19 @@ static bool has_average(struct subject of)
 	return ((const struct info *)of.object)->facts->average_module != FSDP_NONE;
 }
 
-static struct value get_average_name(struct subject of)
+static struct value find_module_name(struct subject of, uint32_t module)
 {
-	const struct info *info = of.object;
-	struct fsdp_module module =
-		fsdp_module(info->run->checkpoint, info->facts->average_module);
-
-	return value_name(
-		name_text(&buffers_of(of)->name, info->run->checkpoint, module.name));
+	return value_name(name_text(&buffers_of(of)->name, checkpoint_of(of),
+		fsdp_module(checkpoint_of(of), module).name));
 }
 
-static struct value get_average_tensors(struct subject of)
-{
-	return value_count(((const struct info *)of.object)->facts->average.tensors);
-}
-
-static struct value get_average_bytes(struct subject of)
-{
-	return value_bytes(((const struct info *)of.object)->facts->average.bytes);
-}
-
+static const struct record average_facts_record = RECORD_OF(RECORD_OBJECT, FACTS,
+	{ "name", FOUND_AT(FACTS, average_module, FIELD_NAME, find_module_name),
+		ALWAYS("Name of the state dict.") },
+	{ "tensors", COUNT_AT(FACTS, average.tensors), ALWAYS("Number of its tensors.") },
+	{ "bytes", BYTES_AT(FACTS, average.bytes), ALWAYS("Bytes of its tensors.") });
 static const struct record average_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "name", GET(FIELD_NAME, get_average_name), ALWAYS("Name of the state dict.") },
-	{ "tensors", GET(FIELD_COUNT, get_average_tensors),
-		ALWAYS("Number of its tensors.") },
-	{ "bytes", GET(FIELD_BYTES, get_average_bytes),
-		ALWAYS("Bytes of its tensors.") });
+	{ NULL, POINTED_AT(INFO, facts, average_facts_record), .always = true });
 
 static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	"The facts of one checkpoint.",
@@ -1013,7 +903,7 @@ static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("Number of ranks that saved it, if known; 1 for files of formats that have no ranks.") },
 	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count),
 		ALWAYS("Ranks that own at least one piece, ascending.") },
-	{ "kind", OBJECT_AT(INFO, kind, kind_record),
+	{ "kind", OBJECT(kind_record),
 		ALWAYS("How it was sharded. Unknown fields are absent.") },
 	{ "adapter", OBJECT(adapter_record), .has = is_adapter,
 		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
@@ -1026,8 +916,7 @@ static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("What the optimizer keeps; absent without an optimizer.") },
 	{ "average", OBJECT(average_record), .has = has_average,
 		ABOUT("A second state dict of the same names and shapes, which the parameters do not count.") },
-	{ "sharding", EACH(each_sharding, sharding_record),
-		ALWAYS("Ways in which tensors of several pieces are sharded: the first eight.") },
+	{ NULL, POINTED_AT(INFO, facts, shardings_record), .always = true },
 	{ "balance", OBJECT(balance_record), .has = has_balance,
 		ABOUT("How evenly bytes are stored on ranks; absent for fewer than two.") },
 	{ "per_rank", OBJECT(per_rank_record), ALWAYS("Bytes of one rank.") },
@@ -1049,54 +938,85 @@ static const struct option_row OPTIONS[] = {
 
 /* ---- suffixes of files ---- */
 
-static void add_suffix(struct info *info, const struct suffix *like)
+/* Suffixes of its files, each once. */
+static void list_suffixes(struct info *info)
 {
-	size_t i = 0;
+	for (uint32_t i = 0; i < info->counts.files; i++) {
+		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
+		struct text base = text_last(text_of_span(file.path), '/');
+		struct text word = text_last(base, '.');
+		struct suffix suffix = { .is_name = word.size + 1 == base.size };
+		size_t at = 0;
 
-	while (i < info->suffix_count &&
-		(strcmp(info->suffixes[i].word, like->word) != 0 ||
-			info->suffixes[i].is_name != like->is_name))
-		i++;
-	if (i == KINDS_MAX) {
-		info->more_suffixes = true;
-		return;
-	}
-	if (i == info->suffix_count)
-		info->suffixes[info->suffix_count++] = *like;
-	info->suffixes[i].count++;
-}
-
-/* The strategies of the units, each once, in order. */
-static void list_strategies(struct info *info)
-{
-	for (uint32_t i = 0; i < info->counts.units; i++) {
-		struct fsdp_unit unit = fsdp_unit(info->run->checkpoint, i);
-		struct text strategy = text_of(unit.strategy);
-		size_t j = 0;
-		if (strategy.data == NULL || unit.inferred)
+		if (word.size < base.size)
+			memcpy(suffix.word, word.data - 1,
+				word.size + 1 < SUFFIX_SIZE ? word.size + 1
+							    : SUFFIX_SIZE - 1);
+		while (at < info->suffix_count &&
+			(strcmp(info->suffixes[at].word, suffix.word) != 0 ||
+				info->suffixes[at].is_name != suffix.is_name))
+			at++;
+		info->more_suffixes |= at == KINDS_MAX;
+		if (at == KINDS_MAX)
 			continue;
-		while (j < info->strategy_count &&
-			!text_is(info->strategies[j], strategy))
-			j++;
-		if (j == info->strategy_count && j < KINDS_MAX)
-			info->strategies[info->strategy_count++] = strategy;
+		if (at == info->suffix_count)
+			info->suffixes[info->suffix_count++] = suffix;
+		info->suffixes[at].count++;
 	}
 }
 
-/* Of parameters, the most frequent first. */
-static void list_dtypes(struct info *info)
+/* Strategies of its units, each once; dtypes of parameters, the most frequent first; and where values
+ * are that are printed by name. */
+static void list_words(struct info *info)
 {
+	static const char *const names[SETTINGS] = {
+		[SETTING_TYPE] = "adapter_config.peft_type",
+		[SETTING_RANK] = "adapter_config.r",
+		[SETTING_ALPHA] = "adapter_config.lora_alpha",
+		[SETTING_TARGETS] = "adapter_config.target_modules",
+		[SETTING_BASE] = "adapter_config.base_model_name_or_path",
+		[SETTING_DORA] = "adapter_config.use_dora",
+		[SETTING_CLASS] = "config.architecture",
+		[SETTING_LAYERS] = "config.num_hidden_layers",
+	};
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	uint64_t counts[FSDP_OVERVIEW_DTYPES];
 
+	for (uint32_t i = 0; i < info->counts.units; i++) {
+		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
+		struct text strategy = text_of(unit.strategy);
+		size_t at = 0;
+
+		if (strategy.data == NULL || unit.inferred)
+			continue;
+		while (at < info->strategy_count &&
+			!text_is(info->strategies[at], strategy))
+			at++;
+		if (at == info->strategy_count && at < KINDS_MAX)
+			info->strategies[info->strategy_count++] = strategy;
+	}
 	memcpy(counts, info->facts->roles[FSDP_ROLE_PARAM].of_dtype, sizeof counts);
 	for (;;) {
 		uint32_t most = 0;
+
 		for (uint32_t i = 1; i < FSDP_OVERVIEW_DTYPES; i++)
 			most = counts[i] > counts[most] ? i : most;
 		if (counts[most] == 0)
-			return;
+			break;
 		info->dtypes[info->dtype_count++] = text_of(fsdp_dtype(most)->name);
 		counts[most] = 0;
+	}
+	for (size_t k = 0; k < SETTINGS; k++)
+		info->settings[k] = FSDP_NONE;
+	for (uint32_t i = 0; i < info->counts.values; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		struct text name =
+			entry_shown_name(info->run, &info->buffers.name, &value);
+
+		for (size_t k = 0; k < SETTINGS; k++)
+			if (info->settings[k] == FSDP_NONE &&
+				text_is(name, text_of(names[k])))
+				info->settings[k] = i;
 	}
 }
 
@@ -1106,56 +1026,43 @@ static bool list_ranks(struct info *info)
 	const uint32_t *ranks = fsdp_checkpoint_ranks(info->run->checkpoint, &count);
 
 	info->ranks = malloc((count + 1) * sizeof *info->ranks);
-	if (info->ranks == NULL)
-		return false;
 	info->rank_count = (uint32_t)count;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; info->ranks != NULL && i < count; i++)
 		info->ranks[i] = ranks[i];
-	return true;
+	return info->ranks != NULL;
 }
 
 /* ---- shares ---- */
 
-/* Of states of random generators alone ranks say nothing. */
-static bool ranks_hold_model(const struct info *info)
-{
-	const struct fsdp_role_total *roles = info->facts->roles;
-	uint64_t other = roles[FSDP_ROLE_OTHER].bytes, total = info->balance.total;
-
-	return total != FSDP_UNKNOWN && total > other &&
-	       total - other >= info->per_rank.weights / 2;
-}
-
 static void divide(struct info *info)
 {
 	const struct fsdp_role_total *roles = info->facts->roles;
-	const struct fsdp_balance *balance = &info->balance;
+	struct fsdp_balance *balance = &info->balance;
+	uint64_t other = roles[FSDP_ROLE_OTHER].bytes;
 
-	info->balance =
-		fsdp_sums_balance(fsdp_overview_sums(info->overview, FSDP_BY_RANK));
+	*balance = fsdp_sums_balance(fsdp_overview_sums(info->overview, FSDP_BY_RANK));
 	info->mean_bytes = balance->groups > 0 && balance->total != FSDP_UNKNOWN
 				   ? balance->total / balance->groups
 				   : FSDP_UNKNOWN;
 	info->per_rank.stored = info->per_rank.resume = FSDP_UNKNOWN;
-	info->per_rank.weights = roles[FSDP_ROLE_PARAM].bytes;
-	if (__builtin_add_overflow(info->per_rank.weights, roles[FSDP_ROLE_BUFFER].bytes,
-		    &info->per_rank.weights))
+	if (__builtin_add_overflow(roles[FSDP_ROLE_PARAM].bytes,
+		    roles[FSDP_ROLE_BUFFER].bytes, &info->per_rank.weights))
 		info->per_rank.weights = FSDP_UNKNOWN;
-	if (!ranks_hold_model(info))
+	/* Of states of random generators alone ranks say nothing. */
+	if (balance->groups < 2 || balance->total == FSDP_UNKNOWN ||
+		balance->total <= other ||
+		balance->total - other < info->per_rank.weights / 2)
 		return;
-	info->per_rank.stored = balance->groups > 1 ? balance->most : FSDP_UNKNOWN;
+	info->per_rank.stored = balance->most;
 	/* The partitions of ZeRO are cut where they are full, not by tensors. */
-	info->per_rank.resume =
-		balance->groups > 1 && strncmp(info->format.family, "deepspeed", 9) != 0
-			? info->facts->resume_bytes
-			: FSDP_UNKNOWN;
+	if (strncmp(info->format.family, "deepspeed", 9) != 0)
+		info->per_rank.resume = info->facts->resume_bytes;
 }
 
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	struct pickled_recording pickled;
-	size_t count;
 
 	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
 		!list_ranks(info))
@@ -1190,21 +1097,9 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	if (info->has_plan && info->plan.from != NULL && info->counts.files == 0 &&
 		strcmp(info->plan.from, "log") == 0)
 		info->recording = "tree --units-from";
-	list_strategies(info);
-	list_dtypes(info);
+	list_words(info);
+	list_suffixes(info);
 	info->class_name = info_class(info);
-	count = fsdp_file_count(info->run->checkpoint);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
-		struct text base = text_last(text_of_span(file.path), '/');
-		struct text word = text_last(base, '.');
-		struct suffix suffix = { .is_name = word.size + 1 == base.size };
-		if (word.size < base.size)
-			memcpy(suffix.word, word.data - 1,
-				word.size + 1 < SUFFIX_SIZE ? word.size + 1
-							    : SUFFIX_SIZE - 1);
-		add_suffix(info, &suffix);
-	}
 	return !info->options->waste ||
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
@@ -1288,18 +1183,10 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool wants_values(const void *options)
-{
-	(void)options;
-	return true;
-}
-
 /* A table of what is stored but not viewed has rows, in order. */
 static bool only_counts(const void *options)
 {
-	const struct info_options *info = options;
-
-	return !info->waste;
+	return !((const struct info_options *)options)->waste;
 }
 
 static const struct record answer_record =
@@ -1324,7 +1211,7 @@ const struct command command_info = {
 	.judges_base = true,
 	.answers_each = true,
 	.knows_recordings = true,
-	.wants_values = wants_values,
+	.wants_values = always,
 	.only_counts = only_counts,
 	.counts_from = CHECKED_MOST,
 	.options_size = sizeof(struct info_options),

@@ -437,12 +437,6 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool wants_values(const void *options)
-{
-	(void)options;
-	return true;
-}
-
 const struct command command_show = {
 	.name = "show",
 	.group = GROUP_LOOK,
@@ -458,7 +452,7 @@ const struct command command_show = {
 	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
-	.wants_values = wants_values,
+	.wants_values = always,
 	.options_size = sizeof(struct show_options),
 	.run = run_show,
 };
