@@ -11,7 +11,7 @@
 /*
  * State of `diff`.
  */
-enum { HINT_TEXT = 200, SHAPE_TEXT = 160, ELEMENTS_TEXT = 400 };
+enum { HINT_TEXT = 200, SHAPE_TEXT = 160, DIFF_BITS = 7 };
 
 struct diff_options {
 	bool names, layout, values, stat;
@@ -25,9 +25,9 @@ struct diff_options {
 struct diff_side {
 	struct fsdp_compare_tensor tensor;
 	unsigned index;
-	struct fsdp_value value; /* of an entry that is not a tensor */
-	const char *role;        /* NULL: not known */
-	struct text placement;   /* --layout; empty: not known */
+	struct fsdp_value value;  /* of an entry that is not a tensor */
+	const char *role;         /* NULL: not known */
+	struct text placement[1]; /* --layout; empty: not known */
 	char layout[FSDP_LAYOUT_TEXT];
 };
 
@@ -36,16 +36,12 @@ struct diff_change {
 	struct fsdp_compare_pair pair;
 	struct text name;
 	struct diff_side sides[2];
+	struct text what[DIFF_BITS]; /* what differs: "dtype" */
+	size_t what_count;
 	char hint[HINT_TEXT];         /* "": none */
 	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
 	bool has_first;
 	bool is_value; /* an entry that is not a tensor; of the above only the name counts */
-};
-
-/* A tensor that one side alone has. */
-struct diff_alone {
-	struct fsdp_compare_tensor tensor;
-	size_t below, prefix; /* as fsdp_compare_only_below gives them */
 };
 
 /* A tensor that both have under names of their own. */
@@ -85,9 +81,6 @@ bool is_different(const struct diffing *diffing);
 /* The index-th change, until the next one is asked for. */
 const struct diff_change *diff_change(struct diffing *diffing, size_t index);
 
-void diff_alone(const struct diffing *diffing, unsigned side, size_t index,
-	struct diff_alone *ret_alone);
-
 void diff_renamed(
 	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed);
 
@@ -101,10 +94,7 @@ void rename_text(const struct fsdp_compare_rename *rename, char text[HINT_TEXT])
 struct text unit_text(
 	struct diffing *diffing, unsigned side, const struct fsdp_compare_tensor *tensor);
 
-/* "dtype": the word for one bit of enum fsdp_compare_what; NULL past the last. */
-const char *what_word(unsigned bit);
-
-extern const struct record diff_record;
+extern const struct record diff_record, module_change_record;
 
 void put_differences(struct diffing *diffing);
 

@@ -16,47 +16,17 @@
 
 /* ---- what `diff` says about one pair, to people and to programs ---- */
 
-const char *what_word(unsigned bit)
-{
-	static const char *const words[] = { "dtype", "shape", "role", "placement",
-		"unit", "value", "elements" };
-
-	return bit < sizeof words / sizeof *words ? words[bit] : NULL;
-}
-
-static void piece_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
-{
-	if (pair->part != FSDP_UNKNOWN)
-		snprintf(text, HINT_TEXT,
-			"1/%" PRIu64 ": the piece of rank %" PRIu64
-			" was saved as the full tensor",
-			pair->parts, pair->part);
-	else
-		snprintf(text, HINT_TEXT,
-			"1/%" PRIu64
-			": the piece of one rank was saved as the full tensor",
-			pair->parts);
-}
-
-static void flat_piece_text(
-	const struct fsdp_compare_pair *pair, const char *side, char text[HINT_TEXT])
-{
-	char whose[64] = "one rank's flat shard";
-
-	if (pair->part != FSDP_UNKNOWN)
-		snprintf(whose, sizeof whose, "the flat shard of rank %" PRIu64,
-			pair->part);
-	snprintf(text, HINT_TEXT,
-		"%s1/%" PRIu64
-		" of the elements, flattened: %s was saved as the full tensor",
-		side, pair->parts, whose);
-}
-
 void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 {
 	const char *side = pair->hint_side == 0 ? "in A: " : "";
+	char piece[40] = "the piece of one rank", flat[48] = "one rank's flat shard";
 
 	text[0] = '\0';
+	if (pair->part != FSDP_UNKNOWN) {
+		snprintf(piece, sizeof piece, "the piece of rank %" PRIu64, pair->part);
+		snprintf(
+			flat, sizeof flat, "the flat shard of rank %" PRIu64, pair->part);
+	}
 	switch (pair->hint) {
 	case FSDP_HINT_FLATTENED:
 		snprintf(text, HINT_TEXT, "%sflattened, with as many elements", side);
@@ -73,10 +43,15 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 			side);
 		break;
 	case FSDP_HINT_PIECE:
-		piece_text(pair, text);
+		snprintf(text, HINT_TEXT,
+			"1/%" PRIu64 ": %s was saved as the full tensor", pair->parts,
+			piece);
 		break;
 	case FSDP_HINT_FLAT_PIECE:
-		flat_piece_text(pair, side, text);
+		snprintf(text, HINT_TEXT,
+			"%s1/%" PRIu64
+			" of the elements, flattened: %s was saved as the full tensor",
+			side, pair->parts, flat);
 		break;
 	case FSDP_HINT_JOINED:
 		snprintf(text, HINT_TEXT,
@@ -136,70 +111,6 @@ static void shape_text(const struct fsdp_compare_tensor *tensor, char text[SHAPE
 			i > 0 ? "x" : "", tensor->shape[i]);
 }
 
-/* "[3, 1]" */
-static size_t put_index(const struct diff_change *change, char *text, size_t size)
-{
-	uint32_t dims = change->pair.sides[0].dims;
-	size_t used = (size_t)snprintf(text, size, "[");
-
-	for (uint32_t i = 0; i < dims && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%" PRId64,
-			i > 0 ? ", " : "", change->first[i]);
-	if (used < size)
-		used += (size_t)snprintf(text + used, size - used, "]");
-	return used < size ? used : size - 1;
-}
-
-static size_t put_number(const char *label, double number, char *text, size_t size)
-{
-	char digits[32];
-
-	snprintf(digits, sizeof digits, "%.4g", number);
-	return (size_t)snprintf(text, size, "%s %s", label, digits);
-}
-
-/* "17 of 444 elements differ by up to 0.5, the first at [3, 1]"; is_long: also by how much
- * on average, and in relation. */
-static void elements_text(
-	const struct diff_change *change, bool is_long, char text[ELEMENTS_TEXT])
-{
-	const struct fsdp_compare_elements *elements = &change->pair.elements;
-	uint64_t numel = 1;
-	size_t used;
-
-	text[0] = '\0';
-	if (!change->pair.compared) {
-		snprintf(text, ELEMENTS_TEXT, "stored in another form");
-		return;
-	}
-	for (uint32_t i = 0; i < change->pair.sides[0].dims; i++)
-		numel *= (uint64_t)change->pair.sides[0].shape[i];
-	if (elements->differing == numel && numel > 1)
-		used = (size_t)snprintf(text, ELEMENTS_TEXT, "all %" PRIu64 "%s", numel,
-			elements->has_numbers && !isinf(elements->max_abs) ? ""
-									   : " differ");
-	else
-		used = (size_t)snprintf(text, ELEMENTS_TEXT,
-			"%" PRIu64 " of %" PRIu64 " elements differ", elements->differing,
-			numel);
-	if (elements->has_numbers && isinf(elements->max_abs))
-		used += (size_t)snprintf(
-			text + used, ELEMENTS_TEXT - used, " (NaN or Inf on one side)");
-	else if (elements->has_numbers)
-		used += put_number(" by up to", elements->max_abs, text + used,
-			ELEMENTS_TEXT - used);
-	if (change->has_first && (is_long || elements->differing != numel)) {
-		used += (size_t)snprintf(
-			text + used, ELEMENTS_TEXT - used, ", the first at ");
-		used += put_index(change, text + used, 160);
-	}
-	if (!elements->has_numbers || !is_long)
-		return;
-	used += put_number(
-		", max rel", elements->max_rel, text + used, ELEMENTS_TEXT - used);
-	put_number(", mean abs", elements->mean_abs, text + used, ELEMENTS_TEXT - used);
-}
-
 struct text unit_text(
 	struct diffing *diffing, unsigned side, const struct fsdp_compare_tensor *tensor)
 {
@@ -244,57 +155,91 @@ static void put_line(struct diffing *diffing, const struct diff_line *line)
 	out_row(diffing->run->out, values);
 }
 
+/* Appends to what the line says; `before` only after something else. */
 __attribute__((format(printf, 3, 4))) static void add(
-	struct diff_line *line, size_t *used, const char *format, ...)
+	struct diff_line *line, const char *before, const char *format, ...)
 {
+	size_t used = strlen(line->what);
 	va_list arguments;
-	int size;
 
-	if (*used > 0 && *used < LINE_TEXT)
-		*used += (size_t)snprintf(line->what + *used, LINE_TEXT - *used, "; ");
-	if (*used >= LINE_TEXT)
+	if (used > 0)
+		used += (size_t)snprintf(
+			line->what + used, LINE_TEXT - used, "%s", before);
+	if (used >= LINE_TEXT)
 		return;
 	va_start(arguments, format);
-	size = vsnprintf(line->what + *used, LINE_TEXT - *used, format, arguments);
+	vsnprintf(line->what + used, LINE_TEXT - used, format, arguments);
 	va_end(arguments);
-	*used += size > 0 ? (size_t)size : 0;
+}
+
+/* "17 of 444 elements differ by up to 0.5, the first at [3, 1]"; is_long: also by how much
+ * on average, and in relation. */
+static void add_elements(
+	struct diff_line *line, const struct diff_change *change, bool is_long)
+{
+	const struct fsdp_compare_elements *elements = &change->pair.elements;
+	bool is_finite = elements->has_numbers && !isinf(elements->max_abs);
+	uint32_t dims = change->pair.sides[0].dims;
+	uint64_t numel = 1;
+
+	if (!change->pair.compared) {
+		add(line, "; ", "stored in another form");
+		return;
+	}
+	for (uint32_t i = 0; i < dims; i++)
+		numel *= (uint64_t)change->pair.sides[0].shape[i];
+	if (elements->differing == numel && numel > 1)
+		add(line, "; ", "all %" PRIu64 "%s", numel, is_finite ? "" : " differ");
+	else
+		add(line, "; ", "%" PRIu64 " of %" PRIu64 " elements differ",
+			elements->differing, numel);
+	if (is_finite)
+		add(line, "", " by up to %.4g", elements->max_abs);
+	else if (elements->has_numbers)
+		add(line, "", " (NaN or Inf on one side)");
+	if (change->has_first && (is_long || elements->differing != numel)) {
+		add(line, "", ", the first at [");
+		for (uint32_t i = 0; i < dims; i++)
+			add(line, "", "%s%" PRId64, i > 0 ? ", " : "", change->first[i]);
+		add(line, "", "]");
+	}
+	if (elements->has_numbers && is_long)
+		add(line, "", ", max rel %.4g, mean abs %.4g", elements->max_rel,
+			elements->mean_abs);
 }
 
 static void describe(
 	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
 {
 	const struct diff_side *a = &change->sides[0], *b = &change->sides[1];
-	char shapes[2][SHAPE_TEXT], elements[ELEMENTS_TEXT];
-	size_t used = 0;
+	char shapes[2][SHAPE_TEXT];
+	struct text texts[2];
 
-	if (change->pair.what & FSDP_DIFFERS_SHAPE) {
-		shape_text(&a->tensor, shapes[0]);
-		shape_text(&b->tensor, shapes[1]);
-		add(line, &used, "shape %s -> %s", shapes[0], shapes[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		if (change->is_value)
+			texts[i] = entry_shown_text(
+				&diffing->buffers[i], &change->sides[i].value);
+		else
+			texts[i] = unit_text(diffing, i, &change->sides[i].tensor);
+		if (!change->is_value && texts[i].size == 0)
+			texts[i] = text_of("(root)");
+		shape_text(&change->sides[i].tensor, shapes[i]);
 	}
+	if (change->pair.what & FSDP_DIFFERS_SHAPE)
+		add(line, "; ", "shape %s -> %s", shapes[0], shapes[1]);
 	if (change->pair.what & FSDP_DIFFERS_DTYPE)
-		add(line, &used, "dtype %s -> %s", fsdp_dtype(a->tensor.dtype)->name,
+		add(line, "; ", "dtype %s -> %s", fsdp_dtype(a->tensor.dtype)->name,
 			fsdp_dtype(b->tensor.dtype)->name);
 	if (change->pair.what & FSDP_DIFFERS_ROLE)
-		add(line, &used, "role %s -> %s", a->role, b->role);
+		add(line, "; ", "role %s -> %s", a->role, b->role);
 	if (change->pair.what & FSDP_DIFFERS_PLACEMENT)
-		add(line, &used, "placement %s -> %s", a->layout, b->layout);
-	if (change->pair.what & FSDP_DIFFERS_UNIT) {
-		struct text units[2];
-
-		for (unsigned i = 0; i < 2; i++) {
-			units[i] = unit_text(diffing, i, &change->sides[i].tensor);
-			if (units[i].size == 0)
-				units[i] = text_of("(root)");
-		}
-		add(line, &used, "unit %.*s -> %.*s",
-			(int)(units[0].size < 200 ? units[0].size : 200), units[0].data,
-			(int)(units[1].size < 200 ? units[1].size : 200), units[1].data);
-	}
-	if (change->pair.what & FSDP_DIFFERS_ELEMENTS) {
-		elements_text(change, diffing->run->common->verbose > 0, elements);
-		add(line, &used, "%s", elements);
-	}
+		add(line, "; ", "placement %s -> %s", a->layout, b->layout);
+	if (change->is_value || (change->pair.what & FSDP_DIFFERS_UNIT))
+		add(line, "; ", "%s %.*s -> %.*s", change->is_value ? "value" : "unit",
+			(int)(texts[0].size < 200 ? texts[0].size : 200), texts[0].data,
+			(int)(texts[1].size < 200 ? texts[1].size : 200), texts[1].data);
+	if (change->pair.what & FSDP_DIFFERS_ELEMENTS)
+		add_elements(line, change, diffing->run->common->verbose > 0);
 }
 
 static const struct diff_change *describe_change(
@@ -303,20 +248,7 @@ static const struct diff_change *describe_change(
 	const struct diff_change *change = diff_change(diffing, index);
 
 	*line = (struct diff_line){ .mark = "~", .name = change->name };
-	if (change->is_value) {
-		size_t used = 0;
-
-		/* Of an entry that is not a tensor. */
-		for (unsigned i = 0; i < 2; i++) {
-			struct text text = entry_shown_text(
-				&diffing->buffers[i], &change->sides[i].value);
-			used += (size_t)snprintf(line->what + used,
-				sizeof line->what - used, "%s%.*s",
-				i > 0 ? " -> " : "value ",
-				(int)(text.size < 200 ? text.size : 200), text.data);
-		}
-	} else
-		describe(diffing, change, line);
+	describe(diffing, change, line);
 	if (change->hint[0] != '\0')
 		snprintf(line->hint, sizeof line->hint, "(%s)", change->hint);
 	return change;
@@ -400,8 +332,14 @@ static bool tell_folded(struct diffing *diffing)
 	struct join join = { 0 };
 	struct diff_line line;
 
-	if (list == NULL)
-		return false;
+	for (size_t i = 0; diffing->run->common->verbose > 0 && i < count; i++) {
+		describe_change(diffing, i, &line);
+		put_line(diffing, &line);
+	}
+	if (list == NULL || diffing->run->common->verbose > 0) {
+		free(list);
+		return list != NULL;
+	}
 	for (size_t i = 0; i < count; i++) {
 		describe_change(diffing, i, &line);
 		list[i] = (struct alike){ hash_line(&mixer, &line), (uint32_t)i, 0 };
@@ -427,19 +365,6 @@ static bool tell_folded(struct diffing *diffing)
 	join_done(&join);
 	free(list);
 	return good;
-}
-
-static bool tell_changes(struct diffing *diffing)
-{
-	struct diff_line line;
-
-	if (diffing->run->common->verbose == 0)
-		return tell_folded(diffing);
-	for (size_t i = 0; i < diffing->change_count; i++) {
-		describe_change(diffing, i, &line);
-		put_line(diffing, &line);
-	}
-	return true;
 }
 
 /* Those of one exchange of first segments are one line. */
@@ -478,19 +403,19 @@ static void tell_only(struct diffing *diffing, unsigned side)
 	size_t count;
 
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i += count) {
-		struct diff_line line = { .mark = side == 0 ? "-" : "+" };
-		struct diff_alone alone;
-		size_t length = 0;
+		struct diff_line line = { .mark = side == 0 ? "-" : "+",
+			.name = text_of_span(
+				fsdp_compare_only(diffing->compare, side, i).name) };
+		size_t length = 0, prefix;
 
-		diff_alone(diffing, side, i, &alone);
-		line.name = text_of_span(alone.tensor.name);
-		count = all ? 1 : alone.below;
+		count = fsdp_compare_only_below(diffing->compare, side, i, &prefix);
+		count = all ? 1 : count;
 		snprintf(line.what, sizeof line.what, "only in %s", diffing->paths[side]);
 		if (count > 1) {
 			struct name_buffer *buffer = &diffing->buffers[side];
 
-			name_buffer_append(buffer, &length,
-				(struct text){ line.name.data, alone.prefix });
+			name_buffer_append(
+				buffer, &length, (struct text){ line.name.data, prefix });
 			name_buffer_append(buffer, &length, text_of("**"));
 			line.name = (struct text){ buffer->data, length };
 			snprintf(line.what, sizeof line.what, "%zu tensors only in %s",
@@ -500,86 +425,57 @@ static void tell_only(struct diffing *diffing, unsigned side)
 	}
 }
 
-static const struct column MODULE_COLUMNS[] = { { "module" }, { "same", .right = true },
-	{ "changed", .right = true }, { "only_a", .right = true },
-	{ "only_b", .right = true }, { "zero", .right = true } };
-
-static void tell_modules(struct diffing *diffing)
-{
-	struct out *out = diffing->run->out;
-	size_t columns = sizeof MODULE_COLUMNS / sizeof *MODULE_COLUMNS;
-	/* What is zero is known of values alone. */
-	const struct table table = { .key = "modules",
-		.columns = MODULE_COLUMNS,
-		.column_count = diffing->has_values ? columns : columns - 1,
-		.text_only = true };
-
-	out_table_begin(out, &table);
-	for (size_t i = 0; i < diffing->module_count; i++) {
-		const struct module_change *module = &diffing->modules[i];
-		struct value values[6] = {
-			value_name(module->module.size > 0 ? text_of_span(module->module)
-							   : text_of("(root)")),
-			value_count(module->same),
-			value_count(module->changed),
-			value_count(module->only_a),
-			value_count(module->only_b),
-			value_count(module->zero),
-		};
-
-		out_row(out, values);
-	}
-	out_table_end(out);
-}
-
-static const char *compared(const struct diffing *diffing)
+/* "291 tensors are equal, element by element (14.96 GiB compared)" */
+static void note_same(struct diffing *diffing)
 {
 	static const char *const texts[] = { "name, shape and dtype", "shape and dtype",
 		"name, shape, dtype and placement", "shape, dtype and placement" };
-
-	return diffing->options->names ? "name"
-				       : texts[2 * diffing->options->layout +
-						 (diffing->facts.rename_count > 0)];
-}
-
-/* "291 tensors are equal, element by element (14.96 GiB compared)" */
-static void note_values(struct diffing *diffing)
-{
 	const struct fsdp_compare_facts *facts = &diffing->facts;
+	const struct diff_options *options = diffing->options;
+	const char *are = facts->same == 1 ? " is" : "s are";
 	char size[HUMAN_ROOM], unread[60] = "";
 
 	if (facts->unread > 0)
 		snprintf(unread, sizeof unread, ", %zu could not be read", facts->unread);
-	run_note(diffing->run, "%zu tensor%s equal, element by element%s%s (%s compared)",
-		facts->same, facts->same == 1 ? " is" : "s are",
-		diffing->options->tolerance != NULL ? " within the tolerance" : "",
-		unread, out_bytes(diffing->run->out, facts->compared_bytes, size));
+	if (diffing->has_values)
+		run_note(diffing->run,
+			"%zu tensor%s equal, element by element%s%s (%s compared)",
+			facts->same, are,
+			options->tolerance != NULL ? " within the tolerance" : "", unread,
+			out_bytes(diffing->run->out, facts->compared_bytes, size));
+	else
+		/* Who sees nothing might think that two steps of a run are equal. */
+		run_note(diffing->run,
+			"%zu tensor%s the same in %s%s; values not compared (--values)",
+			facts->same, are,
+			options->names
+				? "name"
+				: texts[2 * options->layout + (facts->rename_count > 0)],
+			is_different(diffing) && !options->layout && !options->names
+				? " (--layout also compares placement)"
+				: "");
 }
 
 /* Writes a line per difference, or per group of siblings with the same change. False: out of memory. */
 static bool tell_diff(struct diffing *diffing)
 {
 	bool good = true;
-	const struct fsdp_compare_facts *facts = &diffing->facts;
 
 	if (!is_different(diffing)) {
-		if (diffing->has_values)
-			note_values(diffing);
-		else {
-			size_t same = diffing->facts.same;
-
-			/* Who sees nothing might think that two steps of a run are equal. */
-			run_note(diffing->run,
-				"%zu tensor%s the same in %s; values not compared (--values)",
-				same, same == 1 ? " is" : "s are", compared(diffing));
-		}
+		note_same(diffing);
 		return true;
 	}
 	if (diffing->options->stat) {
-		tell_modules(diffing);
+		/* What is zero is known of values alone. */
+		const struct table table = { .key = "modules",
+			.text_only = true,
+			.left_out = diffing->has_values ? 0 : 1 << 6 };
+
+		out_records(diffing->run->out, &table, &module_change_record, diffing,
+			diffing->modules, diffing->module_count);
 	} else {
 		out_table_begin(diffing->run->out, &LINES);
-		good = tell_changes(diffing);
+		good = tell_folded(diffing);
 		tell_renames(diffing);
 		tell_only(diffing, 0);
 		tell_only(diffing, 1);
@@ -594,16 +490,7 @@ static bool tell_diff(struct diffing *diffing)
 				(int)(above.size < 100 ? above.size : 100),
 				(const char *)above.data);
 	}
-	if (diffing->has_values)
-		note_values(diffing);
-	else
-		run_note(diffing->run,
-			"%zu tensor%s the same in %s%s; values not compared (--values)",
-			facts->same, facts->same == 1 ? " is" : "s are",
-			compared(diffing),
-			!diffing->options->layout && !diffing->options->names
-				? " (--layout also compares placement)"
-				: "");
+	note_same(diffing);
 	return good;
 }
 

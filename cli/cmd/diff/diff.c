@@ -142,16 +142,6 @@ bool is_different(const struct diffing *diffing)
 	       0;
 }
 
-static const char *role_of(const struct diffing *diffing, unsigned side,
-	const struct fsdp_compare_tensor *tensor)
-{
-	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
-
-	return checkpoint != NULL && tensor->tensor != FSDP_NONE
-		       ? fsdp_role_name(fsdp_tensor(checkpoint, tensor->tensor).role)
-		       : NULL;
-}
-
 /* Of an entry that is not a tensor. */
 static const struct diff_change *value_change(struct diffing *diffing, size_t index)
 {
@@ -159,7 +149,7 @@ static const struct diff_change *value_change(struct diffing *diffing, size_t in
 	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
 
 	*change = (struct diff_change){ .is_value = true };
-	change->pair.what = FSDP_DIFFERS_VALUE;
+	change->what[change->what_count++] = text_of("value");
 	for (unsigned i = 0; i < 2; i++) {
 		change->sides[i].value =
 			fsdp_value(diffing->checkpoints[i], value.sides[i]);
@@ -173,6 +163,8 @@ static const struct diff_change *value_change(struct diffing *diffing, size_t in
 
 const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 {
+	static const char *const words[DIFF_BITS] = { "dtype", "shape", "role",
+		"placement", "unit", "value", "elements" };
 	struct diff_change *change = &diffing->change;
 	const struct fsdp_compare_tensor *tensor;
 	uint64_t rest;
@@ -182,6 +174,9 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 	*change = (struct diff_change){ 0 };
 	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
 	change->name = text_of_span(change->pair.sides[0].name);
+	for (unsigned bit = 0; bit < DIFF_BITS; bit++)
+		if ((change->pair.what >> bit & 1) != 0)
+			change->what[change->what_count++] = text_of(words[bit]);
 	hint_text(&change->pair, change->hint);
 	/* The index of the first element that differs, from its number in C order. */
 	tensor = &change->pair.sides[0];
@@ -195,31 +190,17 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 		struct diff_side *side = &change->sides[i];
 
 		side->tensor = change->pair.sides[i];
-		side->role = role_of(diffing, i, &side->tensor);
 		side->index = i;
-		side->layout[0] = '\0';
+		if (diffing->checkpoints[i] != NULL && side->tensor.tensor != FSDP_NONE)
+			side->role = fsdp_role_name(
+				fsdp_tensor(diffing->checkpoints[i], side->tensor.tensor)
+					.role);
 		if (diffing->options->layout)
 			fsdp_compare_layout(
 				diffing->compare, i, side->tensor.tensor, side->layout);
-		side->placement = text_of(side->layout);
+		side->placement[0] = text_of(side->layout);
 	}
 	return change;
-}
-
-void diff_alone(const struct diffing *diffing, unsigned side, size_t index,
-	struct diff_alone *ret_alone)
-{
-	ret_alone->tensor = fsdp_compare_only(diffing->compare, side, index);
-	ret_alone->below = fsdp_compare_only_below(
-		diffing->compare, side, index, &ret_alone->prefix);
-}
-/* By one exchange of first segments. */
-static bool is_renamed_so(
-	const struct fsdp_compare_rename *rename, const struct fsdp_compare_rename *other)
-{
-	return rename->why == FSDP_RENAMED_PREFIX && other->why == rename->why &&
-	       other->from.size == rename->from.size &&
-	       other->to.data == rename->to.data && other->to.size == rename->to.size;
 }
 
 void diff_renamed(
@@ -232,7 +213,11 @@ void diff_renamed(
 
 	ret_renamed->sides[0] = pair.sides[0];
 	ret_renamed->sides[1] = pair.sides[1];
-	ret_renamed->again = index > 0 && is_renamed_so(&before, &rename);
+	/* By one exchange of first segments. */
+	ret_renamed->again =
+		index > 0 && rename.why == FSDP_RENAMED_PREFIX &&
+		before.why == rename.why && before.from.size == rename.from.size &&
+		before.to.data == rename.to.data && before.to.size == rename.to.size;
 	rename_text(&rename, ret_renamed->why);
 }
 
@@ -246,12 +231,11 @@ static struct diffing *diffing_of(struct subject of)
 static const void *each_only(struct subject of, unsigned side, size_t i, void *room)
 {
 	const struct diffing *diffing = of.context;
-	struct diff_alone alone;
 	struct text *name = room;
+
 	if (i >= diffing->facts.only_count[side])
 		return NULL;
-	diff_alone(diffing, side, i, &alone);
-	*name = text_of_span(alone.tensor.name);
+	*name = text_of_span(fsdp_compare_only(diffing->compare, side, i).name);
 	return name;
 }
 
@@ -265,40 +249,22 @@ static const void *each_only_b(struct subject of, size_t i, void *room)
 	return each_only(of, 1, i, room);
 }
 
-struct renamed {
-	struct text a, b;
-	const char *said;
-	struct diff_renamed renamed;
-};
-
 static const void *each_renamed(struct subject of, size_t i, void *room)
 {
 	const struct diffing *diffing = of.context;
-	struct renamed *renamed = room;
 
 	if (i >= diffing->facts.rename_count)
 		return NULL;
-	diff_renamed(diffing, i, &renamed->renamed);
-	renamed->a = text_of_span(renamed->renamed.sides[0].name);
-	renamed->b = text_of_span(renamed->renamed.sides[1].name);
-	renamed->said = renamed->renamed.why;
-	return renamed;
+	diff_renamed(diffing, i, room);
+	return room;
 }
 
-#define RENAMED struct renamed
+#define RENAMED struct diff_renamed
 static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
 	"A tensor that both have under names of their own, as far as is known.",
-	{ "a", NAME_AT(RENAMED, a), ALWAYS("Name in A.") },
-	{ "b", NAME_AT(RENAMED, b), ALWAYS("Name in B.") },
-	{ "why", WORD_AT(RENAMED, said), ALWAYS("Why both are taken for one tensor.") });
-
-static struct value get_dtype(struct subject of)
-{
-	const struct diff_side *side = of.object;
-
-	return side->tensor.dtype != 0 ? value_word(fsdp_dtype(side->tensor.dtype)->name)
-				       : value_absent();
-}
+	{ "a", NAME_AT(RENAMED, sides[0].name), ALWAYS("Name in A.") },
+	{ "b", NAME_AT(RENAMED, sides[1].name), ALWAYS("Name in B.") },
+	{ "why", CHARS_AT(RENAMED, why), ALWAYS("Why both are taken for one tensor.") });
 
 static struct value get_unit(struct subject of)
 {
@@ -308,14 +274,6 @@ static struct value get_unit(struct subject of)
 	return diffing->options->layout
 		       ? value_name(unit_text(diffing, side->index, &side->tensor))
 		       : value_absent();
-}
-
-static const void *each_placement(struct subject of, size_t i, void *room)
-{
-	const struct diff_side *side = of.object;
-
-	(void)room;
-	return i == 0 ? &side->placement : NULL;
 }
 
 static struct value get_value(struct subject of)
@@ -330,32 +288,19 @@ static struct value get_value(struct subject of)
 #define SIDE struct diff_side
 static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	"A tensor as one side has it.",
-	{ "dtype", GET(FIELD_WORD, get_dtype),
+	{ "dtype", ENUM_AT(SIDE, tensor.dtype, dtype_name), IF_SET(SIDE, tensor.dtype),
 		ABOUT("Dtype; absent if a list does not say it.") },
 	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
 		ABOUT("Global shape; absent if a list does not say it.") },
 	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as.") },
-	{ "placements", EACH(each_placement, record_texts), IF_SET(SIDE, placement.size),
+	{ "placements", ARRAY_AT(SIDE, placement, record_texts),
+		IF_SET(SIDE, placement[0].size),
 		ABOUT("Its placement on ranks, with --layout: as recorded, else derived from its pieces.") },
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
 	{ "value", GET(FIELD_ANY, get_value), IF_SET(SIDE, value.tokens),
 		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
-
-static const void *each_what(struct subject of, size_t i, void *room)
-{
-	const struct diff_change *change = of.object;
-	struct text *word = room;
-	unsigned bit = 0;
-
-	for (; what_word(bit) != NULL; bit++)
-		if ((change->pair.what >> bit & 1) != 0 && i-- == 0) {
-			*word = text_of(what_word(bit));
-			return word;
-		}
-	return NULL;
-}
 
 static const void *each_change(struct subject of, size_t i, void *room)
 {
@@ -396,7 +341,7 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 	"A tensor, or a value, that both have, and that is not the same.",
 	{ "name", NAME_AT(CHANGE, name),
 		ALWAYS("Name by which it was compared: that of A, if it was renamed.") },
-	{ "what", EACH(each_what, record_texts), .always = true,
+	{ "what", ARRAY_OF(CHANGE, what, what_count, record_texts), .always = true,
 		WORDS("dtype", "shape", "role", "placement", "unit", "value", "elements"),
 		ABOUT("What differs.") },
 	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), ALWAYS("As A has it.") },
@@ -407,9 +352,18 @@ static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
 		ABOUT("How elements differ, with `--values`.") });
 
 #define MODULE struct module_change
-static const struct record module_record = OBJECT_RECORD(MODULE, "module_change",
+static struct value get_shown_module(struct subject of)
+{
+	struct text module = text_of_span(((const MODULE *)of.object)->module);
+
+	return value_name(module.size > 0 ? module : text_of("(root)"));
+}
+
+const struct record module_change_record = OBJECT_RECORD(MODULE, "module_change",
 	"Result for the tensors of one module.",
-	{ "module", NAME_AT(MODULE, module),
+	{ "shown", GET(FIELD_NAME, get_shown_module), .text_only = EVERY_VIEW,
+		.label = "module" },
+	{ "module", NAME_AT(MODULE, module), .machine_only = EVERY_VIEW,
 		ALWAYS("Name of the module: that of its tensors without the last segment.") },
 	{ "same", COUNT_AT(MODULE, same),
 		ALWAYS("Number of tensors that are the same in both.") },
@@ -432,7 +386,7 @@ const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
 		ALWAYS("Tensors that both have under names of their own; they are not among those above.") },
 	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
 		ALWAYS("Tensors that both have, and that are not the same; with `--values` also values.") },
-	{ "modules", LIST_AT(DIFFING, modules, module_count, module_record),
+	{ "modules", LIST_AT(DIFFING, modules, module_count, module_change_record),
 		IF_SET(DIFFING, modules),
 		ABOUT("With `--stat`: the same for each module.") });
 
@@ -468,11 +422,12 @@ static void rows_only(
 	struct diffing *diffing, const struct record_table *table, unsigned side)
 {
 	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
-		struct row row = { .kind = side == 0 ? "only_a" : "only_b" };
-		struct diff_alone alone;
-		diff_alone(diffing, side, i, &alone);
-		set_side(&row, side, alone.tensor);
-		row.name = text_of_span(alone.tensor.name);
+		struct fsdp_compare_tensor tensor =
+			fsdp_compare_only(diffing->compare, side, i);
+		struct row row = { .kind = side == 0 ? "only_a" : "only_b",
+			.name = text_of_span(tensor.name) };
+
+		set_side(&row, side, tensor);
 		out_records_row(diffing->run->out, table, &row);
 	}
 }
@@ -505,10 +460,9 @@ void put_differences(struct diffing *diffing)
 			row.numbers[2] = value_number(elements->max_rel);
 			row.numbers[3] = value_number(elements->mean_abs);
 		}
-		for (unsigned bit = 0; what_word(bit) != NULL; bit++)
-			if ((change->pair.what >> bit & 1) != 0)
-				used += (size_t)snprintf(row.what + used, 160 - used,
-					"%s%s", used > 0 ? "," : "", what_word(bit));
+		for (size_t k = 0; k < change->what_count; k++)
+			used += (size_t)snprintf(row.what + used, 160 - used, "%s%s",
+				used > 0 ? "," : "", change->what[k].data);
 		row.said = row.what;
 		out_records_row(diffing->run->out, &table, &row);
 	}
@@ -683,23 +637,11 @@ static bool compare_values(struct diffing *diffing,
 	return good;
 }
 
-static bool list_changes(struct diffing *diffing)
-{
-	size_t count = 0;
-
-	diffing->changed = calloc(diffing->facts.changed + 1, sizeof *diffing->changed);
-	if (diffing->changed == NULL)
-		return false;
-	for (size_t i = 0; i < diffing->facts.pair_count; i++)
-		if (fsdp_compare_pair(diffing->compare, i).what != 0)
-			diffing->changed[count++] = i;
-	return true;
-}
-
 static bool answer(struct diffing *diffing)
 {
 	struct run *run = diffing->run;
 	bool changed = false;
+	size_t count = 0;
 
 	diffing->facts = fsdp_compare_facts(diffing->compare);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
@@ -715,8 +657,13 @@ static bool answer(struct diffing *diffing)
 		collected_error(diffing->run->collected, error, 0);
 		changed |= changes;
 	}
-	if (!list_changes(diffing) || (diffing->options->stat && !fold_modules(diffing)))
+	diffing->changed = calloc(diffing->facts.changed + 1, sizeof *diffing->changed);
+	if (diffing->changed == NULL ||
+		(diffing->options->stat && !fold_modules(diffing)))
 		return false;
+	for (size_t i = 0; i < diffing->facts.pair_count; i++)
+		if (fsdp_compare_pair(diffing->compare, i).what != 0)
+			diffing->changed[count++] = i;
 	/* What could not be read may be what seems to lack. */
 	diffing->status = run->collected->failure_count > 0 ? STATUS_PARTIAL
 			  : is_different(diffing)           ? STATUS_BAD
@@ -725,18 +672,6 @@ static bool answer(struct diffing *diffing)
 		diffing->status = answer_selection_status(
 			run, diffing->selections[i], diffing->status);
 	return show_diff(diffing);
-}
-
-/* ---- the second ---- */
-/* Whether a file of the first changed while it was opened: then all of it runs again, with one message. */
-static bool has_changed(const struct collected *collected)
-{
-	for (size_t i = 0; i < collected->failure_count; i++) {
-		const char *rule = collected->failures[i].rule;
-		if (rule != NULL && strcmp(rule, "FI2004") == 0)
-			return true;
-	}
-	return false;
 }
 
 /* A list of names, else a checkpoint. False: it is neither, which was reported. */
@@ -749,8 +684,11 @@ static bool open_second(struct diffing *diffing)
 	bool good = true;
 
 	diffing->paths[1] = path;
-	if (has_changed(collected))
-		return false;
+	/* A file of the first changed while it was opened: then all of it runs again, with one message. */
+	for (size_t i = 0; i < collected->failure_count; i++)
+		if (collected->failures[i].rule != NULL &&
+			strcmp(collected->failures[i].rule, "FI2004") == 0)
+			return false;
 	if (expectation_open_list(&diffing->list, run, path, &error)) {
 		if (collected->input_count > 1) {
 			collected->inputs[1].kind = "expect";
