@@ -35,7 +35,7 @@ static bool contains(struct text name, const char *part)
 	       memmem(name.data, name.size, part, strlen(part)) != NULL;
 }
 
-static struct text shown_name(struct exporting *exporting, uint32_t index)
+struct text exported_name(struct exporting *exporting, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(exporting->run->checkpoint, index);
 
@@ -66,35 +66,64 @@ static bool is_of_sort(const struct export_options *options, struct text name)
 
 /* ---- two state dicts ---- */
 
-static struct text first_segment(struct text name)
+/* The tensor whose name is that of both parts, or FSDP_NONE. */
+static uint32_t find_joined(struct exporting *exporting, struct text a, struct text b)
 {
-	const char *dot = memchr(name.data, '.', name.size);
+	struct name_buffer *buffer = &exporting->buffers.text;
+	size_t length = 0;
 
-	return (struct text){ name.data, dot != NULL ? (size_t)(dot - name.data) : 0 };
+	name_buffer_append(buffer, &length, a);
+	name_buffer_append(buffer, &length, b);
+	return buffer->failed
+		       ? FSDP_NONE
+		       : fsdp_tensor_find(exporting->run->checkpoint,
+				 span_of_text((struct text){ buffer->data, length }));
 }
 
 /* Whether that state dict has a tensor of this name and shape. */
 static bool has_twin(struct exporting *exporting, struct text dict, struct text rest,
 	const struct fsdp_tensor *tensor)
 {
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	struct name_buffer *buffer = &exporting->buffers.text;
+	uint32_t found = find_joined(exporting, dict, rest);
 	struct fsdp_tensor other;
-	size_t length = 0;
-	uint32_t found;
 
-	name_buffer_append(buffer, &length, dict);
-	name_buffer_append(buffer, &length, rest);
-	if (buffer->failed)
-		return false;
-	found = fsdp_tensor_find(
-		checkpoint, span_of_text((struct text){ buffer->data, length }));
 	if (found == FSDP_NONE)
 		return false;
-	other = fsdp_tensor(checkpoint, found);
+	other = fsdp_tensor(exporting->run->checkpoint, found);
 	return other.dims == tensor->dims &&
 	       (other.dims == 0 || memcmp(other.shape, tensor->shape,
 					   other.dims * sizeof *other.shape) == 0);
+}
+
+/* The state dict that a wanted tensor is of, an average or not; absent: none. */
+static struct text dict_of(
+	struct exporting *exporting, uint32_t index, bool is_average, size_t most)
+{
+	struct text name = exported_name(exporting, index);
+	const char *dot = name.data != NULL ? memchr(name.data, '.', name.size) : NULL;
+	size_t size = dot != NULL ? (size_t)(dot - name.data) : 0;
+
+	if (size == 0 || size >= most || fsdp_is_average(name.data, size) != is_average ||
+		!is_wanted(exporting, index))
+		return (struct text){ 0 };
+	/* The name was asked for again. */
+	return (struct text){ exported_name(exporting, index).data, size };
+}
+
+static bool find_average(struct exporting *exporting, char *average, size_t size)
+{
+	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct text dict = dict_of(exporting, i, true, size);
+
+		if (dict.data == NULL)
+			continue;
+		memcpy(average, dict.data, dict.size);
+		average[dict.size] = '\0';
+		return true;
+	}
+	return false;
 }
 
 /* The state dict that this one averages; false: not an average. */
@@ -102,26 +131,21 @@ static bool find_original(
 	struct exporting *exporting, const char *average, char *original, size_t size)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	uint32_t count = (uint32_t)fsdp_tensor_count(checkpoint);
-	size_t length = strlen(average);
+	size_t count = fsdp_tensor_count(checkpoint), length = strlen(average);
 	bool is_found = false;
 
 	*original = '\0';
-
 	for (uint32_t i = 0; i < count && !is_found; i++) {
-		struct text name = shown_name(exporting, i), dict;
+		struct text dict = dict_of(exporting, i, false, size);
 
-		dict = name.data != NULL ? first_segment(name) : name;
-		if (dict.size == 0 || dict.size >= size ||
-			fsdp_is_average(dict.data, dict.size) ||
-			!is_wanted(exporting, i) || text_is(dict, text_of(original)))
+		if (dict.data == NULL || text_is(dict, text_of(original)))
 			continue;
-		memcpy(original, name.data, dict.size);
+		memcpy(original, dict.data, dict.size);
 		original[dict.size] = '\0';
 		is_found = true;
 		for (uint32_t k = 0; k < count && is_found; k++) {
 			struct fsdp_tensor tensor = fsdp_tensor(checkpoint, k);
-			struct text other = shown_name(exporting, k);
+			struct text other = exported_name(exporting, k);
 
 			if (other.size > length && other.data[length] == '.' &&
 				memcmp(other.data, average, length) == 0)
@@ -134,25 +158,6 @@ static bool find_original(
 	return is_found;
 }
 
-static bool find_average(struct exporting *exporting, char *average, size_t size)
-{
-	uint32_t count = (uint32_t)fsdp_tensor_count(exporting->run->checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct text name = shown_name(exporting, i);
-		struct text dict = name.data != NULL ? first_segment(name) : name;
-
-		if (dict.size == 0 || dict.size >= size ||
-			!fsdp_is_average(dict.data, dict.size) ||
-			!is_wanted(exporting, i))
-			continue;
-		memcpy(average, dict.data, dict.size);
-		average[dict.size] = '\0';
-		return true;
-	}
-	return false;
-}
-
 /* ---- LoRA that is not merged ---- */
 
 static bool has_lora(struct exporting *exporting)
@@ -161,7 +166,7 @@ static bool has_lora(struct exporting *exporting)
 	bool has_pair = false, has_inner = false;
 
 	for (uint32_t i = 0; i < count && !(has_pair && has_inner); i++) {
-		struct text name = shown_name(exporting, i);
+		struct text name = exported_name(exporting, i);
 
 		if (!is_wanted(exporting, i))
 			continue;
@@ -262,7 +267,7 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_wanted(exporting, i))
 			continue;
-		if (!rename_one(exporting, shown_name(exporting, i),
+		if (!rename_one(exporting, exported_name(exporting, i),
 			    &exporting->own_renames[exporting->rename_count]))
 			return false;
 		exporting->rename_count++;
@@ -272,48 +277,38 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 
 /* ---- which tensors are exported ---- */
 
-/* Whether DeepSpeed has the weight a second time: of X as module.X, and the other way. */
-static bool has_other_weight(struct exporting *exporting, struct text name, bool is_model)
-{
-	static const char prefix[] = "module.";
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	struct name_buffer *buffer = &exporting->buffers.text;
-	size_t size = sizeof prefix - 1, length = 0;
-	uint32_t other;
-
-	if (is_model && (name.size <= size || memcmp(name.data, prefix, size) != 0))
-		return false;
-	if (is_model) {
-		other = fsdp_tensor_find(checkpoint,
-			span_of_text(
-				(struct text){ name.data + size, name.size - size }));
-		return other != FSDP_NONE &&
-		       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_PARAM;
-	}
-	name_buffer_append(buffer, &length, text_of(prefix));
-	name_buffer_append(buffer, &length, name);
-	other = fsdp_tensor_find(
-		checkpoint, span_of_text((struct text){ buffer->data, length }));
-	return other != FSDP_NONE &&
-	       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_OTHER;
-}
-
 /* Whether the weights of the model are asked for, and not the master weights. */
 static bool wants_model(const struct exporting *exporting)
 {
 	return strcmp(exporting->options->weights, "model") == 0;
 }
 
-/* Parameters and buffers, unless other roles are asked for. */
+/* Parameters and buffers, unless other roles are asked for. DeepSpeed has the weight X a second time as
+ * module.X, of another role. */
 static bool has_role(
 	struct exporting *exporting, const struct fsdp_tensor *tensor, struct text name)
 {
+	static const char prefix[] = "module.";
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t size = sizeof prefix - 1;
+	uint32_t other;
+
 	if (exporting->run->select->roles.count != 0)
 		return true;
-	if (wants_model(exporting) && tensor->role == FSDP_ROLE_OTHER)
-		return has_other_weight(exporting, name, true);
-	if (wants_model(exporting) && tensor->role == FSDP_ROLE_PARAM)
-		return !has_other_weight(exporting, name, false);
+	if (wants_model(exporting) && tensor->role == FSDP_ROLE_OTHER) {
+		if (name.size <= size || memcmp(name.data, prefix, size) != 0)
+			return false;
+		other = fsdp_tensor_find(checkpoint,
+			span_of_text(
+				(struct text){ name.data + size, name.size - size }));
+		return other != FSDP_NONE &&
+		       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_PARAM;
+	}
+	if (wants_model(exporting) && tensor->role == FSDP_ROLE_PARAM) {
+		other = find_joined(exporting, text_of(prefix), name);
+		return other == FSDP_NONE ||
+		       fsdp_tensor(checkpoint, other).role != FSDP_ROLE_OTHER;
+	}
 	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
 }
 
@@ -328,12 +323,11 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 	if (exporting->named != NULL)
 		return exporting->named[index];
 	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
-	if (!has_role(exporting, &tensor, name) || !is_of_sort(exporting->options, name))
-		return false;
-	if (selection_is_all(exporting->selection))
-		return true;
-	return selection_takes_tensor(
-		exporting->selection, run->checkpoint, index, span_of_text(name));
+	return has_role(exporting, &tensor, name) &&
+	       is_of_sort(exporting->options, name) &&
+	       (selection_is_all(exporting->selection) ||
+		       selection_takes_tensor(exporting->selection, run->checkpoint,
+			       index, span_of_text(name)));
 }
 
 static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };
@@ -384,15 +378,6 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static enum fsdp_export_form form_of(const struct export_options *options)
-{
-	size_t i = 0;
-
-	while (TO_WORDS[i + 1] != NULL && strcmp(TO_WORDS[i], options->to) != 0)
-		i++;
-	return (enum fsdp_export_form)i;
-}
-
 static enum fsdp_export_why choose(void *context, uint32_t index)
 {
 	struct exporting *exporting = context;
@@ -408,16 +393,6 @@ static enum fsdp_export_why choose(void *context, uint32_t index)
 		       : FSDP_EXPORT_ROLE;
 }
 
-static bool is_role_asked(const struct exporting *exporting, enum fsdp_role role)
-{
-	const struct texts *roles = &exporting->run->select->roles;
-
-	for (size_t i = 0; i < roles->count; i++)
-		if (strcmp(roles->items[i], fsdp_role_name(role)) == 0)
-			return true;
-	return roles->count == 0 && role == FSDP_ROLE_PARAM;
-}
-
 /* Names that are typed are tensors'. */
 static bool wants_hidden(void *context, uint32_t index)
 {
@@ -426,7 +401,12 @@ static bool wants_hidden(void *context, uint32_t index)
 	struct fsdp_value value = fsdp_value(run->checkpoint, index);
 	struct text name = entry_shown_name(run, &exporting->buffers.name, &value);
 
-	return exporting->named == NULL && is_role_asked(exporting, value.role) &&
+	const struct texts *roles = &run->select->roles;
+	bool is_asked = roles->count == 0 && value.role == FSDP_ROLE_PARAM;
+
+	for (size_t i = 0; i < roles->count; i++)
+		is_asked |= strcmp(roles->items[i], fsdp_role_name(value.role)) == 0;
+	return exporting->named == NULL && is_asked &&
 	       selection_takes_name(exporting->selection, span_of_text(name));
 }
 
@@ -501,48 +481,39 @@ static bool find_target(struct exporting *exporting)
 	return exporting->folder != NULL && exporting->file != NULL;
 }
 
-static bool is_same(const char *a, const char *b)
-{
-	struct stat one, other;
-
-	return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
-	       one.st_ino == other.st_ino;
-}
-
-/* The given directory, or that of the checkpoint. */
+/* The given directory, or that of the checkpoint, unless it is the target. False: out of memory. */
 static bool find_config(struct exporting *exporting)
 {
 	const char *path = answer_place(exporting->run),
 		   *given = exporting->options->config;
-	const char *slash = strrchr(path, '/');
+	size_t size = strlen(path);
+	struct stat from, to;
+	bool is_there;
 
-	if (exporting->file != NULL || exporting->to_stdout)
+	if (exporting->file != NULL || exporting->to_stdout ||
+		(given == NULL && strcmp(path, "-") == 0))
 		return true;
-	if (given != NULL || path_is_folder(path))
-		exporting->config = strdup(given != NULL ? given : path);
-	else if (strcmp(path, "-") == 0)
-		return true;
-	else
-		exporting->config = slash == NULL
-					    ? strdup(".")
-					    : strndup(path, (size_t)(slash - path) + 1);
-	if (given == NULL && helper_kind(path) == FSDP_REMOTE_FILE &&
-		exporting->config != NULL) {
-		exporting->config[slash - path] = '\0';
-		if (helper_kind(exporting->config) != FSDP_REMOTE_FOLDER) {
-			/* Other files than the named one were not requested. */
-			free(exporting->config);
-			exporting->config = NULL;
-			return true;
-		}
+	if (given == NULL && !path_is_folder(path)) {
+		while (size > 0 && path[size - 1] != '/')
+			size--;
+		size -= size > 0 && helper_kind(path) == FSDP_REMOTE_FILE;
+		if (size == 0)
+			path = ".";
+		size += size == 0;
 	}
-	if (exporting->config != NULL && is_same(exporting->config, exporting->folder)) {
-		/* They are there. */
+	exporting->config = given != NULL ? strdup(given) : strndup(path, size);
+	if (exporting->config == NULL)
+		return false;
+	is_there = stat(exporting->config, &from) == 0 &&
+		   stat(exporting->folder, &to) == 0 && from.st_dev == to.st_dev &&
+		   from.st_ino == to.st_ino;
+	/* Other files than a named one at a URL were not requested. */
+	if (is_there || (given == NULL && helper_kind(path) == FSDP_REMOTE_FILE &&
+				helper_kind(exporting->config) != FSDP_REMOTE_FOLDER)) {
 		free(exporting->config);
 		exporting->config = NULL;
-		return true;
 	}
-	return exporting->config != NULL;
+	return true;
 }
 
 /* What is wrong with the request; NULL: nothing. */
@@ -617,23 +588,18 @@ static bool refuse_target(struct exporting *exporting)
 
 /* ---- the options of the library ---- */
 
-static uint32_t find_dtype(const char *name)
-{
-	uint32_t dtype = 0;
-
-	for (uint32_t i = 1; name != NULL && i < fsdp_dtype_count(); i++)
-		if (strcmp(fsdp_dtype(i)->name, name) == 0)
-			dtype = i;
-	return dtype;
-}
-
 static bool make_plan(struct exporting *exporting, const struct typed_names *names,
 	struct fsdp_error **ret_error)
 {
 	const struct export_options *options = exporting->options;
-	const struct fsdp_export_options wanted = {
+	enum fsdp_export_form form = 0;
+	struct fsdp_export_options wanted;
+
+	while (TO_WORDS[form + 1] != NULL && strcmp(TO_WORDS[form], options->to) != 0)
+		form++;
+	wanted = (struct fsdp_export_options){
 		.size = sizeof wanted,
-		.form = form_of(options),
+		.form = form,
 		.choose = choose,
 		.choose_context = exporting,
 		.wants_hidden = wants_hidden,
@@ -653,7 +619,8 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 		.size_count = names->size_count,
 		.keep_ties = strcmp(options->tie, "keep") == 0,
 		.skip_unsupported = options->skip_unsupported,
-		.cast = find_dtype(options->cast),
+		.cast = options->cast != NULL ? (uint32_t)dtype_of_word(options->cast)
+					      : 0,
 		.shard_bytes =
 			options->shard_bytes != UINT64_MAX ? options->shard_bytes : 0,
 		.limits = exporting->run->limits,
@@ -694,28 +661,11 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 	return good;
 }
 
-/* Counts tensors that were written and are there several times. */
-static bool count_copied(struct exporting *exporting, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	struct fsdp_replicas *replicas = NULL;
-	bool good = fsdp_replicas_new(checkpoint, &replicas, ret_error);
-
-	for (size_t i = 0; good && i < exporting->tensor_count; i++) {
-		struct fsdp_export_tensor written =
-			fsdp_export_tensor(exporting->plan, i);
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, written.source);
-		bool some = false;
-		good = fsdp_replicas_find(replicas, &tensor, &some, ret_error);
-		exporting->copied += some;
-	}
-	fsdp_replicas_free(replicas);
-	return good;
-}
-
 static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
+	struct fsdp_replicas *replicas = NULL;
+	bool good;
 
 	if (exporting->plan != NULL)
 		exporting->facts = fsdp_export_facts(exporting->plan);
@@ -723,8 +673,19 @@ static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 		exporting->tensor_count = exporting->facts.tensor_count;
 		exporting->file_count = exporting->facts.file_count;
 		exporting->left_count = exporting->facts.left_count;
-		if ((exporting->facts.digested && !digest_exported(exporting)) ||
-			!count_copied(exporting, ret_error))
+		good = (!exporting->facts.digested || digest_exported(exporting)) &&
+		       fsdp_replicas_new(run->checkpoint, &replicas, ret_error);
+		/* Tensors that were written and are there several times. */
+		for (size_t i = 0; good && i < exporting->tensor_count; i++) {
+			struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint,
+				fsdp_export_tensor(exporting->plan, i).source);
+			bool some = false;
+
+			good = fsdp_replicas_find(replicas, &tensor, &some, ret_error);
+			exporting->copied += some;
+		}
+		fsdp_replicas_free(replicas);
+		if (!good)
 			return false;
 	}
 	if (exporting->facts.left_tensors[FSDP_EXPORT_UNSUPPORTED] > 0 ||
@@ -734,21 +695,6 @@ static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 	tell_export(exporting);
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
 	return !row_buffers_failed(&exporting->buffers);
-}
-
-/* A selector without a match, as other commands take it. Without selectors, a checkpoint
- * that has nothing to write is a failure. */
-static bool is_unmatched(struct exporting *exporting)
-{
-	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
-
-	if (exporting->options->index_only || exporting->named != NULL ||
-		selection_is_all(exporting->selection))
-		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (is_wanted(exporting, i))
-			return false;
-	return true;
 }
 
 /* What is wrong with one that could not be opened is a finding, as in an audit. */
@@ -772,6 +718,8 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 	struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
+	size_t count = fsdp_tensor_count(run->checkpoint);
+	bool matched;
 
 	if (!find_target(exporting) || !find_config(exporting) || !find_names(exporting))
 		return false;
@@ -781,7 +729,13 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		!fsdp_map_open(exporting->options->map, run->limits, run->limit_count,
 			&exporting->map, ret_error))
 		return false;
-	if (is_unmatched(exporting)) {
+	/* A selector without a match, as other commands take it. Without selectors, a checkpoint
+	 * that has nothing to write is a failure. */
+	matched = exporting->options->index_only || exporting->named != NULL ||
+		  selection_is_all(exporting->selection);
+	for (uint32_t i = 0; i < count && !matched; i++)
+		matched = is_wanted(exporting, i);
+	if (!matched) {
 		print_no_match(run, NAMEABLE_TENSORS);
 		exporting->refused = exporting->unmatched = true;
 		exporting->status = STATUS_BAD;

@@ -18,35 +18,23 @@
 
 /* ---- completeness of the source ---- */
 
-static bool is_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
-{
-	size_t count = fsdp_value_count(checkpoint);
-	uint32_t id = fsdp_name_find(checkpoint, name);
-
-	for (uint32_t i = 0; id != FSDP_NONE && i < count; i++)
-		if (fsdp_value(checkpoint, i).name == id)
-			return true;
-	return false;
-}
-
-/* A name without remaining tensors. Typed names must exist anyway. */
-static bool misses(struct exporting *exporting, struct text name)
-{
-	return exporting->named == NULL &&
-	       selection_takes_name(exporting->selection, span_of_text(name)) &&
-	       !is_value(exporting->run->checkpoint, span_of_text(name));
-}
-
-/* All tensors of one name. */
+/* All tensors of one name. Whether something that is wanted suffers. */
 static bool tear(struct exporting *exporting, struct text name)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
+	size_t values = fsdp_value_count(checkpoint);
 	uint32_t first = fsdp_tensor_find(checkpoint, span_of_text(name));
-	bool wanted = false;
+	uint32_t id = fsdp_name_find(checkpoint, span_of_text(name));
+	bool wanted = false, is_value = false;
 
-	if (first == FSDP_NONE)
-		return misses(exporting, name);
+	if (first == FSDP_NONE) {
+		for (uint32_t i = 0; id != FSDP_NONE && i < values && !is_value; i++)
+			is_value = fsdp_value(checkpoint, i).name == id;
+		/* A name without remaining tensors. Typed names must exist anyway. */
+		return exporting->named == NULL && !is_value &&
+		       selection_takes_name(exporting->selection, span_of_text(name));
+	}
 	for (uint32_t i = first; i < count; i++) {
 		if (fsdp_tensor(checkpoint, i).name !=
 			fsdp_tensor(checkpoint, first).name)
@@ -61,17 +49,16 @@ static bool tear(struct exporting *exporting, struct text name)
 static bool tear_file(struct exporting *exporting, struct text path)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	size_t count = fsdp_piece_count(checkpoint), tensors;
+	size_t count = fsdp_piece_count(checkpoint);
+	size_t tensors = fsdp_tensor_count(checkpoint);
 	bool wanted = false;
 
-	tensors = fsdp_tensor_count(checkpoint);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
-		struct text file;
-		if (piece.file == FSDP_NONE || piece.tensor >= tensors)
-			continue;
-		file = text_of_span(fsdp_file(checkpoint, piece.file).path);
-		if (!text_is(file, path))
+
+		if (piece.file == FSDP_NONE || piece.tensor >= tensors ||
+			!text_is(text_of_span(fsdp_file(checkpoint, piece.file).path),
+				path))
 			continue;
 		exporting->torn[piece.tensor] = true;
 		wanted |= is_wanted(exporting, piece.tensor);
@@ -102,39 +89,16 @@ static bool is_about_tensors(const char *id)
 	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
 }
 
-/* Unread parts were not checked either. */
-static bool misses_something(const struct collected *collected)
-{
-	bool misses = false;
-
-	for (size_t i = 0; i < collected->failure_count; i++)
-		misses |= is_about_tensors(collected->failures[i].rule);
-	return misses;
-}
-
-/* A finding may name the first of many that a file lacks. Reads no elements. */
-static bool can_be_read(struct fsdp_locator *locator, uint32_t index,
-	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
-{
-	struct fsdp_elements *elements = NULL;
-	struct fsdp_place place;
-
-	if (!fsdp_elements_open(locator, index, NULL, &elements, ret_error))
-		return false;
-	fsdp_elements_close(elements);
-	for (uint32_t i = 0; i < tensor->piece_count; i++)
-		if (!fsdp_piece_locate(
-			    locator, tensor->first_piece + i, &place, ret_error))
-			return false;
-	return true;
-}
-
+/* Whether all pieces can be read: a finding may name the first of many that a file lacks. Reads no
+ * elements. */
 static bool is_whole(
 	const struct exporting *exporting, struct fsdp_locator *locator, uint32_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
 	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_elements *elements = NULL;
 	struct fsdp_error *error = NULL;
+	struct fsdp_place place;
 	bool whole;
 
 	/* A tied one has the bytes of another. */
@@ -145,67 +109,39 @@ static bool is_whole(
 	if (exporting->torn[index])
 		return false;
 	/* fsdp_export_new refuses what the form cannot hold, and gives the reason. */
-	whole = tensor.layout != NULL || tensor.component_count != 0 ||
-		(tensor.flags & FSDP_TENSOR_NO_DATA) != 0 ||
-		can_be_read(locator, index, &tensor, &error);
+	if (tensor.layout != NULL || tensor.component_count != 0 ||
+		(tensor.flags & FSDP_TENSOR_NO_DATA) != 0)
+		return true;
+	whole = fsdp_elements_open(locator, index, NULL, &elements, &error);
+	fsdp_elements_close(elements);
+	for (uint32_t i = 0; whole && i < tensor.piece_count; i++)
+		whole = fsdp_piece_locate(
+			locator, tensor.first_piece + i, &place, &error);
 	fsdp_error_free(error);
 	return whole;
 }
 
-/* Tears the others. *ret_some: one is left. */
-static bool find_whole(
-	struct exporting *exporting, bool *ret_some, struct fsdp_error **ret_error)
+static void add_failure(struct run *run, const struct finding *finding)
 {
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	struct fsdp_locator *locator = NULL;
-	size_t count = fsdp_tensor_count(checkpoint);
+	bool unread = strcmp(finding->rule, "FI9003") == 0;
+	struct collected *collected = run->collected;
+	struct text path = text_of(run->path), file = finding->file;
+	struct failure *failure;
+	char typed[4096];
 
-	*ret_some = false;
-	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		if (exporting->torn[i] || !is_wanted(exporting, i))
-			continue;
-		exporting->torn[i] = !is_whole(exporting, locator, i);
-		*ret_some |= !exporting->torn[i];
+	/* As the user would type it. */
+	if (file.data != NULL && !text_is(text_last(path, '/'), file)) {
+		snprintf(typed, sizeof typed, "%s/%.*s", run->path, (int)file.size,
+			file.data);
+		path = collected_text(collected, typed);
 	}
-	fsdp_locator_free(locator);
-	return true;
-}
-
-/* As the user would type it. */
-static struct text typed_path(struct run *run, struct text file)
-{
-	struct text typed = text_of(run->path);
-	char path[4096];
-
-	if (file.data == NULL || text_is(text_last(typed, '/'), file))
-		return typed;
-	snprintf(path, sizeof path, "%s/%.*s", run->path, (int)file.size, file.data);
-	return collected_text(run->collected, path);
-}
-
-static bool was_told(const struct collected *collected, struct text path,
-	const struct finding *finding)
-{
 	for (size_t i = 0; i < collected->failure_count; i++)
 		if (text_is(collected->failures[i].path, path) &&
 			text_is(collected->failures[i].message, finding->message))
-			return true;
-	return false;
-}
-
-static bool add_failure(struct run *run, const struct finding *finding)
-{
-	bool unread = strcmp(finding->rule, "FI9003") == 0;
-	struct text path = typed_path(run, finding->file);
-	struct failure *failure;
-
-	if (was_told(run->collected, path, finding))
-		return true;
-	failure = collected_failure(run->collected, unread ? "system" : "unsupported");
+			return;
+	failure = collected_failure(collected, unread ? "system" : "unsupported");
 	if (failure == NULL)
-		return false;
+		return;
 	failure->input = run->input;
 	failure->rule = finding->rule;
 	failure->path = path;
@@ -213,15 +149,13 @@ static bool add_failure(struct run *run, const struct finding *finding)
 	failure->offset = finding->offset;
 	failure->message = finding->message;
 	failure->hint = finding->fix;
-	return true;
 }
 
 /* Findings about unread parts become failures: those parts were not checked. */
-static bool part_failures(struct run *run)
+static void part_failures(struct run *run)
 {
 	struct collected *collected = run->collected;
 	size_t kept = 0;
-	bool good = true;
 
 	for (size_t i = 0; i < collected->finding_count; i++) {
 		const struct finding finding = collected->findings[i];
@@ -230,10 +164,9 @@ static bool part_failures(struct run *run)
 			!rule_is_limit(fsdp_rule_find(finding.rule)))
 			collected->findings[kept++] = finding;
 		else
-			good = add_failure(run, &finding) && good;
+			add_failure(run, &finding);
 	}
 	collected->finding_count = kept;
-	return good;
 }
 
 /* As an audit of the headers does. What was found while opening is found again, with the
@@ -248,8 +181,9 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
 	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
-	       check_weight_sets(run, false, false) && part_failures(run);
+	       check_weight_sets(run, false, false);
 	if (good) {
+		part_failures(run);
 		report_failed_files(run);
 		good = findings_sort(collected->findings, collected->finding_count);
 		/* Shards that do not say of how many ranks they are may lack some. */
@@ -266,17 +200,16 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 {
-	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
-	bool some = false, bad;
-	const struct collected *collected;
-	bool lacks;
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	const struct collected *collected = exporting->run->collected;
+	size_t count = fsdp_tensor_count(checkpoint);
+	bool some = false, bad = false, unread = false;
+	struct fsdp_locator *locator = NULL;
 
 	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
 	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
 		return false;
 	/* By what was found: then the checkpoint is bad. */
-	collected = exporting->run->collected;
-	lacks = false;
 	for (size_t i = 0; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
 
@@ -286,13 +219,23 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 			!(exporting->options->index_only &&
 				text_is(finding->file,
 					text_of("model.safetensors.index.json"))))
-			lacks |= takes_away(exporting, finding);
+			bad |= takes_away(exporting, finding);
 	}
-	bad = lacks;
-	if (!bad && !misses_something(exporting->run->collected))
+	/* Unread parts were not checked either. */
+	for (size_t i = 0; i < collected->failure_count; i++)
+		unread |= is_about_tensors(collected->failures[i].rule);
+	if (!bad && !unread)
 		return true;
-	if (exporting->options->partial && !find_whole(exporting, &some, ret_error))
+	if (exporting->options->partial &&
+		!fsdp_locator_new(checkpoint, &locator, ret_error))
 		return false;
+	for (uint32_t i = 0; locator != NULL && i < count; i++) {
+		if (exporting->torn[i] || !is_wanted(exporting, i))
+			continue;
+		exporting->torn[i] = !is_whole(exporting, locator, i);
+		some |= !exporting->torn[i];
+	}
+	fsdp_locator_free(locator);
 	exporting->refused = !some;
 	exporting->status = some ? STATUS_PARTIAL : bad ? STATUS_BAD : STATUS_FAILED;
 	return true;
@@ -321,7 +264,6 @@ bool refuse_damage(struct exporting *exporting, struct fsdp_error **error)
 
 struct tensor {
 	struct fsdp_export_tensor facts;
-	struct fsdp_tensor source;
 	struct text name, file, sha256;
 	char digits[HEX_ROOM];
 };
@@ -342,27 +284,23 @@ static const void *each_tensor(struct subject of, size_t i, void *room)
 	if (i >= exporting->tensor_count)
 		return NULL;
 	tensor->facts = fsdp_export_tensor(exporting->plan, i);
-	tensor->source = fsdp_tensor(exporting->run->checkpoint, tensor->facts.source);
 	tensor->name = text_of_span(tensor->facts.name);
 	tensor->file = file_name(exporting, tensor->facts.file);
 	tensor->sha256 = hex_text(tensor->facts.sha256, tensor->digits);
 	return tensor;
 }
 
-static struct value get_source(struct subject of)
+static struct value find_source(struct subject of, uint32_t index)
 {
-	struct exporting *exporting = of.context;
-	const struct tensor *tensor = of.object;
-
-	return value_name(tensor_shown_name(
-		exporting->run, &exporting->buffers.name, &tensor->source));
+	return value_name(exported_name(of.context, index));
 }
 
 #define TENSOR struct tensor
 static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
 	"exported_tensor", "A tensor that was written.",
 	{ "name", NAME_AT(TENSOR, name), ALWAYS("Name under which it was written.") },
-	{ "source", GET(FIELD_NAME, get_source), ALWAYS("Name in the checkpoint.") },
+	{ "source", FOUND_AT(TENSOR, facts.source, FIELD_NAME, find_source),
+		ALWAYS("Name in the checkpoint.") },
 	{ "dtype", ENUM_AT(TENSOR, facts.dtype, dtype_name),
 		ALWAYS("Dtype as written.") },
 	{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), ALWAYS("Shape.") },
@@ -463,18 +401,14 @@ static const void *each_left(struct subject of, size_t i, void *room)
 static struct value get_left_name(struct subject of)
 {
 	struct exporting *exporting = of.context;
-	struct run *run = exporting->run;
 	const struct left *left = of.object;
-	struct fsdp_tensor tensor;
 	struct fsdp_value value;
 
-	if (left->source == FSDP_NONE) {
-		value = fsdp_value(run->checkpoint, left->value);
-		return value_name(
-			entry_shown_name(run, &exporting->buffers.name, &value));
-	}
-	tensor = fsdp_tensor(run->checkpoint, left->source);
-	return value_name(tensor_shown_name(run, &exporting->buffers.name, &tensor));
+	if (left->source != FSDP_NONE)
+		return find_source(of, left->source);
+	value = fsdp_value(exporting->run->checkpoint, left->value);
+	return value_name(
+		entry_shown_name(exporting->run, &exporting->buffers.name, &value));
 }
 
 #define LEFT struct left
@@ -558,14 +492,12 @@ static void tell_ties(struct exporting *exporting)
 
 	for (size_t i = 0; i < exporting->facts.left_count && told < SHOWN; i++) {
 		struct fsdp_export_left left = fsdp_export_left(exporting->plan, i);
-		struct fsdp_tensor tensor;
+
 		if (left.why != FSDP_EXPORT_TIED)
 			continue;
-		tensor = fsdp_tensor(run->checkpoint, left.source);
 		out_values_line(run->out, told++ == 0 ? "tied" : "",
 			"{} is tied to {}; stored once",
-			value_name(tensor_shown_name(
-				run, &exporting->buffers.name, &tensor)),
+			value_name(exported_name(exporting, left.source)),
 			value_span(
 				fsdp_export_tensor(exporting->plan, left.same_as).name));
 	}
@@ -586,17 +518,6 @@ static void tell_names(struct exporting *exporting)
 		value_word(strips ? "; " : ""), value_some(facts->cleaned));
 }
 
-static size_t count_prefixed(const struct exporting *exporting, const char *prefix)
-{
-	size_t size = strlen(prefix), count = 0;
-
-	for (size_t i = 0; i < exporting->tensor_count; i++) {
-		struct fsdp_span name = fsdp_export_tensor(exporting->plan, i).name;
-		count += name.size > size && memcmp(name.data, prefix, size) == 0;
-	}
-	return count;
-}
-
 /* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of this name among others. */
 static void tell_wrapped(struct exporting *exporting)
 {
@@ -608,14 +529,20 @@ static void tell_wrapped(struct exporting *exporting)
 
 	for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
 		const char *prefix = wrappers[i].prefix;
-		size_t count = count_prefixed(exporting, prefix);
+		size_t size = strlen(prefix), count = 0;
 
+		for (size_t k = 0; k < exporting->tensor_count; k++) {
+			struct fsdp_span name =
+				fsdp_export_tensor(exporting->plan, k).name;
+
+			count += name.size > size && memcmp(name.data, prefix, size) == 0;
+		}
 		if (count == 0 || (wrappers[i].alone && count < exporting->tensor_count))
 			continue;
 		out_line(exporting->run->out, "names",
 			"%s is the prefix of %zu name%s; a model that is not %s does not load %s: --strip=%.*s removes it",
 			prefix, count, count == 1 ? "" : "s", wrappers[i].what,
-			count == 1 ? "it" : "them", (int)strlen(prefix) - 1, prefix);
+			count == 1 ? "it" : "them", (int)size - 1, prefix);
 	}
 }
 
@@ -659,45 +586,32 @@ static void tell_companions(struct exporting *exporting)
 	out_line_end(out);
 }
 
-static void tell_next(struct exporting *exporting, const char *command)
-{
-	out_line_begin(exporting->run->out, "next");
-	out_line_text(exporting->run->out, "fsdp-inspect %s ", command);
-	out_line_shell(exporting->run->out, text_of(exporting->run->path));
-	out_line_end(exporting->run->out);
-}
-
 static void tell_refused(struct exporting *exporting)
 {
-	const char *what = exporting->options->partial && !exporting->unmatched &&
+	bool partial = exporting->options->partial, is_damaged = exporting->damaged;
+	struct run *run = exporting->run;
+	const char *what = is_damaged && exporting->to_stdout
+				   ? "drop what was written: it is not whole"
+			   : !is_damaged && partial && !exporting->unmatched &&
 					   exporting->torn != NULL
 				   ? "nothing was written: no tensor is complete"
 				   : "nothing was written";
-	struct run *run = exporting->run;
 
 	if (exporting->to_stdout) {
 		run_note(run, "%s", what);
 		return;
 	}
 	out_line(run->out, NULL, "%s", what);
-	if (exporting->unmatched || (run->word_count > 0 && exporting->torn == NULL))
+	if (!is_damaged && (exporting->unmatched ||
+				   (run->word_count > 0 && exporting->torn == NULL)))
 		return;
-	if (exporting->torn != NULL && !exporting->options->partial)
+	if (!is_damaged && exporting->torn != NULL && !partial)
 		out_line(run->out, "next", "add --partial to write the complete tensors");
-	tell_next(exporting, "audit");
-}
-
-/* The source was found bad only while it was read. */
-static void tell_damaged(struct exporting *exporting)
-{
-	struct run *run = exporting->run;
-
-	if (exporting->to_stdout) {
-		run_note(run, "drop what was written: it is not whole");
-		return;
-	}
-	out_line(run->out, NULL, "nothing was written");
-	tell_next(exporting, "audit --data");
+	/* The source was found bad only while it was read. */
+	out_line_begin(run->out, "next");
+	out_line_text(run->out, "fsdp-inspect audit %s", is_damaged ? "--data " : "");
+	out_line_shell(run->out, text_of(run->path));
+	out_line_end(run->out);
 }
 
 /* Whether an audit of the output can be compared with the checkpoint: all tensors, with their names and their bytes. */
@@ -737,11 +651,7 @@ void tell_export(struct exporting *exporting)
 	char size[HUMAN_ROOM];
 	size_t count;
 
-	if (exporting->damaged) {
-		tell_damaged(exporting);
-		return;
-	}
-	if (!exporting->written) {
+	if (exporting->damaged || !exporting->written) {
 		tell_refused(exporting);
 		return;
 	}

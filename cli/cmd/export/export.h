@@ -62,7 +62,6 @@ struct exporting {
 	struct text digest; /* of the list of tensors, as digits; absent: no list */
 	unsigned char sha256[HEX_BYTES];
 	char digits[HEX_ROOM];
-	size_t sample; /* of left out tensors, that text names */
 	int status;
 };
 
@@ -82,6 +81,9 @@ bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
 /* Whether the checkpoint is an adapter by itself. */
 bool is_adapter(const struct run *run);
+
+/* The name of a tensor, until the next one is asked for. */
+struct text exported_name(struct exporting *exporting, uint32_t index);
 
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);
