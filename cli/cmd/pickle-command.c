@@ -58,25 +58,19 @@ struct stream {
 	const struct pickle_listing *globals, *tree, *refusals;
 };
 
-/* A value of the tree. */
-struct shown {
-	enum fsdp_pickles_kind kind;
-	int64_t integer;
-	double number;
-	struct fsdp_span text;
-	char buffer[PICKLE_TEXT];
-};
-
 /* ---- globals and refusals ---- */
 
 #define GLOBAL struct fsdp_pickles_global
-static bool is_mapped(struct subject of)
+static bool has_other_name(const GLOBAL *global)
 {
-	const GLOBAL *global = of.object;
-
 	return !text_is(text_of_span(global->module),
 		       text_of_span(global->written_module)) ||
 	       !text_is(text_of_span(global->name), text_of_span(global->written_name));
+}
+
+static bool is_mapped(struct subject of)
+{
+	return has_other_name(of.object);
 }
 
 static const void *each_global(struct subject of, size_t i, void *room)
@@ -170,9 +164,10 @@ static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
 	{ "why", WORD_AT(REFUSAL, why), ALWAYS("Why, or what would make it accepted.") },
 	{ "count", COUNT_AT(REFUSAL, count), ALWAYS("Number of uses of the opcode.") });
 
+/* A value of the tree. */
 struct node {
 	struct fsdp_pickles_node node;
-	struct shown value;
+	char text[PICKLE_TEXT];
 };
 
 static const void *each_node(struct subject of, size_t i, void *room)
@@ -187,13 +182,9 @@ static const void *each_node(struct subject of, size_t i, void *room)
 		listing->failed |= !fsdp_pickles_walk_new(
 			listing->pickles, stream->index, &listing->walk, NULL);
 	}
-	if (listing->walk == NULL || !fsdp_pickles_walk_next(listing->walk, &node->node))
-		return NULL;
-	node->value = (struct shown){ .kind = node->node.kind,
-		.integer = node->node.integer,
-		.number = node->node.number,
-		.text = node->node.text };
-	return node;
+	return listing->walk != NULL && fsdp_pickles_walk_next(listing->walk, &node->node)
+		       ? node
+		       : NULL;
 }
 
 static const char *kind_name(unsigned kind)
@@ -203,37 +194,21 @@ static const char *kind_name(unsigned kind)
 
 static struct value get_value(struct subject of)
 {
-	struct node *node = (struct node *)(uintptr_t)of.object;
+	struct node *one = (struct node *)(uintptr_t)of.object;
+	const struct fsdp_pickles_node *node = &one->node;
 
-	switch (node->value.kind) {
-	case FSDP_PICKLES_NONE:
+	if (node->kind == FSDP_PICKLES_NONE)
 		return value_null();
-	case FSDP_PICKLES_BOOL:
-		return value_bool(node->value.integer != 0);
-	case FSDP_PICKLES_INTEGER:
-		return value_integer(node->value.integer);
-	case FSDP_PICKLES_FLOAT:
-		return value_number(node->value.number);
-	case FSDP_PICKLES_TEXT:
-	case FSDP_PICKLES_GLOBAL:
-		return value_text(text_of_span(node->value.text));
-	case FSDP_PICKLES_BYTES:
-	case FSDP_PICKLES_BIG_INTEGER:
-		return value_text(pickle_hex(node->value.text, node->value.buffer));
-	case FSDP_PICKLES_ABSENT:
-	case FSDP_PICKLES_TUPLE:
-	case FSDP_PICKLES_LIST:
-	case FSDP_PICKLES_SET:
-	case FSDP_PICKLES_DICT:
-	case FSDP_PICKLES_CALL:
-	case FSDP_PICKLES_PERSISTENT:
-	case FSDP_PICKLES_BUFFER:
-	case FSDP_PICKLES_SHARED:
-	case FSDP_PICKLES_CYCLE:
-	case FSDP_PICKLES_CUT:
-	case FSDP_PICKLES_KIND_COUNT:
-		break;
-	}
+	if (node->kind == FSDP_PICKLES_BOOL)
+		return value_bool(node->integer != 0);
+	if (node->kind == FSDP_PICKLES_INTEGER)
+		return value_integer(node->integer);
+	if (node->kind == FSDP_PICKLES_FLOAT)
+		return value_number(node->number);
+	if (node->kind == FSDP_PICKLES_TEXT || node->kind == FSDP_PICKLES_GLOBAL)
+		return value_text(text_of_span(node->text));
+	if (node->kind == FSDP_PICKLES_BYTES || node->kind == FSDP_PICKLES_BIG_INTEGER)
+		return value_text(pickle_hex(node->text, one->text));
 	return value_absent();
 }
 
@@ -244,15 +219,18 @@ static struct value get_id(struct subject of)
 	return node->node.number_of > 0 ? value_id(node->node.number_of) : value_absent();
 }
 
+static bool holds_items(enum fsdp_pickles_kind kind)
+{
+	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
+	       kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
+	       kind == FSDP_PICKLES_CALL;
+}
+
 static struct value get_count(struct subject of)
 {
-	const struct node *node = of.object;
-	enum fsdp_pickles_kind kind = node->node.kind;
-	bool holds = kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
-		     kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
-		     kind == FSDP_PICKLES_CALL;
+	const struct fsdp_pickles_node *node = &((const struct node *)of.object)->node;
 
-	return holds ? value_count(node->node.count) : value_absent();
+	return holds_items(node->kind) ? value_count(node->count) : value_absent();
 }
 
 #define NODE struct node
@@ -359,42 +337,13 @@ static void show_globals(struct out *out, const struct pickle_listing *listing,
 		out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global.offset,
 			global.use, global.profile != NULL ? global.profile : "UNKNOWN");
 		put_name(out, global.module, global.name);
-		if (!text_is(text_of_span(global.module),
-			    text_of_span(global.written_module)) ||
-			!text_is(text_of_span(global.name),
-				text_of_span(global.written_name))) {
+		if (has_other_name(&global)) {
 			out_line_text(out, " (written ");
 			put_name(out, global.written_module, global.written_name);
 			out_line_text(out, ")");
 		}
 		out_line_end(out);
 	}
-}
-
-static void show_refusals(struct out *out, const struct pickle_listing *listing,
-	size_t stream, size_t count)
-{
-	if (count == 0)
-		out_line(out, NULL,
-			"  torch.load(weights_only=True) accepts what it names and every opcode");
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_pickles_refusal refusal =
-			fsdp_pickles_refusal(listing->pickles, stream, i);
-		out_line_begin(out, NULL);
-		out_line_text(out, "%10" PRIu64 "  refused: ", refusal.offset);
-		put_text(out, refusal.what);
-		if (refusal.count > 1)
-			out_line_text(out, " (%" PRIu64 " times)", refusal.count);
-		out_line_text(out, ": %s", refusal.why);
-		out_line_end(out);
-	}
-}
-
-static bool holds_items(enum fsdp_pickles_kind kind)
-{
-	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
-	       kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
-	       kind == FSDP_PICKLES_CALL;
 }
 
 static void show_node(struct out *out, const struct fsdp_pickles_node *node)
@@ -434,23 +383,10 @@ static void show_node(struct out *out, const struct fsdp_pickles_node *node)
 	out_line_end(out);
 }
 
-static void show_tree(struct out *out, struct pickle_listing *listing, size_t stream)
-{
-	struct fsdp_pickles_walk *walk = NULL;
-	struct fsdp_pickles_node node;
-
-	if (!fsdp_pickles_walk_new(listing->pickles, stream, &walk, NULL)) {
-		listing->failed = true;
-		return;
-	}
-	while (fsdp_pickles_walk_next(walk, &node))
-		show_node(out, &node);
-	fsdp_pickles_walk_free(walk);
-}
-
 /* The answer for people. */
 static void pickle_text(struct run *run, struct pickle_listing *listing)
 {
+	struct out *out = run->out;
 	for (size_t i = 0; i < listing->count; i++) {
 		struct fsdp_pickles_stream facts =
 			fsdp_pickles_stream(listing->pickles, i);
@@ -469,10 +405,31 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 		out_line_end(run->out);
 		if (listing->globals)
 			show_globals(run->out, listing, i, facts.global_count);
-		if (listing->tree)
-			show_tree(run->out, listing, i);
-		if (listing->check)
-			show_refusals(run->out, listing, i, facts.refusal_count);
+		if (listing->tree) {
+			struct fsdp_pickles_walk *walk = NULL;
+			struct fsdp_pickles_node node;
+
+			listing->failed |=
+				!fsdp_pickles_walk_new(listing->pickles, i, &walk, NULL);
+			while (walk != NULL && fsdp_pickles_walk_next(walk, &node))
+				show_node(out, &node);
+			fsdp_pickles_walk_free(walk);
+		}
+		if (listing->check && facts.refusal_count == 0)
+			out_line(out, NULL,
+				"  torch.load(weights_only=True) accepts what it names and every opcode");
+		for (size_t k = 0; listing->check && k < facts.refusal_count; k++) {
+			struct fsdp_pickles_refusal refusal =
+				fsdp_pickles_refusal(listing->pickles, i, k);
+
+			out_line_begin(out, NULL);
+			out_line_text(out, "%10" PRIu64 "  refused: ", refusal.offset);
+			put_text(out, refusal.what);
+			if (refusal.count > 1)
+				out_line_text(out, " (%" PRIu64 " times)", refusal.count);
+			out_line_text(out, ": %s", refusal.why);
+			out_line_end(out);
+		}
 	}
 }
 
@@ -548,39 +505,34 @@ static bool may_hold_pickle(const char *path)
 		       memcmp(head, "PK\3\4", 4) == 0);
 }
 
-/* A directory has many files: names the first one with a pickle. */
-static bool refuse_folder(struct run *run, const struct trace_paths *files)
+/* A directory has many files: names the first one with a pickle. Names that start with a dot are skipped,
+ * except the metadata of a checkpoint. False: out of memory. */
+static bool refuse_folder(struct run *run)
 {
+	struct trace_paths files = { 0 };
 	const char *first = NULL;
-	char hint[PATH_MAX + 64];
+	char text[PATH_MAX + 64];
 	struct stat found;
+	int size = snprintf(text, PATH_MAX, "%s/.metadata", run->path);
+	bool good = true;
 
-	for (size_t i = 0; first == NULL && i < files->count; i++) {
-		if (helper_kind(files->items[i]) != FSDP_REMOTE_FILE &&
-			(stat(files->items[i], &found) != 0 || !S_ISREG(found.st_mode) ||
-				!may_hold_pickle(files->items[i])))
-			continue;
-		first = files->items[i];
-	}
-	if (first == NULL)
-		return refuse(run, "give a file", "%s is a directory without a pickle",
+	if (size > 0 && size < PATH_MAX &&
+		(helper_kind(text) == FSDP_REMOTE_FILE || stat(text, &found) == 0))
+		good = trace_paths_add(&files, text);
+	good = good && trace_paths_add(&files, run->path);
+	for (size_t i = 0; first == NULL && i < files.count; i++)
+		if (helper_kind(files.items[i]) == FSDP_REMOTE_FILE ||
+			(stat(files.items[i], &found) == 0 && S_ISREG(found.st_mode) &&
+				may_hold_pickle(files.items[i])))
+			first = files.items[i];
+	snprintf(text, sizeof text, "fsdp-inspect pickle %s", first != NULL ? first : "");
+	if (good && first == NULL)
+		refuse(run, "give a file", "%s is a directory without a pickle",
 			run->path);
-	snprintf(hint, sizeof hint, "fsdp-inspect pickle %s", first);
-	return refuse(run, hint, "%s is a directory: pickle lists one file", run->path);
-}
-
-/* Without names that start with a dot, except the metadata of a checkpoint. */
-static bool list_folder(const char *path, struct trace_paths *ret_files)
-{
-	struct stat found;
-	char metadata[PATH_MAX];
-	int size = snprintf(metadata, sizeof metadata, "%s/.metadata", path);
-
-	return (size < 0 || (size_t)size >= sizeof metadata ||
-		       (helper_kind(metadata) != FSDP_REMOTE_FILE &&
-			       stat(metadata, &found) != 0) ||
-		       trace_paths_add(ret_files, metadata)) &&
-	       trace_paths_add(ret_files, path);
+	else if (good)
+		refuse(run, text, "%s is a directory: pickle lists one file", run->path);
+	trace_paths_done(&files);
+	return good;
 }
 
 static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
@@ -598,12 +550,8 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 
 	if (run->path_count != 1)
 		return refuse(run, "run it once for each", "pickle takes one file");
-	if (path_is_folder(run->path)) {
-		struct trace_paths files = { 0 };
-		done = list_folder(run->path, &files) && refuse_folder(run, &files);
-		trace_paths_done(&files);
-		return done;
-	}
+	if (path_is_folder(run->path))
+		return refuse_folder(run);
 	if (!fsdp_pickles_open(run->path, &opening, &pickles, ret_error))
 		return false;
 	done = answer(run, pickles);

@@ -262,11 +262,6 @@ static struct value get_class(struct subject of)
 			&((const struct shown_module *)of.object)->module));
 }
 
-static const char *wrapper_word(unsigned wrapper)
-{
-	return wrapper != FSDP_WRAPPER_NONE ? fsdp_wrapper_name(wrapper) : NULL;
-}
-
 static struct value get_unit(struct subject of)
 {
 	const struct row_context *context = of.context;

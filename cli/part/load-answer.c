@@ -16,20 +16,6 @@
 
 enum { LIST_BYTES = 1024 };
 
-/* ---- whether it makes sense ---- */
-
-static const struct fsdp_loader_option *find_option(
-	const char *loader, const char *typed, size_t size)
-{
-	const struct fsdp_loader_option *option;
-
-	for (size_t i = 0; (option = fsdp_loader_option(loader, i)) != NULL; i++)
-		if (strlen(option->name) == size &&
-			memcmp(option->name, typed, size) == 0)
-			break;
-	return option;
-}
-
 __attribute__((format(printf, 3, 4))) static void add(
 	char *list, size_t *at, const char *format, ...)
 {
@@ -41,33 +27,24 @@ __attribute__((format(printf, 3, 4))) static void add(
 	va_end(arguments);
 }
 
-/* "dcp: allow_partial_load; megatron: strict, allow_shape_mismatch" */
-static void list_options(
-	char *list, size_t *at, const char *const *loaders, size_t loader_count)
+/* The parameter of one of these loaders that this name is of. NULL: none, and `list` has all:
+ * "dcp: allow_partial_load; megatron: strict, allow_shape_mismatch". */
+static const struct fsdp_loader_option *find_option(
+	struct text name, const char *const *loaders, size_t loader_count, char *list)
 {
 	const struct fsdp_loader_option *option;
+	size_t at = 0;
 
 	for (size_t i = 0; i < loader_count; i++)
 		for (size_t k = 0; (option = fsdp_loader_option(loaders[i], k)) != NULL;
-			k++)
-			add(list, at, "%s%s%s%s", k == 0 && *at > 0 ? "; " : "",
+			k++) {
+			if (text_is(name, text_of(option->name)))
+				return option;
+			add(list, &at, "%s%s%s%s", k == 0 && at > 0 ? "; " : "",
 				k == 0 ? loaders[i] : "", k == 0 ? ": " : ", ",
 				option->name);
-}
-
-static bool refuse_value(
-	const char *typed, const struct fsdp_loader_option *option, struct run *run)
-{
-	char list[LIST_BYTES] = "";
-	size_t at = 0;
-
-	for (size_t i = 0; option->words != NULL && option->words[i] != NULL; i++)
-		add(list, &at, "%s%s", i > 0 ? ", " : "", option->words[i]);
-	return !refuse(run,
-		option->is_count ? "a number, such as 2"
-		: at > 0         ? list
-				 : "NAME=VALUE",
-		"--loader-option=%s: %s takes another value", typed, option->name);
+		}
+	return NULL;
 }
 
 /* Whether each is of a parameter of one of these loaders, with a value that it takes; else
@@ -77,30 +54,33 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 {
 	for (size_t i = 0; i < typed->count; i++) {
 		const char *text = typed->items[i], *equals = strchr(text, '=');
-		size_t size = equals != NULL ? (size_t)(equals - text) : strlen(text);
-		const struct fsdp_loader_option *option = NULL;
+		struct text name = { text, strcspn(text, "=") };
+		char list[LIST_BYTES] = "";
+		size_t at = 0;
+		const struct fsdp_loader_option *option =
+			find_option(name, loaders, loader_count, list);
 
-		for (size_t k = 0; k < loader_count && option == NULL; k++)
-			option = find_option(loaders[k], text, size);
-		if (option == NULL) {
-			char list[LIST_BYTES] = "";
-			size_t at = 0;
-
-			list_options(list, &at, loaders, loader_count);
-			return !refuse(run, at > 0 ? list : "omit it",
+		if (option == NULL)
+			return !refuse(run, list[0] != '\0' ? list : "omit it",
 				"--loader-option=%s: %s %.*s", text,
 				loader_count == 1 ? "this loader has no option"
 						  : "none of these loaders has an option",
-				(int)size, text);
-		}
-		if (equals == NULL || !fsdp_loader_option_takes(option, equals + 1))
-			return refuse_value(text, option, run);
+				(int)name.size, text);
+		if (equals != NULL && fsdp_loader_option_takes(option, equals + 1))
+			continue;
+		list[0] = '\0';
+		for (size_t k = 0; option->words != NULL && option->words[k] != NULL; k++)
+			add(list, &at, "%s%s", k > 0 ? ", " : "", option->words[k]);
+		return !refuse(run,
+			option->is_count ? "a number, such as 2"
+			: at > 0         ? list
+					 : "NAME=VALUE",
+			"--loader-option=%s: %s takes another value", text, option->name);
 	}
 	return true;
 }
 
-/* False: out of memory. Free it with loader_choices_done in any case. */
-/* ---- as the library takes them ---- */
+/* As the library takes them. False: out of memory; to be freed in any case. */
 static bool loader_choices_parse(
 	const struct texts *typed, struct loader_choices *ret_choices)
 {
@@ -197,26 +177,6 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 		options->version);
 }
 
-static struct text *copy_names(const struct fsdp_span *names, size_t count)
-{
-	struct text *shown = calloc(count + 1, sizeof *shown);
-
-	for (size_t i = 0; shown != NULL && i < count; i++)
-		shown[i] = text_of_span(names[i]);
-	return shown;
-}
-
-static bool fill_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
-{
-	shown->code = reason->code;
-	shown->message = text_of(reason->message);
-	shown->way_out =
-		reason->way_out != NULL ? text_of(reason->way_out) : (struct text){ 0 };
-	shown->names = copy_names(reason->names, reason->name_count);
-	shown->name_count = reason->name_count;
-	return shown->names != NULL;
-}
-
 /* What people call it: the call, or the library. */
 static const char *title_of(const char *loader)
 {
@@ -237,55 +197,41 @@ static bool fill_loader(
 	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
-		.loader = result->loader,
+		.result = *result,
 		.title = title_of(result->loader),
-		.is_family = result->is_family,
-		.library = result->library,
-		.version = result->version,
 		.verdict = fsdp_load_verdict_name(result->verdict),
-		.choices = result->choices,
-		.choice_count = result->choice_count,
-		.took = copy_names(result->took, result->took_count),
-		.took_count = result->took_count,
-		.world = world > 0 ? world : FSDP_ABSENT,
 		.reasons = calloc(result->reason_count + 2, sizeof *shown->reasons),
+		.reason_count = result->reason_count,
+		.world = world > 0 ? world : FSDP_ABSENT,
 	};
-	if (shown->reasons == NULL || shown->took == NULL)
-		return false;
-	for (; shown->reason_count < result->reason_count; shown->reason_count++)
-		if (!fill_reason(&result->reasons[shown->reason_count],
-			    &shown->reasons[shown->reason_count]))
-			return false;
-	return true;
+	for (size_t i = 0; shown->reasons != NULL && i < result->reason_count; i++)
+		shown->reasons[i] = result->reasons[i];
+	return shown->reasons != NULL;
 }
 
-/* Whether rules of the loader are about the same: pickles, what differs from --expect,
- * several sets of weights, where the index has a name, tied weights. DCP looks at the
- * length of each item that it reads, and reads none without elements. */
-static bool is_judged(const struct finding *finding, const struct fsdp_rule *rule,
-	const struct shown_loader *shown)
+/* Whether an error says of the stored tensors that they are not those of the model. No rule of the loader is
+ * about the same: pickles, what differs from --expect, several sets of weights, where the index has a
+ * name, tied weights. DCP looks at the length of each item that it reads, and reads none without elements;
+ * the names of the model are compared with those of the files, not of the index. */
+static bool forbids_loads(const struct finding *finding, const char *loader)
 {
-	static const char *const ids[] = { "FI1012", "FI1061", "FI1095" };
-
-	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-		if (strcmp(rule->id, ids[i]) == 0)
-			return true;
-	/* The names of the model are compared with those of the files, not of the index. */
-	if (strcmp(shown->loader, "hf") == 0 && strcmp(rule->id, "FI1060") == 0)
-		return true;
-	return strcmp(rule->category, "safety") == 0 ||
-	       strcmp(rule->category, "between") == 0 ||
-	       (strcmp(shown->loader, "dcp") == 0 && strcmp(rule->id, "FI1004") == 0 &&
-		       finding->affected_count == 1);
-}
-
-/* An error that says of the stored tensors that they are not what the model has. */
-static bool forbids_loads(const struct finding *finding, const struct shown_loader *shown)
-{
+	static const struct {
+		const char *rule, *loader; /* NULL: any */
+	} judged[] = { { "FI1012", NULL }, { "FI1061", NULL }, { "FI1095", NULL },
+		{ "FI1060", "hf" }, { "FI1004", "dcp" } };
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
-	return finding->severity == SEVERITY_ERROR && rule != NULL &&
-	       !rule_is_limit(rule) && !is_judged(finding, rule, shown);
+	if (finding->severity != SEVERITY_ERROR || rule == NULL || rule_is_limit(rule) ||
+		strcmp(rule->category, "safety") == 0 ||
+		strcmp(rule->category, "between") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof judged / sizeof *judged; i++)
+		if (strcmp(judged[i].rule, rule->id) == 0 &&
+			(judged[i].loader == NULL ||
+				strcmp(judged[i].loader, loader) == 0) &&
+			(strcmp(rule->id, "FI1004") != 0 || finding->affected_count == 1))
+			return false;
+	return true;
 }
 
 /* No rule of the loader covers that error: its result is unknown. */
@@ -298,7 +244,7 @@ static enum fsdp_load_verdict doubt(
 
 	for (size_t i = run->first.finding; i < collected->finding_count && found == NULL;
 		i++)
-		if (forbids_loads(&collected->findings[i], shown))
+		if (forbids_loads(&collected->findings[i], shown->result.loader))
 			found = &collected->findings[i];
 	if (found == NULL || verdict != FSDP_LOADS)
 		return verdict;
@@ -306,9 +252,9 @@ static enum fsdp_load_verdict doubt(
 		"the audit reports an error (%s), and what the loader does with it is not known",
 		found->rule);
 	shown->verdict = fsdp_load_verdict_name(FSDP_LOAD_NOT_JUDGED);
-	shown->reasons[shown->reason_count++] = (struct shown_reason){
+	shown->reasons[shown->reason_count++] = (struct fsdp_load_reason){
 		.code = "audit-error",
-		.message = collected_text(run->collected, text),
+		.message = collected_text(run->collected, text).data,
 	};
 	return FSDP_LOAD_NOT_JUDGED;
 }
@@ -339,15 +285,19 @@ static bool fill_answer(struct loading_answer *answer,
 	return answer->loaders != NULL;
 }
 
-/* Whether an error or a failure was collected for this checkpoint. */
-static bool has_error(const struct run *run)
+/* Whether an error was collected for this checkpoint; `between`: or what differs from something that it
+ * was compared with. */
+static bool has_error(const struct run *run, bool between)
 {
 	const struct collected *collected = run->collected;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		if (collected->findings[i].severity == SEVERITY_ERROR)
+		if (collected->findings[i].severity == SEVERITY_ERROR ||
+			(between && strcmp(fsdp_rule_find(collected->findings[i].rule)
+						    ->category,
+					    "between") == 0))
 			return true;
-	return collected->failure_count > run->first.failure;
+	return false;
 }
 
 /* What cannot be reached was reported when it was to be opened, and a file that changes meanwhile
@@ -360,7 +310,9 @@ static bool was_reported(const struct run *run, struct fsdp_error **error)
 		return false;
 	code = fsdp_error_code(*error);
 	if ((!fsdp_error_is_unread(*error) || run->checkpoint != NULL) &&
-		(code != FSDP_ERROR_DAMAGED || !has_error(run)))
+		(code != FSDP_ERROR_DAMAGED ||
+			(!has_error(run, false) &&
+				run->collected->failure_count <= run->first.failure)))
 		return false;
 	fsdp_error_free(*error);
 	*error = NULL;
@@ -531,19 +483,6 @@ static bool is_harmless(const struct fsdp_load_reason *reason)
 		       strcmp(reason->code, "optimizer") == 0);
 }
 
-/* What has the same cause: an error, or what differs from something that it was compared with. */
-static bool is_known(const struct run *run)
-{
-	const struct collected *collected = run->collected;
-
-	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		if (collected->findings[i].severity == SEVERITY_ERROR ||
-			strcmp(fsdp_rule_find(collected->findings[i].rule)->category,
-				"between") == 0)
-			return true;
-	return false;
-}
-
 /* A finding with the same content as this reason, which is more severe now; or NULL. */
 static struct finding *find_same(const struct run *run, const char *code)
 {
@@ -573,7 +512,8 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 							   : SEVERITY_ERROR,
 		.input = run->input };
 
-	if (result->verdict == FSDP_LOAD_NOT_JUDGED || is_known(run))
+	/* Or it has the same cause. */
+	if (result->verdict == FSDP_LOAD_NOT_JUDGED || has_error(run, true))
 		return;
 	for (size_t i = 0; i < result->reason_count; i++) {
 		const struct fsdp_load_reason *reason = &result->reasons[i];
@@ -653,7 +593,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
  * head that is not stored, whatever config.json says. */
 		for (size_t i = run->first.finding; i < collected->finding_count; i++)
-			if (strcmp(answer->loaders[0].loader, "hf") == 0 &&
+			if (strcmp(result->loader, "hf") == 0 &&
 				collected->findings[i].severity == SEVERITY_ERROR &&
 				(strcmp(collected->findings[i].rule, "FI1060") == 0 ||
 					strcmp(collected->findings[i].rule, "FI1095") ==
@@ -666,15 +606,8 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 
 void loading_done(struct loading_answer *answer)
 {
-	for (size_t i = 0; answer->loaders != NULL && i <= answer->count; i++) {
-		struct shown_loader *shown = &answer->loaders[i];
-
-		for (size_t k = 0; shown->reasons != NULL && k <= shown->reason_count;
-			k++)
-			free(shown->reasons[k].names);
-		free(shown->reasons);
-		free(shown->took);
-	}
+	for (size_t i = 0; answer->loaders != NULL && i <= answer->count; i++)
+		free(answer->loaders[i].reasons);
 	free(answer->loaders);
 	fsdp_loads_free(answer->loads);
 	struct loader_choices *choices = &answer->choices;
@@ -687,72 +620,74 @@ void loading_done(struct loading_answer *answer)
 
 /* ---- the answer ---- */
 
-#define REASON struct shown_reason
+#define REASON struct fsdp_load_reason
 
 static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 	"Why a loader does not load it, or loads something else.",
 	{ "code", WORD_AT(REASON, code), .always = true, .listed = true,
 		.list_words = fsdp_load_code_name,
 		ABOUT("One of a closed list, which audit(1) explains.") },
-	{ "message", TEXT_AT(REASON, message),
+	{ "message", WORD_AT(REASON, message),
 		ALWAYS("What is wrong, in one sentence. The loader itself may print another one.") },
 	{ "names", LIST_AT(REASON, names, name_count, record_texts),
 		ALWAYS("Tensors, files or classes that it is about, the first ones.") },
-	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What fixes it.") });
+	{ "way_out", WORD_AT(REASON, way_out), ABOUT("What fixes it.") });
 
 #define LOADER struct shown_loader
 
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
-	{ "loader", WORD_AT(LOADER, loader), ALWAYS("As `--for` names it.") },
+	{ "loader", WORD_AT(LOADER, result.loader), ALWAYS("As `--for` names it.") },
 	{ "title", WORD_AT(LOADER, title), ALWAYS("As people call it.") },
-	{ "family", BOOL_AT(LOADER, is_family),
+	{ "family", BOOL_AT(LOADER, result.is_family),
 		ALWAYS("Whether it is the loader of the checkpoint's own family.") },
-	{ "library", WORD_AT(LOADER, library), ALWAYS("The library that decides.") },
-	{ "version", WORD_AT(LOADER, version),
+	{ "library", WORD_AT(LOADER, result.library),
+		ALWAYS("The library that decides.") },
+	{ "version", WORD_AT(LOADER, result.version),
 		ALWAYS("The release that the rules were tried with.") },
 	{ "world", INTEGER_AT(LOADER, world),
 		ABOUT("Ranks of the run that loads (`--world`).") },
 	{ "verdict", WORD_AT(LOADER, verdict),
 		ALWAYS("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all values are those that were saved. `refuses`: it raises. `not_judged`: the files do not contain enough information.") },
-	{ "took", LIST_AT(LOADER, took, took_count, record_texts),
+	{ "took", LIST_AT(LOADER, result.took, result.took_count, record_texts),
 		ALWAYS("Files of weights that it reads, where it chooses them by their names: of several sets those of the one that wins. Empty if it refuses.") },
-	{ "options", LIST_AT(LOADER, choices, choice_count, loader_choice_record),
+	{ "options",
+		LIST_AT(LOADER, result.choices, result.choice_count,
+			loader_choice_record),
 		ALWAYS("What `--loader-option` sets of the parameters that it has.") },
 	{ "reasons", LIST_AT(LOADER, reasons, reason_count, reason_record),
 		ALWAYS("Why, in the order in which they are met.") });
 
-static void print_loader(const struct shown_loader *shown, struct out *out)
-{
-	out_line_begin(out, NULL);
-	out_values(out, "{} ({} {}", value_word(shown->loader),
-		value_word(shown->library), value_word(shown->version));
-	for (size_t i = 0; i < shown->choice_count; i++)
-		out_values(out, ", {}={}", value_word(shown->choices[i].name),
-			value_word(shown->choices[i].value));
-	out_line_text(out, "): %s",
-		strcmp(shown->verdict, "differs") == 0      ? "loads with differences"
-		: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
-							    : shown->verdict);
-	for (size_t i = 0; i < shown->reason_count; i++) {
-		const struct shown_reason *reason = &shown->reasons[i];
-
-		if (i > 0) {
-			out_line_begin(out, NULL);
-			out_line_text(out, "         and");
-		}
-		out_values(out, ": {}", value_text(reason->message));
-		out_line_end(out);
-		if (reason->way_out.data != NULL)
-			out_values_line(out, NULL, "         fix: {}",
-				value_text(reason->way_out));
-	}
-	if (shown->reason_count == 0)
-		out_line_end(out);
-}
-
 void loading_text(const struct loading_answer *answer, struct out *out)
 {
-	for (size_t i = 0; i < answer->count; i++)
-		print_loader(&answer->loaders[i], out);
+	for (size_t i = 0; i < answer->count; i++) {
+		const struct shown_loader *shown = &answer->loaders[i];
+		const struct fsdp_load_result *result = &shown->result;
+
+		out_line_begin(out, NULL);
+		out_values(out, "{} ({} {}", value_word(result->loader),
+			value_word(result->library), value_word(result->version));
+		for (size_t k = 0; k < result->choice_count; k++)
+			out_values(out, ", {}={}", value_word(result->choices[k].name),
+				value_word(result->choices[k].value));
+		out_line_text(out, "): %s",
+			strcmp(shown->verdict, "differs") == 0 ? "loads with differences"
+			: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
+								    : shown->verdict);
+		for (size_t k = 0; k < shown->reason_count; k++) {
+			const struct fsdp_load_reason *reason = &shown->reasons[k];
+
+			if (k > 0) {
+				out_line_begin(out, NULL);
+				out_line_text(out, "         and");
+			}
+			out_values(out, ": {}", value_word(reason->message));
+			out_line_end(out);
+			if (reason->way_out != NULL)
+				out_values_line(out, NULL, "         fix: {}",
+					value_word(reason->way_out));
+		}
+		if (shown->reason_count == 0)
+			out_line_end(out);
+	}
 }

@@ -15,23 +15,13 @@ struct loader_choices {
 	size_t count;
 };
 
-/* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
-struct shown_reason {
-	const char *code;
-	struct text message, way_out; /* absent: none */
-	struct text *names;
-	size_t name_count;
-};
-
+/* What a loader would do with one checkpoint, as it is shown. Texts are the library's. */
 struct shown_loader {
-	const char *loader, *title, *library, *version, *verdict;
-	bool is_family;
-	const struct fsdp_load_choice *choices;
-	size_t choice_count;
-	struct shown_reason *reasons;
+	struct fsdp_load_result result;
+	const char *title, *verdict;
+	/* Those of the result, and one of the audit. */
+	struct fsdp_load_reason *reasons;
 	size_t reason_count;
-	struct text *took; /* files of weights */
-	size_t took_count;
 	int64_t world; /* that was asked for, or FSDP_ABSENT */
 };
 

@@ -14,14 +14,6 @@
 
 /* ---- meshes ---- */
 
-static struct value get_ranks(struct subject of)
-{
-	const struct fsdp_mesh *mesh = of.object;
-
-	return mesh->ranks != NULL ? value_shape(mesh->ranks, mesh->rank_count)
-				   : value_absent();
-}
-
 #define MESH_ABOUT "A device mesh, outermost dimension first."
 #define MESH struct fsdp_mesh
 const struct record mesh_record = OBJECT_RECORD(MESH, "mesh", MESH_ABOUT,
@@ -31,9 +23,16 @@ const struct record mesh_record = OBJECT_RECORD(MESH, "mesh", MESH_ABOUT,
 	{ "shape", SHAPE_AT(MESH, shape, dims),
 		ALWAYS("Number of ranks along each dimension.") });
 
+static struct value get_ranks(struct subject of)
+{
+	const struct fsdp_mesh *mesh = of.object;
+
+	return value_shape(mesh->ranks, mesh->rank_count);
+}
+
 const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, MESH_ABOUT,
 	{ NULL, FIELDS(mesh_record) },
-	{ "ranks", GET(FIELD_SHAPE, get_ranks),
+	{ "ranks", GET(FIELD_SHAPE, get_ranks), IF_SET(MESH, ranks),
 		ABOUT("Ranks in C order of the mesh; absent when they count from 0.") });
 
 const void *find_mesh(struct subject of, size_t mesh, void *room)
@@ -86,8 +85,8 @@ static struct value get_inferred(struct subject of)
 {
 	static const struct text MARK = { "fully_sharded", 13 };
 
-	return ((const struct fsdp_unit *)of.object)->inferred ? value_texts(&MARK, 1)
-							       : value_absent();
+	(void)of;
+	return value_texts(&MARK, 1);
 }
 
 #define SETTING struct fsdp_text_pair
@@ -127,7 +126,7 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	{ "parameters", COUNT_AT(UNIT, parameters),
 		ALWAYS("Number of elements that it shards.") },
 	{ "bytes", BYTES_AT(UNIT, bytes), ALWAYS("Bytes of these elements, as stored.") },
-	{ "inferred", GET(FIELD_TEXTS, get_inferred),
+	{ "inferred", GET(FIELD_TEXTS, get_inferred), IF_SET(UNIT, inferred),
 		ABOUT("Fields that were inferred and not read from a record.") });
 
 /* ---- wrappers ---- */
@@ -178,21 +177,16 @@ const char *module_mark_text(enum mark mark)
 
 /* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
  * to the module that stands for both. */
-static bool mark_modules(struct module_tree *tree)
+static void mark_modules(struct module_tree *tree)
 {
-	tree->marks = malloc((tree->module_count + 1) * sizeof *tree->marks);
-	if (tree->marks == NULL)
-		return false;
 	for (uint32_t i = 0; i < tree->module_count; i++) {
 		struct fsdp_module module = module_at(tree, i);
+
 		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
-		if (module.unit != FSDP_NONE || module.parent == FSDP_NONE ||
-			module.parent >= i)
-			continue;
-		if (wrapper_is_folded(tree->run, module.parent))
+		if (module.unit == FSDP_NONE && module.parent < i &&
+			wrapper_is_folded(tree->run, module.parent))
 			tree->marks[i] = tree->marks[module.parent];
 	}
-	return true;
 }
 
 /* With more than names to go by, a module is selected if one of its own tensors is. */
@@ -226,24 +220,16 @@ static bool is_selected(struct module_tree *tree, uint32_t index)
 }
 
 /* Upwards: what is selected keeps all that is above it. */
-static bool keep_selected(struct module_tree *tree)
+static void keep_selected(struct module_tree *tree)
 {
-	bool some = false;
-
-	tree->kept = calloc(tree->module_count + 1, sizeof *tree->kept);
-	if (tree->kept == NULL)
-		return false;
 	for (size_t i = tree->module_count; i-- > 0;) {
 		uint32_t parent = module_at(tree, (uint32_t)i).parent;
+
 		if (!tree->kept[i])
 			tree->kept[i] = is_selected(tree, (uint32_t)i);
-		if (tree->kept[i] && parent != FSDP_NONE && parent < i)
+		if (tree->kept[i] && parent < i)
 			tree->kept[parent] = true;
-		some |= tree->kept[i];
 	}
-	if (!some)
-		memset(tree->kept, 0, tree->module_count * sizeof *tree->kept);
-	return true;
 }
 
 /* Where a visit hangs, and whether it hangs at all. */
@@ -275,53 +261,44 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 	return (uint32_t)tree->shown_count++;
 }
 
-static bool choose_shown(struct module_tree *tree)
+static void choose_shown(struct module_tree *tree)
 {
-	tree->places = malloc((tree->module_count + 1) * sizeof *tree->places);
-	tree->shown = malloc((tree->module_count + 1) * sizeof *tree->shown);
-	if (tree->places == NULL || tree->shown == NULL)
-		return false;
 	for (uint32_t i = 0; i < tree->module_count; i++)
 		tree->places[i] = place_module(tree, i);
 	for (size_t i = tree->shown_count; i-- > 0;) {
 		struct shown_visit *shown = &tree->shown[i];
+
 		if (shown->end == 0)
 			shown->end = (uint32_t)i + 1;
 		if (shown->parent != FSDP_NONE &&
 			tree->shown[shown->parent].end < shown->end)
 			tree->shown[shown->parent].end = shown->end;
 	}
-	return true;
 }
 
 /* ---- sizes ---- */
 
-/* The library looks at all visits, shown or not. */
-static bool sum_rank_bytes(struct module_tree *tree)
-{
-	struct fsdp_shares *shares;
-
-	if (!fsdp_shares_new(tree->run->checkpoint, &shares, NULL))
-		return false;
-	for (size_t i = 0; i < tree->shown_count; i++)
-		tree->sums[i].rank_bytes = fsdp_shares_of(shares, tree->shown[i].module);
-	fsdp_shares_free(shares);
-	return true;
-}
-
 static bool sum_sizes(struct module_tree *tree)
 {
+	struct fsdp_shares *shares = NULL;
+
 	if (!tree->wanted.sums && !tree->wanted.rank_bytes)
 		return true;
 	tree->sums = malloc((tree->shown_count + 1) * sizeof *tree->sums);
-	if (tree->sums == NULL)
+	/* The library looks at all visits, shown or not. */
+	if (tree->sums == NULL ||
+		(tree->wanted.rank_bytes &&
+			!fsdp_shares_new(tree->run->checkpoint, &shares, NULL)))
 		return false;
 	for (size_t i = 0; i < tree->shown_count; i++) {
 		struct fsdp_module module = module_at(tree, tree->shown[i].module);
-		tree->sums[i] =
-			(struct sums){ module.parameters, module.bytes, FSDP_UNKNOWN };
+
+		tree->sums[i] = (struct sums){ module.parameters, module.bytes,
+			shares != NULL ? fsdp_shares_of(shares, tree->shown[i].module)
+				       : FSDP_UNKNOWN };
 	}
-	return !tree->wanted.rank_bytes || sum_rank_bytes(tree);
+	fsdp_shares_free(shares);
+	return true;
 }
 
 struct sums module_tree_sums(const struct module_tree *tree, size_t index)
@@ -338,15 +315,24 @@ struct sums module_tree_sums(const struct module_tree *tree, size_t index)
 
 bool module_tree_choose(struct module_tree *tree)
 {
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	size_t count = tree->module_count = fsdp_module_count(checkpoint);
 	struct fsdp_plan_facts plan;
 
-	tree->module_count = fsdp_module_count(tree->run->checkpoint);
+	tree->marks = malloc((count + 1) * sizeof *tree->marks);
+	tree->kept = calloc(count + 1, sizeof *tree->kept);
+	tree->places = malloc((count + 1) * sizeof *tree->places);
+	tree->shown = malloc((count + 1) * sizeof *tree->shown);
 	/* A plan has all units. */
-	if (!fsdp_checkpoint_plan(tree->run->checkpoint, &plan) &&
-		!fsdp_likely_new(tree->run->checkpoint, &tree->likely, NULL))
+	if (tree->marks == NULL || tree->kept == NULL || tree->places == NULL ||
+		tree->shown == NULL ||
+		(!fsdp_checkpoint_plan(checkpoint, &plan) &&
+			!fsdp_likely_new(checkpoint, &tree->likely, NULL)))
 		return false;
-	return mark_modules(tree) && keep_selected(tree) && choose_shown(tree) &&
-	       sum_sizes(tree) && !tree->name.failed;
+	mark_modules(tree);
+	keep_selected(tree);
+	choose_shown(tree);
+	return sum_sizes(tree) && !tree->name.failed;
 }
 
 void module_tree_done(struct module_tree *tree)
@@ -392,12 +378,6 @@ static bool is_of_model(const struct plan_document *document, uint32_t module)
 	return module != FSDP_NONE;
 }
 
-/* A checkpoint may keep the model in a container: its name, with the dot. */
-static size_t size_above(struct text name)
-{
-	return name.size != 0 ? name.size + 1 : 0;
-}
-
 static struct text name_below(
 	struct subject of, struct name_buffer *buffer, size_t above, uint32_t id)
 {
@@ -429,7 +409,7 @@ static bool class_is_known(struct subject of)
 	return !((const struct plan_visit *)of.object)->module.class_inferred;
 }
 
-static const char *wrapper_word(unsigned wrapper)
+const char *wrapper_word(unsigned wrapper)
 {
 	return wrapper != FSDP_WRAPPER_NONE ? fsdp_wrapper_name(wrapper) : NULL;
 }
@@ -568,19 +548,6 @@ bool plan_document_check(struct run *run)
 	return false;
 }
 
-/* Parameters that are only in flat parameters are not listed, and then no parameter is. */
-static bool has_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
-		if ((tensor.flags & FSDP_TENSOR_FLATTENED) != 0 &&
-			tensor.role == FSDP_ROLE_PARAM)
-			return false;
-	}
-	return count > 0;
-}
-
 void plan_document_write(struct run *run, struct row_buffers *buffers)
 {
 	struct out *out = out_aside(run->out);
@@ -592,12 +559,21 @@ void plan_document_write(struct run *run, struct row_buffers *buffers)
 		return;
 	(void)fsdp_checkpoint_plan(run->checkpoint, &document.plan);
 	struct fsdp_module begin = fsdp_module(run->checkpoint, document.plan.begin);
-	document.begin =
-		size_above(name_text(&buffers->module, run->checkpoint, begin.name));
+	/* A checkpoint may keep the model in a container: its name, with the dot. */
+	document.begin = name_text(&buffers->module, run->checkpoint, begin.name).size;
+	document.begin += document.begin != 0;
 	document.raw_begin =
-		size_above(name_text(&buffers->raw, run->checkpoint, begin.raw_name));
+		name_text(&buffers->raw, run->checkpoint, begin.raw_name).size;
+	document.raw_begin += document.raw_begin != 0;
 	document.tensor_count = (uint32_t)fsdp_tensor_count(run->checkpoint);
-	document.lists_parameters =
-		has_parameters(run->checkpoint, document.tensor_count);
+	document.lists_parameters = document.tensor_count > 0;
+	/* Parameters that are only in flat parameters are not listed, and then no parameter is. */
+	for (uint32_t i = 0; i < document.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+
+		document.lists_parameters &=
+			(tensor.flags & FSDP_TENSOR_FLATTENED) == 0 ||
+			tensor.role != FSDP_ROLE_PARAM;
+	}
 	out_fields(out, &plan_record, (struct subject){ &document, &document });
 }

@@ -12,6 +12,9 @@
 extern const struct record unit_record;                    /* struct fsdp_unit */
 extern const struct record mesh_record, mesh_ranks_record; /* struct fsdp_mesh */
 
+/* The wrapper of a module; NULL: it is none. */
+const char *wrapper_word(unsigned wrapper);
+
 /* For MADE_AT. */
 const void *find_mesh(struct subject of, size_t mesh, void *room);
 

@@ -248,8 +248,8 @@ static bool put_loaders(const struct verdict *verdict, struct out *out)
 			if (verdict->loading.status != results[k].status ||
 				strcmp(loader->verdict, results[k].word) != 0)
 				continue;
-			out_line_text(
-				out, "%s%s %s", before, loader->loader, results[k].text);
+			out_line_text(out, "%s%s %s", before, loader->result.loader,
+				results[k].text);
 			before = ", ";
 		}
 	if (before[0] == ',')
