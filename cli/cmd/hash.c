@@ -180,17 +180,14 @@ static void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret
 static bool keep(
 	struct hashing *hashing, struct text **list, size_t *count, struct text name)
 {
-	/* Grows by doubling: a full array has a power of two as its count. */
-	if ((*count & (*count - 1)) == 0) {
-		size_t room = *count == 0 ? 1 : *count * 2;
-		struct text *grown = realloc(*list, room * sizeof *grown);
-		if (grown == NULL)
-			return false;
-		*list = grown;
-	}
-	(*list)[*count].data = owned_copy(&hashing->owned, name.data, name.size);
-	(*list)[*count].size = name.size;
-	return (*list)[(*count)++].data != NULL;
+	struct text *more = list_grown(*list, *count, sizeof *more);
+
+	if (more == NULL)
+		return false;
+	*list = more;
+	more[*count].data = owned_copy(&hashing->owned, name.data, name.size);
+	more[*count].size = name.size;
+	return more[(*count)++].data != NULL;
 }
 
 /* Something of this name is there, in this part or another. */
@@ -237,16 +234,6 @@ static bool count_row(struct hashing *hashing, enum listed listed, struct text n
 	       keep(hashing, &check->unlisted, &check->unlisted_count, name);
 }
 
-/* Whether a line speaks of what was selected. */
-static bool is_meant(struct hashing *hashing, struct fsdp_span name)
-{
-	if (selection_is_all(hashing->selection))
-		return true;
-	return hashing->kind == HASH_LOGICAL &&
-	       selection_is_by_name(hashing->selection) &&
-	       selection_takes_name(hashing->selection, name);
-}
-
 /* Compares rows with the list. False: out of memory. */
 static bool hash_compare(struct hashing *hashing)
 {
@@ -272,7 +259,14 @@ static bool hash_compare(struct hashing *hashing)
 	}
 	for (size_t i = 0; good && i < fsdp_manifest_count(manifest); i++) {
 		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
-		if (!hashing->seen[i] && is_meant(hashing, entry.name))
+		/* A line about what was not selected does not count. */
+		bool is_meant =
+			selection_is_all(hashing->selection) ||
+			(hashing->kind == HASH_LOGICAL &&
+				selection_is_by_name(hashing->selection) &&
+				selection_takes_name(hashing->selection, entry.name));
+
+		if (!hashing->seen[i] && is_meant)
 			good = keep(hashing, &hashing->check.missing,
 				&hashing->check.missing_count, text_of_span(entry.name));
 	}
@@ -353,27 +347,31 @@ static void show_rows(struct hashing *hashing)
 	out_table_end(out);
 }
 
-static bool is_escaped(struct text name)
+/* As sha256sum does: of a name with such characters a backslash in front, and "\\", "\n" and "\r". */
+static void put_sum(struct out *out, const struct hash_row *row)
 {
-	return memchr(name.data, '\\', name.size) != NULL ||
-	       memchr(name.data, '\n', name.size) != NULL ||
-	       memchr(name.data, '\r', name.size) != NULL;
-}
+	static const char *const escapes[] = {
+		['\\'] = "\\\\", ['\n'] = "\\n", ['\r'] = "\\r"
+	};
+	struct text name = row->name;
+	bool escaped = memchr(name.data, '\\', name.size) != NULL ||
+		       memchr(name.data, '\n', name.size) != NULL ||
+		       memchr(name.data, '\r', name.size) != NULL;
 
-/* As sha256sum does: a backslash in front, and "\\", "\n" and "\r" in the name. */
-static void put_escaped(struct out *out, struct text name)
-{
-	for (size_t i = 0; i < name.size; i++) {
-		char byte = name.data[i];
-		struct text text = { &name.data[i], 1 };
-		if (byte == '\\')
-			text = text_of("\\\\");
-		else if (byte == '\n')
-			text = text_of("\\n");
-		else if (byte == '\r')
-			text = text_of("\\r");
-		out_verbatim(out, text);
+	out_verbatim(out, text_of(escaped ? "\\" : ""));
+	out_verbatim(out, row->digits);
+	out_verbatim(out, text_of("  "));
+	for (size_t i = 0; escaped && i < name.size; i++) {
+		unsigned char byte = (unsigned char)name.data[i];
+
+		out_verbatim(out,
+			byte < sizeof escapes / sizeof *escapes && escapes[byte] != NULL
+				? text_of(escapes[byte])
+				: (struct text){ &name.data[i], 1 });
 	}
+	if (!escaped)
+		out_verbatim(out, name);
+	out_verbatim(out, text_of("\n"));
 }
 
 /* The last segment of the path that was typed. */
@@ -386,19 +384,9 @@ static struct text title_of(const struct run *run)
 	return text_last(path, '/');
 }
 
-static void show_names(
-	struct out *out, const struct text *names, size_t count, const char *what)
-{
-	for (size_t i = 0; i < count; i++) {
-		out_values_line(
-			out, NULL, "{}: {}", value_name(names[i]), value_word(what));
-	}
-}
-
 static void show_lines(struct hashing *hashing)
 {
 	struct hash_row row;
-	bool escaped;
 	struct out *out = hashing->run->out;
 	size_t count = hashing->row_count;
 	const struct hash_check *check;
@@ -409,9 +397,12 @@ static void show_lines(struct hashing *hashing)
 		check = &hashing->check;
 		what = hashing->kind == HASH_STORED ? "file" : "tensor";
 		total = check->matched + check->mismatched_count + check->missing_count;
-		show_names(out, check->mismatched, check->mismatched_count,
-			"digest mismatch");
-		show_names(out, check->missing, check->missing_count, "missing");
+		for (size_t i = 0; i < check->mismatched_count; i++)
+			out_values_line(out, NULL, "{}: digest mismatch",
+				value_name(check->mismatched[i]));
+		for (size_t i = 0; i < check->missing_count; i++)
+			out_values_line(
+				out, NULL, "{}: missing", value_name(check->missing[i]));
 		out_values_line(out, NULL,
 			"{}[, part {} of {}]: {} of {} listed {}s match[; {} {}{} not listed]",
 			value_name(title_of(hashing->run)),
@@ -425,18 +416,8 @@ static void show_lines(struct hashing *hashing)
 	}
 	for (size_t i = 0; hashing->kind != HASH_NAMES && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
-		escaped = is_escaped(row.name);
-		if (row.known) {
-			if (escaped)
-				out_verbatim(hashing->run->out, text_of("\\"));
-			out_verbatim(hashing->run->out, row.digits);
-			out_verbatim(hashing->run->out, text_of("  "));
-			if (escaped)
-				put_escaped(hashing->run->out, row.name);
-			else
-				out_verbatim(hashing->run->out, row.name);
-			out_verbatim(hashing->run->out, text_of("\n"));
-		}
+		if (row.known)
+			put_sum(out, &row);
 	}
 	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
 		return;
@@ -664,32 +645,25 @@ static void judge(struct hashing *hashing)
 			hashing->run, hashing->selection, hashing->status);
 }
 
-/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names too. */
-static bool is_writable(struct hashing *hashing)
+static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	struct hash_row row;
 	uint32_t character;
 
+	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
+		(hashing->manifest != NULL && !hash_compare(hashing)))
+		return false;
+	/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names too. */
 	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		for (size_t at = 0; at < row.name.size;) {
 			at += character_decode(
 				row.name.data + at, row.name.size - at, &character);
 			if (character == CHARACTER_NONE)
-				return false;
+				return refuse(hashing->run, "run hash without --part",
+					"a name is not UTF-8, and a part cannot write it");
 		}
 	}
-	return true;
-}
-
-static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
-{
-	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
-		(hashing->manifest != NULL && !hash_compare(hashing)))
-		return false;
-	if (!is_writable(hashing))
-		return refuse(hashing->run, "run hash without --part",
-			"a name is not UTF-8, and a part cannot write it");
 	judge(hashing);
 	run_begin(hashing->run, hashing->status);
 	if (hashing->status != STATUS_FAILED)

@@ -47,12 +47,22 @@ struct list_cursor {
 	uint32_t at;
 };
 
+/* What a rank of the new run holds. */
+struct shown_rank {
+	uint32_t rank;
+	uint64_t bytes, needs; /* without and with what fills shards up */
+	struct fsdp_reshard_rank facts;
+	uint64_t empty; /* tensors without elements on this rank */
+	int fits;       /* -1: not asked for */
+};
+
 struct resharding {
 	struct run *run;
 	const struct reshard_options *options;
 	struct fsdp_reshard *to;
 	struct ways is, will;
-	size_t rank_count; /* of the new run */
+	struct shown_rank *ranks; /* of the new run */
+	size_t rank_count;
 	struct loading_answer loading;
 	struct staying *stays;
 	size_t stay_count;
@@ -62,37 +72,9 @@ struct resharding {
 	struct row_buffers buffers;
 };
 
-static inline uint64_t reshard_rank_bytes(const struct fsdp_reshard_rank *rank)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(rank->param_bytes, rank->optim_bytes, &sum) ||
-			       __builtin_add_overflow(sum, rank->other_bytes, &sum)
-		       ? UINT64_MAX
-		       : sum;
-}
-
-/* With what fills shards up. */
-static inline uint64_t reshard_rank_needs(const struct fsdp_reshard_rank *rank)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(reshard_rank_bytes(rank), rank->padding_bytes, &sum)
-		       ? UINT64_MAX
-		       : sum;
-}
-
 /* ---- machine output ---- */
 
-/* ---- ways of sharding ---- */
-
 #define WAYS struct ways
-static struct value get_mesh(struct subject of)
-{
-	const struct ways *ways = of.object;
-
-	return value_shape(ways->mesh, ways->mesh_dims);
-}
 
 static struct value get_dim(struct subject of)
 {
@@ -105,38 +87,14 @@ static struct value get_dim(struct subject of)
 static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	"Placement of tensors on the ranks of a run.",
 	{ "world_size", INTEGER_AT(WAYS, world), ALWAYS("Number of ranks.") },
-	{ "mesh", GET(FIELD_SHAPE, get_mesh), IF_SET(struct ways, mesh_dims),
+	{ "mesh", ARRAY_OF(WAYS, mesh, mesh_dims, record_integers),
+		IF_SET(WAYS, mesh_dims),
 		ABOUT("Copies of the model, and ranks of each.") },
 	{ "tp", INTEGER_AT(WAYS, tp), ABOUT("Ranks of tensor parallelism.") },
 	{ "shard_dim", GET(FIELD_KEY, get_dim),
 		ALWAYS("Dimension that is cut of all tensors; `auto`: not the same of all.") });
 
-struct shown_rank {
-	uint32_t rank;
-	uint64_t bytes;
-	struct fsdp_reshard_rank facts;
-	uint64_t empty; /* tensors without elements on this rank */
-	int fits;       /* -1: not asked for */
-};
-
-static const void *each_rank(struct subject of, size_t i, void *room)
-{
-	const struct resharding *resharding = of.context;
-	struct shown_rank *rank = room;
-	uint32_t index = (uint32_t)i;
-
-	*rank = (struct shown_rank){ .rank = index,
-		.facts = fsdp_reshard_rank(resharding->to, index),
-		.fits = -1 };
-	rank->bytes = reshard_rank_bytes(&rank->facts);
-	for (size_t k = 0; k < fsdp_reshard_uneven_count(resharding->to); k++)
-		rank->empty += fsdp_reshard_is_empty(resharding->to, k, index);
-	if (resharding->options->fit != UINT64_MAX)
-		rank->fits = reshard_rank_needs(&rank->facts) <= resharding->options->fit;
-	return rank;
-}
-
-/* Continues after the previous element, or restarts. */
+/* Whether the list is read in order: it continues after the previous element, or restarts. */
 static void seek(struct list_cursor *cursor, uint32_t rank, size_t i)
 {
 	if (cursor->rank != rank || cursor->next != i)
@@ -222,17 +180,17 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, RANK, RANK_BYTE
 	{ "empty_count", COUNT_AT(RANK, empty) }, { "fits", MAYBE_AT(RANK, fits) });
 
 #define STAYS struct staying
-static struct value get_name(struct subject of)
+static struct value find_name(struct subject of, uint32_t name)
 {
 	struct resharding *resharding = of.context;
 
-	return value_name(name_text(&resharding->buffers.text,
-		resharding->run->checkpoint, ((const struct staying *)of.object)->name));
+	return value_name(
+		name_text(&resharding->buffers.text, resharding->run->checkpoint, name));
 }
 
 static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded",
 	"A tensor or value that another number of ranks cannot share.",
-	{ "name", GET(FIELD_NAME, get_name), ALWAYS("Its name.") },
+	{ "name", FOUND_AT(STAYS, name, FIELD_NAME, find_name), ALWAYS("Its name.") },
 	{ "why", WORD_AT(STAYS, why), .always = true,
 		WORDS("rank", "random", "vocabulary"),
 		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
@@ -265,7 +223,7 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	{ "to", OBJECT_AT(RESHARDING, will, ways_record), ALWAYS("As was asked for.") },
 	{ "loaders", LIST_AT(RESHARDING, loading.loaders, loading.count, loader_record),
 		ALWAYS("What the loader of this format would do there.") },
-	{ "ranks", EACH_ITEM(RESHARDING, rank_count, each_rank, rank_record),
+	{ "ranks", ITEMS_AT(RESHARDING, ranks, rank_count, rank_record),
 		ALWAYS("Every rank of the new run.") },
 	{ "uneven", EACH(each_uneven, record_texts),
 		ALWAYS("Tensors whose shards differ in length between ranks.") },
@@ -274,17 +232,6 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
 		ALWAYS("Bytes that all ranks read for each byte that they hold.") });
 
-static void put_rows(struct resharding *resharding)
-{
-	static const struct table LIKE = {
-		.key = "ranks", .main = true, .rows_only = true
-	};
-
-	out_each_record(resharding->run->out, &LIKE, &row_record,
-		(struct subject){ resharding, resharding }, resharding->rank_count,
-		each_rank);
-}
-
 /* ---- what `reshard` says to people ---- */
 
 enum { NAMED = 3, GROUPS = 3 };
@@ -292,53 +239,39 @@ enum { NAMED = 3, GROUPS = 3 };
 /* "12.47 GiB on ranks 0-4, 12.44 GiB on rank 5" */
 static void tell_bytes(const struct resharding *resharding)
 {
+	const struct shown_rank *ranks = resharding->ranks;
 	struct out *out = resharding->run->out;
-	uint32_t groups = 0;
-	char size[HUMAN_ROOM];
+	uint64_t most = 0, padding = 0;
+	char size[HUMAN_ROOM], more[HUMAN_ROOM];
+	size_t groups = 0;
 
 	out_line_begin(out, "bytes");
-	for (uint32_t first = 0, end; first < resharding->will.world; first = end) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, first);
-		uint64_t bytes = reshard_rank_bytes(&rank);
-
-		for (end = first + 1; end < resharding->will.world; end++) {
-			struct fsdp_reshard_rank next =
-				fsdp_reshard_rank(resharding->to, end);
-
-			if (reshard_rank_bytes(&next) != bytes)
-				break;
-		}
+	for (size_t first = 0, end; first < resharding->rank_count; first = end) {
+		for (end = first + 1; end < resharding->rank_count &&
+				      ranks[end].bytes == ranks[first].bytes;)
+			end++;
 		if (++groups > GROUPS) {
 			out_line_text(out, ", …");
 			break;
 		}
-		out_line_text(out, "%s%s on rank%s %u", groups > 1 ? ", " : "",
-			out_bytes(resharding->run->out, bytes, size),
+		out_line_text(out, "%s%s on rank%s %zu", groups > 1 ? ", " : "",
+			out_bytes(out, ranks[first].bytes, size),
 			end > first + 1 ? "s" : "", first);
 		if (end > first + 1)
-			out_line_text(out, "-%u", end - 1);
+			out_line_text(out, "-%zu", end - 1);
 	}
 	if (resharding->most_now != FSDP_UNKNOWN)
 		out_line_text(out, " (as saved: at most %s)",
-			out_bytes(resharding->run->out, resharding->most_now, size));
+			out_bytes(out, resharding->most_now, size));
 	out_line_end(out);
-}
+	for (size_t i = 0; i < resharding->rank_count; i++) {
+		const struct fsdp_reshard_rank *rank = &ranks[i].facts;
 
-static void tell_weights(const struct resharding *resharding)
-{
-	uint64_t most = 0, padding = 0;
-	char size[HUMAN_ROOM], more[HUMAN_ROOM];
-
-	for (uint32_t i = 0; i < resharding->will.world; i++) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
-
-		most = rank.param_bytes > most ? rank.param_bytes : most;
-		padding = rank.padding_bytes > padding ? rank.padding_bytes : padding;
+		most = rank->param_bytes > most ? rank->param_bytes : most;
+		padding = rank->padding_bytes > padding ? rank->padding_bytes : padding;
 	}
-	out_line(resharding->run->out, "weights",
-		"at most %s per rank; padding at most %s per rank",
-		out_bytes(resharding->run->out, most, size),
-		out_bytes(resharding->run->out, padding, more));
+	out_line(out, "weights", "at most %s per rank; padding at most %s per rank",
+		out_bytes(out, most, size), out_bytes(out, padding, more));
 }
 
 static void tell_uneven(struct resharding *resharding)
@@ -361,14 +294,11 @@ static void tell_uneven(struct resharding *resharding)
 			value_word(empty == 1 ? "s" : ""));
 	for (size_t i = 0; i < count && shown < NAMED && empty > 0; i++) {
 		struct fsdp_reshard_cut cut = fsdp_reshard_uneven(resharding->to, i);
-		struct fsdp_tensor tensor =
-			fsdp_tensor(resharding->run->checkpoint, cut.tensor);
 
 		if (!fsdp_reshard_is_empty(resharding->to, i, last))
 			continue;
 		out_values(out, "{}{} (on {} ranks)", value_word(shown++ > 0 ? ", " : ""),
-			value_name(tensor_shown_name(
-				resharding->run, &resharding->buffers.name, &tensor)),
+			value_name(shown_name(resharding, cut.tensor)),
 			value_id(cut.ranks));
 	}
 	out_values(out, "[ and {} more]", value_some(empty - shown));
@@ -396,9 +326,8 @@ static void tell_reads(const struct resharding *resharding)
 	uint32_t fewest = UINT32_MAX, most = 0;
 	char size[HUMAN_ROOM], ratio[32];
 
-	for (uint32_t i = 0; i < resharding->will.world; i++) {
-		uint32_t files = fsdp_reshard_rank(resharding->to, i).files;
-
+	for (size_t i = 0; i < resharding->rank_count; i++) {
+		uint32_t files = resharding->ranks[i].facts.files;
 		fewest = files < fewest ? files : fewest;
 		most = files > most ? files : most;
 	}
@@ -431,7 +360,6 @@ static void reshard_text(struct resharding *resharding)
 					       : value_absent());
 	loading_text(&resharding->loading, resharding->run->out);
 	tell_bytes(resharding);
-	tell_weights(resharding);
 	tell_uneven(resharding);
 	tell_reads(resharding);
 	if (resharding->stay_count != 0) {
@@ -524,19 +452,6 @@ static bool read_world(struct resharding *resharding)
 	return true;
 }
 
-static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
-{
-	const char *text = resharding->options->shard_dim;
-	int64_t dim = FSDP_RESHARD_AUTO;
-
-	if (strcmp(text, "auto") != 0 &&
-		!option_integer(text, 0, FSDP_DIMS_MAX - 1, &dim))
-		return !refuse(resharding->run, "example: --shard-dim=1",
-			"--shard-dim=%s: it is not a dimension", text);
-	*ret_dim = (int32_t)dim;
-	return true;
-}
-
 /* ---- the verdict of loaders ---- */
 
 /* The program that wrote the directory, if known. */
@@ -580,86 +495,65 @@ static bool is_of_rank(struct text name)
 	return false;
 }
 
-static bool is_random(struct text name)
-{
-	static const char *const WORDS[] = { "rng_state", "random_state", "cuda_rng",
-		"torch_rng", "rng_tracker" };
-
-	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
-		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
-			return true;
-	return false;
-}
-
 /* Megatron makes the rows of these a multiple of that many for each rank of tensor
  * parallelism, unless it is given another number. */
 enum { VOCABULARY_MULTIPLE = 128 };
 
-/* The vocabulary size is unknown: fewer ranks may need fewer rows. */
-static bool keeps_rows(int64_t rows, int64_t tp_was, int64_t tp)
+static bool contains_one(struct text name, const char *const *words)
 {
-	return tp == tp_was ||
-	       (tp > tp_was && rows % (VOCABULARY_MULTIPLE * tp_was) == 0 &&
-		       rows % (VOCABULARY_MULTIPLE * tp) == 0);
-}
-
-/* Ranks of tensor parallelism that a vocabulary is cut for. */
-static int64_t tp_of(
-	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
-{
-	struct fsdp_piece piece;
-
-	if (tensor->piece_count == 0)
-		return 1;
-	piece = fsdp_piece(checkpoint, tensor->first_piece);
-	return piece.sizes != NULL && piece.sizes[0] > 0
-		       ? tensor->shape[0] / piece.sizes[0]
-		       : 1;
+	for (; *words != NULL; words++)
+		if (memmem(name.data, name.size, *words, strlen(*words)) != NULL)
+			return true;
+	return false;
 }
 
 static bool is_padded_vocabulary(const struct resharding *resharding, struct text name,
 	const struct fsdp_tensor *tensor)
 {
-	static const char *const WORDS[] = { "word_embeddings.weight",
-		"output_layer.weight" };
+	static const char *const words[] = { "word_embeddings.weight",
+		"output_layer.weight", NULL };
 	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
-	int64_t tp = resharding->will.tp;
+	int64_t tp = resharding->will.tp, was = 1;
+	struct fsdp_piece piece;
 
 	if (tp <= 0 || tensor->dims == 0 ||
-		strncmp(fsdp_checkpoint_format(checkpoint).family, "megatron", 8) != 0 ||
-		keeps_rows(tensor->shape[0], tp_of(checkpoint, tensor), tp))
+		strncmp(fsdp_checkpoint_format(checkpoint).family, "megatron", 8) != 0)
 		return false;
-	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
-		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
-			return true;
-	return false;
-}
-
-static bool add_staying(struct resharding *resharding, uint32_t name, const char *why)
-{
-	struct staying *more =
-		list_grown(resharding->stays, resharding->stay_count, sizeof *more);
-
-	if (more == NULL)
-		return false;
-	resharding->stays = more;
-	more[resharding->stay_count++] = (struct staying){ name, why };
-	return true;
+	if (tensor->piece_count > 0) {
+		piece = fsdp_piece(checkpoint, tensor->first_piece);
+		if (piece.sizes != NULL && piece.sizes[0] > 0)
+			was = tensor->shape[0] / piece.sizes[0];
+	}
+	/* The vocabulary size is unknown: fewer ranks may need fewer rows. */
+	return tp != was &&
+	       (tp < was || tensor->shape[0] % (VOCABULARY_MULTIPLE * was) != 0 ||
+		       tensor->shape[0] % (VOCABULARY_MULTIPLE * tp) != 0) &&
+	       contains_one(name, words);
 }
 
 static bool add_if_stays(struct resharding *resharding, uint32_t name, bool is_own,
 	const struct fsdp_tensor *tensor)
 {
+	static const char *const random[] = { "rng_state", "random_state", "cuda_rng",
+		"torch_rng", "rng_tracker", NULL };
 	struct text text =
 		name_text(&resharding->buffers.text, resharding->run->checkpoint, name);
-	const char *why = is_random(text)              ? "random"
-			  : is_own || is_of_rank(text) ? "rank"
-						       : NULL;
+	const char *why =
+		contains_one(text, random)   ? "random"
+		: is_own || is_of_rank(text) ? "rank"
+		: tensor != NULL && is_padded_vocabulary(resharding, text, tensor)
+			? "vocabulary"
+			: NULL;
+	struct staying *more;
 
-	if (why == NULL && tensor != NULL &&
-		is_padded_vocabulary(resharding, text, tensor))
-		why = "vocabulary";
-	return why == NULL || add_staying(resharding, name, why);
+	if (why == NULL)
+		return true;
+	more = list_grown(resharding->stays, resharding->stay_count, sizeof *more);
+	if (more == NULL)
+		return false;
+	resharding->stays = more;
+	more[resharding->stay_count++] = (struct staying){ name, why };
+	return true;
 }
 
 static bool find_staying(struct resharding *resharding)
@@ -748,12 +642,29 @@ static bool calculate(
 		return false;
 	resharding->will.dim = fsdp_reshard_facts(resharding->to).shard_dim;
 	resharding->rank_count = (size_t)will->world;
-	for (uint32_t i = 0; i < resharding->will.world; i++) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
+	resharding->ranks = calloc(resharding->rank_count, sizeof *resharding->ranks);
+	for (uint32_t i = 0; resharding->ranks != NULL && i < will->world; i++) {
+		struct shown_rank *rank = &resharding->ranks[i];
+		const struct fsdp_reshard_rank *facts = &rank->facts;
 
-		resharding->unfit += reshard_rank_needs(&rank) > resharding->options->fit;
+		rank->rank = i;
+		rank->facts = fsdp_reshard_rank(resharding->to, i);
+		if (__builtin_add_overflow(
+			    facts->param_bytes, facts->optim_bytes, &rank->bytes) ||
+			__builtin_add_overflow(
+				rank->bytes, facts->other_bytes, &rank->bytes))
+			rank->bytes = UINT64_MAX;
+		if (__builtin_add_overflow(
+			    rank->bytes, facts->padding_bytes, &rank->needs))
+			rank->needs = UINT64_MAX;
+		for (size_t k = 0; k < fsdp_reshard_uneven_count(resharding->to); k++)
+			rank->empty += fsdp_reshard_is_empty(resharding->to, k, i);
+		rank->fits = rank->needs <= resharding->options->fit;
+		resharding->unfit += !rank->fits;
+		if (resharding->options->fit == UINT64_MAX)
+			rank->fits = -1;
 	}
-	return describe(resharding, ret_error);
+	return resharding->ranks != NULL && describe(resharding, ret_error);
 }
 
 /* An integer of config.json; 0: it has none. */
@@ -772,13 +683,21 @@ static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const ch
 static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 {
 	struct resharding resharding = { .run = run, .options = run->options };
-	int32_t dim = 0;
+	static const struct table like = {
+		.key = "ranks", .main = true, .rows_only = true
+	};
+	const char *typed = resharding.options->shard_dim;
+	int64_t dim = FSDP_RESHARD_AUTO;
 	bool good;
 
-	if (!read_world(&resharding) || !read_dim(&resharding, &dim))
+	if (!read_world(&resharding))
 		return true;
-	good = calculate(&resharding, dim, ret_error) && find_staying(&resharding) &&
-	       ask_loader(&resharding, ret_error);
+	if (strcmp(typed, "auto") != 0 &&
+		!option_integer(typed, 0, FSDP_DIMS_MAX - 1, &dim))
+		return refuse(run, "example: --shard-dim=1",
+			"--shard-dim=%s: it is not a dimension", typed);
+	good = calculate(&resharding, (int32_t)dim, ret_error) &&
+	       find_staying(&resharding) && ask_loader(&resharding, ret_error);
 	if (good) {
 		/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
 		static const struct {
@@ -813,13 +732,15 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 		reshard_text(&resharding);
 		out_fields(resharding.run->out, &reshard_record,
 			(struct subject){ &resharding, &resharding });
-		put_rows(&resharding);
+		out_records(run->out, &like, &row_record, &resharding, resharding.ranks,
+			resharding.rank_count);
 		good = !row_buffers_failed(&resharding.buffers);
 	}
 	loading_done(&resharding.loading);
 	fsdp_reshard_free(resharding.to);
 	row_buffers_done(&resharding.buffers);
 	free(resharding.stays);
+	free(resharding.ranks);
 	return good;
 }
 
