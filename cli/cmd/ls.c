@@ -319,28 +319,6 @@ static bool find_stored(struct listing *listing)
 	return ranks == 0 || listing->stored != NULL;
 }
 
-static bool is_key_missing(
-	const struct listing *listing, enum fsdp_sums_by by, uint32_t key)
-{
-	if (key == FSDP_NONE)
-		return false;
-	return by == FSDP_BY_FILE
-		       ? fsdp_file(listing->run->checkpoint, key).size == FSDP_UNKNOWN
-		       : by == FSDP_BY_RANK && listing->stored != NULL &&
-				 !listing->stored[key];
-}
-
-/* So many segments of a name. */
-static struct text front_of(struct text name, int64_t segments)
-{
-	size_t size = 0;
-
-	for (; size < name.size && segments > 0; size++)
-		if (name.data[size] == '.' && --segments == 0)
-			break;
-	return (struct text){ name.data, size };
-}
-
 /* Its first key (which is 0) or second (1), and how people see it. Valid until the next
  * of the same. */
 static struct value listing_key(
@@ -353,8 +331,16 @@ static struct value listing_key(
 	struct value value =
 		group_key(run->checkpoint, by, key, buffers[which], run->common->raw);
 
-	if (by == FSDP_BY_PREFIX && value.type == VALUE_NAME)
-		value.text = front_of(value.text, run->select->depth);
+	/* So many segments of a name. */
+	if (by == FSDP_BY_PREFIX && value.type == VALUE_NAME) {
+		int64_t segments = run->select->depth;
+		size_t size = 0;
+
+		for (; size < value.text.size && segments > 0; size++)
+			if (value.text.data[size] == '.' && --segments == 0)
+				break;
+		value.text.size = size;
+	}
 	*ret_shown = value;
 	if (value.type == VALUE_NULL)
 		*ret_shown = value_absent();
@@ -376,7 +362,13 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 	listed->missing = false;
 	for (size_t i = 0; i < listing->by_count; i++) {
 		listed->keys[i] = listing_key(listing, i, keys[i], &listed->shown[i]);
-		listed->missing |= is_key_missing(listing, listing->by[i], keys[i]);
+		if (keys[i] != FSDP_NONE && listing->by[i] == FSDP_BY_FILE)
+			listed->missing |=
+				fsdp_file(listing->run->checkpoint, keys[i]).size ==
+				FSDP_UNKNOWN;
+		else if (keys[i] != FSDP_NONE && listing->by[i] == FSDP_BY_RANK)
+			listed->missing |=
+				listing->stored != NULL && !listing->stored[keys[i]];
 	}
 	bytes = listed->group.bytes;
 	if (listing->bytes == 0 || listing->bytes == FSDP_UNKNOWN ||
@@ -387,6 +379,13 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 			100.0 * (double)bytes / (double)listing->bytes);
 	*ret_order = row;
 	return listed;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
 }
 
 static void emit_groups(
@@ -408,41 +407,11 @@ static void emit_groups(
 	out_table_end(run->out);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	const uint32_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
-/* What has no key is a row for people; programs have keys alone, in their order unless
- * another was asked for, and the total. */
-static void emit_both(struct listing *listing, uint32_t *rows, size_t count)
-{
-	const struct select_options *select = listing->run->select;
-
-	emit_groups(listing, rows, count, false);
-	if (select->sort.count == 0 && !select->largest && !select->reverse)
-		qsort(rows, count, sizeof *rows, by_number);
-	emit_groups(listing, rows, count, true);
-}
-
-static bool is_where(const struct listing *listing)
-{
-	bool where = false;
-
-	for (size_t i = 0; i < listing->by_count; i++)
-		where |= listing->by[i] == FSDP_BY_RANK || listing->by[i] == FSDP_BY_FILE;
-	return where;
-}
-
 static bool show_groups(struct listing *listing)
 {
 	struct run *run = listing->run;
 	struct record_table *table = &listing->table;
-	const struct table like = { .key = "groups",
-		.main = true,
-		.view = is_where(listing) ? VIEW_WHERE : VIEW_WHAT };
+	struct table like = { .key = "groups", .main = true, .view = VIEW_WHAT };
 	size_t groups = listing_group_count(listing), count = 0;
 	uint32_t *rows = malloc((groups + 1) * sizeof *rows), second;
 	bool memory = rows == NULL;
@@ -452,6 +421,9 @@ static bool show_groups(struct listing *listing)
 		if (group.tensors > 0)
 			rows[count++] = i;
 	}
+	for (size_t i = 0; i < listing->by_count; i++)
+		if (listing->by[i] == FSDP_BY_RANK || listing->by[i] == FSDP_BY_FILE)
+			like.view = VIEW_WHERE;
 	record_table_init(table, &like, &group_record, &listing->row);
 	for (size_t i = 0; i < listing->by_count; i++) {
 		enum fsdp_sums_by by = listing->by[i];
@@ -463,8 +435,16 @@ static bool show_groups(struct listing *listing)
 	if (!memory && choose_columns(run, table) &&
 		sort_rows(
 			run, table, "-bytes", group_at, listing, rows, count, &memory)) {
+		const struct select_options *select = run->select;
+
+		count = head_of(run, count);
 		listing_begin(listing);
-		emit_both(listing, rows, head_of(run, count));
+		/* What has no key is a row for people; programs have keys alone, in their order unless
+		 * another was asked for, and the total. */
+		emit_groups(listing, rows, count, false);
+		if (select->sort.count == 0 && !select->largest && !select->reverse)
+			qsort(rows, count, sizeof *rows, by_number);
+		emit_groups(listing, rows, count, true);
 		listing_show_total(listing);
 	}
 	free(rows);
@@ -531,12 +511,6 @@ static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 }
 
 /* ---- a row per piece: ls -l ---- */
-
-static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)
-{
-	return places_list(listing->run, listing->rows, listing->row_count,
-		&listing->places, &listing->status, ret_error);
-}
 
 /* Numbers the copies among the pieces of a tensor. */
 static bool number_copies(struct listing *listing, const struct fsdp_tensor *tensor)
@@ -629,18 +603,6 @@ struct common {
 	bool is_alias;
 };
 
-static struct common common_of(const struct fsdp_checkpoint *checkpoint, uint32_t row)
-{
-	struct fsdp_piece piece = fsdp_piece(checkpoint, row);
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, piece.tensor);
-
-	return (struct common){ .dtype = tensor.dtype,
-		.grad = tensor.flags & (FSDP_TENSOR_GRAD_KNOWN | FSDP_TENSOR_GRAD),
-		.rank = piece.rank,
-		.file = piece.file,
-		.is_alias = tensor.alias != FSDP_NONE };
-}
-
 /* Says it once, if it is something. */
 __attribute__((format(printf, 3, 4))) static void leave_out(
 	struct listing *listing, const char *name, const char *format, ...)
@@ -665,14 +627,20 @@ __attribute__((format(printf, 3, 4))) static void leave_out(
 static void suit_pieces(struct listing *listing, size_t head)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct common first, other;
+	struct common first = { 0 }, other;
 	bool dtype = true, grad = true, rank = true, file = true, alias = false;
 
 	if (head < 2)
 		return;
-	first = common_of(checkpoint, listing->rows[0]);
 	for (size_t i = 0; i < head; i++) {
-		other = common_of(checkpoint, listing->rows[i]);
+		struct fsdp_piece piece = fsdp_piece(checkpoint, listing->rows[i]);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, piece.tensor);
+
+		other = (struct common){ tensor.dtype,
+			tensor.flags & (FSDP_TENSOR_GRAD_KNOWN | FSDP_TENSOR_GRAD),
+			piece.rank, piece.file, tensor.alias != FSDP_NONE };
+		if (i == 0)
+			first = other;
 		dtype &= other.dtype == first.dtype;
 		grad &= other.grad == first.grad;
 		rank &= other.rank == first.rank;
@@ -702,6 +670,12 @@ static void suit_pieces(struct listing *listing, size_t head)
 static const struct record piece_list_record =
 	LIST_OF("piece_list", "With `-l`: one element for each piece.", "pieces",
 		listed_piece_record, "Pieces.");
+
+static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)
+{
+	return places_list(listing->run, listing->rows, listing->row_count,
+		&listing->places, &listing->status, ret_error);
+}
 
 static const struct list PIECES = { &piece_list_record, piece_at, locate_pieces, true,
 	NULL, suit_pieces };
@@ -960,32 +934,23 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 				 ret_error);
 }
 
-/* False: the options contradict each other, and refuse() was called. */
-static bool check(struct run *run, const struct ls_options *options)
-{
-	bool values = lists_values(options), by = options->by.count > 0;
-
-	if (options->pieces + by + options->fold + values > 1) {
-		refuse(run, "give one of them",
-			"-l, --by, --fold and --values exclude each other");
-		return false;
-	}
-	if (options->by.count > 2) {
-		refuse(run, "example: --by=layer,rank",
-			"--by takes one key or two, not %zu", options->by.count);
-		return false;
-	}
-	return true;
-}
-
 static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 {
 	struct listing listing = { .run = run,
 		.options = run->options,
 		.wide = run->select->columns.count > 0 || answer_is_machine(run) };
+	const struct ls_options *options = run->options;
 	bool good;
 
-	if (!check(run, run->options) || !answer_selection(run, &listing.selection))
+	if (options->pieces + (options->by.count > 0) + options->fold +
+			lists_values(options) >
+		1)
+		return refuse(run, "give one of them",
+			"-l, --by, --fold and --values exclude each other");
+	if (options->by.count > 2)
+		return refuse(run, "example: --by=layer,rank",
+			"--by takes one key or two, not %zu", options->by.count);
+	if (!answer_selection(run, &listing.selection))
 		return true;
 	listing.row = (struct row_context){ .run = run, .buffers = &listing.buffers };
 	good = list(&listing, ret_error) && !row_buffers_failed(&listing.buffers);

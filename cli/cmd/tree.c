@@ -222,73 +222,23 @@ static struct text tree_shown_name(struct tree *tree, size_t index, struct text 
 	return name;
 }
 
-/* Makes ready to fold. False: out of memory. */
-static bool tree_fold_begin(struct tree *tree)
-{
-	tree->name_sizes =
-		calloc((size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
-	return tree->name_sizes != NULL && hash_all(tree);
-}
-
 /* ---- describes each visit that is shown, and emits the rows ---- */
 
 /* A row of the tree. Its context is the row_context of the tree. */
 struct shown_module {
 	struct fsdp_module module;
 	struct text name;
+	const char *class;
 	uint32_t depth, parent, same_as; /* the latter by their rows, or FSDP_NONE */
-	uint32_t unit;
+	uint32_t unit, raw_name;         /* FSDP_NONE: none, or that of several */
 	enum mark mark;
+	bool is_sharded, is_likely;
 	struct sums sums;
-	bool folded; /* the name is that of several */
 };
 
-static struct value get_raw_name(struct subject of)
+static struct value find_raw_name(struct subject of, uint32_t name)
 {
-	const struct row_context *context = of.context;
-	const struct shown_module *row = of.object;
-
-	if (context->run->common->raw || row->folded ||
-		row->module.raw_name == row->module.name)
-		return value_absent();
-	return value_name(name_text(
-		&context->buffers->raw, context->run->checkpoint, row->module.raw_name));
-}
-
-static struct value get_class(struct subject of)
-{
-	return value_word(
-		module_shown_class(((const struct row_context *)of.context)->run,
-			&((const struct shown_module *)of.object)->module));
-}
-
-static struct value get_unit(struct subject of)
-{
-	const struct row_context *context = of.context;
-	const struct fsdp_checkpoint *checkpoint = context->run->checkpoint;
-	uint32_t index = ((const struct shown_module *)of.object)->unit, module;
-
-	if (index == FSDP_NONE)
-		return value_absent();
-	module = fsdp_unit(checkpoint, index).module;
-	return module == FSDP_NONE
-		       ? value_absent()
-		       : value_name(name_text(&context->buffers->unit, checkpoint,
-				 fsdp_module(checkpoint, module).name));
-}
-
-static struct value get_fully_sharded(struct subject of)
-{
-	enum mark mark = ((const struct shown_module *)of.object)->mark;
-
-	return value_bool(mark == MARK_SHARDED || mark == MARK_INFERRED);
-}
-
-static struct value get_likely(struct subject of)
-{
-	return ((const struct shown_module *)of.object)->mark == MARK_LIKELY
-		       ? value_bool(true)
-		       : value_absent();
+	return value_name(name_text(&buffers_of(of)->raw, checkpoint_of(of), name));
 }
 
 static struct value get_inferred(struct subject of)
@@ -305,20 +255,20 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 	"A module as the tree shows it. Parents come before their children.",
 	{ "name", NAME_AT(MODULE, name),
 		ALWAYS("Name as shown; the root is the empty string.") },
-	{ "name_raw", GET(FIELD_NAME, get_raw_name),
+	{ "name_raw", FOUND_AT(MODULE, raw_name, FIELD_NAME, find_raw_name),
 		ABOUT("Name as PyTorch has it, when cleaning changed it.") },
-	{ "class", GET(FIELD_WORD, get_class),
+	{ "class", WORD_AT(MODULE, class),
 		ABOUT("Python class, where a plan or a record has it.") },
 	{ "wrapper", ENUM_AT(MODULE, module.wrapper, wrapper_word),
 		ABOUT("Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules.") },
 	{ "depth", ID_AT(MODULE, depth), ALWAYS("Levels below the root.") },
 	{ "parent", ID_AT(MODULE, parent), .null = true,
 		ABOUT("Position of its parent in this array; null for a root.") },
-	{ "unit", GET(FIELD_NAME, get_unit),
+	{ "unit", FOUND_AT(MODULE, unit, FIELD_NAME, find_unit_module),
 		ABOUT("Clean name of the unit that shards it; absent where none does.") },
-	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded),
+	{ "fully_sharded", BOOL_AT(MODULE, is_sharded),
 		ALWAYS("True where the text output has the mark FULLY SHARDED, unless it is only likely.") },
-	{ "likely_unit", GET(FIELD_BOOL, get_likely),
+	{ "likely_unit", BOOL_AT(MODULE, is_likely), IF_SET(MODULE, is_likely),
 		ABOUT("True for a repeated block below a sharded module: inferred to be a unit, not recorded.") },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
 		WORDS("class", "fully_sharded"),
@@ -331,18 +281,6 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 	{ "bytes_per_rank", BYTES_AT(MODULE, sums.rank_bytes),
 		ABOUT("The most bytes of them that one rank holds; with `--sizes`.") });
 
-/* Where the first visit of the same module is shown. */
-static uint32_t same_as(const struct tree *tree, uint32_t module)
-{
-	uint32_t place = module < tree->modules.module_count
-				 ? tree->modules.places[module]
-				 : (uint32_t)NOT_SHOWN;
-
-	return place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN
-		       ? FSDP_NONE
-		       : tree->modules.shown[place].emitted;
-}
-
 const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
 
 static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
@@ -351,20 +289,33 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
 	struct sums sums = module_tree_sums(&tree->modules, index);
+	enum mark mark = module_tree_mark(&tree->modules, shown);
+	/* Where the first visit of the same module is shown. */
+	uint32_t place = module.same_as < tree->modules.module_count
+				 ? tree->modules.places[module.same_as]
+				 : (uint32_t)NOT_SHOWN;
 	const struct shown_module row = {
 		.module = module,
 		.name = name,
+		.class = module_shown_class(tree->run, &module),
+		.raw_name = tree->run->common->raw || tree->folding ||
+					    module.raw_name == module.name
+				    ? FSDP_NONE
+				    : module.raw_name,
 		.depth = shown->depth,
 		.parent = shown->parent == FSDP_NONE
 				  ? FSDP_NONE
 				  : tree->modules.shown[shown->parent].emitted,
-		.same_as = same_as(tree, module.same_as),
+		.same_as = place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN
+				   ? FSDP_NONE
+				   : tree->modules.shown[place].emitted,
 		.unit = shown->marked == FSDP_NONE
 				? FSDP_NONE
 				: module_at(&tree->modules, shown->marked).unit,
-		.mark = module_tree_mark(&tree->modules, shown),
+		.mark = mark,
+		.is_sharded = mark == MARK_SHARDED || mark == MARK_INFERRED,
+		.is_likely = mark == MARK_LIKELY,
 		.sums = sums,
-		.folded = tree->folding,
 	};
 	char share[16] = "";
 	if (tree->options->sizes) {
@@ -379,14 +330,14 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 	const struct tree_node node = {
 		.depth = shown->depth,
 		.name = leaf,
-		.class_name = text_of(module_shown_class(tree->run, &module)),
+		.class_name = text_of(row.class),
 		.class_guessed = module.class_inferred,
-		.mark = module_mark_text(row.mark),
-		.mark_guessed = row.mark == MARK_INFERRED || row.mark == MARK_LIKELY,
+		.mark = module_mark_text(mark),
+		.mark_guessed = mark == MARK_INFERRED || mark == MARK_LIKELY,
 		.lead = tree->options->sizes ? lead : NULL,
 	};
 
-	tree->inferred_units |= row.mark == MARK_INFERRED || row.mark == MARK_LIKELY;
+	tree->inferred_units |= node.mark_guessed;
 	tree->inferred_classes |= module.class_inferred;
 	out_records_node(tree->run->out, table, &node, &row);
 }
@@ -468,16 +419,6 @@ static const struct record tree_record = OBJECT_RECORD(struct tree, "tree",
 
 /* ---- writes PyTorch's own form, byte for byte ---- */
 
-static bool is_marked_by_torch(const struct tree *tree, const struct fsdp_module *module)
-{
-	struct fsdp_unit unit;
-
-	if (module->unit == FSDP_NONE)
-		return false;
-	unit = fsdp_unit(tree->run->checkpoint, module->unit);
-	return unit.api != NULL && strcmp(unit.api, "fsdp1") == 0;
-}
-
 /* False: out of memory. */
 static bool tree_as_torch(struct tree *tree)
 {
@@ -493,6 +434,11 @@ static bool tree_as_torch(struct tree *tree)
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {
 		struct fsdp_module module = fsdp_module(run->checkpoint, i);
+		const char *api = module.unit != FSDP_NONE
+					  ? fsdp_unit(run->checkpoint, module.unit).api
+					  : NULL;
+		bool is_marked = api != NULL && strcmp(api, "fsdp1") == 0;
+
 		if (limit >= 0 && module.depth > (uint64_t)limit)
 			continue;
 		out_line_begin(run->out, NULL);
@@ -502,8 +448,7 @@ static bool tree_as_torch(struct tree *tree)
 			value_name(name_text(&tree->buffers.name, run->checkpoint,
 				fsdp_module_torch_prefix(run->checkpoint, i))),
 			value_word(module.class_name != NULL ? module.class_name : ""),
-			value_word(is_marked_by_torch(tree, &module) ? " FULLY SHARDED"
-								     : ""));
+			value_word(is_marked ? " FULLY SHARDED" : ""));
 		out_line_end(run->out);
 	}
 	return true;
@@ -511,55 +456,45 @@ static bool tree_as_torch(struct tree *tree)
 
 /* ---- parts with weights, for ncdu ---- */
 
-/* What is in a tensor; a further name of one is in it already. */
-static uint64_t weight_of(const struct fsdp_tensor *tensor)
-{
-	return tensor->alias == FSDP_NONE ? tensor->bytes : 0;
-}
-
-/* Whether tensors are below the module, or -d cuts them off. */
-static bool shows_tensors(const struct tree *tree, const struct shown_visit *shown)
-{
-	int64_t limit = tree->run->select->depth;
-
-	return limit < 0 || shown->depth < (uint64_t)limit;
-}
-
-/* Of a module: bytes that none of its children has. */
-static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
+/* A module with the bytes that none of its children has, then its tensors, unless -d cuts them off. What
+ * a further name of a tensor holds is in it already. */
+static void emit_weighed(struct tree *tree, size_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
+	struct weighed part = { .depth = shown->depth,
+		.total = module_tree_sums(&tree->modules, index).bytes };
+	int64_t limit = tree->run->select->depth;
+	uint32_t tensors =
+		limit < 0 || shown->depth < (uint64_t)limit ? module.tensor_count : 0;
 	uint64_t below = 0;
 
 	for (size_t i = index + 1; i < shown->end; i = tree->modules.shown[i].end)
 		below += module_tree_sums(&tree->modules, i).bytes;
-	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+
 		below += tensor.role == FSDP_ROLE_PARAM ? tensor.bytes : 0;
 	}
-	return total > below ? total - below : 0;
-}
-
-static void emit_tensors(struct tree *tree, const struct shown_visit *shown)
-{
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	struct fsdp_module module = module_at(&tree->modules, shown->module);
-
-	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+	part.own = part.total > below ? part.total - below : 0;
+	(void)tree_shown_name(tree, index, &part.name);
+	out_weighed(tree->run->out, &part);
+	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
-		struct weighed part = { .depth = shown->depth + 1,
-			.own = weight_of(&tensor),
-			.total = weight_of(&tensor),
-			.is_leaf = true };
+		uint64_t bytes = tensor.alias == FSDP_NONE ? tensor.bytes : 0;
 
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
-		part.name = text_last(
-			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
+		part = (struct weighed){ .depth = shown->depth + 1,
+			.name = text_last(tensor_shown_name(tree->run,
+						  &tree->buffers.name, &tensor),
+				'.'),
+			.own = bytes,
+			.total = bytes,
+			.is_leaf = true };
 		out_weighed(tree->run->out, &part);
 	}
 }
@@ -587,60 +522,45 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* A pickled module, or TorchScript, names the classes of its parts. */
-static bool stores_classes(const struct fsdp_checkpoint *checkpoint)
-{
-	size_t count = fsdp_module_count(checkpoint);
-	bool any = false;
-
-	for (uint32_t i = 0; i < count && !any; i++)
-		any = fsdp_module(checkpoint, i).class_name != NULL;
-	return any;
-}
-
 static void tell_origin(struct tree *tree)
 {
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	struct run *run = tree->run;
 	struct fsdp_plan_facts plan;
-	const struct fsdp_checkpoint *checkpoint;
-	size_t count;
-	bool by_name;
+	bool by_name = false, has_class = false;
 
-	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL &&
-		strcmp(plan.from, "trace") == 0) {
-		run_note(tree->run,
-			"units from %s: what a trace names; it has no classes",
-			plan.path);
-		return;
-	}
-	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL) {
+	if (fsdp_checkpoint_plan(checkpoint, &plan)) {
 		/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
- * be its author's. */
-		checkpoint = tree->run->checkpoint;
-		count = fsdp_unit_count(checkpoint);
-		by_name = false;
-		for (uint32_t i = 0; i < count; i++)
+		 * be its author's. */
+		for (uint32_t i = 0; plan.from != NULL && i < fsdp_unit_count(checkpoint);
+			i++)
 			by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
-		run_note(tree->run, "classes and units from %s: a printed model%s",
-			plan.path,
-			by_name ? ", whose units are known by the names of their classes"
-				: "");
+		if (plan.from == NULL)
+			run_note(run, "using sharding plan %s", plan.path);
+		else if (strcmp(plan.from, "trace") == 0)
+			run_note(run,
+				"units from %s: what a trace names; it has no classes",
+				plan.path);
+		else
+			run_note(run, "classes and units from %s: a printed model%s",
+				plan.path,
+				by_name ? ", whose units are known by the names of their classes"
+					: "");
 		return;
 	}
-	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
-		run_note(tree->run, "using sharding plan %s", plan.path);
-		return;
-	}
+	/* A pickled module, or TorchScript, names the classes of its parts. */
+	for (uint32_t i = 0; i < fsdp_module_count(checkpoint) && !has_class; i++)
+		has_class = fsdp_module(checkpoint, i).class_name != NULL;
 	if (tree->inferred_classes)
-		run_note(tree->run,
-			"classes written [~Class] were inferred from config.json");
+		run_note(run, "classes written [~Class] were inferred from config.json");
 	if (tree->inferred_units)
-		run_note(tree->run,
+		run_note(run,
 			"FULLY SHARDED is inferred; a sharding plan makes it exact (fsdp-inspect help plan)");
-	else if (!tree->inferred_classes && stores_classes(tree->run->checkpoint))
-		run_note(tree->run,
+	else if (!tree->inferred_classes && has_class)
+		run_note(run,
 			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
 	else if (!tree->inferred_classes)
-		run_note(tree->run,
+		run_note(run,
 			"without a sharding plan, classes are unknown, and units only known where the checkpoint names them: fsdp-inspect help plan");
 }
 
@@ -662,19 +582,9 @@ static void emit_rows(struct tree *tree)
 		.heads = tree->options->sizes ? tree_heads : NULL };
 	struct record_table table;
 
-	if (out_weighs(tree->run->out)) {
-		/* Emits them with their tensors as weighed parts. */
-		for (size_t i = 0; i < tree->modules.shown_count; i++) {
-			const struct shown_visit *shown = &tree->modules.shown[i];
-			struct weighed part = { .depth = shown->depth,
-				.total = module_tree_sums(&tree->modules, i).bytes };
-
-			part.own = own_weight(tree, i, part.total);
-			(void)tree_shown_name(tree, i, &part.name);
-			out_weighed(tree->run->out, &part);
-			emit_tensors(tree, shown);
-		}
-	}
+	for (size_t i = 0; out_weighs(tree->run->out) && i < tree->modules.shown_count;
+		i++)
+		emit_weighed(tree, i);
 	record_table_init(&table, &like, &module_record, &tree->row);
 	tree->folding = tree->options->fold;
 	tree->numbers_only = folds_for_people(tree);
@@ -699,7 +609,12 @@ static bool choose(struct tree *tree)
 	tree->modules.wanted.sums = may_fold;
 	tree->modules.wanted.depth = tree->run->select->depth;
 	tree->modules.wanted.rank_bytes = tree->options->sizes;
-	return module_tree_choose(&tree->modules) && (!may_fold || tree_fold_begin(tree));
+	if (!module_tree_choose(&tree->modules))
+		return false;
+	if (may_fold)
+		tree->name_sizes = calloc(
+			(size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
+	return !may_fold || (tree->name_sizes != NULL && hash_all(tree));
 }
 
 static bool show_tree(struct tree *tree)

@@ -197,7 +197,7 @@ static struct value find_module(struct subject of, uint32_t module)
 		run_of(of)->common->raw ? found.raw_name : found.name));
 }
 
-static struct value find_unit(struct subject of, uint32_t unit)
+struct value find_unit_module(struct subject of, uint32_t unit)
 {
 	uint32_t module = fsdp_unit(checkpoint_of(of), unit).module;
 
@@ -256,7 +256,7 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 		ABOUT("Name of the first tensor that is the same view of the same storage.") },
 	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN,
 		SORTED_BY(TENSOR, module), ABOUT("Module that owns it.") },
-	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN,
+	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit_module), HIDDEN,
 		SORTED_BY(TENSOR, unit),
 		ABOUT("Module of the FSDP unit that shards it; the root is the empty string.") });
 

@@ -127,6 +127,9 @@ const char *module_shown_class(const struct run *run, const struct fsdp_module *
 /* For ENUM_AT. */
 const char *dtype_name(unsigned dtype);
 
+/* For FOUND_AT: the name of the module of a unit. */
+struct value find_unit_module(struct subject of, uint32_t unit);
+
 /* For FOUND_AT: the path of a file, the name of a tensor as it is shown. */
 struct value find_file(struct subject of, uint32_t file);
 struct value find_tensor(struct subject of, uint32_t tensor);
