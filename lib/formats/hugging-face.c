@@ -892,22 +892,39 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 static void check_unnamed(struct hf *hf)
 {
 	struct fsdp_span file = fsdp_names_segment(&hf->files, 1), first = { 0 };
-	struct split split;
+	struct fsdp_span stale = { 0 };
+	struct split split, own;
 	uint32_t number;
-	size_t count = 0, here = 0;
+	size_t count = 0, here = 0, others = 0;
 	if (hf->reading->named || hf->files.list.count < 2 ||
 		!parse_split(file, &split, &number))
 		return;
 	for (size_t i = 0; i < hf->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE ||
-			!is_of_split(&split, entry.name, &number))
+			!parse_split(entry.name, &own, &number) ||
+			own.is_bin != split.is_bin ||
+			!fsdp_span_equal(own.stem, split.stem))
 			continue;
+		if (own.of != split.of) {
+			if (fsdp_names_find_child(&hf->files, 0, entry.name) ==
+					FSDP_NONE &&
+				others++ == 0)
+				stale = entry.name;
+			continue;
+		}
 		here++;
 		if (fsdp_names_find_child(&hf->files, 0, entry.name) == FSDP_NONE &&
 			count++ == 0)
 			first = entry.name;
 	}
+	if (others > 0)
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_ORPHAN_FILE,
+			FSDP_PLACE(.file = stale),
+			others == 1
+				? "the index does not list this file, which is of a save with another number of files"
+				: "the index does not list %zu files, this one first: they are of a save with another number of files",
+			others);
 	if (count > 0)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,
 			FSDP_PLACE(.file = first,

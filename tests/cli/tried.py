@@ -694,6 +694,13 @@ def other_shard(folder, wrong):
     return [path]
 
 
+def stale_shard(folder, wrong):
+    """A shard of a save with six files beside one of five, or a file with another stem."""
+    path = copy("hf/llama-sharded", folder)
+    shutil.copy(os.path.join(path, "model-00001-of-00005.safetensors"), os.path.join(path, f"{'model' if wrong else 'other'}-00001-of-00006.safetensors"))
+    return [path]
+
+
 def moved(folder, wrong):
     path = os.path.join(folder, "run", "checkpoint-4")
     os.makedirs(path)
@@ -830,7 +837,7 @@ ACCELERATE = ["scheduler.bin", "random_states_0.pkl", "random_states_1.pkl", "py
 TRAINER = ["trainer_state.json", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"]
 
 ROWS = [
-    ("FI1029", "error", other_save("demo/step-1234")), ("FI1060", "error", other_shard),
+    ("FI1029", "error", other_save("demo/step-1234")), ("FI1060", "error", other_shard), ("FI1007", "warning", stale_shard),
     ("FI1008", "error", gone("meta/consolidated-mp2", "consolidated.01.pth", "params.json")), ("FI1008", "error", last_rank),
     ("FI5007", "error", files(*VERL, "extra_state_world_size_2_rank_0.pt", near=VERL)),
     ("FI5007", "error", files(*ACCELERATE, near=ACCELERATE[1:])),
