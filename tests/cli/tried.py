@@ -1099,7 +1099,8 @@ def many(count):
 EXPERTS = ({n: s for n, s in FUSED.items() if ".experts." not in n}
            | {f"model.layers.{i}.mlp.experts.{e}.{m}_proj.weight": (16, 8) if m == "down" else (8, 16) for i in range(2) for e in range(4) for m in ("down", "gate", "up")})
 # The router has a row per expert that is stored: only the number in the configuration is another.
-INFOS = [(always(model(EXPERTS, {}, **QWEN | {"num_experts": 8})), "bad", 1), (always(model(EXPERTS, {}, **QWEN)), "good", 0),
+INFOS = [(always(model({n: (3,) + s[1:] if ".experts." in n or ".gate." in n else s for n, s in FUSED.items()}, {}, **QWEN)), "bad", 1),
+         (always(model(EXPERTS, {}, **QWEN | {"num_experts": 8})), "bad", 1), (always(model(EXPERTS, {}, **QWEN)), "good", 0),
          (always(model(EXPERTS | layers("mlp.gate.weight", shape=(8, 16)), {}, **QWEN | {"num_experts": 8})), "bad", 1),
          (always(other_shard), "bad", 1), (always(other_save("demo/step-1234")), "bad", 1), (always(other_save("runs/dcp-half-written/run/step-10")), "good", 0),
          (always(many(19999)), "good", 0), (always(many(20000)), None, 0), (always(model(FUSED, {}, **QWEN)), "good", 0), (always(listed), "good", 0),

@@ -508,27 +508,52 @@ static bool is_of_all_experts(const struct model *model, uint32_t index)
 	       child_of(model, parent_of(model, above), "experts") != FSDP_NONE;
 }
 
-static void check_fused_experts(
-	struct model *model, const struct due_experts *due, uint32_t index)
+/* Fused tensors with too few experts. */
+static void check_fused_experts(struct model *model, const struct due_experts *due)
 {
-	uint64_t rows = (uint64_t)tensor_at(model, index).shape[0];
-	uint64_t all = next_due(due, rows);
-	uint32_t router = 0;
+	struct fsdp_span *affected = MODEL_TAKE(model, affected, FSDP_AFFECTED_KEPT);
+	uint64_t found = 0, wanted = 0;
+	size_t count = 0;
 
-	if (all == 0 || model->reported[index])
+	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+		uint64_t rows, all;
+		uint32_t router = 0;
+
+		if (!is_of_all_experts(model, i) || model->reported[i])
+			continue;
+		rows = (uint64_t)tensor_at(model, i).shape[0];
+		all = next_due(due, rows);
+		if (all == 0)
+			continue;
+		/* The experts of one rank have the router of all. */
+		if (all % rows == 0 &&
+			rows_of_router(model, parent_of(model, model->folded[i]),
+				&router) != rows) {
+			fsdp_complete_report(model, i, FSDP_RULE_PARTIAL_TENSOR, 0,
+				"%llu experts are stored, config.json has %.*s = %llu: 1/%llu of them",
+				FSDP_LLU(rows), FSDP_TEXT(due->key), FSDP_LLU(all),
+				FSDP_LLU(all / rows));
+			continue;
+		}
+		model->reported[i] = true;
+		if (count == 0) {
+			found = rows;
+			wanted = all;
+		}
+		if (count < FSDP_AFFECTED_KEPT) {
+			affected[count] =
+				fsdp_arena_copy(&model->work, stored_name(model, i));
+			model->failed |= affected[count].data == NULL;
+		}
+		count++;
+	}
+	if (count == 0 || model->failed || model->is_silent)
 		return;
-	/* The experts of one rank have the router of all. */
-	if (all % rows == 0 &&
-		rows_of_router(model, parent_of(model, model->folded[index]), &router) !=
-			rows)
-		fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-			"%llu experts are stored, config.json has %.*s = %llu: 1/%llu of them",
-			FSDP_LLU(rows), FSDP_TEXT(due->key), FSDP_LLU(all),
-			FSDP_LLU(all / rows));
-	else
-		fsdp_complete_report(model, index, FSDP_RULE_CONFIG_MISMATCH, 0,
-			"%llu experts are stored, config.json has %.*s = %llu",
-			FSDP_LLU(rows), FSDP_TEXT(due->key), FSDP_LLU(all));
+	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(model, model->root), .affected = affected,
+			.affected_count = count),
+		"config.json has %.*s = %llu, but %llu experts are stored",
+		FSDP_TEXT(due->key), FSDP_LLU(wanted), FSDP_LLU(found));
 }
 
 /* Where the configuration has the number of those that are stored, only the router has more. */
@@ -577,9 +602,8 @@ void fsdp_complete_check_experts(struct model *model)
 	if (due.count > 0)
 		check_expert_lists(model, &due);
 	check_routers(model, &due);
-	for (uint32_t i = 0; i < model->tensor_count && due.count > 0; i++)
-		if (is_of_all_experts(model, i))
-			check_fused_experts(model, &due, i);
+	if (due.count > 0)
+		check_fused_experts(model, &due);
 }
 
 /* ---- rows and widths ---- */
