@@ -149,12 +149,12 @@ static bool read_root(struct result_reader *reader)
 	return reader->is_replay || fail_other(reader);
 }
 
-static bool read_result(
-	struct fsdp_result *result, const char *path, struct fsdp_error **ret_error)
+static bool read_result(struct fsdp_result *result, struct fsdp_remote *remote,
+	const char *path, struct fsdp_error **ret_error)
 {
 	struct result_reader reader = { .result = result, .error = ret_error };
 	struct fsdp_limits limits;
-	struct fsdp_stream_options options = { .limits = &limits };
+	struct fsdp_stream_options options = { .remote = remote, .limits = &limits };
 	struct fsdp_stream *stream;
 	fsdp_limits_init(&limits);
 	result->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
@@ -172,13 +172,13 @@ static bool read_result(
 	return good;
 }
 
-bool fsdp_result_open(
-	const char *path, struct fsdp_result **ret_result, struct fsdp_error **ret_error)
+bool fsdp_result_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_result **ret_result, struct fsdp_error **ret_error)
 {
 	struct fsdp_result *result = calloc(1, sizeof *result);
 	if (result == NULL)
 		return fsdp_fail_memory(ret_error);
-	if (!read_result(result, path, ret_error)) {
+	if (!read_result(result, remote, path, ret_error)) {
 		fsdp_result_free(result);
 		return false;
 	}

@@ -700,7 +700,8 @@ static enum usage_result take_option_url(struct inputs *inputs,
 	struct usage *usage)
 {
 	static const char *const remote[] = { "plan", "expect", "merged", "manifest",
-		"listing", "check", "with-config", "trace", "names" };
+		"listing", "check", "with-config", "trace", "names", "map", "compare",
+		"units-from" };
 
 	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
 		if (strcmp(option, remote[i]) == 0)

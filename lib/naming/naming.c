@@ -492,8 +492,8 @@ static bool add_builtin(struct fsdp_map *map, size_t index, const char *typed,
 	return true;
 }
 
-static bool open_tables(struct fsdp_map *map, const char *word,
-	const struct fsdp_limit_setting *limits, size_t limit_count,
+static bool open_tables(struct fsdp_map *map, struct fsdp_remote *remote,
+	const char *word, const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_document *document = NULL;
@@ -508,17 +508,18 @@ static bool open_tables(struct fsdp_map *map, const char *word,
 		return fsdp_error_add_hint(ret_error, "fsdp-inspect help maps");
 	}
 	return fsdp_document_open(
-		       NULL, word, limits, limit_count, &document, ret_error) &&
+		       remote, word, limits, limit_count, &document, ret_error) &&
 	       add_table(map, document, false, ret_error);
 }
 
-bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_map **ret_map, struct fsdp_error **ret_error)
+bool fsdp_map_open(struct fsdp_remote *remote, const char *word,
+	const struct fsdp_limit_setting *limits, size_t limit_count,
+	struct fsdp_map **ret_map, struct fsdp_error **ret_error)
 {
 	struct fsdp_map *map = calloc(1, sizeof *map);
 	if (map == NULL)
 		return fsdp_fail_memory(ret_error);
-	if (!open_tables(map, word, limits, limit_count, ret_error)) {
+	if (!open_tables(map, remote, word, limits, limit_count, ret_error)) {
 		fsdp_map_free(map);
 		if (*ret_error != NULL && fsdp_error_hint(*ret_error) == NULL)
 			fsdp_error_add_hint(ret_error,

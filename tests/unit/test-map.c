@@ -38,7 +38,7 @@ static void open_map(struct setup *setup, const char *rows)
 		*at = '"';
 	folder_write("map.json", text, (size_t)size);
 	folder_path("map.json", path);
-	if (!fsdp_map_open(path, NULL, 0, &setup->map, &error))
+	if (!fsdp_map_open(NULL, path, NULL, 0, &setup->map, &error))
 		fail_msg("%s", fsdp_error_message(error));
 }
 

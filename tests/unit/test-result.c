@@ -31,7 +31,7 @@ static void check(const char *json, const char *expected)
 	FILE *out = open_memstream(&text, &size);
 	assert_non_null(out);
 	put_file(path, json);
-	if (fsdp_result_open(path, &result, &error)) {
+	if (fsdp_result_open(NULL, path, &result, &error)) {
 		for (size_t i = 0; i < fsdp_result_type_count(result); i++) {
 			struct fsdp_result_type type = fsdp_result_type(result, i);
 			fprintf(out, "%.*s %llu", (int)type.name.size,
@@ -107,7 +107,7 @@ static void other_files_are_refused(void **state)
 		struct fsdp_error *error = NULL;
 		char path[] = "/tmp/test-result-XXXXXX";
 		put_file(path, cut[i]);
-		assert_false(fsdp_result_open(path, &result, &error));
+		assert_false(fsdp_result_open(NULL, path, &result, &error));
 		assert_int_equal(fsdp_error_code(error), FSDP_ERROR_DAMAGED);
 		fsdp_error_free(error);
 		unlink(path);
@@ -119,7 +119,7 @@ static void a_file_has_to_be_there(void **state)
 	struct fsdp_result *result;
 	struct fsdp_error *error = NULL;
 	(void)state;
-	assert_false(fsdp_result_open("/tmp/no-such-result", &result, &error));
+	assert_false(fsdp_result_open(NULL, "/tmp/no-such-result", &result, &error));
 	assert_string_equal(fsdp_error_path(error), "/tmp/no-such-result");
 	fsdp_error_free(error);
 	fsdp_result_free(NULL);

@@ -14,6 +14,7 @@
 #include "part/part-result.h"
 #include "part/recordings.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- output of audit: verdicts, and the checks that were made ---- */
@@ -441,8 +442,8 @@ static bool open_map(struct audit *audit, struct run *run)
 			"%s is not NAME=N of --size", wrong);
 	if (options->map == NULL)
 		return true;
-	good = fsdp_map_open(
-		options->map, run->limits, run->limit_count, &audit->map, &error);
+	good = fsdp_map_open(helper_remote(), options->map, run->limits, run->limit_count,
+		&audit->map, &error);
 	if (!good)
 		refuse(run, error != NULL ? fsdp_error_hint(error) : NULL, "%s",
 			error != NULL ? fsdp_error_message(error) : "out of memory");

@@ -12,6 +12,7 @@
 #include "part/expectation.h"
 #include "part/tensor-reading.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 #include "session/progress.h"
 #include "session/session.h"
 
@@ -733,8 +734,8 @@ static bool run_all(struct diffing *diffing, const struct typed_names *typed,
 		return refuse(run, "without --values",
 			"%s is a list of names, which has no values", diffing->paths[1]);
 	if (diffing->options->map != NULL &&
-		!fsdp_map_open(diffing->options->map, run->limits, run->limit_count,
-			&diffing->map, ret_error))
+		!fsdp_map_open(helper_remote(), diffing->options->map, run->limits,
+			run->limit_count, &diffing->map, ret_error))
 		return false;
 	return compare(diffing, typed, ret_error) &&
 	       (!diffing->options->values ||

@@ -726,8 +726,8 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 	if (refuse_target(exporting))
 		return true;
 	if (exporting->options->map != NULL &&
-		!fsdp_map_open(exporting->options->map, run->limits, run->limit_count,
-			&exporting->map, ret_error))
+		!fsdp_map_open(helper_remote(), exporting->options->map, run->limits,
+			run->limit_count, &exporting->map, ret_error))
 		return false;
 	/* A selector without a match, as other commands take it. Without selectors, a checkpoint
 	 * that has nothing to write is a failure. */

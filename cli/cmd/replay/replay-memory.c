@@ -13,6 +13,7 @@
 #include "cmd/replay/replay.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 
 /* ---- devices of all ranks ---- */
 
@@ -657,6 +658,7 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	const struct run *run = all->replay->run;
 	const char *path = all->replay->options->compare.items[0];
 	const struct fsdp_recording_options options = { .size = sizeof options,
+		.remote = helper_remote(),
 		.limits = run->limits,
 		.limit_count = run->limit_count,
 		.kinds = 1u << FSDP_RECORDING_MEMORY };

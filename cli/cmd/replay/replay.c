@@ -11,6 +11,7 @@
 #include "cmd/replay/replay.h"
 #include "part/recordings.h"
 #include "session/diagnostics.h"
+#include "session/helper.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "idle", "region", NULL };
@@ -261,6 +262,7 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	struct run *run = replay->run;
 	const struct prepared *prepared = run->prepared;
 	struct fsdp_recording_options options = { .size = sizeof options,
+		.remote = helper_remote(),
 		.limits = run->limits,
 		.limit_count = run->limit_count,
 		.jobs = jobs_wanted(run->common),
@@ -282,7 +284,8 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 			strcmp(kind, "no_trace_events") != 0)
 			return (*ret_error = error), false;
 		fsdp_error_free(error);
-		return fsdp_result_open(paths->items[0], &replay->baseline, ret_error);
+		return fsdp_result_open(
+			helper_remote(), paths->items[0], &replay->baseline, ret_error);
 	}
 	for (size_t i = 0; i < fsdp_recording_count(before) && !*ret_refused; i++)
 		if ((TIMES >> fsdp_recording(before, i)->kind & 1) == 0)
@@ -313,7 +316,7 @@ static bool open_compared(
 	bool good = true;
 
 	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
-		return fsdp_result_open("-", &replay->baseline, ret_error);
+		return fsdp_result_open(NULL, "-", &replay->baseline, ret_error);
 	for (size_t i = 0; good && i < names->count; i++)
 		good = trace_paths_add(&paths, names->items[i]);
 	if (good && names->count != 0)

@@ -123,10 +123,10 @@ struct fsdp_result_type {
  * Reads the file, plain or compressed; "-" is standard input. The caller owns
  * *ret_result. Fails, with the path in the error, if it cannot be read, is not a result of
  * this program, or that of another command. Memory is bounded by the default of the limit
- * `memory`.
+ * `memory`. `remote` is as in struct fsdp_options.
  */
-FSDP_API bool fsdp_result_open(
-	const char *path, struct fsdp_result **ret_result, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_result_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_result **ret_result, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_result_free(struct fsdp_result *result);

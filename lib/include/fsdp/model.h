@@ -804,10 +804,12 @@ struct fsdp_map;
 /**
  * By its name ("megatron-hf-llama"), by target scheme and family of models ("hf-llama": the
  * map that has the most of the names is used), or a file, whose name has a dot or a slash. The caller owns *ret_map.
- * Fails with an FSDP_ERROR_USAGE if the map does not exist or is invalid.
+ * Fails with an FSDP_ERROR_USAGE if the map does not exist or is invalid. `remote` is as in
+ * struct fsdp_options.
  */
-FSDP_API bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_map **ret_map, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_map_open(struct fsdp_remote *remote, const char *word,
+	const struct fsdp_limit_setting *limits, size_t limit_count,
+	struct fsdp_map **ret_map, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_map_free(struct fsdp_map *map);
