@@ -49,7 +49,7 @@ FAILURES = (
     (REDIRECT, "", rf"^(30\d|TemporaryRedirect)$|{NOWHERE},"),
     (UNREACHABLE, "certificate_not_trusted", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
     (EXPIRED, None, "^(RequestExpired|TokenRefresh.*|.*SSOToken.*)$|[Ee]xpired"),
-    (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$"),
+    (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$|MissingEtag"),
     (NOTHING, "", "^((FileNotFound|NotFound)Error|NoSuchKey|(Blob|Resource)?NotFound|404|410)$"),
     (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", "Account must be specified|Must provide either"),
     (NO_CREDENTIALS, None, r"^((No|Partial|Default)CredentialsError|ProfileNotFound)$|169\.254\.|metadata\.google"
@@ -115,16 +115,17 @@ def connect(parts, named):
     """By a proxy; else at an address that is public, or of a host that the user named."""
     is_tls, host, proxies = parts.scheme == "https", parts.hostname, urllib.request.getproxies()
     port, proxy = parts.port or (443 if is_tls else 80), proxies.get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(host):
-        where = urllib.parse.urlsplit(proxy if "//" in proxy else "//" + proxy)
+    proxy = proxy if proxy and not urllib.request.proxy_bypass(host) else ""
+    where = urllib.parse.urlsplit(proxy if "//" in proxy else "//" + proxy)
+    place = (where.hostname, where.port or 80) if proxy else (host, port)
+    connection = http.client.HTTPConnection(*place, timeout=TIMEOUT)
+    if proxy:
         pair = urllib.parse.unquote(where.netloc.rpartition("@")[0]).encode()
         mark = {"Proxy-Authorization": "Basic " + base64.b64encode(pair).decode()} if pair else {}
-        connection = http.client.HTTPConnection(where.hostname, where.port or 80, timeout=TIMEOUT)
         connection.set_tunnel(host, port, mark)
-        connection.connect()
-    else:
-        connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
-        connection.sock = socket.create_connection((host, port), TIMEOUT)
+    connection.connect()
+    connection.auto_open = False  # it would ask another address, without TLS
+    if not proxy:
         address = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
         address = getattr(address, "ipv4_mapped", None) or address
         if address.is_link_local or str(address) in METADATA or not (named or address.is_global):
@@ -149,7 +150,7 @@ def request(parts, headers, most, named):
         # Of a server that sends everything no more is read than was asked for.
         is_long = answer.status in (200, 206) and (answer.length or 0) > most
         body = b"" if is_long else answer.read(most + 1)
-        if answer.isclosed():
+        if answer.isclosed() and connection.sock is not None:
             idle.__dict__[key] = connection
             failing.pop_all()
     return answer.status, answer.headers, body
