@@ -63,7 +63,7 @@ def fill(store, tree):
 
 def started(words, port, **options):
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
-    for _ in range(300):
+    for _ in range(1200):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             return server
