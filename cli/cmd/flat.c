@@ -272,11 +272,11 @@ static const void *find_fill(struct subject of, size_t rank, void *room)
 
 static struct value get_source(struct subject of)
 {
-	static const struct text WORDS[] = { { "plan", 4 }, { "files", 5 } };
+	static const struct text words[] = { { "plan", 4 }, { "files", 5 } };
 	const struct fsdp_flat *flat = &((const struct flat_unit *)of.object)->flat;
 
 	return value_texts(
-		WORDS + !flat->from_plan, (size_t)flat->from_plan + flat->from_files);
+		words + !flat->from_plan, (size_t)flat->from_plan + flat->from_files);
 }
 
 #define UNIT struct flat_unit
@@ -453,22 +453,6 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 	out_line_end(out);
 }
 
-static void tell_entry(struct ledger *ledger, const struct fsdp_flat_entry *entry)
-{
-	char range[RANGE_SIZE];
-
-	out_row(ledger->run->out,
-		(struct value[]){
-			entry->fqn == FSDP_NONE
-				? value_word("padding")
-				: value_name(ledger_full_name(ledger, entry->fqn)),
-			entry->shape != NULL ? value_shape(entry->shape, entry->dims)
-					     : value_word(""),
-			value_count(entry->numel),
-			range_value(range, entry->start, entry->numel),
-		});
-}
-
 static void tell_entries(struct ledger *ledger, const struct fsdp_flat *flat)
 {
 	static const struct column COLUMNS[] = { { "fqn" }, { "shape" },
@@ -478,18 +462,29 @@ static void tell_entries(struct ledger *ledger, const struct fsdp_flat *flat)
 		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
 		.text_only = true,
 		.indent = 2 };
-	struct fsdp_flat_entry entry;
+	uint64_t rest = flat->unsharded_numel - flat->unpadded_unsharded_numel;
+	bool is_padded = rest > 0 && flat->entry_count > 0;
+	char range[RANGE_SIZE];
 
 	out_table_begin(ledger->run->out, &TABLE);
-	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		entry = fsdp_flat_entry(ledger->run->checkpoint, flat, i);
-		tell_entry(ledger, &entry);
+	for (uint32_t i = 0; i < flat->entry_count + is_padded; i++) {
+		struct fsdp_flat_entry entry = { .fqn = FSDP_NONE,
+			.start = flat->unpadded_unsharded_numel,
+			.numel = rest };
+
+		if (i < flat->entry_count)
+			entry = fsdp_flat_entry(ledger->run->checkpoint, flat, i);
+		out_row(ledger->run->out,
+			(struct value[]){
+				entry.fqn == FSDP_NONE
+					? value_word("padding")
+					: value_name(ledger_full_name(ledger, entry.fqn)),
+				entry.shape != NULL ? value_shape(entry.shape, entry.dims)
+						    : value_word(""),
+				value_count(entry.numel),
+				range_value(range, entry.start, entry.numel),
+			});
 	}
-	entry = (struct fsdp_flat_entry){ .fqn = FSDP_NONE,
-		.start = flat->unpadded_unsharded_numel,
-		.numel = flat->unsharded_numel - flat->unpadded_unsharded_numel };
-	if (entry.numel > 0 && flat->entry_count > 0)
-		tell_entry(ledger, &entry);
 	out_table_end(ledger->run->out);
 }
 
@@ -672,6 +667,7 @@ static bool find_files(struct ledger *ledger)
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = fsdp_file(checkpoint, i).rank;
+
 		if (rank != FSDP_NONE && rank >= most)
 			most = (size_t)rank + 1;
 	}
@@ -680,50 +676,35 @@ static bool find_files(struct ledger *ledger)
 		return false;
 	memset(ledger->files, 0xff, (most + 1) * sizeof *ledger->files);
 	ledger->file_count = most;
-	for (size_t i = count; i-- > 0;) {
-		uint32_t rank = fsdp_file(checkpoint, i).rank;
-		if (rank != FSDP_NONE)
-			ledger->files[rank] = (uint32_t)i;
-	}
+	for (size_t i = count; i-- > 0;)
+		if (fsdp_file(checkpoint, i).rank != FSDP_NONE)
+			ledger->files[fsdp_file(checkpoint, i).rank] = (uint32_t)i;
 	return true;
-}
-
-static bool is_unit(struct ledger *ledger, uint32_t unit, struct text word)
-{
-	struct fsdp_unit facts = fsdp_unit(ledger->run->checkpoint, unit);
-
-	if (text_is(ledger_unit_name(ledger, unit), word))
-		return true;
-	return facts.module != FSDP_NONE &&
-	       text_is(name_text(&ledger->buffers.raw, ledger->run->checkpoint,
-			       fsdp_module(ledger->run->checkpoint, facts.module)
-				       .raw_name),
-		       word);
-}
-
-static bool takes_unit(struct ledger *ledger, uint32_t unit)
-{
-	struct fsdp_flat flat;
-
-	if (!fsdp_unit_flat(ledger->run->checkpoint, unit, &flat))
-		return false;
-	if (ledger->options->unit != NULL &&
-		!is_unit(ledger, unit, text_of(ledger->options->unit)))
-		return false;
-	return selection_takes_module(
-		ledger->selection, span_of_text(ledger_unit_name(ledger, unit)));
 }
 
 static bool find_units(struct ledger *ledger)
 {
-	size_t count = fsdp_unit_count(ledger->run->checkpoint);
+	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
+	const char *typed = ledger->options->unit;
+	size_t count = fsdp_unit_count(checkpoint);
 
 	ledger->units = malloc((count + 1) * sizeof *ledger->units);
 	if (ledger->units == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (takes_unit(ledger, i))
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t module = fsdp_unit(checkpoint, i).module;
+		struct text name = ledger_unit_name(ledger, i), raw = name;
+		struct fsdp_flat flat;
+
+		if (module != FSDP_NONE)
+			raw = name_text(&ledger->buffers.raw, checkpoint,
+				fsdp_module(checkpoint, module).raw_name);
+		if (fsdp_unit_flat(checkpoint, i, &flat) &&
+			(typed == NULL || text_is(name, text_of(typed)) ||
+				text_is(raw, text_of(typed))) &&
+			selection_takes_module(ledger->selection, span_of_text(name)))
 			ledger->units[ledger->unit_count++] = i;
+	}
 	return true;
 }
 
@@ -806,24 +787,20 @@ static bool find_entry(
 	return false;
 }
 
-/* Another name of the same tensor, as a module has that is visited by two paths. */
-static uint32_t first_name(const struct ledger *ledger, struct text word)
+static bool find_named(
+	struct ledger *ledger, struct text word, uint32_t *ret_unit, uint32_t *ret_entry)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	uint32_t tensor = fsdp_tensor_find(checkpoint, span_of_text(word));
 	uint32_t alias =
 		tensor != FSDP_NONE ? fsdp_tensor(checkpoint, tensor).alias : FSDP_NONE;
 
-	return alias != FSDP_NONE ? fsdp_tensor(checkpoint, alias).name : FSDP_NONE;
-}
-
-static bool find_named(
-	struct ledger *ledger, struct text word, uint32_t *ret_unit, uint32_t *ret_entry)
-{
-	return find_entry(ledger,
-		       fsdp_name_find(ledger->run->checkpoint, span_of_text(word)),
+	/* Or another name of the same tensor, as a module has that is visited by two paths. */
+	return find_entry(ledger, fsdp_name_find(checkpoint, span_of_text(word)),
 		       ret_unit, ret_entry) ||
-	       find_entry(ledger, first_name(ledger, word), ret_unit, ret_entry);
+	       (alias != FSDP_NONE &&
+		       find_entry(ledger, fsdp_tensor(checkpoint, alias).name, ret_unit,
+			       ret_entry));
 }
 
 /* "100", or "6,4" in the parameter's shape. False: neither. */
@@ -903,8 +880,7 @@ static bool find_param(struct ledger *ledger, bool *ret_refused)
 	if (find_named(ledger, name, &unit, &ledger->only_entry)) {
 		colon = NULL;
 	} else {
-		if (colon != NULL)
-			name.size = (size_t)(colon - word);
+		name.size = colon != NULL ? (size_t)(colon - word) : name.size;
 		if (colon == NULL ||
 			!find_named(ledger, name, &unit, &ledger->only_entry)) {
 			tell_no_param(ledger, name);
@@ -1009,32 +985,24 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 	return unravel(ledger, &entry);
 }
 
-/* A layout that is not that of the files is not shown as theirs. */
-static bool tell_refused(struct ledger *ledger)
-{
-	size_t count = fsdp_unit_count(ledger->run->checkpoint), refused = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		refused += fsdp_unit(ledger->run->checkpoint, i).flat_refused;
-	if (refused == 0)
-		return false;
-	run_note(ledger->run,
-		"%zu unit%s left out: the plan is not of this checkpoint (see the findings)",
-		refused, refused == 1 ? " is" : "s are");
-	ledger->status = STATUS_BAD;
-	return true;
-}
-
 static bool find_what(struct ledger *ledger, bool *ret_refused)
 {
-	bool told;
+	size_t count = fsdp_unit_count(ledger->run->checkpoint), refused = 0;
 
 	*ret_refused = false;
 	if (!find_units(ledger) || !find_files(ledger))
 		return false;
-	told = tell_refused(ledger);
+	/* A layout that is not that of the files is not shown as theirs. */
+	for (uint32_t i = 0; i < count; i++)
+		refused += fsdp_unit(ledger->run->checkpoint, i).flat_refused;
+	if (refused > 0) {
+		run_note(ledger->run,
+			"%zu unit%s left out: the plan is not of this checkpoint (see the findings)",
+			refused, refused == 1 ? " is" : "s are");
+		ledger->status = STATUS_BAD;
+	}
 	if (ledger->unit_count == 0) {
-		if (!told)
+		if (refused == 0)
 			tell_no_unit(ledger);
 		return true;
 	}
