@@ -34,6 +34,7 @@ import words
 EMPTY_CASE = hashlib.sha256(f"a/b/f {hashlib.sha256(b'').hexdigest()}\n".encode()).hexdigest()
 ROW = f"a/b\tnothing\thand\tApache-2.0\t{EMPTY_CASE}\n"
 LATER = "/* TO" + "DO */\n"
+EXAMPLE = "/**\n * A.\n *\n * Example (a):\n *\n" + " *     int b;\n" * 9 + " *\n * It prints:\n *\n *     1\n */\n"
 MUTATED = "int a(int b)\n{\n\treturn b < 2;\n}\n"
 CLANG_FORMAT = "---\nBasedOnStyle: LLVM\nIndentWidth: 8\n...\n"
 
@@ -167,13 +168,21 @@ CASES = [
      {"cli/main.c": "#include <openssl/evp.h>\n# include <pthread.h>\n#include <curl/curl.h>\n"},
      ["cli/main.c:1: libcrypto", "cli/main.c:2: threads", "cli/main.c:3: <curl/curl.h> is in no row"]),
     ("headers", headers.check, need("cc", "c++"),
-     {"lib/include/fsdp/a.h": "struct a { int b; };\n"},
+     {"lib/include/fsdp/a.h": EXAMPLE + "struct a { int b; };\n"},
      ["lib/include/fsdp/a.h alone with cc", "lib/include/fsdp/a.h alone with c++"]),
     ("headers", headers.check, need("cc", "c++"),
-     {"lib/include/fsdp/a.h": "#ifndef A\n#define A\nint a(int new_one);\n#endif\n"}, []),
+     {"lib/include/fsdp/a.h": EXAMPLE + "#ifndef A\n#define A\nint a(int new_one);\n#endif\n"}, []),
     ("headers", headers.check, need("cc", "c++"),
-     {"lib/include/fsdp/a.h": "#ifndef A\n#define A\nint a(int new);\n#endif\n"},
+     {"lib/include/fsdp/a.h": EXAMPLE + "#ifndef A\n#define A\nint a(int new);\n#endif\n"},
      ["lib/include/fsdp/a.h alone with c++"]),
+    ("headers", lambda root: list(headers.teaches(root, "lib/include/fsdp/a.h")), True,
+     {"lib/include/fsdp/a.h": "/* A. */\n#ifndef A\n#define A /* B. */\n#endif\n"},
+     ["lib/include/fsdp/a.h: 1 of 4 lines are comment", "lib/include/fsdp/a.h: its first comment has no example"]),
+    ("headers", lambda root: list(headers.teaches(root, "lib/include/fsdp/a.h")), True,
+     {"lib/include/fsdp/a.h": EXAMPLE.replace(" *     int b;\n", "", 2)},
+     ["lib/include/fsdp/a.h: its example has 7 lines"]),
+    ("headers", lambda root: [line for line in headers.check(root) if "public" in line], need("cc", "c++"),
+     {f"lib/include/fsdp/{name}.h": EXAMPLE for name in "abcdefghijklmno"}, ["lib/include: 15 public headers"]),
     ("symbols", archive, need("cc", "nm", "ar"),
      {"x.c": '#include <stdio.h>\n#include <stdlib.h>\nvoid fsdp_a(void) { printf("%d", 1); exit(1); }\n'},
      ["x.o: the library may not use exit", "x.o: the library may not use printf"]),

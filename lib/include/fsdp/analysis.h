@@ -1,4 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Conclusions from the facts of a checkpoint: sums by rank, dtype or module, the
+ * overview that `info` prints, inferred units, replicas, optimizer states, unused
+ * storage, and the shards of another world size.
+ *
+ * No function here reads a file. Sums are bytes or elements of the logical tensors:
+ * an element counts once, whatever number of ranks stores it. A conclusion that
+ * needs a fact which the files do not contain is FSDP_UNKNOWN, FSDP_NONE or NULL,
+ * never an estimate.
+ *
+ * The rules for shards are PyTorch's: torch.chunk for FSDP2, and padding to equal
+ * shards for FSDP1 (torch/distributed/fsdp/_flat_param.py, PyTorch 2.13).
+ *
+ * Example (testdata/demo/step-1234):
+ *
+ *     bool print_ranks(const struct fsdp_checkpoint *checkpoint,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_sums *sums = NULL;
+ *
+ *         if (!fsdp_sums_new(checkpoint, FSDP_BY_RANK, -1, &sums, ret_error))
+ *             return false;
+ *         for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+ *             struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+ *             fsdp_sums_add(sums, i, &tensor, NULL, NULL);
+ *         }
+ *         for (size_t i = 0; i + 1 < fsdp_sums_count(sums); i++) {
+ *             struct fsdp_group group = fsdp_sums_group(sums, i);
+ *             printf("rank %" PRIu32 ": %" PRIu64 " pieces, %" PRIu64 " bytes\n",
+ *                 group.key, group.pieces, group.bytes);
+ *         }
+ *         fsdp_sums_free(sums);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     rank 0: 43 pieces, 1564 bytes
+ *     rank 1: 57 pieces, 1556 bytes
+ */
 #ifndef FSDP_ANALYSIS_H
 #define FSDP_ANALYSIS_H
 
@@ -9,17 +49,18 @@ extern "C" {
 #endif
 
 /**
- * What follows from the facts of a checkpoint. An analysis is an object that is made from
- * an open checkpoint with `_new`, owns its memory and is released with one `_free`, which
- * takes NULL. It reads no file, and the checkpoint stays as it is: any number of analyses
- * may exist at once, but each belongs to one thread. The checkpoint must outlive it.
+ * What follows from the facts of a checkpoint. An analysis is an object that is
+ * made from an open checkpoint with `_new`, owns its memory and is released with
+ * one `_free`, which takes NULL. It reads no file, and the checkpoint stays as it
+ * is: any number of analyses may exist at once, but each belongs to one thread. The
+ * checkpoint must outlive it.
  *
- * Memory is linear in the tensors, pieces or modules that are looked at; the checkpoint's
- * own `memory` limit has bounded those. So the only failure is FSDP_ERROR_MEMORY, and an
- * object whose function failed may only be freed.
+ * Memory is linear in the tensors, pieces or modules that are looked at; the
+ * checkpoint's own `memory` limit has bounded those. So the only failure is
+ * FSDP_ERROR_MEMORY, and an object whose function failed may only be freed.
  *
- * Sums saturate unless their function says otherwise: one that does not fit into 64 bits
- * is FSDP_UNKNOWN, and stays so.
+ * Sums saturate unless their function says otherwise: one that does not fit into 64
+ * bits is FSDP_UNKNOWN, and stays so.
  */
 
 /* ---- sums ---- */
@@ -47,10 +88,10 @@ enum fsdp_sums_by {
 };
 
 /**
- * Tensors added up: by rank and file piece by piece, else whole. Elements count once: a
- * tied name counts as a tensor and has pieces, but no elements and no bytes; by rank and
- * file it has those that were stored for itself. A FlatParameter whose parameters are
- * listed too is reported the same way.
+ * Tensors added up: by rank and file piece by piece, else whole. Elements count
+ * once: a tied name counts as a tensor and has pieces, but no elements and no
+ * bytes; by rank and file it has those that were stored for itself. A FlatParameter
+ * whose parameters are listed too is reported the same way.
  */
 struct fsdp_sums;
 
@@ -69,10 +110,11 @@ struct fsdp_group {
 };
 
 /**
- * One group for each possible key in their order, and a last one for what has none; all
- * are empty. For FSDP_BY_MODULE depth is the deepest level of visits, wrappers folded,
- * that are keys of their own; deeper tensors are added to the visit above them. -1: any
- * level. For FSDP_BY_PREFIX it is the number of segments. Memory is linear in the keys.
+ * One group for each possible key in their order, and a last one for what has none;
+ * all are empty. For FSDP_BY_MODULE depth is the deepest level of visits, wrappers
+ * folded, that are keys of their own; deeper tensors are added to the visit above
+ * them. -1: any level. For FSDP_BY_PREFIX it is the number of segments. Memory is
+ * linear in the keys.
  */
 FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
 	enum fsdp_sums_by by, int64_t depth, struct fsdp_sums **ret_sums,
@@ -82,22 +124,22 @@ FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
 typedef bool fsdp_piece_filter(void *context, const struct fsdp_piece *piece);
 
 /**
- * Adds the tensor with this index; the caller passes its facts. By rank and file, only
- * pieces for which `takes` returns true are added; NULL: all pieces. By other keys all
- * pieces are added and `takes` is not called. Add a tensor once: pieces that are added in
- * two calls count as two tensors. Cannot fail.
+ * Adds the tensor with this index; the caller passes its facts. By rank and file,
+ * only pieces for which `takes` returns true are added; NULL: all pieces. By other
+ * keys all pieces are added and `takes` is not called. Add a tensor once: pieces
+ * that are added in two calls count as two tensors. Cannot fail.
  */
 FSDP_API void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context);
 
 /**
- * Adds tensors that were only counted when the checkpoint was opened (fsdp_sum): to their
- * dtype or role, by anything else to the group without a key. Cannot fail.
+ * Adds tensors that were only counted when the checkpoint was opened (fsdp_sum): to
+ * their dtype or role, by anything else to the group without a key. Cannot fail.
  */
 FSDP_API void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum);
 
-/** Which group a tensor belongs to, by its index; not by rank and file, where its pieces
- * do. */
+/** Which group a tensor belongs to, by its index; not by rank and file, where its
+ * pieces do. */
 FSDP_API size_t fsdp_sums_group_of(
 	const struct fsdp_sums *sums, uint32_t index, const struct fsdp_tensor *tensor);
 
@@ -128,15 +170,15 @@ FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
 
 /**
- * Sums by two keys, for example each layer's bytes per rank. If one of the keys is rank or
- * file, pieces are added up, else tensors.
+ * Sums by two keys, for example each layer's bytes per rank. If one of the keys is
+ * rank or file, pieces are added up, else tensors.
  */
 struct fsdp_crossed;
 
 /**
- * Adds up these tensors; each may be given once. depth and takes are as above. Groups
- * without a tensor are omitted, so memory is linear in the pieces of these tensors;
- * takes n log n comparisons for n of them.
+ * Adds up these tensors; each may be given once. depth and takes are as above.
+ * Groups without a tensor are omitted, so memory is linear in the pieces of these
+ * tensors; takes n log n comparisons for n of them.
  */
 FSDP_API bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
@@ -146,8 +188,8 @@ FSDP_API bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 /** Groups, in the order of their first keys, then of the second. May be 0. */
 FSDP_API size_t fsdp_crossed_count(const struct fsdp_crossed *crossed);
 
-/** Its first key is that of the group; either is FSDP_NONE for what has none. All zero
- * and without keys past the end. */
+/** Its first key is that of the group; either is FSDP_NONE for what has none. All
+ * zero and without keys past the end. */
 FSDP_API struct fsdp_group fsdp_crossed_group(
 	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second);
 
@@ -169,11 +211,11 @@ struct fsdp_total {
 };
 
 /**
- * Adds up these tensors; each may be given once. A FlatParameter whose parameters are
- * listed too stores nothing, unless all of the list are such; a tensor without data
- * stores nothing. Where a view begins is known of tensors in one piece; what is not known
- * counts in full. Memory is linear in all tensors of the checkpoint, time n log n in those
- * of the list. *ret_total is filled if it succeeds.
+ * Adds up these tensors; each may be given once. A FlatParameter whose parameters
+ * are listed too stores nothing, unless all of the list are such; a tensor without
+ * data stores nothing. Where a view begins is known of tensors in one piece; what
+ * is not known counts in full. Memory is linear in all tensors of the checkpoint,
+ * time n log n in those of the list. *ret_total is filled if it succeeds.
  */
 FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
 	const uint32_t *tensors, size_t count, struct fsdp_total *ret_total,
@@ -182,9 +224,9 @@ FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
 /* ---- an overview ---- */
 
 /**
- * Totals of a checkpoint from one pass over its tensors: the numbers that `info` prints.
- * If the checkpoint was opened with only_counts, optimizer states, placements and sums per
- * rank are unknown.
+ * Totals of a checkpoint from one pass over its tensors: the numbers that `info`
+ * prints. If the checkpoint was opened with only_counts, optimizer states,
+ * placements and sums per rank are unknown.
  */
 struct fsdp_overview;
 
@@ -279,8 +321,8 @@ struct fsdp_overview_facts {
 			* or FSDP_NONE */
 };
 
-/** Whether a state dict is called so that has averages of another one: "ema_state_dict",
- * "model_ema", "shadow_params". */
+/** Whether a state dict is called so that has averages of another one:
+ * "ema_state_dict", "model_ema", "shadow_params". */
 FSDP_API bool fsdp_is_average(const char *word, size_t size);
 
 /** Takes time linear in tensors and pieces, memory linear in ranks and files. */
@@ -291,8 +333,8 @@ FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 FSDP_API const struct fsdp_overview_facts *fsdp_overview_facts(
 	const struct fsdp_overview *overview);
 
-/** All tensors by dtype, role, rank or file; the sums are the object's. NULL by anything
- * else. */
+/** All tensors by dtype, role, rank or file; the sums are the object's. NULL by
+ * anything else. */
 FSDP_API const struct fsdp_sums *fsdp_overview_sums(
 	const struct fsdp_overview *overview, enum fsdp_sums_by by);
 
@@ -325,8 +367,8 @@ enum fsdp_state_dict {
 	FSDP_STATE_DICT_LOCAL,
 };
 
-/** Optimizer that the names of the states belong to. Optimizers with the same state names
- * are one value. */
+/** Optimizer that the names of the states belong to. Optimizers with the same state
+ * names are one value. */
 enum fsdp_optimizer {
 	FSDP_OPTIMIZER_UNKNOWN,
 	/* exp_avg and exp_avg_sq. */
@@ -346,9 +388,9 @@ enum fsdp_optimizer {
 	FSDP_OPTIMIZER_ADAGRAD,
 };
 
-/** Answers to the first questions about a checkpoint. Each is a conclusion from a plan,
- * from classes and placements in pickles, or from names; unknown facts are 0, NULL,
- * FSDP_NONE or the UNKNOWN of their enum. */
+/** Answers to the first questions about a checkpoint. Each is a conclusion from a
+ * plan, from classes and placements in pickles, or from names; unknown facts are 0,
+ * NULL, FSDP_NONE or the UNKNOWN of their enum. */
 struct fsdp_kind {
 	/* Which FSDP, and which of its state dicts. */
 	enum fsdp_flavour flavour;
@@ -380,8 +422,8 @@ struct fsdp_kind {
 };
 
 /**
- * Looks once at all tensors, modules and values. `facts` is the overview of the same
- * checkpoint. Of one that has sums only values are looked at.
+ * Looks once at all tensors, modules and values. `facts` is the overview of the
+ * same checkpoint. Of one that has sums only values are looked at.
  */
 FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
@@ -390,22 +432,24 @@ FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 /* ---- shares of ranks ---- */
 
 /**
- * How many bytes of each module one rank holds, at most: of every parameter the largest
- * part on any rank, all modules below included, tied parameters once. Of what FSDP
- * flattened it is an even share, for its shards are cut wherever that falls; so it is
- * where pieces have no rank but a plan contains the number of ranks of a unit. Buffers are
- * not counted. Sums are taken modulo 2^64 here, as fsdp_module counts its bytes.
+ * How many bytes of each module one rank holds, at most: of every parameter the
+ * largest part on any rank, all modules below included, tied parameters once. Of
+ * what FSDP flattened it is an even share, for its shards are cut wherever that
+ * falls; so it is where pieces have no rank but a plan contains the number of ranks
+ * of a unit. Buffers are not counted. Sums are taken modulo 2^64 here, as
+ * fsdp_module counts its bytes.
  */
 struct fsdp_shares;
 
-/** For all visits of modules at once. Memory is linear in them; takes one look at every
- * piece of the tensors that modules own. */
+/** For all visits of modules at once. Memory is linear in them; takes one look at
+ * every piece of the tensors that modules own. */
 FSDP_API bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_shares **ret_shares, struct fsdp_error **ret_error);
 
 /**
- * Bytes of one visit. FSDP_UNKNOWN: the ranks of a tensor are unknown, a plan lists more
- * parameters of this module than the files contain, or the visit does not exist.
+ * Bytes of one visit. FSDP_UNKNOWN: the ranks of a tensor are unknown, a plan lists
+ * more parameters of this module than the files contain, or the visit does not
+ * exist.
  */
 FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module);
 
@@ -415,12 +459,12 @@ FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
 /* ---- likely units ---- */
 
 /**
- * Units that are inferred where no file contains them. Placements only show that all
- * tensors below a module are sharded; programs mostly make a unit of each block that repeats there. So
- * children that are called by numbers, several and all alike (in the names of modules
- * below and in the number of tensors of each), with modules of their own and with
- * parameters, are likely units if a unit above them was inferred. Modules below
- * such a unit are not units.
+ * Units that are inferred where no file contains them. Placements only show that
+ * all tensors below a module are sharded; programs mostly make a unit of each block
+ * that repeats there. So children that are called by numbers, several and all alike
+ * (in the names of modules below and in the number of tensors of each), with
+ * modules of their own and with parameters, are likely units if a unit above them
+ * was inferred. Modules below such a unit are not units.
  */
 struct fsdp_likely;
 
@@ -437,10 +481,10 @@ FSDP_API void fsdp_likely_free(struct fsdp_likely *likely);
 /* ---- copies ---- */
 
 /**
- * Which pieces of a tensor are copies of each other: those of one place, whether or not
- * their bytes are equal. A place is a box, or a run of a flattened parameter. Copies are
- * numbered from 0 in the order of pieces. One object serves many tensors, one after the
- * other, and reuses its memory.
+ * Which pieces of a tensor are copies of each other: those of one place, whether or
+ * not their bytes are equal. A place is a box, or a run of a flattened parameter.
+ * Copies are numbered from 0 in the order of pieces. One object serves many
+ * tensors in turn, and reuses its memory.
  */
 struct fsdp_replicas;
 
@@ -450,15 +494,15 @@ FSDP_API bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
 
 /**
  * Looks at the pieces of this tensor, which may be a component, and forgets the one
- * before. *ret_some: whether any of them has a copy. Takes n log n comparisons for n
- * pieces, n if each piece starts after the one before.
+ * before. *ret_some: whether any of them has a copy. Takes n log n comparisons for
+ * n pieces, n if each piece starts after the one before.
  */
 FSDP_API bool fsdp_replicas_find(struct fsdp_replicas *replicas,
 	const struct fsdp_tensor *tensor, bool *ret_some, struct fsdp_error **ret_error);
 
 /**
- * The number of the piece with this position among the tensor's. FSDP_NONE: it has no
- * copy, it has no elements, or the position is past the end.
+ * The number of the piece with this position among the tensor's. FSDP_NONE: it has
+ * no copy, it has no elements, or the position is past the end.
  */
 FSDP_API uint32_t fsdp_replicas_number(
 	const struct fsdp_replicas *replicas, uint32_t position);
@@ -469,14 +513,16 @@ FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
 /* ---- states of optimizers ---- */
 
 /**
- * Which tensors an optimizer keeps for a parameter: KEY of "….state.<parameter>.KEY", or
- * of "….state.KEY.<parameter>". A parameter is called there as in the model, without the
- * container of a checkpoint: "optim.state.fc.bias.exp_avg" is a state of "model.fc.bias".
+ * Which tensors an optimizer keeps for a parameter: KEY of
+ * "….state.<parameter>.KEY", or of "….state.KEY.<parameter>". A parameter is called
+ * there as in the model, without the container of a checkpoint:
+ * "optim.state.fc.bias.exp_avg" is a state of "model.fc.bias".
  *
- * An optimizer of plain torch counts its parameters instead, in the order in which the
- * model lists them. Its states are given to the parameters of the one model of the
- * checkpoint that has as many and whose shapes fit; if several do, or none, to none. Only
- * the first 16 optimizers and models are looked at, and numbers below 2^26.
+ * An optimizer of plain torch counts its parameters instead, in the order in which
+ * the model lists them. Its states are given to the parameters of the one model of
+ * the checkpoint that has as many and whose shapes fit; if several do, or none, to
+ * none. Only the first 16 optimizers and models are looked at, and numbers below
+ * 2^26.
  */
 struct fsdp_states;
 
@@ -489,17 +535,18 @@ struct fsdp_state {
 };
 
 /**
- * Looks once through all tensors and values for the states of these tensors, which must
- * exist. A tensor may be named twice; a state has no states. Takes n log m comparisons of
- * texts for n states and m names of parameters.
+ * Looks once through all tensors and values for the states of these tensors, which
+ * must exist. A tensor may be named twice; a state has no states. Takes n log m
+ * comparisons of texts for n states and m names of parameters.
  */
 FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
 	const uint32_t *tensors, size_t count, struct fsdp_states **ret_states,
 	struct fsdp_error **ret_error);
 
 /**
- * States of one of those tensors, in the order of tensors; the list is the object's. NULL
- * with *ret_count 0: it has no states. Cannot fail, but writes into the object.
+ * States of one of those tensors, in the order of tensors; the list is the
+ * object's. NULL with *ret_count 0: it has no states. Cannot fail, but writes into
+ * the object.
  */
 FSDP_API const struct fsdp_state *fsdp_states_of(
 	struct fsdp_states *states, uint32_t tensor, size_t *ret_count);
@@ -519,9 +566,10 @@ struct fsdp_tie {
 };
 
 /**
- * The tensor that a name stands for: safetensors keeps one of several names and declares
- * the others, and with tie_word_embeddings in a configuration the head of a model is its
- * embedding. Looks once at all values and tensors; fails only if memory ends.
+ * The tensor that a name stands for: safetensors keeps one of several names and
+ * declares the others, and with tie_word_embeddings in a configuration the head of
+ * a model is its embedding. Looks once at all values and tensors; fails only if
+ * memory ends.
  */
 FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_span name, struct fsdp_tie *ret_tie, struct fsdp_error **ret_error);
@@ -529,8 +577,8 @@ FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
 /* ---- waste ---- */
 
 /**
- * Storages with bytes that no tensor views: saving a slice of a tensor saves all of it.
- * Made in three steps, because only the caller may read:
+ * Storages with bytes that no tensor views: saving a slice of a tensor saves all of
+ * it. Made in three steps, because only the caller may read:
  *
  *     fsdp_waste_new         notes what every piece sees of its storage
  *     fsdp_waste_asks        whether a piece must be located for that: those of a DCP
@@ -550,8 +598,9 @@ FSDP_API const uint32_t *fsdp_waste_asks(
 	const struct fsdp_waste *waste, size_t *ret_count);
 
 /**
- * The place of the piece at this position of that list; past its end nothing happens. The
- * locator that filled it must outlive the object, for the storage's key is borrowed.
+ * The place of the piece at this position of that list; past its end nothing
+ * happens. The locator that filled it must outlive the object, for the storage's
+ * key is borrowed.
  */
 FSDP_API void fsdp_waste_place(
 	struct fsdp_waste *waste, size_t position, const struct fsdp_place *place);
@@ -582,8 +631,8 @@ FSDP_API struct fsdp_waste_row fsdp_waste_row(
 	const struct fsdp_waste *waste, size_t index);
 
 /**
- * The tensor of the n-th view of a storage, in the order in which the views begin: an
- * index for fsdp_tensor. FSDP_NONE past the end.
+ * The tensor of the n-th view of a storage, in the order in which the views begin:
+ * an index for fsdp_tensor. FSDP_NONE past the end.
  */
 FSDP_API uint32_t fsdp_waste_tensor(
 	const struct fsdp_waste *waste, const struct fsdp_waste_row *row, size_t n);
@@ -594,19 +643,21 @@ FSDP_API void fsdp_waste_free(struct fsdp_waste *waste);
 /* ---- another number of ranks ---- */
 
 /**
- * What each rank of another world size would hold of a checkpoint, and what it would read:
- * PyTorch's arithmetic, done on the facts. Nothing is read and nothing written.
+ * What each rank of another world size would hold of a checkpoint, and what it
+ * would read: PyTorch's arithmetic, done on the facts. Nothing is read and nothing
+ * written.
  *
- * FSDP2 cuts each parameter by itself along one dimension into parts of one length, the
- * last ones shorter or empty, as torch.chunk does. FSDP1 cuts the flat parameter of each
- * unit, if a plan or the files contain its layout, and pads the last shard; else
- * its parameters are assumed to be cut like those of FSDP2, as its SHARDED state dicts are.
- * States of an optimizer that have the shape of their parameter are cut like it. All
- * other tensors are whole on every rank.
+ * FSDP2 cuts each parameter by itself along one dimension into parts of one length,
+ * the last ones shorter or empty, as torch.chunk does. FSDP1 cuts the flat
+ * parameter of each unit, if a plan or the files contain its layout, and pads the
+ * last shard; else its parameters are assumed to be cut like those of FSDP2, as its
+ * SHARDED state dicts are. States of an optimizer that have the shape of their
+ * parameter are cut like it. All other tensors are whole on every rank.
  */
 struct fsdp_reshard;
 
-/** For shard_dim: as they are saved. And the most ranks that are asked about at once. */
+/** For shard_dim: as they are saved. And the most ranks that are asked about at
+ * once. */
 enum { FSDP_RESHARD_AUTO = -1, FSDP_RESHARD_WORLD_MOST = 65536 };
 
 struct fsdp_reshard_options {
@@ -624,9 +675,9 @@ struct fsdp_reshard_options {
 };
 
 /**
- * Takes time linear in tensors times ranks that are not copies, and in pieces. Memory is
- * linear in ranks times files, 256 MiB at most. Fails if memory ends, or (usage) if world
- * is not a multiple of copies times tp.
+ * Takes time linear in tensors times ranks that are not copies, and in pieces.
+ * Memory is linear in ranks times files, 256 MiB at most. Fails if memory ends, or
+ * (usage) if world is not a multiple of copies times tp.
  */
 FSDP_API bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_reshard_options *options, struct fsdp_reshard **ret_reshard,
@@ -657,13 +708,13 @@ struct fsdp_reshard_rank {
 FSDP_API struct fsdp_reshard_rank fsdp_reshard_rank(
 	const struct fsdp_reshard *reshard, uint32_t rank);
 
-/** The next file (fsdp_file) that a rank opens, from *position on, which is moved after
- * it; start with 0. FSDP_NONE: no more. */
+/** The next file (fsdp_file) that a rank opens, from *position on, which is moved
+ * after it; start with 0. FSDP_NONE: no more. */
 FSDP_API uint32_t fsdp_reshard_file(
 	const struct fsdp_reshard *reshard, uint32_t rank, uint32_t *position);
 
-/** A tensor that does not come out even: ranks hold different numbers of its rows, some
- * of them maybe none. */
+/** A tensor that does not come out even: ranks hold different numbers of its rows,
+ * some of them maybe none. */
 struct fsdp_reshard_cut {
 	uint32_t tensor;
 	/* The dimension that is cut. */

@@ -1,4 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Whether a checkpoint is good: a check of its bytes (fsdp_verify) and a check of
+ * its facts (fsdp_audit), with a result for each rule of the table in error.h.
+ *
+ * Opening a checkpoint already yields findings, because reading notices damage.
+ * fsdp_verify_new reads more: headers, then all bytes and their checksums, then the
+ * numbers. fsdp_audit_new reads nothing and compares facts: do pieces cover each
+ * tensor, do layers have the same tensors, do shapes match config.json. The caller
+ * decides by the level how much time it costs.
+ *
+ * Counts are files, rules or findings; sizes are bytes as stored. Both objects
+ * belong to the caller, borrow from the checkpoint, and must be released before it.
+ *
+ * Example (testdata/broken/dcp-chunk-gap/checkpoint):
+ *
+ *     bool print_errors(const struct fsdp_checkpoint *checkpoint,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_audit_options options = { .size = sizeof options,
+ *             .level = FSDP_LEVEL_HEADERS };
+ *         struct fsdp_audit *audit = NULL;
+ *
+ *         if (!fsdp_audit_new(checkpoint, &options, &audit, ret_error))
+ *             return false;
+ *         for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+ *             const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
+ *             if (finding->severity == FSDP_ERROR)
+ *                 printf("%s: %.*s\n", finding->rule->slug,
+ *                     (int)finding->message.size,
+ *                     (const char *)finding->message.data);
+ *         }
+ *         fsdp_audit_free(audit);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     chunk-gap: pieces cover 20 of 25 elements of the tensor
+ */
 #ifndef FSDP_AUDIT_H
 #define FSDP_AUDIT_H
 
@@ -11,18 +50,18 @@ extern "C" {
 /* ---- bytes ---- */
 
 /**
- * What the bytes of an open checkpoint say, where opening it only read what describes
- * them: whether headers contradict directories, which bytes nothing refers to, whether
- * checksums are right, and what the numbers of each tensor are.
+ * What the bytes of an open checkpoint say, where opening it only read what
+ * describes them: whether headers contradict directories, which bytes nothing
+ * refers to, whether checksums are right, and what the numbers of each tensor are.
  *
- * The result is frozen like a checkpoint: getters take no memory and do not fail, any
- * number of threads may ask, and every pointer lives until fsdp_verify_free. It borrows
- * from the checkpoint, which must outlive it.
+ * The result is frozen like a checkpoint: getters take no memory and do not fail,
+ * any number of threads may ask, and every pointer lives until fsdp_verify_free. It
+ * borrows from the checkpoint, which must outlive it.
  */
 struct fsdp_verify;
 
-/** All zero but `size` means headers only. The struct and what it points to are looked at
- * until fsdp_verify_new returns. */
+/** All zero but `size` means headers only. The struct and what it points to are
+ * looked at until fsdp_verify_new returns. */
 struct fsdp_verify_options {
 	size_t size; /* of this struct in the caller's version */
 
@@ -53,15 +92,15 @@ struct fsdp_verify_options {
 };
 
 /**
- * Checks the bytes of the checkpoint. Damage and unreadable files are findings; it fails only if memory ends, a ceiling of the checkpoint's
- * limits is reached, or the manifest cannot be read. A NULL for the options is the
- * defaults. Not of a checkpoint that has sums (fsdp_sum_count): that is an
- * FSDP_ERROR_USAGE.
+ * Checks the bytes of the checkpoint. Damage and unreadable files are findings; it
+ * fails only if memory ends, a ceiling of the checkpoint's limits is reached, or
+ * the manifest cannot be read. A NULL for the options is the defaults. Not of a
+ * checkpoint that has sums (fsdp_sum_count): that is an FSDP_ERROR_USAGE.
  *
- * Files are read in the order of the checkpoint's list, each from front to back; small
- * members share reads. On success the caller owns *ret_verify. Memory in addition to the
- * directory of one zip: 16 MiB, 1 MiB for each thread, and at the level of values about
- * 150 bytes a tensor.
+ * Files are read in the order of the checkpoint's list, each from front to back;
+ * small members share reads. On success the caller owns *ret_verify. Memory in
+ * addition to the directory of one zip: 16 MiB, 1 MiB for each thread, and at the
+ * level of values about 150 bytes a tensor.
  */
 FSDP_API bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_verify_options *options, struct fsdp_verify **ret_verify,
@@ -72,8 +111,8 @@ FSDP_API void fsdp_verify_free(struct fsdp_verify *verify);
 
 /* ---- findings ---- */
 
-/** What was noticed beyond the findings of the checkpoint itself, in the order of its
- * files. The index must be below the count. */
+/** What was noticed beyond the findings of the checkpoint itself, in the order of
+ * its files. The index must be below the count. */
 FSDP_API size_t fsdp_verify_finding_count(const struct fsdp_verify *verify);
 FSDP_API const struct fsdp_finding *fsdp_verify_finding(
 	const struct fsdp_verify *verify, size_t index);
@@ -85,9 +124,10 @@ FSDP_API struct fsdp_omitted fsdp_verify_omitted(
 	const struct fsdp_verify *verify, size_t index);
 
 /**
- * Result of a rule, by its index (fsdp_rule): passed, not applicable or not evaluated, and
- * why; its findings are not counted. False: this object never raises that rule, and
- * *ret_result stays as it was. A rule with findings may be evaluated only in part.
+ * Result of a rule, by its index (fsdp_rule): passed, not applicable or not
+ * evaluated, and why; its findings are not counted. False: this object never raises
+ * that rule, and *ret_result stays as it was. A rule with findings may be evaluated
+ * only in part.
  */
 FSDP_API bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
 	struct fsdp_rule_result *ret_result);
@@ -117,17 +157,17 @@ struct fsdp_verify_scope {
 /** Counted when it was made. */
 FSDP_API struct fsdp_verify_scope fsdp_verify_scope(const struct fsdp_verify *verify);
 
-/** Where digests were found: "crc32", "SHA256SUMS", "integrity.json", "cache", or the path
- * of the manifest. NULL past the end. */
+/** Where digests were found: "crc32", "SHA256SUMS", "integrity.json", "cache", or
+ * the path of the manifest. NULL past the end. */
 FSDP_API const char *fsdp_verify_digest_source(
 	const struct fsdp_verify *verify, size_t index);
 
 /* ---- values ---- */
 
 /**
- * The numbers of a tensor. Each element counts once, however many copies of its piece
- * there are; of a complex one both parts count as numbers. They are the same digits for
- * any number of threads.
+ * The numbers of a tensor. Each element counts once, however many copies of its
+ * piece there are; of a complex one both parts count as numbers. They are the same
+ * digits for any number of threads.
  */
 struct fsdp_verify_values {
 	/* False: the rest is zero. It was not asked for at this level, or its bytes are
@@ -171,13 +211,13 @@ FSDP_API struct fsdp_verify_values fsdp_verify_values(
 /* ---- audit ---- */
 
 /**
- * Checks an open checkpoint: findings of its readers, and findings from comparing its facts
- * with each other. Each rule of the table (error.h) has a result, so that a rule that did
- * not run is never counted as passed.
+ * Checks an open checkpoint: findings of its readers, and findings from comparing
+ * its facts with each other. Each rule of the table (error.h) has a result, so that
+ * a rule that did not run is never counted as passed.
  *
- * An audit reads no file but, at the level of data, the indices of sparse tensors. It
- * owns its memory, which is linear in the tensors and pieces and counts against the limit
- * `memory`. The checkpoint must outlive it.
+ * An audit reads no file but, at the level of data, the indices of sparse tensors.
+ * It owns its memory, which is linear in the tensors and pieces and counts against
+ * the limit `memory`. The checkpoint must outlive it.
  *
  * How it is asked, with the bytes read or without:
  *
@@ -209,8 +249,8 @@ struct fsdp_audit_options {
 };
 
 /**
- * The caller owns *ret_audit. Fails if memory ends, or at the limit `memory`; damage of
- * the checkpoint is a finding and no failure.
+ * The caller owns *ret_audit. Fails if memory ends, or at the limit `memory`;
+ * damage of the checkpoint is a finding and no failure.
  */
 FSDP_API bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_audit_options *options, struct fsdp_audit **ret_audit,
@@ -221,8 +261,9 @@ FSDP_API void fsdp_audit_free(struct fsdp_audit *audit);
 
 /**
  * All findings: those of the checkpoint (fsdp_finding), of its bytes
- * (fsdp_verify_finding), and of the audit's own checks, each in its order. If a finding
- * has only a file or a member, the tensors and values that suffer are filled in.
+ * (fsdp_verify_finding), and of the audit's own checks, each in its order. If a
+ * finding has only a file or a member, the tensors and values that suffer are
+ * filled in.
  */
 FSDP_API size_t fsdp_audit_finding_count(const struct fsdp_audit *audit);
 

@@ -1,4 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The differences of two checkpoints, or of a checkpoint and a list of names:
+ * tensors that one side lacks, other shapes and dtypes, renamed tensors, and other
+ * elements.
+ *
+ * Format, sharding and world size do not matter: tensors are compared by name,
+ * global shape and elements. Side 0 is A, side 1 is B. Differences of numbers are
+ * absolute (max_abs) or relative to the element of B (max_rel); without a tolerance
+ * elements are equal if their bits are.
+ *
+ * The caller owns the object. It borrows from both checkpoints, which must outlive
+ * it. A hint (enum fsdp_compare_hint) is a conclusion from shapes, exact only if
+ * elements were compared.
+ *
+ * Example (testdata/cross/model-a-dcp-safetensors-w2 testdata/cross/model-a-changed):
+ *
+ *     bool print_changes(const struct fsdp_checkpoint *a,
+ *         const struct fsdp_checkpoint *b,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_compare_options options = { .size = sizeof options,
+ *             .sides = { { .checkpoint = a }, { .checkpoint = b } } };
+ *         struct fsdp_compare_values_options values = { .size = sizeof values };
+ *         struct fsdp_compare *compare = NULL;
+ *         bool good = fsdp_compare_new(&options, &compare, ret_error) &&
+ *             fsdp_compare_values(compare, &values, ret_error);
+ *
+ *         if (good) {
+ *             struct fsdp_compare_facts facts = fsdp_compare_facts(compare);
+ *             printf("%zu equal, %zu changed, %zu only in A, %zu only in B\n",
+ *                 facts.same, facts.changed, facts.only_count[0], facts.only_count[1]);
+ *         }
+ *         fsdp_compare_free(compare);
+ *         return good;
+ *     }
+ *
+ * It prints:
+ *
+ *     12 equal, 3 changed, 0 only in A, 0 only in B
+ */
 #ifndef FSDP_COMPARE_H
 #define FSDP_COMPARE_H
 
@@ -9,15 +49,15 @@ extern "C" {
 #endif
 
 /**
- * What differs between two checkpoints, of whichever formats and world sizes, or between
- * one and a list of names:
+ * What differs between two checkpoints, of whichever formats and world sizes, or
+ * between one and a list of names:
  *
  *     fsdp_compare_new     pairs tensors by name and compares what describes them; reads
  *                          no payload
  *     fsdp_compare_values  compares the elements of each pair
  *
- * Both checkpoints must outlive the object. Getters take no memory and do not fail, and
- * their pointers live until fsdp_compare_free. Sides are 0 (A) and 1 (B).
+ * Both checkpoints must outlive the object. Getters take no memory and do not fail,
+ * and their pointers live until fsdp_compare_free. Sides are 0 (A) and 1 (B).
  */
 struct fsdp_compare;
 
@@ -36,20 +76,24 @@ struct fsdp_compare_name {
 struct fsdp_compare_side {
 	/* NULL: it is a list, the names below. */
 	const struct fsdp_checkpoint *checkpoint;
+	/* The names of the list, and how many; unused with a checkpoint. */
 	const struct fsdp_compare_name *names;
 	size_t name_count;
 };
 
-/** All zero but `size` and the sides compares all tensors. The struct and what it points
- * to are looked at until fsdp_compare_new returns. */
+/** All zero but `size` and the sides compares all tensors. The struct and what it
+ * points to are looked at until fsdp_compare_new returns. */
 struct fsdp_compare_options {
-	size_t size; /* of this struct in the caller's version */
+	/* Bytes of this struct in the caller's version of this header. */
+	size_t size;
+	/* A and B; one of them may be a list. */
 	struct fsdp_compare_side sides[2];
 
 	/* Asked about each tensor and each name of a list (then the tensor is FSDP_NONE),
 	 * under the name by which it is compared. NULL: all are taken. */
 	bool (*choose)(
 		void *context, unsigned side, uint32_t tensor, struct fsdp_span name);
+	/* Handed to `choose` as it is. */
 	void *choose_context;
 
 	/* Compare names with the segments of wrappers, and nothing removed. */
@@ -58,13 +102,15 @@ struct fsdp_compare_options {
 	/* Segments that are removed from the front of names, on both sides. NULL: the key
 	 * under which one of both keeps its model, if the other has none. "": none. */
 	const char *strip;
-	const struct fsdp_rename *renames; /* of A, applied in order, after `strip` */
+	/* Of A, applied in order, after `strip`. */
+	const struct fsdp_rename *renames;
 	size_t rename_count;
 
 	/* A table of names (struct fsdp_map), applied after the renames to both sides: a
-	 * tensor without a row keeps its name. NULL: none. Sizes that it uses and no
-	 * configuration contains. */
+	 * tensor without a row keeps its name. NULL: none. */
 	const struct fsdp_map *map;
+	/* Numbers that the map uses and no configuration contains: heads, experts. They are
+	 * borrowed during the call. */
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
@@ -74,13 +120,14 @@ struct fsdp_compare_options {
 	 * does. */
 	bool layout;
 
-	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
+	/* As in struct fsdp_options; `memory` counts here. */
+	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
 };
 
 /**
- * The caller owns *ret_compare. Memory is linear in the tensors and in their names written
- * out, and counts against the limit `memory`; time is n log n in them.
+ * The caller owns *ret_compare. Memory is linear in the tensors and in their names
+ * written out, and counts against the limit `memory`; time is n log n in them.
  */
 FSDP_API bool fsdp_compare_new(const struct fsdp_compare_options *options,
 	struct fsdp_compare **ret_compare, struct fsdp_error **ret_error);
@@ -98,7 +145,7 @@ struct fsdp_compare_tensor {
 	uint32_t tensor;
 	/* 0: a list that says none. */
 	uint32_t dtype;
-	/* NULL: a list that says none. */
+	/* Elements per dimension, `dims` numbers; NULL: a list that says none. */
 	const int64_t *shape;
 	uint32_t dims;
 };
@@ -121,8 +168,8 @@ enum fsdp_compare_what {
 	FSDP_DIFFERS_ELEMENTS = 1 << 6,
 };
 
-/** Probable relation between a tensor of one side and one of the other; exact only if values
- * were compared. */
+/** Probable relation between a tensor of one side and one of the other; exact only
+ * if values were compared. */
 enum fsdp_compare_hint {
 	/* Unknown. */
 	FSDP_HINT_NONE,
@@ -162,6 +209,8 @@ struct fsdp_compare_elements {
 	 * what is not a number there are none (has_numbers). A pair with a NaN or an infinity
 	 * in one of both differs by infinity, and has no part in the mean. */
 	bool has_numbers;
+	/* The largest |a - b|, the largest |a - b| / |b|, and the mean of |a - b|, in the
+	 * unit of the elements. */
 	double max_abs, max_rel, mean_abs;
 };
 
@@ -175,8 +224,10 @@ struct fsdp_compare_pair {
 	/* The side that the hint is about: its tensor is the piece, the joined or the
 	 * empty one. */
 	unsigned hint_side;
-	/* Of the hint; `part` is FSDP_UNKNOWN if not known. */
+	/* Of the hint: the number of parts, and the index of this one from 0, FSDP_UNKNOWN if
+	 * not known. */
 	uint64_t parts, part;
+	/* Of the hint: the dimension, from 0. */
 	uint32_t dim;
 	/* Its elements were compared. */
 	bool compared;
@@ -184,6 +235,7 @@ struct fsdp_compare_pair {
 	bool unread;
 	/* All elements of that side were seen to be zero. */
 	bool zero[2];
+	/* Valid if `compared`. */
 	struct fsdp_compare_elements elements;
 };
 
@@ -214,7 +266,8 @@ struct fsdp_compare_facts {
 	size_t compared;
 };
 
-/** The numbers of the comparison. Takes constant time. */
+/** The counts of the comparison, which fsdp_compare_values changes. Takes constant
+ * time. */
 FSDP_API struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare);
 
 /** In the order of A. The index must be below pair_count. */
@@ -225,9 +278,10 @@ FSDP_API struct fsdp_compare_pair fsdp_compare_pair(
 FSDP_API struct fsdp_compare_tensor fsdp_compare_only(
 	const struct fsdp_compare *compare, unsigned side, size_t index);
 
-/** Number of them from this one on that share their first segments, while no other tensor of
- * the side has these: *ret_prefix_size bytes of the name with the dot. 1 if
- * no other follows; then *ret_prefix_size is 0. Takes time logarithmic in the tensors. */
+/** Number of them from this one on that share their first segments, while no other
+ * tensor of the side has these: *ret_prefix_size bytes of the name with the dot. 1
+ * if no other follows; then *ret_prefix_size is 0. Takes time logarithmic in the
+ * tensors. */
 FSDP_API size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side,
 	size_t index, size_t *ret_prefix_size);
 
@@ -252,9 +306,10 @@ struct fsdp_compare_rename {
 FSDP_API struct fsdp_compare_rename fsdp_compare_rename(
 	const struct fsdp_compare *compare, size_t index);
 
-/** An entry that is not a tensor and has another value: indices for fsdp_value. The index
- * must be below value_count. */
+/** An entry that is not a tensor and has another value: indices for fsdp_value. The
+ * index must be below value_count. */
 struct fsdp_compare_value {
+	/* Of A and of B. */
 	uint32_t sides[2];
 };
 FSDP_API struct fsdp_compare_value fsdp_compare_value(
@@ -263,8 +318,8 @@ FSDP_API struct fsdp_compare_value fsdp_compare_value(
 /** Bytes of the longest text of a layout, with the zero that ends it. */
 enum { FSDP_LAYOUT_TEXT = 200 };
 
-/** Placement of a tensor, for people: "Shard(dim=0) over 8". Written to `text`, cut if it is
- * longer; empty for a name of a list. */
+/** Placement of a tensor, for people: "Shard(dim=0) over 8". Written to `text`, cut
+ * if it is longer; empty for a name of a list. */
 FSDP_API void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
 	uint32_t tensor, char text[FSDP_LAYOUT_TEXT]);
 
@@ -277,9 +332,11 @@ struct fsdp_compare_values_options {
 	/* Numbers are equal if |a - b| <= absolute + relative * |b|, NaN and NaN too.
 	 * Without `tolerant` elements are equal if their bits are. */
 	bool tolerant;
+	/* In the unit of the elements, and as a share of |b|; as in torch.allclose. */
 	double absolute, relative;
 
-	unsigned jobs; /* threads, at most 64; 0: one. No result depends on it */
+	/* Threads, at most 64; 0: one. No result depends on it. */
+	unsigned jobs;
 
 	/* Called with how many bytes of how many of both sides were read, on any of the
 	 * threads, also on several at once. False: stop, which is a failure. NULL: not
@@ -289,13 +346,14 @@ struct fsdp_compare_values_options {
 };
 
 /**
- * Compares the elements of all pairs of the same shape; those of different dtypes as
- * numbers, the wider rounded to the narrower. Pairs up what was left over but has the same
- * bytes. Call it once, of two checkpoints. What cannot be read is a failure of its pair
- * (fsdp_compare_failure); it fails only if memory ends or it was stopped.
+ * Compares the elements of all pairs of the same shape; those of different dtypes
+ * as numbers, the wider rounded to the narrower. Pairs up what was left over but
+ * has the same bytes. Call it once, of two checkpoints. What cannot be read is a
+ * failure of its pair (fsdp_compare_failure); it fails only if memory ends or it
+ * was stopped.
  *
- * Each tensor is read in order; those of no difference once. Memory in addition to the
- * object: twice a window of the elements of a tensor (elements.h) a thread.
+ * Each tensor is read in order; those of no difference once. Memory in addition to
+ * the object: twice a window of the elements of a tensor (elements.h) a thread.
  */
 FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
@@ -303,8 +361,9 @@ FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
 /** So many failures are kept. */
 enum { FSDP_COMPARE_FAILURES = 1000 };
 
-/** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES ones;
- * the last may be about what was looked at again. The index must be below failure_count. */
+/** Why the elements of a pair were not compared, the first FSDP_COMPARE_FAILURES
+ * ones; the last may be about what was looked at again. The index must be below
+ * failure_count. */
 FSDP_API const struct fsdp_error *fsdp_compare_failure(
 	const struct fsdp_compare *compare, size_t index);
 

@@ -1,4 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Small JSON files that a user names: lists of tensors, digests, indexes, earlier
+ * results.
+ *
+ * The file is parsed once, completely, and checked: one value, no duplicate keys,
+ * integers of at most 64 bits, valid UTF-8 (RFC 8259). The caller owns the
+ * document. Values are plain structs that point into it.
+ *
+ * A value that does not exist has the kind FSDP_DOCUMENT_ABSENT, and every member
+ * of it is absent too. A chain of questions needs one check, at its end. Files whose
+ * size grows with a checkpoint (headers, indexes of many shards) are not read here
+ * but when it is opened.
+ *
+ * Example (testdata/hf/llama-sharded/model.safetensors.index.json):
+ *
+ *     bool print_shards(const char *path, struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_document *document = NULL;
+ *         struct fsdp_document_value map;
+ *
+ *         if (!fsdp_document_open(NULL, path, NULL, 0, &document, ret_error))
+ *             return false;
+ *         map = fsdp_document_get(fsdp_document_root(document), "weight_map");
+ *         for (size_t i = 0; i < map.count && i < 2; i++) {
+ *             struct fsdp_document_value file = fsdp_document_item(map, i);
+ *             printf("%.*s: %.*s\n", (int)file.key.size, (const char *)file.key.data,
+ *                 (int)file.text.size, (const char *)file.text.data);
+ *         }
+ *         fsdp_document_free(document);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     lm_head.weight: model-00005-of-00005.safetensors
+ *     model.embed_tokens.weight: model-00001-of-00005.safetensors
+ */
 #ifndef FSDP_DOCUMENT_H
 #define FSDP_DOCUMENT_H
 
@@ -9,21 +46,14 @@ extern "C" {
 #endif
 
 /**
- * A small JSON file that a user names in addition to a checkpoint: a list of names, an
- * earlier result. It is read whole and does not change, so any number of threads may
- * look. Nothing in it is more than what JSON says. A value is a small plain struct,
- * passed by value; it points into the document, and is good for nothing once that is
- * freed.
+ * A small JSON file that a user names in addition to a checkpoint: a list of names,
+ * an earlier result. It is read whole and does not change, so any number of threads
+ * may look. Nothing in it is more than what JSON says. A value is a small plain
+ * struct, passed by value; it points into the document, and is good for nothing
+ * once that is freed.
  *
- * To walk a file:
- *
- *     struct fsdp_document_value root = fsdp_document_root(document);
- *     struct fsdp_document_value rules = fsdp_document_get(root, "rules");
- *     for (size_t i = 0; i < rules.count; i++)
- *             use(fsdp_document_item(rules, i));
- *
- * A key that is missing gives an absent value, and each member of an absent value is
- * absent, so only the end of a chain of questions needs a check.
+ * A key that is missing gives an absent value, and each member of an absent value
+ * is absent, so only the end of a chain of questions needs a check.
  */
 struct fsdp_document;
 
@@ -59,28 +89,29 @@ struct fsdp_document_value {
 };
 
 /**
- * Reads the file, which may have at most 64 MiB; "-" is not taken. The caller
- * owns *ret_document. Fails, with the path in the error, if it cannot be read or is not
- * JSON, also because of duplicate keys. What it takes is counted before it is parsed, against the
- * limit `json-tree` or twelve times the file; `limits` and `remote` are as in struct fsdp_options.
+ * Reads the file, which may have at most 64 MiB; "-" is not taken. The caller owns
+ * *ret_document. Fails, with the path in the error, if it cannot be read or is not
+ * JSON, also because of duplicate keys. What it takes is counted before it is
+ * parsed, against the limit `json-tree` or twelve times the file; `limits` and
+ * `remote` are as in struct fsdp_options.
  */
 FSDP_API bool fsdp_document_open(struct fsdp_remote *remote, const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
-/** Whether the file begins as JSON does: weights have zeros in their first bytes, or no bracket.
- * False also if it cannot be read. */
+/** Whether the file begins as JSON does: weights have zeros in their first bytes, or
+ * no bracket. False also if it cannot be read. */
 FSDP_API bool fsdp_document_is(struct fsdp_remote *remote, const char *path);
 
-/** The same of a text that is at hand, whose texts may hold NUL. It is looked at until this
- * returns. */
+/** The same of a text that is at hand, whose texts may hold NUL. It is looked at
+ * until this returns. */
 FSDP_API bool fsdp_document_parse(struct fsdp_span text,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
-/** The same of JSON Lines, a value on each line: the document is a list of them, of at most
- * 1 GiB. *ret_sum is the checksum of the text before the last comma, without white space
- * between values (FNV-1a, 64 bits): a part of hash or audit writes it as the last
- * member of its last line. */
+/** The same of JSON Lines, a value on each line: the document is a list of them, of
+ * at most 1 GiB. *ret_sum is the checksum of the text before the last comma,
+ * without white space between values (FNV-1a, 64 bits): a part of hash or audit
+ * writes it as the last member of its last line. */
 FSDP_API bool fsdp_document_open_lines(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_document **ret_document, uint64_t *ret_sum,
@@ -93,20 +124,22 @@ FSDP_API void fsdp_document_free(struct fsdp_document *document);
 FSDP_API struct fsdp_document_value fsdp_document_root(
 	const struct fsdp_document *document);
 
-/** An item of a list or a member of an object, in their order; absent past the end, and of
- * anything else. Takes constant time, of a member of an inner object linear in its index. */
+/** An item of a list or a member of an object, in their order; absent past the end,
+ * and of anything else. Takes constant time, of a member of an inner object linear
+ * in its index. */
 FSDP_API struct fsdp_document_value fsdp_document_item(
 	struct fsdp_document_value value, size_t index);
 
-/** The member of an object with this key, or absent. Takes time linear in the members. */
+/** The member of an object with this key, or absent. Takes time linear in the
+ * members. */
 FSDP_API struct fsdp_document_value fsdp_document_get(
 	struct fsdp_document_value value, const char *key);
 
 /* ---- results of replay ---- */
 
-/** An earlier JSON result of this program, read back: what `replay --json` wrote. It does
- * not change once it is open, so any number of threads may look. Only what a comparison
- * of two runs needs is kept. */
+/** An earlier JSON result of this program, read back: what `replay --json` wrote. It
+ * does not change once it is open, so any number of threads may look. Only what a
+ * comparison of two runs needs is kept. */
 struct fsdp_result;
 
 /** What was spent on one type of call, over all ranks. */
@@ -121,9 +154,9 @@ struct fsdp_result_type {
 
 /**
  * Reads the file, plain or compressed; "-" is standard input. The caller owns
- * *ret_result. Fails, with the path in the error, if it cannot be read, is not a result of
- * this program, or that of another command. Memory is bounded by the default of the limit
- * `memory`. `remote` is as in struct fsdp_options.
+ * *ret_result. Fails, with the path in the error, if it cannot be read, is not a
+ * result of this program, or that of another command. Memory is bounded by the
+ * default of the limit `memory`. `remote` is as in struct fsdp_options.
  */
 FSDP_API bool fsdp_result_open(struct fsdp_remote *remote, const char *path,
 	struct fsdp_result **ret_result, struct fsdp_error **ret_error);

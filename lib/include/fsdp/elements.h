@@ -1,4 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The numbers in tensors: one tensor as a stream, many tensors on several threads,
+ * statistics, and SHA-256 digests of tensors or files.
+ *
+ * All of these read tensor data, which opening a checkpoint does not. Elements come
+ * in C order of the global shape and in little-endian bytes, however the tensor is
+ * sharded and stored. So sums and digests of one model are equal for every world
+ * size, format and number of threads.
+ *
+ * Positions and counts are elements, sizes are bytes. Everything borrows from the
+ * checkpoint, which must outlive it. A tensor that cannot be read has an error of
+ * its own and does not end the walk over the others. tests/oracle compares the
+ * elements with those of torch.load.
+ *
+ * Example (testdata/demo/step-1234):
+ *
+ *     bool print_first(const struct fsdp_checkpoint *checkpoint,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_elements_options options = { .size = sizeof options, .count = 2 };
+ *         struct fsdp_locator *locator = NULL;
+ *         struct fsdp_elements *elements = NULL;
+ *         struct fsdp_span bytes;
+ *         double numbers[2];
+ *         bool good = fsdp_locator_new(checkpoint, &locator, ret_error) &&
+ *             fsdp_elements_open(locator, 0, &options, &elements, ret_error) &&
+ *             fsdp_elements_next(elements, &bytes, ret_error);
+ *         if (good) {
+ *             fsdp_elements_numbers(
+ *                 fsdp_tensor(checkpoint, 0).dtype, bytes.data, 2, numbers);
+ *             printf("%.4f %.4f\n", numbers[0], numbers[1]);
+ *         }
+ *         fsdp_elements_close(elements);
+ *         fsdp_locator_free(locator);
+ *         return good;
+ *     }
+ *
+ * It prints:
+ *
+ *     0.3605 -0.5710
+ */
 #ifndef FSDP_ELEMENTS_H
 #define FSDP_ELEMENTS_H
 
@@ -9,26 +50,18 @@ extern "C" {
 #endif
 
 /**
- * The elements of one tensor in C order of its global shape, whichever way it was cut and
- * stored, as a stream of bytes: little-endian, each as wide as the dtype's storage has
- * it. Of dtypes with several elements in a byte the bytes come as they are.
+ * The elements of one tensor in C order of its global shape, whichever way it was
+ * cut and stored, as a stream of bytes: little-endian, each as wide as the dtype's
+ * storage has it. Of dtypes with several elements in a byte the bytes come as they
+ * are.
  *
- * Of replicas the first one that has bytes is read. What cannot be the tensor is refused:
- * elements that no piece holds, pieces that overlap, a sum with one summand on
- * each rank.
+ * Of replicas the first one that has bytes is read. What cannot be the tensor is
+ * refused: elements that no piece holds, pieces that overlap, a sum with one
+ * summand on each rank.
  *
- * Memory is bounded by 64 MiB in addition to the checkpoint, whatever the tensor. Nothing bounds
- * the length of the stream but the tensor's own numel, which a small file may claim to be
- * huge (an expanded view): stop when you have enough.
- *
- * A reader in the usual form:
- *
- *     struct fsdp_span bytes;
- *     if (!fsdp_elements_open(locator, tensor, NULL, &elements, &error))
- *             return false;
- *     while ((good = fsdp_elements_next(elements, &bytes, &error)) && bytes.size != 0)
- *             use(bytes);
- *     fsdp_elements_close(elements);
+ * Memory is bounded by 64 MiB in addition to the checkpoint, whatever the tensor.
+ * Nothing bounds the length of the stream but the tensor's own numel, which a small
+ * file may claim to be huge (an expanded view): stop when you have enough.
  */
 struct fsdp_elements;
 
@@ -61,15 +94,15 @@ FSDP_API bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
 	struct fsdp_error **ret_error);
 
 /**
- * The next bytes, always whole elements; they are valid until the next call. At the end
- * there are none. After a failure nothing more can be had.
+ * The next bytes, always whole elements; they are valid until the next call. At the
+ * end there are none. After a failure nothing more can be had.
  */
 FSDP_API bool fsdp_elements_next(struct fsdp_elements *elements,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
 
-/** Consecutive stored bytes of a record, from one piece. If a
- * run covers a complete record, its checksum can be compared with the recorded one, and the
- * bytes were read once for both purposes. */
+/** Consecutive stored bytes of a record, from one piece. If a run covers a complete
+ * record, its checksum can be compared with the recorded one, and the bytes were
+ * read once for both purposes. */
 struct fsdp_elements_run {
 	/* Index for fsdp_file. */
 	uint32_t file;
@@ -86,9 +119,9 @@ struct fsdp_elements_run {
 };
 
 /**
- * With `sums`: the runs so far, of records with a recorded checksum alone; valid until the
- * next call. A piece that is not read from front to back has none, or a short one. Without
- * it there are none.
+ * With `sums`: the runs so far, of records with a recorded checksum alone; valid
+ * until the next call. A piece that is not read from front to back has none, or a
+ * short one. Without it there are none.
  */
 FSDP_API const struct fsdp_elements_run *fsdp_elements_runs(
 	const struct fsdp_elements *elements, size_t *ret_count);
@@ -97,24 +130,25 @@ FSDP_API const struct fsdp_elements_run *fsdp_elements_runs(
 FSDP_API bool fsdp_elements_are_numbers(uint32_t dtype);
 
 /** Elements as they come from fsdp_elements_next, as numbers; a complex one is two.
- * Integers beyond 2^53 are rounded. The dtype must be one of numbers. `to` has room for
- * count numbers, twice as many of a complex dtype. */
+ * Integers beyond 2^53 are rounded. The dtype must be one of numbers. `to` has room
+ * for count numbers, twice as many of a complex dtype. */
 FSDP_API void fsdp_elements_numbers(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
 
 /** NULL is fine. */
 FSDP_API void fsdp_elements_close(struct fsdp_elements *elements);
 
-/** Whether a piece of the tensor is stored packed: then an element costs as much as all that
- * its storage has before it. Takes time linear in the tensor's pieces. */
+/** Whether a piece of the tensor is stored packed: then an element costs as much as
+ * all that its storage has before it. Takes time linear in the tensor's pieces. */
 FSDP_API bool fsdp_tensor_is_packed(
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor);
 
 /**
- * What views repeat, counted for one answer before its elements are read: a view may see
- * what is stored once any number of times, and several views the same. What goes beyond the
- * stored bytes that are looked at has the limit `expanded-bytes`, which follows the input
- * unless the caller chose it: 128 MiB, and 64 bytes for each byte of the files.
+ * What views repeat, counted for one answer before its elements are read: a view
+ * may see what is stored once any number of times, and several views the same. What
+ * goes beyond the stored bytes that are looked at has the limit `expanded-bytes`,
+ * which follows the input unless the caller chose it: 128 MiB, and 64 bytes for
+ * each byte of the files.
  */
 struct fsdp_repeats;
 
@@ -122,8 +156,9 @@ struct fsdp_repeats;
 FSDP_API bool fsdp_repeats_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_repeats **ret_repeats, struct fsdp_error **ret_error);
 
-/** So many bytes of elements of a tensor are to be read. Fails, and does not count them, if
- * they are too many (FSDP_ERROR_LIMIT). Takes time linear in the tensor's pieces. */
+/** So many bytes of elements of a tensor are to be read. Fails, and does not count
+ * them, if they are too many (FSDP_ERROR_LIMIT). Takes time linear in the tensor's
+ * pieces. */
 FSDP_API bool fsdp_repeats_take(struct fsdp_repeats *repeats, uint32_t tensor,
 	uint64_t bytes, struct fsdp_error **ret_error);
 
@@ -133,13 +168,14 @@ FSDP_API void fsdp_repeats_free(struct fsdp_repeats *repeats);
 /* ---- many tensors ---- */
 
 /**
- * Reads the elements of many tensors on several threads, in the order of
- * their files, and shows them to the caller in C order of their global shapes. What the
- * caller sees of a tensor does not depend on how it was cut and stored, nor on the number
- * of threads: blocks are cut at multiples of FSDP_WALK_BLOCK bytes from its first element.
+ * Reads the elements of many tensors on several threads, in the order of their
+ * files, and shows them to the caller in C order of their global shapes. What the
+ * caller sees of a tensor does not depend on how it was cut and stored, nor on the
+ * number of threads: blocks are cut at multiples of FSDP_WALK_BLOCK bytes from its
+ * first element.
  *
- * A second checkpoint may be read with the first, tensor by tensor, so that the two can
- * be compared.
+ * A second checkpoint may be read with the first, tensor by tensor, so that the two
+ * can be compared.
  *
  * Memory: for each thread and checkpoint 64 MiB and two blocks; 32 bytes a range.
  */
@@ -161,8 +197,8 @@ struct fsdp_walk_range {
 /** What a range is read with. It is the visitor's, for the length of the visit. */
 struct fsdp_walker;
 
-/** All zero but `size` and `visit` reads all tensors whole, on one thread. The struct and
- * what it points to are looked at until fsdp_walk returns. */
+/** All zero but `size` and `visit` reads all tensors whole, on one thread. The
+ * struct and what it points to are looked at until fsdp_walk returns. */
 struct fsdp_walk_options {
 	size_t size; /* of this struct in the caller's version */
 
@@ -203,34 +239,35 @@ struct fsdp_walk_options {
 };
 
 /**
- * Visits all ranges, and returns when all visits are over. Fails if memory ends before the
- * first one, or, with FSDP_ERROR_SYSTEM, when `progress` stopped it. What cannot be read
- * is the visitor's to keep. The checkpoints must have no sums (fsdp_sum_count).
+ * Visits all ranges, and returns when all visits are over. Fails if memory ends
+ * before the first one, or, with FSDP_ERROR_SYSTEM, when `progress` stopped it.
+ * What cannot be read is the visitor's to keep. The checkpoints must have no sums
+ * (fsdp_sum_count).
  */
 FSDP_API bool fsdp_walk(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_walk_options *options, struct fsdp_error **ret_error);
 
 /**
- * The next elements of the range, little-endian, conjugate and negative bits applied: one
- * block, less of it at the end of the tensor, nothing when the range is over. Valid until
- * the next call. Of dtypes with several elements in a byte the bytes come as they are.
- * Fails as fsdp_elements_open and fsdp_elements_next do, or, with FSDP_ERROR_LIMIT, if the
- * tensor claims more elements than are stored, beyond the limit `expanded-bytes`. After a
- * failure nothing more can be had.
+ * The next elements of the range, little-endian, conjugate and negative bits
+ * applied: one block, less of it at the end of the tensor, nothing when the range
+ * is over. Valid until the next call. Of dtypes with several elements in a byte the
+ * bytes come as they are. Fails as fsdp_elements_open and fsdp_elements_next do,
+ * or, with FSDP_ERROR_LIMIT, if the tensor claims more elements than are stored,
+ * beyond the limit `expanded-bytes`. After a failure nothing more can be had.
  */
 FSDP_API bool fsdp_walk_next(struct fsdp_walker *walker, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
-/** The same of the counterpart, which must be there: the k-th call gives as many elements
- * as the k-th call of fsdp_walk_next. A block holds FSDP_WALK_BLOCK bytes of the wider
- * ones then. */
+/** The same of the counterpart, which must be there: the k-th call gives as many
+ * elements as the k-th call of fsdp_walk_next. A block holds FSDP_WALK_BLOCK bytes
+ * of the wider ones then. */
 FSDP_API bool fsdp_walk_next_other(struct fsdp_walker *walker,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
 
 /**
- * The tensors in the order in which they are read: by the file and the place of their first
- * piece. `order` has `count` positions in the list, which it is filled with. Fails only
- * when memory ends.
+ * The tensors in the order in which they are read: by the file and the place of
+ * their first piece. `order` has `count` positions in the list, which it is filled
+ * with. Fails only when memory ends.
  */
 FSDP_API bool fsdp_walk_order(const struct fsdp_checkpoint *checkpoint,
 	const uint32_t *tensors, size_t count, size_t *ret_order,
@@ -239,10 +276,10 @@ FSDP_API bool fsdp_walk_order(const struct fsdp_checkpoint *checkpoint,
 /* ---- statistics ---- */
 
 /**
- * What the numbers of tensors come to. They are read in C order of the global shape and
- * added up in blocks that depend on the tensor alone, so the same digits come out for every
- * sharding and any number of threads. It does not change once it is made; it borrows from
- * the checkpoint, which must outlive it.
+ * What the numbers of tensors come to. They are read in C order of the global shape
+ * and added up in blocks that depend on the tensor alone, so the same digits come
+ * out for every sharding and any number of threads. It does not change once it is
+ * made; it borrows from the checkpoint, which must outlive it.
  */
 struct fsdp_statistics;
 
@@ -264,9 +301,9 @@ struct fsdp_statistics_options {
 };
 
 /**
- * Tensors that cannot be read, or are not numbers, have an error instead; it fails only if
- * memory ends or `progress` stopped it. Memory: as fsdp_walk, 150 bytes a tensor and as
- * many for each 64 MiB of one. Not of a checkpoint that has sums
+ * Tensors that cannot be read, or are not numbers, have an error instead; it fails
+ * only if memory ends or `progress` stopped it. Memory: as fsdp_walk, 150 bytes a
+ * tensor and as many for each 64 MiB of one. Not of a checkpoint that has sums
  * (fsdp_sum_count). The caller owns *ret_statistics.
  */
 FSDP_API bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
@@ -293,16 +330,16 @@ struct fsdp_distribution {
 	double squares;
 };
 
-/** Finite ones: those of two disjoint runs of numbers together. The order counts, in the
- * last digits. */
+/** Finite ones: those of two disjoint runs of numbers together. The order counts, in
+ * the last digits. */
 FSDP_API void fsdp_distribution_join(
 	struct fsdp_distribution *numbers, const struct fsdp_distribution *more);
 
 /** How many are finite. */
 FSDP_API uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers);
 
-/** The standard deviation of all finite numbers: the root of the mean square. 0 if no
- * number is finite. */
+/** The standard deviation of all finite numbers: the root of the mean square. 0 if
+ * no number is finite. */
 FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numbers);
 
 /** Parts of a histogram. */
@@ -325,11 +362,12 @@ struct fsdp_statistics_span {
 
 /**
  * Reads all tensors once more and counts the finite numbers in each of
- * FSDP_STATISTICS_BINS equal parts of a span: spans[i] for the row i, or (NULL) from its own
- * least number to its largest. A number on a border is in the upper part, the largest in
- * the last one; if a span is a single number, all are in the first. Numbers outside of the
- * span are not counted. The counts are the same on any number of threads. Call it once. A row that
- * cannot be read again has an error; it fails if memory ends or `progress` stopped it.
+ * FSDP_STATISTICS_BINS equal parts of a span: spans[i] for the row i, or (NULL)
+ * from its own least number to its largest. A number on a border is in the upper
+ * part, the largest in the last one; if a span is a single number, all are in the
+ * first. Numbers outside of the span are not counted. The counts are the same on
+ * any number of threads. Call it once. A row that cannot be read again has an
+ * error; it fails if memory ends or `progress` stopped it.
  */
 FSDP_API bool fsdp_statistics_bin(struct fsdp_statistics *statistics,
 	const struct fsdp_statistics_span *spans, struct fsdp_error **ret_error);
@@ -344,9 +382,9 @@ FSDP_API struct fsdp_statistics_row fsdp_statistics_row(
 /* ---- digests ---- */
 
 /**
- * SHA-256 digests of what a checkpoint holds: of its files, or of the elements of its
- * tensors. They do not change once they are made, so any number of threads may look. They
- * borrow from the checkpoint, which must outlive them.
+ * SHA-256 digests of what a checkpoint holds: of its files, or of the elements of
+ * its tensors. They do not change once they are made, so any number of threads may
+ * look. They borrow from the checkpoint, which must outlive them.
  */
 struct fsdp_digests;
 
@@ -384,21 +422,22 @@ struct fsdp_digests_options {
 };
 
 /**
- * Of each tensor's elements: all of them in C order of the global shape, little-endian, as
- * fsdp_walk_next gives them. So it is the same for every sharding and every container.
- * Tensors that cannot be read have an error instead; the function fails only if memory
- * ends or `progress` stopped it. Memory: as fsdp_walk, and 64 bytes a tensor. Not of a
- * checkpoint that has sums (fsdp_sum_count). The caller owns *ret_digests.
+ * Of each tensor's elements: all of them in C order of the global shape,
+ * little-endian, as fsdp_walk_next gives them. So it is the same for every sharding
+ * and every container. Tensors that cannot be read have an error instead; the
+ * function fails only if memory ends or `progress` stopped it. Memory: as
+ * fsdp_walk, and 64 bytes a tensor. Not of a checkpoint that has sums
+ * (fsdp_sum_count). The caller owns *ret_digests.
  */
 FSDP_API bool fsdp_digests_of_tensors(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_digests_options *options, struct fsdp_digests **ret_digests,
 	struct fsdp_error **ret_error);
 
 /**
- * Of each file, as it is stored: those of the checkpoint, and the other regular files in
- * the opened directory, in bytewise order of paths. Lists of digests (SHA256SUMS,
- * integrity.json) and files that this program is writing are skipped. Fails as above.
- * Memory: 256 KiB a thread.
+ * Of each file, as it is stored: those of the checkpoint, and the other regular
+ * files in the opened directory, in bytewise order of paths. Lists of digests
+ * (SHA256SUMS, integrity.json) and files that this program is writing are skipped.
+ * Fails as above. Memory: 256 KiB a thread.
  */
 FSDP_API bool fsdp_digests_of_files(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_digests_options *options, struct fsdp_digests **ret_digests,
@@ -428,8 +467,8 @@ FSDP_API size_t fsdp_digest_count(const struct fsdp_digests *digests);
 /** One digest, and of what. */
 FSDP_API struct fsdp_digest fsdp_digest(const struct fsdp_digests *digests, size_t index);
 
-/** The digest of bytes that come in order, for a caller who has them in hand. No other
- * thread may use it meanwhile. */
+/** The digest of bytes that come in order, for a caller who has them in hand. No
+ * other thread may use it meanwhile. */
 struct fsdp_digester;
 
 /** NULL: out of memory. */
@@ -456,9 +495,10 @@ struct fsdp_manifest_entry {
 };
 
 /**
- * Empty lines, lines that start with "#" and lines that start with "sha256:" are skipped. The
- * caller owns *ret_manifest. Fails, with the path in the error, if the file cannot be read
- * or holds more than 256 MiB. `remote` is as in struct fsdp_options.
+ * Empty lines, lines that start with "#" and lines that start with "sha256:" are
+ * skipped. The caller owns *ret_manifest. Fails, with the path in the error, if the
+ * file cannot be read or holds more than 256 MiB. `remote` is as in struct
+ * fsdp_options.
  */
 FSDP_API bool fsdp_manifest_open(struct fsdp_remote *remote, const char *path,
 	struct fsdp_manifest **ret_manifest, struct fsdp_error **ret_error);
@@ -466,8 +506,8 @@ FSDP_API bool fsdp_manifest_open(struct fsdp_remote *remote, const char *path,
 /** NULL is fine. */
 FSDP_API void fsdp_manifest_free(struct fsdp_manifest *manifest);
 
-/** In bytewise order of names. A name that is listed twice is there twice, in order of
- * lines. */
+/** In bytewise order of names. A name that is listed twice is there twice, in order
+ * of lines. */
 FSDP_API size_t fsdp_manifest_count(const struct fsdp_manifest *manifest);
 
 /** The index must be below the count. */

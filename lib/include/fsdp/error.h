@@ -1,4 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the library reports: texts as bytes, its version, errors, and findings with
+ * their rules.
+ *
+ * An error ends a request: a function returns false or NULL and hands out one
+ * struct fsdp_error. A finding does not: reading continues, and the finding has a
+ * rule, a severity and a place. Errors belong to the caller, findings to the object
+ * that hands them out.
+ *
+ * Offsets and sizes are bytes, times are nanoseconds. A number that is not known is
+ * FSDP_UNKNOWN (unsigned) or FSDP_ABSENT (signed), an id that stands for nothing is
+ * FSDP_NONE.
+ *
+ * The table of rules is compiled in. fsdp-inspect-rules(7) prints it, and each rule
+ * has a sample in testdata that triggers it and one that does not.
+ *
+ * Example (testdata/broken/dcp-truncated-metadata/checkpoint):
+ *
+ *     void print_failure(const struct fsdp_error *error)
+ *     {
+ *         const char *hint = fsdp_error_hint(error), *id = fsdp_error_rule(error);
+ *         uint64_t offset = fsdp_error_offset(error);
+ *
+ *         printf("%s: %s\n", fsdp_error_code_name(fsdp_error_code(error)),
+ *             fsdp_error_message(error));
+ *         if (offset != FSDP_UNKNOWN)
+ *             printf("at byte %" PRIu64 "\n", offset);
+ *         if (hint != NULL)
+ *             printf("fix: %s\n", hint);
+ *         if (id != NULL)
+ *             printf("rule: %s\n", fsdp_rule_find(id)->slug);
+ *     }
+ *
+ * It prints:
+ *
+ *     damaged: .metadata is truncated: the pickle ends after 2108 bytes without STOP
+ *     at byte 2108
+ *     rule: metadata-unreadable
+ */
 #ifndef FSDP_ERROR_H
 #define FSDP_ERROR_H
 
@@ -20,15 +59,15 @@ extern "C" {
 #endif
 
 /**
- * Bytes as they were found in a file: not terminated, not escaped, not necessarily UTF-8.
- * Print them with "%.*s" only after they were escaped: they may hold zero bytes, newlines
- * and the control sequences of terminals.
+ * Bytes as they were found in a file: not terminated, not escaped, not necessarily
+ * UTF-8. Print them with "%.*s" only after they were escaped: they may hold zero
+ * bytes, newlines and the control sequences of terminals.
  *
- * A span owns nothing: the bytes belong to an error, a checkpoint or a buffer of the
- * caller, and the function that hands a span out says how long they stay.
+ * A span owns nothing: the bytes belong to an error, a checkpoint or a buffer of
+ * the caller, and the function that hands a span out says how long they stay.
  *
- * An absent span has data == NULL; an empty one has data != NULL, size == 0. So a name
- * that is empty can be told apart from a name that is not there.
+ * An absent span has data == NULL; an empty one has data != NULL, size == 0. So a
+ * name that is empty can be told apart from a name that is not there.
  */
 struct fsdp_span {
 	/* The first byte, or NULL if the span is absent. */
@@ -37,12 +76,12 @@ struct fsdp_span {
 	size_t size;
 };
 
-/** What a 64-bit number means when it is not known: a size, an offset, a sum that does
- * not fit. No real one can have this value, since no file is that long. */
+/** What a 64-bit number means when it is not known: a size, an offset, a sum that
+ * does not fit. No real one can have this value, since no file is that long. */
 #define FSDP_UNKNOWN UINT64_MAX
 
-/** What an id (module, unit, tensor, file, rank …) means when there is none. Lists never
- * hold so many entries that an index could be equal to it. */
+/** What an id (module, unit, tensor, file, rank …) means when there is none. Lists
+ * never hold so many entries that an index could be equal to it. */
 #define FSDP_NONE UINT32_MAX
 
 /** An integer that is not known: a time, a rank, a number of bytes. */
@@ -51,10 +90,10 @@ struct fsdp_span {
 /* ---- versions ---- */
 
 /**
- * Versions are MAJOR.MINOR.PATCH. A change that breaks a caller raises MAJOR, or MINOR as
- * long as MAJOR is 0; a new function or a new member at the end of a struct of options
- * raises MINOR. Structs of options begin with their size, so that a caller that was built
- * with older headers is understood.
+ * Versions are MAJOR.MINOR.PATCH. A change that breaks a caller raises MAJOR, or
+ * MINOR as long as MAJOR is 0; a new function or a new member at the end of a
+ * struct of options raises MINOR. Structs of options begin with their size, so that
+ * a caller that was built with older headers is understood.
  */
 
 /** The version these headers belong to. */
@@ -92,18 +131,19 @@ FSDP_API struct fsdp_library fsdp_library(size_t index);
 /* ---- errors ---- */
 
 /**
- * An error says "I cannot go on". It is filled once, at the lowest level that has the
- * byte offset; upper levels add the path or the member and never replace the message.
- * What was merely noticed is a finding (struct fsdp_finding).
+ * An error says "I cannot go on". It is filled once, at the lowest level that has
+ * the byte offset; upper levels add the path or the member and never replace the
+ * message. What was merely noticed is a finding (struct fsdp_finding).
  *
- * Functions that can fail return false (or NULL) and store an error through their last
- * argument, which may be NULL if the caller does not care. On failure all other outputs
- * are left untouched. The caller owns the error; its texts live until fsdp_error_free. A
- * slot that holds an error already is left alone: the first one counts.
+ * Functions that can fail return false (or NULL) and store an error through their
+ * last argument, which may be NULL if the caller does not care. On failure all
+ * other outputs are left untouched. The caller owns the error; its texts live until
+ * fsdp_error_free. A slot that holds an error already is left alone: the first one
+ * counts.
  *
- * A caller prints the message first, then file, member and offset if they are there, and
- * the hint on a line of its own. Programs branch on the code, the rule and the kind,
- * never on the message, whose words may change in any release.
+ * A caller prints the message first, then file, member and offset if they are
+ * there, and the hint on a line of its own. Programs branch on the code, the rule
+ * and the kind, never on the message, whose words may change in any release.
  */
 struct fsdp_error;
 
@@ -143,12 +183,12 @@ FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 /** NULL, where a function failed without an error, counts as out of memory. */
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
 
-/** Whether the input could not be read (FSDP_ERROR_SYSTEM, FSDP_ERROR_PERMISSION): its content is
- * then unknown. */
+/** Whether the input could not be read (FSDP_ERROR_SYSTEM, FSDP_ERROR_PERMISSION):
+ * its content is then unknown. */
 FSDP_API bool fsdp_error_is_unread(const struct fsdp_error *error);
 
-/** What is wrong, with the numbers; one sentence without a full stop. It may hold bytes
- * of the input: escape it before you show it. Never NULL. */
+/** What is wrong, with the numbers; one sentence without a full stop. It may hold
+ * bytes of the input: escape it before you show it. Never NULL. */
 FSDP_API const char *fsdp_error_message(const struct fsdp_error *error);
 
 /** The next step for the user, or NULL. */
@@ -166,12 +206,12 @@ FSDP_API uint64_t fsdp_error_offset(const struct fsdp_error *error);
 /** The name of the ceiling that was reached (FSDP_ERROR_LIMIT), or NULL. */
 FSDP_API const char *fsdp_error_limit(const struct fsdp_error *error);
 
-/** The id of the rule this failure falls under ("FI9001"), or NULL. The rule itself is
- * fsdp_rule_find of it. */
+/** The id of the rule this failure falls under ("FI9001"), or NULL. The rule itself
+ * is fsdp_rule_find of it. */
 FSDP_API const char *fsdp_error_rule(const struct fsdp_error *error);
 
-/** What exactly it is, where its function promises such a word for programs ("not_json"),
- * or NULL. */
+/** What exactly it is, where its function promises such a word for programs
+ * ("not_json"), or NULL. */
 FSDP_API const char *fsdp_error_kind(const struct fsdp_error *error);
 
 /** Releases the error and all texts that were taken from it. NULL is fine. The
@@ -181,8 +221,8 @@ FSDP_API void fsdp_error_free(struct fsdp_error *error);
 /* ---- findings ---- */
 
 /**
- * How much a finding matters. A finding says "I noticed". It never stops the reading, and
- * it is never made smaller: if it cannot be stored, that is an error.
+ * How much a finding matters. A finding says "I noticed". It never stops the
+ * reading, and it is never made smaller: if it cannot be stored, that is an error.
  */
 enum fsdp_severity {
 	/* Worth knowing; nothing is wrong. */
@@ -199,10 +239,10 @@ enum fsdp_severity {
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
 
 /**
- * How closely a checkpoint is looked at; each level contains those before it. The level of a rule
- * is the lowest one that can find it. Each costs more than
- * the one before: from the first to the last, milliseconds, a read of every header, a
- * read of every byte, and arithmetic on every element.
+ * How closely a checkpoint is looked at; each level contains those before it. The
+ * level of a rule is the lowest one that can find it. Each costs more than the one
+ * before: from the first to the last, milliseconds, a read of every header, a read
+ * of every byte, and arithmetic on every element.
  */
 enum fsdp_level {
 	FSDP_LEVEL_QUICK,   /* names and sizes of files, the topmost metadata */
@@ -230,9 +270,9 @@ enum fsdp_subject {
 /** "tensors", "rest"; the last one past the end. */
 FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
 
-/** A rule: one row of a fixed table. An id never changes its meaning and is never reused;
- * its digits have no meaning. All texts are static. fsdp-inspect-rules(7) is
- * this table in print. */
+/** A rule: one row of a fixed table. An id never changes its meaning and is never
+ * reused; its digits have no meaning. All texts are static. fsdp-inspect-rules(7)
+ * is this table in print. */
 struct fsdp_rule {
 	/* "FI1004". What options refer to. */
 	const char *id;
@@ -302,8 +342,9 @@ struct fsdp_finding {
 /** Names that one finding holds at most; the rest is only counted. */
 enum { FSDP_AFFECTED_KEPT = 1000 };
 
-/** Findings of one rule in one file beyond the ceiling `findings`: they are counted and
- * not stored, so that a damaged file of a million tensors does not fill the memory. */
+/** Findings of one rule in one file beyond the ceiling `findings`: they are counted
+ * and not stored, so that a damaged file of a million tensors does not fill the
+ * memory. */
 struct fsdp_omitted {
 	const struct fsdp_rule *rule;
 	/* Absent: they are about no file. */
@@ -312,8 +353,8 @@ struct fsdp_omitted {
 	uint64_t count;
 };
 
-/** Result of a rule. Every rule has a status, so that a rule that did not run is never taken
- * for passed. */
+/** Result of a rule. Every rule has a status, so that a rule that did not run is
+ * never taken for passed. */
 enum fsdp_rule_status {
 	/* It was checked on all objects that it applies to, without a finding. */
 	FSDP_STATUS_PASSED,

@@ -1,4 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The tensors of a checkpoint as plain files: safetensors in shards with an index,
+ * one safetensors file, a NumPy array, or raw bytes.
+ *
+ * fsdp_export_new makes the plan and writes nothing, so that a program can print it
+ * first; fsdp_export_write carries it out, reads the files back and compares every
+ * byte. Files get their names only after that.
+ *
+ * Sizes are bytes. Tensors are distributed over files as
+ * split_state_dict_into_shards_factory of huggingface_hub 2.4 does, and ordered
+ * within a file as in safetensors 0.8. A NumPy array has format 1.0
+ * (numpy.lib.format). The caller owns the plan; it borrows from the checkpoint.
+ *
+ * Example (testdata/demo/step-1234):
+ *
+ *     bool print_plan(const struct fsdp_checkpoint *checkpoint,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_export_options options = { .size = sizeof options,
+ *             .form = FSDP_EXPORT_HF, .shard_bytes = 512 };
+ *         struct fsdp_export *plan = NULL;
+ *
+ *         if (!fsdp_export_new(checkpoint, &options, &plan, ret_error))
+ *             return false;
+ *         for (size_t i = 0; i < fsdp_export_facts(plan).file_count; i++) {
+ *             struct fsdp_export_file file = fsdp_export_file(plan, i);
+ *             printf("%.*s: %" PRIu64 " bytes\n", (int)file.name.size,
+ *                 (const char *)file.name.data, file.bytes);
+ *         }
+ *         fsdp_export_free(plan);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     model-00001-of-00002.safetensors: 1232 bytes
+ *     model-00002-of-00002.safetensors: 832 bytes
+ *     model.safetensors.index.json: 981 bytes
+ */
 #ifndef FSDP_EXPORT_H
 #define FSDP_EXPORT_H
 
@@ -9,15 +48,16 @@ extern "C" {
 #endif
 
 /**
- * The tensors of an open checkpoint, written as plain files. It is made in two steps:
+ * The tensors of an open checkpoint, written as plain files. It is made in two
+ * steps:
  *
  *     fsdp_export_new      decides on tensors, their names, order
  *                          and files; reads no payload and writes nothing
  *     fsdp_export_write    streams them, verifies what was written, and names the files
  *
- * The checkpoint must outlive the object. Between the steps, and after them, getters return
- * the planned or written output; they take no memory and do not fail, and their pointers
- * live until fsdp_export_free.
+ * The checkpoint must outlive the object. Between the steps, and after them,
+ * getters return the planned or written output; they take no memory and do not
+ * fail, and their pointers live until fsdp_export_free.
  */
 struct fsdp_export;
 
@@ -52,12 +92,12 @@ enum fsdp_export_why {
 	FSDP_EXPORT_WHY_COUNT
 };
 
-/** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what is
- * taken. */
+/** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what
+ * is taken. */
 FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
 
-/** All zero but `size` means defaults. The struct and what it points to are looked at
- * until fsdp_export_new returns. */
+/** All zero but `size` means defaults. The struct and what it points to are looked
+ * at until fsdp_export_new returns. */
 struct fsdp_export_options {
 	size_t size; /* of this struct in the caller's version */
 	/* What is made. */
@@ -108,10 +148,11 @@ struct fsdp_export_options {
 };
 
 /**
- * The caller owns *ret_export. Memory is linear in the tensors and in their names written
- * out; it counts against the limit `memory`. Fails if a tensor cannot be expressed in the
- * form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the value that hides it), if two
- * have one name, if a form of one tensor is asked for several, or no tensor is left.
+ * The caller owns *ret_export. Memory is linear in the tensors and in their names
+ * written out; it counts against the limit `memory`. Fails if a tensor cannot be
+ * expressed in the form (FSDP_ERROR_UNSUPPORTED, the tensor named, or the value
+ * that hides it), if two have one name, if a form of one tensor is asked for
+ * several, or no tensor is left.
  */
 FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
@@ -199,12 +240,13 @@ struct fsdp_export_file {
 FSDP_API struct fsdp_export_file fsdp_export_file(
 	const struct fsdp_export *plan, size_t index);
 
-/** Files of configuration and tokenizer that loaders require in addition to weights, in no order but
- * their own. NULL past the end. */
+/** Files of configuration and tokenizer that loaders require in addition to weights,
+ * in no order but their own. NULL past the end. */
 FSDP_API const char *fsdp_export_companion_name(size_t index);
 
-/** Whether a file of this name may be replaced or removed in a directory that is written with
- * `force`. It is for the caller to see that none of those that are there is read. */
+/** Whether a file of this name may be replaced or removed in a directory that is
+ * written with `force`. It is for the caller to see that none of those that are
+ * there is read. */
 FSDP_API bool fsdp_export_replaces(const char *name);
 
 /** What is not written. */
@@ -269,10 +311,10 @@ struct fsdp_export_target {
 
 /**
  * Call it once. Memory in addition to the object: for each thread one window of the
- * elements of a tensor (elements.h) and 1 MiB. Fails if a tensor cannot be read, if a
- * checksum of the source that covers what was read is wrong, if the target has no room or
- * refuses a write, or if what was read back differs. Then the directory is unchanged, unless
- * the failure came while files were renamed.
+ * elements of a tensor (elements.h) and 1 MiB. Fails if a tensor cannot be read, if
+ * a checksum of the source that covers what was read is wrong, if the target has no
+ * room or refuses a write, or if what was read back differs. Then the directory is
+ * unchanged, unless the failure came while files were renamed.
  */
 FSDP_API bool fsdp_export_write(struct fsdp_export *plan,
 	const struct fsdp_export_target *target, struct fsdp_error **ret_error);

@@ -1,4 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What a loader of another program would do with a directory: load everything, load
+ * something else, refuse it, or unknown.
+ *
+ * Nothing is loaded and no Python runs. Each loader is a list of rules in the order
+ * in which the loader's own code decides, read from the source of the library and
+ * tried with the release that fsdp_load_result.version has. tests/oracle/loaders.py
+ * runs the real loaders on the samples and compares the verdicts.
+ *
+ * A verdict is given only if the files contain all that it depends on; else it is
+ * "not judged". Results belong to the caller. They keep no reference to the
+ * directory.
+ *
+ * Example (testdata/hf/llama-sharded):
+ *
+ *     bool print_verdict(const char *path, struct fsdp_error **ret_error)
+ *     {
+ *         const char *const names[] = { "hf" };
+ *         struct fsdp_loads_options options = { .size = sizeof options,
+ *             .loaders = names, .loader_count = 1, .path = path };
+ *         struct fsdp_survey *survey = NULL;
+ *         struct fsdp_loads *loads = NULL;
+ *         bool good = fsdp_survey_new(path, NULL, 0, NULL, &survey, ret_error) &&
+ *             fsdp_loads_new(survey, &options, &loads, ret_error);
+ *         for (size_t i = 0; good && i < fsdp_loads_count(loads); i++) {
+ *             const struct fsdp_load_result *result = fsdp_loads_result(loads, i);
+ *             printf("%s: %s\n", result->library,
+ *                 fsdp_load_verdict_name(result->verdict));
+ *             for (size_t k = 0; k < result->reason_count; k++)
+ *                 printf("  %s\n", result->reasons[k].code);
+ *         }
+ *         fsdp_loads_free(loads);
+ *         fsdp_survey_free(survey);
+ *         return good;
+ *     }
+ *
+ * It prints:
+ *
+ *     transformers: loads
+ */
 #ifndef FSDP_LOADERS_H
 #define FSDP_LOADERS_H
 
@@ -9,14 +49,14 @@ extern "C" {
 #endif
 
 /**
- * What loaders of other programs would do with a checkpoint: load it, refuse it, or load
- * something else without a warning. Nothing is loaded: each loader is a table of rules, taken
- * from its source and tried in runs, which are checked in order.
+ * What loaders of other programs would do with a checkpoint: load it, refuse it, or
+ * load something else without a warning. Nothing is loaded: each loader is a table
+ * of rules, taken from its source and tried in runs, which are checked in order.
  *
- * A loader is called with its defaults, except the parameters that the caller sets. Its
- * model is the one that a list of expected names, the configuration in the directory or the
- * checkpoint itself describes. What depends on anything else is not judged, and never
- * called loadable.
+ * A loader is called with its defaults, except the parameters that the caller sets.
+ * Its model is the one that a list of expected names, the configuration in the
+ * directory or the checkpoint itself describes. What depends on anything else is
+ * not judged, and never called loadable.
  */
 
 enum fsdp_load_verdict {
@@ -33,15 +73,18 @@ enum fsdp_load_verdict {
 /** "loads", "differs", "refuses", "not_judged"; the last one past the end. */
 FSDP_API const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict);
 
-/** Codes of reasons, the same for all loaders; NULL past the end. A code keeps its meaning. */
+/** Codes of reasons, the same for all loaders. A code keeps its meaning in all
+ * releases of this library. Static; NULL past the end. */
 FSDP_API const char *fsdp_load_code_name(size_t index);
 
 /** Why. Texts live as long as the result. */
 struct fsdp_load_reason {
 	/* "missing-tensor": one of fsdp_load_code_name(). */
 	const char *code;
+	/* What this reason alone leads to. */
 	enum fsdp_load_verdict verdict;
-	/* One sentence. The loader itself may print another one. */
+	/* One sentence without a full stop. The loader itself prints another one, which may
+	 * change with its releases. */
 	const char *message;
 	/* What was seen to help, or NULL. */
 	const char *way_out;
@@ -66,18 +109,21 @@ struct fsdp_loader_option {
 
 /** Such a parameter, set to a value. */
 struct fsdp_load_choice {
+	/* As fsdp_loader_option.name has it, and one of its words, or digits. */
 	const char *name, *value;
 };
 
 /** The answer of one loader. */
 struct fsdp_load_result {
-	/* "hf", and the library that it is of: "transformers". */
+	/* "hf": one of fsdp_loader_name. */
 	const char *loader;
-	const char *library; /* "transformers" */
+	/* The Python package that has it, by its name on PyPI. */
+	const char *library;
 	/* The release that the rules were tried with: "4.57.6". */
 	const char *version;
 	/* It is the loader of the checkpoint's own family. */
 	bool is_family;
+	/* At least as bad as the worst of its reasons. */
 	enum fsdp_load_verdict verdict;
 	/* In the order in which they are met. */
 	const struct fsdp_load_reason *reasons;
@@ -95,25 +141,26 @@ struct fsdp_load_result {
 struct fsdp_load_expected {
 	/* As the model's own state dict has it. */
 	struct fsdp_span name;
-	/* NULL: any. */
+	/* Elements per dimension, `dims` numbers; NULL: any shape. */
 	const int64_t *shape;
 	uint32_t dims;
 };
 
 /** All zero but `size`, `loaders` and `loader_count` means defaults. */
 struct fsdp_loads_options {
-	size_t size; /* of this struct in the caller's version */
+	/* Bytes of this struct in the caller's version of this header. */
+	size_t size;
 	/* Names of loaders (fsdp_loader_name); unknown ones are skipped. "auto" is
 	 * the loader of the directory's own family, if it has one. */
 	const char *const *loaders;
 	size_t loader_count;
-	/* As messages have it; NULL: "". */
+	/* The directory as the user typed it, for messages and suggested commands; NULL: "". */
 	const char *path;
 	/* Of the libraries; NULL: the newest that is known. */
 	const char *version;
-	/* Ranks of the run that loads; 0: as many as saved it. */
+	/* World size of the run that loads; 0: as many ranks as saved it. */
 	uint32_t world;
-	/* Compare the bytes of sets of weights. */
+	/* Compare the bytes of sets of weights, which reads them. */
 	bool data;
 
 	/* Names of the model's tensors; NULL: by the configuration. */
@@ -126,13 +173,15 @@ struct fsdp_loads_options {
 	size_t choice_count;
 };
 
-/** Answers of several loaders. */
+/** Answers of several loaders for one directory. They do not change, so any number
+ * of threads may look; every pointer lives until fsdp_loads_free. */
 struct fsdp_loads;
 
 /**
- * Checks the rules of the loaders on the directory. The caller owns *ret_loads, which does
- * not need the survey any more. Fails if memory ends; damage is an answer. Time is that of opening each
- * set of weights, and of reading those of one name with `data`.
+ * Checks the rules of the loaders on the directory. The caller owns *ret_loads,
+ * which does not need the survey any more. Fails if memory ends; damage is an
+ * answer. Time is that of opening each set of weights, and of reading those of one
+ * name with `data`.
  */
 FSDP_API bool fsdp_loads_new(struct fsdp_survey *survey,
 	const struct fsdp_loads_options *options, struct fsdp_loads **ret_loads,
@@ -171,7 +220,7 @@ struct fsdp_set_shares {
 	uint64_t equal;
 };
 
-/** Two of them. */
+/** Two sets of weights: a loader reads one of them. */
 struct fsdp_set_pair {
 	/* Names of files or directories, relative to the surveyed one. */
 	const char *first, *second;
@@ -185,19 +234,20 @@ struct fsdp_set_pair {
 	const struct fsdp_checkpoint *checkpoint;
 };
 
-/** All pairs of sets of weights of one model, or of one adapter, in a directory; and an actor
- * with its critic. */
+/** All pairs of sets of weights of one model, or of one adapter, in a directory; and
+ * an actor with its critic. */
 struct fsdp_set_pairs;
 
-/** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails if
- * memory ends. */
+/** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails
+ * if memory ends. */
 FSDP_API bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 	struct fsdp_set_pairs **ret_pairs, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_set_pairs_free(struct fsdp_set_pairs *pairs);
 
-/** Each pair once. */
+/** Pairs, each once. The index must be below the count; names live as long as the
+ * pairs. */
 FSDP_API size_t fsdp_set_pair_count(const struct fsdp_set_pairs *pairs);
 FSDP_API struct fsdp_set_pair fsdp_set_pair(
 	const struct fsdp_set_pairs *pairs, size_t index);
@@ -206,21 +256,24 @@ FSDP_API struct fsdp_set_pair fsdp_set_pair(
  * pytorch_model.bin". Lives as long as the pairs. */
 FSDP_API const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs);
 
-/** Names that such a set may have; NULL past the end. */
+/** File names that such a set may have ("model.safetensors", …). Static; NULL past
+ * the end. */
 FSDP_API const char *fsdp_set_name(size_t index);
 
-/** Names of files or directories of two models that are trained together: the first of
- * each pair at even numbers, the second after it; NULL past the end. */
+/** Names of files or directories of two models that are trained together: the first
+ * of each pair at even numbers, the second after it; NULL past the end. */
 FSDP_API const char *fsdp_set_model_name(size_t index);
 
-/** Names of all loaders; NULL past the end. */
+/** Names of all loaders ("hf", "trainer", "dcp", …), as --for of the command takes
+ * them. Static; NULL past the end. */
 FSDP_API const char *fsdp_loader_name(size_t index);
 
 /** The parameters that rules of a loader use; NULL past the end, or of no loader. */
 FSDP_API const struct fsdp_loader_option *fsdp_loader_option(
 	const char *loader, size_t index);
 
-/** Whether the parameter may have this value. */
+/** Whether the parameter may have this value: one of its words, a number above 0, or
+ * any text. fsdp_loads_new ignores a choice that it does not take. */
 FSDP_API bool fsdp_loader_option_takes(
 	const struct fsdp_loader_option *option, const char *value);
 

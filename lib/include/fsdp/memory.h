@@ -1,4 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * CUDA memory of a training run: snapshots that torch.cuda.memory._dump_snapshot()
+ * wrote. What held the memory at the peak and at the end, and why an allocation
+ * failed.
+ *
+ * PyTorch's caching allocator takes segments from the driver (reserved) and hands
+ * out blocks of them (active, allocated). A request can fail though enough bytes
+ * are free, if no free block is large enough. All sizes are bytes, times are
+ * microseconds since 1970.
+ *
+ * The fields are those of torch/csrc/cuda/Module.cpp, memory_snapshot.cpp and
+ * torch/cuda/memory.py. Everything belongs to the set of recordings (trace.h), so
+ * there is nothing to release but the arrays that the last two functions return.
+ *
+ * Example (testdata/traces/memory/plain/rank0.pickle):
+ *
+ *     bool print_peak(const char *path, struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_recording_options options = { .size = sizeof options };
+ *         struct fsdp_recordings *set = NULL;
+ *         const struct fsdp_memory *memory;
+ *
+ *         if (!fsdp_recordings_read(&path, 1, &options, &set, ret_error))
+ *             return false;
+ *         memory = fsdp_recording(set, 0)->memory;
+ *         for (size_t i = 0; memory != NULL && i < memory->device_count; i++)
+ *             printf("device %" PRId64 ": %" PRIu64 " bytes reserved, %" PRIu64
+ *                    " in use, peak %" PRId64 "\n", memory->devices[i].device,
+ *                 memory->devices[i].reserved_bytes,
+ *                 memory->devices[i].active_bytes, memory->devices[i].peak_bytes);
+ *         fsdp_recordings_free(set);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     device 0: 144703488 bytes reserved, 118059520 in use, peak 186280379
+ */
 #ifndef FSDP_MEMORY_H
 #define FSDP_MEMORY_H
 
@@ -9,13 +47,14 @@ extern "C" {
 #endif
 
 /**
- * Snapshots of PyTorch's CUDA caching allocator (torch.cuda.memory._dump_snapshot): what
- * it holds, and, if its history was recorded, what it did. Everything here belongs to the
- * set of recordings it is of (fsdp/trace.h) and lives as long; nothing allocates or
- * fails. Texts come from the snapshot: not terminated, not escaped, maybe not UTF-8.
+ * Snapshots of PyTorch's CUDA caching allocator (torch.cuda.memory._dump_snapshot):
+ * its blocks, and its events if a history was recorded. Everything here
+ * belongs to the set of recordings it is of (fsdp/trace.h) and lives as long;
+ * nothing allocates or fails. Texts come from the snapshot: not terminated, not
+ * escaped, maybe not UTF-8.
  *
- * Blocks are counted in two ways: in bytes that they take, and in bytes that were asked
- * for. A history has only the bytes that were asked for.
+ * Blocks are counted in two ways: in bytes that they take, and in bytes that were
+ * asked for. A history has only the bytes that were asked for.
  */
 
 /** A line of code. Frames are listed once, however many stacks go through them. */
@@ -27,8 +66,8 @@ struct fsdp_memory_frame {
 	int64_t line;
 };
 
-/** What was allocated by one stack of calls: all blocks whose allocation came from the
- * same lines of code, added up. */
+/** What was allocated by one stack of calls: all blocks whose allocation came from
+ * the same lines of code, added up. */
 struct fsdp_memory_stack {
 	/* Of all these blocks together, and how many they are. */
 	uint64_t bytes, blocks;
@@ -83,13 +122,13 @@ enum fsdp_memory_action {
 /** "alloc", "free_requested", …, "oom", "other"; NULL past the end. Static. */
 FSDP_API const char *fsdp_memory_action_name(unsigned action);
 
-/** The history of a device, which fsdp_memory_event shows. Opaque, because events are
- * stored more tightly than they are shown. */
+/** The history of a device, which fsdp_memory_event shows. Opaque, because events
+ * are stored more tightly than they are shown. */
 struct fsdp_memory_history;
 
-/** One device of one process: memory of the allocator when the snapshot was taken, and
- * its history before that. Sums of bytes fit into 63 bits, or the
- * snapshot is refused. */
+/** One device of one process: memory of the allocator when the snapshot was taken,
+ * and its history before that. Sums of bytes fit into 63 bits, or the snapshot is
+ * refused. */
 struct fsdp_memory_device {
 	/* Its index in CUDA, as torch.device("cuda", i) counts. */
 	int64_t device;
@@ -175,14 +214,15 @@ struct fsdp_memory {
 	bool is_cut;
 };
 
-/** Walks the history of a device: zero *ret_event before the first; index counts up from
- * 0. False at the end. Each call looks at one event, so that a walk is linear in them;
- * one that begins in the middle, or skips an index, counts wrong bytes. */
+/** Walks the history of a device: zero *ret_event before the first; index counts up
+ * from 0. False at the end. Each call looks at one event, so that a walk is linear
+ * in them; one that begins in the middle, or skips an index, counts wrong bytes. */
 FSDP_API bool fsdp_memory_event(const struct fsdp_memory_device *device, uint64_t index,
 	struct fsdp_memory_event *ret_event);
 
-/** What a stack is called by: the first line of Python outside of PyTorch, else the node of
- * autograd; then the operator, else PyTorch's innermost line. NULL and empty: it has none. */
+/** What a stack is called by: the first line of Python outside of PyTorch, else the
+ * node of autograd; then the operator, else PyTorch's innermost line. NULL and
+ * empty: it has none. */
 struct fsdp_memory_label {
 	const struct fsdp_memory_frame *own, *torch;
 	/* The next line that is as `own`. */
@@ -209,8 +249,9 @@ struct fsdp_memory_sum {
 FSDP_API struct fsdp_memory_sum *fsdp_memory_by_label(const struct fsdp_memory *memory,
 	const struct fsdp_memory_stack *stacks, size_t count, size_t *ret_count);
 
-/** Stacks that hold more or less on a device now, the largest change first: stacks are the
- * same where all their frames are. NULL: out of memory; the caller frees it. */
+/** Stacks that hold more or less on a device now, the largest change first: stacks
+ * are the same where all their frames are. NULL: out of memory; the caller frees
+ * it. */
 FSDP_API struct fsdp_memory_sum *fsdp_memory_changes(const struct fsdp_memory *before,
 	const struct fsdp_memory_device *device_before, const struct fsdp_memory *now,
 	const struct fsdp_memory_device *device_now, size_t *ret_count);

@@ -1,4 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The facts of an open checkpoint: names, dtypes, tensors, pieces, meshes, modules,
+ * FSDP units, values and configuration; and the tables that rename tensors for
+ * another program.
+ *
+ * A tensor is logical: one name, one global shape, one dtype. Its pieces are the
+ * stored parts, one or more per rank. Shapes, offsets and strides count elements,
+ * in C order (last dimension fastest), as torch.Tensor.shape and stride() do.
+ * `numel` counts elements.
+ *
+ * Everything has a 32-bit index that is valid as long as the checkpoint. Modules
+ * and units are facts only if a sharding plan (fsdp-inspect-plan(5)) describes
+ * them; all others have fields like `unit_inferred`. The words and rules are those
+ * of PyTorch 2.13 to 2.15: c10::ScalarType for dtypes,
+ * torch/distributed/tensor/placement_types.py for placements,
+ * torch/distributed/fsdp/_flat_param.py for flat parameters.
+ *
+ * Example (testdata/demo/step-1234):
+ *
+ *     void print_tensors(const struct fsdp_checkpoint *checkpoint)
+ *     {
+ *         for (uint32_t i = 0; i < 3 && i < fsdp_tensor_count(checkpoint); i++) {
+ *             struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+ *             char name[256] = "";
+ *
+ *             fsdp_name_write(checkpoint, tensor.name, name, sizeof name - 1);
+ *             printf("%s: %s ", name, fsdp_dtype(tensor.dtype)->name);
+ *             for (uint32_t dim = 0; dim < tensor.dims; dim++)
+ *                 printf("%s%" PRId64, dim == 0 ? "" : "x", tensor.shape[dim]);
+ *             printf(", pieces: %" PRIu32 "\n", tensor.piece_count);
+ *         }
+ *     }
+ *
+ * It prints:
+ *
+ *     model.blocks.0.down.bias: float32 4, pieces: 2
+ *     model.blocks.0.down.weight: float32 4x10, pieces: 2
+ *     model.blocks.0.ln1.bias: float32 4, pieces: 2
+ */
 #ifndef FSDP_MODEL_H
 #define FSDP_MODEL_H
 
@@ -9,31 +48,33 @@ extern "C" {
 #endif
 
 /**
- * The frozen facts. Everything is addressed by 32-bit indices; FSDP_NONE is none. Getters
- * fill small plain values whose pointers live as long as the checkpoint.
+ * The frozen facts. Everything is addressed by 32-bit indices; FSDP_NONE is none.
+ * Getters fill small plain values whose pointers live as long as the checkpoint.
  *
- * An index must be below the count of its list, or come from a field of such a value;
- * nothing is defined for others, unless a function says so. Getters do not fail, take no
- * memory and, where nothing else is written, constant time.
+ * An index must be below the count of its list, or come from a field of such a
+ * value; nothing is defined for others, unless a function says so. Getters do not
+ * fail, take no memory and, where nothing else is written, constant time.
  */
 
 /* ---- names ---- */
 
 /**
  * A dotted name. Clean names are as PyTorch's clean_tensor_name leaves them
- * (`_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` removed, nothing else); raw
- * names are as stored. Both have ids in one table, so a name that cleaning did not change
- * has one id.
+ * (`_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` removed, nothing
+ * else); raw names are as stored. Both have ids in one table, so a name that
+ * cleaning did not change has one id.
  *
- * Writes it into buffer if it fits into `size` bytes, without a zero byte, and returns
- * its length in bytes; of a longer one nothing is written. Takes time linear in that
- * length, which is not bounded: a small file may name things at great length.
+ * Writes it into buffer if it fits into `size` bytes, without a zero byte, and
+ * returns its length in bytes; of a longer one nothing is written. Takes time
+ * linear in that length, which is not bounded: a small file may name things at
+ * great length.
  */
 FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 	char *buffer, size_t size);
 
-/** Part of a name after its last dot; the name itself if it has no dot. Lives as long as
- * the checkpoint. Takes time linear in its last part, wherever that was split. */
+/** Part of a name after its last dot; the name itself if it has no dot. Lives as
+ * long as the checkpoint. Takes time linear in its last part, wherever that was
+ * split. */
 FSDP_API struct fsdp_span fsdp_name_last(
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
@@ -42,15 +83,17 @@ FSDP_API struct fsdp_span fsdp_name_last(
 FSDP_API int fsdp_name_compare(
 	const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b);
 
-/** The id of a name, clean or raw; FSDP_NONE if the checkpoint has no such name at all.
- * Not every name is that of a tensor: fsdp_tensor_find. */
+/** The id of a name, clean or raw; FSDP_NONE if the checkpoint has no such name at
+ * all. Not every name is that of a tensor: fsdp_tensor_find. */
 FSDP_API uint32_t fsdp_name_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
-/** A part of a container path: the text of a dict key, or a position or integer key. */
+/** A part of a container path: the text of a dict key, or a position or integer key.
+ * / */
 struct fsdp_path_part {
 	/* It is the position in a list or an integer key; `text` has its digits then. */
 	bool is_integer;
+	/* That number, if it is one. */
 	int64_t integer;
 	/* Within the name, borrowed from the caller's buffer. */
 	struct fsdp_span text;
@@ -58,9 +101,9 @@ struct fsdp_path_part {
 
 /**
  * The path of a stored name, part by part; `name` is the text that fsdp_name_write
- * returned for the raw name. Start with *state = 0; false at the end. A dot within the key of
- * a dict does not end a part, which is what a path is good for: "a.b" may be one key or
- * two.
+ * returned for the raw name. Start with *state = 0; false at the end. A dot within
+ * the key of a dict does not end a part, which is what a path is good for: "a.b"
+ * may be one key or two.
  */
 FSDP_API bool fsdp_path_next(const struct fsdp_checkpoint *checkpoint, uint32_t path,
 	struct fsdp_span name, uint64_t *state, struct fsdp_path_part *ret_part);
@@ -71,7 +114,8 @@ FSDP_API bool fsdp_path_is_plain(
 
 /* ---- dtypes ---- */
 
-/** A row of a fixed table: an element type of PyTorch. An id is the index of its row. */
+/** A row of a fixed table: an element type of PyTorch. An id is the index of its
+ * row. */
 struct fsdp_dtype {
 	/* As torch spells it: "float32". */
 	const char *name;
@@ -91,13 +135,13 @@ struct fsdp_dtype {
 /** Static; its name is "unknown" for 0, which is not a dtype, and past the end. */
 FSDP_API const struct fsdp_dtype *fsdp_dtype(uint32_t dtype);
 
-/** Ids of dtypes are below. */
+/** Number of rows of the table of dtypes: all ids are below it. */
 FSDP_API size_t fsdp_dtype_count(void);
 
 /* ---- tensors ---- */
 
-/** Role of a tensor in its model. If no file contains it, it is inferred from the name
- * (FSDP_TENSOR_ROLE_INFERRED). */
+/** Role of a tensor in its model. If no file contains it, it is inferred from the
+ * name (FSDP_TENSOR_ROLE_INFERRED). */
 enum fsdp_role {
 	FSDP_ROLE_PARAM,  /* a parameter */
 	FSDP_ROLE_BUFFER, /* a buffer, persistent or not */
@@ -106,7 +150,8 @@ enum fsdp_role {
 	FSDP_ROLE_COUNT
 };
 
-/** "param", "buffer", "optim", "other"; the last one past the end. */
+/** "param", "buffer", "optim", "other": the words of `role` in JSON. Static; the last one
+ * past the end. */
 FSDP_API const char *fsdp_role_name(enum fsdp_role role);
 
 /** Bits of fsdp_tensor.flags. */
@@ -170,8 +215,10 @@ struct fsdp_tensor {
 	/* Of the logical tensor, each element once. What is stored may be more (a slice
 	 * keeps its storage) or less (an expanded view). */
 	uint64_t bytes;
+	/* Its role in the model. */
 	enum fsdp_role role;
-	uint32_t flags; /* enum fsdp_tensor_flag */
+	/* Bits of enum fsdp_tensor_flag. */
+	uint32_t flags;
 	/* FSDP_NONE, or the tensor that this is another name of, which has no alias itself:
 	 * the first with the same view of the same storage, else the one (earlier or
 	 * later) that a plan ties to */
@@ -198,10 +245,11 @@ FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_tensor fsdp_tensor(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** Tensors of one role and dtype together: each in one piece, of no rank, on a storage
- * of its own. */
+/** Tensors of one role and dtype together: each in one piece, of no rank, on a
+ * storage of its own. */
 struct fsdp_sum {
 	enum fsdp_role role;
+	/* An id for fsdp_dtype. */
 	uint32_t dtype;
 	/* How many tensors, and their elements and bytes. */
 	uint64_t tensors, numel, bytes;
@@ -210,20 +258,21 @@ struct fsdp_sum {
 	uint64_t parameters;
 };
 
-/** 0: the tensors were not added up, because only_counts was not asked for, or because
- * some of them are not so plain. */
+/** 0: the tensors were not added up, because only_counts was not asked for, or
+ * because some of them are not so plain. */
 FSDP_API size_t fsdp_sum_count(const struct fsdp_checkpoint *checkpoint);
 
 /** In no order; each pair of role and dtype is there once. */
 FSDP_API struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** By clean or raw name; FSDP_NONE if there is none. Takes time logarithmic in the
- * tensors for a clean name, linear for a raw one. Not of a checkpoint that has sums. */
+ * tensors for a clean name, linear for a raw one. Not of a checkpoint that has
+ * sums. */
 FSDP_API uint32_t fsdp_tensor_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
-/** Whether its elements are parameters of a model: its role says so, and it is not a lone
- * integer, which counts something. Never fails, reads nothing but the struct. */
+/** Whether its elements are parameters of a model: its role says so, and it is not a
+ * lone integer, which counts something. Never fails, reads nothing but the struct. */
 FSDP_API bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor);
 
 /** The next tensor on the same storage, around a ring that ends where it began: the
@@ -231,9 +280,9 @@ FSDP_API bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor);
 FSDP_API uint32_t fsdp_tensor_storage_next(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** The n-th name that the files declare for a tensor though they do not store it under
- * that name: of tied weights safetensors keeps one. Absent past the last one. Takes
- * time linear in all such names. */
+/** The n-th name that the files declare for a tensor though they do not store it
+ * under that name: of tied weights safetensors keeps one. Absent past the last one.
+ * Takes time linear in all such names. */
 FSDP_API struct fsdp_span fsdp_tensor_declared(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n);
 
@@ -243,22 +292,24 @@ struct fsdp_quantizer {
 	const char *scheme;
 	/* Per tensor: value = (integer - zero_point) * scale. */
 	double scale;
+	/* The integer that stands for 0. */
 	int64_t zero_point;
 	/* Along which scales differ; -1 for per-tensor schemes. */
 	int64_t axis;
 };
 
-/** By fsdp_tensor.quantizer. */
+/** The quantizer of a tensor, by fsdp_tensor.quantizer. Its text lives as long as the
+ * checkpoint. */
 FSDP_API struct fsdp_quantizer fsdp_quantizer(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /* ---- pieces ---- */
 
 /**
- * Where a part of a tensor is. Boxes are offsets and sizes in the global shape. A piece
- * of a parameter that FSDP flattened is not a box: it is a run of the elements in C order,
- * and contiguous in its storage. The payload's own place may need another read:
- * fsdp_piece_locate.
+ * Where a part of a tensor is. Boxes are offsets and sizes in the global shape. A
+ * piece of a parameter that FSDP flattened is not a box: it is a run of the
+ * elements in C order, and contiguous in its storage. The payload's own place may
+ * need another read: fsdp_piece_locate.
  */
 struct fsdp_piece {
 	/* Its tensor: an index for fsdp_tensor. */
@@ -350,9 +401,10 @@ struct fsdp_place {
 };
 
 /**
- * Reads the data that contains the start of the payload of a piece: the local header
- * of a zip member, the directory of a DCP item. It changes nothing in the checkpoint,
- * which must outlive it, and belongs to one thread; several may exist at once.
+ * Reads the data that contains the start of the payload of a piece: the local
+ * header of a zip member, the directory of a DCP item. It changes nothing in the
+ * checkpoint, which must outlive it, and belongs to one thread; several may exist
+ * at once.
  */
 struct fsdp_locator;
 
@@ -361,9 +413,10 @@ FSDP_API bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_locator **ret_locator, struct fsdp_error **ret_error);
 
 /**
- * Ask in order of files and of `order`: neighbours are read together. What it fills lives
- * as long as the locator. False with an error, the path in it, if the piece has no bytes
- * or the container is damaged there; the next piece may be asked for all the same.
+ * Ask in order of files and of `order`: neighbours are read together. What it fills
+ * lives as long as the locator. False with an error, the path in it, if the piece
+ * has no bytes or the container is damaged there; the next piece may be asked for
+ * all the same.
  */
 FSDP_API bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_place *ret_place, struct fsdp_error **ret_error);
@@ -376,8 +429,9 @@ FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
 /** A device mesh: the ranks of a job, arranged in some dimensions; a kind of
  * parallelism uses each. */
 struct fsdp_mesh {
+	/* Ranks per dimension, `dims` numbers, all above 0. */
 	const int64_t *shape;
-	uint32_t dims; /* of the shape */
+	uint32_t dims;
 	/* "dp", "tp", …, one per dimension; NULL: none recorded. */
 	const struct fsdp_span *dim_names;
 	/* rank_count global ranks in C order of the mesh; NULL: 0, 1, …. */
@@ -386,7 +440,8 @@ struct fsdp_mesh {
 	uint64_t rank_count;
 };
 
-/** By the index in a placement, a unit or the plan. */
+/** A device mesh, by the index in a placement, a unit or the plan. Its lists live as long
+ * as the checkpoint. */
 FSDP_API struct fsdp_mesh fsdp_mesh(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
@@ -394,12 +449,14 @@ FSDP_API struct fsdp_mesh fsdp_mesh(
 struct fsdp_placement {
 	/* "Shard(dim=0)", "Replicate()", …: one per dimension of the mesh. */
 	const struct fsdp_span *texts;
-	uint32_t count; /* of texts */
+	/* Of texts: the dimensions of the mesh. */
+	uint32_t count;
 	/* Index for fsdp_mesh, or FSDP_NONE. */
 	uint32_t mesh;
 };
 
-/** By fsdp_tensor.placement. */
+/** The placement of a tensor, by fsdp_tensor.placement. Its texts live as long as the
+ * checkpoint. */
 FSDP_API struct fsdp_placement fsdp_placement(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
@@ -435,6 +492,7 @@ struct fsdp_module {
 	const char *class_name;
 	/* The class that fully_shard replaced by one of its own, or NULL. */
 	const char *original_class;
+	/* Which wrapper it is, if it is one. */
 	enum fsdp_wrapper wrapper;
 	/* Visit that contains it; FSDP_NONE: it is the root. */
 	uint32_t parent;
@@ -459,8 +517,8 @@ struct fsdp_module {
 	bool class_inferred;
 };
 
-/** Visits, those of wrappers among them. Parents come first, so one pass over the indices
- * walks the tree. */
+/** Visits, those of wrappers among them. Parents come first, so one pass over the
+ * indices walks the tree. */
 FSDP_API size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint);
 
 /** Not of a checkpoint that has sums. */
@@ -471,9 +529,12 @@ FSDP_API struct fsdp_module fsdp_module(
 FSDP_API uint32_t fsdp_module_tensor(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_module *module, uint32_t n);
 
-/** Both are zero-terminated. */
+/** A field of a configuration object in Python. Both are zero-terminated, and live
+ * as long as the checkpoint. */
 struct fsdp_text_pair {
+	/* Name of the field. */
 	const char *key;
+	/* Its value as text: "bfloat16", "True". */
 	const char *value;
 };
 
@@ -486,8 +547,9 @@ struct fsdp_unit {
 	const char *api;
 	/* FSDP1's ShardingStrategy: "FULL_SHARD", …, or NULL. */
 	const char *strategy;
-	uint32_t shard_world_size; /* ranks that share one copy; FSDP_NONE: not known */
-	/* Copies (HSDP); FSDP_NONE: not known. */
+	/* Ranks that share one copy, each with a shard; FSDP_NONE: not known. */
+	uint32_t shard_world_size;
+	/* Copies (HSDP), 1 without; FSDP_NONE: not known. */
 	uint32_t replicate_world_size;
 	/* Index for fsdp_mesh, or FSDP_NONE. */
 	uint32_t mesh;
@@ -517,15 +579,16 @@ struct fsdp_unit {
 	bool flat_refused;
 };
 
-/** 0: not sharded, or unknown. */
+/** Number of FSDP units. 0: the model is not sharded, or its units are unknown. This is
+ * the count of fsdp_unit; units that are only likely are in analysis.h. */
 FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_unit fsdp_unit(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /**
- * The n-th parameter of a unit as a name id, clean and relative to the unit's module; if
- * it is not below that module (a group over several modules), its full name, and
- * *ret_is_full is set.
+ * The n-th parameter of a unit as a name id, clean and relative to the unit's
+ * module; if it is not below that module (a group over several modules), its full
+ * name, and *ret_is_full is set.
  */
 FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_unit *unit, uint32_t n, bool *ret_is_full);
@@ -539,8 +602,9 @@ FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 struct fsdp_flat {
 	/* Whose it is. */
 	uint32_t unit;
-	uint32_t dtype; /* fsdp_dtype */
-	/* -1 unknown, 0, 1. */
+	/* Of all its elements: an id for fsdp_dtype. */
+	uint32_t dtype;
+	/* Whether it is trained: -1 unknown, 0, 1. */
 	int requires_grad;
 	/* Ranks that share one copy. */
 	uint32_t shards;
@@ -570,18 +634,22 @@ FSDP_API bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t 
 struct fsdp_flat_entry {
 	/* Its full clean name, or FSDP_NONE: padding. */
 	uint32_t fqn;
-	const int64_t *shape; /* NULL: padding, or not known */
+	/* Of the parameter, `dims` numbers; NULL: padding, or not known. */
+	const int64_t *shape;
 	uint32_t dims;
-	/* Where it begins in the unsharded flat parameter, and its elements. */
+	/* Where it begins in the unsharded flat parameter, and its length, both in
+	 * elements. */
 	uint64_t start, numel;
 };
 
-/** n must be below entry_count. */
+/** The n-th entry in the order of the flat parameter. n must be below entry_count. Its
+ * shape lives as long as the checkpoint. */
 FSDP_API struct fsdp_flat_entry fsdp_flat_entry(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t n);
 
 /** A further name of one of its parameters: both are full clean names. */
 struct fsdp_flat_tie {
+	/* The further name, and the name under which an entry has the parameter. */
 	uint32_t fqn, same_as;
 };
 
@@ -602,8 +670,8 @@ struct fsdp_flat_span {
 };
 
 /**
- * The spans of a shard rank, padding among them, in order. Start with *state = 0; false
- * at the end.
+ * The spans of a shard rank, padding among them, in order. Start with *state = 0;
+ * false at the end.
  */
 FSDP_API bool fsdp_flat_span_next(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t rank, uint32_t *state,
@@ -629,8 +697,8 @@ struct fsdp_flat_place {
 	bool is_padding;
 };
 
-/** Position of an element of an entry; false: it has no such element, or the element is in
- * no shard. Then *ret_place stays as it was. */
+/** Position of an element of an entry; false: it has no such element, or the element
+ * is in no shard. Then *ret_place stays as it was. */
 FSDP_API bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t entry, uint64_t param_offset,
 	struct fsdp_flat_place *ret_place);
@@ -641,9 +709,9 @@ FSDP_API bool fsdp_flat_place_at(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_flat_place *ret_place);
 
 /**
- * Ranks of the job and shard ranks of a unit: copies are consecutive. FSDP_NONE: the rank
- * does not exist, or the world is larger than this unit's shards and copies, and its ranks
- * are unknown.
+ * Ranks of the job and shard ranks of a unit: copies are consecutive. FSDP_NONE:
+ * the rank does not exist, or the world is larger than this unit's shards and
+ * copies, and its ranks are unknown.
  */
 FSDP_API uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint,
 	uint32_t unit, uint32_t shard_rank, uint32_t copy);
@@ -664,17 +732,19 @@ FSDP_API uint32_t fsdp_module_torch_prefix(
 FSDP_API uint32_t fsdp_module_torch_clean_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module);
 
-/** Whether modules are visits of a live model, from a plan, and not made from names. */
+/** Whether modules are visits of a live model, from a plan, and not made from names.
+ * / */
 FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
 
 /* ---- values ---- */
 
 /**
- * An entry that is not a tensor, as a list of tokens in pre-order: a container token is
- * followed by its items (dicts: key, value, key, value …). Never evaluated.
+ * An entry that is not a tensor, as a list of tokens in pre-order: a container
+ * token is followed by its items (dicts: key, value, key, value …). Never
+ * evaluated.
  *
- * A tree of {"lr": [0.1, None]} is DICT (count 1), TEXT "lr", LIST (count 2), FLOAT,
- * NONE.
+ * A tree of {"lr": [0.1, None]} is DICT (count 1), TEXT "lr", LIST (count 2),
+ * FLOAT, NONE.
  */
 enum fsdp_token_kind {
 	FSDP_TOKEN_NONE,
@@ -718,7 +788,8 @@ struct fsdp_token {
 
 /** An entry that is not a tensor, as a loader would find it. */
 struct fsdp_value {
-	uint32_t name, raw_name, path; /* as those of fsdp_tensor */
+	/* As those of fsdp_tensor: clean name, stored name, and container path. */
+	uint32_t name, raw_name, path;
 	/* Python's name: "int", "list", "PosixPath"; may be hostile. */
 	const char *type;
 	/* The value itself; NULL: it was not read (struct fsdp_options). */
@@ -735,10 +806,13 @@ struct fsdp_value {
 	 * object of an unknown class, in a set, or in the key of a dict, which is then a
 	 * value. `role` is that of these tensors. */
 	bool hides_tensors;
+	/* Of the tensors without a name. */
 	enum fsdp_role role;
 };
 
-/** Values, in natural order of their clean names. */
+/** Values, in natural order of their clean names: what a state dict has next to
+ * tensors, for example "step", "lr", "param_groups". The index must be below the
+ * count. */
 FSDP_API size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_value fsdp_value(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
@@ -746,11 +820,11 @@ FSDP_API struct fsdp_value fsdp_value(
 /* ---- settings ---- */
 
 /**
- * A node of the model's configuration (config.json or adapter_config.json next to the
- * weights), as stored and not checked. Nodes are in pre-order; the items of a container
- * follow it, up to `end`, which is also the index of the next node of the same level. The
- * first item of container i is i + 1, and the one after item j
- * is fsdp_setting(j).end, as long as that is less than the container's own end.
+ * A node of the model's configuration (config.json or adapter_config.json next to
+ * the weights), as stored and not checked. Nodes are in pre-order; the items of a
+ * container follow it, up to `end`, which is also the index of the next node of the
+ * same level. The first item of container i is i + 1, and the one after item j is
+ * fsdp_setting(j).end, as long as that is less than the container's own end.
  *
  * A file that is larger than any configuration is one node of the kind CUT.
  */
@@ -765,7 +839,8 @@ struct fsdp_setting {
 	uint32_t file;
 };
 
-/** The first one, 0, is a whole file; the next file, if there is one, is at its end. */
+/** The first one, 0, is a whole file; the next file, if there is one, is at its end.
+ * / */
 FSDP_API size_t fsdp_setting_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_setting fsdp_setting(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
@@ -777,34 +852,38 @@ FSDP_API struct fsdp_setting fsdp_setting(
  * others.
  */
 
-/** A part of names that is replaced: `from` is a complete name, or its first segments.
- * "model.layers" matches segments, not a prefix of bytes: it does not match
- * "model.layers_norm". An empty `to` removes the segments with their last dot. */
+/** A part of names that is replaced: `from` is a complete name, or its first
+ * segments. "model.layers" matches segments, not a prefix of bytes: it does not
+ * match "model.layers_norm". An empty `to` removes the segments with their last
+ * dot. */
 struct fsdp_rename {
 	struct fsdp_span from, to;
 };
 
 /** A number that a map of names uses: "num_attention_heads". */
 struct fsdp_named_size {
-	/* As the configuration calls it; lives as long as the caller says. */
+	/* As config.json calls it; borrowed during the call that takes it. */
 	struct fsdp_span name;
+	/* In whatever the configuration counts: heads, experts, elements. */
 	uint64_t value;
 };
 
 /* ---- maps ---- */
 
 /**
- * A table that says what tensors of one naming scheme are called in another one, and how
- * they are cut, joined, put in another order or transposed (fsdp-inspect-map(5)). A map
- * changes no bytes by itself: fsdp_compare_new and fsdp_export_new take one. It does not
- * change once it is open, so any number of threads may use it.
+ * A table that says what tensors of one naming scheme are called in another one,
+ * and how they are cut, joined, put in another order or transposed
+ * (fsdp-inspect-map(5)). A map changes no bytes by itself: fsdp_compare_new and
+ * fsdp_export_new take one. It does not change once it is open, so any number of
+ * threads may use it.
  */
 struct fsdp_map;
 
 /**
- * By its name ("megatron-hf-llama"), by target scheme and family of models ("hf-llama": the
- * map that has the most of the names is used), or a file, whose name has a dot or a slash. The caller owns *ret_map.
- * Fails with an FSDP_ERROR_USAGE if the map does not exist or is invalid. `remote` is as in
+ * By its name ("megatron-hf-llama"), by target scheme and family of models
+ * ("hf-llama": the map that has the most of the names is used), or a file, whose
+ * name has a dot or a slash. The caller owns *ret_map. Fails with an
+ * FSDP_ERROR_USAGE if the map does not exist or is invalid. `remote` is as in
  * struct fsdp_options.
  */
 FSDP_API bool fsdp_map_open(struct fsdp_remote *remote, const char *word,
@@ -821,10 +900,12 @@ struct fsdp_map_facts {
 	/* A sentence or two, for people: the programs on both sides, and the models that
 	 * it is for. */
 	const char *about;
-	const char *words; /* by what names are to become: "hf-llama megatron-llama" */
+	/* Words that select it, by what names are to become: "hf-llama megatron-llama". */
+	const char *words;
 };
 
-/** False past the last one. */
+/** The maps that are built in (data/maps), in a fixed order. False past the
+ * last one; then *ret_facts stays as it was. */
 FSDP_API bool fsdp_map_builtin(size_t index, struct fsdp_map_facts *ret_facts);
 
 #ifdef __cplusplus

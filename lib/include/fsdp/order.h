@@ -1,4 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Recordings of a training run that contain orders: modules (torch.fx), handles of
+ * FSDP1, and collectives (Flight Recorder). Whether ranks do the same, and which
+ * rank made the others hang.
+ *
+ * Ranks that call different collectives, or the same in another order, wait for
+ * each other until a timeout ends the job. A Flight Recorder dump has the last
+ * collectives of one rank; the comparison of all dumps names the rank to look at.
+ *
+ * The lists of fx and handles are those of torch/distributed/fsdp/_trace_utils.py
+ * and _exec_order_utils.py; dumps have the fields of
+ * torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail.hpp;
+ * lines of logs are those of ProcessGroupNCCL.cpp. Everything belongs to the set of
+ * recordings (trace.h), so there is nothing to release here.
+ *
+ * Example (testdata/traces/flight_recorder/nccl_stop_w8/nccl_trace_rank_?):
+ *
+ *     bool print_culprits(const char *const *paths, size_t count,
+ *         struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_recording_options options = { .size = sizeof options };
+ *         struct fsdp_recordings *set = NULL;
+ *         const struct fsdp_flight *flight;
+ *
+ *         if (!fsdp_recordings_read(paths, count, &options, &set, ret_error))
+ *             return false;
+ *         flight = fsdp_recordings_flight(set);
+ *         if (flight != NULL) {
+ *             printf("%s in %.*s %" PRId64 "\n",
+ *                 fsdp_flight_verdict_name(flight->verdict),
+ *                 (int)flight->op.size, (const char *)flight->op.data, flight->seq);
+ *             for (size_t i = 0; i < flight->culprit_count; i++)
+ *                 printf("look at rank %" PRId64 "\n", flight->culprits[i]);
+ *         }
+ *         fsdp_recordings_free(set);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     stuck in all_gather 9
+ *     look at rank 5
+ */
 #ifndef FSDP_ORDER_H
 #define FSDP_ORDER_H
 
@@ -15,8 +58,8 @@ extern "C" {
  * are not negative and have no upper bound. A name is absent where none was recorded.
  */
 
-/** A parameter by the name under which a module uses it; one parameter may have several
- * names, if it is shared. */
+/** A parameter of a module by the name under which a module uses it; one parameter
+ * may have several names, if it is shared. */
 struct fsdp_named_param {
 	/* As attribute of the module: "weight", or with dots of a module inside. */
 	struct fsdp_span name;
@@ -26,8 +69,9 @@ struct fsdp_named_param {
 
 /** The parameters of one module that are used in one go. */
 struct fsdp_usage {
-	/* Whose they are. */
+	/* Whose they are, by its number in the recording. */
 	int64_t module;
+	/* In order of use. */
 	const struct fsdp_named_param *params;
 	size_t param_count;
 };
@@ -35,15 +79,17 @@ struct fsdp_usage {
 /** What is used while one module runs, in order: its own parameters and those of
  * modules inside. */
 struct fsdp_module_usage {
+	/* The module that runs, by its number in the recording. */
 	int64_t module;
+	/* In order of use. */
 	const struct fsdp_usage *usages;
 	size_t usage_count;
 };
 
 /**
- * What _ExecOrderTracer of PyTorch (torch/distributed/fsdp/_trace_utils.py) learns from
- * one symbolic trace of a model; the lists are those of its _ExecutionInfo. An aborted
- * trace has what came before it broke off.
+ * What _ExecOrderTracer of PyTorch (torch/distributed/fsdp/_trace_utils.py) learns
+ * from one symbolic trace of a model; the lists are those of its _ExecutionInfo. An
+ * aborted trace has what came before it broke off.
  */
 struct fsdp_fx_order {
 	/* Class of the model, */
@@ -88,7 +134,7 @@ struct fsdp_fx_order {
 
 /** A unit of FSDP1 with a FlatParameter. */
 struct fsdp_handle {
-	/* As the recording numbers it. */
+	/* As the recording numbers it; other structs have its index instead. */
 	int64_t id;
 	/* Name of the module that FSDP wraps. */
 	struct fsdp_span module;
@@ -97,8 +143,8 @@ struct fsdp_handle {
 	size_t fqn_count;
 };
 
-/** A way of prefetching: with each handle the ones that come next in one direction are
- * unsharded early. */
+/** A way of prefetching: with each handle the ones that come next in one direction
+ * are unsharded early. */
 struct fsdp_prefetch {
 	/* In the backward, else in the forward. */
 	bool backward;
@@ -117,14 +163,15 @@ struct fsdp_order_snapshot {
 	/* Handles: by first use, and as their forwards end. */
 	const int64_t *pre, *post;
 	size_t pre_count, post_count;
-	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's enum has it. */
+	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's _ExecOrderWarnStatus has
+	 * it. After WARNED nothing is checked any more. */
 	const char *status;
 };
 
-/** PyTorch warns that a forward differs from that of the first iteration, because ranks
- * that gather different parameters at once get wrong results or hang. */
+/** PyTorch warns that a forward differs from that of the first iteration, because
+ * ranks that gather different parameters at once get wrong results or hang. */
 struct fsdp_order_warning {
-	/* Where it was given. */
+	/* Its iteration, from 0, and its line in the recording, from 1. */
 	uint64_t iter, line;
 	/* Index of the handle. */
 	int64_t handle;
@@ -132,9 +179,10 @@ struct fsdp_order_warning {
 	struct fsdp_span message;
 };
 
-/** One change of a handle's pair of states, as indices for fsdp_training_state_name and
- * fsdp_handle_state_name. */
+/** One change of a handle's pair of states, as indices for fsdp_training_state_name
+ * and fsdp_handle_state_name. */
 struct fsdp_state_change {
+	/* Of the recording, from 1. */
 	uint64_t line;
 	/* The states that it enters. */
 	unsigned training, handle;
@@ -142,14 +190,19 @@ struct fsdp_state_change {
 	bool problem;
 	/* It is that of a prefetch, and not of a forward or backward of its own. */
 	bool prefetch;
+	/* Iteration in which it happens, from 0. */
 	uint64_t iter;
 };
 
 /** Members of the two enums of PyTorch. */
 enum { FSDP_TRAINING_STATES = 3, FSDP_HANDLE_STATES = 5 };
 
-/** The names of TrainingState and HandleTrainingState of PyTorch; NULL past the end. */
+/** Names of TrainingState (torch/distributed/fsdp/_common_utils.py): "IDLE",
+ * "FORWARD_BACKWARD", "SUMMON_FULL_PARAMS". Static; NULL past the end. */
 FSDP_API const char *fsdp_training_state_name(unsigned state);
+
+/** Names of HandleTrainingState (the same file): "IDLE", "FORWARD", "BACKWARD_PRE",
+ * "BACKWARD_POST", "SUMMON_FULL_PARAMS". Static; NULL past the end. */
 FSDP_API const char *fsdp_handle_state_name(unsigned state);
 
 /** The states of one handle in the order of lines. */
@@ -165,8 +218,9 @@ struct fsdp_state_lane {
 	unsigned last_training, last_handle;
 };
 
-/** A change of states that PyTorch refuses. */
+/** A change of states that PyTorch refuses, or that its own checks do not allow. */
 struct fsdp_state_problem {
+	/* Of the recording, from 1. */
 	uint64_t line;
 	/* Index of the handle. */
 	int64_t handle;
@@ -180,18 +234,19 @@ struct fsdp_state_problem {
 	struct fsdp_span message;
 };
 
-/** One call of a unit's pre_forward while the model trains: the unit is about to gather
- * its parameters. */
+/** One call of a unit's pre_forward while the model trains: the unit is about to
+ * gather its parameters. */
 struct fsdp_forward {
-	/* Number of the iteration, and index of the handle. */
+	/* Number of the iteration, from 0. */
 	uint64_t iter;
+	/* Index for fsdp_exec_order.handles. */
 	int64_t handle;
 };
 
 /**
- * What _ExecOrderData of FSDP1 (torch/distributed/fsdp/_exec_order_utils.py) learns while
- * a model trains, and what it checks, replayed from the recorded calls. Lists of handles
- * hold indices; a list is empty where the run had nothing to put in.
+ * What _ExecOrderData of FSDP1 (torch/distributed/fsdp/_exec_order_utils.py) learns
+ * while a model trains, and what it checks, replayed from the recorded calls. Lists
+ * of handles hold indices; a list is empty where the run had nothing to put in.
  */
 struct fsdp_exec_order {
 	/* All handles, root first: what indices refer to. */
@@ -203,10 +258,12 @@ struct fsdp_exec_order {
 	/* Ways of prefetching that the run used, for all snapshots. */
 	const struct fsdp_prefetch *prefetches;
 	size_t prefetch_count;
+	/* In the order of lines. */
 	const struct fsdp_order_warning *warnings;
 	size_t warning_count;
-	/* One a handle; NULL: no states were recorded. */
+	/* One per handle; NULL: no states were recorded. */
 	const struct fsdp_state_lane *lanes;
+	/* In the order of lines. */
 	const struct fsdp_state_problem *problems;
 	size_t problem_count;
 	/* In order. */
@@ -221,36 +278,39 @@ struct fsdp_exec_order {
 };
 
 /**
- * The places of all handles in the two lists of a snapshot, or FSDP_ABSENT; both outputs
- * have room for handle_count of them. Takes time linear in handles and uses.
+ * The places of all handles in the two lists of a snapshot, or FSDP_ABSENT; both
+ * outputs have room for handle_count of them. Takes time linear in handles and
+ * uses.
  */
 FSDP_API void fsdp_order_places(const struct fsdp_exec_order *order,
 	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post);
 
-/** The handle fetched with the one at this place of the list that the prefetch goes by
- * (`post` backward, else `pre`); FSDP_ABSENT: none. */
+/** The handle fetched with the one at this place of the list that the prefetch goes
+ * by (`post` backward, else `pre`); FSDP_ABSENT: none. */
 FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 	const struct fsdp_prefetch *prefetch, int64_t place);
 
-/** A unit is called as its module; where that is not recorded, as its first parameter. */
+/** The name of a unit: its module; where that is not recorded, its first parameter.
+ * Lives as long as the set. */
 FSDP_API struct fsdp_span fsdp_handle_name(const struct fsdp_handle *handle);
 
-/** Whether two ranks used the same units in the same order, with the same states. */
+/** Whether two ranks used the same units in the same order, with the same states.
+ * Takes time linear in both orders; never fails. */
 FSDP_API bool fsdp_exec_order_equal(
 	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b);
 
 /* ---- where ranks diverge ---- */
 
 /**
- * Where PyTorch's comparison of the first iteration finds ranks apart: it compares the
- * handles that each rank uses, place by place, and names two ranks that differ.
+ * Where PyTorch's comparison of the first iteration finds ranks apart: it compares
+ * the handles that each rank uses, place by place, and names two ranks that differ.
  */
 struct fsdp_divergence {
 	/* All do the same; then nothing else is set. */
 	bool agree;
 	/* Where they diverge, from 0. */
 	int64_t position;
-	/* Two that differ, */
+	/* Two global ranks that differ, */
 	int64_t ranks[2];
 	/* and what each uses there, or FSDP_ABSENT: nothing more. */
 	int64_t handles[2];
@@ -260,39 +320,44 @@ struct fsdp_divergence {
 
 /** Where ranks diverge first, in any iteration. */
 struct fsdp_first_diff {
-	/* Else all agree, or there is only one rank. */
+	/* Else all agree, or there is only one rank, and the rest is 0. */
 	bool found;
-	/* Both from 0. */
+	/* Iteration, and position in the list of its uses; both from 0. */
 	uint64_t iteration, position;
 	/* One a recording of handles; FSDP_ABSENT: it has none there. */
 	const int64_t *handles;
 	size_t count;
 };
 
-/** Of recordings of handles: what PyTorch itself would find. */
+/** Of recordings of handles: what PyTorch itself would find in the first iteration.
+ * Never NULL; it lives as long as the set. */
 FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
 	const struct fsdp_recordings *recordings);
 
-/** The same over all iterations. */
+/** The same over all iterations, which PyTorch does not compare among ranks. Never
+ * NULL; it lives as long as the set. */
 FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	const struct fsdp_recordings *recordings);
 
-/** Result of comparing the dumps of the Flight Recorder; NULL: no dumps. */
+/** Result of comparing the dumps of the Flight Recorder, or the lines of logs; NULL:
+ * the set has neither. It was made when the set was read, and lives as long. */
 FSDP_API const struct fsdp_flight *fsdp_recordings_flight(
 	const struct fsdp_recordings *recordings);
 
 /* ---- Flight Recorder ---- */
 
 /**
- * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
- * pickles or JSON, and the result of comparing them. Also lines that PyTorch prints into
- * logs when a collective fails, with the numbers of the last collectives of a rank.
- * Everything here belongs to the set of recordings it is of (fsdp/trace.h) and lives as
- * long; nothing allocates or fails. Texts come from the dumps: not terminated, not
- * escaped, maybe not UTF-8. Absent texts have data NULL, absent numbers are FSDP_ABSENT.
+ * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job,
+ * as pickles or JSON, and the result of comparing them. Also lines that PyTorch
+ * prints into logs when a collective fails, with the numbers of the last
+ * collectives of a rank. Everything here belongs to the set of recordings it is of
+ * (fsdp/trace.h) and lives as long; nothing allocates or fails. Texts come from the
+ * dumps: not terminated, not escaped, maybe not UTF-8. Absent texts have data NULL,
+ * absent numbers are FSDP_ABSENT.
  */
 
-/** One dump. */
+/** One dump: the file of one rank. Its rank is fsdp_recording.rank, and its
+ * collectives are only compared (struct fsdp_flight), not listed. */
 struct fsdp_flight_dump {
 	/* Of the recorder's own format, such as "2.10". It decides which fields there
 	 * are. */
@@ -302,13 +367,14 @@ struct fsdp_flight_dump {
 	/* Collectives, and sends and receives. The recorder keeps the last ones only, in
 	 * a ring of TORCH_NCCL_TRACE_BUFFER_SIZE entries. */
 	uint64_t entries;
-	/* Number of the first of them, from 0; above 0 earlier ones were overwritten. */
+	/* Number of the first of them (record_id), from 0; above 0 earlier ones were
+	 * overwritten. */
 	int64_t first_record;
 };
 
 /**
- * What was printed into a log about one rank in one process group, when a collective
- * failed. Numbers of collectives are as printed; -1 is none yet.
+ * What was printed into a log about one rank in one process group, when a
+ * collective failed. Numbers of collectives are as printed; -1 is none yet.
  */
 struct fsdp_flight_watch {
 	/* Of the process that printed the lines, among all ranks of the job. */
@@ -320,22 +386,24 @@ struct fsdp_flight_watch {
 	int64_t enqueued, completed;
 	/* Number of the first that failed; a monitored barrier has none. */
 	int64_t seq;
-	/* Type of that one, whatever variant it is. */
+	/* Type of that one, whatever variant it is: "all_gather" for _all_gather_base. */
 	struct fsdp_span op;
-	/* Its elements, before and after. */
+	/* Its elements (not bytes), of the input and of the output of one rank. */
 	int64_t numel_in, numel_out;
-	/* How long it may take, and how long it had run when the watchdog looked. */
+	/* How long it may take, in milliseconds, and how long it had run when the watchdog
+	 * looked. */
 	int64_t timeout_ms, ran_ms;
 };
 
 /** The sizes of one tensor. None of a tensor without dimensions. */
 struct fsdp_flight_sizes {
+	/* Elements per dimension, as torch.Tensor.shape. */
 	const int64_t *dims;
 	size_t dim_count;
 };
 
-/** Call of a rank, with all fields by which PyTorch distinguishes two calls. Lists that the
- * dump does not have are empty. */
+/** Call of a rank, with all fields by which PyTorch distinguishes two calls. Lists
+ * that the dump does not have are empty. */
 struct fsdp_flight_call {
 	/* "_all_gather_base" without what surrounds it, as written */
 	struct fsdp_span op;
@@ -347,7 +415,8 @@ struct fsdp_flight_call {
 	size_t input_dtype_count, output_dtype_count;
 };
 
-/** A line of code in a stack that the dump has. */
+/** A line of code in a stack that the dump has. The path is that on the host of the
+ * rank, and the file is not opened. */
 struct fsdp_flight_place {
 	/* Path of the source file, and name of the function. */
 	struct fsdp_span filename, name;
@@ -358,8 +427,9 @@ struct fsdp_flight_place {
 /** The last thing that a rank entered in any group: where it is now, if it still
  * waits. */
 struct fsdp_flight_last {
+	/* Global rank. */
 	int64_t rank;
-	/* Number within the group. */
+	/* Number within the group (collective_seq_id of the dump). */
 	int64_t seq;
 	/* Type and group. op NULL: the rank has no entry at all; group of size 0: not
 	 * known. */
@@ -370,6 +440,7 @@ struct fsdp_flight_last {
 
 /** What a culprit called where ranks differ. */
 struct fsdp_flight_found {
+	/* Global rank of the culprit. */
 	int64_t rank;
 	/* What it called in place of what most did. */
 	struct fsdp_flight_call call;
@@ -377,25 +448,31 @@ struct fsdp_flight_found {
 
 /** An error of one rank in a log. */
 struct fsdp_flight_exception {
+	/* Global rank whose log has it. */
 	int64_t rank;
 	/* When it was printed, as since_ns, or FSDP_ABSENT. */
 	int64_t time_ns;
+	/* The line of the exception: its class and message. */
 	struct fsdp_span text;
 	/* The rank failed by itself; else because of a peer, or it is not known. */
 	bool is_own;
 };
 
-/** Why ranks are culprits: they never entered a collective, or their device stopped in
- * it. */
+/** Why ranks are culprits: they never entered a collective, or their device stopped
+ * in it. */
 struct fsdp_flight_cause {
+	/* Global ranks, ascending. */
 	const int64_t *ranks;
 	size_t rank_count;
 	/* The device stopped in what rank `other` finished; else `other` is FSDP_ABSENT. */
 	int64_t other;
+	/* Number of the collective within its group. */
 	int64_t seq;
+	/* Its type, "all_gather", and the readable name of its process group. */
 	struct fsdp_span op, group;
 };
 
+/** Result for the job. */
 enum fsdp_flight_verdict {
 	/* Every rank entered the same collectives, as far as the dumps reach. */
 	FSDP_FLIGHT_AGREE,
@@ -409,27 +486,29 @@ enum fsdp_flight_verdict {
 	FSDP_FLIGHT_VERDICT_COUNT
 };
 
-/** "agree", "stuck", "mismatch", "incomplete"; NULL past the end. Static. */
+/** "agree", "stuck", "mismatch", "incomplete": the words that `order --json` has.
+ * Static; NULL past the end. */
 FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 
 /**
- * Result of comparing the dumps of a job. Lists of ranks are ascending. The group and the
- * fields after it are of the collective in which ranks diverge; absent if no rank diverges.
+ * Result of comparing the dumps of a job. Lists of ranks are ascending. The group
+ * and the fields after it are of the collective in which ranks diverge; absent if
+ * no rank diverges.
  *
  * The answer is one collective: of all those in which ranks diverge, the one that
- * caused the others. Culprits are all ranks that others wait for and that wait for none, those
- * whose device stopped, or those that called something else than most.
+ * caused the others. Culprits are all ranks that others wait for and that wait for
+ * none, those whose device stopped, or those that called something else than most.
  */
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
-	/* "missing", "extra", "cycle", "status", "idle", "unheard", "no_entries", "op",
-	 * "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: none.
+	/* How it was found: "missing", "extra", "cycle", "status", "idle", "unheard",
+	 * "no_entries", "op", "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: none.
 	 * Three are of logs. "idle": the
 	 * culprits wait in no group, while others do, first in the one that follows.
 	 * "parted": the culprits failed in what `entered` completed. "exception": the
 	 * culprit ended by itself, before the others timed out. */
 	const char *problem;
-	/* Ranks to look at first. */
+	/* Ranks to look at first: others wait for them, and they wait for none. */
 	const int64_t *culprits;
 	size_t culprit_count;
 	/* Culprits whose device did not end what another rank of the group finished. */
@@ -445,7 +524,7 @@ struct fsdp_flight {
 	struct fsdp_span group_name;
 	/* Number of the collective within the group. */
 	int64_t seq;
-	/* "all_gather", whatever variant it is. */
+	/* "all_gather", whatever variant it is: all_gather_into_tensor has this type too. */
 	struct fsdp_span op;
 	/* Ranks of the group, as far as they are known. */
 	const int64_t *members;
@@ -476,18 +555,20 @@ struct fsdp_flight {
 	/* Ranks that wait elsewhere, in the end for a culprit. */
 	const int64_t *waiting;
 	size_t waiting_count;
-	/* Ranks without a dump, and ranks whose dump could not be read. */
+	/* Ranks without a dump, and ranks whose dump could not be read: a verdict on their
+	 * collectives rests on the dumps of the others. */
 	const int64_t *missing_dumps, *unreadable;
 	size_t missing_dump_count, unreadable_count;
 	/* Versions of the dumps, each once, in order of their bytes. More than one: the
-	 * ranks ran different versions of PyTorch. */
+	 * ranks ran different versions of PyTorch, which may dump different fields. */
 	const struct fsdp_span *versions;
 	size_t version_count;
 	/* Readable names of all process groups, and the ranks in each. */
 	const struct fsdp_span *groups;
 	const size_t *group_sizes; /* ranks in each */
 	size_t group_count;
-	/* Of logs: by group, then by rank; NULL: these are dumps. */
+	/* Of logs: one per group and rank, by group, then by rank. NULL: the set has dumps, or
+	 * nothing. */
 	const struct fsdp_flight_watch *watches;
 	size_t watch_count;
 	/* Of logs: errors of ranks other than timeouts, the earliest first. */

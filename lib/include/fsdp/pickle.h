@@ -1,4 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The content of pickle files, without unpickling them: which classes and functions
+ * a pickle names, what torch.load(weights_only=True) rejects, and the tree of
+ * values.
+ *
+ * A pickle is a program for a stack machine (Python's Lib/pickletools.py describes
+ * its opcodes, protocols 0 to 5). pickle.load imports and calls what the program
+ * names, so a checkpoint of a stranger can run code. This reader keeps a global as
+ * two texts and a call as a node.
+ *
+ * What torch accepts is read from torch/_weights_only_unpickler.py (PyTorch 2.13 to
+ * 2.15). The list of globals that only hold data has these and classes that
+ * checkpoints of other libraries contain. A name that is not on it is unknown
+ * (FI3002); one that runs code is FI3001.
+ *
+ * Example (testdata/pickles/attribute-dict/model.pkl):
+ *
+ *     bool print_globals(const char *path, struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_pickles *pickles = NULL;
+ *
+ *         if (!fsdp_pickles_open(path, NULL, &pickles, ret_error))
+ *             return false;
+ *         for (size_t i = 0; i < fsdp_pickles_stream(pickles, 0).global_count; i++) {
+ *             struct fsdp_pickles_global global = fsdp_pickles_global(pickles, 0, i);
+ *             printf("%.*s.%.*s: %s%s\n", (int)global.module.size,
+ *                 (const char *)global.module.data, (int)global.name.size,
+ *                 (const char *)global.name.data, global.use,
+ *                 global.allowed ? "" : ", not on the list of data");
+ *         }
+ *         fsdp_pickles_free(pickles);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     torch._utils._rebuild_tensor_v2: called
+ *     torch.storage._load_from_bytes: called
+ *     collections.OrderedDict: called
+ *     lightning.fabric.utilities.data.AttributeDict: built
+ */
 #ifndef FSDP_PICKLE_H
 #define FSDP_PICKLE_H
 
@@ -10,13 +51,14 @@ extern "C" {
 
 /**
  * The pickles of one file, opcode by opcode: which globals they name, what torch's
- * restricted unpickler would refuse, and the values they build. Nothing is imported,
- * called or built: a global is two texts, and a call is "this applied to these".
+ * restricted unpickler would refuse, and the values they build. Nothing is
+ * imported, called or built: a global is two texts, and a call is "this applied to
+ * these".
  *
  * A file is a bare pickle, or several concatenated ones; a zip of torch.save, whose
- * members that end with .pkl are pickles; or a stream of torch.save before 1.6, which
- * begins with five. What it gives lives as long as the object, which belongs to one
- * thread at a time. An index must be below the count of its list.
+ * members that end with .pkl are pickles; or a stream of torch.save before 1.6,
+ * which begins with five. What it gives lives as long as the object, which belongs
+ * to one thread at a time. An index must be below the count of its list.
  */
 struct fsdp_pickles;
 
@@ -32,10 +74,10 @@ struct fsdp_pickles_options {
 };
 
 /**
- * Reads all pickles of the file. The caller owns *ret_pickles. Time and memory are linear
- * in the bytes of the pickles, under the limits `memory`, `pickle-bytes` and
- * `pickle-streams`. A pickle that is damaged is listed with what was read of it. Fails if
- * the file cannot be read, holds no pickle, or has no such member.
+ * Reads all pickles of the file. The caller owns *ret_pickles. Time and memory are
+ * linear in the bytes of the pickles, under the limits `memory`, `pickle-bytes` and
+ * `pickle-streams`. A pickle that is damaged is listed with what was read of it.
+ * Fails if the file cannot be read, holds no pickle, or has no such member.
  */
 FSDP_API bool fsdp_pickles_open(const char *path,
 	const struct fsdp_pickles_options *options, struct fsdp_pickles **ret_pickles,
@@ -46,7 +88,8 @@ FSDP_API void fsdp_pickles_free(struct fsdp_pickles *pickles);
 
 /** One pickle. */
 struct fsdp_pickles_stream {
-	struct fsdp_span member; /* of a zip; absent elsewhere */
+	/* Name of the member of a zip, "archive/data.pkl"; absent elsewhere. */
+	struct fsdp_span member;
 	/* Of its first byte in the file; of a member that is deflated, of that */
 	uint64_t offset;
 	/* Up to STOP, or what was given to it if there is none. */
@@ -90,8 +133,8 @@ struct fsdp_pickles_global {
 FSDP_API struct fsdp_pickles_global fsdp_pickles_global(
 	const struct fsdp_pickles *pickles, size_t stream, size_t index);
 
-/** What torch.load(weights_only=True) of a fresh process would not accept. It ends at the
- * first of them. */
+/** What torch.load(weights_only=True) of a fresh process would not accept. It ends
+ * at the first of them. */
 struct fsdp_pickles_refusal {
 	/* Of the opcode, in the file. */
 	uint64_t offset;
@@ -117,6 +160,7 @@ enum fsdp_pickles_kind {
 	FSDP_PICKLES_ABSENT,
 	FSDP_PICKLES_NONE,
 	FSDP_PICKLES_BOOL,
+	/* Of at most 64 bits, with a sign. */
 	FSDP_PICKLES_INTEGER,
 	/* Beyond 64 bits. Bytes: little-endian two's complement, or digits. */
 	FSDP_PICKLES_BIG_INTEGER,
@@ -176,12 +220,13 @@ enum { FSDP_PICKLES_DEPTH = 256 };
  * linear in them. */
 struct fsdp_pickles_walk;
 
-/** The caller owns *ret_walk, which must go before the pickles. Fails if memory ends. */
+/** The caller owns *ret_walk, which must go before the pickles. Fails if memory
+ * ends. */
 FSDP_API bool fsdp_pickles_walk_new(const struct fsdp_pickles *pickles, size_t stream,
 	struct fsdp_pickles_walk **ret_walk, struct fsdp_error **ret_error);
 
-/** False at the end. Texts live as long as the pickles, that of a GLOBAL until the next
- * step. */
+/** False at the end. Texts live as long as the pickles, that of a GLOBAL until the
+ * next step. */
 FSDP_API bool fsdp_pickles_walk_next(
 	struct fsdp_pickles_walk *walk, struct fsdp_pickles_node *ret_node);
 

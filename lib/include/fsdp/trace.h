@@ -1,4 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Recordings of a training run that contain times: traces of torch.profiler
+ * (Kineto), events and logs of FSDP's SimpleProfiler. Where the time of a step
+ * goes, how much communication is exposed, which rank the others wait for.
+ *
+ * All times are nanoseconds. Those of one rank are on the clock of its host;
+ * fsdp_matching says whether the clocks of several ranks agree. A recording is one
+ * file of one rank; a set is all of them, and a run is the part of a set that one
+ * execution of the program wrote.
+ *
+ * Types have the names of SimpleProfiler.Type
+ * (torch/distributed/fsdp/_debug_utils.py, PyTorch 2.13), of the collectives in
+ * torch/csrc/distributed/c10d, and of the kernels of NCCL 2.4 to 2.27, RCCL, HCCL
+ * and CNCL. Bandwidths follow the conventions of nccl-tests. The set belongs to the
+ * caller, everything else to the set.
+ *
+ * Example (testdata/traces/kineto_cpu/collectives_rank0.pt.trace.json.gz):
+ *
+ *     bool print_types(const char *path, struct fsdp_error **ret_error)
+ *     {
+ *         struct fsdp_recording_options options = { .size = sizeof options };
+ *         struct fsdp_recordings *set = NULL;
+ *
+ *         if (!fsdp_recordings_read(&path, 1, &options, &set, ret_error))
+ *             return false;
+ *         for (size_t i = 0; i < fsdp_recordings_type_count(set); i++) {
+ *             struct fsdp_type_times type = fsdp_recordings_type(set, i);
+ *             printf("%.*s: %" PRIu64 " calls, %" PRId64 " ns\n", (int)type.name.size,
+ *                 (const char *)type.name.data, type.times.count, type.times.sum_ns);
+ *         }
+ *         fsdp_recordings_free(set);
+ *         return true;
+ *     }
+ *
+ * It prints:
+ *
+ *     all: 3 calls, 73047435 ns
+ *     all_gather: 12 calls, 18746538 ns
+ *     all_gather_object: 3 calls, 23234886 ns
+ *     resharding: 3 calls, 2748494 ns
+ *     all_reduce: 9 calls, 3713115 ns
+ *     broadcast: 3 calls, 373143 ns
+ *     reduce: 3 calls, 8625771 ns
+ *     all_to_all: 3 calls, 632048 ns
+ *     send_recv: 3 calls, 19211206 ns
+ *     gather: 3 calls, 530495 ns
+ *     scatter: 3 calls, 3110761 ns
+ *     barrier: 3 calls, 443173 ns
+ */
 #ifndef FSDP_TRACE_H
 #define FSDP_TRACE_H
 
@@ -9,30 +58,23 @@ extern "C" {
 #endif
 
 /**
- * Recordings of a run: what was timed, and in which order modules and units were used.
- * They are read once, as streams, whatever their length; ranks in parallel. What is
- * handed out is plain data that lives until the set is freed. Times are nanoseconds.
+ * Recordings of a run: what was timed, and in which order modules and units were
+ * used. They are read once, as streams, whatever their length; ranks in parallel.
+ * What is handed out is plain data that lives until the set is freed. Times are
+ * nanoseconds.
  *
  * Absent texts have data NULL, absent times and counts are FSDP_ABSENT.
  *
- * A set is made by fsdp_recordings_read and ended by one fsdp_recordings_free; in between
- * it does not change, so any number of threads may look. No getter allocates or fails.
- * Texts come from the recordings: not terminated, not escaped, maybe not UTF-8.
- *
- * From the paths of a run to what its ranks waited for each other:
- *
- *     struct fsdp_recording_options options = { .size = sizeof options };
- *     if (!fsdp_recordings_read(paths, count, &options, &set, &error))
- *             return false;
- *     for (size_t i = 0; i < fsdp_recording_count(set); i++)
- *             use(fsdp_recording(set, i)->rank, fsdp_recording(set, i)->wait_ns);
- *     fsdp_recordings_free(set);
+ * A set is made by fsdp_recordings_read and ended by one fsdp_recordings_free; in
+ * between it does not change, so any number of threads may look. No getter
+ * allocates or fails. Texts come from the recordings: not terminated, not escaped,
+ * maybe not UTF-8.
  */
 struct fsdp_recordings;
 
 /**
- * Kind of a recording; recognized by its content, never by its name. The JSON lines are those
- * that contrib/python writes and fsdp-inspect-trace(5) describes.
+ * Kind of a recording; recognized by its content, never by its name. The JSON lines
+ * are those that contrib/python writes and fsdp-inspect-trace(5) describes.
  */
 enum fsdp_recording_kind {
 	/* SimpleProfiler's events, as JSON lines. */
@@ -54,8 +96,9 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_KIND_COUNT
 };
 
-/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order", "flight_recorder",
- * "memory_snapshot", "nccl_watchdog"; NULL for anything else. Static. */
+/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
+ * "flight_recorder", "memory_snapshot", "nccl_watchdog"; NULL for anything else.
+ * Static. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
 /**
@@ -64,7 +107,8 @@ FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
  */
 struct fsdp_remote;
 struct fsdp_recording_options {
-	size_t size; /* of this struct in the caller's version */
+	/* Bytes of this struct in the caller's version of this header. */
+	size_t size;
 	/* Ceilings that are changed, as in struct fsdp_options. */
 	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
@@ -74,6 +118,7 @@ struct fsdp_recording_options {
 	/* The rank in a path, or FSDP_ABSENT; called before the library's own parser of
 	 * file names. NULL: none. */
 	int64_t (*rank_of)(void *context, const char *path);
+	/* Handed to `rank_of` as it is. */
 	void *context;
 
 	/* Steps that count, pairs of first and last; none: all. */
@@ -81,17 +126,19 @@ struct fsdp_recording_options {
 	size_t step_range_count;
 
 	/* The next ones cost memory or time, and are computed only on request:
-	 * fsdp_recording.timeline, */
+	 * fsdp_recording.timeline, a strip of cells for each rank; */
 	bool timeline;
-	/* fsdp_recording.units, */
+	/* fsdp_recording.units, the collectives of each FSDP unit; */
 	bool units;
-	/* fsdp_recording.computing and exposed, */
+	/* fsdp_recording.computing and exposed, which fsdp_recording_exposed and the type in
+	 * fsdp_recordings_loss need; */
 	bool spans;
-	/* fsdp_recording.kernels, */
+	/* fsdp_recording.kernels, one row per name of a kernel; */
 	bool kernels;
-	/* of units and kernels also the times by step, */
+	/* of units and kernels also the times by step, which fsdp_recordings_compare
+	 * needs; */
 	bool by_step;
-	/* fsdp_recording.idles. */
+	/* fsdp_recording.idles, the gaps of the device by cause. */
 	bool idle;
 
 	/* Bits 1 << kind: others are skipped, unless all are others. 0: all. */
@@ -109,11 +156,13 @@ struct fsdp_recording_options {
 };
 
 /**
- * How far reading is. The threads that read write into it without a lock, so the numbers
- * are those of some moment a little earlier; they never go back. Zero it before.
+ * How far reading is. The threads that read write into it without a lock, so the
+ * numbers are those of some moment a little earlier; they never go back. Zero it
+ * before.
  */
 struct fsdp_recording_progress {
-	/* Bytes as stored, of all recordings together; size 0: unknown, as of a pipe. */
+	/* Bytes as stored (compressed ones as they are), of all recordings together; size 0:
+	 * unknown, as of a pipe. */
 	uint64_t read, size;
 	/* Set it to anything but 0, and what was read so far is the answer. */
 	int stop;
@@ -122,31 +171,38 @@ struct fsdp_recording_progress {
 /* ---- times ---- */
 
 /**
- * What many calls took. Up to a million of them the percentiles are exact: the value at
- * place ceil(p * count) of all in order. Beyond that they come from a histogram whose
- * cells are 1 % wide, and `approx` says so. The sum is FSDP_ABSENT if it does not fit.
+ * What many calls took. Up to a million of them the percentiles are exact: the
+ * value at place ceil(p * count) of all in order. Beyond that they come from a
+ * histogram whose cells are 1 % wide, and `approx` says so. The sum is FSDP_ABSENT
+ * if it does not fit.
  */
 struct fsdp_times {
 	/* Calls. */
 	uint64_t count;
-	/* All in nanoseconds; FSDP_ABSENT if count is 0. */
+	/* Sum, shortest, longest, median and 95th percentile, in nanoseconds; FSDP_ABSENT if
+	 * count is 0. */
 	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns;
 	/* p50 and p95 are within 1 %, and not exact. */
 	bool approx;
 };
 
-/** One type of call, such as "all_gather" or "compute": its name, and what was spent on
- * it. The name lives as long as the set. */
+/** One type of call: its name, and what was spent on it. */
 struct fsdp_type_times {
+	/* "all_gather", "compute", "copy", …; SimpleProfiler's names where it has one. Lives
+	 * as long as the set. */
 	struct fsdp_span name;
+	/* Of all calls of this type. */
 	struct fsdp_times times;
 };
 
-/** How often something occurred, and how long it took in all; the sum is FSDP_ABSENT if
- * it is not of things that take time, or does not fit. */
+/** How often something occurred, and how long it took in all; the sum is FSDP_ABSENT
+ * if it is not of things that take time, or does not fit. */
 struct fsdp_tally {
+	/* What occurred; lives as long as the set. */
 	struct fsdp_span name;
+	/* How often. */
 	uint64_t count;
+	/* How long in all. */
 	int64_t sum_ns;
 };
 
@@ -157,6 +213,7 @@ struct fsdp_tally {
  * between two dumps.
  */
 struct fsdp_dump_result {
+	/* "all_gather", …: a member of SimpleProfiler.Type, or a name of the program. */
 	struct fsdp_span type;
 	/* In all, in nanoseconds. */
 	int64_t ns;
@@ -187,6 +244,7 @@ struct fsdp_profile_problem {
 	/* "reentry" (a region of a type within one of the same type),
 	 * "end_without_begin", "end_after_reset" (a dump came in between). */
 	const char *kind;
+	/* Of the region. */
 	struct fsdp_span type;
 	/* What PyTorch does there, one sentence. Static. */
 	const char *message;
@@ -206,8 +264,9 @@ enum fsdp_comm_layer {
 };
 
 /**
- * How it is known which collective a kernel is: the first of these that says something,
- * in this order. Only recent versions of PyTorch give kernels such arguments.
+ * How it is known which collective a kernel is: the first of these that says
+ * something, in this order. Only recent versions of PyTorch give kernels such
+ * arguments.
  */
 enum fsdp_comm_how {
 	/* Its own arguments say so. */
@@ -222,11 +281,13 @@ enum fsdp_comm_how {
 };
 
 /**
- * One collective of one rank. Times are on that rank's own clock. What the trace does not
- * say is absent: older versions of PyTorch record neither bytes nor numbers.
+ * One collective of one rank. Times are on that rank's own clock. What the trace
+ * does not say is absent: older versions of PyTorch record neither bytes nor
+ * numbers.
  */
 struct fsdp_collective {
-	/* Start, and how long it took. */
+	/* Start, since fsdp_recording.base_ns, and how long it took. On the device a call
+	 * starts when its kernel does, and its wait for other ranks is a part of it. */
 	int64_t ts_ns, dur_ns;
 	/* "all_gather", "reduce_scatter", …: SimpleProfiler's names. */
 	struct fsdp_span type;
@@ -239,7 +300,7 @@ struct fsdp_collective {
 	struct fsdp_span seq;
 	/* Output of an all-gather, input of the others: what nccl-tests call the size. */
 	int64_t bytes;
-	/* Ranks of the group. */
+	/* Number of ranks of the group. */
 	int64_t group_size;
 	/* The number of the step it is of, or FSDP_ABSENT. */
 	int64_t step;
@@ -250,10 +311,10 @@ struct fsdp_collective {
 struct fsdp_collectives;
 
 /**
- * How the device spent its time. What runs at once on several streams counts once: each
- * number is the length of a union of intervals, so that busy_ns is at most the sum of the
- * three below it, overlap_ns + exposed_ns is comm_busy_ns, and idle_ns + busy_ns is
- * span_ns.
+ * How the device spent its time. What runs at once on several streams counts once:
+ * each number is the length of a union of intervals, so that busy_ns is at most the
+ * sum of the three below it, overlap_ns + exposed_ns is comm_busy_ns, and idle_ns +
+ * busy_ns is span_ns.
  */
 struct fsdp_device_times {
 	/* First start to last end. */
@@ -278,15 +339,16 @@ struct fsdp_device_times {
 
 /** A time in which a device was busy; the end is not inside. */
 struct fsdp_busy_span {
-	/* Both on the clock of its recording. */
+	/* Both on the clock of its recording: nanoseconds since its base_ns. */
 	int64_t begin_ns, end_ns;
 };
 
-/** A step of the profiler's schedule, the span "ProfilerStep#N". Work of the device belongs
- * to the step in which the host launched it, though it may run later; all else to the step
- * in which it begins. */
+/** A step of the profiler's schedule, the span "ProfilerStep#N". Work of the device
+ * belongs to the step in which the host launched it, though it may run later; all
+ * else to the step in which it begins. */
 struct fsdp_step {
-	/* Its number, start and length. */
+	/* Its number as in its name, its start since fsdp_recording.base_ns, and its length
+	 * on the host. */
 	int64_t step, ts_ns, dur_ns;
 	/* What is of it, by type. */
 	const struct fsdp_tally *types;
@@ -304,12 +366,14 @@ struct fsdp_step {
 	int64_t idle_ns;
 };
 
-/** What was spent on something in one step. */
+/** What was spent on something in one step: a cell of the tables that
+ * fsdp_recordings_compare makes its samples from. */
 struct fsdp_step_time {
 	/* Its number; FSDP_ABSENT: in none. */
 	int64_t step;
-	/* Calls, and what they took together. */
+	/* Calls in that step. */
 	uint64_t count;
+	/* Their durations added up: calls at the same time count each. */
 	int64_t ns;
 	/* Of collectives, while nothing computes; FSDP_ABSENT: no kernels recorded */
 	int64_t exposed_ns;
@@ -317,6 +381,7 @@ struct fsdp_step_time {
 
 /** Of steps in which there is something, by number. */
 struct fsdp_step_list {
+	/* Ascending by step, that of no step first. */
 	const struct fsdp_step_time *times;
 	size_t count;
 };
@@ -331,13 +396,13 @@ enum fsdp_unit_phase {
 	FSDP_PHASE_NONE,
 };
 
-/** "forward", "backward"; NULL for FSDP_PHASE_NONE. */
+/** "forward", "backward"; NULL for FSDP_PHASE_NONE. Static. */
 FSDP_API const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase);
 
-/** The gathers, or the reductions, of a unit in one phase. `count` is how often FSDP asked
- * for one, `kernels` how many collectives that took; the rest is of these. */
+/** The gathers, or the reductions, of a unit in one phase. `count` is how often FSDP
+ * asked for one, `kernels` how many collectives that took; the rest is of these. */
 struct fsdp_unit_collectives {
-	/* and how many collectives that took. All else is of these. */
+	/* Requests by FSDP, and collectives that ran for them. */
 	uint64_t count, kernels;
 	/* Kernels on the stream that computes most, where they cannot overlap with it. */
 	uint64_t on_compute_stream;
@@ -355,14 +420,15 @@ struct fsdp_unit_collectives {
 
 /** Texts in order, each once. */
 struct fsdp_unit_texts {
+	/* Each lives as long as the set. */
 	const struct fsdp_span *texts;
 	size_t count;
 };
 
 /**
- * What one unit of FSDP costs in one phase. FSDP2 writes the names of its units into
- * traces since PyTorch 2.5; of FSDP1 the units of a forward are counted in their order,
- * "#0" is the root, and those of a backward are not known.
+ * What one unit of FSDP costs in one phase. FSDP2 writes the names of its units
+ * into traces since PyTorch 2.5; of FSDP1 the units of a forward are counted in
+ * their order, "#0" is the root, and those of a backward are not known.
  */
 struct fsdp_unit_times {
 	/* Its name, empty for the root; absent: not known. */
@@ -371,6 +437,8 @@ struct fsdp_unit_times {
 	/* Size of the shard mesh of this group of its parameters, or FSDP_ABSENT: it has
 	 * one group */
 	int64_t pg;
+	/* All-gathers of its parameters, and reductions of its gradients: reduce-scatters, and
+	 * the all-reduces that follow them with HSDP. */
 	struct fsdp_unit_collectives gathers, reduces;
 	/* Gathers that were asked for ahead of the unit's own turn. */
 	uint64_t prefetched;
@@ -387,9 +455,12 @@ struct fsdp_unit_times {
 	struct fsdp_unit_texts streams;
 };
 
-/** Gathers and reductions that are of no unit, and their time. */
+/** Gathers and reductions that are of no unit, and their time: those outside of the
+ * annotations that FSDP writes. */
 struct fsdp_unassigned {
+	/* Collectives. */
 	uint64_t gathers, reduces;
+	/* Their durations added up. */
 	int64_t gather_ns, reduce_ns;
 };
 
@@ -405,8 +476,8 @@ enum fsdp_units_from {
 	FSDP_UNITS_FSDP1,
 };
 
-/** What a kernel does: collectives and copies by what they count as, the others by words
- * in their names. */
+/** What a kernel does: collectives and copies by what they count as, the others by
+ * words in their names. */
 enum fsdp_kernel_class {
 	/* Products of matrices, and convolutions that are carried out so. */
 	FSDP_KERNEL_GEMM,
@@ -425,18 +496,19 @@ enum fsdp_kernel_class {
 	FSDP_KERNEL_CLASS_COUNT
 };
 
-/** "gemm", "attention", "elementwise", "reduction", "copy", "communication", "other";
- * NULL for anything else. */
+/** "gemm", "attention", "elementwise", "reduction", "copy", "communication",
+ * "other"; NULL for anything else. */
 FSDP_API const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class);
 
-/** What the device did under one name. */
+/** What the device did under one name: kernels, copies, sets and collectives. Their
+ * times added up can be longer than the device was busy, as streams run at once. */
 struct fsdp_kernel_times {
 	/* As it is recorded; absent: the names beyond the limit `kernels` together */
 	struct fsdp_span name;
 	enum fsdp_kernel_class kernel_class;
 	/* Its time is of the type "compute". */
 	bool computes;
-	/* Calls. */
+	/* Launches that the trace has. */
 	uint64_t count;
 	/* Of these on the stream that computes most. */
 	uint64_t on_compute_stream;
@@ -446,8 +518,8 @@ struct fsdp_kernel_times {
 	struct fsdp_step_list by_step;
 };
 
-/** Why a device is idle: what the thread did that launched what comes next, after the
- * gap had begun. Of several at once the first one counts. */
+/** Why a device is idle: what the thread did that launched what comes next, after
+ * the gap had begun. Of several at once the first one counts. */
 enum fsdp_idle_cause {
 	/* It waited for the device: a synchronisation, or .item(). */
 	FSDP_IDLE_SYNCHRONISATION,
@@ -471,15 +543,16 @@ enum fsdp_idle_cause {
 	FSDP_IDLE_CAUSE_COUNT
 };
 
-/** "synchronisation", "allocation", "copy", "collective", "data_loader", "launch", "host",
- * "queued", "unknown"; NULL for anything else. */
+/** "synchronisation", "allocation", "copy", "collective", "data_loader", "launch",
+ * "host", "queued", "unknown"; NULL for anything else. */
 FSDP_API const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause);
 
-/** How long a device was idle for one cause before one kernel or copy. All together are
- * its idle_ns. */
+/** How long a device was idle for one cause before one kernel or copy. All together
+ * are its idle_ns. */
 struct fsdp_idle_time {
 	enum fsdp_idle_cause cause;
-	struct fsdp_span kernel; /* its name; absent: beyond the limit `kernels` */
+	/* Name of what ended the gaps; absent: beyond the limit `kernels`. */
+	struct fsdp_span kernel;
 	/* Gaps in which this was a part, */
 	uint64_t gaps;
 	/* the time of these parts together, and of the longest of them. */
@@ -500,15 +573,17 @@ enum fsdp_rank_from {
 	FSDP_RANK_FROM_POSITION,
 };
 
-/** "distributedInfo", "rank-regex", "name", "position". */
+/** "distributedInfo", "rank-regex", "name", "position". Static. */
 FSDP_API const char *fsdp_rank_from_name(enum fsdp_rank_from from);
 
 /**
- * One recording: a file, or standard input. Lists that its kind does not have are empty,
- * their pointers NULL, and its counts are 0. What could not be used is counted, and each
- * kind of it is a finding (fsdp_recordings_finding) with the place of the first.
+ * One recording: a file, or standard input. Lists that its kind does not have are
+ * empty, their pointers NULL, and its counts are 0. What could not be used is
+ * counted, and each kind of it is a finding (fsdp_recordings_finding) with the
+ * place of the first.
  */
 struct fsdp_recording {
+	/* It decides which of the fields below are filled. */
 	enum fsdp_recording_kind kind;
 	/* As the caller gave it. */
 	const char *path;
@@ -517,8 +592,9 @@ struct fsdp_recording {
 	int64_t rank;
 	/* Ranks of the job, or FSDP_ABSENT. */
 	int64_t world_size;
+	/* Where the rank is from. */
 	enum fsdp_rank_from rank_from;
-	/* Index of its path. */
+	/* Index of its path among those given to fsdp_recordings_read. */
 	size_t input;
 	/* It ends in the middle: of a line, or of the document. */
 	bool truncated;
@@ -536,9 +612,10 @@ struct fsdp_recording {
 	const struct fsdp_type_times *types;
 	size_t type_count;
 
-	/* In the order of lines. */
+	/* Of profiles, in the order of lines: what dump_and_reset printed, */
 	const struct fsdp_dump *dumps;
 	size_t dump_count;
+	/* and uses of SimpleProfiler that PyTorch refuses. */
 	const struct fsdp_profile_problem *problems;
 	size_t problem_count;
 	/* Types that were never dumped, and what was spent on them. */
@@ -566,7 +643,7 @@ struct fsdp_recording {
 	uint64_t dropped;
 	/* Events without usable times. */
 	uint64_t bad_dur;
-	/* Begins and ends without the other. */
+	/* Begins and ends (`ph` B and E) without the other. */
 	uint64_t unpaired;
 	/* Offset of bytes after the end of the document, or FSDP_ABSENT. */
 	int64_t trailing_data_at;
@@ -578,11 +655,13 @@ struct fsdp_recording {
 	size_t unknown_count;
 	/* What the type "all" is counted from: "ProfilerStep", "span", "none". */
 	const char *all_source;
+	/* Where collectives are counted. */
 	enum fsdp_comm_layer layer;
-	/* Collectives by how they are known (enum fsdp_comm_how). */
+	/* Collectives by how their type is known: an index is an enum fsdp_comm_how. */
 	uint64_t resolution[FSDP_BY_COUNT];
 	/* There is work on a device, and `device` counts. */
 	bool has_device;
+	/* How the device spent the time from its first work to its last. */
 	struct fsdp_device_times device;
 	/* The same within the steps, from the begin of the first to the end of the last or
 	 * of the last work; without steps within the complete recording. */
@@ -591,7 +670,7 @@ struct fsdp_recording {
 	int64_t host_comm_busy_ns;
 	/* In which the thread of the steps asked its data loader for a batch. */
 	int64_t data_loader_ns;
-	/* In order of start. */
+	/* In order of start. Empty if the program did not call profiler.step(). */
 	const struct fsdp_step *steps;
 	size_t step_count;
 	/* What is of no step, by type, where there are steps. */
@@ -666,46 +745,48 @@ struct fsdp_recording {
 /* ---- over ranks ---- */
 
 /**
- * One collective of several ranks. Durations need no common clock; the skews, and which
- * rank was first and last, are as good as the clocks of the hosts agree.
+ * One collective of several ranks. Durations need no common clock; the skews, and
+ * which rank was first and last, are as good as the clocks of the hosts agree.
  */
 struct fsdp_match {
 	/* Among all places, also those left out. */
 	uint64_t index;
+	/* Type, process group, and number within the group; absent where not recorded. */
 	struct fsdp_span type, group, seq;
-	/* Indices of those that took part, by rank. */
+	/* Indices of the recordings (fsdp_recording) that took part, by rank. */
 	const uint32_t *recordings;
 	size_t recording_count;
-	/* Ranks that began first and last. */
+	/* Global ranks that began first and last. */
 	int64_t first_rank, last_rank;
-	/* Last start less first start. */
+	/* Last start less first start: what the first rank waited for the last one. */
 	int64_t start_skew_ns;
-	/* Last end less first end. */
+	/* Last end less first end. Ranks leave a collective together, so this is mostly the
+	 * error of the clocks. */
 	int64_t end_skew_ns;
 	/* The shortest of all: the time of moving data, without any waiting. */
 	int64_t transfer_ns;
 	/* The longest of all. */
 	int64_t max_dur_ns;
-	/* As fsdp_collective has them. */
+	/* As fsdp_collective has them: bytes of one rank, and ranks of the group. */
 	int64_t bytes, group_size;
 };
 
 /**
- * How the collectives of ranks were matched: by their numbers within a
- * process group, if any have both, else by their order within it, else by their order in
- * the trace. Those without are skipped. Point-to-point calls are numbered separately.
- * By order, matching stops where ranks disagree, because all later calls would be compared
- * with the wrong partner. If collectives have no group and the job has several, nothing is
- * matched.
+ * How the collectives of ranks were matched: by their numbers within a process
+ * group, if any have both, else by their order within it, else by their order in
+ * the trace. Those without are skipped. Point-to-point calls are numbered
+ * separately. By order, matching stops where ranks disagree, because all later
+ * calls would be compared with the wrong partner. If collectives have no group and
+ * the job has several, nothing is matched.
  *
- * A rank that makes the others wait waits least itself: it is the straggler if it waits
- * less than half of what the others wait on average. Waits of one rank in collectives that
- * run at the same time count once.
+ * A rank that makes the others wait waits least itself: it is the straggler if it
+ * waits less than half of what the others wait on average. Waits of one rank in
+ * collectives that run at the same time count once.
  *
- * Ranks wait inside of a collective, so no wait is longer than the call that it is in.
- * If starts of one collective are farther apart than the longest recording lasts, or
- * most calls would be shorter than their waits, the clocks of the hosts differ: then
- * `aligned` is false, no rank has a wait, and no rank is a straggler.
+ * Ranks wait inside of a collective, so no wait is longer than the call that it is
+ * in. If starts of one collective are farther apart than the longest recording
+ * lasts, or most calls would be shorter than their waits, the clocks of the hosts
+ * differ: then `aligned` is false, no rank has a wait, and no rank is a straggler.
  *
  * A recording whose reading was interrupted lacks what came later: then nothing is
  * matched.
@@ -732,12 +813,12 @@ struct fsdp_matching {
 	size_t match_count;
 };
 
-/** One axis for all ranks, if their clocks can be compared. It is cut into cells of equal
- * length; the last one may reach beyond the end of the recordings. */
+/** One axis for all ranks, if their clocks can be compared. It is cut into cells of
+ * equal length; the last one may reach beyond the end of the recordings. */
 struct fsdp_timeline {
-	/* Absolute; FSDP_ABSENT: each rank counts from its own start. */
+	/* Since 1970; FSDP_ABSENT: each rank counts from its own start. */
 	int64_t begin_ns;
-	/* Length of one cell. */
+	/* Length of one cell, above 0. */
 	int64_t cell_ns;
 	/* 0: none. */
 	size_t cell_count;
@@ -746,58 +827,60 @@ struct fsdp_timeline {
 /* ---- the set ---- */
 
 /**
- * Reads all of them; "-" is standard input. The ranks of one run belong into one set. The
- * caller owns the set. Memory follows the bytes that are read, not what they unpack to,
- * under the ceiling `memory`. A recording that cannot be read is skipped and has an
- * error (fsdp_recordings_error). It fails, with the path in the error, if none can be
- * read, or if memory or a ceiling was used up, which all share. What is broken inside of
- * one is a finding. The paths must live as long as the set.
+ * Reads all of them; "-" is standard input. The ranks of one run belong into one
+ * set. The caller owns the set. Memory follows the bytes that are read, not what
+ * they unpack to, under the ceiling `memory`. A recording that cannot be read is
+ * skipped and has an error (fsdp_recordings_error). It fails, with the path in the
+ * error, if none can be read, or if memory or a ceiling was used up, which all
+ * share. What is broken inside of one is a finding. The paths must live as long as
+ * the set.
  */
 FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 	const struct fsdp_recording_options *options,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error);
 
-/** NULL is fine. */
+/** Releases the set with everything that was taken from it, its runs included;
+ * alignments and exposed times are the caller's own. NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
-/** As many as could be read and were wanted. */
+/** Number of recordings that could be read and were of a wanted kind; at least 1. */
 FSDP_API size_t fsdp_recording_count(const struct fsdp_recordings *recordings);
 
 /** In the order of the paths; NULL past the end. */
 FSDP_API const struct fsdp_recording *fsdp_recording(
 	const struct fsdp_recordings *recordings, size_t index);
 
-/** The index of the nth by rank; ties in the order of the paths. nth must be below the
- * count. */
+/** The index of the nth by rank; ties in the order of the paths. nth must be below
+ * the count. */
 FSDP_API size_t fsdp_recording_by_rank(
 	const struct fsdp_recordings *recordings, size_t nth);
 
-/** Paths that could not be read, in their order; each error has its path. NULL past the
- * end. Of a run there are none. */
+/** Paths that could not be read, in their order; each error has its path and lives
+ * as long as the set. NULL past the end. Of a run there are none. */
 FSDP_API size_t fsdp_recordings_error_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_error *fsdp_recordings_error(
 	const struct fsdp_recordings *recordings, size_t nth);
 
-/** The paths of recordings of kinds that were not wanted, in their order; NULL past the
- * end. Of a run there are none. */
+/** The paths of recordings of kinds that were not wanted, in their order; NULL past
+ * the end. Of a run there are none. */
 FSDP_API const char *fsdp_recordings_left_out(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /**
- * Two recordings of one rank are of two runs: before and after a change, or two cycles of
- * the profiler. Times of traces are compared and not added up, and orders of units are
- * compared among the ranks of a run. The nth trace
- * of each rank, by the time of its begin if that is recorded, else in the order of the
- * paths, belongs to the nth run; what a rank lacks is found by the nearest begin. Mostly
+ * Two recordings of one rank are of two runs: before and after a change, or two
+ * cycles of the profiler. Times of traces are compared and not added up, and orders
+ * of units are compared among the ranks of a run. The nth trace of each rank, by
+ * the time of its begin if that is recorded, else in the order of the paths,
+ * belongs to the nth run; what a rank lacks is found by the nearest begin. Mostly
  * there is one run.
  */
 FSDP_API size_t fsdp_recordings_run_count(const struct fsdp_recordings *recordings);
 
 /**
- * The recordings of one run, a set that answers all questions for itself; the set itself
- * if there is one run. A set of several answers for its first run where it is asked for
- * types, the matching or the timeline. nth must be below the count. It lives, and is
- * freed, with the set that it is of.
+ * The recordings of one run, a set that answers all questions for itself; the set
+ * itself if there is one run. A set of several answers for its first run where it
+ * is asked for types, the matching or the timeline. nth must be below the count. It
+ * lives, and is freed, with the set that it is of.
  */
 FSDP_API const struct fsdp_recordings *fsdp_recordings_run(
 	const struct fsdp_recordings *recordings, size_t nth);
@@ -808,21 +891,25 @@ FSDP_API void fsdp_recording_collective(const struct fsdp_recording *recording,
 	size_t index, struct fsdp_collective *ret_collective);
 
 /** Times by type over all recordings, in the order of reports: the six of
- * SimpleProfiler first. The index must be below the count. */
+ * SimpleProfiler first. They are added up over ranks, so that a collective of 8
+ * ranks counts 8 times. The index must be below the count. */
 FSDP_API size_t fsdp_recordings_type_count(const struct fsdp_recordings *recordings);
 FSDP_API struct fsdp_type_times fsdp_recordings_type(
 	const struct fsdp_recordings *recordings, size_t index);
 
-/** Whether a type is one of the six that SimpleProfiler names. */
+/** Whether a type is one of the six that SimpleProfiler names, in the release that
+ * the head of this file has. */
 FSDP_API bool fsdp_type_is_named(struct fsdp_span type);
 
-/** The collectives of traces; empty where there are none. Never NULL, as those below.
+/** The collectives of traces; empty where there are none. Never NULL, as those
+ * below.
  * */
 FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
 	const struct fsdp_recordings *recordings);
 
 /** With options.units, what the units of all traces cost together, as
- * fsdp_recording.units. The index must be below the count. */
+ * fsdp_recording.units: counts and times are added up over ranks. The index must be
+ * below the count; what it returns lives as long as the set. */
 FSDP_API size_t fsdp_recordings_unit_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_unit_times *fsdp_recordings_unit(
 	const struct fsdp_recordings *recordings, size_t index);
@@ -843,55 +930,67 @@ enum fsdp_straggler_cause {
 	FSDP_STRAGGLER_COMPUTE,
 };
 
-/** "data loader", "host", "copies", "compute"; NULL for anything else. */
+/** "data loader", "host", "copies", "compute"; NULL for anything else. Static. */
 FSDP_API const char *fsdp_straggler_cause_name(enum fsdp_straggler_cause cause);
 
-/** What a step costs: means over all ranks and steps of a run. Shares are per cent of the
- * time of the devices unless noted. */
+/** What a step costs: means over all ranks and steps of a run. Shares are per cent
+ * of the time of the devices unless noted. */
 struct fsdp_cost {
 	/* Steps of all ranks; 0: unknown. */
 	uint64_t steps;
 	/* They are steps; else each is a complete recording. */
 	bool marked;
+	/* Length of a step: mean, shortest, longest, and the rank that had the longest. */
 	int64_t mean_ns, min_ns, max_ns, max_rank;
 	/* Kernels were recorded, and the shares are known; the only kernels are those of
 	 * collectives. */
 	bool has_device, only_calls;
+	/* Busy with kernels that compute; with collectives and no such kernel; with copies
+	 * alone, which is the rest of 100; with nothing. */
 	double compute, exposed, copies, idle;
-	/* In the data loader: per step, and as a share of the time of the ranks. */
+	/* In the data loader: nanoseconds per step, and as a share of the time of the ranks,
+	 * in per cent. */
 	double data_ns, data;
 	/* Of a device, in what the shares are of. */
 	int64_t busy_ns, span_ns;
 	/* As in fsdp_matching.straggler; and the same if its waits are worth naming. */
 	int64_t least_waiting, straggler;
 	/* What the others wait beyond the waits of this rank, or all for each other, and
-	 * the time of their steps; the share. */
+	 * the time of their steps, both in nanoseconds and of all ranks together; the first
+	 * as a share of the second, in per cent. */
 	int64_t waits_ns, waiting_ns;
 	double waiting;
 	/* The share is worth naming. */
 	bool waits;
-	/* What the straggler does longer than the others, and how much per step. */
+	/* What the straggler does longer than the others, and how much, in nanoseconds per
+	 * step. */
 	enum fsdp_straggler_cause cause;
 	double cause_ns;
 };
+
+/** The cost of a step of one run (fsdp_recordings_run). It never fails: what the
+ * recordings do not show is 0, FSDP_ABSENT or UNKNOWN. */
 FSDP_API struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run);
 
 /** A conclusion, with its premises checked. */
 struct fsdp_loss {
 	/* "waiting", "data_loader", "idle", "exposed", "none"; NULL: not known. */
 	const char *kind;
-	/* For which the others wait, or FSDP_ABSENT. */
+	/* Global rank for which the others wait, or FSDP_ABSENT. */
 	int64_t rank;
-	/* Of the time. */
+	/* What it costs, in per cent of the time. */
 	double percent;
-	/* Empty: no conclusion. */
+	/* For people, zero-terminated. It may contain names of the input, which are not
+	 * escaped. Empty: no conclusion. */
 	char sentence[768];
 };
 
-/** Whether more than one launch in a hundred has no kernel: shares of time are not known
- * then, and nothing is concluded from them. */
+/** Whether more than one launch in a hundred has no kernel: shares of time are not
+ * known then, and nothing is concluded from them. */
 FSDP_API bool fsdp_recording_lacks_kernels(const struct fsdp_recording *recording);
-/** Whether none of a run does, and nothing else is missing that may be what was lost. */
+
+/** Whether none of a run does, and nothing else is missing that may be what was
+ * lost. */
 FSDP_API bool fsdp_recordings_are_complete(const struct fsdp_recordings *run);
 
 /** The largest loss of a run; with options.spans the type of what is exposed, with
@@ -899,42 +998,49 @@ FSDP_API bool fsdp_recordings_are_complete(const struct fsdp_recordings *run);
 FSDP_API bool fsdp_recordings_loss(const struct fsdp_recordings *run,
 	const struct fsdp_cost *cost, struct fsdp_loss *ret_loss);
 
-/** With options.units: which collectives of units cost most, and why; without kernels,
- * which take longest. */
+/** With options.units: which collectives of units cost most, and why; without
+ * kernels, which take longest. The sentence is empty if nothing follows from the
+ * recordings. */
 FSDP_API void fsdp_recordings_unit_loss(
 	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss);
 
-/** With options.units: the units that are on the stream that computes (0), are exposed and
- * never issued ahead (1), and are kept after the forward (2). */
+/** With options.units: the units that are on the stream that computes (0), are
+ * exposed and never issued ahead (1), and are kept after the forward (2). */
 enum { FSDP_UNIT_NOTES = 3 };
 FSDP_API void fsdp_recordings_unit_note(
 	const struct fsdp_recordings *run, unsigned note, struct fsdp_loss *ret_note);
 
-/** "(root)", "layers.0"; "layers.0 [4]" where the unit has several groups of parameters:
- * the size of its shard mesh. Returns `room`. */
+/** "(root)", "layers.0"; "layers.0 [4]" where the unit has several groups of
+ * parameters: the size of its shard mesh. Returns `room`. */
 enum { FSDP_UNIT_LABEL_ROOM = 256 };
 FSDP_API const char *fsdp_unit_label(
 	const struct fsdp_unit_times *unit, char room[FSDP_UNIT_LABEL_ROOM]);
 
-/** That calls which allocate memory of the device cost a share of the steps. */
+/** That calls which allocate memory of the device (cudaMalloc, cudaFree) cost a
+ * share of the steps. The sentence is empty if they do not, or the run has no
+ * steps. */
 FSDP_API void fsdp_recordings_allocator_loss(
 	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss);
 
 /** With options.spans: of each collective of a recording, the time while nothing
- * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees it. */
+ * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees
+ * it. */
 FSDP_API int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording);
 
-/** What of traces is not known, or not as it seems, one sentence each: times of the host,
- * collectives without partners, launches without kernels, events of unknown kinds. */
+/** What of traces is not known, or not as it seems, one sentence each: times of the
+ * host, collectives without partners, launches without kernels, events of unknown
+ * kinds. `add` is called for each of them; the sentence is valid during the call. */
 FSDP_API void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	void (*add)(void *context, const char *sentence), void *context);
 
 /* ---- tables ---- */
 
-/** What rows are about. */
+/** What rows are about. Each table needs the option of fsdp_recording_options in
+ * brackets. */
 enum fsdp_row_table {
 	/* The parts of a step. */
 	FSDP_ROWS_OF_STEP,
+	/* Types of calls: all_gather, compute, … */
 	FSDP_ROWS_OF_TYPE,
 	/* The parts of a step, by rank. */
 	FSDP_ROWS_OF_RANK,
@@ -942,12 +1048,15 @@ enum fsdp_row_table {
 	FSDP_ROWS_OF_REGION,
 	/* By process group, type and place in the step. */
 	FSDP_ROWS_OF_COLLECTIVE,
+	/* FSDP units, forward and backward apart (units). */
 	FSDP_ROWS_OF_UNIT,
 	/* Collectives by process group, type and size. */
 	FSDP_ROWS_OF_GROUP,
+	/* Kernels by name (kernels). */
 	FSDP_ROWS_OF_KERNEL,
-	/* Gaps by cause, and by what ends them; or by cause and rank. */
+	/* Gaps by cause and by the kernel that ends them (idle). */
 	FSDP_ROWS_OF_IDLE,
+	/* Gaps by cause and rank (idle). */
 	FSDP_ROWS_OF_IDLE_CAUSE,
 	FSDP_ROWS_OF_COUNT
 };
@@ -957,10 +1066,11 @@ FSDP_API const char *fsdp_row_table_name(enum fsdp_row_table table);
 
 /** What is added up has one key. Texts live as long as the recordings. */
 struct fsdp_row_key {
+	/* The table of the row, which decides what the other fields mean. */
 	enum fsdp_row_table table;
 	/* Type, unit, process group or kernel; of compared gaps the cause. */
 	struct fsdp_span name;
-	/* Of the calls of a group. */
+	/* Of the calls of a group: "all_gather", … */
 	struct fsdp_span type;
 	/* enum fsdp_kernel_class, or enum fsdp_idle_cause. */
 	unsigned kind;
@@ -978,77 +1088,95 @@ struct fsdp_row_key {
 	const char *measure;
 };
 
+/** One row of a table: what has one key in one run. */
 struct fsdp_row {
 	struct fsdp_row_key key;
 	/* From 1. */
 	uint64_t run;
+	/* Calls, and those of them on the stream that computes most. */
 	uint64_t count, on_compute_stream;
-	/* exposed_ns FSDP_ABSENT: no kernels recorded */
+	/* Time of all calls, of that exposed (FSDP_ABSENT: no kernels recorded), and of the
+	 * longest call. */
 	int64_t ns, exposed_ns, longest_ns;
-	/* Of the time of what computes, in per cent; 10^9 bytes a second. Below 0: absent. */
-	double share, algbw, busbw;
+	/* Of the time of all kernels that compute, in per cent; below 0: absent. */
+	double share;
+	/* Of collectives, in 10^9 bytes per second: bytes by time, and that times the factor of
+	 * nccl-tests for what the bus carries. Below 0: absent. */
+	double algbw, busbw;
 	size_t sample; /* internal */
 };
 
+/** Rows that the caller owns: free(items). */
 struct fsdp_row_list {
 	struct fsdp_row *items;
 	size_t count;
 };
 
-/** Rows of a table of each run, in each what takes most first; causes by rank. Needs the
- * option that the table is of. The caller frees the items, in any case. False: out of
- * memory. */
+/** Rows of a table of each run, in each what takes most first; causes by rank. Needs
+ * the option that the table is of. The caller frees the items, in any case. False:
+ * out of memory. */
 FSDP_API bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 	enum fsdp_row_table table, struct fsdp_row_list *ret_rows);
 
-/** The same added up by kind in each run. */
+/** The same added up by kind in each run: classes of kernels, causes of gaps. The
+ * caller frees the items of both lists, in any case. False: out of memory. */
 FSDP_API bool fsdp_rows_by_kind(
 	const struct fsdp_row_list *rows, struct fsdp_row_list *ret_kinds);
 
 /** Whether a type is none of the six, no collective, no copy and no kernel. */
 FSDP_API bool fsdp_type_is_region(struct fsdp_span type);
 
-/** The run of a recording of the set, from 1. */
+/** The run of a recording of the set, from 1: as fsdp_row.run. */
 FSDP_API uint64_t fsdp_recordings_run_of(
 	const struct fsdp_recordings *recordings, const struct fsdp_recording *recording);
 
-/** Over samples: the steps of a run, each the mean over its ranks; a run without steps is
- * one. Without samples all times are FSDP_ABSENT. */
+/** Over samples: the steps of a run, each the mean over its ranks; a run without
+ * steps is one. Without samples all times are FSDP_ABSENT. */
 struct fsdp_row_times {
 	/* Calls in all samples. */
 	uint64_t count;
+	/* Of a sample. */
 	int64_t mean_ns, min_ns, max_ns;
 };
 
-/** The mean of now in the range of before. */
+/** The mean of now in the range of before: a mean outside of the range of all steps
+ * before is more than their noise. */
 enum fsdp_row_place {
 	/* Fewer than two samples. */
 	FSDP_COMPARED_UNKNOWN,
+	/* From the shortest to the longest of before, both included. */
 	FSDP_COMPARED_INSIDE,
+	/* Shorter than all of before. */
 	FSDP_COMPARED_BELOW,
+	/* Longer than all of before. */
 	FSDP_COMPARED_ABOVE,
 };
 
+/** One key in both sets; a side without it has count 0 and absent times. */
 struct fsdp_row_pair {
 	struct fsdp_row_key key;
+	/* Per sample: a step, or a run without steps. */
 	struct fsdp_row_times before, now;
+	/* Whether the difference is more than the noise of before. */
 	enum fsdp_row_place place;
 };
 
+/** Tables of two sets next to each other. */
 struct fsdp_comparison {
 	/* Some sample of before is a step. */
 	bool per_step;
 	/* Of before; the most ranks of a run. */
 	uint64_t runs, ranks;
+	/* Samples of each set; times of a pair are means over them. */
 	uint64_t before_samples, now_samples;
 	/* By table; steps part by part, of others what changed most first. */
 	struct fsdp_row_pair *rows;
 	size_t count;
 };
 
-/** Tables of two sets that were read with options.by_step; tables: bits 1 << table. What is
- * of no step counts in no sample. The caller frees the rows, in any case, and keeps both
- * sets as long. False: out of memory. */
+/** Tables of two sets that were read with options.by_step; tables: bits 1 << table.
+ * What is of no step counts in no sample. The caller frees the rows, in any case,
+ * and keeps both sets as long. False: out of memory. */
 FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 	const struct fsdp_recordings *now, unsigned tables,
 	struct fsdp_comparison *ret_comparison);
@@ -1056,59 +1184,64 @@ FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 /* ---- one clock ---- */
 
 /**
- * The collectives of several ranks on one clock: all ranks of a collective leave it at
- * about the same time, so clocks are put where their ends meet, each by the median over
- * all collectives that it shares.
+ * The collectives of several ranks on one clock: all ranks of a collective leave it
+ * at about the same time, so clocks are put where their ends meet, each by the
+ * median over all collectives that it shares.
  */
 struct fsdp_alignment;
 
-/** Of the traces of a run, which stay as long as it. Takes 32 bytes for each collective;
- * the caller owns it. Fails if memory runs out. */
+/** Of the traces of a run, which stay as long as it. Takes 32 bytes for each
+ * collective; the caller owns it. Fails if memory runs out. */
 FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
 
-/** What is to be added to the times of a recording, by its index, so that they count from
- * the first start of all. */
+/** What is to be added to the times of a recording, by its index, so that they count
+ * from the first start of all. In nanoseconds, of either sign. */
 FSDP_API int64_t fsdp_alignment_offset(
 	const struct fsdp_alignment *alignment, size_t recording);
 
-/** The first recording of those whose clocks are one, by shared collectives and those that
- * others share with them. What shares none begins where the first of all begins. */
+/** The first recording of those whose clocks are one, by shared collectives and
+ * those that others share with them. What shares none begins where the first of all
+ * begins. */
 FSDP_API size_t fsdp_alignment_clock(
 	const struct fsdp_alignment *alignment, size_t recording);
 
-/** How long a collective waited for the last rank to begin it; at most as long as it
- * took. 0 for one that no other recording shares, and past the end. */
+/** How long a collective waited for the last rank to begin it, in nanoseconds; at
+ * most as long as it took. The index is that of fsdp_recording_collective. 0 for
+ * one that no other recording shares, and past the end. */
 FSDP_API int64_t fsdp_alignment_wait(
 	const struct fsdp_alignment *alignment, size_t recording, size_t collective);
 
-/** From the first start of all to the last end. */
+/** From the first start of all to the last end, in nanoseconds, on the common clock.
+ * / */
 FSDP_API int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment);
 
-/** The axis of all strips, if the options asked for them. */
+/** The axis of all strips (fsdp_recording.timeline), with options.timeline; without
+ * it, or if the clocks cannot be compared, it has no cells. Never NULL. */
 FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
 	const struct fsdp_recordings *recordings);
 
-/** Findings of the recordings in the order of the paths, then those about all of them.
- * NULL past the end; they live as long as the set. */
+/** Findings of the recordings in the order of the paths, then those about all of
+ * them: what is truncated, invalid or contradictory in the files. NULL past the
+ * end; they live as long as the set. */
 FSDP_API size_t fsdp_recordings_finding_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_finding *fsdp_recordings_finding(
 	const struct fsdp_recordings *recordings, size_t index);
 
-/** What was found beyond the ceiling `findings`, in the same order; all zero past the
- * end. */
+/** What was found beyond the ceiling `findings`, in the same order; all zero past
+ * the end. */
 FSDP_API size_t fsdp_recordings_omitted_count(const struct fsdp_recordings *recordings);
 FSDP_API struct fsdp_omitted fsdp_recordings_omitted(
 	const struct fsdp_recordings *recordings, size_t index);
 
 /**
- * The bandwidth of a collective as texts, bytes/ns (10^9 a second) with six decimals,
- * halves up: what the algorithm moves, and what the bus sees by the conventions of
- * nccl-tests (empty for a type that has none). False, and both are empty, if one of the
- * numbers is absent or not positive.
+ * The bandwidth of a collective as texts, bytes/ns (10^9 a second) with six
+ * decimals, halves up: what the algorithm moves, and what the bus sees by the
+ * conventions of nccl-tests (empty for a type that has none). False, and both are
+ * empty, if one of the numbers is absent or not positive.
  */
 FSDP_API bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes,
 	int64_t group_size, int64_t ns, char ret_algbw[32], char ret_busbw[32]);
