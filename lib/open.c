@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the steps of opening share: their outcome, paths, and sets of rank files.
+ * Opens what the user named: what the paths mean, sets of rank files, several files as one
+ * checkpoint, and pickles of an input that does not open. Closes a checkpoint.
  */
 #include <stdlib.h>
 #include <unistd.h>

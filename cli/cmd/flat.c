@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses requests about flat parameters: units, ranks, an element of a parameter.
+ * The command `flat`: records of units, entries, ties, ranks and spans of flat parameters,
+ * their text, and the search for what a request names: a unit, ranks, an element.
  */
 #include <inttypes.h>
 #include <stdio.h>

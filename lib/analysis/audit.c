@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the tensors and values that a finding affects, and their bytes.
+ * The audit: which rules apply to a checkpoint, the run of the checks, the result of each
+ * rule, and for each finding the tensors and values that it affects, with their bytes.
  */
 #include <fsdp/model.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guesses which modules were units: blocks that repeat below a module that is sharded.
+ * The overview that `info` prints: totals by role, kinds of optimizer states and of
+ * sharding, averages of a model. Before it, units inferred from blocks that repeat below
+ * a sharded module.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says along which dimensions a tensor would be cut: as it is saved, else by its name.
+ * The shards of another world size: along which dimension a tensor is cut (as it is saved,
+ * else by its name), tensor parallelism, flat parameters, and the bytes that each rank
+ * holds and reads.
  */
 #include <fsdp/analysis.h>
 #include <stdlib.h>

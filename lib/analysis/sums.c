@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what a tensor or a piece is grouped by.
+ * Keys by which tensors and pieces are grouped (fsdp_keys), sums by one key (fsdp_sums),
+ * the total of a list of tensors (fsdp_total_of), and bytes of each module per rank
+ * (fsdp_shares).
  */
 #include <stdlib.h>
 #include <string.h>

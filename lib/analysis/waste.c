@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up tensors by two things that they have in common.
+ * Sums by two keys (fsdp_crossed), tied weights (fsdp_tied), replicas among the pieces of
+ * a tensor (fsdp_replicas), and stored bytes that no tensor views (fsdp_waste).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 
 /*
  * What the files of the pickle machine share: how a value is kept, and the functions
- * between lexing (pickle-lex.c), memo, names, text, the machine itself (pickle.c), the
- * walk at the end (pickle-check.c) and the getters (pickle-values.c).
+ * between lexing (pickle-lex.c), the machine (pickle.c, pickle-machine.c), the walk at the
+ * end (pickle-check.c) and the getters (pickle-values.c).
  */
 
 /* ---- references: three bits say what, 29 bits say which ---- */

@@ -6,10 +6,9 @@
 #include "syntax/pickle-internal.h"
 
 /*
- * The machine's parts: a stack, marks, a memo, cells. The files pickle-machine.c (growing
- * them), pickle-machine.c (containers), pickle.c (globals, calls, folds),
- * pickle-machine.c (numbers and texts) and pickle.c (the loop) work on one `struct
- * machine`. What every opcode needs is inline here.
+ * The machine's parts: a stack, marks, a memo, cells. pickle-machine.c grows
+ * them and makes containers, numbers and texts; pickle.c has the loop, globals, calls
+ * and folds. Both work on one `struct machine`. What every opcode needs is inline here.
  *
  * The lexer has been over the stream: of one in memory every opcode is whole, so
  * arguments of fixed size are read without asking again. One that is read in parts may
