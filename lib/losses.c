@@ -833,9 +833,9 @@ static void note_launches(const struct notes *to, const struct fsdp_recordings *
 		note(to,
 			by_start == 1
 				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it begins"
+				  " kernel or copy is not recorded: it counts in the step in which it starts"
 				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: they count in the step in which they begin",
+				  " kernels and copies are not recorded: they count in the step in which they start",
 			by_start);
 	if (lost != 0)
 		note(to,

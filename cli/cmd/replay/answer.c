@@ -227,6 +227,10 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 			put_share(out, ", copies", cost->copies);
 		put_share(out, ", idle", cost->idle);
 	}
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->truncated)
+			out_line_text(out, "; rank %" PRId64 " is truncated",
+				replay_by_rank(replay, i)->rank);
 	out_line_end(out);
 }
 

@@ -83,9 +83,7 @@ static int compare_bytes(const void *a, const void *b)
 /* What people read: whether the peak is known, and what is unusual. */
 static bool note_rows(const struct snapshots *all)
 {
-	struct out *out = all->replay->run->out;
 	uint64_t *list = calloc(all->count + 1, sizeof *list), median;
-	char asked[HUMAN_ROOM], left[HUMAN_ROOM];
 
 	if (list == NULL)
 		return false;
@@ -107,12 +105,9 @@ static bool note_rows(const struct snapshots *all)
 					  ? says->peak_bytes
 					  : FSDP_ABSENT;
 		if (oom != NULL)
-			snprintf(row->note_room, sizeof row->note_room,
-				"out of memory: %s asked, %s free on the device",
-				out_bytes(out, oom->requested_bytes, asked),
-				out_bytes(out, oom->device_free_bytes, left));
+			row->note = "out of memory";
 		else if (says->start_bytes < 0)
-			row->note = "events are lost: the peak is not known";
+			row->note = "events are missing: peak unknown";
 		else if (all->count > 2 && apart > median / 10)
 			snprintf(row->note_room, sizeof row->note_room,
 				"%.0f %% %s than the median",
@@ -136,10 +131,10 @@ static void put_label(
 
 	if (label->own != NULL) {
 		put_frame(out, label->own);
-		gap = " < ";
+		gap = " > ";
 	} else if (label->node.size != 0) {
 		out_line_name(out, text_of_span(label->node));
-		gap = " < ";
+		gap = " > ";
 	}
 	if (label->torch != NULL) {
 		out_line_text(out, "%s", gap);
@@ -253,7 +248,7 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 		says->split_free_bytes >= says->reserved_bytes / 10) {
 		out_line_begin(out, NULL);
 		out_values(out,
-			"  fragmentation: {} free inside {} segment{s}, largest piece {}",
+			"  fragmentation: {} free in {} partly used segment{s}, largest piece {}",
 			value_bytes(says->split_free_bytes),
 			value_count(says->split_segments),
 			value_bytes(says->split_largest_bytes));
@@ -280,24 +275,27 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 	struct out *out = replay->run->out;
 
 	out_line(out, NULL, "%s", "");
+	for (size_t i = 0; i < says->oom_count; i++) {
+		out_line_begin(out, NULL);
+		out_values(out,
+			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
+			value_integer(row->rank),
+			value_bytes(says->ooms[i].requested_bytes),
+			value_bytes(says->ooms[i].device_free_bytes));
+		put_stack(out, row->memory, says->ooms[i].frames,
+			says->ooms[i].frame_count);
+		out_line_end(out);
+	}
 	out_values_line(out, NULL, "rank {}, device {}, at the end: {} in use",
 		value_integer(row->rank), value_integer(says->device),
 		value_bytes(says->active_bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
 	lines_lost(replay, row);
-	for (size_t i = 0; i < says->oom_count; i++) {
-		out_line_begin(out, NULL);
-		out_values(out, "  out of memory: allocation of {} failed: ",
-			value_bytes(says->ooms[i].requested_bytes));
-		put_stack(out, row->memory, says->ooms[i].frames,
-			says->ooms[i].frame_count);
-		out_line_end(out);
-	}
 	if (says->events == 0 || says->start_bytes < 0)
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} requested ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use, without rounding ({} event{s}{})",
 		value_integer(row->rank), value_integer(says->device),
 		value_bytes((uint64_t)says->peak_bytes), value_count(says->events),
 		value_word(

@@ -242,21 +242,30 @@ static struct value put_ranked(struct subject of, int nth, int64_t ns, int64_t r
 {
 	struct ms ms;
 
-	if (rank == FSDP_ABSENT)
+	if (ns == FSDP_ABSENT)
 		return value_absent();
-	snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s (%" PRId64 ")", replay_ms(ns, &ms),
-		rank);
+	if (rank == FSDP_ABSENT)
+		snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s", replay_ms(ns, &ms));
+	else
+		snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s (%" PRId64 ")",
+			replay_ms(ns, &ms), rank);
 	return value_word(scratch(of, nth));
 }
 
 static struct value get_min(struct subject of)
 {
-	return put_ranked(of, 0, TYPE_OF(of)->min_ns, TYPE_OF(of)->min_rank);
+	const TYPE *type = TYPE_OF(of);
+
+	return put_ranked(of, 0, type->min_ns,
+		type->min_ns != type->max_ns ? type->min_rank : FSDP_ABSENT);
 }
 
 static struct value get_max(struct subject of)
 {
-	return put_ranked(of, 1, TYPE_OF(of)->max_ns, TYPE_OF(of)->max_rank);
+	const TYPE *type = TYPE_OF(of);
+
+	return put_ranked(of, 1, type->max_ns,
+		type->min_ns != type->max_ns ? type->max_rank : FSDP_ABSENT);
 }
 
 static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
@@ -580,7 +589,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", INTEGER_AT(RANK, rank) },
 	{ "run", INTEGER_AT(RANK, run), OF_RUNS, FOR_PEOPLE },
 	{ "input", SIZE_AT(RANK, input), FOR_PROGRAMS },
-	{ "all_ns", NS_AT(RANK, all_ns), .label = "all" },
+	{ "all_ns", NS_AT(RANK, all_ns), .label = "all ms" },
 	{ "comm", NS_AT(RANK, comm_ns), FOR_PEOPLE },
 	{ "exposed", NS_AT(RANK, base.exposed_ns), FOR_PEOPLE, IF_SET(RANK, has_base) },
 	{ "overlap", NUMBER_AT(RANK, overlap), .has = has_overlap, .digits = 1,
@@ -597,7 +606,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "idle_ns", NS_AT(RANK, device.idle_ns), FOR_PROGRAMS, .has = has_device },
 	{ "host_comm_busy_ns", NS_AT(RANK, host_comm_busy_ns), FOR_PROGRAMS },
 	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
-	{ "times_last", COUNT_AT(RANK, times_last), .label = "last",
+	{ "times_last", COUNT_AT(RANK, times_last), .label = "late",
 		IF_SET(RANK, has_waits) },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
@@ -623,12 +632,12 @@ static void put_rank(struct replay *run, const struct record_table *table,
 						       base->compute_busy_ns == 0),
 		.has_waits = waits,
 		.mark = "" };
-	char mark[64];
 
 	row.overlap = (double)base->overlap_ns * 100 / (double)base->comm_busy_ns;
-	if (cost != NULL && cost->straggler == one->rank) {
-		snprintf(mark, sizeof mark, "straggler (%.0f %%)", cost->waiting);
-		row.mark = mark;
+	if (one->truncated) {
+		row.mark = "truncated";
+	} else if (cost != NULL && cost->straggler == one->rank) {
+		row.mark = "straggler";
 	}
 	out_records_row(run->run->out, table, &row);
 }
