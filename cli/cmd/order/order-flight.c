@@ -432,15 +432,11 @@ static void lines_next(const struct flight *flight)
 	line_ranks(flight, "next",
 		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
 		says->gpu_stopped, says->gpu_stopped_count);
-	if (verdict == FSDP_FLIGHT_STUCK)
-		out_values_line(out, says->gpu_stopped_count != 0 ? "" : "next",
-			"check the stack of {} (py-spy dump), or its log[ from {}]",
-			RANKS(says->culprits, says->culprit_count), since_of(flight));
-	else if (verdict == FSDP_FLIGHT_MISMATCH)
-		out_values_line(out, "next", "check the call on {}",
-			RANKS(says->culprits, says->culprit_count));
-	else if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || says->all_wait) &&
-		 !flight->is_alone)
+	/* The finding has a fix. */
+	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
+		return;
+	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || says->all_wait) &&
+		!flight->is_alone)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
 		next = "collect the logs of the other ranks and run order again";
