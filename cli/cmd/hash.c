@@ -405,7 +405,7 @@ static void show_lines(struct hashing *hashing)
 				out, NULL, "{}: missing", value_name(check->missing[i]));
 		out_values_line(out, NULL,
 			"{}[, part {} of {}]: {} of {} listed {}s match[; {} {}{} not listed]",
-			value_name(title_of(hashing->run)),
+			value_name(text_of(hashing->run->path)),
 			hashing->partial.parts != 0 ? value_count(hashing->partial.part)
 						    : value_absent(),
 			value_count(hashing->partial.parts), value_count(check->matched),

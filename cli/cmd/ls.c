@@ -616,7 +616,7 @@ __attribute__((format(printf, 3, 4))) static void leave_out(
 	if (format == NULL)
 		return;
 	size = snprintf(
-		listing->same + used, room, "%s", used == 0 ? "; every row: " : ", ");
+		listing->same + used, room, "%s", used == 0 ? "; all rows: " : ", ");
 	if (size < 0 || (size_t)size >= room)
 		return;
 	va_start(arguments, format);

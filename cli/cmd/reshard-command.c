@@ -270,7 +270,8 @@ static void tell_bytes(const struct resharding *resharding)
 		most = rank->param_bytes > most ? rank->param_bytes : most;
 		padding = rank->padding_bytes > padding ? rank->padding_bytes : padding;
 	}
-	out_line(out, "weights", "at most %s per rank; padding at most %s per rank",
+	out_line(out, "weights",
+		"at most %s per rank; padding of weights at most %s per rank",
 		out_bytes(out, most, size), out_bytes(out, padding, more));
 }
 
@@ -284,8 +285,8 @@ static void tell_uneven(struct resharding *resharding)
 	for (size_t i = 0; i < count; i++)
 		empty += fsdp_reshard_is_empty(resharding->to, i, last);
 	out_line_begin(out, "uneven");
-	out_values(
-		out, "{} of {} tensor{s}; ", value_count(count), value_count(facts.cut));
+	out_values(out, "{} of {} tensor{s} do not divide evenly; ", value_count(count),
+		value_count(facts.cut));
 	if (empty == 0)
 		out_line_text(out, "no rank is empty");
 	else

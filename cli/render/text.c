@@ -240,15 +240,18 @@ static void remove_affixes(struct grid *grid, size_t index)
 		width_of(affixes.first + affixes.size - affixes.suffix, affixes.suffix);
 	column->width = affixes.widest > affixes.other ? affixes.widest : affixes.other;
 	writer_spaces(grid->to, grid->indent);
-	for (const char *c = column->label != NULL ? column->label : "name"; *c != '\0';
-		c++)
-		writer_char(
-			grid->to, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
-	writer_text(grid->to, ": ");
-	writer_put(grid->to, affixes.first, affixes.prefix);
-	writer_text(grid->to, grid->looks->ascii ? "..." : "\xe2\x80\xa6");
-	writer_put(
-		grid->to, affixes.first + affixes.size - affixes.suffix, affixes.suffix);
+	writer_text(grid->to, "each ");
+	writer_text(grid->to, column->label != NULL ? column->label : "name");
+	if (affixes.prefix > 0) {
+		writer_text(grid->to, " begins with ");
+		writer_put(grid->to, affixes.first, affixes.prefix);
+	}
+	if (affixes.suffix > 0) {
+		writer_text(
+			grid->to, affixes.prefix > 0 ? " and ends with " : " ends with ");
+		writer_put(grid->to, affixes.first + affixes.size - affixes.suffix,
+			affixes.suffix);
+	}
 	writer_char(grid->to, '\n');
 }
 
@@ -627,6 +630,7 @@ enum {
 	INDENT_LEVELS = 256,
 	TRAILS = 8,
 	LONGEST_LABEL = 160, /* columns of the name of a node on a terminal */
+	COLUMNS_MOST = 40,   /* before the last cell of a row of text */
 	HANG = 4,            /* of the second line of a sentence without a label … */
 	HANG_FINDING = 9,    /* … and of one that begins with a severity */
 };
@@ -893,9 +897,14 @@ static void line_end(struct out *out)
 	while (indent < line->size && line->data[indent] == ' ')
 		indent++;
 	glue_from(text, text->kept);
-	/* Indented text continues below its start. */
-	if (indent > LABEL_INDENT)
+	/* Indented text continues below its start, and cells of a row below the last one. */
+	if (indent > LABEL_INDENT) {
 		text->hang = indent;
+		for (size_t i = indent + 2; i < line->size && i < COLUMNS_MOST; i++)
+			if (line->data[i] != ' ' && line->data[i - 1] == ' ' &&
+				line->data[i - 2] == ' ')
+				text->hang = i;
+	}
 	text->pending = 0;
 	if (line->error == 0)
 		wrap_write(&text->stream, line->data, line->size,

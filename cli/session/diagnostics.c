@@ -606,7 +606,10 @@ static void print_finding(
 	if (view->lost)
 		print_name(out, unsaid_tensor(finding));
 	out_line_name(out, finding->message);
-	out_line_text(out, " [%s %s]", finding->rule, finding->slug);
+	out_line_text(out, " ");
+	out_line_keep(out, true);
+	out_line_text(out, "[%s %s]", finding->rule, finding->slug);
+	out_line_keep(out, false);
 	out_line_end(out);
 }
 

@@ -494,11 +494,11 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		if (!walked)
 			return false;
 		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-			"file is truncated: no zip directory at the end (%s%llu complete record%s in the first %llu of %llu bytes%s)",
+			"file is truncated: no zip directory at the end (%s%llu complete record%s up to byte %llu%s, file size is %llu)",
 			front.bounded ? "at least " : "", FSDP_LLU(front.records),
 			front.records == 1 ? "" : "s", FSDP_LLU(front.end),
-			FSDP_LLU(tail->source->size),
-			front.at_directory ? ", where its directory begins" : "");
+			front.at_directory ? ", where its directory begins" : "",
+			FSDP_LLU(tail->source->size));
 		return fsdp_error_add_hint(tail->error, "copy this file again");
 	}
 	check_tail(tail, &record);

@@ -649,9 +649,8 @@ void fsdp_verify_judge_digest(
 			digest->is_manifest ? FSDP_RULE_MANIFEST_MISMATCH
 					    : FSDP_RULE_DIGEST_MISMATCH,
 			FSDP_IN(file, .offset = 0, .length = file->source.size),
-			"the SHA-256 of its %llu bytes is %s, but %s (line %llu) says %s",
-			FSDP_LLU(file->source.size), found, digest->source,
-			FSDP_LLU(digest->line), due);
+			"digest mismatch: SHA-256 is %s, %s (line %llu) lists %s", found,
+			digest->source, FSDP_LLU(digest->line), due);
 	}
 }
 

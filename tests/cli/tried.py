@@ -949,9 +949,9 @@ CURES = [
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),
-    ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "set r to 8 in adapter_config.json"),
+    ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "set r to 8 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 4"),
     # The other side of lora_B has as many rows as the configuration has ranks, by chance.
-    ("FI1091", always(adapter(second=(8, 4), r=8)), "set r to 4 in adapter_config.json"),
+    ("FI1091", always(adapter(second=(8, 4), r=8)), "set r to 4 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 8"),
     ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
     ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),

@@ -272,12 +272,15 @@ static void show_level(
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
-	out_values_line(out, NULL, "  checked: {}[; read {}, {} with a checksum]{}",
+	out_values_line(out, NULL,
+		"  checked: {}[; read {}][, {} verified by checksums]{}",
 		value_word(
 			audit->options->listing != NULL
 				? "names and sizes in the list, metadata that is here (not headers and contents)"
 				: checked[level]),
-		value_bytes(verdict->bytes_read), value_bytes(verdict->bytes_with_digest),
+		value_bytes(verdict->bytes_read),
+		value_bytes(verdict->bytes_with_digest != 0 ? verdict->bytes_with_digest
+							    : UINT64_MAX),
 		value_word(
 			level >= FSDP_LEVEL_DATA &&
 					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0
@@ -325,9 +328,10 @@ static void show_verdict(
 	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]{}",
 		value_count(verdict->files), value_count(verdict->tensors),
 		value_some(verdict->counts.unsupported),
-		value_word(verdict->complete
-				   ? ""
-				   : "; not everything could be checked (see --checks)"));
+		value_word(
+			verdict->complete
+				? ""
+				: "; some checks could not run (--checks lists them)"));
 	out_line_end(out);
 	show_level(verdict, out, audit);
 }
@@ -343,15 +347,9 @@ static void show_checksums(const struct verdict *verdict, struct out *out)
 		return;
 	memcpy(path, verdict->path.data, verdict->path.size);
 	path[verdict->path.size] = '\0';
-	if (!path_is_folder(path))
-		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "note: no checksums recorded; fsdp-inspect hash ");
-	out_line_shell(out, verdict->path);
-	out_line_text(out, " > ");
-	out_line_shell(out, verdict->path);
-	out_line_text(out, "/SHA256SUMS writes them");
-	out_line_end(out);
+	if (path_is_folder(path))
+		out_line(out, NULL,
+			"note: no checksums to compare with: fsdp-inspect hash records them");
 }
 
 /* ---- several ---- */
@@ -453,7 +451,8 @@ static void show_total(const struct audit *audit, const struct run *run)
 		out_line_text(out, warnings > 0 ? ":" : ": no problems");
 		put_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
-			word < 2 ? "; not everything could be checked" : "");
+			word < 2 ? "; some checks could not run (--checks lists them)"
+				 : "");
 	}
 	out_line_end(out);
 	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);
@@ -479,8 +478,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 			return false;
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, NULL,
-				"note: torch.load(weights_only=True) refuses classes of %zu pickle%s (FI3003, -v)",
-				refused, refused == 1 ? "" : "s");
+				"note: %zu pickle%s classes that torch.load(weights_only=True) refuses (FI3003, -v)",
+				refused, refused == 1 ? " has" : "s have");
 		if (audit->options->checks)
 			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
 				verdict->check_count);

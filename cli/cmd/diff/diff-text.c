@@ -35,7 +35,7 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 		snprintf(text, HINT_TEXT, "reshaped");
 		break;
 	case FSDP_HINT_TRANSPOSED:
-		snprintf(text, HINT_TEXT, "transposed");
+		snprintf(text, HINT_TEXT, "transposed shape");
 		break;
 	case FSDP_HINT_PLACEHOLDER:
 		snprintf(text, HINT_TEXT,
@@ -172,7 +172,7 @@ __attribute__((format(printf, 3, 4))) static void add(
 	va_end(arguments);
 }
 
-/* "17 of 444 elements differ by up to 0.5, the first at [3, 1]"; is_long: also by how much
+/* "17 of 444 differ by up to 0.5, the first at [3, 1]"; is_long: also by how much
  * on average, and in relation. */
 static void add_elements(
 	struct diff_line *line, const struct diff_change *change, bool is_long)
@@ -188,11 +188,11 @@ static void add_elements(
 	}
 	for (uint32_t i = 0; i < dims; i++)
 		numel *= (uint64_t)change->pair.sides[0].shape[i];
-	if (elements->differing == numel && numel > 1)
-		add(line, "; ", "all %" PRIu64 "%s", numel, is_finite ? "" : " differ");
+	if (elements->differing == numel)
+		add(line, "; ", "all %" PRIu64 " differ", numel);
 	else
-		add(line, "; ", "%" PRIu64 " of %" PRIu64 " elements differ",
-			elements->differing, numel);
+		add(line, "; ", "%" PRIu64 " of %" PRIu64 " differ", elements->differing,
+			numel);
 	if (is_finite)
 		add(line, "", " by up to %.4g", elements->max_abs);
 	else if (elements->has_numbers)

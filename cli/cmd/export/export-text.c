@@ -572,7 +572,7 @@ static void tell_companions(struct exporting *exporting)
 		return;
 	out_line_begin(out, "copied");
 	if (exporting->facts.companions == 0)
-		out_line_text(out, "nothing: no %s was found (--with-config)",
+		out_line_text(out, "no %s found (add one with --with-config=FILE)",
 			exporting->options->adapter || is_adapter(exporting->run)
 				? "adapter_config.json"
 				: "config.json");
@@ -606,7 +606,8 @@ static void tell_refused(struct exporting *exporting)
 				   (run->word_count > 0 && exporting->torn == NULL)))
 		return;
 	if (!is_damaged && exporting->torn != NULL && !partial)
-		out_line(run->out, "next", "add --partial to write the complete tensors");
+		out_line(run->out, "next",
+			"--partial exports the tensors that have all pieces");
 	/* The source was found bad only while it was read. */
 	out_line_begin(run->out, "next");
 	out_line_text(run->out, "fsdp-inspect audit %s", is_damaged ? "--data " : "");

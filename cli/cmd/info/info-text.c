@@ -444,7 +444,7 @@ static void tell_per_rank(struct info *info)
 			" by rank %" PRIu32 ", %.0f %% more than the mean", balance->key,
 			more);
 	out_values_line(info->run->out, "per rank",
-		"{} stored{}[; {} to resume on {} ranks][; all weights: {}]",
+		"{} stored{}[; {} to resume on {} ranks][; {} for all weights on one rank]",
 		value_bytes(balance->most), value_word(stored),
 		value_bytes(resumes ? info->per_rank.resume : FSDP_UNKNOWN),
 		value_id(info->world_size),
@@ -564,7 +564,7 @@ static void tell_files(struct info *info)
 	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
 		out_line_text(out, " + others");
 	out_values(out, ": {}", value_bytes(bytes->on_disk));
-	if (bytes->unaccounted == 0)
+	if (bytes->unaccounted == 0 && info->check.errors == 0)
 		out_line_text(out, ", no unreferenced bytes%s",
 			info->unread != 0 || info->unseen ? " in these" : "");
 	else
@@ -576,7 +576,7 @@ static void tell_files(struct info *info)
 	else if (info->unseen)
 		out_fill(out, "; skipped some files next to them {(audit)}", NULL);
 	out_values(out,
-		"[; {} of these are holes, never written {(audit)}][; {} are metadata][; {} not used by any tensor (--waste)]",
+		"[; {} of these are holes, never written {(audit)}][; {} headers and metadata][; {} not used by any tensor (--waste)]",
 		value_bytes(info->holes),
 		value_bytes(is_large ? bytes->records : FSDP_UNKNOWN),
 		value_bytes(bytes->unused != 0 ? bytes->unused : FSDP_UNKNOWN));
@@ -679,13 +679,12 @@ static void tell_check(struct info *info)
 			value_word(errors + warnings > 0 ? ", " : ": "),
 			value_some(unread));
 	else if (strcmp(info->check.verdict, "partial") == 0)
-		out_fill(out, ": not everything could be checked {(audit --checks)}",
-			NULL);
+		out_fill(out, ": some checks could not run {(audit --checks)}", NULL);
 	else if (info->counts.files > 0)
 		out_fill(out,
 			": all files present; contents not checked {(audit --data)}",
 			NULL);
-	out_values(out, "[; {} note{s}]", value_some(info->check.notes));
+	out_values(out, "[; {} note{s} {(audit -v)}]", value_some(info->check.notes));
 	out_line_end(out);
 	tell_findings(info);
 }

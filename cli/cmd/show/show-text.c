@@ -187,13 +187,13 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 	reverse(picture->held + picture->held_count, picture->empty_count);
 	if (picture->label[0] == '\0') {
 		if (cut != FSDP_NONE && cut > 1)
-			snprintf(picture->label, sizeof picture->label, "dim %" PRIu32,
-				cut);
+			snprintf(picture->label, sizeof picture->label,
+				"rank by dim %" PRIu32, cut);
 		else
 			snprintf(picture->label, sizeof picture->label, "%s",
-				cut == FSDP_NONE ? "whole"
-				: cut == 0       ? "rows"
-						 : "columns");
+				cut == FSDP_NONE ? "ranks"
+				: cut == 0       ? "rank by row"
+						 : "rank by col");
 	}
 	/* A cell for each place. */
 	for (size_t i = 0; i < picture->held_count; i++) {
@@ -499,7 +499,7 @@ static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
 		if (name.size == 0)
 			name = text_of("(root)");
 	}
-	out_values_line(show->run->out, "module", "{}[{}{}{]}]{}[, unit {}]",
+	out_values_line(show->run->out, "module", "{}[{}{}{]}]{}[, FSDP unit {}]",
 		value_name(name_text(&show->buffers.module, checkpoint, module.name)),
 		value_word(module.class_inferred ? "[~" : "["), value_word(class_name),
 		value_word(

@@ -86,7 +86,7 @@ static void check_pairs(struct model *model, uint32_t tensor)
 			fsdp_complete_report_lacking(model, tensor, module,
 				fsdp_span_text(other),
 				rename_segment(model, tensor, segment, other),
-				"the adapter has %s and no %s", segment, other);
+				"%s is missing (%s is present)", other, segment);
 	}
 }
 
@@ -237,7 +237,7 @@ static void check_rank(struct model *model)
 	const struct affected *parts = &faults[PARTS], *turned = &faults[TURNED],
 			      *others = &faults[OTHERS];
 	bool are_alike = true;
-	char next[64] = "";
+	char next[160] = "";
 	uint64_t rank;
 	size_t of = 0, all;
 
@@ -279,8 +279,9 @@ static void check_rank(struct model *model)
 			"%zu of %zu matrices are transposed: config has r = %llu, which is their other side",
 			turned->kept.count, of, FSDP_LLU(rank));
 	if (others->kept.count == of && are_alike)
-		snprintf(next, sizeof next, "set r to %lld in adapter_config.json",
-			(long long)others->found);
+		snprintf(next, sizeof next,
+			"set r to %lld in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = %llu",
+			(long long)others->found, FSDP_LLU(rank));
 	if (others->kept.count > 0)
 		report_affected(model, others, FSDP_RULE_CONFIG_MISMATCH,
 			next[0] != '\0' ? next : NULL,

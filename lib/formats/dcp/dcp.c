@@ -1184,9 +1184,9 @@ static void check_files(struct dcp *dcp)
 					.length = file->needed - begin,
 					.tensor = item->text),
 				file->bad_count == 1
-					? "file is truncated: .metadata needs %llu bytes, file size is %llu (%u item affected)"
-					: "file is truncated: .metadata needs %llu bytes, file size is %llu (%u items affected)",
-				FSDP_LLU(file->needed), FSDP_LLU(file->size),
+					? "file is truncated: file size is %llu, .metadata lists data up to byte %llu (%u item affected)"
+					: "file is truncated: file size is %llu, .metadata lists data up to byte %llu (%u items affected)",
+				FSDP_LLU(file->size), FSDP_LLU(file->needed),
 				file->bad_count);
 		} else if (file->bad_count == 0 && file->used < file->size &&
 			   !is_one_item(dcp->folder, path)) {

@@ -667,7 +667,8 @@ static void report(struct fsdp_torch *torch, const struct fsdp_pickle_global *gl
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.offset = torch->base + global->offset,
 			.tensor = fsdp_span(text, size)),
-		"%s is %s, %s; nothing was run", text, use_text(global->uses), what);
+		"%s is %s when Python loads this file, %s", text, use_text(global->uses),
+		what);
 }
 
 static void report_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,

@@ -624,7 +624,7 @@ static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
 
 const struct fsdp_family fsdp_family_torch_legacy = {
 	.name = "torch-legacy",
-	.title = "PyTorch file (torch.save, stream from before 1.6)",
+	.title = "PyTorch file (torch.save, legacy format of before 1.6, not zip)",
 	.recognise = recognise_stream,
 	.read = read_stream,
 	.has_pickles = true,
