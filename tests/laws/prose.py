@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain technical English: the phrases below are not in README.md, NEWS.md, doc/ and public headers; in the manual, in
 messages and in other comments each has a ceiling that may only fall (prose.json). A sentence of a page has at most 25
-words, a line of README.md 120 characters.
+words, a line of README.md 120 characters, and no sample of three lines is in two pages.
 Subjects of commits since SINCE are `area: verb object`, at most 72 characters; where git or that commit is missing, they are
 not checked.
 
@@ -114,6 +114,32 @@ def hits(root):
                     yield area, phrase.pattern, f"{path}:{number}: '{found.group().strip()}': write {instead}"
 
 
+def samples(root):
+    """(line, page:number) of all samples, without blank lines; a line of dots is a cut."""
+    for path in law.tracked(root):
+        if not (STRICT.fullmatch(path) or re.fullmatch(r"man/.*\.[1-9]|contrib/.*\.md", path)):
+            continue
+        inside = False
+        for number, line in enumerate(law.text(root, path).split("\n"), 1):
+            inside ^= line.startswith(("```", ".Bd", ".Ed"))
+            if inside and line.strip() and not line.startswith((".", "```")):
+                yield line.strip(), f"{path}:{number}"
+            elif not inside or line.startswith("..."):
+                yield "", f"{path}:{number}"
+
+
+def repeated(root):
+    """Samples of three lines that two pages have."""
+    lines, places, broken = list(samples(root)), {}, []
+    for i in range(len(lines) - 2):
+        window = tuple(line for line, _ in lines[i:i + 3])
+        place = lines[i][1]
+        first = places.setdefault(window, place)
+        if all(window) and first.partition(":")[0] != place.partition(":")[0]:
+            broken.append(f"{place}: the same sample as {first}")
+    return broken
+
+
 def count(root):
     """What is strict, and how often each phrase is found elsewhere."""
     counts, strict = {area: {} for area in AREAS}, []
@@ -140,7 +166,7 @@ def check(root):
         text = "\n".join(line for _, line in prose(root, path) if not line.startswith(("|", "#")))
         broken += [f"{path}: more than 25 words: {' '.join(sentence.split())[:60]}"
                    for sentence in re.split(r"[.:;?!](?:\s|\*\*|$)|\n\n|\n(?:\*|-|\d+\.) | \u00b7\s", text) if len(sentence.split()) > 25]
-    return broken + subjects(root)
+    return broken + repeated(root) + subjects(root)
 
 
 def main():
