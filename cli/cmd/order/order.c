@@ -614,7 +614,7 @@ static void show_first_diff(struct listing *listing)
 			strpbrk(ranks, "-,") != NULL ? "ranks" : "rank", ranks);
 		told++;
 	}
-	out_line_text(out, " part at position %" PRIu64 " of iteration %" PRIu64,
+	out_line_text(out, " diverge at position %" PRIu64 " of iteration %" PRIu64,
 		diff->position, diff->iteration);
 	out_line_end(out);
 	out_table_begin(out, &table);
