@@ -219,7 +219,7 @@ static void ranks_are_set_where_all_agree(void **state)
 		const char *config, *tensors, *cure;
 	} adapters[] = {
 		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "2x5", "4x2"),
-			"set r to 2 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 3" },
+			"set r to 2 in adapter_config.json" },
 		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "3x5", "4x3"), "" },
 		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x2") PAIR("m.k", "1x5", "4x1"), "" },
 		{ OF_RANK("3"), PAIR("m.q", "2x5", "4x1"), "" },

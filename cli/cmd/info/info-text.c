@@ -568,7 +568,9 @@ static void tell_files(struct info *info)
 		out_line_text(out, ", no unreferenced bytes%s",
 			info->unread != 0 || info->unseen ? " in these" : "");
 	else
-		out_values(out, "[, {} unreferenced]", value_bytes(bytes->unaccounted));
+		out_values(out, "[, {} unreferenced]",
+			value_bytes(bytes->unaccounted != 0 ? bytes->unaccounted
+							    : FSDP_UNKNOWN));
 	if (info->unread != 0)
 		out_values(out, "; skipped {}{} more pickle{s} {(audit)}",
 			value_word(info->unseen ? "at least " : ""),
