@@ -16,7 +16,7 @@
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/escape.h"
 #include "session/helper.h"
 #include "session/progress.h"

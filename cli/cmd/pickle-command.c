@@ -12,7 +12,7 @@
 
 #include "args/parse.h"
 #include "part/recordings.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/record.h"
 #include "session/helper.h"
 #include "session/session.h"

@@ -13,7 +13,7 @@
 #include "args/suggest.h"
 #include "part/load-answer.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/record.h"
 #include "render/writer.h"
 #include "session/session.h"

@@ -15,7 +15,7 @@
 #include "part/shown-names.h"
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/writer.h"
 #include "session/progress.h"
 #include "session/session.h"

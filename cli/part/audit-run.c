@@ -12,7 +12,7 @@
 
 #include "part/audit-run.h"
 #include "part/load-answer.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/diagnostics.h"
 #include "session/helper.h"
 #include "session/progress.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "part/expectation.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 /* ---- opening ---- */

@@ -7,7 +7,7 @@
 #include <fsdp/model.h>
 
 #include "args/parse.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 
 /* What --expect or --merged names: a list of names, or another checkpoint or plan. */
 struct expectation {

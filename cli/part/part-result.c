@@ -14,7 +14,7 @@
 
 #include "part/part-result.h"
 #include "part/tensor-reading.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/json.h"
 #include "session/diagnostics.h"
 #include "session/session.h"

@@ -8,7 +8,7 @@
 #include <fsdp/trace.h>
 
 #include "args/parse.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 
 /* Activity of each rank of these traces: its steps, its computation, its collectives, the
  * exposed ones, and its waits; rank by rank, on one clock; run by run, in

@@ -3,7 +3,7 @@
 #define PART_SHOWN_NAMES_H
 
 #include "args/parse.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/out.h"
 
 /*

@@ -12,7 +12,7 @@
 
 #include "part/tensor-reading.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
 

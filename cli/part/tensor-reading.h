@@ -7,7 +7,7 @@
 #include "args/parse.h"
 #include "args/select.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 
 /*
  * Where payloads begin, for many pieces at once: they are asked for in the order of files

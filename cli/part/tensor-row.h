@@ -6,7 +6,7 @@
 #include <fsdp/trace.h>
 
 #include "args/parse.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/record.h"
 
 /*

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "render/functions.h"
+#include "render/output-functions.h"
 
 static const struct out_format formats[] = {
 	{

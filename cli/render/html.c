@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "render/escape.h"
-#include "render/functions.h"
+#include "render/output-functions.h"
 #include "render/out.h"
 
 static const char *reference(char c)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "render/escape.h"
-#include "render/functions.h"
+#include "render/output-functions.h"
 #include "render/json.h"
 
 struct ncdu {

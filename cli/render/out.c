@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "render/functions.h"
+#include "render/output-functions.h"
 
 static bool shows(const struct table *table, size_t index, bool machine)
 {

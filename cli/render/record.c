@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "render/functions.h"
+#include "render/output-functions.h"
 #include "render/record.h"
 
 const struct record record_integers =

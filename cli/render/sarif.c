@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "render/escape.h"
-#include "render/functions.h"
+#include "render/output-functions.h"
 #include "render/json.h"
 #include "render/record.h"
 #include "render/writer.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "render/escape.h"
-#include "render/functions.h"
+#include "render/output-functions.h"
 #include "render/json.h"
 #include "render/record.h"
 #include "render/writer.h"

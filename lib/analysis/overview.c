@@ -10,7 +10,7 @@
 #include <fsdp/analysis.h>
 
 #include "analysis/scratch.h"
-#include "analysis/states.h"
+#include "analysis/optimizer-states.h"
 #include "analysis/tally.h"
 #include "base/error.h"
 

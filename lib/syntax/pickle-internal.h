@@ -9,7 +9,7 @@
 
 /*
  * What the files of the pickle machine share: how a value is kept, and the functions
- * between lexing (pickle-lex.c), the machine (pickle.c, pickle-machine.c), the walk at the
+ * between lexing (pickle-lex.c), the machine (pickle-machine.c, pickle-stack.c), the walk at the
  * end (pickle-check.c) and the getters (pickle-values.c).
  */
 
@@ -394,7 +394,7 @@ static inline uint64_t load_u8(const unsigned char *at)
 	return load_u4(at) | (uint64_t)load_u4(at + 4) << 32;
 }
 
-/* ---- names (pickle.c) ---- */
+/* ---- names (pickle-machine.c) ---- */
 
 struct globals_table {
 	struct fsdp_arena *arena; /* scratch */

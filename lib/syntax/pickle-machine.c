@@ -1,580 +1,1069 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine's stack, marks and cells with their ceilings, its numbers and texts, and its
- * containers. pickle-machine.h describes how the parts work together.
+ * The machine's loop: what each opcode does, in one switch, and what comes before and
+ * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
+ * pickle-machine.h describes how the parts work together.
  */
-#include <stdio.h>
-
 #include "syntax/pickle-machine.h"
 
-enum { FIRST_STACK = 1024, FIRST_MARKS = 64 };
+enum { FIRST_SLOTS = 64 };
 
-/* Every step answers with the new top of the stack, or NULL when it cannot go on at all
- * (memory, a limit, a fold that failed). */
-struct slot *fsdp_machine_stop(struct machine *m)
-{
-	fsdp_arena_fail(m->arena, &m->error);
-	return NULL;
-}
+struct python2_name {
+	struct fsdp_span module, name, new_module, new_name;
+};
 
-struct slot *fsdp_machine_changed(struct machine *m)
-{
-	fsdp_fail_rule(&m->error, FSDP_ERROR_DAMAGED, "FI2004", offset_of(m),
-		"the pickle changed while it was read");
-	fsdp_error_add_hint(&m->error, "run again when nothing writes to it");
-	return NULL;
-}
+struct python2_module {
+	struct fsdp_span module, new_module;
+};
 
-/* What the limit allows at most; the arena holds half as much again in outgrown stacks.
- */
-struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)
-{
-	size_t count = (size_t)(top - m->stack);
-	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_STACK);
-	if (count >= limit || count > SIZE_MAX / 64) {
-		fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_STACK, limit);
-		return NULL;
+#define SPAN(literal)                                                    \
+	{                                                                \
+		(const unsigned char *)("" literal), sizeof(literal) - 1 \
 	}
-	size_t room =
-		(size_t)fsdp_min(count < FIRST_STACK ? FIRST_STACK : count * 2, limit);
-	struct slot *stack = FSDP_TAKE(&m->scratch, stack, room);
-	if (stack == NULL)
-		return fsdp_machine_stop(m);
-	if (count != 0)
-		memcpy(stack, m->stack, count * sizeof *stack);
-	m->floor = stack + (m->floor - m->stack);
-	m->stack = stack;
-	m->stack_end = stack + room;
-	return stack + count;
-}
 
-/* Fewer values than the opcode takes: unknown values replace them. */
-struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t count)
-{
-	DAMAGED(m, "%s takes %td values, the stack has %td", op_name(m), count,
-		top - m->floor);
-	while (top != NULL && top - m->floor < count)
-		top = push(m, top, REF_UNKNOWN);
-	return top;
-}
+static const struct python2_name python2_names[] = {
+#define FSDP_PYTHON2_NAME(module, name, new_module, new_name) \
+	{ SPAN(module), SPAN(name), SPAN(new_module), SPAN(new_name) },
+#define FSDP_PYTHON2_MODULE(module, new_module)
+#include "syntax/pickle-python2.def"
+#undef FSDP_PYTHON2_NAME
+#undef FSDP_PYTHON2_MODULE
+};
 
-struct slot *fsdp_machine_mark(struct machine *m, struct slot *top)
+static const struct python2_module python2_modules[] = {
+#define FSDP_PYTHON2_NAME(module, name, new_module, new_name)
+#define FSDP_PYTHON2_MODULE(module, new_module) { SPAN(module), SPAN(new_module) },
+#include "syntax/pickle-python2.def"
+#undef FSDP_PYTHON2_NAME
+#undef FSDP_PYTHON2_MODULE
+};
+
+/* A row of the fold table with its lengths, so that comparing is cheap. */
+struct fold_key {
+	struct fsdp_span module, name;
+	bool prefix; /* module ended in `*` */
+	enum fsdp_fold_when when;
+};
+
+/* CPython's pickle looks for the pair first and only then for the module. */
+static void map_python2(struct fsdp_pickle_global *global)
 {
-	if (m->mark_count == m->mark_room) {
-		uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_MARKS);
-		if (m->mark_count >= limit) {
-			fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_MARKS, limit);
-			return NULL;
+	for (size_t i = 0; i < FSDP_COUNT(python2_names); i++) {
+		const struct python2_name *row = &python2_names[i];
+		if (fsdp_span_equal(global->name, row->name) &&
+			fsdp_span_equal(global->module, row->module)) {
+			global->module = row->new_module;
+			global->name = row->new_name;
+			return;
 		}
-		size_t room = m->mark_room == 0 ? FIRST_MARKS : m->mark_room * 2;
-		room = (size_t)fsdp_min(room, limit);
-		uint32_t *marks = FSDP_TAKE(&m->scratch, marks, room);
-		if (marks == NULL)
-			return fsdp_machine_stop(m);
-		if (m->mark_count != 0)
-			memcpy(marks, m->marks, m->mark_count * sizeof *marks);
-		m->marks = marks;
-		m->mark_room = room;
 	}
-	m->marks[m->mark_count++] = (uint32_t)(m->floor - m->stack);
-	m->floor = top;
-	return top;
-}
-
-static void *no_cells(struct machine *m)
-{
-	if (m->error == NULL)
-		fsdp_machine_stop(m);
-	return NULL;
-}
-
-/* Cells before the last page's end are counted by 29 bits of a reference. */
-struct cell *fsdp_machine_new_page(struct machine *m)
-{
-	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
-		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
-			"the pickle holds more than %u values", REF_PAYLOADS);
-		return NULL;
-	}
-	struct cell *cell = fsdp_vec_push(&m->pickle->cells);
-	return cell != NULL ? cell : no_cells(m);
-}
-
-/* Several cells in one page; the index of the first goes to *ret_index. */
-struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index)
-{
-	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
-		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
-			"the pickle holds more than %u values", REF_PAYLOADS);
-		return NULL;
-	}
-	size_t index;
-	struct cell *cells = fsdp_vec_push_run(&m->pickle->cells, count, &index);
-	if (cells == NULL)
-		return no_cells(m);
-	*ret_index = (uint32_t)index;
-	return cells;
-}
-
-/*
- * Turns the arguments of numbers and texts into values.
- */
-
-static struct slot *push_big(
-	struct machine *m, struct slot *top, struct fsdp_span span, bool written)
-{
-	top = push_span(m, top, FSDP_PICKLE_BIG_INTEGER, span.data, span.size);
-	if (top != NULL && written)
-		ref_cell(m, top[-1].ref)->flags |= CELL_WRITTEN;
-	return top;
-}
-
-struct slot *fsdp_machine_integer_text(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	bool is_int = *m->at == FSDP_OP_INT;
-	if (is_int && fsdp_span_is(line, "01"))
-		return push(m, top, REF_TRUE);
-	if (is_int && fsdp_span_is(line, "00"))
-		return push(m, top, REF_FALSE);
-	if (!is_int && fsdp_span_ends(line, FSDP_SPAN("L")))
-		line.size--;
-	int64_t value = 0;
-	switch (fsdp_pickle_text_integer(line, is_int, &value)) {
-	case NUMBER_BAD:
-		DAMAGED(m, "the text of %s is not an integer", op_name(m));
-		return push(m, top, REF_UNKNOWN);
-	case NUMBER_BIG:
-		return push_big(m, top, line, true);
-	case NUMBER_PREFIXED:
-		FIND(m, PICKLE_ODD, FSDP_NOTE, "the text of %s has a base prefix",
-			op_name(m));
-		break;
-	case NUMBER_PLAIN:
-		break;
-	}
-	return push_integer(m, top, value);
-}
-
-/* Two's complement of any length. */
-struct slot *fsdp_machine_integer_bytes(
-	struct machine *m, struct slot *top, const unsigned char *at, uint32_t size)
-{
-	struct fsdp_span span = fsdp_span(at, size);
-	while (size > 1 && ((at[size - 1] == 0 && at[size - 2] < 0x80) ||
-				   (at[size - 1] == 0xff && at[size - 2] >= 0x80)))
-		size--;
-	if (size > 8)
-		return push_big(m, top, span, false);
-	uint64_t value = size > 0 && at[size - 1] >= 0x80 ? UINT64_MAX : 0;
-	for (uint32_t i = size; i-- > 0;)
-		value = value << 8 | at[i];
-	return push_integer(m, top, (int64_t)value);
-}
-
-static struct slot *push_float(struct machine *m, struct slot *top, double value)
-{
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	if (unlikely(value != value) && !m->nan_seen) {
-		m->nan_seen = true;
-		FIND(m, PICKLE_ODD, FSDP_NOTE, "a float is not a number (NaN)");
-	}
-	return push_wide(m, top, FSDP_PICKLE_FLOAT, bits);
-}
-
-struct slot *fsdp_machine_float_bytes(struct machine *m, struct slot *top)
-{
-	uint64_t bits = __builtin_bswap64(load_u8(m->at + 1));
-	double value;
-	memcpy(&value, &bits, sizeof value);
-	return push_float(m, top, value);
-}
-
-struct slot *fsdp_machine_float_text(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	double value = 0;
-	bool memory = false;
-	if (fsdp_pickle_text_float(line, &m->scratch, &value, &memory))
-		return push_float(m, top, value);
-	if (memory)
-		return fsdp_machine_stop(m);
-	DAMAGED(m, "the text of FLOAT is not a number");
-	return push(m, top, REF_UNKNOWN);
-}
-
-/* Bytes in the arena. */
-static struct slot *push_decoded(
-	struct machine *m, struct slot *top, uint8_t kind, struct fsdp_span text)
-{
-	uint64_t address = (uintptr_t)text.data;
-	return push_cell(m, top,
-		(struct cell){ .kind = kind,
-			.flags = CELL_DECODED,
-			.x = (uint16_t)((uint64_t)text.size >> 32),
-			.a = (uint32_t)text.size,
-			.b = (uint32_t)address,
-			.c = (uint32_t)(address >> 32) });
-}
-
-static struct fsdp_arena *arena_of_texts(struct machine *m)
-{
-	return m->options->texts != NULL ? m->options->texts : m->arena;
-}
-
-/* A decoded text may be in the arena. */
-struct slot *fsdp_machine_push_text(
-	struct machine *m, struct slot *top, struct fsdp_span text)
-{
-	if (text.data >= m->part.begin && text.data <= m->part.end)
-		return push_span(m, top, FSDP_PICKLE_TEXT, text.data, text.size);
-	return push_decoded(m, top, FSDP_PICKLE_TEXT, text);
-}
-
-/* Into the next cells, so that it is dropped with its value; a text that would fill much of
- * a page goes to the arena. */
-struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
-	const unsigned char *at, uint64_t size)
-{
-	enum { INSIDE_MOST = 1 << (CELLS_SHIFT - 3) }; /* cells */
-	if (size > INSIDE_MOST * CELL_BYTES) {
-		struct fsdp_span copy =
-			fsdp_arena_copy(arena_of_texts(m), fsdp_span(at, (size_t)size));
-		return copy.data != NULL ? push_decoded(m, top, kind, copy)
-					 : fsdp_machine_stop(m);
-	}
-	uint32_t mark = cell_count(m), index;
-	struct cell *cell = fsdp_machine_new_cells(
-		m, 1 + (size_t)(size + CELL_BYTES - 1) / CELL_BYTES, &index);
-	if (unlikely(cell == NULL))
-		return NULL;
-	*cell = (struct cell){ .kind = kind, .flags = CELL_INSIDE, .a = (uint32_t)size };
-	memcpy(cell + 1, at, (size_t)size);
-	return push_marked(m, top, REF(TAG_CELL, index), mark);
-}
-
-struct slot *fsdp_machine_text_line(
-	struct machine *m, struct slot *top, struct fsdp_span line)
-{
-	struct fsdp_span text = line;
-	bool memory = false;
-	struct fsdp_arena *texts = arena_of_texts(m);
-	bool good = *m->at == FSDP_OP_STRING
-			    ? fsdp_pickle_text_string(line, texts, &text, &memory)
-			    : fsdp_pickle_text_unicode(line, texts, &text, &memory);
-	if (memory)
-		return fsdp_machine_stop(m);
-	if (good)
-		return fsdp_machine_push_text(m, top, text);
-	DAMAGED(m, "the text of %s is badly quoted or escaped", op_name(m));
-	return push(m, top, REF_UNKNOWN);
-}
-
-/*
- * Gathers values into tuples, lists, sets and dicts, and puts them into those that are
- * there.
- */
-
-/* A run after the last one of `holder`. One item at a time doubles; a batch gets what it
- * asks for, because picklers write batches of a thousand and then the rest. */
-static struct cell *add_run(
-	struct machine *m, struct cell *holder, size_t want, bool batch, bool pairs)
-{
-	size_t room = batch ? want : 2 * (size_t)fsdp_min(holder->a, RUN_ROOM / 2);
-	if (room < want)
-		room = want;
-	if (room > RUN_ROOM)
-		room = RUN_ROOM;
-	room = (room + 3) & ~(size_t)3;
-	uint32_t index;
-	struct cell *run = fsdp_machine_new_cells(m, 1 + room / 4, &index);
-	if (run == NULL)
-		return NULL;
-	*run = (struct cell){ .kind = CELL_RUN, .x = (uint16_t)room, .c = pairs };
-	if (holder->c != 0)
-		cell_at(m->pickle, holder->c)->b = index;
-	else
-		holder->b = index;
-	holder->c = index;
-	return run;
-}
-
-/* The values of `count` slots become items of `holder`, or keys and values in turn. */
-bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
-	const struct slot *from, size_t count, bool pairs)
-{
-	bool batch = count > 1u + pairs;
-	struct cell *run = holder->c != 0 ? cell_at(m->pickle, holder->c) : NULL;
-	holder->a += (uint32_t)(pairs ? count / 2 : count);
-	while (count > 0) {
-		if (run == NULL || run->a == run->x || run->c != pairs) {
-			run = add_run(m, holder, count, batch, pairs);
-			if (run == NULL)
-				return false;
+	for (size_t i = 0; i < FSDP_COUNT(python2_modules); i++)
+		if (fsdp_span_equal(global->module, python2_modules[i].module)) {
+			global->module = python2_modules[i].new_module;
+			return;
 		}
-		size_t fit = (size_t)fsdp_min(run->x - run->a, count);
-		fsdp_ref *refs = run_refs(run) + run->a;
-		for (size_t i = 0; i < fit; i++)
-			refs[i] = from[i].ref;
-		run->a += (uint32_t)fit;
-		from += fit;
-		count -= fit;
+}
+
+/* The table is keyed by the names as written: two spellings of one name are two globals
+ * to the caller, who may print both. Mapping never depends on anything else but
+ * `python2`, which is part of the key. */
+static size_t hash_global(
+	const struct fsdp_hasher *hasher, struct fsdp_span module, struct fsdp_span name)
+{
+	return (size_t)fsdp_hash_span(
+		hasher, fsdp_hash_span(hasher, hasher->seed, module), name);
+}
+
+static bool same(const struct global *global, struct fsdp_span module,
+	struct fsdp_span name, bool python2)
+{
+	return global->python2 == python2 &&
+	       fsdp_span_equal(global->shown.written_name, name) &&
+	       fsdp_span_equal(global->shown.written_module, module);
+}
+
+static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
+{
+	size_t count = table->slot_count * 2;
+	uint32_t *slots = FSDP_TAKE(table->arena, slots, count);
+	if (slots == NULL)
+		return false;
+	for (size_t i = 0; i < pickle->globals.count; i++) {
+		const struct fsdp_pickle_global *shown =
+			&global_at(pickle, (uint32_t)i)->shown;
+		size_t slot = hash_global(&table->hasher, shown->written_module,
+				      shown->written_name) &
+			      (count - 1);
+		while (slots[slot] != 0)
+			slot = (slot + 1) & (count - 1);
+		slots[slot] = (uint32_t)i + 1;
 	}
+	table->slots = slots;
+	table->slot_count = count;
 	return true;
 }
 
-/* A fresh container of all values from `begin` to `top`, in the place of the first. */
-struct slot *fsdp_machine_collect(
-	struct machine *m, struct slot *begin, struct slot *top, uint8_t kind, bool pairs)
+static bool matches(const struct fold_key *key, const struct fsdp_pickle_global *global)
 {
+	if (!fsdp_span_equal(key->name, global->name))
+		return false;
+	return key->prefix ? fsdp_span_begins(global->module, key->module)
+			   : fsdp_span_equal(global->module, key->module);
+}
+
+static bool is_honest(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] <= ' ' || text.data[i] >= 0x7f)
+			return false;
+	return text.size != 0;
+}
+
+/* The bytes themselves stay out of the message: the finding says where they are, and
+ * what shows the global escapes it. */
+static void check_name(const struct fsdp_pickle_options *options,
+	const struct fsdp_pickle_global *global)
+{
+	bool module = !is_honest(global->written_module);
+	if (!module && is_honest(global->written_name))
+		return;
+	struct fsdp_span text = module ? global->written_module : global->written_name;
+	PICKLE_FIND(options, FSDP_RULE_PICKLE_NAME, global->offset, FSDP_ERROR,
+		"the %s of a global is %s", module ? "module" : "name",
+		text.size == 0 ? "empty" : "not made of printable ASCII without blanks");
+}
+
+static bool keep(struct fsdp_span *text, struct fsdp_arena *copies)
+{
+	if (copies != NULL)
+		*text = fsdp_arena_copy(copies, *text);
+	return text->data != NULL;
+}
+
+/* The index of a global, made if it is new; UINT32_MAX when out of memory. */
+static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, const struct naming *naming)
+{
+	struct fsdp_span module = naming->module, name = naming->name;
+	if (pickle->globals.count * 2 >= table->slot_count && !grow(table, pickle))
+		return UINT32_MAX;
+	size_t slot = hash_global(&table->hasher, module, name);
+	for (;; slot++) {
+		uint32_t entry = table->slots[slot &= table->slot_count - 1];
+		if (entry == 0)
+			break;
+		if (same(global_at(pickle, entry - 1), module, name, naming->python2))
+			return entry - 1;
+	}
+	if (!keep(&module, naming->copies) || !keep(&name, naming->copies))
+		return UINT32_MAX;
+	struct global *global = fsdp_vec_push(&pickle->globals);
+	if (global == NULL || pickle->globals.count >= REF_PAYLOADS)
+		return UINT32_MAX;
+	*global = (struct global){
+		.shown = { module, name, module, name, .offset = naming->offset },
+		.python2 = naming->python2,
+	};
+	global->shown.via = naming->opcode;
+	if (naming->python2)
+		map_python2(&global->shown);
+	global->fold_call = global->fold_build = global->shown.fold_row = -1;
+	for (size_t i = 0; i < table->fold_count; i++) {
+		if (!matches(&table->folds[i], &global->shown))
+			continue;
+		int32_t *row = table->folds[i].when == FSDP_FOLD_CALL
+				       ? &global->fold_call
+				       : &global->fold_build;
+		if (*row < 0)
+			*row = (int32_t)i;
+		if (global->shown.fold_row < 0)
+			global->shown.fold_row = (int32_t)i;
+	}
+	check_name(options, &global->shown);
+	table->slots[slot] = (uint32_t)pickle->globals.count;
+	return (uint32_t)pickle->globals.count - 1;
+}
+
+/*
+ * Globals are named, applied and given a state: when a fold is asked, and what is
+ * forgotten then.
+ */
+
+enum { WORD_BYTES = 8 }; /* of a text that are hashed in a step */
+
+static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
+{
+	struct naming naming = {
+		.module = module,
+		.name = name,
+		.copies = m->part.from != NULL ? m->arena : NULL,
+		.offset = offset_of(m),
+		.opcode = *m->at,
+		.python2 = m->protocol < 3,
+	};
+	uint32_t index = globals_intern(&m->globals, m->pickle, m->options, &naming);
+	if (index == UINT32_MAX) {
+		fsdp_machine_stop(m);
+		return FSDP_REF_NONE;
+	}
+	global_at(m->pickle, index)->pushed++;
+	return REF(TAG_GLOBAL, index);
+}
+
+/* Two lines: module and name. */
+static fsdp_ref intern_lines(
+	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
+{
+	struct fsdp_span module, name;
+	if (!read_line(m, lines, &module, &lines) ||
+		!read_line(m, lines, &name, ret_next))
+		return FSDP_REF_NONE;
+	return intern(m, module, name);
+}
+
+static struct slot *machine_stack_global(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct fsdp_span module = fsdp_pickle_text(m->pickle, top[-2].ref);
+	struct fsdp_span name = fsdp_pickle_text(m->pickle, top[-1].ref);
+	fsdp_ref ref = REF_UNKNOWN;
+	/* Any number of globals may share a text of any length. */
+	if (!fsdp_budget_work(
+		    m->arena->budget, (module.size + name.size) / WORD_BYTES, &m->error))
+		return NULL;
+	if (module.data == NULL || name.data == NULL) {
+		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+			"STACK_GLOBAL takes its names from values that are not strings");
+	} else {
+		ref = intern(m, module, name);
+		if (ref == FSDP_REF_NONE)
+			return NULL;
+	}
+	forget(m, top - 2, ref);
+	return top - 1;
+}
+
+static struct slot *machine_extension(struct machine *m, struct slot *top, uint32_t code)
+{
+	FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+		"%s takes a global from a registry of the loading process (code %d)",
+		op_name(m), (int32_t)code);
+	return push(m, top, REF_UNKNOWN);
+}
+
+/* ---- calls ---- */
+
+static struct slot *fail_fold(struct machine *m, struct fsdp_error *error)
+{
+	fsdp_error_free(m->error); /* damage is less than not being able to go on */
+	m->error = error;
+	return NULL;
+}
+
+enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
+
+static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
+	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
+{
+	const struct fsdp_folding call = { &m->options->folds[row_index], callable,
+		arguments, state };
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	if (!call.row->fold(m->options->context, m->pickle, &call, &number, &error)) {
+		if (likely(error == NULL))
+			return NOT_FOLDED;
+		fail_fold(m, error);
+		return FOLD_FAILED;
+	}
+	if (unlikely(number >= REF_PAYLOADS)) {
+		fsdp_fail(&m->error, FSDP_ERROR_INTERNAL, offset_of(m),
+			"a fold answered %u, which is too large", number);
+		return FOLD_FAILED;
+	}
+	*ret_ref = REF(TAG_FOLDED, number);
+	return FOLDED;
+}
+
+static bool report_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref keywords, bool is_folded)
+{
+	return fsdp_machine_report(m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+					      .folded = is_folded,
+					      .object = callable,
+					      .argument = arguments,
+					      .keywords = keywords });
+}
+
+/* The callable is applied to arguments; both are in `slot` and above it, and the result
+ * takes the place of `slot`. */
+static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref callable,
+	fsdp_ref arguments, uint8_t use)
+{
+	if (likely(ref_tag(callable) == TAG_GLOBAL)) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= use;
+		if (global->fold_call >= 0) {
+			fsdp_ref ref;
+			switch (ask_fold(m, global->fold_call, callable, arguments,
+				FSDP_REF_NONE, &ref)) {
+			case FOLDED:
+				if (!global->quiet_folded)
+					global->quiet_folded = report_call(m, callable,
+						arguments, FSDP_REF_NONE, true);
+				forget(m, slot, ref);
+				return slot + 1;
+			case FOLD_FAILED:
+				return NULL;
+			case NOT_FOLDED:
+				break;
+			}
+		}
+		bool is_empty = arguments == REF_EMPTY_TUPLE;
+		if (!(is_empty && (global->quiet_empty & use)) &&
+			report_call(m, callable, arguments, FSDP_REF_NONE, false) &&
+			is_empty)
+			global->quiet_empty |= use;
+	} else {
+		report_call(m, callable, arguments, FSDP_REF_NONE, false);
+	}
+	struct cell *cell = new_cell(m);
+	if (unlikely(cell == NULL))
+		return NULL;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_CALL, .a = callable, .b = arguments };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	if (m->options->fills && use == FSDP_USE_CALLED && arguments != REF_EMPTY_TUPLE &&
+		fsdp_pickle_is_mapping(m->pickle, callable) &&
+		!fsdp_machine_fill(m, cell))
+		return NULL;
+	return slot + 1;
+}
+
+/* REDUCE and NEWOBJ: callable, arguments. */
+static struct slot *machine_call(struct machine *m, struct slot *top, uint8_t use)
+{
+	NEED(m, top, 2);
+	return apply(m, top - 2, top[-2].ref, top[-1].ref, use);
+}
+
+static struct slot *machine_call_keywords(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 3);
+	struct slot *slot = top - 3;
+	fsdp_ref callable = slot[0].ref;
+	if (ref_tag(callable) == TAG_GLOBAL) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= FSDP_USE_BUILT;
+	}
+	report_call(m, callable, slot[1].ref, slot[2].ref, false);
 	uint32_t index = cell_count(m);
 	struct cell *cell = new_cell(m);
 	if (cell == NULL)
 		return NULL;
-	*cell = (struct cell){ .kind = kind };
-	if (!fsdp_machine_add_items(m, cell, begin, (size_t)(top - begin), pairs))
+	*cell = (struct cell){
+		.kind = FSDP_PICKLE_CALL, .a = callable, .b = slot[1].ref
+	};
+	struct cell *more = fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
 		return NULL;
-	uint32_t mark = top > begin ? begin->mark : index;
-	return push_marked(m, begin, REF(TAG_CELL, index), mark);
+	more[1].a = slot[2].ref;
+	slot->ref = REF(TAG_CELL, index);
+	return slot + 1;
 }
 
-struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top)
+/* The values from `begin` on, as the tuple of arguments in the place of the first. */
+static struct slot *collect_arguments(
+	struct machine *m, struct slot *begin, struct slot *top)
 {
-	struct slot *begin = pop_mark(m);
 	size_t count = (size_t)(top - begin);
 	if (count == 0)
-		return push(m, top, REF_EMPTY_TUPLE);
-	if (count <= 3)
-		return small_tuple(m, top, (unsigned)count);
-	return fsdp_machine_collect(m, begin, top, FSDP_PICKLE_TUPLE, false);
+		return push(m, begin, REF_EMPTY_TUPLE);
+	if (count > 3)
+		return fsdp_machine_collect(m, begin, top, FSDP_PICKLE_TUPLE, false);
+	return small_tuple(m, top, (unsigned)count);
 }
 
-/* A key that Python cannot hash would stop any loader. Looks one level deep. */
-static void check_keys(
-	struct machine *m, const struct slot *from, const struct slot *to, unsigned step)
+/* mark, callable, arguments … */
+static struct slot *machine_obj(struct machine *m, struct slot *top)
 {
-	for (; from < to; from += step) {
-		if (!ref_is_cell(from->ref))
-			continue;
-		uint8_t kind = ref_cell(m, from->ref)->kind;
-		if (unlikely(kind == FSDP_PICKLE_LIST || kind == FSDP_PICKLE_DICT ||
-			     kind == FSDP_PICKLE_SET || kind == FSDP_PICKLE_BYTEARRAY))
-			FIND(m, PICKLE_TARGET, FSDP_ERROR,
-				"%s uses something as a key that cannot be one",
-				op_name(m));
+	struct slot *begin = pop_mark(m);
+	if (unlikely(begin == top)) {
+		DAMAGED(m, "OBJ finds no class above its mark");
+		top = push(m, top, REF_UNKNOWN);
+		if (top == NULL)
+			return NULL;
+		begin = top - 1;
 	}
+	ptrdiff_t place = begin - m->stack; /* the stack may move */
+	top = collect_arguments(m, begin + 1, top);
+	if (top == NULL)
+		return NULL;
+	begin = m->stack + place;
+	return apply(m, begin, begin[0].ref, begin[1].ref, FSDP_USE_CALLED);
 }
 
-/* Pairs only: the last key of an odd number has no value and is dropped. */
-static struct slot *even(struct machine *m, const struct slot *begin, struct slot *top)
+/* mark, arguments …; the class is in the opcode. */
+static struct slot *machine_inst(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
-	if (likely((top - begin) % 2 == 0))
-		return top;
-	FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s with an odd number of keys and values",
-		op_name(m));
+	fsdp_ref callable = intern_lines(m, m->at + 1, ret_next);
+	if (callable == FSDP_REF_NONE)
+		return NULL;
+	struct slot *begin = pop_mark(m);
+	top = collect_arguments(m, begin, top);
+	if (top == NULL)
+		return NULL;
+	return apply(m, top - 1, callable, top[-1].ref, FSDP_USE_CALLED);
+}
+
+/* ---- states ---- */
+
+/* One more state of a call that has one. */
+static bool add_state(struct machine *m, struct cell *states, const struct slot *state)
+{
+	FIND(m, PICKLE_STATE, FSDP_WARNING, "an object is given its state a second time");
+	if (states->c == 0) {
+		uint32_t index;
+		struct cell *list = fsdp_machine_new_cells(m, 1, &index);
+		if (list == NULL)
+			return false;
+		*list = (struct cell){ .kind = FSDP_PICKLE_LIST };
+		states->c = index;
+	}
+	return fsdp_machine_add_items(m, cell_at(m->pickle, states->c), state, 1, false);
+}
+
+/* True if the family made a number of it; false also if that failed (*ret_failed). */
+static bool fold_instance(struct machine *m, struct slot *slot, struct cell *call,
+	fsdp_ref state, bool *ret_failed)
+{
+	if (call->c != 0 || ref_tag(call->a) != TAG_GLOBAL)
+		return false;
+	int32_t row = global_at(m->pickle, ref_payload(call->a))->fold_build;
+	fsdp_ref ref;
+	if (row < 0)
+		return false;
+	switch (ask_fold(m, row, call->a, call->b, state, &ref)) {
+	case FOLDED:
+		*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
+		forget(m, slot, ref);
+		return true;
+	case FOLD_FAILED:
+		*ret_failed = true;
+		return false;
+	case NOT_FOLDED:
+		return false;
+	}
+	return false;
+}
+
+static const struct cell *find_cell(const struct machine *m, fsdp_ref ref)
+{
+	return ref_is_cell(ref) ? ref_cell(m, ref) : NULL;
+}
+
+/* The run of the keys and values of a state that is a small dict, or None and one; NULL:
+ * it is something else. */
+static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret_slots)
+{
+	const struct cell *cell = find_cell(m, state);
+	*ret_slots = cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 2 &&
+		     cell->a == REF_NULL;
+	if (*ret_slots)
+		cell = find_cell(m, cell->b);
+	if (cell == NULL || cell->kind != FSDP_PICKLE_DICT || cell->a == 0 ||
+		cell->a > QUIET_KEYS)
+		return NULL;
+	struct cell *run = cell_at(m->pickle, cell->b);
+	return run->c == 1 && run->a == 2 * cell->a ? run : NULL;
+}
+
+/* A text that came out of the memo stays as long as the pickle, like its
+ * reference. */
+static void keep_keys(
+	const struct machine *m, struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	global->quiet_key_count = 0;
+	for (size_t i = 0; i < run->a / 2; i++) {
+		const struct cell *key = find_cell(m, refs[2 * i]);
+		if (key == NULL || key->kind != FSDP_PICKLE_TEXT ||
+			(key->flags & CELL_STAYS) == 0)
+			return;
+		global->quiet_keys[i] = refs[2 * i];
+	}
+	global->quiet_key_count = (uint8_t)(run->a / 2);
+	global->quiet_slots = slots;
+}
+
+static bool has_kept_keys(const struct global *global, struct cell *run, bool slots)
+{
+	const fsdp_ref *refs = run_refs(run);
+	if (global->quiet_key_count != run->a / 2 || global->quiet_slots != slots)
+		return false;
+	for (size_t i = 0; i < global->quiet_key_count; i++)
+		if (refs[2 * i] != global->quiet_keys[i])
+			return false;
+	return true;
+}
+
+static struct slot *machine_build(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct slot *slot = top - 2;
+	struct cell *cell = ref_is_cell(slot->ref) ? ref_cell(m, slot->ref) : NULL;
+	if (unlikely(cell == NULL || cell->kind != FSDP_PICKLE_CALL)) {
+		char room[2 * FSDP_SHOWN];
+		if (slot->ref != REF_UNKNOWN)
+			FIND(m, PICKLE_STATE, FSDP_ERROR,
+				"a state is given to %s, which is not a new object",
+				fsdp_machine_target(m, slot->ref, room));
+		return top - 1;
+	}
+	bool failed = false;
+	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
+		return top - 1;
+	struct global *global = ref_tag(cell->a) == TAG_GLOBAL
+					? global_at(m->pickle, ref_payload(cell->a))
+					: NULL;
+	bool slots = false;
+	struct cell *run = global != NULL ? few_pairs(m, slot[1].ref, &slots) : NULL;
+	if (run == NULL || !has_kept_keys(global, run, slots)) {
+		if (fsdp_machine_report(
+			    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+				       .object = slot[0].ref,
+				       .argument = slot[1].ref,
+				       .keywords = FSDP_REF_NONE }) &&
+			run != NULL)
+			keep_keys(m, global, run, slots);
+	}
+	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
+		return NULL;
+	if (likely(more[1].b == FSDP_REF_NONE))
+		more[1].b = top[-1].ref;
+	else if (!add_state(m, &more[1], top - 1))
+		return NULL;
+	pin_if_old(m, slot, ref_payload(slot->ref));
 	return top - 1;
 }
 
-struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t kind)
+/* ---- persistent ids ---- */
+
+/* Of a tuple of more than three; 0 of anything else. */
+static uint32_t item_count(const struct machine *m, fsdp_ref id)
 {
-	struct slot *begin = pop_mark(m);
-	bool pairs = kind == FSDP_PICKLE_DICT;
-	if (pairs)
-		top = even(m, begin, top);
-	if (kind != FSDP_PICKLE_LIST)
-		check_keys(m, begin, top, 1 + pairs);
-	return fsdp_machine_collect(m, begin, top, kind, pairs);
+	const struct cell *cell = find_cell(m, id);
+	return cell != NULL && cell->kind == FSDP_PICKLE_TUPLE && cell->x == 0 ? cell->a
+									       : 0;
 }
 
-/* Whether the caller's check needs no more calls like this one. The deed comes by its address: a copy would be read in wider
- * parts than it was just written in, and processors wait for that. */
-__attribute__((noinline)) bool fsdp_machine_report(
-	struct machine *m, struct fsdp_pickle_deed *deed)
+/* The value on top is a persistent id. */
+static struct slot *machine_persistent(struct machine *m, struct slot *top)
 {
-	if (m->options->judge == NULL)
-		return true;
-	deed->opcode = *m->at;
-	deed->offset = offset_of(m);
-	return m->options->judge(m->options->judge_context, m->pickle, deed);
-}
-
-const char *fsdp_machine_target(
-	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN])
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_global_of(m->pickle, ref);
-	const char *type = fsdp_pickle_type_name(m->pickle, ref);
-	char module[FSDP_SHOWN], name[FSDP_SHOWN];
-	if (global != NULL)
-		snprintf(room, 2 * FSDP_SHOWN, "%s.%s",
-			fsdp_shown(global->module, module),
-			fsdp_shown(global->name, name));
-	else
-		snprintf(room, 2 * FSDP_SHOWN, "a value of type %s",
-			type != NULL ? type : "object");
-	return room;
-}
-
-static bool is_meant(const struct machine *m, const struct cell *target, enum putting how)
-{
-	if (how == APPENDING)
-		return target->kind == FSDP_PICKLE_LIST;
-	if (how == ADDING)
-		return target->kind == FSDP_PICKLE_SET;
-	return target->kind == FSDP_PICKLE_DICT ||
-	       (target->kind == FSDP_PICKLE_CALL &&
-		       fsdp_pickle_is_mapping(m->pickle, target->a));
-}
-
-/* The two cells after a call that got more than its arguments. */
-struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
-{
-	if (call->c != 0)
-		return cell_at(m->pickle, call->c);
-	uint32_t index;
-	struct cell *more = fsdp_machine_new_cells(m, 2, &index);
-	if (more == NULL)
+	NEED(m, top, 1);
+	struct slot *slot = top - 1;
+	const struct fsdp_pickle_options *options = m->options;
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	bool is_folded = options->fold_persistent != NULL &&
+			 options->fold_persistent(options->context, m->pickle, slot->ref,
+				 &number, &error) &&
+			 number < REF_PAYLOADS;
+	if (!is_folded && error != NULL)
+		return fail_fold(m, error);
+	uint32_t count = is_folded ? item_count(m, slot->ref) : 0;
+	if (count == 0 || count != m->quiet_id) {
+		if (fsdp_machine_report(
+			    m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+				       .folded = is_folded,
+				       .object = slot->ref,
+				       .argument = FSDP_REF_NONE,
+				       .keywords = FSDP_REF_NONE }) &&
+			is_folded)
+			m->quiet_id = count;
+	}
+	if (is_folded) {
+		forget(m, slot, REF(TAG_FOLDED, number));
+		return top;
+	}
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
 		return NULL;
-	more[0] = (struct cell){ .kind = CELL_ITEMS };
-	more[1] = (struct cell){
-		.kind = CELL_STATES, .a = FSDP_REF_NONE, .b = FSDP_REF_NONE
-	};
-	call->c = index;
-	return more;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_PERSISTENT, .a = slot->ref };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	return top;
 }
 
-/* Key and value of an item of what a mapping is made of. */
-static bool is_pair(const struct machine *m, fsdp_ref ref, struct slot pair[2])
+/* ---- memo ---- */
+
+static inline __attribute__((always_inline)) struct slot *op_memoize(
+	struct machine *m, struct slot *top, uint64_t slot)
 {
-	enum fsdp_pickle_kind kind = fsdp_pickle_kind(m->pickle, ref);
-	if ((kind != FSDP_PICKLE_LIST && kind != FSDP_PICKLE_TUPLE) ||
-		fsdp_pickle_count(m->pickle, ref) != 2)
-		return false;
-	pair[0].ref = fsdp_pickle_item(m->pickle, ref, 0);
-	pair[1].ref = fsdp_pickle_item(m->pickle, ref, 1);
-	return pair[0].ref != FSDP_REF_NONE && pair[1].ref != FSDP_REF_NONE;
+	NEED(m, top, 1);
+	if (unlikely(slot > UINT32_MAX)) {
+		DAMAGED(m, "%s to slot %llu; slots are below 2^32", op_name(m),
+			FSDP_LLU(slot));
+		return top;
+	}
+	if (unlikely(!memo_fill(&m->memo, (uint32_t)slot)))
+		return fsdp_machine_stop(m);
+	fsdp_ref *place = memo_place(&m->memo, (uint32_t)slot);
+	if (place == NULL)
+		return top;
+	*place = top[-1].ref;
+	if (ref_is_cell(*place))
+		m->pin = cell_count(m);
+	return top;
 }
 
-/* What the mapping is made of has them too, so they have two parents from now on. */
-bool fsdp_machine_fill(struct machine *m, struct cell *call)
+static uint64_t slot_text(struct fsdp_span line)
 {
-	bool has_factory =
-		fsdp_pickle_is_global(m->pickle, call->a, "collections", "defaultdict");
-	fsdp_ref from = fsdp_pickle_item(m->pickle, call->b, has_factory), key, value;
-	struct fsdp_pickle_iterator pairs = { .ref = from }, check = pairs;
-	struct slot pair[2] = { 0 };
-	bool is_list = fsdp_pickle_kind(m->pickle, from) == FSDP_PICKLE_LIST;
-	if (fsdp_pickle_count(m->pickle, call->b) != 1u + has_factory ||
-		(!is_list && fsdp_pickle_kind(m->pickle, from) != FSDP_PICKLE_DICT))
-		return true;
-	if (!fsdp_budget_work(m->arena->budget,
-		    2 * fsdp_pickle_count(m->pickle, from) + 1, &m->error))
-		return false;
-	while (is_list && fsdp_pickle_next(m->pickle, &check, &key, &value))
-		if (!is_pair(m, value, pair))
-			return true;
-	while (fsdp_pickle_next(m->pickle, &pairs, &key, &value)) {
-		if (!is_list)
-			pair[0].ref = key, pair[1].ref = value;
-		else
-			(void)is_pair(m, value, pair);
-		if (pair[0].ref == FSDP_REF_NONE)
-			continue; /* put into a dict as into a list */
-		check_keys(m, pair, pair + 2, 2);
-		pair[0].ref = share(m, pair[0].ref, CELL_SHARED);
-		pair[1].ref = share(m, pair[1].ref, CELL_SHARED);
-		struct cell *more = fsdp_machine_more_of_call(m, call);
-		if (more == NULL || !fsdp_machine_add_items(m, more, pair, 2, true))
+	uint32_t slot;
+	return fsdp_pickle_slot_text(line, &slot) ? slot : UINT64_MAX;
+}
+
+static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32_t slot)
+{
+	const fsdp_ref *place = memo_place(&m->memo, slot);
+	if (unlikely(place == NULL || *place == FSDP_REF_NONE)) {
+		DAMAGED(m, "%s reads memo slot %u, which is empty", op_name(m), slot);
+		return push(m, top, REF_UNKNOWN);
+	}
+	return push(m, top, share(m, *place, CELL_SHARED | CELL_STAYS));
+}
+
+/* ---- the rest of the stack ---- */
+
+/* ---- the loop ---- */
+
+/* The opcodes with a line of text: all of protocol 0, none of them frequent. */
+static struct slot *do_line(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	struct fsdp_span line;
+	if (!read_line(m, m->at + 1, &line, ret_next))
+		return NULL;
+	switch (*m->at) {
+	case FSDP_OP_INT:
+	case FSDP_OP_LONG:
+		return fsdp_machine_integer_text(m, top, line);
+	case FSDP_OP_FLOAT:
+		return fsdp_machine_float_text(m, top, line);
+	case FSDP_OP_PERSID:
+		top = fsdp_machine_push_text(m, top, line);
+		return top != NULL ? machine_persistent(m, top) : NULL;
+	case FSDP_OP_PUT: {
+		uint64_t slot = slot_text(line);
+		if (slot != UINT64_MAX)
+			return op_memoize(m, top, slot);
+		DAMAGED(m, "PUT to a slot that is not a number below 2^32");
+		return top;
+	}
+	case FSDP_OP_GET: {
+		uint64_t slot = slot_text(line);
+		if (slot != UINT64_MAX)
+			return op_recall(m, top, (uint32_t)slot);
+		DAMAGED(m, "GET of a slot that is not a number below 2^32");
+		return push(m, top, REF_UNKNOWN);
+	}
+	default:
+		return fsdp_machine_text_line(m, top, line);
+	}
+}
+
+/* An argument of that many bytes, after a count of `fixed` bytes. */
+static inline struct slot *step_span(struct machine *m, struct slot *top, uint8_t kind,
+	size_t fixed, uint64_t size, const unsigned char **ret_next)
+{
+	const unsigned char *argument = m->at + 1;
+	if (unlikely(!is_here(m, argument, fixed, size)))
+		return fsdp_machine_changed(m);
+	*ret_next = argument + fixed + size;
+	return push_span(m, top, kind, argument + fixed, size);
+}
+
+static inline struct slot *step_integer(struct machine *m, struct slot *top, size_t fixed,
+	uint32_t size, const unsigned char **ret_next)
+{
+	const unsigned char *argument = m->at + 1;
+	if (unlikely(!is_here(m, argument, fixed, size)))
+		return fsdp_machine_changed(m);
+	*ret_next = argument + fixed + size;
+	return fsdp_machine_integer_bytes(m, top, argument + fixed, size);
+}
+
+/* One opcode. *at moves after it. */
+static inline struct slot *step(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	const unsigned char *argument = m->at + 1;
+	const unsigned char *behind =
+		argument; /* its address escapes; *ret_next stays in a register */
+	*ret_next = argument;
+	enum fsdp_pickle_op op = argument[-1];
+	switch (op) {
+	case FSDP_OP_MEMOIZE:
+		return op_memoize(m, top, memo_size(&m->memo));
+	case FSDP_OP_BINPUT:
+		*ret_next = argument + 1;
+		return op_memoize(m, top, *argument);
+	case FSDP_OP_LONG_BINPUT:
+		*ret_next = argument + 4;
+		return op_memoize(m, top, load_u4(argument));
+	case FSDP_OP_BINGET:
+		*ret_next = argument + 1;
+		return op_recall(m, top, *argument);
+	case FSDP_OP_LONG_BINGET:
+		*ret_next = argument + 4;
+		return op_recall(m, top, load_u4(argument));
+	case FSDP_OP_BININT:
+		*ret_next = argument + 4;
+		return push_integer(m, top, (int32_t)load_u4(argument));
+	case FSDP_OP_BININT1:
+		*ret_next = argument + 1;
+		return push(m, top, REF(TAG_SMALL, *argument));
+	case FSDP_OP_BININT2:
+		*ret_next = argument + 2;
+		return push(m, top, REF(TAG_SMALL, load_u2(argument)));
+	case FSDP_OP_LONG1:
+		return step_integer(m, top, 1, *argument, ret_next);
+	case FSDP_OP_LONG4:
+		return step_integer(m, top, 4, load_u4(argument), ret_next);
+	case FSDP_OP_BINFLOAT:
+		*ret_next = argument + 8;
+		return fsdp_machine_float_bytes(m, top);
+	case FSDP_OP_SHORT_BINUNICODE:
+	case FSDP_OP_SHORT_BINSTRING:
+		return step_span(m, top, FSDP_PICKLE_TEXT, 1, *argument, ret_next);
+	case FSDP_OP_BINUNICODE:
+	case FSDP_OP_BINSTRING:
+		return step_span(
+			m, top, FSDP_PICKLE_TEXT, 4, load_u4(argument), ret_next);
+	case FSDP_OP_BINUNICODE8:
+		return step_span(
+			m, top, FSDP_PICKLE_TEXT, 8, load_u8(argument), ret_next);
+	case FSDP_OP_SHORT_BINBYTES:
+		return step_span(m, top, FSDP_PICKLE_BYTES, 1, *argument, ret_next);
+	case FSDP_OP_BINBYTES:
+		return step_span(
+			m, top, FSDP_PICKLE_BYTES, 4, load_u4(argument), ret_next);
+	case FSDP_OP_BINBYTES8:
+		return step_span(
+			m, top, FSDP_PICKLE_BYTES, 8, load_u8(argument), ret_next);
+	case FSDP_OP_BYTEARRAY8:
+		return step_span(
+			m, top, FSDP_PICKLE_BYTEARRAY, 8, load_u8(argument), ret_next);
+	case FSDP_OP_NONE:
+		return push(m, top, REF_NULL);
+	case FSDP_OP_NEWTRUE:
+		return push(m, top, REF_TRUE);
+	case FSDP_OP_NEWFALSE:
+		return push(m, top, REF_FALSE);
+	case FSDP_OP_EMPTY_TUPLE:
+		return push(m, top, REF_EMPTY_TUPLE);
+	case FSDP_OP_EMPTY_LIST:
+		return push_wide(m, top, FSDP_PICKLE_LIST, 0);
+	case FSDP_OP_EMPTY_DICT:
+		return push_wide(m, top, FSDP_PICKLE_DICT, 0);
+	case FSDP_OP_EMPTY_SET:
+		return push_wide(m, top, FSDP_PICKLE_SET, 0);
+	case FSDP_OP_TUPLE1:
+		return small_tuple(m, top, 1);
+	case FSDP_OP_TUPLE2:
+		return small_tuple(m, top, 2);
+	case FSDP_OP_TUPLE3:
+		return small_tuple(m, top, 3);
+	case FSDP_OP_TUPLE:
+		return fsdp_machine_tuple(m, top);
+	case FSDP_OP_LIST:
+		return fsdp_machine_gather(m, top, FSDP_PICKLE_LIST);
+	case FSDP_OP_DICT:
+		return fsdp_machine_gather(m, top, FSDP_PICKLE_DICT);
+	case FSDP_OP_FROZENSET:
+		return fsdp_machine_gather(m, top, FSDP_PICKLE_FROZENSET);
+	case FSDP_OP_APPEND:
+		return fsdp_machine_append(m, top, APPENDING);
+	case FSDP_OP_SETITEM:
+		return fsdp_machine_append(m, top, PAIRING);
+	case FSDP_OP_APPENDS:
+		return fsdp_machine_append_all(m, top, APPENDING);
+	case FSDP_OP_ADDITEMS:
+		return fsdp_machine_append_all(m, top, ADDING);
+	case FSDP_OP_SETITEMS:
+		return fsdp_machine_append_all(m, top, PAIRING);
+	case FSDP_OP_MARK:
+		return fsdp_machine_mark(m, top);
+	case FSDP_OP_POP:
+		if (top == m->floor && m->mark_count != 0) {
+			pop_mark(m);
+			return top;
+		}
+		NEED(m, top, 1);
+		return top - 1;
+	case FSDP_OP_POP_MARK:
+		return pop_mark(m);
+	case FSDP_OP_DUP:
+		NEED(m, top, 1);
+		return push(m, top, share(m, top[-1].ref, CELL_SHARED));
+	case FSDP_OP_REDUCE:
+		return machine_call(m, top, FSDP_USE_CALLED);
+	case FSDP_OP_NEWOBJ:
+		return machine_call(m, top, FSDP_USE_BUILT);
+	case FSDP_OP_NEWOBJ_EX:
+		return machine_call_keywords(m, top);
+	case FSDP_OP_OBJ:
+		return machine_obj(m, top);
+	case FSDP_OP_INST:
+		top = machine_inst(m, top, &behind);
+		*ret_next = behind;
+		return top;
+	case FSDP_OP_BUILD:
+		return machine_build(m, top);
+	case FSDP_OP_GLOBAL: {
+		/* GLOBAL and INST: two lines after the opcode; *ret_next is where they
+		 * end. */
+		fsdp_ref ref = intern_lines(m, m->at + 1, &behind);
+		top = ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
+	}
+		*ret_next = behind;
+		return top;
+	case FSDP_OP_STACK_GLOBAL:
+		return machine_stack_global(m, top);
+	case FSDP_OP_BINPERSID:
+		return machine_persistent(m, top);
+	case FSDP_OP_EXT1:
+		*ret_next = argument + 1;
+		return machine_extension(m, top, *argument);
+	case FSDP_OP_EXT2:
+		*ret_next = argument + 2;
+		return machine_extension(m, top, load_u2(argument));
+	case FSDP_OP_EXT4:
+		*ret_next = argument + 4;
+		return machine_extension(m, top, load_u4(argument));
+	case FSDP_OP_NEXT_BUFFER:
+	case FSDP_OP_READONLY_BUFFER:
+		FIND(m, PICKLE_OPCODE, FSDP_ERROR,
+			"%s needs a buffer that is not in the file", op_name(m));
+		if (*m->at == FSDP_OP_NEXT_BUFFER)
+			return push(m, top, REF_BUFFER);
+		NEED(m, top, 1);
+		return top;
+	case FSDP_OP_PROTO:
+		m->protocol = *argument;
+		*ret_next = argument + 1;
+		return top;
+	case FSDP_OP_FRAME:
+		*ret_next = argument + 8;
+		return top;
+	case FSDP_OP_STOP:
+		NEED(m, top, 1);
+		m->stopped = true;
+		if (m->error == NULL && (top - 1 > m->stack || m->mark_count != 0))
+			FIND(m, PICKLE_ODD, FSDP_NOTE,
+				"%td values and %zu marks are left at STOP",
+				top - 1 - m->stack, m->mark_count);
+		m->pickle->top = top[-1].ref;
+		return top;
+	case FSDP_OP_INT:
+	case FSDP_OP_LONG:
+	case FSDP_OP_FLOAT:
+	case FSDP_OP_STRING:
+	case FSDP_OP_UNICODE:
+	case FSDP_OP_PERSID:
+	case FSDP_OP_GET:
+	case FSDP_OP_PUT:
+		top = do_line(m, top, &behind);
+		*ret_next = behind;
+		return top;
+	}
+	return top; /* not reached: the lexer has all codes */
+}
+
+/* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last
+ * opcode of the last part (`stops`), and nowhere else: what it left on top would not
+ * outlive what follows. */
+static struct slot *run_part(struct machine *m, struct slot *top, bool stops)
+{
+	const unsigned char *next = m->part.begin;
+	while (top != NULL && next < m->part.end) {
+		m->at = next;
+		top = step(m, top, &next);
+		if (unlikely(m->stopped) && next != m->part.end)
+			return fsdp_machine_changed(m);
+	}
+	if (top != NULL && (next > m->part.end || m->stopped != stops))
+		return fsdp_machine_changed(m);
+	return top;
+}
+
+/* Parts as the lexer cut them, up to the end of what it found whole. False: cannot go on.
+ */
+static bool run(struct machine *m, const struct lexed *lexed)
+{
+	struct slot *top = fsdp_machine_grow_stack(m, m->stack);
+	uint64_t begin = 0, end;
+	m->floor = m->stack;
+	for (size_t i = 0; top != NULL && i <= lexed->cuts.count; i++, begin = end) {
+		end = i < lexed->cuts.count
+			      ? *(const uint64_t *)fsdp_vec_at(&lexed->cuts, i)
+			      : lexed->end;
+		if (!fsdp_part_move(&m->part, begin, end - begin, &m->error))
 			return false;
+		top = run_part(m, top, lexed->stopped && i == lexed->cuts.count);
+	}
+	if (top == NULL)
+		return false;
+	if (!m->stopped && top > m->stack)
+		m->pickle->top = m->stack[0].ref;
+	return true;
+}
+
+/* ---- before and after ---- */
+
+/* Whether all from there to the end is zeros; false also if it cannot be read. */
+static bool is_zero_from(struct machine *m, uint64_t offset)
+{
+	while (offset < m->part.size) {
+		if (!fsdp_part_move(&m->part, offset, UINT64_MAX, &m->error))
+			return false;
+		for (const unsigned char *at = m->part.begin; at < m->part.end; at++)
+			if (*at != 0)
+				return false;
+		offset += (uint64_t)(m->part.end - m->part.begin);
 	}
 	return true;
 }
 
-/* A record may become a number of the caller's. Who has it from the memo is sent on. */
-static struct slot *fold_dict(struct machine *m, struct slot *target, struct cell *cell)
+static void check_rest(struct machine *m)
 {
-	struct fsdp_error *error = NULL;
-	uint32_t number = 0;
-	if (m->options->fold_dict(
-		    m->options->context, m->pickle, target->ref, &number, &error) &&
-		number < REF_PAYLOADS) {
-		*cell = (struct cell){ .kind = CELL_FORWARD, .a = number };
-		forget(m, target, REF(TAG_FOLDED, number));
-		return target + 1;
-	}
-	if (error != NULL) {
-		fsdp_error_free(m->error);
-		m->error = error;
-		return NULL;
-	}
-	pin_if_old(m, target, ref_payload(target->ref));
-	return target + 1;
+	uint64_t length = m->pickle->length;
+	if (m->options->may_trail || is_zero_from(m, length) || m->error != NULL)
+		return;
+	bool globals = fsdp_pickle_names_globals(&m->part, length);
+	PICKLE_FIND(m->options, FSDP_RULE_PICKLE_TRAILING, length,
+		globals ? FSDP_ERROR : FSDP_WARNING,
+		"%llu bytes follow the end of the pickle%s",
+		FSDP_LLU(m->part.size - length), globals ? " and name globals" : "");
 }
 
-/* The values between target + 1 and top go into the target, which is the new top. They
- * go into another kind of container as well if it has a place for them, so that they are
- * checked; a finding reports the error. */
-static struct slot *append_items(
-	struct machine *m, struct slot *target, struct slot *top, enum putting how)
+static bool read_pickle(struct machine *m)
 {
-	bool pairs = how == PAIRING;
-	if (unlikely(target->ref == REF_UNKNOWN))
-		return target + 1;
-	if (pairs)
-		top = even(m, target + 1, top);
-	if (how != APPENDING)
-		check_keys(m, target + 1, top, 1 + pairs);
-	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
-	char room[2 * FSDP_SHOWN];
-	bool meant = likely(cell != NULL && is_meant(m, cell, how));
-	bool symbolic = !meant && fsdp_pickle_type_name(m->pickle, target->ref) == NULL;
-	if (symbolic && m->options->judge != NULL)
-		(void)fsdp_machine_report(
-			m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_FILL,
-				   .object = target->ref,
-				   .argument = FSDP_REF_NONE,
-				   .keywords = FSDP_REF_NONE });
-	else if (!meant && (cell == NULL || cell->kind != FSDP_PICKLE_CALL))
-		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
-			op_name(m), fsdp_machine_target(m, target->ref, room),
-			how == APPENDING ? "list"
-			: how == ADDING  ? "set"
-					 : "dict",
-			how == PAIRING ? " (CVE-2026-24747 in torch before 2.10)" : "");
-	if (cell == NULL || top == target + 1)
-		return target + 1;
-	if (cell->kind == FSDP_PICKLE_CALL && fsdp_machine_more_of_call(m, cell) == NULL)
-		return NULL;
-	struct cell *holder = cell_holder(m->pickle, cell);
-	if (holder == NULL)
-		return target + 1;
-	if (!fsdp_machine_add_items(
-		    m, holder, target + 1, (size_t)(top - target - 1), pairs))
-		return NULL;
-	if (pairs && m->options->fold_dict != NULL && cell->kind == FSDP_PICKLE_DICT &&
-		cell->a <= FSDP_FOLD_PAIRS)
-		return fold_dict(m, target, cell);
-	pin_if_old(m, target, ref_payload(target->ref));
-	return target + 1;
-}
-
-/* APPEND and SETITEM: a target and one item or pair. */
-struct slot *fsdp_machine_append(struct machine *m, struct slot *top, enum putting how)
-{
-	ptrdiff_t count = how == PAIRING ? 3 : 2;
-	NEED(m, top, count);
-	return append_items(m, top - count, top, how);
-}
-
-/* APPENDS, ADDITEMS, SETITEMS: a target, a mark, and any number. */
-struct slot *fsdp_machine_append_all(
-	struct machine *m, struct slot *top, enum putting how)
-{
-	struct slot *begin = pop_mark(m);
-	if (unlikely(begin == m->floor)) {
-		/* No target below the mark. */
-		DAMAGED(m, "%s finds nothing below its mark", op_name(m));
-		return push(m, begin, REF_UNKNOWN);
+	struct fsdp_pickle *pickle = m->pickle;
+	struct lexed lexed = { 0 };
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	fsdp_memo_init(&m->memo, &m->scratch, hasher);
+	m->globals = (struct globals_table){
+		.arena = &m->scratch,
+		.slot_count = FIRST_SLOTS,
+		.hasher = hasher,
+		.fold_count = m->options->fold_count,
+	};
+	m->globals.slots = FSDP_TAKE(&m->scratch, m->globals.slots, FIRST_SLOTS);
+	m->globals.folds =
+		FSDP_TAKE(&m->scratch, m->globals.folds, m->options->fold_count);
+	if (m->globals.slots == NULL || m->globals.folds == NULL)
+		return fsdp_arena_fail(m->arena, &m->error);
+	for (size_t i = 0; i < m->options->fold_count; i++) {
+		const struct fsdp_fold *row = &m->options->folds[i];
+		struct fsdp_span module = fsdp_span_text(row->module);
+		bool prefix = fsdp_span_ends(module, FSDP_SPAN("*"));
+		module.size -= prefix;
+		m->globals.folds[i] = (struct fold_key){ module,
+			fsdp_span_text(row->name), prefix, row->when };
 	}
-	return append_items(m, begin - 1, top, how);
+	if (fsdp_vec_push(&m->pickle->cells) == NULL ||
+		!fsdp_pickle_lex(
+			pickle, m->options, &m->part, &m->memo, &lexed, &m->error) ||
+		!fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN))
+		return fsdp_arena_fail(m->arena, &m->error);
+	m->pin = 1;
+	pickle->length = lexed.end;
+	bool whole = run(m, &lexed);
+	/* What a global was pushed for and not applied, it stood as a value. */
+	for (size_t i = 0; i < pickle->globals.count; i++) {
+		struct global *global = global_at(pickle, (uint32_t)i);
+		if (global->pushed != global->applied)
+			global->shown.uses |= FSDP_USE_VALUE;
+	}
+	if (!whole)
+		return false;
+	if (!fsdp_pickle_check(
+		    pickle, m->options, m->limits, &m->scratch, m->memo.hasher))
+		return fsdp_arena_fail(m->arena, &m->error);
+	if (m->stopped)
+		check_rest(m);
+	return m->error == NULL;
+}
+
+static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena)
+{
+	struct fsdp_pickle *pickle = FSDP_TAKE(arena, pickle, 1);
+	if (pickle == NULL)
+		return NULL;
+	pickle->stream = FSDP_SPAN("");
+	pickle->top = FSDP_REF_NONE;
+	fsdp_vec_init(&pickle->cells, arena, sizeof(struct cell));
+	fsdp_vec_init(&pickle->globals, arena, sizeof(struct global));
+	for (size_t i = 0; i < 256; i++)
+		pickle->first[i] = FSDP_UNKNOWN;
+	return pickle;
+}
+
+/* The bytes come from `parts` or, if that is NULL, are `stream`. */
+static bool begin_part(
+	struct machine *m, struct fsdp_span stream, const struct fsdp_pickle_parts *parts)
+{
+	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
+	uint64_t size = parts != NULL ? parts->size : stream.size;
+	if (size > limit)
+		return fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
+	/* Of what was packed there may be a thousand times as much as the file has. */
+	if (!fsdp_budget_work(m->arena->budget, size, &m->error))
+		return false;
+	if (parts != NULL)
+		return fsdp_part_init(&m->part, parts, &m->scratch, &m->error);
+	if (stream.data != NULL)
+		m->pickle->stream = stream;
+	fsdp_part_all(&m->part, m->pickle->stream);
+	return true;
+}
+
+static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *parts,
+	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
+	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error)
+{
+	struct fsdp_limits defaults;
+	fsdp_limits_init(&defaults);
+	struct machine m = {
+		.pickle = new_pickle(arena),
+		.options = options,
+		.limits = options->limits != NULL ? options->limits : &defaults,
+		.arena = arena,
+	};
+	if (m.pickle == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	fsdp_arena_init(&m.scratch, arena->budget);
+	bool good = begin_part(&m, stream, parts) && read_pickle(&m);
+	fsdp_arena_done(&m.scratch);
+	*ret_pickle = m.pickle;
+	fsdp_error_shift_offset(&m.error, options->base);
+	fsdp_fail_with(ret_error, m.error);
+	return good;
+}
+
+bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
+	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
+	struct fsdp_error **ret_error)
+{
+	return read_from(stream, NULL, arena, options, ret_pickle, ret_error);
+}
+
+bool fsdp_pickle_read_parts(const struct fsdp_pickle_parts *parts,
+	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
+	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error)
+{
+	return read_from(
+		(struct fsdp_span){ 0 }, parts, arena, options, ret_pickle, ret_error);
 }

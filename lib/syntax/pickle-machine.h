@@ -6,8 +6,8 @@
 #include "syntax/pickle-internal.h"
 
 /*
- * The machine's parts: a stack, marks, a memo, cells. pickle-machine.c grows
- * them and makes containers, numbers and texts; pickle.c has the loop, globals, calls
+ * The machine's parts: a stack, marks, a memo, cells. pickle-stack.c grows
+ * them and makes containers, numbers and texts; pickle-machine.c has the loop, globals, calls
  * and folds. Both work on one `struct machine`. What every opcode needs is inline here.
  *
  * The lexer has been over the stream: of one in memory every opcode is whole, so
@@ -104,7 +104,7 @@ static inline const char *op_name(const struct machine *m)
 	(fsdp_fail(&(m)->error, FSDP_ERROR_DAMAGED, offset_of(m), __VA_ARGS__), \
 		fsdp_error_add_rule(&(m)->error, "FI3013"))
 
-/* ---- stack and cells (pickle-machine.c) ---- */
+/* ---- stack and cells (pickle-stack.c) ---- */
 
 /* Every step answers with the new top of the stack, or NULL when it cannot go on at all
  * (memory, a limit, a fold that failed). These two always answer NULL. */
@@ -262,7 +262,7 @@ static inline fsdp_ref share(struct machine *m, fsdp_ref ref, uint8_t flags)
 	return ref;
 }
 
-/* ---- containers (pickle-machine.c) ---- */
+/* ---- containers (pickle-stack.c) ---- */
 
 /* What each way of putting items in is meant for. */
 enum putting { APPENDING, ADDING, PAIRING };
@@ -308,7 +308,7 @@ static inline struct slot *small_tuple(
 	return begin + 1;
 }
 
-/* ---- globals, calls, folds (pickle.c) ---- */
+/* ---- globals, calls, folds (pickle-machine.c) ---- */
 
 /* A line at `at` and the position after it; false, and the reading has failed: no line.
  */
@@ -342,7 +342,7 @@ bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
 
-/* ---- numbers and texts (pickle-machine.c) ---- */
+/* ---- numbers and texts (pickle-stack.c) ---- */
 
 struct slot *fsdp_machine_integer_text(
 	struct machine *m, struct slot *top, struct fsdp_span line);

@@ -201,7 +201,7 @@ static inline struct fsdp_flight_fault *fsdp_flight_fault_at(
 /* The place of a rank, or SIZE_MAX: no file is of it. */
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
 
-/* flight-faults.c: fills the job from its ranks: world, teams, the first fault of each
+/* flight-divergence.c: fills the job from its ranks: world, teams, the first fault of each
  * team, and which ranks are ahead, late or stopped. False: job->error. */
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 
@@ -209,13 +209,13 @@ bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
-/* flight-join.c: compares the dumps of a job, or what logs show of its ranks. `ranks` are
+/* flight-verdict.c: compares the dumps of a job, or what logs show of its ranks. `ranks` are
  * ascending, each once, and stay as long as the arena. */
 bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
 
-/* flight-join.c: the result of the dumps among these readings; NULL: no dumps. One
+/* flight-verdict.c: the result of the dumps among these readings; NULL: no dumps. One
  * that could not be read counts with its rank alone. False: two are of one rank, or
  * memory or a ceiling was used up. */
 bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,

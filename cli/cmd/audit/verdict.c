@@ -12,7 +12,7 @@
 #include "cmd/audit/audit.h"
 #include "part/audit-run.h"
 #include "part/shown-names.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
 

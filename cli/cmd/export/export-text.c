@@ -11,7 +11,7 @@
 
 #include "cmd/export/export.h"
 #include "part/audit-run.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
 #include "session/session.h"

@@ -8,7 +8,7 @@
 #include "args/select.h"
 #include "part/expectation.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 
 /*
  * State of `export`:

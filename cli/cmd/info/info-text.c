@@ -7,7 +7,7 @@
 
 #include "cmd/info/info-answer.h"
 #include "part/modules.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/diagnostics.h"
 
 enum {

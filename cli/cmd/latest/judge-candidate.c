@@ -11,7 +11,7 @@
 #include "cmd/latest/candidates.h"
 #include "part/audit-run.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 /* ---- comparison with the other steps of the run ---- */

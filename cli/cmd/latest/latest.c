@@ -9,7 +9,7 @@
 
 #include "cmd/latest/candidates.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "render/record.h"
 #include "render/writer.h"
 #include "session/helper.h"

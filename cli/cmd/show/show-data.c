@@ -9,7 +9,7 @@
 #include "cmd/show/show.h"
 #include "part/modules.h"
 #include "part/tensor-row.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 /* ---- reads slices, and finds the elements that they mean ---- */

@@ -13,7 +13,7 @@
 #include "cmd/show/show.h"
 #include "part/part-result.h"
 #include "part/tensor-reading.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 enum { VALUES_MAX = 1 << 20 };  /* elements that are read of a tensor */

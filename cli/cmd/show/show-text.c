@@ -9,7 +9,7 @@
 
 #include "cmd/show/show.h"
 #include "part/modules.h"
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 /* ---- draws the parts of a tensor in a line ---- */

@@ -11,7 +11,7 @@
 
 #include "analysis/checks/checking.h"
 #include "analysis/shapes.h"
-#include "analysis/states.h"
+#include "analysis/optimizer-states.h"
 #include "base/names.h"
 
 /* States of an optimizer are of buffers of many parameters there. */

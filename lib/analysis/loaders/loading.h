@@ -73,7 +73,7 @@ struct fsdp_loading {
 	size_t name_count;
 	uint64_t all_names;
 
-	/* ---- weights: load-weights.c ---- */
+	/* ---- weights: chosen-weights.c ---- */
 	const char *weights; /* name of the chosen set; NULL: none */
 	bool has_weights;    /* the above is known */
 	struct fsdp_load_tensors model, stored;
@@ -254,7 +254,7 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *or
 /* How many files have these names. */
 size_t fsdp_load_count(struct fsdp_loading *loading, const char *const *names);
 
-/* ---- load-weights.c ---- */
+/* ---- chosen-weights.c ---- */
 
 /* Lists the files of the chosen set, then the other one. False: out of memory. */
 bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result);
@@ -314,7 +314,7 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading);
 bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 
-/* ---- load-sets.c ---- */
+/* ---- weight-sets.c ---- */
 
 /* Another weight set in the directory with a different tensor: in name, shape or, with `data`, in its bytes. Its
  * name is word 0. `unread`: only sets that could not be compared, because bytes were not read. */
@@ -351,7 +351,7 @@ bool fsdp_load_lacks_states(struct fsdp_loading *loading);
 bool fsdp_load_is_other_world(struct fsdp_loading *loading);
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
 
-/* ---- load-model.c ---- */
+/* ---- expected-model.c ---- */
 
 /* Names and shapes of the model that config.json describes, in order of names. False: it
  * is of no type that is known. */

@@ -312,7 +312,7 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
 	struct fsdp_error **ret_error);
 
-/* ---- relatives.c ---- */
+/* ---- xla-fairscale.c ---- */
 
 /* A rank file of torch_xla's or fairscale's FSDP. */
 struct fsdp_relative {

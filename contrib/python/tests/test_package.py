@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door to the command: what it answers, from Python.
 
-    PATH=build/cli:$PATH PYTHONPATH=contrib/python python contrib/python/tests/test_door.py testdata
+    PATH=build/cli:$PATH PYTHONPATH=contrib/python python contrib/python/tests/test_package.py testdata
 """
 
 import ast

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_ANALYSIS_STATES_H
-#define FSDP_ANALYSIS_STATES_H
+#ifndef FSDP_ANALYSIS_OPTIMIZER_STATES_H
+#define FSDP_ANALYSIS_OPTIMIZER_STATES_H
 
 #include <fsdp/model.h>
 

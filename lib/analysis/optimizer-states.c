@@ -9,7 +9,7 @@
 
 #include "analysis/scratch.h"
 #include "analysis/shapes.h"
-#include "analysis/states.h"
+#include "analysis/optimizer-states.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"

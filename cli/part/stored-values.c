@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "part/value-text.h"
+#include "part/stored-values.h"
 #include "session/session.h"
 
 /* ---- Writes the name of an id into a buffer ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RENDER_FUNCTIONS_H
-#define RENDER_FUNCTIONS_H
+#ifndef RENDER_OUTPUT_FUNCTIONS_H
+#define RENDER_OUTPUT_FUNCTIONS_H
 
 #include <stdarg.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PART_VALUE_TEXT_H
-#define PART_VALUE_TEXT_H
+#ifndef PART_STORED_VALUES_H
+#define PART_STORED_VALUES_H
 
 #include <stddef.h>
 
