@@ -232,7 +232,7 @@ size_t dtype_of_word(const char *word);
 
 /*
  * A command is a row: its name, its inputs and options, its answer, and its functions.
- * Each file or directory of cli/cmd exports one; main has the table of them. Help, completion,
+ * Each file or directory of cli/commands exports one; main has the table of them. Help, completion,
  * `commands --json`, "did you mean" and the drift test of the manual read these rows.
  */
 enum command_group {

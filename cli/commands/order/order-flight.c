@@ -1,0 +1,870 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `order` says of dumps of the Flight Recorder: in which collective the ranks of a
+ * job part, which ranks are the cause, and which ranks wait for them.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/order/order.h"
+#include "part/recordings.h"
+#include "render/writer.h"
+
+/* The answer in hand. */
+struct flight {
+	struct listing *listing;
+	struct out *out;
+	const struct fsdp_flight *says;
+	bool is_log;   /* these are logs, not dumps */
+	bool is_alone; /* of what one rank left nothing follows for the others */
+	size_t dump_count;
+	const struct fsdp_recording *first; /* of the dumps */
+	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
+};
+
+static bool is_log(const struct fsdp_flight *says)
+{
+	return says->watches != NULL;
+}
+
+/* ---- values of sentences ---- */
+
+/* "rank 5", "ranks 4,6-7". */
+struct rank_words {
+	char text[200];
+};
+
+static const char *rank_words(
+	const int64_t *ranks, size_t count, struct rank_words *words)
+{
+	char list[180];
+
+	order_put_ranks(ranks, count, list, sizeof list);
+	snprintf(words->text, sizeof words->text, "rank%s %s", count == 1 ? "" : "s",
+		list);
+	return words->text;
+}
+
+#define RANKS(list, count) \
+	value_word(rank_words((list), (count), &(struct rank_words){ { 0 } }))
+
+static struct value number(int64_t number)
+{
+	return number == FSDP_ABSENT ? value_absent() : value_integer(number);
+}
+
+static struct value name(struct fsdp_span name)
+{
+	return name.size == 0 ? value_absent() : value_name(text_of_span(name));
+}
+
+/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year. */
+static const char *put_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
+{
+	static const size_t year = sizeof "1970-" - 1;
+	char date[DATE_SIZE];
+
+	text[0] = '\0';
+	if (ns < 0)
+		return text;
+	date_format(date, ns / 1000000000, ' ');
+	snprintf(text, DATE_SIZE + 16, "%s.%03d%s", is_log ? date + year : date,
+		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
+	return text;
+}
+
+static struct value since_of(const struct flight *flight)
+{
+	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
+}
+
+static void put_place(struct out *out, const struct fsdp_flight_place *place)
+{
+	if (place->filename.data == NULL)
+		return;
+	out_line_text(out, ", ");
+	recordings_show_frame(out, place->filename, place->line, place->name);
+}
+
+static void put_sizes(struct out *out, const struct fsdp_flight_call *call)
+{
+	for (size_t i = 0; i < call->input_size_count; i++) {
+		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
+
+		out_line_text(out, "%s[", i == 0 ? " " : ", ");
+		for (size_t j = 0; j < one->dim_count; j++)
+			out_line_text(
+				out, "%s%" PRId64, j == 0 ? "" : ", ", one->dims[j]);
+		out_line_text(out, "]");
+	}
+}
+
+/* "all_reduce [10] Float" */
+static void put_call(struct out *out, const struct fsdp_flight_call *call)
+{
+	out_line_name(out, text_of_span(call->op));
+	put_sizes(out, call);
+	for (size_t i = 0; i < call->input_dtype_count; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(call->input_dtypes[i]));
+	}
+}
+
+/* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
+static void put_collective(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+
+	out_values(flight->out, "[#{} ]{}", number(says->seq),
+		says->op.data != NULL ? value_text(text_of_span(says->op))
+				      : value_word("collective"));
+	put_sizes(flight->out, &says->call);
+	out_values(flight->out, " of {}[ ({})]",
+		says->group.size != 0 ? name(says->group)
+				      : value_word("a group without a name"),
+		says->member_count != 0 ? RANKS(says->members, says->member_count)
+					: value_absent());
+	put_place(flight->out, &says->place);
+}
+
+/* " #9 all_gather of mesh_dp_shard", as far as these are known. */
+static void put_place_in(
+	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
+{
+	out_values(out, "[ #{}][ {}][ of {}]", number(seq), name(op), name(group));
+}
+
+/* ---- what there is ---- */
+
+enum { MOST_SHOWN = 8 };
+
+/* Groups that are called alike, as meshes make them, are named once. A log does not contain
+ * the size of a group. */
+static void put_groups(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
+	bool more = false;
+
+	for (size_t i = 0; i < says->group_count; i++) {
+		for (j = 0; j < shown; j++)
+			if (says->group_sizes[first[j]] == says->group_sizes[i] &&
+				text_is(text_of_span(says->groups[first[j]]),
+					text_of_span(says->groups[i])))
+				break;
+		if (j < shown) {
+			alike[j]++;
+		} else if (says->groups[i].size != 0 && shown == MOST_SHOWN) {
+			more = true;
+		} else if (says->groups[i].size != 0) {
+			alike[shown] = 1;
+			first[shown++] = i;
+		}
+	}
+	for (j = 0; j < shown; j++)
+		out_values(flight->out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
+			value_word(j == 0 ? "; groups " : ", "),
+			name(says->groups[first[j]]),
+			flight->is_log || alike[j] == 1 ? value_absent()
+							: value_count(alike[j]),
+			value_count(says->group_sizes[first[j]]),
+			flight->is_log || alike[j] != 1
+				? value_absent()
+				: value_count(says->group_sizes[first[j]]));
+	if (more)
+		out_line_text(flight->out, ", and more");
+}
+
+static void line_inputs(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->out;
+
+	out_line_begin(out, NULL);
+	if (flight->is_log)
+		out_values(out, "{} from {} rank{s}",
+			value_word(says->watch_count != 0
+					   ? "lines about failed collectives"
+					   : "errors"),
+			value_count(says->log_rank_count));
+	else
+		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
+	for (size_t i = 0; i < says->version_count && !flight->is_log; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(says->versions[i]));
+	}
+	if (!flight->is_log)
+		out_values(out, "[, NCCL {}]",
+			value_name(text_of_span(flight->first->flight->library)));
+	put_groups(flight);
+	out_line_end(out);
+}
+
+/* ---- what is wrong ---- */
+
+static bool problem_is(const struct fsdp_flight *says, const char *problem)
+{
+	return says->problem != NULL && strcmp(says->problem, problem) == 0;
+}
+
+/* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
+ * differs. NULL: no such sentence. */
+static const char *verb_of(const struct fsdp_flight *says)
+{
+	static const struct {
+		const char *problem, *verb, *without_expected;
+	} verbs[] = {
+		{ "missing", "never entered", NULL },
+		{ "extra", "alone entered", NULL },
+		{ "cycle", "wait for each other, first in", NULL },
+		{ "status", "never entered", NULL },
+		{ "idle", "printed no timeout while others did, first in", NULL },
+		{ "parted", "failed where others of the group did not, in", NULL },
+		{ "op", "called another operation instead of",
+			"called different operations in" },
+		{ "size", "used a different size than other ranks in",
+			"used different sizes in" },
+		{ "dtype", "used a different dtype than other ranks in",
+			"used different dtypes in" },
+	};
+
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (problem_is(says, verbs[i].problem))
+			return !says->has_expected && verbs[i].without_expected != NULL
+				       ? verbs[i].without_expected
+				       : verbs[i].verb;
+	return NULL;
+}
+
+/* What ended the culprits. */
+static const char *exception_words(
+	const struct fsdp_flight *says, char *text, size_t room)
+{
+	const char *head = "the watchdog of ", *tail = "is stuck";
+	struct rank_words words;
+
+	for (size_t i = 0; i < says->exception_count; i++)
+		if (says->exceptions[i].is_own &&
+			says->exceptions[i].rank == says->culprits[0]) {
+			head = "";
+			tail = says->watch_count != 0
+				       ? "failed before the other ranks timed out"
+			       : says->exception_count > 1 ? "failed first"
+							   : "failed";
+		}
+	if (says->verdict == FSDP_FLIGHT_MISMATCH) {
+		head = "";
+		tail = "run their forwards in different orders";
+	}
+	snprintf(text, room, "%s%s %s", head,
+		rank_words(says->culprits, says->culprit_count, &words), tail);
+	return text;
+}
+
+static void line_rest(struct out *out, const char *label, size_t count)
+{
+	if (count > MOST_SHOWN)
+		out_values_line(out, label, "and {} more rank{s}: --json names all",
+			value_count(count - MOST_SHOWN));
+}
+
+/* The first cause is the collective of the answer, and has its sizes and place. */
+static void lines_cause(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	const char *verb = verb_of(says);
+	struct out *out = flight->out;
+	char text[300];
+
+	for (size_t i = 0; i < says->cause_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_cause *one = &says->causes[i];
+		bool stopped = one->other != FSDP_ABSENT;
+
+		out_line_begin(out, NULL);
+		out_values(out, stopped ? "the GPU of {} stopped in" : "{} never entered",
+			RANKS(one->ranks, one->rank_count));
+		if (i == 0 && !stopped) {
+			out_line_text(out, " ");
+			put_collective(flight);
+		} else {
+			put_place_in(out, one->seq, one->op, one->group);
+		}
+		out_values(out, "[, which rank {} finished]", number(one->other));
+		out_line_end(out);
+	}
+	line_rest(out, NULL, says->cause_count);
+	if (says->cause_count != 0 || says->culprit_count == 0)
+		return;
+	if (problem_is(says, "exception"))
+		out_line(out, NULL, "%s", exception_words(says, text, sizeof text));
+	if (verb == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_values(out, "{} {} ", RANKS(says->culprits, says->culprit_count),
+		value_word(verb));
+	put_collective(flight);
+	out_line_end(out);
+}
+
+static void lines_exceptions(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	char at[DATE_SIZE + 16];
+
+	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_exception *one = &says->exceptions[i];
+
+		out_line_begin(flight->out, i == 0 ? "error" : "");
+		put_moment(one->time_ns, true, at);
+		out_values(flight->out, "rank {}[ at {}]: ", number(one->rank),
+			*at != '\0' ? value_word(at) : value_absent());
+		out_line_name(flight->out, text_of_span(one->text));
+		out_line_end(flight->out);
+	}
+	line_rest(flight->out, "", says->exception_count);
+}
+
+/* What the culprits called in place of what most did, and what they entered last. */
+static void lines_culprits(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->out;
+
+	if (says->has_expected) {
+		out_line_begin(out, "expected");
+		put_call(out, &says->expected);
+		out_line_text(out, " (most ranks)");
+		out_line_end(out);
+	}
+	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
+		out_line_begin(out, i == 0 ? "found" : "");
+		put_call(out, &says->found[i].call);
+		out_values(out, " (rank {})", number(says->found[i].rank));
+		out_line_end(out);
+	}
+	line_rest(out, "", says->found_count);
+	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_last *last = &says->last[i];
+
+		out_line_begin(out, i == 0 ? "last call" : "");
+		out_values(out,
+			last->op.data != NULL ? "rank {} entered"
+					      : "rank {} has no entry",
+			number(last->rank));
+		if (last->op.data != NULL) {
+			put_place_in(out, last->seq, last->op, last->group);
+			put_place(out, &last->place);
+		}
+		out_line_end(out);
+	}
+	line_rest(out, "", says->last_count);
+}
+
+/* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
+static void lines_agree(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	static const struct fsdp_span unnamed = { (const unsigned char *)"collective",
+		10 };
+	struct out *out = flight->out;
+	bool is_log = flight->is_log;
+	const char *line = NULL;
+
+	if (says->all_wait) {
+		/* The cause is not among them. */
+		out_line_begin(out, NULL);
+		out_values(out,
+			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
+			flight->first != NULL ? value_integer(flight->first->rank)
+					      : value_absent());
+		put_place_in(out, says->common.seq,
+			says->common.op.size != 0 ? says->common.op : unnamed,
+			says->common.group);
+		out_values(out, "[ since {}]", since_of(flight));
+		put_place(out, &says->common.place);
+		out_line_end(out);
+	}
+	if (says->problem == NULL && flight->is_alone && is_log)
+		out_values_line(out, NULL,
+			"only rank {} printed {}: the other ranks are unknown",
+			value_integer(says->watches[0].rank),
+			value_word(says->log_rank_count == 1 ? "such lines"
+							     : "where it waits"));
+	else if (says->problem == NULL && flight->is_alone)
+		out_values_line(out, NULL,
+			"only the dump of rank {} is readable: the other ranks are unknown",
+			value_integer(flight->first->rank));
+	else if (says->problem != NULL)
+		line = strcmp(says->problem, "no_entries") == 0
+			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
+			       : NULL;
+	else if (says->verdict == FSDP_FLIGHT_AGREE && !says->all_wait)
+		line = "all ranks entered the same collectives";
+	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE)
+		line = is_log ? "all ranks with lines entered the same collectives"
+			      : "all ranks with a readable dump entered the same collectives";
+	if (line != NULL)
+		out_line(out, NULL, "%s", line);
+	if (!problem_is(says, "unheard"))
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "every rank with %s waits for ranks without%s, in ",
+		is_log ? "lines" : "a dump", is_log ? "" : " one");
+	put_collective(flight);
+	out_line_end(out);
+}
+
+static void line_ranks(const struct flight *flight, const char *label, const char *format,
+	const int64_t *ranks, size_t count)
+{
+	if (count != 0)
+		out_values_line(flight->out, label, format, RANKS(ranks, count));
+}
+
+static void lines_next(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	enum fsdp_flight_verdict verdict = says->verdict;
+	struct out *out = flight->out;
+	const char *next = NULL;
+
+	line_ranks(flight, "next",
+		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
+		says->gpu_stopped, says->gpu_stopped_count);
+	/* The finding has a fix. */
+	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
+		return;
+	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || says->all_wait) &&
+		!flight->is_alone)
+		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
+	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
+		next = "collect the logs of the other ranks and run order again";
+	else if (says->missing_dump_count + says->unreadable_count != 0)
+		next = "collect the dumps of these ranks and run order again";
+	if (next != NULL)
+		out_line(out, "next", "%s", next);
+}
+
+/* ---- ranks in logs ---- */
+
+#define WATCH struct fsdp_flight_watch
+static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
+	"Lines of a log about one rank in one process group.",
+	{ "rank", INTEGER_AT(WATCH, rank), ALWAYS("The rank.") },
+	{ "group", TEXT_AT(WATCH, group),
+		ALWAYS("The process group; empty where the lines name none.") },
+	{ "enqueued", INTEGER_AT(WATCH, enqueued), .null = true,
+		.about = "Number of the last collective that the rank enqueued." },
+	{ "completed", INTEGER_AT(WATCH, completed), .null = true,
+		.about = "Number of the last one that it completed." },
+	{ "seq", INTEGER_AT(WATCH, seq), .null = true,
+		.about =
+			"Number of the first that failed; null where none did on this rank, and of a monitored barrier." },
+	{ "op", TEXT_AT(WATCH, op), .null = true,
+		.about = "Its operation, without the variant." },
+	{ "numel_in", INTEGER_AT(WATCH, numel_in), .null = true,
+		.about = "Elements of its input." },
+	{ "numel_out", INTEGER_AT(WATCH, numel_out), .null = true,
+		.about = "Elements of its output." },
+	{ "timeout_ms", INTEGER_AT(WATCH, timeout_ms), .null = true,
+		.about = "After how long it was to time out, in milliseconds." },
+	{ "ran_ms", INTEGER_AT(WATCH, ran_ms), .null = true,
+		.about = "How long the rank had waited in it, in milliseconds." });
+
+static const struct column WATCH_TABLE[] = {
+	{ "ranks", .right = true },
+	{ "group" },
+	{ "enqueued", .right = true },
+	{ "completed", .right = true },
+	{ "failed in" },
+};
+
+static bool are_alike(const WATCH *a, const WATCH *b)
+{
+	return text_is(text_of_span(a->group), text_of_span(b->group)) &&
+	       a->enqueued == b->enqueued && a->completed == b->completed &&
+	       a->seq == b->seq && a->numel_in == b->numel_in &&
+	       a->numel_out == b->numel_out &&
+	       text_is(text_of_span(a->op), text_of_span(b->op));
+}
+
+/* "#7 all_reduce after 600.1 s"; empty where none failed. */
+static void put_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
+{
+	const struct text op = text_of_span(watch->op);
+	size_t size = 0;
+
+	text[0] = '\0';
+	if (watch->seq != FSDP_ABSENT)
+		size = (size_t)snprintf(text, room, "#%" PRId64 "%s", watch->seq,
+			op.size != 0 ? " " : "");
+	if (op.size != 0)
+		size += (size_t)snprintf(text + size, room - size, "%.*s",
+			(int)(op.size < 64 ? op.size : 64), op.data);
+	if (size != 0 && longest != FSDP_ABSENT)
+		snprintf(text + size, room - size, " after %" PRId64 ".%01" PRId64 " s",
+			longest / 1000, longest % 1000 / 100);
+}
+
+/* One row for all that are alike. False: out of memory. */
+static bool show_watches(const struct flight *flight)
+{
+	enum { MOST_ROWS = 32 };
+	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
+	const struct fsdp_flight *says = flight->says;
+	int64_t *ranks = calloc(says->watch_count + 1, sizeof *ranks);
+	bool *taken = calloc(says->watch_count + 1, sizeof *taken);
+	int64_t head = flight->listing->options->head, rows = 0;
+	bool good = ranks != NULL && taken != NULL;
+
+	head = head >= 0 ? head : MOST_ROWS;
+	if (says->watch_count != 0 && good)
+		out_table_begin(flight->out, &table);
+	for (size_t i = 0; good && i < says->watch_count && rows <= head; i++) {
+		const WATCH *first = &says->watches[i];
+		int64_t longest = FSDP_ABSENT;
+		char list[160], failed[200];
+		size_t count = 0;
+
+		if (taken[i] || ++rows > head)
+			continue;
+		for (size_t k = i; k < says->watch_count; k++) {
+			const WATCH *one = &says->watches[k];
+
+			if (taken[k] || !are_alike(first, one))
+				continue;
+			taken[k] = true;
+			ranks[count++] = one->rank;
+			longest = one->ran_ms > longest ? one->ran_ms : longest;
+		}
+		order_put_ranks(ranks, count, list, sizeof list);
+		put_failed(first, longest, failed, sizeof failed);
+		const struct value values[] = { value_word(list),
+			value_name(text_of_span(first->group)), number(first->enqueued),
+			number(first->completed), value_word(failed) };
+		out_row(flight->out, values);
+	}
+	if (says->watch_count != 0 && good)
+		out_table_end(flight->out);
+	if (rows > head)
+		out_line(flight->out, "", "... and more: --json has all ranks");
+	free(ranks);
+	free(taken);
+	return good;
+}
+
+bool order_show_flight(struct listing *listing)
+{
+	struct flight flight = { listing, listing->run->out,
+		fsdp_recordings_flight(listing->recordings) };
+	const struct fsdp_flight *says = flight.says;
+	bool good;
+
+	flight.is_log = is_log(says);
+	flight.is_alone = flight.is_log && says->watch_count != 0;
+	for (size_t i = 1; i < says->watch_count; i++)
+		flight.is_alone &= says->watches[i].rank == says->watches[0].rank;
+	for (size_t i = listing->count; i-- > 0;) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
+		flight.first = one->flight != NULL ? one : flight.first;
+		flight.dump_count += one->flight != NULL;
+	}
+	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
+	put_moment(says->since_ns, flight.is_log, flight.since);
+
+	line_inputs(&flight);
+	lines_cause(&flight);
+	lines_exceptions(&flight);
+	if (says->verdict == FSDP_FLIGHT_STUCK && says->entered_count != 0 &&
+		!problem_is(says, "exception"))
+		out_values_line(flight.out,
+			problem_is(says, "parted") ? "completed" : "entered",
+			"{}[, since {}]", RANKS(says->entered, says->entered_count),
+			since_of(&flight));
+	lines_culprits(&flight);
+	line_ranks(&flight, "waiting", "{}, in other collectives", says->waiting,
+		says->waiting_count);
+	lines_agree(&flight);
+	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
+		says->missing_dumps, says->missing_dump_count);
+	line_ranks(&flight, "unreadable", "{}", says->unreadable, says->unreadable_count);
+	good = show_watches(&flight);
+	lines_next(&flight);
+	return good;
+}
+
+/* ---- findings and status ---- */
+
+/* The same in one sentence each, without sizes and places. */
+static void find_cause(struct run *run, const struct fsdp_flight *says)
+{
+	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
+	char number[32] = "", op[80] = "", text[300];
+	struct rank_words words;
+
+	for (size_t i = 0; i < says->cause_count; i++) {
+		const struct fsdp_flight_cause *one = &says->causes[i];
+		char other[64] = "";
+
+		if (one->other != FSDP_ABSENT)
+			snprintf(other, sizeof other,
+				": its GPU stopped, rank %" PRId64 " finished it",
+				one->other);
+		run_finding(run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
+			rank_words(one->ranks, one->rank_count, &words),
+			one->other != FSDP_ABSENT ? "never finished" : "never entered",
+			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
+			(const char *)one->op.data,
+			(int)(one->group.size < 200 ? one->group.size : 200),
+			(const char *)one->group.data, other);
+	}
+	if (says->cause_count != 0)
+		return;
+	if (problem_is(says, "exception")) {
+		run_finding(run, differ ? "FI7041" : "FI7040", "%s",
+			exception_words(says, text, sizeof text));
+		return;
+	}
+	if (says->seq != FSDP_ABSENT)
+		snprintf(number, sizeof number, " #%" PRId64, says->seq);
+	if (says->op.data != NULL)
+		snprintf(op, sizeof op, " %.*s",
+			(int)(says->op.size < 64 ? says->op.size : 64),
+			(const char *)says->op.data);
+	run_finding(run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
+		rank_words(says->culprits, says->culprit_count, &words), verb_of(says),
+		number, op, says->group.size != 0 ? " of " : "",
+		(int)(says->group.size < 200 ? says->group.size : 200),
+		(const char *)says->group.data);
+}
+
+int order_judge_flight(struct listing *listing)
+{
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	bool is_bad = says->verdict == FSDP_FLIGHT_STUCK ||
+		      says->verdict == FSDP_FLIGHT_MISMATCH;
+	int status =
+		says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+	struct rank_words words;
+
+	if (is_bad)
+		find_cause(listing->run, says);
+	if (says->missing_dump_count != 0)
+		run_finding(listing->run, "FI7042", "%s %s",
+			rank_words(says->missing_dumps, says->missing_dump_count, &words),
+			is_log(says) ? "printed nothing of a failed collective"
+				     : "left no dump");
+	if (says->unreadable_count != 0)
+		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
+			rank_words(says->unreadable, says->unreadable_count, &words));
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
+		if (one->truncated)
+			status = STATUS_PARTIAL;
+		if (one->flight == NULL && !is_log(says))
+			run_note(listing->run,
+				"skipped %s: dumps of the Flight Recorder contain more than a log",
+				one->path);
+	}
+	if (says->version_count > 1)
+		run_note(listing->run, "the dumps are of %zu versions of the recorder",
+			says->version_count);
+	return is_bad ? STATUS_BAD : status;
+}
+
+/* ---- data ---- */
+
+#define SIZES struct fsdp_flight_sizes
+static const struct record sizes_record = RECORD_OF(
+	RECORD_PLAIN, SIZES, { NULL, LIST_AT(SIZES, dims, dim_count, record_integers) });
+
+#define CALL struct fsdp_flight_call
+static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
+	"What a rank called.",
+	{ "op", TEXT_AT(CALL, op), ALWAYS("The operation, as the dump has it.") },
+	{ "input_sizes", LIST_AT(CALL, input_sizes, input_size_count, sizes_record),
+		ALWAYS("Sizes of each input.") },
+	{ "output_sizes", LIST_AT(CALL, output_sizes, output_size_count, sizes_record),
+		ALWAYS("Sizes of each output.") },
+	{ "input_dtypes", LIST_AT(CALL, input_dtypes, input_dtype_count, record_texts),
+		ALWAYS("Dtype of each input.") },
+	{ "output_dtypes", LIST_AT(CALL, output_dtypes, output_dtype_count, record_texts),
+		ALWAYS("Dtype of each output.") });
+
+/* A culprit's call, by its rank. */
+struct found_call {
+	char rank[24];
+	struct fsdp_flight_call call;
+};
+
+static const void *each_found(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_flight *says = of.object;
+	struct found_call *found = room;
+
+	if (i == says->found_count)
+		return NULL;
+	snprintf(found->rank, sizeof found->rank, "%" PRId64, says->found[i].rank);
+	found->call = says->found[i].call;
+	return found;
+}
+
+static struct value get_found_rank(struct subject of)
+{
+	return value_word(((const struct found_call *)of.object)->rank);
+}
+
+static const struct record found_record = RECORD_OF(RECORD_OBJECT, struct found_call,
+	{ NULL, GET(FIELD_WORD, get_found_rank) },
+	{ NULL, OBJECT_AT(struct found_call, call, call_record) });
+
+_Static_assert(sizeof(struct found_call) <= RECORD_ROOM, "room for one");
+
+/* One dump, and what its rank has to do with it. */
+struct dump {
+	int64_t rank;
+	struct fsdp_flight_dump says;
+	const char *part;
+	size_t next; /* recording by rank */
+};
+
+static const void *each_dump(struct subject of, size_t i, void *room)
+{
+	const struct listing *listing = ((const struct order_data *)of.context)->listing;
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	const struct {
+		const int64_t *ranks;
+		size_t count;
+		const char *name;
+	} parts[] = { { says->culprits, says->culprit_count, "culprit" },
+		{ says->entered, says->entered_count, "entered" },
+		{ says->missing, says->missing_count, "missing" },
+		{ says->waiting, says->waiting_count, "waiting" } };
+	struct dump *dump = room;
+
+	for (size_t nth = i == 0 ? 0 : dump->next; nth < listing->count; nth++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, nth));
+
+		if (one->flight == NULL)
+			continue;
+		*dump = (struct dump){ one->rank, *one->flight, NULL, nth + 1 };
+		for (size_t p = 0; dump->part == NULL && p < sizeof parts / sizeof *parts;
+			p++)
+			for (size_t k = 0; k < parts[p].count; k++)
+				if (parts[p].ranks[k] == one->rank)
+					dump->part = parts[p].name;
+		dump->part = dump->part != NULL ? dump->part : "other";
+		return dump;
+	}
+	return NULL;
+}
+
+#define DUMP struct dump
+static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One dump.",
+	{ "rank", INTEGER_AT(DUMP, rank), ALWAYS("The rank.") },
+	{ "entries", COUNT_AT(DUMP, says.entries), ALWAYS("Number of its entries.") },
+	{ "first_record", INTEGER_AT(DUMP, says.first_record), .null = true,
+		.about =
+			"Number of the first entry; above 0 where older ones were dropped." },
+	{ "version", TEXT_AT(DUMP, says.version), ALWAYS("Version of the recorder.") },
+	{ "part", WORD_AT(DUMP, part),
+		WORDS("culprit", "entered", "missing", "waiting", "other"),
+		ALWAYS("What the rank has to do with the collective.") });
+
+_Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
+
+#define FLIGHT struct fsdp_flight
+HAS(is_mismatch, FLIGHT, one->verdict == FSDP_FLIGHT_MISMATCH)
+HAS(is_of_logs, FLIGHT, is_log(one))
+/* Of a mismatch only, where it is null if no majority agrees. */
+static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
+	{ "expected", OBJECT_AT(FLIGHT, expected, call_record),
+		IF_SET(FLIGHT, has_expected), .null = true,
+		.about = "What most ranks called; null when no majority agrees." },
+	{ "found", MAP_EACH(each_found, found_record),
+		.about = "By rank, what each culprit called." });
+
+#define LAST struct fsdp_flight_last
+static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
+	"The collective in which all ranks wait.",
+	{ "group", TEXT_AT(LAST, group),
+		ALWAYS("Its process group: the description, or the name.") },
+	{ "seq", INTEGER_AT(LAST, seq), ALWAYS("Its number in that group.") },
+	{ "op", TEXT_AT(LAST, op), ALWAYS("The operation, without its variant.") });
+
+#define EXCEPTION struct fsdp_flight_exception
+static const struct record exception_record =
+	OBJECT_RECORD(EXCEPTION, "log_exception", "An error of one rank in a log.",
+		{ "rank", INTEGER_AT(EXCEPTION, rank), ALWAYS("The rank.") },
+		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") });
+
+const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
+	"What dumps of the Flight Recorder say together.",
+	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name),
+		WORDS("agree", "stuck", "mismatch", "incomplete"),
+		ALWAYS("Whether the ranks of the job agree.") },
+	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
+		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
+			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
+			"exception"),
+		.about = "What is wrong; null for nothing." },
+	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
+		ALWAYS("Ranks that are the cause.") },
+	{ "gpu_stopped", LIST_AT(FLIGHT, gpu_stopped, gpu_stopped_count, record_integers),
+		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
+	{ "group", TEXT_AT(FLIGHT, group), .null = true,
+		.about =
+			"Process group of the collective: its description, or its name." },
+	{ "group_name", TEXT_AT(FLIGHT, group_name), .null = true, .about = "Its name." },
+	{ "seq", INTEGER_AT(FLIGHT, seq), .null = true,
+		.about =
+			"Number of the collective in that group; of a send or receive its own." },
+	{ "op", TEXT_AT(FLIGHT, op), .null = true,
+		.about = "The operation, without its variant." },
+	{ "entered", LIST_AT(FLIGHT, entered, entered_count, record_integers),
+		ALWAYS("Ranks that entered it.") },
+	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
+		ALWAYS("Ranks of the group that did not.") },
+	{ NULL, FIELDS(expected_record), .has = is_mismatch },
+	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record),
+		IF_SET(FLIGHT, all_wait),
+		.about =
+			"Where ranks agree: the collective that each of them entered last and none left." },
+	{ "missing_dumps",
+		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
+		ALWAYS("Ranks of the job that left no dump.") },
+	{ "unreadable", LIST_AT(FLIGHT, unreadable, unreadable_count, record_integers),
+		ALWAYS("Ranks whose dump cannot be read.") },
+	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
+		ALWAYS("Versions of the recorder.") },
+	{ "dumps", EACH(each_dump, dump_record),
+		ALWAYS("The dumps, by rank; none if these are logs.") },
+	{ "exceptions", LIST_AT(FLIGHT, exceptions, exception_count, exception_record),
+		.has = is_of_logs,
+		.about =
+			"Of logs: errors of ranks other than timeouts, the earliest first." },
+	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, watch_record),
+		.has = is_of_logs,
+		.about = "Of logs: the lines of each rank in each group, summarized." });
+
+void order_put_dumps(struct listing *listing, struct subject of)
+{
+	static const struct table dumps = {
+		.key = "dumps", .main = true, .rows_only = true
+	};
+	static const struct table watches = {
+		.key = "watchdog", .main = true, .rows_only = true
+	};
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+
+	if (is_log(says))
+		out_records(listing->run->out, &watches, &watch_record, NULL,
+			says->watches, says->watch_count);
+	else
+		out_each_record(
+			listing->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
+}

@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer of `replay`: for people lines on the input and tables in milliseconds, for programs
+ * the document in nanoseconds.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands/replay/replay.h"
+#include "session/diagnostics.h"
+
+/* ---- what all answers ask of recordings ---- */
+
+const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
+{
+	return fsdp_recording(
+		replay->recordings, fsdp_recording_by_rank(replay->recordings, nth));
+}
+
+struct replay replay_run(const struct replay *replay, size_t nth)
+{
+	struct replay run = *replay;
+
+	run.recordings = fsdp_recordings_run(replay->recordings, nth);
+	run.count = fsdp_recording_count(run.recordings);
+	run.nth = nth + 1;
+	return run;
+}
+
+size_t replay_step_count(const struct replay *run)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		count += replay_by_rank(run, i)->step_count;
+	return count;
+}
+
+bool replay_shows_only(const struct replay *replay, const char *table)
+{
+	return replay->options->by != NULL && strcmp(replay->options->by, table) == 0;
+}
+
+const struct fsdp_type_times *replay_type_of(
+	const struct fsdp_recording *recording, const char *name, size_t size)
+{
+	for (size_t i = 0; i < recording->type_count; i++)
+		if (text_is(text_of_span(recording->types[i].name),
+			    (struct text){ name, size }))
+			return &recording->types[i];
+	return NULL;
+}
+
+bool replay_find_type(
+	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
+{
+	for (size_t i = 0; i < fsdp_recordings_type_count(run->recordings); i++) {
+		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
+
+		if (!text_is(text_of_span(type.name), text_of_span(name)))
+			continue;
+		*ret_type = type;
+		return true;
+	}
+	return false;
+}
+
+/* Where collectives are timed, of all recordings, and how their types are known. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
+};
+
+static struct replay_collectives find_collectives(const struct replay *replay)
+{
+	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (one->layer > all.layer)
+			all.layer = one->layer;
+		for (int j = 0; j < FSDP_BY_COUNT; j++)
+			all.by[j] += one->resolution[j];
+	}
+	return all;
+}
+
+void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss)
+{
+	if (loss->sentence[0] != '\0')
+		out_line(run->run->out, NULL, "%s", loss->sentence);
+}
+
+/* ---- what is not there ---- */
+
+/* How many spans of a recording are of a category. */
+static uint64_t count_category(const struct fsdp_recording *one, const char *name)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < one->category_count; i++)
+		if (text_is(text_of_span(one->categories[i].name), text_of(name)))
+			count += one->categories[i].count;
+	return count;
+}
+
+bool replay_says_nothing(const struct replay *replay)
+{
+	bool nothing = replay->count != 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (one->kind == FSDP_RECORDING_KINETO)
+			nothing &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
+				   count_category(one, "cpu_op") +
+						   count_category(one, "Operator") ==
+					   0;
+		else
+			nothing &= one->dump_count == 0 && one->type_count == 0 &&
+				   one->problem_count == 0 && one->bad_line_count == 0;
+	}
+	return nothing;
+}
+
+bool replay_is_empty(const struct replay *replay)
+{
+	bool empty = replay->has_traces;
+
+	for (size_t i = 0; i < replay->count; i++)
+		empty &= replay_by_rank(replay, i)->events == 0;
+	return empty;
+}
+
+/* Events of other profilers have no categories. */
+static void show_nothing(struct replay *replay)
+{
+	struct out *out = replay->run->out;
+	bool empty = replay_is_empty(replay);
+	uint64_t dropped = 0, bare = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		dropped += replay_by_rank(replay, i)->dropped;
+		bare += count_category(replay_by_rank(replay, i), "None");
+	}
+	out_line_begin(out, NULL);
+	if (empty && dropped != 0)
+		out_values(out,
+			"none of its {} elements is an event: is it a memory timeline of export_memory_timeline()?",
+			value_count(dropped));
+	else
+		out_line_text(out, "%s",
+			empty ? "trace has no events: was the profiler stopped before its first step?"
+			: replay->has_traces
+				? "no operators, kernels or collectives were recorded: step times are unknown"
+				: "nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
+	if (bare != 0 && replay->has_traces && !empty)
+		out_values(out,
+			": {} {} without category, as other profilers (XLA, rocprof) write them",
+			value_count(bare),
+			value_word(bare == 1 ? "event is" : "events are"));
+	out_line_end(out);
+	out_line(out, NULL,
+		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
+}
+
+/* ---- the first lines ---- */
+
+/* Three digits, in the unit that suits `like`. */
+static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32])
+{
+	static const struct {
+		double ns;
+		const char *name;
+	} units[] = { { 1e9, " s" }, { 1e6, " ms" }, { 1e3, " us" }, { 1, " ns" } };
+	size_t i = 0;
+	double value;
+
+	while (i < 3 && (double)like < units[i].ns)
+		i++;
+	value = (double)ns / units[i].ns;
+	snprintf(buffer, 32, "%.*f%s",
+		value >= 100  ? 0
+		: value >= 10 ? 1
+			      : 2,
+		value, unit ? units[i].name : "");
+	return buffer;
+}
+
+/* A share of the time in whole percents. */
+static void put_share(struct out *out, const char *name, double share)
+{
+	out_line_text(out, "%s %.0f %%", name, share);
+}
+
+static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
+{
+	struct out *out = replay->run->out;
+	char mean[32], least[32], most[32];
+
+	if (cost->steps == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+		put_time(cost->mean_ns, cost->mean_ns, true, mean));
+	if (cost->steps > 1) {
+		out_values(out, " (min {}, max {}[ on rank {}]",
+			value_word(put_time(cost->min_ns, cost->mean_ns, false, least)),
+			value_word(put_time(cost->max_ns, cost->mean_ns, false, most)),
+			replay->count > 1 ? value_integer(cost->max_rank)
+					  : value_absent());
+		out_line_text(out, ")");
+	}
+	if (!cost->has_device) {
+		out_line_text(out,
+			": no GPU kernels%s, so compute and idle are not known",
+			cost->only_calls ? " but those of collectives" : "");
+	} else {
+		if (!cost->marked)
+			out_line_text(out, ": the GPU worked in %s of %s",
+				put_time(cost->busy_ns, cost->span_ns, false, least),
+				put_time(cost->span_ns, cost->span_ns, true, most));
+		put_share(out, cost->marked ? ": compute" : "; compute", cost->compute);
+		put_share(out, ", exposed communication", cost->exposed);
+		if (cost->copies >= 0.5)
+			put_share(out, ", copies", cost->copies);
+		put_share(out, ", idle", cost->idle);
+	}
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->truncated)
+			out_line_text(out, "; rank %" PRId64 " is truncated",
+				replay_by_rank(replay, i)->rank);
+	out_line_end(out);
+}
+
+static void line_inputs(struct replay *replay)
+{
+	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+	struct replay_collectives all = find_collectives(replay);
+	struct out *out = replay->run->out;
+	uint64_t count = 0, dumps = 0;
+
+	for (size_t i = 0; i < replay->count; i++)
+		dumps += replay_by_rank(replay, i)->dump_count;
+	for (int i = 0; i < FSDP_BY_COUNT; i++)
+		count += all.by[i];
+	out_line_begin(out, NULL);
+	if (!replay->has_traces) {
+		out_values(out, "{} recording{s} of SimpleProfiler, {} dump{s}",
+			value_count(replay->count), value_count(dumps));
+		if (dumps > 0)
+			out_line_text(out, " (--style=torch prints %s)",
+				dumps == 1 ? "it" : "them");
+		out_line_end(out);
+		return;
+	}
+	out_values(out, "{} rank{s}[ ({})], ", value_count(replay->count),
+		value_name(text_of_span(first->backend)));
+	out_values(out,
+		first->step_count == 0 ? "no steps (schedule= and p.step() mark them)"
+				       : "{} step{s}",
+		value_count(first->step_count));
+	if (all.layer == FSDP_LAYER_NONE)
+		out_line_text(out, "; no collectives");
+	else
+		out_values(out,
+			"; {} collective{s}, timed on the {}[, {} of an unknown type]",
+			value_count(count),
+			value_word(all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host"),
+			value_some(all.by[FSDP_BY_NONE]));
+	out_line_end(out);
+}
+
+/* Where most of the time is lost, unless --advice=no. */
+static struct fsdp_loss find_loss(const struct replay *run, const struct fsdp_cost *cost)
+{
+	struct fsdp_loss loss = { .rank = FSDP_ABSENT };
+
+	if (strcmp(run->options->advice, "no") != 0 &&
+		!fsdp_recordings_loss(run->recordings, cost, &loss))
+		run->run->collected->out_of_memory = true;
+	return loss;
+}
+
+static void show_costs(struct replay *replay)
+{
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
+
+		if (replay->run_count > 1)
+			recordings_show_run(run.run->out, run.recordings, run.nth);
+		if (replay->has_traces)
+			show_cost(&run, &cost);
+		line_inputs(&run);
+	}
+}
+
+/* ---- PyTorch's own lines ---- */
+
+static void show_dumps(struct replay *replay)
+{
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		for (size_t j = 0; j < one->dump_count; j++) {
+			out_verbatim(replay->run->out,
+				text_of_span(one->dumps[j].log_message));
+			out_verbatim(replay->run->out, text_of("\n"));
+		}
+	}
+}
+
+/* ---- the timeline ---- */
+
+static const struct {
+	const char *name;
+	char mark;
+} MARKS[] = {
+	{ "all_gather", 'G' },
+	{ "reduce_scatter", 'R' },
+	{ "all_reduce", 'A' },
+	{ "broadcast", 'B' },
+	{ "reduce", 'D' },
+	{ "all_to_all", 'T' },
+	{ "send_recv", 'S' },
+	{ "gather", 'g' },
+	{ "scatter", 's' },
+	{ "barrier", 'b' },
+	{ "coalesced", 'c' },
+	{ "comm_unknown", '?' },
+	{ "compute", '#' },
+	{ "H2D", '>' },
+	{ "D2H", '<' },
+	{ "D2D", '=' },
+	{ "P2P", '+' },
+	{ "HtoH", '-' },
+	{ "memset", '0' },
+	{ "idle", '.' },
+};
+enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
+
+static void show_strip(
+	struct replay *replay, const struct fsdp_recording *one, size_t count, bool *used)
+{
+	struct out *out = replay->run->out;
+	char strip[256];
+	size_t i;
+
+	for (i = 0; i < count && i + 1 < sizeof strip; i++) {
+		size_t mark = 0;
+		while (mark < MARK_COUNT && !text_is(text_of_span(one->timeline[i]),
+						    text_of(MARKS[mark].name)))
+			mark++;
+		strip[i] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
+		if (mark < MARK_COUNT)
+			used[mark] = true;
+	}
+	/* Nothing follows. */
+	while (i > 0 && strip[i - 1] == ' ')
+		i--;
+	strip[i] = '\0';
+	out_line(out, NULL, "%4" PRId64 "  %s", one->rank, strip);
+}
+
+static void show_timeline(struct replay *replay)
+{
+	const struct fsdp_timeline *timeline =
+		fsdp_recordings_timeline(replay->recordings);
+	struct out *out = replay->run->out;
+	bool used[MARK_COUNT] = { false };
+	const char *gap = "";
+	struct ms cell;
+
+	if (timeline->cell_count == 0 && replay->options->timeline > 0)
+		out_line(out, NULL,
+			"no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
+	if (timeline->cell_count == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL, "RANK  %zu cells of %s ms%s", timeline->cell_count,
+		replay_ms(timeline->cell_ns, &cell),
+		timeline->begin_ns != FSDP_ABSENT ? ""
+						  : ", each rank from its own start");
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->timeline != NULL)
+			show_strip(replay, replay_by_rank(replay, i),
+				timeline->cell_count, used);
+	out_line_begin(out, NULL);
+	out_line_text(out, "      ");
+	for (size_t i = 0; i < MARK_COUNT; i++) {
+		if (!used[i])
+			continue;
+		out_line_text(out, "%s%c %s", gap, MARKS[i].mark, MARKS[i].name);
+		gap = "  ";
+	}
+	out_line_end(out);
+}
+
+bool replay_show_text(struct replay *replay)
+{
+	bool all = replay->options->by == NULL,
+	     regions = replay_shows_only(replay, "region"), good = true;
+	struct out *out = replay->run->out;
+
+	if (strcmp(replay->options->style, "torch") == 0) {
+		show_dumps(replay);
+		return true;
+	}
+	if (replay_says_nothing(replay)) {
+		show_nothing(replay);
+		return true;
+	}
+	show_costs(replay);
+	if (replay->before != NULL) {
+		comparison_show(replay);
+		return true;
+	}
+	if (all || replay_shows_only(replay, "type") || regions)
+		good = replay_show_types(replay, regions);
+	if (replay->has_traces && all)
+		out_line(out, NULL, "%s", "");
+	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
+		good = good && replay_show_ranks(replay);
+	/* Tables that each run has for itself. */
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		if (replay->run_count > 1 &&
+			(replay->options->timeline > 0 ||
+				(!all && !regions && !replay_shows_only(replay, "type") &&
+					!replay_shows_only(replay, "rank"))))
+			recordings_show_run(run.run->out, run.recordings, run.nth);
+		good = replay_show_table(&run);
+		show_timeline(&run);
+	}
+	if (good && replay->has_traces && replay->run_count == 1 && all) {
+		struct fsdp_cost cost = fsdp_recordings_cost(replay->recordings);
+		struct fsdp_loss loss = find_loss(replay, &cost);
+
+		if (loss.kind != NULL)
+			out_line(out, NULL, "%s%s",
+				strcmp(loss.kind, "none") != 0 ? "most time lost: " : "",
+				loss.sentence);
+	}
+	return good;
+}
+
+/* ---- recordings ---- */
+
+static const char *layer_name(unsigned layer)
+{
+	return layer == FSDP_LAYER_DEVICE ? "device"
+	       : layer == FSDP_LAYER_HOST ? "host"
+					  : "none";
+}
+
+#define BY(how) .type = FIELD_COUNT, .at = (how) * sizeof(uint64_t), .always = true
+static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_COUNT],
+	"resolution", "How the types of collectives were found.",
+	{ "args", BY(FSDP_BY_ARGS),
+		.about = "Number of those found by the arguments of their kernels." },
+	{ "launch", BY(FSDP_BY_LAUNCH),
+		.about = "By the annotation that encloses their launch." },
+	{ "name", BY(FSDP_BY_NAME), .about = "By the names of their kernels." },
+	{ "unknown", BY(FSDP_BY_NONE), .about = "Not found." });
+
+/* Of all recordings, and of each. */
+#define COMM_ROWS(from, layer, counts)                                         \
+	{ "comm_layer", ENUM_AT(from, layer, layer_name),                      \
+		WORDS("device", "host", "none"),                               \
+		ALWAYS("Where collectives are counted, once each.") },         \
+	{                                                                      \
+		"comm_resolution", OBJECT_AT(from, counts, resolution_record), \
+			.always = true                                         \
+	}
+
+#define DEVICE struct fsdp_device_times
+static const struct record device_record = OBJECT_RECORD(DEVICE, "device",
+	"How long the device was busy.",
+	{ "span_ns", NS_AT(DEVICE, span_ns),
+		ALWAYS("From the first start to the last end on the device.") },
+	{ "busy_ns", NS_AT(DEVICE, busy_ns), ALWAYS("Busy with anything.") },
+	{ "idle_ns", NS_AT(DEVICE, idle_ns), ALWAYS("Busy with nothing.") },
+	{ "comm_busy_ns", NS_AT(DEVICE, comm_busy_ns), ALWAYS("Busy with collectives.") },
+	{ "compute_busy_ns", NS_AT(DEVICE, compute_busy_ns),
+		ALWAYS("Busy with kernels that compute.") },
+	{ "mem_busy_ns", NS_AT(DEVICE, mem_busy_ns),
+		ALWAYS("Busy with copying or setting memory.") },
+	{ "overlap_ns", NS_AT(DEVICE, overlap_ns),
+		ALWAYS("Busy with collectives and with kernels that compute at once.") },
+	{ "exposed_ns", NS_AT(DEVICE, exposed_ns),
+		ALWAYS("Busy with collectives and with no kernel that computes.") });
+
+#define TALLY struct fsdp_tally
+static const struct record count_record = RECORD_OF(RECORD_OBJECT, TALLY,
+	{ NULL, TEXT_AT(TALLY, name) }, { NULL, COUNT_AT(TALLY, count) });
+static const struct record tally_record =
+	RECORD_OF(RECORD_OBJECT, TALLY, { NULL, TEXT_AT(TALLY, name) },
+		{ "count", COUNT_AT(TALLY, count), ALWAYS("How many.") },
+		{ "sum_ns", NS_AT(TALLY, sum_ns), ALWAYS("How long together.") });
+
+#define RECORDING struct fsdp_recording
+HAS(has_device, RECORDING, one->has_device)
+HAS(is_trace, RECORDING, one->kind == FSDP_RECORDING_KINETO)
+HAS(is_no_trace, RECORDING, one->kind != FSDP_RECORDING_KINETO)
+HAS(is_profile, RECORDING, one->kind == FSDP_RECORDING_PROFILE)
+HAS(is_interrupted, RECORDING, one->interrupted)
+HAS(has_timeline, RECORDING, one->timeline != NULL)
+static const void *each_cell(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return i < fsdp_recordings_timeline(
+			   ((const struct replay *)of.context)->recordings)
+				       ->cell_count
+		       ? &((const RECORDING *)of.object)->timeline[i]
+		       : NULL;
+}
+
+#define RESULT struct fsdp_dump_result
+static const struct record result_record = NAMED_RECORD(RECORD_TUPLE, RESULT, NULL,
+	"A type and its time; null where the log has inf or nan.",
+	{ NULL, TEXT_AT(RESULT, type) }, { NULL, NS_AT(RESULT, ns), .null = true });
+
+static const struct record root_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "root", WORD_AT(RECORDING, root), WORDS("object", "list"),
+		.about = "What the trace is: a JSON object, or a list of events." },
+	{ "backend", TEXT_AT(RECORDING, backend), .null = true,
+		.about = "Backend of the collectives." });
+static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "events", COUNT_AT(RECORDING, events),
+		.about = "Number of events that are counted." },
+	{ "recovered", COUNT_AT(RECORDING, recovered),
+		.about =
+			"Number of these that are counted although something in them is not JSON." },
+	{ "dropped", COUNT_AT(RECORDING, dropped),
+		.about = "Number of events that are not counted." },
+	{ "launches", COUNT_AT(RECORDING, launches),
+		.about = "Number of calls like `cudaLaunchKernel`." },
+	{ "launches_without_kernel", COUNT_AT(RECORDING, launches_without_work),
+		.about =
+			"Number of these whose kernel is not recorded: the profiler lost it, or it was captured into a CUDA graph." });
+static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
+		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
+	{ "residual", LIST_AT(RECORDING, residual, residual_count, result_record),
+		.about = "Types that were never dumped." },
+	{ "still_open", LIST_AT(RECORDING, still_open, still_open_count, record_texts),
+		.about = "Types of regions that did not end." },
+	{ "skipped", COUNT_AT(RECORDING, skipped),
+		.about = "Number of lines of an unknown kind." });
+static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record),
+		.about = "What is not JSON, and how often." },
+	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at), .null = true,
+		.about = "Offset of bytes after the end; null for none." },
+	{ "bad_dur", COUNT_AT(RECORDING, bad_dur),
+		.about = "Number of events without usable times." },
+	{ "unpaired", COUNT_AT(RECORDING, unpaired),
+		.about = "Number of begins without an end, and ends without a begin." },
+	{ "base_ns", NS_AT(RECORDING, base_ns), .null = true,
+		.about = "What the times of events count from." },
+	{ "phases", MAP_AT(RECORDING, phases, phase_count, count_record),
+		.about = "Number of events, by `ph`." },
+	{ "categories", MAP_AT(RECORDING, categories, category_count, tally_record),
+		.about = "Spans, by `cat`." },
+	{ "all_source", WORD_AT(RECORDING, all_source),
+		WORDS("ProfilerStep", "span", "none"),
+		.about = "What the type `all` is made of." },
+	COMM_ROWS(RECORDING, layer, resolution),
+	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), .null = true,
+		.about = "The first start." },
+	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true,
+		.about = "The last end." },
+	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
+		.null = true,
+		.about = "Times of the device; null without events of one." },
+	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
+		.null = true,
+		.about =
+			"The same within the steps, without steps within the full recording: shares refer to this." },
+	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
+		.about =
+			"Time the host was busy with collectives; absent where the device has them." },
+	{ "wait_ns", NS_AT(RECORDING, wait_ns),
+		.about = "Time it waited for the last rank of each collective." },
+	{ "times_last", COUNT_AT(RECORDING, times_last),
+		.about = "How often it was the last." });
+
+static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name),
+		WORDS("kineto", "simple_profiler", "log"), ALWAYS("What was read.") },
+	{ NULL, FIELDS(root_record), .has = is_trace },
+	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true,
+		.about = "Number of ranks of the job, as this recording has it." },
+	{ NULL, FIELDS(events_record), .has = is_trace },
+	{ NULL, FIELDS(simple_record), .has = is_profile },
+	{ "truncated", BOOL_AT(RECORDING, truncated),
+		ALWAYS("True when it was cut off.") },
+	{ "interrupted", BOOL_AT(RECORDING, interrupted), .has = is_interrupted,
+		.about = "True when a signal ended the reading of it." },
+	{ NULL, FIELDS(trace_record), .has = is_trace },
+	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts),
+		.has = is_no_trace, .about = "Numbers of lines that cannot be read." },
+	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
+		.about =
+			"With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown." });
+
+/* A recording, its input, and its run from 1. */
+struct ranked {
+	struct fsdp_recording recording;
+	uint64_t input, run;
+};
+#define RANKED struct ranked
+static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
+	{ "rank", INTEGER_AT(RANKED, recording.rank), ALWAYS("Its rank.") },
+	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name),
+		WORDS("distributedInfo", "rank-regex", "name", "position"),
+		ALWAYS("Source of the rank.") },
+	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of the input.") },
+	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
+
+_Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
+
+static const void *each_ranked(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	struct ranked *one = room;
+
+	if (i == replay->count)
+		return NULL;
+	one->run = fsdp_recordings_run_of(replay->recordings, replay_by_rank(replay, i));
+	one->recording = *replay_by_rank(replay, i);
+	one->input = one->recording.input;
+	return one;
+}
+
+#define TIMELINE struct fsdp_timeline
+static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
+	{ "begin_ns", NS_AT(TIMELINE, begin_ns), .null = true,
+		.about =
+			"Where the first cell begins; null: for each rank at its own start." },
+	{ "cell_ns", NS_AT(TIMELINE, cell_ns), ALWAYS("How long each cell is.") },
+	{ "cells", SIZE_AT(TIMELINE, cell_count), ALWAYS("Number of cells.") });
+
+/* ---- lists that each recording has ---- */
+
+/* An element of one of them, by rank. */
+struct place {
+	size_t nth, at;
+	int64_t rank;
+	uint64_t input;
+};
+
+/* The recording of the next one, or NULL; outside: what is of no step comes after the
+ * steps. */
+static const RECORDING *next_of(
+	struct subject of, size_t i, struct place *place, size_t count_at, bool outside)
+{
+	const struct replay *replay = of.context;
+
+	if (i == 0)
+		*place = (struct place){ 0 };
+	else
+		place->at++;
+	for (; place->nth < replay->count; place->nth++, place->at = 0) {
+		const RECORDING *one = replay_by_rank(replay, place->nth);
+
+		place->rank = one->rank;
+		place->input = one->input;
+		if (place->at < *(const size_t *)((const char *)one + count_at) +
+					(outside && one->outside_count != 0))
+			return one;
+	}
+	return NULL;
+}
+
+struct ranked_step {
+	struct place place;
+	uint64_t run;
+	struct fsdp_step step;
+};
+HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
+#define STEP struct ranked_step
+static const struct record step_record = OBJECT_RECORD(STEP, "step",
+	"One `ProfilerStep`.",
+	{ "step", INTEGER_AT(STEP, step.step), .null = true,
+		.about =
+			"Its number; null for what is of no step. Of that the times below are null." },
+	{ "rank", INTEGER_AT(STEP, place.rank), ALWAYS("Its rank.") },
+	{ "input", COUNT_AT(STEP, place.input), ALWAYS("`id` of its input.") },
+	RUN_ROW(STEP, run),
+	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
+	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
+	{ "device", OBJECT_AT(STEP, step.device, device_record),
+		IF_SET(STEP, step.has_device),
+		.about =
+			"Times of the device from the first to the last work that was launched in it." },
+	{ "allocator", MAP_AT(STEP, step.allocs, step.alloc_count, tally_record),
+		.has = has_step_host,
+		.about =
+			"By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step." },
+	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
+		ALWAYS("By type, what the device does that was launched in it, and what the host began in it.") });
+
+static const void *each_step(struct subject of, size_t i, void *room)
+{
+	struct ranked_step *step = room;
+	const struct fsdp_recording *one =
+		next_of(of, i, &step->place, offsetof(RECORDING, step_count), true);
+
+	if (one == NULL)
+		return NULL;
+	bool outside = step->place.at == one->step_count;
+	step->run = fsdp_recordings_run_of(
+		((const struct replay *)of.context)->recordings, one);
+	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
+		.ts_ns = FSDP_ABSENT,
+		.dur_ns = FSDP_ABSENT,
+		.types = one->outside,
+		.type_count = one->outside_count }
+			     : one->steps[step->place.at];
+	return step;
+}
+
+struct ranked_dump {
+	struct place place;
+	struct fsdp_dump dump;
+};
+#define DUMP struct ranked_dump
+static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
+	"A dump of `SimpleProfiler`.",
+	{ "rank", INTEGER_AT(DUMP, place.rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(DUMP, dump.line), ALWAYS("Its line.") },
+	{ "msg", TEXT_AT(DUMP, dump.msg), .null = true,
+		.about = "Text before the results." },
+	{ "emitted", BOOL_AT(DUMP, dump.emitted),
+		ALWAYS("True when PyTorch printed it.") },
+	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),
+		ALWAYS("In PyTorch's order.") },
+	{ "log_message", TEXT_AT(DUMP, dump.log_message), .null = true,
+		.about = "The line that PyTorch prints." });
+
+struct ranked_problem {
+	struct place place;
+	struct fsdp_profile_problem problem;
+};
+#define PROBLEM struct ranked_problem
+static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
+	"A use of `SimpleProfiler` that PyTorch refuses.",
+	{ "input", COUNT_AT(PROBLEM, place.input), ALWAYS("`id` of its input.") },
+	{ "rank", INTEGER_AT(PROBLEM, place.rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(PROBLEM, problem.line), ALWAYS("Its line.") },
+	{ "kind", WORD_AT(PROBLEM, problem.kind),
+		WORDS("reentry", "end_without_begin", "end_after_reset"),
+		ALWAYS("What is wrong with it.") },
+	{ "type", TEXT_AT(PROBLEM, problem.type), ALWAYS("The type that is used.") },
+	{ "message", WORD_AT(PROBLEM, problem.message),
+		ALWAYS("What PyTorch does there.") });
+
+/* With an element of a list that each recording has. */
+#define EACH_BY_RANK(name, type, element, items, counted)                         \
+	static const void *name(struct subject of, size_t i, void *room)          \
+	{                                                                         \
+		struct type *one = room;                                          \
+		const RECORDING *recording = next_of(                             \
+			of, i, &one->place, offsetof(RECORDING, counted), false); \
+                                                                                  \
+		if (recording == NULL)                                            \
+			return NULL;                                              \
+		one->element = recording->items[one->place.at];                   \
+		return one;                                                       \
+	}
+EACH_BY_RANK(each_dump, ranked_dump, dump, dumps, dump_count)
+EACH_BY_RANK(each_problem, ranked_problem, problem, problems, problem_count)
+
+/* ---- the cost of a step ---- */
+
+struct cost_row {
+	struct fsdp_cost cost;
+	uint64_t run;
+	struct fsdp_loss loss;
+	struct text words; /* its sentence */
+};
+_Static_assert(sizeof(struct cost_row) <= RECORD_ROOM, "room for one");
+
+static const void *each_cost(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+
+	if (i == replay->run_count)
+		return NULL;
+	struct replay run = replay_run(replay, i);
+	struct cost_row *row = room;
+	row->cost = fsdp_recordings_cost(run.recordings);
+	row->run = run.nth;
+	row->loss = find_loss(&run, &row->cost);
+	row->words = text_of(row->loss.sentence);
+	return row;
+}
+
+static const char *cause_name(unsigned cause)
+{
+	return fsdp_straggler_cause_name(cause);
+}
+
+#define COST struct cost_row
+HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
+HAS(has_size, COST, one->loss.percent > 0)
+static const struct record loss_record = OBJECT_RECORD(COST, "loss",
+	"Where most of the time is lost.",
+	{ "kind", WORD_AT(COST, loss.kind),
+		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
+		ALWAYS("`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more.") },
+	{ "rank", INTEGER_AT(COST, loss.rank),
+		.about = "The rank that the others wait for." },
+	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
+		.about = "Share of the time." },
+	{ "sentence", TEXT_AT(COST, words),
+		ALWAYS("What the last line of the text says.") });
+static const struct record cost_record = OBJECT_RECORD(COST, "cost",
+	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
+	{ "steps", COUNT_AT(COST, cost.steps),
+		ALWAYS("Number of steps of all ranks; without steps, of recordings.") },
+	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
+		.about = "How long a step is." },
+	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
+		.about = "The shortest of them." },
+	{ "max_ns", NS_AT(COST, cost.max_ns), .null = true,
+		.about = "The longest of them." },
+	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
+		.about = "The rank that has the longest." },
+	{ "compute_percent", NUMBER_AT(COST, cost.compute), IF_SET(COST, cost.has_device),
+		.about = "Share of the time of devices in kernels that compute." },
+	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), IF_SET(COST, cost.has_device),
+		.about = "Share in collectives while nothing computes." },
+	{ "copies_percent", NUMBER_AT(COST, cost.copies), IF_SET(COST, cost.has_device),
+		.about = "Share in copies and sets of memory alone." },
+	{ "idle_percent", NUMBER_AT(COST, cost.idle), IF_SET(COST, cost.has_device),
+		.about = "Share in which a device does nothing." },
+	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
+		.about =
+			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
+	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), IF_SET(COST, cost.waits),
+		.about =
+			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
+	{ "cause", ENUM_AT(COST, cost.cause, cause_name),
+		WORDS("data loader", "host", "copies", "compute"),
+		.about =
+			"What it spends more time on than the others, where the recordings show it." },
+	{ "loss", OBJECT(loss_record), IF_SET(COST, loss.kind),
+		.about = "Absent where losses are not known, and with `--advice=no`." });
+
+/* ---- the answer ---- */
+
+struct answer {
+	struct replay of; /* first: its lists are fields as well */
+	int64_t world_size;
+	struct replay_collectives all;
+	struct fsdp_timeline timeline;
+	struct fsdp_matching matching;
+};
+
+#define ANSWER struct answer
+HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
+HAS(asks_times, ANSWER, !one->of.options->memory)
+HAS(asks_memory, ANSWER, one->of.options->memory)
+
+static const void *each_type(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct replay *)of.context)->types[i];
+}
+
+static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
+	{ "world_size", INTEGER_AT(ANSWER, world_size), .null = true,
+		.about = "Number of ranks of the job." },
+	COMM_ROWS(ANSWER, all.layer, all.by),
+	{ "types", EACH_ITEM(ANSWER, of.type_count, each_type, replay_type_record),
+		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
+	{ "cost", EACH(each_cost, cost_record), ALWAYS("What a step costs, by run.") },
+	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
+	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record),
+		IF_SET(ANSWER, timeline.cell_count),
+		.about =
+			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
+	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
+	{ "matching", OBJECT_AT(ANSWER, matching, replay_matching_record),
+		.always = true },
+	{ "collectives", EACH(replay_each_collective, replay_collective_record),
+		ALWAYS("Of several ranks those that were matched, else those of the one.") },
+	{ NULL, FIELDS(replay_units), .has = is_by_unit },
+	{ NULL, FIELDS(replay_sums_record) },
+	{ "dumps", EACH(each_dump, dump_record),
+		ALWAYS("What `SimpleProfiler` printed, or would have.") },
+	{ "problems", EACH(each_problem, problem_record),
+		ALWAYS("Uses of `SimpleProfiler` that PyTorch refuses.") },
+	{ "compare", OBJECT(compare_record), IF_SET(ANSWER, of.baseline) },
+	{ "comparison", OBJECT_AT(ANSWER, of.comparison, comparison_record),
+		IF_SET(ANSWER, of.before) });
+
+const struct record replay_answer =
+	OBJECT_RECORD(ANSWER, NULL, "The answer. All times are whole nanoseconds.",
+		{ NULL, FIELDS(times_record), .has = asks_times },
+		{ NULL, FIELDS(replay_snapshots_record), .has = asks_memory });
+
+bool replay_put_data(struct replay *replay)
+{
+	struct answer answer = { *replay, FSDP_ABSENT, find_collectives(replay),
+		*fsdp_recordings_timeline(replay->recordings),
+		*fsdp_recordings_matching(replay->recordings) };
+
+	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
+		answer.world_size = replay_by_rank(replay, i)->world_size;
+	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
+	return replay_put_rows(replay);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads thresholds and checks them. Everything is compared as integers.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/replay/replay.h"
+
+enum { MILLION = 1000000 };
+
+/* Sums and products of times that 64 bits do not hold. */
+__extension__ typedef __int128 wide;
+
+/*
+ * What --fail-if says: NAME>VALUE. NAME is exposed, idle, straggler (VALUE in %), dropped
+ * (a number), or a type (a time, or a factor of an earlier result: 50ms, 1.2x).
+ */
+enum check_unit { CHECK_PERCENT, CHECK_TIME, CHECK_FACTOR, CHECK_NUMBER };
+
+struct check {
+	const char *text; /* as typed */
+	struct text name;
+	enum check_unit unit;
+	int64_t value; /* millionths; of a time nanoseconds */
+};
+
+/* A decimal in millionths of it; places beyond these do not count. */
+static bool read_decimal(const char **at, int64_t *ret_millionths)
+{
+	const char *begin = *at;
+	wide value = 0, place = MILLION;
+	bool point = false;
+
+	for (; is_digit(**at) || (**at == '.' && !point && *at != begin); (*at)++) {
+		if (**at == '.')
+			point = true;
+		else if (point)
+			value += (**at - '0') * (place /= 10);
+		else
+			value = value * 10 + (**at - '0') * MILLION;
+		if (value > INT64_MAX)
+			return false;
+	}
+	*ret_millionths = (int64_t)value;
+	return *at != begin;
+}
+
+static const struct {
+	const char *name;
+	enum check_unit unit;
+	int64_t ns; /* of one */
+} units[] = {
+	{ "%", CHECK_PERCENT, 0 },
+	{ "x", CHECK_FACTOR, 0 },
+	{ "", CHECK_NUMBER, 0 },
+	{ "ns", CHECK_TIME, 1 },
+	{ "us", CHECK_TIME, 1000 },
+	{ "ms", CHECK_TIME, 1000000 },
+	{ "s", CHECK_TIME, 1000000000 },
+};
+
+static bool is_share(struct text name)
+{
+	return text_is(name, text_of("exposed")) || text_is(name, text_of("idle")) ||
+	       text_is(name, text_of("straggler"));
+}
+
+static bool read_check(const char *text, struct check *check)
+{
+	const char *sign = strrchr(text, '>'), *at;
+
+	if (sign == NULL || sign == text)
+		return false;
+	at = sign + 1;
+	*check = (struct check){ .text = text, .name = { text, (size_t)(sign - text) } };
+	while (check->name.size > 0 && check->name.data[check->name.size - 1] == ' ')
+		check->name.size--;
+	while (*at == ' ')
+		at++;
+	if (!read_decimal(&at, &check->value))
+		return false;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		if (strcmp(at, units[i].name) != 0)
+			continue;
+		check->unit = units[i].unit;
+		if (units[i].ns != 0) {
+			wide ns = (wide)check->value * units[i].ns / MILLION;
+
+			if (ns > INT64_MAX)
+				return false;
+			check->value = (int64_t)ns;
+		}
+		/* Each name has units of its own. */
+		if (is_share(check->name))
+			return check->unit == CHECK_PERCENT;
+		if (text_is(check->name, text_of("dropped")))
+			return check->unit == CHECK_NUMBER;
+		return check->unit == CHECK_TIME || check->unit == CHECK_FACTOR;
+	}
+	return false;
+}
+
+/* ---- checks ---- */
+
+enum { MOST_RANKS = 8 };
+
+/* The checked value, and by how much each rank exceeds it. */
+struct threshold {
+	const struct replay *replay;
+	const struct check *check;
+	bool known; /* something was compared */
+	char text[480];
+	size_t used, bad_count;
+};
+
+/* One comparison; the words are for a value that exceeds. */
+__attribute__((format(printf, 3, 4))) static void judge(
+	struct threshold *judging, bool exceeds, const char *format, ...)
+{
+	size_t room = sizeof judging->text - judging->used;
+	va_list arguments;
+	int size;
+
+	judging->known = true;
+	if (!exceeds || judging->bad_count++ >= MOST_RANKS)
+		return;
+	if (judging->bad_count > 1 && room > 3) {
+		memcpy(judging->text + judging->used, ", ", 3);
+		judging->used += 2;
+		room -= 2;
+	}
+	va_start(arguments, format);
+	size = vsnprintf(judging->text + judging->used, room, format, arguments);
+	va_end(arguments);
+	judging->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
+}
+
+static double percent_of(int64_t part, int64_t whole)
+{
+	return whole > 0 ? (double)part * 100 / (double)whole : 0;
+}
+
+/* part / whole > percent, in millionths. */
+static bool is_above(int64_t part, int64_t whole, int64_t percent)
+{
+	return (wide)part * 100 * MILLION > (wide)percent * (wide)whole;
+}
+
+/* Of each rank: a share of the time of the device, lost events, the sum of a type. */
+static void judge_ranks(struct threshold *judging)
+{
+	const struct check *check = judging->check;
+	bool idle = text_is(check->name, text_of("idle"));
+	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
+
+	for (size_t i = 0; i < judging->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
+		const struct fsdp_device_times *base = &one->base;
+		const struct fsdp_type_times *type =
+			replay_type_of(one, check->name.data, check->name.size);
+		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
+
+		if (check->unit == CHECK_NUMBER)
+			judge(judging, one->dropped > (uint64_t)(check->value / MILLION),
+				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
+				one->rank, one->dropped, one->events + one->dropped);
+		else if (check->unit == CHECK_PERCENT && one->has_device)
+			judge(judging, is_above(ns, base->span_ns, check->value),
+				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
+				percent_of(ns, base->span_ns), human_ms(ns, part),
+				human_ms(base->span_ns, whole));
+		else if (check->unit == CHECK_TIME && type != NULL &&
+			 type->times.sum_ns != FSDP_ABSENT)
+			judge(judging, type->times.sum_ns > check->value,
+				"rank %" PRId64 " %s ms", one->rank,
+				human_ms(type->times.sum_ns, part));
+	}
+}
+
+/* Of each run: what the others wait for the straggler, as a share of their time. */
+static void judge_straggler(struct threshold *judging)
+{
+	const struct fsdp_recordings *all = judging->replay->recordings;
+
+	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
+		struct fsdp_cost cost = fsdp_recordings_cost(one);
+
+		if (matching->match_count == 0 || !matching->aligned)
+			continue;
+		judge(judging,
+			cost.least_waiting != FSDP_ABSENT &&
+				is_above(cost.waits_ns, cost.waiting_ns,
+					judging->check->value),
+			"the others wait for rank %" PRId64 " %.1f %% of their time",
+			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
+	}
+}
+
+/* What a type took before, and takes now: of recordings in a step, of results in all. */
+static void judge_factor(struct threshold *judging)
+{
+	const struct replay *replay = judging->replay;
+	struct text name = judging->check->name;
+	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
+	struct fsdp_result_type earlier;
+	struct fsdp_type_times type;
+	char shown[2][HUMAN_ROOM];
+
+	if (replay->before == NULL ||
+		!comparison_find_type(&replay->comparison, name, &before, &now)) {
+		before = now = FSDP_ABSENT;
+		if (comparison_find_earlier(replay, span_of_text(name), &earlier))
+			before = earlier.sum_ns;
+		if (replay_find_type(replay, span_of_text(name), &type))
+			now = type.times.sum_ns;
+	}
+	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
+		return;
+	judge(judging, (wide)now * MILLION > (wide)before * (wide)judging->check->value,
+		"%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
+		human_ms(before, shown[1]),
+		before > 0 ? (double)now / (double)before : 0);
+}
+
+int checks_judge(struct replay *replay)
+{
+	const struct texts *texts = &replay->options->fail_if;
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; i < texts->count; i++) {
+		struct check check;
+		struct threshold judging = { .replay = replay, .check = &check };
+		char more[48] = "";
+
+		if (!read_check(texts->items[i], &check))
+			continue;
+		if (text_is(check.name, text_of("straggler")))
+			judge_straggler(&judging);
+		else if (check.unit == CHECK_FACTOR)
+			judge_factor(&judging);
+		else
+			judge_ranks(&judging);
+		if (judging.bad_count > MOST_RANKS)
+			snprintf(more, sizeof more, ", and %zu more rank%s",
+				judging.bad_count - MOST_RANKS,
+				plural(judging.bad_count - MOST_RANKS));
+		if (judging.bad_count != 0) {
+			run_finding(replay->run, "FI7031", "%s: %s%s", check.text,
+				judging.text, more);
+			status = status_worse(status, STATUS_BAD);
+		}
+		if (judging.known)
+			continue;
+		run_failure(replay->run, "usage", NULL,
+			"cannot evaluate --fail-if '%s': no %.*s %s", check.text,
+			(int)check.name.size, check.name.data,
+			check.unit == CHECK_FACTOR ? "here or in the result of --compare"
+						   : "here");
+		status = STATUS_FAILED;
+	}
+	return status;
+}
+
+bool checks_prepare(struct run *run, const struct replay_options *options)
+{
+	for (size_t i = 0; i < options->fail_if.count; i++) {
+		const char *text = options->fail_if.items[i];
+		struct check check;
+
+		if (!read_check(text, &check)) {
+			refuse(run,
+				"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
+				"--fail-if '%s' cannot be read", text);
+			return false;
+		}
+		if (check.unit != CHECK_FACTOR || options->compare.count != 0)
+			continue;
+		refuse(run,
+			"add --compare=FILE: earlier recordings, or a result of replay --json",
+			"--fail-if '%s' needs something earlier", text);
+		return false;
+	}
+	return true;
+}

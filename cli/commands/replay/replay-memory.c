@@ -1,0 +1,867 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and at the peak
+ * of what was recorded, and which stacks hold it; its course over the history; and what grew since
+ * an earlier snapshot.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/memory.h>
+
+#include "commands/replay/replay.h"
+#include "render/writer.h"
+#include "session/diagnostics.h"
+#include "session/helper.h"
+
+/* ---- devices of all ranks ---- */
+
+/* A device of a rank: a row of all outputs. */
+struct memory_row {
+	int64_t rank;
+	const struct fsdp_memory *memory;
+	struct fsdp_memory_device says;
+	/* for people */
+	int64_t peak_bytes; /* or FSDP_ABSENT: not known */
+	const char *note;
+	char note_room[160];
+};
+
+/* How a device changed since an earlier snapshot. */
+struct growth {
+	int64_t rank, device;
+	int64_t reserved_bytes, active_bytes;
+	struct fsdp_memory_sum *stacks;
+	size_t count;
+};
+
+/* What is asked about: the object and the context of all records. */
+struct snapshots {
+	struct replay *replay;
+	struct memory_row *rows;
+	size_t count;
+	const struct memory_row *row;   /* in hand */
+	const struct memory_row *only;  /* whose history is asked for; NULL: of all */
+	struct fsdp_recordings *before; /* of --compare */
+	struct trace_paths paths;       /* which is of these */
+	struct growth *growth;
+	size_t growth_count;
+};
+
+/* By rank and device. NULL: out of memory. */
+static struct memory_row *list_rows(
+	const struct fsdp_recordings *recordings, size_t *ret_count)
+{
+	size_t recording_count = fsdp_recording_count(recordings), room = 1, count = 0;
+	struct memory_row *rows;
+
+	for (size_t i = 0; i < recording_count; i++)
+		if (fsdp_recording(recordings, i)->memory != NULL)
+			room += fsdp_recording(recordings, i)->memory->device_count;
+	rows = calloc(room, sizeof *rows);
+	for (size_t i = 0; rows != NULL && i < recording_count; i++) {
+		const struct fsdp_recording *one =
+			fsdp_recording(recordings, fsdp_recording_by_rank(recordings, i));
+		for (size_t j = 0; one->memory != NULL && j < one->memory->device_count;
+			j++)
+			rows[count++] = (struct memory_row){ .rank = one->rank,
+				.memory = one->memory,
+				.says = one->memory->devices[j] };
+	}
+	*ret_count = count;
+	return rows;
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* What people read: whether the peak is known, and what is unusual. */
+static bool note_rows(const struct snapshots *all)
+{
+	uint64_t *list = calloc(all->count + 1, sizeof *list), median;
+
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < all->count; i++)
+		list[i] = all->rows[i].says.active_bytes;
+	qsort(list, all->count, sizeof *list, compare_bytes);
+	median = list[all->count / 2];
+	free(list);
+	for (size_t i = 0; i < all->count; i++) {
+		struct memory_row *row = &all->rows[i];
+		const struct fsdp_memory_device *says = &row->says;
+		uint64_t active = says->active_bytes;
+		uint64_t apart = active > median ? active - median : median - active;
+		const struct fsdp_memory_oom *oom =
+			says->oom_count != 0 ? &says->ooms[says->oom_count - 1] : NULL;
+
+		row->note = row->note_room;
+		row->peak_bytes = says->start_bytes >= 0 && says->events != 0
+					  ? says->peak_bytes
+					  : FSDP_ABSENT;
+		if (oom != NULL)
+			row->note = "out of memory";
+		else if (says->start_bytes < 0)
+			row->note = "events are missing: peak unknown";
+		else if (all->count > 2 && apart > median / 10)
+			snprintf(row->note_room, sizeof row->note_room,
+				"%.0f %% %s than the median",
+				(double)apart * 100 / (double)(median != 0 ? median : 1),
+				active > median ? "more" : "less");
+	}
+	return true;
+}
+
+/* ---- stacks in a line ---- */
+
+static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
+{
+	recordings_show_frame(out, frame->filename, frame->line, frame->name);
+}
+
+static void put_label(
+	struct out *out, const struct fsdp_memory_label *label, bool with_caller)
+{
+	const char *gap = "";
+
+	if (label->own != NULL) {
+		put_frame(out, label->own);
+		gap = " > ";
+	} else if (label->node.size != 0) {
+		out_line_name(out, text_of_span(label->node));
+		gap = " > ";
+	}
+	if (label->torch != NULL) {
+		out_line_text(out, "%s", gap);
+		put_frame(out, label->torch);
+	} else if (label->op.size != 0) {
+		out_line_text(out, "%s", gap);
+		out_line_name(out, text_of_span(label->op));
+	} else if (*gap == '\0') {
+		out_line_text(out, "no stack was recorded");
+	}
+	if (with_caller && label->caller != NULL) {
+		out_line_text(out, ", called from ");
+		put_frame(out, label->caller);
+	}
+}
+
+static void put_stack(struct out *out, const struct fsdp_memory *memory,
+	const uint32_t *frames, size_t count)
+{
+	struct fsdp_memory_label label = fsdp_memory_label(memory, frames, count);
+
+	put_label(out, &label, false);
+}
+
+/* With a sign. */
+static const char *put_change(struct out *out, int64_t bytes, char text[HUMAN_ROOM + 2])
+{
+	char size[HUMAN_ROOM];
+
+	snprintf(text, HUMAN_ROOM + 2, "%s%s",
+		bytes < 0   ? "-"
+		: bytes > 0 ? "+"
+			    : "",
+		out_bytes(out, bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
+	return text;
+}
+
+static void lines_whole(struct out *out, const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stack)
+{
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct fsdp_memory_frame *frame = &memory->frames[stack->frames[i]];
+		out_line_begin(out, "");
+		out_line_name(out, text_of_span(frame->filename));
+		out_line_text(out, ":%" PRId64 " ", frame->line);
+		out_line_name(out, text_of_span(frame->name));
+		out_line_end(out);
+	}
+}
+
+/* The first of the rows, as far as --top asks for them; with signs, if they are changes. */
+static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum *rows,
+	size_t count, bool changes)
+{
+	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
+	size_t shown = count < most ? count : (size_t)most;
+	struct out *out = replay->run->out;
+	const struct looks *looks = out_looks(out);
+	char bytes[HUMAN_ROOM + 2];
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct fsdp_memory_sum *row = &rows[i];
+		bool one = row->blocks == 1 || row->blocks == -1;
+
+		out_line_begin(out, NULL);
+		out_line_text(out,
+			changes ? "  %10s %+6" PRId64 " block%s  "
+				: "  %10s %6" PRId64 " block%s  ",
+			changes ? put_change(out, row->bytes, bytes)
+				: out_bytes(out, (uint64_t)row->bytes, bytes),
+			row->blocks, one ? " " : "s");
+		if (!changes && row->stack->before)
+			out_line_text(out, "allocated before the recording");
+		else
+			put_label(out, &row->label, !changes && row->with_caller);
+		out_line_end(out);
+		if (!changes && looks != NULL && looks->verbosity >= 1)
+			lines_whole(out, row->memory, row->stack);
+	}
+	if (shown < count)
+		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
+			count - shown == 1 && !changes ? "" : "s");
+}
+
+static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stacks, size_t count)
+{
+	struct fsdp_memory_sum *rows =
+		fsdp_memory_by_label(memory, stacks, count, &count);
+
+	if (rows == NULL)
+		replay->run->collected->out_of_memory = true;
+	else
+		lines_sums(replay, rows, count, false);
+	free(rows);
+}
+
+/* What is reserved and can hardly be used, one line each. A little free memory in used
+ * segments is normal. */
+static void lines_lost(const struct replay *replay, const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+	const struct fsdp_memory_stack *holder = &says->split_holder;
+	struct out *out = replay->run->out;
+
+	if (says->active_bytes > says->allocated_bytes)
+		out_values_line(out, NULL,
+			"  of these, {} are freed and wait for another stream (record_stream)",
+			value_bytes(says->active_bytes - says->allocated_bytes));
+	if (says->split_free_bytes != 0 &&
+		says->split_free_bytes >= says->reserved_bytes / 10) {
+		out_line_begin(out, NULL);
+		out_values(out,
+			"  fragmentation: {} free in {} partly used segment{s}, largest piece {}",
+			value_bytes(says->split_free_bytes),
+			value_count(says->split_segments),
+			value_bytes(says->split_largest_bytes));
+		if (holder->frame_count != 0) {
+			out_values(out, "; [{} of ]the segments are held by ",
+				holder->blocks != says->split_segments
+					? value_count(holder->blocks)
+					: value_absent());
+			put_stack(out, row->memory, holder->frames, holder->frame_count);
+		}
+		out_line_end(out);
+	}
+	if (says->private_segments != 0)
+		out_values_line(out, NULL,
+			"  private pools (CUDA graphs): {} in {} segment{s}, {} of it in use",
+			value_bytes(says->private_bytes),
+			value_count(says->private_segments),
+			value_bytes(says->private_active_bytes));
+}
+
+static void show_row(const struct replay *replay, const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+	struct out *out = replay->run->out;
+
+	out_line(out, NULL, "%s", "");
+	for (size_t i = 0; i < says->oom_count; i++) {
+		out_line_begin(out, NULL);
+		out_values(out,
+			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
+			value_integer(row->rank),
+			value_bytes(says->ooms[i].requested_bytes),
+			value_bytes(says->ooms[i].device_free_bytes));
+		put_stack(out, row->memory, says->ooms[i].frames,
+			says->ooms[i].frame_count);
+		out_line_end(out);
+	}
+	out_values_line(out, NULL, "rank {}, device {}, at the end: {} in use",
+		value_integer(row->rank), value_integer(says->device),
+		value_bytes(says->active_bytes));
+	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
+	lines_lost(replay, row);
+	if (says->events == 0 || says->start_bytes < 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_values_line(out, NULL,
+		"rank {}, device {}, at the peak: {} in use, without rounding ({} event{s}{})",
+		value_integer(row->rank), value_integer(says->device),
+		value_bytes((uint64_t)says->peak_bytes), value_count(says->events),
+		value_word(
+			says->start_bytes > 0 ? "; earlier ones were not recorded" : ""));
+	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
+}
+
+/* Of many ranks one is looked at closely: that ran out of memory, else the fullest. */
+static const struct memory_row *find_shown(const struct snapshots *all)
+{
+	const struct memory_row *best = NULL;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct memory_row *row = &all->rows[i];
+		int oom = (row->says.oom_count != 0) -
+			  (best != NULL && best->says.oom_count != 0);
+
+		if (best == NULL || oom > 0 ||
+			(oom == 0 && row->says.active_bytes > best->says.active_bytes))
+			best = row;
+	}
+	return best;
+}
+
+/* ---- data ---- */
+
+#define FRAME struct fsdp_memory_frame
+static const struct record frame_record = OBJECT_RECORD(FRAME, "memory_frame",
+	"A line of code.", { "filename", TEXT_AT(FRAME, filename), ALWAYS("The file.") },
+	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
+	{ "name", TEXT_AT(FRAME, name), ALWAYS("The function.") });
+
+static const void *nth_frame(
+	const struct fsdp_memory *memory, const uint32_t *frames, size_t count, size_t i)
+{
+	return i < count ? &memory->frames[frames[i]] : NULL;
+}
+
+static const struct fsdp_memory *memory_of(struct subject of)
+{
+	return ((const struct snapshots *)of.context)->row->memory;
+}
+
+static const void *each_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_stack *stack = of.object;
+
+	(void)room;
+	return nth_frame(memory_of(of), stack->frames, stack->frame_count, i);
+}
+
+static const void *each_oom_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_oom *oom = of.object;
+
+	(void)room;
+	return nth_frame(memory_of(of), oom->frames, oom->frame_count, i);
+}
+
+static bool has_stack(struct subject of)
+{
+	return !((const struct fsdp_memory_stack *)of.object)->before;
+}
+
+#define STACK struct fsdp_memory_stack
+static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_stack",
+	"What one stack of calls allocated.",
+	{ "bytes", BYTES_AT(STACK, bytes), ALWAYS("Bytes of it.") },
+	{ "blocks", COUNT_AT(STACK, blocks), ALWAYS("Blocks of it.") },
+	{ "frames", EACH(each_frame, frame_record), .has = has_stack, .null = true,
+		.about =
+			"The stack, innermost first; empty when none was recorded, null for what was allocated before the recording." });
+
+#define OOM struct fsdp_memory_oom
+static const struct record oom_record = OBJECT_RECORD(OOM, "memory_oom",
+	"An allocation that was refused.",
+	{ "event", COUNT_AT(OOM, event), ALWAYS("Its place in the history, from 0.") },
+	{ "requested_bytes", BYTES_AT(OOM, requested_bytes),
+		ALWAYS("Bytes that were asked for.") },
+	{ "device_free_bytes", BYTES_AT(OOM, device_free_bytes),
+		ALWAYS("Bytes that were free on the device.") },
+	{ "frames", EACH(each_oom_frame, frame_record),
+		ALWAYS("The stack, innermost first.") });
+
+static struct value get_peak(struct subject of)
+{
+	int64_t bytes = ((const struct memory_row *)of.object)->peak_bytes;
+
+	return bytes != FSDP_ABSENT ? value_bytes((uint64_t)bytes) : value_absent();
+}
+
+#define ROW struct memory_row
+static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
+	"What the CUDA caching allocator holds on one device of one rank.",
+	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(ROW, says.device),
+		ALWAYS("The device, as the process counts them.") },
+	{ "segments", COUNT_AT(ROW, says.segments), FOR_PROGRAMS,
+		ALWAYS("Number of segments that were taken from the driver.") },
+	{ "reserved_bytes", BYTES_AT(ROW, says.reserved_bytes), .label = "reserved",
+		ALWAYS("Bytes in them.") },
+	{ "active_bytes", BYTES_AT(ROW, says.active_bytes), .label = "active",
+		ALWAYS("Bytes of blocks that are in use, or wait to be freed.") },
+	{ "allocated_bytes", BYTES_AT(ROW, says.allocated_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes of blocks that are in use.") },
+	{ "requested_bytes", BYTES_AT(ROW, says.requested_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes that were asked for, of the active blocks.") },
+	{ "active_blocks", COUNT_AT(ROW, says.active_blocks), FOR_PROGRAMS,
+		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
+	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes of the largest block that is free.") },
+	{ "peak", GET(FIELD_BYTES, get_peak), FOR_PEOPLE },
+	{ "events", COUNT_AT(ROW, says.events), ALWAYS("Number of recorded events.") },
+	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
+	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were asked for and active at once.") },
+	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true, FOR_PROGRAMS,
+		.about =
+			"The event after which the peak is reached, from 0; null when that is the start." },
+	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true, FOR_PROGRAMS,
+		.about = "Time of that event, in microseconds since 1970." },
+	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were reserved at once.") },
+	{ "stacks", LIST_AT(ROW, says.stacks, says.stack_count, memory_stack_record),
+		FOR_PROGRAMS,
+		ALWAYS("What is active at the end, by stack, in bytes of blocks.") },
+	{ "peak_stacks",
+		LIST_AT(ROW, says.peak_stacks, says.peak_stack_count,
+			memory_stack_record),
+		FOR_PROGRAMS,
+		ALWAYS("What is active at the peak, by stack, in bytes asked for.") },
+	{ "oom", LIST_AT(ROW, says.ooms, says.oom_count, oom_record), FOR_PROGRAMS,
+		ALWAYS("Allocations that were refused.") },
+	{ "note", WORD_AT(ROW, note), FOR_PEOPLE });
+
+/* ---- rows of events ---- */
+
+struct event_row {
+	int64_t rank, device;
+	struct fsdp_memory_event event;
+	int64_t bytes, stack;
+};
+
+#define EVENT struct event_row
+static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
+	{ "rank", INTEGER_AT(EVENT, rank) }, { "device", INTEGER_AT(EVENT, device) },
+	{ "time_us", INTEGER_AT(EVENT, event.time_us) },
+	{ "action", ENUM_AT(EVENT, event.action, fsdp_memory_action_name) },
+	{ "bytes", INTEGER_AT(EVENT, bytes) },
+	{ "active", INTEGER_AT(EVENT, event.active_bytes) },
+	{ "reserved", INTEGER_AT(EVENT, event.reserved_bytes) },
+	{ "stack", INTEGER_AT(EVENT, stack) });
+
+static void put_events(const struct snapshots *all)
+{
+	static const struct table like = {
+		.key = "events", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	replay_begin_table(all->replay, &table, &like, &event_record);
+	for (size_t i = 0; i < all->count; i++) {
+		const struct fsdp_memory_device *says = &all->rows[i].says;
+		struct event_row event = { .rank = all->rows[i].rank,
+			.device = says->device };
+		for (uint64_t j = 0; fsdp_memory_event(says, j, &event.event); j++) {
+			event.bytes = (int64_t)event.event.bytes;
+			event.stack = (int64_t)event.event.stack;
+			out_records_row(all->replay->run->out, &table, &event);
+		}
+	}
+	out_table_end(all->replay->run->out);
+}
+
+/* ---- the course over the history ---- */
+
+/* One span of one device. */
+struct memory_moment {
+	int64_t rank, device;
+	int64_t time_us, since_ns; /* its begin; FSDP_ABSENT: events have no times */
+	int64_t active_bytes, reserved_bytes;
+};
+
+/* Goes through the history of one device after the other; spans come out in order of time. */
+struct moment_walk {
+	struct memory_moment moment; /* the element */
+	const struct memory_row *row;
+	uint64_t span, span_count, next; /* of spans; of events */
+	struct fsdp_memory_event event;  /* the one before `next` */
+	int64_t active, reserved;        /* after it */
+	bool has_event;                  /* `next` was read already */
+};
+_Static_assert(sizeof(struct moment_walk) <= RECORD_ROOM, "room for one");
+
+static void begin(struct moment_walk *walk, const struct replay *replay,
+	const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+
+	*walk = (struct moment_walk){ .row = row,
+		.span_count =
+			says->events != 0 ? (uint64_t)replay->options->timeline : 0 };
+	walk->has_event = fsdp_memory_event(says, 0, &walk->event);
+	walk->next = 1;
+	walk->active = says->start_bytes;
+	walk->reserved = walk->event.reserved_bytes;
+}
+
+/* How long a span is, in microseconds, or in events where these have no times. */
+static uint64_t span_length(const struct moment_walk *walk)
+{
+	const struct fsdp_memory_device *says = &walk->row->says;
+
+	if (says->first_time_us == FSDP_ABSENT ||
+		says->last_time_us < says->first_time_us)
+		return says->events / walk->span_count + 1;
+	return ((uint64_t)says->last_time_us - (uint64_t)says->first_time_us) /
+		       walk->span_count +
+	       1;
+}
+
+/* The span of an event; one that is out of order stays in the current span. */
+static uint64_t span_of(const struct moment_walk *walk)
+{
+	const struct fsdp_memory_device *says = &walk->row->says;
+	uint64_t at = walk->next - 1;
+
+	if (says->first_time_us != FSDP_ABSENT &&
+		says->last_time_us >= says->first_time_us)
+		at = walk->event.time_us != FSDP_ABSENT &&
+				     walk->event.time_us >= says->first_time_us
+			     ? (uint64_t)walk->event.time_us -
+				       (uint64_t)says->first_time_us
+			     : 0;
+	at /= span_length(walk);
+	return at < walk->span         ? walk->span
+	       : at < walk->span_count ? at
+				       : walk->span_count - 1;
+}
+
+static bool next(struct moment_walk *walk)
+{
+	struct memory_moment *moment = &walk->moment;
+	const struct fsdp_memory_device *says = &walk->row->says;
+	uint64_t length;
+
+	if (walk->span == walk->span_count)
+		return false;
+	length = span_length(walk);
+	*moment = (struct memory_moment){ walk->row->rank, says->device, FSDP_ABSENT,
+		FSDP_ABSENT, walk->active, walk->reserved };
+	if (says->first_time_us != FSDP_ABSENT &&
+		says->last_time_us >= says->first_time_us) {
+		moment->since_ns = (int64_t)(walk->span * length * 1000);
+		moment->time_us =
+			(int64_t)((uint64_t)says->first_time_us + walk->span * length);
+	}
+	while (walk->has_event && span_of(walk) == walk->span) {
+		walk->active = walk->event.active_bytes;
+		walk->reserved = walk->event.reserved_bytes;
+		if (walk->active > moment->active_bytes)
+			moment->active_bytes = walk->active;
+		if (walk->reserved > moment->reserved_bytes)
+			moment->reserved_bytes = walk->reserved;
+		walk->has_event = fsdp_memory_event(says, walk->next++, &walk->event);
+	}
+	walk->span++;
+	return true;
+}
+
+static const void *each_moment(struct subject of, size_t i, void *room)
+{
+	const struct snapshots *all = of.context;
+	struct moment_walk *walk = room;
+	const struct memory_row *last =
+		all->only != NULL ? all->only : all->rows + all->count - 1;
+
+	if (all->count == 0)
+		return NULL;
+	if (i == 0)
+		begin(walk, all->replay, all->only != NULL ? all->only : all->rows);
+	while (!next(walk)) {
+		if (walk->row == last)
+			return NULL;
+		begin(walk, all->replay, walk->row + 1);
+	}
+	return walk;
+}
+
+static struct value bytes_or_absent(int64_t bytes)
+{
+	return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
+}
+
+static struct value get_active(struct subject of)
+{
+	return bytes_or_absent(((const struct memory_moment *)of.object)->active_bytes);
+}
+
+static struct value get_reserved(struct subject of)
+{
+	return bytes_or_absent(((const struct memory_moment *)of.object)->reserved_bytes);
+}
+
+#define MOMENT struct memory_moment
+static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
+	"A span of the history of a device.",
+	{ "rank", INTEGER_AT(MOMENT, rank), FOR_PROGRAMS, ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(MOMENT, device), FOR_PROGRAMS, ALWAYS("The device.") },
+	{ "time_us", INTEGER_AT(MOMENT, time_us), .null = true, FOR_PROGRAMS,
+		.about =
+			"Where it begins, in microseconds since 1970; null where events have no times." },
+	{ "active", INTEGER_AT(MOMENT, active_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were asked for and active at once in it; below 0 when events are lost.") },
+	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were reserved at once in it.") },
+	{ "ms", NS_AT(MOMENT, since_ns), FOR_PEOPLE },
+	{ "active", GET(FIELD_BYTES, get_active), FOR_PEOPLE },
+	{ "reserved", GET(FIELD_BYTES, get_reserved), FOR_PEOPLE });
+
+/* ---- an earlier snapshot ---- */
+
+static const void *each_changed_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_sum *row = of.object;
+
+	(void)room;
+	return nth_frame(row->memory, row->stack->frames, row->stack->frame_count, i);
+}
+
+#define CHANGED struct fsdp_memory_sum
+static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_change",
+	"How much more one stack of calls holds.",
+	{ "bytes", INTEGER_AT(CHANGED, bytes),
+		ALWAYS("Bytes of its blocks, now less before.") },
+	{ "blocks", INTEGER_AT(CHANGED, blocks),
+		ALWAYS("Number of its blocks, now less before.") },
+	{ "frames", EACH(each_changed_frame, frame_record),
+		ALWAYS("The stack, innermost first; empty when none was recorded.") });
+
+#define GROWTH struct growth
+static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
+	"How a device changed since an earlier snapshot.",
+	{ "rank", INTEGER_AT(GROWTH, rank), ALWAYS("The rank.") },
+	{ "device", INTEGER_AT(GROWTH, device), ALWAYS("The device.") },
+	{ "reserved_bytes", INTEGER_AT(GROWTH, reserved_bytes),
+		ALWAYS("Reserved bytes, now less before.") },
+	{ "active_bytes", INTEGER_AT(GROWTH, active_bytes),
+		ALWAYS("Active bytes, now less before.") },
+	{ "stacks", LIST_AT(GROWTH, stacks, count, changed_record),
+		ALWAYS("Stacks that hold more or less, the largest change first.") });
+
+/* Compares each device with the same of an earlier snapshot, or with the only one that
+ * there is. False: *ret_error, or out of memory. */
+static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
+{
+	const struct run *run = all->replay->run;
+	const char *path = all->replay->options->compare.items[0];
+	const struct fsdp_recording_options options = { .size = sizeof options,
+		.remote = helper_remote(),
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.kinds = 1u << FSDP_RECORDING_MEMORY };
+	struct memory_row *before;
+	size_t count = 0;
+	bool good;
+
+	if (!trace_paths_add(&all->paths, path) ||
+		!fsdp_recordings_read((const char *const *)all->paths.items,
+			all->paths.count, &options, &all->before, ret_error))
+		return false;
+	all->growth = calloc(all->count + 1, sizeof *all->growth);
+	before = list_rows(all->before, &count);
+	good = all->growth != NULL && before != NULL;
+	for (size_t i = 0, j; good && i < all->count; i++) {
+		const struct memory_row *now = &all->rows[i];
+		struct growth *one = &all->growth[all->growth_count];
+
+		for (j = 0;
+			j < count && (before[j].rank != now->rank ||
+					     before[j].says.device != now->says.device);)
+			j++;
+		if (j == count && count == 1)
+			j = 0;
+		if (j == count)
+			continue;
+		*one = (struct growth){ now->rank, now->says.device,
+			(int64_t)now->says.reserved_bytes -
+				(int64_t)before[j].says.reserved_bytes,
+			(int64_t)now->says.active_bytes -
+				(int64_t)before[j].says.active_bytes,
+			NULL, 0 };
+		one->stacks = fsdp_memory_changes(before[j].memory, &before[j].says,
+			now->memory, &now->says, &one->count);
+		good = one->stacks != NULL;
+		all->growth_count++;
+	}
+	if (good && all->growth_count == 0)
+		run_note(all->replay->run,
+			"%s holds no snapshot of these ranks and devices", path);
+	free(before);
+	return good;
+}
+
+/* Of many ranks the one that grew most. */
+static void show_growth(const struct snapshots *all)
+{
+	struct out *out = all->replay->run->out;
+	const struct growth *most = all->growth;
+	char reserved[HUMAN_ROOM + 2], active[HUMAN_ROOM + 2];
+
+	for (size_t i = 1; i < all->growth_count; i++)
+		if (all->growth[i].active_bytes > most->active_bytes)
+			most = &all->growth[i];
+	if (all->growth_count == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_values_line(out, NULL, "rank {}, device {}, since {}: reserved {}, active {}",
+		value_integer(most->rank), value_integer(most->device),
+		value_name(text_of(all->replay->options->compare.items[0])),
+		value_word(put_change(out, most->reserved_bytes, reserved)),
+		value_word(put_change(out, most->active_bytes, active)));
+	lines_sums(all->replay, most->stacks, most->count, true);
+}
+
+/* ---- the answer ---- */
+
+static const void *each_row(struct subject of, size_t i, void *room)
+{
+	struct snapshots *all = of.context;
+
+	(void)room;
+	all->row = &all->rows[i];
+	return i < all->count ? all->row : NULL;
+}
+
+#define ALL struct snapshots
+HAS(has_moments, ALL, one->replay->options->timeline > 0)
+const struct record replay_snapshots_record = RECORD_OF(RECORD_OBJECT, ALL,
+	{ "memory", EACH_ITEM(ALL, count, each_row, memory_record),
+		.about = "With `--memory`, and nothing else: by rank and device." },
+	{ "memory_timeline", EACH(each_moment, memory_moment_record), .has = has_moments,
+		.about =
+			"With `--memory` and `--timeline`: by device, spans of its history." },
+	{ "growth", LIST_AT(ALL, growth, growth_count, memory_growth_record),
+		IF_SET(ALL, growth),
+		.about = "With `--memory` and `--compare`: how each device changed." });
+
+/* The table of devices, and the one of them that find_shown finds. */
+static void show_text(struct snapshots *all)
+{
+	static const struct table like = { .key = "rows", .text_only = true };
+	static const struct table moments = { .key = "moments", .text_only = true };
+	struct out *out = all->replay->run->out;
+	const struct memory_row *shown = find_shown(all);
+
+	out_records(out, &like, &memory_record, all, all->rows, all->count);
+	if (shown == NULL)
+		return;
+	show_row(all->replay, shown);
+	if (all->replay->options->timeline > 0 && shown->says.events != 0) {
+		out_line(out, NULL, "%s", "");
+		out_values_line(out, NULL,
+			"rank {}, device {}, the most at once in {} spans",
+			value_integer(shown->rank), value_integer(shown->says.device),
+			value_integer(all->replay->options->timeline));
+		all->only = shown;
+		out_each_record(out, &moments, &memory_moment_record,
+			(struct subject){ all, all }, SIZE_MAX, each_moment);
+		all->only = NULL;
+	}
+	if (all->growth != NULL)
+		show_growth(all);
+}
+
+static void put_data(struct snapshots *all)
+{
+	static const struct table spans = {
+		.key = "timeline", .main = true, .rows_only = true
+	};
+	const struct subject of = { all, all };
+	struct run *run = all->replay->run;
+
+	out_fields(run->out, &replay_snapshots_record, of);
+	if (!answer_has_output(run, "csv") && !answer_has_output(run, "tsv"))
+		return;
+	if (all->replay->options->timeline > 0)
+		out_each_record(run->out, &spans, &memory_moment_record, of, SIZE_MAX,
+			each_moment);
+	else
+		put_events(all);
+}
+
+static bool is_answerable(const struct replay *replay)
+{
+	const struct replay_options *options = replay->options;
+
+	if (options->by != NULL || options->steps != NULL || options->percentiles ||
+		options->fail_if.count != 0 || strcmp(options->style, "default") != 0) {
+		refuse(replay->run, "leave that option out",
+			"--memory shows no times: --by, --steps, --percentiles, --style and --fail-if do not go with it");
+		return false;
+	}
+	if (out_only_times(replay->run->out)) {
+		refuse(replay->run, "--timeline=N -o csv has the course of memory",
+			"a snapshot has no calls to draw over time: -o chrome does not go with --memory");
+		return false;
+	}
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		if (one->memory == NULL) {
+			refuse(replay->run,
+				one->flight != NULL
+					? "fsdp-inspect order takes it"
+					: "give what torch.cuda.memory._dump_snapshot writes",
+				"%s is %s, no snapshot of CUDA memory", one->path,
+				one->flight != NULL ? "a dump of the Flight Recorder"
+						    : "a recording");
+			return false;
+		}
+	}
+	return true;
+}
+
+static int memory_status(const struct replay *replay)
+{
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		uint64_t other = 0;
+		if (one->memory->is_cut)
+			status = status_worse(status, STATUS_PARTIAL);
+		for (size_t j = 0; j < one->memory->device_count; j++)
+			other += one->memory->devices[j].other_events;
+		if (other != 0)
+			run_note(replay->run,
+				"%s: %" PRIu64
+				" event%s of an unknown action %s passed over",
+				one->path, other, other == 1 ? "" : "s",
+				other == 1 ? "is" : "are");
+	}
+	return status;
+}
+
+bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
+{
+	struct snapshots all = { .replay = replay };
+	bool good;
+
+	if (!is_answerable(replay))
+		return true;
+	all.rows = list_rows(replay->recordings, &all.count);
+	good = all.rows != NULL && note_rows(&all) &&
+	       (replay->options->compare.count == 0 || read_growth(&all, ret_error));
+	if (good) {
+		run_begin(replay->run, memory_status(replay));
+		show_text(&all);
+		put_data(&all);
+	}
+	for (size_t i = 0; i < all.growth_count; i++)
+		free(all.growth[i].stacks);
+	free(all.growth);
+	free(all.rows);
+	fsdp_recordings_free(all.before);
+	trace_paths_done(&all.paths);
+	return good;
+}
