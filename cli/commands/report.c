@@ -78,7 +78,7 @@ static struct writer *begin(struct writer *to)
 	return to;
 }
 
-/* The last two components of a path, by which the page names it. */
+/* The last two components of a path: its name on the page. */
 static struct text report_short(struct text path)
 {
 	size_t start;
@@ -858,7 +858,7 @@ static bool has_section(json findings)
 	       0;
 }
 
-/* ---- sections; `inner` is what they have in them, and was written before ---- */
+/* ---- sections; `inner` is their content, written before ---- */
 
 /* Those of the audit, and lines that other commands print as notes. */
 static void write_notes(struct page *page, struct writer *inner, struct writer *to)

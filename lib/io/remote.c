@@ -7,8 +7,8 @@
  * answers a request that is open, and brings bytes that were asked for, each once and, in a
  * block, in order. The first frame that does not ends the connection.
  *
- * Bytes are asked for and kept by blocks. What is announced is in a queue; of it as much
- * is asked for as fits beside what is kept.
+ * Bytes are asked for and kept by blocks. What is announced is in a queue; as much of it is
+ * asked for as fits into the memory that kept blocks leave.
  */
 #include "io/remote.h"
 
@@ -297,7 +297,7 @@ static struct pending *new_request(
 	return request;
 }
 
-/* A frame with numbers and one text; `size` bytes of payload are in front of that. */
+/* A frame with numbers and one text; `size` bytes of payload precede the text. */
 static bool send_frame(struct fsdp_remote *remote, uint32_t id, enum remote_frame kind,
 	const void *payload, size_t size, const char *text)
 {

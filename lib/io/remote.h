@@ -20,7 +20,7 @@ struct fsdp_remote_file {
 	uint64_t size;
 	bool has_sha256; /* of all its bytes, as the store lists it */
 	unsigned char sha256[FSDP_REMOTE_DIGEST];
-	/* Of a read in sequence: where it goes on, how much of it is read ahead, and up to
+	/* Of a read in sequence: its next offset, how much of it is read ahead, and up to
 	 * where that was announced. */
 	uint64_t next, window, ahead;
 	uint64_t expected; /* all bytes up to here were announced */
