@@ -225,9 +225,7 @@ static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 	}
 	memset(walk->keys, 0xff, room * sizeof *walk->keys);
 
-	size_t mask = 31;
-	while (mask + 1 < count * 2)
-		mask = mask * 2 + 1;
+	size_t mask = room - 1;
 	struct fsdp_pickle_iterator iterator = { .ref = dict };
 	fsdp_ref key, value;
 	while (fsdp_pickle_next(walk->pickle, &iterator, &key, &value)) {
