@@ -278,6 +278,26 @@ static void names_must_be_text(void **state)
 	fsdp_export_free(plan_of(checkpoint, &options));
 }
 
+/* What a loader makes again by tying is left out, wherever it stands. */
+static void a_tied_name_that_loaders_make_goes(void **state)
+{
+	/* In the order of the model: a name, and another of the same tensor. */
+	static const char *const names[] = { "a.first", "a.second", "b.proj_out.weight",
+		"b.wte.weight", "lm_head.weight", "model.embed_tokens.weight",
+		"xlm_head.weight", "y.z" };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_export_options options = defaults();
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		parameter(checkpoint, names[i], 1);
+	freeze_by_hand(checkpoint);
+	for (uint32_t i = 0; i < FSDP_COUNT(names); i += 2)
+		fsdp_model_tensor(&checkpoint->model, i + 1)->alias = i;
+	struct fsdp_export *plan = plan_of(checkpoint, &options);
+	assert_names(plan, NAMES("a.first", "b.wte.weight", "model.embed_tokens.weight",
+				   "xlm_head.weight"));
+	fsdp_export_free(plan);
+}
+
 /* ---- files ---- */
 
 /* The file of each tensor, in the order of the model. */
@@ -409,6 +429,7 @@ int main(void)
 		BY_HAND(renames_follow_each_other),
 		BY_HAND(two_of_one_name_are_refused),
 		BY_HAND(names_must_be_text),
+		BY_HAND(a_tied_name_that_loaders_make_goes),
 		BY_HAND(files_are_filled_in_order),
 		BY_HAND(wide_dtypes_come_first),
 		BY_HAND(numpy_is_told_in_64_bytes),

@@ -65,10 +65,11 @@ static struct fsdp_recordings *read_events(
 	for (size_t i = 0; i < count; i++) {
 		const struct event *one = &events[backwards ? count - 1 - i : i];
 		fprintf(file,
-			"%s{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"ts\":%d,\"dur\":%d,"
-			"\"pid\":1,\"tid\":%d,\"args\":{",
-			i != 0 ? "," : "", one->category, one->name, one->ts, one->dur,
-			one->tid);
+			"%s{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"ts\":%s%d%s,"
+			"\"dur\":%d,\"pid\":1,\"tid\":%d,\"args\":{",
+			i != 0 ? "," : "", one->category, one->name,
+			backwards ? "\"  " : "", one->ts, backwards ? " \"" : "",
+			one->dur, one->tid);
 		if (one->correlation != 0)
 			fprintf(file, "\"correlation\":%d%s", one->correlation,
 				one->args != NULL ? "," : "");
@@ -107,7 +108,7 @@ static const struct event launched[] = {
 		"\"Collective name\":\"allreduce\"," BYTES },
 };
 
-/* Whatever the order in the file. */
+/* Whatever the order in the file; backwards the times are texts. */
 static void kernels_are_what_their_launch_lies_in(void **state)
 {
 	static const struct {

@@ -364,6 +364,15 @@ static void what_is_missing_is_a_failure_and_reading_goes_on(void **state)
 	FAILS("o.", "FI3013", 0);
 	FAILS("(o.", "FI3013", 1);
 	FAILS("ic\nd\n.", "FI3013", 0);
+	/* The call without a class is one value, above what was there. */
+	struct reading reading;
+	reading_init(&reading);
+	reading_run(&reading, "N(o\x86.", 5);
+	assert_false(reading.good);
+	char *pair = text_of(&reading);
+	assert_string_equal(pair, "(None,nothing(),)");
+	free(pair);
+	reading_done(&reading);
 	/* What cannot be a key is none in a list. */
 	FINDS("(]Nd.", "FI3010", 1, FSDP_ERROR);
 	FINDS("(]\x91.", "FI3010", 1, FSDP_ERROR);
@@ -374,7 +383,6 @@ static void what_is_missing_is_a_failure_and_reading_goes_on(void **state)
 	FAILS("(N0.", "FI3013", 3);
 	FAILS("(N00.", "FI3013", 4);
 	static const char stream[] = "aRbuecos\nsystem\n(X\x01\x00\x00\x00xtR.";
-	struct reading reading;
 	reading_init(&reading);
 	reading_run(&reading, stream, sizeof stream - 1);
 	assert_false(reading.good);

@@ -12,8 +12,9 @@
 static struct fsdp_step_name name_of(const char *name)
 {
 	struct fsdp_step_name step;
+	bool is_step = fsdp_step_name(fsdp_span_text(name), &step);
 
-	fsdp_step_name(fsdp_span_text(name), &step);
+	assert_int_equal(is_step, step.step != -1 || step.epoch != -1);
 	return step;
 }
 
@@ -24,6 +25,7 @@ static void frameworks_write_steps(void **state)
 		int64_t step, epoch;
 	} NAMES[] = {
 		{ "step-1000", 1000, -1 },
+		{ "step-0", 0, -1 },
 		{ "step1000-unsharded", 1000, -1 },
 		{ "checkpoint-500", 500, -1 },
 		{ "global_step20", 20, -1 },
@@ -35,6 +37,7 @@ static void frameworks_write_steps(void **state)
 		{ "checkpoint_4_7000.pt", 7000, 4 },
 		{ "checkpoint-12.pth.tar", 12, -1 },
 		{ "epoch_7", -1, 7 },
+		{ "epoch_0", -1, 0 },
 		{ "model_0009999.pth", 9999, -1 },
 		{ "checkpoint12.pt", -1, 12 },
 		{ "checkpoint500", 500, -1 },
