@@ -32,7 +32,6 @@ enum {
 	WINDOW_MOST = 8 << 20,
 	PATIENCE_MS = 180000,
 	CACHE_LEAST = 16 << 20,
-	IN_FLIGHT_KIB = 64 << 10,
 	/* What is announced of a directory. */
 	SMALL = 256 << 10,
 	TAIL = 65557,
@@ -920,7 +919,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 static struct remote_list *ask_list(
 	struct fsdp_remote *remote, const struct root *root, const char *path)
 {
-	unsigned char payload[5] = { 0 };
+	unsigned char payload[4];
 	for (size_t i = remote->lists.count; i-- > 0;) {
 		struct remote_list *list =
 			*(struct remote_list **)fsdp_vec_at(&remote->lists, i);
@@ -1285,10 +1284,8 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 		remote->broken = "remote helper is missing";
 	pthread_mutex_lock(&remote->mutex);
 	struct pending *request = new_request(remote, HELLO, true);
-	unsigned char hello[8];
+	unsigned char hello[2];
 	put(hello, VERSION, 2);
-	put(hello + 2, 32, 2);
-	put(hello + 4, IN_FLIGHT_KIB, 4);
 	if (request != NULL) {
 		(void)send_frame(remote, request->id, HELLO, hello, sizeof hello, NULL);
 		(void)finish(remote, request, NULL);

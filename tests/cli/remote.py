@@ -418,23 +418,23 @@ def hostile(servers):
     def text(word):
         return struct.pack("<H", len(word)) + word
 
-    check("the helper answers", ask(ours, 1, 1, struct.pack("<HHI", 1, 32, 65536)) != ([128], None))
+    check("the helper answers", ask(ours, 1, 1, struct.pack("<H", 1)) != ([128], None))
     check("and reads a root", ask(ours, 2, 2, text(b"hf://org/name")) != ([129], None))
     check("until it is sealed", ask(ours, 3, 3) != ([128], None))
     Handler.seen.clear()
     url = b"http://127.0.0.1:%d/torch-zip/state-dict/model.pt" % servers[0].server_port
     wrong = {}
-    for title, kind, payload in (("another root", 2, text(url)), ("a parent", 4, struct.pack("<IB", 0, 0) + text(b"../x")),
-                                 ("an absolute path", 4, struct.pack("<IB", 0, 0) + text(b"/etc")),
-                                 ("a root that is none", 4, struct.pack("<IB", 7, 0) + text(b"")),
-                                 ("a text that is cut", 4, struct.pack("<IBH", 0, 0, 50) + b"x"),
+    for title, kind, payload in (("another root", 2, text(url)), ("a parent", 4, struct.pack("<I", 0) + text(b"../x")),
+                                 ("an absolute path", 4, struct.pack("<I", 0) + text(b"/etc")),
+                                 ("a root that is none", 4, struct.pack("<I", 7) + text(b"")),
+                                 ("a text that is cut", 4, struct.pack("<IH", 0, 50) + b"x"),
                                  ("a file that was not listed", 6, struct.pack("<IQI", 0, 0, 10)),
                                  ("nothing", 6, b""), ("half a range", 6, b"abc"), ("an unknown kind", 99, b"")):
         found = ask(ours, 9, kind, payload)
         if found != ([133], 12):
             wrong[title] = found
     check("then it refuses what is not below a root", wrong)
-    listed = ask(ours, 10, 4, struct.pack("<IB", 0, 0) + text(b""))
+    listed = ask(ours, 10, 4, struct.pack("<I", 0) + text(b""))
     check("and lists what is", listed != ([130, 132], None) and listed)
     beyond = ask(ours, 11, 6, struct.pack("<IQI", 0, 1 << 60, 10)), ask(ours, 12, 6, struct.pack("<IQI", 0, 0, 1 << 30))
     check("ranges outside of a file are refused", beyond != (([133], 12), ([133], 12)) and beyond)

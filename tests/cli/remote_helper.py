@@ -95,7 +95,7 @@ while True:
         send(number, 128, text(""))
     elif kind == 4:
         lists += 1
-        held.append((number, os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[7:]))))
+        held.append((number, os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[6:]))))
         # "together": the lists of four subdirectories are answered once all of them were asked for.
         while held and (FAULT != "together" or lists == 1 or lists >= 5):
             number, folder = held.pop(0)

@@ -28,7 +28,7 @@ import time
 import urllib.parse
 import urllib.request  # for the settings of proxies alone: its openers pass credentials on
 
-HELLO, ROOT, SEAL, LIST, READ, CANCEL, STATS = 1, 2, 3, 4, 6, 7, 8
+HELLO, ROOT, SEAL, LIST, READ, STATS = 1, 2, 3, 4, 6, 8
 OK, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS = range(128, 135)
 NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
@@ -517,11 +517,11 @@ class Helper:
             self.send(number, ROOT_IS, entry, text(""))
 
     def list(self, number, payload):
-        root, _, size = struct.unpack_from("<IBH", payload)
-        folder = payload[7:].decode("utf-8", "surrogateescape")
+        root, size = struct.unpack_from("<IH", payload)
+        folder = payload[6:].decode("utf-8", "surrogateescape")
         backend = self.roots[root] if root < len(self.roots) else None
         is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
-        if size != len(payload) - 7 or backend is None or not is_below:
+        if size != len(payload) - 6 or backend is None or not is_below:
             raise Fail(OTHER)
         found = [pair for pair in backend.list(folder) if SAFE.fullmatch(pair[0])]
         with self.lock:
@@ -549,7 +549,7 @@ class Helper:
 
     def answer(self, number, kind, payload):
         try:
-            if kind == HELLO and payload[:2] == b"\1\0" or kind == SEAL:
+            if kind == HELLO and payload == b"\1\0" or kind == SEAL:
                 self.sealed |= kind == SEAL
                 self.send(number, OK, text("fsdp-inspect"))
             elif kind == STATS:
@@ -558,7 +558,7 @@ class Helper:
                 concurrent.futures.wait(payload)
                 [part.result() for part in payload]
                 self.send(number, END)
-            elif kind != CANCEL:
+            else:
                 {ROOT: self.root, LIST: self.list, READ: self.read}[kind](number, payload)
         except Exception as error:
             failure = error if isinstance(error, Fail) else Fail(OTHER)
