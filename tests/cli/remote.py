@@ -481,7 +481,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
         elif found:
             self.answer(found[0], f"<Error><Code>{found[1]}</Code><Message>{SECRET} (Word)</Message></Error>".encode())
         elif is_list:
-            prefix = urllib.parse.parse_qs(self.path.partition("?")[2])["prefix"][0]
+            prefix = urllib.parse.parse_qs(self.path.partition("?")[2]).get("prefix", [""])[0]
             row = (f"<Contents><Key>{prefix}model.safetensors</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>\"x\"</ETag>"
                    f"<Size>{len(self.server.body)}</Size></Contents>")
             blob = (f"<Blob><Name>{prefix}model.safetensors</Name><Properties><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified>"

@@ -55,7 +55,7 @@ WORD = r"<Code>(\w{1,64})</Code>|\(([A-Z][A-Za-z0-9]{2,63}|[345]\d\d)\)|ErrorCod
 FAILURES = (
     (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist"
      r"|\bb/[^/]+/o$"),
-    (REDIRECT, "", rf"^(30\d|TemporaryRedirect)$|{NOWHERE},"),
+    (REDIRECT, "", rf"^(30\d|TemporaryRedirect|RecursionError)$|{NOWHERE},"),  # of botocore
     (UNREACHABLE, "certificate_not_trusted", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
     (EXPIRED, None, "^(RequestExpired|TokenRefresh.*|.*SSOToken.*)$|[Ee]xpired"),
     (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$"
