@@ -368,6 +368,8 @@ class Obstore(Store):
         self.name = "obstore " + str(getattr(obstore, "__version__", 0))
         if [int(word) for word in re.findall(r"\d+", self.name)[:2]] < [0, 4]:
             raise ImportError(self.name + " is older than 0.4")
+        for path in filter(os.path.isfile, map(env.get, BUNDLES, ("", ""))):
+            env.setdefault("SSL_CERT_FILE", path)
         options = {"s3": self.s3, "gs": lambda env: {}}.get(self.scheme, self.azure)(env)
         options = {name: value for name, value in options.items() if value}
         place = options.get("endpoint") or env.get("STORAGE_EMULATOR_HOST", "")
