@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,13 +57,15 @@ struct report {
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 enum { ITEMS_MOST = 20, NAMES_MOST = 30, VALUES_MOST = 200, PAIRS_MOST = 4000 };
+enum { PIECES_MOST = 20000, WORDS_MOST = 8 };
+enum { LANES_BYTES_MOST = 32 << 20, REPLAY_BYTES_MOST = 1 << 20 };
 
 typedef struct fsdp_document_value json;
 
 /* What is being written. The writers are for texts that are not complete yet. */
 struct page {
 	const struct report *report;
-	struct writer words, detail, chip, item, content;
+	struct writer words, detail, chip, item, content, inner;
 };
 
 static struct text text_in(const struct writer *from)
@@ -106,6 +107,12 @@ static struct text report_name(const struct report *report, const char *path)
 static bool is_text(json of, const char *text)
 {
 	return of.text.data != NULL && text_is(text_of_span(of.text), text_of(text));
+}
+
+static bool is_part(json of, const char *text)
+{
+	return of.text.data != NULL &&
+	       memmem(of.text.data, of.text.size, text, strlen(text)) != NULL;
 }
 
 /* Of the stored values the one with this name, or with a name that ends so. */
@@ -160,7 +167,10 @@ static json find(json of, const char *path)
 	return find_field(of, text_of(path));
 }
 
-/* ---- words ---- */
+static struct text text_at(json of, const char *path)
+{
+	return text_of_span(find(of, path).text);
+}
 
 /* 12,345 files */
 static void write_count(struct writer *to, int64_t number, struct text noun)
@@ -208,7 +218,8 @@ static const char *title_of(json word)
 	return NULL;
 }
 
-/* Of "=truncated" the items that are so, of "=dtype" the pairs that differ in that. */
+/* Of "=truncated" the items that are so, of "=dtype" the pairs that differ in that, of "bytes"
+ * the sum. */
 static int64_t count_items(json list, const char *name)
 {
 	int64_t count = 0;
@@ -233,15 +244,6 @@ static int64_t count_steps(json steps)
 	return count;
 }
 
-static int64_t count_bytes(json groups)
-{
-	int64_t count = 0;
-
-	for (size_t i = 0; i < groups.count; i++)
-		count += find(fsdp_document_item(groups, i), "bytes").integer;
-	return count;
-}
-
 /* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of "PEFT adapter (…)". */
 static void write_short(struct writer *to, struct text title)
 {
@@ -259,10 +261,13 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 {
 	int64_t number = at.kind == FSDP_DOCUMENT_LIST ? (int64_t)at.count : at.integer;
 	double real = at.kind == FSDP_DOCUMENT_REAL ? at.real : (double)at.integer,
-	       payload = (double)count_bytes(find(of, "bytes.by_role")),
+	       payload = (double)count_items(find(of, "bytes.by_role"), "bytes"),
 	       mean = (double)find(of, "balance.mean_bytes").integer;
 	char room[HUMAN_ROOM], line[64], name[32];
 	const char *text = line;
+	bool is_whole = count_items(find(of, "files"), "missing") +
+				count_items(find(of, "files"), "truncated") ==
+			0;
 
 	if (form.data[0] == '=') {
 		snprintf(name, sizeof name, "%.*s", (int)form.size - 1, form.data + 1);
@@ -296,7 +301,9 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 		return false;
 	else if (text_is(form, text_of("others")))
 		snprintf(line, sizeof line, "%" PRId64, number - 1);
-	else if (text_is(form, text_of("bytes")))
+	else if (text_is(form, text_of("bytes")) ||
+		 (text_is(form, text_of("rest")) && is_whole &&
+			 number > find(of, "bytes.on_disk").integer / 100))
 		text = human_bytes((uint64_t)number, HUMAN_BINARY, room);
 	else if (text_is(form, text_of("elements")))
 		text = human_elements((uint64_t)number, room);
@@ -366,8 +373,6 @@ static void say(struct writer *to, json of, const char *pattern)
 	write_words(to, of, pattern, strlen(pattern));
 }
 
-/* ---- values ---- */
-
 /* Of two checkpoints those that both have and that differ. Without a page they are only
  * counted. */
 static size_t write_value_rows(
@@ -382,12 +387,9 @@ static size_t write_value_rows(
 		return 0;
 	for (size_t i = 0; i < values.count; i++) {
 		json item = fsdp_document_item(values, i);
-		struct text name = text_of_span(find(item, "name").text),
-			    text = text_of_span(find(item, "text").text),
-			    old = is_pair ? text_of_span(
-						    find(find_value(before, name, false),
-							    "text")
-							    .text)
+		struct text name = text_at(item, "name"), text = text_at(item, "text"),
+			    old = is_pair ? text_at(find_value(before, name, false),
+						    "text")
 					  : (struct text){ 0 };
 
 		if ((is_pair && (old.data == NULL || text_is(old, text))) ||
@@ -420,7 +422,6 @@ static const struct page_verdict *verdict_of(const struct report *report)
 
 	if (diff.kind == FSDP_DOCUMENT_OBJECT)
 		changes += write_value_rows(report, NULL, NULL);
-
 	return &verdicts[diff.kind == FSDP_DOCUMENT_OBJECT ? (changes > 0 ? 4 : 3)
 			 : is_text(verdict, "good")        ? 1
 			 : is_text(verdict, "bad")         ? 2
@@ -453,8 +454,9 @@ static struct text name_of(const struct report *report)
 	return report_name(report, report->paths[0]);
 }
 
-static void write_name(const struct report *report, struct writer *to)
+static void write_title(struct page *page, struct writer *to)
 {
+	const struct report *report = page->report;
 	struct text name = name_of(report), other;
 
 	if (report->other != NULL) {
@@ -472,11 +474,6 @@ static json find_root(const struct report *report, enum report_key key, const ch
 
 	return document == NULL ? (json){ 0 }
 				: fsdp_document_get(fsdp_document_root(document), name);
-}
-
-static json findings_of(const struct report *report)
-{
-	return find_root(report, REPORT_AUDIT, "findings");
 }
 
 static int compare_names(const void *one, const void *other)
@@ -522,7 +519,8 @@ static int64_t count_affected(const struct report *report, json finding)
 /* The first error, and how much it affects. */
 static bool summarize_error(const struct report *report, struct writer *to)
 {
-	json findings = findings_of(report), info = report->data[REPORT_INFO], finding;
+	json findings = find_root(report, REPORT_AUDIT, "findings"),
+	     info = report->data[REPORT_INFO], finding;
 	int64_t count, tensors = find(info, "counts.tensors").integer;
 	double payload = (double)find(info, "bytes.payload").integer;
 	char share[32];
@@ -531,13 +529,23 @@ static bool summarize_error(const struct report *report, struct writer *to)
 		    finding.kind == FSDP_DOCUMENT_OBJECT;
 		i++) {
 		double lost = (double)find(finding, "affected_bytes").integer;
+		struct text tensor = text_at(finding, "tensor"),
+			    message = text_at(finding, "message");
+		bool is_named =
+			tensor.size > 0 && find(finding, "affected_count").integer <= 1 &&
+			memmem(message.data, message.size, tensor.data, tensor.size) ==
+				NULL;
 
 		if (!is_text(find(finding, "severity"), "error"))
 			continue;
-		say(to, finding, "[{file}: ]{message}.");
-		if (find(finding, "file").text.size == 0 && to->error == 0)
+		say(to, finding,
+			is_named ? "[{file}, ]{tensor}: {message}."
+				 : "[{file}: ]{message}.");
+		if (!is_named && find(finding, "file").text.size == 0 && to->error == 0)
 			to->data[0] = (char)toupper((unsigned char)to->data[0]);
 		count = count_affected(report, finding);
+		if (is_named && count == 0)
+			return true;
 		if (count > 0 && tensors > 0) {
 			snprintf(share, sizeof share, " %" PRId64 " of ", count);
 			writer_text(to, share);
@@ -585,8 +593,9 @@ static void summarize_replay(const struct report *report, struct writer *to)
 		summarize_run(find(report->data[REPORT_REPLAY], "cost.0"), to);
 }
 
-static void summarize(const struct report *report, struct writer *to)
+static void write_summary(struct page *page, struct writer *to)
 {
+	const struct report *report = page->report;
 	json audit = report->data[REPORT_AUDIT];
 
 	if (report->other != NULL)
@@ -678,7 +687,7 @@ static const struct card {
 		"[{balance.even:even}][rank {balance.rank}: {balance.bytes:above} above the mean][{balance.bytes:nearly}]",
 		REPORT_INFO },
 	{ "On disk", "{bytes.on_disk:bytes}",
-		"[{files:stored} of ]{counts.files:# file}[, {files:=truncated} truncated][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes]",
+		"[{files:stored} of ]{counts.files:# file}[, {files:=truncated} truncated][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes][, {bytes.records:rest} headers and metadata]",
 		REPORT_INFO },
 	{ "Equal", "{same}", "in name, shape and dtype", REPORT_DIFF },
 	{ "Changed", "{changed:items}",
@@ -709,28 +718,26 @@ static const struct card {
 		REPORT_REPLAY },
 };
 
-static void write_card(struct page *page, const struct card *card, json of, json before,
-	struct writer *to, bool *ret_made)
+/* False: it has no value. */
+static bool write_card(struct page *page, const struct card *card, json of, json before,
+	struct writer *to)
 {
 	struct writer *value = begin(&page->words), *detail = begin(&page->detail);
 
-	*ret_made = write_words(value, of, card->value, strlen(card->value)) &&
-		    value->size > 0;
-	if (!*ret_made)
-		return;
+	if (!write_words(value, of, card->value, strlen(card->value)) || value->size == 0)
+		return false;
 	say(detail, card->is_before ? before : of, card->detail);
 	HTML_FILL(to, "card", { "label", text_of(card->label) },
 		{ "value", text_in(value) }, { "detail", text_in(detail) });
+	return true;
 }
 
 /* Those of a run, or all others. */
 static void write_run_cards(struct page *page, json cost, struct writer *to)
 {
-	bool is_made;
-
 	for (size_t i = 0; i < COUNT_OF(cards); i++)
 		if (cards[i].key == OF_RUN)
-			write_card(page, &cards[i], cost, cost, to, &is_made);
+			write_card(page, &cards[i], cost, cost, to);
 }
 
 static void write_cards(struct page *page, struct writer *to)
@@ -750,8 +757,8 @@ static void write_cards(struct page *page, struct writer *to)
 			(card->key == REPORT_INFO &&
 				card->is_before != (report->other != NULL)))
 			continue;
-		write_card(page, card, report->data[card->key],
-			report->data[REPORT_INFO_A], to, &is_made);
+		is_made = write_card(page, card, report->data[card->key],
+			report->data[REPORT_INFO_A], to);
 	}
 }
 
@@ -759,10 +766,8 @@ static void write_cards(struct page *page, struct writer *to)
 
 static bool is_alike(json one, json other)
 {
-	return text_is(text_of_span(find(one, "rule").text),
-		       text_of_span(find(other, "rule").text)) &&
-	       text_is(text_of_span(find(one, "fix").text),
-		       text_of_span(find(other, "fix").text));
+	return text_is(text_at(one, "rule"), text_at(other, "rule")) &&
+	       text_is(text_at(one, "fix"), text_at(other, "fix"));
 }
 
 /* A list that is closed, under a title. */
@@ -819,7 +824,7 @@ static void write_finding(
 			": search the table for “affected”");
 	else if (find(finding, "tensor").text.size > 0)
 		HTML_FILL(content, "line", { "class", text_of("mono") },
-			{ "text", text_of_span(find(finding, "tensor").text) });
+			{ "text", text_at(finding, "tensor") });
 	if (fix.text.size > 0)
 		HTML_FILL(content, "fix", { "text", text_of_span(fix.text) });
 	snprintf(level, sizeof level, "%.*s", (int)find(finding, "severity").text.size,
@@ -832,7 +837,7 @@ static void write_finding(
 		{ "content", text_in(content) }, { "rule", text_in(&page->detail) });
 }
 
-/* Those of a level, each kind once. Without a page they are only counted. */
+/* Those of a level, each kind once. */
 static size_t write_level(
 	struct page *page, json findings, const char *level, struct writer *to)
 {
@@ -844,27 +849,28 @@ static size_t write_level(
 
 		for (size_t k = 0; k < i && is_first; k++)
 			is_first = !is_alike(finding, fsdp_document_item(findings, k));
-		if (is_first && page != NULL)
+		if (is_first)
 			write_finding(page, findings, i, to);
 		count += is_first;
 	}
 	return count;
 }
 
-static bool has_section(json findings)
+static bool has_section(const struct report *report)
 {
-	return write_level(NULL, findings, "error", NULL) +
-		       write_level(NULL, findings, "warning", NULL) >
-	       0;
+	json counts = find(report->data[REPORT_AUDIT], "counts");
+
+	return find(counts, "error").integer + find(counts, "warning").integer > 0;
 }
 
 /* ---- sections; `inner` is their content, written before ---- */
 
 /* Those of the audit, and lines that other commands print as notes. */
-static void write_notes(struct page *page, struct writer *inner, struct writer *to)
+static void write_notes(struct page *page, struct writer *to)
 {
+	struct writer *inner = &page->inner;
 	static const enum report_key keys[] = { REPORT_INFO, REPORT_REPLAY };
-	json findings = findings_of(page->report), lines;
+	json findings = find_root(page->report, REPORT_AUDIT, "findings"), lines;
 	size_t notes = page->report->other == NULL
 			       ? write_level(page, findings, "note", begin(inner))
 			       : 0;
@@ -911,16 +917,17 @@ static void write_audits(struct page *page, struct writer *to)
 	}
 }
 
-static void write_findings(struct page *page, struct writer *inner, struct writer *to)
+static void write_findings(struct page *page, struct writer *to)
 {
-	json findings = findings_of(page->report);
+	struct writer *inner = &page->inner;
+	json findings = find_root(page->report, REPORT_AUDIT, "findings");
 	struct writer notes;
 
 	begin(inner);
 	if (page->report->other != NULL) {
 		write_audits(page, inner);
-	} else if (has_section(findings) && writer_init(&notes, NULL)) {
-		write_notes(page, inner, &notes);
+	} else if (has_section(page->report) && writer_init(&notes, NULL)) {
+		write_notes(page, &notes);
 		begin(inner);
 		write_level(page, findings, "error", inner);
 		write_level(page, findings, "warning", inner);
@@ -933,8 +940,9 @@ static void write_findings(struct page *page, struct writer *inner, struct write
 }
 
 /* Of several runs. The script adds its sections below each. */
-static void write_runs(struct page *page, struct writer *inner, struct writer *to)
+static void write_runs(struct page *page, struct writer *to)
 {
+	struct writer *inner = &page->inner;
 	json replay = page->report->data[REPORT_REPLAY], costs = find(replay, "cost"),
 	     ranks = find(replay, "ranks"),
 	     inputs = find_root(page->report, REPORT_REPLAY, "inputs");
@@ -971,23 +979,26 @@ static void write_runs(struct page *page, struct writer *inner, struct writer *t
 static void write_after_export(struct page *page, struct writer *to)
 {
 	json loader = find(page->report->data[REPORT_AUDIT_HF], "loaders.0");
-	struct fsdp_span fix = find(loader, "reasons.0.way_out").text;
+	json fix = find(loader, "reasons.0.way_out");
 
-	if (fix.data == NULL || memmem(fix.data, fix.size, " export ", 8) == NULL)
+	if (!is_part(fix, " export "))
 		return;
 	write_chip(begin(&page->chip), "note", text_of("after export"));
 	say(begin(&page->words), loader, "{library} {version}");
 	HTML_FILL(to, "loader", { "chip", text_in(&page->chip) },
-		{ "name", text_of_span(find(loader, "title").text) },
-		{ "version", text_in(&page->words) }, { "reason", text_of_span(fix) });
+		{ "name", text_at(loader, "title") },
+		{ "version", text_in(&page->words) },
+		{ "reason", text_of_span(fix.text) });
 }
 
-static void write_loaders(struct page *page, struct writer *inner, struct writer *to)
+static void write_loaders(struct page *page, struct writer *to)
 {
+	struct writer *inner = &page->inner;
 	static const char *const words[][2] = { { "not_judged", "not judged" },
 		{ "loads", "loads" }, { "differs", "loads with differences" },
 		{ "refuses", "refuses" } };
 	json loaders = find(page->report->data[REPORT_AUDIT], "loaders");
+	struct text name = name_of(page->report);
 
 	begin(inner);
 	for (size_t i = 0; page->report->other == NULL && i < loaders.count; i++) {
@@ -1000,15 +1011,25 @@ static void write_loaders(struct page *page, struct writer *inner, struct writer
 				word = k;
 		write_chip(begin(&page->chip), words[word][0], text_of(words[word][1]));
 		begin(&page->content);
-		if (fix.text.size > 0)
+		say(begin(&page->words), loader,
+			"[{reasons.0.way_out}|to compare names and shapes]:");
+		say(begin(&page->detail), loader,
+			"fsdp-inspect audit --for={loader} --expect=MODEL ");
+		writer_put(&page->detail, name.data, name.size);
+		if (word == 0 &&
+			(is_part(fix, "--expect") ||
+				is_part(find(loader, "reasons.0.message"), "--expect")))
+			HTML_FILL(&page->content, "command",
+				{ "before", text_in(&page->words) },
+				{ "command", text_in(&page->detail) });
+		else if (fix.text.size > 0)
 			HTML_FILL(&page->content, "fix",
 				{ "text", text_of_span(fix.text) });
 		say(begin(&page->words), loader, "{library} {version}");
 		HTML_FILL(inner, "loader", { "chip", text_in(&page->chip) },
-			{ "name", text_of_span(find(loader, "title").text) },
+			{ "name", text_at(loader, "title") },
 			{ "version", text_in(&page->words) },
-			{ "reason",
-				text_of_span(find(loader, "reasons.0.message").text) },
+			{ "reason", text_at(loader, "reasons.0.message") },
 			{ "fix", text_in(&page->content) });
 	}
 	write_after_export(page, inner);
@@ -1017,8 +1038,9 @@ static void write_loaders(struct page *page, struct writer *inner, struct writer
 			{ "content", text_in(inner) });
 }
 
-static void write_values(struct page *page, struct writer *inner, struct writer *to)
+static void write_values(struct page *page, struct writer *to)
 {
+	struct writer *inner = &page->inner;
 	bool is_pair = page->report->other != NULL;
 	size_t count = write_value_rows(page->report, page, begin(inner));
 
@@ -1049,7 +1071,7 @@ static void write_values(struct page *page, struct writer *inner, struct writer 
 		{ "content", text_in(inner) });
 }
 
-static void write_footer(struct page *page, struct writer *inner, struct writer *to)
+static void write_footer(struct page *page, struct writer *to)
 {
 	const struct report *report = page->report;
 	json checks = find(report->data[REPORT_AUDIT], "checks"),
@@ -1095,85 +1117,21 @@ static void write_footer(struct page *page, struct writer *inner, struct writer 
 		HTML_FILL(to, "command", { "before", text_of("Kernels, for Perfetto:") },
 			{ "command", text_in(command) });
 	}
-	if (!has_section(findings_of(report)) && report->other == NULL)
-		write_notes(page, inner, to);
+	if (!has_section(report) && report->other == NULL)
+		write_notes(page, to);
 	say(begin(words), info,
 		"[{data.format.title}][, torch {data.format.torch_guess}][{data.format.title:stop}]Written by fsdp-inspect {tool.version}; this page loads nothing from the network.");
 	HTML_FILL(to, "line", { "text", text_in(words) });
 }
 
-/* Writes the page with these blocks of data for its script. False: out of memory. */
-static bool report_write(const struct report *report, struct text data, struct writer *to)
-{
-	enum {
-		CHIPS,
-		CARDS,
-		FINDINGS,
-		RUNS,
-		LOADERS,
-		VALUES,
-		FOOTER,
-		INNER,
-		TITLE,
-		SUMMARY,
-		PARTS
-	};
-	const struct page_verdict *verdict = verdict_of(report);
-	struct writer parts[PARTS];
-	struct page page = { .report = report };
-	struct writer *const own[] = { &page.words, &page.detail, &page.chip, &page.item,
-		&page.content };
-	bool good = true;
-
-	memset(parts, 0, sizeof parts);
-	for (size_t i = 0; i < PARTS; i++)
-		good = writer_init(&parts[i], NULL) && good;
-	for (size_t i = 0; i < COUNT_OF(own); i++)
-		good = writer_init(own[i], NULL) && good;
-	if (good) {
-		write_name(report, &parts[TITLE]);
-		summarize(report, &parts[SUMMARY]);
-		write_chips(&page, &parts[CHIPS]);
-		write_cards(&page, &parts[CARDS]);
-		write_findings(&page, &parts[INNER], &parts[FINDINGS]);
-		write_runs(&page, &parts[INNER], &parts[RUNS]);
-		write_loaders(&page, &parts[INNER], &parts[LOADERS]);
-		write_values(&page, &parts[INNER], &parts[VALUES]);
-		write_footer(&page, &parts[INNER], &parts[FOOTER]);
-	}
-	for (size_t i = 0; i < PARTS; i++)
-		good = good && parts[i].error == 0;
-	for (size_t i = 0; i < COUNT_OF(own); i++)
-		good = good && own[i]->error == 0;
-	if (good)
-		HTML_FILL(to, "page", { "title", text_in(&parts[TITLE]) },
-			{ "verdict", text_of(verdict->word) },
-			{ "color", text_of(verdict->color) },
-			{ "icon", text_of(verdict->icon) },
-			{ "badge", text_of(verdict->badge) },
-			{ "summary", text_in(&parts[SUMMARY]) },
-			{ "chips", text_in(&parts[CHIPS]) },
-			{ "cards", text_in(&parts[CARDS]) },
-			{ "findings", text_in(&parts[FINDINGS]) },
-			{ "runs", text_in(&parts[RUNS]) },
-			{ "loaders", text_in(&parts[LOADERS]) },
-			{ "values", text_in(&parts[VALUES]) },
-			{ "footer", text_in(&parts[FOOTER]) }, { "data", data });
-	for (size_t i = 0; i < PARTS; i++)
-		writer_done(&parts[i]);
-	for (size_t i = 0; i < COUNT_OF(own); i++)
-		writer_done(own[i]);
-	return good && to->error == 0;
-}
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-enum {
-	PIECES_MOST = 20000,
-	WORDS_MOST = 8,
-	LANES_BYTES_MOST = 32 << 20,
-	REPLAY_BYTES_MOST = 1 << 20
-};
+static const struct {
+	const char *field;
+	void (*write)(struct page *page, struct writer *to);
+} parts[] = { { "title", write_title }, { "summary", write_summary },
+	{ "chips", write_chips }, { "cards", write_cards },
+	{ "findings", write_findings }, { "runs", write_runs },
+	{ "loaders", write_loaders }, { "values", write_values },
+	{ "footer", write_footer } };
 
 struct report_options {
 	struct texts traces; /* --trace */
@@ -1241,16 +1199,13 @@ static void drop_collectives(struct text *text)
 {
 	static const char first[] = "\n\"collectives\":[", last[] = "],\n\"dumps\":";
 	char *from = memmem(text->data, text->size, first, strlen(first)), *to;
-	size_t left;
+	size_t left = from == NULL ? 0 : text->size - (size_t)(from - text->data);
 
-	if (text->size <= REPLAY_BYTES_MOST || from == NULL)
+	to = from == NULL ? NULL : memmem(from, left, last, strlen(last));
+	if (text->size <= REPLAY_BYTES_MOST || to == NULL)
 		return;
 	from += strlen(first);
-	left = text->size - (size_t)(from - text->data);
-	to = memmem(from, left, last, strlen(last));
-	if (to == NULL)
-		return;
-	memmove(from, to, left - (size_t)(to - from));
+	memmove(from, to, text->size - (size_t)(to - text->data));
 	text->size -= (size_t)(to - from);
 }
 
@@ -1313,76 +1268,77 @@ static bool read_document(
 	if (!fsdp_document_parse(
 		    span_of_text(report->texts[key]), &report->documents[key], ret_error))
 		return false;
-	report->data[key] =
-		fsdp_document_get(fsdp_document_root(report->documents[key]), "data");
+	report->data[key] = find_root(report, key, "data");
 	return true;
 }
-
-static bool read_documents(struct report *report, const enum report_key *keys,
-	size_t count, struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!read_document(report, keys[i], ret_error))
-			return false;
-	return true;
-}
-#define READ_DOCUMENTS(report, ret_error, ...)                                        \
-	read_documents(report, (const enum report_key[]){ __VA_ARGS__ },              \
-		sizeof((enum report_key[]){ __VA_ARGS__ }) / sizeof(enum report_key), \
-		ret_error)
-
-/* ---- the page ---- */
 
 /* A block per document, so that the script reads what it needs. */
-static bool write_data(const struct report *report, struct writer *to)
+static bool write_data(struct page *page, struct writer *to)
 {
-	struct writer packed;
-	bool good = writer_init(&packed, NULL);
+	const struct text *texts = page->report->texts;
+	bool good = true;
 
 	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
-		packed.size = 0;
-		if (report->texts[i].data == NULL || documents[i].key == NULL)
+		if (texts[i].data == NULL || documents[i].key == NULL)
 			continue;
-		good = html_data(&packed, report->texts[i]) && packed.error == 0;
-		if (good)
-			HTML_FILL(to, "data", { "key", text_of(documents[i].key) },
-				{ "text", { packed.data, packed.size } });
+		good = html_data(begin(&page->inner), texts[i]);
+		HTML_FILL(to, "data", { "key", text_of(documents[i].key) },
+			{ "text", text_in(&page->inner) });
 	}
-	writer_done(&packed);
 	return good;
 }
 
+/* False: out of memory. */
 static bool write_page(const struct report *report)
 {
-	struct writer data, page;
-	bool good = writer_init(&data, NULL);
+	const struct page_verdict *verdict = verdict_of(report);
+	struct page page = { .report = report };
+	struct writer texts[COUNT_OF(parts)] = { 0 }, to = { 0 }, data = { 0 };
+	struct writer *const own[] = { &page.words, &page.detail, &page.chip, &page.item,
+		&page.content, &page.inner, &to, &data };
+	struct html_field fields[COUNT_OF(parts) + 6] = {
+		{ "verdict", text_of(verdict->word) },
+		{ "color", text_of(verdict->color) }, { "icon", text_of(verdict->icon) },
+		{ "badge", text_of(verdict->badge) }
+	};
+	bool good = true;
 
-	good = writer_init(&page, NULL) && good;
-	good = good && write_data(report, &data) && data.error == 0 &&
-	       report_write(report, (struct text){ data.data, data.size }, &page);
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		good = writer_init(own[i], NULL) && good;
+	good = good && write_data(&page, &data);
+	fields[4] = (struct html_field){ "data", text_in(&data) };
+	for (size_t i = 0; i < COUNT_OF(parts); i++) {
+		good = writer_init(&texts[i], NULL) && good;
+		if (good)
+			parts[i].write(&page, &texts[i]);
+		good = good && texts[i].error == 0;
+		fields[5 + i] = (struct html_field){ parts[i].field, text_in(&texts[i]) };
+	}
 	if (good)
-		out_verbatim(report->run->out, (struct text){ page.data, page.size });
-	writer_done(&data);
-	writer_done(&page);
+		html_fill(&to, "page", fields);
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		good = good && own[i]->error == 0;
+	if (good)
+		out_verbatim(report->run->out, text_in(&to));
+	for (size_t i = 0; i < COUNT_OF(parts); i++)
+		writer_done(&texts[i]);
+	for (size_t i = 0; i < COUNT_OF(own); i++)
+		writer_done(own[i]);
 	return good;
 }
 
 /* A path that begins with the short name of an input, as it was typed. */
 static struct text restore_path(const struct report *report, struct fsdp_span path)
 {
-	const struct {
-		const char *const *items;
-		size_t count;
-	} typed[] = { { report->run->paths, report->run->path_count },
-		{ report->traces, report->trace_count } };
+	size_t count = report->run->path_count;
 
-	for (size_t i = 0; i < COUNT_OF(typed); i++)
-		for (size_t k = 0; k < typed[i].count; k++) {
-			struct text name = report_short(text_of(typed[i].items[k]));
+	for (size_t i = 0; i < count + report->trace_count; i++) {
+		const char *typed =
+			i < count ? report->run->paths[i] : report->traces[i - count];
 
-			if (text_is(text_of_span(path), name))
-				return text_of(typed[i].items[k]);
-		}
+		if (text_is(text_of_span(path), report_short(text_of(typed))))
+			return text_of(typed);
+	}
 	return text_of_span(path);
 }
 
@@ -1390,21 +1346,18 @@ static struct text restore_path(const struct report *report, struct fsdp_span pa
 static void report_errors(struct report *report, enum report_key key)
 {
 	struct collected *collected = report->run->collected;
-	struct fsdp_document_value errors =
-		fsdp_document_get(fsdp_document_root(report->documents[key]), "errors");
+	json errors = find_root(report, key, "errors");
 
 	for (size_t i = 0; i < errors.count; i++) {
-		struct fsdp_document_value error = fsdp_document_item(errors, i);
+		json error = fsdp_document_item(errors, i);
 		struct failure *failure = collected_failure(collected, "format");
 
 		if (failure == NULL)
 			return;
-		failure->path = collected_copy(collected,
-			restore_path(report, fsdp_document_get(error, "path").text));
-		failure->message = collected_copy(collected,
-			text_of_span(fsdp_document_get(error, "message").text));
-		failure->hint = collected_copy(
-			collected, text_of_span(fsdp_document_get(error, "hint").text));
+		failure->path = collected_copy(
+			collected, restore_path(report, find(error, "path").text));
+		failure->message = collected_copy(collected, text_at(error, "message"));
+		failure->hint = collected_copy(collected, text_at(error, "hint"));
 	}
 	if (errors.count > 0)
 		report->status = report->data[key].kind == FSDP_DOCUMENT_OBJECT
@@ -1414,7 +1367,8 @@ static void report_errors(struct report *report, enum report_key key)
 
 static bool read_recordings(struct report *report, struct fsdp_error **ret_error)
 {
-	if (!READ_DOCUMENTS(report, ret_error, REPORT_REPLAY, REPORT_LANES))
+	if (!read_document(report, REPORT_REPLAY, ret_error) ||
+		!read_document(report, REPORT_LANES, ret_error))
 		return false;
 	if (report->texts[REPORT_LANES].size > LANES_BYTES_MOST) {
 		free((char *)(uintptr_t)report->texts[REPORT_LANES].data);
@@ -1427,21 +1381,15 @@ static bool read_recordings(struct report *report, struct fsdp_error **ret_error
 /* Files of recordings, or a directory of them, which info does not read. */
 static bool is_recording(const struct report *report)
 {
-	static const char command[] = "fsdp-inspect replay ";
-	struct fsdp_document_value errors = fsdp_document_get(
-		fsdp_document_root(report->documents[REPORT_INFO]), "errors");
-	struct text hint = text_of_span(
-		fsdp_document_get(fsdp_document_item(errors, 0), "hint").text);
-
-	return fsdp_document_get(report->data[REPORT_INFO], "recordings").count > 0 ||
-	       (hint.size > strlen(command) &&
-		       memcmp(hint.data, command, strlen(command)) == 0);
+	return find(report->data[REPORT_INFO], "recordings").count > 0 ||
+	       is_part(find(find_root(report, REPORT_INFO, "errors"), "0.hint"),
+		       "fsdp-inspect replay ");
 }
 
 /* A page is about one checkpoint. False: refuse() was called. */
 static bool is_one(struct report *report, enum report_key key, const char *path)
 {
-	size_t below = fsdp_document_get(report->data[key], "below").count;
+	size_t below = find(report->data[key], "below").count;
 
 	if (below == 0)
 		return true;
@@ -1456,26 +1404,20 @@ static bool is_one(struct report *report, enum report_key key, const char *path)
 static bool is_exportable(const struct report *report)
 {
 	static const char *const others[] = { ".wq.", ".linear_qkv.", ".c_attn." };
-	struct fsdp_document_value kind = fsdp_document_get(
-					   report->data[REPORT_INFO], "kind"),
-				   audit = report->data[REPORT_AUDIT],
-				   loader = fsdp_document_item(
-					   fsdp_document_get(audit, "loaders"), 0);
+	json audit = report->data[REPORT_AUDIT];
 
 	for (size_t i = 0; i < COUNT_OF(others); i++)
 		if (memmem(report->texts[REPORT_LS].data, report->texts[REPORT_LS].size,
 			    others[i], strlen(others[i])) != NULL)
 			return false;
-	return fsdp_document_get(kind, "looks_like").text.size > 0 &&
-	       text_is(text_of_span(fsdp_document_get(audit, "verdict").text),
-		       text_of("good")) &&
-	       !text_is(text_of_span(fsdp_document_get(loader, "loader").text),
-		       text_of("hf"));
+	return find(report->data[REPORT_INFO], "kind.looks_like").text.size > 0 &&
+	       is_text(find(audit, "verdict"), "good") &&
+	       !is_text(find(audit, "loaders.0.loader"), "hf");
 }
 
 static bool read_all(struct report *report, struct fsdp_error **ret_error)
 {
-	struct fsdp_document_value counts;
+	const json *info = &report->data[REPORT_INFO];
 
 	if (!read_document(report, REPORT_INFO, ret_error))
 		return false;
@@ -1488,26 +1430,26 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 		return true;
 	if (!read_document(report, REPORT_AUDIT, ret_error))
 		return false;
-	counts = fsdp_document_get(report->data[REPORT_AUDIT], "counts");
-	if (report->data[REPORT_INFO].kind != FSDP_DOCUMENT_OBJECT) {
-		if (fsdp_document_get(counts, "error").integer == 0)
+	if (info->kind != FSDP_DOCUMENT_OBJECT) {
+		if (find(report->data[REPORT_AUDIT], "counts.error").integer == 0)
 			report_errors(report, REPORT_INFO);
 		return true;
 	}
-	counts = fsdp_document_get(report->data[REPORT_INFO], "counts");
-	if (!READ_DOCUMENTS(report, ret_error, REPORT_TREE, REPORT_LS))
+	if (!read_document(report, REPORT_TREE, ret_error) ||
+		!read_document(report, REPORT_LS, ret_error))
 		return false;
-	if (fsdp_document_get(counts, "pieces").integer <= PIECES_MOST &&
+	if (find(*info, "counts.pieces").integer <= PIECES_MOST &&
 		!read_document(report, REPORT_PIECES, ret_error))
 		return false;
 	if (report->other != NULL)
 		return read_document(report, REPORT_INFO_A, ret_error) &&
 		       (!is_one(report, REPORT_INFO_A, report->other) ||
-			       READ_DOCUMENTS(report, ret_error, REPORT_AUDIT_A,
-				       REPORT_LS_A, REPORT_DIFF));
+			       (read_document(report, REPORT_AUDIT_A, ret_error) &&
+				       read_document(report, REPORT_LS_A, ret_error) &&
+				       read_document(report, REPORT_DIFF, ret_error)));
 	if (is_exportable(report) && !read_document(report, REPORT_AUDIT_HF, ret_error))
 		return false;
-	if (fsdp_document_get(report->data[REPORT_INFO], "world_size").integer > 1 &&
+	if (find(*info, "world_size").integer > 1 &&
 		!read_document(report, REPORT_BY_RANK, ret_error))
 		return false;
 	return report->trace_count == 0 || read_recordings(report, ret_error);

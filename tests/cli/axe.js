@@ -75,10 +75,52 @@ async function use(browser, path, numbers) {
 	expect('opened', await page.evaluate(() => document.querySelectorAll('.inner').length === 2 && document.activeElement.getAttribute('aria-expanded') === 'true'));
 	await page.type('input[type=search]', 'bias float32');
 	expect('searched', / of /.test(await text('[role=status]')));
-	await page.evaluate(() => [...document.querySelectorAll('.head button')].find(button => button.textContent === 'Size').click());
-	expect('sorted', await page.evaluate(() => document.querySelector('[aria-sort=descending]').textContent === 'Size'));
+	for (const title of ['Share', 'Size']) {
+		await click('.head button', title);
+		expect('sorted by ' + title, await page.evaluate(title => document.querySelector('[aria-sort=descending]')?.textContent === title, title));
+	}
+	await page.type('input[type=search]', ' nothing');
+	expect('nothing is found', (await text('[role=status]')).startsWith('No match: 0 of '));
+	const {x, y} = await page.evaluate(() => {
+		const cell = document.querySelector('.map [aria-label^="blocks.{0-1}"]');
+		cell.scrollIntoView();
+		const {left, top} = cell.getBoundingClientRect();
+		return {x: left + 40, y: top + 20};
+	});
+	await page.mouse.move(x, y);
+	await page.mouse.click(x, y);
+	await new Promise(resolve => setTimeout(resolve, 300));
+	expect('the panel of the clicked cell: ' + await text('.panel b'), await text('.panel b') === 'blocks.{0-1}');
+	await page.mouse.move(x + 200, y + 5);
+	expect('the panel of the next cell', await text('.panel b') !== 'blocks.{0-1}');
 	for (const [kind, number, shown] of numbers)
 		expect(shown, await page.evaluate((kind, number) => window.formats[kind](number), kind, number) === shown);
+	await page.close();
+	return {page: path, faults};
+}
+
+// The panel of two checkpoints: what was changed into what, and numbers that agree with the cards. A search for errors.
+async function compare(browser, path, broken) {
+	const page = await browser.newPage(), faults = [];
+	const expect = (what, fine) => fine || faults.push(what);
+	const open = async path => {
+		await page.goto('file://' + path);
+		await page.waitForFunction(() => document.documentElement.dataset.ready);
+		return page.evaluate(() => document.querySelector('.panel').innerText);
+	};
+	const root = await open(path), count = await page.evaluate(() => [...document.querySelectorAll('.cards dt')].find(name => name.textContent === 'Parameters').nextSibling.textContent);
+	expect('parameters: ' + root, root.replace(/\s+/g, ' ').includes('parameters ' + count + ' missing parameters '));
+	const changed = await page.evaluate(() => {
+		for (const cell of document.querySelectorAll('.cell')) {
+			cell.focus();
+			const shown = document.querySelector('.panel').innerText.replace(/\s+/g, ' ');
+			if (shown.includes('change changed')) return shown;
+		}
+	});
+	expect('was: ' + changed, /dtype \S+ \u2192 \S+ shape \[/.test(changed));
+	await open(broken);
+	await page.type('input[type=search]', 'error');
+	expect('errors', await page.evaluate(() => /^57 of 57|^57 tensors/.test(document.querySelector('[role=status]').textContent)));
 	await page.close();
 	return {page: path, faults};
 }
@@ -166,6 +208,7 @@ async function measure(browser, path) {
 	const named = name => pages.find(path => path.endsWith(name + '.html'));
 	console.log(JSON.stringify(await use(browser, pages[1], JSON.parse(numbers))));
 	console.log(JSON.stringify(await time(browser, named('recording'))));
+	console.log(JSON.stringify(await compare(browser, named('comparison'), named('missing'))));
 	console.log(JSON.stringify(await print(browser, named('deepspeed'))));
 	console.log(JSON.stringify(await plain(browser, named('missing'))));
 	console.log(JSON.stringify(await measure(browser, picture)));

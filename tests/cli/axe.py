@@ -38,7 +38,7 @@ PAGES = {
     "many": ("report", "made/many.safetensors"),
     "values": ("report", "runs/dcp-half-written/run/step-10", "runs/dcp-half-written/run/step-20"),
     "recording": ("report", *(f"traces/gpu_generated/new_args_rank{rank}.pt.trace.json.gz" for rank in range(4))),
-    "comparison": ("report", "hf/llama-sharded", "complete/tensor-gone-llama/checkpoint"),
+    "comparison": ("report", "complete/tensor-gone-llama/checkpoint", "hf/llama-sharded"),
     "adapter": ("report", "complete/lora-b-gone/checkpoint"),
     "report-broken": ("report", "broken/dcp-missing-metadata/checkpoint"),
     "report-odd": ("report", "dcp/odd-names/checkpoint"),
@@ -52,6 +52,7 @@ MISSING = {"shares": ["rank 2"], "missing": ["rank 1"], "report": []}
 
 # What axe.js does before it looks at all pages, in its order.
 TRIED = ("keys, search, order and numbers", "the length of an interval of a recording, by pointer and by keys",
+         "what changed, and a search for errors",
          "a printed page", "the page without a script", "columns of a picture of the gallery")
 
 
@@ -108,7 +109,7 @@ def main(binary):
         rows = [json.loads(line) for line in run.stdout.splitlines()]
         if not rows:
             give_up("the browser does not run here: " + run.stderr.strip()[:200].replace("\n", " "))
-    print(f"1..{len(PAGES) + 6}")
+    print(f"1..{len(PAGES) + 7}")
     failed = False
     tried = [row["faults"] for row in rows if "faults" in row] + [["did not run"]] * len(TRIED)
     for number, what in enumerate(TRIED):

@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+import tried
+
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
 BLOCKS = TEMPLATE.replace("report.html", "report-blocks.html")
@@ -99,13 +101,13 @@ def check_sound():
     one = page("demo/step-1234")
     assert not one.faults and one.text == page("demo/step-1234").text
     for part in ("demo/step-1234: good", "GOOD", "no errors, no warnings", "All 3 files are present and all 57 tensors are complete.",
-                 "238", "TinyTransformer", "FSDP2 × 2", "Adam", "1.5 KiB", "20 values that are not tensors", "checks passed"):
+                 "238", "TinyTransformer", "no unreferenced bytes, 203.5 KiB headers and metadata", "FSDP2 × 2", "Adam", "1.5 KiB", "20 values that are not tensors", "checks passed"):
         assert part in one.plain, part
 
 
 def check_broken():
     one = page("broken/dcp-chunk-gap/checkpoint")
-    for part in ("dcp-chunk-gap/checkpoint: bad", "BAD", "Optimizer none no states are stored", "1 error", "1 warning", "FI1021 chunk-gap", "model.a.weight", "Fix:"):
+    for part in ("dcp-chunk-gap/checkpoint: bad", "BAD", ".metadata, model.a.weight: pieces cover", "Optimizer none no states are stored", "1 error", "1 warning", "FI1021 chunk-gap", "model.a.weight", "Fix:"):
         assert part in one.plain, part
     with tempfile.TemporaryDirectory() as folder:
         gone = os.path.join(folder, "run", "step-1234")
@@ -121,7 +123,7 @@ def check_broken():
         shutil.copytree(os.path.join(TESTDATA, "demo/step-1234"), cut)
         os.truncate(os.path.join(cut, "__0_0.distcp"), 30000)
         short = page(cut)
-    assert "3 files, 1 truncated" in short.plain
+    assert "3 files, 1 truncated" in short.plain and "headers and metadata" not in short.plain
     assert [(file["path"], file["payload"], file.get("truncated")) for file in short.data["info"]["data"]["files"]] == [(".metadata", 0, None), ("__0_0.distcp", 1564, True), ("__1_0.distcp", 1556, None)]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
@@ -189,7 +191,9 @@ def check_claim(path):
         first = errors[0]
         summary = re.search(r'<p class="summary">(.*?)</p>', one.text, re.DOTALL)[1]
         summary = html.unescape(summary)
-        message = (f"{first['file']}: " if first.get("file") else "") + first["message"]
+        assert ".." not in summary.replace("...", ""), summary
+        where = [first.get("file"), first.get("tensor") if first.get("affected_count", 0) <= 1 and first.get("tensor", "") not in first["message"] else None]
+        message = ", ".join(filter(None, where)) + (": " if any(where) else "") + first["message"]
         assert summary[1:].startswith(message[1:]), summary
         names = {tensor["name"] for tensor in one.data["ls"]["data"]["tensors"]} & set(first.get("affected", [])) if info else set()
         told = re.search(r"([\d,]+) of ([\d,]+) tensors? (?:is|are) affected", summary)
@@ -229,6 +233,24 @@ def check_experts():
         with open(path, "wb") as file:
             file.write(len(text).to_bytes(8, "little") + text + bytes(range(1, 5)) * len(names))
         assert "3 layers, 30 tensors" in page(path).plain
+
+
+def check_exports():
+    """A row of from_pretrained only for names that it reads: Meta's are others."""
+    listed = json.loads(run("ls", "--json", "hf/llama-sharded").stdout)["data"]["tensors"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.pt")
+        storages = {tensor["name"]: tried.Storage(str(i), tensor["numel"]) for i, tensor in enumerate(listed)}
+        tensors = {tensor["name"]: tried.Tensor(storages[tensor["name"]], tuple(tensor["shape"]), (tensor["shape"] + [1])[1:]) for tensor in listed}
+        tried.torch_zip(path, tensors, {str(i): tensor["numel"] for i, tensor in enumerate(listed)})
+        one = page(path)
+    assert "after export from_pretrained" in one.plain and "fsdp-inspect export -o OUT" in one.plain
+    meta = page("meta/consolidated-mp2")
+    assert "Llama-like" in meta.plain and "after export" not in meta.plain
+
+
+def check_expect():
+    assert "to compare names and shapes: fsdp-inspect audit --for=hf --expect=MODEL scale-gone-fp8/checkpoint" in page("complete/scale-gone-fp8/checkpoint").plain
 
 
 def check_size():
@@ -344,6 +366,8 @@ CHECKS = {
     "two checkpoints make the page of a comparison": check_comparison,
     "what the pages of all broken checkpoints say is what the audit found": check_claims,
     "layers are counted, not experts": check_experts,
+    "from_pretrained after an export is named only for its own names": check_exports,
+    "what was not compared is followed by the command that compares it": check_expect,
     "10,050 tensors make a page of at most 1.5 MB": check_size,
     "notes of other commands are notes of the page": check_notes,
     "several runs: each has a section with its largest loss": check_runs,
