@@ -587,7 +587,15 @@ static void gaps_and_overlaps_are_told(void **state)
 	sample.cuts[3].offsets[0] = 1;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
 		"two different pieces hold element [1, 3], or a later one");
-	/* None of those was asked for. */
+	/* Of one corner and width, and of two heights. */
+	sample.cuts[3] = sample.cuts[0];
+	sample.cuts[3].sizes[0] = sample.cuts[3].view.shape[0] = 1;
+	check_fails(&sample, FSDP_ERROR_DAMAGED,
+		"two different pieces hold element [0, 0], or a later one");
+	sample_done(&sample);
+	make_four(&sample);
+	sample.cuts[3].offsets[0] = 1;
+	/* What two hold was not asked for. */
 	sample.input.count = 6;
 	check(&sample);
 	sample_done(&sample);

@@ -191,6 +191,11 @@ static void borrowed_memory_may_go(void **state)
 				fsdp_names_write(&names, id, text, sizeof text), size);
 			assert_memory_equal(text, buffer, (size_t)size);
 		}
+	/* Bytes that were not copied yet are zeros too. */
+	assert_int_not_equal(
+		fsdp_names_intern(&names, 0, fsdp_span("\0.a", 3)), FSDP_NONE);
+	uint32_t zeros = fsdp_names_intern(&names, 0, fsdp_span("\0\0", 2));
+	assert_int_equal(fsdp_names_at(&names, zeros)->parent, 0);
 	uint32_t first = fsdp_names_find(&names, 0, FSDP_SPAN("layers.1.query.weight"));
 	uint32_t second = fsdp_names_find(&names, 0, FSDP_SPAN("layers.2.query.weight"));
 	assert_int_not_equal(first, FSDP_NONE);

@@ -115,6 +115,32 @@ static void test_legacy_protocols(void **state)
 	}
 }
 
+/* A class of storages of torch.cuda, which torch.load reads too. */
+static void test_legacy_cuda(void **state)
+{
+	(void)state;
+	static const char class[] = "ctorch\nFloatStorage\n", place[] = ".cuda";
+	size_t size, at = 0, word = strlen("ctorch"), more = strlen(place);
+	unsigned char *data =
+		read_sample("torch-zip/legacy-protocols/protocol-1.pt", &size);
+	unsigned char *longer = malloc(size + more);
+	assert_non_null(longer);
+	while (memcmp(data + at, class, strlen(class)) != 0)
+		at++;
+	memcpy(longer, data, at + word);
+	memcpy(longer + at + word, place, more);
+	memcpy(longer + at + word + more, data + at + word, size - at - word);
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint = open_bytes(longer, size + more, &error);
+	assert_non_null(checkpoint);
+	assert_int_equal(fsdp_tensor_count(checkpoint), 1);
+	assert_int_equal(fsdp_finding_count(checkpoint), 0);
+	check_view(checkpoint, "w", 0, NULL);
+	fsdp_checkpoint_free(checkpoint);
+	free(longer);
+	free(data);
+}
+
 /* What torch cannot read itself is no empty checkpoint. */
 static void test_legacy_protocol_0(void **state)
 {
@@ -213,6 +239,7 @@ int main(void)
 		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_odd_shapes),
 		cmocka_unit_test(test_legacy_protocols),
+		cmocka_unit_test(test_legacy_cuda),
 		cmocka_unit_test(test_legacy_protocol_0),
 		cmocka_unit_test(test_legacy_near),
 		cmocka_unit_test(test_legacy_other_storage),
