@@ -115,6 +115,43 @@ static void gives_what_was_packed(void **state)
 	free(packed);
 }
 
+static size_t sample(const char *name, unsigned char *bytes, size_t room)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/archive/%s", getenv("TESTDATA"), name);
+	FILE *file = fopen(path, "rb");
+	assert_non_null(file);
+	size_t size = fread(bytes, 1, room, file);
+	fclose(file);
+	return size;
+}
+
+/* One text that five programs packed. */
+static void gives_what_others_packed(void **state)
+{
+	static const char *const others[] = { "two.tar.bz2", "two.tar.lz4", "two.tar.xz",
+		"two.tar.zst" };
+	unsigned char bytes[2000], text[20000];
+	struct file file;
+	struct fsdp_stream *stream;
+	const struct fsdp_stream_options options = { 0 };
+	size_t size, count;
+	(void)state;
+	file_new(&file, bytes, sample("two.tar.gz", bytes, sizeof bytes));
+	assert_true(fsdp_stream_open(file.path, &options, &stream, NULL));
+	for (size = 0; fsdp_stream_refill(
+			       stream, text + size, sizeof text - size, &count, NULL) &&
+		       count != 0;
+		size += count)
+		;
+	fsdp_stream_close(stream);
+	close(file.fd);
+	assert_int_equal(size, 10240);
+	for (size_t i = 0; i < FSDP_COUNT(others); i++)
+		expect(bytes, sample(others[i], bytes, sizeof bytes), text, size, true,
+			false);
+}
+
 static void gives_what_came_before_the_break(void **state)
 {
 	(void)state;
@@ -215,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gives_what_was_packed),
+		cmocka_unit_test(gives_what_others_packed),
 		cmocka_unit_test(gives_what_came_before_the_break),
 		cmocka_unit_test(what_comes_out_has_ceilings),
 		cmocka_unit_test(ends_when_it_is_told_to),

@@ -115,30 +115,56 @@ static void test_legacy_protocols(void **state)
 	}
 }
 
+/* The sample of protocol 1 with other bytes in one place. */
+static struct fsdp_checkpoint *open_changed(
+	const char *from, size_t from_size, const char *to, size_t to_size)
+{
+	size_t size, at = 0;
+	unsigned char *data =
+		read_sample("torch-zip/legacy-protocols/protocol-1.pt", &size);
+	unsigned char *changed = malloc(size + to_size);
+	assert_non_null(changed);
+	while (memcmp(data + at, from, from_size) != 0)
+		assert_in_range(++at, 1, size - from_size);
+	memcpy(changed, data, at);
+	memcpy(changed + at, to, to_size);
+	memcpy(changed + at + to_size, data + at + from_size, size - at - from_size);
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint =
+		open_bytes(changed, size + to_size - from_size, &error);
+	assert_non_null(checkpoint);
+	free(changed);
+	free(data);
+	return checkpoint;
+}
+
+#define CHANGED(from, to) open_changed(from, sizeof(from) - 1, to, sizeof(to) - 1)
+
 /* A class of storages of torch.cuda, which torch.load reads too. */
 static void test_legacy_cuda(void **state)
 {
 	(void)state;
-	static const char class[] = "ctorch\nFloatStorage\n", place[] = ".cuda";
-	size_t size, at = 0, word = strlen("ctorch"), more = strlen(place);
-	unsigned char *data =
-		read_sample("torch-zip/legacy-protocols/protocol-1.pt", &size);
-	unsigned char *longer = malloc(size + more);
-	assert_non_null(longer);
-	while (memcmp(data + at, class, strlen(class)) != 0)
-		at++;
-	memcpy(longer, data, at + word);
-	memcpy(longer + at + word, place, more);
-	memcpy(longer + at + word + more, data + at + word, size - at - word);
-	struct fsdp_error *error = NULL;
-	struct fsdp_checkpoint *checkpoint = open_bytes(longer, size + more, &error);
-	assert_non_null(checkpoint);
+	struct fsdp_checkpoint *checkpoint =
+		CHANGED("ctorch\nFloatStorage", "ctorch.cuda\nFloatStorage");
 	assert_int_equal(fsdp_tensor_count(checkpoint), 1);
 	assert_int_equal(fsdp_finding_count(checkpoint), 0);
 	check_view(checkpoint, "w", 0, NULL);
 	fsdp_checkpoint_free(checkpoint);
-	free(longer);
-	free(data);
+}
+
+/* 2**62 elements are one that is repeated, but their bytes are more than can be told. */
+static void test_legacy_overflow(void **state)
+{
+	(void)state;
+	struct fsdp_checkpoint *checkpoint = CHANGED("(K\x02K\x03tq\x08(K\x03K\x01t",
+		"(L1152921504606846976L\nK\x04tq\x08(K\0K\0t");
+	assert_int_equal(fsdp_tensor_count(checkpoint), 0);
+	assert_int_equal(fsdp_finding_count(checkpoint), 1);
+	static const char expected[] = "tensor cannot be: its size overflows";
+	struct fsdp_span message = fsdp_finding(checkpoint, 0)->message;
+	assert_int_equal(message.size, strlen(expected));
+	assert_memory_equal(message.data, expected, message.size);
+	fsdp_checkpoint_free(checkpoint);
 }
 
 /* What torch cannot read itself is no empty checkpoint. */
@@ -240,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_odd_shapes),
 		cmocka_unit_test(test_legacy_protocols),
 		cmocka_unit_test(test_legacy_cuda),
+		cmocka_unit_test(test_legacy_overflow),
 		cmocka_unit_test(test_legacy_protocol_0),
 		cmocka_unit_test(test_legacy_near),
 		cmocka_unit_test(test_legacy_other_storage),
