@@ -267,8 +267,15 @@ static bool read_json(
 	const struct fsdp_json *root, *list;
 	if (!fsdp_json_read(text, &listing->opening->checkpoint->limits,
 		    &listing->opening->scratch, &root, ret_error))
-		return false;
+		return fsdp_error_add_hint(ret_error, "write the list again");
 	list = fsdp_json_get(root, "Contents");
+	/* A page of a list lacks files that the store has. */
+	if (fsdp_json_get_truth(root, "IsTruncated") == 1 ||
+		fsdp_json_get_text(root, "NextToken").data != NULL) {
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"the list is only a part: it has the token of the next page");
+		return fsdp_error_add_hint(ret_error, "list without --max-items");
+	}
 	return read_items(listing, list != NULL ? list : root, ret_error);
 }
 
