@@ -535,11 +535,16 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 				FSDP_LLU(all / rows));
 			continue;
 		}
-		model->reported[i] = true;
-		if (count == 0) {
-			found = rows;
-			wanted = all;
+		/* One finding for one cause: other numbers of experts have their own. */
+		if (count > 0 && (rows != found || all != wanted)) {
+			fsdp_complete_report(model, i, FSDP_RULE_CONFIG_MISMATCH, 0,
+				"config.json has %.*s = %llu, but %llu experts are stored",
+				FSDP_TEXT(due->key), FSDP_LLU(all), FSDP_LLU(rows));
+			continue;
 		}
+		model->reported[i] = true;
+		found = rows;
+		wanted = all;
 		if (count < FSDP_AFFECTED_KEPT) {
 			affected[count] =
 				fsdp_arena_copy(&model->work, stored_name(model, i));
