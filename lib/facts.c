@@ -536,12 +536,14 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	if (id == FSDP_NONE || model->counting != NULL)
 		return FSDP_NONE;
 	uint32_t found = find_by_name(model, id);
-	/* A raw name that cleaning changed is rare: searched one by one, like all
-	 * names without an order. */
-	for (uint32_t i = 0; found == FSDP_NONE && i < model->tensor_count; i++)
-		if (fsdp_model_tensor(model, i)->raw_name == id ||
-			(model->name_rank == NULL &&
-				fsdp_model_tensor(model, i)->name == id))
+	if (found == FSDP_NONE && model->by_raw_name != NULL)
+		found = model->by_raw_name[id];
+	/* Without an order one by one. */
+	for (uint32_t i = 0; found == FSDP_NONE && model->name_rank == NULL &&
+			     i < model->tensor_count;
+		i++)
+		if (fsdp_model_tensor(model, i)->name == id ||
+			fsdp_model_tensor(model, i)->raw_name == id)
 			found = i;
 	return found;
 }

@@ -500,10 +500,30 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-/* order.c: natural order of all names, then of tensors and values. */
+static bool index_raw_names(struct fsdp_model *model)
+{
+	size_t names = model->names.list.count;
+	for (uint32_t i = (uint32_t)model->tensor_count; i-- > 0;) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->raw_name == tensor->name)
+			continue;
+		if (model->by_raw_name == NULL) {
+			model->by_raw_name =
+				FSDP_TAKE(model->arena, model->by_raw_name, names);
+			if (model->by_raw_name == NULL)
+				return false;
+			for (size_t id = 0; id < names; id++)
+				model->by_raw_name[id] = FSDP_NONE;
+		}
+		model->by_raw_name[tensor->raw_name] = i;
+	}
+	return true;
+}
+
+/* Natural order of all names, then of tensors and values. */
 static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	if (!sort_tensors(model, scratch))
+	if (!sort_tensors(model, scratch) || !index_raw_names(model))
 		return false;
 	size_t count = model->values.count;
 	struct order order = { model, value_name, count };

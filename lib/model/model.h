@@ -274,6 +274,9 @@ struct fsdp_model {
 	struct fsdp_tensor_record *sorted; /* NULL: `tensors` is in order already */
 	struct fsdp_value_record *sorted_values;
 	uint32_t *name_rank; /* natural order of all names */
+	/* By name: the first tensor that is stored under it, if cleaning changed it, or
+	 * FSDP_NONE. NULL: cleaning changed none. */
+	uint32_t *by_raw_name;
 	uint32_t *owned;     /* tensors grouped by module */
 	uint32_t *ranks;
 	size_t rank_count;
