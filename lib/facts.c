@@ -539,8 +539,8 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	if (found == FSDP_NONE && model->by_raw_name != NULL)
 		found = model->by_raw_name[id];
 	/* Without an order one by one. */
-	for (uint32_t i = 0; found == FSDP_NONE && model->name_rank == NULL &&
-			     i < model->tensor_count;
+	for (uint32_t i = 0;
+		found == FSDP_NONE && model->name_rank == NULL && i < model->tensor_count;
 		i++)
 		if (fsdp_model_tensor(model, i)->name == id ||
 			fsdp_model_tensor(model, i)->raw_name == id)

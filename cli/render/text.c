@@ -247,8 +247,21 @@ static void remove_affixes(struct grid *grid, size_t index)
 		writer_put(grid->to, affixes.first, affixes.prefix);
 	}
 	if (affixes.suffix > 0) {
-		writer_text(
-			grid->to, affixes.prefix > 0 ? " and ends with " : " ends with ");
+		const char *label = column->label != NULL ? column->label : "name";
+		size_t width = grid->indent + strlen(label) +
+			       strlen("each  begins with  and ends with ") +
+			       width_of(affixes.first, affixes.prefix) +
+			       width_of(affixes.first + affixes.size - affixes.suffix,
+				       affixes.suffix);
+		bool fits = width <= (size_t)grid->looks->width;
+
+		if (!fits && affixes.prefix > 0) {
+			writer_char(grid->to, '\n');
+			writer_spaces(grid->to, grid->indent + 4);
+			writer_text(grid->to, "and");
+		} else if (affixes.prefix > 0)
+			writer_text(grid->to, " and");
+		writer_text(grid->to, " ends with ");
 		writer_put(grid->to, affixes.first + affixes.size - affixes.suffix,
 			affixes.suffix);
 	}

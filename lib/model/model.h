@@ -277,7 +277,7 @@ struct fsdp_model {
 	/* By name: the first tensor that is stored under it, if cleaning changed it, or
 	 * FSDP_NONE. NULL: cleaning changed none. */
 	uint32_t *by_raw_name;
-	uint32_t *owned;     /* tensors grouped by module */
+	uint32_t *owned; /* tensors grouped by module */
 	uint32_t *ranks;
 	size_t rank_count;
 	struct fsdp_prefix *prefixes;

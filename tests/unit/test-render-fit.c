@@ -35,18 +35,18 @@ static void what_all_share_is_said_once(void **state)
 
 	(void)state;
 	emit(&capture, 45, rows);
-	assert_captured(&capture,
-		"each file begins with model- and ends with -of-00002.safetensors\n"
-		"NAME                     BYTES  FILE\n"
-		"model.layers.0.weight  1234567  00001\n"
-		"model.layers.1.bias    1234567  00002\n");
+	assert_captured(&capture, "each file begins with model-\n"
+				  "    and ends with -of-00002.safetensors\n"
+				  "NAME                     BYTES  FILE\n"
+				  "model.layers.0.weight  1234567  00001\n"
+				  "model.layers.1.bias    1234567  00002\n");
 	emit(&capture, 30, rows);
-	assert_captured(&capture,
-		"each file begins with model- and ends with -of-00002.safetensors\n"
-		"each name begins with model.layers.\n"
-		"NAME        BYTES  FILE\n"
-		"0.weight  1234567  00001\n"
-		"1.bias    1234567  00002\n");
+	assert_captured(&capture, "each file begins with model-\n"
+				  "    and ends with -of-00002.safetensors\n"
+				  "each name begins with model.layers.\n"
+				  "NAME        BYTES  FILE\n"
+				  "0.weight  1234567  00001\n"
+				  "1.bias    1234567  00002\n");
 	emit(&capture, 90, rows);
 	assert_captured(&capture,
 		"NAME                     BYTES  FILE\n"
