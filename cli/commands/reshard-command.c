@@ -254,9 +254,9 @@ static void tell_bytes(const struct resharding *resharding)
 			out_line_text(out, ", …");
 			break;
 		}
-		out_line_text(out, "%s%s on rank%s %zu", groups > 1 ? ", " : "",
+		out_line_text(out, "%s%s on %s %zu", groups > 1 ? ", " : "",
 			out_bytes(out, ranks[first].bytes, size),
-			end > first + 1 ? "s" : "", first);
+			end > first + 1 ? "each of ranks" : "rank", first);
 		if (end > first + 1)
 			out_line_text(out, "-%zu", end - 1);
 	}
@@ -285,8 +285,12 @@ static void tell_uneven(struct resharding *resharding)
 	for (size_t i = 0; i < count; i++)
 		empty += fsdp_reshard_is_empty(resharding->to, i, last);
 	out_line_begin(out, "uneven");
-	out_values(out, "{} of {} tensor{s} do not divide evenly; ", value_count(count),
-		value_count(facts.cut));
+	if (count == 0 && facts.cut > 1)
+		out_values(
+			out, "all {} tensor{s} divide evenly; ", value_count(facts.cut));
+	else
+		out_values(out, "{} of {} tensor{s} do not divide evenly; ",
+			value_count(count), value_count(facts.cut));
 	if (empty == 0)
 		out_line_text(out, "no rank is empty");
 	else

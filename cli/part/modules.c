@@ -168,7 +168,7 @@ enum mark module_tree_mark(
 const char *module_mark_text(enum mark mark)
 {
 	static const char *const texts[] = { NULL, "FULLY SHARDED",
-		"FULLY SHARDED (inferred)", "FULLY SHARDED (likely: repeated block)" };
+		"FULLY SHARDED (inferred)", "FULLY SHARDED (inferred: repeated block)" };
 
 	return texts[mark];
 }

@@ -655,14 +655,15 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)"; of names that the checkpoint may not have: "(3 names)" */
+	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of all bytes)"; of names that the checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
-	uint64_t all = stored ? view->names : finding->affected_count;
-	out_line_text(out, " (%" PRIu64, finding->affected_count);
 	if (stored)
-		out_line_text(out, " of %" PRIu64, all);
-	out_line_text(out, " name%s", all == 1 ? "" : "s");
+		out_values(out, " ({} of {} tensor{s}{}",
+			value_count(finding->affected_count), value_count(view->names),
+			value_word(view->names > view->tensors ? " and values" : ""));
+	else
+		out_values(out, " ({} name{s}", value_count(finding->affected_count));
 	if (finding->affected_bytes != UINT64_MAX) {
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(finding->affected_bytes));

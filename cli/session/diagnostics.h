@@ -118,6 +118,7 @@ struct findings_view {
 	bool all;            /* not only the first few of a rule */
 	bool lost;           /* with the names that suffer, which are part of … */
 	uint64_t names;      /* … so many, tensors and values, … */
+	uint64_t tensors;    /* … of them tensors, … */
 	uint64_t bytes;      /* … with so many bytes; 0: not known */
 };
 

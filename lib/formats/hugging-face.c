@@ -179,7 +179,7 @@ struct hf {
 	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
-	bool has_map, lacks_file, is_of_other_save;
+	bool has_map, lacks_some, is_of_other_save;
 	struct listed_file {
 		size_t listed,
 			found; /* tensors: in the index, and of these in the file */
@@ -854,7 +854,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
 		opened[i] =
 			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
-		hf->lacks_file |= !opened[i];
+		hf->lacks_some |= !opened[i];
 	}
 	if (!keep_unread(hf, opened, ret_error) || !count_listed(hf, ret_error))
 		return false;
@@ -862,7 +862,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		const struct listed_file *file = &hf->listed[i];
 		if (!opened[i] || !is_other_shard(hf, i))
 			continue;
-		hf->lacks_file = true;
+		hf->lacks_some = true;
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = fsdp_names_segment(&hf->files, i),
 				.fix = "copy this file again from where the model was saved"),
@@ -879,6 +879,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 			continue;
 		struct fsdp_span file = fsdp_names_segment(&hf->files, number);
 		struct fsdp_span tensor = name_of(hf, name);
+		hf->lacks_some = true;
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = file, .tensor = tensor),
 			"%.*s is missing (listed in the index)",
@@ -1109,7 +1110,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		struct fsdp_model *model = hf->reading->model;
 		uint64_t sum = stored_bytes(model);
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
-			!hf->lacks_file) {
+			!hf->lacks_some) {
 			fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS,
 				FSDP_PLACE(.file = hf->index),
 				"total_size is %llu, the tensors have %llu bytes",

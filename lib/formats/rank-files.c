@@ -371,7 +371,7 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	if (!is_instead) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"skipped: another file is of rank %u too (%.*s)", file->rank,
+			"skipped: another file is of the same rank %u (%.*s)", file->rank,
 			FSDP_TEXT_MOST(other, 256));
 		return true;
 	}

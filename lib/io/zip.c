@@ -24,7 +24,7 @@ struct front {
 	size_t size;
 	uint64_t looked_at;
 	uint64_t records, end; /* whole ones, and where the last of them ends */
-	bool at_directory, bounded;
+	bool bounded;
 };
 
 /* Bytes from `at` on: at least `need` bytes, or all that are left, or none once the limit of read bytes was reached. */
@@ -97,7 +97,6 @@ static bool pass_record(struct front *front, uint64_t *ret_end)
 	struct fsdp_span bytes;
 	if (!see(front, front->end, FSDP_ZIP_LOCAL_SIZE, &bytes))
 		return false;
-	front->at_directory = fsdp_span_begins(bytes, FSDP_SPAN(FSDP_ZIP_CENTRAL_MAGIC));
 	if (!fsdp_span_begins(bytes, FSDP_SPAN(FSDP_ZIP_LOCAL_MAGIC)))
 		return true;
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
@@ -494,10 +493,9 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		if (!walked)
 			return false;
 		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-			"file is truncated: no zip directory at the end (%s%llu complete record%s up to byte %llu%s, file size is %llu)",
+			"file is truncated: no zip directory at the end (%s%llu complete record%s in the first %llu of %llu bytes)",
 			front.bounded ? "at least " : "", FSDP_LLU(front.records),
 			front.records == 1 ? "" : "s", FSDP_LLU(front.end),
-			front.at_directory ? ", where its directory begins" : "",
 			FSDP_LLU(tail->source->size));
 		return fsdp_error_add_hint(tail->error, "copy this file again");
 	}

@@ -116,11 +116,11 @@ static void report_holes(struct fsdp_verify *verify, const struct fsdp_verify_fi
 		.severity = most != NULL ? FSDP_ERROR + 1 : 0);
 	if (most != NULL)
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
-			"sparse holes: %llu of %llu bytes of the model were never written and read as zero",
+			"sparse holes: %llu of %llu bytes of the model were never written: they read as zero",
 			FSDP_LLU(most->bytes), FSDP_LLU(most->model));
 	else
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
-			"sparse hole: %llu bytes at byte %llu were never written and read as zero",
+			"sparse hole: %llu bytes at byte %llu were never written: they read as zero",
 			FSDP_LLU(end - begin), FSDP_LLU(begin));
 }
 

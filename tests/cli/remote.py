@@ -355,7 +355,7 @@ def hub(servers):
             wrong.append((command, here, there))
     check("a repository of the Hub", wrong)
     status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
-    check("its digests are compared", (status != 0 or "verified by checksums" not in out) and (status, out, err))
+    check("its digests are compared", (status != 0 or "compared with checksums" not in out) and (status, out, err))
     strangers = [seen for seen in Handler.seen if seen[0] != servers[0].server_port and seen[2]]
     check("its token goes to no other server", strangers or not any(seen[2] for seen in Handler.seen))
     status, out, err = run(["info", "hf://org/name@main/model.safetensors.index.json"], **variables)

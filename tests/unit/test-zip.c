@@ -486,7 +486,7 @@ static void a_cut_zip_says_what_its_front_holds(void **state)
 		{ builder->members[1].header, "1 complete record " },
 		{ builder->members[2].header + 40, "2 complete records" },
 		{ builder->directory, "3 complete records" },
-		{ builder->end, "where its directory begins" },
+		{ builder->end, "3 complete records in the first " },
 	};
 	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
 		struct setup setup;

@@ -180,6 +180,7 @@ static bool show_findings(
 		.inputs = several ? collected->inputs : NULL,
 		.lost = true,
 		.names = verdict->names,
+		.tensors = verdict->tensors,
 		.bytes = verdict->bytes,
 		.level_told = run->common->verbose == 0,
 	};
@@ -268,12 +269,12 @@ static void show_level(
 		[FSDP_LEVEL_HEADERS] =
 			"headers and metadata (--data also checks contents)",
 		[FSDP_LEVEL_DATA] =
-			"headers, metadata and contents (--values also checks values)",
+			"headers, metadata and contents (--values also checks for NaN and Inf)",
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
 	out_values_line(out, NULL,
-		"  checked: {}[; read {}][, {} verified by checksums]{}",
+		"  checked: {}[; read {}][, {} of it compared with checksums]{}",
 		value_word(
 			audit->options->listing != NULL
 				? "names and sizes in the list, metadata that is here (not headers and contents)"
@@ -478,8 +479,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 			return false;
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, NULL,
-				"note: %zu pickle%s classes that torch.load(weights_only=True) refuses (FI3003, -v)",
-				refused, refused == 1 ? " has" : "s have");
+				"note: %zu pickle%s weights_only=False in torch.load (FI3003; -v lists them)",
+				refused, refused == 1 ? " needs" : "s need");
 		if (audit->options->checks)
 			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
 				verdict->check_count);

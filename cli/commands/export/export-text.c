@@ -698,8 +698,10 @@ void tell_export(struct exporting *exporting)
 		out_line_end(out);
 	}
 	out_line(out, "verified", "%s",
-		exporting->facts.verified ? "output read back, no differences"
-					  : "no: output was not read back");
+		!exporting->facts.verified ? "no: output was not read back"
+		: exporting->options->cast != NULL
+			? "output read back, equal to the cast tensors"
+			: "output read back, no differences");
 	if (is_comparable(exporting)) {
 		out_line_begin(out, "next");
 		out_line_text(out, "fsdp-inspect audit --merged=");

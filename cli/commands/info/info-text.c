@@ -444,7 +444,7 @@ static void tell_per_rank(struct info *info)
 			" by rank %" PRIu32 ", %.0f %% more than the mean", balance->key,
 			more);
 	out_values_line(info->run->out, "per rank",
-		"{} stored{}[; {} to resume on {} ranks][; {} for all weights on one rank]",
+		"{} stored{}[; {} per rank to resume on {} ranks][; {} for all weights on one rank]",
 		value_bytes(balance->most), value_word(stored),
 		value_bytes(resumes ? info->per_rank.resume : FSDP_UNKNOWN),
 		value_id(info->world_size),
@@ -564,7 +564,7 @@ static void tell_files(struct info *info)
 	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
 		out_line_text(out, " + others");
 	out_values(out, ": {}", value_bytes(bytes->on_disk));
-	if (bytes->unaccounted == 0 && info->check.errors == 0)
+	if (bytes->unaccounted == 0 && bytes->unused == 0 && info->check.errors == 0)
 		out_line_text(out, ", no unreferenced bytes%s",
 			info->unread != 0 || info->unseen ? " in these" : "");
 	else

@@ -409,8 +409,8 @@ static void lines_agree(const struct flight *flight)
 	if (!problem_is(says, "unheard"))
 		return;
 	out_line_begin(out, NULL);
-	out_line_text(out, "every rank with %s waits for ranks without%s, in ",
-		is_log ? "lines" : "a dump", is_log ? "" : " one");
+	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
+		is_log ? "lines" : "a dump", is_log ? "lines" : "a dump");
 	put_collective(flight);
 	out_line_end(out);
 }
@@ -440,8 +440,6 @@ static void lines_next(const struct flight *flight)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
 		next = "collect the logs of the other ranks and run order again";
-	else if (says->missing_dump_count + says->unreadable_count != 0)
-		next = "collect the dumps of these ranks and run order again";
 	if (next != NULL)
 		out_line(out, "next", "%s", next);
 }

@@ -295,7 +295,7 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use, without rounding ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use, before the allocator rounds up ({} event{s}{})",
 		value_integer(row->rank), value_integer(says->device),
 		value_bytes((uint64_t)says->peak_bytes), value_count(says->events),
 		value_word(

@@ -606,7 +606,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "idle_ns", NS_AT(RANK, device.idle_ns), FOR_PROGRAMS, .has = has_device },
 	{ "host_comm_busy_ns", NS_AT(RANK, host_comm_busy_ns), FOR_PROGRAMS },
 	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
-	{ "times_last", COUNT_AT(RANK, times_last), .label = "late",
+	{ "times_last", COUNT_AT(RANK, times_last), .label = "times late",
 		IF_SET(RANK, has_waits) },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 

@@ -270,7 +270,8 @@ void tell_module_item(struct show *show, const struct item *item)
 	struct out *out = show->run->out;
 
 	out_values_line(out, NULL, "{}", module_name(show, item->index));
-	out_values_line(out, "is", "module[{}{}{]}]{}, {} parameters, {} in {} tensor{s}",
+	out_values_line(out, "kind",
+		"module[{}{}{]}]{}, {} parameters, {} in {} tensor{s}",
 		value_word(item->module.class_inferred ? " [~" : " ["),
 		value_word(class_name),
 		value_word(item->module.unit == FSDP_NONE ? ""

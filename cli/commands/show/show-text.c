@@ -450,7 +450,7 @@ static void tell_what_it_is(struct show *show, const struct item *item)
 
 	if (item->piece_count > 0)
 		flags |= item->pieces[0].place.flags;
-	out_line_begin(out, "is");
+	out_line_begin(out, "kind");
 	/* A vector's shape is the number of its elements. */
 	out_values(out, "{}, [{}, ]{}[ ({})], {}[, {}] element{s}, {}[, in {} pieces]",
 		value_word(ROLES[tensor->role]), value_word(tensor->layout),
@@ -588,7 +588,7 @@ static void tell_value(struct show *show, const struct fsdp_value *value)
 
 	out_values_line(out, NULL, "{}",
 		value_name(entry_shown_name(show->run, &show->buffers.name, value)));
-	out_values_line(out, "is", "{}: {}",
+	out_values_line(out, "kind", "{}: {}",
 		value_word(value->type != NULL ? value->type : "value"),
 		value_name(entry_shown_text(&show->buffers.text, value)));
 	if (value->file != FSDP_NONE)

@@ -812,16 +812,17 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
-			"tensor is missing: %u of %u sibling modules have it", hole->have,
-			hole->of);
+			"tensor is missing: %u of %u sibling modules %s it", hole->have,
+			hole->of, hole->have == 1 ? "has" : "have");
 	else
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = name_module(model, hole, affected[0]),
 				.affected = affected,
 				.affected_count =
 					model->spelled > SPELLED_MOST ? 1 : hole->count),
-			"module with %zu tensors is missing: %u of %u sibling modules have it",
-			hole->count, hole->have, hole->of);
+			"module is missing (%zu tensors): %u of %u sibling modules %s it",
+			hole->count, hole->have, hole->of,
+			hole->have == 1 ? "has" : "have");
 }
 
 void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t module,

@@ -1277,7 +1277,8 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	/* They are whole pickles, and loaded without restrictions. */
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
-			FSDP_PLACE(.file = dcp->meta.file, .fix = "info looks at them"),
+			FSDP_PLACE(.file = dcp->meta.file,
+				.fix = "check them with fsdp-inspect info"),
 			dcp->unread == 1
 				? "did not check %llu value, which is a separate pickle"
 				: "did not check %llu values, which are separate pickles",
