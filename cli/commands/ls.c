@@ -158,21 +158,25 @@ static void listing_show_total(struct listing *listing)
 	struct run *run = listing->run;
 	char size[HUMAN_ROOM], stored[HUMAN_ROOM];
 	const char *plural = listing->row_count == 1 ? "" : "s";
+	size_t head = head_of(run, listing->row_count);
+	char shown[32] = "";
 
+	if (head < listing->row_count && !listing->options->fold)
+		snprintf(shown, sizeof shown, "; %zu shown", head);
 	out_record(run->out, "total", &total_record, (struct subject){ NULL, listing });
 	out_bytes(run->out, listing->bytes, size);
 	out_bytes(run->out, listing->total.stored_bytes, stored);
 	/* That there are none was reported. */
 	if (lists_values(listing->options))
-		run_total(run, "%zu value%s", listing->row_count, plural);
+		run_total(run, "%zu value%s%s", listing->row_count, plural, shown);
 	else if (listing->row_count > 0 &&
 		 (listing->total.stored_bytes == 0 || strcmp(size, stored) == 0))
-		run_total(run, "%" PRIu64 " tensor%s, %s%s", listing->tensors,
-			listing->tensors == 1 ? "" : "s", size, listing->same);
+		run_total(run, "%" PRIu64 " tensor%s, %s%s%s", listing->tensors,
+			listing->tensors == 1 ? "" : "s", size, listing->same, shown);
 	else if (listing->row_count > 0)
-		run_total(run, "%" PRIu64 " tensor%s, %s as listed, %s stored%s",
+		run_total(run, "%" PRIu64 " tensor%s, %s as listed, %s stored%s%s",
 			listing->tensors, listing->tensors == 1 ? "" : "s", size, stored,
-			listing->same);
+			listing->same, shown);
 }
 
 /* Decides the status, says what was not there, and begins the answer. */
