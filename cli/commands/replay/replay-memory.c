@@ -269,7 +269,8 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 			value_bytes(says->private_active_bytes));
 }
 
-static void show_row(const struct replay *replay, const struct memory_row *row)
+static void show_row(
+	const struct replay *replay, const struct memory_row *row, bool is_chosen)
 {
 	const struct fsdp_memory_device *says = &row->says;
 	struct out *out = replay->run->out;
@@ -286,8 +287,9 @@ static void show_row(const struct replay *replay, const struct memory_row *row)
 			says->ooms[i].frame_count);
 		out_line_end(out);
 	}
-	out_values_line(out, NULL, "rank {}, device {}, at the end: {} in use",
+	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
 		value_integer(row->rank), value_integer(says->device),
+		value_word(is_chosen ? " (most in use)" : ""),
 		value_bytes(says->active_bytes));
 	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
 	lines_lost(replay, row);
@@ -756,7 +758,7 @@ static void show_text(struct snapshots *all)
 	out_records(out, &like, &memory_record, all, all->rows, all->count);
 	if (shown == NULL)
 		return;
-	show_row(all->replay, shown);
+	show_row(all->replay, shown, all->count > 1 && shown->says.oom_count == 0);
 	if (all->replay->options->timeline > 0 && shown->says.events != 0) {
 		out_line(out, NULL, "%s", "");
 		out_values_line(out, NULL,
