@@ -620,7 +620,10 @@ static void print_lost(
 	size_t shown = finding->affected_kept, prefix;
 	size_t size;
 
-	if (!view->lost || shown == 0)
+	/* The message may be of the one name already. */
+	if (!view->lost || shown == 0 ||
+		(finding->affected_count == 1 && finding->affected_bytes == UINT64_MAX &&
+			is_in(finding->affected[0], finding->message)))
 		return;
 	if (shown > FINDINGS_SHOWN && !view->all)
 		shown = FINDINGS_SHOWN;

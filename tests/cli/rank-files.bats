@@ -109,7 +109,7 @@ message() {
 	[ "$(rules set)" = FI1009 ]
 	[[ $(data set) == "$whole" ]]
 	"$FSDP_INSPECT" info --json set 2>/dev/null |
-		grep -q 'skipped: another file is of rank 1 too (rank1.pt)'
+		grep -q 'skipped: another file is of the same rank 1 (rank1.pt)'
 }
 
 @test "a double in the place of a missing rank is one finding" {

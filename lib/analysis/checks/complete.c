@@ -9,6 +9,7 @@
 
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
+#include "base/sort.h"
 
 /* ---- names ---- */
 
@@ -789,6 +790,30 @@ static struct fsdp_span name_module(
 	return tensor;
 }
 
+/* Whether an index lists the name, which no file has: that finding is the cause. */
+static bool is_reported(struct model *model, struct fsdp_span name)
+{
+	size_t count = fsdp_finding_count(model->checkpoint), low = 0, high;
+
+	if (model->unlisted == NULL) {
+		model->unlisted = MODEL_KEEP(model, model->unlisted, count);
+		for (size_t i = 0; i < count && !model->failed; i++) {
+			const struct fsdp_finding *finding =
+				fsdp_finding(model->checkpoint, i);
+
+			if (finding->rule == fsdp_rule(FSDP_RULE_INDEX_MISSING))
+				model->unlisted[model->unlisted_count++] =
+					finding->tensor;
+		}
+		FSDP_SORT(model->unlisted, model->unlisted_count,
+			FSDP_BY_VALUE(model->unlisted));
+	}
+	high = model->unlisted_count;
+	FSDP_HALVE(
+		low, high, middle, fsdp_span_compare(model->unlisted[middle], name) < 0);
+	return low < model->unlisted_count && fsdp_span_equal(model->unlisted[low], name);
+}
+
 void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 {
 	/* As many names as a finding keeps and, after far too many findings, one. */
@@ -796,17 +821,20 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 			       ? 1
 			       : fsdp_min(hole->count, FSDP_AFFECTED_KEPT);
 	struct fsdp_span *affected;
+	size_t known = 0;
 
 	if (hole->count == 0 || model->is_silent ||
 		fsdp_complete_is_gone(model, hole->stack, hole->element, hole->group))
 		return;
 	model->spelled += count;
 	affected = MODEL_TAKE(model, affected, count);
-	for (size_t i = 0; i < count && !model->failed; i++)
+	for (size_t i = 0; i < count && !model->failed; i++) {
 		affected[i] =
 			fsdp_complete_name_with(model, hole->like[i], hole->element);
+		known += is_reported(model, affected[i]);
+	}
 	fsdp_complete_mark_gone(model, hole->stack, hole->element, hole->group);
-	if (model->failed)
+	if (model->failed || known == hole->count)
 		return;
 	if (hole->count == 1)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,

@@ -96,8 +96,11 @@ struct model {
 	size_t list_count;
 	unsigned char *seen; /* zeros, one per possible kind */
 	size_t spelled;      /* names of what is missing, so far */
-	bool is_silent;      /* absent for another cause, or listed by a plan */
-	bool failed;         /* out of memory: answers mean nothing from then on */
+	/* Names that an index lists and no file has, sorted; NULL: not collected yet. */
+	struct fsdp_span *unlisted;
+	size_t unlisted_count;
+	bool is_silent; /* absent for another cause, or listed by a plan */
+	bool failed;    /* out of memory: answers mean nothing from then on */
 };
 
 /* So many of what `pointer` points at, to be assigned to it: until the check ends, or until its

@@ -267,7 +267,7 @@ void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name
 		named |= !ds->slice.parameters[i].frozen;
 	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-			FSDP_PLACE(.fix = "copy the model states file again, or use the weights in it"),
+			FSDP_PLACE(.fix = "copy the model states file again"),
 			"param_shapes are missing%s: cannot split the flat buffers of the optimizer into parameters",
 			ds->round_robin && ds->mappings.count != 0
 				? ", and param_slice_mappings are wrong with round_robin_gradients"
