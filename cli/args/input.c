@@ -895,6 +895,15 @@ static enum usage_result check_words(const struct inputs *inputs,
 	return USAGE_GOOD;
 }
 
+/* Path that an option of the command names. NULL: not given, or no such option. */
+static const char *named_path(const struct arguments *arguments, const char *option)
+{
+	const struct option_row *rows = arguments->command->options;
+	const struct option_row *row = rows != NULL ? option_find(rows, option, 0) : NULL;
+
+	return row != NULL ? option_path(row, arguments->options, 0) : NULL;
+}
+
 static void set_options(struct inputs *inputs, const struct arguments *arguments)
 {
 	const struct common_options *common = &arguments->common;
@@ -904,12 +913,10 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.plan_path = common->plan;
 	inputs->options.no_plan = common->no_plan;
 	inputs->options.alone = common->separate;
-	if (command->units_from != NULL)
-		inputs->options.units_path = command->units_from(arguments->options);
+	inputs->options.units_path = named_path(arguments, "units-from");
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
-	if (command->listing_from != NULL)
-		inputs->options.listing_path = command->listing_from(arguments->options);
+	inputs->options.listing_path = named_path(arguments, "listing");
 	inputs->options.only_counts =
 		command->only_counts != NULL && command->only_counts(arguments->options);
 	inputs->options.only_counts_from = command->counts_from;

@@ -329,10 +329,6 @@ struct command {
 	 * read. NULL: never. */
 	bool (*wants_values)(const void *options);
 
-	/* The list of names and sizes that counts in the place of what the directory
-	 * contains. NULL: none ever. */
-	const char *(*listing_from)(const void *options);
-
 	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
 	 * asks. */
 	bool (*only_counts)(const void *options);
@@ -361,10 +357,6 @@ struct command {
 	 * output; `path` is the first input. NULL: never. */
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
-
-	/* The log or trace whose units and classes are to be used, or NULL. With a log
-	 * there need be no checkpoint. NULL: it takes none. */
-	const char *(*units_from)(const void *options);
 
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,

@@ -1041,11 +1041,6 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static const char *units_from(const void *options)
-{
-	return ((const struct flat_options *)options)->units_from;
-}
-
 const struct command command_flat = {
 	.name = "flat",
 	.group = GROUP_LOOK,
@@ -1065,6 +1060,5 @@ const struct command command_flat = {
 	.inputs = INPUTS_MANY,
 	.wants_rank = wants_rank,
 	.options_size = sizeof(struct flat_options),
-	.units_from = units_from,
 	.run = run_flat,
 };

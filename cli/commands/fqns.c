@@ -716,11 +716,6 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static const char *units_from(const void *options)
-{
-	return ((const struct fqns_options *)options)->units_from;
-}
-
 const struct command command_fqns = {
 	.name = "fqns",
 	.group = GROUP_LOOK,
@@ -738,6 +733,5 @@ const struct command command_fqns = {
 	.inputs = INPUTS_MANY,
 	.options_size = sizeof(struct fqns_options),
 	.is_bare = is_bare,
-	.units_from = units_from,
 	.run = run_fqns,
 };

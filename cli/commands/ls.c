@@ -86,8 +86,10 @@ struct listing {
 	int status;
 };
 
-static inline bool lists_values(const struct ls_options *options)
+static bool lists_values(const void *values)
 {
+	const struct ls_options *options = values;
+
 	return options->values || options->objects;
 }
 
@@ -972,11 +974,6 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool wants_values(const void *options)
-{
-	return lists_values(options);
-}
-
 const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
@@ -991,7 +988,7 @@ const struct command command_ls = {
 	.answer = &ls_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
-	.wants_values = wants_values,
+	.wants_values = lists_values,
 	.options_size = sizeof(struct ls_options),
 	.run = run_ls,
 };

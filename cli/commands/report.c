@@ -478,10 +478,8 @@ static json find_root(const struct report *report, enum report_key key, const ch
 
 static int compare_names(const void *one, const void *other)
 {
-	const struct fsdp_span *a = one, *b = other;
-	int order = memcmp(a->data, b->data, a->size < b->size ? a->size : b->size);
-
-	return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+	return text_compare(text_of_span(*(const struct fsdp_span *)one),
+		text_of_span(*(const struct fsdp_span *)other));
 }
 
 /* Affected names that are tensors of the checkpoint, not values, nor tensors that are missing.

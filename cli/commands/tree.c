@@ -666,11 +666,6 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static const char *units_from(const void *options)
-{
-	return ((const struct tree_options *)options)->units_from;
-}
-
 const struct command command_tree = {
 	.name = "tree",
 	.group = GROUP_START,
@@ -689,6 +684,5 @@ const struct command command_tree = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.options_size = sizeof(struct tree_options),
-	.units_from = units_from,
 	.run = run_tree,
 };

@@ -428,17 +428,6 @@ static bool convert_key(const struct fsdp_token *token, char *place, struct toke
 	return true;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-	const struct text *left = a, *right = b;
-	size_t size = left->size < right->size ? left->size : right->size;
-	int order = size > 0 ? memcmp(left->data, right->data, size) : 0;
-
-	if (order != 0)
-		return order;
-	return (left->size > right->size) - (left->size < right->size);
-}
-
 /* A key and its dict: for the search for duplicates. */
 struct key {
 	struct text text;
@@ -451,7 +440,7 @@ static int by_dict_and_bytes(const void *a, const void *b)
 
 	if (left->dict != right->dict)
 		return left->dict < right->dict ? -1 : 1;
-	return by_bytes(&left->text, &right->text);
+	return text_compare(left->text, right->text);
 }
 
 struct converter {

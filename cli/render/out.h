@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "render/escape.h"
 #include "render/writer.h"
@@ -97,11 +98,17 @@ struct value {
 
 static inline struct text text_of(const char *zero_terminated)
 {
-	struct text text = { zero_terminated, 0 };
-	if (zero_terminated != NULL)
-		while (zero_terminated[text.size] != '\0')
-			text.size++;
-	return text;
+	return (struct text){ zero_terminated,
+		zero_terminated != NULL ? strlen(zero_terminated) : 0 };
+}
+
+/* By bytes; of two texts with one beginning the shorter is first. */
+static inline int text_compare(struct text a, struct text b)
+{
+	size_t common = a.size < b.size ? a.size : b.size;
+	int order = common > 0 ? memcmp(a.data, b.data, common) : 0;
+
+	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
 
 static inline struct value value_absent(void)

@@ -280,11 +280,9 @@ struct shortened {
 static int by_text(const void *a, const void *b)
 {
 	const struct shortened *left = a, *right = b;
-	size_t shorter = left->length < right->length ? left->length : right->length;
-	int order = memcmp(left->text, right->text, shorter);
-	if (order != 0)
-		return order;
-	return left->length < right->length ? -1 : left->length > right->length;
+
+	return text_compare((struct text){ left->text, left->length },
+		(struct text){ right->text, right->length });
 }
 
 /* The names of a column that do not fit, as they would be written. */

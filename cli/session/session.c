@@ -620,13 +620,12 @@ static int by_step(const void *left, const void *right)
 {
 	const struct listed_path *a = left, *b = right;
 	const char *a_end = strrchr(a->path, '/'), *b_end = strrchr(b->path, '/');
-	size_t a_size = a_end != NULL ? (size_t)(a_end - a->path) : 0;
-	size_t b_size = b_end != NULL ? (size_t)(b_end - b->path) : 0;
+	int order = text_compare(
+		(struct text){ a->path, a_end != NULL ? (size_t)(a_end - a->path) : 0 },
+		(struct text){ b->path, b_end != NULL ? (size_t)(b_end - b->path) : 0 });
 
-	int order = memcmp(a->path, b->path, a_size < b_size ? a_size : b_size);
-
-	if (order != 0 || a_size != b_size)
-		return order != 0 ? order : a_size < b_size ? -1 : 1;
+	if (order != 0)
+		return order;
 	if (a->step != b->step)
 		return a->step < b->step ? -1 : 1;
 	return strcmp(a->path, b->path);

@@ -451,10 +451,12 @@ static bool open_map(struct audit *audit, struct run *run)
 	return good;
 }
 
-/* Of a list there is no more. */
-static bool is_quick(const struct audit_options *options)
+/* A listing has names and sizes only. */
+static bool wants_values(const void *values)
 {
-	return options->quick || options->listing != NULL;
+	const struct audit_options *options = values;
+
+	return !options->quick && options->listing == NULL;
 }
 
 static bool prepare(struct run *run, struct fsdp_recording_options *unused)
@@ -485,10 +487,10 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
 	audit->options = options;
-	audit->level = is_quick(options) ? FSDP_LEVEL_QUICK
-		       : !options->data  ? FSDP_LEVEL_HEADERS
-		       : options->values ? FSDP_LEVEL_VALUES
-					 : FSDP_LEVEL_DATA;
+	audit->level = !wants_values(options) ? FSDP_LEVEL_QUICK
+		       : !options->data       ? FSDP_LEVEL_HEADERS
+		       : options->values      ? FSDP_LEVEL_VALUES
+					      : FSDP_LEVEL_DATA;
 	audit_set_threshold(audit,
 		text_of(run->common->fail_on != NULL ? run->common->fail_on : "error"));
 	/* They were read too. */
@@ -535,16 +537,6 @@ static bool run_audit(struct run *run, struct fsdp_error **ret_error)
 	return audit_answer(run->prepared, run);
 }
 
-static bool wants_values(const void *options)
-{
-	return !is_quick(options);
-}
-
-static const char *listing_from(const void *options)
-{
-	return ((const struct audit_options *)options)->listing;
-}
-
 const struct command command_audit = {
 	.name = "audit",
 	.group = GROUP_START,
@@ -565,7 +557,6 @@ const struct command command_audit = {
 	.judges_base = true,
 	.options_size = sizeof(struct audit_options),
 	.wants_values = wants_values,
-	.listing_from = listing_from,
 	.prepare = prepare,
 	.release = release,
 	.judge = judge,

@@ -37,18 +37,10 @@ static struct fsdp_span module_of(struct fsdp_span name)
 	return (struct fsdp_span){ name.data, size > 0 ? size - 1 : 0 };
 }
 
-static int compare_spans(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t common = a.size < b.size ? a.size : b.size;
-	int order = common > 0 ? memcmp(a.data, b.data, common) : 0;
-
-	return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int by_module(const void *left, const void *right)
 {
 	const struct module_entry *a = left, *b = right;
-	int order = compare_spans(a->module, b->module);
+	int order = text_compare(text_of_span(a->module), text_of_span(b->module));
 
 	return order != 0 ? order : (a->order > b->order) - (a->order < b->order);
 }
@@ -105,8 +97,9 @@ static bool fold_modules(struct diffing *diffing)
 		qsort(entries, count, sizeof *entries, by_module);
 		/* Entries of one module are adjacent; the result is at the position of the first one. */
 		for (size_t i = 0; i < count; i++) {
-			bool first = i == 0 || compare_spans(entries[i - 1].module,
-						       entries[i].module) != 0;
+			bool first = i == 0 ||
+				     text_compare(text_of_span(entries[i - 1].module),
+					     text_of_span(entries[i].module)) != 0;
 
 			if (first)
 				diffing->modules[diffing->module_count++] =

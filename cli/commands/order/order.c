@@ -143,15 +143,10 @@ struct fx_use {
 static int compare_found(const void *a, const void *b)
 {
 	const struct fx_use *left = a, *right = b;
-	size_t common =
-		left->name.size < right->name.size ? left->name.size : right->name.size;
-	int order = common == 0 ? 0 : memcmp(left->name.data, right->name.data, common);
 
 	if (left->id != right->id)
 		return left->id < right->id ? -1 : 1;
-	return order != 0 ? order
-			  : (left->name.size > right->name.size) -
-				    (left->name.size < right->name.size);
+	return text_compare(left->name, right->name);
 }
 
 static const struct fx_use *find(
