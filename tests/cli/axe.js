@@ -173,7 +173,7 @@ async function print(browser, path) {
 	expect('rows overlap', printed.rows.length > 0 && printed.rows.every((row, i) => i === 0 || row[0] >= printed.rows[i - 1][1] - 1));
 	expect('rows are cut', printed.cut === 0);
 	await page.close();
-	return {page: path, faults};
+	return faults;
 }
 
 // Without a script all that C wrote is visible.
@@ -209,7 +209,9 @@ async function measure(browser, path) {
 	console.log(JSON.stringify(await use(browser, pages[1], JSON.parse(numbers))));
 	console.log(JSON.stringify(await time(browser, named('recording'))));
 	console.log(JSON.stringify(await compare(browser, named('comparison'), named('missing'))));
-	console.log(JSON.stringify(await print(browser, named('deepspeed'))));
+	const sheets = [];
+	for (const name of ['deepspeed', 'missing', 'local', 'many', 'comparison']) sheets.push(...(await print(browser, named(name))).map(fault => name + ': ' + fault));
+	console.log(JSON.stringify({page: 'printed', faults: sheets}));
 	console.log(JSON.stringify(await plain(browser, named('missing'))));
 	console.log(JSON.stringify(await measure(browser, picture)));
 	for (const page of pages)

@@ -53,7 +53,7 @@ MISSING = {"shares": ["rank 2"], "missing": ["rank 1"], "report": []}
 # What axe.js does before it looks at all pages, in its order.
 TRIED = ("keys, search, order and numbers", "the length of an interval of a recording, by pointer and by keys",
          "what changed, and a search for errors",
-         "a printed page", "the page without a script", "columns of a picture of the gallery")
+         "printed pages", "the page without a script", "columns of a picture of the gallery")
 
 
 def give_up(why):
