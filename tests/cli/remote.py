@@ -253,6 +253,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         tag = '"' + hashlib.md5(body).hexdigest() + '"'
         if self.fault == "changed" and self.headers.get("If-Match"):
             return self.answer(412)
+        if self.fault == "other tag" and self.headers.get("If-Match"):
+            tag = '"other"'
         if self.fault == "no ranges":
             return self.answer(200, body + b"\0" * (2 << 20), ETag=tag)
         if self.fault == "busy" or self.fault == "busy twice" and Handler.tries < 2:
@@ -263,8 +265,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         begin, end = self.headers["Range"].partition("=")[2].split("-")
         begin, end = int(begin), min(int(end), len(body) - 1)
         part = body[begin:end + 1]
-        where = f"bytes {begin + (self.fault == 'wrong range')}-{end}/{len(body)}"
-        return self.answer(206, part, ETag=tag, Content_Range=where)
+        where = f"bytes {begin + (self.fault == 'wrong range')}-{end}/{len(body) + (self.fault == 'other size' and begin > 0)}"
+        if self.fault == "longer":
+            part += bytes(10)
+        if self.fault == "cut once" and end > 0 and not Handler.tries:
+            Handler.tries, self.close_connection = 1, True
+            self.wfile.write(f"HTTP/1.1 206 x\r\nETag: {tag}\r\nContent-Range: {where}\r\nContent-Length: {len(part)}\r\n\r\nx".encode())
+            return None
+        if self.fault == "endless":
+            self.wfile.write(f"HTTP/1.1 206 x\r\nETag: {tag}\r\nContent-Range: {where}\r\n\r\n".encode())
+            try:
+                while True:
+                    self.wfile.write(bytes(1 << 16))
+            except OSError:
+                self.close_connection = True
+                return None
+        encoding = {"Content_Encoding": "gzip"} if self.fault == "gzip" else {}
+        headers = {f"X_{i}": "x" * 60000 for i in range(200)} if self.fault == "huge headers" else {}
+        return self.answer(206, part, ETag=tag, Content_Range=where, **encoding, **headers)
 
     def do_GET(self):
         Handler.seen.append((self.server.server_port, self.path, self.headers.get("Authorization")))
@@ -291,6 +309,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(403, b"", X_Error_Code="GatedRepo")
         if path.startswith("/api/"):
             return self.answer(401, b"", X_Error_Code="RepoNotFound")
+        if path.startswith("/to/"):
+            return self.answer(302, Location=path[4:].replace("PORT", str(self.server.other)))
         if path.startswith("/elsewhere/"):
             return self.answer(302, Location=f"http://10.0.0.1/{SECRET}")
         if os.path.isfile(TESTDATA + path):
@@ -322,7 +342,9 @@ def web(servers):
     check("but asked for", not any(f"token={SECRET}" in path for _, path, _ in Handler.seen))
     for fault, status, word in (("changed", (1, 2, 3), "changed since"), ("no ranges", (2,), "ignores range requests"),
                                 ("denied", (2,), "access denied (HTTP 403)"), ("wrong range", (1, 2, 3), "wrong Content_Range"),
-                                ("busy twice", (0,), ""), ("busy", (2,), "asks to slow down (HTTP 503, 6 tries)")):
+                                ("other tag", (1, 2, 3), "changed since"), ("longer", (2,), "more bytes than were asked for"),
+                                ("cut once", (0,), ""), ("endless", (2,), "cannot be read"), ("gzip", (2,), "cannot be read (Content_Encoding)"),
+                                ("huge headers", (2,), "cannot be read"), ("busy twice", (0,), ""), ("busy", (2,), "asks to slow down (HTTP 503, 6 tries)")):
         Handler.fault, Handler.tries = fault, 0
         found = run(["info", f"{url}?token={SECRET}"])
         Handler.fault = ""
@@ -331,6 +353,12 @@ def web(servers):
     found = run(["info", f"{base}/elsewhere/x.pt"])
     check("a redirect to a private address is not followed", (found[0] != 2 or "redirects to another place (10.0.0.1)" not in found[2] or
                                                               SECRET in found[2]) and found)
+    wrong = {}
+    for host in ("localhost", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"):
+        found = run(["info", base + "/to/" + urllib.parse.quote(f"https://{host}:PORT/x.pt", safe="")])
+        if found[0] != 2 or "redirects to another place" not in found[2]:
+            wrong[host] = found
+    check("nor one to this machine by another name", wrong)
     found = run(["info", f"{base}/demo/step-1234/__0_0.distcp"])
     check("a file that is nothing without its directory", (found[0] != 2 or "HTTP has no directories" not in found[2]) and found)
     found = run(["info", f"{base}/nothing.pt"])
@@ -343,6 +371,10 @@ def web(servers):
         Handler.seen.clear()
         found = run(["info", url], FSDP_INSPECT_HTTP_HEADER_FILE=headers.name)
         check("lines of a header file are sent", any(word != SECRET for _, _, word in Handler.seen) or found[0] != 0)
+        Handler.seen.clear()
+        found = run(["info", base + "/to/" + urllib.parse.quote(f"http://127.0.0.1:PORT{name}", safe="")], FSDP_INSPECT_HTTP_HEADER_FILE=headers.name)
+        strangers = [word for port, _, word in Handler.seen if port != servers[0].server_port]
+        check("but not to another port of the host", not strangers or any(strangers) or found[0] != 0)
 
 
 def hub(servers):
@@ -405,15 +437,20 @@ def ask(connection, number, kind, payload=b""):
             return kinds, code
 
 
-def hostile(servers):
-    """A program in the place of the one that parses asks for what lies outside of the roots."""
+def start_helper(variables):
+    """The built-in program, and a socket to it."""
     ours, theirs = socket.socketpair()
     ours.settimeout(20)
     with open(PROGRAM, encoding="ascii") as stream:
         program = stream.read().replace("fileno=3", f"fileno={theirs.fileno()}")
-    helper = subprocess.Popen([sys.executable, "-I", "-c", program], pass_fds=[theirs.fileno()],
-                              env={"PATH": "/usr/bin:/bin", "HF_ENDPOINT": f"http://127.0.0.1:{servers[0].server_port}"})
+    helper = subprocess.Popen([sys.executable, "-I", "-c", program], pass_fds=[theirs.fileno()], env=variables)
     theirs.close()
+    return ours, helper
+
+
+def hostile(servers):
+    """A program in the place of the one that parses asks for what lies outside of the roots."""
+    ours, helper = start_helper({"PATH": "/usr/bin:/bin", "HF_ENDPOINT": f"http://127.0.0.1:{servers[0].server_port}"})
 
     def text(word):
         return struct.pack("<H", len(word)) + word
@@ -441,6 +478,121 @@ def hostile(servers):
     check("for none of that a request was made", Handler.seen)
     ours.close()
     check("it ends with its socket", helper.wait(20))
+
+
+def module():
+    """The helper as a module, without a process."""
+    found = importlib.util.module_from_spec(importlib.util.spec_from_file_location("helper", PROGRAM))
+    found.__spec__.loader.exec_module(found)
+    return found
+
+
+def redirects():
+    """Where redirects of servers that are not on this machine may lead, and what is sent there."""
+    helper, wrong = module(), {}
+    near = ("127.0.0.1 10.0.0.1 172.16.0.1 192.168.0.1 100.64.0.1 0.0.0.0 224.0.0.1 ::1 fe80::1%lo fc00::1 fec0::1 ff02::1 ::ffff:10.0.0.1 "
+            "::ffff:169.254.169.254 2002:7f00:1::1 2002:a9fe:a9fe::1 64:ff9b::7f00:1 2130706433 0x7f.1 0177.0.0.1 169.254.169.254 fd00:ec2::254")
+    for place, named, refused in ([(place, False, True) for place in near.split()] + [(place, True, False) for place in near.split()[:4]] +
+                                  [(place, True, True) for place in ("169.254.169.254", "::ffff:169.254.169.254", "fe80::1%lo", "168.63.129.16",
+                                                                     "2002:a9fe:a9fe::1", "100.100.100.200")] +
+                                  [(place, False, False) for place in ("93.184.216.34", "2606:2800:220:1::1", "name.example")]):
+        try:
+            helper.check_address("host", place, named)
+            found = False
+        except helper.Fail:
+            found = True
+        if found != refused:
+            wrong[place, named] = found
+    check("addresses that redirects and names may lead to", wrong)
+    wrong = {}
+    for place, answer in (("https://other.example/x", None), ("http://first.example/x", 11), ("http://other.example/x", 11),
+                          ("https://first.example:444/x", None), ("https://name:word@first.example/x", 11), ("file:///etc/passwd", 11),
+                          ("//other.example/x", None), ("ftp://first.example/x", 11), ("/again", 11)):
+        seen = []
+
+        def request(parts, headers, most, named):
+            seen.append((parts.netloc, headers.get("Authorization")))
+            is_first = parts.path == "/x.pt" or parts.path == "/again"
+            return (302, {"Location": place}, b"") if is_first else (206, {"Content-Range": "bytes 0-0/1"}, b"x")
+
+        helper.request = request
+        store = helper.Http("https://first.example/x.pt")
+        store.secrets = {"Authorization": SECRET}
+        try:
+            code = store.head() and None
+        except helper.Fail as failure:
+            code = failure.code
+        if code != answer or any((word is None) != (host != "first.example") for host, word in seen) or len(seen) > 6:
+            wrong[place] = code, seen
+    check("redirects to other hosts, ports and schemes", wrong)
+
+
+class Long(http.server.BaseHTTPRequestHandler):
+    """A file of 1 GiB."""
+
+    protocol_version = "HTTP/1.1"
+    seen = 0
+
+    def log_message(self, *words):
+        pass
+
+    def do_GET(self):
+        Long.seen += 1
+        begin, end = map(int, self.headers["Range"].partition("=")[2].split("-"))
+        self.send_response(206)
+        for name, value in (("ETag", '"x"'), ("Content-Length", end + 1 - begin), ("Content-Range", f"bytes {begin}-{end}/{1 << 30}")):
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(bytes(end + 1 - begin))
+
+
+def greedy():
+    """A program in the place of the one that parses asks for more than there is memory for."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Long)
+    server.handle_error = lambda *words: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = b"http://127.0.0.1:%d/x.pt" % server.server_port
+    wrong = {}
+    for title, kind, payload in (("ranges", 6, struct.pack("<IQI", 0, 0, 64 << 20) * 4096), ("small ranges", 6, struct.pack("<IQI", 0, 0, 1) * 4096),
+                                 ("lists", 4, struct.pack("<IH", 0, 0)), ("counts", 8, b"")):
+        ours, helper = start_helper({"PATH": "/usr/bin:/bin", "FSDP_INSPECT_CONNECTIONS": "256"})
+        ask(ours, 1, 1, struct.pack("<H", 1))
+        ask(ours, 2, 2, struct.pack("<H", len(url)) + url)
+        ask(ours, 3, 3)
+        ours.settimeout(2)
+        frames = struct.pack("<IIB", 5 + len(payload), 9, kind) + payload
+        frames *= max(1, 65536 // len(frames))
+        sent, begun = 0, time.monotonic()
+        try:
+            while sent < 1 << 30 and time.monotonic() - begun < 10:
+                ours.sendall(frames)
+                sent += len(frames)
+        except OSError:
+            pass
+        with open(f"/proc/{helper.pid}/status", encoding="ascii") as stream:
+            most = int(re.search(r"VmHWM:\s+(\d+)", stream.read())[1])
+        ours.close()
+        try:
+            if helper.wait(20) or most > 160000:
+                wrong[title] = most, sent
+        except subprocess.TimeoutExpired:
+            wrong[title] = "goes on"
+            helper.kill()
+    check("and gets no more than the helper has memory for", wrong)
+    ours, helper = start_helper({"PATH": "/usr/bin:/bin"})
+    ask(ours, 1, 1, struct.pack("<H", 1))
+    ask(ours, 2, 2, struct.pack("<H", len(url)) + url)
+    payload = b"".join(struct.pack("<IQI", 0, 10 << 20 | i * 1000003, 1000003) for i in range(40))
+    ours.sendall(struct.pack("<IIB", 5 + len(payload), 9, 6) + payload)
+    ranges, kind = [], 131
+    while kind == 131:
+        size, _, kind = struct.unpack("<IIB", receive(ours, 9))
+        body = receive(ours, size - 5)
+        if kind == 131:
+            ranges.append((struct.unpack_from("<Q", body, 4)[0], size - 5 - 12))
+    ours.close()
+    check("each byte is sent once", (kind != 132 or sum(size for _, size in ranges) != 40 * 1000003 or len(set(ranges)) != len(ranges)) and ranges)
+    server.shutdown()
 
 
 class Faulty(http.server.BaseHTTPRequestHandler):
@@ -635,6 +787,8 @@ with tempfile.TemporaryDirectory() as repository:
     hub(servers)
     locked(servers)
     hostile(servers)
+redirects()
+greedy()
 store_faults()
 s3()
 print(f"1..{count}")

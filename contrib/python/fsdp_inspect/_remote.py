@@ -16,6 +16,7 @@ import http.client
 import ipaddress
 import json
 import os
+import queue
 import random
 import re
 import site
@@ -33,10 +34,10 @@ HELLO, ROOT, SEAL, LIST, READ, STATS = 1, 2, 3, 4, 6, 8
 OK, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS = range(128, 135)
 NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
-FRAME_MOST, DATA_MOST, PART_MOST, READ_MOST = (1 << 20) + 64, 1 << 20, 4 << 20, 64 << 20
-TRIES, SECONDS, HOPS_MOST, REDIRECT_SECONDS = 6, 120, 6, 600
+FRAME_MOST, DATA_MOST, PART_LEAST, PART_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20
+READ_MOST, FLIGHT_MOST, QUEUE_MOST, UNIT, PAGE_MOST = 64 << 20, 64 << 20, 32 << 20, 256, 8 << 20
+FILES_MOST, TRIES, SECONDS, REQUESTS_MOST, REDIRECT_SECONDS = 1 << 23, 6, 120, 6, 600
 TIMEOUT = float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
-AGAIN, MOVED = {408, 429, 500, 502, 503, 504}, {301, 302, 303, 307, 308}
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
           "az": ("AzureStore", "adlfs"), "abfss": ("AzureStore", "adlfs")}
@@ -78,15 +79,18 @@ FAILURES = (
     (UNREACHABLE, "timed_out", "^(timeout|.*TimeoutError)$|[Tt]imed ?[Oo]ut|kind: Timeout"),
     (UNREACHABLE, "connection_lost", "^(OS|Connection|Client|Server|BrokenPipe|SSL|Remote"
      "|Incomplete|BadStatus|Service).*$|sending|[Cc]onnect"),
+    (OTHER, None, ""),
 )
+# What is sent of failures that may pass.
+PASSING = re.compile("connection_(refused|lost)$|timed_out$|HTTP (408|50[024])$|InternalError$")
 
 
 class Fail(Exception):
-    def __init__(self, code, detail=""):
-        self.code, self.detail = code, detail
+    def __init__(self, code, detail="", seconds=0):
+        self.code, self.detail, self.seconds = code, detail, seconds  # to wait at least
 
 
-def fail_of(error, host=""):
+def fail_of(error):
     """What is sent of an exception. Its text and those of its causes are only searched."""
     if isinstance(error, Fail):
         return error
@@ -96,23 +100,24 @@ def fail_of(error, host=""):
         error = error.__cause__ or error.__context__
     word = re.search(WORD, text, re.ASCII)
     word = word[word.lastindex] if word else ""
-    for code, sent, pattern in (*FAILURES, (OTHER, None, "")):
-        if re.search(pattern, word + text, re.MULTILINE):
-            return Fail(code, "HTTP " * word.isdecimal() + word if sent is None else host + sent)
+    code, sent, _ = next(row for row in FAILURES if re.search(row[2], word + text, re.MULTILINE))
+    return Fail(code, "HTTP " * word.isdecimal() + word if sent is None else sent)
 
 
-class File:  # one object in one version
+class File:  # one object in one version, and where a redirect led
+    __slots__ = "key", "size", "tag", "mtime", "sha256", "url", "until", "lock"
+
     def __init__(self, key, size, tag=None, moment=None, sha256=None):
         self.key, self.size, self.tag, self.sha256 = key, size, tag, sha256
         self.mtime = int(moment.timestamp() * 1e9) if moment else 0
-        self.url, self.until, self.lock = None, 0.0, threading.Lock()
+        self.url, self.until, self.lock = key, 0.0, threading.Lock()
 
 
 class Store:
     """What is at or below a URL. Subclasses open it, and have rows of a list, the file at the URL
-    (head), and a reader that yields Content-Range and tag of an answer, then its bytes."""
+    (head), and read: Content-Range and tag of an answer, and what returns its bytes."""
 
-    is_bucket = True
+    is_bucket, tries = True, TRIES  # a bucket: a call is a request, and each file has a tag
 
     def __init__(self, url):
         self.scheme, place, self.path = re.fullmatch("(.*?)://([^/]*)/?(.*?)/*", url).groups()
@@ -121,22 +126,33 @@ class Store:
         self.url, self.first = url, {}
         self.open(os.environ)
 
-    def call(self, name, *words, is_last=False):
-        """Credentials that expired are asked for once more."""
-        try:
-            return getattr(self, name)(*words)
-        except Exception as error:
-            failure = fail_of(error)
-        if failure.code != EXPIRED or is_last:
-            raise failure
-        self.open(os.environ)
-        return self.call(name, *words, is_last=True)
+    def call(self, name, *words):
+        """Credentials that expired are asked for once more; what may pass is tried again."""
+        end, tries, is_new = time.monotonic() + SECONDS, 0, False
+        while True:
+            counts[name + "s"] += self.is_bucket
+            try:
+                return getattr(self, name)(*words)
+            except Exception as error:
+                failure = fail_of(error)
+            if failure.code == EXPIRED and not is_new:
+                is_new = True
+                self.open(os.environ)
+                continue
+            wait = max(0.1 * 2 ** tries * random.uniform(0.5, 1.5), failure.seconds)
+            tries += 1
+            if failure.code != SLOW and not PASSING.search(failure.detail):
+                raise failure
+            if tries == self.tries or time.monotonic() + wait > end:
+                failure.detail += f", {tries} tries" * (tries > 1 and failure.code != UNREACHABLE)
+                raise failure
+            counts["retries"] += 1
+            time.sleep(wait)
 
     def list(self, folder):
         """Names and files, None: a directory. The list that told what the root is is kept."""
         if self.first and not folder:
             return self.first
-        counts["lists"] += self.is_bucket
         prefix, found = "".join(part + "/" for part in (self.path, folder) if part), {}
         for key, file in self.rows(prefix):
             name, slash, _ = key[len(prefix):].partition("/")
@@ -150,7 +166,6 @@ class Store:
         for is_file in (is_file, not is_file) if self.path else (False,):
             try:
                 if is_file:
-                    counts["heads"] += self.is_bucket
                     return self.call("head")
                 self.first = self.call("list", "")
                 if self.first:
@@ -163,19 +178,20 @@ class Store:
 
     def get(self, file, begin, end):
         """The bytes of the version that was listed."""
-        counts["gets"] += self.is_bucket
-        answer, size = self.read(file, begin, end), file.size
-        (where, tag), asked = next(answer), f"bytes {begin}-{end - 1}/{size}"
+        (where, tag, body), size = self.read(file, begin, end), file.size
+        asked = f"bytes {begin}-{end - 1}/{size}"
         if where is None or where == f"bytes 0-{size - 1}/{size}" != asked:
             raise Fail(NO_RANGES)
         if tag != file.tag or not tag and self.is_bucket or not where.endswith(f"/{size}"):
             raise Fail(CHANGED)
         if where != asked:
             raise Fail(OTHER, "wrong Content_Range")
-        body = next(answer)
-        if len(body) != end - begin:
-            raise Fail(UNREACHABLE, "connection_lost")
-        return body
+        found = body()
+        if len(found) > end - begin:
+            raise Fail(OTHER, "more bytes than were asked for")
+        if len(found) < end - begin:
+            raise ConnectionError
+        return found
 
 
 def host_of(url):
@@ -190,8 +206,23 @@ def tls():
     return context
 
 
+def check_address(host, place, named):
+    """Refuses instance metadata, and what is not public unless the user named the host."""
+    try:  # all forms of numbers that a connection takes
+        found = socket.getaddrinfo(place, None, flags=socket.AI_NUMERICHOST)[0][4][0]
+    except OSError:
+        return  # a name, which a proxy looks up
+    address = ipaddress.ip_address(found.partition("%")[0])
+    for kind in ("ipv4_mapped", "sixtofour"):
+        address = getattr(address, kind, None) or address
+    if address.is_link_local or str(address) in METADATA:
+        raise Fail(OTHER, host + " is a link-local or metadata address")
+    kinds = "is_multicast", "is_reserved", "is_site_local"  # NAT64 is reserved
+    if not named and (not address.is_global or any(getattr(address, kind, 0) for kind in kinds)):
+        raise Fail(REDIRECT, host)
+
+
 def connect(parts, named):
-    """By a proxy; else at an address that is public, or of a host that the user named."""
     host, is_tls = parts.hostname, parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     proxy = not urllib.request.proxy_bypass(host) and urllib.request.getproxies().get(parts.scheme)
@@ -199,17 +230,14 @@ def connect(parts, named):
     connection = http.client.HTTPConnection(
         place.hostname, place.port or (80 if proxy else port), timeout=TIMEOUT)
     if proxy:
+        check_address(host_of(parts.geturl()), host, named)
         pair = base64.b64encode(unquote(place.netloc.rpartition("@")[0]).encode())
         mark = {"Proxy-Authorization": "Basic " + pair.decode()} if pair else {}
         connection.set_tunnel(host, port, mark)
     connection.connect()
     connection.auto_open = False  # it would ask another address, without TLS
     if not proxy:
-        address = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
-        address = getattr(address, "ipv4_mapped", None) or address
-        if address.is_link_local or str(address) in METADATA or not (named or address.is_global):
-            what = host_of(parts.geturl()) + " is a link-local or metadata address" * named
-            raise Fail(OTHER if named else REDIRECT, what)
+        check_address(host_of(parts.geturl()), connection.sock.getpeername()[0], named)
     if is_tls:
         connection.sock = tls().wrap_socket(connection.sock, server_hostname=host)
     return connection
@@ -224,33 +252,20 @@ def request(parts, headers, most, named):
     connection = idle.__dict__.pop(key, None) or connect(parts, named)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
-    # Of a server that sends everything no more is read than was asked for.
-    is_long = answer.status in (200, 206) and (answer.length or 0) > most
-    body = b"" if is_long else answer.read(most + 1)
-    if answer.isclosed() and connection.sock is not None:
+    # A whole file is not read to its end, and nothing further than shows that it is too long.
+    body = b"" if answer.status == 200 and (answer.length or 0) > most else answer.read(most + 1)
+    if answer.isclosed() and connection.sock is not None and len(idle.__dict__) < 8:
         idle.__dict__[key] = connection
     else:
         connection.close()
     return answer.status, answer.headers, body
 
 
-def version_of(status, headers):
-    """Content-Range, None: more than a range was sent, and what stands for the version."""
-    where, size = headers.get("Content-Range", ""), headers.get("Content-Length", "")
-    if status == 200:
-        is_small = size.isdecimal() and int(size) <= DATA_MOST
-        where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
-    elif status != 206 and not (status == 416 and where.endswith("*/0")):
-        raise fail_of(Exception(f"({headers.get('X-Error-Code') or status})"))
-    return where, headers.get("ETag") or headers.get("Last-Modified")
-
-
 class Http(Store):  # one file of a server
     is_bucket = False
 
     def open(self, env):
-        self.named, self.path = urlsplit(self.url), ""
-        name = "FSDP_INSPECT_HTTP_HEADER_FILE"
+        self.named, name = urlsplit(self.url), "FSDP_INSPECT_HTTP_HEADER_FILE"
         try:
             with open(env.get(name) or os.devnull, encoding="latin-1") as lines:
                 pairs = [line.split(":", 1) for line in lines if ":" in line]
@@ -258,56 +273,64 @@ class Http(Store):  # one file of a server
             raise Fail(OTHER, name) from None
         self.secrets = {name.strip(): value.strip() for name, value in pairs}
 
-    def fetch(self, url, most, count="gets", **headers):
-        """Status, headers, at most so many bytes, and where from. Tries again where that may help;
-        follows redirects to https, or on the host of the URL, which alone gets secrets."""
-        begun, tries, hops = time.monotonic(), 0, 0
-        while True:
+    def ask(self, url, most, count="gets", **headers):
+        """Content-Range, None: a long file whole; version and body; headers; where from. Follows
+        redirects to https, or on the host of the URL, which alone gets secrets."""
+        for _ in range(REQUESTS_MOST):
             parts = urlsplit(url)
             is_named = parts.hostname == self.named.hostname
             is_safe = parts.scheme == "https" or is_named and parts.scheme == self.named.scheme
-            if hops == HOPS_MOST or "@" in parts.netloc or not is_safe:
-                raise Fail(REDIRECT, host_of(url))
+            if "@" in parts.netloc or not is_safe:
+                break
             counts[count] += 1
             secrets = self.secrets if parts[:2] == self.named[:2] else {}
-            wait, tries = 0.1 * 2 ** tries * random.uniform(0.5, 1.5), tries + 1
             try:
                 status, found, body = request(parts, {**headers, **secrets}, most, is_named)
-                if status in MOVED and "Location" in found:
-                    url, hops = urljoin(url, found["Location"]), hops + 1
-                    continue
-                if status not in AGAIN:
-                    return status, found, body, url
-                code = SLOW if status in (429, 503) else OTHER
-                failure, after = Fail(code, f"HTTP {status}, {tries} tries"), found["Retry-After"]
-                wait = max(wait, min(int(after), 30)) if (after or "").isdecimal() else wait
             except (OSError, http.client.HTTPException) as error:
-                failure = fail_of(error, host_of(url) + ": ")
-            is_last = tries == TRIES or time.monotonic() - begun + wait > SECONDS
-            if is_last or failure.detail.endswith(("trusted", "not_found")):
+                failure = fail_of(error)
+                failure.detail = ": ".join(filter(None, (host_of(url), failure.detail)))
+                raise failure from None
+            where, size = found.get("Content-Range", ""), found.get("Content-Length", "")
+            if status in (301, 302, 303, 307, 308) and "Location" in found:
+                url = urljoin(url, found["Location"])
+                continue
+            if found.get("Content-Encoding", "identity") != "identity":
+                raise Fail(OTHER, "Content_Encoding")
+            if status == 200:
+                is_small = size.isdecimal() and int(size) <= DATA_MOST
+                where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
+            elif status != 206 and not (status == 416 and where.endswith("*/0")):
+                failure = fail_of(Exception(f"({found.get('X-Error-Code') or status})"))
+                after = found.get("Retry-After", "")
+                failure.seconds = min(int(after), 30) if after.isdecimal() else 0
                 raise failure
-            counts["retries"] += 1
-            time.sleep(wait)
+            return where, found.get("ETag") or found.get("Last-Modified"), body, found, url
+        raise Fail(REDIRECT, host_of(url))
 
     def read(self, file, begin, end):
         """Where a redirect led is asked until that is old or refused."""
-        size, asked, found = end - begin, {"Range": f"bytes={begin}-{end - 1}"}, None
+        asked, found = {"Range": f"bytes={begin}-{end - 1}"}, None
         if file.tag and file.tag[0] == '"':
             asked["If-Match"] = file.tag
-        with file.lock:
+        with file.lock:  # others wait for the first, and ask where it was led
             if time.monotonic() > file.until:
-                found = self.fetch(file.key, size, **asked)
-                file.url, file.until = found[3], time.monotonic() + REDIRECT_SECONDS
-        found = found or self.fetch(file.url, size, **asked)
-        if found[0] == 403 and file.url != file.key:
-            found = self.fetch(file.key, size, **asked)
-        where, tag = version_of(*found[:2])
-        yield where, file.tag and tag
-        yield found[2]
+                found = self.ask(file.key, end - begin, **asked)
+                file.url, file.until = found[-1], time.monotonic() + REDIRECT_SECONDS
+        try:
+            where, tag, body, *_ = found or self.ask(file.url, end - begin, **asked)
+        except Fail as failure:
+            if failure.code != DENIED or file.url == file.key:
+                raise
+            file.until = 0.0
+            return self.read(file, begin, end)
+        return where, file.tag and tag, lambda: body
 
-    def root(self):
+    def rows(self, prefix):
+        return ()
+
+    def head(self):
         url = self.url.partition("#")[0]
-        where, tag = version_of(*self.fetch(url, DATA_MOST, Range="bytes=0-0")[:2])
+        where, tag, *_ = self.ask(url, DATA_MOST, Range="bytes=0-0")
         if where is None:
             raise Fail(NO_RANGES, host_of(url))
         return File(url, int(where.rpartition("/")[2]), tag)
@@ -321,7 +344,7 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         if found is None:
             raise Fail(NO_BUCKET)
         self.repository, self.revision = found[1], unquote(found[2] or "main")
-        self.path = (found[3] or "").strip("/")
+        self.path, self.files = (found[3] or "").strip("/"), {}
         token, home = env.get("HF_TOKEN", ""), env.get("HF_HOME", "~/.cache/huggingface")
         with contextlib.suppress(OSError, ValueError):
             path = os.path.expanduser(env.get("HF_TOKEN_PATH") or home + "/token")
@@ -331,37 +354,45 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         self.endpoint = env.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
         self.named = urlsplit(self.endpoint)
 
-    def ask(self, url):
-        status, headers, body, _ = self.fetch(url, READ_MOST, "lists")
-        version_of(status, headers)
-        return json.loads(body), headers
+    def pages(self, url):
+        """What the interface answers, one page after another."""
+        while url:
+            *_, body, headers, _ = self.ask(url, PAGE_MOST, "lists")
+            yield json.loads(body)
+            more = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))
+            url = more and urljoin(url, more[1])
 
-    def root(self):
-        api = f"{self.endpoint}/api/models/{quote(self.repository)}"
-        found, _ = self.ask(f"{api}/revision/{quote(self.revision, safe='')}")
-        commit = str(found.get("sha"))
+    def load(self):
+        api, files = f"{self.endpoint}/api/models/{quote(self.repository)}", {}
+        page = next(self.pages(f"{api}/revision/{quote(self.revision, safe='')}"))
+        commit = str(page.get("sha"))
         if not re.fullmatch("[0-9a-f]{40}", commit):
             raise Fail(OTHER, "no commit")
-        url, self.files = f"{api}/tree/{commit}?recursive=true", {}
         begin = f"{self.endpoint}/{self.repository}/resolve/{commit}/"
-        while url:
-            rows, headers = self.ask(url)
-            for row in (row for row in rows if row["type"] == "file"):
+        for page in self.pages(f"{api}/tree/{commit}?recursive=true"):
+            for row in (row for row in page if row["type"] == "file"):
                 lfs = row.get("lfs") or {}
                 oid = re.fullmatch("[0-9a-f]{64}", str(lfs.get("oid")))
                 size, digest = int(lfs.get("size", row["size"])), oid and bytes.fromhex(oid[0])
-                self.files[row["path"]] = File(begin + quote(row["path"]), size, sha256=digest)
-            more = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))
-            url = more and urljoin(url, more[1])
-        if self.path not in self.files and not self.list(""):
-            raise Fail(NOTHING)
-        return self.files.get(self.path)
+                files[row["path"]] = File(begin + quote(row["path"]), size, sha256=digest)
+            if len(files) > FILES_MOST:
+                raise Fail(OTHER, "more files than are read")
+        return files
 
     def rows(self, prefix):
+        self.files = self.files or self.load()
         return [pair for pair in self.files.items() if pair[0].startswith(prefix)]
+
+    def head(self):
+        for path, file in self.rows(self.path):
+            if path == self.path:
+                return file
+        raise Fail(NOTHING)
 
 
 class Obstore(Store):
+    tries = 1  # it has retries of its own, of each page of a list
+
     def open(self, env):
         import obstore.store
         self.package = obstore
@@ -433,8 +464,7 @@ class Obstore(Store):
         options = {"range": (begin, end), "if_match": file.tag}
         found = self.package.get(self.client, file.key, options=options)
         where = f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}"
-        yield where, self.file(found.meta).tag
-        yield found.bytes()
+        return where, self.file(found.meta).tag, found.bytes
 
 
 class Fsspec(Store):
@@ -449,11 +479,10 @@ class Fsspec(Store):
         if self.account:
             options = {"account_name": self.account}
         if self.scheme == "s3":
-            retries = {"mode": "standard", "total_max_attempts": TRIES}
             options = {"anon": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
                        "requester_pays": env.get("AWS_REQUEST_PAYER") == "requester",
                        "config_kwargs": {"read_timeout": TIMEOUT, "max_pool_connections": 256,
-                                         "retries": retries}}
+                                         "retries": {"mode": "standard", "total_max_attempts": 1}}}
         self.client = fsspec.filesystem(
             self.scheme, use_listings_cache=False, skip_instance_cache=True, **options)
         self.client.retries = 1
@@ -475,19 +504,17 @@ class Fsspec(Store):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
             found = client.call_s3("get_object", Bucket=self.bucket, Key=file.key, **asked)
-            yield found.get("ContentRange"), found.get("ETag")
-            yield self.wait(found["Body"].read)
-        elif self.scheme == "gs":
+            body = functools.partial(self.wait, found["Body"].read)
+            return found.get("ContentRange"), found.get("ETag"), body
+        if self.scheme == "gs":
             url = client.url(f"{self.bucket}/{file.key}")
             found, body = client.call("GET", url, headers=asked, ifGenerationMatch=file.tag)
-            yield found.get("Content-Range"), found.get("x-goog-generation")
-            yield body
-        else:
-            blob = client.service_client.get_blob_client(self.bucket, file.key)
-            match = {"If-Match": file.tag}
-            found = self.wait(blob.download_blob, begin, end - begin, headers=match)
-            yield found.properties.content_range, found.properties.etag
-            yield self.wait(found.readall)
+            return found.get("Content-Range"), found.get("x-goog-generation"), lambda: body
+        blob = client.service_client.get_blob_client(self.bucket, file.key)
+        match = {"If-Match": file.tag}
+        found = self.wait(blob.download_blob, begin, end - begin, headers=match)
+        body = functools.partial(self.wait, found.readall)
+        return found.properties.content_range, found.properties.etag, body
 
 
 def store_of(url):
@@ -509,19 +536,33 @@ def text(word):
 
 
 class Helper:
+    """One thread reads frames, so that who sends them never waits for its own answers; one takes
+    them in their order; others ask servers, for what there is room for."""
+
     def __init__(self, connection):
-        self.connection, self.lock = connection, threading.RLock()
+        self.connection, self.lock, self.frames = connection, threading.RLock(), queue.Queue()
         self.roots, self.files, self.sealed, self.name = [], [], False, ""
+        # What frames that wait and bytes on their way may take, in units. Each has one taker.
+        self.queued = threading.Semaphore(QUEUE_MOST // UNIT)
+        self.flying = threading.Semaphore(FLIGHT_MOST // PART_LEAST)
         count = os.environ.get("FSDP_INSPECT_CONNECTIONS", "")
         count = min(max(int(count), 1), 256) if count.isdecimal() else 32
-        # Requests to servers, and what waits for the answers to them.
-        self.pool, self.waiting = map(concurrent.futures.ThreadPoolExecutor, (count, count))
+        self.pool = concurrent.futures.ThreadPoolExecutor(count)
 
     def send(self, number, kind, *parts):
         size = 5 + sum(map(len, parts))
         with self.lock:
-            for part in (struct.pack("<IIB", size, number, kind), *parts):
-                self.connection.sendall(part)
+            try:
+                for part in (struct.pack("<IIB", size, number, kind), *parts):
+                    self.connection.sendall(part)
+            except OSError:
+                os._exit(0)  # nobody is there for an answer
+
+    def end(self, number, failure=None):
+        if failure is None:
+            return self.send(number, END)
+        detail = re.sub(r"[^ -~]", "", failure.detail)[:200]
+        self.send(number, FAIL, struct.pack("<BI", failure.code, 0xFFFFFFFF), text(detail))
 
     def entry(self, store, name, file):
         """A file has the next number, in the order in which frames are sent."""
@@ -536,8 +577,7 @@ class Helper:
         if self.sealed:
             raise Fail(OTHER)
         self.roots.append(None)
-        url = payload[2:].decode("utf-8", "surrogateescape")
-        store = store_of(url)
+        store = store_of(payload[2:].decode("utf-8", "surrogateescape"))
         try:
             found = store.root()
         except Fail as failure:
@@ -560,13 +600,15 @@ class Helper:
         is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
         if size != len(payload) - 6 or store is None or not is_below:
             raise Fail(OTHER)
-        found = self.pool.submit(store.call, "list", folder).result()
-        found = [pair for pair in found.items() if SAFE.fullmatch(pair[0])]
+        found = store.call("list", folder).items()
+        found = [pair for pair in found if SAFE.fullmatch(pair[0])]
         with self.lock:
+            if len(self.files) + len(found) > FILES_MOST:
+                raise Fail(OTHER, "more files than are read")
             for at in range(0, len(found), 200):  # a frame has room for so many long names
                 entries = [self.entry(store, *pair) for pair in found[at:at + 200]]
                 self.send(number, ENTRIES, b"".join(entries))
-            self.send(number, END)
+            self.end(number)
 
     def read(self, number, payload):
         ranges = list(struct.iter_unpack("<IQI", payload))
@@ -574,21 +616,34 @@ class Helper:
                 file >= len(self.files) or not 0 < size <= READ_MOST
                 or offset + size > self.files[file][1].size for file, offset, size in ranges):
             raise Fail(OTHER)
-        parts = [self.pool.submit(self.part, number, file, at, min(at + PART_MOST, offset + size))
-                 for file, offset, size in ranges
+        parts = [(file, at, min(at + PART_MOST, offset + size)) for file, offset, size in ranges
                  for at in range(offset, offset + size, PART_MOST)]
-        concurrent.futures.wait(parts)
-        for part in parts:
-            part.result()
-        self.send(number, END)
+        state = {"left": len(parts), "failure": None}
+        for index, begin, end in parts:
+            self.submit(end - begin, self.part, number, state, index, begin, end)
 
-    def part(self, number, index, begin, end):
+    def part(self, number, state, index, begin, end):
+        """After a failure nothing more is asked for. The last part ends the answer."""
         store, file = self.files[index]
-        body = memoryview(store.call("get", file, begin, end))
-        for at in range(0, len(body), DATA_MOST):
-            place = struct.pack("<IQ", index, begin + at)
-            self.send(number, DATA, place, body[at:at + DATA_MOST])
-        counts["bytes"] += len(body)
+        try:
+            body = memoryview(b"" if state["failure"] else store.call("get", file, begin, end))
+            for at in range(0, len(body), DATA_MOST):
+                place = struct.pack("<IQ", index, begin + at)
+                self.send(number, DATA, place, body[at:at + DATA_MOST])
+            counts["bytes"] += len(body)
+        except Exception as error:
+            state["failure"] = fail_of(error)
+        with self.lock:
+            state["left"] -= 1
+            if state["left"] == 0:
+                self.end(number, state["failure"])
+
+    def submit(self, size, function, *words):
+        """For another thread, once there is room for so many bytes."""
+        count = max(1, size // PART_LEAST)
+        for _ in range(count):
+            self.flying.acquire()
+        self.pool.submit(function, *words).add_done_callback(lambda _: self.flying.release(count))
 
     def answer(self, number, kind, payload):
         try:
@@ -601,21 +656,28 @@ class Helper:
             else:
                 {ROOT: self.root, LIST: self.list, READ: self.read}[kind](number, payload)
         except Exception as error:
-            failure = fail_of(error)
-            detail = re.sub(r"[^ -~]", "", failure.detail)[:200]
-            self.send(number, FAIL, struct.pack("<BI", failure.code, 0xFFFFFFFF), text(detail))
+            self.end(number, fail_of(error))
+
+    def serve(self):
+        while True:
+            number, kind, payload = self.frames.get()
+            self.queued.release(len(payload) // UNIT + 1)
+            if kind == LIST:
+                self.submit(0, self.answer, number, kind, payload)
+            else:
+                self.answer(number, kind, payload)
 
     def run(self):
+        threading.Thread(target=self.serve, daemon=True).start()
         stream = self.connection.makefile("rb")
         while True:
             size, number, kind = struct.unpack("<IIB", stream.read(9))
             if not 5 <= size <= FRAME_MOST or kind >= OK:
                 return
-            asked = number, kind, stream.read(size - 5)
-            if kind in (LIST, READ):
-                self.waiting.submit(self.answer, *asked)
-            else:
-                self.answer(*asked)
+            payload = stream.read(size - 5)
+            for _ in range(len(payload) // UNIT + 1):
+                self.queued.acquire()
+            self.frames.put((number, kind, payload))
 
 
 if __name__ == "__main__":
