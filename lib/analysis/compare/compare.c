@@ -88,22 +88,6 @@ static int compare_joined(
 		second, fsdp_span(whole.data + begin.size, whole.size - begin.size));
 }
 
-/* The tensor of B that has this name; its count if there is none without a partner. */
-static size_t find_joined(const struct fsdp_compared_side *side, struct fsdp_span first,
-	struct fsdp_span second)
-{
-	size_t low = 0, high = side->count;
-	FSDP_HALVE(low, high, middle,
-		compare_joined(
-			first, second, side->list[side->sorted[middle]].facts.name) > 0);
-	if (low == side->count ||
-		compare_joined(first, second, side->list[side->sorted[low]].facts.name) !=
-			0 ||
-		side->list[side->sorted[low]].paired)
-		return side->count;
-	return side->sorted[low];
-}
-
 /* The partner that a name of A has by this exchange; the count of B if it has none. */
 static size_t partner_of(const struct fsdp_compare *compare,
 	const struct exchange *exchange, uint32_t index)
@@ -115,7 +99,19 @@ static size_t partner_of(const struct fsdp_compare *compare,
 		return compare->sides[1].count;
 	struct fsdp_span rest = fsdp_span(
 		name.data + exchange->from.size, name.size - exchange->from.size);
-	return find_joined(&compare->sides[1], exchange->to, rest);
+	/* The tensor of B that has this name; its count if there is none without a
+	 * partner. */
+	const struct fsdp_compared_side *side = &compare->sides[1];
+	size_t low = 0, high = side->count;
+	FSDP_HALVE(low, high, middle,
+		compare_joined(exchange->to, rest,
+			side->list[side->sorted[middle]].facts.name) > 0);
+	if (low == side->count ||
+		compare_joined(exchange->to, rest,
+			side->list[side->sorted[low]].facts.name) != 0 ||
+		side->list[side->sorted[low]].paired)
+		return side->count;
+	return side->sorted[low];
 }
 
 /* Whether a name may stand for another one: their shapes do not contradict it. */
@@ -126,21 +122,6 @@ static bool may_be(
 	       (a->dims == b->dims &&
 		       (a->dims == 0 || memcmp(a->shape, b->shape,
 						a->dims * sizeof *a->shape) == 0));
-}
-
-/* Most of the tensors renamed this way are equal. */
-static bool is_likely(const struct fsdp_compare *compare, const struct exchange *exchange)
-{
-	size_t count = 0, alike = 0;
-	for (uint32_t i = 0; i < compare->sides[0].count; i++) {
-		size_t found = partner_of(compare, exchange, i);
-		if (found == compare->sides[1].count)
-			continue;
-		count++;
-		alike += may_be(&fsdp_compared_at(compare, 0, i)->facts,
-			&fsdp_compared_at(compare, 1, found)->facts);
-	}
-	return 2 * alike >= count;
 }
 
 static void apply(struct fsdp_compare *compare, const struct exchange *exchange)
@@ -173,8 +154,20 @@ void fsdp_compare_match_prefixes(struct fsdp_compare *compare)
 			continue;
 		struct exchange exchange = guess(compare, i);
 		tries++;
-		if (exchange.from.data != NULL && is_likely(compare, &exchange))
-			apply(compare, &exchange);
+		/* Most of the tensors renamed this way are equal. */
+		if (exchange.from.data != NULL) {
+			size_t count = 0, alike = 0;
+			for (uint32_t k = 0; k < compare->sides[0].count; k++) {
+				size_t found = partner_of(compare, &exchange, k);
+				if (found == compare->sides[1].count)
+					continue;
+				count++;
+				alike += may_be(&fsdp_compared_at(compare, 0, k)->facts,
+					&fsdp_compared_at(compare, 1, found)->facts);
+			}
+			if (2 * alike >= count)
+				apply(compare, &exchange);
+		}
 	}
 }
 
@@ -260,14 +253,6 @@ static bool list_values(struct fsdp_compare *compare, unsigned side,
 	return true;
 }
 
-static bool has_same_names(struct named_value *const lists[2], const size_t counts[2])
-{
-	bool same = counts[0] == counts[1];
-	for (size_t i = 0; same && i < counts[0]; i++)
-		same = fsdp_span_equal(lists[0][i].name, lists[1][i].name);
-	return same;
-}
-
 bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	struct named_value *lists[2];
@@ -278,7 +263,10 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 	compare->values = FSDP_TAKE(&compare->arena, compare->values, counts[0] + 1);
 	if (compare->values == NULL)
 		return fsdp_arena_fail(&compare->arena, ret_error);
-	size_t count = has_same_names(lists, counts) ? counts[0] : 0;
+	bool same = counts[0] == counts[1];
+	for (size_t i = 0; same && i < counts[0]; i++)
+		same = fsdp_span_equal(lists[0][i].name, lists[1][i].name);
+	size_t count = same ? counts[0] : 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_compare_value both = { { lists[0][i].value,
 			lists[1][i].value } };
@@ -341,31 +329,6 @@ static bool strip_given(struct fsdp_compare *compare, struct fsdp_naming naming[
 	return true;
 }
 
-/* The container of a model, unless both have the same. */
-static void strip_containers(struct fsdp_compare *compare, struct fsdp_naming naming[2])
-{
-	struct fsdp_span above[2] = { { NULL, 0 }, { NULL, 0 } };
-	for (unsigned side = 0; side < 2; side++)
-		if (naming[side].checkpoint != NULL)
-			above[side] = fsdp_naming_container(&naming[side]);
-	if (above[0].data != NULL && above[1].data != NULL &&
-		fsdp_span_equal(above[0], above[1]))
-		return;
-	for (unsigned side = 0; side < 2; side++)
-		strip(compare, &naming[side], side, above[side]);
-}
-
-static bool name_both(struct fsdp_compare *compare, struct fsdp_naming naming[2],
-	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
-{
-	if (options->strip == NULL && !options->stored_names)
-		strip_containers(compare, naming);
-	return (options->strip == NULL ||
-		       strip_given(compare, naming, options->strip, ret_error)) &&
-	       fsdp_naming_rename(
-		       &naming[0], options->renames, options->rename_count, ret_error);
-}
-
 static void add(struct fsdp_compared_side *side, const struct fsdp_compare_tensor *facts)
 {
 	side->list[side->count++] = (struct fsdp_compared){ .facts = *facts };
@@ -411,24 +374,6 @@ static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 	return options->map == NULL ||
 	       fsdp_mapping_apply(options->map, &sizes, list, naming->count, false,
 		       naming->arena, ret_list, ret_count, ret_error);
-}
-
-static void add_mapped(struct fsdp_compare *compare, const struct fsdp_mapped *list,
-	size_t count, unsigned side, const struct fsdp_compare_options *options)
-{
-	struct fsdp_compared_side *to = &compare->sides[side];
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_mapped *mapped = &list[i];
-		if (!is_chosen(options, side, mapped->tensor, mapped->name))
-			continue;
-		add(to, &(struct fsdp_compare_tensor){ .name = mapped->name,
-				.tensor = mapped->tensor,
-				.dtype = mapped->dtype,
-				.shape = mapped->shape,
-				.dims = mapped->dims });
-		if (mapped->blocks != NULL)
-			to->list[to->count - 1].mapped = mapped;
-	}
 }
 
 static bool add_name(struct fsdp_compare *compare, unsigned side,
@@ -486,7 +431,19 @@ static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *nam
 	if (!map_tensors(naming, side, options, &list, &count, ret_error) ||
 		!make_room(compare, side, count, ret_error))
 		return false;
-	add_mapped(compare, list, count, side, options);
+	struct fsdp_compared_side *to = &compare->sides[side];
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_mapped *mapped = &list[i];
+		if (!is_chosen(options, side, mapped->tensor, mapped->name))
+			continue;
+		add(to, &(struct fsdp_compare_tensor){ .name = mapped->name,
+				.tensor = mapped->tensor,
+				.dtype = mapped->dtype,
+				.shape = mapped->shape,
+				.dims = mapped->dims });
+		if (mapped->blocks != NULL)
+			to->list[to->count - 1].mapped = mapped;
+	}
 	return true;
 }
 
@@ -505,7 +462,21 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 			!take_names(&naming[side], options->stored_names, ret_error))
 			return false;
 	}
-	return name_both(compare, naming, options, ret_error) &&
+	if (options->strip == NULL && !options->stored_names) {
+		/* The container of a model, unless both have the same. */
+		struct fsdp_span above[2] = { { NULL, 0 }, { NULL, 0 } };
+		for (unsigned side = 0; side < 2; side++)
+			if (naming[side].checkpoint != NULL)
+				above[side] = fsdp_naming_container(&naming[side]);
+		if (above[0].data == NULL || above[1].data == NULL ||
+			!fsdp_span_equal(above[0], above[1]))
+			for (unsigned side = 0; side < 2; side++)
+				strip(compare, &naming[side], side, above[side]);
+	}
+	return (options->strip == NULL ||
+		       strip_given(compare, naming, options->strip, ret_error)) &&
+	       fsdp_naming_rename(
+		       &naming[0], options->renames, options->rename_count, ret_error) &&
 	       add_side(compare, &naming[0], 0, options, ret_error) &&
 	       add_side(compare, &naming[1], 1, options, ret_error);
 }
@@ -543,21 +514,6 @@ static void sort(struct fsdp_compared_side *side)
 		side->list);
 }
 
-/* Both lists are in order of names; of one name the first with the first, and so on. */
-static void match_names(struct fsdp_compare *compare)
-{
-	const struct fsdp_compared_side *a = &compare->sides[0], *b = &compare->sides[1];
-	size_t i = 0, k = 0;
-	while (i < a->count && k < b->count) {
-		int order = fsdp_span_compare(a->list[a->sorted[i]].facts.name,
-			b->list[b->sorted[k]].facts.name);
-		if (order == 0)
-			fsdp_compare_join(compare, a->sorted[i], b->sorted[k]);
-		i += order <= 0;
-		k += order >= 0;
-	}
-}
-
 /* ---- other names of one tensor ---- */
 
 /* The tensor that it is another name of, or itself. */
@@ -566,19 +522,6 @@ static uint32_t root_of(
 {
 	uint32_t alias = fsdp_tensor(side->checkpoint, one->facts.tensor).alias;
 	return alias != FSDP_NONE ? alias : one->facts.tensor;
-}
-
-/* Tied tensors with one of them in a pair: writers keep one name. A tensor made by a map is not tied to its source. */
-static void excuse_tied(struct fsdp_compared_side *side, unsigned char *told)
-{
-	for (size_t i = 0; i < side->count; i++)
-		if (side->list[i].paired && side->list[i].mapped == NULL)
-			told[root_of(side, &side->list[i])] = 1;
-	for (size_t i = 0; i < side->count; i++) {
-		struct fsdp_compared *one = &side->list[i];
-		one->excused = !one->paired && one->mapped == NULL &&
-			       told[root_of(side, one)] != 0;
-	}
 }
 
 /* By name; the count of the side if there is none. */
@@ -594,23 +537,6 @@ static size_t find_name(const struct fsdp_compared_side *side, struct fsdp_span 
 		       : side->count;
 }
 
-/* DeepSpeed has weights twice: those of the optimizer by their names, and the module's
- * own, which say nothing new where the first are there. */
-static void excuse_copies(struct fsdp_compared_side *side)
-{
-	for (size_t i = 0; i < side->count; i++) {
-		struct fsdp_compared *one = &side->list[i];
-		struct fsdp_span rest;
-		if (one->paired || one->excused ||
-			!fsdp_span_behind(one->facts.name, "module.", &rest) ||
-			fsdp_tensor(side->checkpoint, one->facts.tensor).role !=
-				FSDP_ROLE_OTHER)
-			continue;
-		size_t other = find_name(side, rest);
-		one->excused = other < side->count && side->list[other].paired;
-	}
-}
-
 static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -620,8 +546,30 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 		unsigned char *told = calloc(fsdp_tensor_count(side->checkpoint) + 1, 1);
 		if (told == NULL)
 			return fsdp_fail_memory(ret_error);
-		excuse_tied(side, told);
-		excuse_copies(side);
+		/* Tied tensors with one of them in a pair: writers keep one name. A
+		 * tensor made by a map is not tied to its source. */
+		for (size_t k = 0; k < side->count; k++)
+			if (side->list[k].paired && side->list[k].mapped == NULL)
+				told[root_of(side, &side->list[k])] = 1;
+		for (size_t k = 0; k < side->count; k++) {
+			struct fsdp_compared *one = &side->list[k];
+			one->excused = !one->paired && one->mapped == NULL &&
+				       told[root_of(side, one)] != 0;
+		}
+		/* DeepSpeed has weights twice: those of the optimizer by their names,
+		 * and the module's own, which say nothing new where the first are
+		 * there. */
+		for (size_t k = 0; k < side->count; k++) {
+			struct fsdp_compared *one = &side->list[k];
+			struct fsdp_span rest;
+			if (one->paired || one->excused ||
+				!fsdp_span_behind(one->facts.name, "module.", &rest) ||
+				fsdp_tensor(side->checkpoint, one->facts.tensor).role !=
+					FSDP_ROLE_OTHER)
+				continue;
+			size_t other = find_name(side, rest);
+			one->excused = other < side->count && side->list[other].paired;
+		}
 		free(told);
 	}
 	return true;
@@ -636,23 +584,20 @@ bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_er
 		return fsdp_arena_fail(&compare->arena, ret_error);
 	sort(&compare->sides[0]);
 	sort(&compare->sides[1]);
-	match_names(compare);
+	/* Both lists are in order of names; of one name the first with the first, and
+	 * so on. */
+	const struct fsdp_compared_side *a = &compare->sides[0], *b = &compare->sides[1];
+	size_t i = 0, k = 0;
+	while (i < a->count && k < b->count) {
+		int order = fsdp_span_compare(a->list[a->sorted[i]].facts.name,
+			b->list[b->sorted[k]].facts.name);
+		if (order == 0)
+			fsdp_compare_join(compare, a->sorted[i], b->sorted[k]);
+		i += order <= 0;
+		k += order >= 0;
+	}
 	fsdp_compare_match_prefixes(compare);
 	return excuse(compare, ret_error);
-}
-
-/* What is neither paired nor excused, in the order of the side. */
-static void list_only(struct fsdp_compared_side *side)
-{
-	side->only_count = 0;
-	for (uint32_t i = 0; i < side->count; i++)
-		if (!side->list[i].paired && !side->list[i].excused)
-			side->only[side->only_count++] = i;
-	side->kept[0] = 0;
-	for (size_t i = 0; i < side->count; i++) {
-		const struct fsdp_compared *one = &side->list[side->sorted[i]];
-		side->kept[i + 1] = side->kept[i] + (one->paired || one->excused);
-	}
 }
 
 void fsdp_compare_list(struct fsdp_compare *compare)
@@ -668,7 +613,16 @@ void fsdp_compare_list(struct fsdp_compare *compare)
 		struct fsdp_compared_side *side = &compare->sides[i];
 		for (uint32_t k = 0; k < side->count; k++)
 			facts->tied += side->list[k].excused;
-		list_only(side);
+		/* What is neither paired nor excused, in the order of the side. */
+		side->only_count = 0;
+		for (uint32_t k = 0; k < side->count; k++)
+			if (!side->list[k].paired && !side->list[k].excused)
+				side->only[side->only_count++] = k;
+		side->kept[0] = 0;
+		for (size_t k = 0; k < side->count; k++) {
+			const struct fsdp_compared *one = &side->list[side->sorted[k]];
+			side->kept[k + 1] = side->kept[k] + (one->paired || one->excused);
+		}
 		facts->only_count[i] = side->only_count;
 	}
 }
@@ -738,54 +692,6 @@ static uint64_t parts_of(uint64_t whole, uint64_t part)
 	return parts > 1 && whole / parts + (whole % parts != 0) == part ? parts : 0;
 }
 
-/* The only dimension in which two shapes of as many dimensions differ. */
-static bool find_dim(const struct fsdp_compare_tensor *a,
-	const struct fsdp_compare_tensor *b, uint32_t *ret_dim)
-{
-	uint32_t found = 0;
-	for (uint32_t i = 0; i < a->dims; i++)
-		if (a->shape[i] != b->shape[i]) {
-			found++;
-			*ret_dim = i;
-		}
-	return found == 1;
-}
-
-static void hint_equal_count(
-	struct fsdp_compared_pair *pair, const struct fsdp_compare_tensor sides[2])
-{
-	if (sides[1].dims == 1)
-		hint(pair, FSDP_HINT_FLATTENED, 1, 0, 0);
-	else if (sides[0].dims == 2 && sides[1].dims == 2 &&
-		 sides[0].shape[0] == sides[1].shape[1] &&
-		 sides[0].shape[1] == sides[1].shape[0])
-		hint(pair, FSDP_HINT_TRANSPOSED, 1, 0, 0);
-	else
-		hint(pair, FSDP_HINT_RESHAPED, 1, 0, 0);
-}
-
-static void hint_parts(struct fsdp_compared_pair *pair,
-	const struct fsdp_compare_tensor sides[2], const uint64_t numel[2])
-{
-	unsigned less = numel[1] < numel[0];
-	const struct fsdp_compare_tensor *part = &sides[less], *whole = &sides[!less];
-	uint64_t parts;
-	uint32_t dim = 0;
-	if (part->dims == whole->dims) {
-		if (!find_dim(part, whole, &dim))
-			return;
-		parts = parts_of((uint64_t)whole->shape[dim], (uint64_t)part->shape[dim]);
-		if (parts != 0 && less == 1)
-			hint(pair, FSDP_HINT_PIECE, 1, parts, dim);
-		else if (parts != 0 && whole->shape[dim] % part->shape[dim] == 0)
-			hint(pair, FSDP_HINT_JOINED, 1, parts, dim);
-		return;
-	}
-	parts = part->dims == 1 ? parts_of(numel[!less], numel[less]) : 0;
-	if (parts != 0)
-		hint(pair, FSDP_HINT_FLAT_PIECE, less, parts, 0);
-}
-
 static void hint_shape(
 	struct fsdp_compared_pair *pair, const struct fsdp_compare_tensor sides[2])
 {
@@ -794,11 +700,45 @@ static void hint_shape(
 		if (!fsdp_numel(sides[i].shape, sides[i].dims, &numel[i]))
 			return;
 	if (numel[0] == numel[1])
-		hint_equal_count(pair, sides);
+		if (sides[1].dims == 1)
+			hint(pair, FSDP_HINT_FLATTENED, 1, 0, 0);
+		else if (sides[0].dims == 2 && sides[1].dims == 2 &&
+			 sides[0].shape[0] == sides[1].shape[1] &&
+			 sides[0].shape[1] == sides[1].shape[0])
+			hint(pair, FSDP_HINT_TRANSPOSED, 1, 0, 0);
+		else
+			hint(pair, FSDP_HINT_RESHAPED, 1, 0, 0);
 	else if (numel[0] == 0 || numel[1] == 0)
 		hint(pair, FSDP_HINT_PLACEHOLDER, numel[1] == 0, 0, 0);
-	else
-		hint_parts(pair, sides, numel);
+	else {
+		unsigned less = numel[1] < numel[0];
+		const struct fsdp_compare_tensor *part = &sides[less],
+						 *whole = &sides[!less];
+		uint64_t parts;
+		uint32_t dim = 0;
+		if (part->dims == whole->dims) {
+			/* The only dimension in which two shapes of as many dimensions
+			 * differ. */
+			uint32_t found = 0;
+			for (uint32_t i = 0; i < part->dims; i++)
+				if (part->shape[i] != whole->shape[i]) {
+					found++;
+					dim = i;
+				}
+			if (found != 1)
+				return;
+			parts = parts_of(
+				(uint64_t)whole->shape[dim], (uint64_t)part->shape[dim]);
+			if (parts != 0 && less == 1)
+				hint(pair, FSDP_HINT_PIECE, 1, parts, dim);
+			else if (parts != 0 && whole->shape[dim] % part->shape[dim] == 0)
+				hint(pair, FSDP_HINT_JOINED, 1, parts, dim);
+			return;
+		}
+		parts = part->dims == 1 ? parts_of(numel[!less], numel[less]) : 0;
+		if (parts != 0)
+			hint(pair, FSDP_HINT_FLAT_PIECE, less, parts, 0);
+	}
 }
 
 /* ---- shape, dtype, role ---- */
@@ -812,27 +752,6 @@ static size_t put(char text[FSDP_LAYOUT_TEXT], size_t used, struct fsdp_span mor
 	memcpy(text + used, more.data, size);
 	text[used + size] = '\0';
 	return used + size;
-}
-
-static void put_placement(const struct fsdp_checkpoint *checkpoint, uint32_t index,
-	char text[FSDP_LAYOUT_TEXT])
-{
-	struct fsdp_placement placement = fsdp_placement(checkpoint, index);
-	char number[32];
-	size_t used = 0;
-	for (uint32_t i = 0; i < placement.count; i++) {
-		if (i != 0)
-			used = put(text, used, FSDP_SPAN(", "));
-		used = put(text, used, placement.texts[i]);
-	}
-	if (placement.mesh == FSDP_NONE)
-		return;
-	struct fsdp_mesh mesh = fsdp_mesh(checkpoint, placement.mesh);
-	for (uint32_t i = 0; i < mesh.dims; i++) {
-		snprintf(number, sizeof number, "%s%lld", i == 0 ? " over " : "x",
-			(long long)mesh.shape[i]);
-		used = put(text, used, fsdp_span_text(number));
-	}
 }
 
 /* How often a tensor of these pieces is cut along a dimension: different offsets. Copies saved partly by one rank
@@ -861,31 +780,6 @@ static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 	return cuts > least ? cuts : least;
 }
 
-static void put_pieces(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, char text[FSDP_LAYOUT_TEXT])
-{
-	size_t used = 0;
-	char part[64];
-	for (uint32_t dim = 0; dim < tensor->dims; dim++) {
-		uint64_t cuts = cuts_of(checkpoint, tensor, dim);
-		if (cuts < 2)
-			continue;
-		snprintf(part, sizeof part, "%sShard(dim=%u) over %llu",
-			used != 0 ? ", " : "", dim, FSDP_LLU(cuts));
-		used = put(text, used, fsdp_span_text(part));
-	}
-	if (used == 0 && tensor->piece_count > 1)
-		put(text, 0,
-			fsdp_span_text((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 ||
-						       fsdp_piece(checkpoint,
-							       tensor->first_piece)
-							       .is_run
-					       ? "flattened"
-					       : "Replicate()"));
-	else if (used == 0)
-		put(text, 0, FSDP_SPAN("whole"));
-}
-
 void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
 	uint32_t index, char text[FSDP_LAYOUT_TEXT])
 {
@@ -894,30 +788,47 @@ void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
 	if (checkpoint == NULL || index == FSDP_NONE)
 		return;
 	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-	if (tensor.placement != FSDP_NONE)
-		put_placement(checkpoint, tensor.placement, text);
-	else
-		put_pieces(checkpoint, &tensor, text);
-}
-
-static bool is_other_layout(const struct fsdp_compare *compare, const uint32_t tensors[2])
-{
-	char texts[2][FSDP_LAYOUT_TEXT];
-	for (unsigned i = 0; i < 2; i++)
-		fsdp_compare_layout(compare, i, tensors[i], texts[i]);
-	return strcmp(texts[0], texts[1]) != 0;
-}
-
-/* The last `size` bytes of names of both sides: long ones differ in front at most. */
-static bool is_other_name(const struct fsdp_compare *compare, const uint32_t names[2])
-{
-	char texts[2][1024];
-	size_t sizes[2];
-	for (unsigned i = 0; i < 2; i++)
-		sizes[i] = fsdp_name_write(compare->sides[i].checkpoint, names[i],
-			texts[i], sizeof texts[i]);
-	return sizes[0] != sizes[1] ||
-	       (sizes[0] <= sizeof texts[0] && memcmp(texts[0], texts[1], sizes[0]) != 0);
+	if (tensor.placement != FSDP_NONE) {
+		struct fsdp_placement placement =
+			fsdp_placement(checkpoint, tensor.placement);
+		char number[32];
+		size_t used = 0;
+		for (uint32_t i = 0; i < placement.count; i++) {
+			if (i != 0)
+				used = put(text, used, FSDP_SPAN(", "));
+			used = put(text, used, placement.texts[i]);
+		}
+		if (placement.mesh == FSDP_NONE)
+			return;
+		struct fsdp_mesh mesh = fsdp_mesh(checkpoint, placement.mesh);
+		for (uint32_t i = 0; i < mesh.dims; i++) {
+			snprintf(number, sizeof number, "%s%lld", i == 0 ? " over " : "x",
+				(long long)mesh.shape[i]);
+			used = put(text, used, fsdp_span_text(number));
+		}
+	} else {
+		size_t used = 0;
+		char part[64];
+		for (uint32_t dim = 0; dim < tensor.dims; dim++) {
+			uint64_t cuts = cuts_of(checkpoint, &tensor, dim);
+			if (cuts < 2)
+				continue;
+			snprintf(part, sizeof part, "%sShard(dim=%u) over %llu",
+				used != 0 ? ", " : "", dim, FSDP_LLU(cuts));
+			used = put(text, used, fsdp_span_text(part));
+		}
+		if (used == 0 && tensor.piece_count > 1)
+			put(text, 0,
+				fsdp_span_text(
+					(tensor.flags & FSDP_TENSOR_FLATTENED) != 0 ||
+							fsdp_piece(checkpoint,
+								tensor.first_piece)
+								.is_run
+						? "flattened"
+						: "Replicate()"));
+		else if (used == 0)
+			put(text, 0, FSDP_SPAN("whole"));
+	}
 }
 
 /* Guesses and records are not compared with each other. */
@@ -934,28 +845,17 @@ static bool is_other_unit(
 		inferred[i] = unit.inferred;
 		names[i] = fsdp_module(checkpoint, unit.module).name;
 	}
-	return inferred[0] == inferred[1] && is_other_name(compare, names);
-}
-
-static void describe_stored(
-	const struct fsdp_compare *compare, struct fsdp_compared_pair *pair)
-{
-	struct fsdp_tensor tensors[2];
-	uint32_t indices[2];
-	for (unsigned i = 0; i < 2; i++) {
-		indices[i] = fsdp_compared_at(compare, i, pair->sides[i])->facts.tensor;
-		if (indices[i] == FSDP_NONE ||
-			fsdp_compared_at(compare, i, pair->sides[i])->mapped != NULL)
-			return;
-		tensors[i] = fsdp_tensor(compare->sides[i].checkpoint, indices[i]);
-	}
-	if (((tensors[0].flags | tensors[1].flags) & FSDP_TENSOR_ROLE_INFERRED) == 0 &&
-		tensors[0].role != tensors[1].role)
-		pair->what |= FSDP_DIFFERS_ROLE;
-	if (compare->layout && is_other_layout(compare, indices))
-		pair->what |= FSDP_DIFFERS_PLACEMENT;
-	if (compare->layout && is_other_unit(compare, tensors))
-		pair->what |= FSDP_DIFFERS_UNIT;
+	/* The last `size` bytes of names of both sides: long ones differ in front at
+	 * most. */
+	if (inferred[0] != inferred[1])
+		return false;
+	char texts[2][1024];
+	size_t sizes[2];
+	for (unsigned i = 0; i < 2; i++)
+		sizes[i] = fsdp_name_write(compare->sides[i].checkpoint, names[i],
+			texts[i], sizeof texts[i]);
+	return sizes[0] != sizes[1] ||
+	       (sizes[0] <= sizeof texts[0] && memcmp(texts[0], texts[1], sizes[0]) != 0);
 }
 
 void fsdp_compare_describe(
@@ -974,7 +874,27 @@ void fsdp_compare_describe(
 		pair->what |= FSDP_DIFFERS_SHAPE;
 		hint_shape(pair, sides);
 	}
-	describe_stored(compare, pair);
+	struct fsdp_tensor tensors[2];
+	uint32_t indices[2];
+	for (unsigned i = 0; i < 2; i++) {
+		indices[i] = fsdp_compared_at(compare, i, pair->sides[i])->facts.tensor;
+		if (indices[i] == FSDP_NONE ||
+			fsdp_compared_at(compare, i, pair->sides[i])->mapped != NULL)
+			return;
+		tensors[i] = fsdp_tensor(compare->sides[i].checkpoint, indices[i]);
+	}
+	if (((tensors[0].flags | tensors[1].flags) & FSDP_TENSOR_ROLE_INFERRED) == 0 &&
+		tensors[0].role != tensors[1].role)
+		pair->what |= FSDP_DIFFERS_ROLE;
+	if (compare->layout) {
+		char texts[2][FSDP_LAYOUT_TEXT];
+		for (unsigned i = 0; i < 2; i++)
+			fsdp_compare_layout(compare, i, indices[i], texts[i]);
+		if (strcmp(texts[0], texts[1]) != 0)
+			pair->what |= FSDP_DIFFERS_PLACEMENT;
+	}
+	if (compare->layout && is_other_unit(compare, tensors))
+		pair->what |= FSDP_DIFFERS_UNIT;
 }
 
 /*
@@ -998,9 +918,10 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 	}
 }
 
-/* A list is the user's own: it may have what it needs. */
-static uint64_t room_of(const struct fsdp_compare_options *options)
+static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
+	struct fsdp_error **ret_error)
 {
+	/* A list is the user's own: it may have what it needs. */
 	const struct fsdp_checkpoint *checkpoints[2];
 	uint64_t names = 0, room;
 	size_t count = 0;
@@ -1012,14 +933,8 @@ static uint64_t room_of(const struct fsdp_compare_options *options)
 	if (!fsdp_mul(names, NAME_ROOM, &names) ||
 		!fsdp_add(fsdp_checkpoint_room(checkpoints, count), names, &room))
 		room = UINT64_MAX;
-	return room;
-}
-
-static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
-	struct fsdp_error **ret_error)
-{
 	if (!fsdp_arena_init_chosen(&compare->arena, &compare->budget, options->limits,
-		    options->limit_count, room_of(options), ret_error) ||
+		    options->limit_count, room, ret_error) ||
 		!fsdp_compare_take(compare, options, ret_error) ||
 		!fsdp_compare_match(compare, ret_error))
 		return false;

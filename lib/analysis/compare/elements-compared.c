@@ -14,6 +14,7 @@
 #include "analysis/compare/comparing.h"
 #include "base/num.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "base/span.h"
 #include "base/vector-loops.h"
 #include "naming/mapping.h"
@@ -681,16 +682,6 @@ static bool is_same_number(struct fsdp_spotting *spotting, double a, double b)
 
 /* ---- elements ---- */
 
-static void count_one(struct fsdp_spotting *spotting, uint64_t index, bool differs)
-{
-	struct fsdp_spotted *spotted = &spotting->spotted;
-	if (!differs)
-		return;
-	if (spotted->first == FSDP_UNKNOWN)
-		spotted->first = index;
-	spotted->differing++;
-}
-
 /* How many of so many differ; a block has less than 2^16 elements. */
 #define COUNT_DIFFERING(name, type, sum)                                      \
 	FSDP_CLONES static size_t name(                                       \
@@ -808,7 +799,11 @@ static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char 
 			same = is_same_number(spotting, spotting->numbers[0][k],
 				       spotting->numbers[1][k]) &&
 			       same;
-		count_one(spotting, spotting->at + i, !same);
+		if (same)
+			continue;
+		if (spotting->spotted.first == FSDP_UNKNOWN)
+			spotting->spotted.first = spotting->at + i;
+		spotting->spotted.differing++;
 	}
 }
 
@@ -956,16 +951,6 @@ static bool add_stretches(struct values_comparing *comparing, size_t pair,
 	return true;
 }
 
-/* Why the elements of a tensor cannot be had; NULL: they can. */
-static const char *obstacle(const struct fsdp_tensor *tensor)
-{
-	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
-		return "it has no bytes in any file";
-	if (fsdp_dtype(tensor->dtype)->storage_bytes == 0)
-		return "its dtype is not known";
-	return NULL;
-}
-
 static void keep_failure(
 	struct values_comparing *comparing, size_t pair, struct fsdp_error *error)
 {
@@ -984,7 +969,11 @@ static bool is_readable(struct values_comparing *comparing, size_t pair,
 		struct fsdp_span name =
 			fsdp_compared_at(compare, i, compare->pairs[pair].sides[i])
 				->facts.name;
-		const char *what = obstacle(&tensor);
+		const char *what = (tensor.flags & FSDP_TENSOR_NO_DATA) != 0
+					   ? "it has no bytes in any file"
+				   : fsdp_dtype(tensor.dtype)->storage_bytes == 0
+					   ? "its dtype is not known"
+					   : NULL;
 		struct fsdp_error *error = NULL;
 		if (what == NULL &&
 			fsdp_repeats_take(comparing->repeats[i], sides[i].tensor,
@@ -1083,31 +1072,6 @@ static bool add_pair(
 	return true;
 }
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct compared_stretch *a = left, *b = right;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->order != b->order)
-		return a->order < b->order ? -1 : 1;
-	if (a->pair != b->pair)
-		return a->pair < b->pair ? -1 : 1;
-	if (a->sides[0].tensor != b->sides[0].tensor)
-		return a->sides[0].tensor < b->sides[0].tensor ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
-}
-
-/* Order of pairs, used to join the results. */
-static int compare_owners(const void *left, const void *right)
-{
-	const struct compared_stretch *a = left, *b = right;
-	if (a->pair != b->pair)
-		return a->pair < b->pair ? -1 : 1;
-	if (a->sides[0].tensor != b->sides[0].tensor)
-		return a->sides[0].tensor < b->sides[0].tensor ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
-}
-
 /* What a thread reads with. */
 struct pair_reader {
 	struct fsdp_locator *locators[2];
@@ -1182,17 +1146,6 @@ static void reader_done(struct pair_reader *reader)
 	fsdp_spotting_free(reader->spotting);
 }
 
-static bool reader_init(struct pair_reader *reader, const struct fsdp_compare *compare,
-	struct fsdp_error **ret_error)
-{
-	*reader = (struct pair_reader){ { NULL, NULL }, fsdp_spotting_new() };
-	return (reader->spotting != NULL || fsdp_fail_memory(ret_error)) &&
-	       fsdp_locator_new(
-		       compare->sides[0].checkpoint, &reader->locators[0], ret_error) &&
-	       fsdp_locator_new(
-		       compare->sides[1].checkpoint, &reader->locators[1], ret_error);
-}
-
 static void end_all(struct values_comparing *comparing, struct fsdp_error *error)
 {
 	struct fsdp_error *none = NULL;
@@ -1207,7 +1160,12 @@ static void work(void *context, size_t thread)
 	struct pair_reader reader;
 	struct fsdp_error *error = NULL;
 	(void)thread;
-	if (!reader_init(&reader, comparing->compare, &error)) {
+	reader = (struct pair_reader){ { NULL, NULL }, fsdp_spotting_new() };
+	if ((reader.spotting == NULL && !fsdp_fail_memory(&error)) ||
+		!fsdp_locator_new(comparing->compare->sides[0].checkpoint,
+			&reader.locators[0], &error) ||
+		!fsdp_locator_new(comparing->compare->sides[1].checkpoint,
+			&reader.locators[1], &error)) {
 		end_all(comparing, error);
 		reader_done(&reader);
 		return;
@@ -1229,53 +1187,6 @@ static void work(void *context, size_t thread)
 	reader_done(&reader);
 }
 
-static bool run(struct values_comparing *comparing, struct fsdp_error **ret_error)
-{
-	unsigned jobs = comparing->options->jobs;
-	jobs = jobs == 0 ? 1 : jobs < THREADS ? jobs : THREADS;
-	if (comparing->stretch_count < jobs)
-		jobs = comparing->stretch_count != 0 ? (unsigned)comparing->stretch_count
-						     : 1;
-	if (comparing->stretch_count != 0)
-		fsdp_pool_run(jobs, jobs, work, comparing);
-	struct fsdp_error *error = atomic_exchange(&comparing->error, NULL);
-	if (error == NULL && atomic_load(&comparing->stopped))
-		fsdp_fail(&error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "interrupted");
-	return error == NULL || fsdp_fail_with(ret_error, error);
-}
-
-static void take_stretch(struct fsdp_compared_pair *pair,
-	const struct compared_stretch *stretch, uint64_t counts[2])
-{
-	const struct fsdp_spotted *spotted = &stretch->spotted;
-	struct fsdp_compare_elements *to = &pair->elements;
-	if (to->first == FSDP_UNKNOWN && spotted->differing != 0)
-		to->first = spotted->first;
-	to->differing += spotted->differing;
-	to->has_numbers = to->has_numbers && spotted->has_numbers;
-	if (spotted->max_abs > to->max_abs)
-		to->max_abs = spotted->max_abs;
-	if (spotted->max_rel > to->max_rel)
-		to->max_rel = spotted->max_rel;
-	to->mean_abs += spotted->sum_abs;
-	pair->zero[0] = pair->zero[0] && spotted->zero[0];
-	pair->zero[1] = pair->zero[1] && spotted->zero[1];
-	counts[0] += stretch->count;
-	counts[1] += spotted->rounded;
-}
-
-static void finish_pair(struct fsdp_compared_pair *pair, const uint64_t counts[2])
-{
-	struct fsdp_compare_elements *to = &pair->elements;
-	to->equal = to->differing == 0;
-	if (counts[0] != 0)
-		to->mean_abs /= (double)counts[0];
-	if (!to->equal)
-		pair->what |= FSDP_DIFFERS_ELEMENTS;
-	else if ((pair->what & FSDP_DIFFERS_DTYPE) != 0 && counts[1] != 0)
-		pair->hint = FSDP_HINT_ROUNDED;
-}
-
 static void join(struct values_comparing *comparing)
 {
 	struct fsdp_compare *compare = comparing->compare;
@@ -1286,9 +1197,10 @@ static void join(struct values_comparing *comparing)
 		};
 		pair->zero[0] = pair->zero[1] = false;
 	}
-	if (comparing->stretch_count != 0)
-		qsort(comparing->stretches, comparing->stretch_count,
-			sizeof *comparing->stretches, compare_owners);
+	/* In the order of pairs the results are joined. */
+	struct compared_stretch *list = comparing->stretches;
+	FSDP_SORT(list, comparing->stretch_count, FSDP_BY(list, pair),
+		FSDP_BY(list, sides[0].tensor), FSDP_BY(list, first));
 	for (size_t i = 0, end; i < comparing->stretch_count; i = end) {
 		size_t index = comparing->stretches[i].pair;
 		struct fsdp_compared_pair *pair = &compare->pairs[index];
@@ -1296,22 +1208,32 @@ static void join(struct values_comparing *comparing)
 		pair->zero[0] = pair->zero[1] = true;
 		for (end = i; end < comparing->stretch_count &&
 			      comparing->stretches[end].pair == index;
-			end++)
-			take_stretch(pair, &comparing->stretches[end], counts);
-		finish_pair(pair, counts);
-	}
-}
-
-static void take_failures(struct values_comparing *comparing)
-{
-	struct fsdp_compare *compare = comparing->compare;
-	for (size_t i = 0; i < compare->facts.pair_count; i++) {
-		struct fsdp_compared_pair *pair = &compare->pairs[i];
-		pair->failure = atomic_exchange(&comparing->failures[i], NULL);
-		if (pair->failure == NULL)
-			continue;
-		pair->compared = pair->zero[0] = pair->zero[1] = false;
-		pair->what &= ~(uint32_t)FSDP_DIFFERS_ELEMENTS;
+			end++) {
+			const struct fsdp_spotted *spotted =
+				&comparing->stretches[end].spotted;
+			struct fsdp_compare_elements *to = &pair->elements;
+			if (to->first == FSDP_UNKNOWN && spotted->differing != 0)
+				to->first = spotted->first;
+			to->differing += spotted->differing;
+			to->has_numbers = to->has_numbers && spotted->has_numbers;
+			if (spotted->max_abs > to->max_abs)
+				to->max_abs = spotted->max_abs;
+			if (spotted->max_rel > to->max_rel)
+				to->max_rel = spotted->max_rel;
+			to->mean_abs += spotted->sum_abs;
+			pair->zero[0] = pair->zero[0] && spotted->zero[0];
+			pair->zero[1] = pair->zero[1] && spotted->zero[1];
+			counts[0] += comparing->stretches[end].count;
+			counts[1] += spotted->rounded;
+		}
+		struct fsdp_compare_elements *to = &pair->elements;
+		to->equal = to->differing == 0;
+		if (counts[0] != 0)
+			to->mean_abs /= (double)counts[0];
+		if (!to->equal)
+			pair->what |= FSDP_DIFFERS_ELEMENTS;
+		else if ((pair->what & FSDP_DIFFERS_DTYPE) != 0 && counts[1] != 0)
+			pair->hint = FSDP_HINT_ROUNDED;
 	}
 }
 
@@ -1321,13 +1243,31 @@ static bool compare_all(struct values_comparing *comparing, struct fsdp_error **
 	for (size_t i = 0; i < compare->facts.pair_count; i++)
 		if (!add_pair(comparing, i, ret_error))
 			return false;
+	struct compared_stretch *list = comparing->stretches;
+	FSDP_SORT(list, comparing->stretch_count, FSDP_BY(list, file),
+		FSDP_BY(list, order), FSDP_BY(list, pair),
+		FSDP_BY(list, sides[0].tensor), FSDP_BY(list, first));
+	unsigned jobs = comparing->options->jobs;
+	jobs = jobs == 0 ? 1 : jobs < THREADS ? jobs : THREADS;
+	if (comparing->stretch_count < jobs)
+		jobs = comparing->stretch_count != 0 ? (unsigned)comparing->stretch_count
+						     : 1;
 	if (comparing->stretch_count != 0)
-		qsort(comparing->stretches, comparing->stretch_count,
-			sizeof *comparing->stretches, compare_places);
-	if (!run(comparing, ret_error))
-		return false;
+		fsdp_pool_run(jobs, jobs, work, comparing);
+	struct fsdp_error *error = atomic_exchange(&comparing->error, NULL);
+	if (error == NULL && atomic_load(&comparing->stopped))
+		fsdp_fail(&error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "interrupted");
+	if (error != NULL)
+		return fsdp_fail_with(ret_error, error);
 	join(comparing);
-	take_failures(comparing);
+	for (size_t i = 0; i < compare->facts.pair_count; i++) {
+		struct fsdp_compared_pair *pair = &compare->pairs[i];
+		pair->failure = atomic_exchange(&comparing->failures[i], NULL);
+		if (pair->failure == NULL)
+			continue;
+		pair->compared = pair->zero[0] = pair->zero[1] = false;
+		pair->what &= ~(uint32_t)FSDP_DIFFERS_ELEMENTS;
+	}
 	return true;
 }
 

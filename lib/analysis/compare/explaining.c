@@ -229,21 +229,6 @@ static void find_order(struct explaining *explaining, struct fsdp_compared_pair 
 	}
 }
 
-static void explain(struct explaining *explaining, struct fsdp_compared_pair *pair)
-{
-	struct both both;
-	if ((pair->what & (FSDP_DIFFERS_SHAPE | FSDP_DIFFERS_ELEMENTS)) == 0 ||
-		!take_both(explaining, pair, &both))
-		return;
-	if (pair->hint == FSDP_HINT_PIECE || pair->hint == FSDP_HINT_FLAT_PIECE)
-		find_part(explaining, pair, &both);
-	else if (pair->hint == FSDP_HINT_JOINED)
-		find_copies(explaining, pair, &both);
-	else if (pair->hint == FSDP_HINT_NONE &&
-		 (pair->what & FSDP_DIFFERS_ELEMENTS) != 0 && pair->compared)
-		find_order(explaining, pair, &both);
-}
-
 /* ---- the same bytes under other names ---- */
 
 /* What two tensors of the same bytes have in common. */
@@ -298,33 +283,6 @@ static bool is_tensor_same(
 	return is_same(explaining, &one, &other);
 }
 
-/* One of each side alone have this hash. */
-static bool is_couple(const struct print *prints, size_t count, size_t at)
-{
-	return at + 1 < count && prints[at].hash == prints[at + 1].hash &&
-	       prints[at].side == 0 && prints[at + 1].side == 1 &&
-	       (at + 2 == count || prints[at + 2].hash != prints[at].hash) &&
-	       (at == 0 || prints[at - 1].hash != prints[at].hash);
-}
-
-static void join_couples(
-	struct explaining *explaining, const struct print *prints, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (!is_couple(prints, count, i) ||
-			!is_tensor_same(explaining, &prints[i], &prints[i + 1]))
-			continue;
-		struct fsdp_compared_pair *pair = fsdp_compare_join(
-			explaining->compare, prints[i].index, prints[i + 1].index);
-		pair->renamed = true;
-		pair->why = FSDP_RENAMED_BYTES;
-		pair->compared = true;
-		pair->elements = (struct fsdp_compare_elements){ .equal = true,
-			.first = FSDP_UNKNOWN };
-		fsdp_compare_describe(explaining->compare, pair);
-	}
-}
-
 static bool match_bytes(struct explaining *explaining, struct fsdp_error **ret_error)
 {
 	struct fsdp_compare *compare = explaining->compare;
@@ -345,7 +303,23 @@ static bool match_bytes(struct explaining *explaining, struct fsdp_error **ret_e
 		}
 	FSDP_SORT(prints, count, FSDP_BY(prints, hash), FSDP_BY(prints, side),
 		FSDP_BY(prints, index));
-	join_couples(explaining, prints, count);
+	for (size_t i = 0; i < count; i++) {
+		/* One of each side alone have this hash. */
+		if (i + 1 >= count || prints[i].hash != prints[i + 1].hash ||
+			prints[i].side != 0 || prints[i + 1].side != 1 ||
+			(i + 2 != count && prints[i + 2].hash == prints[i].hash) ||
+			(i != 0 && prints[i - 1].hash == prints[i].hash) ||
+			!is_tensor_same(explaining, &prints[i], &prints[i + 1]))
+			continue;
+		struct fsdp_compared_pair *pair = fsdp_compare_join(
+			explaining->compare, prints[i].index, prints[i + 1].index);
+		pair->renamed = true;
+		pair->why = FSDP_RENAMED_BYTES;
+		pair->compared = true;
+		pair->elements = (struct fsdp_compare_elements){ .equal = true,
+			.first = FSDP_UNKNOWN };
+		fsdp_compare_describe(explaining->compare, pair);
+	}
 	free(prints);
 	fsdp_compare_list(compare);
 	return true;
@@ -359,8 +333,20 @@ bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_
 		    fsdp_locator_new(compare->sides[1].checkpoint,
 			    &explaining.locators[1], ret_error);
 	for (size_t i = 0; good && i < compare->facts.pair_count && !explaining.failed;
-		i++)
-		explain(&explaining, &compare->pairs[i]);
+		i++) {
+		struct fsdp_compared_pair *pair = &compare->pairs[i];
+		struct both both;
+		if ((pair->what & (FSDP_DIFFERS_SHAPE | FSDP_DIFFERS_ELEMENTS)) == 0 ||
+			!take_both(&explaining, pair, &both))
+			continue;
+		if (pair->hint == FSDP_HINT_PIECE || pair->hint == FSDP_HINT_FLAT_PIECE)
+			find_part(&explaining, pair, &both);
+		else if (pair->hint == FSDP_HINT_JOINED)
+			find_copies(&explaining, pair, &both);
+		else if (pair->hint == FSDP_HINT_NONE &&
+			 (pair->what & FSDP_DIFFERS_ELEMENTS) != 0 && pair->compared)
+			find_order(&explaining, pair, &both);
+	}
 	good = good && match_bytes(&explaining, ret_error);
 	fsdp_locator_free(explaining.locators[0]);
 	fsdp_locator_free(explaining.locators[1]);
