@@ -84,19 +84,6 @@ static void find_mesh_words(struct finder *finder)
 	}
 }
 
-/* The mesh of the plan, unless a tensor has more dimensions. */
-static void find_mesh(struct finder *finder)
-{
-	struct fsdp_kind *kind = finder->kind;
-	uint32_t mesh = finder->facts->mesh;
-
-	if (mesh != FSDP_NONE &&
-		(kind->mesh == FSDP_NONE ||
-			fsdp_mesh(finder->checkpoint, mesh).dims >
-				fsdp_mesh(finder->checkpoint, kind->mesh).dims))
-		kind->mesh = mesh;
-}
-
 static void find_classes(struct finder *finder)
 {
 	const struct fsdp_overview_facts *facts = finder->facts;
@@ -182,26 +169,20 @@ static bool is_history(struct fsdp_span name)
 	       fsdp_span_ends(name, FSDP_SPAN(".num_updates"));
 }
 
-/* Counters of a scheduler or of one parameter are not a step of the run. */
-static bool is_of_run(struct fsdp_span name)
-{
-	struct fsdp_span parent = fsdp_span_first(name, '.');
-
-	return parent.size == name.size || is_history(name) ||
-	       (memchr(name.data + parent.size + 1, '.', name.size - parent.size - 1) ==
-			       NULL &&
-		       !has_word(parent, "sched") && !has_word(parent, "random") &&
-		       !has_word(parent, "optim") && !has_word(parent, "state.") &&
-		       !fsdp_span_is(parent, "state"));
-}
-
 static void find_step(
 	struct finder *finder, struct fsdp_span name, const struct fsdp_token *token)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
 	struct fsdp_kind *kind = finder->kind;
 
-	if (!is_of_run(name))
+	/* Counters of a scheduler or of one parameter are not a step of the run. */
+	struct fsdp_span parent = fsdp_span_first(name, '.');
+	if (parent.size != name.size && !is_history(name) &&
+		(memchr(name.data + parent.size + 1, '.', name.size - parent.size - 1) !=
+				NULL ||
+			has_word(parent, "sched") || has_word(parent, "random") ||
+			has_word(parent, "optim") || has_word(parent, "state.") ||
+			fsdp_span_is(parent, "state")))
 		return;
 	if (!kind->has_epoch && fsdp_span_is(last, "epoch")) {
 		kind->has_epoch = true;
@@ -218,65 +199,12 @@ static void find_step(
 	}
 }
 
-static void find_values(struct finder *finder)
-{
-	struct fsdp_kind *kind = finder->kind;
-	size_t count = fsdp_value_count(finder->checkpoint);
-
-	finder->step_word = FSDP_COUNT(step_words);
-	for (uint32_t i = 0; i < count && !finder->name.failed; i++) {
-		struct fsdp_value value = fsdp_value(finder->checkpoint, i);
-		struct fsdp_span name;
-		if (value.token_count != 1 ||
-			(value.tokens->kind != FSDP_TOKEN_INTEGER &&
-				value.tokens->kind != FSDP_TOKEN_BOOL))
-			continue;
-		name = fsdp_scratch_name(&finder->name, finder->checkpoint, value.name);
-		if (value.tokens->kind == FSDP_TOKEN_INTEGER)
-			find_step(finder, name, value.tokens);
-		else if (kind->optimizer == FSDP_OPTIMIZER_ADAM_OR_ADAMW &&
-			 fsdp_span_is(
-				 fsdp_span_last(name, '.'), "decoupled_weight_decay"))
-			kind->optimizer = value.tokens->integer != 0
-						  ? FSDP_OPTIMIZER_ADAMW
-						  : FSDP_OPTIMIZER_ADAM;
-	}
-}
-
-static void find_architecture(struct finder *finder)
-{
-	for (size_t i = ARCHITECTURES; i-- > 0;)
-		if (finder->seen[i][0] && finder->seen[i][1])
-			finder->kind->looks_like = architectures[i].is;
-}
-
 static bool is_number(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
 		if (!fsdp_is_digit(text.data[i]))
 			return false;
 	return text.size > 0;
-}
-
-/* The longest list of numbered modules that is not within a module of such a list: experts
- * are in a layer. */
-static void count_layers(struct finder *finder, const uint32_t *numbered, bool *is_inner)
-{
-	size_t count = fsdp_module_count(finder->checkpoint);
-
-	for (uint32_t i = 1; i < count; i++) {
-		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
-		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
-
-		if (module.parent == FSDP_NONE)
-			continue;
-		is_inner[i] = is_inner[module.parent] ||
-			      (is_number(last) && numbered[module.parent] > 1);
-		if (!is_inner[i] || is_inner[module.parent])
-			continue;
-		if (numbered[module.parent] > finder->kind->layers)
-			finder->kind->layers = numbered[module.parent];
-	}
 }
 
 static bool find_modules(struct finder *finder)
@@ -297,8 +225,24 @@ static bool find_modules(struct finder *finder)
 		numbered[module.parent] += is_number(last);
 	}
 	if (good) {
-		count_layers(finder, numbered, is_inner);
-		find_architecture(finder);
+		/* The longest list of numbered modules that is not within a module of
+		 * such a list: experts are in a layer. */
+		for (uint32_t i = 1; i < count; i++) {
+			struct fsdp_module module = fsdp_module(finder->checkpoint, i);
+			struct fsdp_span last =
+				fsdp_name_last(finder->checkpoint, module.name);
+			if (module.parent == FSDP_NONE)
+				continue;
+			is_inner[i] = is_inner[module.parent] ||
+				      (is_number(last) && numbered[module.parent] > 1);
+			if (!is_inner[i] || is_inner[module.parent])
+				continue;
+			if (numbered[module.parent] > finder->kind->layers)
+				finder->kind->layers = numbered[module.parent];
+		}
+		for (size_t i = ARCHITECTURES; i-- > 0;)
+			if (finder->seen[i][0] && finder->seen[i][1])
+				finder->kind->looks_like = architectures[i].is;
 	}
 	free(numbered);
 	free(is_inner);
@@ -319,14 +263,39 @@ bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
 	*ret_kind = (struct fsdp_kind){ .mesh = FSDP_NONE };
 	fsdp_arena_init_lean(&finder.arena, &budget);
 	find_plan(&finder);
-	find_mesh(&finder);
+	/* The mesh of the plan, unless a tensor has more dimensions. */
+	struct fsdp_kind *kind = finder.kind;
+	uint32_t mesh = finder.facts->mesh;
+	if (mesh != FSDP_NONE &&
+		(kind->mesh == FSDP_NONE ||
+			fsdp_mesh(finder.checkpoint, mesh).dims >
+				fsdp_mesh(finder.checkpoint, kind->mesh).dims))
+		kind->mesh = mesh;
 	find_classes(&finder);
 	if (fsdp_sum_count(checkpoint) == 0)
 		good = find_modules(&finder);
 	find_mesh_words(&finder);
 	find_state_dict(&finder);
 	find_optimizer(&finder);
-	find_values(&finder);
+	size_t count = fsdp_value_count(finder.checkpoint);
+	finder.step_word = FSDP_COUNT(step_words);
+	for (uint32_t i = 0; i < count && !finder.name.failed; i++) {
+		struct fsdp_value value = fsdp_value(finder.checkpoint, i);
+		struct fsdp_span name;
+		if (value.token_count != 1 ||
+			(value.tokens->kind != FSDP_TOKEN_INTEGER &&
+				value.tokens->kind != FSDP_TOKEN_BOOL))
+			continue;
+		name = fsdp_scratch_name(&finder.name, finder.checkpoint, value.name);
+		if (value.tokens->kind == FSDP_TOKEN_INTEGER)
+			find_step(&finder, name, value.tokens);
+		else if (kind->optimizer == FSDP_OPTIMIZER_ADAM_OR_ADAMW &&
+			 fsdp_span_is(
+				 fsdp_span_last(name, '.'), "decoupled_weight_decay"))
+			kind->optimizer = value.tokens->integer != 0
+						  ? FSDP_OPTIMIZER_ADAMW
+						  : FSDP_OPTIMIZER_ADAM;
+	}
 	good = good && !finder.name.failed;
 	fsdp_arena_done(&finder.arena);
 	return good || fsdp_fail_memory(ret_error);

@@ -234,27 +234,6 @@ static void add_parameter(
 			tensor->alias != FSDP_NONE ? tensor->alias : index, 0, 0 });
 }
 
-/* "OWNER.param_groups.0.params.3": each is one parameter of the optimizer. */
-static void add_group_entry(struct fsdp_states *states, const struct fsdp_value *value)
-{
-	struct fsdp_span raw = raw_name(states, value->raw_name), name;
-	struct owner *owner;
-	uint64_t number;
-	size_t behind;
-
-	if (!read_number(states, value->path, raw, "param_groups", 2, &name, &behind,
-		    &number) ||
-		behind <= raw.size)
-		return;
-	/* The text before the last number. */
-	raw.size -= fsdp_span_last(raw, '.').size;
-	if (!fsdp_span_ends(raw, FSDP_SPAN("params.")))
-		return;
-	owner = owner_of(states, &states->optimizers, name, false);
-	if (owner != NULL)
-		owner->numbers++;
-}
-
 /* In the order of owners and numbers; a tied parameter is counted where it is first met. */
 static void sort_items(struct fsdp_states *states, struct owners *owners, bool once)
 {
@@ -371,7 +350,23 @@ static void tie_numbers(struct fsdp_states *states)
 	for (uint32_t i = 0; i < values; i++) {
 		struct fsdp_value value = fsdp_value(states->checkpoint, i);
 
-		add_group_entry(states, &value);
+		/* "OWNER.param_groups.0.params.3": each is one parameter of the
+		 * optimizer. */
+		struct fsdp_span raw = raw_name(states, value.raw_name), name;
+		struct owner *owner;
+		uint64_t number;
+		size_t behind;
+		if (!read_number(states, value.path, raw, "param_groups", 2, &name,
+			    &behind, &number) ||
+			behind <= raw.size)
+			continue;
+		/* The text before the last number. */
+		raw.size -= fsdp_span_last(raw, '.').size;
+		if (!fsdp_span_ends(raw, FSDP_SPAN("params.")))
+			continue;
+		owner = owner_of(states, &states->optimizers, name, false);
+		if (owner != NULL)
+			owner->numbers++;
 	}
 	sort_items(states, optimizers, false);
 	sort_items(states, models, true);
@@ -385,21 +380,6 @@ static void tie_numbers(struct fsdp_states *states)
 		FSDP_BY(states->ties, state.tensor));
 	for (size_t i = 0; i < states->tie_count; i++)
 		states->tied[i] = states->ties[i].state;
-}
-
-static const struct fsdp_state *numbered_states_of(
-	const struct fsdp_states *states, uint32_t tensor, size_t *ret_count)
-{
-	uint32_t alias = fsdp_tensor(states->checkpoint, tensor).alias;
-	uint32_t parameter = alias != FSDP_NONE ? alias : tensor;
-	size_t low = 0, high = states->tie_count, end;
-
-	FSDP_HALVE(low, high, middle, states->ties[middle].parameter < parameter);
-	end = low;
-	while (end < states->tie_count && states->ties[end].parameter == parameter)
-		end++;
-	*ret_count = end - low;
-	return end > low ? states->tied + low : NULL;
 }
 
 /* ---- by names ---- */
@@ -581,30 +561,6 @@ static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *te
 	return false;
 }
 
-static void match_state(struct fsdp_states *states, uint32_t index)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
-	struct fsdp_state_reading reading = { 0, false };
-	struct fsdp_state_name state;
-	struct fsdp_span name;
-
-	if (tensor.role != FSDP_ROLE_OPTIM)
-		return;
-	name = clean_name(states, &tensor);
-	while (fsdp_state_name_next(name, &reading, &state)) {
-		struct wanted *wanted = find_wanted(states, state.parameter);
-
-		if (wanted == NULL || is_numbered(states, &tensor))
-			continue;
-		wanted->count++;
-		states->failed |= !fsdp_vec_add(&states->matches,
-			&(struct found_state){
-				{ index, (size_t)(state.key.data - name.data),
-					state.key.size },
-				(uint32_t)(wanted - states->wanted) });
-	}
-}
-
 /* Stable, so those of one parameter stay in the order of tensors. */
 static void sort_matches(struct fsdp_states *states)
 {
@@ -640,8 +596,26 @@ bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 	states->name.arena = states->raw.arena = &states->arena;
 	want_all(states, tensors, count);
 	for (uint32_t i = 0;
-		states->wanted_count > 0 && i < fsdp_tensor_count(checkpoint); i++)
-		match_state(states, i);
+		states->wanted_count > 0 && i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
+		struct fsdp_state_reading reading = { 0, false };
+		struct fsdp_state_name state;
+		struct fsdp_span name;
+		if (tensor.role != FSDP_ROLE_OPTIM)
+			continue;
+		name = clean_name(states, &tensor);
+		while (fsdp_state_name_next(name, &reading, &state)) {
+			struct wanted *wanted = find_wanted(states, state.parameter);
+			if (wanted == NULL || is_numbered(states, &tensor))
+				continue;
+			wanted->count++;
+			states->failed |= !fsdp_vec_add(&states->matches,
+				&(struct found_state){
+					{ i, (size_t)(state.key.data - name.data),
+						state.key.size },
+					(uint32_t)(wanted - states->wanted) });
+		}
+	}
 	sort_matches(states);
 	tie_numbers(states);
 	if (states->failed || states->name.failed || states->raw.failed) {
@@ -674,5 +648,13 @@ const struct fsdp_state *fsdp_states_of(
 		*ret_count = wanted->count;
 		return states->found + wanted->first;
 	}
-	return numbered_states_of(states, tensor, ret_count);
+	uint32_t alias = fsdp_tensor(states->checkpoint, tensor).alias;
+	uint32_t parameter = alias != FSDP_NONE ? alias : tensor;
+	size_t low = 0, high = states->tie_count, end;
+	FSDP_HALVE(low, high, middle, states->ties[middle].parameter < parameter);
+	end = low;
+	while (end < states->tie_count && states->ties[end].parameter == parameter)
+		end++;
+	*ret_count = end - low;
+	return end > low ? states->tied + low : NULL;
 }

@@ -204,28 +204,7 @@ static void add_to(struct fsdp_role_total *total, uint32_t dtype, uint64_t tenso
 	fsdp_tally(&total->bytes, bytes);
 }
 
-static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32_t dtype,
-	uint64_t tensors, uint64_t numel, uint64_t bytes)
-{
-	add_to(&overview->facts.roles[role], dtype, tensors, numel, bytes);
-}
-
-/* It is listed with the parameters, and is none. */
-static bool is_lone_count(const struct fsdp_tensor *tensor)
-{
-	return tensor->role == FSDP_ROLE_PARAM && !fsdp_tensor_is_parameter(tensor);
-}
-
 /* ---- kinds of states ---- */
-
-/* What optimizers call the states of all parameters: Megatron-core puts these words in
- * front of the parameter's name. */
-static bool is_state_word(struct fsdp_span word)
-{
-	return fsdp_span_is_any(word,
-		"exp_avg exp_avg_sq fp32_param master_param max_exp_avg_sq "
-		"momentum_buffer param step");
-}
 
 static struct fsdp_span key_of(struct fsdp_span name)
 {
@@ -233,7 +212,11 @@ static struct fsdp_span key_of(struct fsdp_span name)
 	struct fsdp_state_name read;
 
 	while (fsdp_state_name_next(name, &reading, &read))
-		if (is_state_word(read.key))
+		/* What optimizers call the states of all parameters: Megatron-core
+		 * puts these words in front of the parameter's name. */
+		if (fsdp_span_is_any(read.key,
+			    "exp_avg exp_avg_sq fp32_param master_param max_exp_avg_sq "
+			    "momentum_buffer param step"))
 			return read.key;
 	return fsdp_span_last(name, '.');
 }
@@ -359,28 +342,6 @@ static void add_whole(struct fsdp_overview *overview, uint32_t rank)
 	facts->whole++;
 }
 
-static void count_sharding(struct fsdp_overview *overview, struct fsdp_sharding sharding)
-{
-	struct fsdp_overview_facts *facts = &overview->facts;
-	struct fsdp_sharding *known = facts->shardings;
-	size_t i = 0;
-
-	for (; i < facts->sharding_count; i++, known++)
-		if (are_cut_alike(known, &sharding))
-			break;
-	if (i == FSDP_OVERVIEW_KINDS) {
-		facts->other_shardings++;
-		return;
-	}
-	if (i == facts->sharding_count) {
-		*known = sharding;
-		facts->sharding_count++;
-		return;
-	}
-	known->tensors++;
-	fsdp_tally(&known->pieces, sharding.pieces);
-}
-
 static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_sharding sharding = {
@@ -412,39 +373,23 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	if (sharding.how != FSDP_SHARDING_REPLICATED)
 		sharding.copies = copies_of(overview->checkpoint, tensor, &piece);
 	sharding.over /= sharding.copies;
-	count_sharding(overview, sharding);
-}
-
-static void add_class(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
-{
 	struct fsdp_overview_facts *facts = &overview->facts;
-	bool is_spread = (tensor->flags & FSDP_TENSOR_SPREAD) != 0, is_sharded = false;
-
-	if (tensor->class_name != NULL && !facts->has_dtensors)
-		facts->has_dtensors = strcmp(tensor->class_name, "DTensor") == 0;
-	if (tensor->class_name != NULL)
-		is_sharded = strcmp(tensor->class_name, "ShardedTensor") == 0;
-	facts->has_sharded_tensors |= is_sharded;
-	if (tensor->role == FSDP_ROLE_OPTIM ||
-		(tensor->flags & FSDP_TENSOR_FLATTENED) == 0)
+	struct fsdp_sharding *known = facts->shardings;
+	size_t i = 0;
+	for (; i < facts->sharding_count; i++, known++)
+		if (are_cut_alike(known, &sharding))
+			break;
+	if (i == FSDP_OVERVIEW_KINDS) {
+		facts->other_shardings++;
 		return;
-	facts->flat_parameters += is_sharded || is_spread;
-	facts->lists_originals |= is_spread;
-}
-
-static void add_mesh(struct fsdp_overview *overview, uint32_t placement)
-{
-	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
-	struct fsdp_overview_facts *facts = &overview->facts;
-	uint32_t mesh = placement != FSDP_NONE
-				? fsdp_placement(checkpoint, placement).mesh
-				: FSDP_NONE;
-
-	if (mesh != FSDP_NONE && mesh != facts->mesh &&
-		(facts->mesh == FSDP_NONE ||
-			fsdp_mesh(checkpoint, mesh).dims >
-				fsdp_mesh(checkpoint, facts->mesh).dims))
-		facts->mesh = mesh;
+	}
+	if (i == facts->sharding_count) {
+		*known = sharding;
+		facts->sharding_count++;
+		return;
+	}
+	known->tensors++;
+	fsdp_tally(&known->pieces, sharding.pieces);
 }
 
 static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
@@ -597,15 +542,38 @@ static bool add_tensors(struct fsdp_overview *overview)
 				  tensor.module != FSDP_NONE &&
 				  tensor.role != FSDP_ROLE_OPTIM &&
 				  tops[tensor.module] == facts->average_module;
+		/* It is listed with the parameters, and is none. */
 		add_to(is_average ? &facts->average : &facts->roles[tensor.role],
 			tensor.dtype, 1,
-			counts && !is_lone_count(&tensor) ? tensor.numel : 0,
+			counts && (tensor.role != FSDP_ROLE_PARAM ||
+					  fsdp_tensor_is_parameter(&tensor))
+				? tensor.numel
+				: 0,
 			counts ? tensor.bytes : 0);
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(overview, &tensor);
 		add_sharding(overview, &tensor);
-		add_class(overview, &tensor);
-		add_mesh(overview, tensor.placement);
+		bool is_spread = (tensor.flags & FSDP_TENSOR_SPREAD) != 0,
+		     is_sharded = false;
+		if (tensor.class_name != NULL && !facts->has_dtensors)
+			facts->has_dtensors = strcmp(tensor.class_name, "DTensor") == 0;
+		if (tensor.class_name != NULL)
+			is_sharded = strcmp(tensor.class_name, "ShardedTensor") == 0;
+		facts->has_sharded_tensors |= is_sharded;
+		if (tensor.role != FSDP_ROLE_OPTIM &&
+			(tensor.flags & FSDP_TENSOR_FLATTENED) != 0) {
+			facts->flat_parameters += is_sharded || is_spread;
+			facts->lists_originals |= is_spread;
+		}
+		uint32_t mesh =
+			tensor.placement != FSDP_NONE
+				? fsdp_placement(checkpoint, tensor.placement).mesh
+				: FSDP_NONE;
+		if (mesh != FSDP_NONE && mesh != facts->mesh &&
+			(facts->mesh == FSDP_NONE ||
+				fsdp_mesh(checkpoint, mesh).dims >
+					fsdp_mesh(checkpoint, facts->mesh).dims))
+			facts->mesh = mesh;
 		if (counts && (tensor.flags & FSDP_TENSOR_RANKS_OWN) == 0)
 			add_resumed(overview, &tensor);
 		else if (counts && tensor.role == FSDP_ROLE_PARAM)
@@ -617,21 +585,6 @@ static bool add_tensors(struct fsdp_overview *overview)
 		fsdp_sums_add(overview->by_file, i, &tensor, NULL, NULL);
 	}
 	return true;
-}
-
-/* The same for tensors that are so plain that they were added up while reading. */
-static void add_counted(struct fsdp_overview *overview, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
-		add_role(overview, sum.role, sum.dtype, sum.tensors,
-			sum.role == FSDP_ROLE_PARAM ? sum.parameters : sum.numel,
-			sum.bytes);
-		fsdp_tally(&overview->facts.whole, sum.tensors);
-		overview->facts.resume_bytes = FSDP_UNKNOWN;
-		fsdp_sums_add_counted(overview->by_dtype, &sum);
-		fsdp_sums_add_counted(overview->by_role, &sum);
-	}
 }
 
 bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
@@ -661,9 +614,21 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 		fsdp_overview_free(overview);
 		return false;
 	}
-	if (sums > 0)
-		add_counted(overview, sums);
-	else if (!add_tensors(overview))
+	if (sums > 0) {
+		/* The same for tensors that are so plain that they were added up while
+		 * reading. */
+		for (size_t i = 0; i < sums; i++) {
+			struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
+			add_to(&overview->facts.roles[sum.role], sum.dtype, sum.tensors,
+				(sum.role == FSDP_ROLE_PARAM ? sum.parameters
+							     : sum.numel),
+				sum.bytes);
+			fsdp_tally(&overview->facts.whole, sum.tensors);
+			overview->facts.resume_bytes = FSDP_UNKNOWN;
+			fsdp_sums_add_counted(overview->by_dtype, &sum);
+			fsdp_sums_add_counted(overview->by_role, &sum);
+		}
+	} else if (!add_tensors(overview))
 		overview->name.failed = true;
 	if (overview->name.failed) {
 		fsdp_overview_free(overview);

@@ -142,21 +142,6 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 	}
 }
 
-/* "Shard(dim=1)", "_StridedShard(dim=0, …)": the number after "dim=". */
-static uint32_t dim_of_text(struct fsdp_span text)
-{
-	const unsigned char *found =
-		text.data != NULL ? memmem(text.data, text.size, "Shard(dim=", 10) : NULL;
-	const unsigned char *end = text.data + text.size;
-	uint32_t dim = 0;
-
-	if (found == NULL || found + 10 == end)
-		return FSDP_NONE;
-	for (found += 10; found < end && fsdp_is_digit(*found); found++)
-		dim = dim < FSDP_DIMS_MAX ? dim * 10 + (*found - '0') : dim;
-	return dim;
-}
-
 /* On the mesh dimension "tp"; FSDP_NONE: no such dimension, or it does not shard. *ret_told: it exists. */
 static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, bool *ret_told)
@@ -175,36 +160,20 @@ static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 		if (!fsdp_span_is(mesh.dim_names[i], "tp") || i >= placement.count)
 			continue;
 		*ret_told = true;
-		return dim_of_text(placement.texts[i]);
+		/* "Shard(dim=1)", "_StridedShard(dim=0, …)": the number after "dim=". */
+		struct fsdp_span text = placement.texts[i];
+		const unsigned char *found =
+			text.data != NULL ? memmem(text.data, text.size, "Shard(dim=", 10)
+					  : NULL;
+		const unsigned char *end = text.data + text.size;
+		uint32_t dim = 0;
+		if (found == NULL || found + 10 == end)
+			return FSDP_NONE;
+		for (found += 10; found < end && fsdp_is_digit(*found); found++)
+			dim = dim < FSDP_DIMS_MAX ? dim * 10 + (*found - '0') : dim;
+		return dim;
 	}
 	return FSDP_NONE;
-}
-
-static void set_tp(const struct fsdp_checkpoint *checkpoint, struct fsdp_new_cut *cut,
-	const struct fsdp_tensor *tensor, const uint32_t *dims, uint32_t count,
-	const struct fsdp_old_cuts *old, struct fsdp_span name)
-{
-	bool told;
-	uint32_t dim = tp_dim_of_placement(checkpoint, tensor, &told);
-
-	if (!told && count == 1 && was_tp_alone(old))
-		dim = dims[0];
-	else if (!told)
-		dim = count == 2 ? (dims[0] == cut->dim ? dims[1] : dims[0])
-				 : tp_dim_of_name(name);
-
-	/* A bias of what is cut by rows is added once, so it is whole. */
-	if (dim != FSDP_NONE && dim < tensor->dims)
-		cut->tp_dim = dim;
-	cut->tp_unknown = !told && dim == FSDP_NONE && tensor->dims > 1;
-}
-
-/* A parameter that could have been sharded like others and was not will not be sharded either. A parameter with a
- * single row is in one piece in any case; the same holds for one that only tensor parallelism leaves to all ranks. */
-static bool was_kept_whole(
-	const struct fsdp_tensor *tensor, const struct fsdp_old_cuts *old)
-{
-	return old->some && !was_tp_alone(old) && tensor->shape[0] > 1;
 }
 
 struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
@@ -217,7 +186,11 @@ struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 	if (tensor->dims == 0 ||
 		(tensor->role != FSDP_ROLE_PARAM && tensor->role != FSDP_ROLE_OPTIM))
 		return cut;
-	if (!fsdp_is_in_parts(checkpoint, tensor) && was_kept_whole(tensor, old))
+	/* A parameter that could have been sharded like others and was not will not be
+	 * sharded either. A parameter with a single row is in one piece in any case;
+	 * the same holds for one that only tensor parallelism leaves to all ranks. */
+	if (!fsdp_is_in_parts(checkpoint, tensor) && old->some && !was_tp_alone(old) &&
+		tensor->shape[0] > 1)
 		return cut;
 	cut.is_cut = true;
 	count = find_cut_dims(checkpoint, tensor, dims);
@@ -225,8 +198,19 @@ struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 		cut.dim = (uint32_t)options->shard_dim;
 	else if (options->shard_dim < 0 && count == 1 && !was_tp_alone(old))
 		cut.dim = dims[0];
-	if (options->tp > 1)
-		set_tp(checkpoint, &cut, tensor, dims, count, old, name);
+	if (options->tp > 1) {
+		bool told;
+		uint32_t dim = tp_dim_of_placement(checkpoint, tensor, &told);
+		if (!told && count == 1 && was_tp_alone(old))
+			dim = dims[0];
+		else if (!told)
+			dim = count == 2 ? (dims[0] == cut.dim ? dims[1] : dims[0])
+					 : tp_dim_of_name(name);
+		/* A bias of what is cut by rows is added once, so it is whole. */
+		if (dim != FSDP_NONE && dim < tensor->dims)
+			cut.tp_dim = dim;
+		cut.tp_unknown = !told && dim == FSDP_NONE && tensor->dims > 1;
+	}
 	return cut;
 }
 
@@ -271,29 +255,19 @@ struct uneven {
 	uint32_t cells; /* that have some of it */
 };
 
-static uint64_t *sum_of(struct fsdp_reshard_rank *rank, enum fsdp_role role)
-{
-	return role == FSDP_ROLE_OPTIM   ? &rank->optim_bytes
-	       : role == FSDP_ROLE_OTHER ? &rank->other_bytes
-					 : &rank->param_bytes;
-}
-
 static void hold(struct fsdp_reshard *reshard, size_t cell,
 	const struct fsdp_tensor *tensor, uint64_t numel)
 {
 	uint64_t bytes = fsdp_elements_bytes(tensor->dtype, numel);
 
-	fsdp_tally(sum_of(&reshard->ranks[cell], tensor->role), bytes);
+	struct fsdp_reshard_rank *rank = &reshard->ranks[cell];
+	fsdp_tally(tensor->role == FSDP_ROLE_OPTIM   ? &rank->optim_bytes
+		   : tensor->role == FSDP_ROLE_OTHER ? &rank->other_bytes
+						     : &rank->param_bytes,
+		bytes);
 }
 
 /* ---- flat parameters ---- */
-
-/* Whether a name is the entry's, maybe below the container of a checkpoint. */
-static bool is_entry(struct fsdp_span name, struct fsdp_span entry)
-{
-	return fsdp_span_ends(name, entry) &&
-	       (name.size == entry.size || name.data[name.size - entry.size - 1] == '.');
-}
 
 /* Position of a parameter in the flat parameter of its unit; false: in none. */
 static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
@@ -308,10 +282,16 @@ static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
 	name = fsdp_scratch_name(&reshard->name, reshard->checkpoint, tensor.name);
 	for (uint32_t i = 0; i < (*ret_flat)->facts.entry_count; i++) {
 		*ret_entry = fsdp_flat_entry(reshard->checkpoint, &(*ret_flat)->facts, i);
-		if (ret_entry->fqn != FSDP_NONE && ret_entry->numel == tensor.numel &&
-			is_entry(name, fsdp_scratch_name(&reshard->entry_name,
-					       reshard->checkpoint, ret_entry->fqn)))
-			return true;
+		/* Whether a name is the entry's, maybe below the container of a
+		 * checkpoint. */
+		if (ret_entry->fqn != FSDP_NONE && ret_entry->numel == tensor.numel) {
+			struct fsdp_span entry = fsdp_scratch_name(&reshard->entry_name,
+				reshard->checkpoint, ret_entry->fqn);
+			if (fsdp_span_ends(name, entry) &&
+				(name.size == entry.size ||
+					name.data[name.size - entry.size - 1] == '.'))
+				return true;
+		}
 	}
 	return false;
 }
@@ -344,21 +324,6 @@ static bool hold_flat(
 	return true;
 }
 
-/* The padding after the last parameter depends on the world size it was made for. */
-static uint64_t numel_without_fill(
-	const struct fsdp_checkpoint *checkpoint, const struct fsdp_flat *facts)
-{
-	uint64_t numel = 0;
-
-	for (uint32_t i = 0; i < facts->entry_count; i++) {
-		struct fsdp_flat_entry entry = fsdp_flat_entry(checkpoint, facts, i);
-
-		if (entry.fqn != FSDP_NONE)
-			numel = entry.start + entry.numel;
-	}
-	return numel;
-}
-
 static bool find_flats(struct fsdp_reshard *reshard)
 {
 	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
@@ -374,29 +339,22 @@ static bool find_flats(struct fsdp_reshard *reshard)
 		if (reshard->options.tp > 1 || reshard->options.shard_dim >= 0 ||
 			!fsdp_unit_flat(checkpoint, i, &flat->facts))
 			continue;
-		flat->numel = numel_without_fill(checkpoint, &flat->facts);
+		/* The padding after the last parameter depends on the world size it
+		 * was made for. */
+		uint64_t numel = 0;
+		for (uint32_t k = 0; k < flat->facts.entry_count; k++) {
+			struct fsdp_flat_entry entry =
+				fsdp_flat_entry(checkpoint, &flat->facts, k);
+			if (entry.fqn != FSDP_NONE)
+				numel = entry.start + entry.numel;
+		}
+		flat->numel = numel;
 		flat->shard_numel = flat->numel / reshard->shards +
 				    (flat->numel % reshard->shards != 0);
 		flat->pads_states = unit.use_orig_params == 0;
 		reshard->facts.flat_units += flat->shard_numel != 0;
 	}
 	return true;
-}
-
-/* Elements of parameters in a rank's shard; all others are padding. */
-static uint64_t used_of(
-	const struct fsdp_reshard *reshard, const struct flat *flat, uint32_t rank)
-{
-	uint64_t used = 0;
-
-	for (uint32_t i = 0; i < flat->facts.entry_count; i++) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(reshard->checkpoint, &flat->facts, i);
-
-		if (entry.fqn != FSDP_NONE)
-			used += in_shard(flat, rank, entry.start, entry.numel);
-	}
-	return fsdp_min(used, flat->shard_numel);
 }
 
 static void pad_with(struct fsdp_reshard_rank *rank, uint64_t numel, uint64_t item_bytes)
@@ -416,9 +374,21 @@ static void add_padding(struct fsdp_reshard *reshard)
 		uint64_t each =
 			flat->item_bytes + (flat->pads_states ? flat->state_bytes : 0);
 
-		for (uint32_t k = 0; flat->shard_numel != 0 && k < reshard->shards; k++)
+		for (uint32_t k = 0; flat->shard_numel != 0 && k < reshard->shards; k++) {
+			/* Elements of parameters in a rank's shard; all others are
+			 * padding. */
+			uint64_t used = 0;
+			for (uint32_t j = 0; j < flat->facts.entry_count; j++) {
+				struct fsdp_flat_entry entry = fsdp_flat_entry(
+					reshard->checkpoint, &flat->facts, j);
+				if (entry.fqn != FSDP_NONE)
+					used += in_shard(
+						flat, k, entry.start, entry.numel);
+			}
 			pad_with(&reshard->ranks[k],
-				flat->shard_numel - used_of(reshard, flat, k), each);
+				flat->shard_numel - fsdp_min(used, flat->shard_numel),
+				each);
+		}
 	}
 }
 
@@ -442,15 +412,6 @@ static struct fsdp_rows rows_of(const struct fsdp_reshard *reshard,
 	return rows;
 }
 
-/* FSDP2 makes the storage of each parameter as long as that of the first rank. */
-static void pad(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
-	size_t cell, uint64_t numel, uint64_t most)
-{
-	if (tensor->role == FSDP_ROLE_PARAM && most > numel)
-		fsdp_tally(&reshard->ranks[cell].padding_bytes,
-			fsdp_elements_bytes(tensor->dtype, most - numel));
-}
-
 static uint64_t numel_of(const struct fsdp_reshard *reshard,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut, size_t cell)
 {
@@ -459,39 +420,6 @@ static uint64_t numel_of(const struct fsdp_reshard *reshard,
 	for (uint32_t i = 0; i < tensor->dims; i++)
 		numel *= (uint64_t)rows_of(reshard, tensor, cut, i, cell).count;
 	return numel;
-}
-
-static void note_uneven(struct fsdp_reshard *reshard, uint32_t index,
-	const struct fsdp_new_cut *cut, uint32_t cells)
-{
-	struct uneven *uneven = fsdp_vec_push(&reshard->uneven);
-
-	reshard->failed |= uneven == NULL;
-	if (uneven != NULL)
-		*uneven = (struct uneven){ index, *cut, cells };
-}
-
-static void hold_cut(struct fsdp_reshard *reshard, uint32_t index,
-	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut)
-{
-	uint64_t largest = numel_of(reshard, tensor, cut, 0);
-	bool is_uneven = false, is_refused = false;
-	uint32_t some = 0;
-
-	for (size_t i = 0; i < reshard->cells; i++) {
-		uint64_t numel = numel_of(reshard, tensor, cut, i);
-		uint64_t first = numel_of(reshard, tensor, cut, i % reshard->options.tp);
-
-		hold(reshard, i, tensor, numel);
-		if (cut->is_cut)
-			pad(reshard, tensor, i, numel, first);
-		some += numel != 0;
-		is_uneven |= numel != largest;
-		is_refused |= numel != first && cut->dim != 0;
-	}
-	reshard->facts.refused += is_refused;
-	if (is_uneven)
-		note_uneven(reshard, index, cut, some);
 }
 
 static bool meets(struct fsdp_rows rows, int64_t offset, int64_t size)
@@ -532,17 +460,6 @@ static bool is_needed(const struct fsdp_reshard *reshard,
 	return true;
 }
 
-static void open_file(struct fsdp_reshard *reshard, size_t cell, uint32_t file)
-{
-	size_t bit = cell * reshard->files + file;
-
-	if (reshard->opened == NULL || file >= reshard->files ||
-		(reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
-		return;
-	reshard->opened[bit / 8] |= (unsigned char)(1 << bit % 8);
-	reshard->ranks[cell].files++;
-}
-
 static void read_piece(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, uint32_t index, size_t cell)
 {
@@ -552,7 +469,12 @@ static void read_piece(struct fsdp_reshard *reshard, const struct fsdp_tensor *t
 	fsdp_tally(&reshard->ranks[cell].read_bytes,
 		fsdp_elements_bytes(tensor->dtype, numel));
 	reshard->ranks[cell].pieces++;
-	open_file(reshard, cell, piece->file);
+	size_t bit = cell * reshard->files + piece->file;
+	if (reshard->opened == NULL || piece->file >= reshard->files ||
+		(reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
+		return;
+	reshard->opened[bit / 8] |= (unsigned char)(1 << bit % 8);
+	reshard->ranks[cell].files++;
 }
 
 /* The cells that may need a piece: those of the rows that it has of the dimension that is
@@ -620,15 +542,6 @@ static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *
 	}
 }
 
-static void note_dim(struct fsdp_reshard *reshard, const struct fsdp_new_cut *cut)
-{
-	if (reshard->dim_known && reshard->facts.shard_dim != (int32_t)cut->dim)
-		reshard->facts.shard_dim = FSDP_RESHARD_AUTO;
-	else if (!reshard->dim_known)
-		reshard->facts.shard_dim = (int32_t)cut->dim;
-	reshard->dim_known = true;
-}
-
 static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, index);
@@ -642,25 +555,43 @@ static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 	reshard->facts.cut += cut.is_cut;
 	reshard->facts.whole += !cut.is_cut;
 	reshard->facts.tp_unknown += cut.tp_unknown;
-	if (cut.is_cut)
-		note_dim(reshard, &cut);
-	if (!cut.is_cut || param == FSDP_NONE || !hold_flat(reshard, &tensor, param))
-		hold_cut(reshard, index, &tensor, &cut);
-	read_tensor(reshard, &tensor, &cut);
-}
-
-static void sum_up(struct fsdp_reshard *reshard)
-{
-	struct fsdp_reshard_facts *facts = &reshard->facts;
-
-	for (uint32_t i = 0; i < reshard->options.world; i++) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(reshard, i);
-
-		fsdp_tally(&facts->needed_bytes, rank.param_bytes);
-		fsdp_tally(&facts->needed_bytes, rank.optim_bytes);
-		fsdp_tally(&facts->needed_bytes, rank.other_bytes);
-		fsdp_tally(&facts->read_bytes, rank.read_bytes);
+	if (cut.is_cut) {
+		if (reshard->dim_known && reshard->facts.shard_dim != (int32_t)cut.dim)
+			reshard->facts.shard_dim = FSDP_RESHARD_AUTO;
+		else if (!reshard->dim_known)
+			reshard->facts.shard_dim = (int32_t)cut.dim;
+		reshard->dim_known = true;
 	}
+	if (!cut.is_cut || param == FSDP_NONE || !hold_flat(reshard, &tensor, param)) {
+		uint64_t largest = numel_of(reshard, &tensor, &cut, 0);
+		bool is_uneven = false, is_refused = false;
+		uint32_t some = 0;
+		for (size_t i = 0; i < reshard->cells; i++) {
+			uint64_t numel = numel_of(reshard, &tensor, &cut, i);
+			uint64_t first =
+				numel_of(reshard, &tensor, &cut, i % reshard->options.tp);
+			hold(reshard, i, &tensor, numel);
+			if (cut.is_cut) {
+				/* FSDP2 makes the storage of each parameter as long as
+				 * that of the first rank. */
+				if (tensor.role == FSDP_ROLE_PARAM && first > numel)
+					fsdp_tally(&reshard->ranks[i].padding_bytes,
+						fsdp_elements_bytes(
+							tensor.dtype, first - numel));
+			}
+			some += numel != 0;
+			is_uneven |= numel != largest;
+			is_refused |= numel != first && cut.dim != 0;
+		}
+		reshard->facts.refused += is_refused;
+		if (is_uneven) {
+			struct uneven *uneven = fsdp_vec_push(&reshard->uneven);
+			reshard->failed |= uneven == NULL;
+			if (uneven != NULL)
+				*uneven = (struct uneven){ index, cut, some };
+		}
+	}
+	read_tensor(reshard, &tensor, &cut);
 }
 
 /* ---- making ---- */
@@ -758,7 +689,14 @@ bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 	for (uint32_t i = 0; i < count; i++)
 		add_tensor(reshard, i);
 	add_padding(reshard);
-	sum_up(reshard);
+	struct fsdp_reshard_facts *facts = &reshard->facts;
+	for (uint32_t i = 0; i < reshard->options.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(reshard, i);
+		fsdp_tally(&facts->needed_bytes, rank.param_bytes);
+		fsdp_tally(&facts->needed_bytes, rank.optim_bytes);
+		fsdp_tally(&facts->needed_bytes, rank.other_bytes);
+		fsdp_tally(&facts->read_bytes, rank.read_bytes);
+	}
 	if (reshard->failed || reshard->name.failed || reshard->entry_name.failed) {
 		fsdp_reshard_free(reshard);
 		return fsdp_fail_memory(ret_error);

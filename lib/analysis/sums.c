@@ -40,22 +40,6 @@ static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums
 	return 0;
 }
 
-/* The topmost visit that is called a number, of each visit at or below one. */
-static void map_layers(struct fsdp_keys *keys, struct fsdp_scratch *scratch)
-{
-	for (uint32_t i = 0; i < keys->count; i++) {
-		struct fsdp_module module = fsdp_module(keys->checkpoint, i);
-		uint32_t above = FSDP_NONE;
-
-		if (module.parent < i)
-			above = keys->map[module.parent];
-		if (above == FSDP_NONE && fsdp_ends_with_number(fsdp_scratch_name(scratch,
-						  keys->checkpoint, module.name)))
-			above = i;
-		keys->map[i] = above;
-	}
-}
-
 static size_t cut_at(struct fsdp_span name, int64_t segments)
 {
 	size_t size = 0;
@@ -101,9 +85,21 @@ static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 	if (keys->map == NULL)
 		return fsdp_fail_memory(ret_error);
 	fsdp_arena_init_lean(&arena, &budget);
-	if (keys->by == FSDP_BY_LAYER)
-		map_layers(keys, &names);
-	else
+	if (keys->by == FSDP_BY_LAYER) {
+		/* The topmost visit that is called a number, of each visit at or below
+		 * one. */
+		for (uint32_t i = 0; i < keys->count; i++) {
+			struct fsdp_module module = fsdp_module(keys->checkpoint, i);
+			uint32_t above = FSDP_NONE;
+			if (module.parent < i)
+				above = keys->map[module.parent];
+			if (above == FSDP_NONE &&
+				fsdp_ends_with_number(fsdp_scratch_name(
+					&names, keys->checkpoint, module.name)))
+				above = i;
+			keys->map[i] = above;
+		}
+	} else
 		map_names(keys, &names, &last);
 	fsdp_arena_done(&arena);
 	if (names.failed || last.failed)
@@ -436,39 +432,6 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	adding->named[name] = true;
 }
 
-/* What views of one storage see together: never more than each by itself. */
-static size_t add_storage(struct adding *adding, size_t first)
-{
-	const struct seen *views = adding->views;
-	uint64_t seen = 0, bytes = 0, end = 0;
-	size_t i = first;
-
-	for (; i < adding->view_count && views[i].storage == views[first].storage; i++) {
-		uint64_t begin = views[i].start > end ? views[i].start : end;
-		adding->total->shared += i > first && views[i].start < end;
-		if (views[i].end > begin)
-			fsdp_tally(&seen, views[i].end - begin);
-		if (views[i].end > end)
-			end = views[i].end;
-		fsdp_tally(&bytes, views[i].bytes);
-	}
-	fsdp_tally(&adding->total->stored_bytes, fsdp_min(seen, bytes));
-	return i;
-}
-
-static void add_all(struct adding *adding, const uint32_t *tensors, size_t count)
-{
-	for (size_t i = 0; i < count && !adding->some_plain; i++)
-		adding->some_plain = (fsdp_tensor(adding->checkpoint, tensors[i]).flags &
-					     FSDP_TENSOR_SPREAD) == 0;
-	for (size_t i = 0; i < count; i++)
-		add_tensor(adding, tensors[i]);
-	FSDP_SORT(adding->views, adding->view_count, FSDP_BY(adding->views, storage),
-		FSDP_BY(adding->views, start), FSDP_BY(adding->views, end));
-	for (size_t i = 0; i < adding->view_count;)
-		i = add_storage(adding, i);
-}
-
 bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
 	size_t count, struct fsdp_total *ret_total, struct fsdp_error **ret_error)
 {
@@ -483,7 +446,35 @@ bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint, const uint32_t *ten
 	good = adding.named != NULL && adding.storages != NULL && adding.views != NULL;
 	if (good) {
 		memset(adding.storages, 0xff, (all + 1) * sizeof *adding.storages);
-		add_all(&adding, tensors, count);
+		for (size_t i = 0; i < count && !adding.some_plain; i++)
+			adding.some_plain =
+				(fsdp_tensor(adding.checkpoint, tensors[i]).flags &
+					FSDP_TENSOR_SPREAD) == 0;
+		for (size_t i = 0; i < count; i++)
+			add_tensor(&adding, tensors[i]);
+		FSDP_SORT(adding.views, adding.view_count, FSDP_BY(adding.views, storage),
+			FSDP_BY(adding.views, start), FSDP_BY(adding.views, end));
+		for (size_t i = 0; i < adding.view_count;) {
+			/* What views of one storage see together: never more than each
+			 * by itself. */
+			const struct seen *views = adding.views;
+			uint64_t seen = 0, bytes = 0, end = 0;
+			size_t k = i;
+			for (; k < adding.view_count &&
+				views[k].storage == views[i].storage;
+				k++) {
+				uint64_t begin =
+					views[k].start > end ? views[k].start : end;
+				adding.total->shared += k > i && views[k].start < end;
+				if (views[k].end > begin)
+					fsdp_tally(&seen, views[k].end - begin);
+				if (views[k].end > end)
+					end = views[k].end;
+				fsdp_tally(&bytes, views[k].bytes);
+			}
+			fsdp_tally(&adding.total->stored_bytes, fsdp_min(seen, bytes));
+			i = k;
+		}
 	}
 	free(adding.named);
 	free(adding.storages);
@@ -543,42 +534,6 @@ static uint64_t rank_bytes(
 	return known ? most : share_of_unit(shares, tensor);
 }
 
-/* The lowest visit above both. */
-static uint32_t meet(const struct fsdp_shares *shares, uint32_t a, uint32_t b)
-{
-	while (a != b) {
-		struct fsdp_module left = fsdp_module(shares->checkpoint, a),
-				   right = fsdp_module(shares->checkpoint, b);
-		if (left.depth < right.depth)
-			b = right.parent;
-		else
-			a = left.parent;
-	}
-	return a;
-}
-
-/* As parameters and bytes are counted: each name where it is, and where two names of one
- * parameter meet it is taken back. What wraps comes out right in the sum. */
-static void add_tensor_shares(
-	struct fsdp_shares *shares, uint32_t module, const struct fsdp_tensor *tensor)
-{
-	uint64_t most = rank_bytes(shares, tensor);
-	uint32_t tied = FSDP_NONE;
-
-	if (tensor->role == FSDP_ROLE_BUFFER)
-		return;
-	shares->unknown |= most == FSDP_UNKNOWN;
-	shares->modules[module].bytes += tensor->bytes;
-	shares->modules[module].rank_bytes += most;
-	if (tensor->alias != FSDP_NONE)
-		tied = fsdp_tensor(shares->checkpoint, tensor->alias).module;
-	if (tied == FSDP_NONE)
-		return;
-	tied = meet(shares, module, tied);
-	shares->modules[tied].bytes -= tensor->bytes;
-	shares->modules[tied].rank_bytes -= most;
-}
-
 static void add_module(struct fsdp_shares *shares, uint32_t index)
 {
 	struct fsdp_module module = fsdp_module(shares->checkpoint, index);
@@ -586,7 +541,34 @@ static void add_module(struct fsdp_shares *shares, uint32_t index)
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		uint32_t tensor = fsdp_module_tensor(shares->checkpoint, &module, i);
 		struct fsdp_tensor facts = fsdp_tensor(shares->checkpoint, tensor);
-		add_tensor_shares(shares, index, &facts);
+		/* As parameters and bytes are counted: each name where it is, and
+		 * where two names of one parameter meet it is taken back. What wraps
+		 * comes out right in the sum. */
+		uint64_t most = rank_bytes(shares, &facts);
+		uint32_t tied = FSDP_NONE;
+		if (facts.role == FSDP_ROLE_BUFFER)
+			continue;
+		shares->unknown |= most == FSDP_UNKNOWN;
+		shares->modules[index].bytes += facts.bytes;
+		shares->modules[index].rank_bytes += most;
+		if (facts.alias != FSDP_NONE)
+			tied = fsdp_tensor(shares->checkpoint, facts.alias).module;
+		if (tied == FSDP_NONE)
+			continue;
+		/* The lowest visit above both. */
+		uint32_t a = index;
+		uint32_t b = tied;
+		while (a != b) {
+			struct fsdp_module left = fsdp_module(shares->checkpoint, a),
+					   right = fsdp_module(shares->checkpoint, b);
+			if (left.depth < right.depth)
+				b = right.parent;
+			else
+				a = left.parent;
+		}
+		tied = a;
+		shares->modules[tied].bytes -= facts.bytes;
+		shares->modules[tied].rank_bytes -= most;
 	}
 }
 

@@ -70,32 +70,6 @@ static void add_tensor(struct fsdp_crossed *crossed, uint32_t index, bool of_pie
 	}
 }
 
-/* Entries of the same keys become one; the tensors among them are told apart by their
- * order. */
-static void join(struct fsdp_crossed *crossed)
-{
-	size_t kept = 0;
-
-	FSDP_SORT(crossed->entries, crossed->count, FSDP_BY(crossed->entries, keys[0]),
-		FSDP_BY(crossed->entries, keys[1]), FSDP_BY(crossed->entries, tensor));
-	for (size_t i = 0; i < crossed->count; i++) {
-		const struct entry *entry = &crossed->entries[i];
-		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
-		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
-			entry->sum.parameters, entry->sum.bytes };
-		if (last == NULL || last->keys[0] != entry->keys[0] ||
-			last->keys[1] != entry->keys[1]) {
-			crossed->entries[kept] = *entry;
-			crossed->entries[kept++].sum.tensors = 1;
-			continue;
-		}
-		last->sum.tensors += last->tensor != entry->tensor;
-		last->tensor = entry->tensor;
-		fsdp_addend_tally(&last->sum, &part);
-	}
-	crossed->count = kept;
-}
-
 bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
 	size_t count, fsdp_piece_filter *takes, void *context,
@@ -125,7 +99,27 @@ bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 	}
 	for (size_t i = 0; i < count; i++)
 		add_tensor(crossed, tensors[i], of_pieces, takes, context);
-	join(crossed);
+	/* Entries of the same keys become one; the tensors among them are told apart
+	 * by their order. */
+	size_t kept = 0;
+	FSDP_SORT(crossed->entries, crossed->count, FSDP_BY(crossed->entries, keys[0]),
+		FSDP_BY(crossed->entries, keys[1]), FSDP_BY(crossed->entries, tensor));
+	for (size_t i = 0; i < crossed->count; i++) {
+		const struct entry *entry = &crossed->entries[i];
+		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
+		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
+			entry->sum.parameters, entry->sum.bytes };
+		if (last == NULL || last->keys[0] != entry->keys[0] ||
+			last->keys[1] != entry->keys[1]) {
+			crossed->entries[kept] = *entry;
+			crossed->entries[kept++].sum.tensors = 1;
+			continue;
+		}
+		last->sum.tensors += last->tensor != entry->tensor;
+		last->tensor = entry->tensor;
+		fsdp_addend_tally(&last->sum, &part);
+	}
+	crossed->count = kept;
 	*ret_crossed = crossed;
 	return true;
 }
@@ -266,36 +260,32 @@ static int compare_numbers(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* Boxes in the order of their first elements, a whole tensor as the box that it is. */
-static int compare_pieces(const struct fsdp_tensor *tensor, const struct fsdp_piece *a,
-	const struct fsdp_piece *b)
-{
-	int order = compare_numbers(a->is_run, b->is_run);
-
-	if (order != 0)
-		return order;
-	if (a->is_run) {
-		order = compare_numbers(a->param_start, b->param_start);
-		return order != 0 ? order
-				  : compare_numbers(a->param_numel, b->param_numel);
-	}
-	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
-		order = compare_numbers(a->offsets != NULL ? (uint64_t)a->offsets[i] : 0,
-			b->offsets != NULL ? (uint64_t)b->offsets[i] : 0);
-	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
-		order = compare_numbers(
-			(uint64_t)(a->sizes != NULL ? a->sizes : tensor->shape)[i],
-			(uint64_t)(b->sizes != NULL ? b->sizes : tensor->shape)[i]);
-	return order;
-}
-
 static int compare_positions(const struct question *question, uint32_t a, uint32_t b)
 {
 	uint32_t first = question->tensor->first_piece;
 	struct fsdp_piece left = fsdp_piece(question->checkpoint, first + a),
 			  right = fsdp_piece(question->checkpoint, first + b);
 
-	return compare_pieces(question->tensor, &left, &right);
+	/* Boxes in the order of their first elements, a whole tensor as the box that
+	 * it is. */
+	const struct fsdp_tensor *tensor = question->tensor;
+	int order = compare_numbers(left.is_run, right.is_run);
+	if (order != 0)
+		return order;
+	if (left.is_run) {
+		order = compare_numbers(left.param_start, right.param_start);
+		return order != 0 ? order
+				  : compare_numbers(left.param_numel, right.param_numel);
+	}
+	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
+		order = compare_numbers(
+			left.offsets != NULL ? (uint64_t)left.offsets[i] : 0,
+			right.offsets != NULL ? (uint64_t)right.offsets[i] : 0);
+	for (uint32_t i = 0; i < tensor->dims && order == 0; i++)
+		order = compare_numbers(
+			(uint64_t)(left.sizes != NULL ? left.sizes : tensor->shape)[i],
+			(uint64_t)(right.sizes != NULL ? right.sizes : tensor->shape)[i]);
+	return order;
 }
 
 static int by_place(const void *a, const void *b, void *context)
@@ -472,30 +462,6 @@ static uint64_t item_bytes(const struct fsdp_tensor *tensor)
 	return fsdp_dtype(tensor->dtype)->storage_bytes;
 }
 
-static void add_view(struct fsdp_waste *waste, uint32_t index)
-{
-	struct fsdp_piece piece = fsdp_piece(waste->checkpoint, index);
-	uint32_t rank;
-
-	if (piece.file == FSDP_NONE)
-		return;
-	if (piece.storage_bytes == FSDP_UNKNOWN || piece.storage_offset == FSDP_UNKNOWN) {
-		waste->asked[waste->asked_count++] = index;
-		return;
-	}
-	struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
-	struct view *view = &waste->views[waste->view_count++];
-	*view = (struct view){
-		.storage = piece.storage,
-		.file = piece.file,
-		.tensor = piece.tensor,
-		.storage_bytes = piece.storage_bytes,
-	};
-	set_range(view, item_bytes(&tensor), piece.storage_offset,
-		extent(&tensor, &piece,
-			fsdp_piece_numel(waste->checkpoint, index, &rank)));
-}
-
 bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_waste **ret_waste, struct fsdp_error **ret_error)
 {
@@ -511,8 +477,28 @@ bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
 		fsdp_waste_free(waste);
 		return fsdp_fail_memory(ret_error);
 	}
-	for (uint32_t i = 0; i < pieces; i++)
-		add_view(waste, i);
+	for (uint32_t i = 0; i < pieces; i++) {
+		struct fsdp_piece piece = fsdp_piece(waste->checkpoint, i);
+		uint32_t rank;
+		if (piece.file == FSDP_NONE)
+			continue;
+		if (piece.storage_bytes == FSDP_UNKNOWN ||
+			piece.storage_offset == FSDP_UNKNOWN) {
+			waste->asked[waste->asked_count++] = i;
+			continue;
+		}
+		struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
+		struct view *view = &waste->views[waste->view_count++];
+		*view = (struct view){
+			.storage = piece.storage,
+			.file = piece.file,
+			.tensor = piece.tensor,
+			.storage_bytes = piece.storage_bytes,
+		};
+		set_range(view, item_bytes(&tensor), piece.storage_offset,
+			extent(&tensor, &piece,
+				fsdp_piece_numel(waste->checkpoint, i, &rank)));
+	}
 	*ret_waste = waste;
 	return true;
 }
