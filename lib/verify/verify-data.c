@@ -44,27 +44,6 @@ static void add_bytes(struct blocks *blocks, struct fsdp_span bytes)
 	}
 }
 
-static bool read_again(struct fsdp_verify *verify, uint32_t tensor,
-	struct fsdp_trait *ret_trait, struct fsdp_error **ret_error)
-{
-	struct fsdp_elements_options options = { .size = sizeof options };
-	struct fsdp_elements *elements = NULL;
-	struct blocks blocks = { .used = 0 };
-	struct fsdp_span bytes;
-	bool good = fsdp_elements_open(
-		verify->locator, tensor, &options, &elements, ret_error);
-	while (good) {
-		good = fsdp_elements_next(elements, &bytes, ret_error);
-		if (!good || bytes.size == 0)
-			break;
-		add_bytes(&blocks, bytes);
-	}
-	fsdp_elements_close(elements);
-	fsdp_trait_add(&blocks.trait, blocks.room, blocks.used);
-	*ret_trait = blocks.trait;
-	return good;
-}
-
 /* What cannot be read has no digest. */
 static bool see(struct fsdp_verify *verify, uint32_t tensor, struct fsdp_repeats *repeats,
 	struct fsdp_error **ret_error)
@@ -78,7 +57,22 @@ static bool see(struct fsdp_verify *verify, uint32_t tensor, struct fsdp_repeats
 		numbers->layout = 0;
 		return true;
 	}
-	if (read_again(verify, tensor, &numbers->trait, &error))
+	struct fsdp_elements_options options = { .size = sizeof options };
+	struct fsdp_elements *elements = NULL;
+	struct blocks blocks = { .used = 0 };
+	struct fsdp_span bytes;
+	bool good =
+		fsdp_elements_open(verify->locator, tensor, &options, &elements, &error);
+	while (good) {
+		good = fsdp_elements_next(elements, &bytes, &error);
+		if (!good || bytes.size == 0)
+			break;
+		add_bytes(&blocks, bytes);
+	}
+	fsdp_elements_close(elements);
+	fsdp_trait_add(&blocks.trait, blocks.room, blocks.used);
+	numbers->trait = blocks.trait;
+	if (good)
 		return true;
 	bool memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);
@@ -146,14 +140,6 @@ static bool verify_is_known(const struct fsdp_verify *verify, uint32_t tensor)
 		       fsdp_model_tensor(&verify->checkpoint->model, tensor)->dtype);
 }
 
-/* Of numbers that are all the same nothing else is to be known. */
-static bool is_constant(const struct fsdp_verify *verify, uint32_t tensor)
-{
-	const struct fsdp_moments *m = &verify->numbers[tensor].moments;
-	return verify_is_known(verify, tensor) && m->count != 0 &&
-	       m->bad_index == FSDP_UNKNOWN && m->min == m->max;
-}
-
 static int compare_samples(const void *left, const void *right, void *context)
 {
 	const struct fsdp_numbers *numbers = context;
@@ -177,7 +163,10 @@ static size_t list_sampled(struct fsdp_verify *verify, uint32_t *list)
 		if (numbers->due == 0 || numbers->seen != numbers->due ||
 			numbers->layout == 0 || !numbers->sampled)
 			continue;
-		if (is_constant(verify, i)) {
+		/* Of numbers that are all the same nothing else is to be known. */
+		const struct fsdp_moments *m = &verify->numbers[i].moments;
+		if (verify_is_known(verify, i) && m->count != 0 &&
+			m->bad_index == FSDP_UNKNOWN && m->min == m->max) {
 			uint64_t bits;
 			memcpy(&bits, &numbers->moments.min, sizeof bits);
 			numbers->trait.words[0] =
@@ -505,18 +494,6 @@ static void say_difference(
 			FSDP_LLU(b->length));
 }
 
-static void judge_pair(
-	struct fsdp_verify *verify, const struct fsdp_copy *a, const struct fsdp_copy *b)
-{
-	if (!a->known || !b->known)
-		return;
-	if (a->layout != b->layout || a->length != b->length)
-		*(b->tied ? &verify->unlike_ties : &verify->unlike_copies) = true;
-	else if (a->trait.words[0] != b->trait.words[0] ||
-		 a->trait.words[1] != b->trait.words[1])
-		say_difference(verify, a, b);
-}
-
 void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 {
 	struct fsdp_copy *copies = verify->copies;
@@ -525,8 +502,18 @@ void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 	for (size_t i = 0, first = 0; i < verify->copy_count; i++) {
 		if (copies[i].group != copies[first].group)
 			first = i;
-		if (i != first && verify_is_own(verify, &copies[i]))
-			judge_pair(verify, &copies[first], &copies[i]);
+		if (i != first && verify_is_own(verify, &copies[i])) {
+			if (!copies[first].known || !copies[i].known)
+				continue;
+			if (copies[first].layout != copies[i].layout ||
+				copies[first].length != copies[i].length)
+				*(copies[i].tied ? &verify->unlike_ties
+						 : &verify->unlike_copies) = true;
+			else if (copies[first].trait.words[0] !=
+					 copies[i].trait.words[0] ||
+				 copies[first].trait.words[1] != copies[i].trait.words[1])
+				say_difference(verify, &copies[first], &copies[i]);
+		}
 	}
 }
 
@@ -653,17 +640,6 @@ static bool is_dense(const struct fsdp_view *view)
 	return true;
 }
 
-/* Where the bytes were cut while they were hashed: views that were cut in other places
- * cannot be compared. */
-static uint64_t cut_of(uint64_t begin, uint64_t end, bool deflated)
-{
-	if (begin / FSDP_PASS_PART != (end - 1) / FSDP_PASS_PART)
-		return begin % FSDP_PASS_PART + 1 + deflated;
-	if (begin / FSDP_PASS_BUFFER != (end - 1) / FSDP_PASS_BUFFER)
-		return begin % FSDP_PASS_BUFFER + 1;
-	return 0;
-}
-
 static uint64_t mix_ints(uint64_t hash, const int64_t *ints, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -711,12 +687,18 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	struct fsdp_segment found = segment_at(file, segment);
 	if (found.begin != view->record || end > found.size)
 		return;
+	/* Where the bytes were cut while they were hashed: views that were cut in
+	 * other places cannot be compared. */
 	file->views[file->view_count++] = (struct fsdp_pass_view){
 		.begin = begin,
 		.end = end,
 		.segment = segment,
 		.tag = layout_of(verify, piece_at(verify, piece), view,
-			cut_of(begin, end, found.deflated)),
+			begin / FSDP_PASS_PART != (end - 1) / FSDP_PASS_PART
+				? begin % FSDP_PASS_PART + 1 + found.deflated
+			: begin / FSDP_PASS_BUFFER != (end - 1) / FSDP_PASS_BUFFER
+				? begin % FSDP_PASS_BUFFER + 1
+				: 0),
 		.owner = piece,
 		.dtype = (uint8_t)view->dtype,
 		.big_endian = view->big_endian,
@@ -724,28 +706,6 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 		.sampled = counted,
 		.traced = verify_copy(verify, piece) != NULL,
 	};
-}
-
-/* Many views over the same bytes cost their own size, not that of the file: those beyond a limit are skipped. */
-static void limit_views(struct fsdp_verify *verify, struct fsdp_verify_file *file)
-{
-	uint64_t most = file->source.size, size = 0;
-	size_t kept = 0;
-	if (!fsdp_mul(most, OVERLAY_MOST, &most))
-		most = UINT64_MAX;
-	for (; kept < file->view_count; kept++) {
-		uint64_t next = file->views[kept].end - file->views[kept].begin;
-		if (!fsdp_add(size, next, &size) || size > most)
-			break;
-	}
-	if (kept == file->view_count)
-		return;
-	verify->lacks |= FSDP_OVER_LIMIT;
-	fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
-		FSDP_IN(file, .offset = FSDP_UNKNOWN),
-		"%zu of %zu tensors view bytes that were counted for others more than %d times; they are not counted",
-		file->view_count - kept, file->view_count, OVERLAY_MOST);
-	file->view_count = kept;
 }
 
 /* All pieces of a file that is not a file of items; puts views in order. */
@@ -772,7 +732,25 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 		return true;
 	FSDP_SORT(file->views, file->view_count, FSDP_BY(file->views, segment),
 		FSDP_BY(file->views, begin), FSDP_BY(file->views, owner));
-	limit_views(verify, file);
+	/* Many views over the same bytes cost their own size, not that of the file:
+	 * those beyond a limit are skipped. */
+	uint64_t most = file->source.size, size = 0;
+	size_t kept = 0;
+	if (!fsdp_mul(most, OVERLAY_MOST, &most))
+		most = UINT64_MAX;
+	for (; kept < file->view_count; kept++) {
+		uint64_t next = file->views[kept].end - file->views[kept].begin;
+		if (!fsdp_add(size, next, &size) || size > most)
+			break;
+	}
+	if (kept != file->view_count) {
+		verify->lacks |= FSDP_OVER_LIMIT;
+		fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_IN(file, .offset = FSDP_UNKNOWN),
+			"%zu of %zu tensors view bytes that were counted for others more than %d times; they are not counted",
+			file->view_count - kept, file->view_count, OVERLAY_MOST);
+		file->view_count = kept;
+	}
 	file->pass.results =
 		FSDP_TAKE(&verify->batch, file->pass.results, file->view_count);
 	if (file->pass.results == NULL)
@@ -951,30 +929,6 @@ static bool list_segments(struct fsdp_verify *verify, struct fsdp_verify_file *f
 
 /* ---- what covers what ---- */
 
-static void count_coverage(
-	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	uint64_t covered = 0, bare = 0;
-	for (size_t i = 0; i < file->pass.segment_count; i++) {
-		struct fsdp_segment segment = file->pass.segment(file, i);
-		if (segment.has_crc)
-			covered += segment.stored;
-		else
-			bare += segment.stored;
-	}
-	if (file->packed_length != 0) { /* whose bytes are read with the file's */
-		covered = bare == 0 ? file->packed_length : 0;
-		bare = file->packed_length - covered;
-	} else {
-		verify->scope.bytes_read += file->source.size;
-	}
-	verify->scope.bytes_with_digest += file->has_digest ? file->source.size : covered;
-	if (file->has_digest || bare == 0)
-		return;
-	verify->scope.payload_without += bare;
-	verify->lacks |= FSDP_WITHOUT_CRC;
-}
-
 /* ---- in hand ---- */
 
 bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
@@ -1002,7 +956,25 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 		fsdp_vec_truncate(&file->segments, kept);
 		file->pass.segment_count = kept;
 	}
-	count_coverage(verify, file);
+	uint64_t covered = 0, bare = 0;
+	for (size_t i = 0; i < file->pass.segment_count; i++) {
+		struct fsdp_segment segment = file->pass.segment(file, i);
+		if (segment.has_crc)
+			covered += segment.stored;
+		else
+			bare += segment.stored;
+	}
+	if (file->packed_length != 0) { /* whose bytes are read with the file's */
+		covered = bare == 0 ? file->packed_length : 0;
+		bare = file->packed_length - covered;
+	} else {
+		verify->scope.bytes_read += file->source.size;
+	}
+	verify->scope.bytes_with_digest += file->has_digest ? file->source.size : covered;
+	if (!file->has_digest && bare != 0) {
+		verify->scope.payload_without += bare;
+		verify->lacks |= FSDP_WITHOUT_CRC;
+	}
 	file->place = verify->place;
 	verify->hand_bytes += file->source.size;
 	verify->hand_segments += file->pass.segment_count;
@@ -1058,24 +1030,6 @@ static struct fsdp_span name_of(struct fsdp_verify *verify,
 		       : (struct fsdp_span){ 0 };
 }
 
-static void say_error(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
-	const struct fsdp_segment *segment, const struct fsdp_error *error)
-{
-	const char *rule = fsdp_error_rule(error);
-	enum fsdp_rule_index index = FSDP_RULE_INFLATE_ERROR;
-	if (rule != NULL && strcmp(rule, "FI3049") == 0)
-		index = FSDP_RULE_ZIP_STRAY_BYTES;
-	else if (rule != NULL && strcmp(rule, "FI3053") == 0)
-		index = FSDP_RULE_ZIP_BOMB;
-	fsdp_find(&verify->findings, index,
-		FSDP_IN(file, .member = member_of(file, segment),
-			.offset = begin_of(file, segment),
-			.length = length_of(file, segment),
-			.tensor = name_of(verify, file, segment)),
-		"%s (%llu stored bytes)", fsdp_error_message(error),
-		FSDP_LLU(segment->stored));
-}
-
 static bool judge_segments(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error **ret_error)
 {
@@ -1095,8 +1049,21 @@ static bool judge_segments(struct fsdp_verify *verify,
 				"checksum mismatch: CRC-32 of %llu bytes is %08lx, the file records %08lx",
 				FSDP_LLU(segment.size), (unsigned long)crc,
 				(unsigned long)segment.crc);
-		} else
-			say_error(verify, file, &segment, bad->error);
+		} else {
+			const char *rule = fsdp_error_rule(bad->error);
+			enum fsdp_rule_index index = FSDP_RULE_INFLATE_ERROR;
+			if (rule != NULL && strcmp(rule, "FI3049") == 0)
+				index = FSDP_RULE_ZIP_STRAY_BYTES;
+			else if (rule != NULL && strcmp(rule, "FI3053") == 0)
+				index = FSDP_RULE_ZIP_BOMB;
+			fsdp_find(&verify->findings, index,
+				FSDP_IN(file, .member = member_of(file, &segment),
+					.offset = begin_of(file, &segment),
+					.length = length_of(file, &segment),
+					.tensor = name_of(verify, file, &segment)),
+				"%s (%llu stored bytes)", fsdp_error_message(bad->error),
+				FSDP_LLU(segment.stored));
+		}
 	}
 	return true;
 }
@@ -1106,29 +1073,23 @@ static bool is_same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static void judge_change(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	const struct stat *before = &file->before;
-	struct stat after;
-	if (file->source.fd < 0 || fstat(file->source.fd, &after) != 0 ||
-		(after.st_size == before->st_size && after.st_ino == before->st_ino &&
-			is_same_time(after.st_mtim, before->st_mtim) &&
-			is_same_time(after.st_ctim, before->st_ctim)))
-		return;
-	fsdp_find(&verify->findings, FSDP_RULE_CHANGED_DURING_READ,
-		FSDP_IN(file, .offset = FSDP_UNKNOWN),
-		"it had %llu bytes, last written at %lld, and after it was read %llu bytes, last written at %lld seconds since 1970",
-		FSDP_LLU(before->st_size), (long long)before->st_mtim.tv_sec,
-		FSDP_LLU(after.st_size), (long long)after.st_mtim.tv_sec);
-}
-
 static bool judge_file(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_error *error = file->pass.error;
 	if (!judge_segments(verify, file, ret_error))
 		return false;
-	judge_change(verify, file);
+	const struct stat *before = &file->before;
+	struct stat after;
+	if (file->source.fd >= 0 && fstat(file->source.fd, &after) == 0 &&
+		(after.st_size != before->st_size || after.st_ino != before->st_ino ||
+			!is_same_time(after.st_mtim, before->st_mtim) ||
+			!is_same_time(after.st_ctim, before->st_ctim)))
+		fsdp_find(&verify->findings, FSDP_RULE_CHANGED_DURING_READ,
+			FSDP_IN(file, .offset = FSDP_UNKNOWN),
+			"it had %llu bytes, last written at %lld, and after it was read %llu bytes, last written at %lld seconds since 1970",
+			FSDP_LLU(before->st_size), (long long)before->st_mtim.tv_sec,
+			FSDP_LLU(after.st_size), (long long)after.st_mtim.tv_sec);
 	if (error == NULL) {
 		/* What is not known of a segment is not known of its views either; and
 		 * bytes that are wrong by their checksum need not be compared with
@@ -1275,18 +1236,6 @@ static struct fsdp_span last_segment(const struct fsdp_model *model, uint32_t te
 
 /* ---- what is not finite ---- */
 
-/* Masks are full of -inf, and bounds of clipping that have seen nothing are infinite. */
-static bool may_be_infinite(const struct fsdp_tensor *tensor, struct fsdp_span name,
-	const struct fsdp_moments *m)
-{
-	if (m->nan != 0)
-		return false;
-	if (m->pos_inf == 0 &&
-		fsdp_span_ends_any(name, "inv_freq attn_mask causal_mask bias_mask"))
-		return true;
-	return tensor->numel == 1 && fsdp_span_ends_any(name, "_min _max");
-}
-
 static struct fsdp_place_of place_of(struct fsdp_verify *verify, uint32_t tensor)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -1326,7 +1275,13 @@ static void judge_finite(
 	if (m->bad_index == FSDP_UNKNOWN)
 		return;
 	struct fsdp_place_of place = place_of(verify, index);
-	if (may_be_infinite(tensor, name, m))
+	/* Masks are full of -inf, and bounds of clipping that have seen nothing are
+	 * infinite. */
+	if (m->nan == 0 &&
+		((m->pos_inf == 0 &&
+			 fsdp_span_ends_any(
+				 name, "inv_freq attn_mask causal_mask bias_mask")) ||
+			(tensor->numel == 1 && fsdp_span_ends_any(name, "_min _max"))))
 		place.severity = FSDP_NOTE + 1;
 	else if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 		place.severity = FSDP_WARNING + 1;

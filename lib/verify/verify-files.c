@@ -166,25 +166,6 @@ static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file
 
 /* ---- times ---- */
 
-/* A second save into the same directory leaves data files newer than the metadata, and items that differ from it. */
-static void judge_times(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
-	struct fsdp_entry metadata, data;
-	if (!file->contradicts || !checkpoint->is_folder ||
-		!fsdp_folder_find(
-			&checkpoint->folder, FSDP_SPAN(".metadata"), &metadata) ||
-		!fsdp_folder_find(&checkpoint->folder, file->path, &data))
-		return;
-	int64_t newer = data.mtime_s - metadata.mtime_s;
-	if (newer > NEWER_MOST)
-		fsdp_find(&verify->findings, FSDP_RULE_OVERWRITTEN_IN_PLACE,
-			FSDP_IN(file, .offset = FSDP_UNKNOWN),
-			"written %lld seconds after .metadata (at %lld and %lld seconds since 1970), and its items differ from .metadata",
-			(long long)newer, (long long)data.mtime_s,
-			(long long)metadata.mtime_s);
-}
-
 static void judge_checksums(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
@@ -210,7 +191,22 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 	if (!good)
 		return false;
 	judge_checksums(verify, file);
-	judge_times(verify, file);
+	/* A second save into the same directory leaves data files newer than the
+	 * metadata, and items that differ from it. */
+	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
+	struct fsdp_entry metadata, data;
+	if (file->contradicts && checkpoint->is_folder &&
+		fsdp_folder_find(
+			&checkpoint->folder, FSDP_SPAN(".metadata"), &metadata) &&
+		fsdp_folder_find(&checkpoint->folder, file->path, &data)) {
+		int64_t newer = data.mtime_s - metadata.mtime_s;
+		if (newer > NEWER_MOST)
+			fsdp_find(&verify->findings, FSDP_RULE_OVERWRITTEN_IN_PLACE,
+				FSDP_IN(file, .offset = FSDP_UNKNOWN),
+				"written %lld seconds after .metadata (at %lld and %lld seconds since 1970), and its items differ from .metadata",
+				(long long)newer, (long long)data.mtime_s,
+				(long long)metadata.mtime_s);
+	}
 	find_holes(verify, file);
 	return true;
 }

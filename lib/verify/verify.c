@@ -415,19 +415,6 @@ static struct fsdp_span name_of(const struct item_walk *items, const struct item
 	return fsdp_model_name(model, name, &items->verify->item);
 }
 
-static void judge_end(struct item_walk *items)
-{
-	uint64_t size = items->file->source.size;
-	if (items->reach == 0 || items->reach >= size)
-		return;
-	fsdp_find(&items->verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
-		FSDP_IN(items->file, .offset = items->reach,
-			.length = size - items->reach),
-		"the last %llu of %llu bytes are unreferenced",
-		FSDP_LLU(size - items->reach), FSDP_LLU(size));
-	items->verify->scope.unreferenced += size - items->reach;
-}
-
 /* ---- the zip of one item ---- */
 
 /* Small items that follow each other share reads, each twice as long as the last. */
@@ -566,20 +553,6 @@ static bool check_source(struct item_walk *items, const struct item *item,
 	return good;
 }
 
-/* Some writers compress some items only. */
-static bool get_unpacked(const struct fsdp_verify *verify,
-	const struct fsdp_source *packed, struct fsdp_arena *arena,
-	struct fsdp_source *ret_source, struct fsdp_error **error)
-{
-	unsigned char head[4] = { 0 };
-	*ret_source = *packed;
-	return fsdp_source_read(packed, 0, head,
-		       (size_t)fsdp_min(packed->size, sizeof head), error) &&
-	       (memcmp(head, "PK\3\4", sizeof head) == 0 ||
-		       fsdp_archive_unpack_one(packed, "zstd", arena,
-			       &verify->checkpoint->limits, ret_source, error));
-}
-
 /* Of a file whose items are compressed: reads it to the end, since what was unpacked goes. */
 static bool check_unpacked(struct item_walk *items, const struct item *item,
 	const struct fsdp_source *packed, struct fsdp_error **error)
@@ -601,7 +574,14 @@ static bool check_unpacked(struct item_walk *items, const struct item *item,
 	fsdp_arena_init(&arena, &budget);
 	fsdp_vec_init(&file.segments, &verify->batch, sizeof(struct fsdp_segment));
 	items->file = &file;
-	bool good = get_unpacked(verify, packed, &arena, &file.source, error) &&
+	/* Some writers compress some items only. */
+	unsigned char head[4] = { 0 };
+	file.source = *packed;
+	bool good = fsdp_source_read(packed, 0, head,
+			    (size_t)fsdp_min(packed->size, sizeof head), error) &&
+		    (memcmp(head, "PK\3\4", sizeof head) == 0 ||
+			    fsdp_archive_unpack_one(packed, "zstd", &arena,
+				    &verify->checkpoint->limits, &file.source, error)) &&
 		    fsdp_verify_begin_views(verify, &file, error) &&
 		    check_source(items, item, &file.source, error) &&
 		    (verify->options.level == FSDP_LEVEL_HEADERS ||
@@ -702,7 +682,15 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 	}
 	if (transformed)
 		verify->lacks |= FSDP_UNREADABLE;
-	judge_end(&items);
+	uint64_t size = items.file->source.size;
+	if (items.reach != 0 && items.reach < size) {
+		fsdp_find(&items.verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
+			FSDP_IN(items.file, .offset = items.reach,
+				.length = size - items.reach),
+			"the last %llu of %llu bytes are unreferenced",
+			FSDP_LLU(size - items.reach), FSDP_LLU(size));
+		items.verify->scope.unreferenced += size - items.reach;
+	}
 	return true;
 }
 
@@ -906,23 +894,19 @@ static bool look_at_listed(struct fsdp_verify *verify, struct fsdp_error **ret_e
 	return fsdp_verify_mark(verify, ++verify->place, ret_error);
 }
 
-static uint64_t bytes_of(const struct fsdp_model *model)
-{
-	uint64_t total = 0;
-	for (uint32_t i = 0; i < model->files.count; i++)
-		if (fsdp_model_file(model, i)->size != FSDP_UNKNOWN)
-			total += fsdp_model_file(model, i)->size;
-	return total;
-}
-
 /* What must be known before the first byte is read. */
 static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_verify_options *options = &verify->options;
 	unsigned jobs = options->jobs != 0 ? options->jobs : 1;
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < model->files.count; i++)
+		if (fsdp_model_file(model, i)->size != FSDP_UNKNOWN)
+			total += fsdp_model_file(model, i)->size;
 	verify->pass = (struct fsdp_pass_options){
 		.jobs = (unsigned)fsdp_min(jobs, FSDP_PASS_THREADS),
-		.total = bytes_of(&verify->checkpoint->model),
+		.total = total,
 		.progress = options->progress,
 		.context = options->progress_context,
 	};
@@ -1002,15 +986,6 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	return fsdp_verify_judge_values(verify, ret_error);
 }
 
-static bool look(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	if (!fsdp_verify_sort(verify, ret_error) || !look_at_all(verify, ret_error) ||
-		!fsdp_verify_mark(verify, UINT32_MAX, ret_error) ||
-		!verify_order(verify, ret_error))
-		return false;
-	return !verify->findings.lost || fsdp_arena_fail(&verify->arena, ret_error);
-}
-
 /* ---- its life ---- */
 
 static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
@@ -1050,7 +1025,12 @@ bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	if (verify->options.level < FSDP_LEVEL_HEADERS)
 		verify->options.level = FSDP_LEVEL_HEADERS;
 	verify->scope.level = verify->options.level;
-	bool good = begin(verify, ret_error) && look(verify, ret_error);
+	bool good =
+		begin(verify, ret_error) && fsdp_verify_sort(verify, ret_error) &&
+		look_at_all(verify, ret_error) &&
+		fsdp_verify_mark(verify, UINT32_MAX, ret_error) &&
+		verify_order(verify, ret_error) &&
+		(!verify->findings.lost || fsdp_arena_fail(&verify->arena, ret_error));
 	/* What is needed only while it is made. */
 	fsdp_locator_free(verify->locator);
 	verify->locator = NULL;
