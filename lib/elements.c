@@ -242,29 +242,6 @@ static bool fill_place(const struct fsdp_view *view, struct fsdp_place *place,
 
 /* ---- zip members ---- */
 
-static void piece_view(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_piece_record *piece, struct fsdp_view *view)
-{
-	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, piece->tensor);
-	const int64_t *box = fsdp_model_box(model, piece);
-	const int64_t *run = fsdp_model_run(model, piece);
-	const int64_t *shape = run != NULL   ? run + 1
-			       : box != NULL ? box + tensor->dims
-					     : fsdp_model_ints(model, tensor->shape);
-	const int64_t *strides = fsdp_model_ints(model, piece->strides);
-	view->dims = run != NULL ? 1 : tensor->dims;
-	view->dtype = tensor->dtype;
-	view->storage_offset = piece->storage_offset;
-	view->conj = (tensor->flags & FSDP_TENSOR_CONJ) != 0;
-	view->neg = (tensor->flags & FSDP_TENSOR_NEG) != 0;
-	memcpy(view->shape, shape, view->dims * sizeof *shape);
-	if (strides != NULL)
-		memcpy(view->strides, strides, view->dims * sizeof *strides);
-	else
-		fsdp_view_set_contiguous(view);
-}
-
 static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent *extent,
 	struct fsdp_view *view, struct fsdp_error **ret_error)
 {
@@ -512,7 +489,26 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 				locator, piece->extent, item, view, ret_key, ret_error) &&
 			check_item(checkpoint, piece, extent, view, ret_error);
 	else {
-		piece_view(checkpoint, piece, view);
+		const struct fsdp_model *model = &checkpoint->model;
+		const struct fsdp_tensor_record *tensor =
+			fsdp_model_tensor(model, piece->tensor);
+		const int64_t *box = fsdp_model_box(model, piece);
+		const int64_t *run = fsdp_model_run(model, piece);
+		const int64_t *shape = run != NULL ? run + 1
+				       : box != NULL
+					       ? box + tensor->dims
+					       : fsdp_model_ints(model, tensor->shape);
+		const int64_t *strides = fsdp_model_ints(model, piece->strides);
+		view->dims = run != NULL ? 1 : tensor->dims;
+		view->dtype = tensor->dtype;
+		view->storage_offset = piece->storage_offset;
+		view->conj = (tensor->flags & FSDP_TENSOR_CONJ) != 0;
+		view->neg = (tensor->flags & FSDP_TENSOR_NEG) != 0;
+		memcpy(view->shape, shape, view->dims * sizeof *shape);
+		if (strides != NULL)
+			memcpy(view->strides, strides, view->dims * sizeof *strides);
+		else
+			fsdp_view_set_contiguous(view);
 		found = locate_member(locator, extent, view, ret_error);
 	}
 	if (!found)
@@ -852,23 +848,6 @@ static uint64_t unpacked_size(const struct fsdp_repeats *repeats,
 	return fsdp_min(size, bytes);
 }
 
-/* Counts what is stored of it, once. */
-static void see_extent(struct fsdp_repeats *repeats, uint32_t index, uint64_t bytes)
-{
-	const struct fsdp_model *model = &repeats->checkpoint->model;
-	const struct fsdp_extent *extent = fsdp_model_extent(model, index);
-	uint64_t size = unpacked_size(repeats, extent, bytes);
-	if ((repeats->seen[index / 8] >> index % 8 & 1) != 0)
-		return;
-	repeats->seen[index / 8] |= (unsigned char)(1u << index % 8);
-	if (!is_packed(extent) && !is_zstd(model, extent)) {
-		size = fsdp_min(size, model->on_disk - repeats->plain);
-		repeats->plain += size;
-	}
-	if (!fsdp_add(repeats->stored, size, &repeats->stored))
-		repeats->stored = UINT64_MAX;
-}
-
 /* Bytes of a storage from the first element of a piece to its last one, and of a packed
  * one those before them: what is passed to see these. */
 static uint64_t passed(const struct fsdp_model *model,
@@ -907,7 +886,20 @@ bool fsdp_repeats_take(struct fsdp_repeats *repeats, uint32_t tensor, uint64_t b
 			fsdp_model_piece(model, record->first_piece + i);
 		if (piece->extent == FSDP_NONE)
 			continue;
-		see_extent(repeats, piece->extent, bytes);
+		/* Counts what is stored of it, once. */
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, piece->extent);
+		uint64_t size = unpacked_size(repeats, extent, bytes);
+		if ((repeats->seen[piece->extent / 8] >> piece->extent % 8 & 1) == 0) {
+			repeats->seen[piece->extent / 8] |=
+				(unsigned char)(1u << piece->extent % 8);
+			if (!is_packed(extent) && !is_zstd(model, extent)) {
+				size = fsdp_min(size, model->on_disk - repeats->plain);
+				repeats->plain += size;
+			}
+			if (!fsdp_add(repeats->stored, size, &repeats->stored))
+				repeats->stored = UINT64_MAX;
+		}
 		if (!fsdp_add(span, passed(model, record, piece), &span))
 			span = UINT64_MAX;
 		some = true;

@@ -210,21 +210,6 @@ static struct fsdp_pass_result *find_partial(struct pass_reader *reader, size_t 
 	return &partial->result;
 }
 
-/* The bytes of each block of the sample, where they are there; the first one is `at` of the
- * view. */
-static void add_sample(
-	struct fsdp_trait *sample, const unsigned char *bytes, size_t size, uint64_t at)
-{
-	const uint64_t step = FSDP_SAMPLE_BYTES * FSDP_SAMPLE_OF;
-	for (uint64_t block = at - at % step; block < at + size; block += step) {
-		uint64_t begin = block > at ? block : at;
-		uint64_t end = fsdp_min(block + FSDP_SAMPLE_BYTES, at + size);
-		if (begin < end)
-			fsdp_trait_add(
-				sample, bytes + (begin - at), (size_t)(end - begin));
-	}
-}
-
 static void add_to_view(struct pass_reader *reader, size_t index,
 	const struct fsdp_segment *segment, const unsigned char *bytes, size_t size,
 	uint64_t at)
@@ -240,8 +225,20 @@ static void add_to_view(struct pass_reader *reader, size_t index,
 	}
 	if (view->traced)
 		fsdp_trait_add(&result->trait, bytes, size);
-	if (view->sampled)
-		add_sample(&result->sample, bytes, size, at - view->begin);
+	if (view->sampled) {
+		/* The bytes of each block of the sample, where they are there; the
+		 * first one is `at` of the view. */
+		uint64_t place = at - view->begin;
+		const uint64_t step = FSDP_SAMPLE_BYTES * FSDP_SAMPLE_OF;
+		for (uint64_t block = place - place % step; block < place + size;
+			block += step) {
+			uint64_t begin = block > place ? block : place;
+			uint64_t end = fsdp_min(block + FSDP_SAMPLE_BYTES, place + size);
+			if (begin < end)
+				fsdp_trait_add(&result->sample, bytes + (begin - place),
+					(size_t)(end - begin));
+		}
+	}
 	result->moments.samples = view->sampled;
 	if (view->counted)
 		fsdp_moments_add(&result->moments, view->dtype, view->big_endian, bytes,
@@ -382,44 +379,12 @@ static bool read_raw(struct pass_reader *reader, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* The inflater reads for itself; who hashes the file sees the stored bytes too. */
-static bool read_deflated(struct pass_reader *reader, uint64_t end)
-{
-	struct fsdp_segment segment =
-		reader->file->segment(reader->file->context, reader->segment);
-	struct fsdp_error *error = NULL;
-	struct fsdp_inflate *stream = NULL;
-	uint32_t crc = 0;
-	bool good = may_inflate(&segment, &error) &&
-		    fsdp_inflate_new(&reader->file->source, segment.begin, segment.stored,
-			    segment.size, &stream, &error) &&
-		    inflate_all(reader, stream, &segment, &crc, &error);
-	fsdp_inflate_free(stream);
-	if (!good)
-		add_bad(reader, reader->segment, crc, error);
-	else if (segment.has_crc && crc != segment.crc)
-		add_bad(reader, reader->segment, crc, NULL);
-	reader->segment++;
-	for (uint64_t at = reader->at; reader->sha256 != NULL && at < end;) {
-		uint64_t next = fsdp_min(at + FSDP_PASS_BUFFER, end);
-		if (!read_raw(reader, at, next))
-			return false;
-		at = next;
-	}
-	return reader->part->error == NULL;
-}
-
-/* The first view that may end after the start of the part. */
-static size_t first_view(const struct pass_part *part)
-{
-	size_t low = 0, high = part->file->view_count;
-	FSDP_HALVE(low, high, middle, part->file->views[middle].segment < part->segment);
-	return low;
-}
-
 static void read_part(struct pass_run *pass, struct pass_part *part,
 	struct fsdp_sha256 *sha256, unsigned char *buffer)
 {
+	/* The first view that may end after the start of the part. */
+	size_t low = 0, high = part->file->view_count;
+	FSDP_HALVE(low, high, middle, part->file->views[middle].segment < part->segment);
 	struct pass_reader reader = {
 		.pass = pass,
 		.part = part,
@@ -428,13 +393,38 @@ static void read_part(struct pass_run *pass, struct pass_part *part,
 		.buffer = buffer,
 		.at = part->begin,
 		.segment = part->segment,
-		.view = first_view(part),
+		.view = low,
 	};
 	while (reader.at < part->end && part->error == NULL) {
 		bool deflated;
 		uint64_t end = buffer_end(&reader, &deflated);
 		if (deflated) {
-			if (!read_deflated(&reader, end))
+			/* The inflater reads for itself; who hashes the file sees the
+			 * stored bytes too. */
+			struct fsdp_segment segment = reader.file->segment(
+				reader.file->context, reader.segment);
+			struct fsdp_error *error = NULL;
+			struct fsdp_inflate *stream = NULL;
+			uint32_t crc = 0;
+			bool good =
+				may_inflate(&segment, &error) &&
+				fsdp_inflate_new(&reader.file->source, segment.begin,
+					segment.stored, segment.size, &stream, &error) &&
+				inflate_all(&reader, stream, &segment, &crc, &error);
+			fsdp_inflate_free(stream);
+			if (!good)
+				add_bad(&reader, reader.segment, crc, error);
+			else if (segment.has_crc && crc != segment.crc)
+				add_bad(&reader, reader.segment, crc, NULL);
+			reader.segment++;
+			for (uint64_t at = reader.at;
+				reader.sha256 != NULL && at < end;) {
+				uint64_t next = fsdp_min(at + FSDP_PASS_BUFFER, end);
+				if (!read_raw(&reader, at, next))
+					return;
+				at = next;
+			}
+			if (reader.part->error != NULL)
 				return;
 		} else {
 			if (!read_raw(&reader, reader.at, end))

@@ -70,9 +70,23 @@ static int compare_entries(const void *left, const void *right)
 	return order != 0 ? order : a->line < b->line ? -1 : a->line > b->line;
 }
 
-static bool parse_lines(struct fsdp_manifest *manifest, struct fsdp_span text,
-	struct fsdp_error **ret_error)
+static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote,
+	const char *path, struct fsdp_error **ret_error)
 {
+	struct fsdp_source source;
+	struct fsdp_span text;
+	if (!fsdp_file_open(remote, path, &source, ret_error))
+		return false;
+	bool good = source.size <= MOST ||
+		    fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			    "a list of digests of %llu bytes is not read",
+			    FSDP_LLU(source.size));
+	good = good && fsdp_source_read_all(&source, 0, source.size, &manifest->arena,
+			       &text, ret_error);
+	if (source.fd >= 0)
+		close(source.fd);
+	if (!good)
+		return false;
 	struct fsdp_span line;
 	struct fsdp_vec entries;
 	uint64_t number = 0;
@@ -91,24 +105,6 @@ static bool parse_lines(struct fsdp_manifest *manifest, struct fsdp_span text,
 	qsort(manifest->entries, manifest->count, sizeof *manifest->entries,
 		compare_entries);
 	return true;
-}
-
-static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote,
-	const char *path, struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	struct fsdp_span text;
-	if (!fsdp_file_open(remote, path, &source, ret_error))
-		return false;
-	bool good = source.size <= MOST ||
-		    fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			    "a list of digests of %llu bytes is not read",
-			    FSDP_LLU(source.size));
-	good = good && fsdp_source_read_all(&source, 0, source.size, &manifest->arena,
-			       &text, ret_error);
-	if (source.fd >= 0)
-		close(source.fd);
-	return good && parse_lines(manifest, text, ret_error);
 }
 
 bool fsdp_manifest_open(struct fsdp_remote *remote, const char *path,

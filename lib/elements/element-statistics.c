@@ -702,32 +702,6 @@ static void add_rest(struct fsdp_moments *moments, struct lanes *lanes,
 		add_one(moments, lanes, i % LANES, (double)block[i], normal, index + i);
 }
 
-static void add_pairs(struct lanes *lanes, const struct number_format *format,
-	const unsigned char *bytes, size_t count, bool odd, double most)
-{
-	bool brain = format->kind == NUMBER_BF16;
-	bool fits = most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
-	struct addition addition = {
-		.decode = brain ? 1 : format->scale, .scale = 1, .above = format->infinite
-	};
-	if (!fits) {
-		/* So that a float holds the sums of their squares. What is lost is a part
-		 * in 2^120 of the largest. */
-		int exponent, lost;
-		(void)frexp(most, &exponent);
-		addition.scale = ldexp(1, exponent > -41 ? 59 - exponent : 100);
-		addition.decode *= (float)addition.scale;
-		lost = exponent + 7; /* exponents of bfloat16 */
-		if (brain && lost > 0)
-			addition.least = (int16_t)(lost << 7);
-	}
-	if (odd || !fits)
-		(brain ? add_some_brains : add_some_halves)(
-			lanes, bytes, count, &addition);
-	else
-		(brain ? add_brains : add_halves)(lanes, bytes, count, &addition);
-}
-
 /* Of sixteen bits each. */
 static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const struct number_format *format, const unsigned char *bytes, size_t count,
@@ -746,10 +720,34 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 			infinite < INT16_MAX ? infinite + 1 : infinite, index, &scan);
 	if (finite != 0) {
 		add_scan(lanes, &lanes->seen, &scan, finite, half_of_key, format);
-		if (!lanes->skips)
-			add_pairs(lanes, format, bytes, whole, odd,
-				fmax(half_of_key(format, scan.high),
-					-half_of_key(format, scan.low)));
+		if (!lanes->skips) {
+			double most = fmax(half_of_key(format, scan.high),
+				-half_of_key(format, scan.low));
+			bool brain = format->kind == NUMBER_BF16;
+			bool fits =
+				most == 0 || (most >= FLOAT_LEAST && most <= FLOAT_MOST);
+			struct addition addition = { .decode = brain ? 1 : format->scale,
+				.scale = 1,
+				.above = format->infinite };
+			if (!fits) {
+				/* So that a float holds the sums of their squares.
+				 * What is lost is a part in 2^120 of the largest. */
+				int exponent, lost;
+				(void)frexp(most, &exponent);
+				addition.scale =
+					ldexp(1, exponent > -41 ? 59 - exponent : 100);
+				addition.decode *= (float)addition.scale;
+				lost = exponent + 7; /* exponents of bfloat16 */
+				if (brain && lost > 0)
+					addition.least = (int16_t)(lost << 7);
+			}
+			if (odd || !fits)
+				(brain ? add_some_brains : add_some_halves)(
+					lanes, bytes, whole, &addition);
+			else
+				(brain ? add_brains : add_halves)(
+					lanes, bytes, whole, &addition);
+		}
 	}
 	if (whole != count)
 		decode_halves(format, bytes, count, block);
@@ -768,17 +766,6 @@ static bool skip_small_block(struct lanes *lanes, const struct number_format *fo
 		return false;
 	add_scan(lanes, &lanes->small, &scan, count, small_of_key, format);
 	return true;
-}
-
-static void add_small_block(struct fsdp_moments *moments, struct lanes *lanes,
-	const struct number_format *format, const unsigned char *bytes, size_t count,
-	uint64_t index)
-{
-	int16_t wide[SHORTS];
-	if (lanes->skips && skip_small_block(lanes, format, bytes, count))
-		return;
-	widen_floats(format->small, bytes, count, wide);
-	add_half_block(moments, lanes, format, (const unsigned char *)wide, count, index);
 }
 
 /* Integers of eight bits: their sums are exact. */
@@ -857,9 +844,15 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 	} break;
 	case NUMBER_F16:
 	case NUMBER_BF16:
-		if (format->small != NULL)
-			add_small_block(moments, lanes, format, bytes, count, index);
-		else
+		if (format->small != NULL) {
+			int16_t wide[SHORTS];
+			if (!lanes->skips ||
+				!skip_small_block(lanes, format, bytes, count)) {
+				widen_floats(format->small, bytes, count, wide);
+				add_half_block(moments, lanes, format,
+					(const unsigned char *)wide, count, index);
+			}
+		} else
 			add_half_block(moments, lanes, format, bytes, count, index);
 		break;
 	case NUMBER_BYTE: {

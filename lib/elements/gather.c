@@ -481,35 +481,6 @@ static bool is_replica(const struct fsdp_assembly *assembly, const struct fsdp_p
 	return compare_parts(assembly, part, &next) == 0;
 }
 
-/* Drops parts before the chunk, and adds parts that begin before the end of the chunk: of
- * equal positions the first. */
-static bool update_active(struct fsdp_assembly *assembly, const struct chunk *chunk,
-	struct fsdp_error **ret_error)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < assembly->active_count; i++) {
-		struct active *active = assembly->active[i];
-		if (active->last < chunk->first)
-			free(active);
-		else
-			assembly->active[kept++] = active;
-	}
-	assembly->active_count = kept;
-	while (assembly->place_next < assembly->place_count) {
-		const struct place *place = &assembly->places[assembly->place_next];
-		if (place->first >= chunk->first + chunk->count)
-			break;
-		struct fsdp_part part = part_at(assembly, place->piece);
-		if (last_offset(assembly, &part) >= chunk->first &&
-			!activate(assembly, place, &part, ret_error))
-			return false;
-		do
-			assembly->place_next++;
-		while (is_replica(assembly, &part, place->first));
-	}
-	return true;
-}
-
 /* Whether a view has the shape that its part says. */
 static bool has_shape(const struct fsdp_assembly *assembly, const struct fsdp_part *part,
 	const struct fsdp_view *view)
@@ -666,8 +637,29 @@ static bool list_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk
 	size_t most = assembly->chunk_most;
 	assembly->task_count = 0;
 	*ret_again = false;
-	if (!update_active(assembly, chunk, ret_error))
-		return false;
+	/* Drops parts before the chunk, and adds parts that begin before the end of
+	 * the chunk: of equal positions the first. */
+	size_t kept = 0;
+	for (size_t i = 0; i < assembly->active_count; i++) {
+		struct active *active = assembly->active[i];
+		if (active->last < chunk->first)
+			free(active);
+		else
+			assembly->active[kept++] = active;
+	}
+	assembly->active_count = kept;
+	while (assembly->place_next < assembly->place_count) {
+		const struct place *place = &assembly->places[assembly->place_next];
+		if (place->first >= chunk->first + chunk->count)
+			break;
+		struct fsdp_part part = part_at(assembly, place->piece);
+		if (last_offset(assembly, &part) >= chunk->first &&
+			!activate(assembly, place, &part, ret_error))
+			return false;
+		do
+			assembly->place_next++;
+		while (is_replica(assembly, &part, place->first));
+	}
 	for (size_t i = 0; i < assembly->active_count; i++) {
 		struct active *active = assembly->active[i];
 		struct fsdp_nest nest;
@@ -769,28 +761,6 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 const struct fsdp_stored_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly)
 {
 	return &assembly->runs;
-}
-
-/* In the order of the storage, out of the chunk that was made of it. */
-static bool sum_task(struct fsdp_assembly *assembly, const struct task *task,
-	const struct chunk *chunk, struct fsdp_error **ret_error)
-{
-	struct active *active = task->active;
-	struct fsdp_nest nest;
-	struct fsdp_odometer odometer;
-	make_nest(assembly, active, chunk, false, &nest);
-	if (nest.row < SUMMED_ROW && nest.loop_count != 0)
-		active->summed.broken = true;
-	fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
-	do {
-		if (active->summed.broken)
-			break;
-		if (!stored_runs_add(&assembly->runs, &active->summed, &active->record,
-			    nest.from + odometer.from,
-			    assembly->chunk + nest.to + odometer.to, nest.row, ret_error))
-			return false;
-	} while (fsdp_odometer_next(&odometer));
-	return true;
 }
 
 /* ---- bytes ---- */
@@ -898,9 +868,25 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 				assembly->chunk, ret_error))
 			return false;
 	}
-	for (size_t i = 0; assembly->input.sums && i < assembly->task_count; i++)
-		if (!sum_task(assembly, &assembly->tasks[i], chunk, ret_error))
-			return false;
+	for (size_t i = 0; assembly->input.sums && i < assembly->task_count; i++) {
+		/* In the order of the storage, out of the chunk that was made of it. */
+		struct active *active = assembly->tasks[i].active;
+		struct fsdp_nest nest;
+		struct fsdp_odometer odometer;
+		make_nest(assembly, active, chunk, false, &nest);
+		if (nest.row < SUMMED_ROW && nest.loop_count != 0)
+			active->summed.broken = true;
+		fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
+		do {
+			if (active->summed.broken)
+				break;
+			if (!stored_runs_add(&assembly->runs, &active->summed,
+				    &active->record, nest.from + odometer.from,
+				    assembly->chunk + nest.to + odometer.to, nest.row,
+				    ret_error))
+				return false;
+		} while (fsdp_odometer_next(&odometer));
+	}
 	resolve(assembly, chunk);
 	return true;
 }

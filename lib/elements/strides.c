@@ -597,25 +597,6 @@ static bool run_block(
 	return true;
 }
 
-/* The loop that is cut, portion by portion. */
-static bool run_portions(
-	struct runner *runner, uint64_t from, uint64_t to, uint64_t until)
-{
-	const struct fsdp_nest_loop *loop = &runner->nest->loops[runner->cut.split];
-	uint64_t turns = runner->cut.portion;
-	make_block(runner, fsdp_min(turns, loop->count));
-	for (uint64_t done = 0; done < loop->count; done += turns) {
-		if (turns > loop->count - done) {
-			turns = loop->count - done;
-			make_block(runner, turns);
-		}
-		if (!run_block(runner, from + done * loop->from, to + done * loop->to,
-			    (turns - 1) * loop->from + runner->cut.span, until))
-			return false;
-	}
-	return true;
-}
-
 bool fsdp_nest_run(const struct fsdp_nest *nest, struct fsdp_fetch *fetch, uint64_t until,
 	unsigned char *memory, struct fsdp_error **ret_error)
 {
@@ -644,11 +625,23 @@ bool fsdp_nest_run(const struct fsdp_nest *nest, struct fsdp_fetch *fetch, uint6
 			fresh = fresh && odometer.turns[i] == 0;
 		if (fresh)
 			begin = from;
-		if (!run_portions(&runner, from, nest->to + odometer.to,
-			    dense == 0                  ? until
-			    : dense <= runner.cut.split ? begin + span
-							: 0))
-			return false;
+		/* The loop that is cut, portion by portion. */
+		const struct fsdp_nest_loop *loop = &runner.nest->loops[runner.cut.split];
+		uint64_t turns = runner.cut.portion;
+		make_block(&runner, fsdp_min(turns, loop->count));
+		for (uint64_t done = 0; done < loop->count; done += turns) {
+			if (turns > loop->count - done) {
+				turns = loop->count - done;
+				make_block(&runner, turns);
+			}
+			if (!run_block(&runner, from + done * loop->from,
+				    (nest->to + odometer.to) + done * loop->to,
+				    (turns - 1) * loop->from + runner.cut.span,
+				    dense == 0                  ? until
+				    : dense <= runner.cut.split ? begin + span
+								: 0))
+				return false;
+		}
 	} while (fsdp_odometer_next(&odometer));
 	return true;
 }
