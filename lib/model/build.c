@@ -351,26 +351,22 @@ static bool check_planned(const struct fsdp_model *model, struct fsdp_error **re
 	return true;
 }
 
-/* What is there once. */
-static bool check_single(const struct fsdp_model *model, struct fsdp_error **ret_error)
+bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
+	/* What is there once. */
 	bool planned = !model->has_plan ||
 		       (model->modules.count != 0 &&
 			       fsdp_may_be_item(&model->meshes, model->plan.mesh));
 	return (planned || fail_check(ret_error, "plan", 0, "a module or a mesh")) &&
 	       (fsdp_may_be_item(&model->tensors, model->counter) ||
-		       fail_check(ret_error, "counter", 0, "a tensor"));
-}
-
-bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	return check_single(model, ret_error) && check_files(model, ret_error) &&
-	       check_extents(model, ret_error) && check_tensors(model, ret_error) &&
-	       check_pieces(model, ret_error) && check_values(model, ret_error) &&
-	       check_settings(model, ret_error) && check_extras(model, ret_error) &&
-	       check_meshes(model, ret_error) && check_hints(model, ret_error) &&
-	       check_modules(model, ret_error) && check_units(model, ret_error) &&
-	       check_flats(model, ret_error) && check_planned(model, ret_error);
+		       fail_check(ret_error, "counter", 0, "a tensor")) &&
+	       check_files(model, ret_error) && check_extents(model, ret_error) &&
+	       check_tensors(model, ret_error) && check_pieces(model, ret_error) &&
+	       check_values(model, ret_error) && check_settings(model, ret_error) &&
+	       check_extras(model, ret_error) && check_meshes(model, ret_error) &&
+	       check_hints(model, ret_error) && check_modules(model, ret_error) &&
+	       check_units(model, ret_error) && check_flats(model, ret_error) &&
+	       check_planned(model, ret_error);
 }
 
 /*

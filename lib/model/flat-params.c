@@ -389,17 +389,6 @@ static struct fsdp_flat_part expected_run(const struct held *held, uint32_t rank
 	return part;
 }
 
-static bool run_fits(const struct local *local, const struct fsdp_piece_record *piece,
-	const struct fsdp_flat_part *part, uint64_t numel)
-{
-	if (part->numel != numel || piece->strides != FSDP_NONE)
-		return false;
-	if (numel == 0 || piece->extent == FSDP_NONE || local->base[piece->extent] == 0)
-		return true;
-	return piece->storage_offset ==
-	       local->base[piece->extent] - 1 + part->shard_start;
-}
-
 /* A parameter with a run in every rank file. */
 static bool convert(struct local *local, const struct held *held, uint32_t id,
 	const struct fsdp_flat_entry_record *entry)
@@ -418,7 +407,11 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 		uint64_t numel =
 			(uint64_t)(box != NULL ? box[1] : shape_of(model, tensor)[0]);
 		struct fsdp_flat_part part = expected_run(held, piece->rank, entry);
-		if (run_fits(local, piece, &part, numel))
+		if (part.numel == numel && piece->strides == FSDP_NONE &&
+			(numel == 0 || piece->extent == FSDP_NONE ||
+				local->base[piece->extent] == 0 ||
+				piece->storage_offset == local->base[piece->extent] - 1 +
+								 part.shard_start))
 			continue;
 		say(local, held->unit, piece->rank, tensor->name,
 			"rank %u holds %llu elements of it, the plan gives %llu",

@@ -42,11 +42,23 @@ uint32_t fsdp_model_shard_count(
 
 /* ---- Bytes of storages, and those that tensors use ---- */
 
-/* Bytes of one view: from its first element to the end of its last. */
-static uint64_t view_end(const struct fsdp_model *model,
+struct use {
+	uint64_t begin, end;
+};
+
+/* A view without elements begins nowhere. */
+static struct use use_of(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
-	uint64_t numel)
+	uint64_t size)
 {
+	struct use use = { 0 };
+	uint64_t numel = fsdp_model_numel(model, tensor);
+	if (numel == 0)
+		return use;
+	if (tensor->dtype == FSDP_DTYPE_UNKNOWN)
+		return (struct use){ 0, size };
+	(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &use.begin);
+	/* Bytes of one view: from its first element to the end of its last. */
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	const int64_t *strides = fsdp_model_ints(model, piece->strides);
 	const int64_t *run = fsdp_model_run(model, piece);
@@ -64,26 +76,7 @@ static uint64_t view_end(const struct fsdp_model *model,
 	}
 	fits = fits && fsdp_add(piece->storage_offset, reach, &end) &&
 	       fsdp_dtype_bytes(tensor->dtype, end, &bytes);
-	return fits ? bytes : UINT64_MAX;
-}
-
-struct use {
-	uint64_t begin, end;
-};
-
-/* A view without elements begins nowhere. */
-static struct use use_of(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
-	uint64_t size)
-{
-	struct use use = { 0 };
-	uint64_t numel = fsdp_model_numel(model, tensor);
-	if (numel == 0)
-		return use;
-	if (tensor->dtype == FSDP_DTYPE_UNKNOWN)
-		return (struct use){ 0, size };
-	(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &use.begin);
-	use.end = fsdp_min(view_end(model, tensor, piece, numel), size);
+	use.end = fsdp_min(fits ? bytes : UINT64_MAX, size);
 	return use.end > use.begin ? use : (struct use){ 0 };
 }
 
@@ -188,26 +181,6 @@ static uint64_t hash_ints(const struct fsdp_hasher *hasher, uint64_t hash,
 	return hash;
 }
 
-/* All that is compared: of many tensors the first pieces alone may be the same. */
-static uint64_t hash_view(const struct fsdp_hasher *hasher,
-	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
-{
-	uint64_t hash = fsdp_hash(hasher, tensor->dtype);
-	hash = hash_ints(
-		hasher, hash, fsdp_model_ints(model, tensor->shape), tensor->dims);
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece = piece_at(model, tensor, i);
-		hash = fsdp_hash_more(hasher, hash, piece->extent);
-		hash = fsdp_hash_more(hasher, hash, piece->storage_offset);
-		hash = hash_ints(hasher, hash, fsdp_model_box(model, piece),
-			2 * (size_t)tensor->dims);
-		hash = hash_ints(hasher, hash, fsdp_model_run(model, piece), 3);
-		hash = hash_ints(hasher, hash, fsdp_model_ints(model, piece->strides),
-			piece->is_run ? 1 : tensor->dims);
-	}
-	return hash;
-}
-
 static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 {
 	if (a == NULL || b == NULL)
@@ -290,7 +263,24 @@ static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 			(piece_at(model, tensor, 0)->is_run &&
 				fsdp_model_numel(model, tensor) == 0))
 			continue;
-		size_t slot = (size_t)hash_view(&hasher, model, tensor) & (slots - 1);
+		/* All that is compared: of many tensors the first pieces alone may be
+		 * the same. */
+		uint64_t hash = fsdp_hash(&hasher, tensor->dtype);
+		hash = hash_ints(&hasher, hash, fsdp_model_ints(model, tensor->shape),
+			tensor->dims);
+		for (uint32_t k = 0; k < tensor->piece_count; k++) {
+			const struct fsdp_piece_record *piece =
+				piece_at(model, tensor, k);
+			hash = fsdp_hash_more(&hasher, hash, piece->extent);
+			hash = fsdp_hash_more(&hasher, hash, piece->storage_offset);
+			hash = hash_ints(&hasher, hash, fsdp_model_box(model, piece),
+				2 * (size_t)tensor->dims);
+			hash = hash_ints(&hasher, hash, fsdp_model_run(model, piece), 3);
+			hash = hash_ints(&hasher, hash,
+				fsdp_model_ints(model, piece->strides),
+				piece->is_run ? 1 : tensor->dims);
+		}
+		size_t slot = (size_t)hash & (slots - 1);
 		while (table[slot] != 0 &&
 			!same_view(
 				model, fsdp_model_tensor(model, table[slot] - 1), tensor))
@@ -315,21 +305,6 @@ static bool is_sorted(const struct fsdp_names *names, const uint32_t *ids, size_
 	return true;
 }
 
-static void merge(const struct fsdp_names *names, const uint32_t *from, uint32_t *to,
-	size_t begin, size_t middle, size_t end)
-{
-	size_t left = begin, right = middle;
-	for (size_t at = begin; at < end; at++) {
-		bool take_left =
-			left < middle &&
-			(right >= end ||
-				fsdp_natural_compare(
-					fsdp_names_segment(names, from[left]),
-					fsdp_names_segment(names, from[right])) <= 0);
-		to[at] = take_left ? from[left++] : from[right++];
-	}
-}
-
 /* Bottom-up, so that a million siblings cost no stack. `spare` is as long as ids. */
 static void sort_siblings(
 	const struct fsdp_names *names, uint32_t *ids, uint32_t *spare, size_t count)
@@ -342,7 +317,18 @@ static void sort_siblings(
 			size_t middle = begin + width < count ? begin + width : count;
 			size_t end =
 				begin + 2 * width < count ? begin + 2 * width : count;
-			merge(names, from, to, begin, middle, end);
+			size_t left = begin, right = middle;
+			for (size_t at = begin; at < end; at++) {
+				bool take_left =
+					left < middle &&
+					(right >= end ||
+						fsdp_natural_compare(
+							fsdp_names_segment(
+								names, from[left]),
+							fsdp_names_segment(names,
+								from[right])) <= 0);
+				to[at] = take_left ? from[left++] : from[right++];
+			}
 		}
 		uint32_t *swap = from;
 		from = to;
@@ -500,8 +486,11 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-static bool index_raw_names(struct fsdp_model *model)
+/* Natural order of all names, then of tensors and values. */
+static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	if (!sort_tensors(model, scratch))
+		return false;
 	size_t names = model->names.list.count;
 	for (uint32_t i = (uint32_t)model->tensor_count; i-- > 0;) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -517,14 +506,6 @@ static bool index_raw_names(struct fsdp_model *model)
 		}
 		model->by_raw_name[tensor->raw_name] = i;
 	}
-	return true;
-}
-
-/* Natural order of all names, then of tensors and values. */
-static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	if (!sort_tensors(model, scratch) || !index_raw_names(model))
-		return false;
 	size_t count = model->values.count;
 	struct order order = { model, value_name, count };
 	if (in_order(&order))

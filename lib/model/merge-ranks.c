@@ -676,20 +676,18 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 
 /* ---- values ---- */
 
-static bool same_token(const struct fsdp_token *a, const struct fsdp_token *b)
-{
-	return a->kind == b->kind && a->count == b->count && a->integer == b->integer &&
-	       memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
-	       fsdp_span_equal(a->text, b->text);
-}
-
 static bool same_value(
 	const struct fsdp_value_record *a, const struct fsdp_value_record *b)
 {
 	if (a->token_count != b->token_count)
 		return false;
 	for (uint32_t i = 0; i < a->token_count; i++)
-		if (!same_token(&a->tokens[i], &b->tokens[i]))
+		if (a->tokens[i].kind != b->tokens[i].kind ||
+			a->tokens[i].count != b->tokens[i].count ||
+			a->tokens[i].integer != b->tokens[i].integer ||
+			memcmp(&a->tokens[i].number, &b->tokens[i].number,
+				sizeof a->tokens[i].number) != 0 ||
+			!fsdp_span_equal(a->tokens[i].text, b->tokens[i].text))
 			return false;
 	return true;
 }
@@ -716,20 +714,6 @@ static void write_number(const struct fsdp_token *token, char *text, size_t size
 		snprintf(text, size, "%g", token->number);
 	else
 		snprintf(text, size, "%lld", (long long)token->integer);
-}
-
-static void find_other_step(struct fsdp_model *model,
-	const struct fsdp_value_record *first, const struct fsdp_value_record *other,
-	const struct fsdp_file_record *file, struct fsdp_arena *scratch)
-{
-	char ours[32], theirs[32];
-	struct fsdp_span name = name_of(model, other->name, scratch);
-	write_number(other->tokens, ours, sizeof ours);
-	write_number(first->tokens, theirs, sizeof theirs);
-	fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
-		FSDP_PLACE(.file = file->path, .rank = other->rank),
-		"%.*s is %s here, %s in the file of rank %u", FSDP_TEXT(name), ours,
-		theirs, first->rank);
 }
 
 /*
@@ -761,8 +745,18 @@ static void merge_values(
 			if (same_value(same, &value))
 				continue;
 			if (file != NULL && counts_progress(model, &value) &&
-				same->token_count == 1)
-				find_other_step(model, same, &value, file, scratch);
+				same->token_count == 1) {
+				char ours[32], theirs[32];
+				struct fsdp_span name =
+					name_of(model, value.name, scratch);
+				write_number(value.tokens, ours, sizeof ours);
+				write_number(same->tokens, theirs, sizeof theirs);
+				fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
+					FSDP_PLACE(.file = file->path,
+						.rank = value.rank),
+					"%.*s is %s here, %s in the file of rank %u",
+					FSDP_TEXT(name), ours, theirs, same->rank);
+			}
 		} else {
 			first[value.raw_name] = (uint32_t)at;
 		}

@@ -327,21 +327,6 @@ static size_t count_met(const struct known_units *known, uint32_t start)
 	return met;
 }
 
-/* Where most units have a module. */
-static uint32_t best_start(const struct known_units *known)
-{
-	uint32_t best = 0;
-	size_t most = 0;
-	for (size_t i = 0; i < known->start_count; i++) {
-		size_t met = count_met(known, known->starts[i]);
-		if (met > most) {
-			most = met;
-			best = known->starts[i];
-		}
-	}
-	return best;
-}
-
 /* ---- units without a module ---- */
 
 static size_t alike(struct fsdp_span a, struct fsdp_span b)
@@ -478,7 +463,17 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 	size_t unmet = 0;
 	if (!index_visits(&known) || !find_starts(&known))
 		return false;
-	uint32_t start = best_start(&known), *ranks = count_ranks(&known);
+	/* Where most units have a module. */
+	uint32_t best = 0;
+	size_t most = 0;
+	for (size_t i = 0; i < known.start_count; i++) {
+		size_t met = count_met(&known, known.starts[i]);
+		if (met > most) {
+			most = met;
+			best = known.starts[i];
+		}
+	}
+	uint32_t start = best, *ranks = count_ranks(&known);
 	known.begin = fsdp_model_name(model, start, scratch);
 	if (ranks == NULL || known.begin.data == NULL)
 		return false;
@@ -637,23 +632,6 @@ static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return true;
 }
 
-/* The names of all modules, written out: they all begin with those above them. */
-static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	enum { NAME_STEP = 4 }; /* bytes */
-	uint64_t *lengths = FSDP_TAKE(scratch, lengths, model->modules.count);
-	uint64_t steps = 0;
-	if (lengths == NULL)
-		return false;
-	for (uint32_t i = 1; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		lengths[i] = lengths[module->parent] + 1 +
-			     fsdp_names_segment(&model->names, module->raw_name).size;
-		steps += lengths[i] / NAME_STEP;
-	}
-	return fsdp_budget_work(model->arena->budget, steps, NULL);
-}
-
 static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t names = model->names.list.count;
@@ -677,7 +655,19 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (marks[by_rank[rank]] &&
 			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
 			return false;
-	if (!may_name_modules(model, scratch))
+	/* The names of all modules, written out: they all begin with those above them. */
+	enum { NAME_STEP = 4 }; /* bytes */
+	uint64_t *lengths = FSDP_TAKE(scratch, lengths, model->modules.count);
+	uint64_t steps = 0;
+	if (lengths == NULL)
+		return false;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		lengths[i] = lengths[module->parent] + 1 +
+			     fsdp_names_segment(&model->names, module->raw_name).size;
+		steps += lengths[i] / NAME_STEP;
+	}
+	if (!fsdp_budget_work(model->arena->budget, steps, NULL))
 		return false;
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -725,19 +715,6 @@ static bool group_owned(struct fsdp_model *model)
 	return true;
 }
 
-/* The lowest visit above both. */
-static uint32_t meet(const struct fsdp_model *model, uint32_t a, uint32_t b)
-{
-	while (a != b) {
-		if (fsdp_model_module(model, a)->depth <
-			fsdp_model_module(model, b)->depth)
-			b = fsdp_model_module(model, b)->parent;
-		else
-			a = fsdp_model_module(model, a)->parent;
-	}
-	return a;
-}
-
 /*
  * Parameters here and below, a tied one counted once: each name counts where it is, and
  * where two names of one parameter meet it is taken back. Unsigned arithmetic wraps and
@@ -751,8 +728,17 @@ void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	owner->bytes += bytes;
 	if (tied_module == FSDP_NONE)
 		return;
-	struct fsdp_module_record *above =
-		fsdp_model_module(model, meet(model, module, tied_module));
+	/* The lowest visit above both. */
+	uint32_t a = module;
+	uint32_t b = tied_module;
+	while (a != b) {
+		if (fsdp_model_module(model, a)->depth <
+			fsdp_model_module(model, b)->depth)
+			b = fsdp_model_module(model, b)->parent;
+		else
+			a = fsdp_model_module(model, a)->parent;
+	}
+	struct fsdp_module_record *above = fsdp_model_module(model, a);
 	above->parameters -= numel;
 	above->bytes -= bytes;
 }
@@ -761,21 +747,6 @@ static uint64_t parameters_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
 	return fsdp_model_is_lone_count(tensor) ? 0 : fsdp_model_numel(model, tensor);
-}
-
-static void count_tensors(struct fsdp_model *model)
-{
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->module == FSDP_NONE || tensor->role == FSDP_ROLE_BUFFER ||
-			(tensor->flags & FSDP_TENSOR_SPREAD))
-			continue;
-		uint32_t tied = FSDP_NONE;
-		if (tensor->alias != FSDP_NONE)
-			tied = fsdp_model_tensor(model, tensor->alias)->module;
-		fsdp_model_count_parameter(model, tensor->module, tied,
-			parameters_of(model, tensor), fsdp_model_bytes(model, tensor));
-	}
 }
 
 static struct fsdp_unit_record *infer_unit(
@@ -808,8 +779,19 @@ struct tally {
 	uint32_t parameters, sharded, world_size;
 };
 
-static void tally_own(struct fsdp_model *model, struct tally *tallies)
+static bool all_sharded(const struct tally *tally)
 {
+	return tally->parameters != 0 && tally->sharded == tally->parameters;
+}
+
+/* The topmost modules under which every parameter is sharded. Wrappers pass it on to
+ * what they wrap. */
+static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
+	if (tallies == NULL)
+		return false;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
@@ -832,22 +814,6 @@ static void tally_own(struct fsdp_model *model, struct tally *tallies)
 		if (tallies[i].world_size > parent->world_size)
 			parent->world_size = tallies[i].world_size;
 	}
-}
-
-static bool all_sharded(const struct tally *tally)
-{
-	return tally->parameters != 0 && tally->sharded == tally->parameters;
-}
-
-/* The topmost modules under which every parameter is sharded. Wrappers pass it on to
- * what they wrap. */
-static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	size_t count = model->modules.count;
-	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
-	if (tallies == NULL)
-		return false;
-	tally_own(model, tallies);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]))
@@ -1021,7 +987,20 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (partial && (!spread_units(model, scratch) || !list_unit_fqns(model)))
 		return false;
 	if (!model->has_plan || model->plan_lists_none)
-		count_tensors(model);
+		for (uint32_t i = 0; i < model->tensor_count; i++) {
+			const struct fsdp_tensor_record *tensor =
+				fsdp_model_tensor(model, i);
+			if (tensor->module == FSDP_NONE ||
+				tensor->role == FSDP_ROLE_BUFFER ||
+				(tensor->flags & FSDP_TENSOR_SPREAD))
+				continue;
+			uint32_t tied = FSDP_NONE;
+			if (tensor->alias != FSDP_NONE)
+				tied = fsdp_model_tensor(model, tensor->alias)->module;
+			fsdp_model_count_parameter(model, tensor->module, tied,
+				parameters_of(model, tensor),
+				fsdp_model_bytes(model, tensor));
+		}
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		struct fsdp_module_record *parent =

@@ -155,26 +155,6 @@ struct holds {
 	uint32_t parameters, sharded, ranks;
 };
 
-static void count_parameters(const struct fsdp_model *model, const uint32_t *nearest,
-	struct holds *holds, bool *ret_any_sharded)
-{
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		bool sharded = fsdp_model_is_sharded(model, tensor);
-		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
-			continue;
-		*ret_any_sharded |= sharded;
-		if (nearest[tensor->module] == FSDP_NONE)
-			continue;
-		struct holds *held = &holds[nearest[tensor->module]];
-		uint32_t ranks = fsdp_model_shard_count(model, tensor);
-		held->parameters++;
-		held->sharded += sharded;
-		if (sharded && ranks > held->ranks)
-			held->ranks = ranks;
-	}
-}
-
 /* Those that stay move up. A class with only that name is a separate one. */
 static void keep_units(struct fsdp_model *model, const struct holds *holds,
 	bool any_sharded, uint32_t *moved)
@@ -221,7 +201,21 @@ bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
 	}
-	count_parameters(model, nearest, holds, &any_sharded);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		bool sharded = fsdp_model_is_sharded(model, tensor);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		any_sharded |= sharded;
+		if (nearest[tensor->module] == FSDP_NONE)
+			continue;
+		struct holds *held = &holds[nearest[tensor->module]];
+		uint32_t ranks = fsdp_model_shard_count(model, tensor);
+		held->parameters++;
+		held->sharded += sharded;
+		if (sharded && ranks > held->ranks)
+			held->ranks = ranks;
+	}
 	keep_units(model, holds, any_sharded, moved);
 	for (uint32_t i = 0; i < modules; i++) {
 		struct fsdp_module_record *module = fsdp_model_module(model, i);
