@@ -307,21 +307,6 @@ static uint32_t shared_segments(
 	return shared;
 }
 
-/* What is copied is not borrowed from longer than the call lasts. */
-static void remember(struct fsdp_names *names, struct fsdp_span whole)
-{
-	struct fsdp_names_last *last = &names->last;
-	last->text = whole;
-	last->copied = names->copies != NULL;
-	if (!last->copied)
-		return;
-	last->text.data = NULL;
-	if (whole.size > sizeof last->bytes)
-		last->count = 0;
-	else if (whole.size != 0)
-		memcpy(last->bytes, whole.data, whole.size);
-}
-
 uint32_t fsdp_names_intern(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
 {
@@ -346,7 +331,16 @@ uint32_t fsdp_names_intern(
 	}
 	if (id == FSDP_NONE || whole.size >= UINT32_MAX)
 		last->count = 0;
-	remember(names, whole);
+	/* What is copied is not borrowed from longer than the call lasts. */
+	last->text = whole;
+	last->copied = names->copies != NULL;
+	if (last->copied) {
+		last->text.data = NULL;
+		if (whole.size > sizeof last->bytes)
+			last->count = 0;
+		else if (whole.size != 0)
+			memcpy(last->bytes, whole.data, whole.size);
+	}
 	return id;
 }
 

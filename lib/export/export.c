@@ -173,20 +173,6 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 		fsdp_export_put(text, " ", 1);
 }
 
-/* The length of the header precedes it. */
-static void put_safetensors(const struct fsdp_export *plan,
-	const struct fsdp_export_out *file, struct fsdp_export_text *text)
-{
-	unsigned char length[8] = { 0 };
-	fsdp_export_put(text, length, sizeof length);
-	put_header(plan, file, text);
-	if (text->failed)
-		return;
-	uint64_t size = text->size - sizeof length;
-	for (size_t i = 0; i < sizeof length; i++)
-		text->bytes[i] = (unsigned char)(size >> 8 * i);
-}
-
 /* ---- the index ---- */
 
 static int compare_names(const void *left, const void *right, void *context)
@@ -233,24 +219,6 @@ static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *t
 
 /* ---- NumPy ---- */
 
-/* The text ends where a multiple of 64 bytes does. */
-static void put_npy(const struct fsdp_export *plan, struct fsdp_export_text *text)
-{
-	const struct fsdp_export_item *item = &plan->items[0];
-	fsdp_export_put(text, "\x93NUMPY\x01\x00\x00\x00", 10);
-	fsdp_export_put_text(text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-		fsdp_export_dtype(item->dtype, NULL)->npy);
-	put_shape(text, item, ", ", false);
-	fsdp_export_put_text(text, "%s), }", item->dims == 1 ? "," : "");
-	while (!text->failed && text->size % 64 != 63)
-		fsdp_export_put(text, " ", 1);
-	fsdp_export_put(text, "\n", 1);
-	if (text->failed)
-		return;
-	text->bytes[8] = (unsigned char)(text->size - 10);
-	text->bytes[9] = (unsigned char)((text->size - 10) >> 8);
-}
-
 /* ---- which one ---- */
 
 bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
@@ -259,10 +227,33 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 	const struct fsdp_export_out *file = &plan->files[index];
 	if (plan->has_index && index + 1 == plan->file_count)
 		put_index(plan, text);
-	else if (plan->form == FSDP_EXPORT_NPY)
-		put_npy(plan, text);
-	else if (plan->form != FSDP_EXPORT_RAW)
-		put_safetensors(plan, file, text);
+	else if (plan->form == FSDP_EXPORT_NPY) {
+		/* The text ends where a multiple of 64 bytes does. */
+		const struct fsdp_export_item *item = &plan->items[0];
+		fsdp_export_put(text, "\x93NUMPY\x01\x00\x00\x00", 10);
+		fsdp_export_put_text(text,
+			"{'descr': '%s', 'fortran_order': False, 'shape': (",
+			fsdp_export_dtype(item->dtype, NULL)->npy);
+		put_shape(text, item, ", ", false);
+		fsdp_export_put_text(text, "%s), }", item->dims == 1 ? "," : "");
+		while (!text->failed && text->size % 64 != 63)
+			fsdp_export_put(text, " ", 1);
+		fsdp_export_put(text, "\n", 1);
+		if (!text->failed) {
+			text->bytes[8] = (unsigned char)(text->size - 10);
+			text->bytes[9] = (unsigned char)((text->size - 10) >> 8);
+		}
+	} else if (plan->form != FSDP_EXPORT_RAW) {
+		/* The length of the header precedes it. */
+		unsigned char length[8] = { 0 };
+		fsdp_export_put(text, length, sizeof length);
+		put_header(plan, file, text);
+		if (!text->failed) {
+			uint64_t size = text->size - sizeof length;
+			for (size_t i = 0; i < sizeof length; i++)
+				text->bytes[i] = (unsigned char)(size >> 8 * i);
+		}
+	}
 	return !text->failed || fsdp_fail_memory(ret_error);
 }
 
@@ -295,28 +286,6 @@ static const char *obstacle(
 			       ? NULL
 			       : "NumPy's format has no such dtype";
 	return row != NULL && row->name != NULL ? NULL : "safetensors has no such dtype";
-}
-
-static void add_item(struct fsdp_export *plan, uint32_t index,
-	const struct fsdp_tensor *tensor, uint32_t dtype)
-{
-	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
-	uint32_t width_read = fsdp_dtype(tensor->dtype)->storage_bytes;
-	unsigned rank = 0;
-	fsdp_export_dtype(dtype, &rank);
-	plan->casts = plan->casts || dtype != tensor->dtype;
-	plan->items[plan->item_count++] = (struct fsdp_export_item){
-		.tensor = index,
-		.dtype = dtype,
-		.rank = rank,
-		.width_read = width_read,
-		.width = width,
-		.numel = tensor->numel,
-		.shape = tensor->shape,
-		.dims = tensor->dims,
-		.bytes = tensor->numel * width,
-		.packed = fsdp_tensor_is_packed(plan->checkpoint, index),
-	};
 }
 
 static bool choose_one(struct fsdp_export *plan,
@@ -364,7 +333,23 @@ static bool choose_one(struct fsdp_export *plan,
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"a tensor claims %llu elements, more bytes than can be",
 			FSDP_LLU(tensor.numel));
-	add_item(plan, index, &tensor, dtype);
+	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
+	uint32_t width_read = fsdp_dtype(tensor.dtype)->storage_bytes;
+	unsigned rank = 0;
+	fsdp_export_dtype(dtype, &rank);
+	plan->casts = plan->casts || dtype != tensor.dtype;
+	plan->items[plan->item_count++] = (struct fsdp_export_item){
+		.tensor = index,
+		.dtype = dtype,
+		.rank = rank,
+		.width_read = width_read,
+		.width = width,
+		.numel = tensor.numel,
+		.shape = tensor.shape,
+		.dims = tensor.dims,
+		.bytes = tensor.numel * width,
+		.packed = fsdp_tensor_is_packed(plan->checkpoint, index),
+	};
 	return true;
 }
 
@@ -624,30 +609,6 @@ static uint32_t file_of(const struct fsdp_export *plan, const struct fsdp_tensor
 		       : FSDP_NONE;
 }
 
-static bool fail_twice(const struct fsdp_export *plan, const struct fsdp_export_item *a,
-	const struct fsdp_export_item *b, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor one = fsdp_tensor(plan->checkpoint, a->tensor);
-	struct fsdp_tensor two = fsdp_tensor(plan->checkpoint, b->tensor);
-	char first[160] = "", second[160] = "";
-	size_t first_size =
-		fsdp_name_write(plan->checkpoint, one.raw_name, first, sizeof first);
-	size_t second_size =
-		fsdp_name_write(plan->checkpoint, two.raw_name, second, sizeof second);
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"two tensors would be called %.*s: %.*s and %.*s",
-		FSDP_TEXT_MOST(a->name, 160), (int)fsdp_min(first_size, sizeof first),
-		first, (int)fsdp_min(second_size, sizeof second), second);
-	return fsdp_error_add_hint(ret_error, "%s",
-		(one.flags & two.flags & FSDP_TENSOR_RANKS_OWN) != 0
-			? "each rank has its own: choose one with --rank"
-		: one.raw_name == two.raw_name
-			? (file_of(plan, &one) == file_of(plan, &two)
-					  ? "a key with dots reads like one of a nested dict: save it under another"
-					  : "several files hold it: choose one with --file")
-			: "keep the names apart with --strip=none or --rename");
-}
-
 /* No two have one name. */
 static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
@@ -673,8 +634,28 @@ static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret
 	for (size_t i = 1; i < plan->item_count; i++) {
 		const struct fsdp_export_item *a = &plan->items[sorted[i - 1]],
 					      *b = &plan->items[sorted[i]];
-		if (fsdp_span_equal(a->name, b->name))
-			return fail_twice(plan, a, b, ret_error);
+		if (fsdp_span_equal(a->name, b->name)) {
+			struct fsdp_tensor one = fsdp_tensor(plan->checkpoint, a->tensor);
+			struct fsdp_tensor two = fsdp_tensor(plan->checkpoint, b->tensor);
+			char first[160] = "", second[160] = "";
+			size_t first_size = fsdp_name_write(
+				plan->checkpoint, one.raw_name, first, sizeof first);
+			size_t second_size = fsdp_name_write(
+				plan->checkpoint, two.raw_name, second, sizeof second);
+			fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"two tensors would be called %.*s: %.*s and %.*s",
+				FSDP_TEXT_MOST(a->name, 160),
+				(int)fsdp_min(first_size, sizeof first), first,
+				(int)fsdp_min(second_size, sizeof second), second);
+			return fsdp_error_add_hint(ret_error, "%s",
+				(one.flags & two.flags & FSDP_TENSOR_RANKS_OWN) != 0
+					? "each rank has its own: choose one with --rank"
+				: one.raw_name == two.raw_name
+					? (file_of(plan, &one) == file_of(plan, &two)
+							  ? "a key with dots reads like one of a nested dict: save it under another"
+							  : "several files hold it: choose one with --file")
+					: "keep the names apart with --strip=none or --rename");
+		}
 	}
 	plan->order = sorted; /* export.c puts it in order of files */
 	return true;
@@ -709,15 +690,6 @@ static void move(uint32_t *moved, uint32_t item, size_t to)
 		moved[item] = (uint32_t)to;
 }
 
-static void move_parts(uint32_t *moved, const uint32_t *of_tensor,
-	const struct fsdp_mapped *mapped, size_t to)
-{
-	move(moved, of_tensor[mapped->tensor], to);
-	for (size_t i = 0; i < mapped->block_count; i++)
-		for (size_t k = 0; k < mapped->blocks[i].count; k++)
-			move(moved, of_tensor[mapped->blocks[i].strands[k].tensor], to);
-}
-
 /* Of another rank one that has the same name may stand for it. */
 static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor,
 	const uint32_t *moved, uint32_t tensor)
@@ -748,7 +720,12 @@ static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 		item->bytes = mapped->numel * item->width;
 		item->blocks = mapped->blocks;
 		item->block_count = mapped->block_count;
-		move_parts(moved, of_tensor, &made[i], i);
+		move(moved, of_tensor[made[i].tensor], i);
+		for (size_t j = 0; j < made[i].block_count; j++)
+			for (size_t k = 0; k < made[i].blocks[j].count; k++)
+				move(moved,
+					of_tensor[made[i].blocks[j].strands[k].tensor],
+					i);
 	}
 	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
 		if (plan->kept != NULL && plan->kept[i] != FSDP_NONE)
@@ -872,61 +849,7 @@ static int compare_items(const void *left, const void *right, void *context)
 	return fsdp_span_compare(a->name, b->name);
 }
 
-static void lay_out(struct fsdp_export *plan)
-{
-	size_t next = 0;
-	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
-		plan->items);
-	for (size_t f = 0; f < plan->file_count; f++) {
-		struct fsdp_export_out *file = &plan->files[f];
-		file->first = next;
-		for (; next < plan->item_count; next++) {
-			struct fsdp_export_item *item = &plan->items[plan->order[next]];
-			if (item->file != f)
-				break;
-			item->offset = file->bytes;
-			file->bytes += item->bytes;
-		}
-		file->count = next - file->first;
-	}
-}
-
 /* ---- names and heads ---- */
-
-static bool name_file(struct fsdp_export *plan, size_t index, size_t shards,
-	struct fsdp_error **ret_error)
-{
-	char name[64] = "";
-	const char *stem = plan->is_adapter ? "adapter_model" : "model";
-	if (plan->form == FSDP_EXPORT_HF && index == shards)
-		snprintf(name, sizeof name, "%s.safetensors.index.json", stem);
-	else if (plan->form == FSDP_EXPORT_HF && shards == 1)
-		snprintf(name, sizeof name, "%s.safetensors", stem);
-	else if (plan->form == FSDP_EXPORT_HF)
-		snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", stem,
-			index + 1, shards);
-	plan->files[index].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
-	return plan->files[index].name.data != NULL ||
-	       fsdp_arena_fail(&plan->arena, ret_error);
-}
-
-/* The content of headers determines their length. */
-static bool add_head(
-	struct fsdp_export *plan, size_t index, struct fsdp_error **ret_error)
-{
-	struct fsdp_export_out *file = &plan->files[index];
-	struct fsdp_export_text text = { 0 };
-	bool good = fsdp_export_head(plan, index, &text, ret_error);
-	free(text.bytes);
-	if (!good)
-		return false;
-	file->head = text.size;
-	file->bytes += text.size;
-	for (size_t i = 0; i < file->count; i++)
-		plan->items[plan->order[file->first + i]].offset += text.size;
-	plan->facts.file_bytes += file->bytes;
-	return true;
-}
 
 /* Adds up what is written. Also of all files together they can be counted. */
 static bool export_count(struct fsdp_export *plan, struct fsdp_error **ret_error)
@@ -960,13 +883,50 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(&plan->arena, ret_error);
 	if (!export_count(plan, ret_error))
 		return false;
-	lay_out(plan);
-	for (size_t i = 0; i < plan->file_count; i++)
-		if (!name_file(plan, i, shards, ret_error))
+	size_t next = 0;
+	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
+		plan->items);
+	for (size_t f = 0; f < plan->file_count; f++) {
+		struct fsdp_export_out *file = &plan->files[f];
+		file->first = next;
+		for (; next < plan->item_count; next++) {
+			struct fsdp_export_item *item = &plan->items[plan->order[next]];
+			if (item->file != f)
+				break;
+			item->offset = file->bytes;
+			file->bytes += item->bytes;
+		}
+		file->count = next - file->first;
+	}
+	for (size_t i = 0; i < plan->file_count; i++) {
+		char name[64] = "";
+		const char *stem = plan->is_adapter ? "adapter_model" : "model";
+		if (plan->form == FSDP_EXPORT_HF && i == shards)
+			snprintf(name, sizeof name, "%s.safetensors.index.json", stem);
+		else if (plan->form == FSDP_EXPORT_HF && shards == 1)
+			snprintf(name, sizeof name, "%s.safetensors", stem);
+		else if (plan->form == FSDP_EXPORT_HF)
+			snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", stem,
+				i + 1, shards);
+		plan->files[i].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
+		if (plan->files[i].name.data == NULL &&
+			!fsdp_arena_fail(&plan->arena, ret_error))
 			return false;
-	for (size_t i = 0; i < plan->file_count; i++)
-		if (!add_head(plan, i, ret_error))
+	}
+	for (size_t i = 0; i < plan->file_count; i++) {
+		/* The content of headers determines their length. */
+		struct fsdp_export_out *file = &plan->files[i];
+		struct fsdp_export_text text = { 0 };
+		bool good = fsdp_export_head(plan, i, &text, ret_error);
+		free(text.bytes);
+		if (!good)
 			return false;
+		file->head = text.size;
+		file->bytes += text.size;
+		for (size_t k = 0; k < file->count; k++)
+			plan->items[plan->order[file->first + k]].offset += text.size;
+		plan->facts.file_bytes += file->bytes;
+	}
 	return true;
 }
 

@@ -413,51 +413,6 @@ static bool is_whole(const struct fsdp_elements_run *run)
 	return run->begin == 0 && run->end == run->size;
 }
 
-static bool export_note_runs(struct fsdp_writing *writing,
-	struct fsdp_export_range *range, const struct fsdp_elements_run *runs,
-	size_t count, struct fsdp_error **ret_error)
-{
-	size_t partial = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (is_whole(&runs[i]) && runs[i].crc != runs[i].recorded)
-			return fail_sum(writing, &runs[i], ret_error);
-		partial += !is_whole(&runs[i]);
-	}
-	if (partial == 0)
-		return true;
-	struct fsdp_elements_run *grown =
-		realloc(range->runs, (range->run_count + partial) * sizeof *range->runs);
-	if (grown == NULL)
-		return fsdp_fail_memory(ret_error);
-	range->runs = grown;
-	for (size_t i = 0; i < count; i++)
-		if (!is_whole(&runs[i]))
-			range->runs[range->run_count++] = runs[i];
-	return true;
-}
-
-/* Joins those of one record as far as they follow each other from its begin on, and gives
- * how many there were. What was seen twice counts once. */
-static size_t join_record(const struct fsdp_elements_run *runs, size_t count,
-	struct fsdp_elements_run *ret_joined)
-{
-	size_t i = 0;
-	*ret_joined = runs[0];
-	ret_joined->crc = 0;
-	ret_joined->end = 0;
-	for (; i < count && runs[i].file == runs[0].file &&
-		runs[i].record == runs[0].record;
-		i++) {
-		if (runs[i].begin != ret_joined->end || runs[i].end == runs[i].begin)
-			continue;
-		ret_joined->crc = fsdp_crc32_join(
-			ret_joined->crc, runs[i].crc, runs[i].end - runs[i].begin);
-		ret_joined->end = runs[i].end;
-	}
-	ret_joined->begin = 0;
-	return i;
-}
-
 static size_t gather(const struct fsdp_writing *writing, struct fsdp_elements_run *all)
 {
 	size_t count = 0;
@@ -482,7 +437,25 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 		FSDP_BY(all, begin), FSDP_BY(all, end));
 	for (size_t i = 0; good && i < count;) {
 		struct fsdp_elements_run joined;
-		i += join_record(all + i, count - i, &joined);
+		/* Joins those of one record as far as they follow each other from its
+		 * begin on, and gives how many there were. What was seen twice counts
+		 * once. */
+		const struct fsdp_elements_run *runs = all + i;
+		size_t k = 0;
+		joined = runs[0];
+		joined.crc = 0;
+		joined.end = 0;
+		for (; k < (count - i) && runs[k].file == runs[0].file &&
+			runs[k].record == runs[0].record;
+			k++) {
+			if (runs[k].begin != joined.end || runs[k].end == runs[k].begin)
+				continue;
+			joined.crc = fsdp_crc32_join(
+				joined.crc, runs[k].crc, runs[k].end - runs[k].begin);
+			joined.end = runs[k].end;
+		}
+		joined.begin = 0;
+		i += k;
 		if (is_whole(&joined) && joined.crc != joined.recorded)
 			good = fail_sum(writing, &joined, ret_error);
 	}
@@ -666,7 +639,23 @@ static bool take_sums(void *context, const struct fsdp_elements_run *runs, size_
 	struct fsdp_error **ret_error)
 {
 	struct summing *summing = context;
-	return export_note_runs(summing->writing, summing->range, runs, count, ret_error);
+	size_t partial = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (is_whole(&runs[i]) && runs[i].crc != runs[i].recorded)
+			return fail_sum(summing->writing, &runs[i], ret_error);
+		partial += !is_whole(&runs[i]);
+	}
+	if (partial == 0)
+		return true;
+	struct fsdp_elements_run *grown = realloc(summing->range->runs,
+		(summing->range->run_count + partial) * sizeof *summing->range->runs);
+	if (grown == NULL)
+		return fsdp_fail_memory(ret_error);
+	summing->range->runs = grown;
+	for (size_t i = 0; i < count; i++)
+		if (!is_whole(&runs[i]))
+			summing->range->runs[summing->range->run_count++] = runs[i];
+	return true;
 }
 
 static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
@@ -731,25 +720,6 @@ static bool copy_items(struct fsdp_writing *writing, struct copier *copier,
 	export_forget_runs(writing);
 	writing->ranges = NULL;
 	writing->range_count = 0;
-	return good;
-}
-
-/* The same forwards into a stream, heads too. */
-static bool export_copy_forwards(
-	struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	struct fsdp_export_text head = { 0 };
-	bool good = fsdp_export_head(writing->plan, 0, &head, ret_error) &&
-		    export_write_on(
-			    writing->target->stream, head.bytes, head.size, ret_error);
-	free(head.bytes);
-	if (!good)
-		return false;
-	struct copier *copier = begin_copier(writing, ret_error);
-	if (copier == NULL)
-		return fsdp_fail_memory(ret_error);
-	good = copy_items(writing, copier, ret_error);
-	end_copier(copier);
 	return good;
 }
 
@@ -967,17 +937,6 @@ static const struct fsdp_entry *find_companion(
 		       : NULL;
 }
 
-/* Bytes of those that are there. */
-static uint64_t export_companion_bytes(const struct fsdp_writing *writing)
-{
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
-		const struct fsdp_entry *entry = find_companion(writing, i);
-		bytes += entry != NULL ? entry->size : 0;
-	}
-	return bytes;
-}
-
 static bool copy_bytes(struct fsdp_writing *writing, const struct fsdp_source *from,
 	size_t index, unsigned char *buffer, struct fsdp_error **ret_error)
 {
@@ -998,27 +957,6 @@ static bool copy_bytes(struct fsdp_writing *writing, const struct fsdp_source *f
 	if (good && fsync(file->descriptor) != 0)
 		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
 	return good || fsdp_error_add_path(ret_error, names[index]);
-}
-
-/* Copies files of configuration and tokenizer, if there are any. */
-static bool export_copy_companions(
-	struct fsdp_writing *writing, struct fsdp_error **ret_error)
-{
-	unsigned char *buffer = malloc(FSDP_EXPORT_BUFFER);
-	bool good = buffer != NULL || fsdp_fail_memory(ret_error);
-	for (size_t i = 0; good && i < FSDP_COUNT(names); i++) {
-		struct fsdp_source from;
-		if (find_companion(writing, i) == NULL)
-			continue;
-		good = fsdp_dir_source(&writing->config, fsdp_span_text(names[i]), &from,
-			       ret_error) &&
-		       export_open_temporary(writing, &writing->companions[i],
-			       writing->plan->file_count + 1 + i, ret_error) &&
-		       copy_bytes(writing, &from, i, buffer, ret_error);
-		writing->plan->facts.companions |= UINT32_C(1) << i;
-	}
-	free(buffer);
-	return good;
 }
 
 /* ---- What was written is read back: headers, ranges, digests ---- */
@@ -1276,7 +1214,13 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 		return false;
 	uint64_t needed = writing->plan->facts.file_bytes, room;
 	struct statvfs status;
-	if (!fsdp_add(needed, export_companion_bytes(writing), &needed))
+	/* Bytes of those that are there. */
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
+		const struct fsdp_entry *entry = find_companion(writing, i);
+		bytes += entry != NULL ? entry->size : 0;
+	}
+	if (!fsdp_add(needed, bytes, &needed))
 		needed = FSDP_UNKNOWN;
 	if (fstatvfs(writing->folder, &status) != 0 ||
 		!fsdp_mul(status.f_bavail, status.f_frsize, &room) || room >= needed)
@@ -1386,8 +1330,24 @@ static bool write_folder(struct fsdp_writing *writing, struct fsdp_error **ret_e
 	for (size_t i = 0; i < count; i++)
 		if (!export_open_temporary(writing, &writing->files[i], i, ret_error))
 			return false;
-	if (!export_list_ranges(writing, ret_error) ||
-		!export_copy_companions(writing, ret_error))
+	if (!export_list_ranges(writing, ret_error))
+		return false;
+	/* Copies files of configuration and tokenizer, if there are any. */
+	unsigned char *buffer = malloc(FSDP_EXPORT_BUFFER);
+	bool good = buffer != NULL || fsdp_fail_memory(ret_error);
+	for (size_t i = 0; good && i < FSDP_COUNT(names); i++) {
+		struct fsdp_source from;
+		if (find_companion(writing, i) == NULL)
+			continue;
+		good = fsdp_dir_source(&writing->config, fsdp_span_text(names[i]), &from,
+			       ret_error) &&
+		       export_open_temporary(writing, &writing->companions[i],
+			       writing->plan->file_count + 1 + i, ret_error) &&
+		       copy_bytes(writing, &from, i, buffer, ret_error);
+		writing->plan->facts.companions |= UINT32_C(1) << i;
+	}
+	free(buffer);
+	if (!good)
 		return false;
 	/* Copies all ranges into their files. */
 	const struct fsdp_export_step step = {
@@ -1428,8 +1388,22 @@ static bool write_index(struct fsdp_writing *writing, struct fsdp_error **ret_er
 static bool write_stream(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	writing->total = writing->plan->facts.tensor_bytes;
-	if (writing->plan->file_count == 1)
-		return export_copy_forwards(writing, ret_error);
+	if (writing->plan->file_count == 1) {
+		/* The same forwards into a stream, heads too. */
+		struct fsdp_export_text head = { 0 };
+		bool good = fsdp_export_head(writing->plan, 0, &head, ret_error) &&
+			    export_write_on(writing->target->stream, head.bytes,
+				    head.size, ret_error);
+		free(head.bytes);
+		if (!good)
+			return false;
+		struct copier *copier = begin_copier(writing, ret_error);
+		if (copier == NULL)
+			return fsdp_fail_memory(ret_error);
+		good = copy_items(writing, copier, ret_error);
+		end_copier(copier);
+		return good;
+	}
 	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"several files cannot go into one stream");
 }

@@ -636,25 +636,6 @@ static void part_rows(struct fsdp_block *block, struct fsdp_strand *strand,
 	strand->run = share * length;
 }
 
-/* The shape of something with so many rows. */
-static bool set_shape(struct mapping *mapping, const struct fsdp_map_rule *rule,
-	struct fsdp_mapped *to, uint64_t count, uint64_t length,
-	struct fsdp_error **ret_error)
-{
-	int64_t *shape = FSDP_TAKE(mapping->arena, shape, to->dims);
-	if (shape == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
-	memcpy(shape, to->shape, to->dims * sizeof *shape);
-	shape[0] = (int64_t)count;
-	if (rule->transpose && to->dims == 2) {
-		shape[0] = (int64_t)length;
-		shape[1] = (int64_t)count;
-	}
-	to->shape = shape;
-	to->numel = count * length;
-	return true;
-}
-
 /* One dimension has nothing to be transposed. */
 static struct fsdp_map_rule suited(
 	const struct fsdp_map_rule *rule, const struct fsdp_mapped *from)
@@ -713,7 +694,19 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 		count_turn(&list[i]);
 	to->blocks = list;
 	to->block_count = blocks;
-	return set_shape(mapping, &rule, to, count, rows.length, ret_error);
+	/* The shape of something with so many rows. */
+	int64_t *shape = FSDP_TAKE(mapping->arena, shape, to->dims);
+	if (shape == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	memcpy(shape, to->shape, to->dims * sizeof *shape);
+	shape[0] = (int64_t)count;
+	if (rule.transpose && to->dims == 2) {
+		shape[0] = (int64_t)rows.length;
+		shape[1] = (int64_t)count;
+	}
+	to->shape = shape;
+	to->numel = count * rows.length;
+	return true;
 }
 
 /* A run of the tensor as it is. */
@@ -735,29 +728,6 @@ static bool take_run(struct mapping *mapping, const struct fsdp_mapped *from,
 	return true;
 }
 
-/* All that a rule makes of a tensor, or of one slice of it that begins at `first`. */
-static bool cut_all(struct mapping *mapping, const struct fsdp_map_rule *rule,
-	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
-	const struct fsdp_captures *captures, struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; i < rule->names; i++) {
-		struct fsdp_mapped *to = add(mapping, ret_error);
-		if (to == NULL)
-			return false;
-		*to = *from;
-		to->cut = from->own ? rule->ranks : FSDP_MAP_UNTOLD;
-		if (!fsdp_map_name(
-			    mapping->arena, rule->to[i], captures, &to->name, ret_error))
-			return false;
-		if (is_plain(rule, from)
-				? is_slice &&
-					  !take_run(mapping, from, first, to, ret_error)
-				: !cut(mapping, rule, i, from, first, to, ret_error))
-			return false;
-	}
-	return true;
-}
-
 /* Layers, or experts, that are stacked in one tensor become one tensor each; experts of
  * stacked layers too. */
 static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
@@ -765,9 +735,27 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
 {
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
-	if (which == FSDP_MAP_CAPTURES)
-		return cut_all(
-			mapping, rule, from, first, is_slice, &captures, ret_error);
+	if (which == FSDP_MAP_CAPTURES) {
+		/* All that a rule makes of a tensor, or of one slice of it that begins
+		 * at `first`. */
+		for (size_t i = 0; i < rule->names; i++) {
+			struct fsdp_mapped *to = add(mapping, ret_error);
+			if (to == NULL)
+				return false;
+			*to = *from;
+			to->cut = from->own ? rule->ranks : FSDP_MAP_UNTOLD;
+			if (!fsdp_map_name(mapping->arena, rule->to[i], &captures,
+				    &to->name, ret_error))
+				return false;
+			if (is_plain(rule, from)
+					? is_slice && !take_run(mapping, from, first, to,
+							      ret_error)
+					: !cut(mapping, rule, i, from, first, to,
+						  ret_error))
+				return false;
+		}
+		return true;
+	}
 	if (from->dims == 0)
 		return fail_shape(mapping, from->name, ret_error);
 	uint64_t rows = (uint64_t)from->shape[0];
@@ -1063,20 +1051,6 @@ static bool shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rul
 	return dims <= FSDP_DIMS_MAX || fail_shape(mapping, whole->name, ret_error);
 }
 
-static bool name_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
-	const struct map_part *first, struct fsdp_span *ret_name,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_captures captures;
-	char digits[FSDP_MAP_CAPTURES][24];
-	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
-		int size = snprintf(
-			digits[i], sizeof digits[i], "%llu", FSDP_LLU(first->digits[i]));
-		captures.digits[i] = fsdp_span(digits[i], (size_t)size);
-	}
-	return fsdp_map_name(mapping->arena, rule->from, &captures, ret_name, ret_error);
-}
-
 static bool join_one(struct mapping *mapping, const struct map_part *parts, size_t count,
 	struct fsdp_mapped *ret_whole, struct fsdp_error **ret_error)
 {
@@ -1095,7 +1069,15 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 			"%.*s cannot be joined as the map says: other parts of %.*s lack",
 			FSDP_TEXT_MOST(first->name, 200), FSDP_TEXT_MOST(rule.from, 200));
 	}
-	if (!name_whole(mapping, &rule, &parts[0], &ret_whole->name, ret_error))
+	struct fsdp_captures captures;
+	char digits[FSDP_MAP_CAPTURES][24];
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
+		int size = snprintf(digits[i], sizeof digits[i], "%llu",
+			FSDP_LLU(parts[0].digits[i]));
+		captures.digits[i] = fsdp_span(digits[i], (size_t)size);
+	}
+	if (!fsdp_map_name(
+		    mapping->arena, rule.from, &captures, &ret_whole->name, ret_error))
 		return false;
 	if (is_plain(&rule, first) && !is_stacked(&parts[0]))
 		return true;
@@ -1121,13 +1103,24 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 		mapping, &rule, &parts[0], layers, &rows, ret_whole, ret_error);
 }
 
-/* Which tensor is a part of what. *ret_count: of those that are any. */
-static void list_parts(struct mapping *mapping, struct map_part *parts, size_t *ret_count,
-	unsigned char *used)
+/* A joined tensor replaces its first part. */
+struct placed {
+	size_t item;
+	struct fsdp_mapped mapped;
+};
+
+static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
 {
-	*ret_count = 0;
+	struct map_part *parts = FSDP_TAKE(mapping->arena, parts, mapping->count + 1);
+	struct placed *placed = FSDP_TAKE(mapping->arena, placed, mapping->count + 1);
+	unsigned char *used = FSDP_TAKE(mapping->arena, used, mapping->count + 1);
+	size_t count, made = 0;
+	if (parts == NULL || placed == NULL || used == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	/* Which tensor is a part of what, and how many are any. */
+	count = 0;
 	for (size_t i = 0; i < mapping->count; i++) {
-		struct map_part *part = &parts[*ret_count];
+		struct map_part *part = &parts[count];
 		struct fsdp_captures captures;
 		struct fsdp_span from;
 		*part = (struct map_part){ .item = i };
@@ -1140,27 +1133,23 @@ static void list_parts(struct mapping *mapping, struct map_part *parts, size_t *
 			part->digits[k] = fsdp_map_digits(captures.digits[k]);
 		}
 		used[i] = 1;
-		++*ret_count;
+		++count;
 	}
-	qsort(parts, *ret_count, sizeof *parts, compare_parts);
-}
-
-/* A joined tensor replaces its first part. */
-struct placed {
-	size_t item;
-	struct fsdp_mapped mapped;
-};
-
-static bool join_all(struct mapping *mapping, const struct map_part *parts, size_t count,
-	struct placed *placed, size_t *ret_count, struct fsdp_error **ret_error)
-{
+	qsort(parts, count, sizeof *parts, compare_parts);
+	for (size_t i = 0; i < mapping->count; i++) {
+		if (used[i] != 0)
+			continue;
+		if (mapping->strict)
+			return fail_row(&mapping->list[i], ret_error);
+		placed[made++] = (struct placed){ i, mapping->list[i] };
+	}
 	for (size_t i = 0, end; i < count; i = end) {
-		struct placed *one = &placed[*ret_count];
+		struct placed *one = &placed[made];
 		for (end = i + 1; end < count && are_of_one(&parts[i], &parts[end]);)
 			end++;
 		one->item = parts[i].item;
 		if (join_one(mapping, parts + i, end - i, &one->mapped, ret_error)) {
-			++*ret_count;
+			++made;
 			continue;
 		}
 		if (mapping->strict || !mapping->unfit)
@@ -1169,30 +1158,9 @@ static bool join_all(struct mapping *mapping, const struct map_part *parts, size
 		fsdp_error_free(*ret_error);
 		*ret_error = NULL;
 		for (size_t k = i; k < end; k++)
-			placed[(*ret_count)++] = (struct placed){ parts[k].item,
+			placed[made++] = (struct placed){ parts[k].item,
 				mapping->list[parts[k].item] };
 	}
-	return true;
-}
-
-static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
-{
-	struct map_part *parts = FSDP_TAKE(mapping->arena, parts, mapping->count + 1);
-	struct placed *placed = FSDP_TAKE(mapping->arena, placed, mapping->count + 1);
-	unsigned char *used = FSDP_TAKE(mapping->arena, used, mapping->count + 1);
-	size_t count, made = 0;
-	if (parts == NULL || placed == NULL || used == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
-	list_parts(mapping, parts, &count, used);
-	for (size_t i = 0; i < mapping->count; i++) {
-		if (used[i] != 0)
-			continue;
-		if (mapping->strict)
-			return fail_row(&mapping->list[i], ret_error);
-		placed[made++] = (struct placed){ i, mapping->list[i] };
-	}
-	if (!join_all(mapping, parts, count, placed, &made, ret_error))
-		return false;
 	FSDP_SORT(placed, made, FSDP_BY(placed, item));
 	for (size_t i = 0; i < made; i++) {
 		struct fsdp_mapped *to = add(mapping, ret_error);
