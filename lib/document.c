@@ -322,21 +322,6 @@ static bool parse(struct fsdp_document *document, struct fsdp_span bytes,
 	return true;
 }
 
-static bool read_source(struct fsdp_document *document, const struct fsdp_source *source,
-	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
-{
-	int most = document->lines ? LINES_BYTES : DOCUMENT_BYTES;
-	struct fsdp_span bytes;
-
-	if (source->size > (uint64_t)most)
-		return fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
-			"the file has %llu bytes, at most %d are read",
-			(unsigned long long)source->size, most);
-	return fsdp_source_read_all(
-		       source, 0, source->size, &document->arena, &bytes, ret_error) &&
-	       check_size(bytes, limits, ret_error) && parse(document, bytes, ret_error);
-}
-
 static bool read_file(struct fsdp_document *document, struct fsdp_remote *remote,
 	const char *path, const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
@@ -345,7 +330,16 @@ static bool read_file(struct fsdp_document *document, struct fsdp_remote *remote
 
 	if (!fsdp_file_open(remote, path, &source, ret_error))
 		return false;
-	good = read_source(document, &source, limits, ret_error);
+	int most = document->lines ? LINES_BYTES : DOCUMENT_BYTES;
+	struct fsdp_span bytes;
+	good = source.size > (uint64_t)most
+		       ? fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
+				 "the file has %llu bytes, at most %d are read",
+				 (unsigned long long)source.size, most)
+		       : fsdp_source_read_all(&source, 0, source.size, &document->arena,
+				 &bytes, ret_error) &&
+				 check_size(bytes, limits, ret_error) &&
+				 parse(document, bytes, ret_error);
 	if (source.fd >= 0)
 		close(source.fd);
 	return good || fsdp_error_add_path(ret_error, path);

@@ -207,33 +207,6 @@ static int compare_ranks(const void *a, const void *b)
 			  : (left->ranks > right->ranks) - (left->ranks < right->ranks);
 }
 
-/* Of a comparison what is of a step, or of a run without steps; else all. */
-static void add(struct collector *at, struct fsdp_row row, int64_t step)
-{
-	if (at->samples != NULL) {
-		const struct sample like = { at->now, at->run, step, 0 };
-		const struct sample *sample = bsearch(&like, at->samples,
-			at->sample_count, sizeof like, compare_samples);
-
-		if (sample == NULL || row.ns == FSDP_ABSENT)
-			return;
-		row.sample = (size_t)(sample - at->samples);
-	}
-	if (at->rows.count == at->room && !at->failed) {
-		size_t room = at->room * 2 + 64;
-		struct fsdp_row *more =
-			reallocarray(at->rows.items, room, sizeof *at->rows.items);
-
-		at->failed = more == NULL;
-		if (more != NULL) {
-			at->rows.items = more;
-			at->room = room;
-		}
-	}
-	if (!at->failed)
-		at->rows.items[at->rows.count++] = row;
-}
-
 static struct fsdp_row new_row(
 	enum fsdp_row_table table, const char *measure, struct fsdp_span name)
 {
@@ -254,7 +227,27 @@ static void add_values(struct collector *at, struct fsdp_row row, const char *me
 	row.key.measure = measure;
 	row.count = count;
 	row.ns = ns;
-	add(at, row, step);
+	/* Of a comparison what is of a step, or of a run without steps; else all. */
+	if (at->samples != NULL) {
+		const struct sample like = { at->now, at->run, step, 0 };
+		const struct sample *sample = bsearch(&like, at->samples,
+			at->sample_count, sizeof like, compare_samples);
+		if (sample == NULL || row.ns == FSDP_ABSENT)
+			return;
+		row.sample = (size_t)(sample - at->samples);
+	}
+	if (at->rows.count == at->room && !at->failed) {
+		size_t room = at->room * 2 + 64;
+		struct fsdp_row *more =
+			reallocarray(at->rows.items, room, sizeof *at->rows.items);
+		at->failed = more == NULL;
+		if (more != NULL) {
+			at->rows.items = more;
+			at->room = room;
+		}
+	}
+	if (!at->failed)
+		at->rows.items[at->rows.count++] = row;
 }
 
 /* The parts of a step or, without steps, of a recording. device NULL: not known. */
@@ -298,22 +291,6 @@ static void add_type(struct collector *at, enum fsdp_row_table table,
 		add_values(at, new_row(table, NULL, name), "time", step, count, ns);
 }
 
-static void add_types(
-	struct collector *at, const struct fsdp_recording *one, enum fsdp_row_table table)
-{
-	for (size_t i = 0; !at->has_steps && i < one->type_count; i++)
-		add_type(at, table, one->types[i].name, FSDP_ABSENT,
-			one->types[i].times.count, one->types[i].times.sum_ns);
-	for (size_t i = 0; i < one->step_count; i++) {
-		const struct fsdp_step *step = &one->steps[i];
-
-		add_type(at, table, fsdp_span_text("all"), step->step, 1, step->dur_ns);
-		for (size_t j = 0; j < step->type_count; j++)
-			add_type(at, table, step->types[j].name, step->step,
-				step->types[j].count, step->types[j].sum_ns);
-	}
-}
-
 /* Exposed: also what of it nothing hides; NULL: that is not asked. */
 static void add_list(struct collector *at, struct fsdp_row row, const char *measure,
 	const char *exposed, const struct fsdp_step_list *list)
@@ -325,19 +302,6 @@ static void add_list(struct collector *at, struct fsdp_row row, const char *meas
 		if (exposed != NULL)
 			add_values(
 				at, row, exposed, one->step, one->count, one->exposed_ns);
-	}
-}
-
-static void add_units(struct collector *at, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; i < one->unit_count; i++) {
-		const struct fsdp_unit_times *unit = &one->units[i];
-		struct fsdp_row row = new_row(FSDP_ROWS_OF_UNIT, NULL, unit->unit);
-
-		row.key.phase = fsdp_unit_phase_name(unit->phase);
-		row.key.size = unit->pg;
-		add_list(at, row, "gather", "gather_exposed", &unit->gathers.by_step);
-		add_list(at, row, "reduce", "reduce_exposed", &unit->reduces.by_step);
 	}
 }
 
@@ -399,23 +363,6 @@ static void add_calls(
 	free(exposed);
 }
 
-static void add_kernels(struct collector *at, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; i < one->kernel_count; i++) {
-		const struct fsdp_kernel_times *kernel = &one->kernels[i];
-		struct fsdp_row row = new_row(FSDP_ROWS_OF_KERNEL, NULL, kernel->name);
-
-		row.key.kind = kernel->kernel_class;
-		row.key.computes = at->samples == NULL && kernel->computes;
-		row.on_compute_stream = kernel->on_compute_stream;
-		if (at->samples != NULL)
-			add_list(at, row, "time", NULL, &kernel->by_step);
-		else
-			add_values(
-				at, row, "time", FSDP_ABSENT, kernel->count, kernel->ns);
-	}
-}
-
 /* By cause, and by what ends the gaps or by rank. */
 static void add_idles(
 	struct collector *at, const struct fsdp_recording *one, enum fsdp_row_table table)
@@ -450,17 +397,49 @@ static void add_recording(
 		break;
 	case FSDP_ROWS_OF_TYPE:
 	case FSDP_ROWS_OF_REGION:
-		add_types(at, one, table);
+		for (size_t i = 0; !at->has_steps && i < one->type_count; i++)
+			add_type(at, table, one->types[i].name, FSDP_ABSENT,
+				one->types[i].times.count, one->types[i].times.sum_ns);
+		for (size_t i = 0; i < one->step_count; i++) {
+			const struct fsdp_step *step = &one->steps[i];
+			add_type(at, table, fsdp_span_text("all"), step->step, 1,
+				step->dur_ns);
+			for (size_t j = 0; j < step->type_count; j++)
+				add_type(at, table, step->types[j].name, step->step,
+					step->types[j].count, step->types[j].sum_ns);
+		}
 		break;
 	case FSDP_ROWS_OF_UNIT:
-		add_units(at, one);
+		for (size_t i = 0; i < one->unit_count; i++) {
+			const struct fsdp_unit_times *unit = &one->units[i];
+			struct fsdp_row row =
+				new_row(FSDP_ROWS_OF_UNIT, NULL, unit->unit);
+			row.key.phase = fsdp_unit_phase_name(unit->phase);
+			row.key.size = unit->pg;
+			add_list(at, row, "gather", "gather_exposed",
+				&unit->gathers.by_step);
+			add_list(at, row, "reduce", "reduce_exposed",
+				&unit->reduces.by_step);
+		}
 		break;
 	case FSDP_ROWS_OF_GROUP:
 	case FSDP_ROWS_OF_COLLECTIVE:
 		add_calls(at, one, table);
 		break;
 	case FSDP_ROWS_OF_KERNEL:
-		add_kernels(at, one);
+		for (size_t i = 0; i < one->kernel_count; i++) {
+			const struct fsdp_kernel_times *kernel = &one->kernels[i];
+			struct fsdp_row row =
+				new_row(FSDP_ROWS_OF_KERNEL, NULL, kernel->name);
+			row.key.kind = kernel->kernel_class;
+			row.key.computes = at->samples == NULL && kernel->computes;
+			row.on_compute_stream = kernel->on_compute_stream;
+			if (at->samples != NULL)
+				add_list(at, row, "time", NULL, &kernel->by_step);
+			else
+				add_values(at, row, "time", FSDP_ABSENT, kernel->count,
+					kernel->ns);
+		}
 		break;
 	case FSDP_ROWS_OF_IDLE:
 	case FSDP_ROWS_OF_IDLE_CAUSE:

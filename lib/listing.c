@@ -295,19 +295,6 @@ struct folder_guess {
 	bool is_tie;
 };
 
-static void vote(struct folder_guess *best, struct fsdp_span folder, size_t votes,
-	struct fsdp_span typed)
-{
-	bool is_named = fsdp_span_equal(fsdp_span_last(folder, '/'), typed);
-	if (votes == 0 || votes < best->votes ||
-		(votes == best->votes && is_named < best->is_named))
-		return;
-	best->is_tie = votes == best->votes && is_named == best->is_named;
-	best->folder = folder;
-	best->votes = votes;
-	best->is_named = is_named;
-}
-
 static struct fsdp_span name_at(const struct listing *listing, size_t index)
 {
 	return ((const struct fsdp_packed *)fsdp_vec_at(&listing->files, index))->name;
@@ -336,8 +323,19 @@ static bool guess_folder(const struct listing *listing, const struct fsdp_dir *d
 		       level = 0;
 		while (depth > 0 && (is_end || begins[depth - 1] > shared)) {
 			size_t begin = begins[--depth];
-			vote(best, fsdp_span(before.data, begin - (begin > 0)),
-				votes[depth], typed);
+			struct fsdp_span folder =
+				fsdp_span(before.data, begin - (begin > 0));
+			bool is_named =
+				fsdp_span_equal(fsdp_span_last(folder, '/'), typed);
+			if (votes[depth] == 0 || votes[depth] < best->votes ||
+				(votes[depth] == best->votes &&
+					is_named < best->is_named))
+				continue;
+			best->is_tie =
+				votes[depth] == best->votes && is_named == best->is_named;
+			best->folder = folder;
+			best->votes = votes[depth];
+			best->is_named = is_named;
 		}
 		for (size_t begin = 0; !is_end && begin < name.size; begin = end + 1) {
 			struct fsdp_span rest =

@@ -24,19 +24,6 @@ static bool is_python(const struct fsdp_memory_frame *frame)
 	       fsdp_span_begins(frame->filename, fsdp_span_text("<"));
 }
 
-static bool is_of_torch(const struct fsdp_memory_frame *frame)
-{
-	return has(frame->filename, "/torch/") ||
-	       fsdp_span_begins(frame->filename, fsdp_span_text("torch/"));
-}
-
-/* Of the allocator and of what records the stack: it is in each of them. */
-static bool is_machinery(struct fsdp_span name)
-{
-	return has(name, "torch::unwind::") || has(name, "torch::CapturedTraceback") ||
-	       has(name, "gather_with_cpp") || has(name, "CUDACachingAllocator");
-}
-
 /* What is between `head` and `tail` in a name, from the last ":" of it on. */
 static struct fsdp_span find_part(
 	struct fsdp_span name, const char *head, const char *tail)
@@ -63,7 +50,8 @@ struct fsdp_memory_label fsdp_memory_label(
 	for (size_t i = 0; i < count && label.caller == NULL; i++) {
 		const struct fsdp_memory_frame *frame = &memory->frames[frames[i]];
 
-		if (is_python(frame) && !is_of_torch(frame)) {
+		if (is_python(frame) && !has(frame->filename, "/torch/") &&
+			!fsdp_span_begins(frame->filename, fsdp_span_text("torch/"))) {
 			*(label.own == NULL ? &label.own : &label.caller) = frame;
 			continue;
 		}
@@ -75,7 +63,12 @@ struct fsdp_memory_label fsdp_memory_label(
 			label.op = find_part(frame->name, "at::_ops::", "::call");
 		if (node.size == 0)
 			node = find_part(frame->name, "torch::autograd::", "::apply(");
-		if (other == NULL && !is_python(frame) && !is_machinery(frame->name))
+		/* Of the allocator and of what records the stack: it is in each of them. */
+		if (other == NULL && !is_python(frame) &&
+			!has(frame->name, "torch::unwind::") &&
+			!has(frame->name, "torch::CapturedTraceback") &&
+			!has(frame->name, "gather_with_cpp") &&
+			!has(frame->name, "CUDACachingAllocator"))
 			other = frame;
 	}
 	if (label.own == NULL && node.size != 0)

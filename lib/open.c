@@ -536,19 +536,6 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	return open_whole_directory(opening, ret_error);
 }
 
-static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_source source;
-	if (!fsdp_source_drain(STDIN_FILENO,
-		    fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
-		    &checkpoint->arena, &source, ret_error))
-		return false;
-	if (!cut_slice(opening->options, &source, ret_error))
-		return false;
-	return fsdp_opening_set_source(opening, source, FSDP_SPAN("-"), ret_error);
-}
-
 static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 {
 	bool opened;
@@ -582,9 +569,16 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 		}
 		return true;
 	}
-	if (strcmp(opening->path, "-") == 0)
-		opened = open_stdin(opening, ret_error);
-	else if (fsdp_dir_is(opening->checkpoint->remote, opening->path))
+	if (strcmp(opening->path, "-") == 0) {
+		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+		struct fsdp_source source;
+		opened = fsdp_source_drain(STDIN_FILENO,
+				 fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
+				 &checkpoint->arena, &source, ret_error) &&
+			 cut_slice(opening->options, &source, ret_error) &&
+			 fsdp_opening_set_source(
+				 opening, source, FSDP_SPAN("-"), ret_error);
+	} else if (fsdp_dir_is(opening->checkpoint->remote, opening->path))
 		opened = open_directory(opening, ret_error);
 	else
 		opened = open_file(opening, ret_error);

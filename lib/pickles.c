@@ -436,21 +436,6 @@ static struct fsdp_span join_name(
 	return fsdp_span(text, size);
 }
 
-static bool refuse_globals(struct fsdp_pickles *pickles, struct fsdp_listed *listed)
-{
-	for (size_t i = 0; i < listed->globals.count; i++) {
-		const struct fsdp_pickles_global *global =
-			fsdp_vec_at(&listed->globals, i);
-		const char *why = why_refused(global);
-		if (why == NULL)
-			continue;
-		struct fsdp_span name = join_name(pickles, global);
-		if (name.data == NULL || !refuse(listed, global->offset, name, why, 1))
-			return false;
-	}
-	return true;
-}
-
 /* ---- one pickle ---- */
 
 static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *torch)
@@ -546,26 +531,21 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 			    count[i]))
 			return fsdp_arena_fail(&pickles->arena, ret_error);
 	}
-	if (!refuse_globals(pickles, listed))
-		return fsdp_arena_fail(&pickles->arena, ret_error);
+	for (size_t i = 0; i < listed->globals.count; i++) {
+		const struct fsdp_pickles_global *global =
+			fsdp_vec_at(&listed->globals, i);
+		const char *why = why_refused(global);
+		if (why == NULL)
+			continue;
+		struct fsdp_span name = join_name(pickles, global);
+		if (name.data == NULL || !refuse(listed, global->offset, name, why, 1))
+			return fsdp_arena_fail(&pickles->arena, ret_error);
+	}
 	listed->facts.global_count = listed->globals.count;
 	return true;
 }
 
 /* ---- where they are ---- */
-
-static bool read_member(struct fsdp_pickles *pickles, const struct fsdp_zip *zip,
-	const struct fsdp_zip_member *member, enum fsdp_profile profile,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_span bytes;
-	uint64_t offset;
-	return fsdp_zip_locate(&zip->source, member, &offset, ret_error) &&
-	       fsdp_zip_read(zip, member,
-		       fsdp_limit(&pickles->limits, FSDP_LIMIT_PICKLE_BYTES),
-		       &pickles->arena, &bytes, ret_error) &&
-	       add(pickles, member->name, bytes, offset, profile, ret_error);
-}
 
 static bool is_wanted(
 	const struct fsdp_pickles_options *options, const struct fsdp_zip_member *member)
@@ -586,11 +566,21 @@ static bool read_zip(struct fsdp_pickles *pickles,
 		script |= fsdp_span_ends(
 			fsdp_zip_member(&zip, i)->name, FSDP_SPAN("/constants.pkl"));
 	for (size_t i = 0; i < zip.members.count; i++)
-		if (is_wanted(options, fsdp_zip_member(&zip, i)) &&
-			!read_member(pickles, &zip, fsdp_zip_member(&zip, i),
-				script ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS,
-				ret_error))
-			return false;
+		if (is_wanted(options, fsdp_zip_member(&zip, i))) {
+			const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
+			struct fsdp_span bytes;
+			uint64_t offset;
+			if ((!fsdp_zip_locate(&zip.source, member, &offset, ret_error) ||
+				    !fsdp_zip_read(&zip, member,
+					    fsdp_limit(&pickles->limits,
+						    FSDP_LIMIT_PICKLE_BYTES),
+					    &pickles->arena, &bytes, ret_error) ||
+				    !add(pickles, member->name, bytes, offset,
+					    script ? FSDP_PROFILE_SCRIPT
+						   : FSDP_PROFILE_TENSORS,
+					    ret_error)))
+				return false;
+		}
 	if (pickles->list.count == 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			options->member != NULL ? "the zip has no such member"

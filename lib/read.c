@@ -20,9 +20,25 @@
 
 enum { NUMBER_BYTES = 8 };
 
-/* Counted are whole numbers, whatever they are stored as. */
-static bool decode(const char *dtype, uint64_t bits, int64_t *ret_count)
+static bool read_count(struct fsdp_locator *locator, uint32_t piece, int64_t *ret_count,
+	struct fsdp_error **ret_error)
 {
+	struct fsdp_view view;
+	struct fsdp_source source;
+	unsigned char bytes[NUMBER_BYTES];
+	uint64_t begin, end, bits = 0;
+	if (!fsdp_locator_view(locator, piece, NULL, &view, ret_error) ||
+		view.method != 0 || !fsdp_view_bytes(&view, &begin, &end) ||
+		end - begin > sizeof bytes ||
+		!fsdp_locator_source(locator, view.file, &source, ret_error) ||
+		!fsdp_source_read(&source, view.record + begin, bytes,
+			(size_t)(end - begin), ret_error))
+		return false;
+	for (size_t i = 0; i < end - begin; i++)
+		bits |= (uint64_t)bytes[view.big_endian ? end - begin - 1 - i : i]
+			<< 8 * i;
+	/* Counted are whole numbers, whatever they are stored as. */
+	const char *dtype = fsdp_dtype(view.dtype)->name;
 	double number = 0;
 	float single;
 	uint32_t low = (uint32_t)bits;
@@ -46,26 +62,6 @@ static bool decode(const char *dtype, uint64_t bits, int64_t *ret_count)
 		return false;
 	*ret_count = (int64_t)number;
 	return (double)*ret_count >= number;
-}
-
-static bool read_count(struct fsdp_locator *locator, uint32_t piece, int64_t *ret_count,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_view view;
-	struct fsdp_source source;
-	unsigned char bytes[NUMBER_BYTES];
-	uint64_t begin, end, bits = 0;
-	if (!fsdp_locator_view(locator, piece, NULL, &view, ret_error) ||
-		view.method != 0 || !fsdp_view_bytes(&view, &begin, &end) ||
-		end - begin > sizeof bytes ||
-		!fsdp_locator_source(locator, view.file, &source, ret_error) ||
-		!fsdp_source_read(&source, view.record + begin, bytes,
-			(size_t)(end - begin), ret_error))
-		return false;
-	for (size_t i = 0; i < end - begin; i++)
-		bits |= (uint64_t)bytes[view.big_endian ? end - begin - 1 - i : i]
-			<< 8 * i;
-	return decode(fsdp_dtype(view.dtype)->name, bits, ret_count);
 }
 
 /* Reads how many steps were done, if a family said which tensor counts them, and adds
@@ -306,19 +302,6 @@ static bool is_small_beside(
 	return plan->size <= most;
 }
 
-static void leave_plan_out(struct opening *opening, struct fsdp_span name,
-	const char *path, const struct fsdp_error *error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	checkpoint->plan_path = NULL;
-	fsdp_model_forget_plan(&checkpoint->model);
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
-		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
-		fsdp_error_message(error));
-	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
-		fsdp_error_message(error));
-}
-
 /* A plan next to the checkpoint that cannot be used is a finding, not a failure; one that
  * cannot be read is a failure. Without a directory the name is a path. */
 static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
@@ -359,7 +342,14 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		*ret_error = error;
 		return false;
 	}
-	leave_plan_out(opening, fsdp_span_last(name, '/'), path, error);
+	checkpoint->plan_path = NULL;
+	fsdp_model_forget_plan(&checkpoint->model);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = fsdp_span_last(name, '/'),
+			.offset = fsdp_error_offset(error)),
+		"%s", fsdp_error_message(error));
+	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
+		fsdp_error_message(error));
 	fsdp_error_free(error);
 	return true;
 }

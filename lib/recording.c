@@ -453,20 +453,6 @@ static bool is_wanted(
 	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
 }
 
-/* Whether it is not a recording at all. An empty or broken rank1.json is an error, since
- * its rank is missing among the others; JSON of something else is not. */
-static bool is_none(const struct fsdp_trace_reading *reading)
-{
-	struct fsdp_span name =
-		fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
-	if (reading->error == NULL ||
-		fsdp_error_code(reading->error) != FSDP_ERROR_NOT_A_CHECKPOINT)
-		return false;
-	const char *kind = fsdp_error_kind(reading->error);
-	return memmem(name.data, name.size, ".json", 5) == NULL ||
-	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
-}
-
 /* Lists those that could be read. If there are none, or one failed by what all of them
  * share, the first error in the order of the paths is the one that is reported. */
 static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
@@ -483,7 +469,19 @@ static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_e
 			  is_wanted(set, &set->readings[i]);
 	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
-		if (!set->options->folder || !is_none(reading))
+		if (!set->options->folder)
+			continue;
+		/* Whether it is not a recording at all. An empty or broken rank1.json is
+		 * an error, since its rank is missing among the others; JSON of something
+		 * else is not. */
+		struct fsdp_span name =
+			fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
+		if (reading->error == NULL ||
+			fsdp_error_code(reading->error) != FSDP_ERROR_NOT_A_CHECKPOINT)
+			continue;
+		const char *kind = fsdp_error_kind(reading->error);
+		if (memmem(name.data, name.size, ".json", 5) != NULL &&
+			(kind == NULL || strcmp(kind, "no_trace_events") != 0))
 			continue;
 		fsdp_error_free(reading->error);
 		reading->error = NULL;

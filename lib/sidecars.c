@@ -787,15 +787,6 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 	return true;
 }
 
-/* Each look at a remote file is a request: others hold no pickles, by their names. */
-static bool may_hold_pickles(struct fsdp_span name)
-{
-	static const char ends[] =
-		".bin .ckpt .distcp .gz .json .npy .npz .pickle .pkl .pt .pth .safetensors .tar .tgz .toml .txt .yaml .zip .zst";
-	return memchr(name.data, '.', name.size) == NULL ||
-	       fsdp_span_ends_any(name, ends);
-}
-
 /* False: memory ended. */
 static bool look_at_item(struct beside *beside, const struct around *around,
 	struct fsdp_tree_item *item, struct fsdp_error **ret_error)
@@ -813,11 +804,17 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	beside->files_left--;
 	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
 		return true;
+	/* Each look at a remote file is a request: others hold no pickles, by their
+	 * names. */
 	if (error == NULL && item->folder->dir != NULL &&
-		item->folder->dir->remote != NULL && item->entry.size != 0 &&
-		!may_hold_pickles(item->entry.name)) {
-		beside->unseen++;
-		return true;
+		item->folder->dir->remote != NULL && item->entry.size != 0) {
+		static const char ends[] =
+			".bin .ckpt .distcp .gz .json .npy .npz .pickle .pkl .pt .pth .safetensors .tar .tgz .toml .txt .yaml .zip .zst";
+		if (memchr(item->entry.name.data, '.', item->entry.name.size) != NULL &&
+			!fsdp_span_ends_any(item->entry.name, ends)) {
+			beside->unseen++;
+			return true;
+		}
 	}
 	beside->is_data = fsdp_registry_is_data(name);
 	if (beside->opening->checkpoint->has_dir)

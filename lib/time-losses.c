@@ -194,33 +194,6 @@ static void add_lengths(struct fsdp_cost *cost, const struct fsdp_recordings *ru
 	cost->data = percent(data_ns, all_ns);
 }
 
-/* A recording that lost its kernels has no shares. */
-static void add_shares(struct fsdp_cost *cost, const struct fsdp_recordings *run)
-{
-	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
-		const struct fsdp_recording *one = by_rank(run, i);
-
-		if (!one->has_device)
-			continue;
-		devices++;
-		span += (double)one->base.span_ns;
-		compute += (double)one->base.compute_busy_ns;
-		exposed += (double)one->base.exposed_ns;
-		comm += (double)one->base.comm_busy_ns;
-		idle += (double)one->base.idle_ns;
-	}
-	cost->has_device = span > 0 && compute > 0;
-	cost->only_calls = !cost->has_device && comm > 0;
-	cost->span_ns = devices != 0 ? (int64_t)(span / devices) : 0;
-	cost->busy_ns = devices != 0 ? (int64_t)((span - idle) / devices) : 0;
-	cost->compute = percent(compute, span);
-	cost->exposed = percent(exposed, span);
-	cost->idle = percent(idle, span);
-	cost->copies = fmax(percent(span - compute - exposed - idle, span), 0);
-}
-
 struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 {
 	struct fsdp_cost cost = { .mean_ns = FSDP_ABSENT,
@@ -231,7 +204,27 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		.least_waiting = FSDP_ABSENT };
 
 	add_lengths(&cost, run);
-	add_shares(&cost, run);
+	/* A recording that lost its kernels has no shares. */
+	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = by_rank(run, i);
+		if (!one->has_device)
+			continue;
+		devices++;
+		span += (double)one->base.span_ns;
+		compute += (double)one->base.compute_busy_ns;
+		exposed += (double)one->base.exposed_ns;
+		comm += (double)one->base.comm_busy_ns;
+		idle += (double)one->base.idle_ns;
+	}
+	cost.has_device = span > 0 && compute > 0;
+	cost.only_calls = !cost.has_device && comm > 0;
+	cost.span_ns = devices != 0 ? (int64_t)(span / devices) : 0;
+	cost.busy_ns = devices != 0 ? (int64_t)((span - idle) / devices) : 0;
+	cost.compute = percent(compute, span);
+	cost.exposed = percent(exposed, span);
+	cost.idle = percent(idle, span);
+	cost.copies = fmax(percent(span - compute - exposed - idle, span), 0);
 	add_waits(&cost, run);
 	return cost;
 }
@@ -351,24 +344,6 @@ static unsigned find_bits(
 	       (unit->phase == FSDP_PHASE_FORWARD ? IS_FORWARD : 0);
 }
 
-/* Those that are on a stream of their own are exposed all the time, and not at the end
- * alone. */
-static unsigned find_alone(const struct fsdp_recordings *run)
-{
-	wide ns = 0, exposed_ns = 0;
-
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
-
-		if (unit->reduces.exposed_ns == FSDP_ABSENT ||
-			(find_bits(unit, &unit->reduces) & IS_ON_COMPUTE_STREAM) != 0)
-			continue;
-		ns += unit->reduces.ns;
-		exposed_ns += unit->reduces.exposed_ns;
-	}
-	return ns > 0 && exposed_ns * 100 >= ns * 99 ? IS_ALONE : 0;
-}
-
 /* What a cause costs, and the unit that has most of it. */
 struct cause_cost {
 	int64_t sum_ns, ns;
@@ -398,7 +373,18 @@ static bool append_units(
 {
 	bool fsdp1 = by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1;
 	struct cause_cost costs[CAUSE_COUNT] = { 0 };
-	unsigned alone = find_alone(run);
+	/* Those that are on a stream of their own are exposed all the time, and not at
+	 * the end alone. */
+	wide ns = 0, exposed_ns = 0;
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+		if (unit->reduces.exposed_ns == FSDP_ABSENT ||
+			(find_bits(unit, &unit->reduces) & IS_ON_COMPUTE_STREAM) != 0)
+			continue;
+		ns += unit->reduces.ns;
+		exposed_ns += unit->reduces.exposed_ns;
+	}
+	unsigned alone = ns > 0 && exposed_ns * 100 >= ns * 99 ? IS_ALONE : 0;
 	int64_t steps = count_steps(run);
 	size_t worst = 0;
 	struct millis all, most;
@@ -434,31 +420,6 @@ static bool append_units(
 		append(loss, "; try %s",
 			fsdp1 ? CAUSES[worst].fsdp1 : CAUSES[worst].fsdp2);
 	return true;
-}
-
-/* Of a trace without kernels: what takes longest. */
-static void append_longest(struct fsdp_loss *loss, const struct fsdp_recordings *run)
-{
-	const struct fsdp_unit_times *longest = NULL;
-	int64_t most_ns = 0;
-	bool reduces = false;
-	struct millis ms;
-
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
-
-		if (unit->gathers.ns <= most_ns && unit->reduces.ns <= most_ns)
-			continue;
-		longest = unit;
-		reduces = unit->reduces.ns > unit->gathers.ns;
-		most_ns = reduces ? unit->reduces.ns : unit->gathers.ns;
-	}
-	if (longest == NULL)
-		return;
-	append(loss, "longest: %s of ", reduces ? "reductions" : "gathers");
-	append_unit(loss, longest);
-	append(loss, ", %s ms per step; only a trace with kernels shows the exposed part",
-		format_ms(most_ns / count_steps(run), &ms));
 }
 
 /* Gathered in the forward and not again: it was not resharded in between. */
@@ -602,29 +563,6 @@ static bool find_most_exposed(
 
 /* ---- the largest loss ---- */
 
-/* Why they wait, as far as the recordings show it. */
-static void append_waits(struct fsdp_loss *loss, const struct fsdp_cost *cost)
-{
-	struct millis ms;
-
-	if (cost->straggler == FSDP_ABSENT)
-		append(loss,
-			"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler",
-			cost->waiting);
-	else
-		append(loss,
-			"straggler rank %" PRId64
-			", other ranks wait %.0f %% of the time: ",
-			cost->straggler, cost->waiting);
-	if (cost->straggler != FSDP_ABSENT && cost->cause == FSDP_STRAGGLER_UNKNOWN)
-		append(loss,
-			"compare its input, clock rate and load with the other ranks");
-	else if (cost->straggler != FSDP_ABSENT)
-		append(loss, "%s %s ms per step%s", STRAGGLERS[cost->cause].before,
-			format_ms((int64_t)cost->cause_ns, &ms),
-			STRAGGLERS[cost->cause].after);
-}
-
 /* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the wait
  * for the other rank is a part. False: out of memory. */
 static bool append_exposed(struct fsdp_loss *loss, const struct fsdp_recordings *run)
@@ -652,18 +590,6 @@ static bool append_exposed(struct fsdp_loss *loss, const struct fsdp_recordings 
 	return true;
 }
 
-/* Whether waits for other ranks are most of what is lost. */
-static bool are_waits_worst(const struct fsdp_cost *cost)
-{
-	double lost = fmin(cost->waiting, cost->exposed);
-
-	if (!(cost->waiting >= LEAST_LOSS))
-		return false;
-	if (cost->has_device)
-		return lost * 2 >= cost->exposed && lost * 2 >= cost->idle;
-	return cost->cause == FSDP_STRAGGLER_DATA || cost->waiting >= cost->data;
-}
-
 static void set_loss(struct fsdp_loss *loss, const char *kind, double share)
 {
 	loss->kind = kind;
@@ -678,10 +604,33 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 	*loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	if (!fsdp_recordings_are_complete(run))
 		return true;
-	if (are_waits_worst(cost)) {
+	/* Whether waits for other ranks are most of what is lost. */
+	double lost = fmin(cost->waiting, cost->exposed);
+	if (cost->waiting >= LEAST_LOSS &&
+		(cost->has_device ? lost * 2 >= cost->exposed && lost * 2 >= cost->idle
+				  : cost->cause == FSDP_STRAGGLER_DATA ||
+					    cost->waiting >= cost->data)) {
 		set_loss(loss, "waiting", cost->waiting);
 		loss->rank = cost->straggler;
-		append_waits(loss, cost);
+		/* Why they wait, as far as the recordings show it. */
+		if (cost->straggler == FSDP_ABSENT)
+			append(loss,
+				"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler",
+				cost->waiting);
+		else
+			append(loss,
+				"straggler rank %" PRId64
+				", other ranks wait %.0f %% of the time: ",
+				cost->straggler, cost->waiting);
+		if (cost->straggler != FSDP_ABSENT &&
+			cost->cause == FSDP_STRAGGLER_UNKNOWN)
+			append(loss,
+				"compare its input, clock rate and load with the other ranks");
+		else if (cost->straggler != FSDP_ABSENT)
+			append(loss, "%s %s ms per step%s",
+				STRAGGLERS[cost->cause].before,
+				format_ms((int64_t)cost->cause_ns, &ms),
+				STRAGGLERS[cost->cause].after);
 	} else if (!cost->has_device && cost->data >= LEAST_LOSS) {
 		set_loss(loss, "data_loader", cost->data);
 		append(loss,
@@ -720,7 +669,26 @@ void fsdp_recordings_unit_loss(
 	if (append_units(ret_loss, run, 0))
 		return;
 	ret_loss->sentence[0] = '\0';
-	append_longest(ret_loss, run);
+	/* Of a trace without kernels: what takes longest. */
+	const struct fsdp_unit_times *longest = NULL;
+	int64_t most_ns = 0;
+	bool reduces = false;
+	struct millis ms;
+	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
+		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+		if (unit->gathers.ns <= most_ns && unit->reduces.ns <= most_ns)
+			continue;
+		longest = unit;
+		reduces = unit->reduces.ns > unit->gathers.ns;
+		most_ns = reduces ? unit->reduces.ns : unit->gathers.ns;
+	}
+	if (longest == NULL)
+		return;
+	append(ret_loss, "longest: %s of ", reduces ? "reductions" : "gathers");
+	append_unit(ret_loss, longest);
+	append(ret_loss,
+		", %s ms per step; only a trace with kernels shows the exposed part",
+		format_ms(most_ns / count_steps(run), &ms));
 }
 
 void fsdp_recordings_allocator_loss(
@@ -846,34 +814,6 @@ static void note_launches(const struct notes *to, const struct fsdp_recordings *
 
 enum { KINDS_NAMED = 4 };
 
-/* Kinds of events that are skipped, of the first recording that has any. */
-static void note_unknown(const struct notes *to, const struct fsdp_recordings *all)
-{
-	char text[256] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(all) && used == 0; i++) {
-		const struct fsdp_recording *one = by_rank(all, i);
-		for (size_t j = 0; j < one->unknown_count && j < KINDS_NAMED; j++) {
-			int size = snprintf(text + used, sizeof text - used,
-				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
-				one->unknown[j].count,
-				(int)(one->unknown[j].name.size < 40
-						? one->unknown[j].name.size
-						: 40),
-				(const char *)one->unknown[j].name.data);
-			if (size > 0 && used + (size_t)size < sizeof text)
-				used += (size_t)size;
-		}
-		if (used != 0)
-			note(to,
-				"rank %" PRId64
-				" has events of unknown kinds, skipped: %s%s",
-				one->rank, text,
-				one->unknown_count > KINDS_NAMED ? ", ..." : "");
-	}
-}
-
 /* The first one that torch_npu wrote. */
 static void note_ascend(const struct notes *to, const struct fsdp_recordings *all)
 {
@@ -887,29 +827,45 @@ static void note_ascend(const struct notes *to, const struct fsdp_recordings *al
 		}
 }
 
-static void note_traces(const struct notes *to, const struct fsdp_recordings *all)
-{
-	const struct fsdp_recording *first = by_rank(all, 0);
-	const struct fsdp_matching *matching = fsdp_recordings_matching(all);
-
-	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
-		!fsdp_span_is(first->backend, "gloo"))
-		note(to, "collective times are host launch times, not transfer times");
-	if (first->reduce_scatter_as_all_reduce)
-		note(to, "reduce_scatter is shown as all_reduce, as the backend ran it");
-	if (fsdp_recording_count(all) > 1 && matching->match_count > 0 &&
-		matching->aligned && is_by_position(matching))
-		note(to, "no process groups in the trace; collectives matched by order");
-}
-
 void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	void (*add)(void *context, const char *sentence), void *context)
 {
 	const struct notes to = { add, context };
 
-	note_traces(&to, recordings);
+	const struct fsdp_recording *first = by_rank(recordings, 0);
+	const struct fsdp_matching *matching = fsdp_recordings_matching(recordings);
+	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
+		!fsdp_span_is(first->backend, "gloo"))
+		note(&to, "collective times are host launch times, not transfer times");
+	if (first->reduce_scatter_as_all_reduce)
+		note(&to, "reduce_scatter is shown as all_reduce, as the backend ran it");
+	if (fsdp_recording_count(recordings) > 1 && matching->match_count > 0 &&
+		matching->aligned && is_by_position(matching))
+		note(&to, "no process groups in the trace; collectives matched by order");
 	note_launches(&to, recordings);
-	note_unknown(&to, recordings);
+	/* Kinds of events that are skipped, of the first recording that has any. */
+	char text[256] = "";
+	size_t used = 0;
+	for (size_t i = 0; i < fsdp_recording_count(recordings) && used == 0; i++) {
+		const struct fsdp_recording *one = by_rank(recordings, i);
+		for (size_t j = 0; j < one->unknown_count && j < KINDS_NAMED; j++) {
+			int size = snprintf(text + used, sizeof text - used,
+				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
+				one->unknown[j].count,
+				(int)(one->unknown[j].name.size < 40
+						? one->unknown[j].name.size
+						: 40),
+				(const char *)one->unknown[j].name.data);
+			if (size > 0 && used + (size_t)size < sizeof text)
+				used += (size_t)size;
+		}
+		if (used != 0)
+			note(&to,
+				"rank %" PRId64
+				" has events of unknown kinds, skipped: %s%s",
+				one->rank, text,
+				one->unknown_count > KINDS_NAMED ? ", ..." : "");
+	}
 	note_ascend(&to, recordings);
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)
 		note_matching(&to, fsdp_recordings_run(recordings, i));

@@ -253,16 +253,6 @@ static bool bids_on_file(
 	return is_torch_tar(look.head) || (family != NULL && !family->is_beside);
 }
 
-/* Names of members of an archive are relative to this directory of it. */
-static bool enter_packed(
-	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	checkpoint->base = fsdp_opening_join(
-		opening, checkpoint->base != NULL ? checkpoint->base : "", name);
-	return checkpoint->base != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
-}
-
 /* A subdirectory becomes the one to read. */
 static bool enter_folder(
 	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
@@ -274,8 +264,14 @@ static bool enter_folder(
 		    &checkpoint->limits, &dir, &folder, ret_error))
 		return false;
 	checkpoint->folder = folder;
-	if (folder.dir == NULL && !enter_packed(opening, name, ret_error))
-		return false;
+	/* Names of members of an archive are relative to this directory of it. */
+	if (folder.dir == NULL) {
+		checkpoint->base = fsdp_opening_join(
+			opening, checkpoint->base != NULL ? checkpoint->base : "", name);
+		if (checkpoint->base == NULL &&
+			!fsdp_arena_fail(&checkpoint->arena, ret_error))
+			return false;
+	}
 	if (folder.dir != NULL) {
 		if (opening->has_beside)
 			fsdp_dir_close(&opening->beside);
