@@ -57,24 +57,6 @@ static size_t likeness(
 	return end;
 }
 
-static struct exchange guess(const struct fsdp_compare *compare, uint32_t index)
-{
-	const struct fsdp_compare_tensor *a = &fsdp_compared_at(compare, 0, index)->facts;
-	const struct fsdp_compared_side *other = &compare->sides[1];
-	struct exchange exchange = { { NULL, 0 }, { NULL, 0 } };
-	size_t best = 0;
-	for (size_t i = 0; i < other->count; i++) {
-		const struct fsdp_compare_tensor *b = &other->list[i].facts;
-		size_t end = other->list[i].paired ? 0 : likeness(a, b);
-		if (end <= best)
-			continue;
-		best = end;
-		exchange.from = fsdp_span(a->name.data, a->name.size - end);
-		exchange.to = fsdp_span(b->name.data, b->name.size - end);
-	}
-	return exchange;
-}
-
 /* Compares the concatenation of two texts with a third. */
 static int compare_joined(
 	struct fsdp_span first, struct fsdp_span second, struct fsdp_span whole)
@@ -152,7 +134,20 @@ void fsdp_compare_match_prefixes(struct fsdp_compare *compare)
 		i++) {
 		if (side->list[i].paired)
 			continue;
-		struct exchange exchange = guess(compare, i);
+		const struct fsdp_compare_tensor *a =
+			&fsdp_compared_at(compare, 0, i)->facts;
+		const struct fsdp_compared_side *other = &compare->sides[1];
+		struct exchange exchange = { { NULL, 0 }, { NULL, 0 } };
+		size_t best = 0;
+		for (size_t k = 0; k < other->count; k++) {
+			const struct fsdp_compare_tensor *b = &other->list[k].facts;
+			size_t end = other->list[k].paired ? 0 : likeness(a, b);
+			if (end <= best)
+				continue;
+			best = end;
+			exchange.from = fsdp_span(a->name.data, a->name.size - end);
+			exchange.to = fsdp_span(b->name.data, b->name.size - end);
+		}
 		tries++;
 		/* Most of the tensors renamed this way are equal. */
 		if (exchange.from.data != NULL) {
@@ -214,52 +209,36 @@ static bool is_same(const struct fsdp_value *a, const struct fsdp_value *b)
 	return same;
 }
 
-/* The name of an entry, in the arena. */
-static bool take_name(struct fsdp_compare *compare, unsigned side, uint32_t name,
-	struct fsdp_span *ret_name, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = compare->sides[side].checkpoint;
-	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
-	char *text = fsdp_arena_take(&compare->arena, size + 1, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
-	fsdp_name_write(checkpoint, name, text, size);
-	*ret_name = fsdp_span(text, size);
-	return true;
-}
-
 struct named_value {
 	struct fsdp_span name;
 	uint32_t value;
 };
 
-static bool list_values(struct fsdp_compare *compare, unsigned side,
-	struct named_value **ret_list, size_t *ret_count, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = compare->sides[side].checkpoint;
-	size_t count = fsdp_value_count(checkpoint);
-	struct named_value *list = FSDP_TAKE(&compare->arena, list, count + 1);
-	if (list == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
-	for (uint32_t i = 0; i < count; i++) {
-		list[i].value = i;
-		if (!take_name(compare, side, fsdp_value(checkpoint, i).name,
-			    &list[i].name, ret_error))
-			return false;
-	}
-	FSDP_SORT(list, count, FSDP_BY(list, name), FSDP_BY(list, value));
-	*ret_list = list;
-	*ret_count = count;
-	return true;
-}
-
 bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	struct named_value *lists[2];
 	size_t counts[2];
-	for (unsigned i = 0; i < 2; i++)
-		if (!list_values(compare, i, &lists[i], &counts[i], ret_error))
-			return false;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct fsdp_checkpoint *checkpoint = compare->sides[i].checkpoint;
+		size_t count = fsdp_value_count(checkpoint);
+		struct named_value *list = FSDP_TAKE(&compare->arena, list, count + 1);
+		if (list == NULL)
+			return fsdp_arena_fail(&compare->arena, ret_error);
+		for (uint32_t k = 0; k < count; k++) {
+			list[k].value = k;
+			/* The name of an entry, in the arena. */
+			uint32_t name = fsdp_value(checkpoint, k).name;
+			size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
+			char *text = fsdp_arena_take(&compare->arena, size + 1, 1);
+			if (text == NULL)
+				return fsdp_arena_fail(&compare->arena, ret_error);
+			fsdp_name_write(checkpoint, name, text, size);
+			list[k].name = fsdp_span(text, size);
+		}
+		FSDP_SORT(list, count, FSDP_BY(list, name), FSDP_BY(list, value));
+		lists[i] = list;
+		counts[i] = count;
+	}
 	compare->values = FSDP_TAKE(&compare->arena, compare->values, counts[0] + 1);
 	if (compare->values == NULL)
 		return fsdp_arena_fail(&compare->arena, ret_error);
@@ -975,9 +954,16 @@ void fsdp_compare_free(struct fsdp_compare *compare)
 	free(compare);
 }
 
-/* The pairs that are reported. */
-static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+bool fsdp_compare_values(struct fsdp_compare *compare,
+	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
 {
+	struct fsdp_compare_values_options known = { .size = sizeof known };
+	memcpy(&known, options, fsdp_min(options->size, sizeof known));
+	if (!fsdp_compare_elements(compare, &known, ret_error) ||
+		!fsdp_compare_explain(compare, ret_error) ||
+		!fsdp_compare_entries(compare, ret_error))
+		return false;
+	/* The pairs that are reported. */
 	struct fsdp_compare_facts *facts = &compare->facts;
 	compare->failed =
 		FSDP_TAKE(&compare->arena, compare->failed, FSDP_COMPARE_FAILURES);
@@ -991,19 +977,6 @@ static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_
 	}
 	if (compare->unread != NULL && facts->failure_count < FSDP_COMPARE_FAILURES)
 		compare->failed[facts->failure_count++] = SIZE_MAX;
-	return true;
-}
-
-bool fsdp_compare_values(struct fsdp_compare *compare,
-	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
-{
-	struct fsdp_compare_values_options known = { .size = sizeof known };
-	memcpy(&known, options, fsdp_min(options->size, sizeof known));
-	if (!fsdp_compare_elements(compare, &known, ret_error) ||
-		!fsdp_compare_explain(compare, ret_error) ||
-		!fsdp_compare_entries(compare, ret_error) ||
-		!list_failures(compare, ret_error))
-		return false;
 	fsdp_compare_count(compare);
 	return true;
 }

@@ -493,18 +493,6 @@ static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
 	return true;
 }
 
-static void add_singles_one_by_one(struct fsdp_apart *apart, const float *a,
-	const float *b, size_t count, uint64_t first)
-{
-	double numbers[2][BLOCK];
-
-	for (size_t i = 0; i < count; i++) {
-		numbers[0][i] = (double)a[i];
-		numbers[1][i] = (double)b[i];
-	}
-	add_some(apart, numbers[0], numbers[1], count, first);
-}
-
 void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first)
 {
@@ -521,9 +509,14 @@ void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 		singles[kind].widen(one, some, numbers[0]);
 		singles[kind].widen(other, some, numbers[1]);
 		if (!whole || !add_floats(apart, (const unsigned char *)numbers[0],
-				      (const unsigned char *)numbers[1], some))
-			add_singles_one_by_one(
-				apart, numbers[0], numbers[1], some, first + at);
+				      (const unsigned char *)numbers[1], some)) {
+			double doubles[2][BLOCK];
+			for (size_t i = 0; i < some; i++) {
+				doubles[0][i] = (double)numbers[0][i];
+				doubles[1][i] = (double)numbers[1][i];
+			}
+			add_some(apart, doubles[0], doubles[1], some, first + at);
+		}
 	}
 }
 
@@ -903,22 +896,6 @@ static struct fsdp_mapped plain(const struct fsdp_checkpoint *checkpoint, uint32
 	};
 }
 
-static bool push(struct values_comparing *comparing,
-	const struct compared_stretch *stretch, struct fsdp_error **ret_error)
-{
-	if (comparing->stretch_count == comparing->stretch_room) {
-		size_t room = 2 * comparing->stretch_room + 256;
-		struct compared_stretch *more =
-			reallocarray(comparing->stretches, room, sizeof *more);
-		if (more == NULL)
-			return fsdp_fail_memory(ret_error);
-		comparing->stretches = more;
-		comparing->stretch_room = room;
-	}
-	comparing->stretches[comparing->stretch_count++] = *stretch;
-	return true;
-}
-
 static bool add_stretches(struct values_comparing *comparing, size_t pair,
 	const struct fsdp_mapped sides[2], struct fsdp_error **ret_error)
 {
@@ -943,8 +920,16 @@ static bool add_stretches(struct values_comparing *comparing, size_t pair,
 	for (uint64_t first = 0; first < sides[0].numel; first += stretch.count) {
 		stretch.first = first;
 		stretch.count = fsdp_min(most, sides[0].numel - first);
-		if (!push(comparing, &stretch, ret_error))
-			return false;
+		if (comparing->stretch_count == comparing->stretch_room) {
+			size_t room = 2 * comparing->stretch_room + 256;
+			struct compared_stretch *more =
+				reallocarray(comparing->stretches, room, sizeof *more);
+			if (more == NULL)
+				return fsdp_fail_memory(ret_error);
+			comparing->stretches = more;
+			comparing->stretch_room = room;
+		}
+		comparing->stretches[comparing->stretch_count++] = stretch;
 	}
 	comparing->total += sides[0].numel * (width + other);
 	compare->facts.compared_bytes += sides[0].numel * width;
@@ -1078,16 +1063,6 @@ struct pair_reader {
 	struct fsdp_spotting *spotting;
 };
 
-static bool advance(struct values_comparing *comparing, uint64_t bytes)
-{
-	const struct fsdp_compare_values_options *options = comparing->options;
-	uint64_t done = atomic_fetch_add(&comparing->done, bytes) + bytes;
-	if (options->progress != NULL &&
-		!options->progress(options->progress_context, done, comparing->total))
-		atomic_store(&comparing->stopped, true);
-	return !atomic_load(&comparing->stopped);
-}
-
 /* Both streams come in spans of their own length. */
 static bool spot_streams(struct values_comparing *comparing,
 	struct fsdp_spotting *spotting, struct fsdp_mapped_elements *streams[2],
@@ -1107,7 +1082,14 @@ static bool spot_streams(struct values_comparing *comparing,
 		for (unsigned i = 0; i < 2; i++)
 			spans[i] = fsdp_span(spans[i].data + count * widths[i],
 				spans[i].size - count * widths[i]);
-		if (!advance(comparing, count * (widths[0] + widths[1])))
+		uint64_t bytes = count * (widths[0] + widths[1]);
+		const struct fsdp_compare_values_options *options = comparing->options;
+		uint64_t done = atomic_fetch_add(&comparing->done, bytes) + bytes;
+		if (options->progress != NULL &&
+			!options->progress(
+				options->progress_context, done, comparing->total))
+			atomic_store(&comparing->stopped, true);
+		if (atomic_load(&comparing->stopped))
 			return true;
 	}
 }
@@ -1245,8 +1227,8 @@ static bool compare_all(struct values_comparing *comparing, struct fsdp_error **
 			return false;
 	struct compared_stretch *list = comparing->stretches;
 	FSDP_SORT(list, comparing->stretch_count, FSDP_BY(list, file),
-		FSDP_BY(list, order), FSDP_BY(list, pair),
-		FSDP_BY(list, sides[0].tensor), FSDP_BY(list, first));
+		FSDP_BY(list, order), FSDP_BY(list, pair), FSDP_BY(list, sides[0].tensor),
+		FSDP_BY(list, first));
 	unsigned jobs = comparing->options->jobs;
 	jobs = jobs == 0 ? 1 : jobs < THREADS ? jobs : THREADS;
 	if (comparing->stretch_count < jobs)
