@@ -561,27 +561,6 @@ static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *te
 	return false;
 }
 
-/* Stable, so those of one parameter stay in the order of tensors. */
-static void sort_matches(struct fsdp_states *states)
-{
-	size_t first = 0;
-
-	states->found = STATES_TAKE(states, states->found, states->matches.count);
-	if (states->failed)
-		return;
-	for (size_t i = 0; i < states->wanted_count; i++) {
-		states->wanted[i].first = first;
-		first += states->wanted[i].count;
-		states->wanted[i].count = 0;
-	}
-	for (size_t i = 0; i < states->matches.count; i++) {
-		const struct found_state *match = fsdp_vec_at(&states->matches, i);
-		struct wanted *wanted = &states->wanted[match->wanted];
-
-		states->found[wanted->first + wanted->count++] = match->state;
-	}
-}
-
 bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
 	size_t count, struct fsdp_states **ret_states, struct fsdp_error **ret_error)
 {
@@ -616,7 +595,22 @@ bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 					(uint32_t)(wanted - states->wanted) });
 		}
 	}
-	sort_matches(states);
+	/* Stable, so those of one parameter stay in the order of tensors. */
+	size_t first = 0;
+	states->found = STATES_TAKE(states, states->found, states->matches.count);
+	if (!states->failed) {
+		for (size_t i = 0; i < states->wanted_count; i++) {
+			states->wanted[i].first = first;
+			first += states->wanted[i].count;
+			states->wanted[i].count = 0;
+		}
+		for (size_t i = 0; i < states->matches.count; i++) {
+			const struct found_state *match =
+				fsdp_vec_at(&states->matches, i);
+			struct wanted *wanted = &states->wanted[match->wanted];
+			states->found[wanted->first + wanted->count++] = match->state;
+		}
+	}
 	tie_numbers(states);
 	if (states->failed || states->name.failed || states->raw.failed) {
 		fsdp_states_free(states);

@@ -113,21 +113,6 @@ static bool find_blocks(struct fsdp_likely *likely, uint32_t parent)
 	return true;
 }
 
-/* What is below a block is not a block of its own. A block is compared once for each level
- * above it that has some, and with one of its own size: n log n comparisons. */
-static void find_all(struct fsdp_likely *likely)
-{
-	for (uint32_t i = 0; i < likely->count;) {
-		if (likely->blocks[i]) {
-			i = likely->ends[i];
-			continue;
-		}
-		if (likely->sharded[i])
-			(void)find_blocks(likely, i);
-		i++;
-	}
-}
-
 bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_likely **ret_likely, struct fsdp_error **ret_error)
 {
@@ -147,8 +132,20 @@ bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
 	likely->number = calloc(count + 1, sizeof *likely->number);
 	if (likely->ends != NULL && likely->sharded != NULL && likely->blocks != NULL &&
 		likely->number != NULL) {
-		if (look_at_visits(likely))
-			find_all(likely);
+		if (look_at_visits(likely)) {
+			/* What is below a block is not a block of its own. A block is
+			 * compared once for each level above it that has some, and with
+			 * one of its own size: n log n comparisons. */
+			for (uint32_t i = 0; i < likely->count;) {
+				if (likely->blocks[i]) {
+					i = likely->ends[i];
+					continue;
+				}
+				if (likely->sharded[i])
+					(void)find_blocks(likely, i);
+				i++;
+			}
+		}
 		if (!likely->name.failed && !likely->other.failed) {
 			*ret_likely = likely;
 			return true;
@@ -213,7 +210,7 @@ static struct fsdp_span key_of(struct fsdp_span name)
 
 	while (fsdp_state_name_next(name, &reading, &read))
 		/* What optimizers call the states of all parameters: Megatron-core
-		 * puts these words in front of the parameter's name. */
+		 * puts these words before the parameter's name. */
 		if (fsdp_span_is_any(read.key,
 			    "exp_avg exp_avg_sq fp32_param master_param max_exp_avg_sq "
 			    "momentum_buffer param step"))

@@ -357,14 +357,6 @@ static bool find_flats(struct fsdp_reshard *reshard)
 	return true;
 }
 
-static void pad_with(struct fsdp_reshard_rank *rank, uint64_t numel, uint64_t item_bytes)
-{
-	uint64_t bytes;
-
-	fsdp_tally(&rank->padding_bytes,
-		fsdp_mul(numel, item_bytes, &bytes) ? bytes : FSDP_UNKNOWN);
-}
-
 static void add_padding(struct fsdp_reshard *reshard)
 {
 	size_t count = fsdp_unit_count(reshard->checkpoint);
@@ -385,9 +377,13 @@ static void add_padding(struct fsdp_reshard *reshard)
 					used += in_shard(
 						flat, k, entry.start, entry.numel);
 			}
-			pad_with(&reshard->ranks[k],
-				flat->shard_numel - fsdp_min(used, flat->shard_numel),
-				each);
+			uint64_t bytes;
+			fsdp_tally(&reshard->ranks[k].padding_bytes,
+				fsdp_mul(flat->shard_numel -
+						 fsdp_min(used, flat->shard_numel),
+					each, &bytes)
+					? bytes
+					: FSDP_UNKNOWN);
 		}
 	}
 }
@@ -460,23 +456,6 @@ static bool is_needed(const struct fsdp_reshard *reshard,
 	return true;
 }
 
-static void read_piece(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
-	const struct fsdp_piece *piece, uint32_t index, size_t cell)
-{
-	uint32_t rank;
-	uint64_t numel = fsdp_piece_numel(reshard->checkpoint, index, &rank);
-
-	fsdp_tally(&reshard->ranks[cell].read_bytes,
-		fsdp_elements_bytes(tensor->dtype, numel));
-	reshard->ranks[cell].pieces++;
-	size_t bit = cell * reshard->files + piece->file;
-	if (reshard->opened == NULL || piece->file >= reshard->files ||
-		(reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
-		return;
-	reshard->opened[bit / 8] |= (unsigned char)(1 << bit % 8);
-	reshard->ranks[cell].files++;
-}
-
 /* The cells that may need a piece: those of the rows that it has of the dimension that is
  * cut. */
 static void cells_near(const struct fsdp_reshard *reshard,
@@ -537,8 +516,21 @@ static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *
 			continue;
 		cells_near(reshard, tensor, cut, &piece, near);
 		for (size_t k = near[0]; k < near[1]; k++)
-			if (is_needed(reshard, tensor, cut, &piece, k))
-				read_piece(reshard, tensor, &piece, index, k);
+			if (is_needed(reshard, tensor, cut, &piece, k)) {
+				uint32_t rank;
+				uint64_t numel = fsdp_piece_numel(
+					reshard->checkpoint, index, &rank);
+				fsdp_tally(&reshard->ranks[k].read_bytes,
+					fsdp_elements_bytes(tensor->dtype, numel));
+				reshard->ranks[k].pieces++;
+				size_t bit = k * reshard->files + piece.file;
+				if (reshard->opened == NULL ||
+					piece.file >= reshard->files ||
+					(reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
+					continue;
+				reshard->opened[bit / 8] |= (unsigned char)(1 << bit % 8);
+				reshard->ranks[k].files++;
+			}
 	}
 }
 

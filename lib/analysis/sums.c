@@ -245,35 +245,29 @@ static void add(struct fsdp_sums *sums, size_t group, uint32_t tensor,
 	fsdp_addend_tally(sum, part);
 }
 
-/* Where a piece is stored is looked at only where it matters: that is most of the cost.
- */
-static void add_pieces(struct fsdp_sums *sums, uint32_t index,
-	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
-{
-	const struct fsdp_checkpoint *checkpoint = sums->keys.checkpoint;
-	bool counts = fsdp_tensor_has_bytes(checkpoint, index, tensor);
-
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		uint32_t at = tensor->first_piece + i, rank;
-		struct fsdp_addend part =
-			fsdp_addend_of_piece(checkpoint, tensor, at, counts, &rank);
-		if (takes != NULL) {
-			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
-			if (!takes(context, &piece))
-				continue;
-		}
-		add(sums, fsdp_keys_of_piece(&sums->keys, at, rank), index, &part);
-	}
-}
-
 void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
 {
 	struct fsdp_addend part = fsdp_addend_of_tensor(tensor);
 
-	if (fsdp_keys_of_pieces(&sums->keys))
-		add_pieces(sums, index, tensor, takes, context);
-	else
+	if (fsdp_keys_of_pieces(&sums->keys)) {
+		/* Where a piece is stored is looked at only where it matters: that is
+		 * most of the cost. */
+		const struct fsdp_checkpoint *checkpoint = sums->keys.checkpoint;
+		bool counts = fsdp_tensor_has_bytes(checkpoint, index, tensor);
+		for (uint32_t i = 0; i < tensor->piece_count; i++) {
+			uint32_t at = tensor->first_piece + i, rank;
+			struct fsdp_addend addend = fsdp_addend_of_piece(
+				checkpoint, tensor, at, counts, &rank);
+			if (takes != NULL) {
+				struct fsdp_piece piece = fsdp_piece(checkpoint, at);
+				if (!takes(context, &piece))
+					continue;
+			}
+			add(sums, fsdp_keys_of_piece(&sums->keys, at, rank), index,
+				&addend);
+		}
+	} else
 		add(sums, fsdp_keys_of_tensor(&sums->keys, index, tensor), index, &part);
 }
 

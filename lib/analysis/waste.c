@@ -540,60 +540,6 @@ void fsdp_waste_place(
 		view, item, place->storage_offset, place->length / (item > 0 ? item : 1));
 }
 
-static int by_storage(const struct view *left, const struct view *right)
-{
-	size_t size = left->storage.size < right->storage.size ? left->storage.size
-							       : right->storage.size;
-	int order;
-
-	if (left->file != right->file)
-		return left->file < right->file ? -1 : 1;
-	if (left->item != right->item)
-		return left->item < right->item ? -1 : 1;
-	order = size > 0 ? memcmp(left->storage.data, right->storage.data, size) : 0;
-	if (order != 0)
-		return order;
-	return (left->storage.size > right->storage.size) -
-	       (left->storage.size < right->storage.size);
-}
-
-static int by_storage_and_begin(const void *a, const void *b)
-{
-	const struct view *left = a, *right = b;
-	int order = by_storage(left, right);
-
-	if (order != 0)
-		return order;
-	if (left->begin != right->begin)
-		return left->begin < right->begin ? -1 : 1;
-	return (left->tensor > right->tensor) - (left->tensor < right->tensor);
-}
-
-/* The views of the storage that begins at `first`, their ranges joined. */
-static struct fsdp_waste_row storage_at(const struct fsdp_waste *waste, size_t first)
-{
-	const struct view *view = &waste->views[first];
-	struct fsdp_waste_row row = {
-		.storage = view->storage,
-		.file = view->file,
-		.stored_bytes = view->storage_bytes,
-		.first_view = first,
-	};
-	uint64_t reached = 0;
-
-	for (; first + row.view_count < waste->view_count &&
-		by_storage(view, view + row.view_count) == 0;
-		row.view_count++) {
-		const struct view *next = view + row.view_count;
-		uint64_t begin = next->begin > reached ? next->begin : reached;
-		if (next->end > begin) {
-			row.used_bytes += next->end - begin;
-			reached = next->end;
-		}
-	}
-	return row;
-}
-
 static int by_loss(const void *a, const void *b)
 {
 	const struct fsdp_waste_row *left = a, *right = b;
@@ -606,12 +552,12 @@ static int by_loss(const void *a, const void *b)
 	       (left->first_view < right->first_view);
 }
 
-/* Storages without any view, or only their number. */
-static size_t find_unviewed(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
+/* The rows, or only their number. */
+static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
 {
+	/* Storages without any view, or only their number. */
 	struct fsdp_unviewed unviewed;
 	size_t count = 0, position = 0;
-
 	for (; fsdp_next_unviewed(waste->checkpoint, &position, &unviewed); count++)
 		if (rows != NULL)
 			rows[count] = (struct fsdp_waste_row){
@@ -620,16 +566,28 @@ static size_t find_unviewed(const struct fsdp_waste *waste, struct fsdp_waste_ro
 				.stored_bytes = unviewed.bytes,
 				.first_view = waste->view_count + count,
 			};
-	return count;
-}
-
-/* The rows, or only their number. */
-static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
-{
-	size_t count = find_unviewed(waste, rows);
 
 	for (size_t i = 0; i < waste->view_count;) {
-		struct fsdp_waste_row row = storage_at(waste, i);
+		/* The views of the storage that begins at `i`, their ranges joined. */
+		const struct view *view = &waste->views[i];
+		struct fsdp_waste_row row = {
+			.storage = view->storage,
+			.file = view->file,
+			.stored_bytes = view->storage_bytes,
+			.first_view = i,
+		};
+		uint64_t reached = 0;
+		for (; i + row.view_count < waste->view_count; row.view_count++) {
+			const struct view *next = view + row.view_count;
+			if (next->file != view->file || next->item != view->item ||
+				!fsdp_span_equal(next->storage, view->storage))
+				break;
+			uint64_t begin = next->begin > reached ? next->begin : reached;
+			if (next->end > begin) {
+				row.used_bytes += next->end - begin;
+				reached = next->end;
+			}
+		}
 		i += row.view_count;
 		if (row.stored_bytes == FSDP_UNKNOWN ||
 			row.stored_bytes <= row.used_bytes)
@@ -645,9 +603,9 @@ bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error)
 {
 	size_t count;
 
-	if (waste->view_count > 0)
-		qsort(waste->views, waste->view_count, sizeof *waste->views,
-			by_storage_and_begin);
+	FSDP_SORT(waste->views, waste->view_count, FSDP_BY(waste->views, file),
+		FSDP_BY(waste->views, item), FSDP_BY(waste->views, storage),
+		FSDP_BY(waste->views, begin), FSDP_BY(waste->views, tensor));
 	count = find_rows(waste, NULL);
 	waste->rows = reallocarray(NULL, count + 1, sizeof *waste->rows);
 	if (waste->rows == NULL)
