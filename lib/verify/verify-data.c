@@ -103,34 +103,6 @@ static bool verify_is_counted(const struct fsdp_verify *verify, uint32_t piece)
 	       !shares_bytes(verify, fsdp_model_piece(&verify->checkpoint->model, piece));
 }
 
-/* Adds the numbers of a piece, view->owner, to those of its tensor. */
-static void verify_add_numbers(struct fsdp_verify *verify,
-	const struct fsdp_pass_view *view, const struct fsdp_pass_result *result)
-{
-	uint32_t index = view->owner;
-	uint64_t layout = view->tag;
-	const struct fsdp_piece_record *piece =
-		fsdp_model_piece(&verify->checkpoint->model, index);
-	struct fsdp_numbers *numbers = &verify->numbers[piece->tensor];
-	bool first = numbers->seen++ == 0;
-	if (view->counted && first)
-		numbers->moments = result->moments;
-	else if (view->counted)
-		fsdp_moments_join(&numbers->moments, &result->moments);
-	if (view->counted && numbers->bad_piece == FSDP_NONE &&
-		result->moments.bad_index != FSDP_UNKNOWN) {
-		numbers->bad_piece = index;
-		numbers->moments.bad_index = result->moments.bad_index;
-	}
-	/* Pieces come in the order of their files, so that order must not count. */
-	numbers->trait.words[0] +=
-		fsdp_mix(result->sample.words[0] ^ layout, FSDP_VERIFY_MIX_A);
-	numbers->trait.words[1] +=
-		fsdp_mix(result->sample.words[1] ^ layout, FSDP_VERIFY_MIX_B);
-	numbers->sampled |= view->end - view->begin > FSDP_SAMPLE_BYTES;
-	numbers->layout += layout;
-}
-
 /* Whether all numbers of a tensor were seen. */
 static bool verify_is_known(const struct fsdp_verify *verify, uint32_t tensor)
 {
@@ -587,22 +559,6 @@ bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file
 
 /* ---- positions ---- */
 
-static size_t find_segment(const struct fsdp_verify_file *file, uint64_t begin)
-{
-	const struct fsdp_pass_file *pass = &file->pass;
-	size_t count = pass->segment != NULL ? pass->segment_count : file->segments.count;
-	size_t low = 0, high = count;
-	if (pass->segment == NULL) {
-		FSDP_HALVE(low, high, middle,
-			((const struct fsdp_segment *)fsdp_vec_at(
-				 &file->segments, middle))
-					->begin < begin);
-	} else {
-		FSDP_HALVE(low, high, middle, pass->segment(file, middle).begin < begin);
-	}
-	return low < count ? low : SIZE_MAX;
-}
-
 static struct fsdp_segment segment_at(const struct fsdp_verify_file *file, size_t index)
 {
 	if (file->pass.segment != NULL)
@@ -681,7 +637,19 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 			verify->numbers[tensor].odd = true;
 		return;
 	}
-	size_t segment = find_segment(file, view->record);
+	const struct fsdp_pass_file *pass = &file->pass;
+	size_t count = pass->segment != NULL ? pass->segment_count : file->segments.count;
+	size_t low = 0, high = count;
+	if (pass->segment == NULL) {
+		FSDP_HALVE(low, high, middle,
+			((const struct fsdp_segment *)fsdp_vec_at(
+				 &file->segments, middle))
+					->begin < view->record);
+	} else {
+		FSDP_HALVE(low, high, middle,
+			pass->segment(file, middle).begin < view->record);
+	}
+	size_t segment = low < count ? low : SIZE_MAX;
 	if (segment == SIZE_MAX)
 		return;
 	struct fsdp_segment found = segment_at(file, segment);
@@ -769,8 +737,31 @@ static void verify_deliver(struct fsdp_verify *verify,
 	const struct fsdp_pass_view *seen = &file->views[view];
 	const struct fsdp_pass_result *result = &file->pass.results[view];
 	struct fsdp_segment segment = segment_at(file, seen->segment);
-	if (verify_is_counted(verify, seen->owner))
-		verify_add_numbers(verify, seen, result);
+	if (verify_is_counted(verify, seen->owner)) {
+		/* The numbers of a piece are added to those of its tensor. */
+		uint32_t index = seen->owner;
+		uint64_t layout = seen->tag;
+		const struct fsdp_piece_record *piece =
+			fsdp_model_piece(&verify->checkpoint->model, index);
+		struct fsdp_numbers *numbers = &verify->numbers[piece->tensor];
+		bool first = numbers->seen++ == 0;
+		if (seen->counted && first)
+			numbers->moments = result->moments;
+		else if (seen->counted)
+			fsdp_moments_join(&numbers->moments, &result->moments);
+		if (seen->counted && numbers->bad_piece == FSDP_NONE &&
+			result->moments.bad_index != FSDP_UNKNOWN) {
+			numbers->bad_piece = index;
+			numbers->moments.bad_index = result->moments.bad_index;
+		}
+		/* Pieces come in the order of their files, so that order must not count. */
+		numbers->trait.words[0] +=
+			fsdp_mix(result->sample.words[0] ^ layout, FSDP_VERIFY_MIX_A);
+		numbers->trait.words[1] +=
+			fsdp_mix(result->sample.words[1] ^ layout, FSDP_VERIFY_MIX_B);
+		numbers->sampled |= seen->end - seen->begin > FSDP_SAMPLE_BYTES;
+		numbers->layout += layout;
+	}
 	struct fsdp_copy *copy = spoiled ? NULL : verify_copy(verify, seen->owner);
 	for (; copy != NULL && copy->piece == seen->owner; copy++) {
 		const struct fsdp_trait *trait = &result->trait;
@@ -1308,40 +1299,6 @@ static void say_impossible(
 		number, what);
 }
 
-static void judge_possible(
-	struct fsdp_verify *verify, uint32_t index, const struct fsdp_tensor *tensor)
-{
-	static const char squares[] = "exp_avg_sq max_exp_avg_sq running_var";
-	static const char steps[] = "num_batches_tracked step";
-	static const char rates[] = "lr _scale loss_scale";
-	const struct fsdp_moments *m = &verify->numbers[index].moments;
-	struct fsdp_span name = last_segment(&verify->checkpoint->model, index);
-	bool infinite = m->bad_index != FSDP_UNKNOWN;
-	bool negative = m->min < 0;
-	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
-	if (strcmp(dtype->name, "bool") == 0 && m->max > 1)
-		say_impossible(verify, index, m->max, "a truth is stored as 0 or 1");
-	if (fsdp_span_is_any(name, squares) && negative)
-		say_impossible(verify, index, m->min, "a mean of squares is negative");
-	if (fsdp_span_is_any(name, steps) && tensor->numel == 1 && (negative || infinite))
-		say_impossible(verify, index, infinite ? (double)NAN : m->min,
-			"a count of steps is negative or not finite");
-	if (fsdp_span_is_any(name, rates) && tensor->numel == 1 &&
-		tensor->role != FSDP_ROLE_PARAM && (negative || infinite))
-		say_impossible(verify, index, infinite ? (double)NAN : m->min,
-			"a rate or scale is negative or not finite");
-	/* Sums of 0 … n−1 are exact as long as n is not large. */
-	if (fsdp_span_is(name, "position_ids") && !dtype->is_floating) {
-		double count = (double)m->count;
-		if (m->count <= SUM_EXACT &&
-			(m->min != 0 || m->max != count - 1 ||
-				m->sum != count * (count - 1) / 2 ||
-				m->squares != (count - 1) * count * (2 * count - 1) / 6))
-			say_impossible(verify, index, m->max,
-				"positions are not the numbers from 0 on, each once");
-	}
-}
-
 /* ---- all values ---- */
 
 bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
@@ -1362,8 +1319,44 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 		struct fsdp_tensor tensor = fsdp_tensor(verify->checkpoint, i);
 		if (verify->numbers[i].seen != 0)
 			judge_finite(verify, i, &tensor);
-		if (verify_is_known(verify, i) && verify->numbers[i].moments.count != 0)
-			judge_possible(verify, i, &tensor);
+		if (verify_is_known(verify, i) && verify->numbers[i].moments.count != 0) {
+			static const char squares[] =
+				"exp_avg_sq max_exp_avg_sq running_var";
+			static const char steps[] = "num_batches_tracked step";
+			static const char rates[] = "lr _scale loss_scale";
+			const struct fsdp_moments *m = &verify->numbers[i].moments;
+			struct fsdp_span name =
+				last_segment(&verify->checkpoint->model, i);
+			bool infinite = m->bad_index != FSDP_UNKNOWN;
+			bool negative = m->min < 0;
+			const struct fsdp_dtype *dtype = fsdp_dtype(tensor.dtype);
+			if (strcmp(dtype->name, "bool") == 0 && m->max > 1)
+				say_impossible(
+					verify, i, m->max, "a truth is stored as 0 or 1");
+			if (fsdp_span_is_any(name, squares) && negative)
+				say_impossible(verify, i, m->min,
+					"a mean of squares is negative");
+			if (fsdp_span_is_any(name, steps) && tensor.numel == 1 &&
+				(negative || infinite))
+				say_impossible(verify, i, infinite ? (double)NAN : m->min,
+					"a count of steps is negative or not finite");
+			if (fsdp_span_is_any(name, rates) && tensor.numel == 1 &&
+				tensor.role != FSDP_ROLE_PARAM && (negative || infinite))
+				say_impossible(verify, i, infinite ? (double)NAN : m->min,
+					"a rate or scale is negative or not finite");
+			/* Sums of 0 … n−1 are exact as long as n is not large. */
+			if (fsdp_span_is(name, "position_ids") && !dtype->is_floating) {
+				double count = (double)m->count;
+				if (m->count <= SUM_EXACT &&
+					(m->min != 0 || m->max != count - 1 ||
+						m->sum != count * (count - 1) / 2 ||
+						m->squares != (count - 1) * count *
+								      (2 * count - 1) /
+								      6))
+					say_impossible(verify, i, m->max,
+						"positions are not the numbers from 0 on, each once");
+			}
+		}
 	}
 	return true;
 }

@@ -28,14 +28,6 @@ enum {
 
 /* ---- holes ---- */
 
-/* At the level of data a checksum shows better whether zeros are correct. */
-static bool is_covered(
-	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	return file->skipped_data || (verify->options.level != FSDP_LEVEL_HEADERS &&
-					     file->members != 0 && file->unrecorded == 0);
-}
-
 /* What was never written of the model, without its optimizer. */
 struct unwritten {
 	uint64_t model, bytes; /* of the file; of these: in holes */
@@ -137,33 +129,6 @@ static bool find_unwritten(
 	return true;
 }
 
-static void find_holes(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
-{
-	uint64_t hole, at = 0, begin, end;
-	if (is_covered(verify, file) || find_unwritten(verify, file))
-		return;
-	while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
-		/* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run of them is
-		 * reported: holes are few, and the tensors in them are named. */
-		const struct fsdp_model *model = &verify->checkpoint->model;
-		size_t low = 0, high = file->extent_count;
-		FSDP_HALVE(low, high, middle,
-			fsdp_model_extent(model, file->extents[middle])->offset +
-					fsdp_model_extent(model, file->extents[middle])
-						->length <=
-				hole);
-		if (low == file->extent_count)
-			continue;
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, file->extents[low]);
-		begin = extent->offset > hole ? extent->offset : hole;
-		end = fsdp_min(extent->offset + extent->length, at);
-		if (begin >= end)
-			continue;
-		report_holes(verify, file, begin, end, NULL);
-	}
-}
-
 /* ---- times ---- */
 
 static void judge_checksums(
@@ -207,7 +172,33 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 				(long long)newer, (long long)data.mtime_s,
 				(long long)metadata.mtime_s);
 	}
-	find_holes(verify, file);
+	uint64_t hole, at = 0, begin, end;
+	if (!file->skipped_data &&
+		(verify->options.level == FSDP_LEVEL_HEADERS || file->members == 0 ||
+			file->unrecorded != 0) &&
+		!find_unwritten(verify, file))
+		while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
+			/* The bytes of a file that its facts refer to, from `begin` to
+			 * `end`. Only the first run of them is reported: holes are few,
+			 * and the tensors in them are named. */
+			const struct fsdp_model *model = &verify->checkpoint->model;
+			size_t low = 0, high = file->extent_count;
+			FSDP_HALVE(low, high, middle,
+				fsdp_model_extent(model, file->extents[middle])->offset +
+						fsdp_model_extent(
+							model, file->extents[middle])
+							->length <=
+					hole);
+			if (low == file->extent_count)
+				continue;
+			const struct fsdp_extent *extent =
+				fsdp_model_extent(model, file->extents[low]);
+			begin = extent->offset > hole ? extent->offset : hole;
+			end = fsdp_min(extent->offset + extent->length, at);
+			if (begin >= end)
+				continue;
+			report_holes(verify, file, begin, end, NULL);
+		}
 	return true;
 }
 
@@ -448,42 +439,6 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 
 #define DOWNLOADS ".cache/huggingface/download"
 
-/* hf download writes one such file per downloaded file. */
-static bool read_downloads(struct fsdp_verify *verify, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
-{
-	bool has = fsdp_folder_has(folder, ".cache", FSDP_ENTRY_DIRECTORY);
-
-	for (size_t i = 0; has && i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		struct fsdp_listed_digest digest = {
-			.name = entry.name, .source = DOWNLOADS, .line = 2
-		};
-		struct fsdp_error *error = NULL;
-		struct fsdp_source source;
-		struct fsdp_span text = { 0 }, line;
-		char path[512];
-		int size = snprintf(path, sizeof path, DOWNLOADS "/%.*s.metadata",
-			FSDP_TEXT(entry.name));
-
-		if (entry.kind != FSDP_ENTRY_FILE || (size_t)size >= sizeof path)
-			continue;
-		if (!fsdp_folder_source(
-			    folder, fsdp_span(path, (size_t)size), &source, &error) ||
-			source.size > sizeof path ||
-			!fsdp_source_read_all(
-				&source, 0, source.size, &verify->arena, &text, &error))
-			text = (struct fsdp_span){ 0 };
-		fsdp_error_free(error);
-		if (fsdp_sha256_line_next(&text, &line) &&
-			fsdp_sha256_line_next(&text, &line) && line.size == HEX &&
-			fsdp_sha256_digits(line, digest.bytes) &&
-			!add_digest(verify, &digest, ret_error))
-			return false;
-	}
-	return true;
-}
-
 static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
@@ -502,7 +457,35 @@ static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *fo
 			!add_digest(verify, &digest, ret_error))
 			return false;
 	}
-	return read_downloads(verify, folder, ret_error);
+	/* hf download writes one such file per downloaded file. */
+	bool has = fsdp_folder_has(folder, ".cache", FSDP_ENTRY_DIRECTORY);
+	for (size_t i = 0; has && i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		struct fsdp_listed_digest digest = {
+			.name = entry.name, .source = DOWNLOADS, .line = 2
+		};
+		struct fsdp_error *error = NULL;
+		struct fsdp_source source;
+		struct fsdp_span text = { 0 }, line;
+		char path[512];
+		int size = snprintf(path, sizeof path, DOWNLOADS "/%.*s.metadata",
+			FSDP_TEXT(entry.name));
+		if (entry.kind != FSDP_ENTRY_FILE || (size_t)size >= sizeof path)
+			continue;
+		if (!fsdp_folder_source(
+			    folder, fsdp_span(path, (size_t)size), &source, &error) ||
+			source.size > sizeof path ||
+			!fsdp_source_read_all(
+				&source, 0, source.size, &verify->arena, &text, &error))
+			text = (struct fsdp_span){ 0 };
+		fsdp_error_free(error);
+		if (fsdp_sha256_line_next(&text, &line) &&
+			fsdp_sha256_line_next(&text, &line) && line.size == HEX &&
+			fsdp_sha256_digits(line, digest.bytes) &&
+			!add_digest(verify, &digest, ret_error))
+			return false;
+	}
+	return true;
 }
 
 /* Digests in the directory of a file that was opened by itself. */
@@ -698,29 +681,29 @@ static bool lists(
 	return false;
 }
 
-static void judge_list(struct fsdp_verify *verify, const char *source, bool is_manifest)
-{
-	const struct fsdp_model *model = &verify->checkpoint->model;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
-		if (file->size == FSDP_UNKNOWN || lists(verify, file->path, source))
-			continue;
-		fsdp_find(&verify->findings,
-			is_manifest ? FSDP_RULE_MANIFEST_MISMATCH
-				    : FSDP_RULE_DIGEST_MISMATCH,
-			FSDP_PLACE(.file = file->path, .severity = FSDP_WARNING + 1),
-			"%s does not list this file of the checkpoint", source);
-	}
-}
-
 void fsdp_verify_judge_lists(struct fsdp_verify *verify)
 {
 	for (size_t i = 0; i < verify->sources.count; i++) {
 		const char *source = *(const char **)fsdp_vec_at(&verify->sources, i);
 		bool manifest = verify->options.manifest_path != NULL &&
 				strcmp(source, verify->options.manifest_path) == 0;
-		if (manifest || strcmp(source, SUMS) == 0)
-			judge_list(verify, source, manifest);
+		if (manifest || strcmp(source, SUMS) == 0) {
+			const struct fsdp_model *model = &verify->checkpoint->model;
+			for (uint32_t k = 0; k < model->files.count; k++) {
+				const struct fsdp_file_record *file =
+					fsdp_model_file(model, k);
+				if (file->size == FSDP_UNKNOWN ||
+					lists(verify, file->path, source))
+					continue;
+				fsdp_find(&verify->findings,
+					manifest ? FSDP_RULE_MANIFEST_MISMATCH
+						 : FSDP_RULE_DIGEST_MISMATCH,
+					FSDP_PLACE(.file = file->path,
+						.severity = FSDP_WARNING + 1),
+					"%s does not list this file of the checkpoint",
+					source);
+			}
+		}
 	}
 }
 
@@ -791,21 +774,6 @@ static const struct list_kind by_extent = { file_of_extent, compare_extents },
 			      by_piece = { file_of_piece, compare_pieces },
 			      by_value = { file_of_value, compare_values };
 
-/* Most parts are in order already. */
-static void sort_part(uint32_t *list, size_t count, const struct list_kind *kind,
-	const struct fsdp_model *model)
-{
-	union {
-		const void *given;
-		void *taken;
-	} context = { model };
-	size_t i = 1;
-	while (i < count && kind->compare(&list[i - 1], &list[i], context.taken) <= 0)
-		i++;
-	if (i < count)
-		qsort_r(list, count, sizeof *list, kind->compare, context.taken);
-}
-
 /* Those of each file together. `ends` has room for the number of files and one more; after
  * the list is filled, each file's part ends where its entry says. */
 static void fill_list(uint32_t *list, uint32_t total, uint32_t *ends,
@@ -822,8 +790,21 @@ static void fill_list(uint32_t *list, uint32_t total, uint32_t *ends,
 	for (uint32_t i = 0; i < total; i++)
 		if ((file = kind->file_of(model, i)) != FSDP_NONE)
 			list[ends[file]++] = i;
-	for (size_t i = 0; i < files; begin = ends[i++])
-		sort_part(list + begin, ends[i] - begin, kind, model);
+	for (size_t i = 0; i < files; begin = ends[i++]) {
+		/* Most parts are in order already. */
+		uint32_t *part = list + begin;
+		size_t count = ends[i] - begin;
+		union {
+			const void *given;
+			void *taken;
+		} context = { model };
+		size_t k = 1;
+		while (k < count &&
+			kind->compare(&part[k - 1], &part[k], context.taken) <= 0)
+			k++;
+		if (k < count)
+			qsort_r(part, count, sizeof *part, kind->compare, context.taken);
+	}
 }
 
 static bool make_list(struct fsdp_verify *verify, size_t total,

@@ -495,37 +495,6 @@ static bool check_zip(struct item_walk *items, const struct item *item,
 	       fsdp_arena_fail(&verify->batch, items->error);
 }
 
-static void say_contradiction(
-	struct item_walk *items, const struct item *item, const struct fsdp_error *error)
-{
-	uint64_t offset = fsdp_error_offset(error);
-	const char *rule = fsdp_error_rule(error);
-	const struct fsdp_checkpoint *checkpoint = items->verify->checkpoint;
-	bool broken = rule != NULL && strcmp(rule, "FI2003") == 0;
-	uint64_t lost = FSDP_UNKNOWN, numel;
-	uint32_t rank, dtype;
-
-	if (item->piece != FSDP_NONE) {
-		numel = fsdp_piece_numel(checkpoint, item->piece, &rank);
-		dtype = fsdp_tensor(
-			checkpoint, fsdp_piece(checkpoint, item->piece).tensor)
-				.dtype;
-		lost = fsdp_mul(numel, fsdp_dtype(dtype)->item_bits, &lost)
-			       ? lost / CHAR_BIT
-			       : FSDP_UNKNOWN;
-	}
-	items->file->contradicts |= !broken;
-	if (items->told)
-		return;
-	fsdp_find(&items->verify->findings,
-		broken ? FSDP_RULE_INFLATE_ERROR : FSDP_RULE_ITEM_MISMATCH,
-		FSDP_IN(items->file,
-			.offset = offset != FSDP_UNKNOWN ? offset : item->offset,
-			.length = item->length, .tensor = name_of(items, item),
-			.affected_bytes = lost),
-		"%s", fsdp_error_message(error));
-}
-
 /* The locator reads the kind of a piece; a value only has to be a zip. */
 static bool check_source(struct item_walk *items, const struct item *item,
 	const struct fsdp_source *source, struct fsdp_error **error)
@@ -624,8 +593,35 @@ static bool check_item(struct item_walk *items, const struct item *item)
 			items->verify, items->file, &error, items->error);
 	if (code == FSDP_ERROR_UNSUPPORTED)
 		items->verify->lacks |= FSDP_UNREADABLE;
-	else
-		say_contradiction(items, item, error);
+	else {
+		uint64_t offset = fsdp_error_offset(error);
+		const char *rule = fsdp_error_rule(error);
+		const struct fsdp_checkpoint *checkpoint = items->verify->checkpoint;
+		bool broken = rule != NULL && strcmp(rule, "FI2003") == 0;
+		uint64_t lost = FSDP_UNKNOWN, numel;
+		uint32_t rank, dtype;
+		if (item->piece != FSDP_NONE) {
+			numel = fsdp_piece_numel(checkpoint, item->piece, &rank);
+			dtype = fsdp_tensor(
+				checkpoint, fsdp_piece(checkpoint, item->piece).tensor)
+					.dtype;
+			lost = fsdp_mul(numel, fsdp_dtype(dtype)->item_bits, &lost)
+				       ? lost / CHAR_BIT
+				       : FSDP_UNKNOWN;
+		}
+		items->file->contradicts |= !broken;
+		if (!items->told)
+			fsdp_find(&items->verify->findings,
+				broken ? FSDP_RULE_INFLATE_ERROR
+				       : FSDP_RULE_ITEM_MISMATCH,
+				FSDP_IN(items->file,
+					.offset = offset != FSDP_UNKNOWN ? offset
+									 : item->offset,
+					.length = item->length,
+					.tensor = name_of(items, item),
+					.affected_bytes = lost),
+				"%s", fsdp_error_message(error));
+	}
 	fsdp_error_free(error);
 	return true;
 }
@@ -921,10 +917,11 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	       fsdp_verify_begin_values(verify, ret_error);
 }
 
-/* Announces reads of remote files: of each file all bytes, or its start and the two ends of its items. Of a long
- * file the headers are read before the rest, which is then read in sequence: announcing all of it would delay them. */
-static void expect_reads(const struct fsdp_verify *verify)
+static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
+	/* Announces reads of remote files: of each file all bytes, or its start and the
+	 * two ends of its items. Of a long file the headers are read before the rest,
+	 * which is then read in sequence: announcing all of it would delay them. */
 	enum { HEAD = 64, ITEM_HEAD = 4096, ITEM_TAIL = 65557, WHOLE = 32 << 20 };
 	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
 	const struct fsdp_model *model = &checkpoint->model;
@@ -953,11 +950,6 @@ static void expect_reads(const struct fsdp_verify *verify)
 				&source, extent->offset + extent->length - tail, tail);
 		}
 	}
-}
-
-static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_error)
-{
-	expect_reads(verify);
 	if (!fsdp_verify_folder(verify, ret_error) ||
 		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
 		!fsdp_verify_mark(verify, 0, ret_error))
