@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "checkpoint-private.h"
 #include "elements/data-scan.h"
 
@@ -63,13 +64,6 @@ static bool parse_line(struct fsdp_manifest *manifest, struct fsdp_vec *entries,
 	return fsdp_vec_add(entries, &entry);
 }
 
-static int compare_entries(const void *left, const void *right)
-{
-	const struct fsdp_manifest_entry *a = left, *b = right;
-	int order = fsdp_span_compare(a->name, b->name);
-	return order != 0 ? order : a->line < b->line ? -1 : a->line > b->line;
-}
-
 static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote,
 	const char *path, struct fsdp_error **ret_error)
 {
@@ -102,8 +96,8 @@ static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote
 		manifest->entries[i] =
 			*(const struct fsdp_manifest_entry *)fsdp_vec_at(&entries, i);
 	manifest->count = entries.count;
-	qsort(manifest->entries, manifest->count, sizeof *manifest->entries,
-		compare_entries);
+	FSDP_SORT(manifest->entries, manifest->count, FSDP_BY(manifest->entries, name),
+		FSDP_BY(manifest->entries, line));
 	return true;
 }
 
@@ -272,14 +266,6 @@ static bool is_taken(const struct fsdp_digests *digests, struct fsdp_span path)
 	       options->takes_file(options->takes_context, path);
 }
 
-/* Of one path the checkpoint's own comes first. */
-static int compare_found(const void *left, const void *right)
-{
-	const struct found_file *a = left, *b = right;
-	int order = fsdp_span_compare(a->path, b->path);
-	return order != 0 ? order : a->file < b->file ? -1 : a->file > b->file;
-}
-
 static bool list_found(struct fsdp_digests *digests, struct found_file **ret_found,
 	size_t *ret_count, struct fsdp_error **ret_error)
 {
@@ -322,7 +308,8 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 		return fsdp_arena_fail(&digests->arena, ret_error);
 	for (size_t i = 0; i < vec.count; i++)
 		list[i] = *(const struct found_file *)fsdp_vec_at(&vec, i);
-	qsort(list, vec.count, sizeof *list, compare_found);
+	/* Of one path the checkpoint's own comes first. */
+	FSDP_SORT(list, vec.count, FSDP_BY(list, path), FSDP_BY(list, file));
 	for (size_t i = 0; i < vec.count; i++)
 		if ((kept == 0 || !fsdp_span_equal(list[kept - 1].path, list[i].path)) &&
 			is_taken(digests, list[i].path))

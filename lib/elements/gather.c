@@ -291,36 +291,6 @@ static bool is_in_one_row(
 	return true;
 }
 
-static bool list_places(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
-{
-	uint32_t count = assembly->input.piece_count;
-	bool rows = true, sorted = true;
-	assembly->places = malloc(((size_t)count + 1) * sizeof *assembly->places);
-	if (assembly->places == NULL)
-		return fsdp_fail_memory(ret_error);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_part part = part_at(assembly, i);
-		if (!lies_inside(assembly, &part))
-			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"a piece is outside of the tensor's shape");
-		if (is_empty(assembly, &part))
-			continue;
-		struct place *place = &assembly->places[assembly->place_count++];
-		*place = (struct place){ first_offset(assembly, &part), i };
-		rows = rows && is_in_one_row(assembly, &part);
-		sorted =
-			sorted && (assembly->place_count == 1 ||
-					  compare_places(place - 1, place, assembly) < 0);
-	}
-	if (!sorted)
-		qsort_r(assembly->places, assembly->place_count, sizeof *assembly->places,
-			compare_places, assembly);
-	uint64_t most = rows ? 0 : (uint64_t)assembly->place_count * CHUNK_A_PIECE;
-	assembly->chunk_most =
-		(size_t)fsdp_min(most < CHUNK_LEAST ? CHUNK_LEAST : most, CHUNK_MOST);
-	return true;
-}
-
 /* ---- making one ---- */
 
 /* Several elements per byte: the bytes are what is assembled, and only as they are. */
@@ -379,8 +349,32 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 	if (input->piece_count == 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"the tensor has no bytes of its own");
-	return list_places(assembly, ret_error) &&
-	       fsdp_fetch_init(&assembly->fetch, ret_error);
+	uint32_t count = assembly->input.piece_count;
+	bool rows = true, sorted = true;
+	assembly->places = malloc(((size_t)count + 1) * sizeof *assembly->places);
+	if (assembly->places == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_part part = part_at(assembly, i);
+		if (!lies_inside(assembly, &part))
+			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"a piece is outside of the tensor's shape");
+		if (is_empty(assembly, &part))
+			continue;
+		struct place *place = &assembly->places[assembly->place_count++];
+		*place = (struct place){ first_offset(assembly, &part), i };
+		rows = rows && is_in_one_row(assembly, &part);
+		sorted =
+			sorted && (assembly->place_count == 1 ||
+					  compare_places(place - 1, place, assembly) < 0);
+	}
+	if (!sorted)
+		qsort_r(assembly->places, assembly->place_count, sizeof *assembly->places,
+			compare_places, assembly);
+	uint64_t most = rows ? 0 : (uint64_t)assembly->place_count * CHUNK_A_PIECE;
+	assembly->chunk_most =
+		(size_t)fsdp_min(most < CHUNK_LEAST ? CHUNK_LEAST : most, CHUNK_MOST);
+	return fsdp_fetch_init(&assembly->fetch, ret_error);
 }
 
 bool fsdp_assembly_new(const struct fsdp_assemble_input *input,

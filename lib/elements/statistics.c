@@ -159,22 +159,6 @@ static bool prepare(void *context, size_t range_count)
 
 /* ---- bins ---- */
 
-/* Bin of half the number, whose span is finite. NaN, infinities and numbers outside of the
- * span have no bin. */
-static void count_bins(uint64_t *bins, const struct fsdp_statistics_span *span,
-	const double *numbers, size_t count)
-{
-	double low = span->low / 2, width = span->high / 2 - low;
-	for (size_t i = 0; i < count; i++) {
-		double number = numbers[i];
-		if (!(number >= span->low && number <= span->high))
-			continue;
-		double part = width > 0 ? (number / 2 - low) / width : 0;
-		size_t bin = (size_t)(part * FSDP_STATISTICS_BINS);
-		bins[bin < FSDP_STATISTICS_BINS ? bin : FSDP_STATISTICS_BINS - 1]++;
-	}
-}
-
 static bool bin_range(struct fsdp_walker *walker, uint32_t dtype,
 	const struct fsdp_statistics_span *span, uint64_t *bins,
 	struct fsdp_error **ret_error)
@@ -190,7 +174,20 @@ static bool bin_range(struct fsdp_walker *walker, uint32_t dtype,
 		for (size_t at = 0; at < count; at += DECODED) {
 			size_t some = (size_t)fsdp_min(count - at, DECODED);
 			fsdp_moments_decode(dtype, bytes.data + at * width, some, room);
-			count_bins(bins, span, room, some * numbers);
+			/* Bin of half the number, whose span is finite. NaN, infinities
+			 * and numbers outside of the span have no bin. */
+			double least = span->low / 2, reach = span->high / 2 - least;
+			for (size_t i = 0; i < some * numbers; i++) {
+				double number = room[i];
+				if (!(number >= span->low && number <= span->high))
+					continue;
+				double part =
+					reach > 0 ? (number / 2 - least) / reach : 0;
+				size_t bin = (size_t)(part * FSDP_STATISTICS_BINS);
+				bins[bin < FSDP_STATISTICS_BINS
+						? bin
+						: FSDP_STATISTICS_BINS - 1]++;
+			}
 		}
 	} while (bytes.size != 0);
 	return true;
