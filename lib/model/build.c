@@ -133,17 +133,6 @@ static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_
 	return true;
 }
 
-static bool check_extents(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->extents.count; i++) {
-		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
-		if (extent->file >= model->files.count ||
-			!fsdp_may_be_item(&model->keys, extent->key))
-			return fail_check(ret_error, "extent", i, "a file or a key");
-	}
-	return true;
-}
-
 /* The pieces of each tensor are consecutive, and each piece has a tensor. */
 static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
@@ -179,26 +168,6 @@ static bool check_pieces(const struct fsdp_model *model, struct fsdp_error **ret
 	return true;
 }
 
-static bool check_values(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->values.count; i++)
-		if (!has_value(model, fsdp_model_value(model, i)))
-			return fail_check(ret_error, "value", i, "a name or a file");
-	return true;
-}
-
-static bool check_settings(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->settings.count; i++) {
-		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
-
-		if (setting->end <= i || setting->end > model->settings.count ||
-			setting->file >= model->files.count)
-			return fail_check(ret_error, "setting", i, "an end or a file");
-	}
-	return true;
-}
-
 /* Components are tensors that are marked so: order.c keeps only those together. */
 static bool has_components(const struct fsdp_model *model, const struct fsdp_extra *extra)
 {
@@ -211,19 +180,6 @@ static bool has_components(const struct fsdp_model *model, const struct fsdp_ext
 		if (!(fsdp_model_tensor(model, extra->first_component + i)->flags &
 			    FSDP_TENSOR_COMPONENT))
 			return false;
-	return true;
-}
-
-static bool check_extras(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->extras.count; i++) {
-		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
-		if (!has_components(model, extra) ||
-			!fsdp_may_be_item(&model->quantizers, extra->quantizer) ||
-			!fsdp_may_be_item(&model->placements, extra->placement))
-			return fail_check(ret_error, "tensor's fact", i,
-				"a component, a quantizer or a placement");
-	}
 	return true;
 }
 
@@ -240,22 +196,6 @@ static bool check_meshes(const struct fsdp_model *model, struct fsdp_error **ret
 			fsdp_model_placement(model, i);
 		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
 			return fail_check(ret_error, "placement", i, "a mesh");
-	}
-	return true;
-}
-
-static bool check_hints(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->class_hints.count; i++) {
-		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
-		if (!fsdp_has_name(model, hint->raw_name))
-			return fail_check(ret_error, "class", i, "a module");
-	}
-	for (uint32_t i = 0; i < model->shape_hints.count; i++) {
-		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
-		if (!fsdp_has_name(model, hint->name) ||
-			!fsdp_has_ints(model, hint->shape, hint->dims))
-			return fail_check(ret_error, "shape", i, "a parameter");
 	}
 	return true;
 }
@@ -357,16 +297,51 @@ bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_er
 	bool planned = !model->has_plan ||
 		       (model->modules.count != 0 &&
 			       fsdp_may_be_item(&model->meshes, model->plan.mesh));
-	return (planned || fail_check(ret_error, "plan", 0, "a module or a mesh")) &&
-	       (fsdp_may_be_item(&model->tensors, model->counter) ||
-		       fail_check(ret_error, "counter", 0, "a tensor")) &&
-	       check_files(model, ret_error) && check_extents(model, ret_error) &&
-	       check_tensors(model, ret_error) && check_pieces(model, ret_error) &&
-	       check_values(model, ret_error) && check_settings(model, ret_error) &&
-	       check_extras(model, ret_error) && check_meshes(model, ret_error) &&
-	       check_hints(model, ret_error) && check_modules(model, ret_error) &&
-	       check_units(model, ret_error) && check_flats(model, ret_error) &&
-	       check_planned(model, ret_error);
+	if ((!planned && !fail_check(ret_error, "plan", 0, "a module or a mesh")) ||
+		(!fsdp_may_be_item(&model->tensors, model->counter) &&
+			!fail_check(ret_error, "counter", 0, "a tensor")) ||
+		!check_files(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->extents.count; i++) {
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+		if (extent->file >= model->files.count ||
+			!fsdp_may_be_item(&model->keys, extent->key))
+			return fail_check(ret_error, "extent", i, "a file or a key");
+	}
+	if (!check_tensors(model, ret_error) || !check_pieces(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->values.count; i++)
+		if (!has_value(model, fsdp_model_value(model, i)))
+			return fail_check(ret_error, "value", i, "a name or a file");
+	for (uint32_t i = 0; i < model->settings.count; i++) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (setting->end <= i || setting->end > model->settings.count ||
+			setting->file >= model->files.count)
+			return fail_check(ret_error, "setting", i, "an end or a file");
+	}
+	for (uint32_t i = 0; i < model->extras.count; i++) {
+		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
+		if (!has_components(model, extra) ||
+			!fsdp_may_be_item(&model->quantizers, extra->quantizer) ||
+			!fsdp_may_be_item(&model->placements, extra->placement))
+			return fail_check(ret_error, "tensor's fact", i,
+				"a component, a quantizer or a placement");
+	}
+	if (!check_meshes(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		if (!fsdp_has_name(model, hint->raw_name))
+			return fail_check(ret_error, "class", i, "a module");
+	}
+	for (uint32_t i = 0; i < model->shape_hints.count; i++) {
+		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
+		if (!fsdp_has_name(model, hint->name) ||
+			!fsdp_has_ints(model, hint->shape, hint->dims))
+			return fail_check(ret_error, "shape", i, "a parameter");
+	}
+	return check_modules(model, ret_error) && check_units(model, ret_error) &&
+	       check_flats(model, ret_error) && check_planned(model, ret_error);
 }
 
 /*

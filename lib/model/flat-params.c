@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/sort.h"
 #include "model/build.h"
 #include "model/internal.h"
 
@@ -194,19 +195,14 @@ static struct fsdp_span name_of(struct local *local, uint32_t name)
 	return text;
 }
 
-static struct fsdp_span unit_name(struct local *local, uint32_t unit)
-{
-	const struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
-	const struct fsdp_module_record *module =
-		fsdp_model_module(local->model, record->module);
-	return name_of(local, module->name);
-}
-
 static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint32_t unit,
 	uint32_t rank, uint32_t name, const char *format, ...)
 {
 	char text[512];
-	struct fsdp_span module = unit_name(local, unit);
+	const struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
+	const struct fsdp_module_record *visit =
+		fsdp_model_module(local->model, record->module);
+	struct fsdp_span module = name_of(local, visit->name);
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
@@ -227,21 +223,6 @@ static void refuse(struct local *local, uint32_t unit)
 }
 
 /* ---- which unit ---- */
-
-/* A unit that is visited by several paths has a name for each. */
-static void index_units(struct local *local)
-{
-	const struct fsdp_model *model = local->model;
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		if (module->unit == FSDP_NONE)
-			continue;
-		const struct fsdp_unit_record *unit =
-			fsdp_model_unit(model, module->unit);
-		if (unit->flat != FSDP_NONE)
-			local->unit_of[module->name] = module->unit;
-	}
-}
 
 /* The name above the tensor's own, or that without its containers. */
 static uint32_t find_unit(struct local *local, const struct fsdp_tensor_record *tensor)
@@ -536,7 +517,16 @@ static bool begin(struct local *local, struct fsdp_model *model, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		if (!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
 			local->tensor_of[fsdp_model_tensor(model, i)->name] = i;
-	index_units(local);
+	/* A unit that is visited by several paths has a name for each. */
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (module->unit == FSDP_NONE)
+			continue;
+		const struct fsdp_unit_record *unit =
+			fsdp_model_unit(model, module->unit);
+		if (unit->flat != FSDP_NONE)
+			local->unit_of[module->name] = module->unit;
+	}
 	return true;
 }
 
@@ -691,16 +681,6 @@ static bool locate_runs(
 	return found.unit != FSDP_NONE;
 }
 
-static int compare_found(const void *a, const void *b)
-{
-	const struct found *first = a, *second = b;
-	if (first->unit != second->unit)
-		return first->unit < second->unit ? -1 : 1;
-	if (first->start != second->start)
-		return first->start < second->start ? -1 : 1;
-	return first->tensor < second->tensor ? -1 : first->tensor > second->tensor;
-}
-
 static bool index_hints(struct inference *inference, struct fsdp_arena *scratch)
 {
 	const struct fsdp_model *model = inference->model;
@@ -822,36 +802,10 @@ static bool list_entries(struct inference *inference, const struct found *found,
 	return true;
 }
 
-static bool set_runs(struct inference *inference, const struct found *found,
-	const struct fsdp_flat_record *flat)
-{
-	struct fsdp_model *model = inference->model;
-	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, found->tensor);
-	struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
-		const int64_t *box = fsdp_model_box(model, piece);
-		struct fsdp_flat_part part = { 0 };
-		if (box[1] != 0)
-			part = (struct fsdp_flat_part){
-				.shard_start = (found->start + (uint64_t)box[0]) %
-					       cut.shard_numel,
-				.param_start = (uint64_t)box[0],
-				.numel = (uint64_t)box[1],
-			};
-		if (!set_run(model, piece, &part, &inference->error))
-			return false;
-	}
-	if (found->hint != NULL)
-		set_shape(tensor, found->hint->shape, found->hint->dims);
-	return true;
-}
-
 static bool infer_entries(struct inference *inference)
 {
-	qsort(inference->found, inference->count, sizeof *inference->found,
-		compare_found);
+	FSDP_SORT(inference->found, inference->count, FSDP_BY(inference->found, unit),
+		FSDP_BY(inference->found, start), FSDP_BY(inference->found, tensor));
 	for (size_t i = 0, next; i < inference->count; i = next) {
 		struct found *found = &inference->found[i];
 		for (next = i; next < inference->count &&
@@ -872,9 +826,32 @@ static bool infer_entries(struct inference *inference)
 			return false;
 		fsdp_model_tensor(inference->model, inference->tensor_of[found->unit])
 			->flags |= FSDP_TENSOR_SPREAD;
-		for (size_t k = i; k < next; k++)
-			if (!set_runs(inference, &inference->found[k], flat))
-				return false;
+		for (size_t k = i; k < next; k++) {
+			struct fsdp_model *model = inference->model;
+			struct fsdp_tensor_record *tensor =
+				fsdp_model_tensor(model, inference->found[k].tensor);
+			struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
+			for (uint32_t j = 0; j < tensor->piece_count; j++) {
+				struct fsdp_piece_record *piece =
+					fsdp_model_piece(model, tensor->first_piece + j);
+				const int64_t *box = fsdp_model_box(model, piece);
+				struct fsdp_flat_part part = { 0 };
+				if (box[1] != 0)
+					part = (struct fsdp_flat_part){
+						.shard_start =
+							(inference->found[k].start +
+								(uint64_t)box[0]) %
+							cut.shard_numel,
+						.param_start = (uint64_t)box[0],
+						.numel = (uint64_t)box[1],
+					};
+				if (!set_run(model, piece, &part, &inference->error))
+					return false;
+			}
+			if (inference->found[k].hint != NULL)
+				set_shape(tensor, inference->found[k].hint->shape,
+					inference->found[k].hint->dims);
+		}
 	}
 	return true;
 }

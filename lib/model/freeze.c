@@ -218,10 +218,14 @@ static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_r
 	return true;
 }
 
-/* Every tensor goes into the ring of the one before it on its storage. Returns how many
- * tensors share a storage with an earlier one. */
-static size_t make_rings(struct fsdp_model *model, uint32_t *last)
+/* freeze.c: which tensors share storages and views. */
+static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	uint32_t *last = FSDP_TAKE(scratch, last, model->extents.count + 1);
+	if (last == NULL)
+		return false;
+	/* Every tensor goes into the ring of the one before it on its storage. Returns
+	 * how many tensors share a storage with an earlier one. */
 	size_t shared = 0;
 	for (size_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -237,16 +241,6 @@ static size_t make_rings(struct fsdp_model *model, uint32_t *last)
 		other->storage_next = (uint32_t)i;
 		shared++;
 	}
-	return shared;
-}
-
-/* freeze.c: which tensors share storages and views. */
-static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
-{
-	uint32_t *last = FSDP_TAKE(scratch, last, model->extents.count + 1);
-	if (last == NULL)
-		return false;
-	size_t shared = make_rings(model, last);
 	if (shared == 0)
 		return true;
 	size_t slots = 16;

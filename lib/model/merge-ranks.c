@@ -5,16 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "model/build.h"
 #include "model/internal.h"
 
 /* ---- Ranks without a file. A world may claim millions: ranks are never counted through ---- */
-
-static int by_number(const void *a, const void *b)
-{
-	const uint32_t *first = a, *second = b;
-	return *first < *second ? -1 : *first > *second;
-}
 
 /* The first rank from this one on that is present, or missing, as requested; the world
  * size: none. *at: the position in the list to search from. */
@@ -31,32 +26,6 @@ static uint32_t next_rank(
 			return rank;
 	}
 	return here->world_size;
-}
-
-/* "1-3, 5" of the ranks without a file; *ret_only is the rank if it is just one. */
-static uint32_t write_missing(
-	const struct fsdp_ranks_here *here, char *text, size_t size, uint32_t *ret_only)
-{
-	uint32_t count = 0, rank = 0;
-	size_t at = 0, place = 0;
-	text[0] = '\0';
-	while ((rank = next_rank(here, rank, false, &place)) < here->world_size) {
-		uint32_t end = next_rank(here, rank, true, &place) - 1;
-		count += end - rank + 1;
-		*ret_only = count == 1 ? rank : FSDP_NONE;
-		const char *comma = at == 0 ? "" : ", ";
-		if (at + 32 > size)
-			at = size;
-		else if (at + 64 > size)
-			at += (size_t)snprintf(text + at, size - at, "%s…", comma) + 32;
-		else if (end == rank)
-			at += (size_t)snprintf(text + at, size - at, "%s%u", comma, rank);
-		else
-			at += (size_t)snprintf(
-				text + at, size - at, "%s%u-%u", comma, rank, end);
-		rank = end + 1;
-	}
-	return count;
 }
 
 /* Whether the files that are there are those of one node: one block of ranks, which
@@ -81,9 +50,30 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	uint32_t only = FSDP_NONE, first, end;
 	enum fsdp_rule_index rule =
 		here->lost_none ? FSDP_RULE_RESUME_PART : FSDP_RULE_RANK_MISSING;
-	if (here->count != 0)
-		qsort(here->list, here->count, sizeof *here->list, by_number);
-	uint32_t count = write_missing(here, text, sizeof text, &only);
+	FSDP_SORT(here->list, here->count, FSDP_BY_VALUE(here->list));
+	/* "1-3, 5" of the ranks without a file; `only` is the rank if it is just one. */
+	uint32_t count = 0, rank = 0;
+	size_t at = 0, seen = 0;
+	text[0] = '\0';
+	while ((rank = next_rank(here, rank, false, &seen)) < here->world_size) {
+		uint32_t last = next_rank(here, rank, true, &seen) - 1;
+		count += last - rank + 1;
+		only = count == 1 ? rank : FSDP_NONE;
+		const char *comma = at == 0 ? "" : ", ";
+		if (at + 32 > sizeof text)
+			at = sizeof text;
+		else if (at + 64 > sizeof text)
+			at += (size_t)snprintf(
+				      text + at, sizeof text - at, "%s…", comma) +
+			      32;
+		else if (last == rank)
+			at += (size_t)snprintf(
+				text + at, sizeof text - at, "%s%u", comma, rank);
+		else
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s%u-%u",
+				comma, rank, last);
+		rank = last + 1;
+	}
 	if (count == 0)
 		return;
 	const char *file = strstr(here->what, "file"), *plural = count == 1 ? "" : "s";
@@ -358,26 +348,6 @@ static int compare_keys(const void *a, const void *b)
 {
 	const uint64_t *first = a, *second = b;
 	return *first < *second ? -1 : *first > *second;
-}
-
-/* Files come in order of their names, where rank 10 is before rank 2. */
-static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
-{
-	uint32_t count = (uint32_t)merge->model->tensors.count;
-	uint64_t *keys = FSDP_TAKE(scratch, keys, (size_t)count + 1);
-	bool sorted = true;
-	merge->order = FSDP_TAKE(scratch, merge->order, (size_t)count + 1);
-	if (keys == NULL || merge->order == NULL)
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		keys[i] = (uint64_t)file_of(merge, i)->rank << 32 | i;
-		sorted &= i == 0 || keys[i - 1] < keys[i];
-	}
-	if (!sorted)
-		qsort(keys, count, sizeof *keys, compare_keys);
-	for (uint32_t i = 0; i < count; i++)
-		merge->order[i] = (uint32_t)keys[i];
-	return true;
 }
 
 /* ---- who lacks what ---- */
@@ -797,8 +767,23 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		if (merge->target[i] != FSDP_NONE &&
 			!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
 			meet(merge, i, flat, scratch);
-	return keep_backed(merge, scratch) && set_order(merge, scratch) &&
-	       judge_shares(merge, scratch) && regroup(merge, scratch) &&
+	if (!keep_backed(merge, scratch))
+		return false;
+	/* Files come in order of their names, where rank 10 is before rank 2. */
+	uint64_t *keys = FSDP_TAKE(scratch, keys, (size_t)count + 1);
+	bool sorted = true;
+	merge->order = FSDP_TAKE(scratch, merge->order, (size_t)count + 1);
+	if (keys == NULL || merge->order == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		keys[i] = (uint64_t)file_of(merge, i)->rank << 32 | i;
+		sorted &= i == 0 || keys[i - 1] < keys[i];
+	}
+	if (!sorted)
+		qsort(keys, count, sizeof *keys, compare_keys);
+	for (uint32_t i = 0; i < count; i++)
+		merge->order[i] = (uint32_t)keys[i];
+	return judge_shares(merge, scratch) && regroup(merge, scratch) &&
 	       line_up_runs(merge, shapes, scratch) && compact(merge, scratch);
 }
 

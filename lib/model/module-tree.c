@@ -319,14 +319,6 @@ static uint32_t find_visit(
 	return name != FSDP_NONE ? known->visit_of[name] : FSDP_NONE;
 }
 
-static size_t count_met(const struct known_units *known, uint32_t start)
-{
-	size_t met = 0;
-	for (size_t i = 0; i < known->model->known_units.count; i++)
-		met += find_visit(known, start, unit_at(known, i)) != FSDP_NONE;
-	return met;
-}
-
 /* ---- units without a module ---- */
 
 static size_t alike(struct fsdp_span a, struct fsdp_span b)
@@ -438,36 +430,33 @@ static uint32_t *count_ranks(const struct known_units *known)
 	return ranks;
 }
 
-static bool index_visits(struct known_units *known)
-{
-	const struct fsdp_model *model = known->model;
-	size_t names = model->names.list.count;
-	known->visit_of = FSDP_TAKE(known->scratch, known->visit_of, names);
-	if (known->visit_of == NULL)
-		return false;
-	memset(known->visit_of, 0xff, names * sizeof *known->visit_of);
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		known->visit_of[module->raw_name] = i;
-		if (known->visit_of[module->name] == FSDP_NONE)
-			known->visit_of[module->name] = i;
-	}
-	return true;
-}
-
 /* module-tree.c: units whose names a trace has, in the modules of the checkpoint. A unit
  * without a module is a finding. */
 static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	struct known_units known = { .model = model, .scratch = scratch };
 	size_t unmet = 0;
-	if (!index_visits(&known) || !find_starts(&known))
+	size_t names = model->names.list.count;
+	known.visit_of = FSDP_TAKE(known.scratch, known.visit_of, names);
+	if (known.visit_of == NULL)
+		return false;
+	memset(known.visit_of, 0xff, names * sizeof *known.visit_of);
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		known.visit_of[module->raw_name] = i;
+		if (known.visit_of[module->name] == FSDP_NONE)
+			known.visit_of[module->name] = i;
+	}
+	if (!find_starts(&known))
 		return false;
 	/* Where most units have a module. */
 	uint32_t best = 0;
 	size_t most = 0;
 	for (size_t i = 0; i < known.start_count; i++) {
-		size_t met = count_met(&known, known.starts[i]);
+		size_t met = 0;
+		for (size_t k = 0; k < known.model->known_units.count; k++)
+			met += find_visit(&known, known.starts[i], unit_at(&known, k)) !=
+			       FSDP_NONE;
 		if (met > most) {
 			most = met;
 			best = known.starts[i];

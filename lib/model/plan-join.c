@@ -155,37 +155,6 @@ struct holds {
 	uint32_t parameters, sharded, ranks;
 };
 
-/* Those that stay move up. A class with only that name is a separate one. */
-static void keep_units(struct fsdp_model *model, const struct holds *holds,
-	bool any_sharded, uint32_t *moved)
-{
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
-		moved[i] = FSDP_NONE;
-		/* PyTorch makes no unit of a module without parameters of its own. A
-		 * class FSDP… whose parameters are stored as they are, while others are
-		 * sharded, only is called so. */
-		bool shards = holds[i].sharded != 0 || !any_sharded;
-		if (holds[i].parameters == 0 ||
-			(!shards && strcmp(unit.api, "fsdp1") != 0)) {
-			struct fsdp_module_record *module =
-				fsdp_model_module(model, unit.module);
-			if (holds[i].parameters != 0)
-				module->original_class = NULL;
-			continue;
-		}
-		if (unit.shard_world_size == FSDP_NONE && holds[i].ranks > 1) {
-			unit.shard_world_size = holds[i].ranks;
-			unit.replicate_world_size = 1;
-		}
-		moved[i] = kept;
-		*fsdp_model_unit(model, kept++) = unit;
-	}
-	fsdp_vec_truncate(&model->units, kept);
-	model->plan.unit_count = kept;
-}
-
 bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t modules = model->modules.count, units = model->units.count;
@@ -216,7 +185,32 @@ bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 		if (sharded && ranks > held->ranks)
 			held->ranks = ranks;
 	}
-	keep_units(model, holds, any_sharded, moved);
+	/* Those that stay move up. A class with only that name is a separate one. */
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
+		moved[i] = FSDP_NONE;
+		/* PyTorch makes no unit of a module without parameters of its own. A
+		 * class FSDP… whose parameters are stored as they are, while others are
+		 * sharded, only is called so. */
+		bool shards = holds[i].sharded != 0 || !any_sharded;
+		if (holds[i].parameters == 0 ||
+			(!shards && strcmp(unit.api, "fsdp1") != 0)) {
+			struct fsdp_module_record *module =
+				fsdp_model_module(model, unit.module);
+			if (holds[i].parameters != 0)
+				module->original_class = NULL;
+			continue;
+		}
+		if (unit.shard_world_size == FSDP_NONE && holds[i].ranks > 1) {
+			unit.shard_world_size = holds[i].ranks;
+			unit.replicate_world_size = 1;
+		}
+		moved[i] = kept;
+		*fsdp_model_unit(model, kept++) = unit;
+	}
+	fsdp_vec_truncate(&model->units, kept);
+	model->plan.unit_count = kept;
 	for (uint32_t i = 0; i < modules; i++) {
 		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		if (module->unit != FSDP_NONE)
@@ -335,29 +329,6 @@ static void compare_facts(
 			fsdp_dtype(tensor->dtype)->name);
 }
 
-static void compare_names(const struct compare *compare)
-{
-	struct fsdp_model *model = compare->model;
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned =
-			fsdp_model_planned(compare->model, i);
-		if (planned->tensor != FSDP_NONE) {
-			compare_facts(compare, planned);
-			continue;
-		}
-		/* Tied names may be left out; so may buffers that are not persistent. */
-		if (planned->shared_with != FSDP_NONE || compare->flattened ||
-			(planned->is_buffer && !planned->persistent))
-			continue;
-		struct fsdp_span name = name_of(compare, planned->name);
-		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
-			FSDP_PLACE(.tensor = name,
-				.module = module_name(compare, planned->module)),
-			"the plan has %s %.*s, the checkpoint does not",
-			planned->is_buffer ? "buffer" : "parameter", FSDP_TEXT(name));
-	}
-}
-
 static void compare_extra(const struct compare *compare)
 {
 	struct fsdp_model *model = compare->model;
@@ -441,19 +412,6 @@ static void compare_units(const struct compare *compare)
 	}
 }
 
-/* Rank files are of as many ranks as wrote them; what was saved whole may be loaded by
- * any number. */
-static void compare_worlds(const struct compare *compare)
-{
-	struct fsdp_model *model = compare->model;
-	if (!model->is_set || model->world_size == FSDP_NONE ||
-		model->plan.world_size == model->world_size)
-		return;
-	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.file = { 0 }),
-		"the plan is of %u ranks, the rank files are of %u",
-		model->plan.world_size, model->world_size);
-}
-
 static bool holds_flat_parameters(const struct compare *compare)
 {
 	for (uint32_t i = 0; i < compare->model->tensor_count; i++)
@@ -469,7 +427,14 @@ static void freeze_compare(
 {
 	struct compare compare = { model, scratch, prefix, false };
 	compare.flattened = holds_flat_parameters(&compare);
-	compare_worlds(&compare);
+	/* Rank files are of as many ranks as wrote them; what was saved whole may be
+	 * loaded by any number. */
+	if (model->is_set && model->world_size != FSDP_NONE &&
+		model->plan.world_size != model->world_size)
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.file = { 0 }),
+			"the plan is of %u ranks, the rank files are of %u",
+			model->plan.world_size, model->world_size);
 	if (prefix == FSDP_NONE && compare.flattened)
 		return;
 	if (prefix == FSDP_NONE) {
@@ -479,7 +444,23 @@ static void freeze_compare(
 			model->planned.count);
 		return;
 	}
-	compare_names(&compare);
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = fsdp_model_planned(compare.model, i);
+		if (planned->tensor != FSDP_NONE) {
+			compare_facts(&compare, planned);
+			continue;
+		}
+		/* Tied names may be left out; so may buffers that are not persistent. */
+		if (planned->shared_with != FSDP_NONE || compare.flattened ||
+			(planned->is_buffer && !planned->persistent))
+			continue;
+		struct fsdp_span name = name_of(&compare, planned->name);
+		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+			FSDP_PLACE(.tensor = name,
+				.module = module_name(&compare, planned->module)),
+			"the plan has %s %.*s, the checkpoint does not",
+			planned->is_buffer ? "buffer" : "parameter", FSDP_TEXT(name));
+	}
 	compare_extra(&compare);
 	if (model->plan.from == NULL)
 		compare_units(&compare);
@@ -672,27 +653,6 @@ static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
 	}
 }
 
-static bool join_tensors(struct join *join)
-{
-	struct fsdp_model *model = join->model;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
-			continue;
-		uint32_t found = join_one(join, tensor);
-		if (join->text == NULL && join->room != 0)
-			return false;
-		if (found == FSDP_NONE)
-			continue;
-		struct fsdp_planned *planned = fsdp_model_planned(model, found);
-		if (planned->tensor == FSDP_NONE)
-			planned->tensor = i;
-		if (!take_facts(model, tensor, planned))
-			return false;
-	}
-	return true;
-}
-
 /* Names that the plan ties are one tensor, also where each was stored for itself. */
 static void tie_tensors(const struct join *join)
 {
@@ -769,8 +729,21 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	if (!model->plan_lists_none)
 		count_planned(model, join.by_name);
-	if (!join_tensors(&join))
-		return false;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
+			continue;
+		uint32_t found = join_one(&join, tensor);
+		if (join.text == NULL && join.room != 0)
+			return false;
+		if (found == FSDP_NONE)
+			continue;
+		struct fsdp_planned *planned = fsdp_model_planned(model, found);
+		if (planned->tensor == FSDP_NONE)
+			planned->tensor = i;
+		if (!take_facts(model, tensor, planned))
+			return false;
+	}
 	tie_tensors(&join);
 	if (model->plan_lists_none)
 		freeze_compare_modules(model, scratch);
