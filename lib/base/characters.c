@@ -276,9 +276,12 @@ enum { DECIMAL_BYTES = 512, WORDS = DECIMAL_BYTES / 4, GROUP = 9, HEX_BYTES = 40
 
 static const uint32_t group_value = 1000000000;
 
-/* The absolute value as 32-bit words, least first; returns how many. */
-static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
+static struct fsdp_span decimal(
+	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
 {
+	uint32_t words[WORDS];
+	char text[DECIMAL_BYTES * 3 + 16];
+	/* The absolute value as 32-bit words, least first; returns how many. */
 	uint64_t carry = negative;
 	size_t count = (bytes.size + 3) / 4;
 	for (size_t i = 0; i < count; i++) {
@@ -294,15 +297,6 @@ static size_t magnitude(struct fsdp_span bytes, bool negative, uint32_t *words)
 		words[i] = (uint32_t)carry;
 		carry >>= 32;
 	}
-	return count;
-}
-
-static struct fsdp_span decimal(
-	struct fsdp_span bytes, bool negative, struct fsdp_arena *arena)
-{
-	uint32_t words[WORDS];
-	char text[DECIMAL_BYTES * 3 + 16];
-	size_t count = magnitude(bytes, negative, words);
 	size_t at = sizeof text;
 	while (count != 0) {
 		/* Divides by 10^9 and gives the rest. */

@@ -11,6 +11,7 @@
 
 #include "base/characters.h"
 #include "base/limits.h"
+#include "base/sort.h"
 #include "export/exporting.h"
 #include "naming/naming.h"
 
@@ -89,18 +90,6 @@ void fsdp_export_put_text(struct fsdp_export_text *text, const char *format, ...
 	fsdp_export_put(text, buffer, (size_t)size);
 }
 
-/* The code point at *at of valid UTF-8; moves *at after it. */
-static uint32_t take_point(const unsigned char **at)
-{
-	const unsigned char *byte = *at;
-	unsigned more = byte[0] < 0x80 ? 0 : byte[0] < 0xe0 ? 1 : byte[0] < 0xf0 ? 2 : 3;
-	uint32_t point = more == 0 ? byte[0] : byte[0] & (0x3fu >> more);
-	for (unsigned i = 1; i <= more; i++)
-		point = point << 6 | (byte[i] & 0x3f);
-	*at = byte + more + 1;
-	return point;
-}
-
 void fsdp_export_put_json(
 	struct fsdp_export_text *text, struct fsdp_span string, bool ascii)
 {
@@ -108,7 +97,16 @@ void fsdp_export_put_json(
 	fsdp_export_put(text, "\"", 1);
 	while (at < end) {
 		const unsigned char *begin = at;
-		uint32_t point = take_point(&at);
+		/* The code point at `at` of valid UTF-8. */
+		const unsigned char *byte = at;
+		unsigned more = byte[0] < 0x80   ? 0
+				: byte[0] < 0xe0 ? 1
+				: byte[0] < 0xf0 ? 2
+						 : 3;
+		uint32_t point = more == 0 ? byte[0] : byte[0] & (0x3fu >> more);
+		for (unsigned i = 1; i <= more; i++)
+			point = point << 6 | (byte[i] & 0x3f);
+		at = byte + more + 1;
 		if (point < 0x20 || point == '"' || point == '\\' ||
 			(ascii && point > 0x7f)) {
 			static const char short_ones[] = "\bb\tt\nn\ff\rr\"\"\\\\";
@@ -469,12 +467,6 @@ static uint32_t *find_kept(struct fsdp_export *plan, struct fsdp_error **ret_err
 	return kept;
 }
 
-static int compare_ties(const void *left, const void *right)
-{
-	const struct fsdp_export_tie *a = left, *b = right;
-	return fsdp_span_compare(a->name, b->name);
-}
-
 bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
 	uint32_t *kept = find_kept(plan, ret_error);
@@ -498,8 +490,7 @@ bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	plan->item_count = count;
 	for (size_t i = 0; i < plan->tie_count; i++)
 		plan->ties[i].item = moved[plan->ties[i].item];
-	if (plan->tie_count != 0)
-		qsort(plan->ties, plan->tie_count, sizeof *plan->ties, compare_ties);
+	FSDP_SORT(plan->ties, plan->tie_count, FSDP_BY(plan->ties, name));
 	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
 		if (kept[i] != FSDP_NONE)
 			kept[i] = moved[kept[i]];
@@ -523,33 +514,6 @@ static bool strip_given(struct fsdp_naming *naming, const char *prefix,
 	return ret_above->data != NULL || fsdp_arena_fail(naming->arena, ret_error);
 }
 
-/* Removes a segment wherever it is, but not the last one. */
-static bool remove_segment(struct fsdp_naming *naming, struct fsdp_named *named,
-	struct fsdp_span word, uint64_t *count, struct fsdp_error **ret_error)
-{
-	struct fsdp_span rest = named->name;
-	char *text = fsdp_arena_take(naming->arena, rest.size + 1, 1);
-	size_t size = 0;
-
-	if (text == NULL)
-		return fsdp_arena_fail(naming->arena, ret_error);
-	for (;;) {
-		struct fsdp_span segment = fsdp_span_first(rest, '.');
-		bool is_last = segment.size == rest.size;
-		size_t taken = segment.size + !is_last;
-		if (is_last || !fsdp_span_equal(segment, word)) {
-			memcpy(text + size, rest.data, taken);
-			size += taken;
-		}
-		rest = fsdp_span(rest.data + taken, rest.size - taken);
-		if (is_last)
-			break;
-	}
-	*count += size < named->name.size;
-	named->name = fsdp_span(text, size);
-	return true;
-}
-
 static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
 {
@@ -567,10 +531,29 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		return true;
 	if (!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module"))
 		return true;
-	for (size_t i = 0; i < naming->count; i++)
-		if (!remove_segment(naming, &naming->list[i], above, &plan->facts.cleaned,
-			    ret_error))
-			return false;
+	for (size_t i = 0; i < naming->count; i++) {
+		/* Removes a segment wherever it is, but not the last one. */
+		struct fsdp_named *named = &naming->list[i];
+		struct fsdp_span rest = named->name;
+		char *text = fsdp_arena_take(naming->arena, rest.size + 1, 1);
+		size_t size = 0;
+		if (text == NULL)
+			return fsdp_arena_fail(naming->arena, ret_error);
+		for (;;) {
+			struct fsdp_span segment = fsdp_span_first(rest, '.');
+			bool is_last = segment.size == rest.size;
+			size_t taken = segment.size + !is_last;
+			if (is_last || !fsdp_span_equal(segment, above)) {
+				memcpy(text + size, rest.data, taken);
+				size += taken;
+			}
+			rest = fsdp_span(rest.data + taken, rest.size - taken);
+			if (is_last)
+				break;
+		}
+		plan->facts.cleaned += size < named->name.size;
+		named->name = fsdp_span(text, size);
+	}
 	return true;
 }
 
@@ -932,26 +915,6 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 
 /* ---- An index of shards that have none: tensors stay where they are ---- */
 
-/* The file of an item, among those of the checkpoint. */
-static bool find_file(const struct fsdp_export *plan, const struct fsdp_export_item *item,
-	uint32_t *ret_file, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
-	struct fsdp_span path = FSDP_SPAN("/");
-	uint32_t file = FSDP_NONE;
-	if (tensor.piece_count == 1)
-		file = fsdp_piece(plan->checkpoint, tensor.first_piece).file;
-	if (file != FSDP_NONE)
-		path = fsdp_file(plan->checkpoint, file).path;
-	if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
-		fsdp_span_first(path, '/').size != path.size)
-		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"%.*s is not stored contiguously in one file of the directory",
-			FSDP_TEXT_MOST(item->name, 200));
-	*ret_file = file;
-	return true;
-}
-
 /* The files that already contain the tensors, and their index. */
 static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
@@ -963,8 +926,20 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_export_item *item = &plan->items[i];
 		uint32_t file = 0;
-		if (!find_file(plan, item, &file, ret_error))
-			return false;
+		/* The file of an item, among those of the checkpoint. */
+		struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
+		struct fsdp_span path = FSDP_SPAN("/");
+		uint32_t found = FSDP_NONE;
+		if (tensor.piece_count == 1)
+			found = fsdp_piece(plan->checkpoint, tensor.first_piece).file;
+		if (found != FSDP_NONE)
+			path = fsdp_file(plan->checkpoint, found).path;
+		if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
+			fsdp_span_first(path, '/').size != path.size)
+			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"%.*s is not stored contiguously in one file of the directory",
+				FSDP_TEXT_MOST(item->name, 200));
+		file = found;
 		/* Counted from 1: 0 is none yet. */
 		if (places[file] == 0) {
 			struct fsdp_file facts = fsdp_file(plan->checkpoint, file);
@@ -991,8 +966,31 @@ const char *fsdp_export_why_name(enum fsdp_export_why why)
 
 /* ---- making one ---- */
 
-static bool list_left(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
+	if (plan->form <= FSDP_EXPORT_SAFETENSORS || plan->item_count == 1)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"this form holds one tensor, and %zu were selected", plan->item_count);
+	return fsdp_error_add_hint(ret_error, "name one after the checkpoint");
+}
+
+static bool make(struct fsdp_export *plan, const struct fsdp_export_options *options,
+	struct fsdp_error **ret_error)
+{
+	if (!fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
+		    options->limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1),
+		    ret_error) ||
+		!export_choose(plan, options, ret_error) ||
+		!export_name(plan, options, ret_error) ||
+		(!options->keep_ties && !options->index_only &&
+			!fsdp_export_tie(plan, ret_error)) ||
+		!export_map(plan, options, ret_error) ||
+		(!options->index_only && !export_count_repeats(plan, ret_error)) ||
+		!check_count(plan, ret_error) || !export_check_names(plan, ret_error) ||
+		!(options->index_only ? export_take_files(plan, ret_error)
+				      : export_cut(plan, ret_error)))
+		return false;
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	struct fsdp_export_facts *facts = &plan->facts;
 	plan->left = FSDP_TAKE(&plan->arena, plan->left, count + 1);
@@ -1019,33 +1017,6 @@ static bool list_left(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	facts->tensor_count = plan->item_count;
 	facts->file_count = plan->file_count;
 	return true;
-}
-
-static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_error)
-{
-	if (plan->form <= FSDP_EXPORT_SAFETENSORS || plan->item_count == 1)
-		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this form holds one tensor, and %zu were selected", plan->item_count);
-	return fsdp_error_add_hint(ret_error, "name one after the checkpoint");
-}
-
-static bool make(struct fsdp_export *plan, const struct fsdp_export_options *options,
-	struct fsdp_error **ret_error)
-{
-	return fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
-		       options->limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1),
-		       ret_error) &&
-	       export_choose(plan, options, ret_error) &&
-	       export_name(plan, options, ret_error) &&
-	       (options->keep_ties || options->index_only ||
-		       fsdp_export_tie(plan, ret_error)) &&
-	       export_map(plan, options, ret_error) &&
-	       (options->index_only || export_count_repeats(plan, ret_error)) &&
-	       check_count(plan, ret_error) && export_check_names(plan, ret_error) &&
-	       (options->index_only ? export_take_files(plan, ret_error)
-				    : export_cut(plan, ret_error)) &&
-	       list_left(plan, ret_error);
 }
 
 bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,

@@ -193,13 +193,6 @@ static inline uint64_t narrow(uint64_t bits, struct float_form to)
 			      down + 1 + (unsigned)-exponent);
 }
 
-static inline uint64_t load(const unsigned char *bytes, unsigned size)
-{
-	uint64_t bits = 0;
-	memcpy(&bits, bytes, size);
-	return bits;
-}
-
 static inline bool is_infinite(uint64_t bits, struct float_form form)
 {
 	return (bits & mask(form.exponent + form.fraction)) == mask(form.exponent)
@@ -212,7 +205,8 @@ uint64_t fsdp_cast(uint32_t from, uint32_t to, const unsigned char *bytes, uint6
 	struct float_form in = *form_of(from), narrower = *form_of(to);
 	uint64_t overflowed = 0;
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t bits = load(bytes + i * in.bytes, in.bytes);
+		uint64_t bits = 0;
+		memcpy(&bits, bytes + i * in.bytes, in.bytes);
 		uint64_t made = narrow(widen(bits, in), narrower);
 		overflowed += is_infinite(made, narrower) && !is_infinite(bits, in);
 		memcpy(out + i * narrower.bytes, &made, narrower.bytes);

@@ -144,44 +144,6 @@ static bool fail_short(struct fsdp_error **ret_error)
 
 /* ---- gathering ---- */
 
-/* Part of a window within some elements of one stored tensor, which are in `source`. */
-static void scatter(struct fsdp_mapped_elements *elements, uint32_t tensor,
-	uint64_t first, uint64_t count, uint64_t window)
-{
-	uint32_t width = elements->width;
-	for (uint64_t at = 0; at < window;) {
-		struct run run = run_at(elements->mapped, elements->at + at, window - at);
-		uint64_t begin = run.first > first ? run.first : first;
-		uint64_t end = fsdp_min(run.first + run.count, first + count);
-		if (run.tensor == tensor && begin < end)
-			memcpy(elements->window + (at + begin - run.first) * width,
-				elements->source + (begin - first) * width,
-				(size_t)((end - begin) * width));
-		at += run.count;
-	}
-}
-
-/* Fills `source`. */
-static bool read_source(struct fsdp_mapped_elements *elements, const struct run *run,
-	struct fsdp_error **ret_error)
-{
-	uint64_t size = run->count * elements->width, got = 0;
-	struct fsdp_span bytes;
-	if (!open_run(elements, run, ret_error))
-		return false;
-	for (;;) {
-		if (!fsdp_elements_next(elements->stream, &bytes, ret_error))
-			return false;
-		if (bytes.size == 0)
-			break;
-		if (bytes.size > size - got)
-			return fail_short(ret_error);
-		memcpy(elements->source + got, bytes.data, bytes.size);
-		got += bytes.size;
-	}
-	return close_run(elements, ret_error) && (got == size || fail_short(ret_error));
-}
-
 /* All elements of one stored tensor that a window needs: `from` is the first one, `to`
  * after the last. */
 static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
@@ -190,9 +152,41 @@ static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	uint64_t most = WINDOW / elements->width;
 	while (from < to) {
 		struct run run = { tensor, from, fsdp_min(most, to - from) };
-		if (!read_source(elements, &run, ret_error))
+		uint64_t size = run.count * elements->width, got = 0;
+		struct fsdp_span bytes;
+		if (!open_run(elements, &run, ret_error))
 			return false;
-		scatter(elements, tensor, run.first, run.count, window);
+		for (;;) {
+			if (!fsdp_elements_next(elements->stream, &bytes, ret_error))
+				return false;
+			if (bytes.size == 0)
+				break;
+			if (bytes.size > size - got)
+				return fail_short(ret_error);
+			memcpy(elements->source + got, bytes.data, bytes.size);
+			got += bytes.size;
+		}
+		if (!close_run(elements, ret_error))
+			return false;
+		if (got != size)
+			return fail_short(ret_error);
+		/* Part of a window within some elements of one stored tensor, which are
+		 * in `source`. */
+		uint32_t width = elements->width;
+		for (uint64_t at = 0; at < window;) {
+			struct run piece =
+				run_at(elements->mapped, elements->at + at, window - at);
+			uint64_t begin =
+				piece.first > run.first ? piece.first : run.first;
+			uint64_t end = fsdp_min(
+				piece.first + piece.count, run.first + run.count);
+			if (piece.tensor == tensor && begin < end)
+				memcpy(elements->window +
+						(at + begin - piece.first) * width,
+					elements->source + (begin - run.first) * width,
+					(size_t)((end - begin) * width));
+			at += piece.count;
+		}
 		from += run.count;
 	}
 	return true;
@@ -359,26 +353,6 @@ static bool fail_slice(
 		FSDP_TEXT_MOST(mapped->name, 200), what);
 }
 
-/* One slice a rank, all of one form. */
-static bool check(const struct rank_slice *slices, size_t count, uint32_t ranks,
-	struct fsdp_error **ret_error)
-{
-	const struct fsdp_mapped *first = slices[0].mapped;
-	bool each = count == ranks, alike = true;
-	for (size_t i = 0; i < count && each; i++) {
-		const struct fsdp_mapped *other = slices[i].mapped;
-		each = other->rank == i;
-		alike = alike && other->dtype == first->dtype &&
-			other->dims == first->dims && other->cut == first->cut &&
-			(first->dims == 0 ||
-				memcmp(other->shape, first->shape,
-					first->dims * sizeof *first->shape) == 0);
-	}
-	if (!each)
-		return fail_slice(first, "does not have one slice per rank", ret_error);
-	return alike || fail_slice(first, "has another form in another rank", ret_error);
-}
-
 /* In order. */
 static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
@@ -497,8 +471,25 @@ static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t
 							   slices[i + some].mapped->name);
 			some++)
 			made[slices[i + some].at].name = fsdp_span(NULL, 0);
-		if (!check(&slices[i], some, ranks, ret_error) ||
-			!join(&slices[i], ranks, &made[slices[i].at], arena, ret_error))
+		/* One slice a rank, all of one form. */
+		const struct fsdp_mapped *first = slices[i].mapped;
+		bool each = some == ranks, alike = true;
+		for (size_t k = 0; k < some && each; k++) {
+			const struct fsdp_mapped *other = slices[i + k].mapped;
+			each = other->rank == k;
+			alike = alike && other->dtype == first->dtype &&
+				other->dims == first->dims && other->cut == first->cut &&
+				(first->dims == 0 ||
+					memcmp(other->shape, first->shape,
+						first->dims * sizeof *first->shape) == 0);
+		}
+		if (!each)
+			return fail_slice(
+				first, "does not have one slice per rank", ret_error);
+		if (!alike)
+			return fail_slice(
+				first, "has another form in another rank", ret_error);
+		if (!join(&slices[i], ranks, &made[slices[i].at], arena, ret_error))
 			return false;
 	}
 	for (size_t i = 0; i < *count; i++)

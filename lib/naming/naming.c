@@ -315,29 +315,6 @@ static bool read_optional(const struct fsdp_map_table *table,
 	       read_number(table, sizes, value, row, ret_number, ret_error);
 }
 
-static bool read_names(struct fsdp_document_value row, size_t index,
-	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
-{
-	struct fsdp_document_value name, drop = fsdp_document_get(row, "drop");
-	bool drops = drop.kind == FSDP_DOCUMENT_BOOL && drop.integer != 0;
-	while ((name = name_at(row, rule->names)).kind != FSDP_DOCUMENT_ABSENT) {
-		if (rule->names == FSDP_MAP_PARTS)
-			return fail_map(
-				ret_error, index, "it has no name to give, or too many");
-		if (name.kind != FSDP_DOCUMENT_TEXT || name.text.size == 0)
-			return fail_map(
-				ret_error, index, "a name to give is not a string");
-		rule->share[rule->names] = 1;
-		rule->to[rule->names++] = name.text;
-	}
-	if (drop.kind != FSDP_DOCUMENT_ABSENT && drop.kind != FSDP_DOCUMENT_BOOL)
-		return fail_map(ret_error, index, "\"drop\" is neither true nor false");
-	if (drops && rule->names != 0)
-		return fail_map(ret_error, index, "it drops the tensor and names it");
-	return rule->names != 0 || drops ||
-	       fail_map(ret_error, index, "it has no name to give, or too many");
-}
-
 static bool read_parts(const struct fsdp_map_table *table,
 	const struct fsdp_map_sizes *sizes, struct fsdp_document_value row, size_t index,
 	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
@@ -409,8 +386,25 @@ static bool read_rule(const struct fsdp_map_table *table,
 		return fail_map(
 			ret_error, index, "\"transpose\" is neither true nor false");
 	rule->transpose = transpose.integer != 0;
-	if (!read_names(row, index, rule, ret_error) ||
-		!read_parts(table, sizes, row, index, rule, ret_error) ||
+	struct fsdp_document_value name, drop = fsdp_document_get(row, "drop");
+	bool drops = drop.kind == FSDP_DOCUMENT_BOOL && drop.integer != 0;
+	while ((name = name_at(row, rule->names)).kind != FSDP_DOCUMENT_ABSENT) {
+		if (rule->names == FSDP_MAP_PARTS)
+			return fail_map(
+				ret_error, index, "it has no name to give, or too many");
+		if (name.kind != FSDP_DOCUMENT_TEXT || name.text.size == 0)
+			return fail_map(
+				ret_error, index, "a name to give is not a string");
+		rule->share[rule->names] = 1;
+		rule->to[rule->names++] = name.text;
+	}
+	if (drop.kind != FSDP_DOCUMENT_ABSENT && drop.kind != FSDP_DOCUMENT_BOOL)
+		return fail_map(ret_error, index, "\"drop\" is neither true nor false");
+	if (drops && rule->names != 0)
+		return fail_map(ret_error, index, "it drops the tensor and names it");
+	if (rule->names == 0 && !drops)
+		return fail_map(ret_error, index, "it has no name to give, or too many");
+	if (!read_parts(table, sizes, row, index, rule, ret_error) ||
 		!read_optional(
 			table, sizes, row, "groups", index, &rule->groups, ret_error) ||
 		!read_optional(
