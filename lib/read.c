@@ -243,31 +243,6 @@ static bool read_plan_file(struct opening *opening, const struct fsdp_source *so
 	return fsdp_plan_read(&opening->reading, bytes, fsdp_span_text(path), ret_error);
 }
 
-static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	struct fsdp_span path = fsdp_arena_copy(
-		&opening->checkpoint->arena, fsdp_span_text(opening->options->plan_path));
-	if (path.data == NULL)
-		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
-	bool read = fsdp_file_open(
-		opening->checkpoint->remote, (const char *)path.data, &source, ret_error);
-	if (read) {
-		fsdp_budget_give(&opening->checkpoint->budget, source.size);
-		read = read_plan_file(
-			opening, &source, (const char *)path.data, ret_error);
-		if (source.fd >= 0)
-			close(source.fd);
-	}
-	if (read)
-		return true;
-	/* Of a file that is not there another is looked for. */
-	if (!fsdp_error_is_unread(*ret_error))
-		fsdp_error_add_hint(ret_error,
-			"a sharding plan is one JSON file: fsdp-inspect help plan");
-	return fsdp_error_add_path(ret_error, (const char *)path.data);
-}
-
 /* The only plan of a directory. With several, no plan is used; a note reports that. */
 static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry)
@@ -368,8 +343,29 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 		return fsdp_units_from(opening, ret_error);
 	if (checkpoint->model.has_plan || opening->options->no_plan)
 		return true;
-	if (opening->options->plan_path != NULL)
-		return read_named_plan(opening, ret_error);
+	if (opening->options->plan_path != NULL) {
+		struct fsdp_source source;
+		struct fsdp_span path = fsdp_arena_copy(&opening->checkpoint->arena,
+			fsdp_span_text(opening->options->plan_path));
+		if (path.data == NULL)
+			return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
+		bool read = fsdp_file_open(opening->checkpoint->remote,
+			(const char *)path.data, &source, ret_error);
+		if (read) {
+			fsdp_budget_give(&opening->checkpoint->budget, source.size);
+			read = read_plan_file(
+				opening, &source, (const char *)path.data, ret_error);
+			if (source.fd >= 0)
+				close(source.fd);
+		}
+		if (read)
+			return true;
+		/* Of a file that is not there another is looked for. */
+		if (!fsdp_error_is_unread(*ret_error))
+			fsdp_error_add_hint(ret_error,
+				"a sharding plan is one JSON file: fsdp-inspect help plan");
+		return fsdp_error_add_path(ret_error, (const char *)path.data);
+	}
 	if (checkpoint->is_folder || checkpoint->has_dir) {
 		struct fsdp_folder whole = checkpoint->folder;
 		bool found = find_plan(opening, &whole, &entry);
@@ -424,34 +420,6 @@ struct inside {
 	size_t first_error;              /* kept since it was opened */
 };
 
-/* While it is read, its files are named from the root on. */
-static bool open_folder_child(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, struct inside *inside,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span before = checkpoint->model.findings.below;
-	size_t size = before.size + child->name.size + 1;
-	char *path = fsdp_arena_take(&checkpoint->arena, size + 1, 1);
-	if (path == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
-	if (!fsdp_folder_open_child(folder, child->name, opening->reading.scratch,
-		    &checkpoint->limits, &inside->dir, &inside->folder, ret_error))
-		return false;
-	if (before.size != 0)
-		memcpy(path, before.data, before.size);
-	memcpy(path + before.size, child->name.data, child->name.size);
-	path[size - 1] = '/';
-	inside->before = before;
-	inside->below = &checkpoint->model.findings.below;
-	*inside->below = fsdp_span(path, size);
-	inside->first_error = checkpoint->errors.count;
-	inside->look.folder = &inside->folder;
-	inside->family = child->as != NULL ? fsdp_registry_find(child->as)
-					   : fsdp_registry_choose(&inside->look);
-	return inside->family != NULL || fsdp_foreign(&inside->look, ret_error);
-}
-
 /* A file, a subdirectory, or files of the directory that its family does not read. */
 static bool open_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, struct inside *inside,
@@ -465,8 +433,31 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 	}
 	if (fsdp_folder_find(folder, child->name, &entry) &&
 		(entry.kind == FSDP_ENTRY_DIRECTORY ||
-			entry.kind == FSDP_ENTRY_LINK_DIRECTORY))
-		return open_folder_child(opening, folder, child, inside, ret_error);
+			entry.kind == FSDP_ENTRY_LINK_DIRECTORY)) {
+		/* While it is read, its files are named from the root on. */
+		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+		struct fsdp_span before = checkpoint->model.findings.below;
+		size_t size = before.size + child->name.size + 1;
+		char *path = fsdp_arena_take(&checkpoint->arena, size + 1, 1);
+		if (path == NULL)
+			return fsdp_arena_fail(&checkpoint->arena, ret_error);
+		if (!fsdp_folder_open_child(folder, child->name, opening->reading.scratch,
+			    &checkpoint->limits, &inside->dir, &inside->folder,
+			    ret_error))
+			return false;
+		if (before.size != 0)
+			memcpy(path, before.data, before.size);
+		memcpy(path + before.size, child->name.data, child->name.size);
+		path[size - 1] = '/';
+		inside->before = before;
+		inside->below = &checkpoint->model.findings.below;
+		*inside->below = fsdp_span(path, size);
+		inside->first_error = checkpoint->errors.count;
+		inside->look.folder = &inside->folder;
+		inside->family = child->as != NULL ? fsdp_registry_find(child->as)
+						   : fsdp_registry_choose(&inside->look);
+		return inside->family != NULL || fsdp_foreign(&inside->look, ret_error);
+	}
 	struct fsdp_source source;
 	if (!fsdp_folder_source(folder, child->name, &source, ret_error) ||
 		!fsdp_look_at_head(
@@ -577,40 +568,6 @@ static bool note_child(struct opening *opening, const struct fsdp_folder *folder
 	return true;
 }
 
-/* One that is damaged costs itself. */
-static bool read_children(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_vec *children, unsigned depth, struct fsdp_error **ret_error)
-{
-	bool few = wants_few(opening, folder);
-	size_t failed = 0;
-	for (size_t i = 0; i < children->count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(children, i);
-		struct fsdp_error *error = NULL;
-		bool skipped = few && i != 0 && !is_wanted(opening, child);
-		if (child->is_aside) {
-			if (opening->options->look_beside &&
-				!fsdp_look_aside(opening, folder, child->name, ret_error))
-				return false;
-			continue;
-		}
-		bool listed =
-			folder != NULL && fsdp_folder_is_listed(folder, child->name);
-		if (skipped || listed ? note_child(opening, folder, child, listed, &error)
-				      : read_child(opening, folder, child, depth, &error))
-			continue;
-		if (child->name.size != 0)
-			fsdp_error_add_path(&error, (const char *)child->name.data);
-		bool fatal = fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
-		if (fatal || ++failed == children->count) {
-			*ret_error = error;
-			return false;
-		}
-		fsdp_reading_keep_error(&opening->reading, error);
-	}
-	return true;
-}
-
 /* The children that the family named, then its end. The depth of checkpoints in
  * checkpoints is a limit, so this may call itself. */
 static bool read_below(struct opening *opening, const struct fsdp_family *family,
@@ -627,8 +584,37 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_CHILDREN, most);
 	if (children.count != 0 && depth >= fsdp_min(deepest, NESTING_MAX))
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, deepest);
-	if (!read_children(opening, look->folder, &children, depth + 1, ret_error))
-		return false;
+	/* One that is damaged costs itself. */
+	bool few = wants_few(opening, look->folder);
+	size_t failed = 0;
+	for (size_t i = 0; i < children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&children, i);
+		struct fsdp_error *error = NULL;
+		bool skipped = few && i != 0 && !is_wanted(opening, child);
+		if (child->is_aside) {
+			if (opening->options->look_beside &&
+				!fsdp_look_aside(
+					opening, look->folder, child->name, ret_error))
+				return false;
+			continue;
+		}
+		bool listed = look->folder != NULL &&
+			      fsdp_folder_is_listed(look->folder, child->name);
+		if (skipped || listed
+				? note_child(opening, look->folder, child, listed, &error)
+				: read_child(opening, look->folder, child, depth + 1,
+					  &error))
+			continue;
+		if (child->name.size != 0)
+			fsdp_error_add_path(&error, (const char *)child->name.data);
+		bool fatal = fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
+		if (fatal || ++failed == children.count) {
+			*ret_error = error;
+			return false;
+		}
+		fsdp_reading_keep_error(&opening->reading, error);
+	}
 	reading->children = children;
 	reading->state = state;
 	return family->finish == NULL || family->finish(reading, ret_error);

@@ -13,6 +13,7 @@
 
 #include "base/num.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "io/remote.h"
 #include "trace/flight.h"
 #include "trace/join.h"
@@ -132,14 +133,6 @@ static size_t end_of_group(const struct fsdp_alignment *alignment, size_t first)
 
 /* ---- offsets ---- */
 
-static int compare_deltas(const void *a, const void *b)
-{
-	const struct delta *left = a, *right = b;
-	if (left->recording != right->recording)
-		return left->recording < right->recording ? -1 : 1;
-	return left->ns < right->ns ? -1 : left->ns > right->ns;
-}
-
 /* What would bring the ends of those that are not aligned to the end of one that is. */
 static size_t collect_deltas(struct fsdp_alignment *alignment)
 {
@@ -162,21 +155,6 @@ static size_t collect_deltas(struct fsdp_alignment *alignment)
 		}
 	}
 	return count;
-}
-
-/* The median of each. */
-static void use_deltas(struct fsdp_alignment *alignment, size_t count, size_t clock)
-{
-	qsort(alignment->deltas, count, sizeof *alignment->deltas, compare_deltas);
-	for (size_t i = 0, end; i < count; i = end) {
-		uint32_t recording = alignment->deltas[i].recording;
-		for (end = i;
-			end < count && alignment->deltas[end].recording == recording;)
-			end++;
-		alignment->offsets[recording] = alignment->deltas[i + (end - i) / 2].ns;
-		alignment->aligned[recording] = true;
-		alignment->clocks[recording] = clock;
-	}
 }
 
 /* ---- waits ---- */
@@ -232,8 +210,23 @@ static bool make(struct fsdp_alignment *alignment)
 		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
 		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
 		size_t count;
-		while ((count = collect_deltas(alignment)) != 0)
-			use_deltas(alignment, count, begun);
+		while ((count = collect_deltas(alignment)) != 0) {
+			/* The median of each. */
+			FSDP_SORT(alignment->deltas, count,
+				FSDP_BY(alignment->deltas, recording),
+				FSDP_BY(alignment->deltas, ns));
+			for (size_t i = 0, end; i < count; i = end) {
+				uint32_t recording = alignment->deltas[i].recording;
+				for (end = i;
+					end < count &&
+					alignment->deltas[end].recording == recording;)
+					end++;
+				alignment->offsets[recording] =
+					alignment->deltas[i + (end - i) / 2].ns;
+				alignment->aligned[recording] = true;
+				alignment->clocks[recording] = begun;
+			}
+		}
 	}
 	/* From now on times count from the first start of all. */
 	int64_t begin = INT64_MAX, end = INT64_MIN;

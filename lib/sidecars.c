@@ -623,18 +623,6 @@ static bool judge_compressed(
 	return *error == NULL;
 }
 
-static uint64_t tar_size(const unsigned char *header)
-{
-	enum { AT = 124, DIGITS = 12 };
-	uint64_t size = 0;
-	for (size_t i = AT; i < AT + DIGITS; i++)
-		if (header[AT] & 0x80) /* a number and no text */
-			size = size << 8 | (i == AT ? 0 : header[i]);
-		else if (header[i] >= '0' && header[i] <= '7')
-			size = size << 3 | (uint64_t)(header[i] - '0');
-	return size;
-}
-
 /* Whether a member of a tar is a pickle, or may be one: it is compressed, or a zip. */
 static bool holds_pickles(const struct fsdp_look *tar, struct fsdp_error **error)
 {
@@ -645,7 +633,14 @@ static bool holds_pickles(const struct fsdp_look *tar, struct fsdp_error **error
 		if (!fsdp_source_read(&tar->source, at, head, room, error) ||
 			!fsdp_archive_is_tar(fsdp_span(head, room)))
 			return false;
-		uint64_t size = fsdp_min(tar_size(head), left - TAR_HEADER);
+		enum { AT = 124, DIGITS = 12 };
+		uint64_t stated = 0;
+		for (size_t k = AT; k < AT + DIGITS; k++)
+			if (head[AT] & 0x80) /* a number and no text */
+				stated = stated << 8 | (k == AT ? 0 : head[k]);
+			else if (head[k] >= '0' && head[k] <= '7')
+				stated = stated << 3 | (uint64_t)(head[k] - '0');
+		uint64_t size = fsdp_min(stated, left - TAR_HEADER);
 		room = (size_t)fsdp_min(size, room - TAR_HEADER);
 		struct fsdp_look look = { .head = fsdp_span(head + TAR_HEADER, room) };
 		if (size != 0 && (!fsdp_source_slice(&tar->source, at + TAR_HEADER, size,

@@ -201,15 +201,6 @@ static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 	return file != NULL || fsdp_arena_fail(&survey->arena, ret_error);
 }
 
-/* "a/b" before "a.x": the entries of a directory follow it. */
-static int compare_names(struct fsdp_span a, struct fsdp_span b)
-{
-	struct fsdp_span a_first = fsdp_span_first(a, '/');
-	struct fsdp_span b_first = fsdp_span_first(b, '/');
-	int order = fsdp_span_compare(a_first, b_first);
-	return order != 0 ? order : fsdp_span_compare(a, b);
-}
-
 bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 	size_t limit_count, struct fsdp_remote *remote, struct fsdp_survey **ret_survey,
 	struct fsdp_error **ret_error)
@@ -280,7 +271,12 @@ static struct survey_entry *find_entry(const struct fsdp_survey *survey, const c
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		struct survey_entry *entry = fsdp_vec_at(&survey->entries, middle);
-		int order = compare_names(wanted, entry->entry.name);
+		/* "a/b" before "a.x": the entries of a directory follow it. */
+		struct fsdp_span a_first = fsdp_span_first(wanted, '/');
+		struct fsdp_span b_first = fsdp_span_first(entry->entry.name, '/');
+		int first = fsdp_span_compare(a_first, b_first);
+		int order =
+			first != 0 ? first : fsdp_span_compare(wanted, entry->entry.name);
 		if (order == 0)
 			return entry;
 		if (order < 0)
@@ -487,42 +483,36 @@ bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 
 /* ---- pickles ---- */
 
-static bool take_refusals(struct fsdp_survey *survey, const struct fsdp_pickles *pickles,
-	size_t stream, struct fsdp_vec *globals, struct fsdp_survey_pickles *result)
-{
-	struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, stream);
-	result->is_readable &= facts.complete;
-	if (facts.protocol > result->protocol)
-		result->protocol = facts.protocol;
-	for (size_t i = 0; i < facts.refusal_count; i++) {
-		struct fsdp_pickles_refusal refusal =
-			fsdp_pickles_refusal(pickles, stream, i);
-		struct fsdp_span copy = fsdp_arena_copy(&survey->arena, refusal.what);
-		if (copy.data == NULL)
-			return false;
-		/* Names of opcodes have no dot. */
-		if (memchr(copy.data, '.', copy.size) == NULL) {
-			if (result->opcode == NULL)
-				result->opcode = (const char *)copy.data;
-			result->opcode_offset = refusal.offset;
-			continue;
-		}
-		if (globals->count == 0)
-			result->global_offset = refusal.offset;
-		if (!fsdp_vec_add(globals, &copy))
-			return false;
-	}
-	return true;
-}
-
 static bool list_refused(struct fsdp_survey *survey, const struct fsdp_pickles *pickles,
 	struct fsdp_survey_pickles *result)
 {
 	struct fsdp_vec globals;
 	fsdp_vec_init(&globals, &survey->arena, sizeof(struct fsdp_span));
-	for (size_t i = 0; i < fsdp_pickles_count(pickles); i++)
-		if (!take_refusals(survey, pickles, i, &globals, result))
-			return false;
+	for (size_t i = 0; i < fsdp_pickles_count(pickles); i++) {
+		struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, i);
+		result->is_readable &= facts.complete;
+		if (facts.protocol > result->protocol)
+			result->protocol = facts.protocol;
+		for (size_t k = 0; k < facts.refusal_count; k++) {
+			struct fsdp_pickles_refusal refusal =
+				fsdp_pickles_refusal(pickles, i, k);
+			struct fsdp_span copy =
+				fsdp_arena_copy(&survey->arena, refusal.what);
+			if (copy.data == NULL)
+				return false;
+			/* Names of opcodes have no dot. */
+			if (memchr(copy.data, '.', copy.size) == NULL) {
+				if (result->opcode == NULL)
+					result->opcode = (const char *)copy.data;
+				result->opcode_offset = refusal.offset;
+				continue;
+			}
+			if (globals.count == 0)
+				result->global_offset = refusal.offset;
+			if (!fsdp_vec_add(&globals, &copy))
+				return false;
+		}
+	}
 	struct fsdp_span *list = FSDP_TAKE(&survey->arena, list, globals.count + 1);
 	if (list == NULL)
 		return false;

@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "checkpoint-private.h"
 
 enum { THREADS = 64, LONG_SHARE = 4 };
@@ -75,16 +76,6 @@ struct walk_source {
 	uint32_t file;
 };
 
-static int compare_sources(const void *left, const void *right)
-{
-	const struct walk_source *a = left, *b = right;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->order != b->order)
-		return a->order < b->order ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
-}
-
 bool fsdp_walk_order(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
 	size_t count, size_t *ret_order, struct fsdp_error **ret_error)
 {
@@ -101,7 +92,8 @@ bool fsdp_walk_order(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 		sources[i].file = piece.file;
 		sources[i].order = piece.order;
 	}
-	qsort(sources, count, sizeof *sources, compare_sources);
+	FSDP_SORT(sources, count, FSDP_BY(sources, file), FSDP_BY(sources, order),
+		FSDP_BY(sources, index));
 	for (size_t i = 0; i < count; i++)
 		ret_order[i] = sources[i].index;
 	free(sources);

@@ -159,41 +159,6 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 
 /* ---- the cost of a step ---- */
 
-/* The lengths of steps, and what of them the data loader takes. */
-static void add_lengths(struct fsdp_cost *cost, const struct fsdp_recordings *run)
-{
-	double data_ns = 0, all_ns = 0;
-	wide sum = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
-		const struct fsdp_recording *one = by_rank(run, i);
-		const struct fsdp_times *steps = find_steps(one);
-
-		if (steps == NULL)
-			continue;
-		if (one->data_loader_ns <= steps->sum_ns) {
-			data_ns += (double)one->data_loader_ns;
-			all_ns += (double)steps->sum_ns;
-		}
-		if (one->all_source == NULL)
-			continue;
-		cost->marked |= strcmp(one->all_source, "ProfilerStep") == 0;
-		cost->steps += steps->count;
-		sum += steps->sum_ns;
-		if (cost->min_ns == FSDP_ABSENT || steps->min_ns < cost->min_ns)
-			cost->min_ns = steps->min_ns;
-		if (cost->max_ns == FSDP_ABSENT || steps->max_ns > cost->max_ns) {
-			cost->max_ns = steps->max_ns;
-			cost->max_rank = one->rank;
-		}
-	}
-	if (cost->steps != 0) {
-		cost->mean_ns = (int64_t)((sum + cost->steps / 2) / cost->steps);
-		cost->data_ns = data_ns / (double)cost->steps;
-	}
-	cost->data = percent(data_ns, all_ns);
-}
-
 struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 {
 	struct fsdp_cost cost = { .mean_ns = FSDP_ABSENT,
@@ -203,7 +168,35 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		.straggler = FSDP_ABSENT,
 		.least_waiting = FSDP_ABSENT };
 
-	add_lengths(&cost, run);
+	/* The lengths of steps, and what of them the data loader takes. */
+	double data_ns = 0, all_ns = 0;
+	wide sum = 0;
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = by_rank(run, i);
+		const struct fsdp_times *steps = find_steps(one);
+		if (steps == NULL)
+			continue;
+		if (one->data_loader_ns <= steps->sum_ns) {
+			data_ns += (double)one->data_loader_ns;
+			all_ns += (double)steps->sum_ns;
+		}
+		if (one->all_source == NULL)
+			continue;
+		cost.marked |= strcmp(one->all_source, "ProfilerStep") == 0;
+		cost.steps += steps->count;
+		sum += steps->sum_ns;
+		if (cost.min_ns == FSDP_ABSENT || steps->min_ns < cost.min_ns)
+			cost.min_ns = steps->min_ns;
+		if (cost.max_ns == FSDP_ABSENT || steps->max_ns > cost.max_ns) {
+			cost.max_ns = steps->max_ns;
+			cost.max_rank = one->rank;
+		}
+	}
+	if (cost.steps != 0) {
+		cost.mean_ns = (int64_t)((sum + cost.steps / 2) / cost.steps);
+		cost.data_ns = data_ns / (double)cost.steps;
+	}
+	cost.data = percent(data_ns, all_ns);
 	/* A recording that lost its kernels has no shares. */
 	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {

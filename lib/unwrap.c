@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/sort.h"
 #include "opening.h"
 
 /*
@@ -77,12 +78,6 @@ static bool add_position(const struct fsdp_dir *dir, const char *path,
 	return true;
 }
 
-static int by_position(const void *a, const void *b)
-{
-	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-	return left < right ? -1 : left > right;
-}
-
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
 {
@@ -99,8 +94,8 @@ bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *path
 		if (!add_position(&checkpoint->dir, paths[i], ret_pick, ret_error))
 			return false;
 	size_t kept = 0;
-	qsort(ret_pick->positions, ret_pick->count, sizeof *ret_pick->positions,
-		by_position);
+	FSDP_SORT(
+		ret_pick->positions, ret_pick->count, FSDP_BY_VALUE(ret_pick->positions));
 	for (size_t i = 1; i < ret_pick->count; i++)
 		if (ret_pick->positions[i] != ret_pick->positions[kept])
 			ret_pick->positions[++kept] = ret_pick->positions[i];
