@@ -440,28 +440,6 @@ static void rows_fx(struct out *out, const struct record_table *table, const cha
 	}
 }
 
-/* A forward of a unit is one row per parameter. */
-static void rows_handles(struct out *out, const struct record_table *table,
-	const struct fsdp_recording *one)
-{
-	struct use use = { .rank = one->rank, .what = "forward" };
-
-	for (size_t i = 0; i < one->order->forward_count; i++) {
-		const struct fsdp_forward *forward = &one->order->forwards[i];
-		const struct fsdp_handle *handle =
-			order_handle(one->order, forward->handle);
-		bool again = i != 0 && one->order->forwards[i - 1].iter == forward->iter;
-
-		use.iteration = (int64_t)forward->iter;
-		use.position = again ? use.position + 1 : 0;
-		for (size_t j = 0; handle != NULL && j < handle->fqn_count; j++) {
-			use.id = handle->id;
-			use.fqn = handle->fqns[j];
-			out_records_row(out, table, &use);
-		}
-	}
-}
-
 static void put_uses(const struct listing *listing)
 {
 	static const struct table like = {
@@ -477,7 +455,25 @@ static void put_uses(const struct listing *listing)
 			fsdp_recording_by_rank(listing->recordings, i));
 		const struct fsdp_fx_order *fx = one->fx;
 		if (fx == NULL) {
-			rows_handles(out, &table, one);
+			/* A forward of a unit is one row per parameter. */
+			struct use use = { .rank = one->rank, .what = "forward" };
+			for (size_t k = 0; k < one->order->forward_count; k++) {
+				const struct fsdp_forward *forward =
+					&one->order->forwards[k];
+				const struct fsdp_handle *handle =
+					order_handle(one->order, forward->handle);
+				bool again = k != 0 && one->order->forwards[k - 1].iter ==
+							       forward->iter;
+
+				use.iteration = (int64_t)forward->iter;
+				use.position = again ? use.position + 1 : 0;
+				for (size_t j = 0;
+					handle != NULL && j < handle->fqn_count; j++) {
+					use.id = handle->id;
+					use.fqn = handle->fqns[j];
+					out_records_row(out, &table, &use);
+				}
+			}
 			continue;
 		}
 		rows_fx(out, &table, "module", fx->modules, fx->module_names,

@@ -307,24 +307,6 @@ static void lines_cause(const struct flight *flight)
 	out_line_end(out);
 }
 
-static void lines_exceptions(const struct flight *flight)
-{
-	const struct fsdp_flight *says = flight->says;
-	char at[DATE_SIZE + 16];
-
-	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_exception *one = &says->exceptions[i];
-
-		out_line_begin(flight->out, i == 0 ? "error" : "");
-		put_moment(one->time_ns, true, at);
-		out_values(flight->out, "rank {}[ at {}]: ", number(one->rank),
-			*at != '\0' ? value_word(at) : value_absent());
-		out_line_name(flight->out, text_of_span(one->text));
-		out_line_end(flight->out);
-	}
-	line_rest(flight->out, "", says->exception_count);
-}
-
 /* What the culprits called in place of what most did, and what they entered last. */
 static void lines_culprits(const struct flight *flight)
 {
@@ -574,7 +556,18 @@ bool order_show_flight(struct listing *listing)
 
 	line_inputs(&flight);
 	lines_cause(&flight);
-	lines_exceptions(&flight);
+	char at[DATE_SIZE + 16];
+	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_exception *one = &says->exceptions[i];
+
+		out_line_begin(flight.out, i == 0 ? "error" : "");
+		put_moment(one->time_ns, true, at);
+		out_values(flight.out, "rank {}[ at {}]: ", number(one->rank),
+			*at != '\0' ? value_word(at) : value_absent());
+		out_line_name(flight.out, text_of_span(one->text));
+		out_line_end(flight.out);
+	}
+	line_rest(flight.out, "", says->exception_count);
 	if (says->verdict == FSDP_FLIGHT_STUCK && says->entered_count != 0 &&
 		!problem_is(says, "exception"))
 		out_values_line(flight.out,

@@ -113,25 +113,6 @@ static struct text name_of(const struct fsdp_handle *handle)
 
 /* ---- fx: text ---- */
 
-static void line_config(struct out *out, const struct fsdp_fx_order *fx)
-{
-	out_line_begin(out, NULL);
-	out_values(out, "{}[, torch {}][, tracer {}]",
-		value_name(fx->root.data != NULL ? text_of_span(fx->root)
-						 : text_of("(root)")),
-		value_name(text_of_span(fx->torch)),
-		value_name(text_of_span(fx->tracer)));
-	if (fx->has_concrete_args)
-		out_line_text(out, ", concrete_args");
-	for (size_t i = 0; fx->has_concrete_args && i < fx->concrete_arg_count; i++) {
-		out_line_text(out, " ");
-		out_line_name(out, text_of_span(fx->concrete_args[i]));
-	}
-	if (fx->has_concrete_args && fx->concrete_args_null)
-		out_line_text(out, " none");
-	out_line_end(out);
-}
-
 /* A module by its number with its uses, or a parameter by its name with its place in the
  * order of first use; sorted to be found. */
 struct fx_use {
@@ -182,7 +163,21 @@ static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 		uses[i] = (struct fx_use){ .id = fx->usages[i].module,
 			.count = fx->usages[i].usage_count };
 	qsort(uses, fx->usage_count, sizeof *uses, compare_found);
-	line_config(out, fx);
+	out_line_begin(out, NULL);
+	out_values(out, "{}[, torch {}][, tracer {}]",
+		value_name(fx->root.data != NULL ? text_of_span(fx->root)
+						 : text_of("(root)")),
+		value_name(text_of_span(fx->torch)),
+		value_name(text_of_span(fx->tracer)));
+	if (fx->has_concrete_args)
+		out_line_text(out, ", concrete_args");
+	for (size_t i = 0; fx->has_concrete_args && i < fx->concrete_arg_count; i++) {
+		out_line_text(out, " ");
+		out_line_name(out, text_of_span(fx->concrete_args[i]));
+	}
+	if (fx->has_concrete_args && fx->concrete_args_null)
+		out_line_text(out, " none");
+	out_line_end(out);
 	out_table_begin(out, &modules);
 	for (size_t i = 0; i < head_of_list(listing, fx->module_count); i++) {
 		const struct fx_use *used =
@@ -402,30 +397,6 @@ static bool put_round(FILE *text, const struct fsdp_state_lane *lane, size_t at,
 	return any;
 }
 
-static void put_states(FILE *text, const struct fsdp_state_lane *lane)
-{
-	bool any = false;
-
-	for (size_t at = 0; at < lane->change_count;) {
-		size_t end = end_of_round(lane, at), next = end, times = 1;
-		while (next < lane->change_count &&
-			same_round(lane, at, end, next, end_of_round(lane, next))) {
-			next = end_of_round(lane, next);
-			times++;
-		}
-		if (put_round(text, lane, at, end, any ? "; " : "")) {
-			any = true;
-			if (times > 1)
-				fprintf(text, "  x%zu iterations", times);
-		}
-		at = next;
-	}
-	if (lane->last_training != 0 || lane->last_handle != 0)
-		fprintf(text, "%sends in (%s, %s)", any ? ", " : "",
-			fsdp_training_state_name(lane->last_training),
-			fsdp_handle_state_name(lane->last_handle));
-}
-
 static const struct column LANE_TABLE[] = {
 	{ "#", .right = true },
 	{ "unit" },
@@ -444,7 +415,25 @@ static bool row_lane(
 
 	if (text == NULL)
 		return false;
-	put_states(text, lane);
+	bool any = false;
+	for (size_t at = 0; at < lane->change_count;) {
+		size_t end = end_of_round(lane, at), next = end, times = 1;
+		while (next < lane->change_count &&
+			same_round(lane, at, end, next, end_of_round(lane, next))) {
+			next = end_of_round(lane, next);
+			times++;
+		}
+		if (put_round(text, lane, at, end, any ? "; " : "")) {
+			any = true;
+			if (times > 1)
+				fprintf(text, "  x%zu iterations", times);
+		}
+		at = next;
+	}
+	if (lane->last_training != 0 || lane->last_handle != 0)
+		fprintf(text, "%sends in (%s, %s)", any ? ", " : "",
+			fsdp_training_state_name(lane->last_training),
+			fsdp_handle_state_name(lane->last_handle));
 	bool failed = ferror(text) != 0;
 	/* What the last allocation of glibc lacks is reported by the pointer alone. */
 	if (fclose(text) != 0 || failed || states == NULL) {
@@ -474,32 +463,7 @@ static bool show_lanes(struct listing *listing, const struct fsdp_exec_order *or
 	return good;
 }
 
-/* Each has a snapshot at its end; mostly nothing follows the last one. */
-static size_t count_iterations(const struct fsdp_exec_order *order)
-{
-	size_t last = order->snapshot_count - 1;
-	bool used = order->forward_count != 0 &&
-		    order->forwards[order->forward_count - 1].iter ==
-			    order->snapshots[last].iter;
-
-	return used || last == 0 ? last + 1 : last;
-}
-
 /* ---- ranks that do the same ---- */
-
-static bool show_handles(struct listing *listing, const struct fsdp_exec_order *order,
-	const int64_t *ranks, size_t count)
-{
-	size_t iterations = count_iterations(order);
-	char text[256];
-
-	order_put_ranks(ranks, count, text, sizeof text);
-	out_line(listing->run->out, NULL, "rank%s %s: %s%zu unit%s, %zu iteration%s",
-		count == 1 ? "" : "s", text, count == 1 ? "" : "same order, ",
-		order->handle_count, order->handle_count == 1 ? "" : "s", iterations,
-		iterations == 1 ? "" : "s");
-	return show_handle_rows(listing, order) && show_lanes(listing, order);
-}
 
 /* Each recording is compared with the first of the few blocks before it. */
 enum { MOST_BLOCKS = 16 };
@@ -536,7 +500,22 @@ static bool show_blocks(struct listing *listing)
 		for (size_t k = i + 1; block[i] < MOST_BLOCKS && k < count; k++)
 			if (block[k] == block[i])
 				ranks[rank_count++] = all[k]->rank;
-		good = show_handles(listing, all[i]->order, ranks, rank_count);
+		const struct fsdp_exec_order *order = all[i]->order;
+		/* Each has a snapshot at its end; mostly nothing follows the last one. */
+		size_t last = order->snapshot_count - 1;
+		bool used = order->forward_count != 0 &&
+			    order->forwards[order->forward_count - 1].iter ==
+				    order->snapshots[last].iter;
+		size_t iterations = used || last == 0 ? last + 1 : last;
+		char text[256];
+		order_put_ranks(ranks, rank_count, text, sizeof text);
+		out_line(listing->run->out, NULL,
+			"rank%s %s: %s%zu unit%s, %zu iteration%s",
+			rank_count == 1 ? "" : "s", text,
+			rank_count == 1 ? "" : "same order, ", order->handle_count,
+			order->handle_count == 1 ? "" : "s", iterations,
+			iterations == 1 ? "" : "s");
+		good = show_handle_rows(listing, order) && show_lanes(listing, order);
 	}
 	free(all);
 	free(block);
@@ -559,32 +538,10 @@ static void line_ranks(struct listing *listing, const struct fsdp_first_diff *di
 	order_put_ranks(ranks, count, text, room);
 }
 
-static size_t group_count(const struct fsdp_first_diff *diff)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < diff->count; i++)
-		count += order_begins_group(diff, i);
-	return count;
-}
-
 static const struct column GROUP_TABLE[] = {
 	{ "ranks", .right = true },
 	{ "unit" },
 };
-
-static void row_group(
-	struct listing *listing, const struct fsdp_first_diff *diff, size_t index)
-{
-	const struct fsdp_handle *handle =
-		order_handle(order_nth(listing, index)->order, diff->handles[index]);
-	char ranks[256];
-
-	line_ranks(listing, diff, index, ranks, sizeof ranks);
-	const struct value values[] = { value_text(text_of(ranks)),
-		value_name(handle != NULL ? name_of(handle) : text_of("(stops here)")) };
-	out_row(listing->run->out, values);
-}
 
 static void show_first_diff(struct listing *listing)
 {
@@ -592,9 +549,11 @@ static void show_first_diff(struct listing *listing)
 		fsdp_recordings_first_diff(listing->recordings);
 	static const struct table table = TEXT_TABLE("groups", GROUP_TABLE);
 	struct out *out = listing->run->out;
-	size_t groups = group_count(diff), told = 0;
+	size_t groups = 0, told = 0;
 	char ranks[256];
 
+	for (size_t i = 0; i < diff->count; i++)
+		groups += order_begins_group(diff, i);
 	if (!diff->found)
 		return;
 	out_line_begin(out, NULL);
@@ -614,8 +573,16 @@ static void show_first_diff(struct listing *listing)
 	out_line_end(out);
 	out_table_begin(out, &table);
 	for (size_t i = 0; i < diff->count; i++)
-		if (order_begins_group(diff, i))
-			row_group(listing, diff, i);
+		if (order_begins_group(diff, i)) {
+			const struct fsdp_handle *handle = order_handle(
+				order_nth(listing, i)->order, diff->handles[i]);
+			char list[256];
+			line_ranks(listing, diff, i, list, sizeof list);
+			const struct value values[] = { value_text(text_of(list)),
+				value_name(handle != NULL ? name_of(handle)
+							  : text_of("(stops here)")) };
+			out_row(listing->run->out, values);
+		}
 	out_table_end(out);
 }
 
