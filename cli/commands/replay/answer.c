@@ -283,34 +283,6 @@ static struct fsdp_loss find_loss(const struct replay *run, const struct fsdp_co
 	return loss;
 }
 
-static void show_costs(struct replay *replay)
-{
-	for (size_t i = 0; i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
-
-		if (replay->run_count > 1)
-			recordings_show_run(run.run->out, run.recordings, run.nth);
-		if (replay->has_traces)
-			show_cost(&run, &cost);
-		line_inputs(&run);
-	}
-}
-
-/* ---- PyTorch's own lines ---- */
-
-static void show_dumps(struct replay *replay)
-{
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->dump_count; j++) {
-			out_verbatim(replay->run->out,
-				text_of_span(one->dumps[j].log_message));
-			out_verbatim(replay->run->out, text_of("\n"));
-		}
-	}
-}
-
 /* ---- the timeline ---- */
 
 static const struct {
@@ -404,14 +376,29 @@ bool replay_show_text(struct replay *replay)
 	struct out *out = replay->run->out;
 
 	if (strcmp(replay->options->style, "torch") == 0) {
-		show_dumps(replay);
+		for (size_t i = 0; i < replay->count; i++) {
+			const struct fsdp_recording *one = replay_by_rank(replay, i);
+			for (size_t j = 0; j < one->dump_count; j++) {
+				out_verbatim(replay->run->out,
+					text_of_span(one->dumps[j].log_message));
+				out_verbatim(replay->run->out, text_of("\n"));
+			}
+		}
 		return true;
 	}
 	if (replay_says_nothing(replay)) {
 		show_nothing(replay);
 		return true;
 	}
-	show_costs(replay);
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
+		if (replay->run_count > 1)
+			recordings_show_run(run.run->out, run.recordings, run.nth);
+		if (replay->has_traces)
+			show_cost(&run, &cost);
+		line_inputs(&run);
+	}
 	if (replay->before != NULL) {
 		comparison_show(replay);
 		return true;

@@ -63,12 +63,6 @@ static const struct {
 	{ "s", CHECK_TIME, 1000000000 },
 };
 
-static bool is_share(struct text name)
-{
-	return text_is(name, text_of("exposed")) || text_is(name, text_of("idle")) ||
-	       text_is(name, text_of("straggler"));
-}
-
 static bool read_check(const char *text, struct check *check)
 {
 	const char *sign = strrchr(text, '>'), *at;
@@ -95,7 +89,9 @@ static bool read_check(const char *text, struct check *check)
 			check->value = (int64_t)ns;
 		}
 		/* Each name has units of its own. */
-		if (is_share(check->name))
+		if (text_is(check->name, text_of("exposed")) ||
+			text_is(check->name, text_of("idle")) ||
+			text_is(check->name, text_of("straggler")))
 			return check->unit == CHECK_PERCENT;
 		if (text_is(check->name, text_of("dropped")))
 			return check->unit == CHECK_NUMBER;
@@ -181,27 +177,6 @@ static void judge_ranks(struct threshold *judging)
 	}
 }
 
-/* Of each run: what the others wait for the straggler, as a share of their time. */
-static void judge_straggler(struct threshold *judging)
-{
-	const struct fsdp_recordings *all = judging->replay->recordings;
-
-	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
-		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
-		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
-		struct fsdp_cost cost = fsdp_recordings_cost(one);
-
-		if (matching->match_count == 0 || !matching->aligned)
-			continue;
-		judge(judging,
-			cost.least_waiting != FSDP_ABSENT &&
-				is_above(cost.waits_ns, cost.waiting_ns,
-					judging->check->value),
-			"the others wait for rank %" PRId64 " %.1f %% of their time",
-			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
-	}
-}
-
 /* What a type took before, and takes now: of recordings in a step, of results in all. */
 static void judge_factor(struct threshold *judging)
 {
@@ -240,9 +215,29 @@ int checks_judge(struct replay *replay)
 
 		if (!read_check(texts->items[i], &check))
 			continue;
-		if (text_is(check.name, text_of("straggler")))
-			judge_straggler(&judging);
-		else if (check.unit == CHECK_FACTOR)
+		if (text_is(check.name, text_of("straggler"))) {
+			/* Of each run: what the others wait for the straggler, as a share
+			 * of their time. */
+			const struct fsdp_recordings *all = judging.replay->recordings;
+			for (size_t j = 0; j < fsdp_recordings_run_count(all); j++) {
+				const struct fsdp_recordings *one =
+					fsdp_recordings_run(all, j);
+				const struct fsdp_matching *matching =
+					fsdp_recordings_matching(one);
+				struct fsdp_cost cost = fsdp_recordings_cost(one);
+
+				if (matching->match_count == 0 || !matching->aligned)
+					continue;
+				judge(&judging,
+					cost.least_waiting != FSDP_ABSENT &&
+						is_above(cost.waits_ns, cost.waiting_ns,
+							judging.check->value),
+					"the others wait for rank %" PRId64
+					" %.1f %% of their time",
+					cost.least_waiting,
+					percent_of(cost.waits_ns, cost.waiting_ns));
+			}
+		} else if (check.unit == CHECK_FACTOR)
 			judge_factor(&judging);
 		else
 			judge_ranks(&judging);

@@ -172,19 +172,6 @@ static const char *put_change(struct out *out, int64_t bytes, char text[HUMAN_RO
 	return text;
 }
 
-static void lines_whole(struct out *out, const struct fsdp_memory *memory,
-	const struct fsdp_memory_stack *stack)
-{
-	for (size_t i = 0; i < stack->frame_count; i++) {
-		const struct fsdp_memory_frame *frame = &memory->frames[stack->frames[i]];
-		out_line_begin(out, "");
-		out_line_name(out, text_of_span(frame->filename));
-		out_line_text(out, ":%" PRId64 " ", frame->line);
-		out_line_name(out, text_of_span(frame->name));
-		out_line_end(out);
-	}
-}
-
 /* The first of the rows, as far as --top asks for them; with signs, if they are changes. */
 static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum *rows,
 	size_t count, bool changes)
@@ -211,8 +198,17 @@ static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum
 		else
 			put_label(out, &row->label, !changes && row->with_caller);
 		out_line_end(out);
-		if (!changes && looks != NULL && looks->verbosity >= 1)
-			lines_whole(out, row->memory, row->stack);
+		if (!changes && looks != NULL && looks->verbosity >= 1) {
+			for (size_t j = 0; j < row->stack->frame_count; j++) {
+				const struct fsdp_memory_frame *frame =
+					&row->memory->frames[row->stack->frames[j]];
+				out_line_begin(out, "");
+				out_line_name(out, text_of_span(frame->filename));
+				out_line_text(out, ":%" PRId64 " ", frame->line);
+				out_line_name(out, text_of_span(frame->name));
+				out_line_end(out);
+			}
+		}
 	}
 	if (shown < count)
 		out_line(out, NULL, "  and %zu more stack%s (--top=N)", count - shown,
@@ -303,23 +299,6 @@ static void show_row(
 		value_word(
 			says->start_bytes > 0 ? "; earlier ones were not recorded" : ""));
 	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
-}
-
-/* Of many ranks one is looked at closely: that ran out of memory, else the fullest. */
-static const struct memory_row *find_shown(const struct snapshots *all)
-{
-	const struct memory_row *best = NULL;
-
-	for (size_t i = 0; i < all->count; i++) {
-		const struct memory_row *row = &all->rows[i];
-		int oom = (row->says.oom_count != 0) -
-			  (best != NULL && best->says.oom_count != 0);
-
-		if (best == NULL || oom > 0 ||
-			(oom == 0 && row->says.active_bytes > best->says.active_bytes))
-			best = row;
-	}
-	return best;
 }
 
 /* ---- data ---- */
@@ -451,27 +430,6 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 	{ "active", INTEGER_AT(EVENT, event.active_bytes) },
 	{ "reserved", INTEGER_AT(EVENT, event.reserved_bytes) },
 	{ "stack", INTEGER_AT(EVENT, stack) });
-
-static void put_events(const struct snapshots *all)
-{
-	static const struct table like = {
-		.key = "events", .main = true, .rows_only = true
-	};
-	struct record_table table;
-
-	replay_begin_table(all->replay, &table, &like, &event_record);
-	for (size_t i = 0; i < all->count; i++) {
-		const struct fsdp_memory_device *says = &all->rows[i].says;
-		struct event_row event = { .rank = all->rows[i].rank,
-			.device = says->device };
-		for (uint64_t j = 0; fsdp_memory_event(says, j, &event.event); j++) {
-			event.bytes = (int64_t)event.event.bytes;
-			event.stack = (int64_t)event.event.stack;
-			out_records_row(all->replay->run->out, &table, &event);
-		}
-	}
-	out_table_end(all->replay->run->out);
-}
 
 /* ---- the course over the history ---- */
 
@@ -753,7 +711,18 @@ static void show_text(struct snapshots *all)
 	static const struct table like = { .key = "rows", .text_only = true };
 	static const struct table moments = { .key = "moments", .text_only = true };
 	struct out *out = all->replay->run->out;
-	const struct memory_row *shown = find_shown(all);
+	/* Of many ranks one is looked at closely: that ran out of memory, else the
+	 * fullest. */
+	const struct memory_row *shown = NULL;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct memory_row *row = &all->rows[i];
+		int oom = (row->says.oom_count != 0) -
+			  (shown != NULL && shown->says.oom_count != 0);
+
+		if (shown == NULL || oom > 0 ||
+			(oom == 0 && row->says.active_bytes > shown->says.active_bytes))
+			shown = row;
+	}
 
 	out_records(out, &like, &memory_record, all, all->rows, all->count);
 	if (shown == NULL)
@@ -788,8 +757,25 @@ static void put_data(struct snapshots *all)
 	if (all->replay->options->timeline > 0)
 		out_each_record(run->out, &spans, &memory_moment_record, of, SIZE_MAX,
 			each_moment);
-	else
-		put_events(all);
+	else {
+		static const struct table like = {
+			.key = "events", .main = true, .rows_only = true
+		};
+		struct record_table table;
+		replay_begin_table(all->replay, &table, &like, &event_record);
+		for (size_t i = 0; i < all->count; i++) {
+			const struct fsdp_memory_device *says = &all->rows[i].says;
+			struct event_row event = { .rank = all->rows[i].rank,
+				.device = says->device };
+			for (uint64_t j = 0; fsdp_memory_event(says, j, &event.event);
+				j++) {
+				event.bytes = (int64_t)event.event.bytes;
+				event.stack = (int64_t)event.event.stack;
+				out_records_row(all->replay->run->out, &table, &event);
+			}
+		}
+		out_table_end(all->replay->run->out);
+	}
 }
 
 static bool is_answerable(const struct replay *replay)
@@ -823,27 +809,6 @@ static bool is_answerable(const struct replay *replay)
 	return true;
 }
 
-static int memory_status(const struct replay *replay)
-{
-	int status = STATUS_GOOD;
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
-		uint64_t other = 0;
-		if (one->memory->is_cut)
-			status = status_worse(status, STATUS_PARTIAL);
-		for (size_t j = 0; j < one->memory->device_count; j++)
-			other += one->memory->devices[j].other_events;
-		if (other != 0)
-			run_note(replay->run,
-				"%s: %" PRIu64
-				" event%s of an unknown action %s passed over",
-				one->path, other, other == 1 ? "" : "s",
-				other == 1 ? "is" : "are");
-	}
-	return status;
-}
-
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
 	struct snapshots all = { .replay = replay };
@@ -855,7 +820,23 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 	good = all.rows != NULL && note_rows(&all) &&
 	       (replay->options->compare.count == 0 || read_growth(&all, ret_error));
 	if (good) {
-		run_begin(replay->run, memory_status(replay));
+		int status = STATUS_GOOD;
+		for (size_t i = 0; i < replay->count; i++) {
+			const struct fsdp_recording *one =
+				fsdp_recording(replay->recordings, i);
+			uint64_t other = 0;
+			if (one->memory->is_cut)
+				status = status_worse(status, STATUS_PARTIAL);
+			for (size_t j = 0; j < one->memory->device_count; j++)
+				other += one->memory->devices[j].other_events;
+			if (other != 0)
+				run_note(replay->run,
+					"%s: %" PRIu64
+					" event%s of an unknown action %s passed over",
+					one->path, other, other == 1 ? "" : "s",
+					other == 1 ? "is" : "are");
+		}
+		run_begin(replay->run, status);
 		show_text(&all);
 		put_data(&all);
 	}

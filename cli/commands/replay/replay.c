@@ -234,27 +234,6 @@ static void add_note(void *context, const char *sentence)
 
 /* ---- something earlier ---- */
 
-/* Files that could not be read do not hide the others, and a directory may contain
- * other files. */
-static void tell_unread(struct replay *replay, const struct fsdp_recordings *before)
-{
-	const char *path = fsdp_recordings_left_out(before, 0);
-	size_t count = 0;
-
-	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
-		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
-			UINT32_MAX);
-	while (fsdp_recordings_left_out(before, count) != NULL)
-		count++;
-	if (count == 1)
-		run_note(replay->run,
-			"%s is not compared: it is not a recording of times", path);
-	else if (count > 1)
-		run_note(replay->run,
-			"%s and %zu more are not compared: they are not recordings of times",
-			path, count - 1);
-}
-
 /* False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
 static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	bool *ret_refused, struct fsdp_error **ret_error)
@@ -297,7 +276,22 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 		fsdp_recordings_free(before);
 		return true;
 	}
-	tell_unread(replay, before);
+	/* Files that could not be read do not hide the others, and a directory may
+	 * contain other files. */
+	const char *path = fsdp_recordings_left_out(before, 0);
+	size_t count = 0;
+	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
+		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
+			UINT32_MAX);
+	while (fsdp_recordings_left_out(before, count) != NULL)
+		count++;
+	if (count == 1)
+		run_note(replay->run,
+			"%s is not compared: it is not a recording of times", path);
+	else if (count > 1)
+		run_note(replay->run,
+			"%s and %zu more are not compared: they are not recordings of times",
+			path, count - 1);
 	replay->before = before;
 	for (unsigned i = 0; i < FSDP_ROWS_OF_COUNT; i++)
 		if (replay_shows_only(

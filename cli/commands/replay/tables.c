@@ -310,21 +310,6 @@ static const struct replay_type *find_row(
 	return NULL;
 }
 
-/* Times compared to the first run. */
-static void compare_types(struct replay *replay)
-{
-	for (size_t i = 0; i < replay->type_count; i++) {
-		struct replay_type *row = &replay->types[i];
-		const struct replay_type *first = find_row(replay, 1, row->name);
-
-		row->ratio =
-			row->run > 1 && first != NULL && first->times.sum_ns > 0 &&
-					row->times.sum_ns != FSDP_ABSENT
-				? (double)row->times.sum_ns / (double)first->times.sum_ns
-				: -1;
-	}
-}
-
 /* A type is where the first run with it has it; the other runs follow. */
 bool replay_show_types(struct replay *replay, bool regions)
 {
@@ -1050,28 +1035,6 @@ static const char *put_streams(
 	return text;
 }
 
-static void fill_unit(UNIT *row, const struct fsdp_unit_times *unit, uint64_t nth)
-{
-	bool gathers = unit->gathers.kernels != 0, reduces = unit->reduces.kernels != 0;
-
-	row->unit = *unit;
-	row->run = nth;
-	row->label = text_of(fsdp_unit_label(unit, row->label_room));
-	row->phase = fsdp_unit_phase_name(unit->phase);
-	row->gather_ns = gathers ? unit->gathers.ns : FSDP_ABSENT;
-	row->gather_exposed_ns = gathers ? unit->gathers.exposed_ns : FSDP_ABSENT;
-	row->reduce_ns = reduces ? unit->reduces.ns : FSDP_ABSENT;
-	row->reduce_exposed_ns = reduces ? unit->reduces.exposed_ns : FSDP_ABSENT;
-	if (unit->gathers.count != 0) {
-		snprintf(row->ahead_room, sizeof row->ahead_room,
-			"%" PRIu64 " of %" PRIu64, unit->prefetched, unit->gathers.count);
-		row->ahead = row->ahead_room;
-	}
-	if (unit->streams.count != 0)
-		row->stream = put_streams(
-			&unit->streams, row->stream_room, sizeof row->stream_room);
-}
-
 static bool list_units(struct replay *replay)
 {
 	size_t count = 0;
@@ -1083,23 +1046,34 @@ static bool list_units(struct replay *replay)
 	for (size_t i = 0; replay->units != NULL && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
 
-		for (size_t k = 0; k < fsdp_recordings_unit_count(run.recordings); k++)
-			fill_unit(&replay->units[replay->unit_count++],
-				fsdp_recordings_unit(run.recordings, k), run.nth);
+		for (size_t k = 0; k < fsdp_recordings_unit_count(run.recordings); k++) {
+			UNIT *row = &replay->units[replay->unit_count++];
+			const struct fsdp_unit_times *unit =
+				fsdp_recordings_unit(run.recordings, k);
+			bool gathers = unit->gathers.kernels != 0,
+			     reduces = unit->reduces.kernels != 0;
+			row->unit = *unit;
+			row->run = run.nth;
+			row->label = text_of(fsdp_unit_label(unit, row->label_room));
+			row->phase = fsdp_unit_phase_name(unit->phase);
+			row->gather_ns = gathers ? unit->gathers.ns : FSDP_ABSENT;
+			row->gather_exposed_ns =
+				gathers ? unit->gathers.exposed_ns : FSDP_ABSENT;
+			row->reduce_ns = reduces ? unit->reduces.ns : FSDP_ABSENT;
+			row->reduce_exposed_ns =
+				reduces ? unit->reduces.exposed_ns : FSDP_ABSENT;
+			if (unit->gathers.count != 0) {
+				snprintf(row->ahead_room, sizeof row->ahead_room,
+					"%" PRIu64 " of %" PRIu64, unit->prefetched,
+					unit->gathers.count);
+				row->ahead = row->ahead_room;
+			}
+			if (unit->streams.count != 0)
+				row->stream = put_streams(&unit->streams,
+					row->stream_room, sizeof row->stream_room);
+		}
 	}
 	return replay->units != NULL;
-}
-
-static void tell_source(struct replay *run)
-{
-	enum fsdp_units_from from = replay_by_rank(run, 0)->units_from;
-
-	if (from == FSDP_UNITS_OLD)
-		run_note(run->run,
-			"PyTorch before 2.5 names no unit, so they cannot be distinguished");
-	if (from == FSDP_UNITS_FSDP1)
-		run_note(run->run,
-			"FSDP1 names no unit: #0 is the root, the others in the order of the forward");
 }
 
 /* Where launches are not recorded, kernels are of no unit. */
@@ -1122,8 +1096,13 @@ static void show_units(struct replay *run)
 	struct fsdp_unassigned rest = unassigned_of(run);
 	struct record_table table;
 	struct fsdp_loss loss;
-
-	tell_source(run);
+	enum fsdp_units_from from = replay_by_rank(run, 0)->units_from;
+	if (from == FSDP_UNITS_OLD)
+		run_note(run->run,
+			"PyTorch before 2.5 names no unit, so they cannot be distinguished");
+	if (from == FSDP_UNITS_FSDP1)
+		run_note(run->run,
+			"FSDP1 names no unit: #0 is the root, the others in the order of the forward");
 	if (fsdp_recordings_unit_count(run->recordings) == 0)
 		return;
 	tell_unplaced(run, &rest);
@@ -1157,7 +1136,16 @@ bool replay_list(struct replay *replay)
 {
 	if (!list_types(replay))
 		return false;
-	compare_types(replay);
+	/* Times compared to the first run. */
+	for (size_t i = 0; i < replay->type_count; i++) {
+		struct replay_type *row = &replay->types[i];
+		const struct replay_type *first = find_row(replay, 1, row->name);
+		row->ratio =
+			row->run > 1 && first != NULL && first->times.sum_ns > 0 &&
+					row->times.sum_ns != FSDP_ABSENT
+				? (double)row->times.sum_ns / (double)first->times.sum_ns
+				: -1;
+	}
 	return replay_list_sums(replay) &&
 	       (!replay_shows_only(replay, "unit") || list_units(replay));
 }
