@@ -448,33 +448,6 @@ static bool lacks(const struct run *run, int64_t seq)
 	return run->last != FSDP_ABSENT && run->last < seq;
 }
 
-/* What each rank enqueued last in the team. A rank waits for those that never enqueued
- * what it entered: NCCL enqueues ahead, so unfinished entries do not show it. */
-static void find_last(struct search *search)
-{
-	int64_t lowest = INT64_MAX, highest = INT64_MIN;
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
-		run->last = last_by_status(search, run);
-		if (run->end != 0 &&
-			(run->last == FSDP_ABSENT ||
-				run->last < entry_at(search, run->end - 1)->seq))
-			run->last = entry_at(search, run->end - 1)->seq;
-		if (run->last == FSDP_ABSENT)
-			continue;
-		lowest = run->last < lowest ? run->last : lowest;
-		highest = run->last > highest ? run->last : highest;
-	}
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		search->job->behind[run->rank] |= lacks(run, highest);
-		if (run->end == 0)
-			continue;
-		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
-		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
-	}
-}
-
 /* ---- devices that stopped ---- */
 
 /* No rank ends these before all have entered them, and sent their part. */
@@ -613,30 +586,6 @@ static bool are_alike(const struct search *search, size_t nth)
 	return true;
 }
 
-static bool add_culprits(struct search *search, struct fsdp_flight_fault *fault,
-	const struct class *top, size_t nth)
-{
-	struct fsdp_arena *arena = search->job->arena;
-	bool major = top->count * 2 > search->have_count;
-	fault->culprits = FSDP_TAKE(arena, fault->culprits, search->have_count);
-	fault->found = fsdp_arena_take_items(arena, search->have_count,
-		sizeof *fault->found, _Alignof(const struct fsdp_flight_item *));
-	if (fault->culprits == NULL || fault->found == NULL)
-		return false;
-	fault->verdict = FSDP_FLIGHT_MISMATCH;
-	fault->first = item_at(search, search->have[top->first], nth);
-	fault->expected = major ? fault->first : NULL;
-	for (size_t i = 0; i < search->have_count; i++) {
-		if (major &&
-			(search->class_of[i] == top->number || search->class_of[i] == 0))
-			continue;
-		fault->found[fault->culprit_count] =
-			item_at(search, search->have[i], nth);
-		fault->culprits[fault->culprit_count++] = search->have[i]->rank;
-	}
-	return true;
-}
-
 /* Sets fault->problem where those that have the number differ. False: out of memory. */
 static bool compare(struct search *search, struct fsdp_flight_fault *fault)
 {
@@ -652,7 +601,28 @@ static bool compare(struct search *search, struct fsdp_flight_fault *fault)
 			if (classify(search, nth, way, &top) < 2)
 				continue;
 			fault->problem = problems[way];
-			return add_culprits(search, fault, &top, nth);
+			struct fsdp_arena *arena = search->job->arena;
+			bool major = top.count * 2 > search->have_count;
+			fault->culprits =
+				FSDP_TAKE(arena, fault->culprits, search->have_count);
+			fault->found = fsdp_arena_take_items(arena, search->have_count,
+				sizeof *fault->found,
+				_Alignof(const struct fsdp_flight_item *));
+			if (fault->culprits == NULL || fault->found == NULL)
+				return false;
+			fault->verdict = FSDP_FLIGHT_MISMATCH;
+			fault->first = item_at(search, search->have[top.first], nth);
+			fault->expected = major ? fault->first : NULL;
+			for (size_t i = 0; i < search->have_count; i++) {
+				if (major && (search->class_of[i] == top.number ||
+						     search->class_of[i] == 0))
+					continue;
+				fault->found[fault->culprit_count] =
+					item_at(search, search->have[i], nth);
+				fault->culprits[fault->culprit_count++] =
+					search->have[i]->rank;
+			}
+			return true;
 		}
 	}
 	return true;
@@ -718,7 +688,30 @@ static bool search_team(struct search *search)
 	struct fsdp_flight_fault fault = { .team = search->team };
 	int64_t start = 0;
 	begin_runs(search);
-	find_last(search);
+	/* What each rank enqueued last in the team. A rank waits for those that never
+	 * enqueued what it entered: NCCL enqueues ahead, so unfinished entries do not
+	 * show it. */
+	int64_t lowest = INT64_MAX, highest = INT64_MIN;
+	for (size_t i = 0; i < search->run_count; i++) {
+		struct run *run = &search->runs[i];
+		run->last = last_by_status(search, run);
+		if (run->end != 0 &&
+			(run->last == FSDP_ABSENT ||
+				run->last < entry_at(search, run->end - 1)->seq))
+			run->last = entry_at(search, run->end - 1)->seq;
+		if (run->last == FSDP_ABSENT)
+			continue;
+		lowest = run->last < lowest ? run->last : lowest;
+		highest = run->last > highest ? run->last : highest;
+	}
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		search->job->behind[run->rank] |= lacks(run, highest);
+		if (run->end == 0)
+			continue;
+		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
+		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
+	}
 	find_stops(search);
 	/* A ring that lost its first entries says nothing of what came before its
 	 * lowest. */

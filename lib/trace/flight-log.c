@@ -261,22 +261,6 @@ static int64_t status_number(struct fsdp_span text)
 	return number;
 }
 
-static void parse_status(
-	struct fsdp_span front, struct fsdp_span status, struct fsdp_watchdog_line *line)
-{
-	static const char *const works[] = {
-		"at work sequence id: ", "at work: ", "at NCCL work: "
-	};
-	struct fsdp_span completed = after(status, "last completed ");
-	for (size_t i = 0; i < FSDP_COUNT(works) && line->seq == FSDP_ABSENT; i++)
-		line->seq = number_after(front, works[i]);
-	line->enqueued = status_number(status);
-	if (completed.data != NULL && line->enqueued != FSDP_ABSENT)
-		line->completed = status_number(completed);
-	if (line->completed > line->enqueued)
-		line->completed = FSDP_ABSENT;
-}
-
 /* Of a rank that a message is about; the one that prints it is `own`. */
 static bool add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line line,
 	int64_t rank, bool own)
@@ -694,7 +678,17 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 	if (!parse_front(watchdog, front, &line, &known))
 		return false;
 	if (is_status) {
-		parse_status(front, message, &line);
+		static const char *const works[] = {
+			"at work sequence id: ", "at work: ", "at NCCL work: "
+		};
+		struct fsdp_span completed = after(message, "last completed ");
+		for (size_t i = 0; i < FSDP_COUNT(works) && line.seq == FSDP_ABSENT; i++)
+			line.seq = number_after(front, works[i]);
+		line.enqueued = status_number(message);
+		if (completed.data != NULL && line.enqueued != FSDP_ABSENT)
+			line.completed = status_number(completed);
+		if (line.completed > line.enqueued)
+			line.completed = FSDP_ABSENT;
 	} else {
 		/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
 		line.seq = number_after(message, "SeqNum=");
@@ -712,20 +706,6 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 	       fsdp_vec_add(&watchdog->lines, &line);
 }
 
-/* A line without messages of the watchdog. */
-static bool parse_other(struct fsdp_watchdog *watchdog, struct fsdp_span line)
-{
-	int64_t rank;
-	if (global_rank(line, &rank))
-		hear_of(watchdog, rank);
-	if (has(line, print))
-		return parse_differ(watchdog, line);
-	if (!has(line, "monitoredBarrier"))
-		return line.size == 0 || parse_report(watchdog, line);
-	return has(line, failed) ? parse_failed(watchdog, line)
-				 : !has(line, reached) || parse_reached(watchdog, line);
-}
-
 /* Each of the two kinds of messages is looked for once: many of one do not make the search
  * for the other long. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
@@ -734,8 +714,18 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 			 status = after(line, status_words), rest = line;
 	if (!parse_exception(watchdog, line))
 		return false;
-	if (timeout.data == NULL && status.data == NULL)
-		return parse_other(watchdog, line);
+	if (timeout.data == NULL && status.data == NULL) {
+		int64_t rank;
+		if (global_rank(line, &rank))
+			hear_of(watchdog, rank);
+		if (has(line, print))
+			return parse_differ(watchdog, line);
+		if (!has(line, "monitoredBarrier"))
+			return line.size == 0 || parse_report(watchdog, line);
+		return has(line, failed)
+			       ? parse_failed(watchdog, line)
+			       : !has(line, reached) || parse_reached(watchdog, line);
+	}
 	while (timeout.data != NULL || status.data != NULL) {
 		bool is_status = status.data != NULL &&
 				 (timeout.data == NULL || status.data < timeout.data);

@@ -310,19 +310,6 @@ static uint32_t intern_list(
 enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-static bool read_fields(
-	struct flight_reader *reader, struct dump_value entry, struct dump_value *fields)
-{
-	struct walk walk = walk_of(entry);
-	memset(fields, 0, FIELD_COUNT * sizeof *fields);
-	while (next_value(&walk)) {
-		size_t place = fsdp_span_place(walk.key, field_names, FIELD_COUNT);
-		if (place < FIELD_COUNT)
-			fields[place] = walk.value;
-	}
-	return count_work(reader, count_of(entry));
-}
-
 static bool find_call(
 	struct flight_reader *reader, const struct dump_value *fields, uint32_t *ret_call)
 {
@@ -392,7 +379,14 @@ static bool add_entry(struct flight_reader *reader, struct dump_value value)
 	struct dump_value fields[FIELD_COUNT];
 	struct fsdp_span rest;
 	int64_t seq;
-	if (!read_fields(reader, value, fields))
+	struct walk walk = walk_of(value);
+	memset(fields, 0, FIELD_COUNT * sizeof *fields);
+	while (next_value(&walk)) {
+		size_t place = fsdp_span_place(walk.key, field_names, FIELD_COUNT);
+		if (place < FIELD_COUNT)
+			fields[place] = walk.value;
+	}
+	if (!count_work(reader, count_of(value)))
 		return fail_memory(reader);
 	const char *lacks =
 		text_of(fields[PROFILING_NAME]).data == NULL    ? "profiling_name"

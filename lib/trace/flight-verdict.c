@@ -88,24 +88,6 @@ static void await(struct join *join, int64_t rank)
 		join->awaited[low] = true;
 }
 
-static void wait_in_faults(struct join *join)
-{
-	const struct fsdp_flight_job *job = &join->job;
-	for (size_t i = 0; i < job->count; i++) {
-		join->waits[i] = join->waits_for_some[i] = job->ahead[i];
-		if (job->behind[i])
-			await(join, job->ranks[i].rank);
-	}
-	for (size_t i = 0; i < job->faults.count; i++) {
-		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
-		if (fault->verdict != FSDP_FLIGHT_STUCK || !fault->first->entry->is_p2p)
-			continue;
-		join->waits[fault->entered[0]] = join->waits_for_some[fault->entered[0]] =
-			true;
-		await(join, job->ranks[fault->missing[0]].rank);
-	}
-}
-
 static int64_t time_of(const struct fsdp_flight_item *item)
 {
 	return item->entry->time_ns != FSDP_ABSENT ? item->entry->time_ns : INT64_MAX;
@@ -160,7 +142,20 @@ static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows 
 static void find_waits(struct join *join)
 {
 	const struct fsdp_flight_roster *world = &join->job.world;
-	wait_in_faults(join);
+	const struct fsdp_flight_job *job = &join->job;
+	for (size_t i = 0; i < job->count; i++) {
+		join->waits[i] = join->waits_for_some[i] = job->ahead[i];
+		if (job->behind[i])
+			await(join, job->ranks[i].rank);
+	}
+	for (size_t i = 0; i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
+		if (fault->verdict != FSDP_FLIGHT_STUCK || !fault->first->entry->is_p2p)
+			continue;
+		join->waits[fault->entered[0]] = join->waits_for_some[fault->entered[0]] =
+			true;
+		await(join, job->ranks[fault->missing[0]].rank);
+	}
 	for (size_t i = 0; i < join->job.teams.count; i++)
 		wait_in_team(join, fsdp_flight_team_at(&join->job, i));
 	/* A rank whose last operation did not end waits, even if it is not known for
@@ -191,29 +186,6 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 	for (size_t i = 0; i < fault->culprit_count; i++)
 		count += join->is_root[fault->culprits[i]];
 	return count;
-}
-
-/* The likeliest cause, of those alike the earliest. NULL: none can be it. */
-static const struct fsdp_flight_fault *choose(const struct join *join, bool only_unheard)
-{
-	const struct fsdp_flight_fault *best = NULL;
-	unsigned best_grade = 0;
-	for (size_t i = 0; i < join->job.faults.count; i++) {
-		const struct fsdp_flight_fault *fault =
-			fsdp_flight_fault_at(&join->job, i);
-		size_t roots = count_roots(join, fault);
-		unsigned grade = roots == 0 ? 1 : roots < fault->culprit_count ? 2 : 3;
-		if (fault->verdict == FSDP_FLIGHT_MISMATCH)
-			grade = 4;
-		else if (only_unheard)
-			grade = 0;
-		if (grade > best_grade || (grade == best_grade && best != NULL &&
-						  fault->time_ns < best->time_ns)) {
-			best = fault;
-			best_grade = grade;
-		}
-	}
-	return best;
 }
 
 /* Where most are missing, and none of them waits, the ranks that entered are wrong. */
@@ -434,28 +406,6 @@ static bool describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 	return true;
 }
 
-/* No collective lacks a rank, but devices stopped. */
-static bool describe_stops(struct join *join)
-{
-	struct fsdp_flight *flight = join->flight;
-	const struct fsdp_flight_stop *first = NULL;
-	for (size_t i = 0; i < join->job.count; i++) {
-		const struct fsdp_flight_stop *stop = &join->job.stops[i];
-		if (stop->item != NULL &&
-			(first == NULL ||
-				stop->item->entry->time_ns < first->item->entry->time_ns))
-			first = stop;
-	}
-	flight->verdict = FSDP_FLIGHT_STUCK;
-	flight->problem = "gpu_stopped";
-	flight->culprits = flight->gpu_stopped;
-	flight->culprit_count = flight->gpu_stopped_count;
-	flight->since_ns = first->item->entry->time_ns;
-	return describe_causes(join, NULL) &&
-	       describe_collective(join, first->team, first->item) &&
-	       describe_ranks(join, first->team, NULL, 0);
-}
-
 static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
@@ -650,12 +600,46 @@ static bool describe_groups(struct join *join)
 static bool decide(struct join *join)
 {
 	bool has_stops = join->flight->gpu_stopped_count != 0;
-	const struct fsdp_flight_fault *cause =
-		choose(join, join->has_roots && !join->has_heard_root && !has_stops);
+	/* The likeliest cause, of those alike the earliest. NULL: none can be it. */
+	const struct fsdp_flight_fault *cause = NULL;
+	unsigned best_grade = 0;
+	for (size_t i = 0; i < join->job.faults.count; i++) {
+		const struct fsdp_flight_fault *fault =
+			fsdp_flight_fault_at(&join->job, i);
+		size_t roots = count_roots(join, fault);
+		unsigned grade = roots == 0 ? 1 : roots < fault->culprit_count ? 2 : 3;
+		if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+			grade = 4;
+		else if (join->has_roots && !join->has_heard_root && !has_stops)
+			grade = 0;
+		if (grade > best_grade || (grade == best_grade && cause != NULL &&
+						  fault->time_ns < cause->time_ns)) {
+			cause = fault;
+			best_grade = grade;
+		}
+	}
 	if (cause != NULL)
 		return describe_fault(join, cause);
-	if (has_stops)
-		return describe_stops(join);
+	if (has_stops) {
+		/* No collective lacks a rank, but devices stopped. */
+		struct fsdp_flight *flight = join->flight;
+		const struct fsdp_flight_stop *first = NULL;
+		for (size_t i = 0; i < join->job.count; i++) {
+			const struct fsdp_flight_stop *stop = &join->job.stops[i];
+			if (stop->item != NULL &&
+				(first == NULL || stop->item->entry->time_ns <
+							  first->item->entry->time_ns))
+				first = stop;
+		}
+		flight->verdict = FSDP_FLIGHT_STUCK;
+		flight->problem = "gpu_stopped";
+		flight->culprits = flight->gpu_stopped;
+		flight->culprit_count = flight->gpu_stopped_count;
+		flight->since_ns = first->item->entry->time_ns;
+		return describe_causes(join, NULL) &&
+		       describe_collective(join, first->team, first->item) &&
+		       describe_ranks(join, first->team, NULL, 0);
+	}
 	if (join->job.teams.count == 0)
 		return describe_status(join);
 	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? describe_unheard(join)
