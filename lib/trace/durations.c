@@ -76,7 +76,8 @@ static bool give_up_exactness(struct fsdp_durations *durations)
 
 bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns)
 {
-	if (fsdp_durations_is_full(durations) && !give_up_exactness(durations))
+	if (durations->histogram == NULL && durations->count >= FSDP_DURATIONS_EXACT &&
+		!give_up_exactness(durations))
 		return false;
 	if (durations->histogram != NULL) {
 		durations->histogram[cell_of(dur_ns)]++;
@@ -94,28 +95,23 @@ bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns)
 	return true;
 }
 
-static bool join_histogram(
-	struct fsdp_durations *durations, const struct fsdp_durations *more)
-{
-	if (durations->histogram == NULL && !give_up_exactness(durations))
-		return false;
-	for (size_t i = 0; i < CELLS; i++)
-		durations->histogram[i] += more->histogram[i];
-	if (durations->count == 0 || more->min_ns < durations->min_ns)
-		durations->min_ns = more->min_ns;
-	if (durations->count == 0 || more->max_ns > durations->max_ns)
-		durations->max_ns = more->max_ns;
-	durations->count += more->count;
-	fsdp_sum_ns(&durations->sum_ns, more->sum_ns, &durations->overflow);
-	durations->overflow |= more->overflow;
-	return true;
-}
-
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more)
 {
-	if (more->histogram != NULL)
-		return join_histogram(durations, more);
+	if (more->histogram != NULL) {
+		if (durations->histogram == NULL && !give_up_exactness(durations))
+			return false;
+		for (size_t i = 0; i < CELLS; i++)
+			durations->histogram[i] += more->histogram[i];
+		if (durations->count == 0 || more->min_ns < durations->min_ns)
+			durations->min_ns = more->min_ns;
+		if (durations->count == 0 || more->max_ns > durations->max_ns)
+			durations->max_ns = more->max_ns;
+		durations->count += more->count;
+		fsdp_sum_ns(&durations->sum_ns, more->sum_ns, &durations->overflow);
+		durations->overflow |= more->overflow;
+		return true;
+	}
 	for (size_t i = 0; i < more->values.count; i++) {
 		if (!fsdp_durations_add(
 			    durations, *(int64_t *)fsdp_vec_at(&more->values, i)))
@@ -173,16 +169,6 @@ static bool exact(const struct fsdp_durations *durations, const uint64_t *histog
 	return true;
 }
 
-static bool all_exact(const struct fsdp_durations *durations, struct fsdp_times *times)
-{
-	uint64_t *histogram = count_cells(&durations->values);
-	bool good = histogram != NULL &&
-		    exact(durations, histogram, 50, &times->p50_ns) &&
-		    exact(durations, histogram, 95, &times->p95_ns);
-	free(histogram);
-	return good;
-}
-
 bool fsdp_durations_times(
 	const struct fsdp_durations *durations, struct fsdp_times *ret_times)
 {
@@ -194,8 +180,14 @@ bool fsdp_durations_times(
 		ret_times->sum_ns = durations->sum_ns;
 	ret_times->min_ns = durations->min_ns;
 	ret_times->max_ns = durations->max_ns;
-	if (durations->histogram == NULL)
-		return all_exact(durations, ret_times);
+	if (durations->histogram == NULL) {
+		uint64_t *histogram = count_cells(&durations->values);
+		bool good = histogram != NULL &&
+			    exact(durations, histogram, 50, &ret_times->p50_ns) &&
+			    exact(durations, histogram, 95, &ret_times->p95_ns);
+		free(histogram);
+		return good;
+	}
 	ret_times->p50_ns = from_histogram(durations, 50);
 	ret_times->p95_ns = from_histogram(durations, 95);
 	return true;

@@ -30,12 +30,6 @@ void fsdp_durations_done(struct fsdp_durations *durations);
 /* To another place; `from` is empty then. */
 void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from);
 
-/* Whether the next one is more than can be exact. */
-static inline bool fsdp_durations_is_full(const struct fsdp_durations *durations)
-{
-	return durations->histogram == NULL && durations->count >= FSDP_DURATIONS_EXACT;
-}
-
 /* False when out of memory. */
 bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns);
 

@@ -229,46 +229,6 @@ static int compare_starts(const void *a, const void *b)
 	return left->name < right->name ? -1 : left->name > right->name;
 }
 
-/* By time; those that begin together in the order of the file. */
-static bool list_steps(struct fsdp_kineto *kineto)
-{
-	const struct fsdp_recording_options *options = kineto->reading->options;
-	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_STEP];
-	struct fsdp_kineto_step *steps =
-		FSDP_TAKE(&kineto->reading->arena, steps, list->count);
-	if (steps == NULL || !fsdp_vec_sort(list, compare_starts))
-		return false;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_kineto_row *row =
-			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
-		steps[i] = (struct fsdp_kineto_step){ row->id, row->ts_ns,
-			fsdp_kineto_end(row), INT64_MAX, INT64_MIN, false, false };
-		for (size_t j = 0; j < options->step_range_count; j++)
-			steps[i].chosen |= row->id >= options->steps[2 * j] &&
-					   row->id <= options->steps[2 * j + 1];
-	}
-	kineto->steps = steps;
-	kineto->step_count = list->count;
-	return true;
-}
-
-/* With --steps: forgets the steps that are not chosen, and their sums. */
-static void keep_chosen(struct fsdp_kineto *kineto, struct tallies *lists)
-{
-	size_t kept = 0;
-	bool follows = false;
-	for (size_t i = 0; i < kineto->step_count; i++) {
-		struct fsdp_kineto_step step = kineto->steps[i];
-		step.follows = follows;
-		follows = !step.chosen;
-		if (!step.chosen)
-			continue;
-		lists[kept] = lists[i];
-		kineto->steps[kept++] = step;
-	}
-	kineto->step_count = kept;
-}
-
 /* The time of a step. A step that follows on one that was not chosen begins with its
  * first work, as the device may have been busy with the other. */
 static struct fsdp_busy_span window_of(const struct fsdp_kineto_step *step)
@@ -681,33 +641,6 @@ static bool find_compute_stream(
 	return true;
 }
 
-/* Adds up the rows of each name, on any stream; `lists` has what each row took by step.
- * */
-static size_t add_kernels(struct fsdp_kineto *kineto, const struct placed_kernel *sorted,
-	size_t count, const struct fsdp_step_list *lists, struct fsdp_kernel_times *list,
-	uint32_t *places)
-{
-	const struct placed_kernel *last = NULL;
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_step_list *steps = &lists[sorted[i].index];
-		if (steps->count == 0)
-			continue;
-		if (last == NULL || compare_kernels(last, &sorted[i]) != 0)
-			list[kept++] = make_kernel(kineto, &sorted[i].kernel);
-		last = &sorted[i];
-		places[last->index] = (uint32_t)(kept - 1);
-		struct fsdp_kernel_times *times = &list[kept - 1];
-		for (size_t k = 0; k < steps->count; k++) {
-			times->count += steps->times[k].count;
-			fsdp_sum_ns(&times->ns, steps->times[k].ns, &kineto->overflow);
-			if (last->kernel.stream == kineto->compute_stream)
-				times->on_compute_stream += steps->times[k].count;
-		}
-	}
-	return kept;
-}
-
 static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -730,7 +663,27 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	}
 	qsort(sorted, count, sizeof *sorted, compare_kernels);
 	recording->kernels = list;
-	recording->kernel_count = add_kernels(kineto, sorted, count, lists, list, places);
+	/* Adds up the rows of each name, on any stream; `lists` has what each row took by
+	 * step. */
+	const struct placed_kernel *last = NULL;
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_step_list *taken = &lists[sorted[i].index];
+		if (taken->count == 0)
+			continue;
+		if (last == NULL || compare_kernels(last, &sorted[i]) != 0)
+			list[kept++] = make_kernel(kineto, &sorted[i].kernel);
+		last = &sorted[i];
+		places[last->index] = (uint32_t)(kept - 1);
+		struct fsdp_kernel_times *times = &list[kept - 1];
+		for (size_t k = 0; k < taken->count; k++) {
+			times->count += taken->times[k].count;
+			fsdp_sum_ns(&times->ns, taken->times[k].ns, &kineto->overflow);
+			if (last->kernel.stream == kineto->compute_stream)
+				times->on_compute_stream += taken->times[k].count;
+		}
+	}
+	recording->kernel_count = kept;
 	if (!kineto->reading->options->by_step)
 		return true;
 	if (!fsdp_time_sums_list(&sums->kernels, places, arena, steps))
@@ -1255,7 +1208,25 @@ static bool add_events(
 		if (kineto->places == NULL)
 			return false;
 	}
-	if (!list_steps(kineto) || !find_calls(kineto) || !find_collectives(kineto) ||
+	/* By time; those that begin together in the order of the file. */
+	const struct fsdp_recording_options *options = kineto->reading->options;
+	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_STEP];
+	struct fsdp_kineto_step *steps =
+		FSDP_TAKE(&kineto->reading->arena, steps, list->count);
+	if (steps == NULL || !fsdp_vec_sort(list, compare_starts))
+		return false;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_kineto_row *row =
+			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
+		steps[i] = (struct fsdp_kineto_step){ row->id, row->ts_ns,
+			fsdp_kineto_end(row), INT64_MAX, INT64_MIN, false, false };
+		for (size_t j = 0; j < options->step_range_count; j++)
+			steps[i].chosen |= row->id >= options->steps[2 * j] &&
+					   row->id <= options->steps[2 * j + 1];
+	}
+	kineto->steps = steps;
+	kineto->step_count = list->count;
+	if (!find_calls(kineto) || !find_collectives(kineto) ||
 		!add_works(kineto, sums) || !add_host(kineto, sums) ||
 		!find_compute_stream(kineto, &sums->streams))
 		return false;
@@ -1279,8 +1250,21 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		!add_events(kineto, &sums, &types) ||
 		!fsdp_comm_sort(&kineto->comms.list))
 		return false;
-	if (kineto->limited)
-		keep_chosen(kineto, types);
+	if (kineto->limited) {
+		/* With --steps: forgets the steps that are not chosen, and their sums. */
+		size_t kept = 0;
+		bool follows = false;
+		for (size_t i = 0; i < kineto->step_count; i++) {
+			struct fsdp_kineto_step step = kineto->steps[i];
+			step.follows = follows;
+			follows = !step.chosen;
+			if (!step.chosen)
+				continue;
+			types[kept] = types[i];
+			kineto->steps[kept++] = step;
+		}
+		kineto->step_count = kept;
+	}
 	*all = kineto->comms;
 	recording->collectives = all;
 	recording->collective_count = all->list.count;

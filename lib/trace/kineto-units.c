@@ -652,24 +652,6 @@ static bool find_around(struct settling *at, uint32_t inner, uint32_t around)
 
 /* ---- FSDP1: the units of one outermost forward, in order of start ---- */
 
-static void number_forwards(struct settling *at)
-{
-	size_t count = list_around(at, BIT(FSDP_UNIT1_FORWARD), false);
-	const struct fsdp_enclosed *root = NULL;
-	uint32_t number = 0;
-	FSDP_SORT(at->around, count, FSDP_BY(at->around, lane),
-		FSDP_BY(at->around, begin), FSDP_BY_LARGEST(at->around, end),
-		FSDP_BY(at->around, index));
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_enclosed *one = &at->around[i];
-		if (root == NULL || root->lane != one->lane || one->begin >= root->end) {
-			root = one;
-			number = 0;
-		}
-		at->own[one->index].number = number++;
-	}
-}
-
 /* "#k" as a word. */
 static bool find_number(struct settling *at, uint32_t number, uint32_t *ret_unit)
 {
@@ -694,26 +676,6 @@ static bool place_fsdp1(struct settling *at, size_t index)
 
 /* ---- what is counted by annotations ---- */
 
-/* The phase of a gather of FSDP2, and whether it was asked for ahead of its turn. */
-static bool add_gather(struct settling *at, size_t index)
-{
-	const struct fsdp_kineto_row *note = note_at(at, index), *turn;
-	enum fsdp_unit_phase phase = FSDP_PHASE_NONE;
-	bool ahead = false;
-	if (at->found[index] != FSDP_NONE) {
-		turn = note_at(at, at->found[index]);
-		phase = phase_of(turn->kind);
-		ahead = is_prefetch(turn->kind) || turn->name != note->name ||
-			turn->id != note->id;
-	}
-	if (!find_row(at, note->name, phase, note->id, &at->own[index].row))
-		return false;
-	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
-	row->gathers.count++;
-	row->prefetched += ahead;
-	return true;
-}
-
 /* Before PyTorch 2.5 all units have one row. */
 static bool add_station(struct settling *at, size_t index)
 {
@@ -721,8 +683,25 @@ static bool add_station(struct settling *at, size_t index)
 	unsigned kind = note->kind;
 	uint32_t unit = note->name;
 	bool forward = kind == FSDP_UNIT_PRE_FORWARD || kind == FSDP_UNIT1_FORWARD;
-	if (kind == FSDP_UNIT_ALL_GATHER)
-		return add_gather(at, index);
+	if (kind == FSDP_UNIT_ALL_GATHER) {
+		/* The phase of a gather of FSDP2, and whether it was asked for ahead of
+		 * its turn. */
+		const struct fsdp_kineto_row *gather = note_at(at, index), *turn;
+		enum fsdp_unit_phase phase = FSDP_PHASE_NONE;
+		bool ahead = false;
+		if (at->found[index] != FSDP_NONE) {
+			turn = note_at(at, at->found[index]);
+			phase = phase_of(turn->kind);
+			ahead = is_prefetch(turn->kind) || turn->name != gather->name ||
+				turn->id != gather->id;
+		}
+		if (!find_row(at, gather->name, phase, gather->id, &at->own[index].row))
+			return false;
+		struct fsdp_unit_times *row = row_at(at, at->own[index].row);
+		row->gathers.count++;
+		row->prefetched += ahead;
+		return true;
+	}
 	if ((GATHERS_OF_FSDP1 >> kind & 1) != 0 || kind == FSDP_UNIT1_POST_BACKWARD ||
 		((TURNS >> kind & 1) != 0 && kind != FSDP_UNIT_PRE_FORWARD))
 		return true;
@@ -740,29 +719,6 @@ static bool add_station(struct settling *at, size_t index)
 	row->reduces.count += kind == FSDP_UNIT_POST_BACKWARD_REDUCE;
 	row->reshards += kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
 			 kind == FSDP_UNIT1_RESHARD_ONLY;
-	return true;
-}
-
-/* Of each step, or of a trace without steps, the gather that was asked for first. */
-static bool count_firsts(struct settling *at)
-{
-	size_t steps = at->kineto->step_count;
-	uint32_t *first = FSDP_TAKE(&at->kineto->arena, first, steps + 1);
-	if (first == NULL)
-		return false;
-	memset(first, 0xff, (steps + 1) * sizeof *first);
-	for (uint32_t i = 0; i < at->count; i++) {
-		const struct fsdp_kineto_row *note = note_at(at, i);
-		size_t step = fsdp_kineto_step_at(at->kineto, note->ts_ns);
-		if (note->kind != FSDP_UNIT_ALL_GATHER || (steps != 0 && step >= steps))
-			continue;
-		uint32_t *one = &first[steps != 0 ? step : 0];
-		if (*one == FSDP_NONE || note->ts_ns < note_at(at, *one)->ts_ns)
-			*one = i;
-	}
-	for (size_t i = 0; i <= steps; i++)
-		if (first[i] != FSDP_NONE)
-			row_at(at, at->own[first[i]].row)->firsts++;
 	return true;
 }
 
@@ -894,15 +850,46 @@ static bool settle(struct settling *at)
 			*from = FSDP_UNITS_OLD;
 	if (is_named(at))
 		*from = FSDP_UNITS_NAMED;
-	number_forwards(at);
+	size_t count = list_around(at, BIT(FSDP_UNIT1_FORWARD), false);
+	const struct fsdp_enclosed *root = NULL;
+	uint32_t number = 0;
+	FSDP_SORT(at->around, count, FSDP_BY(at->around, lane),
+		FSDP_BY(at->around, begin), FSDP_BY_LARGEST(at->around, end),
+		FSDP_BY(at->around, index));
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_enclosed *one = &at->around[i];
+		if (root == NULL || root->lane != one->lane || one->begin >= root->end) {
+			root = one;
+			number = 0;
+		}
+		at->own[one->index].number = number++;
+	}
 	if ((at->device && !fsdp_kineto_cover(at->kineto, windows, comms, at->times)) ||
 		!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
 		return false;
 	for (size_t i = 0; i < at->count; i++)
 		if (!add_station(at, i))
 			return false;
-	return count_firsts(at) &&
-	       find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) &&
+	/* Of each step, or of a trace without steps, the gather that was asked for first.
+	 */
+	size_t steps = at->kineto->step_count;
+	uint32_t *first = FSDP_TAKE(&at->kineto->arena, first, steps + 1);
+	if (first == NULL)
+		return false;
+	memset(first, 0xff, (steps + 1) * sizeof *first);
+	for (uint32_t i = 0; i < at->count; i++) {
+		const struct fsdp_kineto_row *note = note_at(at, i);
+		size_t step = fsdp_kineto_step_at(at->kineto, note->ts_ns);
+		if (note->kind != FSDP_UNIT_ALL_GATHER || (steps != 0 && step >= steps))
+			continue;
+		uint32_t *one = &first[steps != 0 ? step : 0];
+		if (*one == FSDP_NONE || note->ts_ns < note_at(at, *one)->ts_ns)
+			*one = i;
+	}
+	for (size_t i = 0; i <= steps; i++)
+		if (first[i] != FSDP_NONE)
+			row_at(at, at->own[first[i]].row)->firsts++;
+	return find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) &&
 	       add_issued(at, true, gathers) && add_issued(at, false, REDUCTIONS) &&
 	       (!at->device || add_ends(at)) && list_rows(at);
 }
@@ -1015,22 +1002,6 @@ static bool scan_names(struct finding_names *finding, struct fsdp_json_scan *sca
 	}
 }
 
-static bool fail_none(const struct finding_names *finding, struct fsdp_error **ret_error)
-{
-	bool fsdp1 = false, fsdp2 = false;
-	for (int i = FSDP_UNIT_NONE + 1; i < FSDP_UNIT_KINDS; i++) {
-		fsdp2 |= finding->kinds[i] && i < FSDP_UNIT1_FORWARD;
-		fsdp1 |= finding->kinds[i] && i >= FSDP_UNIT1_FORWARD;
-	}
-	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN, "%s",
-		fsdp2 ? "the units in this trace have no names: PyTorch writes them since 2.5"
-		: fsdp1 ? "FSDP1 writes no names of units into traces"
-			: "no annotation of FSDP is in this trace");
-	fsdp_error_add_kind(ret_error, "no_units");
-	return fsdp_error_add_hint(ret_error,
-		"give a log in which the model was printed, or export a plan: fsdp-inspect help plan");
-}
-
 bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, struct fsdp_vec *ret_names,
 	struct fsdp_error **ret_error)
@@ -1047,7 +1018,20 @@ bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits 
 	good = good && fsdp_kineto_pass_mark(&scan, &has_mark, ret_error) &&
 	       scan_names(&finding, &scan, ret_error);
 	fsdp_json_scan_done(&scan);
-	if (good && !finding.kinds[FSDP_UNIT_ALL_GATHER])
-		return fail_none(&finding, ret_error);
+	if (good && !finding.kinds[FSDP_UNIT_ALL_GATHER]) {
+		bool fsdp1 = false, fsdp2 = false;
+		for (int i = FSDP_UNIT_NONE + 1; i < FSDP_UNIT_KINDS; i++) {
+			fsdp2 |= finding.kinds[i] && i < FSDP_UNIT1_FORWARD;
+			fsdp1 |= finding.kinds[i] && i >= FSDP_UNIT1_FORWARD;
+		}
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+			"%s",
+			fsdp2 ? "the units in this trace have no names: PyTorch writes them since 2.5"
+			: fsdp1 ? "FSDP1 writes no names of units into traces"
+				: "no annotation of FSDP is in this trace");
+		fsdp_error_add_kind(ret_error, "no_units");
+		return fsdp_error_add_hint(ret_error,
+			"give a log in which the model was printed, or export a plan: fsdp-inspect help plan");
+	}
 	return good;
 }

@@ -344,7 +344,8 @@ static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 		return append_host(kineto, one, FSDP_IDLE_COLLECTIVE);
 	if (is_resharding(one->name))
 		type = FSDP_TIME_RESHARDING;
-	else if (type != FSDP_TIME_ALL_GATHER_OBJECT && !fsdp_time_type_is_region(type))
+	else if (type != FSDP_TIME_ALL_GATHER_OBJECT &&
+		 !(type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT))
 		return true;
 	return append_region(kineto, type, one);
 }
@@ -406,18 +407,6 @@ static bool take_call(struct fsdp_kineto *kineto, const struct timed *one)
 	       append(kineto, FSDP_KINETO_CALL, &row);
 }
 
-static bool take_operator(struct fsdp_kineto *kineto, const struct timed *one)
-{
-	kineto->any_reduce_scatter_op |=
-		fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
-	return take_step(kineto, one) && take_note(kineto, one) &&
-	       append_host(kineto, one,
-		       kineto->with_idle &&
-				       fsdp_span_begins(one->name, FSDP_SPAN("c10d::"))
-			       ? FSDP_IDLE_COLLECTIVE
-			       : FSDP_IDLE_LAUNCH);
-}
-
 /* ---- events ---- */
 
 static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
@@ -451,7 +440,14 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 		return !is_object_gather(one->name) ||
 		       append_region(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
 	case FSDP_KINETO_OP:
-		return take_operator(kineto, one);
+		kineto->any_reduce_scatter_op |=
+			fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
+		return take_step(kineto, one) && take_note(kineto, one) &&
+		       append_host(kineto, one,
+			       kineto->with_idle && fsdp_span_begins(one->name,
+							    FSDP_SPAN("c10d::"))
+				       ? FSDP_IDLE_COLLECTIVE
+				       : FSDP_IDLE_LAUNCH);
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
 		/* Of its process "Overlap Analysis". */
@@ -749,24 +745,6 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 	}
 }
 
-static bool fail_none(struct fsdp_kineto *kineto)
-{
-	struct fsdp_error **error = &kineto->reading->error;
-	bool other = kineto->seen_nodes || kineto->seen_rocprof;
-	fsdp_fail(error, other ? FSDP_ERROR_UNSUPPORTED : FSDP_ERROR_NOT_A_CHECKPOINT,
-		FSDP_UNKNOWN, "%s",
-		kineto->seen_nodes
-			? "this is a PyTorch execution trace, which has no times"
-		: other ? "this is a trace of rocprofv3"
-			: "this JSON has no array \"traceEvents\"");
-	fsdp_error_add_kind(error, kineto->seen_nodes ? "execution_trace"
-				   : other            ? "rocprof"
-						      : "no_trace_events");
-	return fsdp_error_add_hint(error, "%s",
-		other ? "record with torch.profiler and export_chrome_trace"
-		      : "give a file of torch.profiler's export_chrome_trace");
-}
-
 static bool read_once(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -786,8 +764,24 @@ static bool read_once(struct fsdp_kineto *kineto)
 		if (!take_root(kineto, &token))
 			return false;
 		recording->truncated = token.kind == FSDP_SCAN_CUT;
-		if (!kineto->seen_events)
-			return fail_none(kineto);
+		if (!kineto->seen_events) {
+			struct fsdp_error **error = &kineto->reading->error;
+			bool other = kineto->seen_nodes || kineto->seen_rocprof;
+			fsdp_fail(error,
+				other ? FSDP_ERROR_UNSUPPORTED
+				      : FSDP_ERROR_NOT_A_CHECKPOINT,
+				FSDP_UNKNOWN, "%s",
+				kineto->seen_nodes
+					? "this is a PyTorch execution trace, which has no times"
+				: other ? "this is a trace of rocprofv3"
+					: "this JSON has no array \"traceEvents\"");
+			fsdp_error_add_kind(error, kineto->seen_nodes ? "execution_trace"
+						   : other            ? "rocprof"
+							   : "no_trace_events");
+			return fsdp_error_add_hint(error, "%s",
+				other ? "record with torch.profiler and export_chrome_trace"
+				      : "give a file of torch.profiler's export_chrome_trace");
+		}
 	}
 	if (token.kind == FSDP_SCAN_CUT)
 		return true;

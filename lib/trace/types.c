@@ -87,24 +87,22 @@ static const struct {
 	{ FSDP_TIME_COALESCED, "coalesced " },
 };
 
-/* After "c10d::" or "backend:". */
-static struct fsdp_span without_prefix(struct fsdp_span name)
-{
-	size_t at = 0;
-	if (begins(name, 0, "c10d::", false)) {
-		at = 6;
-	} else {
-		while (at < name.size && name.data[at] >= 'a' && name.data[at] <= 'z')
-			at++;
-		at = at > 0 && at < name.size && name.data[at] == ':' ? at + 1 : 0;
-	}
-	return fsdp_span(name.data + at, name.size - at);
-}
-
 enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
 {
 	char folded[40];
-	name = without_prefix(name);
+	/* After "c10d::" or "backend:". */
+	size_t skipped = 0;
+	if (begins(name, 0, "c10d::", false)) {
+		skipped = 6;
+	} else {
+		while (skipped < name.size && name.data[skipped] >= 'a' &&
+			name.data[skipped] <= 'z')
+			skipped++;
+		skipped = skipped > 0 && skipped < name.size && name.data[skipped] == ':'
+				  ? skipped + 1
+				  : 0;
+	}
+	name = fsdp_span(name.data + skipped, name.size - skipped);
 	while (name.size > 0 && name.data[0] == '_')
 		name = fsdp_span(name.data + 1, name.size - 1);
 	while (name.size > 0 && name.data[name.size - 1] == '_')

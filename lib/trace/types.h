@@ -51,12 +51,6 @@ struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type);
 /* FSDP_TIME_OTHER if it has none of these names. */
 enum fsdp_time_type fsdp_time_type_of(struct fsdp_span name);
 
-/* Named regions of the host, beyond the six. */
-static inline bool fsdp_time_type_is_region(enum fsdp_time_type type)
-{
-	return type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT;
-}
-
 /*
  * The collective that a name means, in any spelling: "c10d::_allgather_base_",
  * "nccl:all_gather". FSDP_TIME_OTHER if it is in no table.
