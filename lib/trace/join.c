@@ -92,25 +92,6 @@ static bool join_types(struct fsdp_joined *set)
 	return good;
 }
 
-/* Findings about all of them are at the recording that was named first. */
-static void report_ranks(struct fsdp_joined *set)
-{
-	const struct fsdp_recording *first = set->by_rank[0];
-	for (size_t i = 1; i < set->count; i++)
-		if (set->by_rank[i]->input < first->input)
-			first = set->by_rank[i];
-	struct fsdp_span path = fsdp_span_text(first->path);
-	if (set->matching.stopped != FSDP_ABSENT)
-		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
-			FSDP_PLACE(.file = path),
-			"from collective %lld on the ranks cannot be set against each other (%s)",
-			(long long)set->matching.stopped, set->matching.stopped_why);
-	if (!set->divergence.agree)
-		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
-			FSDP_PLACE(.file = path), "%.*s",
-			FSDP_TEXT(set->divergence.message));
-}
-
 bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error)
@@ -130,8 +111,25 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 		fsdp_unit_rows_join(
 			by_rank, count, arena, &set->units, &set->unit_count) &&
 		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
-	if (good)
-		report_ranks(set);
+	if (good) {
+		/* Findings about all of them are at the recording that was named first.
+		 */
+		const struct fsdp_recording *first = set->by_rank[0];
+		for (size_t i = 1; i < set->count; i++)
+			if (set->by_rank[i]->input < first->input)
+				first = set->by_rank[i];
+		struct fsdp_span path = fsdp_span_text(first->path);
+		if (set->matching.stopped != FSDP_ABSENT)
+			fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
+				FSDP_PLACE(.file = path),
+				"from collective %lld on the ranks cannot be set against each other (%s)",
+				(long long)set->matching.stopped,
+				set->matching.stopped_why);
+		if (!set->divergence.agree)
+			fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
+				FSDP_PLACE(.file = path), "%.*s",
+				FSDP_TEXT(set->divergence.message));
+	}
 	return (good && !set->findings.lost) || fsdp_arena_fail(arena, ret_error);
 }
 
@@ -347,22 +345,6 @@ static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recor
 	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
 }
 
-/* The run of each: the nearest of those that leave enough for the following ones. */
-static void place_cycle(
-	const struct cycles *cycles, const struct cycles *most, size_t *ret_run_of)
-{
-	bool near = cycles->timed && most->timed && cycles->count < most->count;
-	size_t next = 0;
-	for (size_t i = 0; i < cycles->count; i++, next++) {
-		size_t last = most->count - (cycles->count - i);
-		for (size_t run = next + 1; near && run <= last; run++)
-			if (distance(cycles->list[i], most->list[run]) <
-				distance(cycles->list[i], most->list[next]))
-				next = run;
-		ret_run_of[cycles->list[i]->input] = next;
-	}
-}
-
 /* The runs of one job, from `first`; how many. */
 static size_t number_job(
 	struct fsdp_recording **sorted, size_t count, size_t first, size_t *ret_run_of)
@@ -375,7 +357,18 @@ static size_t number_job(
 	}
 	for (size_t i = 0; i < count; i += one.count) {
 		one = cycles_of(&sorted[i], count - i);
-		place_cycle(&one, &most, ret_run_of);
+		/* The run of each: the nearest of those that leave enough for the
+		 * following ones. */
+		bool near = one.timed && most.timed && one.count < most.count;
+		size_t next = 0;
+		for (size_t k = 0; k < one.count; k++, next++) {
+			size_t last = most.count - (one.count - k);
+			for (size_t run = next + 1; near && run <= last; run++)
+				if (distance(one.list[k], most.list[run]) <
+					distance(one.list[k], most.list[next]))
+					next = run;
+			ret_run_of[one.list[k]->input] = next;
+		}
 		for (size_t j = 0; j < one.count; j++)
 			ret_run_of[one.list[j]->input] += first;
 	}

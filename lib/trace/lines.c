@@ -294,21 +294,6 @@ static const struct {
 	{ "exec_order", FSDP_RECORDING_EXEC_ORDER, fsdp_trace_handles },
 };
 
-static bool fail_kind(
-	struct fsdp_trace_reading *reading, const struct fsdp_record *header)
-{
-	struct fsdp_span kind;
-	if (!fsdp_record_text(reading, header, "kind", &kind))
-		return false;
-	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"a recording of kind \"%.*s\" is not known here",
-		(int)(kind.size < 80 ? kind.size : 80),
-		kind.data != NULL ? (const char *)kind.data : "");
-	fsdp_error_add_kind(&reading->error, "unknown_kind");
-	return fsdp_error_add_hint(&reading->error,
-		"the kinds are simple_profiler, fx_exec_order and exec_order");
-}
-
 static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *lines)
 {
 	struct fsdp_record header;
@@ -334,7 +319,16 @@ static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *li
 		return kinds[i].read(reading, lines, &header) &&
 		       fsdp_lines_finish(lines, reading);
 	}
-	return fail_kind(reading, &header);
+	struct fsdp_span kind;
+	if (!fsdp_record_text(reading, &header, "kind", &kind))
+		return false;
+	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"a recording of kind \"%.*s\" is not known here",
+		(int)(kind.size < 80 ? kind.size : 80),
+		kind.data != NULL ? (const char *)kind.data : "");
+	fsdp_error_add_kind(&reading->error, "unknown_kind");
+	return fsdp_error_add_hint(&reading->error,
+		"the kinds are simple_profiler, fx_exec_order and exec_order");
 }
 
 static bool read_native(struct fsdp_trace_reading *reading)

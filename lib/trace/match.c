@@ -177,22 +177,6 @@ static struct candidate candidate_of(
 	return entry;
 }
 
-/* How they can be matched: by the best that any of them has. */
-static void find_keys(struct matcher *matcher)
-{
-	for (uint32_t i = 0; i < matcher->recording_count; i++) {
-		const struct fsdp_recording *recording = matcher->recordings[i];
-		for (uint32_t j = 0; j < recording->collective_count; j++) {
-			bool seq;
-			struct candidate one = candidate_of(matcher, i, j, &seq);
-			matcher->grouped |= one.group != 0;
-			matcher->by_seq |= seq;
-		}
-		matcher->unknown |= recording->has_several_groups;
-	}
-	matcher->unknown &= !matcher->grouped;
-}
-
 /* A base that leads farther than any clock is none: differences of what is returned fit,
  * and ends do. */
 static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
@@ -239,30 +223,6 @@ static uint64_t collect(struct matcher *matcher)
 	if (!matcher->by_seq)
 		sort_entries(entries, count);
 	return all - count;
-}
-
-/* Of several of one rank with the same key the last one counts. */
-static void cut_runs(struct matcher *matcher)
-{
-	struct candidate *entries = matcher->entries;
-	size_t kept = 0;
-	for (size_t i = 0; i < matcher->entry_count; i++) {
-		if (kept != 0 && compare_keys(&entries[kept - 1], &entries[i]) == 0 &&
-			entries[kept - 1].recording == entries[i].recording)
-			kept--;
-		entries[kept++] = entries[i];
-	}
-	for (size_t i = 0; i < kept; i++) {
-		if (i == 0 || compare_keys(&entries[i - 1], &entries[i]) != 0) {
-			matcher->runs[matcher->run_count++] =
-				(struct run){ i, 1, entries[i].ts_ns };
-			continue;
-		}
-		struct run *last = &matcher->runs[matcher->run_count - 1];
-		last->count++;
-		if (entries[i].ts_ns < last->ts_ns)
-			last->ts_ns = entries[i].ts_ns;
-	}
 }
 
 static bool same_types(const struct matcher *matcher, const struct run *run)
@@ -332,30 +292,6 @@ static bool measure(
 		matcher->waits[matcher->wait_count++] = (struct wait){ entries[i].ts_ns,
 			entries[i].ts_ns + (wait < one.dur_ns ? wait : one.dur_ns),
 			recordings[i] };
-	}
-	return true;
-}
-
-static bool match_runs(struct matcher *matcher, struct fsdp_matching *matching)
-{
-	struct fsdp_match *matches =
-		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
-	if (matches == NULL)
-		return false;
-	matching->matches = matches;
-	for (size_t i = 0; i < matcher->run_count; i++) {
-		const struct run *run = &matcher->runs[i];
-		bool all = run->count == matcher->ranks, same = same_types(matcher, run);
-		if (!matcher->grouped && (!all || !same)) {
-			matching->stopped = (int64_t)i;
-			matching->stopped_why = all ? "type" : "missing";
-			break;
-		}
-		if (run->count < 2 || !same)
-			continue;
-		if (!measure(matcher, run, &matches[matching->match_count]))
-			return false;
-		matches[matching->match_count++].index = i;
 	}
 	return true;
 }
@@ -459,16 +395,63 @@ static void find_straggler(const struct matcher *matcher, struct fsdp_matching *
 
 static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
-	find_keys(matcher);
+	/* How they can be matched: by the best that any of them has. */
+	for (uint32_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *recording = matcher->recordings[i];
+		for (uint32_t j = 0; j < recording->collective_count; j++) {
+			bool seq;
+			struct candidate one = candidate_of(matcher, i, j, &seq);
+			matcher->grouped |= one.group != 0;
+			matcher->by_seq |= seq;
+		}
+		matcher->unknown |= recording->has_several_groups;
+	}
+	matcher->unknown &= !matcher->grouped;
 	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
 	matching->left_out = collect(matcher);
-	cut_runs(matcher);
+	/* Of several of one rank with the same key the last one counts. */
+	struct candidate *entries = matcher->entries;
+	size_t kept = 0;
+	for (size_t i = 0; i < matcher->entry_count; i++) {
+		if (kept != 0 && compare_keys(&entries[kept - 1], &entries[i]) == 0 &&
+			entries[kept - 1].recording == entries[i].recording)
+			kept--;
+		entries[kept++] = entries[i];
+	}
+	for (size_t i = 0; i < kept; i++) {
+		if (i == 0 || compare_keys(&entries[i - 1], &entries[i]) != 0) {
+			matcher->runs[matcher->run_count++] =
+				(struct run){ i, 1, entries[i].ts_ns };
+			continue;
+		}
+		struct run *last = &matcher->runs[matcher->run_count - 1];
+		last->count++;
+		if (entries[i].ts_ns < last->ts_ns)
+			last->ts_ns = entries[i].ts_ns;
+	}
 	/* Runs were made in order of keys, which decides between equal times. */
 	if (matcher->grouped)
 		FSDP_SORT(matcher->runs, matcher->run_count,
 			FSDP_BY(matcher->runs, ts_ns), FSDP_BY(matcher->runs, first));
-	if (!match_runs(matcher, matching))
+	struct fsdp_match *matches =
+		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
+	if (matches == NULL)
 		return false;
+	matching->matches = matches;
+	for (size_t i = 0; i < matcher->run_count; i++) {
+		const struct run *run = &matcher->runs[i];
+		bool all = run->count == matcher->ranks, same = same_types(matcher, run);
+		if (!matcher->grouped && (!all || !same)) {
+			matching->stopped = (int64_t)i;
+			matching->stopped_why = all ? "type" : "missing";
+			break;
+		}
+		if (run->count < 2 || !same)
+			continue;
+		if (!measure(matcher, run, &matches[matching->match_count]))
+			return false;
+		matches[matching->match_count++].index = i;
+	}
 	/* Of what is not matched no wait is known. */
 	matching->aligned = (matching->match_count != 0 || matching->left_out == 0) &&
 			    are_aligned(matcher, matching);

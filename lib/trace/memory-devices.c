@@ -408,29 +408,6 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 	return behind < history->count || hold_alive(count, alive, holding);
 }
 
-/* Blocks that are older than the history and still there. */
-static void hold_old(
-	struct count *count, const struct alive *alive, struct holding *holding)
-{
-	for (size_t i = 0; i < count->rows->segments.count; i++) {
-		const struct fsdp_memory_segment *segment =
-			fsdp_vec_at(&count->rows->segments, i);
-		uint64_t at = segment->addr;
-		for (uint32_t j = 0; is_of(count, segment) && j < segment->block_count;
-			j++) {
-			const struct fsdp_memory_block *block = fsdp_vec_at(
-				&count->rows->blocks, segment->first_block + j);
-			uint64_t addr = block->has_addr ? block->addr : at;
-			const struct live *slot =
-				alive->room != 0 ? slot_of(alive, addr) : NULL;
-			at += block->bytes;
-			if (block->is_active && (slot == NULL || !slot->alive))
-				hold(count, holding, block->stack,
-					block->requested_bytes);
-		}
-	}
-}
-
 static bool find_holders(struct count *count)
 {
 	struct alive alive = { .hasher = fsdp_hasher_new() };
@@ -439,7 +416,24 @@ static bool find_holders(struct count *count)
 	bool good = holding_init(&holding, count->rows) &&
 		    follow(count, &alive, &holding, &later);
 	if (good) {
-		hold_old(count, &alive, &holding);
+		/* Blocks that are older than the history and still there. */
+		for (size_t i = 0; i < count->rows->segments.count; i++) {
+			const struct fsdp_memory_segment *segment =
+				fsdp_vec_at(&count->rows->segments, i);
+			uint64_t at = segment->addr;
+			for (uint32_t j = 0;
+				is_of(count, segment) && j < segment->block_count; j++) {
+				const struct fsdp_memory_block *block = fsdp_vec_at(
+					&count->rows->blocks, segment->first_block + j);
+				uint64_t addr = block->has_addr ? block->addr : at;
+				const struct live *slot =
+					alive.room != 0 ? slot_of(&alive, addr) : NULL;
+				at += block->bytes;
+				if (block->is_active && (slot == NULL || !slot->alive))
+					hold(count, &holding, block->stack,
+						block->requested_bytes);
+			}
+		}
 		/* Freed later; the stack that allocated them was not recorded. */
 		later.stack = (uint32_t)(holding.count - 1);
 		later.order = later.blocks != 0 ? ++holding.seen : 0;

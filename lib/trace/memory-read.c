@@ -54,22 +54,6 @@ struct fsdp_memory_reader {
 enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-/* Refs of the keys that are known; the others stay FSDP_REF_NONE. */
-static void read_fields(
-	const struct fsdp_pickle *pickle, fsdp_ref dict, fsdp_ref fields[FIELD_COUNT])
-{
-	struct fsdp_pickle_iterator walk = { .ref = dict };
-	fsdp_ref key, value;
-	for (unsigned i = 0; i < FIELD_COUNT; i++)
-		fields[i] = FSDP_REF_NONE;
-	while (fsdp_pickle_next(pickle, &walk, &key, &value)) {
-		size_t place = fsdp_span_place(
-			fsdp_pickle_text(pickle, key), field_names, FIELD_COUNT);
-		if (place < FIELD_COUNT)
-			fields[place] = value;
-	}
-}
-
 /* Sizes and addresses are not negative. */
 static bool take_number(const struct fsdp_pickle *pickle, fsdp_ref ref, uint64_t *ret)
 {
@@ -292,7 +276,17 @@ bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 	unsigned kind;
 	uint32_t index = 0;
 	bool good;
-	read_fields(pickle, dict, fields);
+	/* Refs of the keys that are known; the others stay FSDP_REF_NONE. */
+	struct fsdp_pickle_iterator walk = { .ref = dict };
+	fsdp_ref key, value;
+	for (unsigned i = 0; i < FIELD_COUNT; i++)
+		fields[i] = FSDP_REF_NONE;
+	while (fsdp_pickle_next(pickle, &walk, &key, &value)) {
+		size_t place = fsdp_span_place(
+			fsdp_pickle_text(pickle, key), field_names, FIELD_COUNT);
+		if (place < FIELD_COUNT)
+			fields[place] = value;
+	}
 	if (fields[ACTION] != FSDP_REF_NONE) {
 		kind = EVENT;
 		good = add_event(reader, pickle, fields, &index);

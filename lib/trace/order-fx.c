@@ -128,27 +128,6 @@ static bool skip(struct fx *fx)
 
 /* ---- what there is ---- */
 
-static bool add_param(struct fx *fx, const struct fsdp_record *record)
-{
-	struct fsdp_named_param param;
-	if (!fsdp_record_integer(record, "id", &param.param) ||
-		!fsdp_record_text(fx->reading, record, "fqn", &param.name) ||
-		param.name.data == NULL || param.param < 0)
-		return skip(fx);
-	uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
-	uint32_t number = number_of_param(fx, param.param);
-	if (id == FSDP_NONE || number == FSDP_NONE)
-		return false;
-	const struct declared declared = { param.name, number };
-	int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
-					      : fsdp_vec_at(&fx->named, id - 1);
-	if (named == NULL || !fsdp_vec_add(&fx->declared, &declared))
-		return false;
-	*named = param.param;
-	param_at(fx, number)->name = param.name;
-	return true;
-}
-
 /* ["weight", 3] */
 static bool read_pair(struct fx *fx, const struct fsdp_json_token *pair,
 	struct fsdp_named_param *ret_param)
@@ -258,18 +237,6 @@ static bool use_module(struct fx *fx, uint32_t number)
 		       use(fx, number, module->params, module->param_count));
 }
 
-static bool call_module(struct fx *fx, const struct fsdp_record *record)
-{
-	uint32_t number = module_of(fx, record, "module");
-	if (number == FSDP_NONE)
-		return skip(fx);
-	if (!fsdp_vec_add(&fx->called, &number) || !use_module(fx, number) ||
-		!fsdp_vec_add(&fx->stack, &fx->current))
-		return false;
-	fx->current = number;
-	return open_list(fx, number);
-}
-
 /* Uses the parameters among the targets of the arguments. */
 static bool use_targets(struct fx *fx, const struct fsdp_record *record)
 {
@@ -300,31 +267,54 @@ static bool use_targets(struct fx *fx, const struct fsdp_record *record)
 							visit(fx, params, count)));
 }
 
-static bool create_proxy(struct fx *fx, const struct fsdp_record *record)
-{
-	struct module *module = module_at(fx, fx->current);
-	if (fsdp_record_is(record, "kind", "call_function") ||
-		fsdp_record_is(record, "kind", "call_method"))
-		return use_targets(fx, record);
-	if (!fsdp_record_is(record, "kind", "call_module") || module->param_count == 0)
-		return true;
-	if (!use_module(fx, fx->current) ||
-		(!module->visited && !visit(fx, module->params, module->param_count)))
-		return false;
-	module->visited = true;
-	return true;
-}
-
 static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *stop)
 {
-	if (fsdp_record_is(record, "ev", "param"))
-		return add_param(fx, record);
+	if (fsdp_record_is(record, "ev", "param")) {
+		struct fsdp_named_param param;
+		if (!fsdp_record_integer(record, "id", &param.param) ||
+			!fsdp_record_text(fx->reading, record, "fqn", &param.name) ||
+			param.name.data == NULL || param.param < 0)
+			return skip(fx);
+		uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
+		uint32_t number = number_of_param(fx, param.param);
+		if (id == FSDP_NONE || number == FSDP_NONE)
+			return false;
+		const struct declared declared = { param.name, number };
+		int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
+						      : fsdp_vec_at(&fx->named, id - 1);
+		if (named == NULL || !fsdp_vec_add(&fx->declared, &declared))
+			return false;
+		*named = param.param;
+		param_at(fx, number)->name = param.name;
+		return true;
+	}
 	if (fsdp_record_is(record, "ev", "module"))
 		return add_module(fx, record);
-	if (fsdp_record_is(record, "ev", "call_module"))
-		return call_module(fx, record);
-	if (fsdp_record_is(record, "ev", "create_proxy"))
-		return create_proxy(fx, record);
+	if (fsdp_record_is(record, "ev", "call_module")) {
+		uint32_t number = module_of(fx, record, "module");
+		if (number == FSDP_NONE)
+			return skip(fx);
+		if (!fsdp_vec_add(&fx->called, &number) || !use_module(fx, number) ||
+			!fsdp_vec_add(&fx->stack, &fx->current))
+			return false;
+		fx->current = number;
+		return open_list(fx, number);
+	}
+	if (fsdp_record_is(record, "ev", "create_proxy")) {
+		struct module *module = module_at(fx, fx->current);
+		if (fsdp_record_is(record, "kind", "call_function") ||
+			fsdp_record_is(record, "kind", "call_method"))
+			return use_targets(fx, record);
+		if (!fsdp_record_is(record, "kind", "call_module") ||
+			module->param_count == 0)
+			return true;
+		if (!use_module(fx, fx->current) ||
+			(!module->visited &&
+				!visit(fx, module->params, module->param_count)))
+			return false;
+		module->visited = true;
+		return true;
+	}
 	if (fsdp_record_is(record, "ev", "end_module")) {
 		size_t count = fx->stack.count;
 		if (count != 0) {
@@ -345,29 +335,6 @@ static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *st
 }
 
 /* ---- the end ---- */
-
-static bool name_modules(struct fx *fx)
-{
-	struct fsdp_fx_order *order = fx->order;
-	size_t count = fx->called.count;
-	struct fsdp_span *names = FSDP_TAKE(&fx->reading->arena, names, count);
-	int64_t *ids = FSDP_TAKE(&fx->reading->arena, ids, count);
-	order->modules = ids;
-	order->module_names = names;
-	order->module_count = count;
-	if (names == NULL || ids == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct module *module = module_at(fx, number_at(&fx->called, i));
-		ids[i] = module->id;
-		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
-		if (names[i].data == NULL)
-			names[i] = FSDP_SPAN("");
-		if (!fsdp_trace_show(fx->reading, &fx->shown, names[i].size))
-			return false;
-	}
-	return true;
-}
 
 static bool list_usages(struct fx *fx)
 {
@@ -481,5 +448,23 @@ bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 		return false;
 	fx.order->current = module_at(&fx, fx.current)->id;
 	reading->recording.fx = fx.order;
-	return name_modules(&fx) && list_usages(&fx) && name_params(&fx);
+	struct fsdp_fx_order *order = fx.order;
+	size_t count = fx.called.count;
+	struct fsdp_span *names = FSDP_TAKE(&fx.reading->arena, names, count);
+	int64_t *ids = FSDP_TAKE(&fx.reading->arena, ids, count);
+	order->modules = ids;
+	order->module_names = names;
+	order->module_count = count;
+	if (names == NULL || ids == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct module *module = module_at(&fx, number_at(&fx.called, i));
+		ids[i] = module->id;
+		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
+		if (names[i].data == NULL)
+			names[i] = FSDP_SPAN("");
+		if (!fsdp_trace_show(fx.reading, &fx.shown, names[i].size))
+			return false;
+	}
+	return list_usages(&fx) && name_params(&fx);
 }

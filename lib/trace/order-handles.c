@@ -239,24 +239,6 @@ static bool pre_forward(
 	return fsdp_vec_add(&handles->pre, &index);
 }
 
-static bool next_iteration(struct handles *handles)
-{
-	if (!add_snapshot(handles, handles->line - 1))
-		return false;
-	if (handles->iter > 0 && handles->in_iteration != 0 &&
-		handles->in_iteration < handles->pre.count)
-		handles->order->stopped_early++;
-	handles->iter++;
-	handles->in_iteration = 0;
-	handles->post_begin = handles->post.count;
-	if (!handles->checks)
-		return true;
-	handles->cursor = 0;
-	if (handles->status == STATUS_WARNING)
-		handles->status = STATUS_WARNED;
-	return true;
-}
-
 /* ---- training states ---- */
 
 struct refusal {
@@ -411,8 +393,22 @@ static bool take_event(struct handles *handles, const struct fsdp_record *record
 {
 	int64_t index = FSDP_ABSENT;
 	handles->line = handles->lines->number;
-	if (fsdp_record_is(record, "ev", "next_iter"))
-		return next_iteration(handles);
+	if (fsdp_record_is(record, "ev", "next_iter")) {
+		if (!add_snapshot(handles, handles->line - 1))
+			return false;
+		if (handles->iter > 0 && handles->in_iteration != 0 &&
+			handles->in_iteration < handles->pre.count)
+			handles->order->stopped_early++;
+		handles->iter++;
+		handles->in_iteration = 0;
+		handles->post_begin = handles->post.count;
+		if (!handles->checks)
+			return true;
+		handles->cursor = 0;
+		if (handles->status == STATUS_WARNING)
+			handles->status = STATUS_WARNED;
+		return true;
+	}
 	bool pre = fsdp_record_is(record, "ev", "pre_forward");
 	bool post = fsdp_record_is(record, "ev", "post_forward");
 	if (!pre && !post && !fsdp_record_is(record, "ev", "state"))

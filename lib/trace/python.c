@@ -92,31 +92,6 @@ static size_t take_point(const unsigned char *at, size_t left, uint32_t *ret_poi
 	return size;
 }
 
-/* One character beyond ASCII: as it is, or by its number. */
-static void put_point(struct fsdp_python *python, struct fsdp_span bytes, uint32_t point)
-{
-	if (bytes.size == 1 || point > 0x10ffff || is_printable(point))
-		fsdp_python_add(python, bytes);
-	else if (point < 0x100)
-		fsdp_python_put(python, "\\x%02x", point);
-	else if (point < 0x10000)
-		fsdp_python_put(python, "\\u%04x", point);
-	else
-		fsdp_python_put(python, "\\U%08x", point);
-}
-
-static void put_ascii(struct fsdp_python *python, unsigned char c, unsigned char quote)
-{
-	if (c == quote || c == '\\')
-		fsdp_python_put(python, "\\%c", c);
-	else if (c == '\n' || c == '\r' || c == '\t')
-		fsdp_python_put(python, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-	else if (c < 0x20 || c == 0x7f)
-		fsdp_python_put(python, "\\x%02x", c);
-	else
-		fsdp_python_add(python, fsdp_span(&c, 1));
-}
-
 void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text)
 {
 	bool single = text.size != 0 && memchr(text.data, '\'', text.size) != NULL;
@@ -126,10 +101,31 @@ void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text)
 	for (size_t i = 0; i < text.size;) {
 		uint32_t point;
 		size_t size = take_point(text.data + i, text.size - i, &point);
-		if (text.data[i] < 0x80)
-			put_ascii(python, text.data[i], quote);
-		else
-			put_point(python, fsdp_span(text.data + i, size), point);
+		if (text.data[i] < 0x80) {
+			unsigned char c = text.data[i];
+			if (c == quote || c == '\\')
+				fsdp_python_put(python, "\\%c", c);
+			else if (c == '\n' || c == '\r' || c == '\t')
+				fsdp_python_put(python, "\\%c",
+					c == '\n'   ? 'n'
+					: c == '\r' ? 'r'
+						    : 't');
+			else if (c < 0x20 || c == 0x7f)
+				fsdp_python_put(python, "\\x%02x", c);
+			else
+				fsdp_python_add(python, fsdp_span(&c, 1));
+		} else {
+			/* One character beyond ASCII: as it is, or by its number. */
+			struct fsdp_span bytes = fsdp_span(text.data + i, size);
+			if (bytes.size == 1 || point > 0x10ffff || is_printable(point))
+				fsdp_python_add(python, bytes);
+			else if (point < 0x100)
+				fsdp_python_put(python, "\\x%02x", point);
+			else if (point < 0x10000)
+				fsdp_python_put(python, "\\u%04x", point);
+			else
+				fsdp_python_put(python, "\\U%08x", point);
+		}
 		i += size;
 	}
 	fsdp_python_put(python, "%c", quote);

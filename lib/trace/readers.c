@@ -209,50 +209,6 @@ void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 
 /* ---- findings on one recording ---- */
 
-static void judge_deviations(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording *recording = &reading->recording;
-	for (size_t i = 0; i < recording->deviation_count; i++) {
-		const struct fsdp_tally *one = &recording->deviations[i];
-		if (fsdp_span_is(one->name, "gz_cut") ||
-			fsdp_span_is(one->name, "trailing_data"))
-			continue;
-		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
-			FSDP_TEXT(one->name), FSDP_LLU(one->count),
-			one->count == 1 ? "" : "s");
-	}
-	if (recording->recovered > 0)
-		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
-			"%llu event%s kept although something inside was not JSON",
-			FSDP_LLU(recording->recovered),
-			recording->recovered == 1 ? " was" : "s were");
-}
-
-static void judge_trace(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording *recording = &reading->recording;
-	if (recording->truncated)
-		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"truncated after %llu event%s", FSDP_LLU(recording->events),
-			recording->events == 1 ? "" : "s");
-	if (recording->dropped > 0)
-		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
-			FSDP_LLU(recording->dropped), recording->dropped == 1 ? "" : "s");
-	judge_deviations(reading);
-	if (recording->trailing_data_at != FSDP_ABSENT)
-		FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
-			"more bytes follow its end, from byte %lld on",
-			(long long)recording->trailing_data_at);
-	if (recording->bad_dur > 0)
-		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-			"%llu event%s without times that can be used",
-			FSDP_LLU(recording->bad_dur), recording->bad_dur == 1 ? "" : "s");
-	if (recording->unpaired > 0)
-		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE, "%llu %s without the other",
-			FSDP_LLU(recording->unpaired),
-			recording->unpaired == 1 ? "begin or end" : "begins or ends");
-}
-
 static void judge_lines(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
@@ -375,9 +331,47 @@ void fsdp_trace_interrupted(struct fsdp_trace_reading *reading)
 void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
-	if (recording->kind == FSDP_RECORDING_KINETO)
-		judge_trace(reading);
-	else if (recording->memory != NULL && recording->truncated)
+	if (recording->kind == FSDP_RECORDING_KINETO) {
+		if (recording->truncated)
+			FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+				"truncated after %llu event%s",
+				FSDP_LLU(recording->events),
+				recording->events == 1 ? "" : "s");
+		if (recording->dropped > 0)
+			FSDP_TRACE_FIND(reading, EVENTS_DROPPED,
+				"%llu event%s could not be read",
+				FSDP_LLU(recording->dropped),
+				recording->dropped == 1 ? "" : "s");
+		for (size_t i = 0; i < recording->deviation_count; i++) {
+			const struct fsdp_tally *one = &recording->deviations[i];
+			if (fsdp_span_is(one->name, "gz_cut") ||
+				fsdp_span_is(one->name, "trailing_data"))
+				continue;
+			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
+				FSDP_TEXT(one->name), FSDP_LLU(one->count),
+				one->count == 1 ? "" : "s");
+		}
+		if (recording->recovered > 0)
+			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
+				"%llu event%s kept although something inside was not JSON",
+				FSDP_LLU(recording->recovered),
+				recording->recovered == 1 ? " was" : "s were");
+		if (recording->trailing_data_at != FSDP_ABSENT)
+			FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
+				"more bytes follow its end, from byte %lld on",
+				(long long)recording->trailing_data_at);
+		if (recording->bad_dur > 0)
+			FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
+				"%llu event%s without times that can be used",
+				FSDP_LLU(recording->bad_dur),
+				recording->bad_dur == 1 ? "" : "s");
+		if (recording->unpaired > 0)
+			FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
+				"%llu %s without the other",
+				FSDP_LLU(recording->unpaired),
+				recording->unpaired == 1 ? "begin or end"
+							 : "begins or ends");
+	} else if (recording->memory != NULL && recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
 			"the file ends in the middle of its history: only the memory in use at the end is known");
 	else
