@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/sort.h"
 #include "trace/flight-log.h"
 #include "trace/flight.h"
 
@@ -61,13 +62,10 @@ struct log_join {
 	bool left_out;       /* and there is some */
 };
 
-static int compare_said(const void *a, const void *b)
+static void sort_said(struct log_said *list, size_t count)
 {
-	const struct log_said *left = a, *right = b;
-	for (size_t i = 0; i < 2; i++)
-		if (left->keys[i] != right->keys[i])
-			return left->keys[i] < right->keys[i] ? -1 : 1;
-	return left->order < right->order ? -1 : 1;
+	FSDP_SORT(list, count, FSDP_BY(list, keys[0]), FSDP_BY(list, keys[1]),
+		FSDP_BY(list, order));
 }
 
 static bool is_used(const struct fsdp_trace_reading *reading)
@@ -137,7 +135,7 @@ static bool name_groups(struct log_join *join)
 {
 	uint32_t only = FSDP_NONE;
 	bool several = false;
-	qsort(join->said, join->said_count, sizeof *join->said, compare_said);
+	sort_said(join->said, join->said_count);
 	for (size_t i = 0, end; i < join->said_count; i = end) {
 		uint32_t group = FSDP_NONE;
 		for (end = i; end < join->said_count &&
@@ -161,7 +159,7 @@ static bool name_groups(struct log_join *join)
 		one->keys[0] = one->group;
 		one->keys[1] = one->line.rank;
 	}
-	qsort(join->said, join->said_count, sizeof *join->said, compare_said);
+	sort_said(join->said, join->said_count);
 	return only != FSDP_NONE;
 }
 
@@ -212,7 +210,7 @@ static void find_state(struct rank_state *state)
 			state->enqueued = state->said[i].line.seq;
 	if (state->completed == FSDP_ABSENT && first != FSDP_ABSENT)
 		state->completed = first - 1;
-	qsort(state->said, state->count, sizeof *state->said, compare_said);
+	sort_said(state->said, state->count);
 	if (first != FSDP_ABSENT) {
 		state->first = line_of(state, first);
 		state->waits = first > state->completed;

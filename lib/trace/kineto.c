@@ -553,24 +553,6 @@ static bool bid(struct fsdp_span head)
 
 /* ---- all events ---- */
 
-static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_kineto_event event;
-	enum fsdp_kineto_found found;
-	if (!fsdp_kineto_read_event(&kineto->input, token, &event, &found))
-		return false;
-	recording->events += found != FSDP_KINETO_LOST;
-	recording->dropped +=
-		found == FSDP_KINETO_LOST &&
-		!(token->kind == FSDP_SCAN_CUT && fsdp_trace_is_stopped(kineto->reading));
-	recording->recovered += found == FSDP_KINETO_RECOVERED;
-	bool good = found == FSDP_KINETO_LOST || take_any(kineto, &event);
-	fsdp_kineto_release_event(&kineto->input);
-	return good || fsdp_trace_memory(kineto->reading);
-}
-
-/* After the bracket. *token is the one that ends the array, or CUT. */
 static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -583,8 +565,20 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 		else if (!fsdp_kineto_next(&kineto->input, token))
 			return false;
 		if (token->kind == FSDP_SCAN_OBJECT) {
-			if (!take_event(kineto, token))
+			struct fsdp_kineto_event event;
+			enum fsdp_kineto_found how;
+			if (!fsdp_kineto_read_event(&kineto->input, token, &event, &how))
 				return false;
+			recording->events += how != FSDP_KINETO_LOST;
+			recording->dropped +=
+				how == FSDP_KINETO_LOST &&
+				!(token->kind == FSDP_SCAN_CUT &&
+					fsdp_trace_is_stopped(kineto->reading));
+			recording->recovered += how == FSDP_KINETO_RECOVERED;
+			bool good = how == FSDP_KINETO_LOST || take_any(kineto, &event);
+			fsdp_kineto_release_event(&kineto->input);
+			if (!good)
+				return fsdp_trace_memory(kineto->reading);
 		} else if (token->kind == FSDP_SCAN_ARRAY_END ||
 			   token->kind == FSDP_SCAN_CUT) {
 			break;

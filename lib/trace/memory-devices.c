@@ -247,42 +247,6 @@ static bool count_segments(struct count *count)
 
 /* ---- the history ---- */
 
-static void find_start(struct count *count)
-{
-	struct fsdp_memory_history *history = count->history;
-	history->start_bytes = (int64_t)count->device->requested_bytes;
-	history->start_reserved_bytes = (int64_t)count->device->reserved_bytes;
-	for (uint64_t i = 0; i < history->count; i++) {
-		const struct fsdp_memory_row *row = row_at(history, i);
-		add(count, &history->start_bytes, row->bytes, -sign_of_active(row));
-		add(count, &history->start_reserved_bytes, row->bytes,
-			-sign_of_reserved(row));
-		count->device->other_events += row->action == FSDP_MEMORY_OTHER;
-	}
-}
-
-static void find_peak(struct count *count)
-{
-	const struct fsdp_memory_history *history = count->history;
-	struct fsdp_memory_device *device = count->device;
-	int64_t active = history->start_bytes, reserved = history->start_reserved_bytes;
-	device->start_bytes = device->peak_bytes = active;
-	device->peak_reserved_bytes = reserved;
-	device->peak_event = device->peak_time_us = FSDP_ABSENT;
-	for (uint64_t i = 0; i < history->count; i++) {
-		const struct fsdp_memory_row *row = row_at(history, i);
-		add(count, &active, row->bytes, sign_of_active(row));
-		add(count, &reserved, row->bytes, sign_of_reserved(row));
-		if (reserved > device->peak_reserved_bytes)
-			device->peak_reserved_bytes = reserved;
-		if (active <= device->peak_bytes)
-			continue;
-		device->peak_bytes = active;
-		device->peak_event = (int64_t)i;
-		device->peak_time_us = row->time_us;
-	}
-}
-
 static bool find_ooms(struct count *count)
 {
 	const struct fsdp_memory_history *history = count->history;
@@ -497,8 +461,32 @@ static bool count_device(struct count *count)
 	}
 	if (!count_segments(count))
 		return false;
-	find_start(count);
-	find_peak(count);
+	/* What was in use before the history, from what is in use after it. */
+	history->start_bytes = (int64_t)device->requested_bytes;
+	history->start_reserved_bytes = (int64_t)device->reserved_bytes;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		add(count, &history->start_bytes, row->bytes, -sign_of_active(row));
+		add(count, &history->start_reserved_bytes, row->bytes,
+			-sign_of_reserved(row));
+		device->other_events += row->action == FSDP_MEMORY_OTHER;
+	}
+	int64_t active = history->start_bytes, reserved = history->start_reserved_bytes;
+	device->start_bytes = device->peak_bytes = active;
+	device->peak_reserved_bytes = reserved;
+	device->peak_event = device->peak_time_us = FSDP_ABSENT;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		add(count, &active, row->bytes, sign_of_active(row));
+		add(count, &reserved, row->bytes, sign_of_reserved(row));
+		if (reserved > device->peak_reserved_bytes)
+			device->peak_reserved_bytes = reserved;
+		if (active <= device->peak_bytes)
+			continue;
+		device->peak_bytes = active;
+		device->peak_event = (int64_t)i;
+		device->peak_time_us = row->time_us;
+	}
 	return find_ooms(count) && find_holders(count);
 }
 
