@@ -589,8 +589,9 @@ struct world {
 /* If one directory has more saves, the rest counts as the last one. */
 enum { WORLDS_MAX = 16 };
 
-static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds)
+static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
+	struct world worlds[WORLDS_MAX];
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	size_t count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
@@ -611,13 +612,6 @@ static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds
 		worlds[k].files++;
 		worlds[k].models += kind == 0 && numbers[1] < numbers[0];
 	}
-	return count;
-}
-
-static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
-{
-	struct world worlds[WORLDS_MAX];
-	size_t count = list_worlds(folder, worlds);
 	/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by
 	 * each save. */
 	fsdp_auto_error *error = NULL;

@@ -137,17 +137,6 @@ struct flat_reading {
 	uint32_t at; /* the next of these */
 };
 
-/* The dtype that parameters are computed in: 16 bytes of it are aligned to. */
-static uint32_t compute_item_bytes(const struct flat_reading *reading)
-{
-	uint32_t dtype = reading->record->dtype;
-	for (uint32_t i = 0; i < reading->unit->mixed_count; i++)
-		if (strcmp(reading->unit->mixed[i].key, "param_dtype") == 0)
-			dtype = fsdp_dtype_find(
-				fsdp_span_text(reading->unit->mixed[i].value));
-	return fsdp_dtype(dtype)->storage_bytes;
-}
-
 static bool add_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
 	struct fsdp_flat_entry_record entry)
 {
@@ -253,8 +242,14 @@ static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *
 	uint32_t group = strcmp(unit->strategy, "NO_SHARD") == 0
 				 ? unit->replicate_world_size
 				 : unit->shard_world_size;
+	/* The dtype that parameters are computed in: 16 bytes of it are aligned to. */
+	uint32_t dtype = reading->record->dtype;
+	for (uint32_t i = 0; i < reading->unit->mixed_count; i++)
+		if (strcmp(reading->unit->mixed[i].key, "param_dtype") == 0)
+			dtype = fsdp_dtype_find(
+				fsdp_span_text(reading->unit->mixed[i].value));
 	reading->layout.rules = fsdp_flat_rules(
-		unit->use_orig_params == 1, compute_item_bytes(reading), group);
+		unit->use_orig_params == 1, fsdp_dtype(dtype)->storage_bytes, group);
 	reading->numels = fsdp_json_get(reading->json, "numels_with_padding");
 	reading->mask = fsdp_json_get(reading->json, "is_padding");
 	if (reading->numels == NULL && reading->mask == NULL)
@@ -1439,18 +1434,15 @@ bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *r
 	return read_document(&plan);
 }
 
-static bool is_blank(unsigned char byte)
-{
-	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
-}
-
 /* The key may be anywhere, but every exporter writes it first. */
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	size_t at = 0;
 	if (look->folder != NULL)
 		return FSDP_SIGN_NONE;
-	while (at < look->head.size && is_blank(look->head.data[at]))
+	while (at < look->head.size &&
+		(look->head.data[at] == ' ' || look->head.data[at] == '\t' ||
+			look->head.data[at] == '\n' || look->head.data[at] == '\r'))
 		at++;
 	if (at == look->head.size || look->head.data[at] != '{')
 		return FSDP_SIGN_NONE;

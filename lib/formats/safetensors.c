@@ -926,16 +926,6 @@ static int compare_ranges(const void *a, const void *b)
 	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
 }
 
-static struct fsdp_span tensor_name(
-	const struct fsdp_safetensors *header, uint32_t tensor)
-{
-	struct fsdp_model *model = header->reading->model;
-	struct fsdp_span name = fsdp_model_name(
-		model, fsdp_model_tensor(model, tensor)->name, header->reading->scratch);
-	model->findings.lost |= name.data == NULL;
-	return name;
-}
-
 /* The first hole or overlap; all holes count as bytes that no tensor owns. */
 static void check_sorted(
 	struct fsdp_safetensors *header, const struct range *ranges, size_t count)
@@ -950,12 +940,16 @@ static void check_sorted(
 			uint64_t bytes =
 				hole ? ranges[i].begin - end : end - ranges[i].begin;
 			said = true;
+			struct fsdp_model *model = header->reading->model;
+			struct fsdp_span name = fsdp_model_name(model,
+				fsdp_model_tensor(model, ranges[i].tensor)->name,
+				header->reading->scratch);
+			model->findings.lost |= name.data == NULL;
 			fsdp_find(safetensors_findings(header),
 				FSDP_RULE_SAFETENSORS_OFFSETS,
 				FSDP_PLACE(.file = header->file,
 					.offset = fsdp_min(ranges[i].begin, end),
-					.length = bytes,
-					.tensor = tensor_name(header, ranges[i].tensor)),
+					.length = bytes, .tensor = name),
 				hole && bytes == 1
 					? "%llu byte before the tensor belongs to none"
 				: hole ? "%llu bytes before the tensor belong to none"

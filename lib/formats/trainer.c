@@ -1191,31 +1191,6 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 	}
 }
 
-/* Files of random states as many as there are ranks; files of data may show more ranks
- * than these. */
-static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = reading->model;
-	struct fsdp_ranks_here here = { .world_size = model->world_size,
-		.at_least = true,
-		.what = "file like this one" };
-	struct fsdp_span example = { 0 };
-	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
-	if (here.list == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	for (size_t i = 0; i < reading->children.count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
-		if (child->rank == FSDP_NONE)
-			continue;
-		here.list[here.count++] = child->rank;
-		example = child->name;
-	}
-	if (here.count != 0 && model->world_size != FSDP_NONE)
-		fsdp_find_missing_ranks(&model->findings, &here,
-			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1));
-	return true;
-}
-
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct trainer *trainer = reading->state;
@@ -1239,7 +1214,26 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (told != 0 && (model->world_size == FSDP_NONE || told > model->world_size))
 		model->world_size = told;
 	check_parts(reading, trainer);
-	return check_ranks(reading, ret_error);
+	/* Files of random states as many as there are ranks; files of data may show more
+	 * ranks than these. */
+	struct fsdp_ranks_here here = { .world_size = model->world_size,
+		.at_least = true,
+		.what = "file like this one" };
+	struct fsdp_span example = { 0 };
+	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
+	if (here.list == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (child->rank == FSDP_NONE)
+			continue;
+		here.list[here.count++] = child->rank;
+		example = child->name;
+	}
+	if (here.count != 0 && model->world_size != FSDP_NONE)
+		fsdp_find_missing_ranks(&model->findings, &here,
+			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1));
+	return true;
 }
 
 /* An index, which says no more than what is read anyway. */

@@ -762,23 +762,6 @@ struct chunk_boxes {
 	bool scattered;                      /* some do not follow the one before */
 };
 
-static void add_box(struct chunk_boxes *boxes, const int64_t *box, const int64_t *shape)
-{
-	uint32_t cuts = 0, dim = 0;
-	for (uint32_t i = 0; i < boxes->dims; i++)
-		if (box[i] != 0 || box[boxes->dims + i] != shape[i]) {
-			cuts++;
-			dim = i;
-		}
-	if (boxes->count < BOXES_COMPARED)
-		boxes->list[boxes->count] = box;
-	if (boxes->count++ == 0)
-		boxes->dim = dim;
-	if (cuts > 1 || dim != boxes->dim || box[dim] != boxes->reach)
-		boxes->scattered = true;
-	boxes->reach = box[dim] + box[boxes->dims + dim];
-}
-
 /* Of many boxes that are scattered the audit finds it. */
 static bool report_overlap(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	const struct chunk_boxes *boxes)
@@ -830,8 +813,23 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 			(void)fsdp_numel(box + chunk->dims, chunk->dims, &volume);
 			if (!fsdp_add(held, volume, &held))
 				return;
-			if (volume > 0 && item->dims > 0)
-				add_box(&boxes, box, shape);
+			if (volume > 0 && item->dims > 0) {
+				uint32_t cuts = 0, dim = 0;
+				for (uint32_t j = 0; j < boxes.dims; j++)
+					if (box[j] != 0 ||
+						box[boxes.dims + j] != shape[j]) {
+						cuts++;
+						dim = j;
+					}
+				if (boxes.count < BOXES_COMPARED)
+					boxes.list[boxes.count] = box;
+				if (boxes.count++ == 0)
+					boxes.dim = dim;
+				if (cuts > 1 || dim != boxes.dim ||
+					box[dim] != boxes.reach)
+					boxes.scattered = true;
+				boxes.reach = box[dim] + box[boxes.dims + dim];
+			}
 		}
 		id = list->next;
 	}

@@ -1029,21 +1029,6 @@ static bool read_part(const void *context, uint64_t offset, void *buffer, size_t
 	return fsdp_source_read(context, offset, buffer, size, ret_error);
 }
 
-/* A truncated pickle is damaged metadata, also if it has other errors. */
-static void name_damage(struct fsdp_error **error)
-{
-	struct fsdp_error *why = *error;
-	const char *rule = fsdp_error_rule(why);
-	if (rule == NULL || (strcmp(rule, "FI3013") != 0 && strcmp(rule, "FI3014") != 0))
-		return;
-	*error = NULL;
-	fsdp_fail_rule(error, FSDP_ERROR_DAMAGED, "FI1020", fsdp_error_offset(why),
-		strcmp(rule, "FI3014") == 0 ? ".metadata is truncated: %s"
-					    : ".metadata is damaged: %s",
-		fsdp_error_message(why));
-	fsdp_error_free(why);
-}
-
 bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_span file, struct fsdp_error **ret_error)
 {
@@ -1079,8 +1064,21 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;
 	fsdp_torch_judge(&judge);
-	if (!read && ret_error != NULL && *ret_error != NULL)
-		name_damage(ret_error);
+	if (!read && ret_error != NULL && *ret_error != NULL) {
+		/* A truncated pickle is damaged metadata, also if it has other errors. */
+		struct fsdp_error *why = *ret_error;
+		const char *rule = fsdp_error_rule(why);
+		if (rule != NULL &&
+			(strcmp(rule, "FI3013") == 0 || strcmp(rule, "FI3014") == 0)) {
+			*ret_error = NULL;
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020",
+				fsdp_error_offset(why),
+				strcmp(rule, "FI3014") == 0 ? ".metadata is truncated: %s"
+							    : ".metadata is damaged: %s",
+				fsdp_error_message(why));
+			fsdp_error_free(why);
+		}
+	}
 	if (!read || !read_top(&parse))
 		return false;
 	dcp->file_number++;

@@ -84,25 +84,6 @@ static bool mappings_add(struct fsdp_mappings *mappings,
 	return true;
 }
 
-/* The name below its group; FSDP_NONE: memory ended. */
-static uint32_t name_of(
-	struct fsdp_mappings *mappings, const struct fsdp_mapping *mapping)
-{
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", mapping->group);
-	uint32_t group =
-		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
-	if (group == FSDP_NONE) {
-		struct fsdp_span copy =
-			fsdp_arena_copy(mappings->scratch, fsdp_span(text, (size_t)size));
-		group = copy.data != NULL ? fsdp_names_child(&mappings->names, 0, copy)
-					  : FSDP_NONE;
-	}
-	return group != FSDP_NONE
-		       ? fsdp_names_child(&mappings->names, group, mapping->fqn)
-		       : FSDP_NONE;
-}
-
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
 {
 	return slice < mappings->slices.count
@@ -138,7 +119,21 @@ static bool mappings_begin(
 			mappings->ranks[mappings->rank_count++] = mapping->rank;
 		last = mapping->rank;
 		mappings->told[mapping->group] = true;
-		uint32_t name = name_of(mappings, fsdp_mappings_at(mappings, id - 1));
+		/* The name below its group; FSDP_NONE: memory ended. */
+		char text[16];
+		int size = snprintf(text, sizeof text, "%u", mapping->group);
+		uint32_t group = fsdp_names_find_child(
+			&mappings->names, 0, fsdp_span(text, (size_t)size));
+		if (group == FSDP_NONE) {
+			struct fsdp_span copy = fsdp_arena_copy(
+				mappings->scratch, fsdp_span(text, (size_t)size));
+			group = copy.data != NULL
+					? fsdp_names_child(&mappings->names, 0, copy)
+					: FSDP_NONE;
+		}
+		uint32_t name = group != FSDP_NONE ? fsdp_names_child(&mappings->names,
+							     group, mapping->fqn)
+						   : FSDP_NONE;
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(mappings->scratch, ret_error);
 		if (mappings->first[name] == 0)
@@ -448,14 +443,6 @@ static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint3
 	return parameter->shape != FSDP_NONE;
 }
 
-/* Whether the second part of a value's path is a position in a list. */
-static bool is_listed(
-	const struct fsdp_model *model, const struct fsdp_value_record *value)
-{
-	const int64_t *path = fsdp_model_ints(model, value->path);
-	return path != NULL && path[0] >= 2 && (path[2] & 1) != 0;
-}
-
 /* What is the same for all slices. */
 static void read_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
@@ -581,7 +568,10 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 	struct fsdp_span rest;
 	uint32_t group = 0;
 	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
-		if (is_listed(ds->reading->model, &said->value) &&
+		/* Whether the second part of a value's path is a position in a list. */
+		const int64_t *path =
+			fsdp_model_ints(ds->reading->model, said->value.path);
+		if (path != NULL && path[0] >= 2 && (path[2] & 1) != 0 &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
 		/* The stage of a pipeline with a layer determines the names of its

@@ -684,23 +684,6 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	return true;
 }
 
-static void set_format(struct fsdp_deepspeed *ds)
-{
-	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
-		"deepspeed-zero2", "deepspeed-zero3" };
-	static const char *const titles[] = { "DeepSpeed checkpoint",
-		"DeepSpeed checkpoint (ZeRO 1)", "DeepSpeed checkpoint (ZeRO 2)",
-		"DeepSpeed checkpoint (ZeRO 3)" };
-	struct fsdp_format *format = &ds->reading->model->format;
-	size_t stage = ds->world_size == 0 || ds->stage < 0 || ds->stage > 3
-			       ? 0
-			       : (size_t)ds->stage;
-	format->family = names[stage];
-	format->title = titles[stage];
-	format->writer = "DeepSpeed";
-	ds->reading->model->is_split = ds->model_ranks > 1;
-}
-
 static bool join_slice(
 	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
 {
@@ -760,23 +743,6 @@ static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	return true;
 }
 
-static void check_model(struct fsdp_deepspeed *ds)
-{
-	struct fsdp_findings *findings = &ds->reading->model->findings;
-	fsdp_deepspeed_check_files(ds);
-	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
-		return;
-	char count[64] = "";
-	if (ds->strayed != 0)
-		snprintf(count, sizeof count, " of %zu of %zu parameters", ds->strayed,
-			ds->mapped);
-	fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
-		FSDP_PLACE(.severity = FSDP_WARNING + 1,
-			.fix = "take the weights from here, or from zero_to_fp32.py"),
-		"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
-		ds->round_robin ? "round_robin_gradients: " : "", count);
-}
-
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_deepspeed *ds = reading->state;
@@ -821,8 +787,32 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	ds->averaged = join.averaged;
 	if (!check_ranks(ds, ret_error))
 		return false;
-	check_model(ds);
-	set_format(ds);
+	struct fsdp_findings *findings = &ds->reading->model->findings;
+	fsdp_deepspeed_check_files(ds);
+	if (!(ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)) {
+		char count[64] = "";
+		if (ds->strayed != 0)
+			snprintf(count, sizeof count, " of %zu of %zu parameters",
+				ds->strayed, ds->mapped);
+		fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.severity = FSDP_WARNING + 1,
+				.fix = "take the weights from here, or from zero_to_fp32.py"),
+			"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
+			ds->round_robin ? "round_robin_gradients: " : "", count);
+	}
+	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
+		"deepspeed-zero2", "deepspeed-zero3" };
+	static const char *const titles[] = { "DeepSpeed checkpoint",
+		"DeepSpeed checkpoint (ZeRO 1)", "DeepSpeed checkpoint (ZeRO 2)",
+		"DeepSpeed checkpoint (ZeRO 3)" };
+	struct fsdp_format *format = &ds->reading->model->format;
+	size_t stage = ds->world_size == 0 || ds->stage < 0 || ds->stage > 3
+			       ? 0
+			       : (size_t)ds->stage;
+	format->family = names[stage];
+	format->title = titles[stage];
+	format->writer = "DeepSpeed";
+	ds->reading->model->is_split = ds->model_ranks > 1;
 	return fsdp_deepspeed_add_parts(ds, ret_error) && mark_slices(ds, ret_error);
 }
 

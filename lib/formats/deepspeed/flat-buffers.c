@@ -48,23 +48,6 @@ static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
 	return round_up(ds->slice.lengths[group], align) / world;
 }
 
-/* Elements of a flat buffer on all ranks; *ret_whole: no rank is missing. */
-static uint64_t sum_flats(
-	const struct fsdp_deepspeed *ds, const char *name, bool *ret_whole)
-{
-	uint64_t sum = 0;
-	*ret_whole = ds->optim_files == ds->world_size;
-	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *flat =
-			fsdp_deepspeed_find_flat(ds, name, rank);
-		*ret_whole &= flat != NULL;
-		if (flat != NULL)
-			sum += fsdp_min(
-				flat->numel, FSDP_MAPPING_MAX / FSDP_DEEPSPEED_RANKS_MAX);
-	}
-	return sum;
-}
-
 /* A rank whose flat buffer is longer than an equal part of all: parameters after it are
  * displaced. */
 static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
@@ -151,7 +134,7 @@ static size_t count_strays(
 static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	bool right, ordered = true;
-	uint64_t found;
+	uint64_t found = 0;
 	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
 	/* param_shapes determine the length of the flat buffers. If it differs, parameters
 	 * may have other positions: an alignment that no file records. */
@@ -159,7 +142,16 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	bool whole;
 	char name[256];
 	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
-	found = sum_flats(ds, name, &whole);
+	/* Elements of a flat buffer on all ranks; whole: no rank is missing. */
+	whole = ds->optim_files == ds->world_size;
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
+		whole &= flat != NULL;
+		if (flat != NULL)
+			found += fsdp_min(
+				flat->numel, FSDP_MAPPING_MAX / FSDP_DEEPSPEED_RANKS_MAX);
+	}
 	right = !whole ||
 		round_up(found, align) == round_up(ds->slice.lengths[group], align);
 	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {

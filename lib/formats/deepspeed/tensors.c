@@ -453,21 +453,6 @@ struct cut_slices {
 	uint32_t *next;       /* of one name, + 1 */
 };
 
-/* The parameter of a tensor, or of a state or a copy. */
-static struct fsdp_span owner_of(
-	const struct fsdp_tensor_record *tensor, struct fsdp_span name)
-{
-	struct fsdp_span rest = name;
-	if (tensor->role == FSDP_ROLE_OPTIM && fsdp_span_behind(name, "state.", &rest)) {
-		const unsigned char *dot = memrchr(rest.data, '.', rest.size);
-		if (dot != NULL)
-			rest.size = (size_t)(dot - rest.data);
-	} else if (tensor->role == FSDP_ROLE_OTHER) {
-		fsdp_span_behind(name, "module.", &rest);
-	}
-	return rest;
-}
-
 /* Every rank of a stage has one, and of several stages only if all have it. */
 static bool are_complete(const struct fsdp_join *join, const struct cut_slices *slices,
 	uint32_t first, bool everywhere)
@@ -721,8 +706,16 @@ static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
 	if (slices->next[first - 1] == 0 || tensor->dims == 0 || buffer ||
 		(tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
 		return true;
-	enum fsdp_cut cut =
-		fsdp_slicing_of(join->slicing, owner_of(tensor, name), &everywhere);
+	/* The parameter of a tensor, or of a state or a copy. */
+	struct fsdp_span rest = name;
+	if (tensor->role == FSDP_ROLE_OPTIM && fsdp_span_behind(name, "state.", &rest)) {
+		const unsigned char *dot = memrchr(rest.data, '.', rest.size);
+		if (dot != NULL)
+			rest.size = (size_t)(dot - rest.data);
+	} else if (tensor->role == FSDP_ROLE_OTHER) {
+		fsdp_span_behind(name, "module.", &rest);
+	}
+	enum fsdp_cut cut = fsdp_slicing_of(join->slicing, rest, &everywhere);
 	join->averaged += cut == FSDP_CUT_MEAN && tensor->role == FSDP_ROLE_PARAM;
 	if (cut == FSDP_CUT_UNKNOWN || cut == FSDP_CUT_MEAN)
 		return true;

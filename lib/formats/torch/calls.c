@@ -261,17 +261,6 @@ static bool is_call_of(
 	       fsdp_span_is(global->module, module) && fsdp_span_is(global->name, name);
 }
 
-/* Below protocol 3 bytes are text and how to encode it, or nothing. */
-static bool is_bytes(const struct trial *trial, fsdp_ref ref)
-{
-	enum fsdp_pickle_kind kind = kind_of(trial, ref);
-	return kind == FSDP_PICKLE_BYTES || kind == FSDP_PICKLE_BYTEARRAY ||
-	       kind == FSDP_PICKLE_BUFFER ||
-	       is_call_of(trial, ref, "_codecs", "encode") ||
-	       is_call_of(trial, ref, "builtins", "bytes") ||
-	       is_call_of(trial, ref, "builtins", "bytearray");
-}
-
 static bool is_integer(enum fsdp_pickle_kind kind)
 {
 	return kind == FSDP_PICKLE_INTEGER || kind == FSDP_PICKLE_BIG_INTEGER;
@@ -389,7 +378,12 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 	case 's':
 		return kind == FSDP_PICKLE_TEXT;
 	case 'y':
-		return is_bytes(trial, ref);
+		/* Below protocol 3 bytes are text and how to encode it, or nothing. */
+		return kind == FSDP_PICKLE_BYTES || kind == FSDP_PICKLE_BYTEARRAY ||
+		       kind == FSDP_PICKLE_BUFFER ||
+		       is_call_of(trial, ref, "_codecs", "encode") ||
+		       is_call_of(trial, ref, "builtins", "bytes") ||
+		       is_call_of(trial, ref, "builtins", "bytearray");
 	case 'p':
 		return kind == FSDP_PICKLE_NULL || kind == FSDP_PICKLE_BOOL ||
 		       kind == FSDP_PICKLE_FLOAT || kind == FSDP_PICKLE_TEXT ||

@@ -671,23 +671,6 @@ static void report(struct fsdp_torch *torch, const struct fsdp_pickle_global *gl
 		what);
 }
 
-static void report_bad(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
-	enum standing standing)
-{
-	if (standing == GADGET && find_gadget(global)->what == LOADS)
-		report(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
-			"which loads what another file or text says");
-	else if (standing == GADGET)
-		report(torch, global, FSDP_RULE_PICKLE_GADGET,
-			"which can run commands or code");
-	else if (standing == BAD_NAME)
-		report(torch, global, FSDP_RULE_PICKLE_NAME,
-			"a name with dots that is not on the list of known data");
-	else
-		report(torch, global, FSDP_RULE_PICKLE_GLOBAL,
-			"which is not on the list of known data");
-}
-
 /* Classes that torch.load(weights_only=True) refuses, as one finding of the file. */
 struct refused {
 	size_t count, left_out; /* that many names do not fit */
@@ -789,26 +772,6 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 	refused->cannot_allow |= !fits;
 }
 
-static void add_refused(struct refused *refused, const struct fsdp_pickle_global *global,
-	const struct fsdp_torch_known *known)
-{
-	char name[sizeof refused->names];
-	size_t size = global->module.size + 1 + global->name.size;
-	refused->only_dtensors &= (known->home & DTENSOR) != 0;
-	refused->must_not |= fsdp_span_is(global->name, "_load_from_bytes");
-	refused->count++;
-	if (size < sizeof name) {
-		memcpy(name, global->module.data, global->module.size);
-		name[global->module.size] = '.';
-		memcpy(name + global->module.size + 1, global->name.data,
-			global->name.size);
-	}
-	refused->left_out +=
-		size >= sizeof name || !add_text(refused->names, sizeof refused->names,
-					       &refused->size, fsdp_span(name, size));
-	allow(refused, global, known);
-}
-
 /* Nothing was found in the pickle that speaks against loading it. */
 static bool is_harmless(const struct fsdp_torch *torch)
 {
@@ -888,10 +851,37 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 				text, use_text(global->uses),
 				script ? "the script that defines it, as " : "",
 				fsdp_shown(package, needs));
-		} else if (standing != DATA)
-			report_bad(torch, global, standing);
-		else if (!(known->home & STRICT))
-			add_refused(&refused, global, known);
+		} else if (standing != DATA) {
+			if (standing == GADGET && find_gadget(global)->what == LOADS)
+				report(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
+					"which loads what another file or text says");
+			else if (standing == GADGET)
+				report(torch, global, FSDP_RULE_PICKLE_GADGET,
+					"which can run commands or code");
+			else if (standing == BAD_NAME)
+				report(torch, global, FSDP_RULE_PICKLE_NAME,
+					"a name with dots that is not on the list of known data");
+			else
+				report(torch, global, FSDP_RULE_PICKLE_GLOBAL,
+					"which is not on the list of known data");
+		} else if (!(known->home & STRICT)) {
+			char name[sizeof refused.names];
+			size_t size = global->module.size + 1 + global->name.size;
+			refused.only_dtensors &= (known->home & DTENSOR) != 0;
+			refused.must_not |=
+				fsdp_span_is(global->name, "_load_from_bytes");
+			refused.count++;
+			if (size < sizeof name) {
+				memcpy(name, global->module.data, global->module.size);
+				name[global->module.size] = '.';
+				memcpy(name + global->module.size + 1, global->name.data,
+					global->name.size);
+			}
+			refused.left_out += size >= sizeof name ||
+					    !add_text(refused.names, sizeof refused.names,
+						    &refused.size, fsdp_span(name, size));
+			allow(&refused, global, known);
+		}
 	}
 	/* Metadata is never loaded that way. */
 	if (torch->profile == FSDP_PROFILE_TENSORS)

@@ -1234,15 +1234,6 @@ static bool read_one(
 	return read && (begin != 0 || walk_tensors(file, ret_error));
 }
 
-static void report_trailing(const struct pickles *file, uint64_t begin)
-{
-	fsdp_find(&file->reading->model->findings, FSDP_RULE_PICKLE_TRAILING,
-		FSDP_PLACE(.file = file->look->path, .offset = begin,
-			.length = file->look->source.size - begin),
-		"%llu bytes follow the pickle",
-		FSDP_LLU(file->look->source.size - begin));
-}
-
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -1269,7 +1260,12 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			return fsdp_fail_limit(
 				ret_error, FSDP_LIMIT_PICKLE_STREAMS, most);
 		if (count == 1)
-			report_trailing(file, file->at);
+			fsdp_find(&file->reading->model->findings,
+				FSDP_RULE_PICKLE_TRAILING,
+				FSDP_PLACE(.file = file->look->path, .offset = file->at,
+					.length = file->look->source.size - file->at),
+				"%llu bytes follow the pickle",
+				FSDP_LLU(file->look->source.size - file->at));
 		fsdp_arena_init(&arena, file->reading->scratch->budget);
 		bool read = read_one(file, &arena, count == 0 ? ret_error : &error);
 		fsdp_arena_done(&arena);

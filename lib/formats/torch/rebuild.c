@@ -662,25 +662,6 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static bool rebuild_wrapper(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
-{
-	if (fsdp_pickle_count(pickle, arguments) != 8 ||
-		!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
-		return false;
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	if (rare == NULL)
-		return false;
-	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
-	const char *layout =
-		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
-	if (layout != NULL && strcmp(layout, "strided") != 0)
-		rare->layout = layout;
-	return true;
-}
-
 static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -795,8 +776,22 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	}
 	case FROM_TYPE:
 		return rebuild_from_type(torch, pickle, arguments, tensor, ret_error);
-	case WRAPPER_SUBCLASS:
-		return rebuild_wrapper(torch, pickle, arguments, tensor, ret_error);
+	case WRAPPER_SUBCLASS: {
+		if (fsdp_pickle_count(pickle, arguments) != 8 ||
+			!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
+			return false;
+		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
+		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+		if (rare == NULL)
+			return false;
+		rare->device = device_text(
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
+		const char *layout = torch_layout(
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
+		if (layout != NULL && strcmp(layout, "strided") != 0)
+			rare->layout = layout;
+		return true;
+	}
 	case QUANTISED:
 		return rebuild_quantised(torch, pickle, arguments, tensor, ret_error);
 	case SPARSE:

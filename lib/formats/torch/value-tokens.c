@@ -229,22 +229,17 @@ static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_
 	return true;
 }
 
-static enum fsdp_token_kind container_kind(enum fsdp_pickle_kind kind)
-{
-	return kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
-	       : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
-	       : kind == FSDP_PICKLE_DICT ? FSDP_TOKEN_DICT
-	       : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
-					  : FSDP_TOKEN_SET;
-}
-
 /* Begins a container: its token, and where its items come from. */
 static bool open_container(
 	struct spelling *spelling, fsdp_ref ref, struct open *open, bool *ret_done)
 {
 	struct fsdp_pickle *pickle = spelling->torch->pickle;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
-	enum fsdp_token_kind token_kind = container_kind(kind);
+	enum fsdp_token_kind token_kind = kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
+					  : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
+					  : kind == FSDP_PICKLE_DICT ? FSDP_TOKEN_DICT
+					  : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
+								     : FSDP_TOKEN_SET;
 	fsdp_ref inside = ref;
 	*ret_done = false;
 	if (kind == FSDP_PICKLE_CALL &&
@@ -391,19 +386,6 @@ static uint64_t left_over(const struct fsdp_model *model)
 	return model->value_bytes < most ? most - model->value_bytes : 0;
 }
 
-/* One finding a file, if values are cut because all of them together are too large. */
-static void settle(struct fsdp_torch *torch, const struct spelling *spelling)
-{
-	torch->model->value_bytes += taken_by(spelling);
-	if (!spelling->cut || taken_by(spelling) < spelling->ceiling || torch->values_cut)
-		return;
-	torch->values_cut = true;
-	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
-		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.severity = FSDP_WARNING + 1),
-		"shared values expand to too much; the rest is cut");
-}
-
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error)
 {
@@ -429,7 +411,17 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
-	settle(torch, &spelling);
+	/* One finding a file, if values are cut because all of them together are too
+	 * large. */
+	torch->model->value_bytes += taken_by(&spelling);
+	if (spelling.cut && taken_by(&spelling) >= spelling.ceiling &&
+		!torch->values_cut) {
+		torch->values_cut = true;
+		fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
+			FSDP_PLACE(.file = torch->file, .member = torch->member,
+				.severity = FSDP_WARNING + 1),
+			"shared values expand to too much; the rest is cut");
+	}
 	torch->tokens = spelling.tokens;
 	torch->token_room = spelling.room;
 	value->tokens = tokens;

@@ -556,26 +556,6 @@ static bool read_fairscale(struct taking *taking, struct fsdp_error **ret_error)
 
 /* ---- all of it ---- */
 
-/* Buffers are listed: as keys, or as items. */
-static void mark_buffers(struct taking *taking)
-{
-	struct fsdp_pickle *pickle = taking->torch->pickle;
-	const char *list = taking->relative->is_xla ? "buffer_info" : "buffer_names";
-	struct fsdp_pickle_iterator iterator = { .ref = fsdp_pickle_get(pickle,
-							 taking->relative->facts, list) };
-	fsdp_ref key, value;
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		struct fsdp_span name =
-			fsdp_pickle_text(pickle, key != FSDP_REF_NONE ? key : value);
-		struct kept_tensor *kept =
-			name.data != NULL ? find_kept(taking, name) : NULL;
-		if (kept == NULL)
-			continue;
-		kept->tensor.role = FSDP_ROLE_BUFFER;
-		kept->tensor.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	}
-}
-
 bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
 {
@@ -592,7 +572,22 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 	fsdp_build_take_back(torch->model, relative->first_tensor, relative->first_piece,
 		relative->first_value);
 	relative->has_units = torch->model->flat_modules.count != 0;
-	mark_buffers(&taking);
+	/* Buffers are listed: as keys, or as items. */
+	struct fsdp_pickle *pickle = taking.torch->pickle;
+	const char *list = taking.relative->is_xla ? "buffer_info" : "buffer_names";
+	struct fsdp_pickle_iterator iterator = { .ref = fsdp_pickle_get(pickle,
+							 taking.relative->facts, list) };
+	fsdp_ref key, value;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		struct fsdp_span name =
+			fsdp_pickle_text(pickle, key != FSDP_REF_NONE ? key : value);
+		struct kept_tensor *kept =
+			name.data != NULL ? find_kept(&taking, name) : NULL;
+		if (kept == NULL)
+			continue;
+		kept->tensor.role = FSDP_ROLE_BUFFER;
+		kept->tensor.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
+	}
 	if (!(relative->is_xla ? read_xla(&taking, ret_error)
 			       : read_fairscale(&taking, ret_error)))
 		return false;

@@ -65,13 +65,6 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- records ---- */
 
-/* What torch looks a name up for: ASCII case does not count there. */
-static bool is_named(struct fsdp_span name, const char *record)
-{
-	return name.size == strlen(record) &&
-	       strncasecmp((const char *)name.data, record, name.size) == 0;
-}
-
 /* A member's name below the root; absent: it is elsewhere. */
 static struct fsdp_span below_root(const struct torch_zip *file, struct fsdp_span name)
 {
@@ -109,8 +102,11 @@ static enum torch_record record_of(struct fsdp_span name)
 	};
 	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
 		return RECORD_STORAGE;
+	/* What torch looks a name up for: ASCII case does not count there. */
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
-		if (is_named(name, rows[i].name))
+		if (name.size == strlen(rows[i].name) &&
+			strncasecmp((const char *)name.data, rows[i].name, name.size) ==
+				0)
 			return rows[i].record;
 	return RECORD_OTHER;
 }
@@ -365,25 +361,6 @@ static void set_format(struct torch_zip *file)
 	model->format.writer = "torch.jit.save";
 }
 
-/* What torch.jit.save writes is an object of a class that its code defines. */
-static void report_script(struct torch_zip *file)
-{
-	const struct fsdp_pickle *pickle = file->torch.pickle;
-	bool defined = false;
-	for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle); i++)
-		defined |= fsdp_span_begins(
-			fsdp_pickle_global(pickle, i)->module, FSDP_SPAN("__torch__"));
-	if (defined)
-		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
-			FSDP_PLACE(.file = file->file),
-			"this is a TorchScript archive (torch.jit.save): its code is not checked");
-	else
-		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
-			FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
-				.fix = "do not load this file"),
-			"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
-}
-
 /* Only the name of fairscale's files has their rank. */
 static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative *relative,
 	struct fsdp_error **ret_error)
@@ -503,8 +480,25 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_judge(&file->torch);
-	if (file->constants)
-		report_script(file);
+	if (file->constants) {
+		/* What torch.jit.save writes is an object of a class that its code
+		 * defines. */
+		const struct fsdp_pickle *pickle = file->torch.pickle;
+		bool defined = false;
+		for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle);
+			i++)
+			defined |= fsdp_span_begins(fsdp_pickle_global(pickle, i)->module,
+				FSDP_SPAN("__torch__"));
+		if (defined)
+			fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+				FSDP_PLACE(.file = file->file),
+				"this is a TorchScript archive (torch.jit.save): its code is not checked");
+		else
+			fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
+				FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
+					.fix = "do not load this file"),
+				"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
+	}
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	size_t first_tensor = reading->model->tensors.count;
@@ -614,18 +608,6 @@ struct unseen {
 	bool by_limit;
 };
 
-static void add_unseen(struct unseen *unseen, struct fsdp_span name)
-{
-	char room[FSDP_SHOWN];
-	const char *text = fsdp_shown(name, room);
-	size_t left = sizeof unseen->names - unseen->size;
-	unseen->count++;
-	if (strlen(text) + 3 > left)
-		return;
-	unseen->size += (size_t)snprintf(unseen->names + unseen->size, left, "%s%s",
-		unseen->size == 0 ? "" : ", ", text);
-}
-
 /* Further pickles of the archive: torch.load does not read them, other readers
  * may. */
 static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
@@ -641,8 +623,17 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 		enum looked looked = most != 0 ? check_other(file, member) : NOT_LOOKED;
 		if (looked == NO_MEMORY)
 			return fsdp_arena_fail(file->reading->scratch, ret_error);
-		if (looked == NOT_LOOKED)
-			add_unseen(&unseen, member->name);
+		if (looked == NOT_LOOKED) {
+			char room[FSDP_SHOWN];
+			const char *text = fsdp_shown(member->name, room);
+			size_t left = sizeof unseen.names - unseen.size;
+			unseen.count++;
+			if (strlen(text) + 3 <= left) {
+				unseen.size += (size_t)snprintf(
+					unseen.names + unseen.size, left, "%s%s",
+					unseen.size == 0 ? "" : ", ", text);
+			}
+		}
 		most -= most != 0;
 	}
 	if (unseen.count != 0)
