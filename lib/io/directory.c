@@ -131,21 +131,6 @@ static struct fsdp_dir_cache *cache_new(const char *path, int fd)
 	return NULL;
 }
 
-static void cache_leave(struct fsdp_dir_cache *cache)
-{
-	if (cache == NULL || --cache->users != 0)
-		return;
-	for (size_t i = 0; i < MOST_OPEN; i++)
-		close_file(cache, &cache->files[i]);
-	if (cache->lender == NULL) {
-		if (cache->root >= 0)
-			close(cache->root);
-		free(cache->path);
-	}
-	free(cache->known.slots);
-	free(cache);
-}
-
 static struct open_file *find_file(struct fsdp_dir_cache *cache, const char *below)
 {
 	for (size_t i = 0; i < MOST_OPEN; i++)
@@ -718,7 +703,18 @@ void fsdp_dir_close(struct fsdp_dir *dir)
 	if (dir->fd >= 0 && !shared)
 		close(dir->fd);
 	dir->fd = -1;
-	cache_leave(dir->cache);
+	struct fsdp_dir_cache *cache = dir->cache;
+	if (cache != NULL && --cache->users == 0) {
+		for (size_t i = 0; i < MOST_OPEN; i++)
+			close_file(cache, &cache->files[i]);
+		if (cache->lender == NULL) {
+			if (cache->root >= 0)
+				close(cache->root);
+			free(cache->path);
+		}
+		free(cache->known.slots);
+		free(cache);
+	}
 	dir->cache = NULL;
 }
 

@@ -263,14 +263,6 @@ static bool write_all(struct fsdp_remote *remote, const unsigned char *bytes, si
 	return true;
 }
 
-static struct pending *find_request(const struct fsdp_remote *remote, uint32_t id)
-{
-	struct pending *request = remote->requests;
-	while (request != NULL && request->id != id)
-		request = request->next;
-	return request;
-}
-
 static void forget_request(struct fsdp_remote *remote, struct pending *request)
 {
 	struct pending **place = &remote->requests;
@@ -723,9 +715,13 @@ static void announce_folder(struct fsdp_remote *remote, struct remote_list *list
 	}
 }
 
-/* By name, each once: a directory counts more than an object of its name. */
-static bool sort_list(struct remote_list *list)
+static bool end_list(struct fsdp_remote *remote, const struct pending *request)
 {
+	struct remote_list *list = request->list;
+	list->is_done = true;
+	list->failed = request->failed;
+	memcpy(list->detail, request->detail, sizeof list->detail);
+	/* By name, each once: a directory counts more than an object of its name. */
 	size_t kept = 0;
 	list->entries =
 		FSDP_TAKE(list->found.arena, list->entries, list->found.count + 1);
@@ -745,17 +741,6 @@ static bool sort_list(struct remote_list *list)
 		list->entries[kept++] = list->entries[i];
 	}
 	list->count = kept;
-	return true;
-}
-
-static bool end_list(struct fsdp_remote *remote, const struct pending *request)
-{
-	struct remote_list *list = request->list;
-	list->is_done = true;
-	list->failed = request->failed;
-	memcpy(list->detail, request->detail, sizeof list->detail);
-	if (!sort_list(list))
-		return false;
 	if (list->is_opened)
 		announce_folder(remote, list);
 	return true;
@@ -764,7 +749,10 @@ static bool end_list(struct fsdp_remote *remote, const struct pending *request)
 static bool take_frame(struct fsdp_remote *remote, size_t size)
 {
 	struct received frame = { remote->in, remote->in + size, false };
-	struct pending *request = find_request(remote, (uint32_t)take(&frame, 4));
+	uint32_t id = (uint32_t)take(&frame, 4);
+	struct pending *request = remote->requests;
+	while (request != NULL && request->id != id)
+		request = request->next;
 	unsigned kind = (unsigned)take(&frame, 1);
 	bool good = false;
 	if (request == NULL || request->done)

@@ -135,24 +135,6 @@ static bool ahead_refill(void *context, void *buffer, size_t size, size_t *ret_s
 	return true;
 }
 
-/* Waits until the thread is done with the block at hand. NULL is fine. */
-static void ahead_free(struct fsdp_ahead *ahead)
-{
-	if (ahead == NULL)
-		return;
-	if (ahead->started) {
-		pthread_mutex_lock(&ahead->lock);
-		ahead->stop = true;
-		pthread_cond_signal(&ahead->changed);
-		pthread_mutex_unlock(&ahead->lock);
-		pthread_join(ahead->thread, NULL);
-	}
-	pthread_cond_destroy(&ahead->changed);
-	pthread_mutex_destroy(&ahead->lock);
-	fsdp_error_free(ahead->error);
-	free(ahead);
-}
-
 enum { HEAD = 512, PART = 256 << 10 };
 
 struct fsdp_stream {
@@ -390,7 +372,20 @@ void fsdp_stream_close(struct fsdp_stream *stream)
 {
 	if (stream == NULL)
 		return;
-	ahead_free(stream->ahead);
+	/* Waits until the thread is done with the block at hand. NULL is fine. */
+	if (stream->ahead != NULL) {
+		if (stream->ahead->started) {
+			pthread_mutex_lock(&stream->ahead->lock);
+			stream->ahead->stop = true;
+			pthread_cond_signal(&stream->ahead->changed);
+			pthread_mutex_unlock(&stream->ahead->lock);
+			pthread_join(stream->ahead->thread, NULL);
+		}
+		pthread_cond_destroy(&stream->ahead->changed);
+		pthread_mutex_destroy(&stream->ahead->lock);
+		fsdp_error_free(stream->ahead->error);
+		free(stream->ahead);
+	}
 	fsdp_gunzip_free(stream->gunzip);
 	fsdp_unpack_free(stream->unpack);
 	stream->ahead = NULL;

@@ -22,23 +22,6 @@ static const struct cell *cell_of_kind(
 	return cell != NULL && cell->kind == kind ? cell : NULL;
 }
 
-static enum fsdp_pickle_kind kind_of_constant(uint32_t which)
-{
-	switch (which) {
-	case CONST_NULL:
-		return FSDP_PICKLE_NULL;
-	case CONST_FALSE:
-	case CONST_TRUE:
-		return FSDP_PICKLE_BOOL;
-	case CONST_EMPTY_TUPLE:
-		return FSDP_PICKLE_TUPLE;
-	case CONST_BUFFER:
-		return FSDP_PICKLE_BUFFER;
-	default:
-		return FSDP_PICKLE_NOTHING;
-	}
-}
-
 enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct cell *cell;
@@ -53,8 +36,22 @@ enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_re
 						  : FSDP_PICKLE_NOTHING;
 	case TAG_SMALL:
 		return FSDP_PICKLE_INTEGER;
-	case TAG_CONST:
-		return kind_of_constant(ref_payload(ref));
+	case TAG_CONST: {
+		uint32_t which = ref_payload(ref);
+		switch (which) {
+		case CONST_NULL:
+			return FSDP_PICKLE_NULL;
+		case CONST_FALSE:
+		case CONST_TRUE:
+			return FSDP_PICKLE_BOOL;
+		case CONST_EMPTY_TUPLE:
+			return FSDP_PICKLE_TUPLE;
+		case CONST_BUFFER:
+			return FSDP_PICKLE_BUFFER;
+		default:
+			return FSDP_PICKLE_NOTHING;
+		}
+	}
 	case TAG_GLOBAL:
 		return ref_payload(ref) < pickle->globals.count ? FSDP_PICKLE_GLOBAL
 								: FSDP_PICKLE_NOTHING;
