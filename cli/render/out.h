@@ -264,6 +264,7 @@ enum field_sort {
 enum field_by {
 	BY_MEMBER,
 	BY_VALUE,   /* a struct value of the type of the field */
+	BY_SIGNED,  /* an int64_t that is absent if it is negative */
 	BY_CHARS,   /* characters, up to a zero byte */
 	BY_POINTER, /* a pointer to them, and to the items of an answer */
 	BY_WORD,
@@ -306,7 +307,7 @@ struct column {
 	unsigned digits : 4;          /* of it: so many decimals; 0: four digits in all */
 	enum field_type type : 6;
 	enum field_sort sort : 2;
-	enum field_by by : 3;
+	enum field_by by : 4;
 	/* Offsets in the object: the member; what must not be NULL; of lists
 	 * and shapes their size; the number that rows are sorted by. */
 	uint16_t at, needs_at, count_at, sort_at;

@@ -124,6 +124,11 @@ static struct value given_value(const struct column *field, struct subject of)
 	}
 	if (field->by == BY_VALUE)
 		return COPY(struct value, of.object, field->at);
+	if (field->by == BY_SIGNED) {
+		int64_t bytes = COPY(int64_t, of.object, field->at);
+
+		return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
+	}
 	if (field->by == BY_CHARS)
 		return value_word((const char *)of.object + field->at);
 	return member_value(field, of.object);
@@ -220,43 +225,6 @@ static const void *element_at(
 	return elements + i * field->of->size;
 }
 
-/* Elements of two fields are a key and a value, those of more a key and an object. A map
- * without a name is inlined into the open object. */
-static void write_map(
-	struct out *out, struct key key, const struct column *field, struct subject of)
-{
-	const struct column *fields = field->of->fields;
-	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
-	const void *element;
-	bool own_object = key.word != NULL || key.name != NULL;
-
-	if (own_object)
-		begin_object(out, key);
-	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++) {
-		struct value name = field_value(&fields[0], about(of, element));
-		struct key own = { NULL, &name.text };
-		if (field->of->count == 2)
-			write_field(out, own, &fields[1], about(of, element));
-		else
-			write_object(out, own, field->of, 1, about(of, element));
-	}
-	if (own_object)
-		out_object_end(out);
-}
-
-static void write_made(
-	struct out *out, struct key key, const struct column *field, struct subject of)
-{
-	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
-	uint32_t id = COPY(uint32_t, of.object, field->at);
-
-	if (id != UINT32_MAX)
-		write_object(
-			out, key, field->of, 0, about(of, field->each(of, id, room)));
-	else if (field->null)
-		write_value(out, key, value_null());
-}
-
 static void write_field(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
@@ -271,7 +239,13 @@ static void write_field(
 		return;
 	}
 	if (field->type == FIELD_OBJECT && field->by == BY_EACH) {
-		write_made(out, key, field, of);
+		max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+		uint32_t id = COPY(uint32_t, of.object, field->at);
+		if (id != UINT32_MAX)
+			write_object(out, key, field->of, 0,
+				about(of, field->each(of, id, room)));
+		else if (field->null)
+			write_value(out, key, value_null());
 		return;
 	}
 	if (field->type == FIELD_POINTED)
@@ -280,10 +254,28 @@ static void write_field(
 		of.object = (const char *)of.object + field->at;
 	if (field->type == FIELD_OBJECT)
 		write_object(out, key, field->of, 0, of);
-	else if (field->type == FIELD_MAP)
-		write_map(out, key, field, of);
-	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||
-		 field->type == FIELD_ITEMS) {
+	else if (field->type == FIELD_MAP) {
+		/* Elements of two fields are a key and a value, those of more a key and
+		 * an object. A map without a name is inlined into the open object. */
+		const struct column *fields = field->of->fields;
+		max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+		const void *element;
+		bool own_object = key.word != NULL || key.name != NULL;
+		if (own_object)
+			begin_object(out, key);
+		for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL;
+			i++) {
+			struct value name = field_value(&fields[0], about(of, element));
+			struct key own = { NULL, &name.text };
+			if (field->of->count == 2)
+				write_field(out, own, &fields[1], about(of, element));
+			else
+				write_object(out, own, field->of, 1, about(of, element));
+		}
+		if (own_object)
+			out_object_end(out);
+	} else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||
+		   field->type == FIELD_ITEMS) {
 		max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
 		const void *element;
 

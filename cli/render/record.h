@@ -82,6 +82,9 @@ struct record {
 #define SIZE_AT(from, member) .type = FIELD_SIZE, .at = MEMBER_OF(from, member, size_t)
 #define BYTES_AT(from, member) \
 	.type = FIELD_BYTES, .at = MEMBER_OF(from, member, uint64_t)
+/* Bytes in an int64_t; a negative number is absent. */
+#define SIGNED_BYTES_AT(from, member) \
+	.type = FIELD_BYTES, .by = BY_SIGNED, .at = MEMBER_OF(from, member, int64_t)
 #define ID_AT(from, member) .type = FIELD_ID, .at = MEMBER_OF(from, member, uint32_t)
 #define INTEGER_AT(from, member) \
 	.type = FIELD_INTEGER, .at = MEMBER_OF(from, member, int64_t)

@@ -66,13 +66,6 @@ HAS(has_algbw, ROW, one->algbw >= 0)
 HAS(has_busbw, ROW, one->busbw >= 0)
 HAS(is_communication, ROW, one->key.kind == FSDP_KERNEL_COMMUNICATION)
 
-static struct value get_message(struct subject of)
-{
-	int64_t bytes = ((const ROW *)of.object)->key.bytes;
-
-	return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
-}
-
 /* If it is long, without its parameters, and cut in the middle, for shapes and layouts are
  * at the end. */
 static struct text shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH])
@@ -149,7 +142,7 @@ static const struct record group_record = OBJECT_RECORD(ROW, "group_times",
 	{ "bytes", INTEGER_AT(ROW, key.bytes), .null = true, FOR_PROGRAMS,
 		.about =
 			"Bytes of one call: of the output of an all-gather, of the input of others." },
-	{ "message", GET(FIELD_BYTES, get_message), FOR_PEOPLE },
+	{ "message", SIGNED_BYTES_AT(ROW, key.bytes), FOR_PEOPLE },
 	{ "group_size", INTEGER_AT(ROW, key.size), .null = true, FOR_PROGRAMS,
 		.about = "Number of ranks of the group." },
 	CALLS_AND_TIME,

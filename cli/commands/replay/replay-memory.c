@@ -546,21 +546,6 @@ static const void *each_moment(struct subject of, size_t i, void *room)
 	return walk;
 }
 
-static struct value bytes_or_absent(int64_t bytes)
-{
-	return bytes >= 0 ? value_bytes((uint64_t)bytes) : value_absent();
-}
-
-static struct value get_active(struct subject of)
-{
-	return bytes_or_absent(((const struct memory_moment *)of.object)->active_bytes);
-}
-
-static struct value get_reserved(struct subject of)
-{
-	return bytes_or_absent(((const struct memory_moment *)of.object)->reserved_bytes);
-}
-
 #define MOMENT struct memory_moment
 static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_moment",
 	"A span of the history of a device.",
@@ -574,8 +559,8 @@ static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_
 	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were reserved at once in it.") },
 	{ "ms", NS_AT(MOMENT, since_ns), FOR_PEOPLE },
-	{ "active", GET(FIELD_BYTES, get_active), FOR_PEOPLE },
-	{ "reserved", GET(FIELD_BYTES, get_reserved), FOR_PEOPLE });
+	{ "active", SIGNED_BYTES_AT(MOMENT, active_bytes), FOR_PEOPLE },
+	{ "reserved", SIGNED_BYTES_AT(MOMENT, reserved_bytes), FOR_PEOPLE });
 
 /* ---- an earlier snapshot ---- */
 

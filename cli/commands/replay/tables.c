@@ -781,13 +781,6 @@ static struct value get_seq(struct subject of)
 	return value_integer(strtoll(digits, NULL, 10));
 }
 
-static struct value get_bytes(struct subject of)
-{
-	int64_t bytes = ((const struct collective *)of.object)->match.bytes;
-
-	return bytes == FSDP_ABSENT ? value_absent() : value_bytes((uint64_t)bytes);
-}
-
 static const void *each_rank(struct subject of, size_t i, void *room)
 {
 	const struct collective *one = of.object;
@@ -869,7 +862,7 @@ static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLL
 	{ "start_skew_ns", NS_AT(COLLECTIVE, skew_ns), .label = "skew ms" },
 	{ "last_rank", INTEGER_AT(COLLECTIVE, last), .label = "last" },
 	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes), FOR_PROGRAMS },
-	{ "bytes", GET(FIELD_BYTES, get_bytes), .right = true, FOR_PEOPLE },
+	{ "bytes", SIGNED_BYTES_AT(COLLECTIVE, match.bytes), .right = true, FOR_PEOPLE },
 	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size), FOR_PROGRAMS },
 	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_alg, FOR_PROGRAMS },
 	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus,
