@@ -27,24 +27,6 @@ static const char *reference(char c)
 	}
 }
 
-/* What must not be shown as it is leaves as escape.h says. */
-static void write_escaped(struct writer *to, struct text text)
-{
-	size_t at = 0;
-
-	while (at < text.size) {
-		uint32_t character;
-		size_t length =
-			character_decode(text.data + at, text.size - at, &character);
-
-		if (reference(text.data[at]) != NULL)
-			writer_text(to, reference(text.data[at]));
-		else
-			escape_write(to, text.data + at, length, ESCAPE_TEXT);
-		at += length;
-	}
-}
-
 void html_fill(struct writer *to, const char *name, const struct html_field *fields)
 {
 	const struct html_block *block = html_blocks;
@@ -61,9 +43,22 @@ void html_fill(struct writer *to, const char *name, const struct html_field *fie
 		}
 		while (field->name != NULL && strcmp(field->name, piece->text) != 0)
 			field++;
-		if (piece->kind == HTML_TEXT)
-			write_escaped(to, field->text);
-		else
+		if (piece->kind == HTML_TEXT) {
+			/* What must not be shown as it is leaves as escape.h says. */
+			size_t at = 0;
+			while (at < field->text.size) {
+				uint32_t character;
+				size_t length = character_decode(field->text.data + at,
+					field->text.size - at, &character);
+
+				if (reference(field->text.data[at]) != NULL)
+					writer_text(to, reference(field->text.data[at]));
+				else
+					escape_write(to, field->text.data + at, length,
+						ESCAPE_TEXT);
+				at += length;
+			}
+		} else
 			writer_put(to, field->text.data, field->text.size);
 	}
 }
@@ -108,26 +103,6 @@ static void end_base64(struct base64 *base64)
 	memset(writer_room(base64->to, 0) - (3 - left), '=', 3 - left);
 }
 
-static void compress_text(z_stream *stream, struct base64 *base64, struct text text)
-{
-	unsigned char out[16 << 10];
-
-	do {
-		size_t size = text.size < INT32_MAX ? text.size : INT32_MAX;
-
-		stream->next_in = (unsigned char *)(uintptr_t)text.data;
-		stream->avail_in = (unsigned)size;
-		text.data += size;
-		text.size -= size;
-		do {
-			stream->next_out = out;
-			stream->avail_out = sizeof out;
-			deflate(stream, text.size > 0 ? Z_NO_FLUSH : Z_FINISH);
-			put_base64(base64, out, sizeof out - stream->avail_out);
-		} while (stream->avail_out == 0);
-	} while (text.size > 0);
-}
-
 bool html_data(struct writer *to, struct text text)
 {
 	enum { LEVEL = 6, MEMORY = 8, GZIP = 16 };
@@ -137,7 +112,21 @@ bool html_data(struct writer *to, struct text text)
 	if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP, MEMORY,
 		    Z_DEFAULT_STRATEGY) != Z_OK)
 		return false;
-	compress_text(&stream, &base64, text);
+	unsigned char out[16 << 10];
+	do {
+		size_t size = text.size < INT32_MAX ? text.size : INT32_MAX;
+
+		stream.next_in = (unsigned char *)(uintptr_t)text.data;
+		stream.avail_in = (unsigned)size;
+		text.data += size;
+		text.size -= size;
+		do {
+			stream.next_out = out;
+			stream.avail_out = sizeof out;
+			deflate(&stream, text.size > 0 ? Z_NO_FLUSH : Z_FINISH);
+			put_base64(&base64, out, sizeof out - stream.avail_out);
+		} while (stream.avail_out == 0);
+	} while (text.size > 0);
 	end_base64(&base64);
 	deflateEnd(&stream);
 	return true;

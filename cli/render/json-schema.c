@@ -72,20 +72,6 @@ static void write_words(
 	writer_text(&printer->writer, null ? ", null]" : "]");
 }
 
-/* The same words from a function. */
-static void write_listed(struct printer *printer, const struct column *field)
-{
-	key(printer, "enum");
-	writer_char(&printer->writer, '[');
-	for (size_t i = 0; field->list_words(i) != NULL; i++) {
-		if (i != 0)
-			writer_text(&printer->writer, ", ");
-		write_json_string(&printer->writer, field->list_words(i),
-			strlen(field->list_words(i)));
-	}
-	writer_char(&printer->writer, ']');
-}
-
 static void write_types(
 	struct printer *printer, const char *type, const char *or_type, bool null)
 {
@@ -145,19 +131,6 @@ static void write_scalars(struct printer *printer, const struct column *field,
 	end(printer, '}');
 }
 
-/* What a map has for each key: the second field, or an object of all but the first. */
-static void write_map(struct printer *printer, const struct column *field)
-{
-	struct record rest = *field->of;
-
-	rest.fields++;
-	rest.count--;
-	rest.name = NULL;
-	rest.form = rest.count == 1 ? RECORD_PLAIN : RECORD_OBJECT;
-	write_type(printer, "object", field->null);
-	write_elements(printer, "additionalProperties", &rest);
-}
-
 static void write_keywords(struct printer *printer, const struct column *field)
 {
 	switch (field->type) {
@@ -188,9 +161,18 @@ static void write_keywords(struct printer *printer, const struct column *field)
 			put(printer, "const", field->words[0]);
 		else if (field->words != NULL)
 			write_words(printer, "enum", field->words, field->null);
-		else if (field->listed)
-			write_listed(printer, field);
-		else
+		else if (field->listed) {
+			/* The same words from a function. */
+			key(printer, "enum");
+			writer_char(&printer->writer, '[');
+			for (size_t i = 0; field->list_words(i) != NULL; i++) {
+				if (i != 0)
+					writer_text(&printer->writer, ", ");
+				write_json_string(&printer->writer, field->list_words(i),
+					strlen(field->list_words(i)));
+			}
+			writer_char(&printer->writer, ']');
+		} else
 			write_type(printer, "string", field->null);
 		break;
 	case FIELD_SHAPE:
@@ -219,9 +201,17 @@ static void write_keywords(struct printer *printer, const struct column *field)
 		write_type(printer, "array", field->null);
 		write_elements(printer, "items", field->of);
 		break;
-	case FIELD_MAP:
-		write_map(printer, field);
-		break;
+	case FIELD_MAP: {
+		/* What a map has for each key: the second field, or an object of all but
+		 * the first. */
+		struct record rest = *field->of;
+		rest.fields++;
+		rest.count--;
+		rest.name = NULL;
+		rest.form = rest.count == 1 ? RECORD_PLAIN : RECORD_OBJECT;
+		write_type(printer, "object", field->null);
+		write_elements(printer, "additionalProperties", &rest);
+	} break;
 	}
 }
 

@@ -55,26 +55,6 @@ static void write_unit(struct writer *writer, unsigned unit)
 	writer_put(writer, text, sizeof text);
 }
 
-static void write_escaped(struct writer *writer, uint32_t character)
-{
-	static const char letters[0x20] = {
-		['\b'] = 'b',
-		['\t'] = 't',
-		['\n'] = 'n',
-		['\f'] = 'f',
-		['\r'] = 'r',
-	};
-	if (character < 0x20 && letters[character] != 0) {
-		writer_char(writer, '\\');
-		writer_char(writer, letters[character]);
-	} else if (character < 0x10000) {
-		write_unit(writer, character);
-	} else {
-		write_unit(writer, 0xd800 + ((character - 0x10000) >> 10));
-		write_unit(writer, 0xdc00 + ((character - 0x10000) & 0x3ff));
-	}
-}
-
 /* The first character, which is not plain. Returns its length; *ret_valid becomes false
  * if it was none. */
 static size_t write_special(
@@ -94,7 +74,22 @@ static size_t write_special(
 		writer_char(writer, '\\');
 		writer_char(writer, (char)character);
 	} else if (writer->ascii || escape_needed(character)) {
-		write_escaped(writer, character);
+		static const char letters[0x20] = {
+			['\b'] = 'b',
+			['\t'] = 't',
+			['\n'] = 'n',
+			['\f'] = 'f',
+			['\r'] = 'r',
+		};
+		if (character < 0x20 && letters[character] != 0) {
+			writer_char(writer, '\\');
+			writer_char(writer, letters[character]);
+		} else if (character < 0x10000) {
+			write_unit(writer, character);
+		} else {
+			write_unit(writer, 0xd800 + ((character - 0x10000) >> 10));
+			write_unit(writer, 0xdc00 + ((character - 0x10000) & 0x3ff));
+		}
 	} else {
 		writer_put(writer, data, length);
 	}
@@ -245,16 +240,6 @@ static void write_token(struct walk *walk, const struct token *token)
 	}
 }
 
-static void write_key(struct walk *walk, const struct token *token)
-{
-	bool text = token != NULL && token->type == TOKEN_TEXT;
-	walk->valid &= write_json_string(
-		walk->writer, text ? token->text.data : "", text ? token->text.size : 0);
-	if (token != NULL && !text)
-		skip(walk, token);
-	writer_char(walk->writer, ':');
-}
-
 /* The next member of the innermost container, or its end. */
 static void write_member(struct walk *walk)
 {
@@ -269,7 +254,13 @@ static void write_member(struct walk *walk)
 	open->filled = true;
 	if (open->object) {
 		open->left--;
-		write_key(walk, next_token(walk));
+		const struct token *token = next_token(walk);
+		bool text = token != NULL && token->type == TOKEN_TEXT;
+		walk->valid &= write_json_string(walk->writer,
+			text ? token->text.data : "", text ? token->text.size : 0);
+		if (token != NULL && !text)
+			skip(walk, token);
+		writer_char(walk->writer, ':');
 	}
 	open->left--;
 	const struct token *token = next_token(walk);
@@ -277,48 +268,6 @@ static void write_member(struct walk *walk)
 		write_token(walk, token);
 	else
 		writer_put(walk->writer, "null", 4);
-}
-
-static bool write_tokens(struct writer *writer, const struct token *tokens, size_t count)
-{
-	if (count == 0) {
-		writer_put(writer, "null", 4);
-		return true;
-	}
-	struct walk walk;
-	walk.writer = writer;
-	walk.token = tokens + 1;
-	walk.end = tokens + count;
-	walk.depth = 0;
-	walk.valid = true;
-	write_token(&walk, tokens);
-	while (walk.depth != 0)
-		write_member(&walk);
-	return walk.valid;
-}
-
-static void write_shape(struct writer *writer, const int64_t *items, size_t count)
-{
-	writer_char(writer, '[');
-	for (size_t i = 0; i < count; i++) {
-		if (i != 0)
-			writer_char(writer, ',');
-		writer_integer(writer, items[i]);
-	}
-	writer_char(writer, ']');
-}
-
-static bool write_texts(struct writer *writer, const struct text *items, size_t count)
-{
-	bool valid = true;
-	writer_char(writer, '[');
-	for (size_t i = 0; i < count; i++) {
-		if (i != 0)
-			writer_char(writer, ',');
-		valid &= write_json_string(writer, items[i].data, items[i].size);
-	}
-	writer_char(writer, ']');
-	return valid;
 }
 
 static bool write_path(struct writer *writer, const struct path_part *items, size_t count)
@@ -365,14 +314,44 @@ bool write_json_value(struct writer *writer, const struct value *value)
 		return write_json_string(writer, value->text.data, value->text.size);
 	case VALUE_SHAPE:
 	case VALUE_COUNTS:
-		write_shape(writer, value->shape.items, value->shape.count);
+		writer_char(writer, '[');
+		for (size_t i = 0; i < value->shape.count; i++) {
+			if (i != 0)
+				writer_char(writer, ',');
+			writer_integer(writer, value->shape.items[i]);
+		}
+		writer_char(writer, ']');
 		return true;
-	case VALUE_TEXTS:
-		return write_texts(writer, value->texts.items, value->texts.count);
+	case VALUE_TEXTS: {
+		bool valid = true;
+		writer_char(writer, '[');
+		for (size_t i = 0; i < value->texts.count; i++) {
+			if (i != 0)
+				writer_char(writer, ',');
+			valid &= write_json_string(writer, value->texts.items[i].data,
+				value->texts.items[i].size);
+		}
+		writer_char(writer, ']');
+		return valid;
+	}
 	case VALUE_PATH:
 		return write_path(writer, value->path.items, value->path.count);
-	case VALUE_TOKENS:
-		return write_tokens(writer, value->tokens.items, value->tokens.count);
+	case VALUE_TOKENS: {
+		if (value->tokens.count == 0) {
+			writer_put(writer, "null", 4);
+			return true;
+		}
+		struct walk walk;
+		walk.writer = writer;
+		walk.token = value->tokens.items + 1;
+		walk.end = value->tokens.items + value->tokens.count;
+		walk.depth = 0;
+		walk.valid = true;
+		write_token(&walk, value->tokens.items);
+		while (walk.depth != 0)
+			write_member(&walk);
+		return walk.valid;
+	}
 	}
 	return true;
 }

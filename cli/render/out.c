@@ -50,15 +50,6 @@ void columns_for_rows(const struct table *table, struct columns *ret_columns)
 
 /* ---- columns that were asked for ---- */
 
-static size_t column_of(const struct table *table, const char *name)
-{
-	size_t index = 0;
-	while (index < table->column_count &&
-		strcmp(table->columns[index].name, name) != 0)
-		index++;
-	return index;
-}
-
 struct wanted_columns {
 	struct table table;
 	size_t items[COLUMNS_MAX];
@@ -79,7 +70,10 @@ static const struct table *with_choice(
 	choice->table = *table;
 	choice->table.chosen = choice->items;
 	for (size_t i = 0; i < out->wanted_count; i++) {
-		size_t index = column_of(table, out->wanted[i]);
+		size_t index = 0;
+		while (index < table->column_count &&
+			strcmp(table->columns[index].name, out->wanted[i]) != 0)
+			index++;
 		bool all = strcmp(out->wanted[i], "all") == 0;
 		for (size_t k = 0; all && k < table->column_count; k++)
 			if (shows(table, k, true))

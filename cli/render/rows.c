@@ -67,17 +67,6 @@ static void write_text(struct separated *separated, const char *data, size_t siz
 	write_quoted(separated, cell->data, cell->size);
 }
 
-static void write_list(struct separated *separated, const struct value *value)
-{
-	struct writer *raw = &separated->raw;
-	raw->size = 0;
-	if (value->type == VALUE_TEXTS)
-		plain_texts(raw, value->texts.items, value->texts.count, ",");
-	else
-		write_json_value(raw, value);
-	write_text(separated, raw->data, raw->size);
-}
-
 static void write_value(struct separated *separated, const struct value *value)
 {
 	struct writer *to = &separated->stream;
@@ -113,9 +102,15 @@ static void write_value(struct separated *separated, const struct value *value)
 		break;
 	case VALUE_TEXTS:
 	case VALUE_PATH:
-	case VALUE_TOKENS:
-		write_list(separated, value);
-		break;
+	case VALUE_TOKENS: {
+		struct writer *raw = &separated->raw;
+		raw->size = 0;
+		if (value->type == VALUE_TEXTS)
+			plain_texts(raw, value->texts.items, value->texts.count, ",");
+		else
+			write_json_value(raw, value);
+		write_text(separated, raw->data, raw->size);
+	} break;
 	}
 }
 

@@ -161,24 +161,6 @@ static void write_artifact(struct writer *to, const struct place_of_file *place)
 
 /* ---- results ---- */
 
-/* Rules are in order of ids. */
-static size_t rule_at(const struct findings_out *findings, size_t count, const char *id)
-{
-	size_t low = 0, high = count;
-	struct rule_text rule;
-
-	while (low + 1 < high) {
-		size_t middle = low + (high - low) / 2;
-
-		findings->header.rule(middle, &rule);
-		if (strcmp(rule.id, id) <= 0)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static void write_result(
 	struct findings_out *findings, size_t rules, const struct finding *finding)
 {
@@ -190,7 +172,19 @@ static void write_result(
 	writer_char(to, '{');
 	write_word(to, "ruleId", finding->rule);
 	writer_text(to, ",\"ruleIndex\":");
-	writer_count(to, rule_at(findings, rules, finding->rule));
+	/* Rules are in order of ids. */
+	size_t low = 0, high = rules;
+	struct rule_text rule;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		findings->header.rule(middle, &rule);
+		if (strcmp(rule.id, finding->rule) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	writer_count(to, low);
 	writer_char(to, ',');
 	write_word(to, "level", levels[finding->severity]);
 	writer_char(to, ',');

@@ -178,28 +178,6 @@ struct affixes {
 	size_t widest;
 };
 
-static void compare(struct affixes *affixes, struct cell cell, const char *text)
-{
-	const char *end = text + cell.size, *first_end;
-	if (affixes->names++ == 0) {
-		affixes->first = text;
-		affixes->size = affixes->prefix = affixes->suffix = cell.size;
-		affixes->least = cell.size;
-	}
-	if (affixes->least > cell.size)
-		affixes->least = cell.size;
-	first_end = affixes->first + affixes->size;
-	for (size_t i = 0; i < affixes->prefix; i++)
-		if (i >= cell.size || text[i] != affixes->first[i])
-			affixes->prefix = i;
-	for (size_t i = 0; i < affixes->suffix; i++)
-		if (i >= cell.size ||
-			end[-1 - (ptrdiff_t)i] != first_end[-1 - (ptrdiff_t)i])
-			affixes->suffix = i;
-	if (affixes->widest < cell.width)
-		affixes->widest = cell.width;
-}
-
 static bool separates(char c)
 {
 	return c == '.' || c == '/' || c == '-' || c == '_';
@@ -213,9 +191,28 @@ static void remove_affixes(struct grid *grid, size_t index)
 	for (size_t i = 0; i < grid->kept_rows; i++) {
 		struct cell cell = { 0 };
 		const char *text = next_in_column(grid, index, &data, &cell);
-		if (cell.is_name)
-			compare(&affixes, cell, text);
-		else if (affixes.other < cell.width)
+		if (cell.is_name) {
+			const char *end = text + cell.size, *first_end;
+			if (affixes.names++ == 0) {
+				affixes.first = text;
+				affixes.size = affixes.prefix = affixes.suffix =
+					cell.size;
+				affixes.least = cell.size;
+			}
+			if (affixes.least > cell.size)
+				affixes.least = cell.size;
+			first_end = affixes.first + affixes.size;
+			for (size_t j = 0; j < affixes.prefix; j++)
+				if (j >= cell.size || text[j] != affixes.first[j])
+					affixes.prefix = j;
+			for (size_t j = 0; j < affixes.suffix; j++)
+				if (j >= cell.size ||
+					end[-1 - (ptrdiff_t)j] !=
+						first_end[-1 - (ptrdiff_t)j])
+					affixes.suffix = j;
+			if (affixes.widest < cell.width)
+				affixes.widest = cell.width;
+		} else if (affixes.other < cell.width)
 			affixes.other = cell.width;
 	}
 	if (affixes.names < 2)
@@ -285,35 +282,6 @@ static int by_text(const void *a, const void *b)
 		(struct text){ right->text, right->length });
 }
 
-/* The names of a column that do not fit, as they would be written. */
-static size_t shorten_all(
-	struct grid *grid, size_t index, struct writer *texts, struct shortened *list)
-{
-	const struct grid_column *column = &grid->columns[index];
-	const char *data = grid->kept.data;
-	size_t count = 0;
-	for (size_t i = 0; i < grid->kept_rows; i++) {
-		struct cell cell = { 0 };
-		const char *text = next_in_column(grid, index, &data, &cell);
-		cell_cut(column, &cell, &text);
-		if (cell_fits(grid, column, cell))
-			continue;
-		list[count] = (struct shortened){ text, cell.size, texts->size, 0, NULL };
-		grid_put_short(texts, text, cell.size, column->width + grid->slack,
-			grid->looks->ascii);
-		list[count].length = texts->size - list[count].at;
-		count++;
-	}
-	for (size_t i = 0; i < count; i++)
-		list[i].text = texts->data + list[i].at;
-	return count;
-}
-
-static bool same_name(const struct shortened *a, const struct shortened *b)
-{
-	return a->size == b->size && memcmp(a->name, b->name, a->size) == 0;
-}
-
 /* Whether two different names would be written alike. Out of memory: they might. */
 static bool would_look_alike(struct grid *grid, size_t index)
 {
@@ -324,13 +292,33 @@ static bool would_look_alike(struct grid *grid, size_t index)
 		return true;
 	alike = !writer_init(&texts, NULL);
 	if (!alike) {
-		size_t count = shorten_all(grid, index, &texts, list);
+		/* The names of a column that do not fit, as they would be written. */
+		const struct grid_column *column = &grid->columns[index];
+		const char *data = grid->kept.data;
+		size_t count = 0;
+		for (size_t i = 0; i < grid->kept_rows; i++) {
+			struct cell cell = { 0 };
+			const char *text = next_in_column(grid, index, &data, &cell);
+			cell_cut(column, &cell, &text);
+			if (cell_fits(grid, column, cell))
+				continue;
+			list[count] = (struct shortened){ text, cell.size, texts.size, 0,
+				NULL };
+			grid_put_short(&texts, text, cell.size,
+				column->width + grid->slack, grid->looks->ascii);
+			list[count].length = texts.size - list[count].at;
+			count++;
+		}
+		for (size_t i = 0; i < count; i++)
+			list[i].text = texts.data + list[i].at;
 		alike = texts.error != 0;
 		if (!alike)
 			qsort(list, count, sizeof *list, by_text);
 		for (size_t i = 1; i < count && !alike; i++)
 			alike = by_text(&list[i - 1], &list[i]) == 0 &&
-				!same_name(&list[i - 1], &list[i]);
+				!(list[i - 1].size == list[i].size &&
+					memcmp(list[i - 1].name, list[i].name,
+						list[i - 1].size) == 0);
 	}
 	writer_done(&texts);
 	free(list);
@@ -507,23 +495,17 @@ static bool goes_on(const struct grid *grid, const struct grid_column *column,
 	       column_goes_on(grid, column);
 }
 
-/* A node of a tree continues below its name. */
-static size_t hang_of(
-	const struct grid_column *column, const struct cell *cell, const char *text)
-{
-	size_t spaces = 0;
-	while (column->wraps && spaces < cell->size && text[spaces] == ' ')
-		spaces++;
-	return column->wraps ? spaces + BREAK_INDENT : 0;
-}
-
 /* Returns the columns it took of its own. */
 static size_t print_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
 	if (goes_on(grid, column, &cell, at)) {
+		/* A node of a tree continues below its name. */
+		size_t spaces = 0;
+		while (column->wraps && spaces < cell.size && text[spaces] == ' ')
+			spaces++;
 		wrap_write(grid->to, text, cell.size, (size_t)grid->looks->width,
-			at + hang_of(column, &cell, text), at);
+			at + (column->wraps ? spaces + BREAK_INDENT : 0), at);
 		return cell.width;
 	}
 	if (!cell_fits(grid, column, cell) && !column->spills)
@@ -689,15 +671,6 @@ static struct text_out *text_out_of(struct out *out)
 
 /* ---- values ---- */
 
-/* To four digits: machine outputs have all. */
-static void print_number(struct writer *to, double number)
-{
-	char buffer[32];
-
-	snprintf(buffer, sizeof buffer, "%.4g", number);
-	writer_text(to, buffer);
-}
-
 static void print_escaped(
 	struct text_out *text, struct writer *to, const char *data, size_t size)
 {
@@ -714,24 +687,6 @@ static void print_escaped(
 static void print_raw(struct text_out *text, struct writer *to)
 {
 	print_escaped(text, to, text->raw.data, text->raw.size);
-}
-
-static void print_bytes(struct text_out *text, struct writer *to, uint64_t count)
-{
-	char buffer[HUMAN_ROOM];
-	if (text->looks.sizes == HUMAN_EXACT)
-		writer_count(to, count);
-	else
-		writer_text(to, human_bytes(count, text->looks.sizes, buffer));
-}
-
-static void print_elements(struct writer *to, uint64_t count, bool short_numbers)
-{
-	char buffer[HUMAN_ROOM];
-	if (short_numbers)
-		writer_text(to, human_elements(count, buffer));
-	else
-		writer_count(to, count);
 }
 
 /* in_line: of a sentence, not of a table. */
@@ -751,21 +706,33 @@ static void print_value(
 	case VALUE_COUNT:
 		writer_count(to, value->count);
 		break;
-	case VALUE_BYTES:
-		print_bytes(text, to, value->count);
-		break;
-	case VALUE_ELEMENTS:
-		print_elements(to, value->count, in_line);
-		break;
+	case VALUE_BYTES: {
+		char buffer[HUMAN_ROOM];
+		if (text->looks.sizes == HUMAN_EXACT)
+			writer_count(to, value->count);
+		else
+			writer_text(
+				to, human_bytes(value->count, text->looks.sizes, buffer));
+	} break;
+	case VALUE_ELEMENTS: {
+		char buffer[HUMAN_ROOM];
+		if (in_line)
+			writer_text(to, human_elements(value->count, buffer));
+		else
+			writer_count(to, value->count);
+	} break;
 	case VALUE_INTEGER:
 		writer_integer(to, value->integer);
 		break;
 	case VALUE_NS:
 		writer_text(to, human_ms(value->integer, (char[HUMAN_ROOM]){ 0 }));
 		break;
-	case VALUE_NUMBER:
-		print_number(to, value->number);
-		break;
+	case VALUE_NUMBER: {
+		/* To four digits: machine outputs have all. */
+		char buffer[32];
+		snprintf(buffer, sizeof buffer, "%.4g", value->number);
+		writer_text(to, buffer);
+	} break;
 	case VALUE_TEXT:
 	case VALUE_NAME:
 		print_escaped(text, to, value->text.data, value->text.size);
@@ -1024,15 +991,6 @@ static bool says_something(const struct value *value)
 	       (value->type != VALUE_TEXT || value->text.size != 0);
 }
 
-static void print_decimals(
-	struct writer *to, double number, const struct grid_column *column)
-{
-	char buffer[400];
-
-	snprintf(buffer, sizeof buffer, "%.*f%s", column->digits, number, column->unit);
-	writer_text(to, buffer);
-}
-
 static void row(struct out *out, const struct value *values)
 {
 	const struct value none = { .type = VALUE_ABSENT };
@@ -1048,9 +1006,13 @@ static void row(struct out *out, const struct value *values)
 			value = &none;
 		if (paint != NULL)
 			grid_style(&text->grid, paint);
-		if (value->type == VALUE_NUMBER && text->grid.columns[i].digits != 0)
-			print_decimals(cell, value->number, &text->grid.columns[i]);
-		else
+		if (value->type == VALUE_NUMBER && text->grid.columns[i].digits != 0) {
+			char buffer[400];
+			snprintf(buffer, sizeof buffer, "%.*f%s",
+				text->grid.columns[i].digits, value->number,
+				text->grid.columns[i].unit);
+			writer_text(cell, buffer);
+		} else
 			print_value(text, cell, value, false);
 		if (paint != NULL)
 			grid_style(&text->grid, PLAIN);
@@ -1090,9 +1052,10 @@ static void print_indent(struct text_out *text, struct writer *cell, uint32_t de
 	writer_text(cell, "} ");
 }
 
-static void print_node_name(
-	struct text_out *text, struct writer *cell, const struct tree_node *node)
+static void print_label(struct text_out *text, const struct tree_node *node)
 {
+	struct writer *cell = grid_cell_begin(&text->grid);
+	print_indent(text, cell, node->depth);
 	/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the
 	 * middle of their names, so only what would fill lines is shortened. */
 	size_t room = text->looks.width <= 0 ? SIZE_MAX : LONGEST_LABEL;
@@ -1111,13 +1074,6 @@ static void print_node_name(
 			grid_put_short(
 				cell, raw->data, raw->size, room, text->looks.ascii);
 	}
-}
-
-static void print_label(struct text_out *text, const struct tree_node *node)
-{
-	struct writer *cell = grid_cell_begin(&text->grid);
-	print_indent(text, cell, node->depth);
-	print_node_name(text, cell, node);
 	if (node->class_name.data != NULL) {
 		grid_style(&text->grid, DIM);
 		writer_text(cell, node->class_guessed ? "[~" : "[");
