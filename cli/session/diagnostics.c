@@ -592,27 +592,6 @@ static void print_file(struct out *out, const struct fold *fold)
 		fold->count == 2 ? "" : "s");
 }
 
-static void print_finding(
-	struct out *out, const struct fold *fold, const struct findings_view *view)
-{
-	const struct finding *finding = fold->first;
-
-	out_line_begin(out, NULL);
-	out_line_painted(out, severity_name(finding->severity));
-	out_line_text(out, ": ");
-	if (view->inputs != NULL)
-		print_name(out, view->inputs[finding->input].path);
-	print_file(out, fold);
-	if (view->lost)
-		print_name(out, unsaid_tensor(finding));
-	out_line_name(out, finding->message);
-	out_line_text(out, " ");
-	out_line_keep(out, true);
-	out_line_text(out, "[%s %s]", finding->rule, finding->slug);
-	out_line_keep(out, false);
-	out_line_end(out);
-}
-
 /* "affected: layers.0.{wq, wk, wv} and 2 more (5 names)" */
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
@@ -681,20 +660,6 @@ static void print_lost(
 
 /* ---- all of a rule ---- */
 
-static uint64_t omitted_of(const struct findings_view *view, const char *rule)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < view->omission_count; i++) {
-		const struct omission *omission = &view->omissions[i];
-
-		if (strcmp(omission->rule, rule) == 0 &&
-			(view->input == UINT32_MAX || view->input == omission->input))
-			count += omission->count;
-	}
-	return count;
-}
-
 /* Ranks of a set often say the same. Each member is called after its file. */
 static bool joins(const struct fold *fold, const struct finding *finding)
 {
@@ -737,13 +702,32 @@ static size_t fold_group(const struct finding *const *group, size_t count,
 static void print_rule(struct out *out, const struct finding *const *group, size_t count,
 	const struct findings_view *view, struct fold *folds)
 {
-	uint64_t omitted = omitted_of(view, group[0]->rule);
+	uint64_t omitted = 0;
+	for (size_t i = 0; i < view->omission_count; i++) {
+		const struct omission *omission = &view->omissions[i];
+
+		if (strcmp(omission->rule, group[0]->rule) == 0 &&
+			(view->input == UINT32_MAX || view->input == omission->input))
+			omitted += omission->count;
+	}
 	size_t left, shown = fold_group(group, count, view, folds, &left);
 
 	for (size_t i = 0; i < shown; i++) {
 		const struct finding *finding = folds[i].first;
-
-		print_finding(out, &folds[i], view);
+		out_line_begin(out, NULL);
+		out_line_painted(out, severity_name(finding->severity));
+		out_line_text(out, ": ");
+		if (view->inputs != NULL)
+			print_name(out, view->inputs[finding->input].path);
+		print_file(out, &folds[i]);
+		if (view->lost)
+			print_name(out, unsaid_tensor(finding));
+		out_line_name(out, finding->message);
+		out_line_text(out, " ");
+		out_line_keep(out, true);
+		out_line_text(out, "[%s %s]", finding->rule, finding->slug);
+		out_line_keep(out, false);
+		out_line_end(out);
 		print_lost(out, finding, view);
 		/* One next step for a row of findings that share it. */
 		if (i + 1 == shown || !text_is(finding->fix, folds[i + 1].first->fix)) {

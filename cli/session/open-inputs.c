@@ -473,27 +473,6 @@ static void borrow_recordings(struct session *session)
 	}
 }
 
-/* Whatever the form of the answer, it is to say that it is for a part. */
-static void report_interrupted(
-	struct session *session, const struct fsdp_recording_progress *progress)
-{
-	const struct fsdp_recordings *recordings = session->recordings;
-	uint64_t events = 0, read = progress->read;
-	char share[64] = "";
-
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
-		events += fsdp_recording(recordings, i)->events;
-	if (progress->size != 0)
-		snprintf(share, sizeof share, " (%.0f %% of the %s)",
-			(double)(read < progress->size ? read : progress->size) * 100 /
-				(double)progress->size,
-			session->inputs->paths.count == 1 ? "file" : "files");
-	collected_fail(&session->collected, "system", NULL,
-		"interrupted after %" PRIu64 " events%s: the answer is for these", events,
-		share);
-	session->status = status_worse(session->status, STATUS_PARTIAL);
-}
-
 /* A directory may contain recordings for several commands. */
 static void note_left_out(struct session *session)
 {
@@ -604,8 +583,27 @@ bool session_read_recordings(struct session *session, struct run *run)
 		borrow_recordings(session);
 		collect_recording_errors(session);
 		note_left_out(session);
-		if (session->interrupted != 0)
-			report_interrupted(session, &progress);
+		if (session->interrupted != 0) {
+			/* Whatever the form of the answer, it is to say that it is for a
+			 * part. */
+			const struct fsdp_recordings *recordings = session->recordings;
+			uint64_t events = 0, read = progress.read;
+			char share[64] = "";
+			for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+				events += fsdp_recording(recordings, i)->events;
+			if (progress.size != 0)
+				snprintf(share, sizeof share, " (%.0f %% of the %s)",
+					(double)(read < progress.size ? read
+								      : progress.size) *
+						100 / (double)progress.size,
+					session->inputs->paths.count == 1 ? "file"
+									  : "files");
+			collected_fail(&session->collected, "system", NULL,
+				"interrupted after %" PRIu64
+				" events%s: the answer is for these",
+				events, share);
+			session->status = status_worse(session->status, STATUS_PARTIAL);
+		}
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;

@@ -1055,21 +1055,6 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 
 /* ---- finishing ---- */
 
-/* The errno of what went wrong with the stream, or 0. Files are closed. */
-static int finish_stream(struct sink *sink, int out_error)
-{
-	FILE *stream = sink->stream;
-	int error = 0;
-
-	errno = 0;
-	if (ferror(stream) || fflush(stream) != 0 || ferror(stream))
-		error = errno != 0 ? errno : out_error != 0 ? out_error : EIO;
-	sink->stream = NULL;
-	if (stream != stdout && fclose(stream) != 0 && error == 0)
-		error = errno;
-	return error;
-}
-
 /* 0, the errno, or OUTPUT_IS_INPUT. What belongs to the input is only known now. */
 static int commit_sink(const struct outputs *outputs, struct sink *sink)
 {
@@ -1087,7 +1072,15 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 
 	for (size_t i = 0; i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
-		int error = finish_stream(sink, out_error);
+		/* The errno of what went wrong with the stream, or 0. */
+		FILE *stream = sink->stream;
+		int error = 0;
+		errno = 0;
+		if (ferror(stream) || fflush(stream) != 0 || ferror(stream))
+			error = errno != 0 ? errno : out_error != 0 ? out_error : EIO;
+		sink->stream = NULL;
+		if (stream != stdout && fclose(stream) != 0 && error == 0)
+			error = errno;
 
 		if (sink->has_temporary && error == 0 && outputs->forgetful)
 			error = ENOMEM;

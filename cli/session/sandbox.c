@@ -158,19 +158,6 @@ static void from_on(struct program *program, uint32_t first, uint32_t action)
 	end_with(program, action);
 }
 
-/* A system call number of another machine's table would be checked under the wrong name. */
-static void check_machine(struct program *program)
-{
-	load(program, offsetof(struct seccomp_data, arch));
-	append(program,
-		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
-	end_with(program, DENY);
-	load(program, offsetof(struct seccomp_data, nr));
-#ifdef __X32_SYSCALL_BIT
-	from_on(program, __X32_SYSCALL_BIT, DENY);
-#endif
-}
-
 /*
  * A call with only some allowed forms: those where an argument, masked, has one of these
  * values. All checked values fit an argument's lower half, as well as those that the kernel
@@ -339,7 +326,16 @@ static bool lock_calls(const struct sandbox *sandbox)
 		add_call(&list, needed[i], NULL);
 	for (size_t i = 0; sandbox->writes && i < COUNT(needed_to_write); i++)
 		add_call(&list, needed_to_write[i], NULL);
-	check_machine(&program);
+	/* A system call number of another machine's table would be checked under the
+	 * wrong name. */
+	load(&program, offsetof(struct seccomp_data, arch));
+	append(&program,
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));
+	end_with(&program, DENY);
+	load(&program, offsetof(struct seccomp_data, nr));
+#ifdef __X32_SYSCALL_BIT
+	from_on(&program, __X32_SYSCALL_BIT, DENY);
+#endif
 	from_on(&program, YOUNG, PRETEND_ABSENT);
 	append_calls(&program, list.calls, list.count);
 

@@ -303,30 +303,6 @@ static void close_both(const int ends[2])
 	close(ends[1]);
 }
 
-static bool start(const int there[2], const int back[2])
-{
-	sigset_t before;
-	pid_t child;
-
-	/* It is not waited for: it is gone when its end of the pipe is. */
-	signal(SIGCHLD, SIG_IGN);
-	hold_signals(&before);
-	child = fork();
-	if (child == 0) {
-		close(there[1]);
-		close(back[0]);
-		serve(there[0], back[1]);
-	}
-	if (child != -1) {
-		close(there[0]);
-		close(back[1]);
-		requests = there[1];
-		answers = back[0];
-	}
-	release_signals(&before);
-	return child != -1;
-}
-
 bool temporary_hand_over(void)
 {
 	int there[2], back[2];
@@ -336,7 +312,25 @@ bool temporary_hand_over(void)
 	if (pipe2(there, O_CLOEXEC) != 0)
 		return false;
 	if (pipe2(back, O_CLOEXEC) == 0) {
-		if (start(there, back))
+		sigset_t before;
+		pid_t child;
+		/* It is not waited for: it is gone when its end of the pipe is. */
+		signal(SIGCHLD, SIG_IGN);
+		hold_signals(&before);
+		child = fork();
+		if (child == 0) {
+			close(there[1]);
+			close(back[0]);
+			serve(there[0], back[1]);
+		}
+		if (child != -1) {
+			close(there[0]);
+			close(back[1]);
+			requests = there[1];
+			answers = back[0];
+		}
+		release_signals(&before);
+		if (child != -1)
 			return true;
 		close_both(back);
 	}
