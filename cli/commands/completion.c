@@ -431,23 +431,6 @@ static const struct {
 	{ "#: fish-options\n", put_fish_options },
 };
 
-static void put_script(
-	FILE *stream, const char *line, const struct command *const *commands)
-{
-	for (size_t size; *line != '\0'; line += size) {
-		size_t at = 0;
-
-		size = strcspn(line, "\n") + 1;
-		while (at < sizeof marks / sizeof *marks &&
-			strncmp(marks[at].mark, line, size) != 0)
-			at++;
-		if (at < sizeof marks / sizeof *marks)
-			marks[at].put(stream, commands);
-		else
-			fwrite(line, 1, size, stream);
-	}
-}
-
 static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 {
 	const char *name = run->word_count == 1 ? run->words[0] : "";
@@ -455,7 +438,19 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error;
 	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
 		if (strcmp(shells[i].name, name) == 0) {
-			put_script(run_stream(run), shells[i].template, run->commands);
+			FILE *stream = run_stream(run);
+			const char *line = shells[i].template;
+			for (size_t size; *line != '\0'; line += size) {
+				size_t at = 0;
+				size = strcspn(line, "\n") + 1;
+				while (at < sizeof marks / sizeof *marks &&
+					strncmp(marks[at].mark, line, size) != 0)
+					at++;
+				if (at < sizeof marks / sizeof *marks)
+					marks[at].put(stream, run->commands);
+				else
+					fwrite(line, 1, size, stream);
+			}
 			return true;
 		}
 	}

@@ -629,26 +629,6 @@ static void tell_answer(struct ledger *ledger)
 	out_line_end(ledger->run->out);
 }
 
-/* Begins the answer and gives all of it, to people and to programs. */
-static void ledger_show(struct ledger *ledger)
-{
-	const struct subject all = { ledger, ledger };
-	struct flat_unit unit;
-
-	run_begin(ledger->run,
-		answer_selection_status(ledger->run, ledger->selection, ledger->status));
-	out_fields(ledger->run->out, &flat_record, all);
-	put_rows(ledger);
-	if (ledger->answer_unit != FSDP_NONE)
-		tell_answer(ledger);
-	else
-		for (size_t i = 0; i < ledger->unit_count; i++) {
-			if (i > 0)
-				out_line(ledger->run->out, NULL, "%s", "");
-			tell_unit(ledger, find_unit(all, i, &unit));
-		}
-}
-
 static const struct option_row OPTIONS[] = {
 	{ "unit", 0, OPTION_TEXT, "NAME", offsetof(struct flat_options, unit),
 		.help = "show only the unit of this module; '' is the root" },
@@ -1030,7 +1010,21 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	good = find_what(&ledger, &refused);
 	if (good && !refused) {
-		ledger_show(&ledger);
+		/* Begins the answer and gives all of it, to people and to programs. */
+		const struct subject all = { &ledger, &ledger };
+		struct flat_unit unit;
+		run_begin(ledger.run, answer_selection_status(ledger.run,
+					      ledger.selection, ledger.status));
+		out_fields(ledger.run->out, &flat_record, all);
+		put_rows(&ledger);
+		if (ledger.answer_unit != FSDP_NONE)
+			tell_answer(&ledger);
+		else
+			for (size_t i = 0; i < ledger.unit_count; i++) {
+				if (i > 0)
+					out_line(ledger.run->out, NULL, "%s", "");
+				tell_unit(&ledger, find_unit(all, i, &unit));
+			}
 		good = !row_buffers_failed(&ledger.buffers);
 	}
 	free(ledger.units);

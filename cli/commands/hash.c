@@ -326,27 +326,6 @@ static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	{ "check", OBJECT_AT(HASHING, check, hash_check_record),
 		IF_SET(HASHING, compared), ABOUT("With `--check`: the comparison.") });
 
-static void show_rows(struct hashing *hashing)
-{
-	bool files = hashing->kind == HASH_STORED;
-	const struct table like = { .key = files ? "files" : "tensors",
-		.main = true,
-		.machine_only = true,
-		.view = hashing->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE };
-	struct out *out = hashing->run->out;
-	struct record_table table;
-	struct hash_row row;
-
-	record_table_init(
-		&table, &like, files ? &hashed_file_record : &hashed_tensor_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < hashing->row_count; i++) {
-		hash_row(hashing, i, &row);
-		out_records_row(out, &table, &row);
-	}
-	out_table_end(out);
-}
-
 /* As sha256sum does: of a name with such characters a backslash in front, and "\\", "\n" and "\r". */
 static void put_sum(struct out *out, const struct hash_row *row)
 {
@@ -372,16 +351,6 @@ static void put_sum(struct out *out, const struct hash_row *row)
 	if (!escaped)
 		out_verbatim(out, name);
 	out_verbatim(out, text_of("\n"));
-}
-
-/* The last segment of the path that was typed. */
-static struct text title_of(const struct run *run)
-{
-	struct text path = text_of(run->path);
-
-	while (path.size > 1 && path.data[path.size - 1] == '/')
-		path.size--;
-	return text_last(path, '/');
 }
 
 static void show_lines(struct hashing *hashing)
@@ -421,15 +390,34 @@ static void show_lines(struct hashing *hashing)
 	}
 	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
 		return;
+	/* The last segment of the path that was typed. */
+	struct text path = text_of(hashing->run->path);
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
 	out_values_line(out, NULL, "sha256:{}  {} ({} tensor{s}, {})",
-		value_text(hashing->digest), value_name(title_of(hashing->run)),
+		value_text(hashing->digest), value_name(text_last(path, '/')),
 		value_count(count), value_word(hashing->word));
 }
 
 static void hash_show(struct hashing *hashing)
 {
 	out_fields(hashing->run->out, &hash_record, (struct subject){ NULL, hashing });
-	show_rows(hashing);
+	bool files = hashing->kind == HASH_STORED;
+	const struct table like = { .key = files ? "files" : "tensors",
+		.main = true,
+		.machine_only = true,
+		.view = hashing->partial.parts != 0 ? PARTIAL_VIEW : PARTIAL_NONE };
+	struct out *out = hashing->run->out;
+	struct record_table table;
+	struct hash_row row;
+	record_table_init(
+		&table, &like, files ? &hashed_file_record : &hashed_tensor_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		out_records_row(out, &table, &row);
+	}
+	out_table_end(out);
 	show_lines(hashing);
 }
 
@@ -543,32 +531,6 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* What parts must have been asked alike: also the list that they compare with. False: out of
- * memory. */
-static bool name_part(struct hashing *hashing)
-{
-	struct fsdp_digester *digester = fsdp_digester_new();
-	unsigned char list[FSDP_DIGEST_BYTES];
-	char request[96], digits[HEX_ROOM];
-
-	if (digester == NULL)
-		return false;
-	for (size_t i = 0;
-		hashing->manifest != NULL && i < fsdp_manifest_count(hashing->manifest);
-		i++) {
-		struct fsdp_manifest_entry entry =
-			fsdp_manifest_entry(hashing->manifest, i);
-		fsdp_digester_add(digester, entry.sha256, sizeof entry.sha256);
-		fsdp_digester_add(digester, entry.name.data, entry.name.size + 1);
-	}
-	fsdp_digester_end(digester, list);
-	snprintf(request, sizeof request, "%s%s%s", hashing->word,
-		hashing->manifest != NULL ? " check\n" : "",
-		hashing->manifest != NULL ? hex_text(list, digits).data : "");
-	return partial_init(&hashing->partial, hashing->run, request, hashing->selection,
-		hashing->tensors, hashing->tensor_count);
-}
-
 /* False: out of memory, or *ret_error. */
 static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 {
@@ -589,7 +551,26 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 			&hashing->tensors, &hashing->tensor_count))
 		return false;
 	hashing->selects = !selection_is_all(hashing->selection);
-	if (!name_part(hashing))
+	/* What parts must have been asked alike: also the list that they compare with. */
+	struct fsdp_digester *digester = fsdp_digester_new();
+	unsigned char list[FSDP_DIGEST_BYTES];
+	char request[96], digits[HEX_ROOM];
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0;
+		hashing->manifest != NULL && i < fsdp_manifest_count(hashing->manifest);
+		i++) {
+		struct fsdp_manifest_entry entry =
+			fsdp_manifest_entry(hashing->manifest, i);
+		fsdp_digester_add(digester, entry.sha256, sizeof entry.sha256);
+		fsdp_digester_add(digester, entry.name.data, entry.name.size + 1);
+	}
+	fsdp_digester_end(digester, list);
+	snprintf(request, sizeof request, "%s%s%s", hashing->word,
+		hashing->manifest != NULL ? " check\n" : "",
+		hashing->manifest != NULL ? hex_text(list, digits).data : "");
+	if (!partial_init(&hashing->partial, hashing->run, request, hashing->selection,
+		    hashing->tensors, hashing->tensor_count))
 		return false;
 	hashing->row_count = hashing->tensor_count;
 	if (hashing->kind == HASH_NAMES)

@@ -119,30 +119,6 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, struct global_r
 	{ "name", TEXT_AT(struct global_row, global.name) },
 	{ "allowed", BOOL_AT(struct global_row, global.allowed) });
 
-/* What they name, for outputs of rows alone. */
-static void pickle_rows(struct out *out, struct pickle_listing *listing)
-{
-	static const struct table LIKE = {
-		.key = "globals", .main = true, .rows_only = true
-	};
-	struct record_table table;
-
-	record_table_init(&table, &LIKE, &row_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < listing->count; i++) {
-		struct fsdp_pickles_stream stream =
-			fsdp_pickles_stream(listing->pickles, i);
-
-		for (size_t k = 0; k < stream.global_count; k++) {
-			struct global_row row = { stream.member,
-				fsdp_pickles_global(listing->pickles, i, k) };
-
-			out_records_row(out, &table, &row);
-		}
-	}
-	out_table_end(out);
-}
-
 #define REFUSAL struct fsdp_pickles_refusal
 static const void *each_refusal(struct subject of, size_t i, void *room)
 {
@@ -486,7 +462,25 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
 	pickle_text(run, &listing);
 	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
-	pickle_rows(run->out, &listing);
+	/* What they name, for outputs of rows alone. */
+	static const struct table LIKE = {
+		.key = "globals", .main = true, .rows_only = true
+	};
+	struct record_table table;
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < listing.count; i++) {
+		struct fsdp_pickles_stream stream =
+			fsdp_pickles_stream(listing.pickles, i);
+
+		for (size_t k = 0; k < stream.global_count; k++) {
+			struct global_row row = { stream.member,
+				fsdp_pickles_global(listing.pickles, i, k) };
+
+			out_records_row(run->out, &table, &row);
+		}
+	}
+	out_table_end(run->out);
 	fsdp_pickles_walk_free(listing.walk);
 	return !listing.failed;
 }

@@ -574,30 +574,6 @@ static bool folds_for_people(const struct tree *tree)
 	       looks->width > 0;
 }
 
-static void emit_rows(struct tree *tree)
-{
-	const struct table like = { .key = "modules",
-		.main = true,
-		.tree = true,
-		.heads = tree->options->sizes ? tree_heads : NULL };
-	struct record_table table;
-
-	for (size_t i = 0; out_weighs(tree->run->out) && i < tree->modules.shown_count;
-		i++)
-		emit_weighed(tree, i);
-	record_table_init(&table, &like, &module_record, &tree->row);
-	tree->folding = tree->options->fold;
-	tree->numbers_only = folds_for_people(tree);
-	if (tree->options->params || tree->numbers_only) {
-		table.table.machine_only = true;
-		tree_walk(tree, &table, false);
-		table.table.machine_only = false;
-		table.table.text_only = true;
-	}
-	tree->folding |= tree->numbers_only;
-	tree_walk(tree, &table, tree->options->params);
-}
-
 /* False: out of memory. */
 static bool choose(struct tree *tree)
 {
@@ -632,7 +608,25 @@ static bool show_tree(struct tree *tree)
 		run_note(tree->run, "no modules");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
-	emit_rows(tree);
+	const struct table like = { .key = "modules",
+		.main = true,
+		.tree = true,
+		.heads = tree->options->sizes ? tree_heads : NULL };
+	struct record_table table;
+	for (size_t i = 0; out_weighs(tree->run->out) && i < tree->modules.shown_count;
+		i++)
+		emit_weighed(tree, i);
+	record_table_init(&table, &like, &module_record, &tree->row);
+	tree->folding = tree->options->fold;
+	tree->numbers_only = folds_for_people(tree);
+	if (tree->options->params || tree->numbers_only) {
+		table.table.machine_only = true;
+		tree_walk(tree, &table, false);
+		table.table.machine_only = false;
+		table.table.text_only = true;
+	}
+	tree->folding |= tree->numbers_only;
+	tree_walk(tree, &table, tree->options->params);
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
 	plan_document_write(tree->run, &tree->buffers);
 	if (tree->modules.shown_count > 0)

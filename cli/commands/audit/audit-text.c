@@ -140,31 +140,6 @@ static enum severity least(const struct run *run)
 			    : SEVERITY_NOTE;
 }
 
-/* Rejections by weights_only matter only to programs that load that file alone. Returns the number of findings that
- * one line replaces. */
-static size_t fold_refused(
-	const struct audit *audit, const struct verdict *verdict, const struct run *run)
-{
-	const struct texts *loaders = &audit->options->loading.loaders;
-	bool asked = run->common->verbose > 0 || verdict->files <= 1;
-	size_t folded = 0;
-
-	for (size_t i = 0; i < loaders->count; i++)
-		asked |= strcmp(loaders->items[i], "weights_only") == 0 ||
-			 strcmp(loaders->items[i], "all") == 0;
-	for (size_t i = 0; i < run->collected->finding_count && !asked; i++) {
-		struct finding *finding = &run->collected->findings[i];
-
-		if (finding->input != verdict->input ||
-			finding->severity != SEVERITY_NOTE ||
-			strcmp(finding->rule, "FI3003") != 0)
-			continue;
-		finding->is_told = true;
-		folded++;
-	}
-	return folded;
-}
-
 static bool show_findings(
 	const struct verdict *verdict, const struct run *run, bool several)
 {
@@ -466,7 +441,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 
 	for (size_t i = 0; i < audit->count; i++) {
 		const struct verdict *verdict = &audit->verdicts[i];
-		size_t refused;
+		size_t refused = 0;
 
 		/* The table has a line for it. */
 		if (is_below && run->common->verbose == 0 &&
@@ -474,7 +449,24 @@ bool audit_text(const struct audit *audit, struct run *run)
 			strcmp(verdict->word, "good") == 0)
 			continue;
 		any = true;
-		refused = fold_refused(audit, verdict, run);
+		/* Rejections by weights_only matter only to programs that load that file
+		 * alone: one line replaces these findings. */
+		const struct texts *loaders = &audit->options->loading.loaders;
+		bool asked = run->common->verbose > 0 || verdict->files <= 1;
+
+		for (size_t j = 0; j < loaders->count; j++)
+			asked |= strcmp(loaders->items[j], "weights_only") == 0 ||
+				 strcmp(loaders->items[j], "all") == 0;
+		for (size_t j = 0; j < run->collected->finding_count && !asked; j++) {
+			struct finding *finding = &run->collected->findings[j];
+
+			if (finding->input != verdict->input ||
+				finding->severity != SEVERITY_NOTE ||
+				strcmp(finding->rule, "FI3003") != 0)
+				continue;
+			finding->is_told = true;
+			refused++;
+		}
 		if (!show_findings(verdict, run, audit->count > 1))
 			return false;
 		if (refused > 0 && run->common->quiet == 0)

@@ -136,25 +136,6 @@ bool is_different(const struct diffing *diffing)
 	       0;
 }
 
-/* Of an entry that is not a tensor. */
-static const struct diff_change *value_change(struct diffing *diffing, size_t index)
-{
-	struct diff_change *change = &diffing->change;
-	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
-
-	*change = (struct diff_change){ .is_value = true };
-	change->what[change->what_count++] = text_of("value");
-	for (unsigned i = 0; i < 2; i++) {
-		change->sides[i].value =
-			fsdp_value(diffing->checkpoints[i], value.sides[i]);
-		change->sides[i].tensor.tensor = FSDP_NONE;
-		change->sides[i].index = i;
-	}
-	change->name = name_text(&diffing->value_name, diffing->checkpoints[0],
-		change->sides[0].value.name);
-	return change;
-}
-
 const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 {
 	static const char *const words[DIFF_BITS] = { "dtype", "shape", "role",
@@ -163,8 +144,22 @@ const struct diff_change *diff_change(struct diffing *diffing, size_t index)
 	const struct fsdp_compare_tensor *tensor;
 	uint64_t rest;
 
-	if (index >= diffing->facts.changed)
-		return value_change(diffing, index - diffing->facts.changed);
+	if (index >= diffing->facts.changed) {
+		/* Of an entry that is not a tensor. */
+		struct fsdp_compare_value value = fsdp_compare_value(
+			diffing->compare, index - diffing->facts.changed);
+		*change = (struct diff_change){ .is_value = true };
+		change->what[change->what_count++] = text_of("value");
+		for (unsigned i = 0; i < 2; i++) {
+			change->sides[i].value =
+				fsdp_value(diffing->checkpoints[i], value.sides[i]);
+			change->sides[i].tensor.tensor = FSDP_NONE;
+			change->sides[i].index = i;
+		}
+		change->name = name_text(&diffing->value_name, diffing->checkpoints[0],
+			change->sides[0].value.name);
+		return change;
+	}
 	*change = (struct diff_change){ 0 };
 	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
 	change->name = text_of_span(change->pair.sides[0].name);

@@ -211,30 +211,6 @@ static void remove_parts(char *name, const char *part, const char *with)
 	}
 }
 
-static bool rename_one(
-	struct exporting *exporting, struct text name, struct fsdp_rename *rename)
-{
-	bool is_lora = exporting->options->adapter;
-	char *from = malloc(2 * name.size + sizeof PEFT + 1), *to;
-
-	exporting->texts[exporting->rename_count] = from;
-	if (from == NULL)
-		return false;
-	memcpy(from, name.data, name.size);
-	to = from + name.size;
-	*to = '\0';
-	if (is_lora && !contains(name, PEFT))
-		strcpy(to, PEFT);
-	strncat(to, name.data, name.size);
-	remove_parts(to, is_lora ? ".default." : ".base_layer.", ".");
-	remove_parts(to, is_lora ? ".modules_to_save." : ".original_module.", ".");
-	if (!is_lora && strncmp(to, PEFT, sizeof PEFT - 1) == 0)
-		to += sizeof PEFT - 1;
-	*rename = (struct fsdp_rename){ span_of_text((struct text){ from, name.size }),
-		span_of_text(text_of(to)) };
-	return true;
-}
-
 /* Fills `renames`. False: out of memory. */
 static bool find_renames(struct exporting *exporting, const struct typed_names *names)
 {
@@ -267,9 +243,28 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_wanted(exporting, i))
 			continue;
-		if (!rename_one(exporting, exported_name(exporting, i),
-			    &exporting->own_renames[exporting->rename_count]))
+		struct text name = exported_name(exporting, i);
+		struct fsdp_rename *rename =
+			&exporting->own_renames[exporting->rename_count];
+		bool is_lora = exporting->options->adapter;
+		char *from = malloc(2 * name.size + sizeof PEFT + 1), *to;
+		exporting->texts[exporting->rename_count] = from;
+		if (from == NULL)
 			return false;
+		memcpy(from, name.data, name.size);
+		to = from + name.size;
+		*to = '\0';
+		if (is_lora && !contains(name, PEFT))
+			strcpy(to, PEFT);
+		strncat(to, name.data, name.size);
+		remove_parts(to, is_lora ? ".default." : ".base_layer.", ".");
+		remove_parts(
+			to, is_lora ? ".modules_to_save." : ".original_module.", ".");
+		if (!is_lora && strncmp(to, PEFT, sizeof PEFT - 1) == 0)
+			to += sizeof PEFT - 1;
+		*rename = (struct fsdp_rename){ span_of_text(
+							(struct text){ from, name.size }),
+			span_of_text(text_of(to)) };
 		exporting->rename_count++;
 	}
 	return true;

@@ -151,24 +151,6 @@ static void add_failure(struct run *run, const struct finding *finding)
 	failure->hint = finding->fix;
 }
 
-/* Findings about unread parts become failures: those parts were not checked. */
-static void part_failures(struct run *run)
-{
-	struct collected *collected = run->collected;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		const struct finding finding = collected->findings[i];
-
-		if (finding.severity != SEVERITY_ERROR ||
-			!rule_is_limit(fsdp_rule_find(finding.rule)))
-			collected->findings[kept++] = finding;
-		else
-			add_failure(run, &finding);
-	}
-	collected->finding_count = kept;
-}
-
 /* As an audit of the headers does. What was found while opening is found again, with the
  * names that suffer. */
 static bool audit(struct run *run, struct fsdp_error **ret_error)
@@ -183,7 +165,19 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
 	       check_weight_sets(run, false, false);
 	if (good) {
-		part_failures(run);
+		/* Findings about unread parts become failures: those parts were not
+		 * checked. */
+		size_t kept = 0;
+		for (size_t i = 0; i < collected->finding_count; i++) {
+			const struct finding finding = collected->findings[i];
+
+			if (finding.severity != SEVERITY_ERROR ||
+				!rule_is_limit(fsdp_rule_find(finding.rule)))
+				collected->findings[kept++] = finding;
+			else
+				add_failure(run, &finding);
+		}
+		collected->finding_count = kept;
 		report_failed_files(run);
 		good = findings_sort(collected->findings, collected->finding_count);
 		/* Shards that do not say of how many ranks they are may lack some. */

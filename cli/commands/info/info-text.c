@@ -20,18 +20,6 @@ enum {
 
 /* ---- the first line ---- */
 
-static const char *flavour_words(const struct fsdp_kind *kind)
-{
-	static const char *const words[][2] = {
-		[FSDP_FLAVOUR_FSDP1] = { "FSDP1", "FSDP1 with HSDP" },
-		[FSDP_FLAVOUR_FSDP2] = { "FSDP2", "FSDP2 with HSDP" },
-		[FSDP_FLAVOUR_DTENSOR] = { "FSDP2 (or FSDP1 with a device mesh)",
-			"HSDP by FSDP2 (or FSDP1 with a device mesh)" },
-	};
-
-	return words[kind->flavour][kind->is_hybrid];
-}
-
 static const char *state_dict_words(const struct fsdp_kind *kind)
 {
 	static const char *const words[] = { "", " FULL_STATE_DICT",
@@ -50,7 +38,13 @@ static void tell_head(struct info *info)
 {
 	const struct fsdp_format *format = &info->format;
 	const struct fsdp_kind *kind = &info->kind;
-	const char *flavour = flavour_words(kind);
+	static const char *const words[][2] = {
+		[FSDP_FLAVOUR_FSDP1] = { "FSDP1", "FSDP1 with HSDP" },
+		[FSDP_FLAVOUR_FSDP2] = { "FSDP2", "FSDP2 with HSDP" },
+		[FSDP_FLAVOUR_DTENSOR] = { "FSDP2 (or FSDP1 with a device mesh)",
+			"HSDP by FSDP2 (or FSDP1 with a device mesh)" },
+	};
+	const char *flavour = words[kind->flavour][kind->is_hybrid];
 	struct value ranks =
 		has_ranks(info) ? value_id(info->world_size) : value_absent();
 	struct text path = text_of(info->run->path);
@@ -399,30 +393,6 @@ static void tell_optimizer(struct info *info)
 	out_line_end(out);
 }
 
-static void tell_other(struct info *info)
-{
-	const struct fsdp_role_total *other = &info->facts->roles[FSDP_ROLE_OTHER];
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	struct out *out = info->run->out;
-
-	if (info->facts->average_module != FSDP_NONE) {
-		struct fsdp_module module =
-			fsdp_module(checkpoint, info->facts->average_module);
-
-		out_line_begin(out, "average");
-		out_values(out, "{}, of the same names and shapes: ",
-			value_name(
-				name_text(&info->buffers.name, checkpoint, module.name)));
-		tell_total(info, &info->facts->average, "tensor");
-		out_line_end(out);
-	}
-	if (other->tensors > 0) {
-		out_line_begin(out, "other");
-		tell_total(info, other, "tensor");
-		out_line_end(out);
-	}
-}
-
 static void tell_per_rank(struct info *info)
 {
 	const struct fsdp_balance *balance = &info->balance;
@@ -603,26 +573,6 @@ static const char *wrapper_of(const char *prefix)
 	return NULL;
 }
 
-static void tell_names(struct info *info)
-{
-	struct out *out = info->run->out;
-
-	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
-		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
-		bool is_hidden =
-			strcmp(prefix.prefix, "_fsdp_wrapped_module.") == 0 ||
-			strcmp(prefix.prefix, "_checkpoint_wrapped_module.") == 0;
-
-		out_values_line(out, i == 0 ? "names" : "",
-			"{} in {} tensor{s}[ ({})][, shown {} it]",
-			value_word(prefix.prefix), value_count(prefix.count),
-			value_word(wrapper_of(prefix.prefix)),
-			value_word(info->run->common->raw ? NULL
-				   : is_hidden            ? "without"
-							  : "with"));
-	}
-}
-
 enum { FOUND_SHOWN = 2, MESSAGE_MOST = 200 };
 
 /* The worst finding. Findings of opening were printed before the answer. */
@@ -748,12 +698,43 @@ void info_tell(struct info *info)
 	tell_model(info);
 	tell_flat(info);
 	tell_optimizer(info);
-	tell_other(info);
+	const struct fsdp_role_total *other = &info->facts->roles[FSDP_ROLE_OTHER];
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
+	struct out *out = info->run->out;
+	if (info->facts->average_module != FSDP_NONE) {
+		struct fsdp_module module =
+			fsdp_module(checkpoint, info->facts->average_module);
+
+		out_line_begin(out, "average");
+		out_values(out, "{}, of the same names and shapes: ",
+			value_name(
+				name_text(&info->buffers.name, checkpoint, module.name)));
+		tell_total(info, &info->facts->average, "tensor");
+		out_line_end(out);
+	}
+	if (other->tensors > 0) {
+		out_line_begin(out, "other");
+		tell_total(info, other, "tensor");
+		out_line_end(out);
+	}
 	tell_per_rank(info);
 	tell_sharding(info);
 	tell_values(info);
 	tell_files(info);
-	tell_names(info);
+	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
+		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
+		bool is_hidden =
+			strcmp(prefix.prefix, "_fsdp_wrapped_module.") == 0 ||
+			strcmp(prefix.prefix, "_checkpoint_wrapped_module.") == 0;
+
+		out_values_line(out, i == 0 ? "names" : "",
+			"{} in {} tensor{s}[ ({})][, shown {} it]",
+			value_word(prefix.prefix), value_count(prefix.count),
+			value_word(wrapper_of(prefix.prefix)),
+			value_word(info->run->common->raw ? NULL
+				   : is_hidden            ? "without"
+							  : "with"));
+	}
 	tell_check(info);
 	tell_next(info);
 }

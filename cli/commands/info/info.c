@@ -325,23 +325,6 @@ static int by_step(const void *a, const void *b)
 	return strcmp(left->path, right->path);
 }
 
-/* A checkpoint by itself, for outputs that have rows alone. */
-static void below_alone(struct run *run, int64_t step)
-{
-	static const struct table LIKE = {
-		.key = "below", .main = true, .rows_only = true, .as_text = true
-	};
-	struct below_row row = { .path = run->path,
-		.name = text_of(run->path),
-		.format = fsdp_checkpoint_format(run->checkpoint).family,
-		.step = step,
-		.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
-		.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
-
-	examine(&row, run->checkpoint);
-	out_records(run->out, &LIKE, &below_row_record, NULL, &row, 1);
-}
-
 static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
 	"Of a directory that is not a checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(below_row_record), ALWAYS("By step, then by path.") });
@@ -1170,7 +1153,18 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		run_begin(run, info.status);
 		info_tell(&info);
 		out_fields(run->out, &facts_record, (struct subject){ &info, &info });
-		below_alone(run, info.step);
+		/* A checkpoint by itself, for outputs that have rows alone. */
+		static const struct table LIKE = {
+			.key = "below", .main = true, .rows_only = true, .as_text = true
+		};
+		struct below_row row = { .path = run->path,
+			.name = text_of(run->path),
+			.format = fsdp_checkpoint_format(run->checkpoint).family,
+			.step = info.step,
+			.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
+			.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
+		examine(&row, run->checkpoint);
+		out_records(run->out, &LIKE, &below_row_record, NULL, &row, 1);
 		good = (info.waste == NULL ||
 			       waste_show(info.waste, run, &info.buffers)) &&
 		       !row_buffers_failed(&info.buffers);

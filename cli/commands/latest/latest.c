@@ -482,27 +482,6 @@ static bool judge_one(struct latest *latest, size_t index, bool *ret_several,
 	return !*ret_several || candidate_divide(latest, index);
 }
 
-/* Those that may be the newest whatever the others are, and those that pointers name. */
-static bool judge_unsure(struct latest *latest, struct fsdp_error **ret_error)
-{
-	bool good = true, is_several = false;
-
-	for (size_t i = 0; i < latest->count && good; i += !is_several) {
-		is_several = false;
-		if (!latest->candidates[i].by_name)
-			good = judge_one(latest, i, &is_several, ret_error);
-	}
-	pointers_follow(latest);
-	for (size_t i = 0; i < latest->pointer_count && good; i++) {
-		const struct run_candidate *to = latest->pointers[i].to;
-
-		if (to != NULL && to->result == NULL)
-			good = judge_one(latest, (size_t)(to - latest->candidates),
-				&is_several, ret_error);
-	}
-	return good;
-}
-
 /* The newest of each run by their names, until so many are good. What fails here fails at
  * any level. */
 static bool judge_newest(
@@ -597,7 +576,22 @@ static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 {
 	bool all = latest->options->all || answer_is_machine(latest->run);
 	size_t wanted = all ? SIZE_MAX : (size_t)latest->options->count;
-	bool good = judge_unsure(latest, ret_error);
+	/* Those that may be the newest whatever the others are, and those that pointers
+	 * name. */
+	bool good = true, is_several = false;
+	for (size_t i = 0; i < latest->count && good; i += !is_several) {
+		is_several = false;
+		if (!latest->candidates[i].by_name)
+			good = judge_one(latest, i, &is_several, ret_error);
+	}
+	pointers_follow(latest);
+	for (size_t i = 0; i < latest->pointer_count && good; i++) {
+		const struct run_candidate *to = latest->pointers[i].to;
+
+		if (to != NULL && to->result == NULL)
+			good = judge_one(latest, (size_t)(to - latest->candidates),
+				&is_several, ret_error);
+	}
 
 	do {
 		good = good && judge_newest(latest, wanted, ret_error) &&
@@ -609,27 +603,6 @@ static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 }
 
 /* ---- messages ---- */
-
-/* An unreadable one may be newer than its name shows, and good. */
-static void tell_partial(struct latest *latest)
-{
-	for (size_t i = 0; i < latest->count; i++)
-		if (latest->candidates[i].own.failure_count > 0) {
-			const struct failure *from =
-				&latest->candidates[i].own.failures[0];
-			struct failure *failure =
-				collected_failure(latest->run->collected, from->code);
-
-			if (failure != NULL) {
-				failure->rule = from->rule;
-				failure->input = latest->candidates[i].input;
-				failure->path = collected_text(latest->run->collected,
-					latest->candidates[i].path);
-				failure->message = collected_text(
-					latest->run->collected, from->message.data);
-			}
-		}
-}
 
 /* Whether nothing is wrong but that classes are built which are on no list. */
 static bool only_builds(const struct run_candidate *candidate)
@@ -766,21 +739,6 @@ static int status_of(const struct latest *latest)
 				    : STATUS_GOOD;
 }
 
-static void done(struct latest *latest)
-{
-	for (size_t i = 0; i < latest->count; i++)
-		collected_done(&latest->candidates[i].own);
-	for (size_t i = 0; i < latest->below_count; i++)
-		fsdp_below_free(latest->belows[i]);
-	for (size_t i = 0;
-		latest->folders != NULL && i < latest->run->collected->input_count; i++)
-		fsdp_below_free(latest->folders[i].below);
-	free(latest->folders);
-	free(latest->candidates);
-	free(latest->pointers);
-	free(latest->belows);
-}
-
 static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 {
 	const struct latest_options *options = run->options;
@@ -796,8 +754,24 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 
 		pointers_judge(&latest);
 		status = status_of(&latest);
-
-		tell_partial(&latest);
+		/* An unreadable one may be newer than its name shows, and good. */
+		for (size_t i = 0; i < latest.count; i++)
+			if (latest.candidates[i].own.failure_count > 0) {
+				const struct failure *from =
+					&latest.candidates[i].own.failures[0];
+				struct failure *failure = collected_failure(
+					latest.run->collected, from->code);
+				if (failure != NULL) {
+					failure->rule = from->rule;
+					failure->input = latest.candidates[i].input;
+					failure->path =
+						collected_text(latest.run->collected,
+							latest.candidates[i].path);
+					failure->message =
+						collected_text(latest.run->collected,
+							from->message.data);
+				}
+			}
 		for (size_t i = 0; i < latest.count; i++)
 			if (latest.candidates[i].is_named &&
 				latest.candidates[i].is_release)
@@ -830,7 +804,17 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 				}
 		}
 	}
-	done(&latest);
+	for (size_t i = 0; i < latest.count; i++)
+		collected_done(&latest.candidates[i].own);
+	for (size_t i = 0; i < latest.below_count; i++)
+		fsdp_below_free(latest.belows[i]);
+	for (size_t i = 0;
+		latest.folders != NULL && i < latest.run->collected->input_count; i++)
+		fsdp_below_free(latest.folders[i].below);
+	free(latest.folders);
+	free(latest.candidates);
+	free(latest.pointers);
+	free(latest.belows);
 	return good;
 }
 

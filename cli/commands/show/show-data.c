@@ -256,20 +256,15 @@ static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item
 	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
 		ALWAYS("What each rank holds, module by module.") });
 
-static struct value module_name(struct show *show, uint32_t key)
-{
-	struct value name = group_key(show->run->checkpoint, FSDP_BY_MODULE, key,
-		&show->buffers.module, show->run->common->raw);
-
-	return name.type == VALUE_NAME ? name : value_word("(other)");
-}
-
 void tell_module_item(struct show *show, const struct item *item)
 {
 	const char *class_name = module_shown_class(show->run, &item->module);
 	struct out *out = show->run->out;
+	struct value name = group_key(show->run->checkpoint, FSDP_BY_MODULE, item->index,
+		&show->buffers.module, show->run->common->raw);
 
-	out_values_line(out, NULL, "{}", module_name(show, item->index));
+	out_values_line(
+		out, NULL, "{}", name.type == VALUE_NAME ? name : value_word("(other)"));
 	out_values_line(out, "kind",
 		"module[{}{}{]}]{}, {} parameters, {} in {} tensor{s}",
 		value_word(item->module.class_inferred ? " [~" : " ["),

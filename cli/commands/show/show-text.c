@@ -581,22 +581,6 @@ static void tell_tensor(struct show *show, const struct item *item)
 	tell_elements(show, item);
 }
 
-static void tell_value(struct show *show, const struct fsdp_value *value)
-{
-	struct subject of = { show, value };
-	struct out *out = show->run->out;
-
-	out_values_line(out, NULL, "{}",
-		value_name(entry_shown_name(show->run, &show->buffers.name, value)));
-	out_values_line(out, "kind", "{}: {}",
-		value_word(value->type != NULL ? value->type : "value"),
-		value_name(entry_shown_text(&show->buffers.text, value)));
-	if (value->file != FSDP_NONE)
-		out_values_line(out, "file", "{}[, offset {}, length {}]",
-			find_file(of, value->file), value_count(value->offset),
-			value_count(value->length));
-}
-
 /* A piece of a tensor, a value, or a module. */
 struct show_row {
 	struct text name;
@@ -684,9 +668,21 @@ void tell_item(struct show *show, const struct item *item)
 	case ITEM_TENSOR:
 		tell_tensor(show, item);
 		break;
-	case ITEM_VALUE:
-		tell_value(show, &item->value);
-		break;
+	case ITEM_VALUE: {
+		struct subject of = { show, &item->value };
+		struct out *out = show->run->out;
+		out_values_line(out, NULL, "{}",
+			value_name(entry_shown_name(
+				show->run, &show->buffers.name, &item->value)));
+		out_values_line(out, "kind", "{}: {}",
+			value_word(item->value.type != NULL ? item->value.type : "value"),
+			value_name(entry_shown_text(&show->buffers.text, &item->value)));
+		if (item->value.file != FSDP_NONE)
+			out_values_line(out, "file", "{}[, offset {}, length {}]",
+				find_file(of, item->value.file),
+				value_count(item->value.offset),
+				value_count(item->value.length));
+	} break;
 	case ITEM_MODULE:
 		tell_module_item(show, item);
 		break;

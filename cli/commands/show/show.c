@@ -45,23 +45,6 @@ static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_ind
 	return false;
 }
 
-/* What to type for a word that is not a name: a pattern as one, elements as they are asked
- * for, or what lists the names. */
-static void line_for(const struct run *run, const char *word, struct retyped *ret_line)
-{
-	size_t size = strcspn(word, "[");
-	char name[200];
-
-	if (strpbrk(word, "*?") != NULL) {
-		retyped_line(ret_line, "show", "-g", word, run->path, NULL);
-	} else if (word[size] == '[' && size > 0 && size < sizeof name) {
-		snprintf(name, sizeof name, "%.*s", (int)size, word);
-		retyped_line(ret_line, "show", "--values=8", run->path, name, NULL);
-	} else {
-		retyped_line(ret_line, "ls", run->path, NULL);
-	}
-}
-
 /* One look at all names for each word that was not found. */
 static void tell_missing(struct show *show, const char *word)
 {
@@ -101,8 +84,18 @@ static void tell_missing(struct show *show, const char *word)
 			name_text(&show->buffers.name, checkpoint, similar.best[i].name));
 	}
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
-	/* An answer that was asked for is missing: no remark that -q may hide. */
-	line_for(show->run, word, &line);
+	/* What to type for a word that is not a name: a pattern as one, elements as they
+	 * are asked for, or what lists the names. */
+	size_t size = strcspn(word, "[");
+	char name[200];
+	if (strpbrk(word, "*?") != NULL) {
+		retyped_line(&line, "show", "-g", word, show->run->path, NULL);
+	} else if (word[size] == '[' && size > 0 && size < sizeof name) {
+		snprintf(name, sizeof name, "%.*s", (int)size, word);
+		retyped_line(&line, "show", "--values=8", show->run->path, name, NULL);
+	} else {
+		retyped_line(&line, "ls", show->run->path, NULL);
+	}
 	run_failure(show->run, "usage",
 		suggest_path_as_name(&usage, show->run->arguments, word) ? usage.hint
 		: strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
