@@ -815,19 +815,6 @@ static enum usage_result split_words(
 	return USAGE_GOOD;
 }
 
-static size_t count_stdin(
-	const struct inputs *inputs, const struct common_options *common)
-{
-	size_t count =
-		common->files0_from != NULL && strcmp(common->files0_from, "-") == 0;
-
-	for (size_t i = 0; i < inputs->paths.count; i++)
-		count += strcmp(inputs->paths.items[i], "-") == 0;
-	count += common->plan != NULL && strcmp(common->plan, "-") == 0;
-	return count + (inputs->options.units_path != NULL &&
-			       strcmp(inputs->options.units_path, "-") == 0);
-}
-
 static enum usage_result check_words(const struct inputs *inputs,
 	const struct arguments *arguments, struct usage *usage)
 {
@@ -887,7 +874,14 @@ static enum usage_result check_words(const struct inputs *inputs,
 		usage_hint(usage, "a plan contains the units: omit --units-from");
 		return USAGE_WRONG;
 	}
-	if (count_stdin(inputs, common) > 1) {
+	size_t count =
+		common->files0_from != NULL && strcmp(common->files0_from, "-") == 0;
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		count += strcmp(inputs->paths.items[i], "-") == 0;
+	count += common->plan != NULL && strcmp(common->plan, "-") == 0;
+	count += inputs->options.units_path != NULL &&
+		 strcmp(inputs->options.units_path, "-") == 0;
+	if (count > 1) {
 		usage_what(usage, "standard input can be read only once");
 		usage_hint(usage, "give a file instead of one -");
 		return USAGE_WRONG;

@@ -490,32 +490,6 @@ static bool look_at(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-/*
- * Files may store names in a container, "model.fc.weight", which a sharding plan does not
- * have: "fc.weight". The container with its last dot, from the first parameter that has
- * one; empty without a plan or if the names are the same. The
- * prefix is for the caller to free, and may be NULL. False: out of memory.
- */
-static bool find_container(
-	const struct fsdp_checkpoint *checkpoint, char **ret_prefix, size_t *ret_size)
-{
-	size_t count;
-	struct fsdp_plan_facts plan;
-
-	*ret_prefix = NULL;
-	*ret_size = 0;
-	if (fsdp_sum_count(checkpoint) != 0 || !fsdp_checkpoint_plan(checkpoint, &plan))
-		return true;
-	count = fsdp_tensor_count(checkpoint);
-	for (uint32_t i = 0; i < count && *ret_prefix == NULL; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (tensor.role == FSDP_ROLE_PARAM && tensor.module != FSDP_NONE &&
-			!look_at(checkpoint, &tensor, ret_prefix, ret_size))
-			return false;
-	}
-	return true;
-}
-
 /* Whether an entry of the checkpoint has a name that the pattern matches. */
 static bool matches_some(struct selection *selection, const struct pattern *pattern,
 	const struct fsdp_checkpoint *checkpoint)
@@ -597,7 +571,25 @@ bool selection_widen(struct selection *selection, const struct texts *globs, siz
 
 bool selection_know(struct selection *selection, const struct fsdp_checkpoint *checkpoint)
 {
-	return find_container(checkpoint, &selection->prefix, &selection->prefix_size);
+	/* Files may store names in a container, "model.fc.weight", which a sharding plan
+	 * does not have: "fc.weight". The container with its last dot, from the first
+	 * parameter that has one; empty without a plan or if the names are the same. */
+	size_t count;
+	struct fsdp_plan_facts plan;
+
+	selection->prefix = NULL;
+	selection->prefix_size = 0;
+	if (fsdp_sum_count(checkpoint) != 0 || !fsdp_checkpoint_plan(checkpoint, &plan))
+		return true;
+	count = fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < count && selection->prefix == NULL; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role == FSDP_ROLE_PARAM && tensor.module != FSDP_NONE &&
+			!look_at(checkpoint, &tensor, &selection->prefix,
+				&selection->prefix_size))
+			return false;
+	}
+	return true;
 }
 
 struct fsdp_span selection_prefix(const struct selection *selection)

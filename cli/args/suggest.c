@@ -178,23 +178,6 @@ static const char *synonym_of(const char *typed)
 	return NULL;
 }
 
-/* The path first and the command after it, or no command. */
-static void answer_path(
-	struct usage *usage, const struct arguments *arguments, const struct texts *words)
-{
-	size_t at = 1;
-
-	while (at < words->count &&
-		command_find(arguments->commands, words->items[at]) == NULL)
-		at++;
-	const char *command = at < words->count ? words->items[at] : NULL;
-	usage_what(
-		usage, command != NULL ? "the command comes first" : "no command given");
-	meant(usage, arguments,
-		&(struct guess){ .command = command != NULL ? command : "info",
-			.left_out = { command } });
-}
-
 /* "step-1000-weights" for runs/step-1000/, "model-weights" for model.pt. */
 static void place_beside(char *place, size_t room, const char *checkpoint)
 {
@@ -349,7 +332,17 @@ void suggest_command(
 		return;
 	if (synonym == NULL && (strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
 				       access(word, F_OK) == 0)) {
-		answer_path(usage, arguments, words);
+		/* The path first and the command after it, or no command. */
+		size_t at = 1;
+		while (at < words->count &&
+			command_find(arguments->commands, words->items[at]) == NULL)
+			at++;
+		const char *command = at < words->count ? words->items[at] : NULL;
+		usage_what(usage,
+			command != NULL ? "the command comes first" : "no command given");
+		meant(usage, arguments,
+			&(struct guess){ .command = command != NULL ? command : "info",
+				.left_out = { command } });
 		return;
 	}
 	usage_what(usage, "unknown command: %s", word);

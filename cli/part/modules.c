@@ -175,20 +175,6 @@ const char *module_mark_text(enum mark mark)
 
 /* ---- which visits are shown ---- */
 
-/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
- * to the module that stands for both. */
-static void mark_modules(struct module_tree *tree)
-{
-	for (uint32_t i = 0; i < tree->module_count; i++) {
-		struct fsdp_module module = module_at(tree, i);
-
-		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
-		if (module.unit == FSDP_NONE && module.parent < i &&
-			wrapper_is_folded(tree->run, module.parent))
-			tree->marks[i] = tree->marks[module.parent];
-	}
-}
-
 /* With more than names to go by, a module is selected if one of its own tensors is. */
 static bool takes_some_tensor(struct module_tree *tree, const struct fsdp_module *module)
 {
@@ -219,19 +205,6 @@ static bool is_selected(struct module_tree *tree, uint32_t index)
 		span_of_text(module_tree_name(tree, &tree->name, index)));
 }
 
-/* Upwards: what is selected keeps all that is above it. */
-static void keep_selected(struct module_tree *tree)
-{
-	for (size_t i = tree->module_count; i-- > 0;) {
-		uint32_t parent = module_at(tree, (uint32_t)i).parent;
-
-		if (!tree->kept[i])
-			tree->kept[i] = is_selected(tree, (uint32_t)i);
-		if (tree->kept[i] && parent < i)
-			tree->kept[parent] = true;
-	}
-}
-
 /* Where a visit hangs, and whether it hangs at all. */
 static uint32_t place_module(struct module_tree *tree, uint32_t index)
 {
@@ -259,21 +232,6 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 	if (depth > tree->deepest)
 		tree->deepest = depth;
 	return (uint32_t)tree->shown_count++;
-}
-
-static void choose_shown(struct module_tree *tree)
-{
-	for (uint32_t i = 0; i < tree->module_count; i++)
-		tree->places[i] = place_module(tree, i);
-	for (size_t i = tree->shown_count; i-- > 0;) {
-		struct shown_visit *shown = &tree->shown[i];
-
-		if (shown->end == 0)
-			shown->end = (uint32_t)i + 1;
-		if (shown->parent != FSDP_NONE &&
-			tree->shown[shown->parent].end < shown->end)
-			tree->shown[shown->parent].end = shown->end;
-	}
 }
 
 /* ---- sizes ---- */
@@ -329,9 +287,33 @@ bool module_tree_choose(struct module_tree *tree)
 		(!fsdp_checkpoint_plan(checkpoint, &plan) &&
 			!fsdp_likely_new(checkpoint, &tree->likely, NULL)))
 		return false;
-	mark_modules(tree);
-	keep_selected(tree);
-	choose_shown(tree);
+	/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its
+	 * mark goes to the module that stands for both. */
+	for (uint32_t i = 0; i < tree->module_count; i++) {
+		struct fsdp_module module = module_at(tree, i);
+		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
+		if (module.unit == FSDP_NONE && module.parent < i &&
+			wrapper_is_folded(tree->run, module.parent))
+			tree->marks[i] = tree->marks[module.parent];
+	}
+	/* Upwards: what is selected keeps all that is above it. */
+	for (size_t i = tree->module_count; i-- > 0;) {
+		uint32_t parent = module_at(tree, (uint32_t)i).parent;
+		if (!tree->kept[i])
+			tree->kept[i] = is_selected(tree, (uint32_t)i);
+		if (tree->kept[i] && parent < i)
+			tree->kept[parent] = true;
+	}
+	for (uint32_t i = 0; i < tree->module_count; i++)
+		tree->places[i] = place_module(tree, i);
+	for (size_t i = tree->shown_count; i-- > 0;) {
+		struct shown_visit *shown = &tree->shown[i];
+		if (shown->end == 0)
+			shown->end = (uint32_t)i + 1;
+		if (shown->parent != FSDP_NONE &&
+			tree->shown[shown->parent].end < shown->end)
+			tree->shown[shown->parent].end = shown->end;
+	}
 	return sum_sizes(tree) && !tree->name.failed;
 }
 

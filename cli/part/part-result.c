@@ -273,20 +273,6 @@ static bool fits_kind(
 	return false;
 }
 
-/* NULL: its results are not joined. */
-static const struct command *command_of(
-	const struct run *run, struct fsdp_document_value header)
-{
-	static const char family[] = "fsdp-inspect.";
-	struct text schema = told_text(header, "schema");
-	const struct command *command = NULL;
-
-	if (schema.size >= sizeof family &&
-		memcmp(schema.data, family, sizeof family - 1) == 0)
-		command = command_find(run->commands, schema.data + sizeof family - 1);
-	return command != NULL && command->join != NULL ? command : NULL;
-}
-
 static bool check_lines(struct part_result *result)
 {
 	size_t kind = LINE_HEADER;
@@ -349,7 +335,14 @@ static bool open_result(struct part_result *result, const struct run *run,
 	}
 	result->lines = fsdp_document_root(result->document);
 	header = fsdp_document_item(result->lines, 0);
-	result->command = command_of(run, header);
+	/* NULL: its results are not joined. */
+	static const char family[] = "fsdp-inspect.";
+	struct text schema = told_text(header, "schema");
+	const struct command *command = NULL;
+	if (schema.size >= sizeof family &&
+		memcmp(schema.data, family, sizeof family - 1) == 0)
+		command = command_find(run->commands, schema.data + sizeof family - 1);
+	result->command = command != NULL && command->join != NULL ? command : NULL;
 	*ret_whole = result->command != NULL && check_lines(result) &&
 		     check_end(result, sum) &&
 		     fsdp_document_get(header, "inputs").count > 0;

@@ -630,28 +630,6 @@ static double magnitude(const struct float_format *format, uint64_t pattern)
 		(int)exponent - format->bias - (int)format->fraction);
 }
 
-static size_t format_small(
-	const struct float_format *format, uint64_t bits, char *buffer, size_t size)
-{
-	unsigned sign_bit = format->exponent + format->fraction;
-	uint64_t pattern = bits & ((1ULL << sign_bit) - 1);
-	bool negative = (bits >> sign_bit & 1) != 0;
-	double value = magnitude(format, pattern), down, up;
-	size_t length = 0;
-
-	if (format->special == UNSIGNED_ZERO && negative && pattern == 0)
-		return (size_t)snprintf(buffer, size, "nan");
-	if (negative && !isnan(value))
-		buffer[length++] = '-';
-	down = pattern > 0 ? magnitude(format, pattern - 1) : 0;
-	/* Past the largest number it is as far to what would be the next. */
-	up = magnitude(format, pattern + 1);
-	if (!isfinite(up))
-		up = value + (value - down);
-	return length + number_text_within(value, value - (value - down) / 2,
-				value + (up - value) / 2, buffer + length, size - length);
-}
-
 static const struct float_format *find_float(const char *name)
 {
 	for (size_t i = 0; i < COUNT(FLOATS); i++)
@@ -666,10 +644,27 @@ static size_t format_float(
 {
 	const struct float_format *format = find_float(name);
 
-	if (format != NULL)
-		return format_small(format,
-			take(bytes, (1 + format->exponent + format->fraction) / 8),
-			buffer, size);
+	if (format != NULL) {
+		uint64_t bits =
+			take(bytes, (1 + format->exponent + format->fraction) / 8);
+		unsigned sign_bit = format->exponent + format->fraction;
+		uint64_t pattern = bits & ((1ULL << sign_bit) - 1);
+		bool negative = (bits >> sign_bit & 1) != 0;
+		double value = magnitude(format, pattern), down, up;
+		size_t length = 0;
+		if (format->special == UNSIGNED_ZERO && negative && pattern == 0)
+			return (size_t)snprintf(buffer, size, "nan");
+		if (negative && !isnan(value))
+			buffer[length++] = '-';
+		down = pattern > 0 ? magnitude(format, pattern - 1) : 0;
+		/* Past the largest number it is as far to what would be the next. */
+		up = magnitude(format, pattern + 1);
+		if (!isfinite(up))
+			up = value + (value - down);
+		return length + number_text_within(value, value - (value - down) / 2,
+					value + (up - value) / 2, buffer + length,
+					size - length);
+	}
 	if (strcmp(name, "float64") == 0) {
 		uint64_t bits = take(bytes, 8);
 		double value;

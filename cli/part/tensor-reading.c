@@ -221,18 +221,6 @@ size_t elements_room(const struct fsdp_tensor *tensor, uint64_t count)
 	return (size_t)(count + 8) * fsdp_dtype(tensor->dtype)->storage_bytes + 1;
 }
 
-/* Several elements a byte become one each, the first from the lowest bits: from the end
- * on, because they are converted in place. */
-static void unpack(unsigned char *elements, uint64_t count, unsigned bits)
-{
-	unsigned mask = (1u << bits) - 1;
-
-	for (uint64_t i = count; i-- > 0;) {
-		uint64_t bit = i * bits;
-		elements[i] = (unsigned char)(elements[bit / 8] >> bit % 8 & mask);
-	}
-}
-
 bool elements_copy(struct fsdp_locator *locator, uint32_t index,
 	const struct fsdp_tensor *tensor, uint64_t first, uint64_t count,
 	unsigned char *to, struct fsdp_error **ret_error)
@@ -258,7 +246,13 @@ bool elements_copy(struct fsdp_locator *locator, uint32_t index,
 	}
 	fsdp_elements_close(elements);
 	if (good && dtype->item_bits < 8) {
-		unpack(to, count + skipped, dtype->item_bits);
+		/* Several elements a byte become one each, the first from the lowest
+		 * bits: from the end on, because they are converted in place. */
+		unsigned mask = (1u << dtype->item_bits) - 1;
+		for (uint64_t i = count + skipped; i-- > 0;) {
+			uint64_t bit = i * dtype->item_bits;
+			to[i] = (unsigned char)(to[bit / 8] >> bit % 8 & mask);
+		}
 		memmove(to, to + skipped, count);
 	}
 	return good;

@@ -673,14 +673,6 @@ static void choose_column(struct record_table *table, size_t column)
 		table->chosen[table->table.chosen_count++] = column;
 }
 
-/* Every column of the machine-readable outputs; those of the text repeat them. */
-static void choose_all(struct record_table *table)
-{
-	for (size_t i = 0; i < table->table.column_count; i++)
-		if ((table->columns[i].text_only >> table->table.view & 1) == 0)
-			choose_column(table, i);
-}
-
 bool choose_columns(struct run *run, struct record_table *table)
 {
 	const struct texts *names = &run->select->columns;
@@ -691,7 +683,12 @@ bool choose_columns(struct run *run, struct record_table *table)
 		if (column < table->table.column_count) {
 			choose_column(table, column);
 		} else if (strcmp(names->items[i], "all") == 0) {
-			choose_all(table);
+			/* Every column of the machine-readable outputs; those of the text
+			 * repeat them. */
+			for (size_t j = 0; j < table->table.column_count; j++)
+				if ((table->columns[j].text_only >> table->table.view &
+					    1) == 0)
+					choose_column(table, j);
 		} else {
 			refuse(run, list_columns(table, false, known, sizeof known),
 				"--columns: unknown column \"%s\"", names->items[i]);
