@@ -527,6 +527,52 @@ def redirects():
     check("redirects to other hosts, ports and schemes", wrong)
 
 
+class Proxy(http.server.BaseHTTPRequestHandler):
+    """Leads to servers on this machine who has the password."""
+
+    protocol_version = "HTTP/1.1"
+    seen = []
+
+    def log_message(self, *words):
+        pass
+
+    def do_CONNECT(self):
+        Proxy.seen.append(self.path)
+        is_known = self.headers.get("Proxy-Authorization") == "Basic " + base64.b64encode(f"name:{SECRET}".encode()).decode()
+        self.send_response(200 if is_known else 407)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        self.close_connection = True
+        if not is_known:
+            return
+        host, _, port = self.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as other:
+            def answers():
+                while part := other.recv(1 << 16):
+                    self.connection.sendall(part)
+
+            threading.Thread(target=answers, daemon=True).start()
+            while part := self.connection.recv(1 << 16):
+                other.sendall(part)
+
+
+def proxy(servers):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server.handle_error = lambda *words: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{servers[0].server_port}/torch-zip/state-dict/model.pt"
+    wrong = {}
+    for word, url, status, message, connections in ((SECRET, url, 0, "", True), ("wrong" + SECRET, url, 2, "the proxy refuses)", True),
+                                                    (SECRET, "https://169.254.169.254/x.pt", 2, "is a link-local or metadata address)", False)):
+        Proxy.seen.clear()
+        place = f"http://name:{word}@127.0.0.1:{server.server_port}"
+        found = run(["info", url], HTTP_PROXY=place, HTTPS_PROXY=place)
+        if found[0] != status or message not in found[2] or SECRET in found[1] + found[2] or bool(Proxy.seen) != connections:
+            wrong[word, url] = found, Proxy.seen
+    check("servers behind a proxy", wrong)
+    server.shutdown()
+
+
 class Long(http.server.BaseHTTPRequestHandler):
     """A file of 1 GiB."""
 
@@ -603,7 +649,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     # fault: status, code of every answer
     errors = {"denied": (403, "AccessDenied"), "wrong key": (403, "InvalidAccessKeyId"), "signature": (403, "SignatureDoesNotMatch"),
               "expired": (400, "ExpiredToken"), "no bucket": (404, "NoSuchBucket"), "slow down": (503, "SlowDown"), "odd": (418, "Teapot"),
-              "region": (301, "PermanentRedirect")}
+              "region": (301, "PermanentRedirect"), "broken": (500, "")}
     # the same of answers to reads alone
     reads = {"gone": (404, "NoSuchKey"), "changed": (412, "PreconditionFailed"), "read denied": (403, "AccessDenied")}
 
@@ -661,7 +707,7 @@ STORE_FAULTS = (
     ("none", 0, ""), ("busy twice", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
     ("signature", 2, "access denied (SignatureDoesNotMatch)"), ("expired", 2, "the credentials expired (ExpiredToken)"),
     ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
-    ("odd", 2, "cannot be read (Teapot)"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
+    ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
     ("empty", 2, "s3://bucket/run: no such file or directory"), ("cut", 2, "cannot reach the server (connection_lost)"),
     ("hangs", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
     ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
@@ -696,7 +742,7 @@ def store_faults():
         wrong = {}
         Faulty.seen.clear()
         # The retries of s3fs take long, and it looks for the region of the bucket.
-        slow = ("busy twice", "slow down", "cut", "hangs", "region") if forced == "fsspec" else ()
+        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken") if forced == "fsspec" else ()
         for fault, status, words in (row for row in STORE_FAULTS if row[0] not in slow):
             servers[0].fault = servers[1].fault = fault
             Faulty.tries = 0
@@ -785,6 +831,7 @@ with tempfile.TemporaryDirectory() as repository:
     servers = serve(repository)
     web(servers)
     hub(servers)
+    proxy(servers)
     locked(servers)
     hostile(servers)
 redirects()

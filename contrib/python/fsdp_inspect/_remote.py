@@ -50,8 +50,8 @@ NOWHERE = "127.0.0.2:1"
 SAFE = re.compile(r"(?!\.\.?\Z)[^\0/]{1,1024}")
 counts = dict.fromkeys(("lists", "gets", "heads", "retries", "bytes"), 0)
 idle = threading.local()  # open connections of each thread
-# The word of a store in the text of an exception.
-WORD = r"<Code>(\w{1,64})</Code>|\(([A-Z][A-Za-z0-9]{2,63}|[345]\d\d)\)|ErrorCode:(\w{1,64})"
+# The word of a store in the text of an exception, which may have what its server wrote.
+WORD = r"<Code>(\w{1,64})</Code>|^(?:An error occurred )?\((\w{1,64})\)|ErrorCode:(\w{1,64})"
 # Of an exception: its code; what is sent, None: the word; what word, class or text match.
 FAILURES = (
     (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist"
@@ -74,6 +74,7 @@ FAILURES = (
     (REDIRECT, "AWS_REGION is not that of the bucket",
      "^(PermanentRedirect|AuthorizationHeaderMalformed)$|configured region"),
     (OTHER, None, "^ClientError$"),  # of botocore, with a word that is not above
+    (UNREACHABLE, "the proxy refuses", "[Tt]unnel|[Pp]roxy [Aa]uth"),
     (UNREACHABLE, "name_not_found", "^gaierror$|dns error|failed to lookup|[Nn]ame or service"),
     (UNREACHABLE, "connection_refused", "[Cc]onnection ?[Rr]efused|Connect call failed"),
     (UNREACHABLE, "timed_out", "^(timeout|.*TimeoutError)$|[Tt]imed ?[Oo]ut|kind: Timeout"),
@@ -98,9 +99,11 @@ def fail_of(error):
     while error is not None and text.count("\n") < 999:
         text = f"\n{type(error).__name__}\n{error}{text}"
         error = error.__cause__ or error.__context__
-    word = re.search(WORD, text, re.ASCII)
+    word = re.search(WORD, text, re.ASCII | re.MULTILINE)
     word = word[word.lastindex] if word else ""
     code, sent, _ = next(row for row in FAILURES if re.search(row[2], word + text, re.MULTILINE))
+    if code == OTHER and not word:
+        word = "".join(re.findall(r"status code: (\d{3})", text)[:1])
     return Fail(code, "HTTP " * word.isdecimal() + word if sent is None else sent)
 
 
@@ -208,6 +211,7 @@ def tls():
 
 def check_address(host, place, named):
     """Refuses instance metadata, and what is not public unless the user named the host."""
+    host = host_of("//" + host)
     try:  # all forms of numbers that a connection takes
         found = socket.getaddrinfo(place, None, flags=socket.AI_NUMERICHOST)[0][4][0]
     except OSError:
@@ -229,15 +233,15 @@ def connect(parts, named):
     place = urlsplit("//" + proxy.rpartition("//")[2]) if proxy else parts
     connection = http.client.HTTPConnection(
         place.hostname, place.port or (80 if proxy else port), timeout=TIMEOUT)
+    check_address(host, host, named)
     if proxy:
-        check_address(host_of(parts.geturl()), host, named)
         pair = base64.b64encode(unquote(place.netloc.rpartition("@")[0]).encode())
         mark = {"Proxy-Authorization": "Basic " + pair.decode()} if pair else {}
         connection.set_tunnel(host, port, mark)
     connection.connect()
     connection.auto_open = False  # it would ask another address, without TLS
     if not proxy:
-        check_address(host_of(parts.geturl()), connection.sock.getpeername()[0], named)
+        check_address(host, connection.sock.getpeername()[0], named)
     if is_tls:
         connection.sock = tls().wrap_socket(connection.sock, server_hostname=host)
     return connection
