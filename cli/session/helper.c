@@ -185,8 +185,8 @@ static bool add_root(const char *name, const char *url)
 static void forget_credentials(void)
 {
 	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
-		"HF_TOKEN=", "HUGGING_FACE_",
-		"HTTPS_PROXY=", "https_proxy=", "HTTP_PROXY=", "http_proxy=" };
+		"HF_TOKEN=", "HUGGING_FACE_", "HTTPS_PROXY=", "https_proxy=",
+		"HTTP_PROXY=", "http_proxy=", "ALL_PROXY=", "all_proxy=" };
 
 	for (size_t i = 0; environ[i] != NULL; i++)
 		for (size_t j = 0; j < sizeof starts / sizeof *starts; j++) {

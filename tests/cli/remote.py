@@ -758,7 +758,8 @@ def store_faults():
     servers[0].fault = "hangs"
     process = subprocess.Popen([BINARY, "info", "--json", "--provenance", f"http://127.0.0.1:{servers[0].server_port}/x.pt?token={SECRET}"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                               env={**os.environ, **variables, "FSDP_INSPECT_PYTHON": sys.executable, "HF_TOKEN": SECRET})
+                               env={**os.environ, **variables, "FSDP_INSPECT_PYTHON": sys.executable, "HF_TOKEN": SECRET,
+                                    "ALL_PROXY": SECRET, "NO_PROXY": "127.0.0.1"})
     Faulty.seen.clear()
     while not Faulty.seen and process.poll() is None:
         time.sleep(0.05)

@@ -19,6 +19,7 @@ import os
 import queue
 import random
 import re
+import resource
 import site
 import socket
 import ssl
@@ -36,7 +37,8 @@ NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
 FRAME_MOST, DATA_MOST, PART_LEAST, PART_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20
 READ_MOST, FLIGHT_MOST, QUEUE_MOST, UNIT, PAGE_MOST = 64 << 20, 64 << 20, 32 << 20, 256, 8 << 20
-FILES_MOST, TRIES, SECONDS, REQUESTS_MOST, REDIRECT_SECONDS = 1 << 23, 6, 120, 6, 600
+MEMORY_MOST, FILES_MOST, TRIES, REQUESTS_MOST = 4 << 30, 1 << 23, 6, 6
+SECONDS, REDIRECT_SECONDS = 120, 600
 TIMEOUT = float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
@@ -687,6 +689,9 @@ class Helper:
 if __name__ == "__main__":
     if os.path.isdir(site.getusersitepackages()):
         site.addsitedir(site.getusersitepackages())
+    with contextlib.suppress(OSError, ValueError):
+        # Lists of any length end this process, before they fill the memory of others.
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MOST, MEMORY_MOST))
     with contextlib.suppress(struct.error, OSError, KeyboardInterrupt):
         Helper(socket.socket(fileno=3)).run()
     os._exit(0)  # without a wait for what is on its way
