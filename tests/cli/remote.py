@@ -525,6 +525,9 @@ def redirects():
         if code != answer or any((word is None) != (host != "first.example") for host, word in seen) or len(seen) > 6:
             wrong[place] = code, seen
     check("redirects to other hosts, ports and schemes", wrong)
+    begun = time.monotonic()
+    code = helper.fail_of(Exception("status code: 403 <Code>AccessDenied</Code>" + "missing " * 1000000)).code
+    check("a long answer is not searched to its end", (code != 4 or time.monotonic() - begun > 5) and (code, time.monotonic() - begun))
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
@@ -755,6 +758,13 @@ def store_faults():
         strangers = [row for row in Faulty.seen if row[0] == servers[1].server_port and
                      (scheme == "s3" or "authorization" in row[1] or SECRET in row[2].partition("Signature=")[0])]
         check(f"where a redirect of {scheme} leads gets no secret, by {package}", strangers)
+    if importlib.util.find_spec("obstore"):
+        Faulty.seen.clear()
+        servers[0].fault = "none"
+        found = run(["info", "s3://bucket/run"], AWS_ENDPOINT_URL=variables["AWS_ENDPOINT_URL"], AWS_METADATA_ENDPOINT=variables["AWS_ENDPOINT_URL"],
+                    AWS_REGION="us-east-1", HOME="/nowhere")
+        check("without credentials instance metadata is not asked if it is disabled", (
+            found[0] != 2 or "no credentials were found" not in found[2] or Faulty.seen) and (found, Faulty.seen))
     servers[0].fault = "hangs"
     process = subprocess.Popen([BINARY, "info", "--json", "--provenance", f"http://127.0.0.1:{servers[0].server_port}/x.pt?token={SECRET}"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

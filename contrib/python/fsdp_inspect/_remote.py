@@ -44,6 +44,8 @@ TIMEOUT = float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
           "az": ("AzureStore", "adlfs"), "abfss": ("AzureStore", "adlfs")}
 SUFFIXES = tuple(".safetensors .pt .pth .bin .ckpt .distcp .metadata .json .tar".split())
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE",
+               "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 BUNDLES = "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"
 METADATA = "fd00:ec2::254", "168.63.129.16", "100.100.100.200"  # others are link-local
 # Where obstore goes for S3 and for roles; all else is behind a proxy that is none.
@@ -94,12 +96,13 @@ class Fail(Exception):
 
 
 def fail_of(error):
-    """What is sent of an exception. Its text and those of its causes are only searched."""
+    """What is sent of an exception. Its text and those of its causes are only searched, and not
+    to their ends, which a server may have put far away."""
     if isinstance(error, Fail):
         return error
     text = ""
     while error is not None and text.count("\n") < 999:
-        text = f"\n{type(error).__name__}\n{error}{text}"
+        text = f"\n{type(error).__name__}\n{str(error)[:9999]}{text}"
         error = error.__cause__ or error.__context__
     word = re.search(WORD, text, re.ASCII | re.MULTILINE)
     word = word[word.lastindex] if word else ""
@@ -438,19 +441,24 @@ class Obstore(Store):
         # Keys with an end are of the AWS CLI, from the call before.
         has_keys = env.get("AWS_ACCESS_KEY_ID") and not env.get("AWS_CREDENTIAL_EXPIRATION")
         has_tools = env.get("AWS_PROFILE") or os.path.exists(os.path.expanduser("~/.aws"))
-        if options["skip_signature"] or has_keys or not has_tools:
+        if options["skip_signature"] or has_keys:
             return options
         try:
-            import boto3
-            from obstore.auth.boto3 import Boto3CredentialProvider as Provider
-            session = boto3.Session()
-            if session.get_credentials() is not None:
-                options.update(credential_provider=Provider(session), region=session.region_name)
+            if has_tools:
+                import boto3
+                from obstore.auth.boto3 import Boto3CredentialProvider as Provider
+                session = boto3.Session()
+                if session.get_credentials() is not None:
+                    provider, region = Provider(session), session.region_name
+                    return {**options, "credential_provider": provider, "region": region}
         except ImportError:
             words = "aws configure export-credentials --format env-no-export".split()
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 found = subprocess.run(words, timeout=30, capture_output=True, text=True).stdout
                 env.update(line.split("=", 1) for line in found.split() if line[:4] == "AWS_")
+        is_alone = env.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"  # obstore asks it
+        if is_alone and not any(map(env.get, CREDENTIALS)):
+            raise Fail(NO_CREDENTIALS)
         return options
 
     def file(self, meta):
