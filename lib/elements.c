@@ -178,8 +178,7 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_arena_init(&locator->arena, &locator->budget);
 	fsdp_arena_init(&locator->kept, &locator->budget);
 	/* The first block stays for all items, so let it be enough for most of them. */
-	if (fsdp_arena_take(&locator->arena, ITEM_ROOM, 16) != NULL)
-		fsdp_arena_reset(&locator->arena);
+	locator->arena.next_size = ITEM_ROOM;
 	locator->window.window_size = WINDOW;
 	locator->window.bytes = fsdp_arena_take(&locator->kept, WINDOW, 16);
 	if (locator->window.bytes == NULL ||
