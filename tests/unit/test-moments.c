@@ -269,17 +269,18 @@ static void narrow_numbers_are_added_up(void **state)
 	srand(2);
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
 		size_t width = rows[i].width;
-		for (size_t k = 0; k < sizeof bytes; k++) {
-			unsigned mask = k % width == width - 1 ? rows[i].mask : 0xff;
-			bytes[k] = (unsigned char)((unsigned)rand() >> 8 & mask);
+		for (size_t at = 0; at < sizeof bytes; at++) {
+			unsigned mask = at % width == width - 1 ? rows[i].mask : 0xff;
+			bytes[at] = (unsigned char)((unsigned)rand() >> 8 & mask);
 		}
+		struct fsdp_moments joined = { 0 };
+		double sum = 0, sizes = 0, squares = 0;
+		double min = INFINITY, max = -INFINITY;
+		uint64_t zeros = 0, small = 0;
+		size_t k = 0;
 		for (size_t size = 17968; size < sizeof bytes; size += 2 * width) {
 			struct fsdp_moments all = count(rows[i].dtype, bytes, size);
-			struct fsdp_moments joined = { 0 };
-			double sum = 0, sizes = 0, squares = 0;
-			double min = INFINITY, max = -INFINITY;
-			uint64_t zeros = 0, small = 0;
-			for (size_t k = 0; k < size; k += width) {
+			for (; k < size; k += width) {
 				struct fsdp_moments one =
 					count(rows[i].dtype, bytes + k, width);
 				joined.nan += one.nan;
