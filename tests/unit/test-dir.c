@@ -552,21 +552,21 @@ static void many_entries_are_bounded_and_quick(void **state)
 	struct setup setup;
 	setup_init(&setup);
 	char name[32];
-	for (int i = 0; i < 5000; i++) {
-		snprintf(name, sizeof name, "in/__%d_0.distcp", i * 7919 % 5000);
+	for (int i = 0; i < 2500; i++) {
+		snprintf(name, sizeof name, "in/__%d_0.distcp", i * 7919 % 2500);
 		close(open(name, O_CREAT | O_WRONLY, 0600));
 	}
 	struct fsdp_dir dir;
-	assert_true(fsdp_limits_set(&setup.limits, "files", 4999));
+	assert_true(fsdp_limits_set(&setup.limits, "files", 2499));
 	size_t before = open_descriptors();
 	assert_false(open_in(&setup, &dir));
 	assert_string_equal(fsdp_error_limit(setup.error), "files");
 	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
 	assert_int_equal(open_descriptors(), before);
-	assert_true(fsdp_limits_set(&setup.limits, "files", 5000));
+	assert_true(fsdp_limits_set(&setup.limits, "files", 2500));
 	assert_true(open_in(&setup, &dir));
-	assert_int_equal(fsdp_dir_count(&dir), 5000);
-	for (size_t i = 1; i < 5000; i++)
+	assert_int_equal(fsdp_dir_count(&dir), 2500);
+	for (size_t i = 1; i < 2500; i++)
 		assert_true(fsdp_span_compare(fsdp_dir_entry(&dir, i - 1)->name,
 				    fsdp_dir_entry(&dir, i)->name) < 0);
 	fsdp_dir_close(&dir);

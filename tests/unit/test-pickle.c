@@ -997,7 +997,7 @@ static void memory_may_end_anywhere(void **state)
 	unsigned char *stream = repeated("]q\1h\1aca\nB\n)R", 20000, &size);
 	stream[size++] = '.';
 	bool good = false;
-	for (uint64_t ceiling = 0; !good; ceiling += 64 << 10) {
+	for (uint64_t ceiling = 0; !good; ceiling += (64 << 10) + ceiling / 16) {
 		struct reading reading;
 		reading_init(&reading);
 		reading.options.findings = NULL;
