@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""count-tests.py LOG:STATUS…      : one line, N passed, N failed, N skipped
-count-tests.py --failures LOG    : what failed, a line for each behaviour and what was seen
+"""count-tests.py [--ran=NAME]… LOG:STATUS…  : one line, N passed, N failed, N skipped
+count-tests.py --failures LOG  : what failed, a line for each behaviour and what was seen
 
 LOG is what `meson test` wrote, without .json and .junit.xml, STATUS what that ended with.
 Subtests are counted where a test names them (TAP), else the test itself. A test that
 failed without a failing subtest (it crashed, or ended with a status) counts as one failure
 more, and so does a run that failed without saying where: silence is never a pass. Before
-that line stands what was skipped, and why.
+that line stands what was skipped, and why. A NAME that no test had counts as a failure.
 """
 
 import collections
@@ -122,11 +122,19 @@ def count(log, status):
 def main():
     if sys.argv[1:2] == ["--failures"]:
         return print_failures(sys.argv[2])
+    arguments, wanted, ran = sys.argv[1:], [], set()
+    while arguments and arguments[0].startswith("--ran="):
+        wanted.append(arguments.pop(0)[len("--ran="):])
     totals = {"passed": 0, "failed": 0, "skipped": 0}
-    for argument in sys.argv[1:]:
+    for argument in arguments:
         log, _, status = argument.rpartition(":")
+        ran.update(short_name(test) for test in records(log))
         for word, number in count(log, int(status)).items():
             totals[word] += number
+    for name in wanted:
+        if name.rpartition(":")[2] not in ran | {""}:
+            print(f"FAILED: of what was to run no test is called {name}")
+            totals["failed"] += 1
     print(", ".join(f"{totals[word]} {word}" for word in ("passed", "failed", "skipped")))
     # A run of nothing proves nothing.
     return 1 if totals["failed"] or not totals["passed"] else 0
