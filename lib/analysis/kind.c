@@ -199,14 +199,6 @@ static void find_step(
 	}
 }
 
-static bool is_number(struct fsdp_span text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		if (!fsdp_is_digit(text.data[i]))
-			return false;
-	return text.size > 0;
-}
-
 static bool find_modules(struct finder *finder)
 {
 	size_t count = fsdp_module_count(finder->checkpoint);
@@ -222,7 +214,7 @@ static bool find_modules(struct finder *finder)
 		for (size_t j = 0; j < 2 * ARCHITECTURES; j++)
 			finder->seen[j / 2][j % 2] |=
 				fsdp_span_is(last, architectures[j / 2].names[j % 2]);
-		numbered[module.parent] += is_number(last);
+		numbered[module.parent] += fsdp_span_is_number(last);
 	}
 	if (good) {
 		/* The longest list of numbered modules that is not within a module of
@@ -234,7 +226,8 @@ static bool find_modules(struct finder *finder)
 			if (module.parent == FSDP_NONE)
 				continue;
 			is_inner[i] = is_inner[module.parent] ||
-				      (is_number(last) && numbered[module.parent] > 1);
+				      (fsdp_span_is_number(last) &&
+					      numbered[module.parent] > 1);
 			if (!is_inner[i] || is_inner[module.parent])
 				continue;
 			if (numbered[module.parent] > finder->kind->layers)

@@ -42,12 +42,7 @@ static inline struct fsdp_span fsdp_scratch_name(struct fsdp_scratch *scratch,
 /* Whether the last segment is a number. */
 static inline bool fsdp_ends_with_number(struct fsdp_span name)
 {
-	size_t digits = 0;
-
-	while (digits < name.size && fsdp_is_digit(name.data[name.size - 1 - digits]))
-		digits++;
-	return digits > 0 &&
-	       (digits == name.size || name.data[name.size - 1 - digits] == '.');
+	return fsdp_span_is_number(fsdp_span_last(name, '.'));
 }
 
 #endif

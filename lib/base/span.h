@@ -125,6 +125,16 @@ static inline bool fsdp_span_number(
 	return true;
 }
 
+/* Whether it is digits only, at least one. */
+static inline bool fsdp_span_is_number(struct fsdp_span a)
+{
+	size_t digits = 0;
+
+	while (digits < a.size && fsdp_is_digit(a.data[digits]))
+		digits++;
+	return digits == a.size && digits != 0;
+}
+
 /* First position of `what`, which is not empty; NULL: not found. memmem fills a table
  * before it searches: this is for short texts, and for what begins with a rare byte. */
 static inline const unsigned char *fsdp_span_find(

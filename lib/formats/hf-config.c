@@ -252,20 +252,12 @@ static bool is_in_tower(const struct fsdp_model *model, uint32_t name)
 	return false;
 }
 
-static bool is_number(struct fsdp_span text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		if (!fsdp_is_digit(text.data[i]))
-			return false;
-	return text.size != 0;
-}
-
 /* The class that a module of this name has; NULL: it does not follow. */
 static const char *class_of(const struct fsdp_model *model, uint32_t name)
 {
 	struct fsdp_span segment = fsdp_names_segment(&model->names, name);
 	uint32_t parent = fsdp_names_at(&model->names, name)->parent;
-	if (is_number(segment) && parent != 0 &&
+	if (fsdp_span_is_number(segment) && parent != 0 &&
 		fsdp_span_is(fsdp_names_segment(&model->names, parent), "layers"))
 		return "{}DecoderLayer";
 	if (fsdp_span_ends(segment, FSDP_SPAN("_proj")))

@@ -766,6 +766,9 @@ static struct fsdp_unit_record *infer_unit(
 /* Counts for inference: number of parameters below, and of sharded ones among them. */
 struct tally {
 	uint32_t parameters, sharded, world_size;
+	/* Parameters of its own; children with a number as name and modules of their own;
+	 * other children. */
+	bool has_own, has_blocks, has_others;
 };
 
 static bool all_sharded(const struct tally *tally)
@@ -773,8 +776,14 @@ static bool all_sharded(const struct tally *tally)
 	return tally->parameters != 0 && tally->sharded == tally->parameters;
 }
 
+/* A list of blocks, as nn.ModuleList: fully_shard refuses it, since it has no forward(). */
+static bool is_list(const struct tally *tally)
+{
+	return tally->has_blocks && !tally->has_others && !tally->has_own;
+}
+
 /* The topmost modules under which every parameter is sharded. Wrappers pass it on to
- * what they wrap. */
+ * what they wrap, and lists of blocks to these. */
 static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
@@ -787,6 +796,7 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 			continue;
 		struct tally *tally = &tallies[tensor->module];
 		tally->parameters++;
+		tally->has_own = true;
 		/* Flat buffers are cut without regard to modules. */
 		if (!fsdp_model_is_sharded(model, tensor) ||
 			fsdp_model_piece(model, tensor->first_piece)->is_run)
@@ -797,7 +807,14 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 			tally->world_size = shards;
 	}
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
-		struct tally *parent = &tallies[fsdp_model_module(model, i)->parent];
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct tally *parent = &tallies[module->parent];
+		bool is_block = (tallies[i].has_blocks || tallies[i].has_others) &&
+				fsdp_span_is_number(
+					fsdp_names_segment(&model->names, module->name));
+
+		parent->has_blocks |= is_block;
+		parent->has_others |= !is_block;
 		parent->parameters += tallies[i].parameters;
 		parent->sharded += tallies[i].sharded;
 		if (tallies[i].world_size > parent->world_size)
@@ -805,11 +822,13 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]))
+		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]) ||
+			(i > 0 && is_list(&tallies[i])))
 			continue;
 		uint32_t above = module->parent;
 		while (above != FSDP_NONE &&
-			fsdp_model_module(model, above)->wrapper != FSDP_WRAPPER_NONE)
+			(fsdp_model_module(model, above)->wrapper != FSDP_WRAPPER_NONE ||
+				(above > 0 && is_list(&tallies[above]))))
 			above = fsdp_model_module(model, above)->parent;
 		if (above != FSDP_NONE && all_sharded(&tallies[above]))
 			continue;

@@ -421,9 +421,8 @@ def rare_jobs(args):
             yield "--json", "latest", "--all", path
         for path in glob.glob(os.path.join(root, "demo", "step-1234")):
             yield "--json", "--provenance", "info", "s3://local" + os.path.abspath(path)
-    blocks = first_case(args, ["accelerate/fsdp2-sharded-w2"])
-    if blocks is not None:
-        yield "--json", "tree", blocks.folder
+        for path in glob.glob(os.path.join(root, "blocks")):
+            yield "--json", "tree", path
     trace = os.path.join(args.fixtures or "", "traces/kineto_cpu/collectives_rank0.pt.trace.json.gz")
     if os.path.exists(trace):
         yield "--json", "replay", trace, trace

@@ -49,14 +49,11 @@ bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret)
 {
 	uint32_t value = 0;
 
-	if (segment.size == 0 || segment.size > 9 ||
+	if (!fsdp_span_is_number(segment) || segment.size > 9 ||
 		(segment.size > 1 && segment.data[0] == '0'))
 		return false;
-	for (size_t i = 0; i < segment.size; i++) {
-		if (!fsdp_is_digit(segment.data[i]))
-			return false;
+	for (size_t i = 0; i < segment.size; i++)
 		value = value * 10 + (segment.data[i] - '0');
-	}
 	*ret = value;
 	return true;
 }

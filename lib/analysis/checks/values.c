@@ -368,7 +368,7 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 	struct fsdp_piece piece;
 	const unsigned char *at;
 	struct fsdp_span path;
-	int64_t stage = 0;
+	uint64_t stage;
 
 	if (tensor.piece_count == 0)
 		return -1;
@@ -380,12 +380,9 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 	/* Two digits of the tensor-parallel rank, three of the stage. */
 	if (at == NULL || path.size - (size_t)(at - path.data) < 14 || at[10] != '_')
 		return -1;
-	for (size_t i = 11; i < 14; i++) {
-		if (!fsdp_is_digit(at[i]))
-			return -1;
-		stage = stage * 10 + (at[i] - '0');
-	}
-	return stage;
+	path = fsdp_span(at + 11, 3);
+	return fsdp_span_number(&path, 1000, &stage) && path.size == 0 ? (int64_t)stage
+								       : -1;
 }
 
 /* Whether each matrix of a layer is equal to one of another stage: a converter that wrote one
