@@ -611,10 +611,10 @@ static bool fqns_begin_units(struct map *map)
 	       !selection_is_all(map->selection);
 	if (map->skipped_fsdp2)
 		run_note(map->run,
-			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this model are not in it (they are without --bare)");
+			"skipped FSDP2 units: PyTorch's map has FSDP1 units only (omit --bare to list them)");
 	else if (map->inferred)
 		run_note(map->run,
-			"units are a guess here: checkpoints do not store which modules were FSDP units. Exact ones: fsdp-inspect help plan");
+			"units are inferred; a sharding plan makes them exact (fsdp-inspect help plan)");
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
 		 !selection_is_all(map->selection))
 		print_no_match(map->run, NAMEABLE_MODULES);
