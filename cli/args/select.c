@@ -185,7 +185,7 @@ static bool translate(struct expression *ret_expression, const char *glob, char 
 			if (at == NULL) {
 				free(expression.data);
 				return fail(
-					ret_message, "pattern \"%s\": [ without ]", glob);
+					ret_message, "pattern '%s': [ without ]", glob);
 			}
 		} else {
 			if (*at == '\\' && at[1] != '\0')
@@ -214,7 +214,7 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 			return fail_memory(ret_message);
 		if (pcre2_get_error_message(code, why, sizeof why) < 0)
 			why[0] = '\0';
-		return fail(ret_message, "pattern \"%s\": %s (at character %zu)", shown,
+		return fail(ret_message, "pattern '%s': %s (at character %zu)", shown,
 			(const char *)why, (size_t)offset + 1);
 	}
 	/* Without a just-in-time compiler it is interpreted, with the same answer. */
@@ -270,7 +270,7 @@ static bool parse_dtypes(
 	for (size_t i = 0; i < words->count; i++) {
 		size_t found = dtype_of_word(words->items[i]);
 		if (found == count)
-			return fail(ret_message, "--dtype: unknown dtype \"%s\"",
+			return fail(ret_message, "--dtype: unknown dtype '%s'",
 				words->items[i]);
 		selection->dtypes[found] = true;
 	}
@@ -288,7 +288,7 @@ static bool parse_roles(
 			role++;
 		if (role == FSDP_ROLE_COUNT)
 			return fail(ret_message,
-				"--role: \"%s\" is none of param, buffer, optim, other",
+				"--role: '%s' is not one of param, buffer, optim, other",
 				words->items[i]);
 		selection->roles[role] = true;
 		selection->has_roles = true;
@@ -336,8 +336,8 @@ static bool parse_ranks(struct selection *selection, const char *list, char **re
 			       range->last >= range->first;
 		}
 		if (!good || (*at != ',' && *at != '\0'))
-			return fail(ret_message,
-				"--rank: \"%s\" is not a list like 0,4-7", list);
+			return fail(ret_message, "--rank: '%s' is not a list like 0,4-7",
+				list);
 		selection->rank_count++;
 		if (*at++ == '\0')
 			return true;

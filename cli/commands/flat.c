@@ -937,7 +937,7 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 	*ret_refused = true;
 	if (!read_place(ledger->options->at, &global, &offset))
 		return refuse(ledger->run, "as in --at 3:31",
-			"--at: \"%s\" is not RANK:OFFSET", ledger->options->at);
+			"--at: '%s' is not RANK:OFFSET", ledger->options->at);
 	if (ledger->unit_count > 1)
 		return refuse(ledger->run, "fsdp-inspect flat lists them",
 			"--at: the checkpoint has %zu units; choose one with --unit",

@@ -691,7 +691,7 @@ bool choose_columns(struct run *run, struct record_table *table)
 					choose_column(table, j);
 		} else {
 			refuse(run, list_columns(table, false, known, sizeof known),
-				"--columns: unknown column \"%s\"", names->items[i]);
+				"--columns: unknown column '%s'", names->items[i]);
 			return false;
 		}
 	}
@@ -765,8 +765,7 @@ static bool check_keys(struct run *run, const struct record_table *table,
 			table->columns[column].sort != SORT_NEVER)
 			continue;
 		refuse(run, list_columns(table, true, known, sizeof known),
-			"--sort: rows cannot be sorted by \"%s\" here",
-			key + is_falling(key));
+			"--sort: cannot sort these rows by '%s'", key + is_falling(key));
 		return false;
 	}
 	*ret_count = count;

@@ -907,7 +907,7 @@ static void check_columns(struct session *session)
 	session->status = STATUS_FAILED;
 	if (out_unknown_column(out) != NULL)
 		collected_fail(&session->collected, "usage", hint,
-			"--columns: unknown column \"%.80s\"", out_unknown_column(out));
+			"--columns: unknown column '%.80s'", out_unknown_column(out));
 	else
 		collected_fail(&session->collected, "usage", hint,
 			"--columns: this output of %s has no table of rows",

@@ -374,7 +374,7 @@ say_span(struct fsdp_plan_reading *plan, const struct flat_reading *reading,
 	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
 		FSDP_PLACE(.file = plan->path, .module = reading->name, .tensor = full,
 			.rank = rank),
-		"unit \"%.*s\", rank %u%s%.*s: %s",
+		"unit '%.*s', rank %u%s%.*s: %s",
 		FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN), rank,
 		fqn.data != NULL ? ", " : "", FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN),
 		text);
@@ -470,7 +470,7 @@ static void compare_ranks(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
 			plan_say(plan, reading->name,
-				"unit \"%.*s\": spans of rank %lld are not those of the next of its %u shard ranks",
+				"unit '%.*s': spans of rank %lld are out of order (%u shard ranks)",
 				FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN),
 				fsdp_json_is(found, FSDP_JSON_INTEGER)
 					? (long long)found->integer
@@ -1022,7 +1022,7 @@ static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t u
 {
 	struct fsdp_module_record *module = fsdp_model_module(plan->model, visit);
 	if (module->unit != FSDP_NONE)
-		plan_say(plan, name, "two units shard the module \"%.*s\"",
+		plan_say(plan, name, "two units shard module '%.*s'",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	module->unit = unit;
 }
@@ -1039,7 +1039,7 @@ static void mark_group(
 		uint32_t visit = find_visit(plan, modules->items[i].text);
 		if (visit == FSDP_NONE)
 			plan_say(plan, modules->items[i].text,
-				"a unit names the module \"%.*s\", which the plan does not list",
+				"a unit contains module '%.*s', which the plan does not list",
 				FSDP_TEXT_MOST(
 					modules->items[i].text, FSDP_PLAN_NAME_SHOWN));
 		else if (fsdp_model_module(plan->model, visit)->unit != unit)
@@ -1069,7 +1069,7 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	uint32_t module = find_visit(plan, name);
 	if (module == FSDP_NONE) {
 		plan_say(plan, name,
-			"a unit shards the module \"%.*s\", which the plan does not list",
+			"a unit shards module '%.*s', which the plan does not list",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 		return true;
 	}
@@ -1263,7 +1263,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 		if (name.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		plan_say(plan, name,
-			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit for it",
+			"module '%.*s' is wrapped by FSDP, but the plan has no unit for it",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;

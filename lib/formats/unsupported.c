@@ -193,8 +193,8 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 		struct fsdp_span title = text_in(body, pages[i].title);
 		if (title.data != NULL)
 			snprintf(text, sizeof text,
-				"%s, probably a failed download (\"%.*s\")",
-				pages[i].what, FSDP_TEXT(title));
+				"%s, probably a failed download ('%.*s')", pages[i].what,
+				FSDP_TEXT(title));
 		else
 			snprintf(text, sizeof text, "%s, probably a failed download",
 				pages[i].what);
@@ -644,7 +644,7 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 		struct fsdp_span line = fsdp_span_first(look->head, '\n');
 		char room[FSDP_SHOWN];
 		fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
-			FSDP_UNKNOWN, "this is text (\"%s\"), not a checkpoint",
+			FSDP_UNKNOWN, "not a checkpoint: text that begins with '%s'",
 			fsdp_shown(fsdp_span(line.data, (size_t)fsdp_min(line.size, 40)),
 				room));
 		return fsdp_error_add_hint(ret_error,
@@ -967,7 +967,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 			"the configuration of a model without its weights: config.json, but no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
-		"this directory holds no checkpoint (%zu %s, first \"%s\")",
+		"no checkpoint in this directory (%zu %s, first '%s')",
 		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
 	return fsdp_error_add_hint(ret_error,

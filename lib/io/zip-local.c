@@ -390,7 +390,8 @@ static bool check_member(
 	const unsigned char *behind = bytes + FSDP_ZIP_LOCAL_SIZE;
 	struct fsdp_span name = fsdp_span(behind, local.name_size);
 	if (!fsdp_span_equal(name, member->name))
-		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
+		FIND(check, ZIP_NAME_DIFFERS, member,
+			"its local header has the name '%.*s'",
 			FSDP_TEXT_MOST(name, 200));
 	check_fields(check, member, &local);
 	struct fsdp_cursor cursor =

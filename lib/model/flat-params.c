@@ -211,7 +211,7 @@ static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint3
 		FSDP_PLACE(.module = module, .rank = rank,
 			.tensor = name != FSDP_NONE ? name_of(local, name)
 						    : (struct fsdp_span){ 0 }),
-		"unit \"%.*s\": %s", FSDP_TEXT_MOST(module, 200), text);
+		"unit '%.*s': %s", FSDP_TEXT_MOST(module, 200), text);
 }
 
 /* The plan is not of this checkpoint: its facts about the unit are not shown. */

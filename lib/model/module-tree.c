@@ -379,8 +379,8 @@ static bool tell_unmet(const struct known_units *known, struct fsdp_span unit, b
 	fsdp_find(&known->model->findings, FSDP_RULE_PLAN_MISMATCH,
 		FSDP_PLACE(.module = unit),
 		nearest.size != 0
-			? "the trace has a unit \"%.*s\", the checkpoint has no such module; the nearest is %.*s"
-			: "the trace has a unit \"%.*s\", the checkpoint has no such module",
+			? "unit '%.*s' of the trace is not a module of the checkpoint (nearest: %.*s)"
+			: "unit '%.*s' of the trace is not a module of the checkpoint",
 		FSDP_TEXT_MOST(unit, NAME_SHOWN), FSDP_TEXT_MOST(nearest, NAME_SHOWN));
 	return true;
 }

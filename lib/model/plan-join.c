@@ -393,7 +393,7 @@ static void compare_units(const struct compare *compare)
 			fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 				FSDP_PLACE(.module = name,
 					.tensor = name_of(compare, planned->name)),
-				"parameters of module \"%.*s\" are sharded in the checkpoint, but no unit of the plan holds them",
+				"parameters of module '%.*s' are sharded in the checkpoint, but in no unit of the plan",
 				FSDP_TEXT(name));
 		}
 	}
@@ -407,7 +407,7 @@ static void compare_units(const struct compare *compare)
 		struct fsdp_span name = module_name(compare, unit->module);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.module = name),
-			"unit \"%.*s\" shards over %u ranks in the plan, but its parameters are whole in the checkpoint",
+			"unit '%.*s' is sharded over %u ranks in the plan, but not in the checkpoint",
 			FSDP_TEXT(name), unit->shard_world_size);
 	}
 }

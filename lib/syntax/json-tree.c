@@ -92,7 +92,7 @@ static bool check_keys(
 	/* Before the text there is its quote. */
 	return twice.data == NULL ||
 	       fsdp_fail(reader->error, FSDP_ERROR_DAMAGED,
-		       (uint64_t)(twice.data - 1 - reader->bytes), "duplicate key \"%s\"",
+		       (uint64_t)(twice.data - 1 - reader->bytes), "duplicate key '%s'",
 		       fsdp_shown(twice, room));
 }
 

@@ -323,7 +323,7 @@ static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *li
 	if (!fsdp_record_text(reading, &header, "kind", &kind))
 		return false;
 	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"a recording of kind \"%.*s\" is not known here",
+		"unknown kind of recording: '%.*s'",
 		(int)(kind.size < 80 ? kind.size : 80),
 		kind.data != NULL ? (const char *)kind.data : "");
 	fsdp_error_add_kind(&reading->error, "unknown_kind");

@@ -318,7 +318,7 @@ static bool add_digest(struct fsdp_verify *verify,
 		char room[FSDP_SHOWN];
 		fsdp_find(&verify->findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = fsdp_span_text(digest->source)),
-			"it names \"%s\", which was not opened",
+			"skipped file '%s' of the list: its path leaves the directory",
 			fsdp_shown(digest->name, room));
 		return true;
 	}

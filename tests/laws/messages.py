@@ -33,7 +33,8 @@ RIDDLES = [
 ]
 # Of messages alone: pages tell of objects of JSON and of Python, too.
 MESSAGES = RIDDLES + [(r"[(:] ?man fsdp-inspect", "fsdp-inspect help TOPIC, which is there without the pages"),
-                      (r"(?<!Python )(?<!and )(?<!-)\bobjects\b", "values, tensors or files")]
+                      (r"(?<!Python )(?<!and )(?<!-)\bobjects\b", "values, tensors or files"),
+                      (r"(?<=[a-z:( ])(?<!_in )(?<!, )\\\"%[.0-9]*\*?s\\\"", "it in single quotes")]
 # Of messages that are no page: it may not be installed.
 PAGE = re.compile(r"(^|[^,] )man fsdp-inspect|fsdp-inspect-[a-z]+\([157]\)")
 PAGES = ("man/", "doc/", "README.md")

@@ -93,8 +93,7 @@ static void a_model_may_lie_in_a_container(void **state)
 	known(checkpoint, "layers.2");
 	expect(checkpoint,
 		"model.layers.0\nmodel.layers.1\nmodel\n"
-		"the trace has a unit \"layers.2\", the checkpoint has no such module;"
-		" the nearest is model.layers.0\n");
+		"unit 'layers.2' of the trace is not a module of the checkpoint (nearest: model.layers.0)\n");
 }
 
 /* With as many units at the root, the model begins there. */
@@ -124,8 +123,7 @@ static void wrappers_are_passed(void **state)
 	expect(checkpoint,
 		"layers.0._orig_mod.module.mlp\nlayers.0\nhead._orig_mod\n"
 		"tail._checkpoint_wrapped_module.mlp\ntail\n"
-		"the trace has a unit \"layers.0.nothing\", the checkpoint has no such"
-		" module; the nearest is layers.0._orig_mod\n");
+		"unit 'layers.0.nothing' of the trace is not a module of the checkpoint (nearest: layers.0._orig_mod)\n");
 }
 
 /* The one that shares most of its begin and end, and of several the shortest. */
@@ -140,14 +138,10 @@ static void the_nearest_name_is_told(void **state)
 	known(checkpoint, "e");
 	known(checkpoint, "decodr");
 	expect(checkpoint,
-		"the trace has a unit \"encoder.layer.3.attn\", the checkpoint has no such"
-		" module; the nearest is encoder.layers.3.attn\n"
-		"the trace has a unit \"headd\", the checkpoint has no such module;"
-		" the nearest is head\n"
-		"the trace has a unit \"e\", the checkpoint has no such module;"
-		" the nearest is encoder\n"
-		"the trace has a unit \"decodr\", the checkpoint has no such module;"
-		" the nearest is decoder\n");
+		"unit 'encoder.layer.3.attn' of the trace is not a module of the checkpoint (nearest: encoder.layers.3.attn)\n"
+		"unit 'headd' of the trace is not a module of the checkpoint (nearest: head)\n"
+		"unit 'e' of the trace is not a module of the checkpoint (nearest: encoder)\n"
+		"unit 'decodr' of the trace is not a module of the checkpoint (nearest: decoder)\n");
 }
 
 /* To look for the nearest takes time, so it is done for sixteen units. */
@@ -160,8 +154,8 @@ static void few_are_compared(void **state)
 		snprintf(names[i], sizeof names[i], "a%d", i);
 		known(checkpoint, names[i]);
 		snprintf(expected + strlen(expected), sizeof expected - strlen(expected),
-			"the trace has a unit \"a%d\", the checkpoint has no such module%s\n",
-			i, i < 16 ? "; the nearest is a" : "");
+			"unit 'a%d' of the trace is not a module of the checkpoint%s\n",
+			i, i < 16 ? " (nearest: a)" : "");
 	}
 	expect(checkpoint, expected);
 }
@@ -175,8 +169,7 @@ static void long_names_are_left_out(void **state)
 	snprintf(name + 202, sizeof name - 202, ".w");
 	param(checkpoint, name);
 	known(checkpoint, "a");
-	expect(checkpoint,
-		"the trace has a unit \"a\", the checkpoint has no such module\n");
+	expect(checkpoint, "unit 'a' of the trace is not a module of the checkpoint\n");
 }
 
 int main(void)

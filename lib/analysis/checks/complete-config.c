@@ -1369,7 +1369,7 @@ static void check_wrapped_twice(struct model *model)
 	if (count > 0)
 		fsdp_find(model->findings, FSDP_RULE_WRAPPER_PREFIX,
 			FSDP_PLACE(.fix = SOURCE_NAMES),
-			"%zu of %u names begin with \"%s\", and the configuration has the fields of the language model at its top: a loader looks for \"model.layers\"",
+			"%zu of %u names begin with '%s', but config.json describes a plain language model: loaders expect 'model.layers'",
 			count, model->tensor_count, TWICE);
 }
 

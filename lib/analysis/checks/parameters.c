@@ -325,8 +325,8 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = wrappers[wrapper].next),
 		names->count == wrapped->all
-			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
-			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False skips them",
+			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False loads nothing"
+			: "%zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False skips them",
 		names->count, wrapped->all, wrappers[wrapper].segment,
 		wrappers[wrapper].tool,
 		fsdp_shown(wrapped->first[wrapper].names[0], room));

@@ -223,7 +223,7 @@ static void check_tag(struct fsdp_checking *checking)
 			file = fsdp_file(checkpoint, value.file).path;
 		fsdp_find(checking->findings, FSDP_RULE_ODD_TENSOR_STATE,
 			FSDP_PLACE(.file = file),
-			"metadata format is \"%s\", which transformers refuses",
+			"metadata format is '%s': transformers refuses it",
 			fsdp_shown(value.tokens[0].text, room));
 	}
 }

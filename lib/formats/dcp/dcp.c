@@ -506,7 +506,7 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 	if (!fsdp_name_is_safe(path)) {
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = FSDP_SPAN(".metadata")),
-			"the metadata names the file \"%s\", which is not opened",
+			"skipped file '%s' of the metadata: its path leaves the directory",
 			fsdp_shown(path, room));
 		return true;
 	}

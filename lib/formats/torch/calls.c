@@ -119,7 +119,7 @@ static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT
 		snprintf(text, TEXT_BYTES, "the result of %.1000s",
 			global != NULL ? spell_global(global, part) : "another call");
 	else if (kind == FSDP_PICKLE_TEXT)
-		snprintf(text, TEXT_BYTES, "the text \"%s\"",
+		snprintf(text, TEXT_BYTES, "the text '%s'",
 			fsdp_shown(fsdp_pickle_text(trial->pickle, ref), part));
 	else if (kind == FSDP_PICKLE_INTEGER &&
 		 fsdp_pickle_integer(trial->pickle, ref, &integer))
