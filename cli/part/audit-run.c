@@ -308,7 +308,7 @@ static void check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 		const char *fix, *what;
 	} rows[] = {
 		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
-			"contains different weights; loaders ignore it without a warning" },
+			"has different weights, and loaders ignore one set without a warning" },
 		[FSDP_SETS_NOT_TOLD] = { SEVERITY_NOTE,
 			"use --data to see whether they differ",
 			"has the same names and shapes; its bytes were not compared" },

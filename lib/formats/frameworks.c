@@ -88,8 +88,7 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 		!fsdp_folder_has(folder, COMMON, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = FSDP_SPAN(COMMON)),
-			COMMIT
-			" says that there is a file of values that all ranks share");
+			COMMIT " requires this file (values shared by all ranks)");
 	const struct fsdp_json *files =
 		fsdp_json_get(read_document(reading, folder, INTEGRITY), "files");
 	char room[FSDP_SHOWN];

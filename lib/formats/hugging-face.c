@@ -752,8 +752,8 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		FSDP_PLACE(.file = file->path, .tensor = name,
 			.severity = loads ? FSDP_WARNING + 1 : 0,
 			.fix = loads ? MAKE_ANEW : NULL),
-		again ? "%.*s is in another file too; the index lists it in %.*s"
-		      : "%.*s is in this file; the index lists it in %.*s",
+		again ? "'%.*s' is stored in this file and in another one; the index lists it in %.*s"
+		      : "'%.*s' is stored in this file; the index lists it in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
 }
 

@@ -383,7 +383,7 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
 			.affected_count = count,
 			.fix = "copy the file of the missing rank again"),
-		"the file is of rank %u, as %.*s is, and has the name of rank %u, which is missing",
+		"file contains rank %u, like %.*s; its name is that of rank %u, which is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
 	return true;
 }

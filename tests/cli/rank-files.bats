@@ -116,7 +116,7 @@ message() {
 	cp set/rank1.pt set/rank2.pt
 	[ "$(rules set)" = FI1009 ]
 	[ "$(message FI1009 set)" = \
-		"the file is of rank 1, as rank1.pt is, and has the name of rank 2, which is missing" ]
+		"file contains rank 1, like rank1.pt; its name is that of rank 2, which is missing" ]
 	"$FSDP_INSPECT" info --json set 2>/dev/null | jq -e 'any(.findings[]; .rule == "FI1009" and .affected_count > 0)'
 }
 

@@ -803,7 +803,7 @@ static void report_padded(
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(model, index), .tensor = name,
 			.affected = &name, .affected_count = 1, .fix = next),
-		"the vocabulary is padded to %llu rows, and config.json has vocab_size %llu: transformers refuses another shape",
+		"vocabulary is padded to %llu rows, config.json has vocab_size %llu: transformers refuses the shape",
 		FSDP_LLU(widths->padded), FSDP_LLU(widths->vocab));
 }
 

@@ -374,7 +374,7 @@ static void check_states(
 		return;
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
 		FSDP_PLACE(.module = module_of(owner), .tensor = one->name),
-		"no state is stored of parameter %s, which the groups of the optimizer list; %zu of %zu have one",
+		"optimizer state of parameter %s is missing (listed in the groups); %zu of %zu parameters have one",
 		show_entry(one, without, room), count - without, count);
 }
 
@@ -708,7 +708,7 @@ static void check_stateless(struct optimizer *optimizer)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
 			FSDP_PLACE(.tensor = names.names[0], .affected = names.names,
 				.affected_count = names.count),
-			"no state is stored of %zu parameters, which others of their layers and the same ones of other layers have",
+			"optimizer states of %zu parameters are missing; other parameters of their layers, and the same ones of other layers, have states",
 			names.count);
 }
 

@@ -58,11 +58,11 @@ enum emptiness {
 };
 
 static const char *const reasons[] = {
-	[MOST_ARE] = "most parameters are",
+	[MOST_ARE] = "most parameters are empty",
 	[OF_ZERO] = "DeepSpeed wrote the files",
-	[HAS_TYPE] = "no model of the type in config.json has any",
-	[IN_ADAPTER] = "no adapter is built so",
-	[HAS_STATES] = "the optimizer has states of them",
+	[HAS_TYPE] = "no model of the type in config.json has empty ones",
+	[IN_ADAPTER] = "no adapter has empty ones",
+	[HAS_STATES] = "the optimizer has states for them",
 	[HAS_BIAS] = "their bias has elements",
 };
 
@@ -166,12 +166,12 @@ static void check_empties(const struct empties *empties)
 				       : are_of_zero
 					       ? NULL
 					       : "gather the parameters before saving"),
-			"%zu of %zu parameter%s %s empty (%s: %s)", names.count,
+			"%zu of %zu parameter%s %s empty: %s (%s)", names.count,
 			empties->parameters, empties->parameters == 1 ? "" : "s",
 			names.count == 1 ? "is" : "are",
-			!are_bare     ? "shards of a rank"
+			!are_bare     ? "shards of one rank"
 			: are_of_zero ? "ZeRO-3 placeholders"
-				      : "placeholders, or shards of a rank",
+				      : "placeholders or shards of one rank",
 			reasons[evidence]);
 	else if (named > 0)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
