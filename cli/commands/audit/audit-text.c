@@ -335,12 +335,17 @@ static struct value get_notes(struct subject of)
 	return value_count(other_notes(of.object));
 }
 
-static const struct record verdict_rows = RECORD_OF(RECORD_OBJECT, struct verdict,
-	{ "verdict", WORD_AT(struct verdict, word) },
-	{ "errors", COUNT_AT(struct verdict, counts.error) },
-	{ "warnings", COUNT_AT(struct verdict, counts.warning) },
-	{ "notes", GET(FIELD_COUNT, get_notes) },
-	{ "checkpoint", NAME_AT(struct verdict, path) });
+static struct value get_word(struct subject of)
+{
+	return value_painted(((const struct verdict *)of.object)->word);
+}
+
+static const struct record verdict_rows =
+	RECORD_OF(RECORD_OBJECT, struct verdict, { "verdict", GET(FIELD_WORD, get_word) },
+		{ "errors", COUNT_AT(struct verdict, counts.error) },
+		{ "warnings", COUNT_AT(struct verdict, counts.warning) },
+		{ "notes", GET(FIELD_COUNT, get_notes) },
+		{ "checkpoint", NAME_AT(struct verdict, path) });
 
 /* ---- rows ---- */
 
