@@ -112,6 +112,20 @@ static void experts_are_missing(void **state)
 		"FI1091 error layers.0.experts.3.up.weight layers.1.experts.3.up.weight layers.2.experts.3.up.weight\n");
 }
 
+/* The routers have as many rows as experts are stored: none is missing, and the configuration is of another model. */
+static void the_routers_have_as_many_rows(void **state)
+{
+	put_experts(*state, 3);
+	for (int i = 0; i < 3; i++) {
+		char name[64];
+
+		snprintf(name, sizeof name, "layers.%d.gate.weight", i);
+		put(*state, name, "float32", "3x4");
+	}
+	configure(*state, "config.json", "{\"num_experts\": 4}");
+	expect_findings(*state, "FI1091 error\n");
+}
+
 /* The first expert of four, which the configuration counts. */
 static void the_first_expert_is_judged(void **state)
 {
@@ -177,7 +191,25 @@ static void rows_are_too_few(void **state)
 static void rows_are_half(void **state)
 {
 	put_vocabulary(*state, "50x16", "{\"vocab_size\": 100, \"hidden_size\": 16}");
+	expect_findings(*state, "FI1091 error model.embed_tokens.weight\n");
+}
+
+/* The head has all of its rows: the embedding is the piece of a rank. */
+static void an_embedding_has_half_the_rows_of_the_head(void **state)
+{
+	put(*state, "lm_head.weight", "float32", "100x16");
+	put_vocabulary(*state, "50x16", "{\"vocab_size\": 100, \"hidden_size\": 16}");
 	expect_findings(*state, "FI1094 error model.embed_tokens.weight\n");
+}
+
+/* A layer is the piece of a rank, and so is the embedding. */
+static void rows_are_half_as_those_of_a_layer(void **state)
+{
+	put(*state, "model.layers.0.input_layernorm.weight", "float32", "8");
+	put(*state, "model.layers.0.mlp.down.weight", "float32", "16x16");
+	put_vocabulary(*state, "50x16", "{\"vocab_size\": 100, \"hidden_size\": 16}");
+	expect_findings(*state, "FI1094 error model.layers.0.input_layernorm.weight\n"
+				"FI1094 error model.embed_tokens.weight\n");
 }
 
 static void columns_are_half(void **state)
@@ -654,6 +686,7 @@ int main(void)
 		BY_HAND(vision_layers_are_missing),
 		BY_HAND(two_configurations_count_nothing),
 		BY_HAND(experts_are_missing),
+		BY_HAND(the_routers_have_as_many_rows),
 		BY_HAND(the_first_expert_is_judged),
 		BY_HAND(one_of_the_numbers_is_enough),
 		BY_HAND(a_fused_tensor_has_a_part_of_the_experts),
@@ -662,6 +695,8 @@ int main(void)
 		BY_HAND(rows_are_too_many),
 		BY_HAND(rows_are_too_few),
 		BY_HAND(rows_are_half),
+		BY_HAND(an_embedding_has_half_the_rows_of_the_head),
+		BY_HAND(rows_are_half_as_those_of_a_layer),
 		BY_HAND(columns_are_half),
 		BY_HAND(an_embedding_is_one_row),
 		BY_HAND(packed_embeddings_are_left_alone),

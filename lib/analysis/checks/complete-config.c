@@ -8,6 +8,9 @@
 #include "analysis/checks/complete.h"
 #include "analysis/shapes.h"
 
+#define CONFIG_OF_SAVE "put the config.json of the model that was saved in its place"
+#define ALL_EXPERTS "save or convert the model again with all of its experts"
+
 /* ---- layers ---- */
 
 /* Stacks of layers of a tower; with `segment`, only below a module of that name. */
@@ -455,7 +458,7 @@ static uint64_t rows_of_router(
 static void check_expert_lists(struct model *model, const struct due_experts *due)
 {
 	struct fsdp_span *affected = MODEL_TAKE(model, affected, FSDP_AFFECTED_KEPT);
-	size_t named = 0, missing = 0, count = 0, of = 0;
+	size_t named = 0, missing = 0, count = 0, of = 0, alike = 0;
 	uint64_t found = 0, wanted = 0;
 	uint32_t router = 0;
 
@@ -473,8 +476,10 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 		wanted = more;
 		count++;
 		/* The same difference. */
-		if (rows_of_router(model, stack->name, &router) == stack->length)
+		if (rows_of_router(model, stack->name, &router) == stack->length) {
 			model->reported[router] = true;
+			alike++;
+		}
 		missing += (size_t)(wanted - found) * like->count;
 		for (uint64_t n = found;
 			n < wanted && named + like->count <= FSDP_AFFECTED_KEPT; n++) {
@@ -488,9 +493,13 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 		return;
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root), .affected = affected,
-			.affected_count = missing > FSDP_AFFECTED_KEPT ? missing : named),
-		"config.json has %.*s = %llu, but %zu of %zu lists of experts have %llu",
-		FSDP_TEXT(due->key), FSDP_LLU(wanted), count, of, FSDP_LLU(found));
+			.affected_count = alike == count                 ? 0
+					  : missing > FSDP_AFFECTED_KEPT ? missing
+									 : named,
+			.fix = alike == count ? CONFIG_OF_SAVE : ALL_EXPERTS),
+		"config.json has %.*s = %llu, but %zu of %zu lists of experts have %llu%s",
+		FSDP_TEXT(due->key), FSDP_LLU(wanted), count, of, FSDP_LLU(found),
+		alike == count ? ", and their routers as many rows" : "");
 }
 
 /* Whether the first dimension of a tensor is that of experts. */
@@ -591,7 +600,7 @@ static void check_routers(struct model *model, const struct due_experts *due)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.tensor = stored_name(model, first->records->tensor),
-			.fix = "save or convert the model again with all of its experts"),
+			.fix = ALL_EXPERTS),
 		"experts %llu to %llu are missing in %zu layers: the router has %llu rows, and %llu experts are stored",
 		FSDP_LLU(first->length), FSDP_LLU(rows - 1), count, FSDP_LLU(rows),
 		FSDP_LLU(first->length));
@@ -617,8 +626,10 @@ static const char NORMS[] = "input_layernorm post_attention_layernorm ln_1 ln_2"
 
 struct widths {
 	uint64_t vocab, hidden, key_value, inner; /* 0: not known */
-	/* Rows of all embeddings and heads, if transformers refuses them. */
-	uint64_t padded;
+	/* Rows of the embedding, which the head has too if there is one; 0: they differ. */
+	uint64_t rows;
+	bool must_be_vocab; /* transformers refuses others */
+	bool has_pieces;    /* a layer has one rank's piece */
 	const char *hidden_key;
 };
 
@@ -658,15 +669,28 @@ static uint64_t find_vocab(const struct model *model)
 	return vocab;
 }
 
+/* Without a number of their own, or with null, keys have as many heads as queries. */
+static bool count_key_values(const struct model *model, uint64_t *ret)
+{
+	uint32_t keys = count_keys(model, "key_value_heads");
+
+	return fsdp_complete_get_integer(model, model->text, "num_key_value_heads", ret)
+		       ? keys == 1
+		       : keys == (fsdp_complete_get(model, model->text,
+					  "num_key_value_heads") != FSDP_NONE) &&
+				 fsdp_complete_is_model(model, "llama") &&
+				 fsdp_complete_get_integer(
+					 model, model->text, "num_attention_heads", ret);
+}
+
 /* Rows of k_proj and v_proj, where one number holds for all layers. */
 static uint64_t find_key_value(const struct model *model, uint64_t hidden)
 {
 	uint32_t text = model->text;
 	uint64_t heads, size, all, due = 0;
 
-	if (!fsdp_complete_get_integer(model, text, "num_key_value_heads", &heads) ||
-		count_keys(model, "key_value_heads") != 1 ||
-		count_keys(model, "lora_rank") != 0 || count_keys(model, "head_dim") > 1)
+	if (!count_key_values(model, &heads) || count_keys(model, "lora_rank") != 0 ||
+		count_keys(model, "head_dim") > 1)
 		return 0;
 	if (!fsdp_complete_get_integer(model, text, "head_dim", &size)) {
 		if (!fsdp_complete_get_integer(
@@ -687,30 +711,30 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 	return rows - vocab <= (vocab / 256 > 8 ? vocab / 256 : 8);
 }
 
-/* The rows of the embedding, which the head has too if there is one, if they are the padded
- * vocabulary: transformers builds all of them with vocab_size rows, and refuses others. Where
- * the embedding alone has some, the model was built so: 0. */
-static uint64_t find_padded(const struct model *model, uint64_t vocab)
+/* transformers builds the embedding and the head with vocab_size rows. Where the embedding alone
+ * has others, the model was built so. */
+static void read_rows(const struct model *model, struct widths *widths)
 {
-	bool has_embedding = false;
-	uint64_t rows = 0;
+	bool has_embedding = false, differ = false;
 
-	if (vocab == 0 || strncmp(model->family, "hf", 2) != 0 ||
-		fsdp_complete_get_text(model, model->root, "model_type").data == NULL ||
-		fsdp_complete_config_names(model, "auto_map") ||
-		fsdp_complete_config_names(model, "multiple"))
-		return 0;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
 
 		if (!is_of_vocabulary(model, i))
 			continue;
 		has_embedding |= fsdp_complete_is_embedding(model, i);
-		if (tensor.dims != 2 || (rows != 0 && (uint64_t)tensor.shape[0] != rows))
-			return 0;
-		rows = (uint64_t)tensor.shape[0];
+		differ |=
+			tensor.dims != 2 ||
+			(widths->rows != 0 && (uint64_t)tensor.shape[0] != widths->rows);
+		widths->rows = tensor.dims == 2 ? (uint64_t)tensor.shape[0] : 0;
 	}
-	return has_embedding && rows > vocab && is_padded(rows, vocab) ? rows : 0;
+	if (!has_embedding || differ)
+		widths->rows = 0;
+	widths->must_be_vocab =
+		widths->rows != 0 && strncmp(model->family, "hf", 2) == 0 &&
+		fsdp_complete_get_text(model, model->root, "model_type").data != NULL &&
+		!fsdp_complete_config_names(model, "auto_map") &&
+		!fsdp_complete_config_names(model, "multiple");
 }
 
 static struct widths read_widths(const struct model *model)
@@ -730,7 +754,7 @@ static struct widths read_widths(const struct model *model)
 		!fsdp_complete_get_integer(
 			model, text, "intermediate_size", &widths.inner))
 		widths.inner = 0;
-	widths.padded = find_padded(model, widths.vocab);
+	read_rows(model, &widths);
 	return widths;
 }
 
@@ -791,20 +815,63 @@ static void mark_vocabulary(struct model *model)
 			model->reported[i] = 1;
 }
 
-static void report_padded(
-	struct model *model, uint32_t index, const struct widths *widths)
+/* All parts of the vocabulary have these rows: one finding. */
+static void report_rows(struct model *model, uint32_t index, const struct widths *widths)
 {
 	struct fsdp_span name = stored_name(model, index);
 	char next[96];
 
 	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
-		FSDP_LLU(widths->padded));
+		FSDP_LLU(widths->rows));
 	mark_vocabulary(model);
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(model, index), .tensor = name,
 			.affected = &name, .affected_count = 1, .fix = next),
-		"vocabulary is padded to %llu rows, config.json has vocab_size %llu: transformers refuses the shape",
-		FSDP_LLU(widths->padded), FSDP_LLU(widths->vocab));
+		widths->rows > widths->vocab && is_padded(widths->rows, widths->vocab)
+			? "vocabulary is padded to %llu rows, config.json has vocab_size %llu: transformers refuses the shape"
+			: "vocabulary has %llu rows, config.json has vocab_size %llu: transformers refuses the shape",
+		FSDP_LLU(widths->rows), FSDP_LLU(widths->vocab));
+}
+
+static bool is_main_stack(const struct stack *stack)
+{
+	return stack->is_deep && !stack->is_inner && stack->tower == TOWER_MAIN;
+}
+
+/* Sizes of all such weights in the layers; 0: none, or several. */
+static uint64_t size_in_layers(
+	const struct model *model, const char *modules, uint32_t dims, uint32_t dim)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < model->stack_count; i++) {
+		const struct stack *stack = &model->stacks[i];
+
+		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
+			k++) {
+			uint32_t index = stack->records[k].tensor;
+			uint32_t name = model->folded[index];
+			struct fsdp_tensor tensor = tensor_at(model, index);
+
+			if (!is_called(model, name, "weight") ||
+				!fsdp_span_is_any(
+					segment_of(model, parent_of(model, name)),
+					modules))
+				continue;
+			if (!is_plain(&tensor) || tensor.dims != dims ||
+				(size != 0 && (uint64_t)tensor.shape[dim] != size))
+				return 0;
+			size = (uint64_t)tensor.shape[dim];
+		}
+	}
+	return size;
+}
+
+/* No rank's piece has middle parts of the layers with the configured width. */
+static bool is_whole(const struct model *model, const struct widths *widths)
+{
+	return !widths->has_pieces && widths->inner != 0 &&
+	       size_in_layers(model, "gate_proj up_proj", 2, 0) == widths->inner;
 }
 
 static void check_rows(struct model *model, uint32_t index,
@@ -819,12 +886,14 @@ static void check_rows(struct model *model, uint32_t index,
 		(fsdp_complete_is_model(model, "mllama") ||
 			fsdp_complete_is_model(model, "mllama_text_model")))
 		return;
-	if (rows == widths->padded)
-		report_padded(model, index, widths);
+	if (rows == widths->rows && widths->must_be_vocab &&
+		(rows > widths->vocab || is_whole(model, widths)))
+		report_rows(model, index, widths);
 	else if (rows > widths->vocab)
 		report_width(model, index, "vocab_size", widths->vocab,
 			is_padded(rows, widths->vocab) ? FSDP_NOTE : FSDP_WARNING);
-	else if (is_fraction(tensor->shape[0], widths->vocab) &&
+	else if ((widths->has_pieces || rows != widths->rows) &&
+		 is_fraction(tensor->shape[0], widths->vocab) &&
 		 fsdp_complete_config_has(model, NULL, (uint64_t)tensor->shape[1]))
 		report_piece(model, index, 0, "vocab_size", widths->vocab);
 	else
@@ -959,40 +1028,6 @@ static void check_layer_weight(
 	}
 }
 
-static bool is_main_stack(const struct stack *stack)
-{
-	return stack->is_deep && !stack->is_inner && stack->tower == TOWER_MAIN;
-}
-
-/* Sizes of all such weights in the layers; 0: none, or several. */
-static uint64_t size_in_layers(
-	const struct model *model, const char *modules, uint32_t dims, uint32_t dim)
-{
-	uint64_t size = 0;
-
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
-
-		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
-			k++) {
-			uint32_t index = stack->records[k].tensor;
-			uint32_t name = model->folded[index];
-			struct fsdp_tensor tensor = tensor_at(model, index);
-
-			if (!is_called(model, name, "weight") ||
-				!fsdp_span_is_any(
-					segment_of(model, parent_of(model, name)),
-					modules))
-				continue;
-			if (!is_plain(&tensor) || tensor.dims != dims ||
-				(size != 0 && (uint64_t)tensor.shape[dim] != size))
-				return 0;
-			size = (uint64_t)tensor.shape[dim];
-		}
-	}
-	return size;
-}
-
 /* A configuration that no rank's piece explains. Keys and values of all layers have another number of heads, and
  * queries have all of theirs; or all three have heads of another size, and the middle part is whole, which it is not
  * in a piece. */
@@ -1008,8 +1043,7 @@ static void check_heads(struct model *model, struct widths *widths)
 
 	if (rows == 0 || widths->key_value == 0 || rows == widths->key_value ||
 		!fsdp_complete_get_integer(model, text, "num_attention_heads", &heads) ||
-		!fsdp_complete_get_integer(model, text, key, &stated) || stated == 0 ||
-		heads == 0)
+		!count_key_values(model, &stated) || stated == 0 || heads == 0)
 		return;
 	if (!has_size)
 		size = widths->key_value / stated;
@@ -1033,8 +1067,12 @@ static void check_heads(struct model *model, struct widths *widths)
 		key, FSDP_LLU(value));
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next),
-		"%s is %llu; q_proj of all layers has %llu rows, and k_proj and v_proj have %llu: it would be %llu",
-		key, FSDP_LLU(stated), FSDP_LLU(all), FSDP_LLU(rows), FSDP_LLU(value));
+		"%s %s %llu; q_proj of all layers has %llu rows, and k_proj and v_proj have %llu: it would be %llu",
+		key,
+		fsdp_complete_get_value(model, text, key).kind == FSDP_TOKEN_INTEGER
+			? "is"
+			: "is not set and counts as",
+		FSDP_LLU(stated), FSDP_LLU(all), FSDP_LLU(rows), FSDP_LLU(value));
 	widths->key_value = 0;
 }
 
@@ -1049,8 +1087,7 @@ static void check_hidden(struct model *model, struct widths *widths)
 		return;
 	mark_vocabulary(model);
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.file = FSDP_SPAN("config.json"),
-			.fix = "put the config.json of the model that was saved in its place"),
+		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = CONFIG_OF_SAVE),
 		"%s is %llu, and all layers have width %llu: the configuration is of a model of another size",
 		widths->hidden_key, FSDP_LLU(widths->hidden), FSDP_LLU(width));
 	widths->hidden = 0;
@@ -1064,18 +1101,22 @@ void fsdp_complete_check_widths(struct model *model)
 		check_heads(model, &widths);
 		check_hidden(model, &widths);
 	}
+	for (size_t i = 0; i < model->stack_count && widths.hidden > 0; i++) {
+		const struct stack *stack = &model->stacks[i];
+
+		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
+			k++) {
+			uint32_t index = stack->records[k].tensor;
+
+			if (!model->reported[index])
+				check_layer_weight(model, index, &widths);
+			widths.has_pieces |= model->reported[index];
+		}
+	}
 	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++)
 		if (!model->reported[i] && is_of_vocabulary(model, i))
 			check_vocabulary(model, i, &widths);
 	check_tokens(model);
-	for (size_t i = 0; i < model->stack_count && widths.hidden > 0; i++) {
-		const struct stack *stack = &model->stacks[i];
-
-		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count; k++)
-			if (!model->reported[stack->records[k].tensor])
-				check_layer_weight(
-					model, stack->records[k].tensor, &widths);
-	}
 }
 
 /* ---- ties ---- */
