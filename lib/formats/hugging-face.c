@@ -111,7 +111,8 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 				fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
 				fsdp_find(&reading->model->findings,
 					FSDP_RULE_COMMIT_LEFTOVER,
-					FSDP_PLACE(.file = entry.name),
+					FSDP_PLACE(.file = entry.name,
+						.fix = "download it again"),
 					"blob of an unfinished download");
 		}
 		fsdp_dir_close(&blob_dir);
@@ -180,6 +181,7 @@ struct hf {
 
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
 	bool has_map, lacks_some, is_of_other_save;
+	bool is_renamed; /* absent files are present under other names */
 	struct listed_file {
 		size_t listed,
 			found; /* tensors: in the index, and of these in the file */
@@ -603,6 +605,37 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	return false;
 }
 
+/* What a browser or another program made of a file: "NAME (1).safetensors" is a second download of it, and other ends
+ * are of the beginning of one. */
+static struct fsdp_span find_download(
+	const struct hf *hf, struct fsdp_span name, bool *ret_is_whole)
+{
+	size_t stem = name.size - fsdp_span_last(name, '.').size - 1;
+
+	for (size_t i = 0; stem < name.size && i < hf->folder->count; i++) {
+		struct fsdp_span other = fsdp_folder_entry(hf->folder, i).name, rest;
+		size_t at = 2;
+
+		if (!fsdp_span_begins(other, fsdp_span(name.data, stem)))
+			continue;
+		rest = fsdp_span(other.data + stem, other.size - stem);
+		while (at < rest.size && fsdp_is_digit(rest.data[at]))
+			at++;
+		*ret_is_whole =
+			at > 2 && at < rest.size &&
+			fsdp_span_begins(rest, FSDP_SPAN(" (")) &&
+			fsdp_span_equal(fsdp_span(rest.data + at + 1, rest.size - at - 1),
+				fsdp_span(name.data + stem, name.size - stem)) &&
+			rest.data[at] == ')';
+		if (*ret_is_whole ||
+			(fsdp_span_begins(other, name) &&
+				fsdp_span_is_any(fsdp_span_last(other, '.'),
+					"incomplete crdownload part partial download aria2")))
+			return other;
+	}
+	return (struct fsdp_span){ 0 };
+}
+
 static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct split other;
@@ -622,12 +655,25 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		return false;
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
+		char fix[FSDP_WORD_MAX];
+		bool is_whole;
+		struct fsdp_span like = find_download(hf, absent->name, &is_whole);
+
+		snprintf(fix, sizeof fix,
+			is_whole ? "rename \"%.*s\" to %.*s" : "download it again",
+			FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(absent->name, 100));
+		hf->is_renamed |= like.size > 0 && is_whole;
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
-				.affected_count = absent->tensor_count),
+				.affected_count = absent->tensor_count,
+				.fix = like.size > 0 ? fix : NULL),
 			absent->is_link
 				? "missing file (listed in the index): a link to nothing"
-				: "missing file (listed in the index)");
+			: like.size == 0 ? "missing file (listed in the index)"
+			: is_whole
+				? "missing file (listed in the index): \"%.*s\" is present"
+				: "missing file (listed in the index): \"%.*s\" is an unfinished download",
+			FSDP_TEXT_MOST(like, 100));
 	}
 	return true;
 }
@@ -833,6 +879,15 @@ static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **r
 	return true;
 }
 
+/* Whether all files are there, and have none of their listed tensors. */
+static bool is_of_other_names(const struct hf *hf, const bool *opened)
+{
+	for (uint32_t i = 1; i < hf->files.list.count; i++)
+		if (!opened[i] || hf->listed[i].found > 0 || hf->listed[i].other != 0)
+			return false;
+	return hf->map.count > 1 && hf->reading->model->tensors.count > 1;
+}
+
 static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = hf->reading->model;
@@ -862,7 +917,6 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		const struct listed_file *file = &hf->listed[i];
 		if (!opened[i] || !is_other_shard(hf, i))
 			continue;
-		hf->lacks_some = true;
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = fsdp_names_segment(&hf->files, i),
 				.fix = "copy this file again from where the model was saved"),
@@ -870,16 +924,28 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 			file->listed,
 			FSDP_TEXT(fsdp_names_segment(&hf->files, file->other)));
 	}
+	if (is_of_other_names(hf, opened)) {
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
+			FSDP_PLACE(.file = hf->index, .fix = MAKE_ANEW,
+				.severity = has_file(hf->folder, "config.json")
+						    ? FSDP_WARNING + 1
+						    : 0),
+			"none of the %zu names that the index lists is in its files, which have %zu other tensors",
+			hf->map.count, model->tensors.count);
+		return true;
+	}
 	for (size_t i = 0; i < model->tensors.count; i++)
 		check_tensor(hf, fsdp_model_tensor(model, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
 		uint32_t number = fsdp_table_get(&hf->mapped, name);
-		if ((number & SEEN) || !opened[number] || is_other_shard(hf, number))
+		if ((number & SEEN) || !opened[number])
+			continue;
+		hf->lacks_some = true;
+		if (is_other_shard(hf, number))
 			continue;
 		struct fsdp_span file = fsdp_names_segment(&hf->files, number);
 		struct fsdp_span tensor = name_of(hf, name);
-		hf->lacks_some = true;
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = file, .tensor = tensor),
 			"%.*s is missing (listed in the index)",
@@ -996,7 +1062,7 @@ static void check_split(const struct hf *hf, const bool *here)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name),
 				.fix = split->count == split->of ? MAKE_INDEX : NULL),
-			"index file is missing (%u shards found)", split->of);
+			"index file is missing (%u shards found)", split->count);
 }
 
 static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
@@ -1077,8 +1143,11 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			hf->has_map ? "all files that the index lists are missing"
 				    : "the index has no weight_map");
-		if (hf->is_of_other_save)
-			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);
+		if (hf->is_of_other_save || hf->is_renamed)
+			fsdp_error_add_hint(ret_error, "%s",
+				hf->is_renamed
+					? "rename the files to the names that the index lists"
+					: MAKE_ANEW);
 		return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 	}
 	return true;
