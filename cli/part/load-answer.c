@@ -483,21 +483,37 @@ static bool is_harmless(const struct fsdp_load_reason *reason)
 		       strcmp(reason->code, "optimizer") == 0);
 }
 
-/* A finding with the same content as this reason, which is more severe now; or NULL. */
-static struct finding *find_same(const struct run *run, const char *code)
+/* Makes a finding with the same content as this reason more severe. False: none has it. */
+static bool join_same(const struct run *run, const struct fsdp_load_reason *reason,
+	enum severity severity)
 {
 	static const struct {
 		const char *rule, *code;
-	} same[] = { { "FI1001", "tag" }, { "FI4002", "other-names" },
-		{ "FI4002", "missing-tensor" } };
+		bool is_of_file; /* which the reason names; its fix is the better one */
+	} same[] = { { "FI1001", "tag", false }, { "FI4002", "other-names", false },
+		{ "FI4002", "missing-tensor", false }, { "FI1001", "config", true },
+		{ "FI1001", "missing-file", true }, { "FI1025", "config", true },
+		{ "FI1091", "adapter-modules", true },
+		{ "FI3067", "unsafe-pickle", false } };
 	struct collected *collected = run->collected;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		for (size_t k = 0; k < sizeof same / sizeof *same; k++)
-			if (strcmp(collected->findings[i].rule, same[k].rule) == 0 &&
-				strcmp(code, same[k].code) == 0)
-				return &collected->findings[i];
-	return NULL;
+		for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
+			struct finding *finding = &collected->findings[i];
+
+			if (strcmp(finding->rule, same[k].rule) != 0 ||
+				strcmp(reason->code, same[k].code) != 0 ||
+				(same[k].is_of_file &&
+					memmem(reason->message, strlen(reason->message),
+						finding->file.data,
+						finding->file.size) == NULL))
+				continue;
+			finding->severity = severity;
+			if (same[k].is_of_file && reason->way_out != NULL)
+				finding->fix = collected_text(collected, reason->way_out);
+			return true;
+		}
+	return false;
 }
 
 /* The first reason that weighs as much as the verdict. */
@@ -517,15 +533,11 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 		return;
 	for (size_t i = 0; i < result->reason_count; i++) {
 		const struct fsdp_load_reason *reason = &result->reasons[i];
-		struct finding *same = find_same(run, reason->code);
-
 		if (reason->verdict != result->verdict || is_harmless(reason) ||
 			(reason->verdict == FSDP_LOADS &&
 				strcmp(reason->code, "ignored") != 0))
 			continue;
-		if (same != NULL)
-			same->severity = about.severity;
-		else
+		if (!join_same(run, reason, about.severity))
 			collected_report(run->collected, "FI1013", about, reason->way_out,
 				"%s %s %s: %s", result->library, result->version,
 				does[result->verdict], reason->message);

@@ -511,6 +511,13 @@ static bool forgive(struct config *config, const char *name, bool unread,
 			       ? false
 			       : fsdp_arena_fail(config->reading->scratch, ret_error);
 	}
+	struct fsdp_entry entry;
+	/* That it is empty is a finding already. */
+	if (!unread && fsdp_folder_find(config->folder, fsdp_span_text(name), &entry) &&
+		entry.size == 0) {
+		fsdp_error_free(error);
+		return true;
+	}
 	if (unread) {
 		fsdp_error_add_path(&error, name);
 		fsdp_reading_keep_error(config->reading, error);

@@ -221,10 +221,6 @@ static void find_extra(struct compared_findings *findings, struct text name)
 		"a tensor that was not expected");
 }
 
-/* ---- converts the result of a comparison to findings ---- */
-
-/* ---- shapes and dtypes ---- */
-
 /* ---- --expect ---- */
 
 enum {
@@ -428,8 +424,6 @@ static bool judge_expected(
 	name_buffer_done(&comparing.name);
 	return good;
 }
-
-/* ---- other names for the same ---- */
 
 /* ---- compares a checkpoint with its conversion ---- */
 

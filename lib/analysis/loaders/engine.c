@@ -365,7 +365,7 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 			"pytorch_model-*.bin", "model.*.safetensors",              \
 			"model (*).safetensors", "pytorch_model (*).bin",          \
 			"consolidated.safetensors", "pytorch_model.pt",            \
-			"pytorch_model_fsdp_0"                                     \
+			"pytorch_model.safetensors", "pytorch_model_fsdp_0"        \
 	}
 
 /* Files that a directory of a family must have; the first that holds. */

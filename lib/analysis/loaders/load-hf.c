@@ -257,8 +257,8 @@ static bool has_other_name(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "consolidated.safetensors",
 		"model.fp16.safetensors", "model.bf16.safetensors",
-		"model.fp32.safetensors", "pytorch_model.pt", "model.pt",
-		"model (*).safetensors", "pytorch_model (*).bin", NULL };
+		"model.fp32.safetensors", "pytorch_model.safetensors", "pytorch_model.pt",
+		"model.pt", "model (*).safetensors", "pytorch_model (*).bin", NULL };
 	const char *found = fsdp_load_choose(loading, names);
 
 	if (found == NULL || fsdp_load_count(loading, names) > 1)
