@@ -828,9 +828,12 @@ static bool has_unknown_rank(struct fsdp_loading *loading)
 static bool has_no_tensors(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
+	bool has_some = false;
 
-	return adapter->checkpoint != NULL &&
-	       (adapter->count == 0 || fsdp_load_is_nested(loading));
+	for (const struct adapter_part *part = NULL; next_part(adapter, &part);)
+		has_some |= adapter->form->is_prompt || part->member != NULL ||
+			    fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_");
+	return adapter->checkpoint != NULL && (!has_some || fsdp_load_is_nested(loading));
 }
 
 static bool has_other_names(struct fsdp_loading *loading)
@@ -1027,6 +1030,27 @@ static bool is_other_base(struct fsdp_loading *loading)
 		return loading->options->expected != NULL;
 	}
 	return false;
+}
+
+/* Words: a tensor of a layer that the base, which has others of them, lacks; the layers of the base. */
+static bool has_more_layers(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	int64_t last = -1;
+
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (layer_of(options->expected[i].name) > last)
+			last = layer_of(options->expected[i].name);
+	for (const struct adapter_part *part = NULL;
+		next_part(read_adapter(loading), &part);) {
+		if (last < 0 || !part->is_target || layer_of(part->module) <= last)
+			continue;
+		if (loading->all_names == 0)
+			fsdp_load_set_word(loading, 0, part->whole);
+		fsdp_load_name(loading, part->whole);
+	}
+	fsdp_load_say(loading, 1, "%" PRId64, last + 1);
+	return loading->all_names > 0;
 }
 
 /* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the names are
@@ -1418,7 +1442,7 @@ static const struct fsdp_load_rule rules[] = {
 		"tensors of {0} (modules_to_save) have the segment {1} in their names, which PEFT adds when it loads",
 		"rename them: without the segment {1}"),
 	FSDP_REFUSES(ADAPTER_MODULES, lacks_module_of_base,
-		"{0} (modules_to_save) is missing", "{4}"),
+		"{0} (modules_to_save in adapter_config.json) is missing", "{4}"),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_tokens,
 		"the tensor of trainable_token_indices is missing", "{4}", .when = LORA),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_prompts, "prompt_embeddings is missing",
@@ -1466,6 +1490,8 @@ static const struct fsdp_load_rule rules[] = {
 		"{0} is missing: it keeps its start value and has no effect", "{4}"),
 	FSDP_DIFFERS(BASE_MODEL, lacks_bias,
 		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX),
+	FSDP_DIFFERS(BASE_MODEL, has_more_layers,
+		"the base has {1} layers, and {0} is of a later one: it has no effect"),
 	FSDP_NOT_JUDGED(BASE_MODEL, may_lack_target,
 		"the base may need {0}: regular expressions for modules are not evaluated",
 		FSDP_NO_FIX),
