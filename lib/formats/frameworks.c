@@ -547,8 +547,20 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			"the optimizer is missing, but its schedule, which accelerate writes after it, is present; load_state fails");
-	/* How many steps were done the optimizer counts for each parameter. */
 	struct fsdp_model *model = reading->model;
+	/* A scheduler of torch adds initial_lr to each group; a script may not save the scheduler. */
+	for (uint32_t i = 0; i < model->values.count && optimizer && !scheduler; i++) {
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
+		scheduler = fsdp_span_is(
+			fsdp_names_segment(&model->names, value->name), "initial_lr");
+		if (scheduler)
+			fsdp_find(&model->findings, FSDP_RULE_RESUME_PART,
+				FSDP_PLACE(.file = FSDP_SPAN("scheduler.bin"),
+					.severity = FSDP_WARNING + 1,
+					.fix = "copy it from where the checkpoint was written, unless the script does not prepare its scheduler"),
+				"the schedule of the optimizer is missing: load_state stops if the script prepares the scheduler");
+	}
+	/* How many steps were done the optimizer counts for each parameter. */
 	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
 		i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
