@@ -225,6 +225,7 @@ static bool add_named(
 	return parameter->shape != FSDP_NONE;
 }
 
+/* A file that cannot be read is the cause of what it would have declared. */
 bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	size_t before = ds->slice.parameter_count;
@@ -241,7 +242,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			!add_named(ds, id, ret_error))
 			return false;
 	}
-	if (ds->slice.parameter_count != before)
+	if (ds->slice.parameter_count != before && ds->reading->errors->count == 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.fix = "nothing is to be done: DeepSpeed writes none of models with experts"),
@@ -257,7 +258,8 @@ void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name
 	bool named = false;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
 		named |= !ds->slice.parameters[i].frozen;
-	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
+	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL &&
+		ds->reading->errors->count == 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.fix = "copy the model states file again"),
 			"param_shapes are missing%s: cannot split the flat buffers of the optimizer into parameters",
