@@ -820,13 +820,6 @@ static uint64_t size_in_layers(
 	return size;
 }
 
-/* No rank's piece has middle parts of the layers with the configured width. */
-static bool is_whole(const struct model *model, const struct widths *widths)
-{
-	return !widths->has_pieces && widths->inner != 0 &&
-	       size_in_layers(model, "gate_proj up_proj", 2, 0) == widths->inner;
-}
-
 static void check_rows(struct model *model, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct widths *widths)
 {
@@ -838,8 +831,12 @@ static void check_rows(struct model *model, uint32_t index,
 		(fsdp_complete_is_model(model, "mllama") ||
 			fsdp_complete_is_model(model, "mllama_text_model")))
 		return;
+	/* No rank's piece has middle parts of the layers with the configured width. */
 	if (rows == widths->rows && widths->must_be_vocab &&
-		(rows > widths->vocab || is_whole(model, widths)))
+		(rows > widths->vocab ||
+			(!widths->has_pieces && widths->inner != 0 &&
+				size_in_layers(model, "gate_proj up_proj", 2, 0) ==
+					widths->inner)))
 		report_rows(model, index, widths);
 	else if (rows > widths->vocab)
 		report_width(model, index, "vocab_size", widths->vocab,
