@@ -811,7 +811,9 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 			return true;
 		}
 	}
-	beside->is_data = fsdp_registry_is_data(name);
+	/* "__0_0.distcp.tmp" is one of an unfinished copy. */
+	beside->is_data = fsdp_registry_is_data(name) ||
+			  fsdp_span_find(name, FSDP_SPAN(".distcp.")) != NULL;
 	if (beside->opening->checkpoint->has_dir)
 		fsdp_checkpoint_keep_open(beside->opening->checkpoint);
 	if (error == NULL &&

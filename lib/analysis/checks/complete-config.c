@@ -692,7 +692,9 @@ static void read_rows(const struct model *model, struct widths *widths)
 	if (!has_embedding || differ)
 		widths->rows = 0;
 	widths->must_be_vocab =
-		widths->rows != 0 && strncmp(model->family, "hf", 2) == 0 &&
+		widths->rows != 0 &&
+		(strncmp(model->family, "hf", 2) == 0 ||
+			strcmp(model->family, "trainer") == 0) &&
 		fsdp_complete_get_text(model, model->root, "model_type").data != NULL &&
 		!fsdp_complete_config_names(model, "auto_map") &&
 		!fsdp_complete_config_names(model, "multiple");

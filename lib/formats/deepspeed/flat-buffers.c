@@ -242,7 +242,8 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			!add_named(ds, id, ret_error))
 			return false;
 	}
-	if (ds->slice.parameter_count != before && ds->reading->errors->count == 0)
+	if (ds->slice.parameter_count != before && ds->reading->errors->count == 0 &&
+		ds->model_count != 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.fix = "nothing is to be done: DeepSpeed writes none of models with experts"),
