@@ -289,10 +289,10 @@ static void two_sets_are_compared(void **state)
 	put_tensors("adapter_model.bin", header, 4);
 	expect("peft", "refuses adapter-rank");
 	put_tensors("adapter_model.safetensors",
-		"{" ONE("base_model.model.a.weight", 1) "4]}}", 4);
+		"{" ONE("base_model.model.a.lora_B.bias", 1) "4]}}", 4);
 	expect("peft", "differs other-weights");
-	put_tensors(
-		"adapter_model.bin", "{" ONE("base_model.model.a.weight", 1) "4]}}", 4);
+	put_tensors("adapter_model.bin",
+		"{" ONE("base_model.model.a.lora_B.bias", 1) "4]}}", 4);
 	expect("peft", "loads");
 	expect_of(folder, &shapes, "peft", "not_judged unread-weights");
 }

@@ -122,15 +122,16 @@ static bool has_broken(struct fsdp_loading *loading)
 	return fsdp_load_has_broken(loading, names);
 }
 
-/* What a scheduler of torch adds to each group of the optimizer. */
+/* What a scheduler of torch adds to each group; the script may not prepare it. */
 static bool had_scheduler(struct fsdp_loading *loading)
 {
 	bool is_sharded = (loading->is & SHARDS) != 0;
 	const struct fsdp_checkpoint *optimizer = NULL;
 	char name[NAME_BYTES];
 
-	if (is_sharded ? fsdp_load_has_folder(loading, "optimizer_0")
-		       : fsdp_load_has_file(loading, "optimizer.bin"))
+	if (!loading->is_own &&
+		(is_sharded ? fsdp_load_has_folder(loading, "optimizer_0")
+			    : fsdp_load_has_file(loading, "optimizer.bin")))
 		optimizer = fsdp_load_open(
 			loading, is_sharded ? "optimizer_0" : "optimizer.bin");
 	for (size_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
@@ -271,9 +272,9 @@ static const struct fsdp_load_rule rules[] = {
 		.unless = FSDP),
 	FSDP_REFUSES(MISSING_FILE, .when = STATE | SCHEDULER, .unless = SHARDS,
 		.lacks = "optimizer.bin", .fix = FSDP_NO_FIX),
-	FSDP_NOT_JUDGED(MISSING_FILE, had_scheduler,
+	FSDP_REFUSES(MISSING_FILE, had_scheduler,
 		"{0} is missing; the optimizer had a scheduler, and load_state stops if the script prepares that",
-		FSDP_NO_FIX, .when = STATE, .lacks = "scheduler.bin", .ends = true),
+		FSDP_NO_FIX, .when = STATE, .lacks = "scheduler.bin"),
 	FSDP_NOT_JUDGED(MISSING_FILE, .when = STATE | SHARDS,
 		.lacks = "optimizer_0/.metadata", UNKNOWN_PART),
 	FSDP_NOT_JUDGED(MISSING_FILE, .when = STATE, .unless = SHARDS,
