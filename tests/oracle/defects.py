@@ -50,7 +50,7 @@ ROWS += [
     ("trainer/zero2-w2", "rm checkpoint-4/config.json", "FI1001 warning", "audit"),
     ("trainer/only-model", "rm checkpoint-4/model.safetensors", "FI1001 error", "audit"),
     ("trainer/ddp-w2", "rm checkpoint-4/rng_state_1.pth", "FI1008 note", "audit"),
-    ("eco/hf/peft-lora", "rm adapter_config.json", "FI1001 warning", "audit"),
+    ("eco/hf/peft-lora", "rm adapter_config.json", "FI1001 error", "audit"),
     ("trainer/fsdp1-full-w2", "rm checkpoint-4/optimizer.bin", "FI5007 error", "audit"),
     ("trainer/fsdp2-full-w2", "rm checkpoint-4/pytorch_model_fsdp.bin", "FI5007 error", "audit"),
     ("eco/accelerate/fsdp2-full-w2", "rm optimizer.bin", "FI5007 error", "audit"),

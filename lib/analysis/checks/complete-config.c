@@ -594,7 +594,7 @@ static const char NORMS[] = "input_layernorm post_attention_layernorm ln_1 ln_2"
 
 struct widths {
 	uint64_t vocab, hidden, key_value, inner; /* 0: not known */
-	/* Rows of the embedding, which the head has too if there is one; 0: they differ. */
+	/* Rows of all embeddings and heads; 0: they differ. */
 	uint64_t rows;
 	bool must_be_vocab; /* transformers refuses others */
 	bool has_pieces;    /* a layer has one rank's piece */
@@ -689,10 +689,10 @@ static void read_rows(const struct model *model, struct widths *widths)
 			(widths->rows != 0 && (uint64_t)tensor.shape[0] != widths->rows);
 		widths->rows = tensor.dims == 2 ? (uint64_t)tensor.shape[0] : 0;
 	}
-	if (!has_embedding || differ)
+	if (differ)
 		widths->rows = 0;
 	widths->must_be_vocab =
-		widths->rows != 0 &&
+		widths->rows != 0 && has_embedding &&
 		(strncmp(model->family, "hf", 2) == 0 ||
 			strcmp(model->family, "trainer") == 0) &&
 		fsdp_complete_get_text(model, model->root, "model_type").data != NULL &&
