@@ -546,23 +546,6 @@ static void tell_rank(struct ledger *ledger, const struct flat_rank *rank)
 		});
 }
 
-static void tell_ranks(struct ledger *ledger, const struct flat_unit *unit)
-{
-	static const struct column COLUMNS[] = { { "rank", .right = true }, { "fqn" },
-		{ "of parameter" }, { "in shard" } };
-	static const struct table TABLE = { .key = "ranks",
-		.columns = COLUMNS,
-		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
-		.text_only = true,
-		.indent = 2 };
-	struct flat_rank rank;
-
-	out_table_begin(ledger->run->out, &TABLE);
-	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++)
-		tell_rank(ledger, &rank);
-	out_table_end(ledger->run->out);
-}
-
 static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 {
 	struct out *out = ledger->run->out;
@@ -596,7 +579,18 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 			out_line_end(out);
 		}
 	}
-	tell_ranks(ledger, unit);
+	static const struct column COLUMNS[] = { { "rank", .right = true }, { "fqn" },
+		{ "of parameter" }, { "in shard" } };
+	static const struct table TABLE = { .key = "ranks",
+		.columns = COLUMNS,
+		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
+		.text_only = true,
+		.indent = 2 };
+	struct flat_rank row;
+	out_table_begin(ledger->run->out, &TABLE);
+	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &row); i++)
+		tell_rank(ledger, &row);
+	out_table_end(ledger->run->out);
 }
 
 /* "layers.0.weight[100] is element 31 of rank 2's shard (flat 160)". */

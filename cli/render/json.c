@@ -270,23 +270,6 @@ static void write_member(struct walk *walk)
 		writer_put(walk->writer, "null", 4);
 }
 
-static bool write_path(struct writer *writer, const struct path_part *items, size_t count)
-{
-	bool valid = true;
-	writer_char(writer, '[');
-	for (size_t i = 0; i < count; i++) {
-		if (i != 0)
-			writer_char(writer, ',');
-		if (items[i].is_integer)
-			writer_integer(writer, items[i].integer);
-		else
-			valid &= write_json_string(
-				writer, items[i].text.data, items[i].text.size);
-	}
-	writer_char(writer, ']');
-	return valid;
-}
-
 bool write_json_value(struct writer *writer, const struct value *value)
 {
 	switch (value->type) {
@@ -334,8 +317,22 @@ bool write_json_value(struct writer *writer, const struct value *value)
 		writer_char(writer, ']');
 		return valid;
 	}
-	case VALUE_PATH:
-		return write_path(writer, value->path.items, value->path.count);
+	case VALUE_PATH: {
+		bool sound = true;
+		writer_char(writer, '[');
+		for (size_t i = 0; i < value->path.count; i++) {
+			if (i != 0)
+				writer_char(writer, ',');
+			if (value->path.items[i].is_integer)
+				writer_integer(writer, value->path.items[i].integer);
+			else
+				sound &= write_json_string(writer,
+					value->path.items[i].text.data,
+					value->path.items[i].text.size);
+		}
+		writer_char(writer, ']');
+		return sound;
+	}
 	case VALUE_TOKENS: {
 		if (value->tokens.count == 0) {
 			writer_put(writer, "null", 4);

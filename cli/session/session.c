@@ -687,28 +687,6 @@ static bool judge_below(struct session *session, struct run *run, size_t parent)
 	return good;
 }
 
-static void answer_judged(struct session *session)
-{
-	size_t path_count = session->inputs->paths.count, together;
-	struct run run = new_run(session);
-	bool good = session->command->prepare == NULL ||
-		    session->command->prepare(&run, NULL);
-
-	session->fleeting = path_count > session_paths_together(session, 0);
-	for (size_t i = 0; good && i < path_count; i += together) {
-		together = session_paths_together(session, i);
-		good = judge(
-			session, &run, &session->inputs->paths.items[i], together, i);
-		if (session->below != NULL)
-			good = judge_below(session, &run, i);
-	}
-	if (good) {
-		session->judged = true;
-		call(session, &run);
-	}
-	release(&run);
-}
-
 /* ---- separate answers ---- */
 
 static void answer_input(struct session *session, struct fsdp_checkpoint *checkpoint,
@@ -972,17 +950,6 @@ static void tell(struct session *session, bool partial)
 	}
 }
 
-static void session_done(struct session *session)
-{
-	for (size_t i = 0; i < session->checkpoint_count; i++)
-		fsdp_checkpoint_free(session->checkpoints[i]);
-	fsdp_recordings_free(session->recordings);
-	fsdp_below_free(session->below);
-	free(session->checkpoints);
-	free(session->provenance.arguments);
-	collected_done(&session->collected);
-}
-
 /* Not only the arguments are read: options may name something too. */
 static void allow_files(
 	struct sandbox *sandbox, const struct option_row *rows, const void *values)
@@ -1155,9 +1122,25 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		progress_begin(&arguments->common, NULL);
 	if (refused)
 		session.status = STATUS_FAILED;
-	else if (session.command->judge != NULL)
-		answer_judged(&session);
-	else if (session.separate)
+	else if (session.command->judge != NULL) {
+		size_t path_count = session.inputs->paths.count, together;
+		struct run run = new_run(&session);
+		bool good = session.command->prepare == NULL ||
+			    session.command->prepare(&run, NULL);
+		session.fleeting = path_count > session_paths_together(&session, 0);
+		for (size_t i = 0; good && i < path_count; i += together) {
+			together = session_paths_together(&session, i);
+			good = judge(&session, &run, &session.inputs->paths.items[i],
+				together, i);
+			if (session.below != NULL)
+				good = judge_below(&session, &run, i);
+		}
+		if (good) {
+			session.judged = true;
+			call(&session, &run);
+		}
+		release(&run);
+	} else if (session.separate)
 		answer_each(&session);
 	else
 		answer_one(&session);
@@ -1175,7 +1158,13 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	if (error_looks != NULL)
 		tell(&session, partial);
 	status = session.status;
-	session_done(&session);
+	for (size_t i = 0; i < session.checkpoint_count; i++)
+		fsdp_checkpoint_free(session.checkpoints[i]);
+	fsdp_recordings_free(session.recordings);
+	fsdp_below_free(session.below);
+	free(session.checkpoints);
+	free(session.provenance.arguments);
+	collected_done(&session.collected);
 	return status;
 }
 

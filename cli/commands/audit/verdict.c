@@ -320,24 +320,6 @@ static void list_near(
 	}
 }
 
-static void find_missing(struct comparing *comparing, struct text name)
-{
-	char near[400] = "", next[2 * PREFIX_MOST + 80];
-	const char *strip = comparing->strip, *add = comparing->add;
-	uint32_t other = find_renamed(comparing, name);
-	bool resolved = other != FSDP_NONE;
-
-	if (resolved) {
-		comparing->matched[other] = 1;
-		snprintf(next, sizeof next, "stored %s the prefix %s",
-			add[0] != '\0' ? "with" : "without",
-			add[0] != '\0' ? add : strip);
-	} else if (comparing->findings.counts[NAME_MISSING] < EXPLAINED)
-		list_near(comparing, name, near, sizeof near);
-	find_difference(&comparing->findings, NAME_MISSING, SEVERITY_ERROR, name,
-		resolved ? next : NULL, "no tensor has this name%s", near);
-}
-
 /* Whether it is there under the name that the other checkpoint tied it to. */
 static bool has_partner(struct comparing *comparing, const struct expected_tensor *wanted)
 {
@@ -360,8 +342,22 @@ static void compare_expected(
 	struct fsdp_tensor actual;
 
 	if (tensor == FSDP_NONE) {
-		if (!has_partner(comparing, wanted))
-			find_missing(comparing, wanted->name);
+		if (!has_partner(comparing, wanted)) {
+			char near[400] = "", next[2 * PREFIX_MOST + 80];
+			const char *strip = comparing->strip, *add = comparing->add;
+			uint32_t other = find_renamed(comparing, wanted->name);
+			bool resolved = other != FSDP_NONE;
+			if (resolved) {
+				comparing->matched[other] = 1;
+				snprintf(next, sizeof next, "stored %s the prefix %s",
+					add[0] != '\0' ? "with" : "without",
+					add[0] != '\0' ? add : strip);
+			} else if (comparing->findings.counts[NAME_MISSING] < EXPLAINED)
+				list_near(comparing, wanted->name, near, sizeof near);
+			find_difference(&comparing->findings, NAME_MISSING,
+				SEVERITY_ERROR, wanted->name, resolved ? next : NULL,
+				"no tensor has this name%s", near);
+		}
 		return;
 	}
 	comparing->matched[tensor] = 1;
@@ -846,18 +842,6 @@ static bool keep_scope(struct auditing *auditing, const struct passes *passes)
 	return true;
 }
 
-static bool run_passes(struct auditing *auditing, struct fsdp_error **ret_error)
-{
-	struct passes passes = { 0 };
-	bool good = auditing->run->checkpoint == NULL ||
-		    passes_run(&passes, auditing->run, auditing->audit->level,
-			    auditing->audit->options->manifest, ret_error);
-
-	good = good && set_checks(auditing, &passes) && keep_scope(auditing, &passes);
-	passes_done(&passes);
-	return good;
-}
-
 /* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
 static void count(
 	struct verdict *verdict, const char *rule, enum severity severity, uint64_t count)
@@ -1047,7 +1031,13 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 
 	if (auditing.verdict == NULL)
 		return false;
-	if (!run_passes(&auditing, ret_error) || !compare_others(audit, run, ret_error))
+	struct passes passes = { 0 };
+	bool good = auditing.run->checkpoint == NULL ||
+		    passes_run(&passes, auditing.run, auditing.audit->level,
+			    auditing.audit->options->manifest, ret_error);
+	good = good && set_checks(&auditing, &passes) && keep_scope(&auditing, &passes);
+	passes_done(&passes);
+	if (!good || !compare_others(audit, run, ret_error))
 		return false;
 	report_failed_files(run);
 	drop_findings(&auditing);

@@ -298,30 +298,6 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 	return mix_text(mixer, hash, (struct text){ name + end, size - end });
 }
 
-/* Names the first of each for those of one hash, in their order. */
-static void find_firsts(
-	struct diffing *diffing, struct alike *list, size_t count, struct join *join)
-{
-	struct diff_line first = { .mark = NULL }, line;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct diff_change *change;
-		bool joins = false;
-
-		if (i > 0 && list[i].hash == list[i - 1].hash) {
-			change = describe_change(diffing, list[i].index, &line);
-			joins = strcmp(first.what, line.what) == 0 &&
-				strcmp(first.hint, line.hint) == 0 &&
-				join_add(join, change->name);
-		}
-		if (!joins) {
-			change = describe_change(diffing, list[i].index, &first);
-			join_begin(join, change->name);
-		}
-		list[i].first = joins ? list[i - 1].first : list[i].index;
-	}
-}
-
 /* Siblings whose numbers alone differ, and that changed in the same way, are one line. */
 static bool tell_folded(struct diffing *diffing)
 {
@@ -345,7 +321,24 @@ static bool tell_folded(struct diffing *diffing)
 		list[i] = (struct alike){ hash_line(&mixer, &line), (uint32_t)i, 0 };
 	}
 	qsort(list, count, sizeof *list, by_hash);
-	find_firsts(diffing, list, count, &join);
+	/* Names the first of each for those of one hash, in their order. */
+	struct diff_line first = { .mark = NULL }, next;
+	for (size_t i = 0; i < count; i++) {
+		const struct diff_change *change;
+		bool joins = false;
+
+		if (i > 0 && list[i].hash == list[i - 1].hash) {
+			change = describe_change(diffing, list[i].index, &next);
+			joins = strcmp(first.what, next.what) == 0 &&
+				strcmp(first.hint, next.hint) == 0 &&
+				join_add(&join, change->name);
+		}
+		if (!joins) {
+			change = describe_change(diffing, list[i].index, &first);
+			join_begin(&join, change->name);
+		}
+		list[i].first = joins ? list[i - 1].first : list[i].index;
+	}
 	qsort(list, count, sizeof *list, by_first);
 	for (size_t i = 0; i < count; i += together) {
 		size_t length = 0;

@@ -624,22 +624,6 @@ static bool is_comparable(const struct exporting *exporting)
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
 }
 
-/* Standard output holds the tensors then. */
-static void tell_on_stderr(struct exporting *exporting)
-{
-	char size[HUMAN_ROOM];
-
-	run_note(exporting->run,
-		"%zu tensor%s, %s written to standard output, not verified",
-		exporting->facts.tensor_count,
-		exporting->facts.tensor_count == 1 ? "" : "s",
-		out_bytes(exporting->run->out, exporting->facts.tensor_bytes, size));
-	if (exporting->copied > 0)
-		run_note(exporting->run,
-			"%" PRIu64 " tensor%s replicated; exported the first copy",
-			exporting->copied, exporting->copied == 1 ? " is" : "s are");
-}
-
 void tell_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -660,7 +644,20 @@ void tell_export(struct exporting *exporting)
 	}
 	note_idle(exporting);
 	if (exporting->to_stdout) {
-		tell_on_stderr(exporting);
+		/* Standard output holds the tensors then. */
+		char bytes[HUMAN_ROOM];
+		run_note(exporting->run,
+			"%zu tensor%s, %s written to standard output, not verified",
+			exporting->facts.tensor_count,
+			exporting->facts.tensor_count == 1 ? "" : "s",
+			out_bytes(exporting->run->out, exporting->facts.tensor_bytes,
+				bytes));
+		if (exporting->copied > 0)
+			run_note(exporting->run,
+				"%" PRIu64
+				" tensor%s replicated; exported the first copy",
+				exporting->copied,
+				exporting->copied == 1 ? " is" : "s are");
 		return;
 	}
 	out_values_line(out, NULL, "{}: {} tensor{s}, {}[ in {} files and an index]",

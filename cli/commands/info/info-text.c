@@ -20,14 +20,6 @@ enum {
 
 /* ---- the first line ---- */
 
-static const char *state_dict_words(const struct fsdp_kind *kind)
-{
-	static const char *const words[] = { "", " FULL_STATE_DICT",
-		" SHARDED_STATE_DICT", " LOCAL_STATE_DICT" };
-
-	return kind->flavour == FSDP_FLAVOUR_FSDP1 ? words[kind->state_dict] : "";
-}
-
 static bool has_ranks(const struct info *info)
 {
 	return info->world_size != FSDP_NONE &&
@@ -57,8 +49,12 @@ static void tell_head(struct info *info)
 	out_values(out, "{}[ and {} more]  ", value_name(path),
 		value_some(info->run->path_count - 1));
 	if (flavour != NULL) {
+		static const char *const dicts[] = { "", " FULL_STATE_DICT",
+			" SHARDED_STATE_DICT", " LOCAL_STATE_DICT" };
 		out_values(out, "{}{}{}[ over {} rank{s}]", value_word(flavour),
-			value_word(state_dict_words(kind)),
+			value_word(kind->flavour == FSDP_FLAVOUR_FSDP1
+					   ? dicts[kind->state_dict]
+					   : ""),
 			value_word(kind->is_tensor_parallel ? " with tensor parallelism"
 							    : ""),
 			ranks);

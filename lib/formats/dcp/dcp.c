@@ -133,22 +133,6 @@ static bool may_share(const struct range_walk *walk, const struct item_range *a,
 			       2 * first->dims * sizeof(int64_t)) == 0);
 }
 
-static void report(const struct range_walk *walk, const struct item_range *one,
-	const struct item_range *before)
-{
-	const struct fsdp_dcp *dcp = walk->dcp;
-	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->items, one->item);
-	const struct fsdp_dcp_item *other = fsdp_vec_at(&dcp->items, before->item);
-	fsdp_find(&dcp->model->findings, FSDP_RULE_STORAGE_OVERLAP,
-		FSDP_PLACE(.file = fsdp_dcp_path(dcp, one->path), .offset = one->offset,
-			.length = one->length, .tensor = item->text),
-		"byte range %llu-%llu overlaps %s'%.*s' (%llu-%llu)",
-		FSDP_LLU(one->offset), FSDP_LLU(one->offset + one->length - 1),
-		one->item == before->item ? "another piece of " : "",
-		FSDP_TEXT_MOST(other->text, 200), FSDP_LLU(before->offset),
-		FSDP_LLU(before->offset + before->length - 1));
-}
-
 /* Raises findings of items that share bytes of a file, when all metadata files are read.
  * What ranges of a file have in common is added to shared[id of its path]. */
 static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
@@ -193,8 +177,27 @@ static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 		if (last != NULL && last->path == range->path)
 			reach = last->offset + last->length;
 		if (range->offset < reach) {
-			if (!may_share(&walk, range, last))
-				report(&walk, range, last);
+			if (!may_share(&walk, range, last)) {
+				const struct fsdp_dcp_item *item =
+					fsdp_vec_at(&dcp->items, range->item);
+				const struct fsdp_dcp_item *other =
+					fsdp_vec_at(&dcp->items, last->item);
+				fsdp_find(&dcp->model->findings,
+					FSDP_RULE_STORAGE_OVERLAP,
+					FSDP_PLACE(.file = fsdp_dcp_path(
+							   dcp, range->path),
+						.offset = range->offset,
+						.length = range->length,
+						.tensor = item->text),
+					"byte range %llu-%llu overlaps %s'%.*s' (%llu-%llu)",
+					FSDP_LLU(range->offset),
+					FSDP_LLU(range->offset + range->length - 1),
+					range->item == last->item ? "another piece of "
+								  : "",
+					FSDP_TEXT_MOST(other->text, 200),
+					FSDP_LLU(last->offset),
+					FSDP_LLU(last->offset + last->length - 1));
+			}
 			if (range->info != last->info)
 				walk.shared[range->path] +=
 					fsdp_min(end, reach) - range->offset;

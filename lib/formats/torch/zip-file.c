@@ -297,25 +297,6 @@ static void match_members(struct torch_zip *file)
 	}
 }
 
-static void report_missing(struct torch_zip *file)
-{
-	struct fsdp_model *model = file->reading->model;
-	struct fsdp_span folder = fsdp_model_file(model, file->file_id)->records;
-	char member[FSDP_SHOWN];
-	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
-		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
-		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
-				FSDP_UNKNOWN ||
-			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
-			continue;
-		snprintf(member, sizeof member, "%.*s%.*s", FSDP_TEXT_MOST(folder, 180),
-			FSDP_TEXT_MOST(key, 64));
-		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
-			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
-			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
-	}
-}
-
 /* A storage before it has an extent: its record by name. */
 static bool read_storage(void *context, uint32_t index, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error)
@@ -689,7 +670,20 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	if (!add_extents(file, ret_error) || !read)
 		return false;
 	match_members(file);
-	report_missing(file);
+	struct fsdp_span records = fsdp_model_file(model, file->file_id)->records;
+	char member[FSDP_SHOWN];
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
+		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
+				FSDP_UNKNOWN ||
+			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
+			continue;
+		snprintf(member, sizeof member, "%.*s%.*s", FSDP_TEXT_MOST(records, 180),
+			FSDP_TEXT_MOST(key, 64));
+		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
+			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
+	}
 	if (!check_others(file, ret_error))
 		return false;
 	if (file->constants) {
