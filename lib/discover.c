@@ -210,7 +210,7 @@ static struct fsdp_span trim(struct fsdp_span text)
 	return text.size != 0 ? text : (struct fsdp_span){ 0 };
 }
 
-static bool take_pointer(struct fsdp_below *below, const struct fsdp_below_place *place,
+static bool read_pointer(struct fsdp_below *below, const struct fsdp_below_place *place,
 	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
 {
 	struct fsdp_span says = { 0 };
@@ -345,7 +345,7 @@ static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_plac
 		struct fsdp_step_name step;
 		bool is_hidden = entry.name.data[0] == '.';
 
-		if (!is_hidden && (take_pointer(below, place, folder, &entry) ||
+		if (!is_hidden && (read_pointer(below, place, folder, &entry) ||
 					  is_other_rank(below, &entry)))
 			continue;
 		if (!is_hidden && is_step(&entry))

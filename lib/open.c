@@ -357,7 +357,7 @@ static bool stand_for_folder(
 }
 
 /* Reports the files that are read in addition to the named one. */
-static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
+static bool report_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span own = fsdp_span_last(fsdp_span_text(opening->paths[0]), '/');
@@ -547,7 +547,7 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 		if (!fsdp_pick_set(opening->checkpoint, opening->path, &pick, ret_error))
 			return false;
 		look_at_picked(opening, &pick);
-		return tell_siblings(opening, ret_error);
+		return report_siblings(opening, ret_error);
 	}
 	if (opening->path_count > 1) {
 		struct fsdp_checkpoint *checkpoint = opening->checkpoint;

@@ -91,7 +91,7 @@ static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 }
 
 /* False: out of memory. */
-static bool take_pair(const struct fsdp_pickle *pickle, fsdp_ref key, fsdp_ref value,
+static bool add_pair(const struct fsdp_pickle *pickle, fsdp_ref key, fsdp_ref value,
 	struct fsdp_arena *arena, struct fsdp_survey_root *root)
 {
 	if (fsdp_pickle_kind(pickle, key) != FSDP_PICKLE_TEXT) {
@@ -131,7 +131,7 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 		if (first)
 			ret_root->first_class = class_of(pickle, value);
 		if (key != FSDP_REF_NONE &&
-			!take_pair(pickle, key, value, arena, ret_root))
+			!add_pair(pickle, key, value, arena, ret_root))
 			return false;
 	}
 	return true;
@@ -269,7 +269,7 @@ static void set_node(struct fsdp_pickles_walk *walk, fsdp_ref ref, const char *r
 /* ---- what follows ---- */
 
 /* A part that there is once: a function, arguments, keywords. */
-static bool take_part(struct fsdp_pickles_walk *walk, struct unfolding *frame,
+static bool add_part(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	fsdp_ref part, const char *role, struct fsdp_pickles_node *ret_node)
 {
 	frame->phase++;
@@ -287,13 +287,13 @@ static bool step(struct fsdp_pickles_walk *walk, struct unfolding *frame,
 	bool is_id = fsdp_pickle_kind(pickle, frame->ref) == FSDP_PICKLE_PERSISTENT;
 	switch (frame->phase) {
 	case FUNCTION:
-		return take_part(walk, frame, fsdp_pickle_callable(pickle, frame->ref),
+		return add_part(walk, frame, fsdp_pickle_callable(pickle, frame->ref),
 			"function", ret_node);
 	case ARGUMENTS:
-		return take_part(walk, frame, fsdp_pickle_argument(pickle, frame->ref),
+		return add_part(walk, frame, fsdp_pickle_argument(pickle, frame->ref),
 			is_id ? "id" : "arguments", ret_node);
 	case KEYWORDS:
-		return take_part(walk, frame, fsdp_pickle_keywords(pickle, frame->ref),
+		return add_part(walk, frame, fsdp_pickle_keywords(pickle, frame->ref),
 			"keywords", ret_node);
 	case ITEMS: {
 		fsdp_ref key, value = frame->value;

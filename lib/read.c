@@ -106,7 +106,7 @@ static bool counter_read(
 
 /* ---- a log ---- */
 
-static bool take_lines(struct fsdp_trace_reading *reading, struct fsdp_printed *printed)
+static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_printed *printed)
 {
 	struct fsdp_lines lines;
 	struct fsdp_span line;
@@ -184,7 +184,7 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 	struct fsdp_printed *printed = fsdp_printed_new(budget);
 	fsdp_arena_init_lean(&reading.arena, budget);
 	bool good = printed != NULL || fsdp_fail_memory(ret_error);
-	if (good && !take_lines(&reading, printed)) {
+	if (good && !read_lines(&reading, printed)) {
 		good = false;
 		*ret_error = reading.error;
 	}
@@ -399,7 +399,7 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 
 /* Files in findings since `first`, and in *error, become relative to the prefix; those of the
  * input layer already are. */
-static void put_errors_below(struct opening *opening, size_t first, const char *folder,
+static void report_errors_below(struct opening *opening, size_t first, const char *folder,
 	struct fsdp_error **error)
 {
 	struct fsdp_vec *errors = &opening->checkpoint->errors;
@@ -511,7 +511,7 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 				: fsdp_opening_join(opening, root_path(opening),
 					  fsdp_span(below.data, below.size - 1));
 		if (full != NULL)
-			put_errors_below(opening, inside.first_error, full, ret_error);
+			report_errors_below(opening, inside.first_error, full, ret_error);
 		*inside.below = inside.before;
 		fsdp_dir_close(&inside.dir);
 	}
@@ -660,7 +660,7 @@ enum fsdp_outcome fsdp_opening_read(
 		read = read && read_below(opening, family, look, 0, ret_error);
 	}
 	if (checkpoint->is_folder)
-		put_errors_below(opening, 0, root_path(opening), ret_error);
+		report_errors_below(opening, 0, root_path(opening), ret_error);
 	return fsdp_opening_outcome(opening, read);
 }
 

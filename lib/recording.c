@@ -86,7 +86,7 @@ static uint64_t next_ordinal(struct ordinal *ordinals, uint64_t kind)
 	return 0;
 }
 
-static void take_recording(
+static void add_recording(
 	struct fsdp_alignment *alignment, uint32_t index, struct ordinal *ordinals)
 {
 	const struct fsdp_recording *one = fsdp_recording(alignment->set, index);
@@ -196,7 +196,7 @@ static bool make(struct fsdp_alignment *alignment)
 	if (ordinals == NULL)
 		return false;
 	for (size_t i = 0; i < alignment->count; i++)
-		take_recording(alignment, (uint32_t)i, ordinals);
+		add_recording(alignment, (uint32_t)i, ordinals);
 	free(ordinals);
 	qsort(alignment->all, alignment->all_count, sizeof *alignment->all,
 		compare_shared);
@@ -448,7 +448,7 @@ static bool is_wanted(
 
 /* Lists those that could be read. If there are none, or one failed by what all of them
  * share, the first error in the order of the paths is the one that is reported. */
-static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+static bool add_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
 {
 	struct fsdp_trace_reading *first = NULL;
 	bool shared = false;
@@ -678,7 +678,7 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 				&reading->findings, &reading->arena, &set->limits);
 		}
 		fsdp_pool_run(set->options->jobs, count, read_one, set);
-		good = take_readings(set, ret_error) && join_runs(set, ret_error) &&
+		good = add_readings(set, ret_error) && join_runs(set, ret_error) &&
 		       fsdp_flight_join_readings(set->readings, count, &set->arena,
 			       &set->flight, ret_error);
 	}

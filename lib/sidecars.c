@@ -155,7 +155,7 @@ static enum fsdp_rule_index index_of(const struct fsdp_rule *rule)
 }
 
 /* The first ones are named, the others counted. */
-static void say_unjudged(struct beside *beside, struct fsdp_span name, const char *why)
+static void report_unjudged(struct beside *beside, struct fsdp_span name, const char *why)
 {
 	if (beside->unjudged++ < NAMED_MOST && !beside->counts)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
@@ -165,7 +165,7 @@ static void say_unjudged(struct beside *beside, struct fsdp_span name, const cha
 }
 
 /* Takes the error: a failed read is not a finding on the file. */
-static void say_error(
+static void report_error(
 	struct beside *beside, struct fsdp_span name, struct fsdp_error *error)
 {
 	enum fsdp_error_code code = fsdp_error_code(error);
@@ -174,7 +174,7 @@ static void say_error(
 	bool judged = code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_NOT_A_CHECKPOINT;
 	if (beside->is_stray) {
 		if (!judged)
-			say_unjudged(beside, name, fsdp_error_message(error));
+			report_unjudged(beside, name, fsdp_error_message(error));
 		fsdp_error_free(error);
 		return;
 	}
@@ -214,7 +214,7 @@ static bool is_taken(
 }
 
 /* The findings of a file that was read into a model of its own. */
-static void take_findings(
+static void move_findings(
 	struct beside *beside, const struct fsdp_findings *from, enum whole whole)
 {
 	for (size_t i = 0; i < from->list.count; i++) {
@@ -256,12 +256,12 @@ static bool read_alone(struct beside *beside, const struct fsdp_look *look,
 	fsdp_vec_init(&reading.children, &beside->arena, sizeof(struct fsdp_child));
 	read = family->read(&reading, look, ret_error);
 	for (size_t i = 0; i < errors.count; i++)
-		say_error(beside, look->path,
+		report_error(beside, look->path,
 			*(struct fsdp_error **)fsdp_vec_at(&errors, i));
 	return read;
 }
 
-static void judge_pickles(struct beside *beside, struct fsdp_span name,
+static void check_pickles(struct beside *beside, struct fsdp_span name,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
 	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
@@ -279,7 +279,7 @@ static void judge_pickles(struct beside *beside, struct fsdp_span name,
 	const char *other = fsdp_foreign_stand_in(look.head, &beside->arena);
 	if (family != NULL && family->has_pickles) {
 		(void)read_alone(beside, &look, family, model, error);
-		take_findings(beside, &model->findings, WHOLE);
+		move_findings(beside, &model->findings, WHOLE);
 	} else if (other != NULL) {
 		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 			FSDP_PLACE(.file = name), "this is %s", other);
@@ -308,7 +308,7 @@ static const char *what_runs(const struct fsdp_json *member)
 	return NULL;
 }
 
-static void say_code(
+static void report_code(
 	struct beside *beside, struct fsdp_span name, const struct fsdp_json *member)
 {
 	char key[FSDP_SHOWN], text[FSDP_SHOWN] = "";
@@ -328,7 +328,7 @@ static void say_code(
 
 /* Every value below the root. Nothing is deeper than json-depth allows, but that may be
  * raised: what is still to be looked at is kept in an array. */
-static bool judge_values(
+static bool check_values(
 	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
 {
 	struct fsdp_vec todo;
@@ -339,7 +339,7 @@ static bool judge_values(
 		const struct fsdp_json *value =
 			*(const struct fsdp_json *const *)fsdp_vec_at(&todo, at);
 		if (what_runs(value) != NULL) {
-			say_code(beside, name, value);
+			report_code(beside, name, value);
 			continue;
 		}
 		if (value->kind != FSDP_JSON_OBJECT && value->kind != FSDP_JSON_ARRAY)
@@ -428,7 +428,7 @@ static bool is_told(const struct beside *beside, struct fsdp_span name)
 	return false;
 }
 
-static void say_no_json(struct beside *beside, struct fsdp_span name, const char *why)
+static void report_no_json(struct beside *beside, struct fsdp_span name, const char *why)
 {
 	if (!is_told(beside, name))
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
@@ -436,7 +436,7 @@ static void say_no_json(struct beside *beside, struct fsdp_span name, const char
 			"this is not a complete JSON document: %s", why);
 }
 
-static void judge_json(struct beside *beside, struct fsdp_span name,
+static void check_json(struct beside *beside, struct fsdp_span name,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
 	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
@@ -451,7 +451,7 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 				tail.size--;
 			if (tail.size == 0 || (tail.data[tail.size - 1] != '}' &&
 						      tail.data[tail.size - 1] != ']'))
-				say_no_json(
+				report_no_json(
 					beside, name, "it does not end with a bracket");
 		}
 		return;
@@ -459,7 +459,7 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 	if (!fsdp_source_read_all(source, 0, source->size, &beside->arena, &bytes, error))
 		return;
 	if (fsdp_json_read(bytes, &checkpoint->limits, &beside->arena, &root, error)) {
-		if (!judge_values(beside, name, root) || !read_tokens(beside, name, root))
+		if (!check_values(beside, name, root) || !read_tokens(beside, name, root))
 			fsdp_arena_fail(&beside->arena, error);
 		return;
 	}
@@ -468,7 +468,7 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(*error) == FSDP_ERROR_LIMIT)
 		return;
-	say_no_json(beside, name, fsdp_error_message(*error));
+	report_no_json(beside, name, fsdp_error_message(*error));
 	fsdp_error_free(*error);
 	*error = NULL;
 }
@@ -501,7 +501,7 @@ static bool count_bytes(
 	return true;
 }
 
-static void judge_with(struct beside *beside, const struct fsdp_look *look,
+static void check_with(struct beside *beside, const struct fsdp_look *look,
 	const struct fsdp_family *family, struct fsdp_error **error)
 {
 	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
@@ -520,7 +520,7 @@ static void judge_with(struct beside *beside, const struct fsdp_look *look,
 	bool whole = read_alone(beside, look, family, model, error);
 	beside->fault =
 		whole || *error == NULL ? FSDP_UNKNOWN : fsdp_error_offset(*error);
-	take_findings(beside, &model->findings,
+	move_findings(beside, &model->findings,
 		whole                                            ? WHOLE
 		: is_bare && look->head.data[0] != FSDP_OP_PROTO ? BROKEN_TEXT
 								 : BROKEN);
@@ -597,7 +597,7 @@ static bool unpack(struct beside *beside, struct unpacking *stream,
 }
 
 /* What is compressed is looked into once. */
-static bool judge_compressed(
+static bool check_compressed(
 	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
 {
 	struct unpacking stream = { .rest = { look->source, 0, look->source.size } };
@@ -619,7 +619,7 @@ static bool judge_compressed(
 		return false;
 	const struct fsdp_family *family = find_pickles(&within);
 	if (family != NULL)
-		judge_with(beside, &within, family, error);
+		check_with(beside, &within, family, error);
 	return *error == NULL;
 }
 
@@ -656,7 +656,7 @@ static bool holds_pickles(const struct fsdp_look *tar, struct fsdp_error **error
 }
 
 /* The form of torch 0.1 is read; another is named as one that was not. */
-static bool judge_tar(
+static bool check_tar(
 	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
 {
 	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
@@ -684,11 +684,11 @@ static bool judge_tar(
 	if (family == NULL || family->recognise(&within) != FSDP_SIGN_SURE)
 		return fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"it is a tar, and there are pickles or compressed files in it");
-	judge_with(beside, &within, family, error);
+	check_with(beside, &within, family, error);
 	return *error == NULL;
 }
 
-static bool judge_stray(struct beside *beside, struct fsdp_span path,
+static bool check_stray(struct beside *beside, struct fsdp_span path,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
@@ -703,11 +703,11 @@ static bool judge_stray(struct beside *beside, struct fsdp_span path,
 	if (failed)
 		return fsdp_fail(error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "cannot read");
 	if (family != NULL)
-		judge_with(beside, &look, family, error);
+		check_with(beside, &look, family, error);
 	else if (fsdp_archive_is_compressed(look.head) || fsdp_gunzip_is_zlib(look.head))
-		return judge_compressed(beside, &look, error);
+		return check_compressed(beside, &look, error);
 	else if (fsdp_archive_is_tar(look.head))
-		return judge_tar(beside, &look, error);
+		return check_tar(beside, &look, error);
 	return *error == NULL;
 }
 
@@ -777,7 +777,7 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 		fsdp_error_free(error);
 		return fsdp_fail_memory(ret_error);
 	}
-	say_unjudged(beside, name, fsdp_error_message(error));
+	report_unjudged(beside, name, fsdp_error_message(error));
 	fsdp_error_free(error);
 	return true;
 }
@@ -820,7 +820,7 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 		fsdp_folder_source(item->folder, item->entry.name, &source, &error)) {
 		opened = true;
 		if (source.size != 0)
-			(void)judge_stray(beside, name, &source, &error);
+			(void)check_stray(beside, name, &source, &error);
 	}
 	return error == NULL || pass_over(beside, name, opened, error, ret_error);
 }
@@ -1013,7 +1013,7 @@ static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
 		return true;
 	}
 	if (fsdp_folder_source(beside->folder, entry->name, &source, &error))
-		(content == JSON ? judge_json : judge_pickles)(
+		(content == JSON ? check_json : check_pickles)(
 			beside, entry->name, &source, &error);
 	fsdp_arena_reset(&beside->arena);
 	if (error == NULL)
@@ -1022,7 +1022,7 @@ static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
 		*ret_error = error;
 		return false;
 	}
-	say_error(beside, entry->name, error);
+	report_error(beside, entry->name, error);
 	return true;
 }
 
@@ -1096,7 +1096,7 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 
 /* Training programs keep these files when they remove the weights. A part that
  * could not be read may have them. */
-static void judge_weights(struct beside *beside)
+static void check_weights(struct beside *beside)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (beside->opening->checkpoint->errors.count != 0)
@@ -1112,7 +1112,7 @@ static void judge_weights(struct beside *beside)
 }
 
 /* Of two files the second is needed to load the first. */
-static void judge_companions(struct beside *beside)
+static void check_companions(struct beside *beside)
 {
 	static const struct {
 		const char *file, *needs;
@@ -1198,8 +1198,8 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 			fsdp_find_missing_ranks(beside.findings, here,
 				FSDP_PLACE(.file = beside.example,
 					.severity = FSDP_WARNING + 1));
-		judge_companions(&beside);
-		judge_weights(&beside);
+		check_companions(&beside);
+		check_weights(&beside);
 		add_cures(&beside);
 	}
 	return good;

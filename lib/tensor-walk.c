@@ -252,7 +252,7 @@ static bool begin_side(const struct fsdp_walker *walker, struct side *side,
 }
 
 /* Up to `size` bytes, together: as they came, or copied where they came in parts. */
-static bool take_block(struct side *side, size_t size, struct fsdp_span *ret_bytes,
+static bool read_block(struct side *side, size_t size, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error)
 {
 	size_t kept = 0;
@@ -292,7 +292,7 @@ static bool next_block(struct fsdp_walker *walker, struct side *side,
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"the elements before these could not be read");
 	walker->failed = !begin_side(walker, side, tensor, ret_error) ||
-			 !take_block(side, size, ret_bytes, ret_error);
+			 !read_block(side, size, ret_bytes, ret_error);
 	return !walker->failed;
 }
 

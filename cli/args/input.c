@@ -674,8 +674,8 @@ static enum usage_result look_near_inputs(struct inputs *inputs)
 }
 
 /* What is not to be shown is cut off where it was typed, so that nothing can show it. */
-static enum usage_result take_url(struct inputs *inputs,
-	const struct arguments *arguments, const char *url, struct usage *usage)
+static enum usage_result add_url(struct inputs *inputs, const struct arguments *arguments,
+	const char *url, struct usage *usage)
 {
 	char *whole = owned_copy(&inputs->owned, url, strlen(url));
 	char *shown = NULL;
@@ -695,7 +695,7 @@ static enum usage_result take_url(struct inputs *inputs,
 }
 
 /* Of the files that options name some may be URLs. */
-static enum usage_result take_option_url(struct inputs *inputs,
+static enum usage_result add_option_url(struct inputs *inputs,
 	const struct arguments *arguments, const char *option, const char *url,
 	struct usage *usage)
 {
@@ -705,7 +705,7 @@ static enum usage_result take_option_url(struct inputs *inputs,
 
 	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
 		if (strcmp(option, remote[i]) == 0)
-			return take_url(inputs, arguments, url, usage);
+			return add_url(inputs, arguments, url, usage);
 	usage_what(usage, "--%s takes a local file, not a URL", option);
 	usage_hint(usage, "download the file first");
 	return USAGE_WRONG;
@@ -721,7 +721,7 @@ static enum usage_result look_near_options(struct inputs *inputs,
 
 	for (; rows != NULL && rows->name != NULL; rows++)
 		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++) {
-			result = url_is(path) ? take_option_url(inputs, arguments,
+			result = url_is(path) ? add_option_url(inputs, arguments,
 							rows->name, path, usage)
 					      : USAGE_GOOD;
 			if (result != USAGE_GOOD)
@@ -801,7 +801,7 @@ static enum usage_result split_words(
 
 		if (url_is(path)) {
 			enum usage_result result =
-				take_url(inputs, arguments, path, usage);
+				add_url(inputs, arguments, path, usage);
 			if (result != USAGE_GOOD)
 				return result;
 			path = inputs->url_names.items[inputs->url_names.count - 1];

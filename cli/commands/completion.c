@@ -94,7 +94,7 @@ static const char *looked_up(const struct option_row *row)
 }
 
 /* The words that can follow an option, each with a space in front. */
-static void put_values(
+static void print_values(
 	FILE *stream, const struct command *command, const struct option_row *row)
 {
 	struct offered columns = { .count = 0 };
@@ -154,14 +154,14 @@ static bool takes_list(const struct option_row *row)
 	return row->kind == OPTION_WORDS;
 }
 
-static void put_command_names(FILE *stream, const struct command *const *commands)
+static void print_command_names(FILE *stream, const struct command *const *commands)
 {
 	for (; *commands != NULL; commands++)
 		fprintf(stream, " %s", (*commands)->name);
 }
 
 /* Words that a command takes instead of checkpoints. */
-static void put_arguments(
+static void print_arguments(
 	FILE *stream, const struct command *const *commands, const struct command *row)
 {
 	bool help = strcmp(row->name, "help") == 0;
@@ -169,7 +169,7 @@ static void put_arguments(
 	if (strcmp(row->name, "completion") == 0)
 		fputs(" bash zsh fish", stream);
 	if (help || strcmp(row->name, "schema") == 0)
-		put_command_names(stream, commands);
+		print_command_names(stream, commands);
 	for (size_t i = 0; help && help_topic_name(i) != NULL; i++)
 		fprintf(stream, " %s", help_topic_name(i));
 	for (size_t i = 0;
@@ -178,7 +178,7 @@ static void put_arguments(
 }
 
 /* In single quotes; our own texts may hold an apostrophe. */
-static void put_quoted(FILE *stream, const char *text)
+static void print_quoted(FILE *stream, const char *text)
 {
 	for (; *text != '\0'; text++) {
 		if (*text == '\'')
@@ -211,28 +211,28 @@ static void bash_values(
 		fprintf(stream, ") words=%s ;;\n", looked_up(row));
 	} else if (has_values(row)) {
 		fputs(") words='", stream);
-		put_values(stream, command, row);
+		print_values(stream, command, row);
 		fprintf(stream, "'%s ;;\n", takes_list(row) ? " list=1" : "");
 	} else {
 		fprintf(stream, ") words=%s ;;\n", option_is_path(row) ? "FILES" : "");
 	}
 }
 
-static void put_bash_commands(FILE *stream, const struct command *const *commands)
+static void print_bash_commands(FILE *stream, const struct command *const *commands)
 {
 	fputs("_fsdp_inspect_commands='", stream);
-	put_command_names(stream, commands);
+	print_command_names(stream, commands);
 	fputs("'\n", stream);
 }
 
-static void put_bash_values(FILE *stream, const struct command *const *commands)
+static void print_bash_values(FILE *stream, const struct command *const *commands)
 {
 	for (; *commands != NULL; commands++)
 		each_option(stream, *commands, bash_values);
 	each_common_option(stream, bash_values);
 }
 
-static void put_bash_options(FILE *stream, const struct command *const *commands)
+static void print_bash_options(FILE *stream, const struct command *const *commands)
 {
 	for (; *commands != NULL; commands++) {
 		fprintf(stream, "\t%s) words='", (*commands)->name);
@@ -244,13 +244,13 @@ static void put_bash_options(FILE *stream, const struct command *const *commands
 	fputs("' ;;\n", stream);
 }
 
-static void put_bash_arguments(FILE *stream, const struct command *const *commands)
+static void print_bash_arguments(FILE *stream, const struct command *const *commands)
 {
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		if (takes_checkpoint(commands[i]->inputs))
 			continue;
 		fprintf(stream, "\t%s) words='", commands[i]->name);
-		put_arguments(stream, commands, commands[i]);
+		print_arguments(stream, commands, commands[i]);
 		fputs("' ;;\n", stream);
 	}
 }
@@ -292,10 +292,10 @@ static void zsh_specification(FILE *stream, const struct command *command,
 			fprintf(stream, "_fsdp_inspect_names %s", looked_up(row));
 		} else if (has_values(row) && takes_list(row)) {
 			fputs("_values -s , word", stream);
-			put_values(stream, command, row);
+			print_values(stream, command, row);
 		} else if (has_values(row)) {
 			fputc('(', stream);
-			put_values(stream, command, row);
+			print_values(stream, command, row);
 			fputs(" )", stream);
 		}
 	}
@@ -312,7 +312,7 @@ static void zsh_option(
 		zsh_specification(stream, command, row, "-", letter);
 }
 
-static void put_zsh_commands(FILE *stream, const struct command *const *commands)
+static void print_zsh_commands(FILE *stream, const struct command *const *commands)
 {
 	for (; *commands != NULL; commands++) {
 		fprintf(stream, "\t\t'%s:", (*commands)->name);
@@ -321,7 +321,7 @@ static void put_zsh_commands(FILE *stream, const struct command *const *commands
 	}
 }
 
-static void put_zsh_common(FILE *stream, const struct command *const *commands)
+static void print_zsh_common(FILE *stream, const struct command *const *commands)
 {
 	(void)commands;
 	fputs("\t\t_arguments -s", stream);
@@ -329,7 +329,7 @@ static void put_zsh_common(FILE *stream, const struct command *const *commands)
 	fputs(" \\\n\t\t'1:command:{_describe command commands}'\n", stream);
 }
 
-static void put_zsh_cases(FILE *stream, const struct command *const *commands)
+static void print_zsh_cases(FILE *stream, const struct command *const *commands)
 {
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream, "\t%s)\n\t\t_arguments -s", commands[i]->name);
@@ -345,7 +345,7 @@ static void put_zsh_cases(FILE *stream, const struct command *const *commands)
 			continue;
 		}
 		fputs(" \\\n\t\t'*:word:(", stream);
-		put_arguments(stream, commands, commands[i]);
+		print_arguments(stream, commands, commands[i]);
 		fputs(" )' ;;\n", stream);
 	}
 }
@@ -365,39 +365,39 @@ static void fish_option(
 		fprintf(stream, " -a '(__fsdp_inspect_names %s)'", looked_up(row));
 	} else if (option_takes_value(row) && takes_list(row) && has_values(row)) {
 		fputs(" -a '(__fish_append , ", stream);
-		put_values(stream, command, row);
+		print_values(stream, command, row);
 		fputs(")'", stream);
 	} else if (option_takes_value(row) && has_values(row)) {
 		fputs(" -a '", stream);
-		put_values(stream, command, row);
+		print_values(stream, command, row);
 		fputc('\'', stream);
 	}
 	fputs(" -d '", stream);
-	put_quoted(stream, row->help);
+	print_quoted(stream, row->help);
 	fputs("'\n", stream);
 }
 
-static void put_fish_commands(FILE *stream, const struct command *const *commands)
+static void print_fish_commands(FILE *stream, const struct command *const *commands)
 {
 	fputs("set -g __fsdp_inspect_commands", stream);
-	put_command_names(stream, commands);
+	print_command_names(stream, commands);
 	fputc('\n', stream);
 }
 
-static void put_fish_options(FILE *stream, const struct command *const *commands)
+static void print_fish_options(FILE *stream, const struct command *const *commands)
 {
 	each_common_option(stream, fish_option);
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream,
 			"complete -c fsdp-inspect -n '__fsdp_inspect_in \"\"' -f -a %s -d '",
 			commands[i]->name);
-		put_quoted(stream, commands[i]->summary);
+		print_quoted(stream, commands[i]->summary);
 		fputs("'\n", stream);
 		if (!takes_checkpoint(commands[i]->inputs)) {
 			fprintf(stream,
 				"complete -c fsdp-inspect -n '__fsdp_inspect_in \"%s\"' -f -a '",
 				commands[i]->name);
-			put_arguments(stream, commands, commands[i]);
+			print_arguments(stream, commands, commands[i]);
 			fputs("'\n", stream);
 		}
 		each_option(stream, commands[i], fish_option);
@@ -420,15 +420,15 @@ static const struct {
 	const char *mark;
 	void (*put)(FILE *stream, const struct command *const *commands);
 } marks[] = {
-	{ "#: bash-commands\n", put_bash_commands },
-	{ "#: bash-values\n", put_bash_values },
-	{ "#: bash-options\n", put_bash_options },
-	{ "#: bash-arguments\n", put_bash_arguments },
-	{ "#: zsh-commands\n", put_zsh_commands },
-	{ "#: zsh-common\n", put_zsh_common },
-	{ "#: zsh-cases\n", put_zsh_cases },
-	{ "#: fish-commands\n", put_fish_commands },
-	{ "#: fish-options\n", put_fish_options },
+	{ "#: bash-commands\n", print_bash_commands },
+	{ "#: bash-values\n", print_bash_values },
+	{ "#: bash-options\n", print_bash_options },
+	{ "#: bash-arguments\n", print_bash_arguments },
+	{ "#: zsh-commands\n", print_zsh_commands },
+	{ "#: zsh-common\n", print_zsh_common },
+	{ "#: zsh-cases\n", print_zsh_cases },
+	{ "#: fish-commands\n", print_fish_commands },
+	{ "#: fish-options\n", print_fish_options },
 };
 
 static bool run_completion(struct run *run, struct fsdp_error **ret_error)

@@ -385,7 +385,7 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
 	{ "rank", ID_AT(ROW, rank.rank) }, { NULL, FIELDS_AT(ROW, span, span_record) },
 	{ "file", FOUND_AT(ROW, rank.file, FIELD_NAME, find_file) });
 
-static void put_rows(struct ledger *ledger)
+static void print_rows(struct ledger *ledger)
 {
 	static const struct table LIKE = {
 		.key = "spans", .main = true, .rows_only = true
@@ -418,7 +418,7 @@ static struct value range_value(char *buffer, uint64_t first, uint64_t numel)
 
 /* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 per rank"
  */
-static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
+static void print_head(struct ledger *ledger, const struct flat_unit *whole)
 {
 	const struct fsdp_flat *flat = &whole->flat;
 	const struct fsdp_unit *unit = &whole->unit;
@@ -454,7 +454,7 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 	out_line_end(out);
 }
 
-static void tell_entries(struct ledger *ledger, const struct fsdp_flat *flat)
+static void print_entries(struct ledger *ledger, const struct fsdp_flat *flat)
 {
 	static const struct column COLUMNS[] = { { "fqn" }, { "shape" },
 		{ "numel", .right = true }, { "flat" } };
@@ -511,7 +511,7 @@ static struct value rank_value(struct subject of, char *buffer, size_t size)
 }
 
 /* One rank: its parameters, then its padding. */
-static void tell_rank(struct ledger *ledger, const struct flat_rank *rank)
+static void print_rank(struct ledger *ledger, const struct flat_rank *rank)
 {
 	const struct subject one = { ledger, rank };
 	const struct fsdp_flat *flat = &rank->unit->flat;
@@ -546,12 +546,12 @@ static void tell_rank(struct ledger *ledger, const struct flat_rank *rank)
 		});
 }
 
-static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
+static void print_unit(struct ledger *ledger, const struct flat_unit *unit)
 {
 	struct out *out = ledger->run->out;
 	struct flat_rank rank;
 
-	tell_head(ledger, unit);
+	print_head(ledger, unit);
 	if (unit->flat.entry_count == 0 && unit->flat.unpadded_unsharded_numel > 0) {
 		/* Without a plan: sizes are known, names are not. */
 		out_line(out, NULL,
@@ -568,7 +568,7 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 		return;
 	}
 	if (ledger->only_entry == FSDP_NONE) {
-		tell_entries(ledger, &unit->flat);
+		print_entries(ledger, &unit->flat);
 		for (uint32_t i = 0; i < unit->flat.tie_count; i++) {
 			struct fsdp_flat_tie tie =
 				fsdp_flat_tie(ledger->run->checkpoint, &unit->flat, i);
@@ -589,12 +589,12 @@ static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 	struct flat_rank row;
 	out_table_begin(ledger->run->out, &TABLE);
 	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &row); i++)
-		tell_rank(ledger, &row);
+		print_rank(ledger, &row);
 	out_table_end(ledger->run->out);
 }
 
 /* "layers.0.weight[100] is element 31 of rank 2's shard (flat 160)". */
-static void tell_answer(struct ledger *ledger)
+static void print_answer(struct ledger *ledger)
 {
 	char ranks[RANKS_TEXT];
 	struct flat_answer answer;
@@ -684,8 +684,8 @@ static bool find_units(struct ledger *ledger)
 }
 
 /* The names nearest to one that was not found, as the end of a sentence. */
-static void tell_similar(struct ledger *ledger, struct similar *similar, const char *what,
-	const char *word)
+static void print_similar(struct ledger *ledger, struct similar *similar,
+	const char *what, const char *word)
 {
 	size_t length = 0;
 
@@ -702,7 +702,7 @@ static void tell_similar(struct ledger *ledger, struct similar *similar, const c
 	ledger->unit_count = 0;
 }
 
-static void tell_no_unit(struct ledger *ledger)
+static void print_no_unit(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	size_t count = fsdp_unit_count(checkpoint), flats = 0;
@@ -722,7 +722,7 @@ static void tell_no_unit(struct ledger *ledger)
 	}
 	ledger->status = STATUS_BAD;
 	if (flats > 0 && ledger->options->unit != NULL)
-		tell_similar(ledger, &similar, "belongs to a unit called",
+		print_similar(ledger, &similar, "belongs to a unit called",
 			ledger->options->unit);
 	else if (flats > 0)
 		run_note(ledger->run, "no unit was selected");
@@ -823,7 +823,7 @@ static bool unravel(struct ledger *ledger, const struct fsdp_flat_entry *entry)
 	return true;
 }
 
-static void tell_no_param(struct ledger *ledger, struct text word)
+static void print_no_param(struct ledger *ledger, struct text word)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	struct similar similar;
@@ -837,7 +837,7 @@ static void tell_no_param(struct ledger *ledger, struct text word)
 				similar_try(&similar, fqn, ledger_full_name(ledger, fqn));
 		}
 	}
-	tell_similar(ledger, &similar, "holds", ledger->options->param);
+	print_similar(ledger, &similar, "holds", ledger->options->param);
 }
 
 /* A name may hold colons itself, so all of it is tried first. */
@@ -858,7 +858,7 @@ static bool find_param(struct ledger *ledger, bool *ret_refused)
 		name.size = colon != NULL ? (size_t)(colon - word) : name.size;
 		if (colon == NULL ||
 			!find_named(ledger, name, &unit, &ledger->only_entry)) {
-			tell_no_param(ledger, name);
+			print_no_param(ledger, name);
 			return true;
 		}
 	}
@@ -978,7 +978,7 @@ static bool find_what(struct ledger *ledger, bool *ret_refused)
 	}
 	if (ledger->unit_count == 0) {
 		if (refused == 0)
-			tell_no_unit(ledger);
+			print_no_unit(ledger);
 		return true;
 	}
 	if (ledger->options->param != NULL)
@@ -1010,14 +1010,14 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 		run_begin(ledger.run, answer_selection_status(ledger.run,
 					      ledger.selection, ledger.status));
 		out_fields(ledger.run->out, &flat_record, all);
-		put_rows(&ledger);
+		print_rows(&ledger);
 		if (ledger.answer_unit != FSDP_NONE)
-			tell_answer(&ledger);
+			print_answer(&ledger);
 		else
 			for (size_t i = 0; i < ledger.unit_count; i++) {
 				if (i > 0)
 					out_line(ledger.run->out, NULL, "%s", "");
-				tell_unit(&ledger, find_unit(all, i, &unit));
+				print_unit(&ledger, find_unit(all, i, &unit));
 			}
 		good = !row_buffers_failed(&ledger.buffers);
 	}

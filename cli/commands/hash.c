@@ -327,7 +327,7 @@ static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 		IF_SET(HASHING, compared), ABOUT("With `--check`: the comparison.") });
 
 /* As sha256sum does: of a name with such characters a backslash in front, and "\\", "\n" and "\r". */
-static void put_sum(struct out *out, const struct hash_row *row)
+static void print_sum(struct out *out, const struct hash_row *row)
 {
 	static const char *const escapes[] = {
 		['\\'] = "\\\\", ['\n'] = "\\n", ['\r'] = "\\r"
@@ -386,7 +386,7 @@ static void show_lines(struct hashing *hashing)
 	for (size_t i = 0; hashing->kind != HASH_NAMES && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		if (row.known)
-			put_sum(out, &row);
+			print_sum(out, &row);
 	}
 	if (hashing->kind == HASH_STORED || hashing->digest.data == NULL)
 		return;

@@ -23,7 +23,7 @@ static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_ABOUT] = "About",
 };
 
-static void put_group(
+static void print_group(
 	FILE *stream, const struct command *const *commands, enum command_group group)
 {
 	bool any = false;
@@ -47,7 +47,7 @@ void help_overview(FILE *stream, const struct command *const *commands)
 		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
 		fsdp_version());
 	for (int group = 0; group < GROUP_COUNT; group++)
-		put_group(stream, commands, (enum command_group)group);
+		print_group(stream, commands, (enum command_group)group);
 	fputs("\nExamples: fsdp-inspect tree step-1000/\n"
 	      "          fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
 	      "Exit status: 0 success, 1 check failed, 2 error, 3 partial result.\n"
@@ -75,7 +75,7 @@ const char *help_kind_name(unsigned kind)
 }
 
 /* Text from column `from` on, broken between words before column 80. */
-static void put_broken(FILE *stream, int from, const char *text)
+static void print_broken(FILE *stream, int from, const char *text)
 {
 	int column = from;
 
@@ -95,7 +95,7 @@ static void put_broken(FILE *stream, int from, const char *text)
 	fputc('\n', stream);
 }
 
-static void put_option(FILE *stream, const struct option_row *row)
+static void print_option(FILE *stream, const struct option_row *row)
 {
 	char left[64], letter[8] = "    ";
 	char text[512];
@@ -118,10 +118,10 @@ static void put_option(FILE *stream, const struct option_row *row)
 	if (row->initial != NULL && strcmp(row->initial, "default") != 0 &&
 		size < sizeof text)
 		snprintf(text + size, sizeof text - size, " (default %s)", row->initial);
-	put_broken(stream, from, text);
+	print_broken(stream, from, text);
 }
 
-static void put_options(FILE *stream, const char *title, const struct option_row *rows)
+static void print_options(FILE *stream, const char *title, const struct option_row *rows)
 {
 	bool any = false;
 
@@ -131,7 +131,7 @@ static void put_options(FILE *stream, const char *title, const struct option_row
 		if (!any && title != NULL)
 			fprintf(stream, "\n%s\n", title);
 		any = true;
-		put_option(stream, rows);
+		print_option(stream, rows);
 	}
 }
 
@@ -139,7 +139,7 @@ enum { WIDTH = 80 };
 
 /* Words of a text from `column` on, in lines that fit a screen and begin with `indent`
  * spaces. */
-static void put_words(FILE *stream, const char *text, size_t column, size_t indent)
+static void print_words(FILE *stream, const char *text, size_t column, size_t indent)
 {
 	bool is_new = true;
 
@@ -160,7 +160,7 @@ static void put_words(FILE *stream, const char *text, size_t column, size_t inde
 	}
 }
 
-static void put_outputs(FILE *stream, const struct command *row)
+static void print_outputs(FILE *stream, const struct command *row)
 {
 	static const char TITLE[] = "Outputs (-o): ";
 	size_t column = strlen(TITLE);
@@ -199,17 +199,19 @@ void help_command(FILE *stream, const struct command *row)
 	fprintf(stream, "fsdp-inspect %s - %s\n\n", row->name, row->summary);
 	from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
 		row->synopsis[0] != '\0' ? " " : "");
-	put_broken(stream, from, row->synopsis);
+	print_broken(stream, from, row->synopsis);
 	if (topic != NULL)
 		fprintf(stream, "\n%s", topic->text);
 	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
 		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
 			row->examples[i]);
-	put_outputs(stream, row);
+	print_outputs(stream, row);
 	if (row->exit_1 != NULL)
-		put_broken(stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
+		print_broken(
+			stream, fprintf(stream, "\nExit status 1: ") - 1, row->exit_1);
 	if (row->exit_4 != NULL)
-		put_broken(stream, fprintf(stream, "\nExit status 4: ") - 1, row->exit_4);
+		print_broken(
+			stream, fprintf(stream, "\nExit status 4: ") - 1, row->exit_4);
 	/* Names alone: what they mean is a topic. */
 	const struct option_row *const *tables = command_selectors(row);
 	const char *gap = "\nSelectors (fsdp-inspect help selectors):\n ";
@@ -236,7 +238,7 @@ void help_command(FILE *stream, const struct command *row)
 	if (*gap == '\0')
 		fputc('\n', stream);
 	fputs("\nand the common options: fsdp-inspect help options\n", stream);
-	put_options(stream, "Options", row->options);
+	print_options(stream, "Options", row->options);
 }
 
 /* ---- topics ---- */
@@ -251,7 +253,7 @@ static void topic_limits(FILE *stream)
 		int size = fprintf(stream, "  %-17s %12" PRIu64 " %-6s ", row->name,
 			row->value, row->unit);
 
-		put_words(stream, row->what, size > 0 ? (size_t)size : 0, 40);
+		print_words(stream, row->what, size > 0 ? (size_t)size : 0, 40);
 		fputc('\n', stream);
 	}
 }
@@ -271,13 +273,13 @@ static void topic_selectors(FILE *stream)
 		stream);
 	/* Of several tables, under one title. */
 	for (size_t i = 0; select_all[i] != NULL; i++)
-		put_options(stream, i == 0 ? "Options" : NULL, select_all[i]);
+		print_options(stream, i == 0 ? "Options" : NULL, select_all[i]);
 }
 
 static void topic_options(FILE *stream)
 {
 	fputs("Common options, before or after the command.\n", stream);
-	put_options(stream, "Options", common_options);
+	print_options(stream, "Options", common_options);
 	fputs("\nDefaults of some come from the environment: fsdp-inspect help environment\n",
 		stream);
 }
@@ -339,9 +341,9 @@ static void topic_maps(FILE *stream)
 	for (size_t i = 0; fsdp_map_builtin(i, &map); i++) {
 		fprintf(stream, "\n  %s", map.name);
 		fputs("\n    ", stream);
-		put_words(stream, map.about, 4, 4);
+		print_words(stream, map.about, 4, 4);
 		fputs("\n    ", stream);
-		put_words(stream, map.words, 4, 4);
+		print_words(stream, map.words, 4, 4);
 		fputc('\n', stream);
 	}
 	fputs("\nHow one is written: the manual page fsdp-inspect-map(5)\n", stream);
@@ -378,7 +380,7 @@ const char *help_topic_name(size_t index)
 }
 
 /* Also a rule's id or slug. False if the topic is unknown. */
-static bool put_topic(
+static bool print_topic(
 	FILE *stream, const struct command *const *commands, const char *topic)
 {
 	const struct fsdp_rule *rule = rule_of_name(topic);
@@ -393,7 +395,7 @@ static bool put_topic(
 						continue;
 					fprintf(stream,
 						"  %-11s 1 means: ", (*commands)->name);
-					put_words(stream, (*commands)->exit_1, 24, 14);
+					print_words(stream, (*commands)->exit_1, 24, 14);
 					fputc('\n', stream);
 				}
 			return true;
@@ -446,7 +448,7 @@ static bool run_help(struct run *run, struct fsdp_error **ret_error)
 			fputc('\n', stream);
 		if (row != NULL)
 			help_command(stream, row);
-		else if (!put_topic(stream, run->commands, run->words[i]))
+		else if (!print_topic(stream, run->commands, run->words[i]))
 			fail_topic(run, run->words[i]);
 	}
 	return true;

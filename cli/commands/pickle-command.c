@@ -282,7 +282,7 @@ static const struct record pickle_record = OBJECT_RECORD(struct pickle_listing, 
 /* Bytes of a text that one line shows. */
 enum { LINE_TEXT = 200 };
 
-static void put_text(struct out *out, struct fsdp_span text)
+static void print_text(struct out *out, struct fsdp_span text)
 {
 	struct text shown = text_of_span(text);
 	bool cut = shown.size > LINE_TEXT;
@@ -296,11 +296,11 @@ static void put_text(struct out *out, struct fsdp_span text)
 
 /* ---- globals and refusals ---- */
 
-static void put_name(struct out *out, struct fsdp_span module, struct fsdp_span name)
+static void print_name(struct out *out, struct fsdp_span module, struct fsdp_span name)
 {
-	put_text(out, module);
+	print_text(out, module);
 	out_line_text(out, ".");
-	put_text(out, name);
+	print_text(out, name);
 }
 
 static void show_globals(struct out *out, const struct pickle_listing *listing,
@@ -312,10 +312,10 @@ static void show_globals(struct out *out, const struct pickle_listing *listing,
 		out_line_begin(out, NULL);
 		out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global.offset,
 			global.use, global.profile != NULL ? global.profile : "UNKNOWN");
-		put_name(out, global.module, global.name);
+		print_name(out, global.module, global.name);
 		if (has_other_name(&global)) {
 			out_line_text(out, " (written ");
-			put_name(out, global.written_module, global.written_name);
+			print_name(out, global.written_module, global.written_name);
 			out_line_text(out, ")");
 		}
 		out_line_end(out);
@@ -340,10 +340,10 @@ static void show_node(struct out *out, const struct fsdp_pickles_node *node)
 		out_line_text(out, "%.*s", (int)size, buffer);
 	} else if (node->kind == FSDP_PICKLES_TEXT) {
 		out_line_text(out, "\"");
-		put_text(out, node->text);
+		print_text(out, node->text);
 		out_line_text(out, "\"");
 	} else if (node->kind == FSDP_PICKLES_GLOBAL) {
-		put_text(out, node->text);
+		print_text(out, node->text);
 	} else if (node->kind == FSDP_PICKLES_BYTES ||
 		   node->kind == FSDP_PICKLES_BIG_INTEGER) {
 		hex = pickle_hex(node->text, buffer);
@@ -369,7 +369,7 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 
 		out_line_begin(run->out, NULL);
 		if (facts.member.data != NULL)
-			put_text(run->out, facts.member);
+			print_text(run->out, facts.member);
 		else
 			out_line_text(run->out, "pickle %zu", i);
 		if (facts.protocol >= 0)
@@ -400,7 +400,7 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 
 			out_line_begin(out, NULL);
 			out_line_text(out, "%10" PRIu64 "  refused: ", refusal.offset);
-			put_text(out, refusal.what);
+			print_text(out, refusal.what);
 			if (refusal.count > 1)
 				out_line_text(out, " (%" PRIu64 " times)", refusal.count);
 			out_line_text(out, ": %s", refusal.why);

@@ -237,7 +237,7 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 enum { NAMED = 3, GROUPS = 3 };
 
 /* "12.47 GiB on ranks 0-4, 12.44 GiB on rank 5" */
-static void tell_bytes(const struct resharding *resharding)
+static void print_bytes(const struct resharding *resharding)
 {
 	const struct shown_rank *ranks = resharding->ranks;
 	struct out *out = resharding->run->out;
@@ -275,7 +275,7 @@ static void tell_bytes(const struct resharding *resharding)
 		out_bytes(out, most, size), out_bytes(out, padding, more));
 }
 
-static void tell_uneven(struct resharding *resharding)
+static void print_uneven(struct resharding *resharding)
 {
 	struct fsdp_reshard_facts facts = fsdp_reshard_facts(resharding->to);
 	size_t count = fsdp_reshard_uneven_count(resharding->to), empty = 0, shown = 0;
@@ -325,7 +325,7 @@ static void tell_uneven(struct resharding *resharding)
 			facts.tp_unknown == 1 ? ": it is" : "s: they are");
 }
 
-static void tell_reads(const struct resharding *resharding)
+static void print_reads(const struct resharding *resharding)
 {
 	struct fsdp_reshard_facts facts = fsdp_reshard_facts(resharding->to);
 	uint32_t fewest = UINT32_MAX, most = 0;
@@ -364,9 +364,9 @@ static void reshard_text(struct resharding *resharding)
 		will->dim != FSDP_RESHARD_AUTO ? value_integer(will->dim)
 					       : value_absent());
 	loading_text(&resharding->loading, resharding->run->out);
-	tell_bytes(resharding);
-	tell_uneven(resharding);
-	tell_reads(resharding);
+	print_bytes(resharding);
+	print_uneven(resharding);
+	print_reads(resharding);
 	if (resharding->stay_count != 0) {
 		out_line_begin(out, "stays");
 		out_values(out,

@@ -522,7 +522,7 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static void tell_origin(struct tree *tree)
+static void print_origin(struct tree *tree)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	struct run *run = tree->run;
@@ -630,7 +630,7 @@ static bool show_tree(struct tree *tree)
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
 	plan_document_write(tree->run, &tree->buffers);
 	if (tree->modules.shown_count > 0)
-		tell_origin(tree);
+		print_origin(tree);
 	return !tree->join.first.failed && !tree->join.braces.failed;
 }
 

@@ -71,7 +71,7 @@ struct base64 {
 	size_t count;
 };
 
-static void put_base64(struct base64 *base64, const unsigned char *data, size_t size)
+static void write_base64(struct base64 *base64, const unsigned char *data, size_t size)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -99,7 +99,7 @@ static void end_base64(struct base64 *base64)
 
 	if (left == 0)
 		return;
-	put_base64(base64, (const unsigned char[2]){ 0, 0 }, 3 - left);
+	write_base64(base64, (const unsigned char[2]){ 0, 0 }, 3 - left);
 	memset(writer_room(base64->to, 0) - (3 - left), '=', 3 - left);
 }
 
@@ -124,7 +124,7 @@ bool html_data(struct writer *to, struct text text)
 			stream.next_out = out;
 			stream.avail_out = sizeof out;
 			deflate(&stream, text.size > 0 ? Z_NO_FLUSH : Z_FINISH);
-			put_base64(&base64, out, sizeof out - stream.avail_out);
+			write_base64(&base64, out, sizeof out - stream.avail_out);
 		} while (stream.avail_out == 0);
 	} while (text.size > 0);
 	end_base64(&base64);

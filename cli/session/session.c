@@ -642,7 +642,7 @@ static bool was_read(const struct collected *collected, const char *path)
 }
 
 /* Checks each checkpoint below a directory, which is input `parent`, by step. */
-static bool judge_below(struct session *session, struct run *run, size_t parent)
+static bool check_below(struct session *session, struct run *run, size_t parent)
 {
 	struct collected *collected = &session->collected;
 	size_t count = fsdp_below_count(session->below);
@@ -1133,7 +1133,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 			good = judge(&session, &run, &session.inputs->paths.items[i],
 				together, i);
 			if (session.below != NULL)
-				good = judge_below(&session, &run, i);
+				good = check_below(&session, &run, i);
 		}
 		if (good) {
 			session.judged = true;

@@ -267,7 +267,7 @@ static bool suffers(const struct fsdp_content *content,
 	return false;
 }
 
-static bool take_name(
+static bool add_name(
 	struct fsdp_affected *affected, uint32_t number, struct fsdp_span *ret_text)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
@@ -310,7 +310,7 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 			continue;
 		affected->seen[content.number] = affected->question;
 		if (count < FSDP_AFFECTED_KEPT &&
-			!take_name(affected, content.number, &names[count]))
+			!add_name(affected, content.number, &names[count]))
 			return false;
 		count++;
 	}

@@ -129,8 +129,8 @@ void fsdp_export_put_json(
 /* ---- safetensors ---- */
 
 /* Of what torch counts as bytes of two elements the reference writer counts elements. */
-static void put_shape(struct fsdp_export_text *text, const struct fsdp_export_item *item,
-	const char *comma, bool doubled)
+static void write_shape(struct fsdp_export_text *text,
+	const struct fsdp_export_item *item, const char *comma, bool doubled)
 {
 	for (uint32_t i = 0; i < item->dims; i++) {
 		bool doubles = doubled && i + 1 == item->dims;
@@ -139,8 +139,8 @@ static void put_shape(struct fsdp_export_text *text, const struct fsdp_export_it
 	}
 }
 
-static void put_header(const struct fsdp_export *plan, const struct fsdp_export_out *file,
-	struct fsdp_export_text *text)
+static void write_header(const struct fsdp_export *plan,
+	const struct fsdp_export_out *file, struct fsdp_export_text *text)
 {
 	uint64_t begin = 0;
 	fsdp_export_put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
@@ -160,7 +160,7 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 		fsdp_export_put_json(text, item->name, false);
 		fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
 			fsdp_export_dtype(item->dtype, NULL)->name);
-		put_shape(text, item, ",",
+		write_shape(text, item, ",",
 			strcmp(fsdp_dtype(item->dtype)->name, "float4_e2m1fn_x2") == 0);
 		fsdp_export_put_text(text, "],\"data_offsets\":[%llu,%llu]}",
 			FSDP_LLU(begin), FSDP_LLU(begin + item->bytes));
@@ -181,7 +181,7 @@ static int compare_names(const void *left, const void *right, void *context)
 	return order != 0 ? order : a < b ? -1 : a > b;
 }
 
-static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *text)
+static void write_index(const struct fsdp_export *plan, struct fsdp_export_text *text)
 {
 	uint32_t *sorted = malloc(plan->item_count * sizeof *sorted);
 	if (sorted == NULL) {
@@ -224,7 +224,7 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 {
 	const struct fsdp_export_out *file = &plan->files[index];
 	if (plan->has_index && index + 1 == plan->file_count)
-		put_index(plan, text);
+		write_index(plan, text);
 	else if (plan->form == FSDP_EXPORT_NPY) {
 		/* The text ends where a multiple of 64 bytes does. */
 		const struct fsdp_export_item *item = &plan->items[0];
@@ -232,7 +232,7 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 		fsdp_export_put_text(text,
 			"{'descr': '%s', 'fortran_order': False, 'shape': (",
 			fsdp_export_dtype(item->dtype, NULL)->npy);
-		put_shape(text, item, ", ", false);
+		write_shape(text, item, ", ", false);
 		fsdp_export_put_text(text, "%s), }", item->dims == 1 ? "," : "");
 		while (!text->failed && text->size % 64 != 63)
 			fsdp_export_put(text, " ", 1);
@@ -245,7 +245,7 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 		/* The length of the header precedes it. */
 		unsigned char length[8] = { 0 };
 		fsdp_export_put(text, length, sizeof length);
-		put_header(plan, file, text);
+		write_header(plan, file, text);
 		if (!text->failed) {
 			uint64_t size = text->size - sizeof length;
 			for (size_t i = 0; i < sizeof length; i++)
@@ -685,7 +685,7 @@ static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor
 	return false;
 }
 
-static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
+static bool add_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 	size_t count, const uint32_t *of_tensor, uint32_t *moved,
 	struct fsdp_error **ret_error)
 {
@@ -748,7 +748,7 @@ static bool export_map(struct fsdp_export *plan,
 		moved[i] = FSDP_NONE;
 	return fsdp_mapping_apply(options->map, &sizes, list_items(plan, of_tensor, list),
 		       plan->item_count, true, &plan->arena, &made, &count, ret_error) &&
-	       take_all(plan, made, count, of_tensor, moved, ret_error);
+	       add_all(plan, made, count, of_tensor, moved, ret_error);
 }
 
 /* What is written is read first: no more of it than views may repeat. */

@@ -629,7 +629,7 @@ struct summing {
 	struct fsdp_export_range *range;
 };
 
-static bool take_sums(void *context, const struct fsdp_elements_run *runs, size_t count,
+static bool add_sums(void *context, const struct fsdp_elements_run *runs, size_t count,
 	struct fsdp_error **ret_error)
 {
 	struct summing *summing = context;
@@ -658,7 +658,7 @@ static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
 {
 	const struct fsdp_export_item *item = &writing->plan->items[range->item];
 	struct summing summing = { writing, range };
-	const struct fsdp_mapped_sums sums = { take_sums, &summing };
+	const struct fsdp_mapped_sums sums = { add_sums, &summing };
 	const struct fsdp_mapped mapped = {
 		.tensor = item->tensor,
 		.dtype = fsdp_tensor(writing->plan->checkpoint, item->tensor).dtype,
@@ -821,7 +821,7 @@ static size_t last_of(const struct fsdp_export *plan)
  * on which each of them fails, has the name of the last one before any other is
  * removed or appears. The last one replaces it once all others exist, in one step.
  */
-static bool put_placeholder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+static bool write_placeholder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	size_t count = writing->plan->file_count;
 	struct fsdp_export_temporary *empty = &writing->files[count + 1];
@@ -874,7 +874,7 @@ static bool export_name_files(struct fsdp_writing *writing, struct fsdp_error **
 	struct fsdp_export_temporary *only = &writing->files[0];
 	if (writing->target->file == NULL) {
 		size_t last = last_of(writing->plan);
-		if (put_placeholder(writing, ret_error) &&
+		if (write_placeholder(writing, ret_error) &&
 			sync_folder(writing, ret_error) &&
 			name_others(writing, ret_error) &&
 			sync_folder(writing, ret_error) &&
@@ -1256,7 +1256,7 @@ static bool write_heads(struct fsdp_writing *writing, struct fsdp_error **ret_er
 }
 
 /* In the form of sha256sum. */
-static void put_sum(struct fsdp_export_text *text,
+static void write_sum(struct fsdp_export_text *text,
 	const unsigned char digest[FSDP_EXPORT_DIGEST], struct fsdp_span name)
 {
 	for (size_t i = 0; i < FSDP_EXPORT_DIGEST; i++)
@@ -1274,10 +1274,10 @@ static bool write_sums(struct fsdp_writing *writing, struct fsdp_error **ret_err
 		    plan->file_count, ret_error))
 		return false;
 	for (size_t i = 0; i < plan->file_count; i++)
-		put_sum(&text, plan->files[i].sha256, plan->files[i].name);
+		write_sum(&text, plan->files[i].sha256, plan->files[i].name);
 	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
 		if (writing->companions[i].path[0] != '\0')
-			put_sum(&text, writing->companion_digests[i],
+			write_sum(&text, writing->companion_digests[i],
 				fsdp_span_text(fsdp_export_companion_name(i)));
 	int descriptor = writing->files[plan->file_count].descriptor;
 	bool good = text.failed ? fsdp_fail_memory(ret_error)

@@ -358,7 +358,7 @@ static bool compare_sizes(
 /* ---- recorded spans against worked-out ones ---- */
 
 static void __attribute__((format(printf, 5, 6)))
-say_span(struct fsdp_plan_reading *plan, const struct flat_reading *reading,
+report_span(struct fsdp_plan_reading *plan, const struct flat_reading *reading,
 	uint32_t rank, struct fsdp_span fqn, const char *format, ...)
 {
 	char text[512];
@@ -412,7 +412,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		i++, entry++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
 		if (!next_parameter(plan, reading, rank, &entry, &part)) {
-			say_span(plan, reading, rank, fqn,
+			report_span(plan, reading, rank, fqn,
 				"the plan has a span, but the rank holds nothing of it");
 			return;
 		}
@@ -422,7 +422,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 			fsdp_model_name(plan->model, name, plan->reading->scratch);
 		if (fqn.data == NULL ||
 			full_name(plan, reading->unit->module, fqn) != name) {
-			say_span(plan, reading, rank, fqn,
+			report_span(plan, reading, rank, fqn,
 				"the plan's span is in place of one of %.*s",
 				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
 			return;
@@ -438,7 +438,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 			part.param_start + part.numel - 1, &found[3]);
 		if (same)
 			continue;
-		say_span(plan, reading, rank, fqn,
+		report_span(plan, reading, rank, fqn,
 			"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
 			(long long)found[2], (long long)found[3], (long long)found[0],
 			(long long)found[1], FSDP_LLU(part.param_start),
@@ -451,7 +451,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 	uint32_t name = fsdp_ledger_entry(plan->model, reading->record, entry)->fqn;
 	struct fsdp_span text =
 		fsdp_model_name(plan->model, name, plan->reading->scratch);
-	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
+	report_span(plan, reading, rank, (struct fsdp_span){ 0 },
 		"the plan has no span of %.*s, but the rank holds its elements %llu-%llu",
 		FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN), FSDP_LLU(part.param_start),
 		FSDP_LLU(part.param_start + part.numel - 1));

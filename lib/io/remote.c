@@ -157,7 +157,7 @@ static uint64_t take(struct received *frame, size_t size)
 	return number;
 }
 
-static struct fsdp_span take_bytes(struct received *frame, size_t size)
+static struct fsdp_span parse_bytes(struct received *frame, size_t size)
 {
 	struct fsdp_span bytes = fsdp_span(frame->at, size);
 	if ((size_t)(frame->end - frame->at) < size) {
@@ -169,11 +169,11 @@ static struct fsdp_span take_bytes(struct received *frame, size_t size)
 	return bytes;
 }
 
-static struct fsdp_span take_text(struct received *frame)
+static struct fsdp_span parse_text(struct received *frame)
 {
 	size_t size = (size_t)take(frame, 2);
 	frame->is_short |= size > TEXT_MOST;
-	return take_bytes(frame, frame->is_short ? 0 : size);
+	return parse_bytes(frame, frame->is_short ? 0 : size);
 }
 
 /* ---- why something failed ---- */
@@ -506,7 +506,7 @@ static bool are_names(struct fsdp_span names)
 	return true;
 }
 
-static bool take_entry(
+static bool parse_entry(
 	struct fsdp_remote *remote, struct received *frame, struct fsdp_entry *ret_entry)
 {
 	static const unsigned char digests[] = { 0, 32, 16, 4, 8 };
@@ -514,11 +514,11 @@ static bool take_entry(
 	uint32_t number = (uint32_t)take(frame, 4);
 	uint64_t size = take(frame, 8);
 	int64_t mtime = (int64_t)take(frame, 8);
-	struct fsdp_span name = take_text(frame);
+	struct fsdp_span name = parse_text(frame);
 	unsigned digest = (unsigned)take(frame, 1);
 	if (frame->is_short || kind > 1 || digest >= sizeof digests)
 		return break_rules(remote);
-	struct fsdp_span bytes = take_bytes(frame, digests[digest]);
+	struct fsdp_span bytes = parse_bytes(frame, digests[digest]);
 	if (frame->is_short || !are_names(name) ||
 		memchr(name.data, '/', name.size) != NULL || size >> 55 != 0 ||
 		(kind == 0 && number != remote->files.count) || number >= 1 << 23)
@@ -549,7 +549,7 @@ static bool take_entry(
 	return true;
 }
 
-static bool take_entries(
+static bool parse_entries(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
 	uint64_t most = fsdp_limit(&remote->limits, FSDP_LIMIT_FILES);
@@ -558,7 +558,7 @@ static bool take_entries(
 		if (request->list->found.count >= most)
 			return break_off(remote,
 				"the directory has more entries than the limit files");
-		if (!take_entry(remote, frame, &entry))
+		if (!parse_entry(remote, frame, &entry))
 			return false;
 		if (!fsdp_vec_add(&request->list->found, &entry))
 			return break_off(remote, "out of memory");
@@ -566,7 +566,7 @@ static bool take_entries(
 	return true;
 }
 
-static bool take_root(
+static bool parse_root(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
 	struct root *root = request->root;
@@ -575,13 +575,13 @@ static bool take_root(
 	if (kind > 2)
 		return break_rules(remote);
 	if (kind == 1) {
-		if (!take_entry(remote, frame, &entry))
+		if (!parse_entry(remote, frame, &entry))
 			return false;
 		if (entry.kind != FSDP_ENTRY_FILE)
 			return break_rules(remote);
 		root->file = fsdp_remote_file(remote, entry.file);
 	}
-	take_text(frame); /* the revision */
+	parse_text(frame); /* the revision */
 	root->kind = kind == 0   ? FSDP_REMOTE_NOTHING
 		     : kind == 1 ? FSDP_REMOTE_FILE
 				 : FSDP_REMOTE_FOLDER;
@@ -589,7 +589,7 @@ static bool take_root(
 	return true;
 }
 
-static bool take_data(
+static bool parse_data(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
 	uint64_t number = take(frame, 4), offset = take(frame, 8);
@@ -613,7 +613,7 @@ static bool take_data(
 	return true;
 }
 
-static bool take_counts(
+static bool parse_counts(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
 	struct fsdp_remote_counts *counts = request->counts;
@@ -622,7 +622,7 @@ static bool take_counts(
 	counts->heads = take(frame, 8);
 	counts->retries = take(frame, 8);
 	counts->bytes = take(frame, 8);
-	struct fsdp_span name = take_text(frame);
+	struct fsdp_span name = parse_text(frame);
 	if (name.size >= sizeof counts->backend || !is_printable(name))
 		return break_rules(remote);
 	if (name.size != 0)
@@ -632,12 +632,12 @@ static bool take_counts(
 	return true;
 }
 
-static bool take_failure(
+static bool parse_failure(
 	struct fsdp_remote *remote, struct pending *request, struct received *frame)
 {
 	unsigned code = (unsigned)take(frame, 1);
 	take(frame, 4);
-	struct fsdp_span detail = take_text(frame);
+	struct fsdp_span detail = parse_text(frame);
 	if (code == 0 || code >= sizeof failures / sizeof *failures ||
 		detail.size >= sizeof request->detail || !is_printable(detail))
 		return break_rules(remote);
@@ -746,7 +746,7 @@ static bool end_list(struct fsdp_remote *remote, const struct pending *request)
 	return true;
 }
 
-static bool take_frame(struct fsdp_remote *remote, size_t size)
+static bool parse_frame(struct fsdp_remote *remote, size_t size)
 {
 	struct received frame = { remote->in, remote->in + size, false };
 	uint32_t id = (uint32_t)take(&frame, 4);
@@ -758,17 +758,17 @@ static bool take_frame(struct fsdp_remote *remote, size_t size)
 	if (request == NULL || request->done)
 		return break_rules(remote);
 	if (kind == FAIL)
-		good = take_failure(remote, request, &frame);
+		good = parse_failure(remote, request, &frame);
 	else if (kind == OK && (request->kind == HELLO || request->kind == SEAL))
-		request->done = good = (take_text(&frame), true);
+		request->done = good = (parse_text(&frame), true);
 	else if (kind == ROOT_IS && request->kind == ROOT)
-		good = take_root(remote, request, &frame);
+		good = parse_root(remote, request, &frame);
 	else if (kind == ENTRIES && request->kind == LIST)
-		good = take_entries(remote, request, &frame);
+		good = parse_entries(remote, request, &frame);
 	else if (kind == DATA && request->kind == READ)
-		good = take_data(remote, request, &frame);
+		good = parse_data(remote, request, &frame);
 	else if (kind == COUNTS && request->kind == STATS)
-		good = take_counts(remote, request, &frame);
+		good = parse_counts(remote, request, &frame);
 	else if (kind == END && (request->kind == LIST || request->kind == READ))
 		request->done = good = request->left == 0;
 	if (!good || frame.is_short || frame.at != frame.end)
@@ -829,7 +829,7 @@ static bool wait_frame(struct fsdp_remote *remote)
 		return break_off(remote, why);
 	if (size < 5 || size > FRAME_MOST)
 		return break_rules(remote);
-	bool good = take_frame(remote, (size_t)size);
+	bool good = parse_frame(remote, (size_t)size);
 	pthread_cond_broadcast(&remote->changed);
 	return good;
 }

@@ -923,7 +923,7 @@ static uint32_t name_below(struct fsdp_model *model, uint32_t name,
 	return id;
 }
 
-static bool put_entry_below(struct fsdp_model *model, struct fsdp_span above,
+static bool add_entry_below(struct fsdp_model *model, struct fsdp_span above,
 	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
 {
 	uint32_t old = *raw_name;
@@ -957,13 +957,13 @@ bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
 	for (size_t i = first_tensor; above.size != 0 && i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
-			!put_entry_below(model, above, &tensor->name, &tensor->raw_name,
+			!add_entry_below(model, above, &tensor->name, &tensor->raw_name,
 				&tensor->path, ret_error))
 			return false;
 	}
 	for (size_t i = first_value; above.size != 0 && i < model->values.count; i++) {
 		struct fsdp_value_record *value = fsdp_model_value(model, i);
-		if (!put_entry_below(model, above, &value->name, &value->raw_name,
+		if (!add_entry_below(model, above, &value->name, &value->raw_name,
 			    &value->path, ret_error))
 			return false;
 	}

@@ -409,7 +409,7 @@ static uint32_t file_rank(const struct merge *merge, uint32_t position)
  * Each rank of one save holds a share of every sharded tensor, in one of its files. Most
  * sets are whole: ranks with as many of them as there are need no look at which.
  */
-static bool judge_shares(struct merge *merge, struct fsdp_arena *scratch)
+static bool check_shares(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count, all = 0;
@@ -783,7 +783,7 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		qsort(keys, count, sizeof *keys, compare_keys);
 	for (uint32_t i = 0; i < count; i++)
 		merge->order[i] = (uint32_t)keys[i];
-	return judge_shares(merge, scratch) && regroup(merge, scratch) &&
+	return check_shares(merge, scratch) && regroup(merge, scratch) &&
 	       line_up_runs(merge, shapes, scratch) && compact(merge, scratch);
 }
 

@@ -368,7 +368,8 @@ static struct fsdp_span nearest_name(
 	return nearest;
 }
 
-static bool tell_unmet(const struct known_units *known, struct fsdp_span unit, bool near)
+static bool report_unmet(
+	const struct known_units *known, struct fsdp_span unit, bool near)
 {
 	struct fsdp_span nearest = FSDP_SPAN("");
 	if (near) {
@@ -471,7 +472,7 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 		uint32_t visit = find_visit(&known, start, unit);
 		bool good = true;
 		if (visit == FSDP_NONE)
-			good = tell_unmet(&known, unit, unmet++ < NEAREST_FOR);
+			good = report_unmet(&known, unit, unmet++ < NEAREST_FOR);
 		else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
 			good = add_unit(&known, visit, ranks);
 		if (!good)

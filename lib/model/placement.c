@@ -17,7 +17,7 @@ struct reach {
 };
 
 /* Appends positions [from, to) of the old list to the new one. */
-static bool take_range(const struct fsdp_runs *old, struct reach *reach, int64_t from,
+static bool add_range(const struct fsdp_runs *old, struct reach *reach, int64_t from,
 	int64_t to, struct fsdp_runs *taken)
 {
 	while (reach->run < old->count && reach->at < to) {
@@ -93,7 +93,7 @@ bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *
 			chunk(runs.total, parts, part, &part_begin, &part_end);
 			chunk(part_end - part_begin, mesh_shape[i], coordinates[i],
 				&begin, &end);
-			if (!take_range(&runs, &reach, part_begin + begin,
+			if (!add_range(&runs, &reach, part_begin + begin,
 				    part_begin + end, &taken))
 				return false;
 		}

@@ -602,7 +602,7 @@ static uint32_t join_one(struct join *join, const struct fsdp_tensor_record *ten
 	return join_below(join, tensor, tensor->name);
 }
 
-static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+static bool copy_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_planned *planned)
 {
 	tensor->module = planned->module;
@@ -741,7 +741,7 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		struct fsdp_planned *planned = fsdp_model_planned(model, found);
 		if (planned->tensor == FSDP_NONE)
 			planned->tensor = i;
-		if (!take_facts(model, tensor, planned))
+		if (!copy_facts(model, tensor, planned))
 			return false;
 	}
 	tie_tensors(&join);

@@ -102,8 +102,7 @@ static bool is_long(const struct fsdp_mapped_elements *elements, uint64_t *ret_e
 
 /* ---- runs ---- */
 
-static bool take_sums(
-	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
+static bool add_sums(struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
 {
 	size_t count;
 	if (elements->sums.take == NULL)
@@ -130,7 +129,7 @@ static bool open_run(struct fsdp_mapped_elements *elements, const struct run *ru
 static bool close_run(
 	struct fsdp_mapped_elements *elements, struct fsdp_error **ret_error)
 {
-	bool good = take_sums(elements, ret_error);
+	bool good = add_sums(elements, ret_error);
 	fsdp_elements_close(elements->stream);
 	elements->stream = NULL;
 	return good;
@@ -573,7 +572,7 @@ static bool divide(const struct fsdp_map_rule *rule, struct rows *rows)
 	       (rows->count % rule->rotary == 0 && rows->count / rule->rotary % 2 == 0);
 }
 
-static struct fsdp_block *take_blocks(struct mapping *mapping, size_t blocks,
+static struct fsdp_block *allocate_blocks(struct mapping *mapping, size_t blocks,
 	size_t strands, struct fsdp_error **ret_error)
 {
 	struct fsdp_block *list = FSDP_TAKE(mapping->arena, list, blocks);
@@ -656,7 +655,8 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 		return fail_shape(mapping, from->name, ret_error);
 	rows.length = from->numel / rows.count;
 	size_t blocks = rule.transpose ? 1 : parts;
-	struct fsdp_block *list = take_blocks(mapping, blocks, parts / blocks, ret_error);
+	struct fsdp_block *list =
+		allocate_blocks(mapping, blocks, parts / blocks, ret_error);
 	if (list == NULL)
 		return false;
 	for (size_t i = 0; i < parts; i++) {
@@ -701,10 +701,10 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 }
 
 /* A run of the tensor as it is. */
-static bool take_run(struct mapping *mapping, const struct fsdp_mapped *from,
+static bool add_run(struct mapping *mapping, const struct fsdp_mapped *from,
 	uint64_t first, struct fsdp_mapped *to, struct fsdp_error **ret_error)
 {
-	struct fsdp_block *block = take_blocks(mapping, 1, 1, ret_error);
+	struct fsdp_block *block = allocate_blocks(mapping, 1, 1, ret_error);
 	if (block == NULL)
 		return false;
 	block->strands[0] = (struct fsdp_strand){
@@ -739,7 +739,7 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 				    &to->name, ret_error))
 				return false;
 			if (is_plain(rule, from)
-					? is_slice && !take_run(mapping, from, first, to,
+					? is_slice && !add_run(mapping, from, first, to,
 							      ret_error)
 					: !cut(mapping, rule, i, from, first, to,
 						  ret_error))
@@ -1073,7 +1073,7 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 	if (is_plain(&rule, first) && !is_stacked(&parts[0]))
 		return true;
 	size_t blocks = (size_t)(layers[0] * layers[1]);
-	struct fsdp_block *list = take_blocks(mapping, blocks, rule.parts, ret_error);
+	struct fsdp_block *list = allocate_blocks(mapping, blocks, rule.parts, ret_error);
 	if (list == NULL)
 		return false;
 	for (size_t i = 0; i < blocks; i++) {

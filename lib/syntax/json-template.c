@@ -413,7 +413,7 @@ HOT const unsigned char *pass_number(const unsigned char *at)
 }
 
 /* How many digits the count at `at` has, sixteen at most; 0: not a count. */
-HOT unsigned take_count(const unsigned char *at, uint64_t *ret_value)
+HOT unsigned parse_count(const unsigned char *at, uint64_t *ret_value)
 {
 	uint64_t value = 0;
 	unsigned size = fsdp_decimal_digits(at, &value);
@@ -428,7 +428,7 @@ HOT const unsigned char *pass_list(const unsigned char *at, struct fsdp_json_lis
 {
 	size_t size = 0;
 	for (bool more = *at != ']'; more;) {
-		unsigned digits = take_count(at, &list->counts[size++]);
+		unsigned digits = parse_count(at, &list->counts[size++]);
 		at += digits;
 		more = *at == ',';
 		if (digits == 0 || (more && size == FSDP_QUICK_COUNTS))
@@ -448,7 +448,7 @@ struct nested {
 	unsigned char place;
 };
 
-COLD uint32_t take_marks(struct fsdp_json_quick *quick,
+COLD uint32_t parse_marks(struct fsdp_json_quick *quick,
 	const struct fsdp_json_piece *piece, const unsigned char *at,
 	struct nested *nested, uint32_t present)
 {
@@ -471,7 +471,7 @@ COLD uint32_t take_marks(struct fsdp_json_quick *quick,
 	return present;
 }
 
-HOT const unsigned char *take_value(struct fsdp_json_quick *quick,
+HOT const unsigned char *parse_value(struct fsdp_json_quick *quick,
 	const struct fsdp_json_piece *piece, const unsigned char *begin,
 	struct fsdp_json_list *lists)
 {
@@ -519,11 +519,11 @@ HOT const unsigned char *pass_pieces(struct fsdp_json_quick *quick,
 			member->meaning = &piece->meaning;
 		}
 		if (piece->mark_count != 0)
-			present = take_marks(quick, piece, at, &nested, present);
+			present = parse_marks(quick, piece, at, &nested, present);
 		at += piece->size;
 		if (piece->kind == FSDP_SCAN_END)
 			break;
-		at = take_value(quick, piece, at, lists);
+		at = parse_value(quick, piece, at, lists);
 		if (at == NULL)
 			return NULL;
 		present |= UINT32_C(1) << piece->place;

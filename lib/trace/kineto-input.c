@@ -329,7 +329,7 @@ struct event {
 };
 
 /* One member after its key; *token is its last token. */
-static bool take_member(struct fsdp_kineto_input *input, struct event *event,
+static bool parse_member(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
 	int place = 0;
@@ -356,7 +356,7 @@ static bool take_member(struct fsdp_kineto_input *input, struct event *event,
 }
 
 /* Members up to the end of the event, or to what is broken in it. */
-static bool take_members(struct fsdp_kineto_input *input, struct event *event,
+static bool parse_members(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
 	for (;;) {
@@ -369,7 +369,7 @@ static bool take_members(struct fsdp_kineto_input *input, struct event *event,
 		event->pending = -1;
 		if (token->kind != FSDP_SCAN_KEY)
 			return true;
-		if (!take_member(input, event, token))
+		if (!parse_member(input, event, token))
 			return false;
 		if (fsdp_kineto_is_broken(token))
 			return true;
@@ -383,7 +383,7 @@ static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token 
 	struct event event = { .pending = -1 };
 	uint64_t odd = input->scan.oddity_sum;
 	fsdp_json_scan_hold(&input->scan);
-	if (!take_members(input, &event, token))
+	if (!parse_members(input, &event, token))
 		return false;
 	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
 		const struct value_place *place = &event.places[i];

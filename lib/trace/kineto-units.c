@@ -235,7 +235,7 @@ static bool is_digit(const struct fsdp_span *text, size_t at)
 }
 
 /* The run of digits at *at, without leading zeros; moves to its end. */
-static struct fsdp_span take_digits(const struct fsdp_span *text, size_t *at)
+static struct fsdp_span parse_digits(const struct fsdp_span *text, size_t *at)
 {
 	size_t begin = *at;
 	while (is_digit(text, *at))
@@ -254,8 +254,8 @@ static int compare_names(struct fsdp_span a, struct fsdp_span b)
 		if (left != right)
 			return left ? -1 : 1;
 		if (left) {
-			struct fsdp_span x = take_digits(&a, &i);
-			struct fsdp_span y = take_digits(&b, &j);
+			struct fsdp_span x = parse_digits(&a, &i);
+			struct fsdp_span y = parse_digits(&b, &j);
 			if (x.size != y.size)
 				return x.size < y.size ? -1 : 1;
 			int order = fsdp_span_compare(x, y);
@@ -954,7 +954,7 @@ bool fsdp_trace_is_json(struct fsdp_span head)
 	return rest.size == 0 || rest.data[0] == '"' || rest.data[0] == '}';
 }
 
-static bool take_text(struct finding_names *finding, const struct fsdp_json_token *token)
+static bool parse_text(struct finding_names *finding, const struct fsdp_json_token *token)
 {
 	static const char *const begins[] = { "FSDP::", "FullyShardedDataParallel." };
 	struct fsdp_span text = token->span;
@@ -995,7 +995,7 @@ static bool scan_names(struct finding_names *finding, struct fsdp_json_scan *sca
 			token.kind == FSDP_SCAN_CUT)
 			return true;
 		if (is_name && token.kind == FSDP_SCAN_TEXT &&
-			!take_text(finding, &token))
+			!parse_text(finding, &token))
 			return fsdp_arena_fail(finding->arena, ret_error);
 		is_name = token.kind == FSDP_SCAN_KEY &&
 			  fsdp_json_text_is(&token, FSDP_SPAN("name"));

@@ -144,7 +144,7 @@ static bool append_work(
 	return append(kineto, FSDP_KINETO_WORK, row);
 }
 
-static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
+static bool add_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	const struct fsdp_kineto_args *args, struct fsdp_kineto_row *row)
 {
 	struct fsdp_vec *list = &kineto->comms.list;
@@ -174,7 +174,7 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 }
 
 /* Or sets memory. */
-static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
+static bool add_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
 {
 	static const enum fsdp_time_type copies[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
 		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
@@ -204,7 +204,7 @@ static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one, bool 
 /* The meaning of a kernel's name, found once per name. */
 enum { KERNEL_COMPUTE = 1, KERNEL_COMM, KERNEL_COPY };
 
-static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_args args = { 0 };
 	struct timed kept = *one;
@@ -220,7 +220,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 			: fsdp_is_comm_kernel(one->name) ? KERNEL_COMM
 							 : KERNEL_COMPUTE;
 	if (*what == KERNEL_COPY)
-		return take_copy(kineto, one, false);
+		return add_copy(kineto, one, false);
 	bool comm = *what == KERNEL_COMM;
 	if (comm || fsdp_kineto_may_name(&kineto->input, &one->event->args)) {
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
@@ -233,7 +233,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 	if (!find_kernel(kineto, &kept,
 		    comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES, &row))
 		return false;
-	return comm ? take_comm(kineto, &kept, &args, &row)
+	return comm ? add_comm(kineto, &kept, &args, &row)
 		    : append_work(kineto, one, &row);
 }
 
@@ -246,7 +246,7 @@ static bool append_region(
 	return append(kineto, FSDP_KINETO_REGION, &row);
 }
 
-static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_step(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_ALL);
 	struct fsdp_span digits;
@@ -272,7 +272,7 @@ static bool add_process(struct fsdp_kineto *kineto, const struct fsdp_kineto_eve
 	       fsdp_kineto_words_thread(&kineto->words, &event->pid, &none, process);
 }
 
-static bool take_unit(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_unit(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
 	if (!kineto->with_units || one->name.size == 0 || one->name.data[0] != 'F')
@@ -284,7 +284,7 @@ static bool take_unit(struct fsdp_kineto *kineto, const struct timed *one)
 
 /* With kernels of collectives, notes only show which collective a kernel is. Without any,
  * they are the collectives, and their args count. */
-static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_note(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
 		.dur_ns = one->dur_ns,
@@ -326,7 +326,7 @@ static bool is_resharding(struct fsdp_span name)
 		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
 }
 
-static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	enum fsdp_time_type type = fsdp_time_type_of(one->name);
 	/* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
@@ -377,7 +377,7 @@ static bool may_allocate(struct fsdp_span name)
 }
 
 /* The cause of idle time of a call of the runtime, found once per name. */
-static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_runtime(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
 	if (!kineto->with_idle && !may_allocate(one->name))
@@ -394,10 +394,10 @@ static bool take_runtime(struct fsdp_kineto *kineto, const struct timed *one)
 	return append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
 }
 
-static bool take_call(struct fsdp_kineto *kineto, const struct timed *one)
+static bool add_call(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
-	if (!take_runtime(kineto, one))
+	if (!add_runtime(kineto, one))
 		return false;
 	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row.id))
 		return true;
@@ -424,25 +424,25 @@ static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
+static bool add_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
 	const struct timed *one)
 {
 	switch (meaning) {
 	case FSDP_KINETO_KERNEL:
-		return take_kernel(kineto, one);
+		return add_kernel(kineto, one);
 	case FSDP_KINETO_COPY:
-		return take_copy(kineto, one, false);
+		return add_copy(kineto, one, false);
 	case FSDP_KINETO_SET:
-		return take_copy(kineto, one, true);
+		return add_copy(kineto, one, true);
 	case FSDP_KINETO_RUNTIME:
-		return take_call(kineto, one);
+		return add_call(kineto, one);
 	case FSDP_KINETO_PYTHON:
 		return !is_object_gather(one->name) ||
 		       append_region(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
 	case FSDP_KINETO_OP:
 		kineto->any_reduce_scatter_op |=
 			fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
-		return take_step(kineto, one) && take_note(kineto, one) &&
+		return add_step(kineto, one) && add_note(kineto, one) &&
 		       append_host(kineto, one,
 			       kineto->with_idle && fsdp_span_begins(one->name,
 							    FSDP_SPAN("c10d::"))
@@ -453,8 +453,8 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 		/* Of its process "Overlap Analysis". */
 		kineto->reading->recording.is_ascend |=
 			fsdp_span_is(one->name, "Communication(Not Overlapped)");
-		return take_step(kineto, one) && take_note(kineto, one) &&
-		       take_unit(kineto, one) && take_annotation(kineto, one);
+		return add_step(kineto, one) && add_note(kineto, one) &&
+		       add_unit(kineto, one) && add_annotation(kineto, one);
 	case FSDP_KINETO_TRACE:
 	case FSDP_KINETO_OTHER:
 		break;
@@ -463,7 +463,7 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 }
 
 /* An event from begin to end, whether it is written as one or as two. */
-static bool take_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
+static bool add_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_kineto_category *category = &kineto->words.absent;
@@ -494,10 +494,10 @@ static bool take_timed(struct fsdp_kineto *kineto, struct timed one, bool has_ti
 	if (name->kind == FSDP_SCAN_TEXT &&
 		!fsdp_kineto_words_read(&kineto->words, name, &one.name))
 		return false;
-	return take_meant(kineto, meaning, &one);
+	return add_meant(kineto, meaning, &one);
 }
 
-static bool take_end(
+static bool add_end(
 	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event, uint32_t stack)
 {
 	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(&kineto->opens, stack);
@@ -512,12 +512,12 @@ static bool take_end(
 	if (has_times)
 		one.dur_ns = end_ns - one.ts_ns;
 	kineto->input.quick_args = false; /* those are of the end */
-	bool good = take_timed(kineto, one, has_times);
+	bool good = add_timed(kineto, one, has_times);
 	fsdp_kineto_opens_free(&kineto->opens, open);
 	return good;
 }
 
-static bool take_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+static bool add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	struct fsdp_span phase = FSDP_SPAN("?");
 	if (event->ph.kind == FSDP_SCAN_TEXT &&
@@ -531,7 +531,7 @@ static bool take_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event 
 		struct timed one = { .event = event };
 		bool has_times = nanoseconds(&event->ts, &one.ts_ns) &&
 				 nanoseconds(&event->dur, &one.dur_ns);
-		return take_timed(kineto, one, has_times);
+		return add_timed(kineto, one, has_times);
 	}
 	uint32_t thread;
 	if (kind != 'B' && kind != 'E')
@@ -540,7 +540,7 @@ static bool take_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event 
 		return false;
 	uint32_t *stack = fsdp_vec_at(&kineto->words.known, thread);
 	return kind == 'B' ? fsdp_kineto_opens_begin(&kineto->opens, stack, event)
-			   : take_end(kineto, event, *stack);
+			   : add_end(kineto, event, *stack);
 }
 
 static bool bid(struct fsdp_span head)
@@ -553,7 +553,7 @@ static bool bid(struct fsdp_span head)
 
 /* ---- all events ---- */
 
-static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static bool parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	uint32_t depth = kineto->input.scan.depth;
@@ -575,7 +575,7 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 				!(token->kind == FSDP_SCAN_CUT &&
 					fsdp_trace_is_stopped(kineto->reading));
 			recording->recovered += how == FSDP_KINETO_RECOVERED;
-			bool good = how == FSDP_KINETO_LOST || take_any(kineto, &event);
+			bool good = how == FSDP_KINETO_LOST || add_any(kineto, &event);
 			fsdp_kineto_release_event(&kineto->input);
 			if (!good)
 				return fsdp_trace_memory(kineto->reading);
@@ -608,7 +608,7 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 
 /* The array "pg_config": whether two groups of several ranks have different ranks. *token
  * is its end, or what is broken. */
-static bool take_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static bool parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	uint64_t first = 0, ranks = 0;
@@ -637,7 +637,7 @@ static bool take_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 	return true;
 }
 
-static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static bool parse_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	enum { RANK, WORLD, BACKEND, GROUPS, OTHER } what;
@@ -660,7 +660,7 @@ static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 			if (!fsdp_kineto_next(&kineto->input, token))
 				return false;
 			if (token->kind == FSDP_SCAN_ARRAY
-					? !take_groups(kineto, token)
+					? !parse_groups(kineto, token)
 					: !fsdp_kineto_skip(&kineto->input, token))
 				return false;
 		}
@@ -680,7 +680,7 @@ static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 }
 
 /* A member of the root after its key. */
-static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static bool parse_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	if (fsdp_json_text_is(token, FSDP_SPAN("traceEvents"))) {
@@ -689,12 +689,12 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 		if (token->kind != FSDP_SCAN_ARRAY)
 			return fsdp_kineto_skip(&kineto->input, token);
 		kineto->seen_events = true;
-		return take_events(kineto, token);
+		return parse_events(kineto, token);
 	}
 	if (fsdp_json_text_is(token, FSDP_SPAN("distributedInfo"))) {
 		/* If it is broken, nothing of it counts. */
 		struct fsdp_recording before = *recording;
-		if (!take_info(kineto, token))
+		if (!parse_info(kineto, token))
 			return false;
 		if (fsdp_kineto_is_broken(token))
 			*recording = before;
@@ -712,13 +712,13 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 }
 
 /* After the brace of the root. *token is its end, or CUT. */
-static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static bool parse_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	bool found = true;
 	for (;;) {
 		if (!fsdp_kineto_next(&kineto->input, token))
 			return false;
-		if (token->kind == FSDP_SCAN_KEY && !take_metadata(kineto, token))
+		if (token->kind == FSDP_SCAN_KEY && !parse_metadata(kineto, token))
 			return false;
 		if (token->kind == FSDP_SCAN_CUT ||
 			(token->kind == FSDP_SCAN_OBJECT_END &&
@@ -748,14 +748,14 @@ static bool read_once(struct fsdp_kineto *kineto)
 		return false;
 	if (token.kind == FSDP_SCAN_ARRAY) {
 		recording->root = "list";
-		if (!take_events(kineto, &token))
+		if (!parse_events(kineto, &token))
 			return false;
 		/* The end of an array may be missing. */
 		recording->truncated =
 			token.kind == FSDP_SCAN_CUT && recording->dropped > dropped;
 	} else if (token.kind == FSDP_SCAN_OBJECT) {
 		recording->root = "object";
-		if (!take_root(kineto, &token))
+		if (!parse_root(kineto, &token))
 			return false;
 		recording->truncated = token.kind == FSDP_SCAN_CUT;
 		if (!kineto->seen_events) {

@@ -125,7 +125,7 @@ bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_type
 /* ---- records ---- */
 
 /* An object or array becomes a span of it all. */
-static bool take_value(struct fsdp_json_scan *scan, struct fsdp_json_token *value)
+static bool parse_value(struct fsdp_json_scan *scan, struct fsdp_json_token *value)
 {
 	if (!fsdp_json_scan_next(scan, value, NULL))
 		return false;
@@ -166,7 +166,7 @@ bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 			return false;
 		if (member.key.kind == FSDP_SCAN_OBJECT_END)
 			return fsdp_json_scan_next(&scan, &token, NULL);
-		if (!take_value(&scan, &member.value))
+		if (!parse_value(&scan, &member.value))
 			return false;
 		if (record->count < FSDP_RECORD_MEMBERS)
 			record->members[record->count++] = member;
@@ -242,7 +242,7 @@ bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token 
 
 bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value)
 {
-	if (elements->done || !take_value(&elements->scan, ret_value) ||
+	if (elements->done || !parse_value(&elements->scan, ret_value) ||
 		ret_value->kind == FSDP_SCAN_ARRAY_END)
 		elements->done = true;
 	return !elements->done;

@@ -496,7 +496,7 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 /* ---- bandwidths ---- */
 
 /* a / b with six decimals, halves up. */
-static void put_quotient(wide a, wide b, char text[32])
+static void format_quotient(wide a, wide b, char text[32])
 {
 	wide value = (2 * a * 1000000 + b) / (2 * b);
 	unsigned long long whole = FSDP_LLU(value / 1000000);
@@ -516,14 +516,14 @@ bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes, int64_t group_s
 	wide size = (uint64_t)bytes, n = (uint64_t)group_size, time = (uint64_t)ns;
 	if (n > UINT32_MAX)
 		return false;
-	put_quotient(size, time, ret_algbw);
+	format_quotient(size, time, ret_algbw);
 	if (what == FSDP_TIME_ALL_REDUCE)
-		put_quotient(size * 2 * (n - 1), time * n, ret_busbw);
+		format_quotient(size * 2 * (n - 1), time * n, ret_busbw);
 	else if (what == FSDP_TIME_ALL_GATHER || what == FSDP_TIME_REDUCE_SCATTER ||
 		 what == FSDP_TIME_ALL_TO_ALL)
-		put_quotient(size * (n - 1), time * n, ret_busbw);
+		format_quotient(size * (n - 1), time * n, ret_busbw);
 	else if (what == FSDP_TIME_BROADCAST || what == FSDP_TIME_REDUCE)
-		put_quotient(size, time, ret_busbw);
+		format_quotient(size, time, ret_busbw);
 	return true;
 }
 

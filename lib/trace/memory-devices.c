@@ -122,7 +122,7 @@ static void hold(
 }
 
 /* Largest first; equal ones as they came. */
-static const struct fsdp_memory_stack *take_held(
+static const struct fsdp_memory_stack *resolve_held(
 	struct count *count, struct holding *holding, size_t *ret_count)
 {
 	struct fsdp_memory_stack *stacks =
@@ -241,7 +241,7 @@ static bool count_segments(struct count *count)
 		.frames = calls->frames,
 		.frame_count = calls->count };
 	free(pins);
-	device->stacks = take_held(count, &holding, &device->stack_count);
+	device->stacks = resolve_held(count, &holding, &device->stack_count);
 	return device->stacks != NULL;
 }
 
@@ -403,7 +403,7 @@ static bool find_holders(struct count *count)
 		later.order = later.blocks != 0 ? ++holding.seen : 0;
 		holding.list[later.stack] = later;
 		count->device->peak_stacks =
-			take_held(count, &holding, &count->device->peak_stack_count);
+			resolve_held(count, &holding, &count->device->peak_stack_count);
 		good = count->device->peak_stacks != NULL;
 	}
 	free(holding.list);

@@ -55,7 +55,7 @@ enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
 /* Sizes and addresses are not negative. */
-static bool take_number(const struct fsdp_pickle *pickle, fsdp_ref ref, uint64_t *ret)
+static bool read_number(const struct fsdp_pickle *pickle, fsdp_ref ref, uint64_t *ret)
 {
 	int64_t number;
 	if (!fsdp_pickle_integer(pickle, ref, &number) || number < 0)
@@ -178,9 +178,9 @@ static bool add_event(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	while (row->action < FSDP_MEMORY_OTHER &&
 		!fsdp_span_is(action, fsdp_memory_action_name(row->action)))
 		row->action++;
-	take_number(pickle, fields[row->action == FSDP_MEMORY_OOM ? DEVICE_FREE : ADDR],
+	read_number(pickle, fields[row->action == FSDP_MEMORY_OOM ? DEVICE_FREE : ADDR],
 		&row->addr);
-	take_number(pickle, fields[SIZE], &row->bytes);
+	read_number(pickle, fields[SIZE], &row->bytes);
 	fsdp_pickle_integer(pickle, fields[TIME_US], &row->time_us);
 	return find_stack(reader, pickle, fields[FRAMES], &row->stack);
 }
@@ -202,16 +202,16 @@ static bool add_block(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	if (block == NULL)
 		return false;
 	*block = (struct fsdp_memory_block){ 0 };
-	take_number(pickle, fields[SIZE], &block->bytes);
+	read_number(pickle, fields[SIZE], &block->bytes);
 	block->requested_bytes = block->bytes;
 	if (history != FSDP_REF_NONE) {
 		frames = fsdp_pickle_get(pickle, history, "frames");
-		take_number(pickle, fsdp_pickle_get(pickle, history, "real_size"),
+		read_number(pickle, fsdp_pickle_get(pickle, history, "real_size"),
 			&block->requested_bytes);
 	} else {
-		take_number(pickle, fields[REQUESTED_SIZE], &block->requested_bytes);
+		read_number(pickle, fields[REQUESTED_SIZE], &block->requested_bytes);
 	}
-	block->has_addr = take_number(pickle, fields[ADDRESS], &block->addr);
+	block->has_addr = read_number(pickle, fields[ADDRESS], &block->addr);
 	block->is_allocated = fsdp_span_is(state, "active_allocated");
 	block->is_active = block->is_allocated ||
 			   fsdp_span_is(state, "active_pending_free") ||
@@ -222,7 +222,7 @@ static bool add_block(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 
 /* The rows that a list of folded values stands for, which must be contiguous, as in a
  * list that is written where they are. */
-static bool take_run(const struct fsdp_pickle *pickle, fsdp_ref list, unsigned kind,
+static bool read_run(const struct fsdp_pickle *pickle, fsdp_ref list, unsigned kind,
 	uint32_t *ret_first, uint32_t *ret_count)
 {
 	struct fsdp_pickle_iterator walk = { .ref = list };
@@ -260,9 +260,9 @@ static bool add_segment(struct fsdp_memory_reader *reader,
 	segment->is_private = pool[0] != 0 || pool[1] != 0;
 	fsdp_pickle_boolean(pickle, fields[IS_EXPANDABLE], &segment->is_expandable);
 	fsdp_pickle_integer(pickle, fields[DEVICE], &segment->device);
-	take_number(pickle, fields[TOTAL_SIZE], &segment->bytes);
-	take_number(pickle, fields[ADDRESS], &segment->addr);
-	if (!take_run(pickle, fields[BLOCKS], BLOCK, &segment->first_block,
+	read_number(pickle, fields[TOTAL_SIZE], &segment->bytes);
+	read_number(pickle, fields[ADDRESS], &segment->addr);
+	if (!read_run(pickle, fields[BLOCKS], BLOCK, &segment->first_block,
 		    &segment->block_count))
 		segment->block_count = 0;
 	return true;
@@ -367,7 +367,7 @@ void fsdp_memory_reader_free(struct fsdp_memory_reader *reader)
 }
 
 /* The lists of events, one per device. */
-static bool take_traces(struct fsdp_memory_reader *reader,
+static bool read_traces(struct fsdp_memory_reader *reader,
 	const struct fsdp_pickle *pickle, fsdp_ref traces)
 {
 	struct fsdp_memory_rows *rows = reader->rows;
@@ -378,7 +378,7 @@ static bool take_traces(struct fsdp_memory_reader *reader,
 		uint32_t first, count;
 		if (trace == NULL)
 			return false;
-		if (!take_run(pickle, value, EVENT, &first, &count))
+		if (!read_run(pickle, value, EVENT, &first, &count))
 			return fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED,
 				FSDP_UNKNOWN,
 				"the history of device %zu in this memory snapshot holds what is not an event",
@@ -405,9 +405,9 @@ static bool is_snapshot(const struct fsdp_memory_reader *reader,
 		segments = fsdp_pickle_get(pickle, top, "segments");
 		*ret_traces = fsdp_pickle_get(pickle, top, "device_traces");
 		return fsdp_pickle_kind(pickle, *ret_traces) == FSDP_PICKLE_LIST &&
-		       take_run(pickle, segments, SEGMENT, &first, &count);
+		       read_run(pickle, segments, SEGMENT, &first, &count);
 	}
-	return take_run(pickle, segments, SEGMENT, &first, &count) && count != 0;
+	return read_run(pickle, segments, SEGMENT, &first, &count) && count != 0;
 }
 
 bool fsdp_memory_take(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
@@ -425,6 +425,6 @@ bool fsdp_memory_take(struct fsdp_memory_reader *reader, const struct fsdp_pickl
 	reading->recording.kind = FSDP_RECORDING_MEMORY;
 	reading->recording.memory = memory;
 	reading->recording.truncated = is_cut;
-	return take_traces(reader, pickle, traces) &&
+	return read_traces(reader, pickle, traces) &&
 	       fsdp_memory_count(reading, reader->rows, memory);
 }

@@ -267,7 +267,7 @@ static bool use_targets(struct fx *fx, const struct fsdp_record *record)
 							visit(fx, params, count)));
 }
 
-static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *stop)
+static bool add_event(struct fx *fx, const struct fsdp_record *record, bool *stop)
 {
 	if (fsdp_record_is(record, "ev", "param")) {
 		struct fsdp_named_param param;
@@ -386,7 +386,7 @@ static bool name_params(struct fx *fx)
 	return true;
 }
 
-static bool take_header(struct fx *fx, const struct fsdp_record *header)
+static bool parse_header(struct fx *fx, const struct fsdp_record *header)
 {
 	struct fsdp_fx_order *order = fx->order;
 	const struct fsdp_json_token *args = fsdp_record_get(header, "concrete_args");
@@ -432,7 +432,7 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 		return false;
 	fx->module_ids.copies = fx->param_ids.copies = arena;
 	uint32_t root = number_of_module(fx, 0);
-	return root != FSDP_NONE && take_header(fx, header) &&
+	return root != FSDP_NONE && parse_header(fx, header) &&
 	       fsdp_vec_add(&fx->called, &root) && open_list(fx, root);
 }
 
@@ -443,7 +443,7 @@ bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	struct fsdp_record record;
 	bool stop = false, good = begin(&fx, header);
 	while (good && !stop && fsdp_record_next(reading, lines, &record))
-		good = take_event(&fx, &record, &stop);
+		good = add_event(&fx, &record, &stop);
 	if (!good || reading->error != NULL)
 		return false;
 	fx.order->current = module_at(&fx, fx.current)->id;

@@ -119,7 +119,7 @@ static bool add_snapshot(struct handles *handles, uint64_t line)
 }
 
 /* Of both lists each snapshot has a part. */
-static bool settle_snapshots(struct handles *handles)
+static bool resolve_snapshots(struct handles *handles)
 {
 	const int64_t *pre = fsdp_trace_flat(handles->reading, &handles->pre);
 	const int64_t *post = fsdp_trace_flat(handles->reading, &handles->post);
@@ -352,7 +352,7 @@ static bool change(
 	return true;
 }
 
-static bool take_states(
+static bool add_states(
 	struct handles *handles, int64_t index, const struct fsdp_record *record)
 {
 	static const char first[] = "training_state", second[] = "handle_state";
@@ -389,7 +389,7 @@ static bool skip(struct handles *handles)
 	return true;
 }
 
-static bool take_event(struct handles *handles, const struct fsdp_record *record)
+static bool add_event(struct handles *handles, const struct fsdp_record *record)
 {
 	int64_t index = FSDP_ABSENT;
 	handles->line = handles->lines->number;
@@ -419,7 +419,7 @@ static bool take_event(struct handles *handles, const struct fsdp_record *record
 	if (!fsdp_record_integer(record, "handle", &index) || index < 0 ||
 		(uint64_t)index >= handles->count)
 		return skip(handles);
-	if (!take_states(handles, index, record))
+	if (!add_states(handles, index, record))
 		return false;
 	if (pre)
 		return pre_forward(handles, index, record);
@@ -476,7 +476,7 @@ static bool read_handle(struct handles *handles, const struct fsdp_json_token *o
 	       fsdp_record_text(reading, &record, "module", &handle->shown.module);
 }
 
-static bool take_header(struct handles *handles, const struct fsdp_record *header)
+static bool parse_header(struct handles *handles, const struct fsdp_record *header)
 {
 	struct fsdp_trace_reading *reading = handles->reading;
 	struct fsdp_items elements;
@@ -533,7 +533,7 @@ static bool list_handles(struct handles *handles)
 static bool finish(struct handles *handles)
 {
 	struct fsdp_exec_order *order = handles->order;
-	if (!add_snapshot(handles, handles->line) || !settle_snapshots(handles) ||
+	if (!add_snapshot(handles, handles->line) || !resolve_snapshots(handles) ||
 		!list_prefetches(handles))
 		return false;
 	order->warnings = fsdp_trace_flat(handles->reading, &handles->warnings);
@@ -563,9 +563,9 @@ bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
 	handles.order = FSDP_TAKE(arena, handles.order, 1);
-	bool good = handles.order != NULL && take_header(&handles, header);
+	bool good = handles.order != NULL && parse_header(&handles, header);
 	while (good && fsdp_record_next(reading, lines, &record))
-		good = take_event(&handles, &record);
+		good = add_event(&handles, &record);
 	return good && reading->error == NULL && finish(&handles);
 }
 

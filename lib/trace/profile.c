@@ -154,7 +154,7 @@ static void reset(struct profile *profile)
 }
 
 /* The current results, in the arena. */
-static struct fsdp_dump_result *take_results(struct profile *profile)
+static struct fsdp_dump_result *detach_results(struct profile *profile)
 {
 	size_t count = profile->results.count;
 	struct fsdp_dump_result *results =
@@ -199,7 +199,7 @@ static bool dump(struct profile *profile, const struct fsdp_record *record)
 	*one = (struct fsdp_dump){ .line = profile->lines->number,
 		.emitted = profile->emits,
 		.result_count = profile->results.count };
-	one->results = take_results(profile);
+	one->results = detach_results(profile);
 	if (one->results == NULL ||
 		!fsdp_record_text(profile->reading, record, "msg", &one->msg) ||
 		!make_log_message(profile, one))
@@ -214,7 +214,7 @@ static bool skip(struct profile *profile)
 	return true;
 }
 
-static bool take_event(struct profile *profile, const struct fsdp_record *record)
+static bool add_event(struct profile *profile, const struct fsdp_record *record)
 {
 	if (fsdp_record_is(record, "ev", "reset")) {
 		reset(profile);
@@ -244,7 +244,7 @@ static bool take_event(struct profile *profile, const struct fsdp_record *record
 
 /* ---- the end ---- */
 
-static bool take_still_open(struct profile *profile)
+static bool add_still_open(struct profile *profile)
 {
 	struct fsdp_recording *recording = &profile->reading->recording;
 	struct fsdp_vec open;
@@ -271,13 +271,13 @@ static bool finish(struct profile *profile)
 	recording->dump_count = profile->dumps.count;
 	recording->problems = fsdp_trace_flat(profile->reading, &profile->problems);
 	recording->problem_count = profile->problems.count;
-	recording->residual = take_results(profile);
+	recording->residual = detach_results(profile);
 	recording->residual_count = profile->results.count;
 	if (profile->overflow)
 		FSDP_TRACE_FIND(profile->reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
 	return recording->dumps != NULL && recording->problems != NULL &&
-	       recording->residual != NULL && take_still_open(profile) &&
+	       recording->residual != NULL && add_still_open(profile) &&
 	       fsdp_trace_types(profile->reading, &profile->durations);
 }
 
@@ -296,7 +296,7 @@ bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 			fsdp_span_is(reading->recording.debug_level, "INFO");
 	bool good = fsdp_types_init(&profile.durations, arena);
 	while (good && fsdp_record_next(reading, lines, &record))
-		good = take_event(&profile, &record);
+		good = add_event(&profile, &record);
 	good = good && reading->error == NULL && finish(&profile);
 	fsdp_types_done(&profile.durations);
 	return good;

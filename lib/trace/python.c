@@ -73,7 +73,7 @@ static bool is_printable(uint32_t point)
 
 /* The bytes of one code point; surrogates are written like any other. 1 and the byte: it
  * is not UTF-8. */
-static size_t take_point(const unsigned char *at, size_t left, uint32_t *ret_point)
+static size_t decode_point(const unsigned char *at, size_t left, uint32_t *ret_point)
 {
 	size_t size = *at >= 0xf0 && *at < 0xf8 ? 4
 		      : *at >= 0xe0             ? 3
@@ -100,7 +100,7 @@ void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text)
 	fsdp_python_put(python, "%c", quote);
 	for (size_t i = 0; i < text.size;) {
 		uint32_t point;
-		size_t size = take_point(text.data + i, text.size - i, &point);
+		size_t size = decode_point(text.data + i, text.size - i, &point);
 		if (text.data[i] < 0x80) {
 			unsigned char c = text.data[i];
 			if (c == quote || c == '\\')

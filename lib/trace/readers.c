@@ -10,7 +10,7 @@
 /* ---- other profilers ---- */
 
 /* The length after a tag; moves *at to its end. */
-static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
+static bool parse_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
 {
 	*ret_value = 0;
 	for (unsigned shift = 0; shift < 63 && *at < head.size; shift += 7) {
@@ -37,7 +37,7 @@ static bool is_protobuf(struct fsdp_span head)
 	while (at < head.size) {
 		if (head.data[at++] != TAG)
 			return false;
-		bool whole = take_varint(head, &at, &size);
+		bool whole = parse_varint(head, &at, &size);
 		/* The last length may be half there. */
 		if (!whole && at == head.size)
 			break;
@@ -127,7 +127,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 
 /* ---- the rank of a recording ---- */
 
-static bool take_digits(const char *text, int64_t *ret_rank)
+static bool parse_digits(const char *text, int64_t *ret_rank)
 {
 	int64_t rank = 0;
 	if (!fsdp_is_digit(*text))
@@ -156,7 +156,7 @@ static bool rank_of_name(const char *path, int64_t *ret_rank)
 			const char *digits = at + size;
 			digits += i < 2 &&
 				  (*digits == '-' || *digits == '_' || *digits == ' ');
-			found |= take_digits(digits, ret_rank);
+			found |= parse_digits(digits, ret_rank);
 		}
 	}
 	return found;
@@ -176,7 +176,7 @@ static bool rank_at_end(const char *path, int64_t *ret_rank)
 	const unsigned char *at = name.data + name.size;
 	while (at > name.data && fsdp_is_digit(at[-1]))
 		at--;
-	return take_digits((const char *)at, ret_rank);
+	return parse_digits((const char *)at, ret_rank);
 }
 
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
@@ -209,7 +209,7 @@ void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 
 /* ---- findings on one recording ---- */
 
-static void judge_lines(struct fsdp_trace_reading *reading)
+static void check_lines(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
@@ -233,7 +233,7 @@ static struct fsdp_span level_of(const struct fsdp_recording *recording)
 						   : FSDP_SPAN("OFF");
 }
 
-static void judge_profile(struct fsdp_trace_reading *reading)
+static void check_profile(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	for (size_t i = 0; i < recording->problem_count; i++) {
@@ -261,7 +261,7 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 	}
 }
 
-static void judge_states(struct fsdp_trace_reading *reading)
+static void check_states(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_exec_order *order = reading->recording.order;
 	for (size_t i = 0; i < order->problem_count; i++) {
@@ -286,7 +286,7 @@ static void judge_states(struct fsdp_trace_reading *reading)
 	}
 }
 
-static void judge_order(struct fsdp_trace_reading *reading)
+static void check_order(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	const struct fsdp_exec_order *order = recording->order;
@@ -311,7 +311,7 @@ static void judge_order(struct fsdp_trace_reading *reading)
 			"%llu iteration%s stopped before all units of the first were used",
 			FSDP_LLU(order->stopped_early),
 			order->stopped_early == 1 ? "" : "s");
-	judge_states(reading);
+	check_states(reading);
 	if (order->unchecked > 0) {
 		struct fsdp_span level = level_of(recording);
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
@@ -375,10 +375,10 @@ void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
 			"the file ends in the middle of its history: only the memory in use at the end is known");
 	else
-		judge_lines(reading);
-	judge_profile(reading);
+		check_lines(reading);
+	check_profile(reading);
 	if (recording->order != NULL)
-		judge_order(reading);
+		check_order(reading);
 	if (recording->fx != NULL && recording->fx->aborted.data != NULL)
 		FSDP_TRACE_FIND(reading, ORDER_ABORTED,
 			"the tracing broke off with %.*s: the lists are partial",

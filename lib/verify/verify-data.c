@@ -427,7 +427,7 @@ static bool count_differences(const struct fsdp_verify *verify, const struct fsd
 	return true;
 }
 
-static void say_difference(
+static void report_difference(
 	struct fsdp_verify *verify, const struct fsdp_copy *a, const struct fsdp_copy *b)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -484,7 +484,7 @@ void fsdp_verify_judge_copies(struct fsdp_verify *verify)
 			else if (copies[first].trait.words[0] !=
 					 copies[i].trait.words[0] ||
 				 copies[first].trait.words[1] != copies[i].trait.words[1])
-				say_difference(verify, &copies[first], &copies[i]);
+				report_difference(verify, &copies[first], &copies[i]);
 		}
 	}
 }
@@ -1021,7 +1021,7 @@ static struct fsdp_span name_of(struct fsdp_verify *verify,
 		       : (struct fsdp_span){ 0 };
 }
 
-static bool judge_segments(struct fsdp_verify *verify,
+static bool check_segments(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < file->pass.bad_count; i++) {
@@ -1064,11 +1064,11 @@ static bool is_same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool judge_file(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+static bool check_file(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_error *error = file->pass.error;
-	if (!judge_segments(verify, file, ret_error))
+	if (!check_segments(verify, file, ret_error))
 		return false;
 	const struct stat *before = &file->before;
 	struct stat after;
@@ -1114,7 +1114,7 @@ bool fsdp_verify_read(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 	bool good = fsdp_pass_run(passes, count, &verify->pass, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		verify->hand[i].pass = passes[i];
-		good = good && judge_file(verify, &verify->hand[i], ret_error) &&
+		good = good && check_file(verify, &verify->hand[i], ret_error) &&
 		       fsdp_verify_mark(verify, verify->hand[i].place, ret_error);
 		fsdp_pass_file_done(&verify->hand[i].pass);
 	}
@@ -1251,7 +1251,7 @@ static struct fsdp_place_of place_of(struct fsdp_verify *verify, uint32_t tensor
 	return place;
 }
 
-static void judge_finite(
+static void check_finite(
 	struct fsdp_verify *verify, uint32_t index, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_numbers *numbers = &verify->numbers[index];
@@ -1291,7 +1291,7 @@ static void judge_finite(
 
 /* ---- what cannot be ---- */
 
-static void say_impossible(
+static void report_impossible(
 	struct fsdp_verify *verify, uint32_t tensor, double number, const char *what)
 {
 	struct fsdp_place_of place = place_of(verify, tensor);
@@ -1318,7 +1318,7 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(verify->checkpoint, i);
 		if (verify->numbers[i].seen != 0)
-			judge_finite(verify, i, &tensor);
+			check_finite(verify, i, &tensor);
 		if (verify_is_known(verify, i) && verify->numbers[i].moments.count != 0) {
 			static const char squares[] =
 				"exp_avg_sq max_exp_avg_sq running_var";
@@ -1331,18 +1331,20 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 			bool negative = m->min < 0;
 			const struct fsdp_dtype *dtype = fsdp_dtype(tensor.dtype);
 			if (strcmp(dtype->name, "bool") == 0 && m->max > 1)
-				say_impossible(
+				report_impossible(
 					verify, i, m->max, "a truth is stored as 0 or 1");
 			if (fsdp_span_is_any(name, squares) && negative)
-				say_impossible(verify, i, m->min,
+				report_impossible(verify, i, m->min,
 					"a mean of squares is negative");
 			if (fsdp_span_is_any(name, steps) && tensor.numel == 1 &&
 				(negative || infinite))
-				say_impossible(verify, i, infinite ? (double)NAN : m->min,
+				report_impossible(verify, i,
+					infinite ? (double)NAN : m->min,
 					"a count of steps is negative or not finite");
 			if (fsdp_span_is_any(name, rates) && tensor.numel == 1 &&
 				tensor.role != FSDP_ROLE_PARAM && (negative || infinite))
-				say_impossible(verify, i, infinite ? (double)NAN : m->min,
+				report_impossible(verify, i,
+					infinite ? (double)NAN : m->min,
 					"a rate or scale is negative or not finite");
 			/* Sums of 0 … n−1 are exact as long as n is not large. */
 			if (fsdp_span_is(name, "position_ids") && !dtype->is_floating) {
@@ -1353,7 +1355,7 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 						m->squares != (count - 1) * count *
 								      (2 * count - 1) /
 								      6))
-					say_impossible(verify, i, m->max,
+					report_impossible(verify, i, m->max,
 						"positions are not the numbers from 0 on, each once");
 			}
 		}

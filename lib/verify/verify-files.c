@@ -131,7 +131,7 @@ static bool find_unwritten(
 
 /* ---- times ---- */
 
-static void judge_checksums(
+static void check_checksums(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
 	if (file->kind == FSDP_BYTES_RAW || file->members == 0)
@@ -155,7 +155,7 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 		good = fsdp_verify_items(verify, file, ret_error);
 	if (!good)
 		return false;
-	judge_checksums(verify, file);
+	check_checksums(verify, file);
 	/* A second save into the same directory leaves data files newer than the
 	 * metadata, and items that differ from it. */
 	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
@@ -326,7 +326,7 @@ static bool add_digest(struct fsdp_verify *verify,
 	       fsdp_arena_fail(&verify->arena, ret_error);
 }
 
-static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
+static bool parse_line(struct fsdp_verify *verify, struct fsdp_span text,
 	struct fsdp_listed_digest *digest, struct fsdp_error **ret_error)
 {
 	struct fsdp_sha256_line line;
@@ -346,7 +346,7 @@ static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
 	return add_digest(verify, digest, ret_error);
 }
 
-static bool take_sums(struct fsdp_verify *verify, struct fsdp_span text,
+static bool parse_sums(struct fsdp_verify *verify, struct fsdp_span text,
 	const char *source, bool is_manifest, struct fsdp_error **ret_error)
 {
 	struct fsdp_listed_digest digest = { .source = source,
@@ -355,13 +355,13 @@ static bool take_sums(struct fsdp_verify *verify, struct fsdp_span text,
 	while (fsdp_sha256_line_next(&text, &line)) {
 		digest.line++;
 		if (line.size != 0 && line.data[0] != '#' &&
-			!take_line(verify, line, &digest, ret_error))
+			!parse_line(verify, line, &digest, ret_error))
 			return false;
 	}
 	return true;
 }
 
-static bool take_integrity(
+static bool parse_integrity(
 	struct fsdp_verify *verify, struct fsdp_span text, struct fsdp_error **ret_error)
 {
 	struct fsdp_listed_digest digest = { .source = INTEGRITY };
@@ -412,8 +412,8 @@ static bool read_beside(struct fsdp_verify *verify, const struct fsdp_folder *fo
 		!read_list(verify, &file.source, &text, &error))
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
 	if (strcmp(name, SUMS) == 0)
-		return take_sums(verify, text, SUMS, false, ret_error);
-	return take_integrity(verify, text, ret_error);
+		return parse_sums(verify, text, SUMS, false, ret_error);
+	return parse_integrity(verify, text, ret_error);
 }
 
 static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_error)
@@ -434,7 +434,7 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 	}
 	if (!good)
 		return fsdp_error_add_path(ret_error, path);
-	return take_sums(verify, text, (const char *)copy.data, true, ret_error);
+	return parse_sums(verify, text, (const char *)copy.data, true, ret_error);
 }
 
 #define DOWNLOADS ".cache/huggingface/download"

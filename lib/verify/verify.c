@@ -118,7 +118,7 @@ static bool excuse_reading(struct fsdp_verify *verify,
 	return fsdp_verify_excuse(verify, file, &error, ret_error);
 }
 
-static bool judge_unreferenced(struct fsdp_verify *verify,
+static bool check_unreferenced(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, size_t index, bool storage,
 	struct fsdp_error **ret_error)
 {
@@ -160,7 +160,7 @@ static const struct fsdp_zip_member *by_header(const struct fsdp_zip *zip, size_
 }
 
 /* Both in the order of the file. */
-static bool judge_members(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+static bool check_members(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -182,7 +182,7 @@ static bool judge_members(struct fsdp_verify *verify, const struct fsdp_verify_f
 		struct fsdp_span name = fsdp_span(member->name.data + root.size,
 			below ? member->name.size - root.size : 0);
 		if ((!below || !is_known(name)) &&
-			!judge_unreferenced(verify, file,
+			!check_unreferenced(verify, file,
 				zip->by_header != NULL ? zip->by_header[i] : i,
 				fsdp_span_begins(name, FSDP_SPAN("data/")), ret_error))
 			return false;
@@ -260,7 +260,7 @@ static uint64_t number_of(struct fsdp_span key)
 }
 
 /* Loaders that compute the positions of records start from the real position of the first. */
-static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+static bool check_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_span records, struct fsdp_error **ret_error)
 {
 	struct fsdp_span root = fsdp_span(records.data, records.size - 5);
@@ -341,8 +341,8 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (record == NULL || record->records.size < 5 || file->extent_count == 0 ||
 		strcmp(checkpoint->model.format.family, "torchscript") == 0)
 		return true;
-	return judge_members(verify, file, ret_error) &&
-	       judge_offsets(verify, file, record->records, ret_error);
+	return check_members(verify, file, ret_error) &&
+	       check_offsets(verify, file, record->records, ret_error);
 }
 
 /*
@@ -1121,7 +1121,7 @@ static const struct {
 };
 
 /* What it needs is there, or what to say instead. */
-static void judge_need(const struct fsdp_verify *verify, enum verify_need need,
+static void check_need(const struct fsdp_verify *verify, enum verify_need need,
 	struct fsdp_rule_result *result)
 {
 	bool manifest = verify->options.manifest_path != NULL;
@@ -1159,7 +1159,7 @@ bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
 			continue;
 		*ret_result = (struct fsdp_rule_result){ .rule = fsdp_rule(rule) };
 		if (raised[i].level <= verify->options.level) {
-			judge_need(verify, raised[i].need, ret_result);
+			check_need(verify, raised[i].need, ret_result);
 			return true;
 		}
 		ret_result->status = FSDP_STATUS_NOT_EVALUATED;

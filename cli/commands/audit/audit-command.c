@@ -188,7 +188,7 @@ static bool contradicts(const struct verdict *verdict, struct fsdp_document_valu
 }
 
 /* *ret_wrong: the parts say what audits do not say. False: out of memory. */
-static bool judge_whole(
+static bool check_whole(
 	struct auditing *auditing, const struct joined_parts *joined, bool *ret_wrong)
 {
 	struct levels *levels = &auditing->audit->levels;
@@ -223,7 +223,7 @@ static bool audit_join(
 	struct audit audit = { .options = &options, .level = FSDP_LEVEL_DATA };
 	struct auditing auditing = { &audit, run, run->collected,
 		add_verdict(&audit, run) };
-	bool wrong = false, good = judge_whole(&auditing, joined, &wrong);
+	bool wrong = false, good = check_whole(&auditing, joined, &wrong);
 
 	(void)ret_error;
 	run->input = 0;

@@ -188,7 +188,7 @@ static const struct record check_rows =
 
 /* ---- the verdict ---- */
 
-static void put_count(
+static void print_count(
 	struct out *out, const char **before, uint64_t count, const char *what)
 {
 	out_values(out, "[{}{} {}{s}]", value_word(*before), value_some(count),
@@ -204,7 +204,7 @@ static uint64_t other_notes(const struct verdict *verdict)
 }
 
 /* Loaders asked for by name that do not load it as saved, or else that were not judged. */
-static bool put_loaders(const struct verdict *verdict, struct out *out)
+static bool print_loaders(const struct verdict *verdict, struct out *out)
 {
 	static const struct {
 		const char *word, *text;
@@ -284,15 +284,15 @@ static void show_verdict(
 	out_line_text(out, ": ");
 	out_line_painted(out, verdict->word);
 	out_line_text(out, ":");
-	others = put_loaders(verdict, out);
+	others = print_loaders(verdict, out);
 	strict = verdict->status == STATUS_BAD && !others;
-	put_count(out, &before, verdict->counts.error, "error");
-	put_count(out, &before, verdict->counts.warning, "warning");
+	print_count(out, &before, verdict->counts.error, "error");
+	print_count(out, &before, verdict->counts.warning, "warning");
 	if (before[0] == ' ' && !strict) {
 		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
 	}
-	put_count(out, &before, other_notes(verdict), "note");
+	print_count(out, &before, other_notes(verdict), "note");
 	if (strict && verdict->counts.error == 0)
 		out_line_text(out, " (--fail-on=%s)",
 			run->common->fail_on != NULL ? run->common->fail_on : "error");
@@ -430,7 +430,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 			audit->count, counts[word] == 1 ? "is" : "are", words[word]);
 	} else {
 		out_line_text(out, warnings > 0 ? ":" : ": no problems");
-		put_count(out, &before, warnings, "warning");
+		print_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
 			word < 2 ? "; some checks could not run (--checks lists them)"
 				 : "");

@@ -371,7 +371,7 @@ static void compare_expected(
 }
 
 /* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. */
-static bool judge_expected(
+static bool check_expected(
 	const struct expectation *expectation, struct run *run, struct selection *ignored)
 {
 	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
@@ -517,7 +517,7 @@ static void report_compared(
 
 /* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the level that
  * reads bytes, FI6004. False: out of memory, or *ret_error. */
-static bool judge_merged(
+static bool check_merged(
 	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	static const char *const rules[] = { "FI6001", "FI6001", "FI6003", "FI6004" };
@@ -996,13 +996,13 @@ static bool compare_others(
 	if (run->checkpoint == NULL)
 		return true;
 	if (audit->expected.path != NULL &&
-		!judge_expected(&audit->expected, run, audit->ignored))
+		!check_expected(&audit->expected, run, audit->ignored))
 		return false;
-	return audit->merged.path == NULL || judge_merged(audit, run, ret_error);
+	return audit->merged.path == NULL || check_merged(audit, run, ret_error);
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */
-static bool judge_loading(struct auditing *auditing, struct fsdp_error **ret_error)
+static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_error)
 {
 	const struct audit *audit = auditing->audit;
 	struct verdict *verdict = auditing->verdict;
@@ -1052,5 +1052,5 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	/* For parts, merge reports it. */
 	if (run->common->part_count != 0)
 		return name_part(&auditing);
-	return note_not_evaluated(&auditing) && judge_loading(&auditing, ret_error);
+	return note_not_evaluated(&auditing) && check_loading(&auditing, ret_error);
 }

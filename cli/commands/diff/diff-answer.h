@@ -96,7 +96,7 @@ struct text unit_text(
 
 extern const struct record diff_record, module_change_record;
 
-void put_differences(struct diffing *diffing);
+void write_differences(struct diffing *diffing);
 
 /* Changes of the tensors that one module owns. */
 struct module_change {

@@ -142,7 +142,7 @@ static const struct table LINES = { .key = "lines",
 	.text_only = true,
 	.no_header = true };
 
-static void put_line(struct diffing *diffing, const struct diff_line *line)
+static void print_line(struct diffing *diffing, const struct diff_line *line)
 {
 	char what[LINE_TEXT + HINT_TEXT + 4];
 
@@ -299,7 +299,7 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 }
 
 /* Siblings whose numbers alone differ, and that changed in the same way, are one line. */
-static bool tell_folded(struct diffing *diffing)
+static bool print_folded(struct diffing *diffing)
 {
 	size_t count = diffing->change_count, together;
 	struct alike *list = calloc(count + 1, sizeof *list);
@@ -310,7 +310,7 @@ static bool tell_folded(struct diffing *diffing)
 
 	for (size_t i = 0; diffing->run->common->verbose > 0 && i < count; i++) {
 		describe_change(diffing, i, &line);
-		put_line(diffing, &line);
+		print_line(diffing, &line);
 	}
 	if (list == NULL || diffing->run->common->verbose > 0) {
 		free(list);
@@ -351,7 +351,7 @@ static bool tell_folded(struct diffing *diffing)
 				diff_change(diffing, list[i + together].index)->name);
 		join_write(&join, &name, &length);
 		line.name = (struct text){ name.data, length };
-		put_line(diffing, &line);
+		print_line(diffing, &line);
 	}
 	bool good = !name.failed && !join.first.failed && !join.braces.failed;
 	name_buffer_done(&name);
@@ -361,7 +361,7 @@ static bool tell_folded(struct diffing *diffing)
 }
 
 /* Those of one exchange of first segments are one line. */
-static void tell_renames(struct diffing *diffing)
+static void print_renames(struct diffing *diffing)
 {
 	bool all = diffing->run->common->verbose > 0;
 	struct diff_renamed renamed, next;
@@ -386,11 +386,11 @@ static void tell_renames(struct diffing *diffing)
 				count, renamed.why);
 		else
 			snprintf(line.hint, sizeof line.hint, "(%s)", renamed.why);
-		put_line(diffing, &line);
+		print_line(diffing, &line);
 	}
 }
 
-static void tell_only(struct diffing *diffing, unsigned side)
+static void print_only(struct diffing *diffing, unsigned side)
 {
 	bool all = diffing->run->common->verbose > 0;
 	size_t count;
@@ -414,7 +414,7 @@ static void tell_only(struct diffing *diffing, unsigned side)
 			snprintf(line.what, sizeof line.what, "%zu tensors only in %s",
 				count, diffing->paths[side]);
 		}
-		put_line(diffing, &line);
+		print_line(diffing, &line);
 	}
 }
 
@@ -450,7 +450,7 @@ static void note_same(struct diffing *diffing)
 }
 
 /* Writes a line per difference, or per group of siblings with the same change. False: out of memory. */
-static bool tell_diff(struct diffing *diffing)
+static bool print_diff(struct diffing *diffing)
 {
 	bool good = true;
 
@@ -468,10 +468,10 @@ static bool tell_diff(struct diffing *diffing)
 			diffing->modules, diffing->module_count);
 	} else {
 		out_table_begin(diffing->run->out, &LINES);
-		good = tell_folded(diffing);
-		tell_renames(diffing);
-		tell_only(diffing, 0);
-		tell_only(diffing, 1);
+		good = print_folded(diffing);
+		print_renames(diffing);
+		print_only(diffing, 0);
+		print_only(diffing, 1);
 		out_table_end(diffing->run->out);
 	}
 	for (unsigned side = 0; side < 2; side++) {
@@ -490,8 +490,8 @@ static bool tell_diff(struct diffing *diffing)
 bool show_diff(struct diffing *diffing)
 {
 	run_begin(diffing->run, diffing->status);
-	bool good = tell_diff(diffing);
-	put_differences(diffing);
+	bool good = print_diff(diffing);
+	write_differences(diffing);
 	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
 	return good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
 	       !diffing->value_name.failed && !diffing->json[0].failed &&

@@ -421,7 +421,7 @@ static void rows_only(
 	}
 }
 
-void put_differences(struct diffing *diffing)
+void write_differences(struct diffing *diffing)
 {
 	static const struct table like = {
 		.key = "changed", .main = true, .rows_only = true

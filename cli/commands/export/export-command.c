@@ -687,7 +687,7 @@ static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 		exporting->facts.left_tensors[FSDP_EXPORT_INCOMPLETE] > 0)
 		exporting->status = status_worse(exporting->status, STATUS_PARTIAL);
 	run_begin(run, exporting->status);
-	tell_export(exporting);
+	print_export(exporting);
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
 	return !row_buffers_failed(&exporting->buffers);
 }

@@ -443,7 +443,7 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
 
 /* Tied tensors that share data are printed elsewhere. */
-static void tell_left(struct exporting *exporting)
+static void print_left(struct exporting *exporting)
 {
 	static const char *const reasons[] = {
 		[FSDP_EXPORT_ROLE] = "tensors that are not parameters or buffers",
@@ -478,7 +478,7 @@ static void tell_left(struct exporting *exporting)
 }
 
 /* One line per tie, at most a few. */
-static void tell_ties(struct exporting *exporting)
+static void print_ties(struct exporting *exporting)
 {
 	enum { SHOWN = 3 };
 	struct run *run = exporting->run;
@@ -499,7 +499,7 @@ static void tell_ties(struct exporting *exporting)
 		out_line(run->out, "", "and %" PRIu64 " more", count - told);
 }
 
-static void tell_names(struct exporting *exporting)
+static void print_names(struct exporting *exporting)
 {
 	const struct fsdp_export_facts *facts = &exporting->facts;
 	bool strips = facts->stripped.size > 0;
@@ -513,7 +513,7 @@ static void tell_names(struct exporting *exporting)
 }
 
 /* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of this name among others. */
-static void tell_wrapped(struct exporting *exporting)
+static void print_wrapped(struct exporting *exporting)
 {
 	static const struct {
 		const char *prefix, *what;
@@ -557,7 +557,7 @@ static void note_idle(struct exporting *exporting)
 				options->renames.items[i]);
 }
 
-static void tell_companions(struct exporting *exporting)
+static void print_companions(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
 	bool some = false;
@@ -580,7 +580,7 @@ static void tell_companions(struct exporting *exporting)
 	out_line_end(out);
 }
 
-static void tell_refused(struct exporting *exporting)
+static void print_refused(struct exporting *exporting)
 {
 	bool partial = exporting->options->partial, is_damaged = exporting->damaged;
 	struct run *run = exporting->run;
@@ -624,14 +624,14 @@ static bool is_comparable(const struct exporting *exporting)
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
 }
 
-void tell_export(struct exporting *exporting)
+void print_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
 	char size[HUMAN_ROOM];
 	size_t count;
 
 	if (exporting->damaged || !exporting->written) {
-		tell_refused(exporting);
+		print_refused(exporting);
 		return;
 	}
 	count = exporting->facts.file_count;
@@ -666,11 +666,11 @@ void tell_export(struct exporting *exporting)
 		value_word(out_bytes(out, exporting->facts.tensor_bytes, size)),
 		value_count(
 			exporting->file == NULL && count != 1 ? count - 1 : UINT64_MAX));
-	tell_left(exporting);
-	tell_names(exporting);
-	tell_wrapped(exporting);
-	tell_ties(exporting);
-	tell_companions(exporting);
+	print_left(exporting);
+	print_names(exporting);
+	print_wrapped(exporting);
+	print_ties(exporting);
+	print_companions(exporting);
 	if (exporting->options->cast != NULL)
 		out_values_line(out, "cast", "to {}; {} finite number{s} became infinite",
 			value_word(exporting->options->cast),

@@ -88,6 +88,6 @@ struct text exported_name(struct exporting *exporting, uint32_t index);
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);
 
-void tell_export(struct exporting *exporting);
+void print_export(struct exporting *exporting);
 
 #endif

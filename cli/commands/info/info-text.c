@@ -26,7 +26,7 @@ static bool has_ranks(const struct info *info)
 	       (info->world_size > 1 || info->rank_count > 0);
 }
 
-static void tell_head(struct info *info)
+static void print_head(struct info *info)
 {
 	const struct fsdp_format *format = &info->format;
 	const struct fsdp_kind *kind = &info->kind;
@@ -75,7 +75,7 @@ static void tell_head(struct info *info)
 	out_line_end(out);
 }
 
-static void tell_plan(struct info *info)
+static void print_plan(struct info *info)
 {
 	const struct fsdp_plan_facts *plan = &info->plan;
 	struct text path = text_of(plan->path);
@@ -100,7 +100,7 @@ static void tell_plan(struct info *info)
 }
 
 /* "bfloat16", or "bfloat16 (10), float32 (4)". */
-static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
+static void print_dtypes(struct info *info, const struct fsdp_role_total *total)
 {
 	uint64_t counts[FSDP_OVERVIEW_DTYPES];
 	struct out *out = info->run->out;
@@ -126,12 +126,12 @@ static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
 	out_line_text(out, ", and others");
 }
 
-static void tell_total(
+static void print_total(
 	struct info *info, const struct fsdp_role_total *total, const char *noun)
 {
 	out_values(info->run->out, "{} {}{s}, ", value_count(total->tensors),
 		value_word(noun));
-	tell_dtypes(info, total);
+	print_dtypes(info, total);
 	out_values(info->run->out, ", {}", value_bytes(total->bytes));
 }
 
@@ -168,7 +168,7 @@ struct text info_class(struct info *info)
 }
 
 /* ": LoRA, rank 8, alpha 16, for meta-llama/Llama-3.1-8B" */
-static bool tell_adapter(struct info *info)
+static bool print_adapter(struct info *info)
 {
 	static const struct {
 		enum info_setting setting;
@@ -195,7 +195,7 @@ static bool tell_adapter(struct info *info)
 }
 
 /* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an adapter. */
-static void tell_lora(struct info *info)
+static void print_lora(struct info *info)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	uint64_t modules = 0;
@@ -222,14 +222,14 @@ static void tell_lora(struct info *info)
 }
 
 /* ": Transformer, 32 layers" */
-static void tell_architecture(struct info *info)
+static void print_architecture(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;
 	bool is_named = info->class_name.data != NULL;
 	struct out *out = info->run->out;
 	const char *before = ": ";
 
-	if (tell_adapter(info))
+	if (print_adapter(info))
 		return;
 	if (is_named || kind->looks_like != NULL) {
 		out_values(out, is_named ? ": {}" : ": {}-like",
@@ -245,7 +245,7 @@ static void tell_architecture(struct info *info)
 			value_text(setting_of(info, SETTING_LAYERS)));
 }
 
-static void tell_model(struct info *info)
+static void print_model(struct info *info)
 {
 	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_PARAM];
 	const struct fsdp_role_total *buffers = &info->facts->roles[FSDP_ROLE_BUFFER];
@@ -256,22 +256,22 @@ static void tell_model(struct info *info)
 	out_line_begin(out, "model");
 	if (total->tensors > 0) {
 		out_values(out, "{} parameter{s}, ", value_elements(total->numel));
-		tell_dtypes(info, total);
+		print_dtypes(info, total);
 		out_values(out, ", {}, {} tensor{s}", value_bytes(total->bytes),
 			value_count(total->tensors));
-		tell_architecture(info);
+		print_architecture(info);
 		if (info->settings[SETTING_TYPE] == FSDP_NONE)
-			tell_lora(info);
+			print_lora(info);
 		if (buffers->tensors > 0)
 			out_line_text(out, "; ");
 	}
 	if (buffers->tensors > 0)
-		tell_total(info, buffers, "buffer");
+		print_total(info, buffers, "buffer");
 	out_line_end(out);
 }
 
 /* What a LOCAL state dict does not have, and what helps. */
-static void tell_flat(struct info *info)
+static void print_flat(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;
 	struct out *out = info->run->out;
@@ -301,7 +301,7 @@ static const char *state_words(const char *key, uint32_t dtype)
 enum { GROUPS_SHOWN = 4, GROUPS_MOST = 1024 };
 
 /* ", 2 groups (8 and 0 parameters)": of the first optimizer, if it has several. */
-static void tell_groups(struct info *info)
+static void print_groups(struct info *info)
 {
 	static const char WORD[] = "param_groups.";
 	uint64_t sizes[GROUPS_MOST] = { 0 };
@@ -356,7 +356,7 @@ static void tell_groups(struct info *info)
 	out_line_text(out, " parameters)");
 }
 
-static void tell_optimizer(struct info *info)
+static void print_optimizer(struct info *info)
 {
 	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_OPTIM];
 	struct out *out = info->run->out;
@@ -385,11 +385,11 @@ static void tell_optimizer(struct info *info)
 	out_values(out, "{}, {}, {} tensor{s}",
 		value_word(facts->other_states > 0 ? ", and others" : ""),
 		value_bytes(total->bytes), value_count(total->tensors));
-	tell_groups(info);
+	print_groups(info);
 	out_line_end(out);
 }
 
-static void tell_per_rank(struct info *info)
+static void print_per_rank(struct info *info)
 {
 	const struct fsdp_balance *balance = &info->balance;
 	uint64_t weights = info->per_rank.weights;
@@ -417,7 +417,7 @@ static void tell_per_rank(struct info *info)
 		value_bytes(weights != 0 ? weights : FSDP_UNKNOWN));
 }
 
-static void tell_sharding(struct info *info)
+static void print_sharding(struct info *info)
 {
 	const struct fsdp_overview_facts *facts = info->facts;
 	struct out *out = info->run->out;
@@ -465,7 +465,7 @@ struct shown {
 	size_t columns, values;
 };
 
-static void tell_value(
+static void print_value(
 	struct info *info, uint32_t index, enum notable notable, struct shown *shown)
 {
 	struct fsdp_value value = fsdp_value(info->run->checkpoint, index);
@@ -489,7 +489,7 @@ static void tell_value(
 		value_name(name), value_word(name.size > 0 ? " " : ""), value_name(text));
 }
 
-static void tell_values(struct info *info)
+static void print_values(struct info *info)
 {
 	size_t count = info->counts.values;
 	struct shown shown = { 0, 0 };
@@ -503,13 +503,13 @@ static void tell_values(struct info *info)
 				       (notable < NOTABLE_SETTING || shown.values == 0);
 		notable++)
 		for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
-			tell_value(info, i, notable, &shown);
+			print_value(info, i, notable, &shown);
 	out_values(
 		out, "[, and {} more {(ls --values)}]", value_some(count - shown.values));
 	out_line_end(out);
 }
 
-static void tell_files(struct info *info)
+static void print_files(struct info *info)
 {
 	const struct fsdp_bytes *bytes = &info->bytes;
 	struct out *out = info->run->out;
@@ -572,7 +572,7 @@ static const char *wrapper_of(const char *prefix)
 enum { FOUND_SHOWN = 2, MESSAGE_MOST = 200 };
 
 /* The worst finding. Findings of opening were printed before the answer. */
-static void tell_findings(struct info *info)
+static void print_findings(struct info *info)
 {
 	struct out *out = info->run->out;
 	struct collected *all = info->run->collected;
@@ -606,7 +606,7 @@ static void tell_findings(struct info *info)
 		}
 }
 
-static void tell_check(struct info *info)
+static void print_check(struct info *info)
 {
 	uint64_t errors = info->check.errors, warnings = info->check.warnings,
 		 unread = info->check.unread;
@@ -634,7 +634,7 @@ static void tell_check(struct info *info)
 			NULL);
 	out_values(out, "[; {} note{s} {(audit -v)}]", value_some(info->check.notes));
 	out_line_end(out);
-	tell_findings(info);
+	print_findings(info);
 }
 
 /* Files of one set are typed together: the named ones, and those found in their directory. NULL past the last one. */
@@ -658,7 +658,7 @@ static const struct input_record *input_of_set(const struct run *run, size_t nth
 	return NULL;
 }
 
-static void tell_next(struct info *info)
+static void print_next(struct info *info)
 {
 	const struct run *run = info->run;
 	const char *command = info->recording != NULL ? info->recording
@@ -689,11 +689,11 @@ static void tell_next(struct info *info)
 
 void info_tell(struct info *info)
 {
-	tell_head(info);
-	tell_plan(info);
-	tell_model(info);
-	tell_flat(info);
-	tell_optimizer(info);
+	print_head(info);
+	print_plan(info);
+	print_model(info);
+	print_flat(info);
+	print_optimizer(info);
 	const struct fsdp_role_total *other = &info->facts->roles[FSDP_ROLE_OTHER];
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	struct out *out = info->run->out;
@@ -705,18 +705,18 @@ void info_tell(struct info *info)
 		out_values(out, "{}, of the same names and shapes: ",
 			value_name(
 				name_text(&info->buffers.name, checkpoint, module.name)));
-		tell_total(info, &info->facts->average, "tensor");
+		print_total(info, &info->facts->average, "tensor");
 		out_line_end(out);
 	}
 	if (other->tensors > 0) {
 		out_line_begin(out, "other");
-		tell_total(info, other, "tensor");
+		print_total(info, other, "tensor");
 		out_line_end(out);
 	}
-	tell_per_rank(info);
-	tell_sharding(info);
-	tell_values(info);
-	tell_files(info);
+	print_per_rank(info);
+	print_sharding(info);
+	print_values(info);
+	print_files(info);
 	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
 		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
 		bool is_hidden =
@@ -731,6 +731,6 @@ void info_tell(struct info *info)
 				   : is_hidden            ? "without"
 							  : "with"));
 	}
-	tell_check(info);
-	tell_next(info);
+	print_check(info);
+	print_next(info);
 }

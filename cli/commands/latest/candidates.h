@@ -79,7 +79,7 @@ struct latest {
 size_t folder_size(const char *path);
 
 /* Makes it bad, for this reason. */
-void judge_bad(struct run_candidate *candidate, const char *format, ...)
+void set_bad(struct run_candidate *candidate, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Checks it at this level, and fills all except its path and names. False as for a command. */

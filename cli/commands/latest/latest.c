@@ -428,7 +428,7 @@ static bool is_table(const struct latest *latest)
 }
 
 /* The checked candidates; without a table those that are named. */
-static void put_rows(const struct latest *latest, const struct table *like)
+static void write_rows(const struct latest *latest, const struct table *like)
 {
 	struct record_table table;
 
@@ -469,7 +469,7 @@ static bool name_is_right(const struct run_candidate *candidate)
 	       (candidate->step == FSDP_ABSENT && candidate->epoch == FSDP_ABSENT);
 }
 
-static bool judge_one(struct latest *latest, size_t index, bool *ret_several,
+static bool check_candidate(struct latest *latest, size_t index, bool *ret_several,
 	struct fsdp_error **ret_error)
 {
 	struct run_candidate *candidate = &latest->candidates[index];
@@ -484,7 +484,7 @@ static bool judge_one(struct latest *latest, size_t index, bool *ret_several,
 
 /* The newest of each run by their names, until so many are good. What fails here fails at
  * any level. */
-static bool judge_newest(
+static bool check_newest(
 	struct latest *latest, size_t wanted, struct fsdp_error **ret_error)
 {
 	bool good = true, is_several;
@@ -506,7 +506,7 @@ static bool judge_newest(
 		if (!candidate->by_name || !is_wanted)
 			continue;
 		if (candidate->result == NULL)
-			good = judge_one(latest, i, &is_several, ret_error);
+			good = check_candidate(latest, i, &is_several, ret_error);
 		folder->last = *name;
 		folder->good += is_good(candidate);
 	}
@@ -516,7 +516,7 @@ static bool judge_newest(
 
 /* A file of the trainer's state, in a directory with weights in other files: checks that one of them has the same
  * step. */
-static void judge_weights(struct latest *latest, struct run_candidate *candidate)
+static void check_weights(struct latest *latest, struct run_candidate *candidate)
 {
 	const char *example = NULL, *end;
 
@@ -539,7 +539,7 @@ static void judge_weights(struct latest *latest, struct run_candidate *candidate
 		example = name;
 	}
 	if (example != NULL)
-		judge_bad(candidate,
+		set_bad(candidate,
 			"it has no weights, and no file with weights has its numbers (%.200s has others)",
 			example);
 }
@@ -562,7 +562,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
 			good = candidate_judge(
 				candidate, latest->run, latest->level, ret_error);
-		judge_weights(latest, candidate);
+		check_weights(latest, candidate);
 		good = good && siblings_judge(latest, candidate, ret_error);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
@@ -582,19 +582,19 @@ static bool judge(struct latest *latest, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < latest->count && good; i += !is_several) {
 		is_several = false;
 		if (!latest->candidates[i].by_name)
-			good = judge_one(latest, i, &is_several, ret_error);
+			good = check_candidate(latest, i, &is_several, ret_error);
 	}
 	pointers_follow(latest);
 	for (size_t i = 0; i < latest->pointer_count && good; i++) {
 		const struct run_candidate *to = latest->pointers[i].to;
 
 		if (to != NULL && to->result == NULL)
-			good = judge_one(latest, (size_t)(to - latest->candidates),
+			good = check_candidate(latest, (size_t)(to - latest->candidates),
 				&is_several, ret_error);
 	}
 
 	do {
-		good = good && judge_newest(latest, wanted, ret_error) &&
+		good = good && check_newest(latest, wanted, ret_error) &&
 		       choose(latest, ret_error);
 		wanted = wanted < SIZE_MAX / 2 ? wanted * 2 : SIZE_MAX;
 	} while (good && latest->unjudged > 0 &&
@@ -644,7 +644,7 @@ static bool is_empty(const struct latest *latest)
 	return empty;
 }
 
-static void tell_none(struct latest *latest)
+static void print_none(struct latest *latest)
 {
 	if (latest->count == 0) {
 		const char *path = latest->run->path, *part = unclear(latest);
@@ -692,7 +692,7 @@ static void tell_none(struct latest *latest)
 }
 
 /* What all but the newest that is good cost. */
-static void tell_cost(struct latest *latest)
+static void print_cost(struct latest *latest)
 {
 	uint64_t all = 0, old = 0;
 	char total[HUMAN_ROOM], rest[HUMAN_ROOM];
@@ -778,8 +778,8 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 				run_note(latest.run, "%s: " LATEST_RELEASE,
 					latest.candidates[i].path);
 		if (status != STATUS_FAILED)
-			tell_none(&latest);
-		tell_cost(&latest);
+			print_none(&latest);
+		print_cost(&latest);
 		run_begin(run, status);
 		if (run->status != STATUS_FAILED) {
 			struct table table = { .key = "candidates",
@@ -789,11 +789,11 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 
 			out_fields(latest.run->out, &latest_record,
 				(struct subject){ NULL, &latest });
-			put_rows(&latest, &table);
+			write_rows(&latest, &table);
 			table.rows_only = false;
 			table.text_only = true;
 			if (is_table(&latest))
-				put_rows(&latest, &table);
+				write_rows(&latest, &table);
 			else
 				for (size_t i = 0; i < latest.count; i++) {
 					if (!latest.candidates[i].is_named)

@@ -440,7 +440,7 @@ static void rows_fx(struct out *out, const struct record_table *table, const cha
 	}
 }
 
-static void put_uses(const struct listing *listing)
+static void write_uses(const struct listing *listing)
 {
 	static const struct table like = {
 		.key = "recordings", .main = true, .rows_only = true
@@ -621,7 +621,7 @@ bool order_put_data(struct listing *listing)
 	if (flight != NULL)
 		order_put_dumps(listing, (struct subject){ &data, &data });
 	else
-		put_uses(listing);
+		write_uses(listing);
 	free(data.scratch);
 	return true;
 }

@@ -60,7 +60,7 @@ static struct value name(struct fsdp_span name)
 }
 
 /* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year. */
-static const char *put_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
+static const char *format_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
 {
 	static const size_t year = sizeof "1970-" - 1;
 	char date[DATE_SIZE];
@@ -79,7 +79,7 @@ static struct value since_of(const struct flight *flight)
 	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
 }
 
-static void put_place(struct out *out, const struct fsdp_flight_place *place)
+static void print_place(struct out *out, const struct fsdp_flight_place *place)
 {
 	if (place->filename.data == NULL)
 		return;
@@ -87,7 +87,7 @@ static void put_place(struct out *out, const struct fsdp_flight_place *place)
 	recordings_show_frame(out, place->filename, place->line, place->name);
 }
 
-static void put_sizes(struct out *out, const struct fsdp_flight_call *call)
+static void print_sizes(struct out *out, const struct fsdp_flight_call *call)
 {
 	for (size_t i = 0; i < call->input_size_count; i++) {
 		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
@@ -101,10 +101,10 @@ static void put_sizes(struct out *out, const struct fsdp_flight_call *call)
 }
 
 /* "all_reduce [10] Float" */
-static void put_call(struct out *out, const struct fsdp_flight_call *call)
+static void print_call(struct out *out, const struct fsdp_flight_call *call)
 {
 	out_line_name(out, text_of_span(call->op));
-	put_sizes(out, call);
+	print_sizes(out, call);
 	for (size_t i = 0; i < call->input_dtype_count; i++) {
 		out_line_text(out, "%s", i == 0 ? " " : ", ");
 		out_line_name(out, text_of_span(call->input_dtypes[i]));
@@ -112,24 +112,24 @@ static void put_call(struct out *out, const struct fsdp_flight_call *call)
 }
 
 /* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
-static void put_collective(const struct flight *flight)
+static void print_collective(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 
 	out_values(flight->out, "[#{} ]{}", number(says->seq),
 		says->op.data != NULL ? value_text(text_of_span(says->op))
 				      : value_word("collective"));
-	put_sizes(flight->out, &says->call);
+	print_sizes(flight->out, &says->call);
 	out_values(flight->out, " of {}[ ({})]",
 		says->group.size != 0 ? name(says->group)
 				      : value_word("a group without a name"),
 		says->member_count != 0 ? RANKS(says->members, says->member_count)
 					: value_absent());
-	put_place(flight->out, &says->place);
+	print_place(flight->out, &says->place);
 }
 
 /* " #9 all_gather of mesh_dp_shard", as far as these are known. */
-static void put_place_in(
+static void print_place_in(
 	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
 {
 	out_values(out, "[ #{}][ {}][ of {}]", number(seq), name(op), name(group));
@@ -141,7 +141,7 @@ enum { MOST_SHOWN = 8 };
 
 /* Groups that are called alike, as meshes make them, are named once. A log does not contain
  * the size of a group. */
-static void put_groups(const struct flight *flight)
+static void print_groups(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;
 	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
@@ -197,7 +197,7 @@ static void line_inputs(const struct flight *flight)
 	if (!flight->is_log)
 		out_values(out, "[, NCCL {}]",
 			value_name(text_of_span(flight->first->flight->library)));
-	put_groups(flight);
+	print_groups(flight);
 	out_line_end(out);
 }
 
@@ -286,9 +286,9 @@ static void lines_cause(const struct flight *flight)
 			RANKS(one->ranks, one->rank_count));
 		if (i == 0 && !stopped) {
 			out_line_text(out, " ");
-			put_collective(flight);
+			print_collective(flight);
 		} else {
-			put_place_in(out, one->seq, one->op, one->group);
+			print_place_in(out, one->seq, one->op, one->group);
 		}
 		out_values(out, "[, which rank {} finished]", number(one->other));
 		out_line_end(out);
@@ -303,7 +303,7 @@ static void lines_cause(const struct flight *flight)
 	out_line_begin(out, NULL);
 	out_values(out, "{} {} ", RANKS(says->culprits, says->culprit_count),
 		value_word(verb));
-	put_collective(flight);
+	print_collective(flight);
 	out_line_end(out);
 }
 
@@ -315,13 +315,13 @@ static void lines_culprits(const struct flight *flight)
 
 	if (says->has_expected) {
 		out_line_begin(out, "expected");
-		put_call(out, &says->expected);
+		print_call(out, &says->expected);
 		out_line_text(out, " (most ranks)");
 		out_line_end(out);
 	}
 	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
 		out_line_begin(out, i == 0 ? "found" : "");
-		put_call(out, &says->found[i].call);
+		print_call(out, &says->found[i].call);
 		out_values(out, " (rank {})", number(says->found[i].rank));
 		out_line_end(out);
 	}
@@ -335,8 +335,8 @@ static void lines_culprits(const struct flight *flight)
 					      : "rank {} has no entry",
 			number(last->rank));
 		if (last->op.data != NULL) {
-			put_place_in(out, last->seq, last->op, last->group);
-			put_place(out, &last->place);
+			print_place_in(out, last->seq, last->op, last->group);
+			print_place(out, &last->place);
 		}
 		out_line_end(out);
 	}
@@ -360,11 +360,11 @@ static void lines_agree(const struct flight *flight)
 			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
 			flight->first != NULL ? value_integer(flight->first->rank)
 					      : value_absent());
-		put_place_in(out, says->common.seq,
+		print_place_in(out, says->common.seq,
 			says->common.op.size != 0 ? says->common.op : unnamed,
 			says->common.group);
 		out_values(out, "[ since {}]", since_of(flight));
-		put_place(out, &says->common.place);
+		print_place(out, &says->common.place);
 		out_line_end(out);
 	}
 	if (says->problem == NULL && flight->is_alone && is_log)
@@ -393,7 +393,7 @@ static void lines_agree(const struct flight *flight)
 	out_line_begin(out, NULL);
 	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
 		is_log ? "lines" : "a dump", is_log ? "lines" : "a dump");
-	put_collective(flight);
+	print_collective(flight);
 	out_line_end(out);
 }
 
@@ -470,7 +470,7 @@ static bool are_alike(const WATCH *a, const WATCH *b)
 }
 
 /* "#7 all_reduce after 600.1 s"; empty where none failed. */
-static void put_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
+static void format_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
 {
 	const struct text op = text_of_span(watch->op);
 	size_t size = 0;
@@ -519,7 +519,7 @@ static bool show_watches(const struct flight *flight)
 			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
 		order_put_ranks(ranks, count, list, sizeof list);
-		put_failed(first, longest, failed, sizeof failed);
+		format_failed(first, longest, failed, sizeof failed);
 		const struct value values[] = { value_word(list),
 			value_name(text_of_span(first->group)), number(first->enqueued),
 			number(first->completed), value_word(failed) };
@@ -552,7 +552,7 @@ bool order_show_flight(struct listing *listing)
 		flight.dump_count += one->flight != NULL;
 	}
 	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
-	put_moment(says->since_ns, flight.is_log, flight.since);
+	format_moment(says->since_ns, flight.is_log, flight.since);
 
 	line_inputs(&flight);
 	lines_cause(&flight);
@@ -561,7 +561,7 @@ bool order_show_flight(struct listing *listing)
 		const struct fsdp_flight_exception *one = &says->exceptions[i];
 
 		out_line_begin(flight.out, i == 0 ? "error" : "");
-		put_moment(one->time_ns, true, at);
+		format_moment(one->time_ns, true, at);
 		out_values(flight.out, "rank {}[ at {}]: ", number(one->rank),
 			*at != '\0' ? value_word(at) : value_absent());
 		out_line_name(flight.out, text_of_span(one->text));

@@ -373,7 +373,7 @@ static bool same_round(const struct fsdp_state_lane *lane, size_t a, size_t a_en
 
 /* H from IDLE to IDLE as one step, prefetches in brackets, a mark at a problem. False:
  * nothing to print. */
-static bool put_round(FILE *text, const struct fsdp_state_lane *lane, size_t at,
+static bool print_round(FILE *text, const struct fsdp_state_lane *lane, size_t at,
 	size_t end, const char *gap)
 {
 	unsigned before = at != 0 ? lane->changes[at - 1].handle : 0;
@@ -423,7 +423,7 @@ static bool row_lane(
 			next = end_of_round(lane, next);
 			times++;
 		}
-		if (put_round(text, lane, at, end, any ? "; " : "")) {
+		if (print_round(text, lane, at, end, any ? "; " : "")) {
 			any = true;
 			if (times > 1)
 				fprintf(text, "  x%zu iterations", times);

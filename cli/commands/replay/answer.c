@@ -168,7 +168,7 @@ static void show_nothing(struct replay *replay)
 /* ---- the first lines ---- */
 
 /* Three digits, in the unit that suits `like`. */
-static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32])
+static const char *format_time(int64_t ns, int64_t like, bool unit, char buffer[32])
 {
 	static const struct {
 		double ns;
@@ -189,7 +189,7 @@ static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32]
 }
 
 /* A share of the time in whole percents. */
-static void put_share(struct out *out, const char *name, double share)
+static void print_share(struct out *out, const char *name, double share)
 {
 	out_line_text(out, "%s %.0f %%", name, share);
 }
@@ -203,11 +203,12 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 		return;
 	out_line_begin(out, NULL);
 	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
-		put_time(cost->mean_ns, cost->mean_ns, true, mean));
+		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1) {
 		out_values(out, " (min {}, max {}[ on rank {}]",
-			value_word(put_time(cost->min_ns, cost->mean_ns, false, least)),
-			value_word(put_time(cost->max_ns, cost->mean_ns, false, most)),
+			value_word(
+				format_time(cost->min_ns, cost->mean_ns, false, least)),
+			value_word(format_time(cost->max_ns, cost->mean_ns, false, most)),
 			replay->count > 1 ? value_integer(cost->max_rank)
 					  : value_absent());
 		out_line_text(out, ")");
@@ -219,13 +220,13 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	} else {
 		if (!cost->marked)
 			out_line_text(out, ": the GPU worked in %s of %s",
-				put_time(cost->busy_ns, cost->span_ns, false, least),
-				put_time(cost->span_ns, cost->span_ns, true, most));
-		put_share(out, cost->marked ? ": compute" : "; compute", cost->compute);
-		put_share(out, ", exposed communication", cost->exposed);
+				format_time(cost->busy_ns, cost->span_ns, false, least),
+				format_time(cost->span_ns, cost->span_ns, true, most));
+		print_share(out, cost->marked ? ": compute" : "; compute", cost->compute);
+		print_share(out, ", exposed communication", cost->exposed);
 		if (cost->copies >= 0.5)
-			put_share(out, ", copies", cost->copies);
-		put_share(out, ", idle", cost->idle);
+			print_share(out, ", copies", cost->copies);
+		print_share(out, ", idle", cost->idle);
 	}
 	for (size_t i = 0; i < replay->count; i++)
 		if (replay_by_rank(replay, i)->truncated)

@@ -147,7 +147,7 @@ static bool is_above(int64_t part, int64_t whole, int64_t percent)
 }
 
 /* Of each rank: a share of the time of the device, lost events, the sum of a type. */
-static void judge_ranks(struct threshold *judging)
+static void check_ranks(struct threshold *judging)
 {
 	const struct check *check = judging->check;
 	bool idle = text_is(check->name, text_of("idle"));
@@ -178,7 +178,7 @@ static void judge_ranks(struct threshold *judging)
 }
 
 /* What a type took before, and takes now: of recordings in a step, of results in all. */
-static void judge_factor(struct threshold *judging)
+static void check_factor(struct threshold *judging)
 {
 	const struct replay *replay = judging->replay;
 	struct text name = judging->check->name;
@@ -238,9 +238,9 @@ int checks_judge(struct replay *replay)
 					percent_of(cost.waits_ns, cost.waiting_ns));
 			}
 		} else if (check.unit == CHECK_FACTOR)
-			judge_factor(&judging);
+			check_factor(&judging);
 		else
-			judge_ranks(&judging);
+			check_ranks(&judging);
 		if (judging.bad_count > MOST_RANKS)
 			snprintf(more, sizeof more, ", and %zu more rank%s",
 				judging.bad_count - MOST_RANKS,

@@ -119,18 +119,18 @@ static bool note_rows(const struct snapshots *all)
 
 /* ---- stacks in a line ---- */
 
-static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
+static void print_frame(struct out *out, const struct fsdp_memory_frame *frame)
 {
 	recordings_show_frame(out, frame->filename, frame->line, frame->name);
 }
 
-static void put_label(
+static void format_label(
 	struct out *out, const struct fsdp_memory_label *label, bool with_caller)
 {
 	const char *gap = "";
 
 	if (label->own != NULL) {
-		put_frame(out, label->own);
+		print_frame(out, label->own);
 		gap = " > ";
 	} else if (label->node.size != 0) {
 		out_line_name(out, text_of_span(label->node));
@@ -138,7 +138,7 @@ static void put_label(
 	}
 	if (label->torch != NULL) {
 		out_line_text(out, "%s", gap);
-		put_frame(out, label->torch);
+		print_frame(out, label->torch);
 	} else if (label->op.size != 0) {
 		out_line_text(out, "%s", gap);
 		out_line_name(out, text_of_span(label->op));
@@ -147,20 +147,21 @@ static void put_label(
 	}
 	if (with_caller && label->caller != NULL) {
 		out_line_text(out, ", called from ");
-		put_frame(out, label->caller);
+		print_frame(out, label->caller);
 	}
 }
 
-static void put_stack(struct out *out, const struct fsdp_memory *memory,
+static void print_stack(struct out *out, const struct fsdp_memory *memory,
 	const uint32_t *frames, size_t count)
 {
 	struct fsdp_memory_label label = fsdp_memory_label(memory, frames, count);
 
-	put_label(out, &label, false);
+	format_label(out, &label, false);
 }
 
 /* With a sign. */
-static const char *put_change(struct out *out, int64_t bytes, char text[HUMAN_ROOM + 2])
+static const char *format_change(
+	struct out *out, int64_t bytes, char text[HUMAN_ROOM + 2])
 {
 	char size[HUMAN_ROOM];
 
@@ -190,13 +191,13 @@ static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum
 		out_line_text(out,
 			changes ? "  %10s %+6" PRId64 " block%s  "
 				: "  %10s %6" PRId64 " block%s  ",
-			changes ? put_change(out, row->bytes, bytes)
+			changes ? format_change(out, row->bytes, bytes)
 				: out_bytes(out, (uint64_t)row->bytes, bytes),
 			row->blocks, one ? " " : "s");
 		if (!changes && row->stack->before)
 			out_line_text(out, "allocated before the recording");
 		else
-			put_label(out, &row->label, !changes && row->with_caller);
+			format_label(out, &row->label, !changes && row->with_caller);
 		out_line_end(out);
 		if (!changes && looks != NULL && looks->verbosity >= 1) {
 			for (size_t j = 0; j < row->stack->frame_count; j++) {
@@ -253,7 +254,8 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 				holder->blocks != says->split_segments
 					? value_count(holder->blocks)
 					: value_absent());
-			put_stack(out, row->memory, holder->frames, holder->frame_count);
+			print_stack(
+				out, row->memory, holder->frames, holder->frame_count);
 		}
 		out_line_end(out);
 	}
@@ -279,7 +281,7 @@ static void show_row(
 			value_integer(row->rank),
 			value_bytes(says->ooms[i].requested_bytes),
 			value_bytes(says->ooms[i].device_free_bytes));
-		put_stack(out, row->memory, says->ooms[i].frames,
+		print_stack(out, row->memory, says->ooms[i].frames,
 			says->ooms[i].frame_count);
 		out_line_end(out);
 	}
@@ -662,8 +664,8 @@ static void show_growth(const struct snapshots *all)
 	out_values_line(out, NULL, "rank {}, device {}, since {}: reserved {}, active {}",
 		value_integer(most->rank), value_integer(most->device),
 		value_name(text_of(all->replay->options->compare.items[0])),
-		value_word(put_change(out, most->reserved_bytes, reserved)),
-		value_word(put_change(out, most->active_bytes, active)));
+		value_word(format_change(out, most->reserved_bytes, reserved)),
+		value_word(format_change(out, most->active_bytes, active)));
 	lines_sums(all->replay, most->stacks, most->count, true);
 }
 
@@ -728,7 +730,7 @@ static void show_text(struct snapshots *all)
 		show_growth(all);
 }
 
-static void put_data(struct snapshots *all)
+static void write_data(struct snapshots *all)
 {
 	static const struct table spans = {
 		.key = "timeline", .main = true, .rows_only = true
@@ -823,7 +825,7 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 		}
 		run_begin(replay->run, status);
 		show_text(&all);
-		put_data(&all);
+		write_data(&all);
 	}
 	for (size_t i = 0; i < all.growth_count; i++)
 		free(all.growth[i].stacks);

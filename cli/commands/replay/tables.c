@@ -238,7 +238,7 @@ HAS(has_percent, TYPE, one->percent >= 0)
 HAS(has_ratio, TYPE, one->ratio >= 0)
 
 /* "1.250 (3)" */
-static struct value put_ranked(struct subject of, int nth, int64_t ns, int64_t rank)
+static struct value format_ranked(struct subject of, int nth, int64_t ns, int64_t rank)
 {
 	struct ms ms;
 
@@ -256,7 +256,7 @@ static struct value get_min(struct subject of)
 {
 	const TYPE *type = TYPE_OF(of);
 
-	return put_ranked(of, 0, type->min_ns,
+	return format_ranked(of, 0, type->min_ns,
 		type->min_ns != type->max_ns ? type->min_rank : FSDP_ABSENT);
 }
 
@@ -264,7 +264,7 @@ static struct value get_max(struct subject of)
 {
 	const TYPE *type = TYPE_OF(of);
 
-	return put_ranked(of, 1, type->max_ns,
+	return format_ranked(of, 1, type->max_ns,
 		type->min_ns != type->max_ns ? type->max_rank : FSDP_ABSENT);
 }
 
@@ -288,7 +288,7 @@ static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "of run 1", NUMBER_AT(TYPE, ratio), .has = has_ratio, .digits = 2,
 		.times = true, OF_RUNS, FOR_PEOPLE });
 
-static void put_sums(struct replay *replay, bool regions)
+static void print_sums(struct replay *replay, bool regions)
 {
 	struct record_table table;
 
@@ -362,7 +362,7 @@ static const struct record separated_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "p50_ns", NS_AT(TYPE, times.p50_ns) }, { "p95_ns", NS_AT(TYPE, times.p95_ns) },
 	{ "max_ns", NS_AT(TYPE, times.max_ns) }, { "run", COUNT_AT(TYPE, run) });
 
-static void put_separated(struct replay *replay)
+static void print_separated(struct replay *replay)
 {
 	struct record_table table;
 
@@ -472,7 +472,7 @@ static struct step_row step_cost(const struct step_of_rank *list, size_t count)
 }
 
 /* One row per step of a run. False: out of memory. */
-static bool put_steps(struct replay *run, const struct record_table *table)
+static bool print_steps(struct replay *run, const struct record_table *table)
 {
 	struct step_of_rank *list = malloc((replay_step_count(run) + 1) * sizeof *list);
 	size_t count = 0;
@@ -510,7 +510,7 @@ static bool show_steps(struct replay *run)
 	bool good;
 
 	replay_begin_table(run, &table, &like, &cost_record);
-	good = put_steps(run, &table);
+	good = print_steps(run, &table);
 	out_table_end(run->run->out);
 	if (!good)
 		return false;
@@ -595,7 +595,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		IF_SET(RANK, has_waits) },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
-static void put_rank(struct replay *run, const struct record_table *table,
+static void print_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_recording *one, bool waits, const struct fsdp_cost *cost)
 {
 	const struct fsdp_type_times *all = replay_type_of(one, "all", 3);
@@ -627,13 +627,13 @@ static void put_rank(struct replay *run, const struct record_table *table,
 	out_records_row(run->run->out, table, &row);
 }
 
-static void put_ranks(struct replay *replay)
+static void print_ranks(struct replay *replay)
 {
 	struct record_table table;
 
 	replay_begin_table(replay, &table, &replay_rows, &rank_record);
 	for (size_t i = 0; i < replay->count; i++)
-		put_rank(replay, &table, replay_by_rank(replay, i), has_waits(replay),
+		print_rank(replay, &table, replay_by_rank(replay, i), has_waits(replay),
 			NULL);
 	out_table_end(replay->run->out);
 }
@@ -659,7 +659,7 @@ bool replay_show_ranks(struct replay *replay)
 				k };
 		count = top_of(&run, places, run.count);
 		for (size_t k = 0; k < count; k++)
-			put_rank(&run, &table, replay_by_rank(&run, places[k].index),
+			print_rank(&run, &table, replay_by_rank(&run, places[k].index),
 				has_waits(&run), &cost);
 	}
 	out_table_end(replay->run->out);
@@ -1011,7 +1011,7 @@ const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
 		.of = &unassigned_record, .always = true });
 
 /* "20", "20,24"; what has no room is replaced by a mark. */
-static const char *put_streams(
+static const char *format_streams(
 	const struct fsdp_unit_texts *streams, char *text, size_t room)
 {
 	size_t used = 0;
@@ -1062,7 +1062,7 @@ static bool list_units(struct replay *replay)
 				row->ahead = row->ahead_room;
 			}
 			if (unit->streams.count != 0)
-				row->stream = put_streams(&unit->streams,
+				row->stream = format_streams(&unit->streams,
 					row->stream_room, sizeof row->stream_room);
 		}
 	}
@@ -1070,7 +1070,7 @@ static bool list_units(struct replay *replay)
 }
 
 /* Where launches are not recorded, kernels are of no unit. */
-static void tell_unplaced(struct replay *run, const struct fsdp_unassigned *rest)
+static void print_unplaced(struct replay *run, const struct fsdp_unassigned *rest)
 {
 	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
 		const struct fsdp_unit_times *unit =
@@ -1098,7 +1098,7 @@ static void show_units(struct replay *run)
 			"FSDP1 names no unit: #0 is the root, the others in the order of the forward");
 	if (fsdp_recordings_unit_count(run->recordings) == 0)
 		return;
-	tell_unplaced(run, &rest);
+	print_unplaced(run, &rest);
 	like.view = fsdp_recordings_unit(run->recordings, 0)->gathers.exposed_ns !=
 		    FSDP_ABSENT;
 	replay_begin_table(run, &table, &like, &unit_row_record);
@@ -1165,7 +1165,7 @@ static size_t rows_of_run(const struct replay *run, const struct fsdp_row_list *
 }
 
 /* A table that was asked for and has no rows says why: then that is the answer, not a note. */
-static void tell_empty(struct replay *run)
+static void print_empty(struct replay *run)
 {
 	bool has_device = false;
 	size_t regions = 0;
@@ -1223,7 +1223,7 @@ bool replay_show_table(struct replay *run)
 	if (replay_shows_only(run, "unit"))
 		show_units(run);
 	replay_show_sums(run);
-	tell_empty(run);
+	print_empty(run);
 	return good;
 }
 
@@ -1239,13 +1239,13 @@ bool replay_put_rows(struct replay *replay)
 		for (size_t i = 0; good && i < replay->run_count; i++) {
 			struct replay run = replay_run(replay, i);
 
-			good = put_steps(&run, &table);
+			good = print_steps(&run, &table);
 		}
 		out_table_end(replay->run->out);
 	} else if (replay->options->by == NULL) {
-		put_separated(replay);
+		print_separated(replay);
 	} else if (replay_shows_only(replay, "rank")) {
-		put_ranks(replay);
+		print_ranks(replay);
 	} else if (replay_shows_only(replay, "collective")) {
 		out_each_record(replay->run->out, &replay_rows, &collective_row_record,
 			(struct subject){ replay, replay }, SIZE_MAX,
@@ -1254,7 +1254,7 @@ bool replay_put_rows(struct replay *replay)
 		out_records(replay->run->out, &replay_rows, &unit_row_record, replay,
 			replay->units, replay->unit_count);
 	} else if (!replay_put_sums(replay)) {
-		put_sums(replay, replay_shows_only(replay, "region"));
+		print_sums(replay, replay_shows_only(replay, "region"));
 	}
 	return good;
 }

@@ -17,7 +17,7 @@
 enum { NUMBER_ROOM = 24 };
 
 /* A part of the list, up to this many bytes; an empty one is not a number. */
-static bool take_number(
+static bool parse_number(
 	const char *text, size_t size, bool *ret_is_there, int64_t *ret_number)
 {
 	char number[NUMBER_ROOM];
@@ -32,7 +32,7 @@ static bool take_number(
 	return option_integer(number, -INT64_MAX, INT64_MAX, ret_number);
 }
 
-static bool take_slice(const char *text, size_t size, struct element_slice *ret_slice)
+static bool parse_slice(const char *text, size_t size, struct element_slice *ret_slice)
 {
 	const char *colon = memchr(text, ':', size);
 	size_t front;
@@ -41,8 +41,8 @@ static bool take_slice(const char *text, size_t size, struct element_slice *ret_
 	if (colon == NULL)
 		return false;
 	front = (size_t)(colon - text);
-	return take_number(text, front, &ret_slice->has_start, &ret_slice->start) &&
-	       take_number(
+	return parse_number(text, front, &ret_slice->has_start, &ret_slice->start) &&
+	       parse_number(
 		       colon + 1, size - front - 1, &ret_slice->has_end, &ret_slice->end);
 }
 
@@ -59,7 +59,7 @@ bool slices_parse(const char *text, struct element_slices *ret_slices)
 	for (;;) {
 		size_t size = strcspn(text, ",");
 		if (ret_slices->count == SLICES_MAX ||
-			!take_slice(text, size, &ret_slices->list[ret_slices->count++]))
+			!parse_slice(text, size, &ret_slices->list[ret_slices->count++]))
 			return false;
 		if (text[size] == '\0')
 			return true;
@@ -256,7 +256,7 @@ static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item
 	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
 		ALWAYS("What each rank holds, module by module.") });
 
-void tell_module_item(struct show *show, const struct item *item)
+void print_module_item(struct show *show, const struct item *item)
 {
 	const char *class_name = module_shown_class(show->run, &item->module);
 	struct out *out = show->run->out;

@@ -160,7 +160,7 @@ static void write_error(const char *code, const char *rule, const char *path,
 }
 
 /* The range that is asked for, cut to the tensor. */
-static bool take_range(struct fsdp_document_value request, uint64_t numel,
+static bool parse_range(struct fsdp_document_value request, uint64_t numel,
 	struct fsdp_elements_options *options)
 {
 	struct fsdp_document_value start = fsdp_document_get(request, "start"),
@@ -230,7 +230,7 @@ static void answer_request(
 				"it changed since it was opened");
 		else if (index == FSDP_NONE)
 			write_error("usage", NULL, NULL, NULL, "no tensor has this name");
-		else if (!take_range(request,
+		else if (!parse_range(request,
 				 fsdp_tensor(show->run->checkpoint, index).numel,
 				 &options))
 			write_error("usage", NULL, NULL, NULL,

@@ -259,7 +259,7 @@ static size_t placement_width(
 }
 
 /* The picture after a placement if it fits, else below. */
-static bool put_picture(const struct show *show, const struct picture *picture,
+static bool print_picture(const struct show *show, const struct picture *picture,
 	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
 {
 	size_t width = picture != NULL
@@ -277,7 +277,7 @@ static bool put_picture(const struct show *show, const struct picture *picture,
 	return true;
 }
 
-static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
+static void print_placement(struct show *show, const struct fsdp_tensor *tensor,
 	const struct picture *picture)
 {
 	struct fsdp_placement placement;
@@ -296,7 +296,7 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
 			out_line_text(out, " on ");
 			mesh_line(show->run, placement.mesh);
 			drawn = mesh.dims == 1 &&
-				put_picture(show, picture, &placement, &mesh);
+				print_picture(show, picture, &placement, &mesh);
 		}
 		out_line_end(out);
 	}
@@ -314,7 +314,7 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 
 	if (!picture_new(show->run->checkpoint, tensor, &picture))
 		return false;
-	tell_placement(show, tensor, picture);
+	print_placement(show, tensor, picture);
 	if (picture != NULL && picture->empty_count != 0) {
 		const struct held *empty = picture->held + picture->held_count;
 		size_t count = picture->empty_count;
@@ -332,7 +332,7 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 	return true;
 }
 
-static void tell_pieces(struct show *show, const struct item *item)
+static void print_pieces(struct show *show, const struct item *item)
 {
 	const struct table like = { .key = "pieces",
 		.text_only = true,
@@ -355,7 +355,7 @@ static const char *how_shared(const struct show *show, const struct item *item)
 		       : "shared with ";
 }
 
-static void tell_aliases(struct show *show, const struct item *item)
+static void print_aliases(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
 	struct alias alias;
@@ -379,7 +379,7 @@ static void tell_aliases(struct show *show, const struct item *item)
 }
 
 /* One range, in lines. Returns how many elements came before the next. */
-static uint64_t tell_range(struct show *show, const struct item *item,
+static uint64_t print_range(struct show *show, const struct item *item,
 	const struct element_range *range, uint64_t before)
 {
 	struct out *out = show->run->out;
@@ -408,14 +408,14 @@ static uint64_t tell_range(struct show *show, const struct item *item,
 	return before + count;
 }
 
-static void tell_elements(struct show *show, const struct item *item)
+static void print_elements(struct show *show, const struct item *item)
 {
 	uint64_t told = 0;
 
 	if (item->elements == NULL)
 		return;
 	for (size_t i = 0; i < item->range_count; i++)
-		told = tell_range(show, item, &item->ranges[i], told);
+		told = print_range(show, item, &item->ranges[i], told);
 	if (told == 0)
 		out_line(show->run->out, "values", "none");
 	else if (item->has_stats) {
@@ -439,7 +439,7 @@ static void tell_elements(struct show *show, const struct item *item)
 	}
 }
 
-static void tell_what_it_is(struct show *show, const struct item *item)
+static void print_what_it_is(struct show *show, const struct item *item)
 {
 	const struct fsdp_tensor *tensor = &item->tensor;
 	uint32_t flags = tensor->flags;
@@ -479,7 +479,7 @@ static void tell_what_it_is(struct show *show, const struct item *item)
 	out_line_end(out);
 }
 
-static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
+static void print_module(struct show *show, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct fsdp_module module;
@@ -507,7 +507,7 @@ static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
 		value_name(name));
 }
 
-static void tell_head(struct show *show, const struct item *item)
+static void print_head(struct show *show, const struct item *item)
 {
 	const struct fsdp_tensor *tensor = &item->tensor;
 	struct run *run = show->run;
@@ -519,7 +519,7 @@ static void tell_head(struct show *show, const struct item *item)
 		out_values_line(out, "stored as", "{}",
 			value_name(name_text(
 				&show->buffers.raw, run->checkpoint, tensor->raw_name)));
-	tell_what_it_is(show, item);
+	print_what_it_is(show, item);
 	if (tensor->alias != FSDP_NONE)
 		out_values_line(out, "same as", "{}",
 			find_tensor((struct subject){ show, item }, tensor->alias));
@@ -530,18 +530,18 @@ static void tell_head(struct show *show, const struct item *item)
 		out_values_line(out, "state of", "{}",
 			value_name(tensor_shown_name(run, &show->buffers.param, &param)));
 	}
-	tell_module(show, tensor);
+	print_module(show, tensor);
 	show->buffers.failed |= !draw_tensor(show, tensor);
 }
 
-static void tell_tensor(struct show *show, const struct item *item)
+static void print_tensor(struct show *show, const struct item *item)
 {
 	struct item_state state;
 	struct out *out = show->run->out;
 	struct fsdp_quantizer quantizer;
 
-	tell_head(show, item);
-	tell_pieces(show, item);
+	print_head(show, item);
+	print_pieces(show, item);
 	if (item->state_count != 0) {
 		out_line_begin(out, "states");
 		for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
@@ -558,7 +558,7 @@ static void tell_tensor(struct show *show, const struct item *item)
 					   : 0));
 		out_line_end(out);
 	}
-	tell_aliases(show, item);
+	print_aliases(show, item);
 	for (size_t i = 0; i < item->component_count; i++) {
 		const struct fsdp_tensor *part = &item->components[i].tensor;
 		out_values_line(out, "component", "{}: {}, {}",
@@ -566,7 +566,7 @@ static void tell_tensor(struct show *show, const struct item *item)
 				tensor_shown_name(show->run, &show->buffers.name, part)),
 			value_word(fsdp_dtype(part->dtype)->name),
 			value_shape(part->shape, part->dims));
-		tell_pieces(show, &item->components[i]);
+		print_pieces(show, &item->components[i]);
 	}
 	if (item->tensor.quantizer != FSDP_NONE) {
 		quantizer = fsdp_quantizer(show->run->checkpoint, item->tensor.quantizer);
@@ -578,7 +578,7 @@ static void tell_tensor(struct show *show, const struct item *item)
 					   : value_integer(quantizer.axis),
 			value_integer(quantizer.zero_point));
 	}
-	tell_elements(show, item);
+	print_elements(show, item);
 }
 
 /* A piece of a tensor, a value, or a module. */
@@ -662,11 +662,11 @@ void show_rows(struct show *show)
 	out_table_end(show->run->out);
 }
 
-void tell_item(struct show *show, const struct item *item)
+void print_item(struct show *show, const struct item *item)
 {
 	switch (item->is) {
 	case ITEM_TENSOR:
-		tell_tensor(show, item);
+		print_tensor(show, item);
 		break;
 	case ITEM_VALUE: {
 		struct subject of = { show, &item->value };
@@ -684,7 +684,7 @@ void tell_item(struct show *show, const struct item *item)
 				value_count(item->value.length));
 	} break;
 	case ITEM_MODULE:
-		tell_module_item(show, item);
+		print_module_item(show, item);
 		break;
 	}
 }

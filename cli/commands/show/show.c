@@ -46,7 +46,7 @@ static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_ind
 }
 
 /* One look at all names for each word that was not found. */
-static void tell_missing(struct show *show, const char *word)
+static void print_missing(struct show *show, const char *word)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	size_t modules = fsdp_module_count(checkpoint),
@@ -163,7 +163,7 @@ static bool find_tied(struct show *show, const char *word)
 	if (!fsdp_tied_find(run->checkpoint, span_of_text(text_of(word)), &tie, NULL))
 		return false;
 	if (tie.tensor == FSDP_NONE) {
-		tell_missing(show, word);
+		print_missing(show, word);
 		return true;
 	}
 	name = name_text(
@@ -413,7 +413,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 		run_begin(run, show.status);
 		out_fields(show.run->out, &show_record, (struct subject){ &show, &show });
 		for (size_t i = 0; i < show.asked_count; i++)
-			tell_item(&show, &show.items[i]);
+			print_item(&show, &show.items[i]);
 		show_rows(&show);
 		good = !row_buffers_failed(&show.buffers);
 	}

@@ -149,7 +149,7 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
  * message, a zero byte after each. False: out of memory. */
 bool show_serve(struct show *show, struct fsdp_error **ret_error);
 
-void tell_item(struct show *show, const struct item *item);
+void print_item(struct show *show, const struct item *item);
 
 /* All of them, for outputs of rows alone. */
 void show_rows(struct show *show);
@@ -161,6 +161,6 @@ bool show_find_module(struct show *show, const char *word, uint32_t *ret_module)
 bool show_add_up_module(
 	struct show *show, struct item *item, struct fsdp_error **ret_error);
 
-void tell_module_item(struct show *show, const struct item *item);
+void print_module_item(struct show *show, const struct item *item);
 
 #endif

@@ -267,7 +267,7 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 
 /* ---- names of a checkpoint ---- */
 
-static bool take_names(
+static bool add_names(
 	struct fsdp_naming *naming, bool stored, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_tensor_count(naming->checkpoint);
@@ -438,7 +438,7 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 			.weights_only = true,
 		};
 		if (naming[side].checkpoint != NULL &&
-			!take_names(&naming[side], options->stored_names, ret_error))
+			!add_names(&naming[side], options->stored_names, ret_error))
 			return false;
 	}
 	if (options->strip == NULL && !options->stored_names) {

@@ -112,7 +112,7 @@ struct both {
 	uint32_t width;
 };
 
-static bool take_both(const struct explaining *explaining,
+static bool add_both(const struct explaining *explaining,
 	const struct fsdp_compared_pair *pair, struct both *ret)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -239,7 +239,7 @@ struct print {
 };
 
 /* Of dtype, shape and the first bytes. False: they cannot be read. */
-static bool take_print(struct explaining *explaining, const struct fsdp_hasher *hasher,
+static bool add_print(struct explaining *explaining, const struct fsdp_hasher *hasher,
 	struct print *print)
 {
 	const struct fsdp_compared *one =
@@ -275,7 +275,7 @@ static bool is_tensor_same(
 {
 	struct both both;
 	const struct fsdp_compared_pair pair = { .sides = { a->index, b->index } };
-	if (!take_both(explaining, &pair, &both) ||
+	if (!add_both(explaining, &pair, &both) ||
 		!fsdp_compare_alike(&both.facts[0], &both.facts[1]))
 		return false;
 	struct extract one = extract_of(&both, 0, 0, both.numel[0]);
@@ -299,7 +299,7 @@ static bool match_bytes(struct explaining *explaining, struct fsdp_error **ret_e
 			prints[count] =
 				(struct print){ .index = compare->sides[side].only[i],
 					.side = side };
-			count += take_print(explaining, &hasher, &prints[count]);
+			count += add_print(explaining, &hasher, &prints[count]);
 		}
 	FSDP_SORT(prints, count, FSDP_BY(prints, hash), FSDP_BY(prints, side),
 		FSDP_BY(prints, index));
@@ -337,7 +337,7 @@ bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_
 		struct fsdp_compared_pair *pair = &compare->pairs[i];
 		struct both both;
 		if ((pair->what & (FSDP_DIFFERS_SHAPE | FSDP_DIFFERS_ELEMENTS)) == 0 ||
-			!take_both(&explaining, pair, &both))
+			!add_both(&explaining, pair, &both))
 			continue;
 		if (pair->hint == FSDP_HINT_PIECE || pair->hint == FSDP_HINT_FLAT_PIECE)
 			find_part(&explaining, pair, &both);

@@ -648,7 +648,7 @@ static bool has_choice(
 }
 
 /* What the caller chose of what this loader has. */
-static bool take_choices(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+static bool parse_choices(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
 	const struct fsdp_loads_options *options = loading->options;
@@ -700,7 +700,7 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.version = version,
 			.is_family = is_own || loader == find_own(survey),
 		};
-		if (!take_choices(loading, loader, result) ||
+		if (!parse_choices(loading, loader, result) ||
 			!ask(loading, loader, result))
 			return false;
 		loads->count++;

@@ -146,7 +146,7 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 	return strcmp(of[0], of[1]) == 0;
 }
 
-void judge_bad(struct run_candidate *candidate, const char *format, ...)
+void set_bad(struct run_candidate *candidate, const char *format, ...)
 {
 	char why[2 * NAME_MOST];
 	va_list arguments;
@@ -159,7 +159,7 @@ void judge_bad(struct run_candidate *candidate, const char *format, ...)
 }
 
 /* Kinds that all others have. A directory that differs from only one other may have been saved in another way. */
-static bool judge_kinds(struct latest *latest, struct run_candidate *candidate)
+static bool check_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];
 	size_t count = 0;
@@ -184,7 +184,7 @@ static bool judge_kinds(struct latest *latest, struct run_candidate *candidate)
 		for (size_t i = 1; i < count && is_lacking; i++)
 			is_lacking = has_kind(&others[i], kind);
 		if (is_lacking)
-			judge_bad(candidate,
+			set_bad(candidate,
 				"%.200s is missing; %s of the run (%.200s) %s one [FI1003 uncommitted-save]",
 				kind, count == 1 ? "the other step" : "the other steps",
 				example + folder_size(example),
@@ -197,7 +197,7 @@ static bool judge_kinds(struct latest *latest, struct run_candidate *candidate)
 }
 
 /* An adapter by itself, as is written for use, where older steps can be resumed from. */
-static bool judge_adapter(struct latest *latest, struct run_candidate *candidate,
+static bool check_adapter(struct latest *latest, struct run_candidate *candidate,
 	struct fsdp_error **ret_error)
 {
 	size_t tried = 0;
@@ -216,7 +216,7 @@ static bool judge_adapter(struct latest *latest, struct run_candidate *candidate
 				other, latest->run, FSDP_LEVEL_QUICK, ret_error);
 		if (good && is_good(other) && other->optimizer > 0 &&
 			other->optimizer != UINT64_MAX)
-			judge_bad(candidate,
+			set_bad(candidate,
 				"it is an adapter without a state of the optimizer, and %.200s of the same run has one",
 				other->path + folder_size(other->path));
 	}
@@ -228,8 +228,8 @@ bool siblings_judge(struct latest *latest, struct run_candidate *candidate,
 {
 	if (!is_good(candidate) || candidate->step_name.step < 0)
 		return true;
-	return judge_adapter(latest, candidate, ret_error) &&
-	       (!is_good(candidate) || judge_kinds(latest, candidate));
+	return check_adapter(latest, candidate, ret_error) &&
+	       (!is_good(candidate) || check_kinds(latest, candidate));
 }
 
 enum { WHY_MOST = 200 };
@@ -255,7 +255,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 }
 
 /* The step of a part is the step of its checkpoint. */
-static bool take_facts(
+static bool copy_facts(
 	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
 {
 	struct fsdp_overview *overview;
@@ -288,7 +288,7 @@ static bool take_facts(
 	return good;
 }
 
-static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
+static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
 	static const char below[] = "release/";
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
@@ -309,7 +309,7 @@ static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	one->run.checkpoint = checkpoint;
 	return opened_judge(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
 		       one->ret_error) &&
-	       take_facts(one->candidate, checkpoint);
+	       copy_facts(one->candidate, checkpoint);
 }
 
 /* False: it cannot be opened. */
@@ -340,7 +340,7 @@ static bool open_path(struct examined *one, const char *path,
 	return fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
 }
 
-static void take_error(struct examined *one, struct fsdp_checkpoint *failed,
+static void copy_error(struct examined *one, struct fsdp_checkpoint *failed,
 	const struct fsdp_error *error)
 {
 	struct run *run = &one->run;
@@ -351,16 +351,16 @@ static void take_error(struct examined *one, struct fsdp_checkpoint *failed,
 	report_failed_files(run);
 }
 
-static bool judge_part(struct examined *one, const char *path)
+static bool check_part(struct examined *one, const char *path)
 {
 	struct fsdp_checkpoint *checkpoint;
 	struct fsdp_error *error = NULL;
 	bool good = true;
 
 	if (open_path(one, path, &checkpoint, &error))
-		good = judge_opened(one, checkpoint);
+		good = check_opened(one, checkpoint);
 	else
-		take_error(one, checkpoint, error);
+		copy_error(one, checkpoint, error);
 	fsdp_checkpoint_free(checkpoint);
 	fsdp_error_free(error);
 	return good;
@@ -387,12 +387,12 @@ static bool is_beside(const char *path)
 	return found;
 }
 
-static bool judge_parts(struct examined *one, const struct fsdp_below *below)
+static bool check_parts(struct examined *one, const struct fsdp_below *below)
 {
 	bool good = true, has_weights = false;
 
 	for (size_t i = 0; i < fsdp_below_count(below) && good; i++) {
-		good = judge_part(one, fsdp_below_path(below, i));
+		good = check_part(one, fsdp_below_path(below, i));
 		has_weights |= !is_beside(fsdp_below_path(below, i));
 	}
 	if (good && !has_weights && one->run.collected->failure_count == 0)
@@ -401,7 +401,7 @@ static bool judge_parts(struct examined *one, const struct fsdp_below *below)
 	return good;
 }
 
-static bool judge_unopened(struct examined *one, const char *path,
+static bool check_unopened(struct examined *one, const char *path,
 	struct fsdp_checkpoint *failed, const struct fsdp_error *error)
 {
 	struct fsdp_options options = run_opens(&one->run);
@@ -424,12 +424,12 @@ static bool judge_unopened(struct examined *one, const char *path,
 	if (one->candidate->is_several)
 		;
 	else if (count > 0)
-		good = judge_parts(one, below);
+		good = check_parts(one, below);
 	else if (below != NULL && is_step)
 		/* By its name, a save started here. */
 		find_error(one, "FI1003", fsdp_error_message(error));
 	else
-		take_error(one, failed, error);
+		copy_error(one, failed, error);
 	fsdp_below_free(below);
 	return good;
 }
@@ -551,10 +551,10 @@ bool candidate_judge(struct run_candidate *candidate, const struct run *run,
 	one.run.collected = &candidate->own;
 	one.run.input = candidate->input;
 	if (open_path(&one, candidate->path, &checkpoint, &error))
-		good = judge_opened(&one, checkpoint);
+		good = check_opened(&one, checkpoint);
 	else
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY &&
-		       judge_unopened(&one, candidate->path, checkpoint, error);
+		       check_unopened(&one, candidate->path, checkpoint, error);
 	fsdp_checkpoint_free(checkpoint);
 	fsdp_error_free(error);
 	/* Lack of memory is not a verdict. */
