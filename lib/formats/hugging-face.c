@@ -660,7 +660,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		struct fsdp_span like = find_download(hf, absent->name, &is_whole);
 
 		snprintf(fix, sizeof fix,
-			is_whole ? "rename \"%.*s\" to %.*s" : "download it again",
+			is_whole ? "rename '%.*s' to %.*s" : "download it again",
 			FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(absent->name, 100));
 		hf->is_renamed |= like.size > 0 && is_whole;
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
@@ -671,8 +671,8 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 				? "missing file (listed in the index): a link to nothing"
 			: like.size == 0 ? "missing file (listed in the index)"
 			: is_whole
-				? "missing file (listed in the index): \"%.*s\" is present"
-				: "missing file (listed in the index): \"%.*s\" is an unfinished download",
+				? "missing file (listed in the index): '%.*s' is present"
+				: "missing file (listed in the index): '%.*s' is an unfinished download",
 			FSDP_TEXT_MOST(like, 100));
 	}
 	return true;
