@@ -605,33 +605,30 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	return false;
 }
 
-/* What a browser or another program made of a file: "NAME (1).safetensors" is a second download of it, and other ends
- * are of the beginning of one. */
+/* What another program made of a file: "NAME (1).safetensors" is a second download of it, and other ends are of the
+ * beginning of one. */
 static struct fsdp_span find_download(
 	const struct hf *hf, struct fsdp_span name, bool *ret_is_whole)
 {
-	size_t stem = name.size - fsdp_span_last(name, '.').size - 1;
+	static const char *const ends[] = { "incomplete", "crdownload", "part", "partial",
+		"download", "aria2" };
+	enum { COPIES = 9 };
+	struct fsdp_span end = fsdp_span_last(name, '.');
+	char text[FSDP_WORD_MAX];
+	struct fsdp_entry entry;
 
-	for (size_t i = 0; stem < name.size && i < hf->folder->count; i++) {
-		struct fsdp_span other = fsdp_folder_entry(hf->folder, i).name, rest;
-		size_t at = 2;
-
-		if (!fsdp_span_begins(other, fsdp_span(name.data, stem)))
-			continue;
-		rest = fsdp_span(other.data + stem, other.size - stem);
-		while (at < rest.size && fsdp_is_digit(rest.data[at]))
-			at++;
-		*ret_is_whole =
-			at > 2 && at < rest.size &&
-			fsdp_span_begins(rest, FSDP_SPAN(" (")) &&
-			fsdp_span_equal(fsdp_span(rest.data + at + 1, rest.size - at - 1),
-				fsdp_span(name.data + stem, name.size - stem)) &&
-			rest.data[at] == ')';
-		if (*ret_is_whole ||
-			(fsdp_span_begins(other, name) &&
-				fsdp_span_is_any(fsdp_span_last(other, '.'),
-					"incomplete crdownload part partial download aria2")))
-			return other;
+	for (unsigned i = 1; i <= COPIES + FSDP_COUNT(ends) && end.size < name.size;
+		i++) {
+		*ret_is_whole = i <= COPIES;
+		if (*ret_is_whole)
+			snprintf(text, sizeof text, "%.*s (%u).%.*s",
+				(int)fsdp_min(name.size - end.size - 1, sizeof text),
+				name.data, i, FSDP_TEXT(end));
+		else
+			snprintf(text, sizeof text, "%.*s.%s", FSDP_TEXT(name),
+				ends[i - COPIES - 1]);
+		if (fsdp_folder_find(hf->folder, fsdp_span_text(text), &entry))
+			return entry.name;
 	}
 	return (struct fsdp_span){ 0 };
 }
