@@ -20,6 +20,7 @@ __attribute__((format(printf, 3, 4))) static void add(
 	char *list, size_t *at, const char *format, ...)
 {
 	va_list arguments;
+
 	va_start(arguments, format);
 	if (*at < LIST_BYTES)
 		*at += (size_t)vsnprintf(list + *at, LIST_BYTES - *at, format, arguments);
@@ -33,6 +34,7 @@ static const struct fsdp_loader_option *find_option(
 {
 	const struct fsdp_loader_option *option;
 	size_t at = 0;
+
 	for (size_t i = 0; i < loader_count; i++)
 		for (size_t k = 0; (option = fsdp_loader_option(loaders[i], k)) != NULL;
 			k++) {
@@ -57,6 +59,7 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 		size_t at = 0;
 		const struct fsdp_loader_option *option =
 			find_option(name, loaders, loader_count, list);
+
 		if (option == NULL)
 			return !refuse(run, list[0] != '\0' ? list : "omit it",
 				"--loader-option=%s: %s %.*s", text,
@@ -90,6 +93,7 @@ static bool loader_choices_parse(
 	for (size_t i = 0; i < typed->count; i++) {
 		size_t size = strcspn(typed->items[i], "=");
 		char *name = strndup(typed->items[i], size);
+
 		if (name == NULL)
 			return false;
 		ret_choices->names[i] = name;
@@ -140,6 +144,7 @@ bool loading_is_own(const struct loading_options *options)
 static size_t list_loaders(const struct loading_options *options, const char **names)
 {
 	size_t count = 0;
+
 	for (size_t i = 0; fsdp_loader_name(i) != NULL && count < LOADERS_MOST; i++)
 		if (loading_is_own(options) || is_named(options, fsdp_loader_name(i)))
 			names[count++] = fsdp_loader_name(i);
@@ -150,6 +155,7 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 {
 	const char *names[LOADERS_MOST];
 	size_t count = list_loaders(options, names);
+
 	if (options->loaders.count > 1 &&
 		(has_word(options, "auto") || has_word(options, "none")))
 		return !refuse(run, "example: --for=hf,peft",
@@ -180,6 +186,7 @@ static const char *title_of(const char *loader)
 		{ "deepspeed", "DeepSpeed" }, { "megatron", "Megatron" },
 		{ "vllm", "vLLM" }, { "sglang", "SGLang" },
 		{ "weights_only", "torch.load(weights_only=True)" } };
+
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
 		if (strcmp(titles[i][0], loader) == 0)
 			return titles[i][1];
@@ -213,6 +220,7 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 	} judged[] = { { "FI1012", NULL }, { "FI1061", NULL }, { "FI1095", NULL },
 		{ "FI1060", "hf" }, { "FI1004", "dcp" } };
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
+
 	if (finding->severity != SEVERITY_ERROR || rule == NULL || rule_is_limit(rule) ||
 		strcmp(rule->category, "safety") == 0 ||
 		strcmp(rule->category, "between") == 0)
@@ -233,6 +241,7 @@ static enum fsdp_load_verdict doubt(
 	const struct collected *collected = run->collected;
 	const struct finding *found = NULL;
 	char text[128];
+
 	for (size_t i = run->first.finding; i < collected->finding_count && found == NULL;
 		i++)
 		if (forbids_loads(&collected->findings[i], shown->result.loader))
@@ -256,11 +265,13 @@ static bool fill_answer(struct loading_answer *answer,
 {
 	bool all = is_named(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
+
 	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
 	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
 		const struct fsdp_load_result *result =
 			fsdp_loads_result(answer->loads, answer->count);
 		enum fsdp_load_verdict verdict;
+
 		if (!fill_loader(result, options->world, &answer->loaders[answer->count]))
 			return false;
 		verdict = doubt(run, result->verdict, &answer->loaders[answer->count]);
@@ -279,6 +290,7 @@ static bool fill_answer(struct loading_answer *answer,
 static bool has_error(const struct run *run, bool between)
 {
 	const struct collected *collected = run->collected;
+
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
 		if (collected->findings[i].severity == SEVERITY_ERROR ||
 			(between && strcmp(fsdp_rule_find(collected->findings[i].rule)
@@ -293,6 +305,7 @@ static bool has_error(const struct run *run, bool between)
 static bool was_reported(const struct run *run, struct fsdp_error **error)
 {
 	enum fsdp_error_code code;
+
 	if (*error == NULL)
 		return false;
 	code = fsdp_error_code(*error);
@@ -327,6 +340,7 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 		.choice_count = answer->choices.count,
 	};
 	bool asked_all;
+
 	if (!fsdp_survey_new(asked.path, run->limits, run->limit_count, run->remote,
 		    &survey, ret_error))
 		return was_reported(run, ret_error);
@@ -343,6 +357,7 @@ static bool has_weight(const struct fsdp_checkpoint *base, struct text module)
 	char weight[1024];
 	int size = snprintf(
 		weight, sizeof weight, "%.*s.weight", (int)module.size, module.data);
+
 	return size > 0 && (size_t)size < sizeof weight &&
 	       fsdp_tensor_find(base, span_of_text(text_of(weight))) != FSDP_NONE;
 }
@@ -352,8 +367,10 @@ static bool has_segment(const struct fsdp_checkpoint *base, const char *segment)
 {
 	struct name_buffer buffer = { 0 };
 	bool found = false;
+
 	for (uint32_t i = 0; i < fsdp_tensor_count(base) && !found; i++) {
 		struct text name = name_text(&buffer, base, fsdp_tensor(base, i).name);
+
 		found = name.data == NULL ||
 			memmem(name.data, name.size, segment, strlen(segment)) != NULL;
 	}
@@ -370,10 +387,12 @@ static bool is_comparable(
 	static const char PREFIX[] = "base_model.model.", TWICE[] = "model.model.";
 	struct name_buffer buffer = { 0 };
 	size_t shared = 0, twice = 0, like = 0, of = 0;
+
 	for (uint32_t i = 0; i < fsdp_tensor_count(adapter); i++) {
 		struct text name =
 			name_text(&buffer, adapter, fsdp_tensor(adapter, i).name);
 		char segment[256];
+
 		if (name.data == NULL || name.size < strlen(PREFIX) ||
 			memcmp(name.data, PREFIX, strlen(PREFIX)) != 0)
 			continue;
@@ -383,6 +402,7 @@ static bool is_comparable(
 		/* A name ends with the names of a member and of the adapter. */
 		for (int cuts = 0; cuts < 3 && name.size > 0; cuts++) {
 			size_t end = name.size;
+
 			while (name.size > 0 && name.data[--name.size] != '.')
 				;
 			shared += has_weight(base, name);
@@ -411,6 +431,7 @@ static void open_base(const struct run *run, const char *place, char *path, size
 	const char *family = run->checkpoint != NULL
 				     ? fsdp_checkpoint_format(run->checkpoint).family
 				     : NULL;
+
 	options.no_plan = true;
 	if (family == NULL || strncmp(family, "peft", 4) != 0 ||
 		!path_of_base(place, path, size) ||
@@ -432,8 +453,10 @@ bool loading_check(const struct loading_options *options, struct run *run,
 {
 	struct expected_list list = { 0 };
 	bool done;
+
 	struct expectation base = { 0 };
 	char path[4096];
+
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
@@ -473,9 +496,11 @@ static bool join_same(const struct run *run, const struct fsdp_load_reason *reas
 		{ "FI1091", "adapter-modules", true },
 		{ "FI3067", "unsafe-pickle", false } };
 	struct collected *collected = run->collected;
+
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
 		for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
 			struct finding *finding = &collected->findings[i];
+
 			if (strcmp(finding->rule, same[k].rule) != 0 ||
 				strcmp(reason->code, same[k].code) != 0 ||
 				(same[k].is_of_file &&
@@ -502,6 +527,7 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 							   ? SEVERITY_WARNING
 							   : SEVERITY_ERROR,
 		.input = run->input };
+
 	/* Or it has the same cause. */
 	if (result->verdict == FSDP_LOAD_NOT_JUDGED || has_error(run, true))
 		return;
@@ -528,6 +554,7 @@ static bool ask_own(const struct loading_options *options, struct run *run, bool
 	struct expected_list list = { 0 };
 	char path[4096];
 	bool good;
+
 	open_base(run, place, path, sizeof path, &base);
 	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
@@ -548,6 +575,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 	struct fsdp_error *error = NULL;
 	const struct fsdp_load_result *result;
 	bool good;
+
 	*answer = (struct loading_answer){ .status = STATUS_GOOD, .is_own = true };
 	if (!loading_is_own(options) || run->path_count > 1)
 		return true;
@@ -573,6 +601,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 	answer->count++;
 	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS) {
 		struct collected *collected = run->collected;
+
 		/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
  * head that is not stored, whatever config.json says. */
 		for (size_t i = run->first.finding; i < collected->finding_count; i++)
@@ -646,6 +675,7 @@ void loading_text(const struct loading_answer *answer, struct out *out)
 	for (size_t i = 0; i < answer->count; i++) {
 		const struct shown_loader *shown = &answer->loaders[i];
 		const struct fsdp_load_result *result = &shown->result;
+
 		out_line_begin(out, NULL);
 		out_values(out, "{} ({} {}", value_word(result->loader),
 			value_word(result->library), value_word(result->version));
@@ -658,6 +688,7 @@ void loading_text(const struct loading_answer *answer, struct out *out)
 								    : shown->verdict);
 		for (size_t k = 0; k < shown->reason_count; k++) {
 			const struct fsdp_load_reason *reason = &shown->reasons[k];
+
 			if (k > 0) {
 				out_line_begin(out, NULL);
 				out_line_text(out, "         and");

@@ -79,6 +79,7 @@ static bool is_layer_count(const struct model *model, uint32_t length, uint32_t 
 {
 	for (uint32_t i = 0; i < model->setting_count; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
+
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer == length &&
 			is_layer_key(model, setting.key) &&
@@ -118,8 +119,10 @@ static const struct stack *find_largest(
 	const struct model *model, const struct layer_choice *choice)
 {
 	const struct stack *largest = NULL;
+
 	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = &model->stacks[i];
+
 		if (is_chosen(model, stack, choice) &&
 			(largest == NULL || stack->record_count > largest->record_count))
 			largest = stack;
@@ -134,8 +137,10 @@ static const struct stack *find_stack(const struct model *model,
 {
 	const struct stack *largest = find_largest(model, choice);
 	size_t alike = 0;
+
 	for (size_t i = 0; i < model->stack_count && largest != NULL; i++) {
 		const struct stack *stack = &model->stacks[i];
+
 		if (!is_chosen(model, stack, choice) ||
 			(uint64_t)stack->record_count * 4 < largest->record_count)
 			continue;
@@ -154,6 +159,7 @@ enum { NAMED_MOST = 64 };
 static const struct stack_element *fullest(const struct stack *stack)
 {
 	const struct stack_element *best = &stack->elements[0];
+
 	for (uint32_t i = 1; i < stack->element_count; i++)
 		if (stack->elements[i].count > best->count)
 			best = &stack->elements[i];
@@ -166,6 +172,7 @@ static struct fsdp_span name_layer(
 {
 	const struct name_record *record = &fullest(stack)->records[0];
 	struct fsdp_span name = fsdp_complete_name_with(model, record, number);
+
 	for (size_t i = record->at; i < name.size; i++)
 		if (name.data[i] == '.')
 			return fsdp_span(name.data, i);
@@ -180,6 +187,7 @@ static void report_layers(struct model *model, const struct stack *stack, const 
 	const struct stack_element *like = fullest(stack);
 	char which[64];
 	size_t named = 0;
+
 	if (model->is_silent)
 		return;
 	snprintf(which, sizeof which, count == 1 ? "layer %u is" : "layers %u-%llu are",
@@ -204,8 +212,10 @@ static void report_layers(struct model *model, const struct stack *stack, const 
 static uint64_t count_predictions(const struct model *model)
 {
 	uint64_t sum = 0;
+
 	for (uint32_t i = 0; i < model->setting_count; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
+
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer > 0 &&
 			(contains(setting.key, "nextn") || contains(setting.key, "mtp")))
@@ -218,6 +228,7 @@ static bool have_same_members(
 	const struct stack_element *a, const struct stack_element *b)
 {
 	bool same = a->count == b->count;
+
 	for (uint32_t i = 0; same && i < a->count; i++)
 		same = a->records[i].member == b->records[i].member;
 	return same;
@@ -229,6 +240,7 @@ static void check_surplus(
 {
 	const struct stack_element *last = &stack->elements[stack->element_count - 1];
 	bool is_like_due = false;
+
 	for (uint32_t i = 0; i < stack->element_count; i++)
 		is_like_due |= stack->elements[i].number < due &&
 			       have_same_members(last, &stack->elements[i]);
@@ -254,6 +266,7 @@ static void check_count(struct model *model, const struct layer_choice *choice,
 	const struct stack *stack;
 	uint64_t due;
 	const char *key = find_due(model, object, choice, &due);
+
 	if (key == NULL)
 		return;
 	stack = find_stack(model, choice, object, due);
@@ -272,11 +285,13 @@ static void check_vision_layers(struct model *model)
 {
 	uint32_t end = 0, object = FSDP_NONE;
 	uint64_t unused = 0;
+
 	for (uint32_t i = 0; i < model->setting_count; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
 		int64_t layer = setting.value.kind == FSDP_TOKEN_INTEGER
 					? setting.value.integer
 					: 0;
+
 		if (object == FSDP_NONE && setting.value.kind == FSDP_TOKEN_DICT &&
 			fsdp_span_is(setting.key, "vision_config"))
 			object = i;
@@ -294,8 +309,10 @@ static void check_nothing(struct model *model)
 {
 	uint64_t due;
 	const char *key = find_due(model, model->text, &choices[ALL_LAYERS], &due);
+
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		enum fsdp_role role = tensor_at(model, i).role;
+
 		if (role == FSDP_ROLE_PARAM || role == FSDP_ROLE_BUFFER)
 			return;
 	}
@@ -338,8 +355,10 @@ void fsdp_complete_count_layers(struct model *model)
 	bool is_typed = fsdp_complete_get(model, model->root, "_diffusers_version") ==
 				FSDP_NONE &&
 			fsdp_complete_get(model, model->root, "_class_name") == FSDP_NONE;
+
 	for (size_t i = 0; i < model->stack_count && is_typed; i++) {
 		struct stack *stack = &model->stacks[i];
+
 		/* Experts are counted by keys of their own. */
 		stack->is_counted =
 			stack->is_inner
@@ -369,11 +388,13 @@ static void read_due(const struct model *model, struct due_experts *due)
 	uint32_t end = 0;
 	uint64_t zero = 0;
 	size_t plain;
+
 	for (uint32_t i = 0; i < model->setting_count && due->count < DUE_MOST; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
 		bool is_positive = setting.value.kind == FSDP_TOKEN_INTEGER &&
 				   setting.value.integer > 0 &&
 				   setting.value.integer <= UINT32_MAX;
+
 		if (fsdp_span_is_any(setting.key,
 			    "num_local_experts num_experts n_routed_experts "
 			    "moe_num_experts n_experts num_moe_experts "
@@ -395,6 +416,7 @@ static void read_due(const struct model *model, struct due_experts *due)
 static uint64_t next_due(const struct due_experts *due, uint64_t found)
 {
 	uint64_t least = 0;
+
 	for (size_t i = 0; i < due->count; i++) {
 		if (due->numbers[i] == found)
 			return 0;
@@ -416,10 +438,12 @@ static uint64_t rows_of_router(
 {
 	static const char *const words[] = { "gate", "router" };
 	uint32_t above = parent_of(model, experts);
+
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		uint32_t index = find_tensor(model,
 			child_of(model, child_of(model, above, words[i]), "weight"));
 		struct fsdp_tensor tensor;
+
 		if (index == FSDP_NONE)
 			continue;
 		tensor = tensor_at(model, index);
@@ -437,10 +461,12 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 	size_t named = 0, missing = 0, count = 0, of = 0, alike = 0;
 	uint64_t found = 0, wanted = 0;
 	uint32_t router = 0;
+
 	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
 		const struct stack *stack = &model->stacks[i];
 		const struct stack_element *like = &stack->elements[0];
 		uint64_t more = next_due(due, stack->length);
+
 		if (!are_experts(model, stack))
 			continue;
 		of++;
@@ -481,6 +507,7 @@ static bool is_of_all_experts(const struct model *model, uint32_t index)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	uint32_t name = model->folded[index], above = parent_of(model, name);
+
 	if (name == FSDP_NONE || tensor.numel == 0)
 		return false;
 	if (tensor.dims >= 3)
@@ -496,9 +523,11 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 	struct fsdp_span *affected = MODEL_TAKE(model, affected, FSDP_AFFECTED_KEPT);
 	uint64_t found = 0, wanted = 0;
 	size_t count = 0;
+
 	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
 		uint64_t rows, all;
 		uint32_t router = 0;
+
 		if (!is_of_all_experts(model, i) || model->reported[i])
 			continue;
 		rows = (uint64_t)tensor_at(model, i).shape[0];
@@ -548,11 +577,13 @@ static void check_routers(struct model *model, const struct due_experts *due)
 	uint64_t rows = 0;
 	uint32_t router = 0;
 	size_t count = 0;
+
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert"))
 		return;
 	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = &model->stacks[i];
 		uint64_t wanted;
+
 		if (!are_experts(model, stack) || stack->element_count != stack->length ||
 			fsdp_complete_is_gone(model, stack, stack->length, 0))
 			continue;
@@ -578,6 +609,7 @@ static void check_routers(struct model *model, const struct due_experts *due)
 void fsdp_complete_check_experts(struct model *model)
 {
 	struct due_experts due = { .count = 0 };
+
 	if (model->root == FSDP_NONE)
 		return;
 	read_due(model, &due);
@@ -612,6 +644,7 @@ static bool is_of_vocabulary(const struct model *model, uint32_t index)
 static uint32_t count_keys(const struct model *model, const char *word)
 {
 	uint32_t end = setting_at(model, model->text).end, count = 0;
+
 	for (uint32_t i = model->text + 1; i < end; i = setting_at(model, i).end)
 		count += contains(setting_at(model, i).key, word);
 	return count;
@@ -620,12 +653,14 @@ static uint32_t count_keys(const struct model *model, const char *word)
 static uint64_t find_vocab(const struct model *model)
 {
 	uint64_t vocab = 0;
+
 	/* With codebooks, rows are of several vocabularies. */
 	if (fsdp_complete_config_names(model, "codebook") ||
 		fsdp_complete_get_integer(model, model->text, "vocab_size", &vocab))
 		return vocab;
 	for (uint32_t i = 0; i < model->setting_count; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
+
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer > 0 && contains(setting.key, "vocab") &&
 			(uint64_t)setting.value.integer > vocab)
@@ -638,6 +673,7 @@ static uint64_t find_vocab(const struct model *model)
 static bool count_key_values(const struct model *model, uint64_t *ret)
 {
 	uint32_t keys = count_keys(model, "key_value_heads");
+
 	return fsdp_complete_get_integer(model, model->text, "num_key_value_heads", ret)
 		       ? keys == 1
 		       : keys == (fsdp_complete_get(model, model->text,
@@ -652,6 +688,7 @@ static uint64_t find_key_value(const struct model *model, uint64_t hidden)
 {
 	uint32_t text = model->text;
 	uint64_t heads, size, all, due = 0;
+
 	if (!count_key_values(model, &heads) || count_keys(model, "lora_rank") != 0 ||
 		count_keys(model, "head_dim") > 1)
 		return 0;
@@ -679,8 +716,10 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 static void read_rows(const struct model *model, struct widths *widths)
 {
 	bool has_embedding = false, differ = false;
+
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
+
 		if (!is_of_vocabulary(model, i))
 			continue;
 		has_embedding |= fsdp_complete_is_embedding(model, i);
@@ -705,6 +744,7 @@ static struct widths read_widths(const struct model *model)
 	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
 	struct widths widths = { 0 };
 	uint32_t text = model->text;
+
 	if (text == FSDP_NONE)
 		return widths;
 	widths.vocab = find_vocab(model);
@@ -732,6 +772,7 @@ static void report_piece(
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	uint64_t ranks = due / (uint64_t)tensor.shape[dim];
 	char shape[FSDP_SHOWN_SHAPE];
+
 	fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
 		"shape is %s, config.json (%s) expects dimension %u to be %llu: 1/%llu of it, one of %llu shards saved as the full tensor",
 		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due), FSDP_LLU(ranks),
@@ -743,6 +784,7 @@ static void report_width(struct model *model, uint32_t index, const char *key,
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	char shape[FSDP_SHOWN_SHAPE];
+
 	fsdp_complete_report(model, index, FSDP_RULE_CONFIG_MISMATCH, (int)severity + 1,
 		"shape is %s, config.json has %s = %llu", fsdp_show_shape(&tensor, shape),
 		key, FSDP_LLU(due));
@@ -752,6 +794,7 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 {
 	uint64_t numel = tensor_at(model, index).numel, due = 0;
 	uint32_t ranks = 0;
+
 	if (fsdp_mul(widths->vocab, widths->hidden, &due))
 		ranks = fsdp_complete_flat_ranks(numel, due);
 	if (ranks > 0)
@@ -779,6 +822,7 @@ static void report_rows(struct model *model, uint32_t index, const struct widths
 {
 	struct fsdp_span name = stored_name(model, index);
 	char next[96];
+
 	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
 		FSDP_LLU(widths->rows));
 	mark_vocabulary(model);
@@ -801,13 +845,16 @@ static uint64_t size_in_layers(
 	const struct model *model, const char *modules, uint32_t dims, uint32_t dim)
 {
 	uint64_t size = 0;
+
 	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = &model->stacks[i];
+
 		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
 			k++) {
 			uint32_t index = stack->records[k].tensor;
 			uint32_t name = model->folded[index];
 			struct fsdp_tensor tensor = tensor_at(model, index);
+
 			if (!is_called(model, name, "weight") ||
 				!fsdp_span_is_any(
 					segment_of(model, parent_of(model, name)),
@@ -826,6 +873,7 @@ static void check_rows(struct model *model, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct widths *widths)
 {
 	uint64_t rows = (uint64_t)tensor->shape[0];
+
 	if (widths->vocab == 0 || fsdp_complete_config_has(model, "vocab", rows))
 		return;
 	/* Mllama's embedding has eight rows more than its head. */
@@ -855,6 +903,7 @@ static void check_vocabulary(
 	struct model *model, uint32_t index, const struct widths *widths)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
+
 	if (!is_plain(&tensor))
 		return;
 	if (tensor.dims == 1)
@@ -882,10 +931,12 @@ static void check_tokens(struct model *model)
 	struct fsdp_span name;
 	bool is_media = false;
 	char next[96];
+
 	if (!fsdp_checkpoint_last_token(model->checkpoint, &number, &file, &token))
 		return;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
+
 		if (model->folded[i] == FSDP_NONE || model->reported[i] ||
 			!fsdp_complete_is_embedding(model, i))
 			continue;
@@ -932,6 +983,7 @@ static bool fits_down(const struct model *model, uint32_t name, int64_t rows)
 	uint32_t down = find_tensor(
 		model, child_of(model, child_of(model, above, "down_proj"), "weight"));
 	struct fsdp_tensor tensor;
+
 	if (down == FSDP_NONE)
 		return true;
 	tensor = tensor_at(model, down);
@@ -956,6 +1008,7 @@ static void check_layer_weight(
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	uint32_t name = model->folded[index];
 	struct fsdp_span module = segment_of(model, parent_of(model, name));
+
 	if (!is_plain(&tensor) || tensor.dims == 0 || !is_called(model, name, "weight"))
 		return;
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
@@ -986,6 +1039,7 @@ static void check_heads(struct model *model, struct widths *widths)
 	const char *key = "num_key_value_heads";
 	bool has_size = fsdp_complete_get_integer(model, text, "head_dim", &size);
 	char next[96];
+
 	if (rows == 0 || widths->key_value == 0 || rows == widths->key_value ||
 		!fsdp_complete_get_integer(model, text, "num_attention_heads", &heads) ||
 		!count_key_values(model, &stated) || stated == 0 || heads == 0)
@@ -1025,6 +1079,7 @@ static void check_heads(struct model *model, struct widths *widths)
 static void check_hidden(struct model *model, struct widths *widths)
 {
 	uint64_t width = size_in_layers(model, NORMS, 1, 0);
+
 	if (width == 0 || width == widths->hidden ||
 		size_in_layers(model, "q_proj qkv_proj", 2, 1) != width ||
 		fsdp_complete_config_has(model, NULL, width))
@@ -1040,15 +1095,18 @@ static void check_hidden(struct model *model, struct widths *widths)
 void fsdp_complete_check_widths(struct model *model)
 {
 	struct widths widths = read_widths(model);
+
 	if (widths.hidden > 0) {
 		check_heads(model, &widths);
 		check_hidden(model, &widths);
 	}
 	for (size_t i = 0; i < model->stack_count && widths.hidden > 0; i++) {
 		const struct stack *stack = &model->stacks[i];
+
 		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
 			k++) {
 			uint32_t index = stack->records[k].tensor;
+
 			if (!model->reported[index])
 				check_layer_weight(model, index, &widths);
 			widths.has_pieces |= model->reported[index];
@@ -1066,6 +1124,7 @@ void fsdp_complete_check_widths(struct model *model)
 static struct fsdp_span architecture_of(const struct model *model)
 {
 	uint32_t list = fsdp_complete_get(model, model->root, "architectures");
+
 	if (list == FSDP_NONE || setting_at(model, list).value.kind != FSDP_TOKEN_LIST ||
 		setting_at(model, list).value.count == 0)
 		return (struct fsdp_span){ 0 };
@@ -1081,8 +1140,10 @@ static bool ends_with(struct fsdp_span text, const char *end)
 static int are_tied(const struct model *model)
 {
 	bool yes = false, no = false;
+
 	for (uint32_t i = 0; i < model->setting_count; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
+
 		if (setting.value.kind != FSDP_TOKEN_BOOL ||
 			!fsdp_span_is(setting.key, "tie_word_embeddings"))
 			continue;
@@ -1096,8 +1157,10 @@ static int are_tied(const struct model *model)
 static bool is_called_head(const struct model *model, uint32_t name)
 {
 	bool called = false;
+
 	for (; name != 0 && name != FSDP_NONE; name = parent_of(model, name)) {
 		struct fsdp_span segment = segment_of(model, name);
+
 		if (segment.size > 0 && fsdp_is_digit(segment.data[0]))
 			called = false;
 		called |= ends_with(segment, "_lm_head") ||
@@ -1114,6 +1177,7 @@ static bool has_head(const struct model *model, int64_t rows, uint32_t embedding
 {
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
+
 		if (model->folded[i] != FSDP_NONE && i != embedding &&
 			(is_called_head(model, model->folded[i]) ||
 				(tensor.dims >= 2 && (tensor.shape[0] == rows ||
@@ -1127,8 +1191,10 @@ static bool has_head(const struct model *model, int64_t rows, uint32_t embedding
 static uint32_t find_embedding(const struct model *model)
 {
 	uint32_t found = FSDP_NONE;
+
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
+
 		if (model->folded[i] == FSDP_NONE ||
 			!fsdp_complete_is_embedding(model, i))
 			continue;
@@ -1145,6 +1211,7 @@ static struct fsdp_span name_head(struct model *model, struct fsdp_span embeddin
 	static const char LAST[] = "model.embed_tokens.weight", HEAD[] = "lm_head.weight";
 	size_t front = embedding.size - (sizeof LAST - 1);
 	char *text;
+
 	if (ends_with(embedding, "embed_in.weight"))
 		return FSDP_SPAN("embed_out.weight");
 	if (!ends_with(embedding, LAST) || front == 0 || embedding.data[front - 1] != '.')
@@ -1161,6 +1228,7 @@ static void check_absent_head(struct model *model)
 {
 	struct fsdp_span architecture = architecture_of(model), head;
 	uint32_t index = find_embedding(model);
+
 	if (index == FSDP_NONE || model->is_silent ||
 		(!ends_with(architecture, "ForCausalLM") &&
 			!ends_with(architecture, "LMHeadModel") &&
@@ -1179,6 +1247,7 @@ static void check_stored_head(struct model *model, uint32_t index)
 	struct fsdp_tensor head = tensor_at(model, index), embedding;
 	uint32_t tied = find_embedding(model), above;
 	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE];
+
 	if (tied == FSDP_NONE || head.dims != 2 || !is_plain(&head) ||
 		fsdp_complete_config_names(model, "codebook"))
 		return;
@@ -1206,6 +1275,7 @@ static void check_absent_embedding(struct model *model)
 	uint32_t head = FSDP_NONE;
 	struct fsdp_tensor tensor;
 	uint64_t vocab;
+
 	if (model->is_silent || model->stack_count == 0 ||
 		!ends_with(architecture_of(model), "ForCausalLM") ||
 		!fsdp_complete_get_integer(model, model->text, "vocab_size", &vocab))
@@ -1220,6 +1290,7 @@ static void check_absent_embedding(struct model *model)
 		return;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor other = tensor_at(model, i);
+
 		if (i != head &&
 			(fsdp_span_has_any(stored_name(model, i), "emb wte") ||
 				(other.dims >= 2 &&
@@ -1256,8 +1327,10 @@ static bool complements(const struct stack *part, const struct stack *whole)
 {
 	const struct stack_element *a = part->elements, *b = whole->elements;
 	bool shared = true;
+
 	for (uint32_t i = 0, k = 0; i < a->count; i++) {
 		const struct name_record *one = &a->records[i];
+
 		while (k < b->count &&
 			(b->records[k].child < one->child ||
 				(b->records[k].child == one->child &&
@@ -1277,6 +1350,7 @@ static const char *name_stack(
 {
 	struct fsdp_span name = stored_name(model, stack->records->tensor);
 	size_t front = stack->records->at;
+
 	return fsdp_shown(fsdp_span(name.data, front > 0 ? front - 1 : 0), room);
 }
 
@@ -1289,10 +1363,12 @@ static void check_places(struct model *model)
 	char some[FSDP_SHOWN], others[FSDP_SHOWN];
 	uint64_t layers;
 	size_t count = 0;
+
 	if (!fsdp_complete_get_integer(model, model->text, "num_hidden_layers", &layers))
 		return;
 	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = &model->stacks[i];
+
 		if (stack->is_inner || stack->element_count != layers ||
 			stack->length != layers)
 			continue;
@@ -1302,6 +1378,7 @@ static void check_places(struct model *model)
 	}
 	for (size_t i = 0; i < count * count; i++) {
 		const struct stack *part = stacks[i / count], *whole = stacks[i % count];
+
 		if (part == whole ||
 			!(has_segments_of(model, part->name, whole->name) ||
 				has_segments_of(model, whole->name, part->name)) ||
@@ -1322,6 +1399,7 @@ static void check_wrapped_twice(struct model *model)
 	static const char TWICE[] = "model.language_model.model.";
 	size_t count = 0;
 	uint64_t layers;
+
 	if (model->text != model->root || !fsdp_complete_get_integer(model, model->root,
 						  "num_hidden_layers", &layers))
 		return;
@@ -1340,6 +1418,7 @@ static void check_wrapped_twice(struct model *model)
 static void check_tower(struct model *model, const char *key, const char *words)
 {
 	struct fsdp_token value = fsdp_complete_get_value(model, model->root, key);
+
 	if (value.kind != FSDP_TOKEN_DICT || value.count == 0 || model->is_silent ||
 		model->tensor_count == 0)
 		return;
@@ -1355,6 +1434,7 @@ void fsdp_complete_check_parts(struct model *model)
 {
 	struct fsdp_span architecture;
 	int tied = are_tied(model);
+
 	if (model->root == FSDP_NONE)
 		return;
 	architecture = architecture_of(model);

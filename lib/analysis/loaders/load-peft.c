@@ -166,6 +166,7 @@ static struct adapter_words read_words(struct fsdp_loading *loading, const char 
 	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
 	struct adapter_words words = { .count = 0 };
 	uint32_t at = list.at;
+
 	if (at == list.end)
 		return words;
 	words.items = FSDP_TAKE(loading->arena, words.items, list.end - at);
@@ -224,6 +225,7 @@ static bool is_of_layers(struct fsdp_loading *loading, struct fsdp_span module)
 	struct fsdp_token only = setting(loading, key);
 	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
 	int64_t layer = layer_of(module);
+
 	if (only.kind == FSDP_TOKEN_INTEGER)
 		return only.integer == layer;
 	if (list.at == list.end)
@@ -250,6 +252,7 @@ static bool is_target(struct fsdp_loading *loading, const struct adapter *adapte
 	struct fsdp_span module, bool *ret_unknown)
 {
 	const struct adapter_words *targets = &adapter->lists[TARGETS];
+
 	*ret_unknown = is_text(loading, "target_modules") ||
 		       is_text(loading, "exclude_modules") ||
 		       is_set(loading, "layers_pattern");
@@ -279,6 +282,7 @@ static bool read_member(
 	struct adapter_part *part, const struct adapter_member *member, const char *tail)
 {
 	struct fsdp_span rest = part->whole, last;
+
 	if (tail == NULL || !fsdp_span_ends(rest, fsdp_span_text(tail)))
 		return false;
 	rest.size -= strlen(tail);
@@ -305,6 +309,7 @@ static void read_part(
 	struct fsdp_loading *loading, struct adapter *adapter, struct adapter_part *part)
 {
 	bool is_unknown;
+
 	part->rest = part->whole;
 	part->has_prefix = fsdp_span_begins(part->whole, FSDP_SPAN(PREFIX)) &&
 			   is_unwrapped(part->whole);
@@ -328,6 +333,7 @@ static const struct adapter *read_adapter(struct fsdp_loading *loading)
 	static const struct adapter none = { .form = &forms[0] };
 	struct adapter *adapter = loading->own;
 	size_t count;
+
 	if (adapter != NULL)
 		return adapter;
 	adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
@@ -373,6 +379,7 @@ static bool is_stored(const struct adapter *adapter, struct fsdp_span module,
 {
 	const char *const tails[] = { member->tail, member->live_tail };
 	char text[NAME_BYTES];
+
 	for (size_t i = 0; i < FSDP_COUNT(tails) && tails[i] != NULL; i++) {
 		int size = snprintf(text, sizeof text, PREFIX "%.*s.%s%.*s%s",
 			FSDP_TEXT(module), member->name, FSDP_TEXT(name), tails[i]);
@@ -389,6 +396,7 @@ static bool has_member(
 	const struct adapter *adapter, const struct adapter_part *part, uint8_t number)
 {
 	const struct adapter_member *member = &adapter->form->members[number];
+
 	return is_stored(adapter, part->module, member, part->adapter) ||
 	       (part->adapter.size == 0 &&
 		       is_stored(adapter, part->module, member, FSDP_SPAN(".default"))) ||
@@ -417,6 +425,7 @@ static void write_live_name(struct fsdp_loading *loading, struct fsdp_span modul
 	const unsigned char *at =
 		memmem(module.data, module.size, PREFIX, sizeof PREFIX - 1);
 	size_t before = at != NULL ? (size_t)(at - module.data) + sizeof PREFIX - 1 : 0;
+
 	module = fsdp_span(module.data + before, module.size - before);
 	fsdp_load_say(loading, 0, PREFIX "%.*s.%s.default%s", FSDP_TEXT_MOST(module, 512),
 		member->name,
@@ -447,6 +456,7 @@ static bool is_unknown_type(struct fsdp_loading *loading)
 		"GRALORA CARTRIDGE TINYLORA PSOFT PEANUT SHADOW SUPERTUNING DEFT ";
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
 	char word[64];
+
 	snprintf(word, sizeof word, " %.*s ", FSDP_TEXT_MOST(type, 60));
 	fsdp_load_set_word(loading, 0, type);
 	return strstr(types, word) == NULL;
@@ -457,6 +467,7 @@ static bool is_variant(struct fsdp_loading *loading)
 {
 	static const char *const keys[] = { "use_bdlora", "use_qalora", "kasa_config",
 		"monteclora_config", "arrow_config", "velora_config" };
+
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
 		if (is_set(loading, keys[i])) {
 			fsdp_load_say(loading, 0, "%s", keys[i]);
@@ -470,6 +481,7 @@ static bool is_too_long(struct fsdp_loading *loading)
 	static const char *const keys[] = { "target_modules", "exclude_modules",
 		"modules_to_save", "feedforward_modules", "target_parameters",
 		"rank_pattern", "layers_to_transform" };
+
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
 		struct fsdp_token value = setting(loading, keys[i]);
 		if ((value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
@@ -486,6 +498,7 @@ static void add_word(char list[FSDP_LOAD_WORD / 2], struct fsdp_span word, bool 
 {
 	char item[256];
 	size_t size = strlen(list);
+
 	snprintf(item, sizeof item, "'%.*s'", FSDP_TEXT_MOST(word, 200));
 	if (*is_full || strstr(list, item) != NULL)
 		return;
@@ -504,6 +517,7 @@ static bool write_targets(struct fsdp_loading *loading)
 	const struct adapter_words *targets = &adapter->lists[TARGETS];
 	char list[FSDP_LOAD_WORD / 2] = "";
 	bool is_full = false;
+
 	for (size_t i = 0; i < targets->count; i++)
 		add_word(list, targets->items[i], &is_full);
 	fsdp_load_say(loading, 0, "%s", is_full ? "..." : list);
@@ -524,6 +538,7 @@ static bool is_all_excluded(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
 	const struct adapter_words *targets = &adapter->lists[TARGETS];
+
 	for (size_t i = 0; i < targets->count; i++)
 		if (!has_word(&adapter->lists[EXCLUDED], targets->items[i]))
 			return false;
@@ -534,6 +549,7 @@ static bool is_all_excluded(struct fsdp_loading *loading)
 static bool base_has_target(struct fsdp_loading *loading)
 {
 	const struct fsdp_loads_options *options = loading->options;
+
 	for (size_t i = 0; i < options->expected_count; i++)
 		if (is_named(loading, read_adapter(loading),
 			    parent(options->expected[i].name)))
@@ -546,6 +562,7 @@ static bool has_no_target(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
 	size_t count = 0;
+
 	if (base_has_target(loading))
 		return false;
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
@@ -570,6 +587,7 @@ static bool has_two_block_sizes(struct fsdp_loading *loading)
 {
 	int64_t r = integer(loading, "r", 0);
 	int64_t size = integer(loading, "oft_block_size", 32);
+
 	fsdp_load_say(loading, 0, "%" PRId64, r);
 	fsdp_load_say(loading, 1, "%" PRId64, size);
 	return r != 0 && size != 0;
@@ -581,6 +599,7 @@ static bool has_stray_inputs(struct fsdp_loading *loading)
 	const struct adapter *adapter = read_adapter(loading);
 	const struct adapter_words *inputs = &adapter->lists[INPUTS],
 				   *targets = &adapter->lists[TARGETS];
+
 	for (size_t i = 0; is_list(loading, "target_modules") && i < inputs->count; i++) {
 		size_t k = 0;
 		while (k < targets->count &&
@@ -599,6 +618,7 @@ static bool find_prompts(struct fsdp_loading *loading, struct fsdp_tensor *ret_t
 {
 	const struct adapter *adapter = read_adapter(loading);
 	uint32_t found = FSDP_NONE;
+
 	if (adapter->form->is_prompt && adapter->checkpoint != NULL)
 		found = fsdp_tensor_find(
 			adapter->checkpoint, FSDP_SPAN("prompt_embeddings"));
@@ -611,6 +631,7 @@ static bool lacks_prompts(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
 	struct fsdp_tensor tensor;
+
 	return adapter->form->is_prompt && adapter->checkpoint != NULL &&
 	       !find_prompts(loading, &tensor);
 }
@@ -619,6 +640,7 @@ static bool lacks_prompts(struct fsdp_loading *loading)
 static bool lacks_token_count(struct fsdp_loading *loading)
 {
 	struct fsdp_tensor tensor;
+
 	if (!find_prompts(loading, &tensor) ||
 		integer(loading, "num_virtual_tokens", 0) > 0)
 		return false;
@@ -633,6 +655,7 @@ static bool has_other_prompts(struct fsdp_loading *loading)
 {
 	int64_t tokens = integer(loading, "num_virtual_tokens", -1), parts = 1;
 	struct fsdp_tensor tensor;
+
 	if (!find_prompts(loading, &tensor))
 		return false;
 	if (strcmp(read_adapter(loading)->form->type, "PREFIX_TUNING") != 0)
@@ -649,6 +672,7 @@ static bool has_other_prompts(struct fsdp_loading *loading)
 static bool is_empty_piece(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		if (adapter->form->is_prompt || part->numel != 0 || part->dims != 1)
 			continue;
@@ -664,6 +688,7 @@ static bool read_literal(
 	struct fsdp_span pattern, char *text, size_t *ret_size, bool *ret_whole)
 {
 	size_t at = 0, size = 0;
+
 	*ret_whole = pattern.size != 0 && pattern.data[0] == '^';
 	for (at = *ret_whole; at < pattern.size && size < LITERAL; at++) {
 		unsigned char c = pattern.data[at];
@@ -686,6 +711,7 @@ static bool find_rank(struct fsdp_loading *loading, const struct adapter *adapte
 	char text[LITERAL];
 	size_t size;
 	bool is_whole;
+
 	*ret_rank = integer(loading, adapter->form->rank, adapter->form->rank_default);
 	for (uint32_t at = list.at; at < list.end; at = list.settings[at].end) {
 		struct fsdp_setting item = list.settings[at];
@@ -705,6 +731,7 @@ static bool find_rank(struct fsdp_loading *loading, const struct adapter *adapte
 static bool is_of_rank(const struct adapter_part *part, int64_t rank, int64_t *ret_stored)
 {
 	int64_t share = size_at(part, 1);
+
 	*ret_stored = part->dims > part->member->at
 			      ? size_at(part, part->member->rank_dim - 1)
 			      : -1;
@@ -724,6 +751,7 @@ static const struct adapter_member *find_lacking(struct fsdp_loading *loading,
 	const struct adapter *adapter, const struct adapter_part *part)
 {
 	const struct adapter_member *member = part->member;
+
 	if (member->needs != 0 && !has_member(adapter, part, member->needs))
 		return &adapter->form->members[member->needs];
 	if (member->also_needs != 0 && is_set(loading, member->flag) &&
@@ -737,6 +765,7 @@ static const struct adapter_member *find_lacking(struct fsdp_loading *loading,
 static bool is_rank_of_all(struct fsdp_loading *loading, int64_t rank, int64_t configured)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		if (!is_ranked(adapter, part))
 			continue;
@@ -757,9 +786,11 @@ enum adapter_fault { NO_MATRIX, OTHER_RANK, UNKNOWN_RANK };
 static bool find_rank_fault(struct fsdp_loading *loading, enum adapter_fault wanted)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		int64_t rank, stored = 0;
 		bool is_known;
+
 		if (!is_ranked(adapter, part))
 			continue;
 		is_known = find_rank(loading, adapter, part->module, &rank);
@@ -798,6 +829,7 @@ static bool has_no_tensors(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
 	bool has_some = false;
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);)
 		has_some |= adapter->form->is_prompt || part->member != NULL ||
 			    fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_");
@@ -821,6 +853,7 @@ static bool has_other_names(struct fsdp_loading *loading)
 static bool uses_nothing(struct fsdp_loading *loading)
 {
 	size_t count = 0;
+
 	for (const struct adapter_part *part = NULL;
 		next_part(read_adapter(loading), &part);) {
 		if (part->is_target)
@@ -833,6 +866,7 @@ static bool uses_nothing(struct fsdp_loading *loading)
 static bool lacks_half(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		const struct adapter_member *lacking =
 			part->is_live ? find_lacking(loading, adapter, part) : NULL;
@@ -877,6 +911,7 @@ static bool lacks_whole(struct fsdp_loading *loading, bool want_lost)
 {
 	const struct adapter_words *whole = &read_adapter(loading)->lists[WHOLE];
 	bool is_lost, unused;
+
 	for (size_t i = 0; i < whole->count; i++) {
 		/* Heads of classifiers: the library lists two names; a model has one of them. */
 		const char *other = fsdp_span_is(whole->items[i], "score") ? "classifier"
@@ -912,6 +947,7 @@ static bool has_unstripped_module(struct fsdp_loading *loading)
 	const struct adapter *adapter = read_adapter(loading);
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
 	char text[NAME_BYTES];
+
 	for (size_t i = 0; i < whole->count; i++)
 		for (size_t k = 0; k < FSDP_COUNT(segments); k++) {
 			int size = snprintf(text, sizeof text, ".%.*s.%s.",
@@ -946,6 +982,7 @@ static int64_t count_tokens(const struct adapter *adapter)
 static bool lacks_tokens(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	fsdp_load_say(loading, 4, "%s", "");
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		if (part->is_live)
@@ -960,6 +997,7 @@ static bool has_other_tokens(struct fsdp_loading *loading)
 {
 	struct fsdp_token listed = setting(loading, "trainable_token_indices");
 	int64_t count = count_tokens(read_adapter(loading));
+
 	if (listed.kind != FSDP_TOKEN_LIST || count < 0 ||
 		(uint64_t)count == listed.count)
 		return false;
@@ -975,6 +1013,7 @@ static const struct fsdp_load_tensor *find_base(
 {
 	char text[NAME_BYTES];
 	int size = snprintf(text, sizeof text, "%.*s.weight", FSDP_TEXT(module));
+
 	return (size_t)size < sizeof text
 		       ? fsdp_load_find_expected(loading, fsdp_span(text, (size_t)size))
 		       : NULL;
@@ -998,6 +1037,7 @@ static bool has_more_layers(struct fsdp_loading *loading)
 {
 	const struct fsdp_loads_options *options = loading->options;
 	int64_t last = -1;
+
 	for (size_t i = 0; i < options->expected_count; i++)
 		if (layer_of(options->expected[i].name) > last)
 			last = layer_of(options->expected[i].name);
@@ -1020,6 +1060,7 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	const struct fsdp_loads_options *options = loading->options;
 	const struct adapter *adapter = read_adapter(loading);
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
+
 	fsdp_load_say(loading, 4, "%s",
 		is_other_base(loading)
 			? ""
@@ -1048,6 +1089,7 @@ static struct fsdp_span base_name(struct fsdp_span name, char text[NAME_BYTES])
 	const unsigned char *at = memmem(name.data, name.size, layer, sizeof layer - 1);
 	size_t before = at != NULL ? (size_t)(at - name.data) + 1 : 0;
 	size_t cut = sizeof layer - 2;
+
 	if (at == NULL)
 		return name;
 	memcpy(text, name.data, before);
@@ -1063,6 +1105,7 @@ static bool has_other_module(struct fsdp_loading *loading)
 	static const char *const ends[] = { "embed_tokens.weight", "lm_head.weight",
 		"wte.weight", "embed_in.weight", "word_embeddings.weight" };
 	char text[NAME_BYTES];
+
 	for (const struct adapter_part *part = NULL;
 		next_part(read_adapter(loading), &part);) {
 		struct fsdp_span name = base_name(part->rest, text);
@@ -1099,6 +1142,7 @@ static bool scales_inputs(const struct adapter *adapter, struct fsdp_span module
 static bool is_turned_vector(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		bool is_row = scales_inputs(adapter, part->module);
 		if (!part->is_target || part->member->size != SIDE || part->dims > 2 ||
@@ -1118,6 +1162,7 @@ static bool find_wanted(struct fsdp_loading *loading, const struct adapter *adap
 {
 	enum size size = part->member->size;
 	bool is_turned = base->dims == 2 && is_set(loading, "fan_in_fan_out");
+
 	if (part->member->unsized_by != 0 &&
 		has_member(adapter, part, part->member->unsized_by))
 		return false;
@@ -1138,6 +1183,7 @@ static bool find_stored(
 {
 	const struct adapter_member *member = part->member;
 	int64_t times = 1;
+
 	if (member->size == SIDE)
 		return fsdp_numel(part->shape, part->dims, ret_size);
 	if (member->times != NULL)
@@ -1156,6 +1202,7 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 	const struct adapter *adapter = read_adapter(loading);
 	bool found = false, fits_some = false;
 	uint64_t wanted;
+
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
 		const struct fsdp_load_tensor *base =
 			part->is_target ? find_base(loading, part->module) : NULL;
@@ -1185,6 +1232,7 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 	const struct fsdp_loads_options *options = loading->options;
 	const struct adapter *adapter = read_adapter(loading);
 	bool is_unknown;
+
 	if (adapter->checkpoint == NULL || adapter->form->is_prompt)
 		return false;
 	for (size_t i = 0; i < options->expected_count; i++) {
@@ -1220,6 +1268,7 @@ static bool lacks_target(struct fsdp_loading *loading)
 {
 	bool is_deeper = !is_other_base(loading);
 	int64_t last = -1;
+
 	for (const struct adapter_part *part = NULL;
 		next_part(read_adapter(loading), &part);) {
 		if (part->is_live && layer_of(part->module) > last)
@@ -1250,6 +1299,7 @@ static bool lacks_bias(struct fsdp_loading *loading)
 	struct fsdp_span wanted = fsdp_load_text(loading, CONFIG_FILE, "bias");
 	bool is_all = fsdp_span_is(wanted, "all");
 	char text[NAME_BYTES];
+
 	if ((!is_all && !fsdp_span_ends(wanted, FSDP_SPAN("_only"))) ||
 		adapter->checkpoint == NULL || adapter->form->is_prompt)
 		return false;
@@ -1277,6 +1327,7 @@ static bool has_no_base(struct fsdp_loading *loading)
 {
 	struct fsdp_span base =
 		fsdp_load_text(loading, CONFIG_FILE, "base_model_name_or_path");
+
 	fsdp_load_set_word(loading, 0, base);
 	return base.size != 0 && !read_adapter(loading)->form->is_prompt;
 }
@@ -1286,6 +1337,7 @@ static bool ignores_some(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = read_adapter(loading);
 	bool lacks_others = lacks_target(loading);
+
 	loading->name_count = 0;
 	loading->all_names = 0;
 	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
@@ -1317,6 +1369,7 @@ static void begin(struct fsdp_loading *loading)
 {
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
 	struct fsdp_survey_document config;
+
 	loading->lists_weights = true;
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;
