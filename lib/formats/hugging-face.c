@@ -653,7 +653,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
 		char fix[FSDP_WORD_MAX];
-		bool is_whole;
+		bool is_whole = false;
 		struct fsdp_span like = find_download(hf, absent->name, &is_whole);
 
 		snprintf(fix, sizeof fix,
