@@ -31,6 +31,14 @@ SECRET = "hushhush"
 count = failed = 0
 
 
+def has_name(host):
+    """Whether this machine finds the name: a minimal one has no /etc/hosts."""
+    try:
+        return bool(socket.getaddrinfo(host, 443))
+    except OSError:
+        return False
+
+
 def check(title, wrong):
     global count, failed
     count += 1
@@ -355,6 +363,8 @@ def web(servers):
                                                               SECRET in found[2]) and found)
     wrong = {}
     for host in ("localhost", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"):
+        if host == "localhost" and not has_name(host):
+            continue
         found = run(["info", base + "/to/" + urllib.parse.quote(f"https://{host}:PORT/x.pt", safe="")])
         if found[0] != 2 or "redirects to another place" not in found[2]:
             wrong[host] = found
