@@ -566,11 +566,11 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
 			.fix = told ? "copy all files of the missing ranks"
 				    : "copy the missing *_model_states.pt"),
-		"%u file%s with states of the model %s there, of %llu: one per rank of %s%s",
-		ds->model_count, ds->model_count == 1 ? "" : "s",
-		ds->model_count == 1 ? "is" : "are", FSDP_LLU(due),
-		parts ? "the save" : "model parallelism",
-		told ? ", which mp_world_size counts" : "");
+		"%llu of %llu model state file%s %s missing: one per %s%s",
+		FSDP_LLU(due - ds->model_count), FSDP_LLU(due), due == 1 ? "" : "s",
+		due - ds->model_count == 1 ? "is" : "are",
+		parts ? "rank of the save" : "model-parallel rank",
+		told ? " (mp_world_size)" : "");
 }
 
 /* ---- files of a slice ---- */
