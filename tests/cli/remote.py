@@ -535,9 +535,13 @@ def redirects():
         if code != answer or any((word is None) != (host != "first.example") for host, word in seen) or len(seen) > 6:
             wrong[place] = code, seen
     check("redirects to other hosts, ports and schemes", wrong)
-    begun = time.monotonic()
-    code = helper.fail_of(Exception("status code: 403 <Code>AccessDenied</Code>" + "missing " * 1000000)).code
-    check("a long answer is not searched to its end", (code != 4 or time.monotonic() - begun > 5) and (code, time.monotonic() - begun))
+    searched, search = [], helper.re.search
+    helper.re.search = lambda pattern, where, *flags: searched.append(len(where)) or search(pattern, where[:11000], *flags)
+    try:
+        code = helper.fail_of(Exception("status code: 403 <Code>AccessDenied</Code>" + "missing " * 1000000)).code
+    finally:
+        helper.re.search = search
+    check("a long answer is not searched to its end", (code != 4 or not searched or max(searched) > 11000) and (code, searched))
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
@@ -619,11 +623,10 @@ def greedy():
         ask(ours, 2, 2, struct.pack("<H", len(url)) + url)
         ask(ours, 3, 3)
         ours.settimeout(2)
-        frames = struct.pack("<IIB", 5 + len(payload), 9, kind) + payload
-        frames *= max(1, 65536 // len(frames))
-        sent, begun = 0, time.monotonic()
+        frame = struct.pack("<IIB", 5 + len(payload), 9, kind) + payload
+        frames, most_bytes, sent = frame * max(1, 65536 // len(frame)), min(1 << 30, len(frame) << 22), 0
         try:
-            while sent < 1 << 30 and time.monotonic() - begun < 10:
+            while sent < most_bytes:
                 ours.sendall(frames)
                 sent += len(frames)
         except OSError:
