@@ -199,17 +199,17 @@ struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 	else if (options->shard_dim < 0 && count == 1 && !was_tp_alone(old))
 		cut.dim = dims[0];
 	if (options->tp > 1) {
-		bool told;
-		uint32_t dim = tp_dim_of_placement(checkpoint, tensor, &told);
-		if (!told && count == 1 && was_tp_alone(old))
+		bool known;
+		uint32_t dim = tp_dim_of_placement(checkpoint, tensor, &known);
+		if (!known && count == 1 && was_tp_alone(old))
 			dim = dims[0];
-		else if (!told)
+		else if (!known)
 			dim = count == 2 ? (dims[0] == cut.dim ? dims[1] : dims[0])
 					 : tp_dim_of_name(name);
 		/* A bias of what is cut by rows is added once, so it is whole. */
 		if (dim != FSDP_NONE && dim < tensor->dims)
 			cut.tp_dim = dim;
-		cut.tp_unknown = !told && dim == FSDP_NONE && tensor->dims > 1;
+		cut.tp_unknown = !known && dim == FSDP_NONE && tensor->dims > 1;
 	}
 	return cut;
 }

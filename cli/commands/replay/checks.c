@@ -114,25 +114,25 @@ struct threshold {
 };
 
 /* One comparison; the words are for a value that exceeds. */
-__attribute__((format(printf, 3, 4))) static void judge(
-	struct threshold *judging, bool exceeds, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void compare(
+	struct threshold *limit, bool exceeds, const char *format, ...)
 {
-	size_t room = sizeof judging->text - judging->used;
+	size_t room = sizeof limit->text - limit->used;
 	va_list arguments;
 	int size;
 
-	judging->known = true;
-	if (!exceeds || judging->bad_count++ >= MOST_RANKS)
+	limit->known = true;
+	if (!exceeds || limit->bad_count++ >= MOST_RANKS)
 		return;
-	if (judging->bad_count > 1 && room > 3) {
-		memcpy(judging->text + judging->used, ", ", 3);
-		judging->used += 2;
+	if (limit->bad_count > 1 && room > 3) {
+		memcpy(limit->text + limit->used, ", ", 3);
+		limit->used += 2;
 		room -= 2;
 	}
 	va_start(arguments, format);
-	size = vsnprintf(judging->text + judging->used, room, format, arguments);
+	size = vsnprintf(limit->text + limit->used, room, format, arguments);
 	va_end(arguments);
-	judging->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
+	limit->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
 }
 
 static double percent_of(int64_t part, int64_t whole)
@@ -147,41 +147,41 @@ static bool is_above(int64_t part, int64_t whole, int64_t percent)
 }
 
 /* Of each rank: a share of the time of the device, lost events, the sum of a type. */
-static void check_ranks(struct threshold *judging)
+static void check_ranks(struct threshold *limit)
 {
-	const struct check *check = judging->check;
+	const struct check *check = limit->check;
 	bool idle = text_is(check->name, text_of("idle"));
 	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
 
-	for (size_t i = 0; i < judging->replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(judging->replay, i);
+	for (size_t i = 0; i < limit->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(limit->replay, i);
 		const struct fsdp_device_times *base = &one->base;
 		const struct fsdp_type_times *type =
 			replay_type_of(one, check->name.data, check->name.size);
 		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
 
 		if (check->unit == CHECK_NUMBER)
-			judge(judging, one->dropped > (uint64_t)(check->value / MILLION),
+			compare(limit, one->dropped > (uint64_t)(check->value / MILLION),
 				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
 				one->rank, one->dropped, one->events + one->dropped);
 		else if (check->unit == CHECK_PERCENT && one->has_device)
-			judge(judging, is_above(ns, base->span_ns, check->value),
+			compare(limit, is_above(ns, base->span_ns, check->value),
 				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
 				percent_of(ns, base->span_ns), human_ms(ns, part),
 				human_ms(base->span_ns, whole));
 		else if (check->unit == CHECK_TIME && type != NULL &&
 			 type->times.sum_ns != FSDP_ABSENT)
-			judge(judging, type->times.sum_ns > check->value,
+			compare(limit, type->times.sum_ns > check->value,
 				"rank %" PRId64 " %s ms", one->rank,
 				human_ms(type->times.sum_ns, part));
 	}
 }
 
 /* What a type took before, and takes now: of recordings in a step, of results in all. */
-static void check_factor(struct threshold *judging)
+static void check_factor(struct threshold *limit)
 {
-	const struct replay *replay = judging->replay;
-	struct text name = judging->check->name;
+	const struct replay *replay = limit->replay;
+	struct text name = limit->check->name;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
 	struct fsdp_result_type earlier;
 	struct fsdp_type_times type;
@@ -197,7 +197,7 @@ static void check_factor(struct threshold *judging)
 	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return;
-	judge(judging, (wide)now * MILLION > (wide)before * (wide)judging->check->value,
+	compare(limit, (wide)now * MILLION > (wide)before * (wide)limit->check->value,
 		"%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
 		human_ms(before, shown[1]),
 		before > 0 ? (double)now / (double)before : 0);
@@ -210,7 +210,7 @@ int checks_judge(struct replay *replay)
 
 	for (size_t i = 0; i < texts->count; i++) {
 		struct check check;
-		struct threshold judging = { .replay = replay, .check = &check };
+		struct threshold limit = { .replay = replay, .check = &check };
 		char more[48] = "";
 
 		if (!read_check(texts->items[i], &check))
@@ -218,7 +218,7 @@ int checks_judge(struct replay *replay)
 		if (text_is(check.name, text_of("straggler"))) {
 			/* Of each run: what the others wait for the straggler, as a share
 			 * of their time. */
-			const struct fsdp_recordings *all = judging.replay->recordings;
+			const struct fsdp_recordings *all = limit.replay->recordings;
 			for (size_t j = 0; j < fsdp_recordings_run_count(all); j++) {
 				const struct fsdp_recordings *one =
 					fsdp_recordings_run(all, j);
@@ -228,29 +228,29 @@ int checks_judge(struct replay *replay)
 
 				if (matching->match_count == 0 || !matching->aligned)
 					continue;
-				judge(&judging,
+				compare(&limit,
 					cost.least_waiting != FSDP_ABSENT &&
 						is_above(cost.waits_ns, cost.waiting_ns,
-							judging.check->value),
+							limit.check->value),
 					"the others wait for rank %" PRId64
 					" %.1f %% of their time",
 					cost.least_waiting,
 					percent_of(cost.waits_ns, cost.waiting_ns));
 			}
 		} else if (check.unit == CHECK_FACTOR)
-			check_factor(&judging);
+			check_factor(&limit);
 		else
-			check_ranks(&judging);
-		if (judging.bad_count > MOST_RANKS)
+			check_ranks(&limit);
+		if (limit.bad_count > MOST_RANKS)
 			snprintf(more, sizeof more, ", and %zu more rank%s",
-				judging.bad_count - MOST_RANKS,
-				plural(judging.bad_count - MOST_RANKS));
-		if (judging.bad_count != 0) {
+				limit.bad_count - MOST_RANKS,
+				plural(limit.bad_count - MOST_RANKS));
+		if (limit.bad_count != 0) {
 			run_finding(replay->run, "FI7031", "%s: %s%s", check.text,
-				judging.text, more);
+				limit.text, more);
 			status = status_worse(status, STATUS_BAD);
 		}
-		if (judging.known)
+		if (limit.known)
 			continue;
 		run_failure(replay->run, "usage", NULL,
 			"cannot evaluate --fail-if '%s': no %.*s %s", check.text,

@@ -410,13 +410,13 @@ static uint64_t print_range(struct show *show, const struct item *item,
 
 static void print_elements(struct show *show, const struct item *item)
 {
-	uint64_t told = 0;
+	uint64_t printed = 0;
 
 	if (item->elements == NULL)
 		return;
 	for (size_t i = 0; i < item->range_count; i++)
-		told = print_range(show, item, &item->ranges[i], told);
-	if (told == 0)
+		printed = print_range(show, item, &item->ranges[i], printed);
+	if (printed == 0)
 		out_line(show->run->out, "values", "none");
 	else if (item->has_stats) {
 		const struct element_stats *stats = &item->stats;
