@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every JSON answer is what the schemas of the command say, and they say nothing that never comes.
 
-Each output over all samples is validated, then walked beside its schema a second time: a
-field that no schema names is a failure (the schemas themselves let unknown fields pass, for
-the sake of later versions), and so is, at the end, a field that was never seen.
+Each output over all samples is walked beside its schema: what that does not allow is a failure, and so is a field that
+no schema names (the schemas themselves let unknown fields pass, for the sake of later versions) and, at the end, a field
+that was never seen. schemalib.py does that; jsonschema, where it is installed, judges the shortest answer of each kind and
+answers with faults made in them.
 """
 import collections
 import functools
@@ -19,14 +20,13 @@ import sys
 import tarfile
 import tempfile
 
-from oraclelib import SOURCE, Tap, arguments, cases, environment, first_case, in_parallel, run, skip_all, strict_json, thinned
+from oraclelib import SOURCE, Tap, arguments, cases, environment, first_case, in_parallel, run, strict_json, thinned
+from schemalib import Document, Walk
 
 try:
     import jsonschema
-    import referencing
-    import referencing.jsonschema
 except ImportError:
-    skip_all("no jsonschema with referencing (version 4.18)")
+    jsonschema = None
 
 # Fields that no input can show today, and why. A * at either end stands for the rest.
 NEVER_SEEN = {
@@ -51,6 +51,8 @@ SHAPES = [
 ]
 LINES = [("tree",), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file")]
 EVERY = 4  # of what is asked of many samples
+FAULTS = 12  # made in one answer of each schema
+OTHER = (None, True, -1, "", [], {})  # what stands for a value then
 # Have fields that no other sample has, or few.
 ALONE = {"dcp/no-collectives", "torch-zip/quantised", "torch-zip/sparse", "torch-zip/whole-module", "zip/bomb-record.pt"}
 ABOUT = [("version", "--json"), ("commands", "--json"), ("rules", "--json"), ("rules", "--jsonl"), ("rules", "--json", "FI2003")]
@@ -61,20 +63,10 @@ class Schemas:
 
     def __init__(self, args):
         self.by_name = {}
-        self.name_of = {}
-        resources = []
         for line in run(args, "schema").out.decode().splitlines():
             command, major = line.split()
-            doc = run(args, "schema", "--schema=" + major, command).json()
-            name = f"{command}-{major}"
-            self.by_name[name] = doc
-            made = referencing.Resource.from_contents(
-                doc, default_specification=referencing.jsonschema.DRAFT202012)
-            resources.append((name, made))
-            self.name_of[name] = self.name_of[doc.get("$id", name)] = name
-            if doc.get("$id"):
-                resources.append((doc["$id"], made))
-        self.registry = referencing.Registry().with_resources(resources)
+            self.by_name[f"{command}-{major}"] = run(args, "schema", "--schema=" + major, command).json()
+        self.documents = {name: Document(name, doc) for name, doc in self.by_name.items()}
         self.validators = {}
 
     def find(self, schema):
@@ -83,18 +75,17 @@ class Schemas:
         return next((name for name in self.by_name if name.rpartition("-")[0] == command), None)
 
     @functools.cache
-    def place(self, base, fragment):
+    def place(self, name, reference):
         """Where something stands. A definition that several documents repeat word for word
         stands in the first of them."""
-        name = self.name_of[base]
-        head = fragment.split("/")[:3]
-        if head[:2] == ["", "$defs"]:
+        head = reference.split("/")[:3]
+        if head[:2] == ["#", "$defs"]:
             text = json.dumps(self.by_name[name]["$defs"][head[2]])
             for other, doc in self.by_name.items():
                 if json.dumps(doc.get("$defs", {}).get(head[2])) == text:
                     name = other
                     break
-        return f"{name}#{fragment}"
+        return name + reference
 
     @functools.cache
     def row(self, where):
@@ -108,140 +99,35 @@ class Schemas:
     def has_records(self, name):
         return "record" in self.by_name[name].get("$defs", {})
 
-    def validator(self, name, fragment=""):
-        """Of a whole document, or of one definition in it."""
+    def referee(self, name, fragment=""):
+        """What jsonschema makes of a whole document, or of one definition in it."""
         if (name, fragment) not in self.validators:
             doc = self.by_name[name]
-            jsonschema.Draft202012Validator.check_schema(doc)
             if fragment:
-                doc = {"$ref": f"{doc.get('$id', name)}#{fragment}"}
-            self.validators[name, fragment] = jsonschema.Draft202012Validator(doc, registry=self.registry)
+                doc = {"$defs": doc["$defs"], "$ref": "#" + fragment}
+            self.validators[name, fragment] = jsonschema.Draft202012Validator(doc)
         return self.validators[name, fragment]
-
-
-class Walk:
-    """Walks an instance beside its schema. Applicable subschemas are those that a reader
-    of the document would consult: references, all of allOf, the matching ones of anyOf,
-    oneOf and if."""
-
-    def __init__(self, schemas):
-        self.schemas = schemas
-        self.seen = set()
-        self.unknown = set()
-
-    def parts(self, schema, resolver, where, instance):
-        """All (schema, resolver, where) that apply here, references followed."""
-        todo, out = [(schema, resolver, where)], []
-        while todo:
-            schema, resolver, where = todo.pop()
-            if not isinstance(schema, dict):
-                continue
-            out.append((schema, resolver, where))
-            if "$ref" in schema:
-                found = resolver.lookup(schema["$ref"])
-                base = schema["$ref"].split("#")[0] or where.split("#")[0]
-                at = self.schemas.place(base, schema["$ref"].partition("#")[2])
-                self.seen.add(at)
-                todo.append((found.contents, found.resolver, at))
-            for i, inner in enumerate(schema.get("allOf", ())):
-                todo.append((inner, resolver, f"{where}/allOf/{i}"))
-            for key in ("anyOf", "oneOf"):
-                for i, inner in enumerate(schema.get(key, ())):
-                    if self.fits(inner, resolver, instance):
-                        todo.append((inner, resolver, f"{where}/{key}/{i}"))
-            if "if" in schema:
-                branch = "then" if self.fits(schema["if"], resolver, instance) else "else"
-                if branch in schema:
-                    todo.append((schema[branch], resolver, f"{where}/{branch}"))
-        return out
-
-    def fits(self, schema, resolver, instance):
-        v = jsonschema.Draft202012Validator(schema, registry=self.schemas.registry, _resolver=resolver)
-        return v.is_valid(instance)
-
-    def walk(self, name, instance, fragment=""):
-        resolver = self.schemas.registry.resolver(base_uri=self.schemas.by_name[name].get("$id", name))
-        schema = {"$ref": "#" + fragment} if fragment else self.schemas.by_name[name]
-        self.visit([(schema, resolver, name + "#")], instance, name)
-
-    def visit(self, given, instance, path):
-        parts = [p for g in given for p in self.parts(*g, instance)]
-        if isinstance(instance, dict):
-            self.visit_object(parts, instance, path)
-        elif isinstance(instance, list):
-            for i, value in enumerate(instance):
-                inner = []
-                for schema, resolver, where in parts:
-                    prefix = schema.get("prefixItems", [])
-                    if i < len(prefix):
-                        inner.append((prefix[i], resolver, f"{where}/prefixItems/{i}"))
-                    elif isinstance(schema.get("items"), dict):
-                        inner.append((schema["items"], resolver, where + "/items"))
-                if inner:
-                    self.visit(inner, value, path + "[]")
-
-    def visit_object(self, parts, instance, path):
-        described = any("properties" in s for s, _, _ in parts)
-        for key, value in instance.items():
-            inner, known = [], False
-            for schema, resolver, where in parts:
-                if key in schema.get("properties", {}):
-                    known = True
-                    at = f"{where}/properties/{key}"
-                    self.seen.add(at)
-                    inner.append((schema["properties"][key], resolver, at))
-                    continue
-                for pattern, sub in schema.get("patternProperties", {}).items():
-                    if re.search(pattern, key):
-                        known = True
-                        inner.append((sub, resolver, f"{where}/patternProperties"))
-                if isinstance(schema.get("additionalProperties"), dict):
-                    known = True
-                    inner.append((schema["additionalProperties"], resolver, where + "/additionalProperties"))
-                elif schema.get("additionalProperties") is True and "properties" not in schema:
-                    known = True
-            if described and not known:
-                self.unknown.add(f"{path}.{key}")
-            if inner:
-                self.visit(inner, value, f"{path}.{key}")
 
 
 def declared(schemas):
     """Where each field that a document can have is named: {place}. A field that only refers
     to another one is that one; records of JSON Lines are made of the same fields."""
     out, visited = set(), set()
-
-    def follow(ref, here, resolver):
-        base, _, fragment = ref.partition("#")
-        at = schemas.place(base or here.split("#")[0], fragment)
-        if "/properties/" in fragment:
-            out.add(at)
-        if at not in visited:
-            visited.add(at)
-            found = resolver.lookup(ref)
-            go(found.contents, at, found.resolver)
-
-    def go(schema, where, resolver):
-        if not isinstance(schema, dict):
-            return
-        if "$ref" in schema:
-            follow(schema["$ref"], where, resolver)
-        for key, inner in schema.items():
-            if key == "properties":
-                for name, sub in inner.items():
-                    if "/properties/" not in sub.get("$ref", ""):
-                        out.add(f"{where}/properties/{name}")
-                    go(sub, f"{where}/properties/{name}", resolver)
-            elif key in ("allOf", "anyOf", "oneOf", "prefixItems"):
-                for i, sub in enumerate(inner):
-                    go(sub, f"{where}/{key}/{i}", resolver)
-            elif key in ("items", "additionalProperties", "then", "else"):
-                go(inner, f"{where}/{key}", resolver)
-            elif key == "patternProperties":
-                for sub in inner.values():
-                    go(sub, f"{where}/{key}", resolver)
-    for name, doc in schemas.by_name.items():
-        go(doc, name + "#", schemas.registry.resolver(base_uri=doc.get("$id", name)))
+    todo = [(document.node("#"), name + "#") for name, document in schemas.documents.items()]
+    while todo:
+        node, place = todo.pop()
+        if node.reference:
+            at = schemas.place(node.document.name, node.reference)
+            if "/properties/" in node.reference:
+                out.add(at)
+            if at not in visited:
+                visited.add(at)
+                todo.append((node.target(), at))
+        for below in node.below():
+            at = place + below.place[len(node.place):]
+            if below.place.rpartition("/")[0] == node.place + "/properties" and "/properties/" not in (below.reference or ""):
+                out.add(at)
+            todo.append((below, at))
     return out
 
 
@@ -560,70 +446,119 @@ def jobs(args, folder):
             *comparison_jobs(args, folder), *pickle_jobs(args)]
 
 
-def check_document(schemas, walk, r, doc, problems):
-    name = schemas.find(doc.get("schema", ""))
-    if name is None:
-        problems["schema"].append(f"{r.words}: no document for {doc.get('schema')!r}")
-        return
-    if doc["ok"] != (r.status == 0):
-        problems[doc["schema"]].append(f"{r.words}: ok is {doc['ok']}, status {r.status}")
-    error = jsonschema.exceptions.best_match(schemas.validator(name).iter_errors(doc))
-    if error:
-        place = "/".join(map(str, error.absolute_path))
-        problems[doc["schema"]].append(f"{r.words}: {place}: {error.message[:200]}")
-    else:
-        walk.walk(name, doc)
+def paths_of(value, path=()):
+    """Where all that a value holds stands in it."""
+    for key, below in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from paths_of(below, (*path, key))
 
 
-def check_lines(schemas, walk, r, lines, problems):
-    """JSON Lines: each a record of the schema that the header names."""
-    name = schemas.find(lines[0].get("schema", "")) if lines else None
-    if name is None:
-        problems["schema"].append(f"{r.words}: no document for the header")
-        return
-    if not schemas.has_records(name):
-        problems["schema"].append(f"{name}: says nothing of JSON Lines")
-        return
-    for line in lines:
-        error = jsonschema.exceptions.best_match(schemas.validator(name, "/$defs/record").iter_errors(line))
-        if error:
-            problems[lines[0]["schema"]].append(f"{r.words}: {line.get('type')}: {error.message[:200]}")
+def faulty(value):
+    """The value with one thing in it left out or replaced, for FAULTS of its places."""
+    places = list(paths_of(value))
+    for number, path in enumerate(places[::len(places) // FAULTS + 1]):
+        copy = json.loads(json.dumps(value))
+        within = functools.reduce(lambda inner, key: inner[key], path[:-1], copy)
+        if number % 2 == 0 and isinstance(within, dict):
+            del within[path[-1]]
+        else:
+            within[path[-1]] = OTHER[number // 2 % len(OTHER)]
+        yield copy
+
+
+class Answers:
+    """Checks answers, and collects what is wrong by schema."""
+
+    def __init__(self, schemas):
+        self.schemas = schemas
+        self.walk = Walk(schemas.place)
+        self.problems = collections.defaultdict(list)
+        self.counts = collections.Counter()
+        self.shortest = {}  # of each kind, for the referee: (length, schema, fragment, value)
+
+    def check(self, words, r):
+        if r.crash:
+            self.problems["crashes"].append(r.crash)
             return
-        walk.walk(name, line, "/$defs/record")
+        try:
+            if "--jsonl" in words:
+                self.check_lines(words, r, [strict_json(line) for line in r.out.splitlines()])
+            else:
+                self.check_document(words, r, strict_json(r.out))
+        except ValueError as e:
+            self.problems["JSON"].append(f"{r.words}: {e}; status {r.status}: {r.tail}")
+
+    def check_document(self, words, r, doc):
+        self.counts[doc.get("schema")] += 1
+        name = self.schemas.find(doc.get("schema", ""))
+        if name is None:
+            self.problems["schema"].append(f"{r.words}: no document for {doc.get('schema')!r}")
+            return
+        if doc["ok"] != (r.status == 0):
+            self.problems[doc["schema"]].append(f"{r.words}: ok is {doc['ok']}, status {r.status}")
+        self.check_value(r, doc["schema"], name, "", doc, (kind_of(words), doc["ok"]))
+
+    def check_lines(self, words, r, lines):
+        """JSON Lines: each a record of the schema that the header names."""
+        name = self.schemas.find(lines[0].get("schema", "")) if lines else None
+        if name is None:
+            self.problems["schema"].append(f"{r.words}: no document for the header")
+            return
+        if not self.schemas.has_records(name):
+            self.problems["schema"].append(f"{name}: says nothing of JSON Lines")
+            return
+        for line in lines:
+            if not self.check_value(r, lines[0]["schema"], name, "/$defs/record", line, line.get("type")):
+                return
+
+    def check_value(self, r, schema, name, fragment, value, kind):
+        node = self.schemas.documents[name].node("#" + fragment)
+        fault = self.walk.fault([(node, self.schemas.place(name, "#" + fragment))], value, name)
+        if fault:
+            self.problems[schema].append(f"{r.words}: {fault}")
+        length = len(json.dumps(value))
+        found = self.shortest.setdefault((name, fragment, kind), (length, r, value))
+        if length < found[0]:
+            self.shortest[name, fragment, kind] = (length, r, value)
+        return not fault
+
+    def disagreements(self):
+        """Where jsonschema sees it otherwise: in the shortest answer of each kind, and in the faults made in one of each schema."""
+        first = {}
+        for (name, fragment, kind), (_, r, value) in self.shortest.items():
+            error = jsonschema.exceptions.best_match(self.schemas.referee(name, fragment).iter_errors(value))
+            if error:
+                yield f"{r.words}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}"
+            first[name, fragment, kind if fragment else None] = value
+        for (name, fragment, _), value in first.items():
+            node, referee = self.schemas.documents[name].node("#" + fragment), self.schemas.referee(name, fragment)
+            for fault in faulty(value):
+                if node.is_valid(fault) != referee.is_valid(fault):
+                    yield f"{name}{fragment}: {'refused' if node.is_valid(fault) else 'taken'} by jsonschema alone: {json.dumps(fault)[:200]}"
 
 
 def main():
     args = arguments(__doc__, all="")
     schemas = Schemas(args)
     tap = Tap()
-    walk = Walk(schemas)
-    problems = collections.defaultdict(list)
-    counts = collections.Counter()
+    answers = Answers(schemas)
 
     def one(words):
         return words, run(args, *words, env=environment(FSDP_INSPECT_HELPER=HELPER))
     with tempfile.TemporaryDirectory() as folder:
-        done = in_parallel(one, jobs(args, folder))
-    for words, r in done:
-        if r.crash:
-            problems["crashes"].append(r.crash)
-            continue
-        try:
-            if "--jsonl" in words:
-                lines = [strict_json(line) for line in r.out.splitlines()]
-                check_lines(schemas, walk, r, lines, problems)
-            else:
-                doc = strict_json(r.out)
-                counts[doc.get("schema")] += 1
-                check_document(schemas, walk, r, doc, problems)
-        except ValueError as e:
-            problems["JSON"].append(f"{r.words}: {e}; status {r.status}: {r.tail}")
+        for done in in_parallel(one, jobs(args, folder)):
+            answers.check(*done)
+    walk, problems, counts = answers.walk, answers.problems, answers.counts
     tap.none("no run crashes", problems.pop("crashes", []))
     tap.none("stdout is always one JSON document", problems.pop("JSON", []))
     tap.none("every answer has a schema", problems.pop("schema", []))
     for schema in sorted(set(counts) | set(problems)):
         tap.none(f"{schema}: {counts[schema]} answers are as the schema says", problems[schema])
     tap.none("no field is undocumented", sorted(walk.unknown))
+    if jsonschema is None:
+        tap.skip("jsonschema agrees", "no jsonschema")
+    else:
+        tap.none("jsonschema agrees, on answers and on faults made in them", list(answers.disagreements()))
     doc = run(args, "commands", "--json").json()
     wrong = [f"{c['name']}: the schema has {'' if schemas.has_records(name) else 'no '}records, outputs are {c['outputs']}"
              for c in doc["data"]["commands"] for name in [schemas.find(c["name"])]
