@@ -185,15 +185,38 @@ static bool is_of_room(size_t number)
 	return reading_room == 0 || number % 3 == reading_room / 7 % 3;
 }
 
-/* Every prefix of every case is damaged, and never more is read than is there. */
+/* Walks the opcodes of the cases: of the same place in the same opcode only the first are
+ * chosen, so many of each that they are of several cases. */
+struct choice {
+	unsigned most, seen[256][16];
+	uint64_t begin, end; /* of the opcode at hand */
+};
+
+static bool choose(struct choice *choice, size_t number, size_t at)
+{
+	struct fsdp_span argument,
+		stream = fsdp_span(streams[number].data, streams[number].size);
+	if (at == 0)
+		choice->end = 0;
+	if (at >= choice->end) {
+		choice->begin = choice->end;
+		fsdp_pickle_next_opcode(stream, &choice->end, &argument, NULL);
+	}
+	size_t place = at - (size_t)choice->begin;
+	unsigned char opcode = (unsigned char)streams[number].data[choice->begin];
+	return choice->seen[opcode][place < 16 ? place : 15]++ < choice->most;
+}
+
+/* Prefixes of every case are damaged, and never more is read than is there. */
 static void a_prefix_is_never_whole(void **state)
 {
+	struct choice choice = { .most = 24 };
 	(void)state;
 	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
 		size_t end = streams[i].size < 700 ? streams[i].size : 700;
 		for (size_t size = 0; size < end; size++) {
 			struct reading reading;
-			if (!is_of_room(size))
+			if (!choose(&choice, i, size) || !is_of_room(size))
 				continue;
 			reading_init(&reading);
 			reading_run(&reading, streams[i].data, size);
@@ -1144,12 +1167,18 @@ static void what_changes_between_the_passes_is_no_danger(void **state)
 {
 	(void)state;
 	static const unsigned char flips[] = { 0x01, 0xff };
+	struct choice choice = { .most = 16 };
 	size_t changed = 0;
 	if (reading_room != 0)
 		return; /* it has a room of its own */
 	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
 		size_t end = streams[i].size < 300 ? streams[i].size : 300;
 		for (size_t k = 0; k < end * sizeof flips; k++) {
+			if (k % sizeof flips == 0 &&
+				!choose(&choice, i, k / sizeof flips)) {
+				k++;
+				continue;
+			}
 			struct changing changing = { streams[i].data, streams[i].size, 0,
 				k / sizeof flips, flips[k % sizeof flips] };
 			struct fsdp_pickle_parts parts = { read_changing, &changing,
