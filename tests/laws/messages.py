@@ -6,7 +6,6 @@ command, an option that some command has, a topic of help or a page of the manua
 import re
 
 import law
-from ctokens import scan
 
 # What is not said, and what is said instead.
 RIDDLES = [
@@ -42,19 +41,29 @@ PAGES = ("man/", "doc/", "README.md")
 LONG = re.compile(r"^(cli/commands/help|cli/commands/completion|cli/args/topics|lib/base/.*\.def)")
 COMMAND = re.compile(r"\bfsdp-inspect ([a-z][a-z-]*)((?: +(?:--?[a-z][\w-]*|[a-z]+))*)")
 SHORT = re.compile(r"\(([a-z]+)((?: --[a-z][a-z-]*)+)\)")
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+NO_CODE = re.compile(
+    r"""(?P<comment>/\*.*?\*/|//[^\n]*)
+    |(?P<line>^[ \t]*\#(?:/\*.*?\*/|\\\n|[^\n])*)
+    |(?:L|u8?|U)?(?P<text>"(?:\\.|[^"\\])*")
+    |'(?:\\.|[^'\\])*'""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
 
 
 def literals(source):
-    """(line, text, whether another literal stands in front of it on an earlier line)"""
-    before = None
-    for token in scan(source):
-        if token.kind == "text" and token.text[0] == '"':
-            number = source.count("\n", 0, token.begin) + 1
-            text = token.text[1:-1]
-            yield number, text, before if before is None or before[0] != number else None
-            before = (number, text)
-        else:
+    """(line, text, the literal in front of it if that ends on an earlier line)"""
+    before, number, counted = None, 1, 0
+    for found in NO_CODE.finditer(source):
+        if found.lastgroup != "text":
+            before = before if found.lastgroup == "comment" else None
+            continue
+        number, counted = number + source.count("\n", counted, found.start()), found.start()
+        text = found["text"][1:-1]
+        if before is not None and COMMENT.sub("", source[before[2]:found.start()]).strip():
             before = None
+        yield number, text, before[:2] if before is not None and before[0] != number else None
+        before = (number, text, found.end())
 
 
 def known(root):

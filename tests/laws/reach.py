@@ -9,7 +9,6 @@ By names alone: a function that shares its name with a field may pass unseen."""
 import collections
 import re
 
-import ctokens
 import law
 
 AUDIT = "waits for the command that judges all bytes of a file"
@@ -27,47 +26,56 @@ VAGUE = re.compile(r"(?:judge|put|say|settle|take|tell)_")
 Function = collections.namedtuple("Function", "path line name static words")
 
 
-def opening(tokens, i):
-    """Where the bracket that token i closes begins."""
-    depth = 0
-    while True:
-        depth += {")": 1, "(": -1}.get(tokens[i].text, 0)
-        if depth == 0:
-            return i
-        i -= 1
+# What decides nothing here, and what is left to look at without it.
+SILENT = re.compile(r"""/\*.*?\*/|//[^\n]*|(?:L|u8?|U)?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+LINE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+SIGN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][-+]|[\w.])*|[{}();]")
 
 
-def is_static(tokens, i):
-    """Whether the declaration that token i is part of says so."""
-    while i >= 0 and tokens[i].text not in (";", "}", "{") and tokens[i].kind != "line":
-        if tokens[i].text == "static":
-            return True
+def blank(found):
+    return " " + "\\\n" * found.group().count("\n")
+
+
+def opening(tokens):
+    """Where the bracket that the last token closes begins."""
+    depth, i = 0, len(tokens)
+    while depth != 0 or i == len(tokens):
         i -= 1
-    return False
+        depth += {")": 1, "(": -1}.get(tokens[i], 0)
+    return i
 
 
 def parse(path, source):
     """(functions, words of tables and macros) of a file."""
-    tokens = ctokens.scan(source)
-    functions, loose, depth = [], set(), 0
-    for i, token in enumerate(tokens):
-        if token.kind == "line":
-            if re.match(r"\s*#\s*define\b", token.text):
-                loose.update(re.findall(r"\w+", token.text)[2:])
-        elif token.kind == "word":
-            if depth > 0:
-                words.add(token.text)
-        elif token.text == "{":
+    functions, loose = [], set()
+    source = SILENT.sub(blank, source)
+    for found in LINE.finditer(source):
+        if re.match(r"\s*#\s*define\b", found.group()):
+            loose.update(re.findall(r"\w+", found.group())[2:])
+    source = LINE.sub(blank, source)
+    depth, before, words, line, at = 0, [], loose, 1, 0
+    for found in SIGN.finditer(source):
+        sign = found.group()
+        if sign == "{":
             if depth == 0:
                 words = loose
-                if tokens[i - 1].text == ")":
-                    name = tokens[opening(tokens, i - 1) - 1]
+                if source[:found.start()].rstrip(" \t\n\\")[-1:] == ")":
+                    first = opening(before)
                     words = set()
-                    functions.append(Function(path, source.count("\n", 0, name.begin) + 1, name.text,
-                                              is_static(tokens, i - 1), words))
+                    line, at = line + source.count("\n", at, starts[first - 1]), starts[first - 1]
+                    functions.append(Function(path, line, before[first - 1], "static" in before, words))
             depth += 1
-        elif token.text == "}":
+        elif sign == "}":
             depth -= 1
+            before, starts = [], []
+        elif depth == 0:
+            if sign == ";" or not before:
+                before, starts = [], []
+            if sign != ";":
+                before.append(sign)
+                starts.append(found.start())
+        elif sign[0].isalpha() or sign[0] == "_":
+            words.add(sign)
     return functions, loose
 
 
