@@ -82,9 +82,13 @@ def draft_faults(documents):
         import jsonschema
     except ImportError:
         return
+    sound = set()  # definitions that an earlier document has, too
     for command, document in documents.items():
+        texts = {name: f"{name} {json.dumps(node)}" for name, node in document.get("$defs", {}).items()}
+        new = {name: document["$defs"][name] for name, text in texts.items() if text not in sound}
+        sound.update(texts.values())
         try:
-            jsonschema.Draft202012Validator.check_schema(document)
+            jsonschema.Draft202012Validator.check_schema({**document, "$defs": new})
         except jsonschema.SchemaError as error:
             yield f"schema {command}: {error.message}"
 
