@@ -49,6 +49,13 @@ void fsdp_sort(
 		const void *is;
 		void *was; /* nothing is written */
 	} context = { fields };
-	if (count > 1)
+	size_t sorted = 1;
+	/* Many lists are in order already. */
+	while (sorted < count &&
+		compare((const unsigned char *)items + (sorted - 1) * item_size,
+			(const unsigned char *)items + sorted * item_size,
+			context.was) <= 0)
+		sorted++;
+	if (sorted < count)
 		qsort_r(items, count, item_size, compare, context.was);
 }
