@@ -88,45 +88,54 @@ static struct fsdp_kineto_row *copy_lanes(
 
 /* ---- busy times ---- */
 
-void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk,
-	const struct fsdp_kineto_row *rows, size_t count, unsigned kinds)
+void fsdp_kineto_walk_begin(
+	struct fsdp_kineto_walk *walk, const struct fsdp_kineto_row *rows, size_t count)
 {
 	*walk = (struct fsdp_kineto_walk){
-		.rows = rows, .count = count, .kinds = kinds, .at = INT64_MIN
+		.next = rows, .last = rows + count, .at = INT64_MIN
 	};
-	for (unsigned kind = 0; kind < kinds; kind++)
-		walk->ends[kind] = INT64_MIN;
 }
 
 bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece)
 {
-	for (;;) {
-		for (; walk->next < walk->count &&
-			walk->rows[walk->next].ts_ns <= walk->at;
-			walk->next++) {
-			const struct fsdp_kineto_row *row = &walk->rows[walk->next];
-			int64_t end = fsdp_kineto_end(row);
-			if (end > walk->ends[row->kind])
-				walk->ends[row->kind] = end;
-		}
-		struct fsdp_kineto_piece piece = { walk->at, INT64_MAX, 0 };
-		for (unsigned kind = 0; kind < walk->kinds; kind++) {
-			if (walk->ends[kind] <= walk->at)
-				continue;
-			piece.kinds |= 1u << kind;
-			if (walk->ends[kind] < piece.end)
-				piece.end = walk->ends[kind];
-		}
-		if (walk->next < walk->count && walk->rows[walk->next].ts_ns < piece.end)
-			piece.end = walk->rows[walk->next].ts_ns;
-		else if (piece.kinds == 0)
-			return false;
-		walk->at = piece.end;
-		*ret_piece = piece;
-		if (piece.kinds != 0)
-			return true;
+	const struct fsdp_kineto_row *row = walk->next, *last = walk->last;
+	int64_t at = walk->at, *ends = walk->ends, end;
+	unsigned kinds = walk->kinds;
+	for (unsigned left = kinds; left != 0; left &= left - 1)
+		if (ends[__builtin_ctz(left)] <= at)
+			kinds ^= left & -left;
+	/* What begins here, or after a gap. */
+	for (; row < last && (row->ts_ns <= at || kinds == 0); row++) {
+		int64_t row_end = fsdp_kineto_end(row);
+		at = row->ts_ns > at ? row->ts_ns : at;
+		if (row_end <= at)
+			continue;
+		if ((kinds >> row->kind & 1) == 0 || row_end > ends[row->kind])
+			ends[row->kind] = row_end;
+		kinds |= 1u << row->kind;
 	}
+	/* A row of a kind that runs makes it longer; one of another kind ends the piece. */
+	for (;;) {
+		end = INT64_MAX;
+		for (unsigned left = kinds; left != 0; left &= left - 1)
+			if (ends[__builtin_ctz(left)] < end)
+				end = ends[__builtin_ctz(left)];
+		while (row < last && row->ts_ns <= end && (kinds >> row->kind & 1) != 0 &&
+			fsdp_kineto_end(row) <= ends[row->kind])
+			row++;
+		if (row == last || row->ts_ns > end || (kinds >> row->kind & 1) == 0)
+			break;
+		ends[row->kind] = fsdp_kineto_end(row);
+		row++;
+	}
+	if (row < last && row->ts_ns < end)
+		end = row->ts_ns;
+	*ret_piece = (struct fsdp_kineto_piece){ at, end, kinds };
+	walk->next = row;
+	walk->at = end;
+	walk->kinds = kinds;
+	return kinds != 0;
 }
 
 enum {
@@ -180,8 +189,7 @@ bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 		ret_times[i] = (struct fsdp_device_times){ 0 };
 	}
 	FSDP_SORT(bounds, 2 * count, FSDP_BY(bounds, at));
-	fsdp_kineto_walk_begin(
-		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
+	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
 	bool any = fsdp_kineto_walk_next(&walk, &piece);
 	for (size_t i = 0; i < 2 * count; i++) {
 		for (; any && piece.end <= bounds[i].at;
@@ -242,15 +250,11 @@ static struct fsdp_busy_span window_of(const struct fsdp_kineto_step *step)
 }
 
 /* The union of the steps, with the end of the last one widened to that of the last work;
- * without steps one window. NULL: out of memory. */
-static struct fsdp_busy_span *list_windows(const struct fsdp_kineto *kineto,
-	struct fsdp_busy_span complete, int64_t last_work_ns, size_t *ret_count)
+ * without steps one window. Returns how many there are. */
+static size_t list_windows(const struct fsdp_kineto *kineto,
+	struct fsdp_busy_span complete, int64_t last_work_ns, struct fsdp_busy_span *list)
 {
-	struct fsdp_busy_span *list =
-		FSDP_TAKE(&kineto->reading->arena, list, kineto->step_count + 1);
 	size_t kept = 0;
-	if (list == NULL)
-		return NULL;
 	for (size_t i = 0; i < kineto->step_count; i++) {
 		struct fsdp_busy_span one = window_of(&kineto->steps[i]);
 		if (kept == 0 || one.begin_ns > list[kept - 1].end_ns)
@@ -260,40 +264,9 @@ static struct fsdp_busy_span *list_windows(const struct fsdp_kineto *kineto,
 	}
 	if (kineto->step_count == 0)
 		list[kept++] = complete;
-	if (kept != 0 && last_work_ns > list[kept - 1].end_ns)
+	if (last_work_ns > list[kept - 1].end_ns)
 		list[kept - 1].end_ns = last_work_ns;
-	*ret_count = kept;
-	return list;
-}
-
-/* When the device was busy: between the first and the last work of each step, and within
- * its time. */
-static bool measure_steps(struct fsdp_kineto *kineto, struct fsdp_step *list)
-{
-	size_t count = kineto->step_count, kept = 0;
-	struct fsdp_busy_span *windows = FSDP_TAKE(&kineto->arena, windows, 2 * count);
-	struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, 2 * count);
-	if (windows == NULL || times == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_kineto_step *step = &kineto->steps[i];
-		struct fsdp_busy_span window = window_of(step);
-		if (i + 1 == count && step->last_ns > window.end_ns)
-			window.end_ns = step->last_ns;
-		windows[kept++] = window;
-		list[i].has_device = step->first_ns <= step->last_ns;
-		if (list[i].has_device)
-			windows[kept++] =
-				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
-	}
-	if (!fsdp_kineto_cover(kineto, windows, kept, times))
-		return false;
-	for (size_t i = 0, next = 0; i < count; i++) {
-		list[i].idle_ns = times[next++].idle_ns;
-		if (list[i].has_device)
-			list[i].device = times[next++];
-	}
-	return true;
+	return kept;
 }
 
 /* ---- launches ---- */
@@ -751,11 +724,13 @@ static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 }
 
 /* The steps of the recording, with the sums by type and the allocations of each. */
-static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types)
+static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types,
+	struct fsdp_step **ret_steps)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	size_t count = kineto->step_count;
-	struct fsdp_step *list = FSDP_TAKE(&kineto->reading->arena, list, count);
+	struct fsdp_step *list = *ret_steps =
+		FSDP_TAKE(&kineto->reading->arena, list, count);
 	if (list == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++) {
@@ -772,7 +747,7 @@ static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types)
 		recording->outside = types[count].list;
 		recording->outside_count = types[count].count;
 	}
-	return measure_steps(kineto, list) && add_allocs(kineto, list);
+	return add_allocs(kineto, list);
 }
 
 /* ---- why idle ---- */
@@ -818,8 +793,8 @@ static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end
 	struct host_thread *thread = &at->threads[lane];
 	if (!thread->begun) {
 		size_t first = lane != 0 ? at->ends[lane - 1] : 0;
-		fsdp_kineto_walk_begin(&thread->walk, at->host + first,
-			at->ends[lane] - first, FSDP_IDLE_CAUSE_COUNT);
+		fsdp_kineto_walk_begin(
+			&thread->walk, at->host + first, at->ends[lane] - first);
 		thread->begun = true;
 		thread->any = fsdp_kineto_walk_next(&thread->walk, &thread->piece);
 	}
@@ -1029,34 +1004,53 @@ static int64_t add_host_comms(const struct fsdp_vec *comms)
 	return sum;
 }
 
-/* How the device was used, in all and within the time that shares are of. */
-static bool measure_device(struct fsdp_kineto *kineto)
+/* How the device was used: in all, within the time that shares are of, and by each step
+ * within its time and between its first and last work. */
+static bool measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_busy_span extent,
 		complete = { recording->first_ts_ns, recording->last_end_ns };
-	struct fsdp_busy_span *windows = NULL;
-	size_t count = 0;
+	size_t count = kineto->step_count, shares = 0, kept = 0;
 	bool any = find_extent(kineto, &extent);
-	recording->has_device = kineto->work_count != 0;
-	if (!recording->has_device) {
-		if (recording->layer == FSDP_LAYER_HOST)
-			recording->host_comm_busy_ns =
-				add_host_comms(&kineto->comms.list);
-		return find_idle_causes(kineto, NULL, 0);
-	}
-	if (!fsdp_kineto_cover(kineto, &extent, 1, &recording->device))
+	struct fsdp_busy_span *windows =
+		FSDP_TAKE(&kineto->arena, windows, 3 * count + 2);
+	struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, 3 * count + 2);
+	if (windows == NULL || times == NULL)
 		return false;
-	if (any) {
-		windows = list_windows(kineto, complete, extent.end_ns, &count);
-		struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, count);
-		if (windows == NULL || times == NULL ||
-			!fsdp_kineto_cover(kineto, windows, count, times))
-			return false;
-		for (size_t i = 0; i < count; i++)
-			add_times(&recording->base, &times[i], 1);
+	recording->has_device = kineto->work_count != 0;
+	if (recording->has_device) {
+		windows[kept++] = extent;
+		if (any)
+			shares = list_windows(
+				kineto, complete, extent.end_ns, &windows[kept]);
+		kept += shares;
+	} else if (recording->layer == FSDP_LAYER_HOST) {
+		recording->host_comm_busy_ns = add_host_comms(&kineto->comms.list);
 	}
-	return find_idle_causes(kineto, windows, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_step *step = &kineto->steps[i];
+		windows[kept] = window_of(step);
+		if (i + 1 == count && step->last_ns > windows[kept].end_ns)
+			windows[kept].end_ns = step->last_ns;
+		kept++;
+		steps[i].has_device = step->first_ns <= step->last_ns;
+		if (steps[i].has_device)
+			windows[kept++] =
+				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
+	}
+	if (!fsdp_kineto_cover(kineto, windows, kept, times))
+		return false;
+	if (recording->has_device)
+		recording->device = *times++;
+	for (size_t i = 0; i < shares; i++)
+		add_times(&recording->base, times++, 1);
+	for (size_t i = 0; i < count; i++) {
+		steps[i].idle_ns = times++->idle_ns;
+		if (steps[i].has_device)
+			steps[i].device = *times++;
+	}
+	return find_idle_causes(kineto, windows + 1, shares);
 }
 
 /* Without a device, the strip has collectives alone. */
@@ -1081,8 +1075,7 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 	}
 	if (kineto->work_count == 0)
 		return true;
-	fsdp_kineto_walk_begin(
-		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
+	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
 		for (unsigned kind = FSDP_KINETO_COMPUTE; kind < FSDP_KINETO_WORKS;
 			kind++)
@@ -1106,8 +1099,7 @@ static bool keep_spans(struct fsdp_kineto *kineto)
 		return true;
 	fsdp_vec_init(&computing, &kineto->arena, sizeof(struct fsdp_busy_span));
 	fsdp_vec_init(&exposed, &kineto->arena, sizeof(struct fsdp_busy_span));
-	fsdp_kineto_walk_begin(
-		&walk, kineto->works, kineto->work_count, FSDP_KINETO_WORKS);
+	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
 		struct fsdp_vec *list = (piece.kinds & COMPUTE) != 0 ? &computing
 					: (piece.kinds & COMM) != 0  ? &exposed
@@ -1242,6 +1234,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
 	struct tallies *types;
+	struct fsdp_step *steps;
 	struct trace_sums sums;
 	fsdp_time_sums_init(&sums.types, &kineto->arena);
 	fsdp_time_sums_init(&sums.kernels, &kineto->arena);
@@ -1269,7 +1262,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	recording->collectives = all;
 	recording->collective_count = all->list.count;
 	if (!fsdp_kineto_units_settle(kineto) || !add_all(kineto) ||
-		!fill_steps(kineto, types) || !measure_device(kineto) ||
+		!fill_steps(kineto, types, &steps) || !measure_device(kineto, steps) ||
 		!fill_strip(kineto) || !keep_spans(kineto) || !list_types(kineto) ||
 		!list_kernels(kineto, &sums))
 		return false;

@@ -369,9 +369,8 @@ int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
  * events run.
  */
 struct fsdp_kineto_walk {
-	const struct fsdp_kineto_row *rows;
-	size_t next, count;
-	unsigned kinds;
+	const struct fsdp_kineto_row *next, *last;
+	unsigned kinds; /* that ran before `at` */
 	int64_t at, ends[FSDP_KINETO_KINDS];
 };
 
@@ -380,8 +379,8 @@ struct fsdp_kineto_piece {
 	unsigned kinds; /* a bit each, at least one */
 };
 
-void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk,
-	const struct fsdp_kineto_row *rows, size_t count, unsigned kinds);
+void fsdp_kineto_walk_begin(
+	struct fsdp_kineto_walk *walk, const struct fsdp_kineto_row *rows, size_t count);
 bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece);
 

@@ -277,7 +277,7 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 		qsort(rows, count, sizeof *rows, compare_rows);
 		struct fsdp_kineto_walk walk;
 		struct fsdp_kineto_piece piece;
-		fsdp_kineto_walk_begin(&walk, rows, count, FSDP_KINETO_WORKS);
+		fsdp_kineto_walk_begin(&walk, rows, count);
 		for (int64_t last = 0; fsdp_kineto_walk_next(&walk, &piece);
 			last = piece.end) {
 			assert_true(piece.begin >= last && piece.end > piece.begin);
