@@ -14,9 +14,12 @@
 
 /* ---- order ---- */
 
+/* By lane, then by time, the longest first. */
 static int compare_times(const void *a, const void *b)
 {
 	const struct fsdp_kineto_row *left = a, *right = b;
+	if (left->lane != right->lane)
+		return left->lane < right->lane ? -1 : 1;
 	if (left->ts_ns != right->ts_ns)
 		return left->ts_ns < right->ts_ns ? -1 : 1;
 	int64_t left_end = fsdp_kineto_end(left), right_end = fsdp_kineto_end(right);
@@ -41,101 +44,72 @@ static int compare_calls(const void *a, const void *b)
 	return left->lane < right->lane ? -1 : left->lane > right->lane;
 }
 
-/* Sorts a part of a copy. Most parts are nearly in order, and each row moves a few places
- * down; if rows move far, qsort is faster. */
-static void sort_rows(struct fsdp_kineto_row *rows, size_t count)
-{
-	size_t moves = 0;
-	for (size_t i = 1; i < count; i++) {
-		if (compare_times(&rows[i], &rows[i - 1]) >= 0)
-			continue;
-		struct fsdp_kineto_row one = rows[i];
-		size_t to = i;
-		for (; to > 0 && compare_times(&one, &rows[to - 1]) < 0; to--)
-			rows[to] = rows[to - 1];
-		rows[to] = one;
-		moves += i - to;
-		if (moves > 8 * count) {
-			qsort(rows, count, sizeof *rows, compare_times);
-			return;
-		}
-	}
-}
-
-/* A copy of a list, with the rows of each lane together and in order of time. *ret_ends
- * has the end of each lane. NULL: out of memory. */
-static struct fsdp_kineto_row *copy_lanes(
-	const struct fsdp_vec *list, size_t lanes, size_t **ret_ends)
-{
-	struct fsdp_kineto_row *copy = malloc((list->count + 1) * sizeof *copy);
-	size_t *ends = *ret_ends = calloc(lanes + 1, sizeof *ends);
-	if (copy == NULL || ends == NULL) {
-		free(copy);
-		return NULL;
-	}
-	for (size_t i = 0; i < list->count; i++)
-		ends[((struct fsdp_kineto_row *)fsdp_vec_at(list, i))->lane + 1]++;
-	for (size_t lane = 0; lane < lanes; lane++)
-		ends[lane + 1] += ends[lane];
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_kineto_row *row = fsdp_vec_at(list, i);
-		copy[ends[row->lane]++] = *row;
-	}
-	for (size_t lane = 0, begin = 0; lane < lanes; begin = ends[lane++])
-		sort_rows(copy + begin, ends[lane] - begin);
-	return copy;
-}
-
 /* ---- busy times ---- */
 
-void fsdp_kineto_walk_begin(
-	struct fsdp_kineto_walk *walk, const struct fsdp_kineto_row *rows, size_t count)
+void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk, const struct fsdp_vec *rows,
+	size_t first, size_t last)
 {
 	*walk = (struct fsdp_kineto_walk){
-		.next = rows, .last = rows + count, .at = INT64_MIN
+		.rows = rows, .next = first, .last = last, .at = INT64_MIN
 	};
+}
+
+static const struct fsdp_kineto_row *next_row(const struct fsdp_kineto_walk *walk)
+{
+	return walk->next < walk->last ? fsdp_vec_of(walk->rows, walk->next,
+						 sizeof(struct fsdp_kineto_row))
+				       : NULL;
 }
 
 bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece)
 {
-	const struct fsdp_kineto_row *row = walk->next, *last = walk->last;
+	const struct fsdp_kineto_row *row = next_row(walk);
 	int64_t at = walk->at, *ends = walk->ends, end;
 	unsigned kinds = walk->kinds;
 	for (unsigned left = kinds; left != 0; left &= left - 1)
 		if (ends[__builtin_ctz(left)] <= at)
 			kinds ^= left & -left;
 	/* What begins here, or after a gap. */
-	for (; row < last && (row->ts_ns <= at || kinds == 0); row++) {
+	while (row != NULL && (row->ts_ns <= at || kinds == 0)) {
 		int64_t row_end = fsdp_kineto_end(row);
 		at = row->ts_ns > at ? row->ts_ns : at;
-		if (row_end <= at)
-			continue;
-		if ((kinds >> row->kind & 1) == 0 || row_end > ends[row->kind])
-			ends[row->kind] = row_end;
-		kinds |= 1u << row->kind;
+		if (row_end > at) {
+			if ((kinds >> row->kind & 1) == 0 || row_end > ends[row->kind])
+				ends[row->kind] = row_end;
+			kinds |= 1u << row->kind;
+		}
+		walk->next++;
+		row = next_row(walk);
 	}
 	/* A row of a kind that runs makes it longer; one of another kind ends the piece. */
-	for (;;) {
+	for (bool longer = true; longer;) {
+		longer = false;
 		end = INT64_MAX;
 		for (unsigned left = kinds; left != 0; left &= left - 1)
 			if (ends[__builtin_ctz(left)] < end)
 				end = ends[__builtin_ctz(left)];
-		while (row < last && row->ts_ns <= end && (kinds >> row->kind & 1) != 0 &&
-			fsdp_kineto_end(row) <= ends[row->kind])
-			row++;
-		if (row == last || row->ts_ns > end || (kinds >> row->kind & 1) == 0)
-			break;
-		ends[row->kind] = fsdp_kineto_end(row);
-		row++;
+		while (row != NULL && row->ts_ns <= end &&
+			(kinds >> row->kind & 1) != 0 && !longer) {
+			longer = fsdp_kineto_end(row) > ends[row->kind];
+			if (longer)
+				ends[row->kind] = fsdp_kineto_end(row);
+			walk->next++;
+			row = next_row(walk);
+		}
 	}
-	if (row < last && row->ts_ns < end)
+	if (row != NULL && row->ts_ns < end)
 		end = row->ts_ns;
 	*ret_piece = (struct fsdp_kineto_piece){ at, end, kinds };
-	walk->next = row;
 	walk->at = end;
 	walk->kinds = kinds;
 	return kinds != 0;
+}
+
+static void begin_works(const struct fsdp_kineto *kineto, struct fsdp_kineto_walk *walk)
+{
+	const struct fsdp_vec *works = &kineto->tables[FSDP_KINETO_WORK];
+	fsdp_kineto_walk_begin(walk, works, 0, works->count);
 }
 
 enum {
@@ -189,7 +163,7 @@ bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 		ret_times[i] = (struct fsdp_device_times){ 0 };
 	}
 	FSDP_SORT(bounds, 2 * count, FSDP_BY(bounds, at));
-	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
+	begin_works(kineto, &walk);
 	bool any = fsdp_kineto_walk_next(&walk, &piece);
 	for (size_t i = 0; i < 2 * count; i++) {
 		for (; any && piece.end <= bounds[i].at;
@@ -775,8 +749,7 @@ struct idle {
 		int64_t ns, longest_ns;
 	} * sums; /* by kernel and cause; the last kernel is the end */
 	size_t kernel_count;
-	struct fsdp_kineto_row *host;
-	size_t *ends; /* of the rows of each thread in `host` */
+	size_t *ends; /* of the rows of each thread */
 	struct host_thread {
 		struct fsdp_kineto_walk walk;
 		struct fsdp_kineto_piece piece;
@@ -793,8 +766,8 @@ static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end
 	struct host_thread *thread = &at->threads[lane];
 	if (!thread->begun) {
 		size_t first = lane != 0 ? at->ends[lane - 1] : 0;
-		fsdp_kineto_walk_begin(
-			&thread->walk, at->host + first, at->ends[lane] - first);
+		fsdp_kineto_walk_begin(&thread->walk,
+			&at->kineto->tables[FSDP_KINETO_HOST], first, at->ends[lane]);
 		thread->begun = true;
 		thread->any = fsdp_kineto_walk_next(&thread->walk, &thread->piece);
 	}
@@ -937,30 +910,34 @@ static bool find_idle_causes(
 		.windows = windows,
 		.window_count = count,
 		.kernel_count = kineto->kernels.count };
+	struct fsdp_vec *host = &kineto->tables[FSDP_KINETO_HOST];
 	int64_t end_ns = INT64_MIN;
 	if (!kineto->with_idle)
 		return true;
 	fsdp_time_sums_init(&at.steps, &kineto->arena);
 	at.sums = FSDP_TAKE(
 		&kineto->arena, at.sums, (at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT);
-	at.host = copy_lanes(&kineto->tables[FSDP_KINETO_HOST], lanes, &at.ends);
+	at.ends = FSDP_TAKE(&kineto->arena, at.ends, lanes);
 	at.threads = FSDP_TAKE(&kineto->arena, at.threads, lanes);
-	bool good = at.sums != NULL && at.host != NULL && at.threads != NULL;
-	for (size_t i = 0; good && i < kineto->work_count; i++) {
-		const struct fsdp_kineto_row *work = &kineto->works[i];
+	bool good = at.sums != NULL && at.ends != NULL && at.threads != NULL &&
+		    fsdp_vec_sort(host, compare_times);
+	for (size_t i = 0; good && i < host->count; i++)
+		at.ends[fsdp_kineto_at(kineto, FSDP_KINETO_HOST, i)->lane]++;
+	for (size_t lane = 1; good && lane < lanes; lane++)
+		at.ends[lane] += at.ends[lane - 1];
+	for (size_t i = 0; good && i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
+		const struct fsdp_kineto_row *work =
+			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
 		if (work->ts_ns > end_ns)
 			good = explain_gap(&at, end_ns, work->ts_ns, work);
 		if (fsdp_kineto_end(work) > end_ns)
 			end_ns = fsdp_kineto_end(work);
 	}
-	good = good && explain_gap(&at, end_ns, INT64_MAX, NULL) &&
+	return good && explain_gap(&at, end_ns, INT64_MAX, NULL) &&
 	       list_idles(&at, recording) &&
 	       (!kineto->reading->options->by_step ||
 		       fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
 			       recording->idle_by_step));
-	free(at.host);
-	free(at.ends);
-	return good;
 }
 
 /* ---- the device ---- */
@@ -971,14 +948,16 @@ static bool find_extent(const struct fsdp_kineto *kineto, struct fsdp_busy_span 
 {
 	const struct fsdp_vec *comms = &kineto->comms.list;
 	*ret_span = (struct fsdp_busy_span){ INT64_MAX, INT64_MIN };
-	for (size_t i = 0; i < kineto->work_count; i++) {
-		const struct fsdp_kineto_row *work = &kineto->works[i];
+	size_t works = kineto->tables[FSDP_KINETO_WORK].count;
+	for (size_t i = 0; i < works; i++) {
+		const struct fsdp_kineto_row *work =
+			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
 		if (work->ts_ns < ret_span->begin_ns)
 			ret_span->begin_ns = work->ts_ns;
 		if (fsdp_kineto_end(work) > ret_span->end_ns)
 			ret_span->end_ns = fsdp_kineto_end(work);
 	}
-	for (size_t i = 0; kineto->work_count == 0 && i < comms->count; i++) {
+	for (size_t i = 0; works == 0 && i < comms->count; i++) {
 		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
 		if (comm->ts_ns < ret_span->begin_ns)
 			ret_span->begin_ns = comm->ts_ns;
@@ -1018,7 +997,7 @@ static bool measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 	struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, 3 * count + 2);
 	if (windows == NULL || times == NULL)
 		return false;
-	recording->has_device = kineto->work_count != 0;
+	recording->has_device = kineto->tables[FSDP_KINETO_WORK].count != 0;
 	if (recording->has_device) {
 		windows[kept++] = extent;
 		if (any)
@@ -1073,9 +1052,9 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 		const struct fsdp_comm *one = fsdp_comm_at(comms, i);
 		fsdp_strip_add(strip, one->type, one->ts_ns, one->ts_ns + one->dur_ns);
 	}
-	if (kineto->work_count == 0)
+	if (!kineto->reading->recording.has_device)
 		return true;
-	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
+	begin_works(kineto, &walk);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
 		for (unsigned kind = FSDP_KINETO_COMPUTE; kind < FSDP_KINETO_WORKS;
 			kind++)
@@ -1099,7 +1078,7 @@ static bool keep_spans(struct fsdp_kineto *kineto)
 		return true;
 	fsdp_vec_init(&computing, &kineto->arena, sizeof(struct fsdp_busy_span));
 	fsdp_vec_init(&exposed, &kineto->arena, sizeof(struct fsdp_busy_span));
-	fsdp_kineto_walk_begin(&walk, kineto->works, kineto->work_count);
+	begin_works(kineto, &walk);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
 		struct fsdp_vec *list = (piece.kinds & COMPUTE) != 0 ? &computing
 					: (piece.kinds & COMM) != 0  ? &exposed
@@ -1193,7 +1172,6 @@ static bool list_categories(struct fsdp_kineto *kineto)
 static bool add_events(
 	struct fsdp_kineto *kineto, struct trace_sums *sums, struct tallies **ret_types)
 {
-	size_t *ends = NULL;
 	if (kineto->with_units) {
 		kineto->places = FSDP_TAKE(
 			&kineto->arena, kineto->places, kineto->comms.list.count);
@@ -1223,10 +1201,8 @@ static bool add_events(
 		!find_compute_stream(kineto, &sums->streams))
 		return false;
 	*ret_types = list_by_step(kineto, &sums->types, true);
-	kineto->works = copy_lanes(&kineto->tables[FSDP_KINETO_WORK], 1, &ends);
-	kineto->work_count = kineto->tables[FSDP_KINETO_WORK].count;
-	free(ends);
-	return kineto->works != NULL && *ret_types != NULL;
+	return *ret_types != NULL &&
+	       fsdp_vec_sort(&kineto->tables[FSDP_KINETO_WORK], compare_times);
 }
 
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)

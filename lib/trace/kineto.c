@@ -886,7 +886,6 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	for (int type = 0; type < FSDP_TIME_COUNT; type++)
 		fsdp_durations_done(&kineto->durations[type]);
 	fsdp_arena_done(&kineto->arena);
-	free(kineto->works);
 	free(kineto);
 	return good;
 }

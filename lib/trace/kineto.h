@@ -334,9 +334,7 @@ struct fsdp_kineto {
 	/* when the table is complete */
 	struct fsdp_kineto_step *steps;
 	size_t step_count;
-	bool limited;                  /* by --steps */
-	struct fsdp_kineto_row *works; /* in order of time */
-	size_t work_count;
+	bool limited;                     /* by --steps */
 	uint32_t compute_stream;          /* that computes most; 0: none */
 	struct fsdp_kineto_place *places; /* with units, by `order` of a collective */
 	struct fsdp_durations durations[FSDP_TIME_COUNT];
@@ -369,7 +367,8 @@ int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
  * events run.
  */
 struct fsdp_kineto_walk {
-	const struct fsdp_kineto_row *next, *last;
+	const struct fsdp_vec *rows;
+	size_t next, last;
 	unsigned kinds; /* that ran before `at` */
 	int64_t at, ends[FSDP_KINETO_KINDS];
 };
@@ -379,8 +378,8 @@ struct fsdp_kineto_piece {
 	unsigned kinds; /* a bit each, at least one */
 };
 
-void fsdp_kineto_walk_begin(
-	struct fsdp_kineto_walk *walk, const struct fsdp_kineto_row *rows, size_t count);
+void fsdp_kineto_walk_begin(struct fsdp_kineto_walk *walk, const struct fsdp_vec *rows,
+	size_t first, size_t last);
 bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece);
 

@@ -259,6 +259,10 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 	(void)state;
 	struct fsdp_kineto *kineto = calloc(1, sizeof *kineto);
 	assert_non_null(kineto);
+	struct fsdp_vec *works = &kineto->tables[FSDP_KINETO_WORK];
+	struct room room;
+	enter(&room);
+	fsdp_vec_init(works, &room.arena, sizeof(struct fsdp_kineto_row));
 	uint32_t seed = 5;
 	for (int round = 0; round < 200; round++) {
 		struct fsdp_kineto_row rows[40] = { { 0 } };
@@ -277,7 +281,10 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 		qsort(rows, count, sizeof *rows, compare_rows);
 		struct fsdp_kineto_walk walk;
 		struct fsdp_kineto_piece piece;
-		fsdp_kineto_walk_begin(&walk, rows, count);
+		fsdp_vec_truncate(works, 0);
+		for (size_t i = 0; i < count; i++)
+			assert_true(fsdp_vec_add(works, &rows[i]));
+		fsdp_kineto_walk_begin(&walk, works, 0, count);
 		for (int64_t last = 0; fsdp_kineto_walk_next(&walk, &piece);
 			last = piece.end) {
 			assert_true(piece.begin >= last && piece.end > piece.begin);
@@ -289,8 +296,6 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 		struct fsdp_busy_span windows[] = { { 50, 120 }, { 0, CELLS },
 			{ 100, 100 }, { 60, 61 } };
 		struct fsdp_device_times times[4];
-		kineto->works = rows;
-		kineto->work_count = count;
 		assert_true(fsdp_kineto_cover(kineto, windows, 4, times));
 		for (size_t w = 0; w < 4; w++) {
 			int64_t busy = 0, comm = 0, compute = 0, both = 0, copies = 0;
@@ -314,6 +319,7 @@ static void the_device_is_busy_with_any_of_its_works(void **state)
 			assert_int_equal(times[w].exposed_ns, comm - both);
 		}
 	}
+	leave(&room);
 	free(kineto);
 }
 
