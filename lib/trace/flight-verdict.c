@@ -565,10 +565,13 @@ static bool describe_dumps(struct join *join)
 	flight->missing_dumps = silent;
 	if (flight->missing_dump_count + flight->unreadable_count != 0)
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
-	for (size_t i = 0; i < job->count; i++)
-		if (fsdp_flight_is_heard(job, i) &&
-			job->ranks[i].rows->facts.version.data != NULL)
-			versions[count++] = job->ranks[i].rows->facts.version;
+	flight->is_gloo = !join->is_log;
+	for (size_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
+		flight->is_gloo &= rows == NULL || !rows->is_nccl;
+		if (rows != NULL && rows->facts.version.data != NULL)
+			versions[count++] = rows->facts.version;
+	}
 	FSDP_SORT(versions, count, FSDP_BY_VALUE(versions));
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))

@@ -383,11 +383,15 @@ static void lines_agree(const struct flight *flight)
 			       : NULL;
 	else if (says->verdict == FSDP_FLIGHT_AGREE && !says->all_wait)
 		line = "all ranks entered the same collectives";
-	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE)
+	/* A rank that printed an error may wait in a send or receive. */
+	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->exception_count == 0)
 		line = is_log ? "all ranks with lines entered the same collectives"
 			      : "all ranks with a readable dump entered the same collectives";
 	if (line != NULL)
-		out_line(out, NULL, "%s", line);
+		out_line(out, NULL, "%s%s", line,
+			says->is_gloo && says->problem == NULL
+				? "; gloo records no send and recv, so a rank may wait in one"
+				: "");
 	if (!problem_is(says, "unheard"))
 		return;
 	out_line_begin(out, NULL);
@@ -410,7 +414,11 @@ static void lines_next(const struct flight *flight)
 	enum fsdp_flight_verdict verdict = says->verdict;
 	struct out *out = flight->out;
 	const char *next = NULL;
+	int64_t last = 0;
 
+	for (size_t i = 0; i < says->exception_count; i++)
+		if (says->exceptions[i].rank > last)
+			last = says->exceptions[i].rank;
 	line_ranks(flight, "next",
 		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
 		says->gpu_stopped, says->gpu_stopped_count);
@@ -421,7 +429,10 @@ static void lines_next(const struct flight *flight)
 		!flight->is_alone)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
-		next = "collect the logs of the other ranks and run order again";
+		next = problem_is(says, "exception") && says->log_rank_count > 1 &&
+				       (size_t)last + 1 == says->log_rank_count
+			       ? "find the rank that each of these waits for: py-spy dump --pid PID shows its call"
+			       : "collect the logs of the other ranks and run order again";
 	if (next != NULL)
 		out_line(out, "next", "%s", next);
 }

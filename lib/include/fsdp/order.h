@@ -576,6 +576,8 @@ struct fsdp_flight {
 	size_t exception_count;
 	/* Ranks that the lines of logs are of. */
 	size_t log_rank_count;
+	/* The dumps are of gloo, whose recorder has no sends and receives. */
+	bool is_gloo;
 };
 
 #ifdef __cplusplus
