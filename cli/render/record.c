@@ -585,7 +585,7 @@ const struct record failure_record = OBJECT_RECORD(FAILURE, "error",
 	{ "limit", WORD_AT(FAILURE, limit),
 		ABOUT("Name of the ceiling that was reached, as `--limit` takes it.") },
 	{ "kind", WORD_AT(FAILURE, kind),
-		ABOUT("Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `nsight`, `sqlite`, `protobuf`, `archive`, `rocprof` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`.") },
+		ABOUT("Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace`, `memory_timeline`, `nsight`, `sqlite`, `protobuf`, `archive`, `rocprof` or `unknown_kind`. Of a log with a printed model: `no_model`, `interleaved` or `cut`; of a trace without units `no_units`.") },
 	{ "message", TEXT_AT(FAILURE, message),
 		ALWAYS("What went wrong: one sentence for people.") },
 	{ "hint", TEXT_AT(FAILURE, hint), ABOUT("What to try next.") });

@@ -583,10 +583,11 @@ static bool parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 			   token->kind == FSDP_SCAN_CUT) {
 			break;
 		} else if (token->kind != FSDP_SCAN_BAD) {
+			bool is_list = token->kind == FSDP_SCAN_ARRAY;
 			if (!fsdp_kineto_skip(&kineto->input, token))
 				return false;
-			if (!fsdp_kineto_is_broken(token))
-				recording->dropped++;
+			recording->dropped += !fsdp_kineto_is_broken(token);
+			kineto->lists += is_list && !fsdp_kineto_is_broken(token);
 		}
 		if (token->kind == FSDP_SCAN_BAD) {
 			kineto->bad_tokens++;
@@ -750,6 +751,15 @@ static bool read_once(struct fsdp_kineto *kineto)
 		recording->root = "list";
 		if (!parse_events(kineto, &token))
 			return false;
+		if (kineto->lists != 0 && recording->events == 0 &&
+			kineto->lists == recording->dropped) {
+			struct fsdp_error **error = &kineto->reading->error;
+			fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"this is a list of lists, as export_memory_timeline() writes it, and has no times of calls");
+			fsdp_error_add_kind(error, "memory_timeline");
+			return fsdp_error_add_hint(error,
+				"record memory with torch.cuda.memory._record_memory_history() and _dump_snapshot(FILE): replay --memory FILE");
+		}
 		/* The end of an array may be missing. */
 		recording->truncated =
 			token.kind == FSDP_SCAN_CUT && recording->dropped > dropped;

@@ -314,7 +314,7 @@ struct fsdp_kineto {
 	struct fsdp_kineto_opens opens;
 	struct fsdp_kineto_words words;
 	bool seen_events, seen_nodes, seen_rocprof; /* members of the root */
-	uint64_t bad_tokens, bad_metadata;
+	uint64_t bad_tokens, bad_metadata, lists;   /* in place of events */
 	bool thread_known; /* of the event that is read: its thread */
 	uint32_t thread;
 	struct fsdp_arena arena; /* of the table */

@@ -253,8 +253,12 @@ later() {
 	run -3 --separate-stderr replay xla.json
 	[[ "$output" == *"1 event is without category"* ]]
 	echo '[[1,2,3],[[4],[5],[6]]]' > memory.json
-	run -3 --separate-stderr replay memory.json
-	[[ "$output" == *"none of its 2 elements is an event: is it a memory timeline"* ]]
+	run -2 --separate-stderr replay memory.json
+	[[ "$stderr" == *"a list of lists, as export_memory_timeline() writes it"* ]]
+	[[ "$stderr" == *"replay --memory FILE"* ]]
+	echo '[1,2]' > numbers.json
+	run -3 --separate-stderr replay numbers.json
+	[[ "$output" == *"none of its 2 elements is an event"* ]]
 }
 
 # cycle FILE RANK MILLISECONDS: a trace that begins so much after the others.

@@ -146,9 +146,8 @@ static void show_nothing(struct replay *replay)
 	}
 	out_line_begin(out, NULL);
 	if (empty && dropped != 0)
-		out_values(out,
-			"none of its {} elements is an event: is it a memory timeline of export_memory_timeline()?",
-			value_count(dropped));
+		out_values(
+			out, "none of its {} elements is an event", value_count(dropped));
 	else
 		out_line_text(out, "%s",
 			empty ? "trace has no events: was the profiler stopped before its first step?"
