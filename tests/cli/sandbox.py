@@ -3,12 +3,20 @@
 samples are testdata/, with an environment that nobody's shell has touched."""
 
 import os
+import re
+import shlex
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+import serving  # noqa: E402
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 KEPT = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_LIBRARY_PATH")
 TIMEOUT = 600
+# What a shell would only split into words.
+PLAIN = re.compile(r"""fsdp-inspect(?: (?:[-\w./=,:@%+^]+|'[^'\n]*'|"[^"$`\\\n]*"))*""")
 
 
 def environment(folder):
@@ -41,6 +49,8 @@ def run(binary, line, links=None, leaks=True):
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         furnish(folder, binary, links or {})
         env = environment(folder) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
+        if PLAIN.fullmatch(line) and os.path.exists(serving.server_of(binary)):
+            return serving.run(binary, shlex.split(line), folder, TIMEOUT, env)
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", line], cwd=folder, env=env,

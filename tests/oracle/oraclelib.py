@@ -322,7 +322,7 @@ def run(args, *words, stdin=None, cwd=None, timeout=900, cpu=None, stack=None, e
         streams = (stdin if stdin and not isinstance(stdin, bytes) else given, out, err)
         env = env or environment()
         if args.served:
-            status, usage = serving.serve(argv, streams, cwd or ".", timeout, limits, env)
+            status, usage = serving.serve(args.bin, argv, [stream.fileno() for stream in streams], cwd or ".", timeout, limits, env)
         else:
             child = subprocess.Popen(argv, stdin=streams[0], stdout=out, stderr=err, cwd=cwd, env=env, preexec_fn=bounds)
             status, usage = wait(child, timeout)

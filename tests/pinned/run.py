@@ -83,7 +83,7 @@ def is_plain(line):
         text = line.decode()
     except UnicodeDecodeError:
         return False
-    return text.endswith("\n") and all(letter.isprintable() or letter == "\t" for letter in text[:-1])
+    return text.endswith("\n") and text[:-1].replace("\t", "").isprintable()
 
 
 def written(content, mark, mark_escaped):
@@ -144,6 +144,8 @@ def run(binary, case, leaks):
 
 
 def difference(case, now):
+    if case == now:
+        return []
     return list(difflib.unified_diff(*("".join(text_of(one)).splitlines() for one in (case, now)), lineterm="", n=1))[2:]
 
 

@@ -20,7 +20,7 @@ LEAKS = {"TEST_SERVER_LEAKS": "yes"}
 
 def status(command, **variables):
     with open(os.devnull, "r+b") as null:
-        return serving.serve([command, "version"], [null] * 3, ".", 600, {}, {"LC_ALL": "C.UTF-8", **variables})[0]
+        return serving.serve(command, [command, "version"], [null.fileno()] * 3, ".", 600, {}, {"LC_ALL": "C.UTF-8", **variables})[0]
 
 
 def main():
