@@ -187,53 +187,73 @@ static int end_of(pid_t child)
 	return status;
 }
 
-static void ends_by(void (*phase)(void), enum lock lock, bool reads, int number)
+static struct sent {
+	pid_t child;
+	int said, number;
+} sent[32];
+static size_t sent_count;
+
+static void send_to(void (*phase)(void), enum lock lock, bool reads, int number)
 {
 	pid_t child = begin(phase, lock, reads);
 	char byte;
 	/* Nothing is said by one that cannot lock. */
 	(void)!read(said[0], &byte, 1);
 	kill(child, number);
-	int status = end_of(child);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(WTERMSIG(status), number);
+	assert_true(sent_count < COUNT(sent));
+	sent[sent_count++] = (struct sent){ child, said[0], number };
+}
+
+static void each_has_ended(void)
+{
+	size_t count = sent_count;
+	sent_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		said[0] = sent[i].said;
+		int status = end_of(sent[i].child);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), sent[i].number);
+	}
 }
 
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 
-/* A reading that does not stop takes a second each time: locked or not, not both. */
-static void ends_by_each(void (*phase)(void), bool reads)
+/* A reading that does not stop takes a second: locked or not, not both. */
+static void send_each_to(void (*phase)(void), bool reads)
 {
 	for (size_t i = 0; i < COUNT(numbers); i++) {
-		ends_by(phase, i % 2 == 0 ? LOCKED : UNLOCKED, reads, numbers[i]);
+		send_to(phase, i % 2 == 0 ? LOCKED : UNLOCKED, reads, numbers[i]);
 		if (!reads)
-			ends_by(phase, i % 2 != 0 ? LOCKED : UNLOCKED, reads, numbers[i]);
+			send_to(phase, i % 2 != 0 ? LOCKED : UNLOCKED, reads, numbers[i]);
 	}
 }
 
 static void a_signal_ends_what_reads_no_recording(void **state)
 {
 	(void)state;
-	ends_by_each(compute, false);
-	ends_by_each(wait_for_thread, false);
-	ends_by_each(read_nothing, false);
-	ends_by_each(write_into_full_pipe, false);
+	send_each_to(compute, false);
+	send_each_to(wait_for_thread, false);
+	send_each_to(read_nothing, false);
+	send_each_to(write_into_full_pipe, false);
+	each_has_ended();
 }
 
 static void a_signal_ends_a_reading_that_does_not_stop(void **state)
 {
 	(void)state;
-	ends_by_each(compute, true);
-	ends_by_each(wait_for_thread, true);
-	ends_by_each(read_nothing, true);
-	ends_by_each(write_into_full_pipe, true);
-	ends_by_each(draw_into_full_pipe, true);
+	send_each_to(compute, true);
+	send_each_to(wait_for_thread, true);
+	send_each_to(read_nothing, true);
+	send_each_to(write_into_full_pipe, true);
+	send_each_to(draw_into_full_pipe, true);
+	each_has_ended();
 }
 
 static void a_signal_ends_what_comes_after_reading(void **state)
 {
 	(void)state;
-	ends_by_each(compute_after_reading, true);
+	send_each_to(compute_after_reading, true);
+	each_has_ended();
 }
 
 static void a_second_signal_ends_at_once(void **state)
