@@ -13,79 +13,67 @@
 #include "analysis/loaders/loading.h"
 #include "base/error.h"
 #include "base/num.h"
+#include "base/sort.h"
 
 enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
 
 /* ---- files ---- */
 
-static bool is_index(const char *name)
+static bool is_index(const struct fsdp_loading *loading)
 {
-	return name != NULL &&
-	       fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".index.json"));
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return fsdp_span_compare(
-		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
 }
 
 /* Of an index its shards that exist, without the index and the other files of the directory. */
 bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
-	const struct fsdp_checkpoint *index = NULL;
-	struct fsdp_span *names;
-	size_t count = 0;
+	const struct fsdp_checkpoint *index =
+		is_index(loading) ? fsdp_load_opened(loading) : NULL;
+	size_t files = index != NULL ? fsdp_file_count(index) : 0, count = 0;
+	struct fsdp_span *names = FSDP_TAKE(loading->arena, names, files + 2);
 
-	if (loading->weights == NULL)
-		return true;
-	if (is_index(loading->weights))
-		index = fsdp_load_open(loading, loading->weights);
-	names = FSDP_TAKE(
-		loading->arena, names, 2 + (index != NULL ? fsdp_file_count(index) : 0));
-	if (names == NULL)
-		return false;
-	for (size_t i = 0; index != NULL && i < fsdp_file_count(index); i++) {
+	if (loading->weights == NULL || names == NULL)
+		return names != NULL;
+	for (size_t i = 0; i < files; i++) {
 		struct fsdp_file file = fsdp_file(index, i);
 		if (file.size != FSDP_UNKNOWN &&
 			!fsdp_span_ends(file.path, FSDP_SPAN(".json")))
 			names[count++] = file.path;
 	}
-	qsort(names, count, sizeof *names, compare_names);
+	FSDP_SORT(names, count, FSDP_BY_VALUE(names));
 	if (index == NULL)
 		names[count++] = fsdp_span_text(loading->weights);
 	if (loading->listed_beside != NULL)
 		names[count++] = fsdp_span_text(loading->listed_beside);
 	for (size_t i = 0; i < count; i++) {
 		names[i] = fsdp_arena_copy(loading->arena, names[i]);
-		if (names[i].data == NULL)
-			return false;
+		loading->failed |= names[i].data == NULL;
 	}
 	result->took = names;
 	result->took_count = count;
-	return true;
+	return !loading->failed;
 }
 
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 {
 	struct fsdp_span text;
+	size_t i = 0;
 
-	if (!is_index(loading->weights))
+	if (!is_index(loading))
 		return false;
 	text = fsdp_survey_text(loading->survey, loading->weights);
 	fsdp_load_say(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
-	for (size_t i = 0; i < text.size; i++)
-		if (memchr(" \t\r\n", text.data[i], 4) == NULL)
-			return text.data[i] != '{';
-	return true;
+	while (i < text.size && memchr(" \t\r\n", text.data[i], 4) != NULL)
+		i++;
+	return i == text.size || text.data[i] != '{';
 }
 
 /* The first in order of names, as the loader sorts them. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint =
-		is_index(loading->weights) ? fsdp_load_open(loading, loading->weights)
-					   : NULL;
+		is_index(loading) ? fsdp_load_opened(loading) : NULL;
 	struct fsdp_span first = { 0 };
 
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
@@ -97,22 +85,19 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 		if (first.data == NULL || fsdp_span_compare(finding->file, first) < 0)
 			first = finding->file;
 	}
-	fsdp_load_set_word(loading, 0, first);
-	return first.data != NULL;
+	return first.data != NULL && fsdp_load_set_word(loading, 0, first);
 }
 
 /* What is wrong with a file of safetensors, of this checkpoint, or NULL. */
-static const char *find_damage(struct fsdp_loading *loading, const char *name,
-	const struct fsdp_checkpoint *checkpoint)
+static const char *find_damage(struct fsdp_loading *loading,
+	const struct fsdp_survey_entry *entry, const struct fsdp_checkpoint *checkpoint)
 {
 	static const char not_covered[] = "its size is not that of its tensors",
 			  not_json[] = "its header is not valid JSON";
-	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+	const char *name = (const char *)entry->name.data;
 	struct fsdp_span head = fsdp_survey_head(loading->survey, name);
 	uint64_t size = 0;
 
-	if (entry == NULL)
-		return NULL;
 	if (head.size < 8)
 		return "it has no header";
 	for (unsigned i = 8; i-- > 0;)
@@ -122,15 +107,15 @@ static const char *find_damage(struct fsdp_loading *loading, const char *name,
 	if (size > entry->size - 8)
 		return "its header is truncated";
 	if (checkpoint == NULL)
-		return is_index(loading->weights) ? NULL : not_covered;
+		return is_index(loading) ? NULL : not_covered;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-		const char *id = finding->rule->id;
-		if (!fsdp_span_is(finding->file, name))
-			continue;
-		if (strcmp(id, "FI1004") == 0 || strcmp(id, "FI1052") == 0)
+		struct fsdp_span id = fsdp_span_text(finding->rule->id);
+		if (fsdp_span_is(finding->file, name) &&
+			fsdp_span_is_any(id, "FI1004 FI1052"))
 			return not_covered;
-		if (strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0)
+		if (fsdp_span_is(finding->file, name) &&
+			fsdp_span_is_any(id, "FI1050 FI1051"))
 			return not_json;
 	}
 	/* A shard without a header is not a file of the checkpoint. */
@@ -139,62 +124,42 @@ static const char *find_damage(struct fsdp_loading *loading, const char *name,
 		const char *path = fsdp_error_path(error), *id = fsdp_error_rule(error);
 		if (path != NULL && id != NULL &&
 			fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'), name) &&
-			(strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0))
+			fsdp_span_is_any(fsdp_span_text(id), "FI1050 FI1051"))
 			return not_json;
 	}
 	return NULL;
 }
 
-static bool is_damaged(struct fsdp_loading *loading, const char *name,
-	const struct fsdp_checkpoint *checkpoint)
-{
-	const char *what = find_damage(loading, name, checkpoint);
-
-	if (what == NULL)
-		return false;
-	fsdp_load_say(loading, 0, "%s", name);
-	fsdp_load_say(loading, 1, "%s", what);
-	fsdp_load_name(loading, fsdp_survey_find(loading->survey, name)->name);
-	return true;
-}
-
-bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name)
-{
-	return is_damaged(loading, name, fsdp_load_open(loading, name));
-}
-
-/* Whether the index that is taken names the file. */
-static bool is_in_index(struct fsdp_loading *loading, struct fsdp_span name)
-{
-	struct fsdp_survey_document index;
-
-	loading->failed |=
-		!fsdp_survey_document(loading->survey, loading->weights, &index);
-	for (uint32_t i = 0; i < index.count; i++)
-		if (index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
-			fsdp_span_equal(index.settings[i].value.text, name))
-			return true;
-	return false;
-}
-
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_checkpoint *checkpoint =
+		loading->weights != NULL ? fsdp_load_opened(loading) : NULL;
+	const char *patterns = loading->weights != NULL ? "*.safetensors */*.safetensors"
+							: "*.safetensors";
+	struct fsdp_survey_document index = { .count = 0 };
+	const struct fsdp_survey_entry *entry;
 
-	if (loading->weights == NULL)
-		return false;
-	checkpoint = fsdp_load_open(loading, loading->weights);
-	if (fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".safetensors")))
-		return is_damaged(loading, loading->weights, checkpoint);
-	for (size_t i = 0; is_index(loading->weights) &&
-			   i < fsdp_survey_entry_count(loading->survey);
-		i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		const char *text = (const char *)name.data;
-		if (fsdp_span_ends(name, FSDP_SPAN(".safetensors")) &&
-			find_damage(loading, text, checkpoint) != NULL &&
-			is_in_index(loading, name))
-			return is_damaged(loading, text, checkpoint);
+	if (is_index(loading))
+		index = fsdp_load_document(loading, loading->weights);
+	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
+		bool is_of_weights = loading->weights == NULL ||
+				     fsdp_span_is(entry->name, loading->weights);
+		const char *damage;
+
+		for (size_t i = 0; i < index.count && !is_of_weights; i++)
+			is_of_weights = index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
+					fsdp_span_equal(index.settings[i].value.text,
+						entry->name);
+		if (!is_of_weights || entry->is_folder)
+			continue;
+		/* Without a chosen set each file is one. */
+		if (loading->weights == NULL)
+			checkpoint =
+				fsdp_load_open(loading, (const char *)entry->name.data);
+		damage = find_damage(loading, entry, checkpoint);
+		if (damage != NULL)
+			return fsdp_load_say(loading, 1, "%s", damage) &&
+			       fsdp_load_name(loading, entry->name);
 	}
 	return false;
 }
@@ -309,13 +274,20 @@ static struct fsdp_load_tensor *find_tensor(
 					     sizeof key, fsdp_load_by_name);
 }
 
-const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
 {
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+
 	if (!loading->knows_stored && checkpoint != NULL)
 		loading->knows_stored =
 			list_tensors(loading, checkpoint, true, &loading->stored);
-	return loading->knows_stored ? find_tensor(&loading->stored, name) : NULL;
+	return &loading->stored;
+}
+
+const struct fsdp_load_tensor *fsdp_load_find_stored(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	return find_tensor(fsdp_load_list_all(loading), name);
 }
 
 const struct fsdp_load_tensor *fsdp_load_find_expected(
@@ -380,8 +352,7 @@ static struct fsdp_load_tensor *find_wanted(
 			text, (size_t)snprintf(text, sizeof text, "%.*s%s",
 				      FSDP_TEXT_MOST(name, name.size - cut), ends[i][1]));
 	}
-	if (prefix != NULL &&
-		fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
+	if (prefix != NULL && !loading->is_before_5 &&
 		fsdp_span_begins(name, fsdp_span_text(prefix)))
 		found = find_renamed(loading, name, strlen(prefix), "");
 	if (found == NULL)
@@ -390,30 +361,67 @@ static struct fsdp_load_tensor *find_wanted(
 					       : found;
 }
 
-static void match_stored(struct fsdp_loading *loading)
+/* Whether a name begins with the prefix of the model and "layers.". */
+static bool has_layers(const struct fsdp_load_tensors *tensors, const char *prefix)
 {
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		struct fsdp_load_tensor *stored = &loading->stored.items[i];
-		struct fsdp_load_tensor *wanted = find_wanted(loading, stored->name);
-		if (wanted == NULL) {
-			if (loading->unexpected++ == 0)
-				loading->first_unexpected = stored;
-			continue;
-		}
-		stored->match = wanted;
-		wanted->match = stored;
-		if (fsdp_load_same_shape(stored, wanted))
-			continue;
-		wanted->is_misshaped = true;
-		if (loading->misshaped++ == 0)
-			loading->first_misshaped = stored;
-	}
+	struct fsdp_span rest;
+
+	for (size_t i = 0; i < tensors->count; i++)
+		if (fsdp_span_behind(tensors->items[i].name, prefix, &rest) &&
+			fsdp_span_begins(rest, FSDP_SPAN("layers.")))
+			return true;
+	return false;
 }
 
-static void count_missing(struct fsdp_loading *loading)
+bool fsdp_load_compare(struct fsdp_loading *loading)
 {
+	struct fsdp_load_tensors *stored = &loading->stored;
 	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false };
+	struct fsdp_survey_root root;
+	size_t count = 0;
 
+	if (loading->was_compared)
+		return loading->knows_model && loading->knows_stored;
+	loading->was_compared = true;
+	loading->knows_model = list_expected(loading);
+	loading->knows_stored =
+		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
+		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
+	root = fsdp_load_root(loading);
+	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected
+	 * entry, under its key. */
+	if (loading->knows_stored && root.is_dict) {
+		for (size_t i = 0; i < stored->count; i++)
+			if (root.tensors != 0 && !stored->items[i].is_deep)
+				stored->items[count++] = stored->items[i];
+		if (count == 0 && root.other_key != NULL)
+			stored->items[count++] = (struct fsdp_load_tensor){
+				.name = fsdp_span_text(root.other_key),
+			};
+		stored->count = count;
+	}
+	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
+	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
+	if (loading->knows_stored && loading->base_prefix != NULL &&
+		has_layers(stored, loading->base_prefix) &&
+		!has_layers(&loading->model, loading->base_prefix))
+		loading->knows_model = false;
+	if (!loading->knows_model || !loading->knows_stored)
+		return false;
+	for (size_t i = 0; i < stored->count; i++) {
+		struct fsdp_load_tensor *item = &stored->items[i];
+		struct fsdp_load_tensor *wanted = find_wanted(loading, item->name);
+		if (wanted == NULL) {
+			if (loading->unexpected++ == 0)
+				loading->first_unexpected = item;
+			continue;
+		}
+		item->match = wanted;
+		wanted->match = item;
+		wanted->is_misshaped |= !fsdp_load_same_shape(item, wanted);
+		if (!fsdp_load_same_shape(item, wanted) && loading->misshaped++ == 0)
+			loading->first_misshaped = item;
+	}
 	for (size_t i = 0; i < loading->model.count; i++)
 		has_tied[loading->model.items[i].tie] |=
 			loading->model.items[i].match != NULL;
@@ -427,70 +435,6 @@ static void count_missing(struct fsdp_loading *loading)
 		wanted->was_tied = wanted->tie == FSDP_LOAD_TIED_WEIGHT;
 		wanted->tie = FSDP_LOAD_UNTIED;
 	}
-}
-
-/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected entry, under its key. */
-static void keep_topmost(struct fsdp_loading *loading)
-{
-	struct fsdp_load_tensors *stored = &loading->stored;
-	struct fsdp_survey_root root = fsdp_load_root(loading);
-	size_t kept = 0;
-
-	for (size_t i = 0; root.is_dict && i < stored->count; i++)
-		if (root.tensors != 0 && !stored->items[i].is_deep)
-			stored->items[kept++] = stored->items[i];
-	if (!root.is_dict)
-		return;
-	stored->count = kept;
-	if (kept == 0 && root.other_key != NULL)
-		stored->items[stored->count++] = (struct fsdp_load_tensor){
-			.name = fsdp_span_text(root.other_key),
-		};
-}
-
-/* Whether a name begins with the prefix of the model and "layers.". */
-static bool has_layers(
-	const struct fsdp_loading *loading, const struct fsdp_load_tensors *tensors)
-{
-	struct fsdp_span prefix = fsdp_span_text(loading->base_prefix);
-
-	for (size_t i = 0; i < tensors->count; i++) {
-		struct fsdp_span name = tensors->items[i].name;
-
-		if (fsdp_span_begins(name, prefix) &&
-			fsdp_span_begins(fsdp_span(name.data + prefix.size,
-						 name.size - prefix.size),
-				FSDP_SPAN("layers.")))
-			return true;
-	}
-	return false;
-}
-
-bool fsdp_load_compare(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint;
-
-	if (loading->was_compared)
-		return loading->knows_model && loading->knows_stored;
-	loading->was_compared = true;
-	loading->knows_model = list_expected(loading);
-	checkpoint = loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
-					      : NULL;
-	loading->knows_stored =
-		checkpoint != NULL &&
-		fsdp_load_list_stored(loading, checkpoint, &loading->stored);
-	if (loading->knows_stored)
-		keep_topmost(loading);
-	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
-	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
-	if (loading->knows_stored && loading->base_prefix != NULL &&
-		has_layers(loading, &loading->stored) &&
-		!has_layers(loading, &loading->model))
-		loading->knows_model = false;
-	if (!loading->knows_model || !loading->knows_stored)
-		return false;
-	match_stored(loading);
-	count_missing(loading);
 	return true;
 }
 
@@ -521,41 +465,32 @@ static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool 
 	       loading->misshaped == 0;
 }
 
-/* Names of Meta's files, which a map converts: it also puts rows of queries and keys in order. */
-static bool has_names_of_meta(struct fsdp_loading *loading)
-{
-	static const char *const names[] = { "tok_embeddings.weight",
-		"layers.0.attention.wq.weight", "layers.0.feed_forward.w1.weight" };
-	struct fsdp_span type = fsdp_load_text(loading, "config.json", "model_type");
-
-	for (size_t i = 0; i < FSDP_COUNT(names); i++)
-		if (find_tensor(&loading->stored, fsdp_span_text(names[i])) == NULL)
-			return false;
-	return fsdp_span_is(type, "llama") || fsdp_span_is(type, "mistral");
-}
-
 /* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
-static void write_renaming(struct fsdp_loading *loading)
+static bool write_renaming(struct fsdp_loading *loading)
 {
+	static const char *const metas[] = { "tok_embeddings.weight",
+		"layers.0.attention.wq.weight", "layers.0.feed_forward.w1.weight" };
+	size_t i = 0;
 	struct fsdp_span there, missing;
 	char prefix[NAME_BYTES];
 
-	fsdp_load_say(loading, 3, "%s", "");
 	if (loading->unexpected == 0)
-		return;
+		return true;
 	there = loading->first_unexpected->name;
-	if (has_names_of_meta(loading)) {
-		fsdp_load_say(loading, 3, "fsdp-inspect export --map=hf-llama -o OUT %s",
-			loading->path);
-		return;
-	}
-	/* A nested dict, as keep_topmost lists it. */
-	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL) {
-		fsdp_load_say(loading, 3, "save only the dict under the key %.*s",
+	/* Names of Meta's files, which a map converts: it also puts rows of queries and keys in order. */
+	while (i < FSDP_COUNT(metas) &&
+		find_tensor(&loading->stored, fsdp_span_text(metas[i])) != NULL)
+		i++;
+	if (i == FSDP_COUNT(metas) &&
+		fsdp_span_is_any(fsdp_load_text(loading, "config.json", "model_type"),
+			"llama mistral"))
+		return fsdp_load_say(loading, 3,
+			"fsdp-inspect export --map=hf-llama -o OUT %s", loading->path);
+	/* A nested dict. */
+	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL)
+		return fsdp_load_say(loading, 3, "save only the dict under the key %.*s",
 			FSDP_TEXT_MOST(there, 200));
-		return;
-	}
-	for (size_t i = 0; i < loading->model.count; i++) {
+	for (i = 0; i < loading->model.count; i++) {
 		missing = loading->model.items[i].name;
 		bool is_cut = there.size > missing.size;
 		struct fsdp_span longer = is_cut ? there : missing,
@@ -565,46 +500,38 @@ static void write_renaming(struct fsdp_loading *loading)
 			continue;
 		longer.size -= shorter.size;
 		snprintf(prefix, sizeof prefix, "%.*s", FSDP_TEXT(longer));
-		if (longer.size < 2 || longer.data[longer.size - 1] != '.' ||
-			!explains_all(loading, prefix, is_cut))
-			continue;
-		fsdp_load_say(loading, 3, "rename the tensors: %s the prefix %.256s",
-			is_cut ? "without" : "with", prefix);
-		return;
+		if (longer.size >= 2 && longer.data[longer.size - 1] == '.' &&
+			explains_all(loading, prefix, is_cut))
+			return fsdp_load_say(loading, 3,
+				"rename the tensors: %s the prefix %.256s",
+				is_cut ? "without" : "with", prefix);
 	}
+	return true;
 }
 
-/* Something is missing. Word 1 is the first of what is there and has no name of the model. */
+/* Word 1 is the first of what is there and has no name of the model. */
 bool fsdp_load_misses(struct fsdp_loading *loading)
 {
-	if (!fsdp_load_compare(loading) || loading->missing == 0)
+	unsigned only = loading->rule->arg;
+
+	if (!fsdp_load_compare(loading) || loading->missing == 0 ||
+		(only == FSDP_LOAD_ONLY_MISSING && loading->unexpected > 0) ||
+		(only == FSDP_LOAD_ALSO_OTHERS && loading->unexpected == 0))
 		return false;
+	fsdp_load_set_word(loading, 0, loading->first_missing->name);
 	for (size_t i = 0; i < loading->model.count; i++)
 		if (loading->model.items[i].match == NULL &&
 			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
 			fsdp_load_name(loading, loading->model.items[i].name);
-	fsdp_load_set_word(loading, 0, loading->first_missing->name);
 	if (loading->unexpected > 0)
 		fsdp_load_set_word(loading, 1, loading->first_unexpected->name);
-	write_renaming(loading);
-	return true;
+	return write_renaming(loading);
 }
 
 bool fsdp_load_is_other_model(struct fsdp_loading *loading)
 {
 	return fsdp_load_is_misshaped(loading) || fsdp_load_misses(loading) ||
 	       loading->unexpected > 0;
-}
-
-/* Nothing is there that the model does not have. */
-bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
-{
-	return fsdp_load_misses(loading) && loading->unexpected == 0;
-}
-
-bool fsdp_load_leaves_out(struct fsdp_loading *loading)
-{
-	return fsdp_load_misses(loading) && loading->unexpected > 0;
 }
 
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
@@ -616,40 +543,33 @@ bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
 /* ---- shapes that differ ---- */
 
 void fsdp_load_write_numbers(
-	char *text, size_t size, const struct fsdp_load_tensor *tensor)
+	struct fsdp_loading *loading, size_t word, const struct fsdp_load_tensor *tensor)
 {
+	char *text = loading->words[word];
 	size_t at = 0;
 
 	*text = '\0';
-	for (uint32_t i = 0; i < tensor->dims && at < size; i++)
-		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
-			(long long)tensor->shape[i]);
-}
-
-static int64_t configured(struct fsdp_loading *loading, const char *key)
-{
-	return fsdp_load_integer(loading, "config.json", key, -1);
+	for (uint32_t i = 0; i < tensor->dims && at < FSDP_LOAD_WORD; i++)
+		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at,
+			i == 0 ? "%lld" : ", %lld", (long long)tensor->shape[i]);
 }
 
 /* Whether one size of the configuration differs, and no other: each tensor of another shape has one other number
  * where it is due. Word 3: what it would be. Other sizes may be one rank's piece, which has fewer rows. */
 static bool is_of_other_size(struct fsdp_loading *loading)
 {
-	static const struct {
-		const char *key;
-		bool only_more;
-	} sizes[] = { { "vocab_size", true }, { "max_position_embeddings", true },
-		{ "n_positions", true }, { "intermediate_size", false } };
-	static const char *const others[] = { "vocab_size", "hidden_size", "n_embd",
-		"max_position_embeddings", "n_positions", "intermediate_size" };
+	/* The first three: only more than configured. */
+	static const char *const sizes[] = { "vocab_size", "max_position_embeddings",
+		"n_positions", "intermediate_size", "hidden_size", "n_embd" };
 
-	for (size_t k = 0; k < FSDP_COUNT(sizes); k++) {
-		int64_t due = configured(loading, sizes[k].key), found = 0;
-		bool fits = due > 0;
+	for (size_t k = 0; k < 4; k++) {
+		int64_t due = fsdp_load_integer(loading, "config.json", sizes[k], -1);
+		int64_t found = 0;
+		bool fits = due > 0, only_more = k < 3;
 
-		for (size_t i = 0; i < FSDP_COUNT(others); i++)
-			fits &= strcmp(others[i], sizes[k].key) == 0 ||
-				configured(loading, others[i]) != due;
+		for (size_t i = 0; i < FSDP_COUNT(sizes); i++)
+			fits &= i == k || fsdp_load_integer(loading, "config.json",
+						  sizes[i], -1) != due;
 		for (size_t i = 0; i < loading->stored.count && fits; i++) {
 			const struct fsdp_load_tensor *item = &loading->stored.items[i];
 			const struct fsdp_load_tensor *wanted = item->match;
@@ -660,7 +580,7 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 			for (uint32_t d = 0; d < item->dims && fits; d++) {
 				if (item->shape[d] == wanted->shape[d])
 					/* Rows of a vocabulary that some tensors have, and some not. */
-					fits = !sizes[k].only_more || d != 0 ||
+					fits = !only_more || d != 0 ||
 					       item->shape[d] != due;
 				else if (wanted->shape[d] != due ||
 					 (found != 0 && item->shape[d] != found))
@@ -669,63 +589,50 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 					found = item->shape[d];
 			}
 		}
-		if (!fits || found == 0 || (sizes[k].only_more && found < due))
-			continue;
-		fsdp_load_say(loading, 3, "set %s in config.json to %lld", sizes[k].key,
-			(long long)found);
-		return true;
+		if (fits && found != 0 && (!only_more || found >= due))
+			return fsdp_load_say(loading, 3, "set %s in config.json to %lld",
+				sizes[k], (long long)found);
 	}
 	return false;
 }
 
-/* Each that has another shape is transposed. */
-static bool are_all_turned(struct fsdp_loading *loading)
+/* Word 3: what else helps. */
+static bool write_other_shape(struct fsdp_loading *loading)
 {
+	static const char *const names[] = { "lm_head.weight",
+		"model.embed_tokens.weight" };
+	const struct fsdp_load_tensor *found = loading->first_misshaped,
+				      *wanted = found->match, *kept;
+	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
+	bool is_head = fsdp_span_is(wanted->name, names[0]);
+	bool has_rows = found->dims == wanted->dims && found->dims > 0 &&
+			found->shape[0] != wanted->shape[0] &&
+			memcmp(found->shape + 1, wanted->shape + 1,
+				(found->dims - 1) * sizeof *found->shape) == 0;
+
+	/* Of the embedding and the head, which both have the rows of all tokens, one was given more. */
+	kept = find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
+	if (loading->misshaped == 1 && wanted->dims == 2 && wanted->shape[0] == rows &&
+		(is_head || fsdp_span_is(wanted->name, names[1])) && kept != NULL &&
+		kept->dims == 2 && kept->shape[0] == rows)
+		return fsdp_load_say(loading, 3,
+			"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
+			names[is_head], (long long)rows, (long long)found->shape[0]);
+	if (has_rows && (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
+				fsdp_span_begins(wanted->name, FSDP_SPAN("score."))))
+		return fsdp_load_say(loading, 3,
+			"give config.json the %lld labels of the saved model (id2label, label2id)",
+			(long long)found->shape[0]);
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *a = &loading->stored.items[i],
 					      *b = a->match;
 		if (b != NULL && !fsdp_load_same_shape(a, b) &&
 			(a->dims != 2 || b->dims != 2 || a->shape[0] == a->shape[1] ||
 				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
-			return false;
+			return true;
 	}
-	return true;
-}
-
-/* Of the embedding and the head, which both have the rows of all tokens, one was given more. Word 3: how many. */
-static bool is_resized_alone(struct fsdp_loading *loading)
-{
-	static const char *const names[] = { "lm_head.weight",
-		"model.embed_tokens.weight" };
-	const struct fsdp_load_tensor *wanted = loading->first_misshaped->match;
-	int64_t rows = configured(loading, "vocab_size");
-	bool is_head = fsdp_span_is(wanted->name, names[0]);
-	const struct fsdp_load_tensor *kept =
-		find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
-
-	if (loading->misshaped != 1 || wanted->dims != 2 || wanted->shape[0] != rows ||
-		(!is_head && !fsdp_span_is(wanted->name, names[1])) || kept == NULL ||
-		kept->dims != 2 || kept->shape[0] != rows)
-		return false;
-	fsdp_load_say(loading, 3,
-		"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
-		names[is_head], (long long)rows,
-		(long long)loading->first_misshaped->shape[0]);
-	return true;
-}
-
-/* The head of a classifier has another number of labels. */
-static bool has_other_labels(struct fsdp_loading *loading)
-{
-	const struct fsdp_load_tensor *found = loading->first_misshaped,
-				      *wanted = found->match;
-
-	return (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
-		       fsdp_span_begins(wanted->name, FSDP_SPAN("score."))) &&
-	       found->dims == wanted->dims && found->dims > 0 &&
-	       found->shape[0] != wanted->shape[0] &&
-	       memcmp(found->shape + 1, wanted->shape + 1,
-		       (found->dims - 1) * sizeof *found->shape) == 0;
+	return fsdp_load_say(loading, 3, "save %s transposed",
+		loading->misshaped > 1 ? "these matrices" : "this matrix");
 }
 
 /* Words: the tensor, its shape, that of the model, what helps, or nothing. */
@@ -736,49 +643,32 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
 		return false;
 	found = loading->first_misshaped;
-	fsdp_load_write_numbers(loading->words[1], FSDP_LOAD_WORD, found);
-	fsdp_load_write_numbers(loading->words[2], FSDP_LOAD_WORD, found->match);
-	fsdp_load_set_word(loading, 0, found->name);
 	fsdp_load_name(loading, found->name);
-	fsdp_load_say(loading, 3, "%s", "");
-	if (is_of_other_size(loading) || is_resized_alone(loading))
-		return true;
-	if (has_other_labels(loading))
-		fsdp_load_say(loading, 3,
-			"give config.json the %lld labels of the saved model (id2label, label2id)",
-			(long long)found->shape[0]);
-	else if (are_all_turned(loading))
-		fsdp_load_say(loading, 3, "save %s transposed",
-			loading->misshaped > 1 ? "these matrices" : "this matrix");
-	return true;
+	fsdp_load_write_numbers(loading, 1, found);
+	fsdp_load_write_numbers(loading, 2, found->match);
+	return is_of_other_size(loading) || write_other_shape(loading);
 }
 
 /* ---- experts ---- */
 
-/* Whether the model has experts whose numbers may differ. They are joined in the order of their numbers,
- * whatever these are: with others the count may be right. */
-static bool compares_experts(struct fsdp_loading *loading)
-{
-	if (!fsdp_load_compare(loading))
-		return false;
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
-		if (tensor->match == NULL && memmem(tensor->name.data, tensor->name.size,
-						     ".experts.", 9) != NULL)
-			return false;
-	}
-	return true;
-}
-
-/* The first layer whose gates and ups cannot be joined; or, with `fewer`, that has some of its experts and lacks
- * others. The tensors are in order of names, which keeps those of a layer together. */
-static bool find_layer(struct fsdp_loading *loading, bool fewer)
+/* The first layer whose gates and ups cannot be joined; or, with an argument, that has some of its experts and lacks
+ * others. The tensors are in order of names, which keeps those of a layer together. Experts are joined in the order
+ * of their numbers, whatever these are: with others than those of the model the count may be right. */
+bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
 {
 	enum { GATE = FSDP_LOAD_EXPERT_GATE, UP, DOWN };
 	const struct fsdp_load_tensors *model = &loading->model;
+	bool fewer = loading->rule->arg != 0;
 
-	for (size_t at = 0, next; compares_experts(loading) && at < model->count;
-		at = next) {
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++)
+		if (loading->stored.items[i].match == NULL &&
+			memmem(loading->stored.items[i].name.data,
+				loading->stored.items[i].name.size, ".experts.",
+				9) != NULL)
+			return false;
+	for (size_t at = 0, next; at < model->count; at = next) {
 		size_t lacking[FSDP_LOAD_EXPERT_COUNT] = { 0 },
 		       stored[FSDP_LOAD_EXPERT_COUNT] = { 0 };
 		uint32_t layer = model->items[at].layer;
@@ -798,22 +688,11 @@ static bool find_layer(struct fsdp_loading *loading, bool fewer)
 		}
 		some_gates = stored[GATE] != 0 && lacking[GATE] != 0;
 		some_downs = stored[DOWN] != 0 && lacking[DOWN] != 0;
-		if (fewer ? !some_gates && !some_downs
-			  : !is_misshaped && stored[GATE] == stored[UP])
-			continue;
-		fsdp_load_say(loading, 0, "model.layers.%u.mlp.experts.%s", layer,
-			fewer && !some_gates ? "down_proj" : "gate_up_proj");
-		return true;
+		if (fewer ? some_gates || some_downs
+			  : is_misshaped || stored[GATE] != stored[UP])
+			return fsdp_load_say(loading, 0, "model.layers.%u.mlp.experts.%s",
+				layer,
+				fewer && !some_gates ? "down_proj" : "gate_up_proj");
 	}
 	return false;
-}
-
-bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading)
-{
-	return find_layer(loading, false);
-}
-
-bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading)
-{
-	return find_layer(loading, true);
 }

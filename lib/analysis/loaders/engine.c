@@ -13,7 +13,12 @@
 #include "base/error.h"
 #include "base/num.h"
 
-enum { NAME_BYTES = 4096, DOCUMENT_BYTES = 16 << 20, DIGITS_MOST = 6 };
+enum {
+	NAME_BYTES = 4096,
+	PATTERN_BYTES = 128,
+	DOCUMENT_BYTES = 16 << 20,
+	DIGITS_MOST = 6
+};
 
 static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_hf,
@@ -59,25 +64,37 @@ static const struct fsdp_loader *find_loader(const char *name)
 
 /* ---- words of a rule ---- */
 
-void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+bool fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(loading->words[word], FSDP_LOAD_WORD, format, arguments);
 	va_end(arguments);
+	return true;
 }
 
-void fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text)
+bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text)
 {
-	fsdp_load_say(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
+	return fsdp_load_say(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
 }
 
-void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
+bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
 {
+	if (loading->all_names == 0 && loading->words[0][0] == '\0')
+		fsdp_load_set_word(loading, 0, name);
 	if (loading->name_count < FSDP_LOAD_NAMES)
 		loading->names[loading->name_count++] = name;
 	loading->all_names++;
+	return true;
+}
+
+void fsdp_load_clear(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < FSDP_LOAD_WORDS; i++)
+		loading->words[i][0] = '\0';
+	loading->name_count = 0;
+	loading->all_names = 0;
 }
 
 /* ---- files ---- */
@@ -112,50 +129,62 @@ bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	return !fsdp_load_has_file(loading, "%s", loading->words[0]);
 }
 
-/* "a*b": "*" stands for no "/" unless the pattern itself has one. */
-static bool is_like(const struct fsdp_survey_entry *entry, const char *pattern)
+/* Cuts the first pattern off. */
+static bool next_pattern(const char **patterns, char pattern[PATTERN_BYTES])
 {
-	return fnmatch(pattern, (const char *)entry->name.data,
-		       strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0;
+	size_t size = fsdp_word_size(*patterns);
+
+	snprintf(pattern, PATTERN_BYTES, "%.*s", (int)size, *patterns);
+	*patterns += size + ((*patterns)[size] == ' ');
+	return size != 0;
 }
 
-static const struct fsdp_survey_entry *find_like(
-	struct fsdp_loading *loading, const char *pattern)
+const struct fsdp_survey_entry *fsdp_load_next(
+	struct fsdp_loading *loading, size_t *at, const char *patterns)
 {
-	if (strchr(pattern, '*') == NULL)
-		return fsdp_survey_find(loading->survey, pattern);
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
-		if (is_like(fsdp_survey_entry(loading->survey, i), pattern))
-			return fsdp_survey_entry(loading->survey, i);
+	char pattern[PATTERN_BYTES];
+
+	while (*at < fsdp_survey_entry_count(loading->survey)) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, (*at)++);
+		for (const char *rest = patterns; next_pattern(&rest, pattern);)
+			if (fnmatch(pattern, (const char *)entry->name.data,
+				    strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0)
+				return entry;
+	}
 	return NULL;
 }
 
-bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern)
+static const struct fsdp_survey_entry *find_entry(
+	struct fsdp_loading *loading, const char *patterns)
 {
-	return find_like(loading, pattern) != NULL;
+	const struct fsdp_survey_entry *entry = NULL;
+	char pattern[PATTERN_BYTES];
+
+	while (entry == NULL && next_pattern(&patterns, pattern)) {
+		size_t at = 0;
+		entry = strpbrk(pattern, "*?") != NULL
+				? fsdp_load_next(loading, &at, pattern)
+				: fsdp_survey_find(loading->survey, pattern);
+	}
+	return entry;
 }
 
-const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order)
+bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns)
 {
-	for (; *order != NULL; order++) {
-		const struct fsdp_survey_entry *entry = find_like(loading, *order);
+	return find_entry(loading, patterns) != NULL;
+}
+
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
+{
+	char pattern[PATTERN_BYTES];
+
+	while (next_pattern(&order, pattern)) {
+		const struct fsdp_survey_entry *entry = find_entry(loading, pattern);
 		if (entry != NULL && !entry->is_folder)
 			return (const char *)entry->name.data;
 	}
 	return NULL;
-}
-
-size_t fsdp_load_count(struct fsdp_loading *loading, const char *const *names)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		for (size_t k = 0; names[k] != NULL; k++)
-			count += !entry->is_folder && is_like(entry, names[k]);
-	}
-	return count;
 }
 
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
@@ -166,37 +195,36 @@ const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
 		       : "download or copy the file again";
 }
 
-/* Longer documents are not read here. */
-static bool is_broken(struct fsdp_loading *loading, const struct fsdp_survey_entry *entry)
+struct fsdp_survey_pickles fsdp_load_pickles(
+	struct fsdp_loading *loading, const char *name)
 {
-	const char *name = (const char *)entry->name.data;
-	struct fsdp_survey_document document;
 	struct fsdp_survey_pickles pickles;
 
-	if (entry->is_folder || entry->size > DOCUMENT_BYTES)
-		return false;
-	if (fsdp_span_ends(entry->name, FSDP_SPAN(".json"))) {
-		loading->failed |=
-			!fsdp_survey_document(loading->survey, name, &document);
-		return !document.is_valid;
-	}
 	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	return !pickles.is_readable;
+	return pickles;
 }
 
-bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *patterns)
+struct fsdp_survey_document fsdp_load_document(
+	struct fsdp_loading *loading, const char *name)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, i);
-		size_t k = 0;
-		while (patterns[k] != NULL && !is_like(entry, patterns[k]))
-			k++;
-		if (patterns[k] == NULL || !is_broken(loading, entry))
-			continue;
-		fsdp_load_set_word(loading, 0, entry->name);
-		fsdp_load_name(loading, entry->name);
-		return true;
+	struct fsdp_survey_document document;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, name, &document);
+	return document;
+}
+
+/* Longer documents are not read here. */
+static bool has_broken(struct fsdp_loading *loading, const char *patterns)
+{
+	const struct fsdp_survey_entry *entry;
+
+	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
+		const char *name = (const char *)entry->name.data;
+		if (!entry->is_folder && entry->size <= DOCUMENT_BYTES &&
+			!(fsdp_span_ends(entry->name, FSDP_SPAN(".json"))
+					? fsdp_load_document(loading, name).is_valid
+					: fsdp_load_pickles(loading, name).is_readable))
+			return fsdp_load_name(loading, entry->name);
 	}
 	return false;
 }
@@ -220,11 +248,14 @@ bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
 	return is_sound;
 }
 
-/* Word 0 and the names: the tensors, or files. */
+const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading)
+{
+	return fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
+}
+
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 {
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
 		i++) {
@@ -234,54 +265,75 @@ bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 							? finding->tensor
 							: finding->file);
 	}
-	if (loading->all_names > 0)
-		fsdp_load_set_word(loading, 0, loading->names[0]);
 	return loading->all_names > 0;
 }
 
-/* The place of a member; 0: it is not there. */
-static uint32_t find_setting(struct fsdp_loading *loading, const char *document,
-	const char *key, struct fsdp_survey_document *ret_facts)
+struct fsdp_load_items fsdp_load_members(
+	struct fsdp_loading *loading, const char *document)
 {
-	loading->failed |= !fsdp_survey_document(loading->survey, document, ret_facts);
-	for (uint32_t i = 1; i < ret_facts->count; i = ret_facts->settings[i].end)
-		if (fsdp_span_is(ret_facts->settings[i].key, key))
-			return i;
-	return 0;
+	struct fsdp_survey_document facts = fsdp_load_document(loading, document);
+
+	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
+}
+
+const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
+{
+	const struct fsdp_setting *item;
+
+	if (items->at >= items->end)
+		return NULL;
+	item = &items->settings[items->at];
+	items->at = item->end;
+	return item;
 }
 
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
-	struct fsdp_survey_document facts;
-	uint32_t at = find_setting(loading, document, key, &facts);
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
 
-	return at != 0 ? facts.settings[at] : (struct fsdp_setting){ .end = 0 };
+	while ((item = fsdp_load_next_item(&items)) != NULL)
+		if (fsdp_span_is(item->key, key))
+			return *item;
+	return (struct fsdp_setting){ .end = 0 };
 }
 
 struct fsdp_load_items fsdp_load_items(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
-	struct fsdp_survey_document facts;
-	uint32_t at = find_setting(loading, document, key, &facts);
-	enum fsdp_token_kind kind =
-		at != 0 ? facts.settings[at].value.kind : FSDP_TOKEN_NONE;
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
 
-	if (kind != FSDP_TOKEN_LIST && kind != FSDP_TOKEN_DICT)
-		return (struct fsdp_load_items){ 0 };
-	return (struct fsdp_load_items){ facts.settings, at + 1, facts.settings[at].end };
+	while ((item = fsdp_load_next_item(&items)) != NULL)
+		if (fsdp_span_is(item->key, key) &&
+			(item->value.kind == FSDP_TOKEN_LIST ||
+				item->value.kind == FSDP_TOKEN_DICT))
+			return (struct fsdp_load_items){ items.settings,
+				(uint32_t)(item - items.settings) + 1, item->end };
+	return (struct fsdp_load_items){ 0 };
 }
 
-bool fsdp_load_is_set(struct fsdp_loading *loading, const char *document, const char *key)
+const struct fsdp_setting *fsdp_load_find_set(
+	struct fsdp_loading *loading, const char *document, const char *keys)
 {
-	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
 
-	if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL)
-		return value.integer != 0;
-	if (value.kind == FSDP_TOKEN_TEXT)
-		return value.text.size != 0;
-	return (value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
-	       value.count != 0;
+	while ((item = fsdp_load_next_item(&items)) != NULL) {
+		struct fsdp_token value = item->value;
+		if (!fsdp_span_is_any(item->key, keys))
+			continue;
+		if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+				? value.integer != 0
+			: value.kind == FSDP_TOKEN_TEXT
+				? value.text.size != 0
+				: (value.kind == FSDP_TOKEN_LIST ||
+					  value.kind == FSDP_TOKEN_DICT) &&
+					  value.count != 0)
+			break;
+	}
+	return item;
 }
 
 int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
@@ -338,11 +390,11 @@ const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name)
 }
 
 bool fsdp_load_is_chosen(
-	struct fsdp_loading *loading, const char *name, const char *value)
+	struct fsdp_loading *loading, const char *name, const char *values)
 {
 	const char *chosen = fsdp_load_choice(loading, name);
 
-	return chosen != NULL && strcmp(chosen, value) == 0;
+	return chosen != NULL && fsdp_span_is_any(fsdp_span_text(chosen), values);
 }
 
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
@@ -354,54 +406,34 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 
 /* ---- loader of a directory ---- */
 
-#define OF_RUN                                                                 \
-	{                                                                      \
-		"optimizer.pt", "optimizer.bin", "scheduler.pt", "rng_state*", \
-			"optimizer_0", "global_step*", "pytorch_model_fsdp_0"  \
-	}
-#define OF_MODEL                                                                   \
-	{                                                                          \
-		"model.safetensors*", "pytorch_model.bin*", "model-*.safetensors", \
-			"pytorch_model-*.bin", "model.*.safetensors",              \
-			"model (*).safetensors", "pytorch_model (*).bin",          \
-			"consolidated.safetensors", "pytorch_model.pt",            \
-			"pytorch_model.safetensors", "pytorch_model_fsdp_0"        \
-	}
+#define OF_RUN                                                            \
+	"optimizer.pt optimizer.bin scheduler.pt rng_state* optimizer_0 " \
+	"global_step* pytorch_model_fsdp_0"
+#define OF_MODEL                                                           \
+	"model.safetensors* pytorch_model.bin* model-*.safetensors "       \
+	"pytorch_model-*.bin model.*.safetensors model?(*).safetensors "   \
+	"pytorch_model?(*).bin consolidated.safetensors pytorch_model.pt " \
+	"pytorch_model.safetensors pytorch_model_fsdp_0"
 
 /* Files that a directory of a family must have; the first that holds. */
 static const struct family {
 	const char *loader; /* NULL: no loader takes it */
-	const char *any[10], *and_any[12];
-	const char *key, *other_key; /* config.json has one of them */
+	const char *any, *and_any;
+	const char *keys; /* config.json has one of them; NULL: any */
 } families[] = {
 	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of PEFT. */
-	{ NULL, { "adapters.safetensors", "*.gguf", "params.json", "model-rank-*" } },
-	{ NULL, { "config.json" }, .key = "quantization" },
-	{ "trainer", { "trainer_state.json", "training_args.bin" }, OF_RUN },
-	{ "deepspeed", { "*/*_states.pt" } }, /* in the directory of a tag */
-	{ "accelerate", { "random_states_*", "optimizer.bin", "scheduler.bin" },
-		{ "model.safetensors*", "pytorch_model.bin*", "pytorch_model_fsdp*",
-			"random_states_*" } },
-	{ "megatron", { "metadata.json", "common.pt" }, { ".metadata", "*.distcp" } },
-	{ "dcp", { ".metadata", "*.distcp" } },
-	{ "hf", { "config.json" }, OF_MODEL, "model_type", "architectures" },
-	{ "peft", { "adapter_config.json", "adapter_model.*" } },
-	{ "hf", { "generation_config.json" }, OF_MODEL },
+	{ NULL, "adapters.safetensors *.gguf params.json model-rank-*" },
+	{ NULL, "config.json", .keys = "quantization" },
+	{ "trainer", "trainer_state.json training_args.bin", OF_RUN },
+	{ "deepspeed", "*/*_states.pt" }, /* in the directory of a tag */
+	{ "accelerate", "random_states_* optimizer.bin scheduler.bin",
+		"model.safetensors* pytorch_model.bin* pytorch_model_fsdp* random_states_*" },
+	{ "megatron", "metadata.json common.pt", ".metadata *.distcp" },
+	{ "dcp", ".metadata *.distcp" },
+	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
+	{ "peft", "adapter_config.json adapter_model.*" },
+	{ "hf", "generation_config.json", OF_MODEL },
 };
-
-static bool has_one_of(
-	struct fsdp_loading *loading, const char *const *patterns, size_t count)
-{
-	for (size_t i = 0; i < count && patterns[i] != NULL; i++)
-		if (fsdp_load_has(loading, patterns[i]))
-			return true;
-	return false;
-}
-
-static bool has_key(struct fsdp_loading *loading, const char *key)
-{
-	return key != NULL && fsdp_load_setting(loading, "config.json", key).end != 0;
-}
 
 static const struct fsdp_loader *find_own(struct fsdp_survey *survey)
 {
@@ -409,11 +441,17 @@ static const struct fsdp_loader *find_own(struct fsdp_survey *survey)
 
 	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
 		const struct family *of = &families[i];
-		if ((of->key == NULL || has_key(&loading, of->key) ||
-			    has_key(&loading, of->other_key)) &&
-			has_one_of(&loading, of->any, FSDP_COUNT(of->any)) &&
-			(of->and_any[0] == NULL || has_one_of(&loading, of->and_any,
-							   FSDP_COUNT(of->and_any))))
+		struct fsdp_load_items members =
+			fsdp_load_members(&loading, "config.json");
+		const struct fsdp_setting *member = NULL;
+
+		while (of->keys != NULL &&
+			(member = fsdp_load_next_item(&members)) != NULL &&
+			!fsdp_span_is_any(member->key, of->keys))
+			;
+		if ((of->keys == NULL || member != NULL) &&
+			fsdp_load_has(&loading, of->any) &&
+			(of->and_any == NULL || fsdp_load_has(&loading, of->and_any)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
 	return NULL;
@@ -468,22 +506,15 @@ bool fsdp_loader_has_version(const char *loader, const char *version)
 	return found != NULL && find_version(found, version) != NULL;
 }
 
-static bool is_of(const struct fsdp_load_rule *rule, const char *version)
-{
-	return (rule->since == NULL ||
-		       fsdp_load_compare_versions(version, rule->since) >= 0) &&
-	       (rule->until == NULL ||
-		       fsdp_load_compare_versions(version, rule->until) < 0);
-}
-
 void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loader)
 {
-	loading->is = loading->options->expected != NULL ? FSDP_LOAD_EXPECTS : 0;
+	loading->is =
+		loader->is | (loading->options->expected != NULL ? FSDP_LOAD_EXPECTS : 0);
 	loading->weights =
 		loader->order != NULL ? fsdp_load_choose(loading, loader->order) : NULL;
 	for (const struct fsdp_load_fact *fact = loader->facts;
 		fact != NULL && fact->bit != 0; fact++)
-		if (has_one_of(loading, fact->any, FSDP_COUNT(fact->any)))
+		if (fsdp_load_has(loading, fact->any))
 			loading->is |= fact->bit;
 	if (loader->begin != NULL)
 		loader->begin(loading);
@@ -492,14 +523,6 @@ void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loa
 }
 
 /* ---- rules ---- */
-
-static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rule)
-{
-	return (rule->when & ~loading->is) == 0 && (rule->unless & loading->is) == 0 &&
-	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
-	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
-	       (rule->holds == NULL || rule->holds(loading));
-}
 
 static const struct load_code {
 	const char *name, *message, *fix;
@@ -514,161 +537,103 @@ const char *fsdp_load_code_name(size_t index)
 	return index < FSDP_COUNT(codes) ? codes[index].name : NULL;
 }
 
-/* What a mark in a text stands for, or NULL; *ret_size: of the mark. */
-static const char *meaning(
-	const struct fsdp_loading *loading, const char *at, size_t *ret_size)
-{
-	static const char path[] = "{path}";
-
-	*ret_size = sizeof path - 1;
-	if (strncmp(at, path, sizeof path - 1) == 0)
-		return loading->path;
-	*ret_size = 3;
-	if (at[0] == '{' && at[1] >= '0' && at[1] < '0' + FSDP_LOAD_WORDS && at[2] == '}')
-		return loading->words[at[1] - '0'];
-	return NULL;
-}
-
-/* The text with its marks filled in; of two turns the first measures. */
+/* The text with its marks filled in; NULL: it is empty, or memory ends. */
 static const char *fill_in(struct fsdp_loading *loading, const char *template)
 {
-	char *text = NULL;
-	size_t length = 0;
+	size_t room = 1, path = strlen(loading->path);
+	char *text, *end;
 
-	for (unsigned turn = 0; template != NULL && turn < 2; turn++) {
-		size_t at = 0;
-		for (const char *from = template; *from != '\0';) {
-			size_t size = 1;
-			const char *word = meaning(loading, from, &size);
-			size_t added = word != NULL ? strlen(word) : 1;
-			if (text != NULL)
-				memcpy(text + at, word != NULL ? word : from, added);
-			at += added;
-			from += word != NULL ? size : 1;
+	for (const char *at = template; at != NULL && *at != '\0'; at++)
+		room += *at != '{' ? 1 : path > FSDP_LOAD_WORD ? path : FSDP_LOAD_WORD;
+	text = end = fsdp_arena_take(loading->arena, room, 1);
+	loading->failed |= text == NULL;
+	for (const char *at = template; text != NULL && at != NULL && *at != '\0';) {
+		bool is_path = strncmp(at, "{path}", 6) == 0;
+		if (is_path || (*at == '{' && fsdp_is_digit((unsigned char)at[1]))) {
+			end = stpcpy(end,
+				is_path ? loading->path : loading->words[at[1] - '0']);
+			at += is_path ? 6 : 3;
+		} else {
+			*end++ = *at++;
 		}
-		if (turn == 0)
-			text = fsdp_arena_take(loading->arena, (length = at) + 1, 1);
-		if (text == NULL)
-			loading->failed = true;
-		if (text == NULL)
-			return NULL;
 	}
-	return text;
-}
-
-static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
-	struct fsdp_load_reason *reason)
-{
-	const struct load_code *code = &codes[rule->code - 1];
-	struct fsdp_span *names =
-		FSDP_TAKE(loading->arena, names, loading->name_count + 1);
-
-	if (names == NULL)
-		return false;
-	for (size_t i = 0; i < loading->name_count; i++) {
-		names[i] = fsdp_arena_copy(loading->arena, loading->names[i]);
-		loading->failed |= names[i].data == NULL;
-	}
-	*reason = (struct fsdp_load_reason){
-		.code = code->name,
-		.verdict = rule->verdict,
-		.message = fill_in(
-			loading, rule->message != NULL ? rule->message : code->message),
-		.way_out = fill_in(loading, rule->fix != NULL ? rule->fix : code->fix),
-		.names = names,
-		.name_count = loading->name_count,
-		.all_names = loading->all_names,
-	};
-	/* The fix is a word of the rule, and these files lack what it needs. */
-	if (reason->way_out != NULL && *reason->way_out == '\0')
-		reason->way_out = NULL;
-	return !loading->failed;
-}
-
-/* What is certain counts before what is not known, and what is not known before that
- * nothing was found. */
-static enum fsdp_load_verdict worse(enum fsdp_load_verdict a, enum fsdp_load_verdict b)
-{
-	/* FSDP_LOADS is below all of them. */
-	static const int order[] = { [FSDP_LOAD_NOT_JUDGED] = 1,
-		[FSDP_LOAD_DIFFERS] = 2,
-		[FSDP_LOAD_REFUSES] = 3 };
-
-	return order[b] > order[a] ? b : a;
-}
-
-static size_t count_rules(const struct fsdp_loader *loader)
-{
-	size_t count = 0;
-
-	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
-		count++;
-	return count;
+	return end != text ? text : NULL;
 }
 
 /* A loader that raised does nothing more. */
 static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
-	struct fsdp_load_reason *reasons =
-		FSDP_TAKE(loading->arena, reasons, count_rules(loader) + 1);
+	/* What is certain counts before what is not known, and what is not known before that
+	 * nothing was found. */
+	static const int worse[] = { [FSDP_LOADS] = 0,
+		[FSDP_LOAD_NOT_JUDGED] = 1,
+		[FSDP_LOAD_DIFFERS] = 2,
+		[FSDP_LOAD_REFUSES] = 3 };
+	struct fsdp_load_reason *reasons;
+	size_t count = 0;
+	bool ended = false;
 
+	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
+		count++;
+	result->reasons = reasons = FSDP_TAKE(loading->arena, reasons, count + 1);
 	if (reasons == NULL)
 		return false;
-	result->reasons = reasons;
 	fsdp_load_begin(loading, loader);
-	bool ended = false;
 	for (const struct fsdp_load_rule *rule = loader->rules;
-		rule->code != FSDP_LOAD_NO_CODE && !ended; rule++) {
-		loading->name_count = 0;
-		loading->all_names = 0;
-		if (!is_of(rule, result->version) || !holds(loading, rule))
+		rule < loader->rules + count && !ended && !loading->failed; rule++) {
+		const struct load_code *code = &codes[rule->code - 1];
+		struct fsdp_span *names;
+
+		fsdp_load_clear(loading);
+		loading->rule = rule;
+		if ((rule->since != NULL && fsdp_load_compare_versions(
+						    result->version, rule->since) < 0) ||
+			(rule->until != NULL &&
+				fsdp_load_compare_versions(
+					result->version, rule->until) >= 0) ||
+			(rule->when & ~loading->is) != 0 ||
+			(rule->unless & loading->is) != 0 ||
+			(rule->lacks != NULL &&
+				!fsdp_load_lacks(loading, "%s", rule->lacks)) ||
+			(rule->finding != NULL &&
+				!fsdp_load_has_finding(loading, rule->finding)) ||
+			(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
+			(rule->holds != NULL && !rule->holds(loading)))
 			continue;
-		if (!add_reason(loading, rule, &reasons[result->reason_count]))
-			return false;
-		result->reason_count++;
-		result->verdict = worse(result->verdict, rule->verdict);
+		names = FSDP_TAKE(loading->arena, names, loading->name_count + 1);
+		loading->failed |= names == NULL;
+		for (size_t i = 0; names != NULL && i < loading->name_count; i++) {
+			names[i] = fsdp_arena_copy(loading->arena, loading->names[i]);
+			loading->failed |= names[i].data == NULL;
+		}
+		reasons[result->reason_count++] = (struct fsdp_load_reason){
+			.code = code->name,
+			.verdict = rule->verdict,
+			.message = fill_in(loading,
+				rule->message != NULL ? rule->message : code->message),
+			.way_out = fill_in(
+				loading, rule->fix != NULL ? rule->fix : code->fix),
+			.names = names,
+			.name_count = loading->name_count,
+			.all_names = loading->all_names,
+		};
+		if (worse[rule->verdict] > worse[result->verdict])
+			result->verdict = rule->verdict;
 		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
 	}
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
-		loading->lists_weights && !fsdp_load_list_took(loading, result))
-		return false;
+		loading->lists_weights && !loading->failed)
+		loading->failed |= !fsdp_load_list_took(loading, result);
 	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
-}
-
-static bool has_choice(
-	const struct fsdp_loader *loader, const struct fsdp_load_choice *choice)
-{
-	const struct fsdp_loader_option *option;
-
-	for (size_t i = 0; (option = fsdp_loader_option(loader->name, i)) != NULL; i++)
-		if (strcmp(option->name, choice->name) == 0)
-			return fsdp_loader_option_takes(option, choice->value);
-	return false;
-}
-
-/* What the caller chose of what this loader has. */
-static bool parse_choices(struct fsdp_loading *loading, const struct fsdp_loader *loader,
-	struct fsdp_load_result *result)
-{
-	const struct fsdp_loads_options *options = loading->options;
-	struct fsdp_load_choice *taken =
-		FSDP_TAKE(loading->arena, taken, options->choice_count + 1);
-
-	if (taken == NULL)
-		return false;
-	for (size_t i = 0; i < options->choice_count; i++)
-		if (has_choice(loader, &options->choices[i]))
-			taken[result->choice_count++] = options->choices[i];
-	loading->choices = result->choices = taken;
-	loading->choice_count = result->choice_count;
-	return true;
 }
 
 static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 	const struct fsdp_loads_options *options)
 {
 	struct fsdp_loading *loading = FSDP_TAKE(&loads->arena, loading, 1);
+	const struct fsdp_loader_option *option;
+	struct fsdp_load_choice *taken;
 
 	loads->results =
 		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
@@ -689,19 +654,32 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 			.arena = &loads->arena,
 			.path = options->path != NULL ? options->path : "",
 			.is_own = is_own,
+			.is_before_5 = strcmp(loader->library, "transformers") == 0 &&
+				       fsdp_load_compare_versions(version, "5") < 0,
+			.torch = strcmp(loader->library, "torch") == 0 ? version : NULL,
 		};
-		if (strcmp(loader->library, "transformers") == 0)
-			loading->transformers = version;
-		if (strcmp(loader->library, "torch") == 0)
-			loading->torch = version;
 		*result = (struct fsdp_load_result){
 			.loader = loader->name,
 			.library = loader->library,
 			.version = version,
 			.is_family = is_own || loader == find_own(survey),
 		};
-		if (!parse_choices(loading, loader, result) ||
-			!ask(loading, loader, result))
+		/* What the caller chose of what this loader has. */
+		taken = FSDP_TAKE(&loads->arena, taken, options->choice_count + 1);
+		if (taken == NULL)
+			return false;
+		for (size_t k = 0; k < options->choice_count; k++)
+			for (size_t j = 0;
+				(option = fsdp_loader_option(loader->name, j)) != NULL;
+				j++)
+				if (strcmp(option->name, options->choices[k].name) == 0 &&
+					fsdp_loader_option_takes(
+						option, options->choices[k].value))
+					taken[result->choice_count++] =
+						options->choices[k];
+		loading->choices = result->choices = taken;
+		loading->choice_count = result->choice_count;
+		if (!ask(loading, loader, result))
 			return false;
 		loads->count++;
 	}

@@ -527,7 +527,6 @@ static const struct class_end {
 /* One that is asked about, and what was read. */
 struct building {
 	struct fsdp_loading *loading;
-	struct fsdp_survey_document config;
 	const struct architecture *of;
 	uint32_t flags;
 	int64_t sizes[128]; /* by letter; 0: not known */
@@ -535,24 +534,23 @@ struct building {
 	size_t count;
 };
 
-/* A key, or "outer.key", among those from `at` to `end`. */
-static const struct fsdp_setting *find_key(const struct fsdp_survey_document *config,
-	size_t at, size_t end, struct fsdp_span key)
+/* A key, or "outer.key". */
+static struct fsdp_token find_key(struct fsdp_load_items items, struct fsdp_span key)
 {
-	const uint8_t *dot = memchr(key.data, '.', key.size);
-	struct fsdp_span own =
-		fsdp_span(key.data, dot != NULL ? (size_t)(dot - key.data) : key.size);
+	struct fsdp_span outer = fsdp_span_first(key, '.');
+	const struct fsdp_setting *item;
 
-	for (; at < end; at = config->settings[at].end) {
-		const struct fsdp_setting *setting = &config->settings[at];
-
-		if (fsdp_span_compare(setting->key, own) != 0)
+	while ((item = fsdp_load_next_item(&items)) != NULL) {
+		uint32_t at = (uint32_t)(item - items.settings);
+		if (!fsdp_span_equal(item->key, outer))
 			continue;
-		return dot == NULL ? setting
-				   : find_key(config, at + 1, setting->end,
-					     fsdp_span(dot + 1, key.size - own.size - 1));
+		if (outer.size == key.size)
+			return item->value;
+		key = fsdp_span(key.data + outer.size + 1, key.size - outer.size - 1);
+		outer = fsdp_span_first(key, '.');
+		items = (struct fsdp_load_items){ items.settings, at + 1, item->end };
 	}
-	return NULL;
+	return (struct fsdp_token){ .kind = FSDP_TOKEN_NONE };
 }
 
 /* Left to right; 0: a size of it is not known, or too large. */
@@ -589,96 +587,68 @@ static int64_t evaluate(
 	return value;
 }
 
-/* "K=8 w=256" */
-static int64_t default_of(const struct building *building, const struct size_key *key)
-{
-	const char *at = building->of->defaults, *end;
-
-	for (; at != NULL && *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
-		if (*at == key->letter)
-			return evaluate(building, at + 2, &end);
-	return key->otherwise != NULL ? evaluate(building, key->otherwise, &end) : 0;
-}
-
 static bool read_sizes(struct building *building)
 {
-	const struct fsdp_survey_document *config = &building->config;
+	struct fsdp_load_items config = fsdp_load_members(building->loading, CONFIG);
+	struct fsdp_token labels = find_key(config, FSDP_SPAN("id2label"));
+	const char *end;
 
 	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++) {
 		const struct size_key *key = &size_keys[i];
+		const char *otherwise = key->otherwise, *at = building->of->defaults;
 		int64_t size = -1;
 
-		for (const char *at = key->keys; at != NULL && size < 0;) {
+		/* "K=8 w=256" */
+		for (; at != NULL && *at != '\0';
+			at += strcspn(at, " "), at += *at == ' ')
+			if (*at == key->letter)
+				otherwise = at + 2;
+		for (at = key->keys; at != NULL && size < 0;) {
 			size_t length = strcspn(at, "|");
-			const struct fsdp_setting *setting =
-				find_key(config, 1, config->count, fsdp_span(at, length));
+			struct fsdp_token value = find_key(config, fsdp_span(at, length));
 
 			/* null is the default. */
-			if (setting != NULL && setting->value.kind == FSDP_TOKEN_INTEGER)
-				size = setting->value.integer;
-			else if (setting != NULL &&
-				 setting->value.kind != FSDP_TOKEN_NONE)
+			if (value.kind == FSDP_TOKEN_INTEGER)
+				size = value.integer;
+			else if (value.kind != FSDP_TOKEN_NONE)
 				return false;
 			at = at[length] == '|' ? at + length + 1 : NULL;
 		}
 		if (size < 0)
-			size = default_of(building, key);
+			size = otherwise != NULL ? evaluate(building, otherwise, &end)
+						 : 0;
 		if (key->keys != NULL && size > SIZE_MAX_STATED)
 			return false;
 		building->sizes[(unsigned char)key->letter] = size;
 	}
-	struct fsdp_setting labels =
-		fsdp_load_setting(building->loading, CONFIG, "id2label");
-	if (labels.value.kind == FSDP_TOKEN_DICT && labels.value.count > 0)
-		building->sizes['N'] = labels.value.count;
+	if (labels.kind == FSDP_TOKEN_DICT && labels.count > 0)
+		building->sizes['N'] = labels.count;
 	return building->sizes['L'] <= LAYERS_MAX && building->sizes['D'] <= LAYERS_MAX &&
 	       building->sizes['l'] <= LAYERS_MAX;
 }
 
-static bool is_of_5(const struct building *building)
-{
-	const char *version = building->loading->transformers;
-
-	return version == NULL || fsdp_load_compare_versions(version, "5") >= 0;
-}
-
-static bool is_asked(const struct building *building, uint32_t flag)
-{
-	return (building->of->asks & flag) != 0;
-}
-
-/* The class that config.json lists first; without one a decoder has its head. */
-static uint32_t find_head(const struct building *building)
-{
-	const struct fsdp_survey_document *config = &building->config;
-	const struct fsdp_setting *list =
-		find_key(config, 1, config->count, FSDP_SPAN("architectures"));
-	struct fsdp_span name = { 0 };
-
-	if (list != NULL && list + 1 < config->settings + list->end &&
-		list[1].value.kind == FSDP_TOKEN_TEXT)
-		name = list[1].value.text;
-	if (name.data == NULL)
-		return building->of->family->wants_class ? 0 : LANGUAGE;
-	/* Its decoder alone. */
-	if (building->of->family == &of_whisper &&
-		fsdp_span_ends(name, FSDP_SPAN("ForCausalLM")))
-		return 0;
-	for (size_t i = 0; i < FSDP_COUNT(class_ends); i++)
-		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
-			return class_ends[i].head;
-	return 0;
-}
+/* What changes names of modules, or is asked for in few architectures: other values of these are
+ * not known. */
+static const struct {
+	const char *key;
+	int64_t known;
+} module_keys[] = { { "qk_layernorm", 0 }, { "use_qk_norm", 0 },
+	{ "attention_out_bias", 0 }, { "add_cross_attention", 0 },
+	{ "_remove_final_layer_norm", 0 }, { "do_layer_norm_before", 1 },
+	{ "enable_bias", 1 }, { "num_ln_in_parallel_attn", 2 } };
 
 static bool read_flags(struct building *building)
 {
 	struct fsdp_loading *loading = building->loading;
 	const struct architecture *of = building->of;
-	uint32_t flags = of->has;
+	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG, "architectures");
+	const struct fsdp_setting *first = fsdp_load_next_item(&list);
+	struct fsdp_span name = { 0 };
+	uint32_t flags = of->has, head = 0;
 
 	for (size_t i = 0; i < FSDP_COUNT(flag_keys); i++) {
 		int64_t value =
-			is_asked(building, flag_keys[i].flag)
+			(of->asks & flag_keys[i].flag) != 0
 				? fsdp_load_integer(loading, CONFIG, flag_keys[i].key, -1)
 				: -1;
 
@@ -687,68 +657,58 @@ static bool read_flags(struct building *building)
 					   : flags & ~flag_keys[i].flag;
 	}
 	struct fsdp_span inner = fsdp_load_text(loading, CONFIG, "feed_forward_proj");
-	if (is_asked(building, GATED) && inner.data != NULL)
+	if ((of->asks & GATED) != 0 && inner.data != NULL)
 		flags = fsdp_span_begins(inner, FSDP_SPAN("gated")) ? flags | GATED
 								    : flags & ~GATED;
 	if (building->sizes['W'] != building->sizes['H'])
 		flags |= PROJECTED;
-	building->flags = flags | (find_head(building) & of->family->heads);
+	/* The class that config.json lists first; without one a decoder has its head. */
+	if (first != NULL && first->value.kind == FSDP_TOKEN_TEXT)
+		name = first->value.text;
+	if (name.data == NULL && !of->family->wants_class)
+		head = LANGUAGE;
+	for (size_t i = FSDP_COUNT(class_ends); i-- > 0;)
+		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
+			head = class_ends[i].head;
+	/* Its decoder alone. */
+	if (of->family == &of_whisper && fsdp_span_ends(name, FSDP_SPAN("ForCausalLM")))
+		head = 0;
+	building->flags = flags | (head & of->family->heads);
+	for (size_t i = 0; i < FSDP_COUNT(module_keys); i++)
+		if (fsdp_load_integer(loading, CONFIG, module_keys[i].key,
+			    module_keys[i].known) != module_keys[i].known)
+			return false;
+	/* Of experts: a loader that joins them, in every layer, in a number that may be. */
+	if ((flags & EXPERTS) != 0 &&
+		(!loading->converts || building->sizes['E'] <= 0 ||
+			building->sizes['E'] > EXPERTS_MAX ||
+			building->sizes['L'] * building->sizes['E'] > ALL_EXPERTS_MAX ||
+			fsdp_load_integer(loading, CONFIG, "decoder_sparse_step", 1) !=
+				1 ||
+			fsdp_load_find_set(loading, CONFIG, "mlp_only_layers") != NULL))
+		return false;
 	return (building->flags & HEADS) != 0 &&
-	       (!of->family->wants_tie || (flags & TIED) != 0 || is_of_5(building));
-}
-
-/* What is known of: a loader that joins them, in every layer, in a number that may be. */
-static bool knows_experts(const struct building *building)
-{
-	struct fsdp_loading *loading = building->loading;
-	struct fsdp_setting dense = fsdp_load_setting(loading, CONFIG, "mlp_only_layers");
-	int64_t count = building->sizes['E'];
-
-	if ((building->flags & EXPERTS) == 0)
-		return true;
-	return loading->converts && count > 0 && count <= EXPERTS_MAX &&
-	       building->sizes['L'] * count <= ALL_EXPERTS_MAX &&
-	       fsdp_load_integer(loading, CONFIG, "decoder_sparse_step", 1) == 1 &&
-	       (dense.value.kind != FSDP_TOKEN_LIST || dense.value.count == 0);
-}
-
-/* What changes names of modules, or is asked for in few architectures. */
-static bool has_other_modules(const struct building *building)
-{
-	static const char *const keys[] = { "qk_layernorm", "use_qk_norm",
-		"attention_out_bias", "add_cross_attention" };
-	struct fsdp_loading *loading = building->loading;
-
-	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (fsdp_load_integer(loading, CONFIG, keys[i], 0) != 0)
-			return true;
-	/* Of OPT. */
-	return fsdp_load_integer(loading, CONFIG, "do_layer_norm_before", 1) == 0 ||
-	       fsdp_load_integer(loading, CONFIG, "_remove_final_layer_norm", 0) != 0 ||
-	       fsdp_load_integer(loading, CONFIG, "enable_bias", 1) == 0 ||
-	       fsdp_load_integer(loading, CONFIG, "num_ln_in_parallel_attn", 2) != 2;
+	       (!of->family->wants_tie || (flags & TIED) != 0 || !loading->is_before_5);
 }
 
 /* ---- adding ---- */
-
-static enum fsdp_load_tie tie_of(const struct building *building, enum sharing tie)
-{
-	bool is_tied = (building->flags & TIED) != 0;
-
-	if (tie == ALWAYS || (tie == EMBEDDING && is_tied) ||
-		(tie == HEAD && (is_tied || is_of_5(building))) ||
-		(tie == EITHER && is_tied))
-		return FSDP_LOAD_TIED_WEIGHT;
-	return tie == HEAD_BIAS && is_tied ? FSDP_LOAD_TIED_BIAS
-	       : tie == EITHER             ? FSDP_LOAD_EITHER
-					   : FSDP_LOAD_UNTIED;
-}
 
 /* A tensor, with `dims` of its shape at most. False: its shape is not known. */
 static bool add(struct building *building, struct fsdp_span name, const struct row *row,
 	uint32_t dims, int64_t layer)
 {
+	static const uint8_t tied[][2] = {
+		[APART] = { FSDP_LOAD_UNTIED, FSDP_LOAD_UNTIED },
+		[EMBEDDING] = { FSDP_LOAD_UNTIED, FSDP_LOAD_TIED_WEIGHT },
+		[ALWAYS] = { FSDP_LOAD_TIED_WEIGHT, FSDP_LOAD_TIED_WEIGHT },
+		[HEAD] = { FSDP_LOAD_UNTIED, FSDP_LOAD_TIED_WEIGHT },
+		[HEAD_BIAS] = { FSDP_LOAD_UNTIED, FSDP_LOAD_TIED_BIAS },
+		[EITHER] = { FSDP_LOAD_EITHER, FSDP_LOAD_TIED_WEIGHT },
+	};
 	struct fsdp_loading *loading = building->loading;
+	const char *prefix = building->of->family->prefix;
+	bool is_tied = (building->flags & TIED) != 0 ||
+		       (row->tie == HEAD && !loading->is_before_5);
 	struct fsdp_load_tensor *tensor;
 	int64_t shape[DIMS], *kept;
 	uint32_t count = 0;
@@ -761,17 +721,15 @@ static bool add(struct building *building, struct fsdp_span name, const struct r
 	}
 	if (building->count++, !building->keeps)
 		return true;
-	if ((building->flags & BARE) != 0 && building->of->family->prefix != NULL &&
-		fsdp_span_begins(name, fsdp_span_text(building->of->family->prefix)))
-		name = fsdp_span(name.data + strlen(building->of->family->prefix),
-			name.size - strlen(building->of->family->prefix));
+	if ((building->flags & BARE) != 0 && prefix != NULL)
+		(void)fsdp_span_behind(name, prefix, &name);
 	tensor = &loading->model.items[loading->model.count++];
 	kept = FSDP_TAKE(loading->arena, kept, DIMS);
 	*tensor = (struct fsdp_load_tensor){
 		.name = fsdp_arena_copy(loading->arena, name),
 		.shape = kept,
 		.dims = count,
-		.tie = (uint8_t)tie_of(building, row->tie),
+		.tie = tied[row->tie][is_tied],
 		.expert = row->expert,
 		.layer = (uint32_t)layer,
 	};
@@ -781,35 +739,10 @@ static bool add(struct building *building, struct fsdp_span name, const struct r
 	return !loading->failed;
 }
 
-/* From 5 on transformers keeps all experts of a layer in two tensors, and takes those from a file
- * as it takes single ones. */
-static bool is_joined(struct building *building, int64_t layer)
-{
-	struct fsdp_loading *loading = building->loading;
-	const struct fsdp_checkpoint *checkpoint =
-		loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
-					 : NULL;
-	static const char *const parts[] = { "gate_up_proj", "down_proj" };
-	char name[NAME_BYTES];
-
-	for (size_t i = 0; i < FSDP_COUNT(parts) && checkpoint != NULL &&
-			   loading->transformers != NULL &&
-			   fsdp_load_compare_versions(loading->transformers, "5") >= 0;
-		i++) {
-		snprintf(name, sizeof name, "model.layers.%lld.mlp.experts.%s",
-			(long long)layer, parts[i]);
-		if (fsdp_tensor_find(checkpoint, fsdp_span_text(name)) != FSDP_NONE)
-			return true;
-	}
-	return false;
-}
-
 /* One of a row: with the numbers of its layer and expert in its name. */
 static bool add_one(struct building *building, const struct row *row, const char *from,
 	int64_t layer, int64_t expert)
 {
-	static const char *const ends[] = { "weight", "bias" };
-	bool both = fsdp_span_ends(fsdp_span_text(from), FSDP_SPAN(".*"));
 	char name[NAME_BYTES];
 	size_t size = 0;
 
@@ -819,32 +752,13 @@ static bool add_one(struct building *building, const struct row *row, const char
 				(long long)(*++at == 'E' ? expert : layer));
 		else
 			name[size++] = *at;
-	for (size_t i = 0; both && i < FSDP_COUNT(ends); i++) {
-		int more = snprintf(name + size, sizeof name - size, "%s", ends[i]);
-
-		if (!add(building, fsdp_span(name, size + (size_t)more), row,
-			    i == 0 ? DIMS : 1, layer))
-			return false;
-	}
-	return both || add(building, fsdp_span(name, size), row, DIMS, layer);
-}
-
-static bool add_name(struct building *building, const struct row *row, const char *name)
-{
-	const char *mark = strchr(name, '%');
-	bool is_either = ((row->when | row->unless) & JOINED) != 0;
-	int64_t layers = mark != NULL ? building->sizes[(unsigned char)mark[1]] : 1;
-	int64_t experts = strstr(name, "%E") != NULL ? building->sizes['E'] : 1;
-
-	for (int64_t layer = 0; layer < layers; layer++) {
-		if (is_either &&
-			is_joined(building, layer) != ((row->when & JOINED) != 0))
-			continue;
-		for (int64_t expert = 0; expert < experts; expert++)
-			if (!add_one(building, row, name, layer, expert))
-				return false;
-	}
-	return layers > 0;
+	if (from[strlen(from) - 1] != '*')
+		return add(building, fsdp_span(name, size), row, DIMS, layer);
+	memcpy(name + size, "weight", 6);
+	if (!add(building, fsdp_span(name, size + 6), row, DIMS, layer))
+		return false;
+	memcpy(name + size, "bias", 4);
+	return add(building, fsdp_span(name, size + 4), row, 1, layer);
 }
 
 /* Each of the names that its braces stand for, with the layer for its "@". */
@@ -852,7 +766,14 @@ static bool add_row(struct building *building, const struct row *row)
 {
 	const char *open = strchr(row->name, '{'), *close = strchr(row->name, '}');
 	const char *at = open != NULL ? open + 1 : "",
-		   *layer = building->of->family->layer;
+		   *layer_name = building->of->family->layer;
+	static const char *const parts[] = { "gate_up_proj", "down_proj" };
+	bool is_either = ((row->when | row->unless) & JOINED) != 0;
+	const struct fsdp_loading *loading = building->loading;
+	const struct fsdp_checkpoint *checkpoint =
+		is_either && loading->weights != NULL && !loading->is_before_5
+			? fsdp_load_opened(building->loading)
+			: NULL;
 	char name[NAME_BYTES], whole[NAME_BYTES];
 
 	if ((row->when & ~(uint32_t)JOINED & ~building->flags) != 0 ||
@@ -867,9 +788,31 @@ static bool add_row(struct building *building, const struct row *row)
 			snprintf(name, sizeof name, "%.*s%.*s%s", (int)(open - row->name),
 				row->name, (int)size, at, close + 1);
 		const char *mark = strchr(name, '@');
-		snprintf(whole, sizeof whole, "%s%s", mark != NULL ? layer : "",
+		snprintf(whole, sizeof whole, "%s%s", mark != NULL ? layer_name : "",
 			mark != NULL ? mark + 1 : name);
-		if (!add_name(building, row, whole))
+		mark = strchr(whole, '%');
+		int64_t layers =
+			mark != NULL ? building->sizes[(unsigned char)mark[1]] : 1;
+		int64_t experts = strstr(whole, "%E") != NULL ? building->sizes['E'] : 1;
+		for (int64_t layer = 0; layer < layers; layer++) {
+			bool is_joined = false;
+			/* From 5 on transformers keeps all experts of a layer in two tensors, and
+			 * takes those from a file as it takes single ones. */
+			for (size_t i = 0; i < FSDP_COUNT(parts) && checkpoint != NULL;
+				i++) {
+				snprintf(name, sizeof name,
+					"model.layers.%lld.mlp.experts.%s",
+					(long long)layer, parts[i]);
+				is_joined |= fsdp_tensor_find(checkpoint,
+						     fsdp_span_text(name)) != FSDP_NONE;
+			}
+			if (is_either && is_joined != ((row->when & JOINED) != 0))
+				continue;
+			for (int64_t expert = 0; expert < experts; expert++)
+				if (!add_one(building, row, whole, layer, expert))
+					return false;
+		}
+		if (layers <= 0)
 			return false;
 		at += size;
 	} while (*at++ == ',');
@@ -888,12 +831,8 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 	if (building.of == NULL ||
 		(building.of->family->is_renamed && !loading->converts) ||
 		fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==
-			FSDP_TOKEN_DICT)
-		return false;
-	loading->failed |=
-		!fsdp_survey_document(loading->survey, CONFIG, &building.config);
-	if (!read_sizes(&building) || !read_flags(&building) ||
-		!knows_experts(&building) || has_other_modules(&building))
+			FSDP_TOKEN_DICT ||
+		!read_sizes(&building) || !read_flags(&building))
 		return false;
 	loading->base_prefix = building.of->family->prefix;
 	for (unsigned turn = 0; turn < 2; turn++) {
@@ -903,10 +842,9 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 		if (turn == 0)
 			loading->model.items = FSDP_TAKE(
 				loading->arena, loading->model.items, building.count + 1);
-		if (loading->model.items == NULL) {
-			loading->failed = true;
+		loading->failed |= loading->model.items == NULL;
+		if (loading->failed)
 			return false;
-		}
 		building.keeps = true;
 	}
 	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,

@@ -33,18 +33,16 @@ enum {
 };
 
 static const struct fsdp_load_fact facts[] = {
-	{ STATE, { "random_states_*", "optimizer.bin", "scheduler.bin" } },
-	{ LOCAL, { "pytorch_model_fsdp_rank*" } },
-	{ SCHEDULER, { "scheduler.bin" } },
-	{ METADATA, { FSDP_FOLDER "/.metadata" } },
-	{ ANY_FILE, { "*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt" } },
+	{ STATE, "random_states_* optimizer.bin scheduler.bin" },
+	{ LOCAL, "pytorch_model_fsdp_rank*" },
+	{ SCHEDULER, "scheduler.bin" },
+	{ METADATA, FSDP_FOLDER "/.metadata" },
+	{ ANY_FILE, "*.safetensors *.bin *.pt *.pth *.ckpt" },
 	{ 0 },
 };
 
 static void begin(struct fsdp_loading *loading)
 {
-	static const char *const state_order[] = { "model.safetensors",
-		"pytorch_model.bin", NULL };
 	bool is_chosen = fsdp_load_choice(loading, STATE_DICT_TYPE) != NULL;
 	/* As the run says; else as it was saved. */
 	bool is_sharded = is_chosen
@@ -54,52 +52,28 @@ static void begin(struct fsdp_loading *loading)
 
 	loading->is |= (is_fsdp ? FSDP : 0) | (is_sharded ? SHARDS : 0);
 	if ((loading->is & STATE) != 0)
-		loading->weights = fsdp_load_choose(loading, state_order);
+		loading->weights =
+			fsdp_load_choose(loading, "model.safetensors pytorch_model.bin");
 	/* FSDP has files of its own. */
 	loading->lists_weights = (loading->is & STATE) == 0 || !is_fsdp;
 }
 
-static bool lacks_data_file(struct fsdp_loading *loading)
-{
-	static const char *const folders[] = { FSDP_FOLDER, "optimizer_0" };
-
-	for (size_t i = 0; i < FSDP_COUNT(folders); i++) {
-		const struct fsdp_checkpoint *checkpoint =
-			fsdp_load_open(loading, folders[i]);
-		for (size_t k = 0; checkpoint != NULL && k < fsdp_file_count(checkpoint);
-			k++) {
-			struct fsdp_file file = fsdp_file(checkpoint, k);
-			if (file.size != FSDP_UNKNOWN)
-				continue;
-			fsdp_load_say(loading, 0, "%s/%.*s", folders[i],
-				FSDP_TEXT_MOST(file.path, 256));
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool has_two_indexes(struct fsdp_loading *loading)
 {
-	size_t count = 0;
+	const struct fsdp_survey_entry *entry;
 
 	if (loading->weights == NULL || !fsdp_span_ends(fsdp_span_text(loading->weights),
 						FSDP_SPAN(".index.json")))
 		return false;
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (memchr(name.data, '/', name.size) != NULL ||
-			!fsdp_span_ends(name, FSDP_SPAN(".index.json")))
-			continue;
-		fsdp_load_name(loading, name);
-		count++;
-	}
-	return count > 1;
+	for (size_t at = 0;
+		(entry = fsdp_load_next(loading, &at, "*.index.json")) != NULL;)
+		fsdp_load_name(loading, entry->name);
+	return loading->all_names > 1;
 }
 
 static bool leaves_out(struct fsdp_loading *loading)
 {
-	return !fsdp_load_is_nested(loading) && fsdp_load_leaves_out(loading);
+	return !fsdp_load_is_nested(loading) && fsdp_load_misses(loading);
 }
 
 /* What is not a tensor is a name too many. */
@@ -111,15 +85,6 @@ static bool has_other_value(struct fsdp_loading *loading)
 	fsdp_load_say(loading, 1, "%s under the key %.200s", "no tensor",
 		root.other_key != NULL ? root.other_key : "");
 	return root.other_key != NULL;
-}
-
-/* It opens each without a guard, except random states. */
-static bool has_broken(struct fsdp_loading *loading)
-{
-	static const char *const names[] = { "optimizer.bin", "optimizer_*",
-		"scheduler.bin", "scheduler_*", NULL };
-
-	return fsdp_load_has_broken(loading, names);
 }
 
 /* What a scheduler of torch adds to each group; the script may not prepare it. */
@@ -199,7 +164,7 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 		has_other = true;
 		fsdp_load_set_word(loading, 0,
 			fsdp_load_copy_name(loading, optimizer, state.raw_name));
-		fsdp_load_write_numbers(loading->words[1], FSDP_LOAD_WORD, &shape);
+		fsdp_load_write_numbers(loading, 1, &shape);
 	}
 	return has_other;
 }
@@ -224,10 +189,13 @@ static const struct fsdp_load_rule rules[] = {
 		.lacks = FSDP_FILE, .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(NO_WEIGHTS, .when = STATE | FSDP_LOAD_NONE, .unless = FSDP,
 		.message = "the directory has no model.safetensors or pytorch_model.bin"),
-	FSDP_REFUSES(DAMAGED_FILE, has_broken, FSDP_LOAD_BROKEN, .when = STATE),
+	/* It opens each without a guard, except random states. */
+	FSDP_REFUSES(DAMAGED_FILE, NULL, FSDP_LOAD_BROKEN, .when = STATE,
+		.broken = "optimizer.bin optimizer_* scheduler.bin scheduler_*"),
 	FSDP_REFUSES(MISSING_FILE, .when = STATE | SHARDS | SCHEDULER,
 		.lacks = "optimizer_0/.metadata"),
-	FSDP_REFUSES(MISSING_FILE, lacks_data_file, .when = STATE | SHARDS),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_data, .when = STATE | SHARDS,
+		.text = FSDP_FOLDER " optimizer_0"),
 	FSDP_REFUSES(NO_WEIGHTS, .when = SHARDS | METADATA | FSDP_LOAD_NONE,
 		.unless = STATE, .message = NO_WEIGHTS,
 		.fix = "run accelerate merge-weights " FSDP_FOLDER " ."),
@@ -258,9 +226,10 @@ static const struct fsdp_load_rule rules[] = {
 	/* load_state is strict. */
 	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_other_model, NULL, FSDP_NO_FIX,
 		.when = STATE | FSDP_LOAD_EXPECTS, .unless = FSDP),
-	FSDP_DIFFERS(OTHER_NAMES, leaves_out, .unless = STATE),
-	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX,
-		.unless = STATE),
+	FSDP_DIFFERS(
+		OTHER_NAMES, leaves_out, .arg = FSDP_LOAD_ALSO_OTHERS, .unless = STATE),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
+		.arg = FSDP_LOAD_ONLY_MISSING, .unless = STATE),
 	/* retie_parameters gives all the first of their names, which is the head's. */
 	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
 		"the embedding is replaced by the output head; both are stored and differ",
@@ -292,16 +261,11 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "1.15.0", NULL };
-
-static const char *const order[] = { "pytorch_model.bin", "model.safetensors",
-	"*.index.json", NULL };
-
 const struct fsdp_loader fsdp_loader_accelerate = {
 	.name = "accelerate",
 	.library = "accelerate",
-	.versions = versions,
-	.order = order,
+	.versions = FSDP_LOAD_VERSIONS("1.15.0"),
+	.order = "pytorch_model.bin model.safetensors *.index.json",
 	.facts = facts,
 	.begin = begin,
 	.rules = rules,

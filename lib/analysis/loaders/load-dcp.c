@@ -13,6 +13,7 @@
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
+#include "base/sort.h"
 
 enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
 
@@ -22,28 +23,37 @@ enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
 
 /* Contents of the directory and the reader for it. */
 enum {
-	SAFETENSORS = 1, /* HuggingFaceStorageReader reads it … */
-	BY_DEFAULT = 2,  /* … as there is nothing that the default reader reads */
-	SHARDS = 4,
-	METADATA = 8,
-	LACKS_METADATA = 16,
-	DATA_FILES = 32,
-	ANY_METADATA = 64,
-	WHOLE = 128, /* what is missing is refused */
+	SAFETENSORS = 1 << 0, /* HuggingFaceStorageReader reads it … */
+	BY_DEFAULT = 1 << 1,  /* … as there is nothing that the default reader reads */
+	SHARDS = 1 << 2,
+	METADATA = 1 << 3,
+	LACKS_METADATA = 1 << 4,
+	DATA_FILES = 1 << 5,
+	ANY_METADATA = 1 << 6,
+	WHOLE = 1 << 7, /* what is missing is refused */
+	OTHER_RANKS = 1 << 8,
+	IS_CUT = 1 << 9,
+	NOT_OPENED = 1 << 10,
+	STRIDES =
+		1
+		<< 11 /* each tensor has one property more than earlier releases unpack */
 };
 
 static const struct fsdp_load_fact facts[] = {
-	{ SHARDS, { "*.safetensors" } },
-	{ METADATA, { ".metadata" } },
-	{ ANY_METADATA, { "*.metadata" } },
-	{ DATA_FILES, { "*.distcp" } },
+	{ SHARDS, "*.safetensors" },
+	{ METADATA, ".metadata" },
+	{ ANY_METADATA, "*.metadata" },
+	{ DATA_FILES, "*.distcp" },
 	{ 0 },
 };
 
 static void begin(struct fsdp_loading *loading)
 {
-	uint32_t world = loading->options->world;
-	bool lacks_metadata = (loading->is & METADATA) == 0;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+	const char *torch = checkpoint != NULL
+				    ? fsdp_checkpoint_format(checkpoint).torch_guess
+				    : NULL;
+	uint32_t world = loading->options->world, rank = 0;
 
 	/* The default reader is not what people call for files of another writer of
 	 * PyTorch. */
@@ -54,61 +64,54 @@ static void begin(struct fsdp_loading *loading)
 		loading->is |= SAFETENSORS;
 	/* Ranks that saved without collectives wrote metadata of their own, which counts where
 	 * there is no other. */
-	if (lacks_metadata) {
-		lacks_metadata = false;
-		for (uint32_t rank = 0; rank < (world != 0 ? world : 1); rank++)
-			lacks_metadata |=
-				!fsdp_load_has_file(loading, "__%u.metadata", rank);
-	}
-	if (lacks_metadata && (loading->is & SAFETENSORS) == 0)
+	while (rank < (world != 0 ? world : 1) &&
+		fsdp_load_has_file(loading, "__%u.metadata", rank))
+		rank++;
+	if (rank < (world != 0 ? world : 1) &&
+		(loading->is & (SAFETENSORS | METADATA)) == 0)
 		loading->is |= LACKS_METADATA;
 	if (!fsdp_load_flag(loading, PARTIAL, false))
 		loading->is |= WHOLE;
-}
-
-static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
-{
-	return fsdp_load_open(loading, "");
+	/* Each rank loads what it saved itself. */
+	if (fsdp_load_has_file(loading, "__0.metadata") &&
+		((loading->is & FSDP_LOAD_EXPECTS) != 0 ||
+			(world != 0 &&
+				fsdp_load_has_file(loading, "__%u.metadata", world))))
+		loading->is |= OTHER_RANKS;
+	/* A pickle without its end; what follows the end is not read. */
+	if ((loading->is & METADATA) != 0 &&
+		!fsdp_load_pickles(loading, ".metadata").is_readable &&
+		(checkpoint == NULL || fsdp_load_has_finding(loading, "FI1020")))
+		loading->is |= IS_CUT;
+	if (checkpoint == NULL)
+		loading->is |= NOT_OPENED;
+	if (torch != NULL && fsdp_load_compare_versions(torch, "2.15") >= 0)
+		loading->is |= STRIDES;
 }
 
 /* ---- safetensors ---- */
 
-/* The next file, not in a subdirectory; *at is 0 at first. */
-static bool next_shard(struct fsdp_loading *loading, size_t *at, char name[NAME_BYTES])
+/* The next file, not in a subdirectory; *at is 0 at first. NULL: none. */
+static const char *next_shard(struct fsdp_loading *loading, size_t *at)
 {
-	while (*at < fsdp_survey_entry_count(loading->survey)) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, (*at)++);
-		if (entry->is_folder || entry->name.size >= NAME_BYTES ||
-			!fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")) ||
-			memchr(entry->name.data, '/', entry->name.size) != NULL)
-			continue;
-		snprintf(name, NAME_BYTES, "%.*s", FSDP_TEXT(entry->name));
-		return true;
-	}
-	return false;
-}
+	const struct fsdp_survey_entry *entry;
 
-static bool has_cut_shard(struct fsdp_loading *loading)
-{
-	char name[NAME_BYTES];
-
-	for (size_t at = 0; next_shard(loading, &at, name);)
-		if (fsdp_load_is_cut_file(loading, name))
-			return true;
-	return false;
+	while ((entry = fsdp_load_next(loading, at, "*.safetensors")) != NULL)
+		if (!entry->is_folder)
+			return (const char *)entry->name.data;
+	return NULL;
 }
 
 /* A name in two full files, as word 0. Files of ranks hold pieces of one tensor, and list which. */
 static bool has_name_twice(struct fsdp_loading *loading)
 {
-	char name[NAME_BYTES], other[NAME_BYTES];
+	const char *name, *other;
 
-	for (size_t at = 0; next_shard(loading, &at, name);)
-		for (size_t next = at; strncmp(name, "shard-", 6) != 0 &&
-				       next_shard(loading, &next, other);) {
+	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;)
+		for (size_t next = at; (other = next_shard(loading, &next)) != NULL;) {
 			const struct fsdp_checkpoint *a, *b;
-			if (strncmp(other, "shard-", 6) == 0)
+			if (strncmp(name, "shard-", 6) == 0 ||
+				strncmp(other, "shard-", 6) == 0)
 				continue;
 			a = fsdp_load_open(loading, name);
 			b = fsdp_load_open(loading, other);
@@ -117,12 +120,11 @@ static bool has_name_twice(struct fsdp_loading *loading)
 				char text[NAME_BYTES];
 				size_t size = fsdp_name_write(
 					a, fsdp_tensor(a, i).raw_name, text, sizeof text);
-				if (size > sizeof text ||
-					fsdp_tensor_find(b, fsdp_span(text, size)) ==
+				if (size <= sizeof text &&
+					fsdp_tensor_find(b, fsdp_span(text, size)) !=
 						FSDP_NONE)
-					continue;
-				fsdp_load_set_word(loading, 0, fsdp_span(text, size));
-				return true;
+					return fsdp_load_set_word(
+						loading, 0, fsdp_span(text, size));
 			}
 		}
 	return false;
@@ -137,18 +139,16 @@ static bool has_foreign_type(struct fsdp_loading *loading)
 		{ "F6_E2M3", "F6_E2M3" },
 		{ "F6_E3M2", "F6_E3M2" },
 	};
-	char name[NAME_BYTES];
+	const char *name;
 
-	for (size_t at = 0; next_shard(loading, &at, name);) {
+	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;) {
 		const struct fsdp_checkpoint *shard = fsdp_load_open(loading, name);
 		for (uint32_t i = 0; shard != NULL && i < fsdp_tensor_count(shard); i++)
-			for (size_t k = 0; k < FSDP_COUNT(types); k++) {
-				uint32_t dtype = fsdp_tensor(shard, i).dtype;
-				if (strcmp(fsdp_dtype(dtype)->name, types[k][0]) != 0)
-					continue;
-				fsdp_load_say(loading, 0, "%s", types[k][1]);
-				return true;
-			}
+			for (size_t k = 0; k < FSDP_COUNT(types); k++)
+				if (strcmp(fsdp_dtype(fsdp_tensor(shard, i).dtype)->name,
+					    types[k][0]) == 0)
+					return fsdp_load_say(
+						loading, 0, "%s", types[k][1]);
 	}
 	return false;
 }
@@ -156,70 +156,29 @@ static bool has_foreign_type(struct fsdp_loading *loading)
 /* A file that an index names and that is not there, as word 0. */
 static bool lacks_indexed_shard(struct fsdp_loading *loading)
 {
-	static const char *const order[] = { "*.index.json", NULL };
 	bool lacks;
 
-	loading->weights = fsdp_load_choose(loading, order);
+	loading->weights = fsdp_load_choose(loading, "*.index.json");
 	lacks = fsdp_load_lacks_shard(loading);
 	loading->weights = NULL;
 	return lacks;
 }
 
-/* ---- metadata ---- */
+/* ---- files ---- */
 
-/* A subdirectory has one: word 1. */
+/* A subdirectory has metadata: word 1. */
 static bool has_metadata_below(struct fsdp_loading *loading)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (!fsdp_span_ends(name, FSDP_SPAN("/.metadata")))
-			continue;
-		name.size -= sizeof "/.metadata" - 1;
-		fsdp_load_set_word(loading, 1, name);
-		fsdp_load_name(loading, name);
-		return true;
-	}
-	return false;
+	size_t at = 0;
+	const struct fsdp_survey_entry *entry =
+		fsdp_load_next(loading, &at, "*/.metadata");
+	struct fsdp_span name;
+
+	if (entry == NULL)
+		return false;
+	name = fsdp_span(entry->name.data, entry->name.size - (sizeof "/.metadata" - 1));
+	return fsdp_load_set_word(loading, 1, name) && fsdp_load_name(loading, name);
 }
-
-/* Each rank loads what it saved itself. */
-static bool is_of_other_ranks(struct fsdp_loading *loading)
-{
-	uint32_t world = loading->options->world;
-
-	return fsdp_load_has_file(loading, "__0.metadata") &&
-	       ((loading->is & FSDP_LOAD_EXPECTS) != 0 ||
-		       (world != 0 &&
-			       fsdp_load_has_file(loading, "__%u.metadata", world)));
-}
-
-/* A pickle without its end; what follows the end is not read. */
-static bool is_cut(struct fsdp_loading *loading)
-{
-	struct fsdp_survey_pickles pickles;
-
-	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
-	return !pickles.is_readable &&
-	       (opened(loading) == NULL || fsdp_load_has_finding(loading, "FI1020"));
-}
-
-static bool is_unread(struct fsdp_loading *loading)
-{
-	return opened(loading) == NULL;
-}
-
-/* Each tensor has one property more than earlier releases unpack. */
-static bool has_strides(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
-	const char *torch = checkpoint != NULL
-				    ? fsdp_checkpoint_format(checkpoint).torch_guess
-				    : NULL;
-
-	return torch != NULL && fsdp_load_compare_versions(torch, "2.15") >= 0;
-}
-
-/* ---- files ---- */
 
 /* Whether one is asked for: all that is stored, where no model is given. Ranks without a row of a
  * tensor store pieces without elements. */
@@ -240,7 +199,7 @@ static bool is_asked(struct fsdp_loading *loading,
 	       fsdp_load_is_expected(loading, fsdp_span(buffer, size));
 }
 
-enum file_state { ABSENT, EMPTY, SHORT };
+enum file_state { ABSENT, NO_BYTES, SHORT };
 
 static bool is_such(const struct fsdp_file *file, const struct fsdp_piece *piece,
 	enum file_state state)
@@ -249,17 +208,16 @@ static bool is_such(const struct fsdp_file *file, const struct fsdp_piece *piece
 
 	if (state == ABSENT)
 		return file->size == FSDP_UNKNOWN;
-	if (state == EMPTY)
+	if (state == NO_BYTES)
 		return file->size == 0 && piece->item_length != 0;
 	return file->size != FSDP_UNKNOWN && piece->item_offset != FSDP_UNKNOWN &&
 	       (!fsdp_add(piece->item_offset, piece->item_length, &end) ||
 		       end > file->size);
 }
 
-/* The first piece whose file is such: word 0. */
-static bool find_file(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, enum file_state state,
-	struct fsdp_span *ret_path)
+/* Path of the file of the first piece whose file is such; data is NULL: none. */
+static struct fsdp_span find_file(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, enum file_state state)
 {
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_piece_count(checkpoint);
 		i++) {
@@ -268,28 +226,37 @@ static bool find_file(struct fsdp_loading *loading,
 		if (piece.file == FSDP_NONE)
 			continue;
 		file = fsdp_file(checkpoint, piece.file);
-		if (!is_such(&file, &piece, state) ||
-			!is_asked(loading, checkpoint, &piece))
-			continue;
-		*ret_path = file.path;
-		return true;
+		if (is_such(&file, &piece, state) &&
+			is_asked(loading, checkpoint, &piece))
+			return file.path;
 	}
-	return false;
+	return (struct fsdp_span){ NULL, 0 };
 }
 
-bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below)
+bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *folder)
 {
-	struct fsdp_span path;
+	struct fsdp_span path =
+		find_file(loading, fsdp_load_open(loading, folder), ABSENT);
+
+	return path.data != NULL &&
+	       fsdp_load_say(loading, 0, "%s%s%.*s", folder, *folder != '\0' ? "/" : "",
+		       FSDP_TEXT_MOST(path, 512)) &&
+	       fsdp_load_name(loading, path);
+}
+
+bool fsdp_load_lacks_data(struct fsdp_loading *loading)
+{
 	char folder[64];
 
-	snprintf(folder, sizeof folder, "%s", below);
-	if (*folder != '\0')
-		folder[strlen(folder) - 1] = '\0';
-	if (!find_file(loading, fsdp_load_open(loading, folder), ABSENT, &path))
-		return false;
-	fsdp_load_say(loading, 0, "%s%.*s", below, FSDP_TEXT_MOST(path, 512));
-	fsdp_load_name(loading, path);
-	return true;
+	for (const char *at = loading->rule->text; *at != '\0';) {
+		size_t size = fsdp_word_size(at);
+
+		snprintf(folder, sizeof folder, "%.*s", (int)size, at);
+		if (fsdp_load_lacks_distcp(loading, folder))
+			return true;
+		at += size + (at[size] == ' ');
+	}
+	return false;
 }
 
 static bool lacks_file(struct fsdp_loading *loading)
@@ -298,25 +265,15 @@ static bool lacks_file(struct fsdp_loading *loading)
 }
 
 /* Words: the file, how it is damaged. */
-static bool has_file(struct fsdp_loading *loading, enum file_state state, const char *how)
+static bool has_bad_file(struct fsdp_loading *loading)
 {
-	struct fsdp_span path;
+	struct fsdp_span path =
+		find_file(loading, fsdp_load_opened(loading), loading->rule->arg);
 
-	if (!find_file(loading, opened(loading), state, &path))
-		return false;
 	fsdp_load_set_word(loading, 0, path);
-	fsdp_load_say(loading, 1, "%s", how);
-	return true;
-}
-
-static bool has_empty_file(struct fsdp_loading *loading)
-{
-	return has_file(loading, EMPTY, "it is empty");
-}
-
-static bool has_cut_file(struct fsdp_loading *loading)
-{
-	return has_file(loading, SHORT, "it is truncated");
+	fsdp_load_say(loading, 1, "%s",
+		loading->rule->arg == NO_BYTES ? "it is empty" : "it is truncated");
+	return path.data != NULL;
 }
 
 /* A piece, by its place. */
@@ -325,34 +282,24 @@ struct dcp_item {
 	uint32_t file, piece;
 };
 
-static int compare_items(const void *a, const void *b)
-{
-	const struct dcp_item *left = a, *right = b;
-
-	if (left->file != right->file)
-		return left->file < right->file ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
 /* Counts the items that are tensors, and those that are not, in files that are long enough and in
  * the order of their bytes, until there are some of both. An audit that asks the own loader has
  * looked at each item, and reports what is none. */
-static void count_items(struct fsdp_loading *loading)
+static bool has_other_items(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_locator *locator = NULL;
 	struct fsdp_place place;
 	struct dcp_item *items;
 	size_t pieces, count = 0;
 
-	if (checkpoint == NULL || loading->is_own ||
-		loading->good_items + loading->bad_items > 0)
-		return;
+	if (checkpoint == NULL || loading->is_own)
+		return false;
 	pieces = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
 	items = FSDP_TAKE(loading->arena, items, pieces + 1);
 	if (items == NULL || !fsdp_locator_new(checkpoint, &locator, NULL)) {
 		loading->failed = true;
-		return;
+		return false;
 	}
 	for (uint32_t i = 0; i < pieces; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
@@ -364,7 +311,7 @@ static void count_items(struct fsdp_loading *loading)
 		if (!is_such(&file, &piece, SHORT))
 			items[count++] = (struct dcp_item){ piece.order, piece.file, i };
 	}
-	qsort(items, count, sizeof *items, compare_items);
+	FSDP_SORT(items, count, FSDP_BY(items, file), FSDP_BY(items, order));
 	for (size_t i = 0;
 		i < count && (loading->good_items == 0 || loading->bad_items == 0); i++) {
 		struct fsdp_error *error = NULL;
@@ -376,40 +323,31 @@ static void count_items(struct fsdp_loading *loading)
 		fsdp_error_free(error);
 	}
 	fsdp_locator_free(locator);
-}
-
-/* One item of another kind, or in a set of files with wrong lengths: the file is from another save. */
-static bool has_other_items(struct fsdp_loading *loading)
-{
-	struct fsdp_span path;
-
-	count_items(loading);
+	/* One item of another kind, or in a set of files with wrong lengths: the file is from
+	 * another save. */
 	return loading->bad_items > 0 &&
 	       (loading->good_items > 0 ||
-		       find_file(loading, opened(loading), SHORT, &path));
+		       find_file(loading, checkpoint, SHORT).data != NULL);
 }
 
 static bool has_unknown_items(struct fsdp_loading *loading)
 {
-	count_items(loading);
 	return loading->good_items == 0 && loading->bad_items > 0;
 }
 
 /* The first item decides for all. */
 static bool has_compressed_items(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_locator *locator = NULL;
 	struct fsdp_place place = { .method = NULL };
+	bool found;
 
 	if (checkpoint == NULL || fsdp_piece_count(checkpoint) == 0)
 		return false;
-	if (!fsdp_locator_new(checkpoint, &locator, NULL)) {
-		loading->failed = true;
-		return false;
-	}
-	bool found = fsdp_piece_locate(locator, 0, &place, NULL) &&
-		     place.method != NULL && strcmp(place.method, "zstd") == 0;
+	loading->failed |= !fsdp_locator_new(checkpoint, &locator, NULL);
+	found = locator != NULL && fsdp_piece_locate(locator, 0, &place, NULL) &&
+		place.method != NULL && strcmp(place.method, "zstd") == 0;
 	fsdp_locator_free(locator);
 	return found;
 }
@@ -423,162 +361,104 @@ static int by_number(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-static bool has_value(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
+	unsigned among, bool names_all)
 {
-	uint32_t id = fsdp_name_find(checkpoint, name);
-	size_t count = fsdp_value_count(checkpoint);
-
-	if (loading->values == NULL) {
-		loading->values = FSDP_TAKE(loading->arena, loading->values, count + 1);
-		if (loading->values == NULL) {
-			loading->failed = true;
-			return false;
-		}
-		for (uint32_t i = 0; i < count; i++)
-			loading->values[i] = fsdp_value(checkpoint, i).raw_name;
-		qsort(loading->values, count, sizeof *loading->values, by_number);
-	}
-	return id != FSDP_NONE && bsearch(&id, loading->values, count,
-					  sizeof *loading->values, by_number) != NULL;
-}
-
-/* Whether the expected one is missing or misshaped; 0: neither. */
-static unsigned find_gap(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_load_expected *expected, struct fsdp_load_tensor *ret_wanted,
-	const struct fsdp_load_tensor **ret_stored)
-{
-	const struct fsdp_load_tensor *stored =
-		fsdp_load_find_stored(loading, checkpoint, expected->name);
-
-	*ret_wanted = (struct fsdp_load_tensor){
-		.name = expected->name,
-		.shape = expected->shape,
-		.dims = expected->dims,
-	};
-	*ret_stored = stored;
-	if (stored == NULL)
-		return has_value(loading, checkpoint, expected->name) ? 0
-								      : FSDP_LOAD_MISSING;
-	return fsdp_load_same_shape(stored, ret_wanted) ? 0 : FSDP_LOAD_MISSHAPED;
-}
-
-unsigned fsdp_load_find_first(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, unsigned among,
-	struct fsdp_load_tensor *ret_wanted, const struct fsdp_load_tensor **ret_stored)
-{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	const struct fsdp_loads_options *options = loading->options;
+	size_t values = checkpoint != NULL ? fsdp_value_count(checkpoint) : 0;
 
-	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
-		unsigned gap = find_gap(loading, checkpoint, &options->expected[i],
-			ret_wanted, ret_stored);
+	if (loading->values == NULL && options->expected_count > 0) {
+		loading->values = FSDP_TAKE(loading->arena, loading->values, values + 1);
+		loading->failed |= loading->values == NULL;
+		for (uint32_t i = 0; !loading->failed && i < values; i++)
+			loading->values[i] = fsdp_value(checkpoint, i).raw_name;
+		if (!loading->failed)
+			qsort(loading->values, values, sizeof *loading->values,
+				by_number);
+	}
+	for (size_t i = 0;
+		checkpoint != NULL && !loading->failed && i < options->expected_count;
+		i++) {
+		struct fsdp_load_tensor wanted = {
+			.name = options->expected[i].name,
+			.shape = options->expected[i].shape,
+			.dims = options->expected[i].dims,
+		};
+		const struct fsdp_load_tensor *stored =
+			fsdp_load_find_stored(loading, wanted.name);
+		uint32_t id = fsdp_name_find(checkpoint, wanted.name);
+		unsigned gap = FSDP_LOAD_MISSING;
+
+		if (stored != NULL)
+			gap = fsdp_load_same_shape(stored, &wanted) ? 0
+								    : FSDP_LOAD_MISSHAPED;
+		else if (id != FSDP_NONE && bsearch(&id, loading->values, values,
+						    sizeof id, by_number) != NULL)
+			gap = 0;
 		if ((gap & among) == 0)
 			continue;
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(ret_wanted->name, 512));
-		fsdp_load_name(loading, ret_wanted->name);
-		return gap;
+		if (gap != kind)
+			return false;
+		fsdp_load_name(loading, wanted.name);
+		if (loading->all_names == 1 && kind == FSDP_LOAD_MISSHAPED) {
+			fsdp_load_write_numbers(loading, 1, stored);
+			fsdp_load_write_numbers(loading, 2, &wanted);
+		}
+		if (!names_all)
+			break;
 	}
-	return 0;
+	return loading->all_names > 0;
 }
 
-bool fsdp_load_find_all(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind)
+/* With a partial load nothing that is missing stops it. The argument is the gap. */
+static bool has_gap(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
-	struct fsdp_load_tensor wanted;
-	const struct fsdp_load_tensor *stored;
-
-	if (fsdp_load_find_first(loading, checkpoint, kind, &wanted, &stored) == 0)
-		return false;
-	loading->name_count = 0;
-	loading->all_names = 0;
-	for (size_t i = 0; i < options->expected_count; i++)
-		if (find_gap(loading, checkpoint, &options->expected[i], &wanted,
-			    &stored) == kind)
-			fsdp_load_name(loading, wanted.name);
-	return true;
-}
-
-/* With a partial load nothing that is missing stops it. */
-static unsigned gaps_that_count(const struct fsdp_loading *loading)
-{
-	return FSDP_LOAD_MISSHAPED | ((loading->is & WHOLE) != 0 ? FSDP_LOAD_MISSING : 0);
-}
-
-static bool misses_key(struct fsdp_loading *loading)
-{
-	struct fsdp_load_tensor wanted;
-	const struct fsdp_load_tensor *stored;
-
-	return fsdp_load_find_first(loading, opened(loading), gaps_that_count(loading),
-		       &wanted, &stored) == FSDP_LOAD_MISSING;
-}
-
-static bool has_other_shape(struct fsdp_loading *loading)
-{
-	struct fsdp_load_tensor wanted;
-	const struct fsdp_load_tensor *stored;
-
-	if (fsdp_load_find_first(loading, opened(loading), gaps_that_count(loading),
-		    &wanted, &stored) != FSDP_LOAD_MISSHAPED)
-		return false;
-	fsdp_load_write_numbers(loading->words[1], sizeof loading->words[1], stored);
-	fsdp_load_write_numbers(loading->words[2], sizeof loading->words[2], &wanted);
-	return true;
+	return fsdp_load_has_gap(loading, loading->rule->arg,
+		FSDP_LOAD_MISSHAPED |
+			((loading->is & WHOLE) != 0 ? FSDP_LOAD_MISSING : 0),
+		false);
 }
 
 /* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for
  * it. */
-static bool write_rank_key(
-	struct fsdp_loading *loading, struct fsdp_span name, uint32_t saved)
-{
-	char last[32];
-	const unsigned char *at;
-	size_t before, size = (size_t)snprintf(last, sizeof last, "rank_%u", saved - 1);
-
-	at = memmem(name.data, name.size, last, size);
-	if (at == NULL)
-		return false;
-	before = (size_t)(at - name.data);
-	if (before + size < name.size && fsdp_is_digit(name.data[before + size]))
-		return false;
-	fsdp_load_say(loading, 0, "%.*srank_%u%.*s",
-		FSDP_TEXT_MOST(fsdp_span(name.data, before), 256), saved,
-		FSDP_TEXT_MOST(
-			fsdp_span(name.data + before + size, name.size - before - size),
-			256));
-	return true;
-}
-
 static bool find_rank_key(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	uint32_t saved = checkpoint != NULL ? fsdp_checkpoint_world_size(checkpoint) : 0;
-	char buffer[NAME_BYTES];
+	uint32_t values, tensors;
+	char buffer[NAME_BYTES], last[32];
+	size_t size;
 
 	if (saved == 0 || saved == FSDP_NONE || loading->options->world <= saved)
 		return false;
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
-		size_t size = fsdp_name_write(checkpoint,
-			fsdp_value(checkpoint, i).raw_name, buffer, sizeof buffer);
-		if (size <= sizeof buffer &&
-			write_rank_key(loading, fsdp_span(buffer, size), saved))
-			return true;
-	}
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		size_t size = fsdp_name_write(checkpoint,
-			fsdp_tensor(checkpoint, i).raw_name, buffer, sizeof buffer);
-		if (size <= sizeof buffer &&
-			write_rank_key(loading, fsdp_span(buffer, size), saved))
-			return true;
+	size = (size_t)snprintf(last, sizeof last, "rank_%u", saved - 1);
+	values = (uint32_t)fsdp_value_count(checkpoint);
+	tensors = (uint32_t)fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < values + tensors; i++) {
+		uint32_t id = i < values ? fsdp_value(checkpoint, i).raw_name
+					 : fsdp_tensor(checkpoint, i - values).raw_name;
+		size_t length = fsdp_name_write(checkpoint, id, buffer, sizeof buffer);
+		struct fsdp_span name = fsdp_span(buffer, length), rest;
+		const unsigned char *at = length <= sizeof buffer
+						  ? memmem(buffer, length, last, size)
+						  : NULL;
+
+		if (at == NULL)
+			continue;
+		rest = fsdp_span(at + size, (size_t)(name.data + name.size - at) - size);
+		name.size = (size_t)(at - name.data);
+		if (rest.size == 0 || !fsdp_is_digit(rest.data[0]))
+			return fsdp_load_say(loading, 0, "%.*srank_%u%.*s",
+				FSDP_TEXT_MOST(name, 256), saved,
+				FSDP_TEXT_MOST(rest, 256));
 	}
 	return false;
 }
 
 static bool leaves_out(struct fsdp_loading *loading)
 {
-	return fsdp_load_find_all(loading, opened(loading), FSDP_LOAD_MISSING) ||
+	return fsdp_load_has_gap(loading, FSDP_LOAD_MISSING, FSDP_LOAD_MISSING, true) ||
 	       find_rank_key(loading);
 }
 
@@ -590,7 +470,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, .when = BY_DEFAULT, .fix = PASS_READER,
 		.message =
 			"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata" },
-	FSDP_REFUSES(DAMAGED_FILE, has_cut_shard, .when = SAFETENSORS),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = SAFETENSORS),
 	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
 		"move the file that does not belong to this save out of the directory",
 		.when = SAFETENSORS),
@@ -608,34 +488,38 @@ static const struct fsdp_load_rule rules[] = {
 		.lacks = ".metadata", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, .when = LACKS_METADATA, .lacks = ".metadata",
 		.fix = "copy .metadata from where the checkpoint was written; if it is missing there, the save did not finish"),
-	FSDP_REFUSES(DAMAGED_FILE, is_cut, ".metadata is truncated",
-		"copy .metadata again", .when = METADATA, .unless = SAFETENSORS),
-	FSDP_NOT_JUDGED(
-		UNREAD, is_unread, "the directory cannot be read as a checkpoint"),
-	FSDP_REFUSES(RELEASE, has_strides,
-		"the metadata lists the strides of each tensor, which torch 2.15 added",
-		"load it with torch 2.15 or later", .until = "2.15",
-		.unless = SAFETENSORS),
+	FSDP_REFUSES(DAMAGED_FILE, .when = IS_CUT, .unless = SAFETENSORS,
+		.message = ".metadata is truncated", .fix = "copy .metadata again"),
+	FSDP_NOT_JUDGED(UNREAD, .when = NOT_OPENED,
+		.message = "the directory cannot be read as a checkpoint"),
+	FSDP_REFUSES(RELEASE, .when = STRIDES, .unless = SAFETENSORS, .until = "2.15",
+		.message =
+			"the metadata lists the strides of each tensor, which torch 2.15 added",
+		.fix = "load it with torch 2.15 or later"),
 	FSDP_REFUSES(
 		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
-	FSDP_NOT_JUDGED(WORLD_SIZE, is_of_other_ranks,
-		"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load",
-		FSDP_NO_FIX, .ends = true, .unless = METADATA | SAFETENSORS),
-	FSDP_REFUSES(MISSING_TENSOR, misses_key, "{0} is not stored",
-		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)"),
+	FSDP_NOT_JUDGED(WORLD_SIZE, .when = OTHER_RANKS, .unless = METADATA | SAFETENSORS,
+		.ends = true, .fix = FSDP_NO_FIX,
+		.message =
+			"each rank loads by metadata of its own: with fewer ranks, or for other names, it is not known what all of them load"),
+	FSDP_REFUSES(MISSING_TENSOR, has_gap, "{0} is not stored",
+		"ask for the names that are stored, or pass DefaultLoadPlanner(allow_partial_load=True)",
+		.arg = FSDP_LOAD_MISSING),
 	FSDP_REFUSES(WORLD_SIZE, find_rank_key,
 		"{0} is not stored: each rank saved a key of its own",
 		"load with as many ranks as saved it, or omit the keys that single ranks saved",
 		.when = WHOLE),
-	FSDP_REFUSES(SHAPE, has_other_shape, NULL,
-		"build the model with the sizes that are stored"),
+	FSDP_REFUSES(SHAPE, has_gap, NULL,
+		"build the model with the sizes that are stored",
+		.arg = FSDP_LOAD_MISSHAPED),
 	/* The reader looks up the position of an item; it does not check that pieces cover a tensor once. */
 	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
 		.fix = "copy .metadata again, or save again"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,
 		.message = "{0} is outside of the directory and is not read"),
 	FSDP_REFUSES(MISSING_FILE, lacks_file),
-	FSDP_REFUSES(DAMAGED_FILE, has_empty_file, NULL, "copy the file again"),
+	FSDP_REFUSES(
+		DAMAGED_FILE, has_bad_file, NULL, "copy the file again", .arg = NO_BYTES),
 	FSDP_REFUSES(PIECES, .finding = "FI1029",
 		.message =
 			"{0} is from another save or rank: its items are not where .metadata lists them",
@@ -645,7 +529,8 @@ static const struct fsdp_load_rule rules[] = {
 		"copy all .distcp files of this save again, each under its own name"),
 	FSDP_NOT_JUDGED(FORMAT, has_unknown_items,
 		"the files contain items of an unknown format"),
-	FSDP_REFUSES(DAMAGED_FILE, has_cut_file, NULL, "copy the file again"),
+	FSDP_REFUSES(
+		DAMAGED_FILE, has_bad_file, NULL, "copy the file again", .arg = SHORT),
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, has_compressed_items,
 		"items are compressed by PyTorch's ZStandard: the process that loads them needs the package zstandard or pyzstd",
 		"pip install zstandard, if it is missing" },
@@ -671,12 +556,10 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "2.15.0", "2.14.1", "2.14.0", "2.13.0", NULL };
-
 const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",
 	.library = "torch",
-	.versions = versions,
+	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
 	.facts = facts,
 	.begin = begin,
 	.rules = rules,

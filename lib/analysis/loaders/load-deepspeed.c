@@ -13,10 +13,28 @@
 #include "base/num.h"
 
 enum { RANKS_MOST = 65536, TAG_BYTES = 256 };
-enum { STATES = 1 };
+
+/* Of the directory, and of the run. */
+enum {
+	STATES = 1 << 0,
+	LOADS_UNIVERSAL = 1 << 1,
+	NO_TAG = 1 << 2,      /* neither the caller nor `latest` names a directory */
+	OTHER_STAGE = 1 << 3, /* the caller names one */
+	OTHER_LAYOUT =
+		1 << 4, /* parts of weights per rank in the run or in the files only */
+	ONLY_MODULE = 1 << 5,
+	STAGE_3 = 1 << 6,
+	WITHOUT_ZERO = 1 << 7, /* it reads states from where ZeRO writes none */
+	SIXTEEN_BIT = 1 << 8,
+	IS_ELASTIC = 1 << 9,
+	SLICED = 1 << 10, /* tensor parallelism and pipelines have rules of their own */
+	IS_UNREAD = 1 << 11,
+	ALIGNED = 1 << 12, /* releases from 0.19 on note how parameters are aligned */
+	IS_STRICT = 1 << 13
+};
 
 static const struct fsdp_load_fact facts[] = {
-	{ STATES, { "*_states.pt", "*/*_states.pt" } },
+	{ STATES, "*_states.pt */*_states.pt" },
 	{ 0 },
 };
 
@@ -32,17 +50,14 @@ static const struct fsdp_load_fact facts[] = {
 
 /* What the rules ask for, found out once. */
 struct zero {
-	char tag[TAG_BYTES]; /* as the caller or `latest` names it; may be empty */
+	char tag[TAG_BYTES];    /* as the caller or `latest` names it; may be empty */
+	char source[TAG_BYTES]; /* what could be made universal */
 	const struct fsdp_checkpoint *states; /* in its directory; NULL: not opened */
-	bool is_universal, has_no_tag, reads_states, is_strict;
-	int64_t saved, stage; /* of ZeRO: that wrote it, of the run */
-	uint32_t world;       /* that wrote it */
+	const char *tag_file;
+	bool has_no_tag, reads_states;
+	int64_t stage;  /* of ZeRO, of the run */
+	uint32_t world; /* that wrote it */
 };
-
-static const char *tag_file(const struct zero *zero)
-{
-	return zero->is_universal ? "latest_universal" : "latest";
-}
 
 /* An integer that a value of this name has; -1: none has. */
 static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *name)
@@ -64,205 +79,184 @@ static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *na
 /* Model states with this in their names. */
 static bool has_models(struct fsdp_loading *loading, const char *tag, const char *word)
 {
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		if (fsdp_span_begins(name, fsdp_span_text(tag)) &&
-			memmem(name.data, name.size, word, strlen(word)) != NULL &&
-			fsdp_span_ends(name, FSDP_SPAN("_model_states.pt")))
+	const struct fsdp_survey_entry *entry;
+
+	for (size_t at = 0;
+		(entry = fsdp_load_next(loading, &at, "*/*_model_states.pt")) != NULL;)
+		if (fsdp_span_begins(entry->name, fsdp_span_text(tag)) &&
+			fsdp_span_find(entry->name, fsdp_span_text(word)) != NULL)
 			return true;
-	}
 	return false;
 }
 
-static const struct zero *read_zero(struct fsdp_loading *loading)
+uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 {
-	static const struct zero none = { .has_no_tag = true };
 	const char *chosen = fsdp_load_choice(loading, TAG);
 	const char *stage = fsdp_load_choice(loading, STAGE);
-	struct zero *zero = loading->own;
-	struct fsdp_span tag;
-	int64_t world;
-
-	if (zero != NULL)
-		return zero;
-	zero = loading->own = FSDP_TAKE(loading->arena, zero, 1);
-	if (zero == NULL) {
-		loading->failed = true;
-		return &none;
-	}
-	zero->is_universal = fsdp_load_flag(loading, UNIVERSAL,
+	struct zero *zero = loading->own = FSDP_TAKE(loading->arena, zero, 1);
+	bool is_universal = fsdp_load_flag(loading, UNIVERSAL,
 		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
 			fsdp_load_has_file(loading, "latest_universal"));
-	tag = chosen != NULL ? fsdp_span_text(chosen)
-			     : fsdp_survey_text(loading->survey, tag_file(zero));
-	snprintf(zero->tag, TAG_BYTES, "%.*s", FSDP_TEXT_MOST(tag, TAG_BYTES - 1));
+	bool only_module = fsdp_load_flag(loading, MODULE_ONLY, false);
+	struct fsdp_span latest = fsdp_survey_text(loading->survey, "latest");
+	const struct fsdp_checkpoint *states;
+	int64_t saved, world;
+
+	loading->failed |= zero == NULL;
+	if (zero == NULL)
+		return 0;
+	zero->tag_file = is_universal ? "latest_universal" : "latest";
+	snprintf(zero->tag, TAG_BYTES, "%.*s",
+		FSDP_TEXT_MOST(chosen != NULL ? fsdp_span_text(chosen)
+					      : fsdp_survey_text(
+							loading->survey, zero->tag_file),
+			TAG_BYTES - 1));
 	zero->has_no_tag =
-		chosen == NULL && !fsdp_load_has_file(loading, "%s", tag_file(zero));
+		chosen == NULL && !fsdp_load_has_file(loading, "%s", zero->tag_file);
+	snprintf(zero->source, TAG_BYTES, "%.*s",
+		FSDP_TEXT_MOST(zero->has_no_tag ? latest : fsdp_span_text(zero->tag),
+			TAG_BYTES - 1));
 	/* A tag may lead out of the directory. */
 	if (*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag))
 		zero->states = fsdp_load_open(loading, zero->tag);
+	states = zero->states;
 	/* Files of ranks show the stage too. */
-	zero->saved =
-		has_models(loading, zero->tag, "/zero_pp_rank_")
+	saved = has_models(loading, zero->tag, "/zero_pp_rank_")
 			? 3
-			: value_in(zero->states, "ds_config.zero_optimization.stage");
-	if (zero->saved < 0)
-		zero->saved = 0;
-	zero->stage = stage != NULL ? stage[0] - '0' : zero->saved;
-	world = value_in(zero->states, "dp_world_size");
+			: value_in(states, "ds_config.zero_optimization.stage");
+	saved = saved < 0 ? 0 : saved;
+	zero->stage = stage != NULL ? stage[0] - '0' : saved;
+	world = value_in(states, "dp_world_size");
 	zero->world = world > 0 && world <= RANKS_MOST ? (uint32_t)world : 1;
 	/* A universal directory has states for any world size. */
-	zero->reads_states = !zero->is_universal &&
-			     !fsdp_load_flag(loading, MODULE_ONLY, false) &&
+	zero->reads_states = !is_universal && !only_module &&
 			     fsdp_load_flag(loading, OPTIMIZER_STATES, true);
-	zero->is_strict = fsdp_load_flag(loading, MODULE_STRICT, true);
-	return zero;
+#define FACT(fact, holds) ((holds) ? (uint32_t)(fact) : 0)
+	return FACT(LOADS_UNIVERSAL, is_universal) | FACT(NO_TAG, zero->has_no_tag) |
+	       FACT(OTHER_STAGE, stage != NULL) |
+	       FACT(OTHER_LAYOUT, (zero->stage == 3) != (saved == 3)) |
+	       FACT(ONLY_MODULE, only_module) | FACT(STAGE_3, zero->stage > 2) |
+	       FACT(WITHOUT_ZERO, zero->stage == 0 && saved > 0 && zero->reads_states) |
+	       FACT(SIXTEEN_BIT,
+		       value_in(states, "ds_config.bf16.enabled") == 1 ||
+			       value_in(states, "ds_config.fp16.enabled") == 1 ||
+			       fsdp_load_flag(loading, BF16, false)) |
+	       FACT(IS_ELASTIC, zero->stage != 0 && zero->reads_states &&
+					value_in(states, ELASTIC) == 1) |
+	       FACT(SLICED, value_in(states, "mp_world_size") > 1) |
+	       FACT(IS_UNREAD,
+		       states == NULL || fsdp_checkpoint_error_count(states) > 0) |
+	       FACT(ALIGNED,
+		       (zero->stage == 1 || zero->stage == 2) &&
+			       (saved == 1 || saved == 2) &&
+			       value_in(states,
+				       "optimizer_state_dict.param_alignment_paddings.0.0") >=
+				       0) |
+	       FACT(IS_STRICT, fsdp_load_flag(loading, MODULE_STRICT, true));
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	const struct zero *zero;
+
+	loading->is |= fsdp_load_read_zero(loading);
+	zero = loading->own;
+	/* Files of one rank's part of each parameter do not have the names of the module. */
+	if (zero != NULL && zero->stage <= 2 && (loading->is & FSDP_LOAD_EXPECTS) != 0)
+		loading->weights = zero->tag;
 }
 
 /* ---- what helps ---- */
 
-/* The converter keeps these two states of each parameter and no others. */
-static bool has_states_of_adam(const struct fsdp_checkpoint *checkpoint)
-{
-	size_t first = 0, second = 0;
-
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span last = fsdp_name_last(checkpoint, tensor.name);
-		bool is_first = fsdp_span_is(last, "exp_avg"),
-		     is_second = fsdp_span_is(last, "exp_avg_sq");
-		if (tensor.role != FSDP_ROLE_OPTIM)
-			continue;
-		if (!is_first && !is_second && !fsdp_span_is(last, "step"))
-			return false;
-		first += is_first;
-		second += is_second;
-	}
-	return first > 0 && first == second;
-}
-
-/* Whether it takes groups in another order than they were cut. */
-static bool is_scrambled(const struct fsdp_checkpoint *checkpoint)
-{
-	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
-		if (strcmp(fsdp_finding(checkpoint, i)->rule->id, "FI1071") == 0)
-			return true;
-	return false;
-}
-
 /*
  * Word 2: the conversion to a universal directory. ds_to_universal.py of 0.19.8 was tried: for stages 1 and 2 it needs
  * universal_checkpoint_info or a flag; on a round-robin save it scrambles states and exits with 0; on an elastic one it
- * raises. Slices of tensor parallelism and experts were not tried.
+ * raises. Slices of tensor parallelism and experts were not tried. It keeps two states of each parameter and no others.
  */
-static void write_conversion(struct fsdp_loading *loading, const char *tag)
+static bool write_conversion(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, tag);
+	const struct zero *zero = loading->own;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, zero->source);
+	size_t first = 0, second = 0;
+	bool is_right = true;
 
-	fsdp_load_say(loading, 2, "%s", "");
 	if (!fsdp_load_is_sound(checkpoint) ||
 		value_in(checkpoint, "mp_world_size") > 1 ||
-		has_models(loading, tag, "_expert_"))
-		return;
-	if (is_scrambled(checkpoint) || value_in(checkpoint, ELASTIC) == 1 ||
-		!has_states_of_adam(checkpoint))
-		fsdp_load_say(loading, 2,
+		has_models(loading, zero->source, "_expert_"))
+		return true;
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span last = fsdp_name_last(checkpoint, tensor.name);
+		if (tensor.role != FSDP_ROLE_OPTIM)
+			continue;
+		is_right &= fsdp_span_is_any(last, "exp_avg exp_avg_sq step");
+		first += fsdp_span_is(last, "exp_avg");
+		second += fsdp_span_is(last, "exp_avg_sq");
+	}
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		is_right &= strcmp(fsdp_finding(checkpoint, i)->rule->id, "FI1071") != 0;
+	if (!is_right || first == 0 || first != second ||
+		value_in(checkpoint, ELASTIC) == 1)
+		return fsdp_load_say(loading, 2,
 			"no converter is right for this checkpoint; weights only: fsdp-inspect export");
-	else
-		fsdp_load_say(loading, 2,
-			"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true",
-			has_models(loading, tag, "/zero_pp_rank_") ||
-					fsdp_name_find(checkpoint,
-						FSDP_SPAN(
-							"universal_checkpoint_info.universal_checkpoint_version")) !=
-						FSDP_NONE
-				? ""
-				: " --inject_missing_state");
+	return fsdp_load_say(loading, 2,
+		"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true",
+		has_models(loading, zero->source, "/zero_pp_rank_") ||
+				fsdp_name_find(checkpoint,
+					FSDP_SPAN(
+						"universal_checkpoint_info.universal_checkpoint_version")) !=
+					FSDP_NONE
+			? ""
+			: " --inject_missing_state");
 }
 
-/* The only directory with states that is not universal; empty: several. */
-static void find_only_tag(struct fsdp_loading *loading, char *tag)
+/* Word 2: the intended directory, if one is undamaged: the only one with states that is not
+ * universal. */
+static bool write_tag(struct fsdp_loading *loading)
 {
-	char folder[TAG_BYTES], zero[TAG_BYTES + 8];
+	const struct zero *zero = loading->own;
+	const struct fsdp_survey_entry *entry;
+	char tag[TAG_BYTES] = "", folder[TAG_BYTES], universal[TAG_BYTES + 8];
 
-	*tag = '\0';
-	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
-		const void *slash = memchr(name.data, '/', name.size);
-		if (slash == NULL || !fsdp_span_ends(name, FSDP_SPAN("_states.pt")))
-			continue;
-		name.size = (size_t)((const unsigned char *)slash - name.data);
+	if (strcmp(zero->tag_file, "latest") != 0)
+		return true;
+	for (size_t at = 0;
+		(entry = fsdp_load_next(loading, &at, "*/*_states.pt")) != NULL;) {
 		snprintf(folder, sizeof folder, "%.*s",
-			FSDP_TEXT_MOST(name, TAG_BYTES - 1));
-		snprintf(zero, sizeof zero, "%s/zero", folder);
-		if (fsdp_load_has_folder(loading, zero) || strcmp(folder, tag) == 0)
+			FSDP_TEXT_MOST(fsdp_span_first(entry->name, '/'), TAG_BYTES - 1));
+		snprintf(universal, sizeof universal, "%s/zero", folder);
+		if (fsdp_load_has_folder(loading, universal) || strcmp(folder, tag) == 0)
 			continue;
-		if (*tag != '\0') {
-			*tag = '\0';
-			return;
-		}
+		if (*tag != '\0')
+			return true;
 		memcpy(tag, folder, sizeof folder);
 	}
-}
-
-/* Word 2: the intended directory, if one is undamaged. */
-static void write_tag(struct fsdp_loading *loading)
-{
-	char tag[TAG_BYTES];
-
-	fsdp_load_say(loading, 2, "%s", "");
-	find_only_tag(loading, tag);
-	if (read_zero(loading)->is_universal || *tag == '\0' ||
-		!fsdp_load_is_sound(fsdp_load_open(loading, tag)))
-		return;
-	fsdp_load_say(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
-		fsdp_load_choice(loading, TAG) == NULL
-			? ", or write that name into the file latest"
-			: "");
+	if (*tag != '\0' && fsdp_load_is_sound(fsdp_load_open(loading, tag)))
+		fsdp_load_say(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
+			fsdp_load_choice(loading, TAG) == NULL
+				? ", or write that name into the file latest"
+				: "");
+	return true;
 }
 
 /* ---- files ---- */
 
-static bool has_no_latest(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	if (zero->is_universal || !zero->has_no_tag)
-		return false;
-	write_tag(loading);
-	return true;
-}
-
-static bool has_no_latest_universal(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-	struct fsdp_span text = fsdp_survey_text(loading->survey, "latest");
-	char tag[TAG_BYTES];
-
-	if (!zero->is_universal || !zero->has_no_tag)
-		return false;
-	snprintf(tag, sizeof tag, "%.*s", FSDP_TEXT_MOST(text, TAG_BYTES - 1));
-	write_conversion(loading, tag);
-	return true;
-}
-
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 {
-	const struct zero *zero = read_zero(loading);
+	const struct zero *zero = loading->own;
 
 	if (zero->has_no_tag ||
 		(*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag)))
 		return false;
 	fsdp_load_say(loading, 0, "%s", zero->tag);
 	fsdp_load_say(loading, 1, "%s",
-		fsdp_load_choice(loading, TAG) != NULL ? TAG : tag_file(zero));
-	write_tag(loading);
-	return true;
+		fsdp_load_choice(loading, TAG) != NULL ? TAG : zero->tag_file);
+	return write_tag(loading);
 }
 
 bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 {
-	const struct zero *zero = read_zero(loading);
+	const struct zero *zero = loading->own;
 
 	if (zero->stage != 3)
 		return fsdp_load_lacks(
@@ -277,241 +271,128 @@ bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 
 bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 {
-	const struct zero *zero = read_zero(loading);
+	const struct zero *zero = loading->own;
 	uint32_t world = loading->options->world;
 
 	if (world == 0 || world == zero->world || zero->stage == 0 || !zero->reads_states)
 		return false;
 	fsdp_load_say(loading, 0, "%u", zero->world);
 	fsdp_load_say(loading, 1, "%u", world);
-	write_conversion(loading, zero->tag);
-	return true;
-}
-
-static bool is_elastic(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	if (zero->stage == 0 || !zero->reads_states ||
-		value_in(zero->states, ELASTIC) != 1)
-		return false;
-	write_conversion(loading, zero->tag);
-	return true;
+	return write_conversion(loading);
 }
 
 #define OPTIM "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt"
 
-/* Prefix of the names of state files: from the run, else from their names. */
-static const char *find_prefix(struct fsdp_loading *loading)
-{
-	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
-	const struct zero *zero = read_zero(loading);
-
-	if (fsdp_load_choice(loading, BF16) != NULL)
-		return fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
-	for (size_t i = 0; i < FSDP_COUNT(prefixes); i++)
-		for (uint32_t k = 0; k < zero->world; k++)
-			if (fsdp_load_has_file(loading, OPTIM, zero->tag, prefixes[i], k))
-				return prefixes[i];
-	return "";
-}
-
+/* Word 2: what helps. The prefix of the names of state files is that of the run, else of the files.
+ * A run in another precision looks for other names; files of stage 3 hold all weights. */
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
-	const struct zero *zero = read_zero(loading);
-	const char *prefix = find_prefix(loading);
+	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
+	const struct zero *zero = loading->own;
+	bool is_chosen = fsdp_load_choice(loading, BF16) != NULL;
+	const char *prefix =
+		is_chosen && fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
 	uint32_t rank = 0;
 
 	if (zero->stage == 0 || !zero->reads_states)
 		return false;
+	for (size_t i = FSDP_COUNT(prefixes); !is_chosen && i-- > 0;)
+		for (uint32_t k = 0; k < zero->world; k++)
+			if (fsdp_load_has_file(loading, OPTIM, zero->tag, prefixes[i], k))
+				prefix = prefixes[i];
 	while (rank < zero->world &&
 		!fsdp_load_lacks(loading, OPTIM, zero->tag, prefix, rank))
 		rank++;
-	if (rank == zero->world)
-		return false;
-	/* A run in another precision looks for other names; files of stage 3 hold all
-	 * weights. */
-	fsdp_load_say(loading, 2, "%s", "");
-	if (fsdp_load_choice(loading, BF16) == NULL)
+	if (rank < zero->world && !is_chosen)
 		fsdp_load_say(loading, 2,
 			"copy %.512s from where the checkpoint was written%s",
 			loading->words[0],
 			zero->stage == 3 ? "" : ", or pass load_module_only=True");
-	return true;
+	return rank < zero->world;
 }
 
 /* ---- the run and its model ---- */
 
-/* Whether weights are stored as parts per rank in the run but not in the files, or the reverse. */
-static bool is_other_layout(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	return (zero->stage == 3) != (zero->saved == 3);
-}
-
-/* Slices of tensor parallelism and stages of a pipeline have rules of their own. */
-static bool is_sliced(struct fsdp_loading *loading)
-{
-	return value_in(read_zero(loading)->states, "mp_world_size") > 1;
-}
-
-static bool is_unread(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *states = read_zero(loading)->states;
-
-	return states == NULL || fsdp_checkpoint_error_count(states) > 0;
-}
-
-/* Files of one rank's part of each parameter do not have the names of the module. */
-static bool is_unjudged(struct fsdp_loading *loading)
-{
-	return read_zero(loading)->stage > 2;
-}
-
-/* Weights against the expected names. False: they are not known. */
-static bool compare(struct fsdp_loading *loading)
-{
-	if (loading->options->expected == NULL || is_unjudged(loading))
-		return false;
-	loading->weights = read_zero(loading)->tag;
-	return fsdp_load_compare(loading);
-}
-
-/* Another shape is refused in any case. */
-static bool is_other_model(struct fsdp_loading *loading)
-{
-	return compare(loading) &&
-	       (read_zero(loading)->is_strict ? fsdp_load_is_other_model(loading)
-					      : fsdp_load_is_misshaped(loading));
-}
-
-static bool has_other_parameters(struct fsdp_loading *loading)
-{
-	return !read_zero(loading)->is_strict && compare(loading) &&
-	       (loading->missing > 0 || loading->unexpected > 0);
-}
-
-static bool has_group(const struct zero *zero, long index)
-{
-	char name[96];
-
-	snprintf(name, sizeof name,
-		"optimizer_state_dict.base_optimizer_state.param_groups.%ld.lr", index);
-	return zero->states != NULL &&
-	       fsdp_name_find(zero->states, fsdp_span_text(name)) != FSDP_NONE;
-}
-
 /* Parameters or groups that are not those of the states, which are read. */
 static bool has_other_states(struct fsdp_loading *loading)
 {
-	const struct zero *zero = read_zero(loading);
+	const struct zero *zero = loading->own;
 	const char *chosen = fsdp_load_choice(loading, GROUPS);
 	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
+	bool has_group = false, has_other = false;
 
-	return zero->reads_states &&
-	       ((count > 0 && (!has_group(zero, count - 1) || has_group(zero, count))) ||
-		       has_other_parameters(loading));
-}
-
-/* Releases from 0.19 on note how parameters are aligned, and compare that first. */
-static bool knows_alignment(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	return (zero->stage == 1 || zero->stage == 2) &&
-	       (zero->saved == 1 || zero->saved == 2) &&
-	       value_in(zero->states,
-		       "optimizer_state_dict.param_alignment_paddings.0.0") >= 0;
-}
-
-static bool is_unaligned(struct fsdp_loading *loading)
-{
-	return knows_alignment(loading) && has_other_states(loading);
-}
-
-static bool leaves_out(struct fsdp_loading *loading)
-{
-	return has_other_parameters(loading) && fsdp_load_misses(loading);
-}
-
-/* A run without ZeRO reads states from where ZeRO writes none. */
-static bool is_without_zero(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	return zero->stage == 0 && zero->saved > 0 && zero->reads_states;
-}
-
-static bool finds_no_optimizer(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *states = read_zero(loading)->states;
-
-	return is_without_zero(loading) &&
-	       value_in(states, "ds_config.bf16.enabled") != 1 &&
-	       value_in(states, "ds_config.fp16.enabled") != 1 &&
-	       !fsdp_load_flag(loading, BF16, false);
-}
-
-static bool reads_nothing(struct fsdp_loading *loading)
-{
-	const struct zero *zero = read_zero(loading);
-
-	return zero->stage == 3 && !zero->is_universal &&
-	       fsdp_load_flag(loading, MODULE_ONLY, false);
-}
-
-/* Parts of a universal directory that were not checked. */
-static bool is_other_universal(struct fsdp_loading *loading)
-{
-	return read_zero(loading)->is_universal &&
-	       fsdp_load_choice(loading, STAGE) != NULL;
+	for (long i = count - 1; count > 0 && i <= count; i++) {
+		char name[96];
+		snprintf(name, sizeof name,
+			"optimizer_state_dict.base_optimizer_state.param_groups.%ld.lr",
+			i);
+		has_group =
+			zero->states != NULL &&
+			fsdp_name_find(zero->states, fsdp_span_text(name)) != FSDP_NONE;
+		/* The last one is there, and none after it. */
+		has_other |= has_group == (i == count);
+	}
+	if ((loading->is & (IS_STRICT | FSDP_LOAD_EXPECTS)) == FSDP_LOAD_EXPECTS &&
+		fsdp_load_compare(loading))
+		has_other |= loading->missing > 0 || loading->unexpected > 0;
+	return has_other && zero->reads_states;
 }
 
 #define NO_LATEST "latest is missing: the model stays randomly initialized"
 
 static const struct fsdp_load_rule rules[] = {
 	/* Nothing written by DeepSpeed is here, so no tag can be named. */
-	FSDP_DIFFERS(TAG, has_no_latest, NO_LATEST, FSDP_NO_FIX, .unless = STATES,
+	FSDP_DIFFERS(TAG, NULL, NO_LATEST, FSDP_NO_FIX, .when = NO_TAG,
+		.unless = STATES | LOADS_UNIVERSAL, .ends = true),
+	FSDP_DIFFERS(TAG, write_tag, NO_LATEST, .when = NO_TAG, .unless = LOADS_UNIVERSAL,
 		.ends = true),
-	FSDP_DIFFERS(TAG, has_no_latest, NO_LATEST, .ends = true),
-	FSDP_REFUSES(TAG, has_no_latest_universal,
-		"latest_universal is missing: it names a universal checkpoint"),
+	FSDP_REFUSES(TAG, write_conversion,
+		"latest_universal is missing: it names a universal checkpoint",
+		.when = NO_TAG | LOADS_UNIVERSAL),
 	FSDP_REFUSES(TAG, fsdp_load_has_no_tag),
-	FSDP_NOT_JUDGED(UNSUPPORTED, is_other_universal,
-		"rules for a universal checkpoint with another ZeRO stage are not known",
-		.ends = true),
-	FSDP_REFUSES(ZERO_STAGE, is_other_layout,
-		"ZeRO-3 stores weights in a file per rank, the other stages in one file",
-		"load it with the ZeRO stage that saved it"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = LOADS_UNIVERSAL | OTHER_STAGE, .ends = true,
+		.message =
+			"rules for a universal checkpoint with another ZeRO stage are not known"),
+	FSDP_REFUSES(ZERO_STAGE, .when = OTHER_LAYOUT,
+		.message =
+			"ZeRO-3 stores weights in a file per rank, the other stages in one file",
+		.fix = "load it with the ZeRO stage that saved it"),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_states),
-	FSDP_REFUSES(OTHER_MODEL, is_other_model),
-	FSDP_DIFFERS(ZERO_STAGE, reads_nothing,
-		"model files of ZeRO-3 have no weights: all parameters stay randomly initialized",
-		"omit load_module_only, and pass load_optimizer_states=False",
-		.ends = true),
-	FSDP_REFUSES(ZERO_STAGE, finds_no_optimizer,
-		"a run without ZeRO finds no optimizer states in a checkpoint of ZeRO",
-		"load it with the ZeRO stage that saved it, or pass load_module_only=True"),
-	FSDP_NOT_JUDGED(ZERO_STAGE, is_without_zero,
-		"rules for states of a 16-bit run with ZeRO in a run without it are not known",
-		.ends = true),
+	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_other_model,
+		.when = FSDP_LOAD_EXPECTS | IS_STRICT),
+	/* Another shape is refused in any case. */
+	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_misshaped, .when = FSDP_LOAD_EXPECTS),
+	FSDP_DIFFERS(ZERO_STAGE, .when = STAGE_3 | ONLY_MODULE, .unless = LOADS_UNIVERSAL,
+		.ends = true,
+		.message =
+			"model files of ZeRO-3 have no weights: all parameters stay randomly initialized",
+		.fix = "omit load_module_only, and pass load_optimizer_states=False"),
+	FSDP_REFUSES(ZERO_STAGE, .when = WITHOUT_ZERO, .unless = SIXTEEN_BIT,
+		.message =
+			"a run without ZeRO finds no optimizer states in a checkpoint of ZeRO",
+		.fix = "load it with the ZeRO stage that saved it, or pass load_module_only=True"),
+	FSDP_NOT_JUDGED(ZERO_STAGE, .when = WITHOUT_ZERO, .ends = true,
+		.message =
+			"rules for states of a 16-bit run with ZeRO in a run without it are not known"),
 	FSDP_REFUSES(WORLD_SIZE, fsdp_load_is_other_world),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_optimizer, NULL, "{2}"),
-	FSDP_REFUSES(ELASTIC, is_elastic,
-		"the elastic reader does not find the optimizer step"),
-	FSDP_NOT_JUDGED(UNSUPPORTED, is_sliced,
-		"saves of tensor or pipeline parallelism are not supported"),
-	FSDP_NOT_JUDGED(UNREAD, is_unread, "the directory cannot be read completely"),
-	FSDP_NOT_JUDGED(UNSUPPORTED, is_unjudged,
-		"--expect is not supported for files of ZeRO-3",
-		.when = FSDP_LOAD_EXPECTS, .ends = true),
-	FSDP_REFUSES(OPTIMIZER, is_unaligned,
+	FSDP_REFUSES(ELASTIC, write_conversion,
+		"the elastic reader does not find the optimizer step",
+		.when = IS_ELASTIC),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = SLICED,
+		.message = "saves of tensor or pipeline parallelism are not supported"),
+	FSDP_NOT_JUDGED(UNREAD, .when = IS_UNREAD,
+		.message = "the directory cannot be read completely"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = FSDP_LOAD_EXPECTS | STAGE_3, .ends = true,
+		.message = "--expect is not supported for files of ZeRO-3"),
+	FSDP_REFUSES(OPTIMIZER, has_other_states,
 		"the parameters of the optimizer or their groups are not those that were saved",
-		"build the model and the parameter groups that were saved, or pass load_module_only=True"),
+		"build the model and the parameter groups that were saved, or pass load_module_only=True",
+		.when = ALIGNED),
 	FSDP_NOT_JUDGED(OPTIMIZER, has_other_states,
 		"rules for optimizer states with other parameters or groups are not known"),
-	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, NULL, FSDP_NO_FIX),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
+		.when = FSDP_LOAD_EXPECTS, .unless = IS_STRICT),
 	{ 0 },
 };
 
@@ -530,13 +411,12 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "0.19.8", NULL };
-
 const struct fsdp_loader fsdp_loader_deepspeed = {
 	.name = "deepspeed",
 	.library = "deepspeed",
-	.versions = versions,
+	.versions = FSDP_LOAD_VERSIONS("0.19.8"),
 	.facts = facts,
+	.begin = begin,
 	.rules = rules,
 	.options = options,
 };

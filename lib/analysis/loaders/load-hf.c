@@ -31,92 +31,81 @@ enum {
 };
 
 static const struct fsdp_load_fact facts[] = {
-	{ CONFIG, { FILE_NAME } },
-	{ ADAPTER, { "adapter_config.json" } },
-	{ FSDP, { "pytorch_model_fsdp_0/.metadata" } },
-	{ SHARDS, { "model-0*.safetensors" } },
+	{ CONFIG, FILE_NAME },
+	{ ADAPTER, "adapter_config.json" },
+	{ FSDP, "pytorch_model_fsdp_0/.metadata" },
+	{ SHARDS, "model-0*.safetensors" },
 	{ 0 },
 };
 
-static uint32_t read_config(struct fsdp_loading *loading)
+static void begin(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_document config;
+	struct fsdp_survey_document config = fsdp_load_document(loading, FILE_NAME);
 	struct fsdp_span text = fsdp_survey_text(loading->survey, FILE_NAME);
-	uint32_t is = 0;
+	struct fsdp_load_items index = { 0 };
+	const struct fsdp_setting *member, *item;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, FILE_NAME, &config);
 	while (text.size != 0 && memchr(" \t\r\n", text.data[0], 4) != NULL)
 		text = fsdp_span(text.data + 1, text.size - 1);
 	/* A list is read, and then has no type. */
 	if (config.is_there && !config.is_valid &&
 		!fsdp_span_begins(text, FSDP_SPAN("[")))
-		is |= BAD_CONFIG;
+		loading->is |= BAD_CONFIG;
 	if (fsdp_load_text(loading, FILE_NAME, "model_type").data == NULL)
-		is |= NO_TYPE;
+		loading->is |= NO_TYPE;
 	if (fsdp_load_setting(loading, FILE_NAME, "quantization_config").value.kind ==
 		FSDP_TOKEN_DICT)
-		is |= QUANTIZED;
-	return is | (fsdp_load_dtype(loading).data == NULL ? NO_DTYPE : 0);
-}
-
-/* Three keys of the index are read by name. */
-static uint32_t read_index(struct fsdp_loading *loading)
-{
-	struct fsdp_survey_document index;
-	uint32_t is = NO_MAP | NO_METADATA;
-
-	if (loading->weights == NULL ||
-		!fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".json")))
-		return 0;
-	loading->failed |=
-		!fsdp_survey_document(loading->survey, loading->weights, &index);
-	for (uint32_t i = 1; i < index.count; i = index.settings[i].end) {
-		const struct fsdp_setting *of = &index.settings[i];
-		if (of->value.kind == FSDP_TOKEN_NONE)
-			continue;
-		if (fsdp_span_is(of->key, "metadata"))
-			is &= ~(uint32_t)NO_METADATA;
-		if (!fsdp_span_is(of->key, "weight_map"))
-			continue;
-		is &= ~(uint32_t)NO_MAP;
-		is |= of->value.count == 0 ? EMPTY_MAP : 0;
-		for (uint32_t k = i + 1; k < of->end; k = index.settings[k].end)
-			if (index.settings[k].value.kind == FSDP_TOKEN_INTEGER)
-				is |= ODD_MAP;
+		loading->is |= QUANTIZED;
+	if (fsdp_load_dtype(loading).data == NULL)
+		loading->is |= NO_DTYPE;
+	/* Three keys of the index are read by name. */
+	if (loading->weights != NULL &&
+		fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".json"))) {
+		loading->is |= NO_MAP | NO_METADATA;
+		index = fsdp_load_members(loading, loading->weights);
 	}
-	return is;
-}
-
-static void begin(struct fsdp_loading *loading)
-{
-	static const char *const adapters[] = { "adapter_model.safetensors",
-		"adapter_model.bin", NULL };
-
-	loading->is |= read_config(loading) | read_index(loading);
+	while ((member = fsdp_load_next_item(&index)) != NULL) {
+		struct fsdp_load_items map = { index.settings,
+			(uint32_t)(member - index.settings) + 1, member->end };
+		if (member->value.kind == FSDP_TOKEN_NONE)
+			continue;
+		if (fsdp_span_is(member->key, "metadata"))
+			loading->is &= ~(uint32_t)NO_METADATA;
+		if (!fsdp_span_is(member->key, "weight_map"))
+			continue;
+		loading->is &= ~(uint32_t)NO_MAP;
+		loading->is |= member->value.count == 0 ? EMPTY_MAP : 0;
+		while ((item = fsdp_load_next_item(&map)) != NULL)
+			if (item->value.kind == FSDP_TOKEN_INTEGER)
+				loading->is |= ODD_MAP;
+	}
 	loading->adds_prefix = loading->converts = loading->lists_weights = true;
 	/* From 5 on it also applies an adapter in the same directory. */
-	if (loading->transformers != NULL &&
-		fsdp_load_compare_versions(loading->transformers, "5") >= 0 &&
-		(loading->is & ADAPTER) != 0)
-		loading->listed_beside = fsdp_load_choose(loading, adapters);
+	if (!loading->is_before_5 && (loading->is & ADAPTER) != 0)
+		loading->listed_beside = fsdp_load_choose(
+			loading, "adapter_model.safetensors adapter_model.bin");
 }
 
 /* ---- the configuration ---- */
 
-/* The configured dtype, by its name in torch; half, float and double are aliases. Word 0 is a name that torch lacks. */
+/* The configured dtype; 0: unknown. */
+static uint32_t find_dtype(struct fsdp_loading *loading)
+{
+	struct fsdp_span name = fsdp_load_dtype(loading);
+	uint32_t i = (uint32_t)fsdp_dtype_count();
+
+	while (--i > 0 && !fsdp_span_is(name, fsdp_dtype(i)->name))
+		;
+	return i;
+}
+
+/* Word 0 is a dtype that torch lacks, which has three other names of its own. */
 static bool has_unknown_type(struct fsdp_loading *loading)
 {
-	static const char *const others[] = { "half", "float", "double" };
 	struct fsdp_span name = fsdp_load_dtype(loading);
 
-	for (uint32_t i = 1; i < fsdp_dtype_count(); i++)
-		if (fsdp_span_is(name, fsdp_dtype(i)->name))
-			return false;
-	for (size_t i = 0; i < FSDP_COUNT(others); i++)
-		if (fsdp_span_is(name, others[i]))
-			return false;
-	fsdp_load_set_word(loading, 0, name);
-	return true;
+	return find_dtype(loading) == 0 && !fsdp_span_is_any(name, "half float double") &&
+	       fsdp_load_set_word(loading, 0, name);
 }
 
 /* Words 0 and 1: the numbers of layer_types and of layers. */
@@ -125,98 +114,78 @@ static bool counts_other_layers(struct fsdp_loading *loading)
 	struct fsdp_setting types = fsdp_load_setting(loading, FILE_NAME, "layer_types");
 	int64_t layers = fsdp_load_integer(loading, FILE_NAME, "num_hidden_layers", -1);
 
-	if (types.value.kind != FSDP_TOKEN_LIST || layers < 0 ||
-		types.value.count == layers)
-		return false;
-	fsdp_load_say(loading, 0, "%u", types.value.count);
-	fsdp_load_say(loading, 1, "%lld", (long long)layers);
-	return true;
+	return types.value.kind == FSDP_TOKEN_LIST && layers >= 0 &&
+	       types.value.count != layers &&
+	       fsdp_load_say(loading, 0, "%u", types.value.count) &&
+	       fsdp_load_say(loading, 1, "%lld", (long long)layers);
 }
 
-/* A member of the dict at this place, unless it is null. */
-static const struct fsdp_setting *find_inner(
-	const struct fsdp_survey_document *config, size_t at, const char *key)
+/* A member that is not null; NULL: none. */
+static const struct fsdp_setting *find_member(
+	struct fsdp_load_items items, const char *key)
 {
-	const struct fsdp_setting *outer = &config->settings[at], *found;
+	const struct fsdp_setting *item;
 
-	if (config->count == 0 || outer->value.kind != FSDP_TOKEN_DICT)
-		return NULL;
-	for (size_t i = at + 1; i < outer->end; i = found->end) {
-		found = &config->settings[i];
-		if (fsdp_span_is(found->key, key))
-			return found->value.kind != FSDP_TOKEN_NONE ? found : NULL;
-	}
-	return NULL;
+	while ((item = fsdp_load_next_item(&items)) != NULL)
+		if (fsdp_span_is(item->key, key) && item->value.kind != FSDP_TOKEN_NONE)
+			break;
+	return item;
 }
 
 /* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the kind, the number. */
 static bool lacks_rope_number(struct fsdp_loading *loading)
 {
-	static const char *const kinds[][4] = { { "linear", "factor" },
-		{ "dynamic", "factor" }, { "yarn", "factor" },
-		{ "llama3", "factor", "low_freq_factor", "high_freq_factor" },
-		{ "longrope", "short_factor", "long_factor" } };
-	static const char *const places[] = { "rope_scaling", "rope_parameters" };
-	static const char *const types[] = { "rope_type", "type" };
-	struct fsdp_survey_document config;
-	const struct fsdp_setting *place = NULL, *type = NULL;
+	static const char *const kinds[][2] = { { "linear", "factor" },
+		{ "dynamic", "factor" }, { "yarn", "factor" }, { "llama3", "factor" },
+		{ "llama3", "low_freq_factor" }, { "llama3", "high_freq_factor" },
+		{ "longrope", "short_factor" }, { "longrope", "long_factor" } };
+	const char *place = "rope_scaling";
+	struct fsdp_load_items items = fsdp_load_items(loading, FILE_NAME, place);
+	const struct fsdp_setting *type;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, FILE_NAME, &config);
-	for (size_t i = 0; i < FSDP_COUNT(places) && place == NULL; i++)
-		place = find_inner(&config, 0, places[i]);
-	for (size_t i = 0; place != NULL && i < FSDP_COUNT(types) && type == NULL; i++)
-		type = find_inner(&config, (size_t)(place - config.settings), types[i]);
+	if (items.at == items.end)
+		items = fsdp_load_items(loading, FILE_NAME, place = "rope_parameters");
+	type = find_member(items, "rope_type");
+	if (type == NULL)
+		type = find_member(items, "type");
 	/* Phi-3 gives its kinds other names. */
 	if (type == NULL || type->value.kind != FSDP_TOKEN_TEXT ||
 		fsdp_span_is(fsdp_load_text(loading, FILE_NAME, "model_type"), "phi3") ||
 		!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
-		for (size_t k = 1; k < FSDP_COUNT(kinds[i]) && kinds[i][k] != NULL; k++) {
-			if (!fsdp_span_is(type->value.text, kinds[i][0]) ||
-				find_inner(&config, (size_t)(place - config.settings),
-					kinds[i][k]) != NULL)
-				continue;
-			fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(place->key, 40));
-			fsdp_load_say(loading, 1, "%s", kinds[i][0]);
-			fsdp_load_say(loading, 2, "%s", kinds[i][k]);
-			return true;
-		}
+		if (fsdp_span_is(type->value.text, kinds[i][0]) &&
+			find_member(items, kinds[i][1]) == NULL)
+			return fsdp_load_say(loading, 0, "%s", place) &&
+			       fsdp_load_say(loading, 1, "%s", kinds[i][0]) &&
+			       fsdp_load_say(loading, 2, "%s", kinds[i][1]);
 	return false;
 }
 
 /* ---- what else than a dict of tensors a pickle may be ---- */
 
-/* Number of elements that dict.update finds in the first item of a list of tensors, or of a tensor, where it expects
- * a key and a value; 0: unknown. */
-static int64_t length_of_first(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, loading->weights);
-	uint32_t dim = fsdp_load_root(loading).is_tensor;
-	struct fsdp_tensor first;
-
-	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0)
-		return 0;
-	first = fsdp_tensor(checkpoint, 0);
-	return first.dims > dim && first.numel > 0 ? first.shape[dim] : 0;
-}
-
-/* A dict is not made from one value, nor from items that are not pairs. */
+/* A dict is not made from one value, nor from items that are not pairs: dict.update finds a key and a value in the
+ * first item of a list of tensors, or of a tensor. */
 static bool refuses_root(struct fsdp_loading *loading)
 {
-	static const char *const values[] = { "NoneType", "bool", "int", "float" };
 	struct fsdp_survey_root root = fsdp_load_root(loading);
-	bool has_tensor = root.first_class != NULL && !root.is_dict &&
-			  strcmp(root.first_class, "Tensor") == 0;
-	int64_t length = root.is_tensor || has_tensor ? length_of_first(loading) : 0;
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_tensor first;
 
 	if (!fsdp_load_is_no_dict(loading))
 		return false;
-	for (size_t i = 0; i < FSDP_COUNT(values); i++)
-		if (strcmp(root.class_name, values[i]) == 0)
-			return true;
-	return (loading->is & NO_DTYPE) != 0 || (length != 0 && length != 2);
+	if (fsdp_span_is_any(
+		    fsdp_span_text(root.class_name), "NoneType bool int float") ||
+		(loading->is & NO_DTYPE) != 0)
+		return true;
+	checkpoint = fsdp_load_opened(loading);
+	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0 ||
+		(!root.is_tensor && (root.first_class == NULL ||
+					    strcmp(root.first_class, "Tensor") != 0)))
+		return false;
+	first = fsdp_tensor(checkpoint, 0);
+	return first.dims > root.is_tensor && first.numel > 0 &&
+	       first.shape[root.is_tensor] != 2;
 }
 
 /* An empty list adds nothing to a dict. */
@@ -224,8 +193,7 @@ static bool is_other_root(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 	bool is_empty = root.class_name != NULL && root.count == 0 &&
-			(strcmp(root.class_name, "list") == 0 ||
-				strcmp(root.class_name, "tuple") == 0);
+			fsdp_span_is_any(fsdp_span_text(root.class_name), "list tuple");
 
 	return !is_empty && fsdp_load_is_unknown_root(loading);
 }
@@ -234,13 +202,10 @@ static bool is_nested_untyped(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	if (!root.is_dict || root.first_class == NULL ||
-		strcmp(root.first_class, "Tensor") == 0 ||
-		strcmp(root.first_class, "Parameter") == 0)
-		return false;
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "a value of class %s", root.first_class);
-	return true;
+	return root.is_dict && root.first_class != NULL &&
+	       !fsdp_span_is_any(fsdp_span_text(root.first_class), "Tensor Parameter") &&
+	       fsdp_load_say(loading, 0, "%s", loading->weights) &&
+	       fsdp_load_say(loading, 1, "a value of class %s", root.first_class);
 }
 
 /* ---- files ---- */
@@ -255,20 +220,23 @@ static bool has_tensors(struct fsdp_loading *loading)
  * meant is not known. */
 static bool has_other_name(struct fsdp_loading *loading)
 {
-	static const char *const names[] = { "consolidated.safetensors",
-		"model.fp16.safetensors", "model.bf16.safetensors",
-		"model.fp32.safetensors", "pytorch_model.safetensors", "pytorch_model.pt",
-		"model.pt", "model (*).safetensors", "pytorch_model (*).bin", NULL };
-	const char *found = fsdp_load_choose(loading, names);
+	static const char names[] =
+		"consolidated.safetensors model.fp16.safetensors model.bf16.safetensors "
+		"model.fp32.safetensors pytorch_model.safetensors pytorch_model.pt model.pt "
+		"model?(*).safetensors pytorch_model?(*).bin";
+	const struct fsdp_survey_entry *entry, *found = NULL;
+	size_t count = 0;
 
-	if (found == NULL || fsdp_load_count(loading, names) > 1)
+	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, names)) != NULL;)
+		if (!entry->is_folder && count++ == 0)
+			found = entry;
+	if (count != 1)
 		return false;
-	fsdp_load_say(loading, 0, "%s", found);
-	fsdp_load_say(loading, 1, "%s",
-		fsdp_span_ends(fsdp_span_text(found), FSDP_SPAN(".safetensors"))
+	fsdp_load_set_word(loading, 0, found->name);
+	return fsdp_load_say(loading, 1, "%s",
+		fsdp_span_ends(found->name, FSDP_SPAN(".safetensors"))
 			? "model.safetensors"
 			: "pytorch_model.bin");
-	return true;
 }
 
 /* ---- tensors ---- */
@@ -276,14 +244,11 @@ static bool has_other_name(struct fsdp_loading *loading)
 /* The configured dtype is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
-	struct fsdp_span wanted = fsdp_load_dtype(loading);
-	const struct fsdp_dtype *to = NULL;
+	const struct fsdp_dtype *to = fsdp_dtype(find_dtype(loading));
 
-	for (uint32_t i = 1; i < fsdp_dtype_count() && wanted.data != NULL; i++)
-		if (fsdp_span_is(wanted, fsdp_dtype(i)->name))
-			to = fsdp_dtype(i);
-	if (to == NULL || !to->is_floating || !fsdp_load_compare(loading))
+	if (!to->is_floating || !fsdp_load_compare(loading))
 		return false;
+	fsdp_load_say(loading, 0, "%s", to->name);
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
 		const struct fsdp_dtype *from = fsdp_dtype(tensor->dtype);
@@ -291,7 +256,6 @@ static bool is_narrowed(struct fsdp_loading *loading)
 			from->item_bits >= to->item_bits)
 			fsdp_load_name(loading, tensor->name);
 	}
-	fsdp_load_say(loading, 0, "%s", to->name);
 	return loading->all_names > 0;
 }
 
@@ -304,11 +268,11 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
-		head |= fsdp_span_is(tensor->name, "lm_head.weight");
-		bare |= tensor->match != NULL &&
+		bool is_head = fsdp_span_is(tensor->name, "lm_head.weight");
+		head |= is_head;
+		bare |= tensor->match != NULL && !is_head &&
 			!fsdp_span_begins(
-				tensor->name, fsdp_span_text(loading->base_prefix)) &&
-			!fsdp_span_is(tensor->name, "lm_head.weight");
+				tensor->name, fsdp_span_text(loading->base_prefix));
 	}
 	return bare && head;
 }
@@ -316,52 +280,21 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 /* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one. */
 static bool leaves_out_scales(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint;
-
 	if (!fsdp_load_compare(loading))
 		return false;
-	checkpoint = fsdp_load_open(loading, loading->weights);
 	for (size_t i = 0; i < loading->model.count; i++) {
-		const struct fsdp_load_tensor *weight = &loading->model.items[i];
+		struct fsdp_span name = loading->model.items[i].name;
 		const struct fsdp_load_tensor *stored =
-			fsdp_load_find_stored(loading, checkpoint, weight->name);
-		char name[512];
+			fsdp_load_find_stored(loading, name);
 
-		if (stored == NULL ||
-			strncmp(fsdp_dtype(stored->dtype)->name, "float8_e", 8) != 0)
-			continue;
-		snprintf(name, sizeof name, "%.*s_scale",
-			FSDP_TEXT_MOST(weight->name, sizeof name - 16));
-		if (fsdp_load_find_stored(loading, checkpoint, fsdp_span_text(name)) ==
-			NULL)
-			continue;
-		fsdp_load_say(loading, 0, "%s", name);
-		return true;
+		fsdp_load_say(loading, 0, "%.*s_scale", FSDP_TEXT_MOST(name, 500));
+		if (stored != NULL &&
+			strncmp(fsdp_dtype(stored->dtype)->name, "float8_e", 8) == 0 &&
+			fsdp_load_find_stored(
+				loading, fsdp_span_text(loading->words[0])) != NULL)
+			return true;
 	}
 	return false;
-}
-
-/* 4.57 gives the head what the embedding has, and nothing the other way round. */
-static bool is_of_head(struct fsdp_span name)
-{
-	return fsdp_span_is(name, "lm_head.weight") ||
-	       fsdp_span_begins(name, FSDP_SPAN("cls.predictions.decoder."));
-}
-
-static bool stores_head_alone(struct fsdp_loading *loading)
-{
-	bool heads[FSDP_LOAD_TIE_COUNT] = { false },
-	     others[FSDP_LOAD_TIE_COUNT] = { false };
-
-	if (!fsdp_load_compare(loading))
-		return false;
-	for (size_t i = 0; i < loading->model.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (tensor->match != NULL)
-			(is_of_head(tensor->name) ? heads : others)[tensor->tie] = true;
-	}
-	return (heads[FSDP_LOAD_TIED_WEIGHT] && !others[FSDP_LOAD_TIED_WEIGHT]) ||
-	       (heads[FSDP_LOAD_TIED_BIAS] && !others[FSDP_LOAD_TIED_BIAS]);
 }
 
 #define NO_WEIGHTS \
@@ -371,24 +304,20 @@ static bool stores_head_alone(struct fsdp_loading *loading)
 static bool has_wrapped_names(struct fsdp_loading *loading)
 {
 	static const char *const words[] = { "module.", "_orig_mod." };
-	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_load_tensors *stored;
 
 	if (!fsdp_load_knows_no_model(loading) ||
 		fsdp_load_setting(loading, FILE_NAME, "auto_map").end != 0 ||
 		fsdp_load_text(loading, FILE_NAME, "model_type").size == 0)
 		return false;
-	checkpoint = fsdp_load_open(loading, loading->weights);
-	(void)fsdp_load_find_stored(loading, checkpoint, FSDP_SPAN(""));
-	for (size_t i = 0; checkpoint != NULL && i < FSDP_COUNT(words); i++) {
+	stored = fsdp_load_list_all(loading);
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		size_t k = 0;
-		while (k < loading->stored.count &&
-			fsdp_span_begins(
-				loading->stored.items[k].name, fsdp_span_text(words[i])))
+		while (k < stored->count &&
+			fsdp_span_begins(stored->items[k].name, fsdp_span_text(words[i])))
 			k++;
-		if (k > 0 && k == loading->stored.count) {
-			fsdp_load_say(loading, 0, "%s", words[i]);
-			return true;
-		}
+		if (k > 0 && k == stored->count)
+			return fsdp_load_say(loading, 0, "%s", words[i]);
 	}
 	return false;
 }
@@ -461,7 +390,8 @@ static const struct fsdp_load_rule rules[] = {
 		"quantization_config changes the names of the parameters; give them with --expect",
 		.when = QUANTIZED),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .unless = QUANTIZED),
-	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
+	/* It gives the head what the embedding has, and nothing the other way round. */
+	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		.until = "5"),
 	FSDP_REFUSES(INDEX, .finding = "FI1060", .until = "5",
@@ -472,18 +402,20 @@ static const struct fsdp_load_rule rules[] = {
 		"rename the tensors to the names of the model", .until = "5"),
 	FSDP_DIFFERS(INDEX, .finding = "FI1062", .until = "5",
 		.message = "{0} is not in the index: it stays randomly initialized"),
-	FSDP_REFUSES(SHAPE, fsdp_load_cannot_join_experts,
+	FSDP_REFUSES(SHAPE, fsdp_load_has_other_experts,
 		"the stored experts cannot be joined into {0}: their numbers or shapes differ",
 		FSDP_NO_FIX, .since = "5"),
-	FSDP_REFUSES(SHAPE, fsdp_load_has_fewer_experts,
-		"fewer experts are stored than {0} has", FSDP_NO_FIX, .since = "5"),
+	FSDP_REFUSES(SHAPE, fsdp_load_has_other_experts,
+		"fewer experts are stored than {0} has", FSDP_NO_FIX, .arg = 1,
+		.since = "5"),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped),
 	FSDP_DIFFERS(OTHER_NAMES, leaves_out_scales,
 		"{0} is not a name of the model: FP8 weights are used without their scales, as config.json has no quantization_config",
 		"put quantization_config back into config.json, as the model that it was made from has it",
 		.unless = QUANTIZED),
-	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_leaves_out),
-	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses_unsaid, NULL, FSDP_NO_FIX),
+	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_misses, .arg = FSDP_LOAD_ALSO_OTHERS),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
+		.arg = FSDP_LOAD_ONLY_MISSING),
 	FSDP_COMPARES_SETS(0),
 	FSDP_DIFFERS(ADAPTER, .when = ADAPTER, .since = "5",
 		.message =
@@ -500,16 +432,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ 0 },
 };
 
-static const char *const versions[] = { "5.24.0", "5.23.0", "4.57.6", NULL };
-
-static const char *const order[] = { "model.safetensors", "model.safetensors.index.json",
-	"pytorch_model.bin", "pytorch_model.bin.index.json", NULL };
-
 const struct fsdp_loader fsdp_loader_hf = {
 	.name = "hf",
 	.library = "transformers",
-	.versions = versions,
-	.order = order,
+	.versions = FSDP_LOAD_VERSIONS("5.24.0", "5.23.0", "4.57.6"),
+	.order = "model.safetensors model.safetensors.index.json pytorch_model.bin "
+		 "pytorch_model.bin.index.json",
 	.facts = facts,
 	.begin = begin,
 	.rules = rules,

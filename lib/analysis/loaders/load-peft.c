@@ -92,7 +92,9 @@ enum {
 	LORA = 1,
 	IA3 = 2,
 	OFT = 4,
-	PROMPTS = 48,
+	MODULES = 15,
+	PREFIX_TUNING = 32,
+	PROMPTS = 48, /* with that one */
 	FORMS = 63,
 	UNSET = 64,
 	EMPTY = 128,
@@ -100,38 +102,55 @@ enum {
 	NO_TYPE = 512
 };
 
-/* Lists of the configuration. */
-enum list { TARGETS, EXCLUDED, WHOLE, INPUTS, PARAMETERS, LISTS };
-static const char *const list_keys[LISTS] = { "target_modules", "exclude_modules",
-	"modules_to_save", "feedforward_modules", "target_parameters" };
+/* Lists of the configuration; the first LISTS are compared by their texts. */
+enum list { TARGETS, EXCLUDED, WHOLE, INPUTS, PARAMETERS, LISTS, ALL_LISTS = LISTS + 2 };
+static const char *const list_keys[ALL_LISTS] = { "target_modules", "exclude_modules",
+	"modules_to_save", "feedforward_modules", "target_parameters", "rank_pattern",
+	"layers_to_transform" };
 
 struct adapter_words {
 	struct fsdp_span *items;
 	size_t count;
 };
 
+/* What holds of a tensor. */
+enum {
+	LIVE = 1,     /* the loader finds it in its model */
+	TARGET = 2,   /* … and the configuration does not exclude its module */
+	PREFIXED = 4, /* its name has the prefix and no wrapper */
+	RENAMED = 8,  /* of an adapter, and not LIVE */
+	PLACEHOLDER = 16,
+	TURNED = 32,
+	NO_MATRIX = 64, /* too few dimensions */
+	OTHER_RANK = 128,
+	UNKNOWN_RANK = 256,
+	NOT_IN_BASE = 512,
+	LATER = 1024, /* its layer is none of the base, which has others */
+	PLAIN = 2048, /* of DoRA, which the configuration does not ask for */
+};
+
 /* A tensor, and its name taken apart. */
-struct adapter_part {
-	struct fsdp_span whole;
-	struct fsdp_span rest; /* without the prefix, if it has that and no wrapper */
-	bool has_prefix;       /* … as this says */
+struct peft_part {
+	struct fsdp_span whole, rest;        /* without the prefix, if PREFIXED */
 	const struct adapter_member *member; /* NULL: none of an adapter */
 	struct fsdp_span module;             /* as the base has it, if the name is live */
 	struct fsdp_span adapter;            /* ".default", or empty */
-	bool is_live;                        /* the loader finds it in its model */
-	bool is_target; /* … and the configuration does not exclude its module */
-	const int64_t *shape;
+	uint32_t is;
 	uint32_t dims;
-	uint64_t numel;
+	const int64_t *shape;
+	int64_t rank, stored_rank; /* configured, and stored; -1: no matrix */
 };
 
-/* Read once, by the first rule that needs it. */
+/* Read once, before any rule. */
 struct adapter {
 	const struct adapter_form *form;
 	const struct fsdp_checkpoint *checkpoint; /* NULL: not opened */
-	struct adapter_part *parts;
-	size_t count;
+	struct peft_part *parts, *end;
 	struct adapter_words lists[LISTS];
+	const char *long_key; /* of a list with too many items; then nothing is read */
+	bool lists_targets;   /* target_modules is a list with items */
+	bool has_patterns;    /* which may exclude modules */
+	int64_t base_layers;  /* of the expected model; 0: not known */
 };
 
 static int64_t integer(struct fsdp_loading *loading, const char *key, int64_t otherwise)
@@ -144,37 +163,15 @@ static struct fsdp_token setting(struct fsdp_loading *loading, const char *key)
 	return fsdp_load_setting(loading, CONFIG_FILE, key).value;
 }
 
-static bool is_list(struct fsdp_loading *loading, const char *key)
-{
-	return setting(loading, key).kind == FSDP_TOKEN_LIST;
-}
-
 /* A text is matched as a regular expression. */
 static bool is_text(struct fsdp_loading *loading, const char *key)
 {
 	return fsdp_load_text(loading, CONFIG_FILE, key).size != 0;
 }
 
-static bool is_set(struct fsdp_loading *loading, const char *key)
+static bool is_set(struct fsdp_loading *loading, const char *keys)
 {
-	return fsdp_load_is_set(loading, CONFIG_FILE, key);
-}
-
-/* Texts of a list, or members of a dict that are texts. */
-static struct adapter_words read_words(struct fsdp_loading *loading, const char *key)
-{
-	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
-	struct adapter_words words = { .count = 0 };
-	uint32_t at = list.at;
-
-	if (at == list.end)
-		return words;
-	words.items = FSDP_TAKE(loading->arena, words.items, list.end - at);
-	loading->failed |= words.items == NULL;
-	for (; words.items != NULL && at < list.end; at = list.settings[at].end)
-		if (list.settings[at].value.kind == FSDP_TOKEN_TEXT)
-			words.items[words.count++] = list.settings[at].value.text;
-	return words;
+	return fsdp_load_find_set(loading, CONFIG_FILE, keys) != NULL;
 }
 
 /* Whether the last segments of a name are the word, or all of it. */
@@ -203,59 +200,36 @@ static struct fsdp_span parent(struct fsdp_span name)
 /* The number of the first segment that is one and has two before it; -1: none has. */
 static int64_t layer_of(struct fsdp_span rest)
 {
-	for (size_t i = 0; rest.size != 0; i++) {
+	uint64_t number;
+
+	for (size_t i = 0;; i++) {
 		struct fsdp_span part = fsdp_span_first(rest, '.');
-		int64_t number = 0;
-		size_t digits = 0;
-		while (digits < part.size && digits < 9 &&
-			fsdp_is_digit(part.data[digits]))
-			number = number * 10 + (part.data[digits++] - '0');
-		if (i >= 2 && digits == part.size && digits != 0 && part.size < rest.size)
-			return number;
-		rest = fsdp_span(rest.data + part.size, rest.size - part.size);
-		if (rest.size != 0)
-			rest = fsdp_span(rest.data + 1, rest.size - 1);
+		size_t size = part.size;
+		if (size == rest.size)
+			return -1;
+		if (i >= 2 && fsdp_span_is_number(part) &&
+			fsdp_span_number(&part, 1000000000, &number))
+			return (int64_t)number;
+		rest = fsdp_span(rest.data + size + 1, rest.size - size - 1);
 	}
-	return -1;
-}
-
-static bool is_of_layers(struct fsdp_loading *loading, struct fsdp_span module)
-{
-	static const char key[] = "layers_to_transform";
-	struct fsdp_token only = setting(loading, key);
-	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG_FILE, key);
-	int64_t layer = layer_of(module);
-
-	if (only.kind == FSDP_TOKEN_INTEGER)
-		return only.integer == layer;
-	if (list.at == list.end)
-		return true;
-	for (uint32_t at = list.at; at < list.end; at = list.settings[at].end)
-		if (list.settings[at].value.kind == FSDP_TOKEN_INTEGER &&
-			list.settings[at].value.integer == layer)
-			return true;
-	return false;
 }
 
 /* Whether target_modules, if it is a list, names the module. */
-static bool is_named(struct fsdp_loading *loading, const struct adapter *adapter,
-	struct fsdp_span module)
+static bool is_named(const struct adapter *adapter, struct fsdp_span module)
 {
-	return !is_list(loading, "target_modules") ||
-	       !is_set(loading, "target_modules") ||
-	       has_word(&adapter->lists[TARGETS], module);
+	return !adapter->lists_targets || has_word(&adapter->lists[TARGETS], module);
 }
 
-/* Whether a module of the base is adapted; *ret_unknown: the configuration has a pattern
- * that may say otherwise. */
+/* Whether a module of the base is adapted, if no pattern decides otherwise. */
 static bool is_target(struct fsdp_loading *loading, const struct adapter *adapter,
-	struct fsdp_span module, bool *ret_unknown)
+	struct fsdp_span module)
 {
+	static const char key[] = "layers_to_transform";
 	const struct adapter_words *targets = &adapter->lists[TARGETS];
+	const struct fsdp_setting *item;
+	struct fsdp_load_items layers;
+	struct fsdp_token only;
 
-	*ret_unknown = is_text(loading, "target_modules") ||
-		       is_text(loading, "exclude_modules") ||
-		       is_set(loading, "layers_pattern");
 	if (is_text(loading, "target_modules"))
 		return true;
 	if (has_word(&adapter->lists[EXCLUDED], module) || !has_word(targets, module))
@@ -263,23 +237,23 @@ static bool is_target(struct fsdp_loading *loading, const struct adapter *adapte
 	for (struct fsdp_span up = module; up.size != 0; up = parent(up))
 		if (has_word(&adapter->lists[WHOLE], up))
 			return false;
-	for (size_t i = 0; i < targets->count; i++)
-		if (fsdp_span_equal(targets->items[i], module))
+	if (fsdp_span_place(module, targets->items, targets->count) < targets->count)
+		return true;
+	only = setting(loading, key);
+	layers = fsdp_load_items(loading, CONFIG_FILE, key);
+	if (only.kind == FSDP_TOKEN_INTEGER || layers.at == layers.end)
+		return only.kind != FSDP_TOKEN_INTEGER ||
+		       only.integer == layer_of(module);
+	while ((item = fsdp_load_next_item(&layers)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_INTEGER &&
+			item->value.integer == layer_of(module))
 			return true;
-	return is_of_layers(loading, module);
-}
-
-/* What wraps a module leaves its name in that of the tensor; that of others than
- * torch.compile ends with "module". */
-static bool is_unwrapped(struct fsdp_span name)
-{
-	return memmem(name.data, name.size, "_orig_mod.", 10) == NULL &&
-	       memmem(name.data, name.size, "module.", 7) == NULL;
+	return false;
 }
 
 /* The member's part of a name that ends with its tail. The adapter's own name may be in between. */
 static bool read_member(
-	struct adapter_part *part, const struct adapter_member *member, const char *tail)
+	struct peft_part *part, const struct adapter_member *member, const char *tail)
 {
 	struct fsdp_span rest = part->whole, last;
 
@@ -297,93 +271,31 @@ static bool read_member(
 		return false;
 	rest.size -= last.size + 1;
 	part->member = member;
-	part->is_live =
-		is_unwrapped(part->whole) && fsdp_span_begins(rest, FSDP_SPAN(PREFIX));
-	part->module = part->is_live ? fsdp_span(rest.data + sizeof PREFIX - 1,
-					       rest.size - (sizeof PREFIX - 1))
-				     : rest;
+	part->module = rest;
+	if ((part->is & PREFIXED) != 0 && fsdp_span_behind(rest, PREFIX, &part->module))
+		part->is |= LIVE;
+	else
+		part->is |= RENAMED;
 	return true;
 }
 
-static void read_part(
-	struct fsdp_loading *loading, struct adapter *adapter, struct adapter_part *part)
-{
-	bool is_unknown;
-
-	part->rest = part->whole;
-	part->has_prefix = fsdp_span_begins(part->whole, FSDP_SPAN(PREFIX)) &&
-			   is_unwrapped(part->whole);
-	if (part->has_prefix)
-		part->rest = fsdp_span(part->whole.data + sizeof PREFIX - 1,
-			part->whole.size - (sizeof PREFIX - 1));
-	for (size_t i = 0; i < MEMBERS && part->member == NULL; i++) {
-		const struct adapter_member *member = &adapter->form->members[i];
-		if (member->name != NULL && !read_member(part, member, member->tail))
-			(void)read_member(part, member, member->live_tail);
-	}
-	part->is_target = part->is_live &&
-			  (!is_set(loading, "target_modules") ||
-				  !is_list(loading, "target_modules") ||
-				  is_target(loading, adapter, part->module, &is_unknown));
-}
-
-/* Of a type that is supported. Nothing is stored if memory ends. */
-static const struct adapter *read_adapter(struct fsdp_loading *loading)
-{
-	static const struct adapter none = { .form = &forms[0] };
-	struct adapter *adapter = loading->own;
-	size_t count;
-
-	if (adapter != NULL)
-		return adapter;
-	adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
-	if (adapter == NULL) {
-		loading->failed = true;
-		return &none;
-	}
-	for (adapter->form = &forms[0];
-		(loading->is & (1u << (adapter->form - forms))) == 0;)
-		adapter->form++;
-	adapter->checkpoint =
-		loading->knows_stored ? fsdp_load_open(loading, loading->weights) : NULL;
-	for (unsigned i = 0; i < LISTS; i++)
-		adapter->lists[i] = read_words(loading, list_keys[i]);
-	count = adapter->checkpoint != NULL ? fsdp_tensor_count(adapter->checkpoint) : 0;
-	adapter->parts = FSDP_TAKE(loading->arena, adapter->parts, count + 1);
-	loading->failed |= adapter->parts == NULL;
-	for (uint32_t i = 0; i < count && !loading->failed; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(adapter->checkpoint, i);
-		struct adapter_part *part = &adapter->parts[adapter->count++];
-		*part = (struct adapter_part){
-			.whole = fsdp_load_copy_name(
-				loading, adapter->checkpoint, tensor.raw_name),
-			.shape = tensor.shape,
-			.dims = tensor.dims,
-			.numel = tensor.numel,
-		};
-		read_part(loading, adapter, part);
-	}
-	return adapter;
-}
-
-/* The next of them; *part is NULL at first. */
-static bool next_part(const struct adapter *adapter, const struct adapter_part **part)
-{
-	*part = *part == NULL ? adapter->parts : *part + 1;
-	return *part < adapter->parts + adapter->count;
-}
-
-/* Whether a module of the base has this member, under the adapter's name. */
+/* Whether a module of the base has this member; a name of the adapter that is absent is "default". */
 static bool is_stored(const struct adapter *adapter, struct fsdp_span module,
 	const struct adapter_member *member, struct fsdp_span name)
 {
 	const char *const tails[] = { member->tail, member->live_tail };
+	bool is_default = name.size == 0 || fsdp_span_is(name, ".default");
 	char text[NAME_BYTES];
 
-	for (size_t i = 0; i < FSDP_COUNT(tails) && tails[i] != NULL; i++) {
+	for (size_t i = 0; i < 4; i++) {
+		struct fsdp_span segment =
+			i % 2 == 0 ? name
+				   : fsdp_span_text(name.size == 0 ? ".default" : "");
 		int size = snprintf(text, sizeof text, PREFIX "%.*s.%s%.*s%s",
-			FSDP_TEXT(module), member->name, FSDP_TEXT(name), tails[i]);
-		if (size > 0 && (size_t)size < sizeof text &&
+			FSDP_TEXT(module), member->name, FSDP_TEXT(segment),
+			tails[i / 2] != NULL ? tails[i / 2] : "");
+		if (tails[i / 2] != NULL && (i % 2 == 0 || is_default) && size > 0 &&
+			(size_t)size < sizeof text &&
 			fsdp_tensor_find(adapter->checkpoint,
 				fsdp_span(text, (size_t)size)) != FSDP_NONE)
 			return true;
@@ -393,293 +305,47 @@ static bool is_stored(const struct adapter *adapter, struct fsdp_span module,
 
 /* Whether the module of the part has another member, too, by its number. */
 static bool has_member(
-	const struct adapter *adapter, const struct adapter_part *part, uint8_t number)
+	const struct adapter *adapter, const struct peft_part *part, uint8_t number)
 {
-	const struct adapter_member *member = &adapter->form->members[number];
-
-	return is_stored(adapter, part->module, member, part->adapter) ||
-	       (part->adapter.size == 0 &&
-		       is_stored(adapter, part->module, member, FSDP_SPAN(".default"))) ||
-	       (fsdp_span_is(part->adapter, ".default") &&
-		       is_stored(adapter, part->module, member, FSDP_SPAN("")));
+	return is_stored(
+		adapter, part->module, &adapter->form->members[number], part->adapter);
 }
 
 /* Whether any tensor is stored for a module of the base. */
 static bool has_module(const struct adapter *adapter, struct fsdp_span module)
 {
-	for (size_t i = 0; i < MEMBERS; i++) {
-		const struct adapter_member *member = &adapter->form->members[i];
-		if (member->name != NULL &&
-			(is_stored(adapter, module, member, FSDP_SPAN("")) ||
-				is_stored(
-					adapter, module, member, FSDP_SPAN(".default"))))
+	for (size_t i = 0; i < MEMBERS; i++)
+		if (adapter->form->members[i].name != NULL &&
+			is_stored(adapter, module, &adapter->form->members[i],
+				FSDP_SPAN("")))
 			return true;
-	}
 	return false;
 }
 
-/* Word 0: a member as the live model calls it, without what wraps the model. */
-static void write_live_name(struct fsdp_loading *loading, struct fsdp_span module,
-	const struct adapter_member *member)
+/* What belongs to a tensor and is not stored; NULL: nothing. */
+static const struct adapter_member *find_lacking(struct fsdp_loading *loading,
+	const struct adapter *adapter, const struct peft_part *part)
 {
-	const unsigned char *at =
-		memmem(module.data, module.size, PREFIX, sizeof PREFIX - 1);
-	size_t before = at != NULL ? (size_t)(at - module.data) + sizeof PREFIX - 1 : 0;
+	const struct adapter_member *member = part->member;
 
-	module = fsdp_span(module.data + before, module.size - before);
-	fsdp_load_say(loading, 0, PREFIX "%.*s.%s.default%s", FSDP_TEXT_MOST(module, 512),
-		member->name,
-		member->live_tail != NULL ? member->live_tail : member->tail);
-}
-
-static void write_numbers(struct fsdp_loading *loading, int64_t stored, int64_t other)
-{
-	fsdp_load_say(loading, 1, "%" PRId64, stored);
-	fsdp_load_say(loading, 2, "%" PRId64, other);
+	if (member->needs != 0 && !has_member(adapter, part, member->needs))
+		return &adapter->form->members[member->needs];
+	if (member->also_needs != 0 && is_set(loading, member->flag) &&
+		!has_member(adapter, part, member->also_needs))
+		return &adapter->form->members[member->also_needs];
+	return NULL;
 }
 
 /* -1: it has fewer dimensions. */
-static int64_t size_at(const struct adapter_part *part, uint32_t dim)
+static int64_t size_at(const struct peft_part *part, uint32_t dim)
 {
 	return dim < part->dims ? part->shape[dim] : -1;
 }
 
-/* ---- the configuration against itself ---- */
-
-/* A type that this release does not have. */
-static bool is_unknown_type(struct fsdp_loading *loading)
+/* IA3 scales what goes into some modules, and what comes out of the others. */
+static bool scales_inputs(const struct adapter *adapter, struct fsdp_span module)
 {
-	static const char types[] =
-		" PROMPT_TUNING MULTITASK_PROMPT_TUNING P_TUNING PREFIX_TUNING LORA ADALORA ADAMSS BOFT "
-		"ADAPTION_PROMPT IA3 BEFT LILY LOHA LOKR OFT POLY LN_TUNING VERA FROD PVERA FOURIERFT GLORA XLORA "
-		"HRA VBLORA UNILORA CPT MISS RANDLORA ROAD TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA "
-		"GRALORA CARTRIDGE TINYLORA PSOFT PEANUT SHADOW SUPERTUNING DEFT ";
-	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
-	char word[64];
-
-	snprintf(word, sizeof word, " %.*s ", FSDP_TEXT_MOST(type, 60));
-	fsdp_load_set_word(loading, 0, type);
-	return strstr(types, word) == NULL;
-}
-
-/* What changes names or sizes in a way that is not known here. */
-static bool is_variant(struct fsdp_loading *loading)
-{
-	static const char *const keys[] = { "use_bdlora", "use_qalora", "kasa_config",
-		"monteclora_config", "arrow_config", "velora_config" };
-
-	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (is_set(loading, keys[i])) {
-			fsdp_load_say(loading, 0, "%s", keys[i]);
-			return true;
-		}
-	return false;
-}
-
-static bool is_too_long(struct fsdp_loading *loading)
-{
-	static const char *const keys[] = { "target_modules", "exclude_modules",
-		"modules_to_save", "feedforward_modules", "target_parameters",
-		"rank_pattern", "layers_to_transform" };
-
-	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
-		struct fsdp_token value = setting(loading, keys[i]);
-		if ((value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
-			value.count > ITEMS_MOST) {
-			fsdp_load_say(loading, 0, "%s", keys[i]);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Adds a word to a list, once; one that is too long becomes empty, and stays so. */
-static void add_word(char list[FSDP_LOAD_WORD / 2], struct fsdp_span word, bool *is_full)
-{
-	char item[256];
-	size_t size = strlen(list);
-
-	snprintf(item, sizeof item, "'%.*s'", FSDP_TEXT_MOST(word, 200));
-	if (*is_full || strstr(list, item) != NULL)
-		return;
-	*is_full = size + strlen(item) + 3 > FSDP_LOAD_WORD / 2;
-	if (*is_full)
-		*list = '\0';
-	else
-		snprintf(list + size, FSDP_LOAD_WORD / 2 - size, "%s%s",
-			size != 0 ? ", " : "", item);
-}
-
-/* Word 0: the targets; 3: what helps, if the modules with tensors are few. */
-static bool write_targets(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	const struct adapter_words *targets = &adapter->lists[TARGETS];
-	char list[FSDP_LOAD_WORD / 2] = "";
-	bool is_full = false;
-
-	for (size_t i = 0; i < targets->count; i++)
-		add_word(list, targets->items[i], &is_full);
-	fsdp_load_say(loading, 0, "%s", is_full ? "..." : list);
-	*list = '\0';
-	is_full = false;
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);)
-		if (part->is_live)
-			add_word(list, fsdp_span_last(part->module, '.'), &is_full);
-	fsdp_load_say(loading, 3, "%s", "");
-	if (*list != '\0')
-		fsdp_load_say(loading, 3,
-			"set target_modules to [%s] in adapter_config.json", list);
-	return adapter->count > 0;
-}
-
-/* All targets are named as excluded, too. */
-static bool is_all_excluded(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	const struct adapter_words *targets = &adapter->lists[TARGETS];
-
-	for (size_t i = 0; i < targets->count; i++)
-		if (!has_word(&adapter->lists[EXCLUDED], targets->items[i]))
-			return false;
-	return targets->count > 0;
-}
-
-/* A module of the base, if that is known, is a target. */
-static bool base_has_target(struct fsdp_loading *loading)
-{
-	const struct fsdp_loads_options *options = loading->options;
-
-	for (size_t i = 0; i < options->expected_count; i++)
-		if (is_named(loading, read_adapter(loading),
-			    parent(options->expected[i].name)))
-			return true;
-	return false;
-}
-
-/* None of the targets is a module that was adapted: the base has none of them. */
-static bool has_no_target(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	size_t count = 0;
-
-	if (base_has_target(loading))
-		return false;
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (part->member == NULL)
-			continue;
-		if (is_named(loading, adapter, part->module))
-			return false;
-		count++;
-	}
-	return count > 0 && adapter->lists[TARGETS].count > 0 && write_targets(loading);
-}
-
-static bool base_lacks_targets(struct fsdp_loading *loading)
-{
-	(void)write_targets(loading);
-	return is_list(loading, "target_modules") && !base_has_target(loading) &&
-	       read_adapter(loading)->lists[TARGETS].count > 0;
-}
-
-/* OFT: the one is what the other leaves over. */
-static bool has_two_block_sizes(struct fsdp_loading *loading)
-{
-	int64_t r = integer(loading, "r", 0);
-	int64_t size = integer(loading, "oft_block_size", 32);
-
-	fsdp_load_say(loading, 0, "%" PRId64, r);
-	fsdp_load_say(loading, 1, "%" PRId64, size);
-	return r != 0 && size != 0;
-}
-
-/* IA3: what is scaled at its inputs is adapted. */
-static bool has_stray_inputs(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	const struct adapter_words *inputs = &adapter->lists[INPUTS],
-				   *targets = &adapter->lists[TARGETS];
-
-	for (size_t i = 0; is_list(loading, "target_modules") && i < inputs->count; i++) {
-		size_t k = 0;
-		while (k < targets->count &&
-			!fsdp_span_equal(inputs->items[i], targets->items[k]))
-			k++;
-		if (k == targets->count)
-			return true;
-	}
-	return false;
-}
-
-/* ---- prompts ---- */
-
-/* The prompts; false: they are missing, or it is another adapter. */
-static bool find_prompts(struct fsdp_loading *loading, struct fsdp_tensor *ret_tensor)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	uint32_t found = FSDP_NONE;
-
-	if (adapter->form->is_prompt && adapter->checkpoint != NULL)
-		found = fsdp_tensor_find(
-			adapter->checkpoint, FSDP_SPAN("prompt_embeddings"));
-	if (found != FSDP_NONE)
-		*ret_tensor = fsdp_tensor(adapter->checkpoint, found);
-	return found != FSDP_NONE;
-}
-
-static bool lacks_prompts(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-	struct fsdp_tensor tensor;
-
-	return adapter->form->is_prompt && adapter->checkpoint != NULL &&
-	       !find_prompts(loading, &tensor);
-}
-
-/* Word 2: what helps. */
-static bool lacks_token_count(struct fsdp_loading *loading)
-{
-	struct fsdp_tensor tensor;
-
-	if (!find_prompts(loading, &tensor) ||
-		integer(loading, "num_virtual_tokens", 0) > 0)
-		return false;
-	fsdp_load_say(loading, 2, "%s", "");
-	if (tensor.dims == 2)
-		fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
-			(long long)tensor.shape[0]);
-	return true;
-}
-
-static bool has_other_prompts(struct fsdp_loading *loading)
-{
-	int64_t tokens = integer(loading, "num_virtual_tokens", -1), parts = 1;
-	struct fsdp_tensor tensor;
-
-	if (!find_prompts(loading, &tensor))
-		return false;
-	if (strcmp(read_adapter(loading)->form->type, "PREFIX_TUNING") != 0)
-		parts = integer(loading, "num_transformer_submodules", 1);
-	write_numbers(loading, tensor.dims > 0 ? tensor.shape[0] : 0, tokens);
-	return tokens > 0 && parts > 0 &&
-	       (tensor.dims != 2 || tensor.shape[0] % tokens != 0 ||
-		       tensor.shape[0] / tokens != parts);
-}
-
-/* ---- tensors against the configuration ---- */
-
-/* ZeRO-3 leaves a parameter without any size. */
-static bool is_empty_piece(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (adapter->form->is_prompt || part->numel != 0 || part->dims != 1)
-			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		return true;
-	}
-	return false;
+	return has_word(&adapter->lists[INPUTS], module);
 }
 
 /* The only text that a pattern matches: "\." is a dot, and "." is read as one, as people write it. False: it has
@@ -708,139 +374,475 @@ static bool find_rank(struct fsdp_loading *loading, const struct adapter *adapte
 {
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, CONFIG_FILE, "rank_pattern");
+	const struct fsdp_setting *item;
 	char text[LITERAL];
 	size_t size;
 	bool is_whole;
 
 	*ret_rank = integer(loading, adapter->form->rank, adapter->form->rank_default);
-	for (uint32_t at = list.at; at < list.end; at = list.settings[at].end) {
-		struct fsdp_setting item = list.settings[at];
-		if (!read_literal(item.key, text, &size, &is_whole))
+	while ((item = fsdp_load_next_item(&list)) != NULL) {
+		if (!read_literal(item->key, text, &size, &is_whole))
 			return false;
 		if (is_whole ? !fsdp_span_equal(module, fsdp_span(text, size))
 			     : !ends_so(module, fsdp_span(text, size)))
 			continue;
 		*ret_rank =
-			item.value.kind == FSDP_TOKEN_INTEGER ? item.value.integer : 0;
+			item->value.kind == FSDP_TOKEN_INTEGER ? item->value.integer : 0;
 		return true;
 	}
 	return true;
 }
 
-/* A convolution in groups has its rank cut among them in the second matrix. */
-static bool is_of_rank(const struct adapter_part *part, int64_t rank, int64_t *ret_stored)
-{
-	int64_t share = size_at(part, 1);
-
-	*ret_stored = part->dims > part->member->at
-			      ? size_at(part, part->member->rank_dim - 1)
-			      : -1;
-	return *ret_stored == rank || (part->dims > 2 && part->member->size == OUT &&
-					      share > 0 && rank % share == 0);
-}
-
 /* A tensor of a target that has a rank. */
-static bool is_ranked(const struct adapter *adapter, const struct adapter_part *part)
+static bool is_ranked(const struct adapter *adapter, const struct peft_part *part)
 {
-	return part->is_target && adapter->form->rank != NULL &&
+	return (part->is & TARGET) != 0 && adapter->form->rank != NULL &&
 	       part->member->rank_dim != 0;
 }
 
-/* What belongs to a tensor and is not stored; NULL: nothing. */
-static const struct adapter_member *find_lacking(struct fsdp_loading *loading,
-	const struct adapter *adapter, const struct adapter_part *part)
+/* Of a tensor with too few dimensions it is not a rank that is wrong. Parameters that are not
+ * weights of their modules have a rank for each of their parts. A convolution in groups has its
+ * rank cut among them in the second matrix. */
+static uint32_t find_rank_mark(struct fsdp_loading *loading,
+	const struct adapter *adapter, struct peft_part *part)
 {
-	const struct adapter_member *member = part->member;
+	bool is_known = find_rank(loading, adapter, part->module, &part->rank);
+	int64_t share = size_at(part, 1);
 
-	if (member->needs != 0 && !has_member(adapter, part, member->needs))
-		return &adapter->form->members[member->needs];
-	if (member->also_needs != 0 && is_set(loading, member->flag) &&
-		!has_member(adapter, part, member->also_needs))
-		return &adapter->form->members[member->also_needs];
+	part->stored_rank = part->dims > part->member->at
+				    ? size_at(part, part->member->rank_dim - 1)
+				    : -1;
+	if (is_known && (part->stored_rank == part->rank ||
+				(part->dims > 2 && part->member->size == OUT &&
+					share > 0 && part->rank % share == 0)))
+		return 0;
+	return !is_known || is_set(loading, "target_parameters") ? UNKNOWN_RANK
+	       : part->stored_rank < 0                           ? NO_MATRIX
+								 : OTHER_RANK;
+}
+
+/* "x.q_proj" in the base: its weight, or NULL. */
+static const struct fsdp_load_tensor *find_base(
+	struct fsdp_loading *loading, struct fsdp_span module)
+{
+	char text[NAME_BYTES];
+	int size = snprintf(text, sizeof text, "%.*s.weight", FSDP_TEXT(module));
+
+	return (size_t)size < sizeof text
+		       ? fsdp_load_find_expected(loading, fsdp_span(text, (size_t)size))
+		       : NULL;
+}
+
+/* What wraps a module leaves its name in that of the tensor; that of others than torch.compile ends
+ * with "module". ZeRO-3 leaves a parameter without any size. A vector of IA3 is a row if it scales
+ * inputs, and a column if it scales outputs. */
+static void mark_part(struct fsdp_loading *loading, const struct adapter *adapter,
+	struct peft_part *part)
+{
+	bool is_row;
+
+	if (!fsdp_span_has_any(part->whole, "_orig_mod. module.") &&
+		fsdp_span_behind(part->whole, PREFIX, &part->rest))
+		part->is |= PREFIXED;
+	if (part->dims == 1 && part->shape[0] == 0)
+		part->is |= PLACEHOLDER;
+	for (size_t i = 0; i < MEMBERS && part->member == NULL; i++) {
+		const struct adapter_member *member = &adapter->form->members[i];
+		if (member->name != NULL && !read_member(part, member, member->tail))
+			(void)read_member(part, member, member->live_tail);
+	}
+	if ((part->is & LIVE) == 0)
+		return;
+	if (strstr(part->member->name, "magnitude") != NULL &&
+		!is_set(loading, "use_dora"))
+		part->is |= PLAIN;
+	if (adapter->lists_targets && !is_target(loading, adapter, part->module))
+		return;
+	part->is |= TARGET;
+	is_row = scales_inputs(adapter, part->module);
+	if (part->member->size == SIDE && part->dims <= 2 &&
+		(part->dims != 2 || part->shape[!is_row] != 1))
+		part->is |= TURNED;
+	if (is_ranked(adapter, part))
+		part->is |= find_rank_mark(loading, adapter, part);
+	if (loading->options->expected != NULL &&
+		find_base(loading, part->module) == NULL)
+		part->is |= NOT_IN_BASE;
+	if (adapter->base_layers > 0 && layer_of(part->module) >= adapter->base_layers)
+		part->is |= LATER;
+}
+
+/* Of a type that is supported, and with lists that are not too long. */
+static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	size_t count;
+
+	for (size_t i = 0; i < ALL_LISTS; i++) {
+		struct fsdp_token value = setting(loading, list_keys[i]);
+		if ((value.kind == FSDP_TOKEN_LIST || value.kind == FSDP_TOKEN_DICT) &&
+			value.count > ITEMS_MOST && adapter->long_key == NULL)
+			adapter->long_key = list_keys[i];
+	}
+	if ((loading->is & FORMS) == 0 || adapter->long_key != NULL)
+		return;
+	adapter->form = &forms[__builtin_ctz(loading->is & FORMS)];
+	adapter->lists_targets =
+		setting(loading, "target_modules").kind == FSDP_TOKEN_LIST &&
+		is_set(loading, "target_modules");
+	adapter->has_patterns = is_text(loading, "target_modules") ||
+				is_text(loading, "exclude_modules") ||
+				is_set(loading, "layers_pattern");
+	adapter->checkpoint = loading->knows_stored ? fsdp_load_opened(loading) : NULL;
+	/* Texts of a list, or members of a dict that are texts. */
+	for (unsigned i = 0; i < LISTS; i++) {
+		struct fsdp_load_items list =
+			fsdp_load_items(loading, CONFIG_FILE, list_keys[i]);
+		struct adapter_words *words = &adapter->lists[i];
+		const struct fsdp_setting *item;
+
+		words->items =
+			FSDP_TAKE(loading->arena, words->items, list.end - list.at + 1);
+		loading->failed |= words->items == NULL;
+		while (words->items != NULL &&
+			(item = fsdp_load_next_item(&list)) != NULL)
+			if (item->value.kind == FSDP_TOKEN_TEXT)
+				words->items[words->count++] = item->value.text;
+	}
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (layer_of(options->expected[i].name) >= adapter->base_layers)
+			adapter->base_layers = layer_of(options->expected[i].name) + 1;
+	count = adapter->checkpoint != NULL ? fsdp_tensor_count(adapter->checkpoint) : 0;
+	adapter->parts = adapter->end =
+		FSDP_TAKE(loading->arena, adapter->parts, count + 1);
+	loading->failed |= adapter->parts == NULL;
+	for (uint32_t i = 0; i < count && !loading->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(adapter->checkpoint, i);
+		struct peft_part *part = adapter->end++;
+		part->whole = part->rest = fsdp_load_copy_name(
+			loading, adapter->checkpoint, tensor.raw_name);
+		part->shape = tensor.shape;
+		part->dims = tensor.dims;
+		mark_part(loading, adapter, part);
+	}
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
+	struct adapter *adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
+
+	loading->lists_weights = true;
+	/* Nothing is compared with a model: only what is stored is listed. */
+	loading->was_compared = true;
+	loading->knows_stored =
+		loading->weights != NULL && fsdp_load_opened(loading) != NULL;
+	loading->is |= (fsdp_load_document(loading, CONFIG_FILE).is_valid ? 0 : NO_JSON) |
+		       (type.data == NULL ? NO_TYPE : 0);
+	for (size_t i = 0; i < FSDP_COUNT(forms); i++)
+		if (fsdp_span_is(type, forms[i].type))
+			loading->is |= 1u << i;
+	if (setting(loading, "target_modules").kind == FSDP_TOKEN_NONE)
+		loading->is |= UNSET;
+	else if (!is_set(loading, "target_modules target_parameters"))
+		loading->is |= EMPTY;
+	loading->failed |= adapter == NULL;
+	if (adapter != NULL)
+		read_adapter(loading, adapter);
+}
+
+/* ---- what the rules ask for ---- */
+
+/* The first tensor with all of these marks. */
+static const struct peft_part *find_part(const struct adapter *adapter, uint32_t is)
+{
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & is) == is)
+			return part;
 	return NULL;
 }
 
-/* Whether both matrices of all modules have this rank, and none could be transposed or the
- * piece of one process: only then the configuration is what is wrong. */
-static bool is_rank_of_all(struct fsdp_loading *loading, int64_t rank, int64_t configured)
+/* Word 0: the first tensor with the mark that is the argument of the rule. */
+static bool has_part(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const struct peft_part *part = find_part(loading->own, loading->rule->arg);
 
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (!is_ranked(adapter, part))
-			continue;
-		uint32_t rank_at = part->member->rank_dim - 1;
-		if (part->dims != 2 || part->shape[rank_at] != rank ||
-			part->shape[1 - rank_at] == configured ||
-			find_lacking(loading, adapter, part) != NULL)
-			return false;
-	}
-	return rank > 0 && !is_set(loading, "rank_pattern") &&
-	       !is_set(loading, "enable_lora");
+	return part != NULL && fsdp_load_set_word(loading, 0, part->whole);
 }
 
-enum adapter_fault { NO_MATRIX, OTHER_RANK, UNKNOWN_RANK };
-
-/* Of a tensor with too few dimensions it is not a rank that is wrong. Parameters that are not
- * weights of their modules have a rank for each of their parts. */
-static bool find_rank_fault(struct fsdp_loading *loading, enum adapter_fault wanted)
+/* Word 0: a member as the live model calls it, without what wraps the model. */
+static bool write_live_name(struct fsdp_loading *loading, struct fsdp_span module,
+	const struct adapter_member *member)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const unsigned char *at =
+		memmem(module.data, module.size, PREFIX, sizeof PREFIX - 1);
+	size_t before = at != NULL ? (size_t)(at - module.data) + sizeof PREFIX - 1 : 0;
 
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		int64_t rank, stored = 0;
-		bool is_known;
+	module = fsdp_span(module.data + before, module.size - before);
+	return fsdp_load_say(loading, 0, PREFIX "%.*s.%s.default%s",
+		FSDP_TEXT_MOST(module, 512), member->name,
+		member->live_tail != NULL ? member->live_tail : member->tail);
+}
 
-		if (!is_ranked(adapter, part))
-			continue;
-		is_known = find_rank(loading, adapter, part->module, &rank);
-		if ((is_known && is_of_rank(part, rank, &stored)) ||
-			(wanted != UNKNOWN_RANK &&
-				(!is_known || (stored < 0) != (wanted == NO_MATRIX) ||
-					is_set(loading, "target_parameters"))))
-			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		write_numbers(loading, stored < 0 ? part->dims : stored, rank);
-		fsdp_load_say(loading, 4, "%s", "");
-		if (wanted != UNKNOWN_RANK && is_rank_of_all(loading, stored, rank))
-			fsdp_load_say(loading, 4, "set %s to %lld in adapter_config.json",
-				adapter->form->rank, (long long)stored);
-		return true;
-	}
+static bool write_numbers(struct fsdp_loading *loading, int64_t stored, int64_t other)
+{
+	fsdp_load_say(loading, 1, "%" PRId64, stored);
+	return fsdp_load_say(loading, 2, "%" PRId64, other);
+}
+
+/* ---- the configuration against itself ---- */
+
+/* A type that this release does not have; with an argument one that is not supported here. */
+static bool is_other_type(struct fsdp_loading *loading)
+{
+	static const char types[] =
+		"PROMPT_TUNING MULTITASK_PROMPT_TUNING P_TUNING PREFIX_TUNING LORA ADALORA ADAMSS BOFT "
+		"ADAPTION_PROMPT IA3 BEFT LILY LOHA LOKR OFT POLY LN_TUNING VERA FROD PVERA FOURIERFT GLORA XLORA "
+		"HRA VBLORA UNILORA CPT MISS RANDLORA ROAD TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA "
+		"GRALORA CARTRIDGE TINYLORA PSOFT PEANUT SHADOW SUPERTUNING DEFT";
+	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
+
+	return (loading->rule->arg != 0 || !fsdp_span_is_any(type, types)) &&
+	       fsdp_load_set_word(loading, 0, type);
+}
+
+/* What changes names or sizes in a way that is not known here. */
+static bool is_variant(struct fsdp_loading *loading)
+{
+	const struct fsdp_setting *found = fsdp_load_find_set(loading, CONFIG_FILE,
+		"use_bdlora use_qalora kasa_config monteclora_config arrow_config velora_config");
+
+	return found != NULL && fsdp_load_set_word(loading, 0, found->key);
+}
+
+static bool is_too_long(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+
+	return adapter->long_key != NULL &&
+	       fsdp_load_say(loading, 0, "%s", adapter->long_key);
+}
+
+/* Adds a word to a list, once; one that is too long becomes empty, and stays so. */
+static void add_word(char list[FSDP_LOAD_WORD / 2], struct fsdp_span word, bool *is_full)
+{
+	char item[256];
+	size_t size = strlen(list);
+
+	snprintf(item, sizeof item, "'%.*s'", FSDP_TEXT_MOST(word, 200));
+	if (*is_full || strstr(list, item) != NULL)
+		return;
+	*is_full = size + strlen(item) + 3 > FSDP_LOAD_WORD / 2;
+	snprintf(list + size, FSDP_LOAD_WORD / 2 - size, "%s%s", size != 0 ? ", " : "",
+		item);
+	if (*is_full)
+		*list = '\0';
+}
+
+/* Word 0: the targets; 3: what helps, if the modules with tensors are few. */
+static bool write_targets(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	const struct adapter_words *targets = &adapter->lists[TARGETS];
+	char listed[FSDP_LOAD_WORD / 2] = "", live[FSDP_LOAD_WORD / 2] = "";
+	bool is_full = false, is_live_full = false;
+
+	for (size_t i = 0; i < targets->count; i++)
+		add_word(listed, targets->items[i], &is_full);
+	fsdp_load_say(loading, 0, "%s", is_full ? "..." : listed);
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & LIVE) != 0)
+			add_word(live, fsdp_span_last(part->module, '.'), &is_live_full);
+	if (*live != '\0')
+		fsdp_load_say(loading, 3,
+			"set target_modules to [%s] in adapter_config.json", live);
+	return adapter->parts < adapter->end;
+}
+
+/* All targets are named as excluded, too. */
+static bool is_all_excluded(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	const struct adapter_words *targets = &adapter->lists[TARGETS];
+
+	for (size_t i = 0; i < targets->count; i++)
+		if (!has_word(&adapter->lists[EXCLUDED], targets->items[i]))
+			return false;
+	return targets->count > 0;
+}
+
+/* A module of the base, if that is known, is a target. */
+static bool base_has_target(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (is_named(loading->own, parent(options->expected[i].name)))
+			return true;
 	return false;
 }
 
-static bool is_no_matrix(struct fsdp_loading *loading)
+/* None of the targets is a module that was adapted: the base has none of them. */
+static bool has_no_target(struct fsdp_loading *loading)
 {
-	return find_rank_fault(loading, NO_MATRIX);
+	const struct adapter *adapter = loading->own;
+	size_t count = 0;
+
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		if (part->member != NULL && is_named(adapter, part->module))
+			return false;
+		count += part->member != NULL;
+	}
+	return count > 0 && adapter->lists[TARGETS].count > 0 &&
+	       !base_has_target(loading) && write_targets(loading);
 }
 
-static bool is_other_rank(struct fsdp_loading *loading)
+static bool base_lacks_targets(struct fsdp_loading *loading)
 {
-	return find_rank_fault(loading, OTHER_RANK);
+	const struct adapter *adapter = loading->own;
+
+	(void)write_targets(loading);
+	return adapter->lists_targets && !base_has_target(loading) &&
+	       adapter->lists[TARGETS].count > 0;
 }
 
-static bool has_unknown_rank(struct fsdp_loading *loading)
+/* OFT: the one is what the other leaves over. */
+static bool has_two_block_sizes(struct fsdp_loading *loading)
 {
-	return find_rank_fault(loading, UNKNOWN_RANK);
+	int64_t r = integer(loading, "r", 0);
+	int64_t size = integer(loading, "oft_block_size", 32);
+
+	fsdp_load_say(loading, 0, "%" PRId64, r);
+	fsdp_load_say(loading, 1, "%" PRId64, size);
+	return r != 0 && size != 0;
+}
+
+/* IA3: what is scaled at its inputs is adapted. */
+static bool has_stray_inputs(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	const struct adapter_words *inputs = &adapter->lists[INPUTS],
+				   *targets = &adapter->lists[TARGETS];
+	bool is_list = setting(loading, "target_modules").kind == FSDP_TOKEN_LIST;
+
+	for (size_t i = 0; is_list && i < inputs->count; i++)
+		if (fsdp_span_place(inputs->items[i], targets->items, targets->count) ==
+			targets->count)
+			return true;
+	return false;
+}
+
+/* ---- prompts ---- */
+
+/* The prompts; false: they are missing, or it is another adapter. */
+static bool find_prompts(struct fsdp_loading *loading, struct fsdp_tensor *ret_tensor)
+{
+	const struct adapter *adapter = loading->own;
+	uint32_t found = FSDP_NONE;
+
+	if (adapter->checkpoint != NULL)
+		found = fsdp_tensor_find(
+			adapter->checkpoint, FSDP_SPAN("prompt_embeddings"));
+	if (found != FSDP_NONE)
+		*ret_tensor = fsdp_tensor(adapter->checkpoint, found);
+	return found != FSDP_NONE;
+}
+
+static bool lacks_prompts(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	struct fsdp_tensor tensor;
+
+	return adapter->checkpoint != NULL && !find_prompts(loading, &tensor);
+}
+
+/* Word 2: what helps. */
+static bool lacks_token_count(struct fsdp_loading *loading)
+{
+	struct fsdp_tensor tensor;
+
+	if (!find_prompts(loading, &tensor) ||
+		integer(loading, "num_virtual_tokens", 0) > 0)
+		return false;
+	if (tensor.dims == 2)
+		fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
+			(long long)tensor.shape[0]);
+	return true;
+}
+
+static bool has_other_prompts(struct fsdp_loading *loading)
+{
+	int64_t tokens = integer(loading, "num_virtual_tokens", -1);
+	bool is_prefix = (loading->is & PREFIX_TUNING) != 0;
+	int64_t parts = is_prefix ? 1 : integer(loading, "num_transformer_submodules", 1);
+	struct fsdp_tensor tensor;
+
+	if (!find_prompts(loading, &tensor))
+		return false;
+	write_numbers(loading, tensor.dims > 0 ? tensor.shape[0] : 0, tokens);
+	return tokens > 0 && parts > 0 &&
+	       (tensor.dims != 2 || tensor.shape[0] % tokens != 0 ||
+		       tensor.shape[0] / tokens != parts);
+}
+
+/* ---- tensors against the configuration ---- */
+
+/* Words: the tensor, its rank or dimensions, the configured rank; 4: what helps: only if both matrices of all
+ * modules have this rank, and none could be transposed or the piece of one process, the configuration is wrong. */
+static bool has_rank_fault(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	const struct peft_part *first = find_part(adapter, loading->rule->arg);
+	bool is_of_all;
+
+	if (first == NULL)
+		return false;
+	fsdp_load_set_word(loading, 0, first->whole);
+	write_numbers(loading, first->stored_rank < 0 ? first->dims : first->stored_rank,
+		first->rank);
+	is_of_all =
+		first->stored_rank > 0 && !is_set(loading, "rank_pattern enable_lora");
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		if (!is_of_all || !is_ranked(adapter, part))
+			continue;
+		uint32_t rank_at = part->member->rank_dim - 1;
+		is_of_all = part->dims == 2 &&
+			    part->shape[rank_at] == first->stored_rank &&
+			    part->shape[1 - rank_at] != first->rank &&
+			    find_lacking(loading, adapter, part) == NULL;
+	}
+	if (is_of_all)
+		fsdp_load_say(loading, 4, "set %s to %lld in adapter_config.json",
+			adapter->form->rank, (long long)first->stored_rank);
+	return true;
+}
+
+static bool is_turned_vector(struct fsdp_loading *loading)
+{
+	const struct peft_part *part = find_part(loading->own, TURNED);
+
+	return part != NULL && fsdp_load_set_word(loading, 0, part->whole) &&
+	       fsdp_load_say(loading, 1, "%s",
+		       scales_inputs(loading->own, part->module) ? "1, N" : "N, 1");
 }
 
 static bool has_no_tensors(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
-	bool has_some = false;
+	const struct adapter *adapter = loading->own;
 
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);)
-		has_some |= adapter->form->is_prompt || part->member != NULL ||
-			    fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_");
-	return adapter->checkpoint != NULL && (!has_some || fsdp_load_is_nested(loading));
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if (adapter->form->is_prompt || part->member != NULL ||
+			fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_"))
+			return fsdp_load_is_nested(loading);
+	return adapter->checkpoint != NULL;
 }
 
 static bool has_other_names(struct fsdp_loading *loading)
 {
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (part->member == NULL || part->is_live)
+	const struct adapter *adapter = loading->own;
+
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		if ((part->is & RENAMED) == 0)
 			continue;
 		if (loading->all_names == 0)
 			write_live_name(loading, part->module, part->member);
@@ -852,28 +854,21 @@ static bool has_other_names(struct fsdp_loading *loading)
 /* The targets differ from the stored ones and are randomly initialized. */
 static bool uses_nothing(struct fsdp_loading *loading)
 {
-	size_t count = 0;
-
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (part->is_target)
-			return false;
-		count += part->is_live;
-	}
-	return count > 0 && loading->options->expected == NULL;
+	return find_part(loading->own, TARGET) == NULL &&
+	       find_part(loading->own, LIVE) != NULL &&
+	       loading->options->expected == NULL;
 }
 
 static bool lacks_half(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		const struct adapter_member *lacking =
-			part->is_live ? find_lacking(loading, adapter, part) : NULL;
-		if (lacking == NULL)
-			continue;
-		write_live_name(loading, part->module, lacking);
-		return true;
+			(part->is & LIVE) != 0 ? find_lacking(loading, adapter, part)
+					       : NULL;
+		if (lacking != NULL)
+			return write_live_name(loading, part->module, lacking);
 	}
 	return false;
 }
@@ -890,105 +885,79 @@ static bool is_held_by(struct fsdp_span name, struct fsdp_span word)
 	return false;
 }
 
-/* Whether a tensor of such a module is stored, and under a name that is not looked for: word 0. */
-static bool is_stored_whole(
-	struct fsdp_loading *loading, struct fsdp_span word, bool *ret_is_lost)
+/* Word 0: a tensor of a module that is stored under another name. With an argument: the module, of
+ * which nothing is stored; without the base, which may have no such module. */
+static bool lacks_whole(struct fsdp_loading *loading)
 {
-	*ret_is_lost = false;
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (!is_held_by(part->rest, word))
-			continue;
-		if (part->has_prefix)
-			return true;
-		*ret_is_lost = true;
-		fsdp_load_set_word(loading, 0, part->rest);
-	}
-	return false;
-}
-
-static bool lacks_whole(struct fsdp_loading *loading, bool want_lost)
-{
-	const struct adapter_words *whole = &read_adapter(loading)->lists[WHOLE];
-	bool is_lost, unused;
+	const struct adapter *adapter = loading->own;
+	const struct adapter_words *whole = &adapter->lists[WHOLE];
 
 	for (size_t i = 0; i < whole->count; i++) {
+		struct fsdp_span word = whole->items[i], lost = { 0 };
 		/* Heads of classifiers: the library lists two names; a model has one of them. */
-		const char *other = fsdp_span_is(whole->items[i], "score") ? "classifier"
-				    : fsdp_span_is(whole->items[i], "classifier")
-					    ? "score"
-					    : "";
-		if (is_stored_whole(loading, whole->items[i], &is_lost) ||
-			is_stored_whole(loading, fsdp_span_text(other), &unused) ||
-			is_lost != want_lost)
-			continue;
-		if (!is_lost)
-			fsdp_load_set_word(loading, 0, whole->items[i]);
-		return true;
+		const char *other = fsdp_span_is(word, "score")        ? "classifier"
+				    : fsdp_span_is(word, "classifier") ? "score"
+								       : "";
+		bool has_one = false;
+
+		for (const struct peft_part *part = adapter->parts; part < adapter->end;
+			part++) {
+			bool is_held = is_held_by(part->rest, word);
+			has_one |= (part->is & PREFIXED) != 0 &&
+				   (is_held ||
+					   is_held_by(part->rest, fsdp_span_text(other)));
+			if (is_held && lost.data == NULL)
+				lost = part->rest;
+		}
+		if (!has_one && (lost.data == NULL) == (loading->rule->arg != 0))
+			return fsdp_load_set_word(
+				loading, 0, lost.data != NULL ? lost : word);
 	}
 	return false;
-}
-
-static bool has_lost_module(struct fsdp_loading *loading)
-{
-	return lacks_whole(loading, true);
-}
-
-/* Without the base, which may have no such module. */
-static bool lacks_module(struct fsdp_loading *loading)
-{
-	return lacks_whole(loading, false);
 }
 
 /* With a segment that PEFT takes out of names when it saves, and puts into them again. */
 static bool has_unstripped_module(struct fsdp_loading *loading)
 {
 	static const char *const segments[] = { "default", "modules_to_save" };
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
 	char text[NAME_BYTES];
 
-	for (size_t i = 0; i < whole->count; i++)
-		for (size_t k = 0; k < FSDP_COUNT(segments); k++) {
-			int size = snprintf(text, sizeof text, ".%.*s.%s.",
-				FSDP_TEXT(whole->items[i]), segments[k]);
-			for (const struct adapter_part *part = NULL;
-				next_part(adapter, &part);) {
-				if ((size_t)size >= sizeof text ||
-					memmem(part->whole.data, part->whole.size, text,
-						(size_t)size) == NULL)
-					continue;
-				fsdp_load_set_word(loading, 0, whole->items[i]);
-				fsdp_load_say(loading, 1, "%s", segments[k]);
-				return true;
-			}
-		}
+	for (size_t i = 0; i < 2 * whole->count; i++) {
+		int size = snprintf(text, sizeof text, ".%.*s.%s.",
+			FSDP_TEXT(whole->items[i / 2]), segments[i % 2]);
+		for (const struct peft_part *part = adapter->parts; part < adapter->end;
+			part++)
+			if ((size_t)size < sizeof text &&
+				memmem(part->whole.data, part->whole.size, text,
+					(size_t)size) != NULL)
+				return fsdp_load_set_word(
+					       loading, 0, whole->items[i / 2]) &&
+				       fsdp_load_say(loading, 1, "%s", segments[i % 2]);
+	}
 	return false;
 }
 
 /* LoRA with some tokens that are trained whole: how many are stored; -1: none. */
 static int64_t count_tokens(const struct adapter *adapter)
 {
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (part->has_prefix &&
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & PREFIXED) != 0 &&
 			fsdp_span_ends(part->rest,
 				FSDP_SPAN(".token_adapter.trainable_tokens_delta")))
 			return part->dims > 0 ? part->shape[0] : 0;
-	}
 	return -1;
 }
 
 /* Word 4: what helps. */
 static bool lacks_tokens(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 
-	fsdp_load_say(loading, 4, "%s", "");
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		if (part->is_live)
-			fsdp_load_say(loading, 4,
-				"set trainable_token_indices to null; the tokens are then the base's");
-	}
+	if (find_part(adapter, LIVE) != NULL)
+		fsdp_load_say(loading, 4,
+			"set trainable_token_indices to null; the tokens are then the base's");
 	return adapter->checkpoint != NULL &&
 	       is_set(loading, "trainable_token_indices") && count_tokens(adapter) < 0;
 }
@@ -996,60 +965,24 @@ static bool lacks_tokens(struct fsdp_loading *loading)
 static bool has_other_tokens(struct fsdp_loading *loading)
 {
 	struct fsdp_token listed = setting(loading, "trainable_token_indices");
-	int64_t count = count_tokens(read_adapter(loading));
+	int64_t count = count_tokens(loading->own);
 
-	if (listed.kind != FSDP_TOKEN_LIST || count < 0 ||
-		(uint64_t)count == listed.count)
-		return false;
-	write_numbers(loading, count, (int64_t)listed.count);
-	return true;
+	return listed.kind == FSDP_TOKEN_LIST && count >= 0 &&
+	       (uint64_t)count != listed.count &&
+	       write_numbers(loading, count, (int64_t)listed.count);
 }
 
 /* ---- the base model, if its names are known ---- */
 
-/* "x.q_proj" in the base: its weight, or NULL. */
-static const struct fsdp_load_tensor *find_base(
-	struct fsdp_loading *loading, struct fsdp_span module)
-{
-	char text[NAME_BYTES];
-	int size = snprintf(text, sizeof text, "%.*s.weight", FSDP_TEXT(module));
-
-	return (size_t)size < sizeof text
-		       ? fsdp_load_find_expected(loading, fsdp_span(text, (size_t)size))
-		       : NULL;
-}
-
-/* A module that is adapted is not in the base. */
-static bool is_other_base(struct fsdp_loading *loading)
-{
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (!part->is_target || find_base(loading, part->module) != NULL)
-			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		return loading->options->expected != NULL;
-	}
-	return false;
-}
-
 /* Words: a tensor of a layer that the base, which has others of them, lacks; the layers of the base. */
 static bool has_more_layers(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
-	int64_t last = -1;
+	const struct adapter *adapter = loading->own;
 
-	for (size_t i = 0; i < options->expected_count; i++)
-		if (layer_of(options->expected[i].name) > last)
-			last = layer_of(options->expected[i].name);
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (last < 0 || !part->is_target || layer_of(part->module) <= last)
-			continue;
-		if (loading->all_names == 0)
-			fsdp_load_set_word(loading, 0, part->whole);
-		fsdp_load_name(loading, part->whole);
-	}
-	fsdp_load_say(loading, 1, "%" PRId64, last + 1);
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & LATER) != 0)
+			fsdp_load_name(loading, part->whole);
+	fsdp_load_say(loading, 1, "%" PRId64, adapter->base_layers);
 	return loading->all_names > 0;
 }
 
@@ -1058,43 +991,25 @@ static bool has_more_layers(struct fsdp_loading *loading)
 static bool lacks_module_of_base(struct fsdp_loading *loading)
 {
 	const struct fsdp_loads_options *options = loading->options;
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
 
-	fsdp_load_say(loading, 4, "%s",
-		is_other_base(loading)
-			? ""
-			: "take the module out of modules_to_save; it is then the base's");
+	if (find_part(adapter, NOT_IN_BASE) == NULL)
+		fsdp_load_say(loading, 4,
+			"take the module out of modules_to_save; it is then the base's");
 	for (size_t k = 0; adapter->checkpoint != NULL && k < whole->count; k++)
 		for (size_t i = 0; i < options->expected_count; i++) {
 			struct fsdp_span name = options->expected[i].name;
 			char text[NAME_BYTES];
 			int size = snprintf(
 				text, sizeof text, PREFIX "%.*s", FSDP_TEXT(name));
-			if (!is_held_by(name, whole->items[k]) ||
-				(size_t)size >= sizeof text ||
+			if (is_held_by(name, whole->items[k]) &&
+				(size_t)size < sizeof text &&
 				fsdp_tensor_find(adapter->checkpoint,
-					fsdp_span(text, (size_t)size)) != FSDP_NONE)
-				continue;
-			fsdp_load_say(loading, 0, "%.512s", text);
-			return true;
+					fsdp_span(text, (size_t)size)) == FSDP_NONE)
+				return fsdp_load_say(loading, 0, "%.512s", text);
 		}
 	return false;
-}
-
-/* The name in the base of a tensor that is stored whole; in `text` if that has a segment less. */
-static struct fsdp_span base_name(struct fsdp_span name, char text[NAME_BYTES])
-{
-	static const char layer[] = ".base_layer.";
-	const unsigned char *at = memmem(name.data, name.size, layer, sizeof layer - 1);
-	size_t before = at != NULL ? (size_t)(at - name.data) + 1 : 0;
-	size_t cut = sizeof layer - 2;
-
-	if (at == NULL)
-		return name;
-	memcpy(text, name.data, before);
-	memcpy(text + before, name.data + before + cut, name.size - before - cut);
-	return fsdp_span(text, name.size - cut);
 }
 
 /* A tensor whose shape is not that of the base's of the same name: one of a whole module, a
@@ -1102,64 +1017,47 @@ static struct fsdp_span base_name(struct fsdp_span name, char text[NAME_BYTES])
  * were added before the adapter was trained, if an embedding or a head has more rows. */
 static bool has_other_module(struct fsdp_loading *loading)
 {
-	static const char *const ends[] = { "embed_tokens.weight", "lm_head.weight",
-		"wte.weight", "embed_in.weight", "word_embeddings.weight" };
+	static const char embeddings[] =
+		"embed_tokens.weight lm_head.weight wte.weight embed_in.weight word_embeddings.weight";
+	const struct adapter *adapter = loading->own;
 	char text[NAME_BYTES];
 
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		struct fsdp_span name = base_name(part->rest, text);
-		const struct fsdp_load_tensor *base =
-			part->has_prefix ? fsdp_load_find_expected(loading, name) : NULL;
-		if (base == NULL || base->shape == NULL ||
-			(base->dims == part->dims &&
-				(base->dims == 0 ||
-					memcmp(base->shape, part->shape,
-						base->dims * sizeof *base->shape) == 0)))
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		struct fsdp_span name = part->rest;
+		const unsigned char *layer =
+			fsdp_span_find(name, FSDP_SPAN(".base_layer."));
+		struct fsdp_load_tensor own = { .shape = part->shape,
+			.dims = part->dims };
+		const struct fsdp_load_tensor *base;
+
+		/* The base has a segment less. */
+		if (layer != NULL) {
+			size_t before = (size_t)(layer - name.data), cut = 11;
+			memcpy(text, name.data, before);
+			memcpy(text + before, layer + cut, name.size - before - cut);
+			name = fsdp_span(text, name.size - cut);
+		}
+		base = (part->is & PREFIXED) != 0 ? fsdp_load_find_expected(loading, name)
+						  : NULL;
+		if (base == NULL || fsdp_load_same_shape(base, &own))
 			continue;
-		fsdp_load_say(loading, 0, PREFIX "%.*s", FSDP_TEXT_MOST(name, 512));
-		fsdp_load_say(loading, 1, "%s", "");
-		for (size_t i = 0; i < FSDP_COUNT(ends); i++)
-			if (fsdp_span_ends(name, fsdp_span_text(ends[i])) &&
-				part->dims == 2 && base->dims == 2 &&
-				part->shape[1] == base->shape[1] &&
-				part->shape[0] > base->shape[0])
-				fsdp_load_say(loading, 1,
-					"call resize_token_embeddings(%lld) on the base before the adapter is loaded",
-					(long long)part->shape[0]);
-		return true;
-	}
-	return false;
-}
-
-/* IA3 scales what goes into some modules, and what comes out of the others. */
-static bool scales_inputs(const struct adapter *adapter, struct fsdp_span module)
-{
-	return has_word(&adapter->lists[INPUTS], module);
-}
-
-/* A vector of IA3 is a row if it scales inputs, and a column if it scales outputs. */
-static bool is_turned_vector(struct fsdp_loading *loading)
-{
-	const struct adapter *adapter = read_adapter(loading);
-
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		bool is_row = scales_inputs(adapter, part->module);
-		if (!part->is_target || part->member->size != SIDE || part->dims > 2 ||
-			(part->dims == 2 && part->shape[!is_row] == 1))
-			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		fsdp_load_say(loading, 1, "%s", is_row ? "1, N" : "N, 1");
-		return true;
+		if (fsdp_span_ends_any(name, embeddings) && part->dims == 2 &&
+			base->dims == 2 && part->shape[1] == base->shape[1] &&
+			part->shape[0] > base->shape[0])
+			fsdp_load_say(loading, 1,
+				"call resize_token_embeddings(%lld) on the base before the adapter is loaded",
+				(long long)part->shape[0]);
+		return fsdp_load_say(
+			loading, 0, PREFIX "%.*s", FSDP_TEXT_MOST(name, 512));
 	}
 	return false;
 }
 
 /* What the size of a member has to be; false: that is not known. */
-static bool find_wanted(struct fsdp_loading *loading, const struct adapter *adapter,
-	const struct adapter_part *part, const struct fsdp_load_tensor *base,
-	uint64_t *ret_size)
+static bool find_wanted(struct fsdp_loading *loading, const struct peft_part *part,
+	const struct fsdp_load_tensor *base, uint64_t *ret_size)
 {
+	const struct adapter *adapter = loading->own;
 	enum size size = part->member->size;
 	bool is_turned = base->dims == 2 && is_set(loading, "fan_in_fan_out");
 
@@ -1179,7 +1077,7 @@ static bool find_wanted(struct fsdp_loading *loading, const struct adapter *adap
 
 /* The stored member; false: its shape does not allow one. */
 static bool find_stored(
-	struct fsdp_loading *loading, const struct adapter_part *part, uint64_t *ret_size)
+	struct fsdp_loading *loading, const struct peft_part *part, uint64_t *ret_size)
 {
 	const struct adapter_member *member = part->member;
 	int64_t times = 1;
@@ -1199,16 +1097,17 @@ static bool find_stored(
 /* Word 4: what helps, if nothing of the adapter fits; else some of its tensors are wrong. */
 static bool has_other_sizes(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 	bool found = false, fits_some = false;
 	uint64_t wanted;
 
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		const struct fsdp_load_tensor *base =
-			part->is_target ? find_base(loading, part->module) : NULL;
+			(part->is & TARGET) != 0 ? find_base(loading, part->module)
+						 : NULL;
 		uint64_t stored = 0;
 		if (base == NULL || base->shape == NULL ||
-			!find_wanted(loading, adapter, part, base, &wanted))
+			!find_wanted(loading, part, base, &wanted))
 			continue;
 		/* The inputs of a convolution are those of a group, and often times its extent. */
 		bool may_be_more =
@@ -1217,8 +1116,7 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 			(may_be_more ? stored % wanted == 0 : stored == wanted)) {
 			fits_some = true;
 		} else if (!found) {
-			found = true;
-			fsdp_load_set_word(loading, 0, part->whole);
+			found = fsdp_load_set_word(loading, 0, part->whole);
 			write_numbers(loading, (int64_t)stored, (int64_t)wanted);
 		}
 	}
@@ -1230,10 +1128,10 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 {
 	const struct fsdp_loads_options *options = loading->options;
-	const struct adapter *adapter = read_adapter(loading);
-	bool is_unknown;
+	const struct adapter *adapter = loading->own;
 
-	if (adapter->checkpoint == NULL || adapter->form->is_prompt)
+	if (adapter->checkpoint == NULL || adapter->form->is_prompt ||
+		adapter->has_patterns != by_pattern)
 		return false;
 	for (size_t i = 0; i < options->expected_count; i++) {
 		const struct fsdp_load_expected *wanted = &options->expected[i];
@@ -1243,12 +1141,9 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 		if (!fsdp_span_ends(wanted->name, FSDP_SPAN(".weight")) ||
 			(wanted->shape != NULL && wanted->dims < 2) ||
 			module.size > NAME_BYTES / 2 ||
-			(!is_target(loading, adapter, module, &is_unknown) &&
+			(!is_target(loading, adapter, module) &&
 				!has_word(&adapter->lists[PARAMETERS], wanted->name)) ||
-			is_unknown != by_pattern || has_module(adapter, module))
-			continue;
-		fsdp_load_name(loading, wanted->name);
-		if (loading->all_names > 1)
+			has_module(adapter, module))
 			continue;
 		/* Members of an embedding have other names; a module is likely to be one by its
 		 * usual names. */
@@ -1257,7 +1152,9 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 				fsdp_span_find(fsdp_span_last(module, '.'),
 					FSDP_SPAN("emb")) != NULL)
 				member = &adapter->form->members[k];
-		write_live_name(loading, module, member);
+		if (loading->all_names == 0)
+			write_live_name(loading, module, member);
+		fsdp_load_name(loading, wanted->name);
 	}
 	return loading->all_names > 0;
 }
@@ -1266,23 +1163,21 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
  * adapter lost its last ones. */
 static bool lacks_target(struct fsdp_loading *loading)
 {
-	bool is_deeper = !is_other_base(loading);
+	const struct adapter *adapter = loading->own;
+	bool is_deeper = find_part(adapter, NOT_IN_BASE) == NULL;
 	int64_t last = -1;
 
-	for (const struct adapter_part *part = NULL;
-		next_part(read_adapter(loading), &part);) {
-		if (part->is_live && layer_of(part->module) > last)
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & LIVE) != 0 && layer_of(part->module) > last)
 			last = layer_of(part->module);
-	}
 	if (!lacks_targets(loading, false))
 		return false;
 	for (size_t i = 0; i < loading->name_count; i++)
 		is_deeper &= layer_of(loading->names[i]) > last;
-	fsdp_load_say(loading, 4, "%s",
+	return fsdp_load_say(loading, 4, "%s",
 		is_deeper && last >= 0 ? TRAINED_ON
 			", if that has fewer layers; else copy the adapter again"
 				       : "");
-	return true;
 }
 
 static bool may_lack_target(struct fsdp_loading *loading)
@@ -1295,13 +1190,13 @@ static bool may_lack_target(struct fsdp_loading *loading)
 static bool lacks_bias(struct fsdp_loading *loading)
 {
 	const struct fsdp_loads_options *options = loading->options;
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 	struct fsdp_span wanted = fsdp_load_text(loading, CONFIG_FILE, "bias");
 	bool is_all = fsdp_span_is(wanted, "all");
 	char text[NAME_BYTES];
 
 	if ((!is_all && !fsdp_span_ends(wanted, FSDP_SPAN("_only"))) ||
-		adapter->checkpoint == NULL || adapter->form->is_prompt)
+		adapter->checkpoint == NULL)
 		return false;
 	for (size_t i = 0; i < options->expected_count; i++) {
 		struct fsdp_span name = options->expected[i].name, module = parent(name);
@@ -1315,7 +1210,6 @@ static bool lacks_bias(struct fsdp_loading *loading)
 				fsdp_tensor_find(adapter->checkpoint,
 					fsdp_span(text, (size_t)size)) != FSDP_NONE))
 			continue;
-		fsdp_load_set_word(loading, 0, name);
 		fsdp_load_name(loading, name);
 	}
 	return loading->all_names > 0;
@@ -1328,34 +1222,28 @@ static bool has_no_base(struct fsdp_loading *loading)
 	struct fsdp_span base =
 		fsdp_load_text(loading, CONFIG_FILE, "base_model_name_or_path");
 
-	fsdp_load_set_word(loading, 0, base);
-	return base.size != 0 && !read_adapter(loading)->form->is_prompt;
+	return base.size != 0 && fsdp_load_set_word(loading, 0, base);
 }
 
 /* What is stored and the configuration does not ask for. Word 4: what helps. */
 static bool ignores_some(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = read_adapter(loading);
+	const struct adapter *adapter = loading->own;
 	bool lacks_others = lacks_target(loading);
 
-	loading->name_count = 0;
-	loading->all_names = 0;
-	for (const struct adapter_part *part = NULL; next_part(adapter, &part);) {
-		bool is_plain = part->is_live &&
-				strstr(part->member->name, "magnitude") &&
-				!is_set(loading, "use_dora");
-		if (!part->is_live || (!is_plain && part->is_target))
+	fsdp_load_clear(loading);
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		bool is_plain = (part->is & PLAIN) != 0;
+		if ((part->is & LIVE) == 0 || (!is_plain && (part->is & TARGET) != 0))
 			continue;
 		fsdp_load_name(loading, part->whole);
-		if (loading->all_names > 1)
+		if (loading->all_names > 1 || lacks_others)
 			continue;
-		fsdp_load_set_word(loading, 0, part->whole);
-		fsdp_load_say(loading, 4, "%s", "");
-		if (!lacks_others && !is_named(loading, adapter, part->module))
+		if (!is_named(adapter, part->module))
 			fsdp_load_say(loading, 4,
 				"add %.*s to target_modules in adapter_config.json",
 				FSDP_TEXT_MOST(fsdp_span_last(part->module, '.'), 256));
-		else if (!lacks_others && is_plain)
+		else if (is_plain)
 			fsdp_load_say(loading, 4,
 				"set use_dora to true in adapter_config.json");
 	}
@@ -1364,29 +1252,6 @@ static bool ignores_some(struct fsdp_loading *loading)
 }
 
 /* ---- rules ---- */
-
-static void begin(struct fsdp_loading *loading)
-{
-	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
-	struct fsdp_survey_document config;
-
-	loading->lists_weights = true;
-	/* Nothing is compared with a model: only what is stored is listed. */
-	loading->was_compared = true;
-	loading->knows_stored = loading->weights != NULL &&
-				fsdp_load_open(loading, loading->weights) != NULL;
-	loading->failed |= !fsdp_survey_document(loading->survey, CONFIG_FILE, &config);
-	loading->is |=
-		(config.is_valid ? 0 : NO_JSON) | (type.data == NULL ? NO_TYPE : 0);
-	for (size_t i = 0; i < FSDP_COUNT(forms); i++)
-		if (fsdp_span_is(type, forms[i].type))
-			loading->is |= 1u << i;
-	if (setting(loading, "target_modules").kind == FSDP_TOKEN_NONE)
-		loading->is |= UNSET;
-	else if (!is_set(loading, "target_modules") &&
-		 !is_set(loading, "target_parameters"))
-		loading->is |= EMPTY;
-}
 
 #define PUT_CONFIG "put the adapter's configuration next to its weights"
 #define SAVE_DICT "save a dict of the adapter's tensors by their names"
@@ -1410,10 +1275,11 @@ static const struct fsdp_load_rule rules[] = {
 		NO_STATE_DICT, fsdp_load_is_unknown_root, NULL, SAVE_DICT, .ends = true),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, NULL, SAVE_DICT),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
-	FSDP_REFUSES(ADAPTER_TYPE, is_unknown_type,
+	FSDP_REFUSES(ADAPTER_TYPE, is_other_type,
 		"{0} is not a type of adapter that PEFT has", FSDP_NO_FIX),
-	FSDP_NOT_JUDGED(ADAPTER_TYPE, .unless = FORMS, .ends = true,
-		.message = "adapters of type {0} are not supported"),
+	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_other_type,
+		"adapters of type {0} are not supported", .arg = 1, .unless = FORMS,
+		.ends = true),
 	FSDP_NOT_JUDGED(ADAPTER_TYPE, is_variant, "adapters with {0} are not supported",
 		.ends = true),
 	FSDP_NOT_JUDGED(
@@ -1436,7 +1302,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_TARGETS, base_lacks_targets,
 		"the base has no module of target_modules ({0})", TRAINED_ON,
 		.when = FSDP_LOAD_EXPECTS),
-	FSDP_REFUSES(ADAPTER_MODULES, has_lost_module,
+	FSDP_REFUSES(ADAPTER_MODULES, lacks_whole,
 		"{0} (modules_to_save) has no name that starts with " PREFIX),
 	FSDP_REFUSES(ADAPTER_MODULES, has_unstripped_module,
 		"tensors of {0} (modules_to_save) have the segment {1} in their names, which PEFT adds when it loads",
@@ -1446,19 +1312,24 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(MISSING_TENSOR, lacks_tokens,
 		"the tensor of trainable_token_indices is missing", "{4}", .when = LORA),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_prompts, "prompt_embeddings is missing",
-		"name the tensor prompt_embeddings"),
+		"name the tensor prompt_embeddings", .unless = MODULES),
 	FSDP_REFUSES(CONFIG, lacks_token_count,
-		"adapter_config.json has no num_virtual_tokens", "{2}"),
+		"adapter_config.json has no num_virtual_tokens", "{2}",
+		.unless = MODULES),
 	FSDP_REFUSES(SHAPE, has_other_prompts,
-		"prompt_embeddings has {1} rows for {2} virtual tokens", FSDP_NO_FIX),
-	FSDP_REFUSES(SHAPE, is_empty_piece, "{0} is empty (ZeRO-3 placeholder)",
-		"save the adapter again with its weights gathered"),
+		"prompt_embeddings has {1} rows for {2} virtual tokens", FSDP_NO_FIX,
+		.unless = MODULES),
+	FSDP_REFUSES(SHAPE, has_part, "{0} is empty (ZeRO-3 placeholder)",
+		"save the adapter again with its weights gathered", .arg = PLACEHOLDER,
+		.unless = PROMPTS),
 	FSDP_REFUSES(SHAPE, is_turned_vector, "{0} does not have the shape [{1}]",
 		FSDP_NO_FIX, .when = IA3),
-	FSDP_REFUSES(ADAPTER_RANK, is_no_matrix,
-		"{0} has {1} dimensions, too few for a matrix of the adapter"),
-	FSDP_REFUSES(ADAPTER_RANK, is_other_rank,
-		"{0} has rank {1}, adapter_config.json expects {2}", "{4}"),
+	FSDP_REFUSES(ADAPTER_RANK, has_rank_fault,
+		"{0} has {1} dimensions, too few for a matrix of the adapter",
+		.arg = NO_MATRIX),
+	FSDP_REFUSES(ADAPTER_RANK, has_rank_fault,
+		"{0} has rank {1}, adapter_config.json expects {2}", "{4}",
+		.arg = OTHER_RANK),
 	FSDP_REFUSES(SHAPE, has_other_tokens,
 		"{1} rows are stored for {2} tokens of trainable_token_indices",
 		"list the tokens as they were in trainable_token_indices"),
@@ -1474,49 +1345,46 @@ static const struct fsdp_load_rule rules[] = {
 		FSDP_NO_FIX),
 	FSDP_DIFFERS(MISSING_TENSOR, lacks_half,
 		"{0} is missing: it keeps its start value", FSDP_NO_FIX),
-	FSDP_NOT_JUDGED(ADAPTER_MODULES, lacks_module,
+	FSDP_NOT_JUDGED(ADAPTER_MODULES, lacks_whole,
 		"modules_to_save lists {0}, which is not stored; the base may have it",
-		EXPECT_BASE, .unless = FSDP_LOAD_EXPECTS),
+		EXPECT_BASE, .arg = 1, .unless = FSDP_LOAD_EXPECTS),
 	FSDP_NOT_JUDGED(ADAPTER_TARGETS, uses_nothing,
 		"no stored tensor is of a module in target_modules; the base may have some",
 		EXPECT_BASE),
 	FSDP_NOT_JUDGED(ADAPTER_TARGETS, write_targets,
 		"adapter_config.json has no target_modules: PEFT chooses them by the type of the base model",
 		"{3}", .when = UNSET, .unless = PROMPTS),
-	FSDP_NOT_JUDGED(ADAPTER_RANK, has_unknown_rank,
-		"the rank of {0} depends on rank_pattern or target_parameters in a way that is not supported"),
+	FSDP_NOT_JUDGED(ADAPTER_RANK, has_part,
+		"the rank of {0} depends on rank_pattern or target_parameters in a way that is not supported",
+		.arg = UNKNOWN_RANK),
 	FSDP_COMPARES_SETS(0),
 	FSDP_DIFFERS(BASE_MODEL, lacks_target,
 		"{0} is missing: it keeps its start value and has no effect", "{4}"),
 	FSDP_DIFFERS(BASE_MODEL, lacks_bias,
-		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX),
+		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX,
+		.unless = PROMPTS),
 	FSDP_DIFFERS(BASE_MODEL, has_more_layers,
 		"the base has {1} layers, and {0} is of a later one: it has no effect"),
 	FSDP_NOT_JUDGED(BASE_MODEL, may_lack_target,
 		"the base may need {0}: regular expressions for modules are not evaluated",
 		FSDP_NO_FIX),
-	FSDP_NOT_JUDGED(BASE_MODEL, is_other_base,
+	FSDP_NOT_JUDGED(BASE_MODEL, has_part,
 		"{0} is of a module that --expect does not list; it takes the names of the base",
-		FSDP_NO_FIX, .when = FSDP_LOAD_EXPECTS),
+		FSDP_NO_FIX, .arg = NOT_IN_BASE),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_no_base,
 		"names and shapes were not compared with the base {0}: it is not a directory here, or has other names",
-		EXPECT_BASE, .unless = FSDP_LOAD_EXPECTS),
+		EXPECT_BASE, .unless = FSDP_LOAD_EXPECTS | PROMPTS),
 	FSDP_IGNORES(IGNORED, ignores_some,
 		"adapter_config.json does not ask for {0}, which has no effect then ({1} such tensors)",
 		"{4}"),
 	{ 0 },
 };
 
-static const char *const versions[] = { "0.21.2", NULL };
-
-static const char *const order[] = { "adapter_model.safetensors", "adapter_model.bin",
-	NULL };
-
 const struct fsdp_loader fsdp_loader_peft = {
 	.name = "peft",
 	.library = "peft",
-	.versions = versions,
-	.order = order,
+	.versions = FSDP_LOAD_VERSIONS("0.21.2"),
+	.order = "adapter_model.safetensors adapter_model.bin",
 	.begin = begin,
 	.rules = rules,
 };

@@ -12,7 +12,8 @@
 #include "base/num.h"
 
 /* What begins a file. */
-enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
+/* NEW_PICKLED: by a protocol that torch does not write. */
+enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, NEW_PICKLED, OTHER };
 
 static enum beginning beginning_of(struct fsdp_loading *loading, const char *name)
 {
@@ -32,14 +33,9 @@ static enum beginning beginning_of(struct fsdp_loading *loading, const char *nam
 	if (head.size >= sizeof legacy && head.data[0] == 0x80 &&
 		memcmp(head.data + 2, legacy + 2, sizeof legacy - 2) == 0)
 		return LEGACY;
-	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] <= 5 ? PICKLED
-									   : OTHER;
-}
-
-/* Of what is PICKLED. */
-static unsigned protocol_of(struct fsdp_loading *loading, const char *name)
-{
-	return fsdp_survey_head(loading->survey, name).data[1];
+	if (head.size < 2 || head.data[0] != 0x80 || head.data[1] > 5)
+		return OTHER;
+	return head.data[1] > 3 ? NEW_PICKLED : PICKLED;
 }
 
 /* What the newest release refuses and others take, from one of them up to another. */
@@ -59,119 +55,97 @@ static const struct {
 	{ "traceback.StackSummary", "", "2.14", "2.15" },
 };
 
-static bool is_taken(const struct fsdp_loading *loading, struct fsdp_span global)
-{
-	for (size_t i = 0; loading->torch != NULL && i < FSDP_COUNT(taken); i++)
-		if (fsdp_span_begins(global, fsdp_span_text(taken[i].begin)) &&
-			fsdp_span_ends(global, fsdp_span_text(taken[i].end)) &&
-			(taken[i].since == NULL ||
-				fsdp_load_compare_versions(
-					loading->torch, taken[i].since) >= 0) &&
-			fsdp_load_compare_versions(loading->torch, taken[i].until) < 0)
-			return true;
-	return false;
-}
-
 /* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library that
  * opens a file of its own takes no other option of torch.load, only classes that were allowed
  * before. */
-static struct fsdp_span fix_of(struct fsdp_loading *loading, const char *name)
+static struct fsdp_span find_fix(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, name);
-
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_span fix = fsdp_span("", 0);
 
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->rule ==
 			fsdp_rule(FSDP_RULE_WEIGHTS_ONLY_REFUSES))
 			fix = fsdp_finding(checkpoint, i)->fix;
-	if (fix.size >= FSDP_LOAD_WORD ||
-		(*name != '\0' && !fsdp_span_begins(fix, FSDP_SPAN("import "))))
-		fix.size = 0;
-	return fix;
+	return fix.size < FSDP_LOAD_WORD &&
+			       (*loading->weights == '\0' ||
+				       fsdp_span_begins(fix, FSDP_SPAN("import ")))
+		       ? fix
+		       : fsdp_span("", 0);
 }
 
-/* An empty name is the path itself. Word 2: the fix. */
-static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
-{
-	struct fsdp_survey_pickles pickles;
-	struct fsdp_span fix = fix_of(loading, name);
-
-	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	if (!pickles.is_readable ||
-		(pickles.opcode != NULL && pickles.opcode_offset < pickles.global_offset))
-		return false;
-	for (size_t i = 0; i < pickles.global_count; i++)
-		if (!is_taken(loading, pickles.globals[i]))
-			fsdp_load_name(loading, pickles.globals[i]);
-	if (loading->all_names == 0)
-		return false;
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 256));
-	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
-	return true;
-}
-
-/* Words: the file, why, what helps. */
-static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
-{
-	struct fsdp_survey_pickles pickles;
-	enum beginning beginning = beginning_of(loading, name);
-	bool is_new;
-
-	if (beginning == NOTHING)
-		return false;
-	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
-	is_new = beginning == PICKLED && protocol_of(loading, name) > 3;
-	if (beginning != OTHER && !is_new && pickles.opcode == NULL)
-		return false;
-	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
-	fsdp_load_say(loading, 0, "%s", *name != '\0' ? name : "the file");
-	struct fsdp_span fix = fsdp_span_text(
-		beginning == OTHER
-			? fsdp_load_copying(loading, name)
-			: "save it again with torch.save and pickle_protocol=2");
-	if (beginning != OTHER && (!is_new || pickles.global_count > 0))
-		fix = fix_of(loading, name);
-	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
-	if (beginning == OTHER)
-		fsdp_load_say(loading, 1, "neither a zip archive nor a pickle");
-	else if (is_new)
-		fsdp_load_say(loading, 1, "pickle protocol 4 or later");
-	else
-		fsdp_load_say(loading, 1, "pickle opcode %s", pickles.opcode);
-	return true;
-}
-
+/* The weights are a pickle; an empty name is the path itself. */
 static bool is_pickled(const struct fsdp_loading *loading)
 {
 	return loading->weights != NULL &&
-	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
+	       (*loading->weights == '\0' ||
+		       fsdp_span_ends(
+			       fsdp_span_text(loading->weights), FSDP_SPAN(".bin")));
 }
 
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 {
-	return is_pickled(loading) && file_refuses_global(loading, loading->weights);
+	struct fsdp_survey_pickles pickles;
+
+	if (!is_pickled(loading))
+		return false;
+	pickles = fsdp_load_pickles(loading, loading->weights);
+	if (!pickles.is_readable ||
+		(pickles.opcode != NULL && pickles.opcode_offset < pickles.global_offset))
+		return false;
+	for (size_t i = 0; i < pickles.global_count; i++) {
+		bool is_taken = false;
+		for (size_t k = 0; loading->torch != NULL && k < FSDP_COUNT(taken); k++)
+			is_taken |= fsdp_span_begins(pickles.globals[i],
+					    fsdp_span_text(taken[k].begin)) &&
+				    fsdp_span_ends(pickles.globals[i],
+					    fsdp_span_text(taken[k].end)) &&
+				    (taken[k].since == NULL ||
+					    fsdp_load_compare_versions(loading->torch,
+						    taken[k].since) >= 0) &&
+				    fsdp_load_compare_versions(
+					    loading->torch, taken[k].until) < 0;
+		if (!is_taken)
+			fsdp_load_name(loading, pickles.globals[i]);
+	}
+	return loading->all_names > 0 &&
+	       fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(find_fix(loading)));
 }
 
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 {
-	return is_pickled(loading) && file_refuses_opcode(loading, loading->weights);
+	enum beginning beginning =
+		is_pickled(loading) ? beginning_of(loading, loading->weights) : NOTHING;
+	struct fsdp_survey_pickles pickles;
+	struct fsdp_span fix =
+		FSDP_SPAN("save it again with torch.save and pickle_protocol=2");
+	bool is_new;
+
+	if (beginning == NOTHING)
+		return false;
+	pickles = fsdp_load_pickles(loading, loading->weights);
+	is_new = beginning == NEW_PICKLED;
+	if (beginning != OTHER && !is_new && pickles.opcode == NULL)
+		return false;
+	is_new |= pickles.opcode != NULL && pickles.protocol >= 4;
+	if (beginning == OTHER)
+		fix = fsdp_span_text(fsdp_load_copying(loading, loading->weights));
+	else if (!is_new || pickles.global_count > 0)
+		fix = find_fix(loading);
+	fsdp_load_say(loading, 0, "%s",
+		*loading->weights != '\0' ? loading->weights : "the file");
+	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
+	if (beginning == OTHER || is_new)
+		return fsdp_load_say(loading, 1,
+			beginning == OTHER ? "neither a zip archive nor a pickle"
+					   : "pickle protocol 4 or later");
+	return fsdp_load_say(loading, 1, "pickle opcode %s", pickles.opcode);
 }
 
 struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_pickles pickles = { .root = { .class_name = NULL } };
-
-	if (is_pickled(loading))
-		loading->failed |=
-			!fsdp_survey_pickles(loading->survey, loading->weights, &pickles);
-	return pickles.root;
-}
-
-/* These fail at other places than other keys that are not strings. */
-static bool has_bytes_as_key(const struct fsdp_survey_root *root)
-{
-	return root->key_class != NULL && strcmp(root->key_class, "bytes") == 0;
+	return is_pickled(loading) ? fsdp_load_pickles(loading, loading->weights).root
+				   : (struct fsdp_survey_root){ .class_name = NULL };
 }
 
 /* Words: the file, what it contains. */
@@ -179,8 +153,7 @@ static bool write_root(
 	struct fsdp_loading *loading, const char *what, const char *class_name)
 {
 	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "%s of class %s", what, class_name);
-	return true;
+	return fsdp_load_say(loading, 1, "%s of class %s", what, class_name);
 }
 
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
@@ -191,21 +164,24 @@ bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
 	       write_root(loading, "an object", root.class_name);
 }
 
+/* Keys that are bytes fail at other places than other keys that are not strings. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	if (!root.is_known || (root.is_dict && !has_bytes_as_key(&root)))
-		return false;
-	return root.is_dict ? write_root(loading, "a key", root.key_class)
-			    : write_root(loading, "an object", root.class_name);
+	if (root.is_dict)
+		return root.is_known && root.key_class != NULL &&
+		       strcmp(root.key_class, "bytes") == 0 &&
+		       write_root(loading, "a key", root.key_class);
+	return root.is_known && write_root(loading, "an object", root.class_name);
 }
 
 bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	return root.is_dict && root.key_class != NULL && !has_bytes_as_key(&root) &&
+	return root.is_dict && root.key_class != NULL &&
+	       strcmp(root.key_class, "bytes") != 0 &&
 	       write_root(loading, "a key", root.key_class);
 }
 
@@ -213,9 +189,10 @@ bool fsdp_load_is_nested(struct fsdp_loading *loading)
 {
 	struct fsdp_survey_root root = fsdp_load_root(loading);
 
-	fsdp_load_say(loading, 0, "%s", loading->weights != NULL ? loading->weights : "");
-	fsdp_load_say(loading, 1, "tensors only in a dict inside of it");
-	return root.is_dict && root.count > 0 && root.tensors == 0;
+	if (!root.is_dict || root.count == 0 || root.tensors != 0)
+		return false;
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	return fsdp_load_say(loading, 1, "tensors only in a dict inside of it");
 }
 
 /* ---- the file that was named ---- */
@@ -228,19 +205,18 @@ static void begin(struct fsdp_loading *loading)
 		[ZIP] = ARCHIVE,
 		[LEGACY] = OLD_FORM,
 		[PICKLED] = BARE,
+		[NEW_PICKLED] = 0,
 		[OTHER] = 0 };
 	enum beginning beginning = beginning_of(loading, "");
 
-	if (beginning == NOTHING)
-		return;
-	loading->is |= FILE_NAMED | facts[beginning];
-	if (beginning == PICKLED && protocol_of(loading, "") > 3)
-		loading->is &= ~(uint32_t)BARE;
+	loading->weights = "";
+	if (beginning != NOTHING)
+		loading->is |= FILE_NAMED | facts[beginning];
 }
 
 static bool is_torchscript(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	const char *family =
 		checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
 
@@ -250,25 +226,12 @@ static bool is_torchscript(struct fsdp_loading *loading)
 /* A zip without its directory, which is stored at the end. */
 static bool is_cut(struct fsdp_loading *loading)
 {
-	return fsdp_load_open(loading, "") == NULL;
-}
-
-static bool refuses_global(struct fsdp_loading *loading)
-{
-	return file_refuses_global(loading, "");
-}
-
-static bool refuses_opcode(struct fsdp_loading *loading)
-{
-	return file_refuses_opcode(loading, "");
+	return fsdp_load_opened(loading) == NULL;
 }
 
 static bool is_unread(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_pickles pickles;
-
-	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
-	return !pickles.is_readable;
+	return !fsdp_load_pickles(loading, "").is_readable;
 }
 
 /* Reports the tensor and the reason. */
@@ -279,7 +242,7 @@ static bool has_bad_index(struct fsdp_loading *loading)
 	struct fsdp_findings findings;
 	struct fsdp_error *error = NULL;
 	struct fsdp_checking checking = {
-		.checkpoint = fsdp_load_open(loading, ""),
+		.checkpoint = fsdp_load_opened(loading),
 		.family = "",
 		.findings = &findings,
 		.arena = loading->arena,
@@ -299,16 +262,14 @@ static bool has_bad_index(struct fsdp_loading *loading)
 	if (loading->failed || findings.list.count == 0)
 		return false;
 	const struct fsdp_finding *finding = fsdp_vec_at(&findings.list, 0);
-	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(finding->tensor, 256));
-	fsdp_load_say(loading, 1, "%.*s", FSDP_TEXT_MOST(finding->message, 256));
-	fsdp_load_name(loading, finding->tensor);
-	return true;
+	fsdp_load_set_word(loading, 1, finding->message);
+	return fsdp_load_name(loading, finding->tensor);
 }
 
 /* Types that came with a release. */
 bool fsdp_load_has_new_dtype(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint); i++)
 		if (strcmp(fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name,
@@ -322,7 +283,7 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 {
 	static const char *const begins[] = { "float8", "float4", "uint16", "uint32",
 		"uint64", "complex32" };
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
 		i++) {
@@ -342,13 +303,13 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 /* Their sizes are computed with before their bytes are read. */
 static bool is_legacy_nested(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_pickles pickles;
+	struct fsdp_survey_pickles pickles = fsdp_load_pickles(loading, "");
+	size_t i = 0;
 
-	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
-	for (size_t i = 0; i < pickles.global_count; i++)
-		if (fsdp_span_is(pickles.globals[i], taken[0].begin))
-			return true;
-	return false;
+	while (i < pickles.global_count &&
+		!fsdp_span_is(pickles.globals[i], taken[0].begin))
+		i++;
+	return i < pickles.global_count;
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -362,8 +323,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(DAMAGED_FILE, is_cut,
 		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX,
 		.when = ARCHIVE),
-	FSDP_REFUSES(UNSAFE_GLOBAL, refuses_global),
-	FSDP_REFUSES(UNSAFE_PICKLE, refuses_opcode),
+	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global),
+	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
 	FSDP_REFUSES(FORMAT, .when = BARE,
 		.message = "the file is a pickle that torch.save did not write"),
 	FSDP_NOT_JUDGED(
@@ -382,12 +343,10 @@ static const struct fsdp_load_rule rules[] = {
 	{ 0 },
 };
 
-static const char *const versions[] = { "2.15.0", "2.14.1", "2.14.0", "2.13.0", NULL };
-
 const struct fsdp_loader fsdp_loader_weights_only = {
 	.name = "weights_only",
 	.library = "torch",
-	.versions = versions,
+	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
 	.begin = begin,
 	.rules = rules,
 };

@@ -24,14 +24,13 @@ enum {
 };
 
 static const struct fsdp_load_fact facts[] = {
-	{ SHARDS | FSDP, { FSDP_FOLDER } },
-	{ FSDP, { "pytorch_model_fsdp.bin" } },
-	{ CONFIG, { "config.json" } },
+	{ SHARDS | FSDP, FSDP_FOLDER },
+	{ FSDP, "pytorch_model_fsdp.bin" },
+	{ CONFIG, "config.json" },
 	/* A model that was saved by itself has none of these. */
-	{ RUN, { "optimizer.pt", "optimizer.bin", "scheduler.pt", "training_args.bin",
-		       "rng_state.pth", "rng_state_*" } },
-	{ STATES, { "*_states.pt", "*/*_states.pt" } },
-	{ OPTIMIZER, { "optimizer.pt", "optimizer.bin", "optimizer_0" } },
+	{ RUN, "optimizer.pt optimizer.bin scheduler.pt training_args.bin rng_state.pth rng_state_*" },
+	{ STATES, "*_states.pt */*_states.pt" },
+	{ OPTIMIZER, "optimizer.pt optimizer.bin optimizer_0" },
 	{ 0 },
 };
 
@@ -44,6 +43,8 @@ static void begin(struct fsdp_loading *loading)
 	loading->lists_weights = !is_fsdp && !is_deepspeed;
 	loading->is |=
 		(is_deepspeed ? DEEPSPEED : 0) | (loading->lists_weights ? PLAIN : 0);
+	if (is_deepspeed)
+		(void)fsdp_load_read_zero(loading);
 	if ((loading->is & PLAIN) != 0 &&
 		(loading->is & (CONFIG | FSDP_LOAD_EXPECTS)) != 0)
 		loading->is |= MODEL;
@@ -59,29 +60,6 @@ static bool is_other_run(struct fsdp_loading *loading)
 {
 	return fsdp_load_flag(
 		loading, (loading->is & FSDP) != 0 ? "deepspeed" : "fsdp", false);
-}
-
-static bool lacks_file(struct fsdp_loading *loading)
-{
-	return fsdp_load_lacks_distcp(loading, FSDP_FOLDER "/") ||
-	       fsdp_load_lacks_distcp(loading, "optimizer_0/");
-}
-
-/* Trainer opens each without a guard. */
-static bool has_broken(struct fsdp_loading *loading)
-{
-	static const char *const names[] = { "trainer_state.json", "optimizer.pt",
-		"optimizer.bin", "scheduler.pt", "rng_state*", NULL };
-
-	return fsdp_load_has_broken(loading, names);
-}
-
-static bool has_broken_config(struct fsdp_loading *loading)
-{
-	static const char *const names[] = { "config.json",
-		"model.safetensors.index.json", "pytorch_model.bin.index.json", NULL };
-
-	return fsdp_load_has_broken(loading, names);
 }
 
 /* Trainer makes two groups, one that decays and one that does not; another optimizer may
@@ -122,11 +100,17 @@ static const struct fsdp_load_rule rules[] = {
 		.fix = "copy {0} from where the checkpoint was written, or resume from an earlier checkpoint",
 		.when = RUN, STATE),
 	FSDP_REFUSES(MISSING_FILE, .fix = FSDP_NO_FIX, STATE),
-	FSDP_REFUSES(DAMAGED_FILE, has_broken, FSDP_LOAD_BROKEN),
-	FSDP_REFUSES(DAMAGED_FILE, has_broken_config, FSDP_LOAD_BROKEN, .when = PLAIN),
+	/* Trainer opens each without a guard. */
+	FSDP_REFUSES(DAMAGED_FILE, NULL, FSDP_LOAD_BROKEN,
+		.broken =
+			"trainer_state.json optimizer.pt optimizer.bin scheduler.pt rng_state*"),
+	FSDP_REFUSES(DAMAGED_FILE, NULL, FSDP_LOAD_BROKEN, .when = PLAIN,
+		.broken =
+			"config.json model.safetensors.index.json pytorch_model.bin.index.json"),
 	FSDP_REFUSES(MISSING_FILE, .when = SHARDS, .lacks = FSDP_FOLDER "/.metadata"),
 	FSDP_REFUSES(MISSING_FILE, .when = SHARDS, .lacks = "optimizer_0/.metadata"),
-	FSDP_REFUSES(MISSING_FILE, lacks_file, .when = SHARDS),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_data, .when = SHARDS,
+		.text = FSDP_FOLDER " optimizer_0"),
 	/* Trainer names no tag itself. */
 	FSDP_REFUSES(TAG, fsdp_load_has_no_tag, NULL, FSDP_NO_FIX, .when = DEEPSPEED),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_states, .when = DEEPSPEED),
@@ -160,17 +144,13 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "5.24.0", "5.23.0", NULL };
-
-static const char *const order[] = { "model.safetensors", "pytorch_model.bin",
-	"adapter_model.safetensors", "adapter_model.bin", "model.safetensors.index.json",
-	"pytorch_model.bin.index.json", NULL };
-
 const struct fsdp_loader fsdp_loader_trainer = {
 	.name = "trainer",
 	.library = "transformers",
-	.versions = versions,
-	.order = order,
+	.versions = FSDP_LOAD_VERSIONS("5.24.0", "5.23.0"),
+	.order =
+		"model.safetensors pytorch_model.bin adapter_model.safetensors "
+		"adapter_model.bin model.safetensors.index.json pytorch_model.bin.index.json",
 	.facts = facts,
 	.begin = begin,
 	.rules = rules,

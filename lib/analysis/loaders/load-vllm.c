@@ -44,11 +44,11 @@ enum {
 };
 
 static const struct fsdp_load_fact facts[] = {
-	{ MODEL, { CONFIG_FILE } },
-	{ ADAPTER, { ADAPTER_FILE } },
-	{ ADAPTER_WEIGHTS, { "adapter_model.safetensors" } },
-	{ CONSOLIDATED, { "consolidated*.safetensors" } },
-	{ INDEX, { "model.safetensors.index.json" } },
+	{ MODEL, CONFIG_FILE },
+	{ ADAPTER, ADAPTER_FILE },
+	{ ADAPTER_WEIGHTS, "adapter_model.safetensors" },
+	{ CONSOLIDATED, "consolidated*.safetensors" },
+	{ INDEX, "model.safetensors.index.json" },
 	{ 0 },
 };
 
@@ -69,61 +69,47 @@ static uint32_t find_class(struct fsdp_loading *loading)
 {
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, CONFIG_FILE, "architectures");
-	struct fsdp_span first;
+	const struct fsdp_setting *first = fsdp_load_next_item(&list);
 
-	if (list.at == list.end) {
+	if (first == NULL) {
 		fsdp_load_say(loading, 0, "of config.json, which lists none,");
 		return 0;
 	}
-	first = list.settings[list.at].value.text;
-	fsdp_load_set_word(loading, 0, first);
+	fsdp_load_set_word(loading, 0, first->value.text);
 	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
-		if (fsdp_span_is(first, classes[i].name))
+		if (fsdp_span_is(first->value.text, classes[i].name))
 			return classes[i].is;
 	return 0;
 }
 
-/* Files of the first kind that is there. */
-static void choose_files(struct fsdp_loading *loading)
-{
-	static const char *const kinds[] = { ".safetensors", ".bin", ".pt" };
-	static const char others[] =
-		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
-	size_t count = 0, kind = 0;
-
-	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
-		for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
-			const struct fsdp_survey_entry *entry =
-				fsdp_survey_entry(loading->survey, i);
-			if (entry->is_folder ||
-				memchr(entry->name.data, '/', entry->name.size) != NULL ||
-				fsdp_span_ends_any(entry->name, others) ||
-				!fsdp_span_ends(entry->name, fsdp_span_text(kinds[kind])))
-				continue;
-			loading->weights = (const char *)entry->name.data;
-			count++;
-			/* The index is read of safetensors only. */
-			if (kind == 0 && (loading->is & INDEX) != 0) {
-				loading->weights = "model.safetensors.index.json";
-				return;
-			}
-		}
-	/* Pickles of the last kind are not looked into. */
-	if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
-		loading->is |= SEVERAL;
-}
-
 static void begin(struct fsdp_loading *loading)
 {
-	static const char *const adapters[] = { "adapter_model.safetensors",
-		"adapter_model.bin", "adapter_model.pt", NULL };
+	/* Files of the first kind that is there. */
+	static const char *const kinds[] = { "*.safetensors", "*.bin", "*.pt" };
+	static const char others[] =
+		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
+	const struct fsdp_survey_entry *entry;
+	size_t count = 0, kind = 0;
 
 	loading->lists_weights = true;
 	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
-		loading->weights = fsdp_load_choose(loading, adapters);
+		loading->weights = fsdp_load_choose(loading,
+			"adapter_model.safetensors adapter_model.bin adapter_model.pt");
 		return;
 	}
-	choose_files(loading);
+	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
+		for (size_t at = 0;
+			(entry = fsdp_load_next(loading, &at, kinds[kind])) != NULL;) {
+			if (entry->is_folder || fsdp_span_ends_any(entry->name, others))
+				continue;
+			loading->weights = (const char *)entry->name.data;
+			count++;
+		}
+	/* The index is read of safetensors only. Pickles of the last kind are not looked into. */
+	if (count > 0 && kind == 1 && (loading->is & INDEX) != 0)
+		loading->weights = "model.safetensors.index.json";
+	else if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
+		loading->is |= SEVERAL;
 	loading->is &= ~(uint32_t)ADAPTER;
 	loading->is |= find_class(loading);
 	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
@@ -134,12 +120,6 @@ static void begin(struct fsdp_loading *loading)
 	if (fsdp_span_is(fsdp_load_dtype(loading), "float32") ||
 		((loading->is & SGLANG) != 0 && fsdp_load_dtype(loading).size == 0))
 		loading->is |= FLOAT32;
-}
-
-static void begin_sglang(struct fsdp_loading *loading)
-{
-	loading->is |= SGLANG;
-	begin(loading);
 }
 
 /* ---- a model ---- */
@@ -168,15 +148,14 @@ static bool is_unknown_class(struct fsdp_loading *loading)
  * weights are plain. Word 0: the method. */
 static bool is_not_packed(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, loading->weights);
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, CONFIG_FILE, "quantization_config");
+	const struct fsdp_setting *item;
 	struct fsdp_span method = { 0 };
 	bool has_weight = false;
 
-	for (; list.at < list.end; list.at = list.settings[list.at].end) {
-		const struct fsdp_setting *item = &list.settings[list.at];
+	while ((item = fsdp_load_next_item(&list)) != NULL) {
 		if (fsdp_span_is(item->key, "quant_method"))
 			method = item->value.text;
 		/* All of them may be plain. */
@@ -184,33 +163,19 @@ static bool is_not_packed(struct fsdp_loading *loading)
 			item->value.count != 0)
 			return false;
 	}
-	if (checkpoint == NULL || !fsdp_span_is_any(method, "gptq awq"))
-		return false;
-	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		struct fsdp_span name = loading->stored.items[i].name;
+	for (size_t i = 0; i < stored->count; i++) {
+		struct fsdp_span name = stored->items[i].name;
 		if (fsdp_span_ends(name, FSDP_SPAN(".qweight")))
 			return false;
 		has_weight |= fsdp_span_ends(name, FSDP_SPAN("_proj.weight"));
 	}
-	fsdp_load_set_word(loading, 0, method);
-	return has_weight;
-}
-
-static const struct fsdp_load_tensor *find_model(
-	struct fsdp_loading *loading, const char *name)
-{
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (fsdp_span_is(loading->model.items[i].name, name))
-			return &loading->model.items[i];
-	return NULL;
+	return has_weight && fsdp_span_is_any(method, "gptq awq") &&
+	       fsdp_load_set_word(loading, 0, method);
 }
 
 /* Whether the class of SGLang raises at a name that its model does not have. */
 static bool raises_at(struct fsdp_loading *loading, struct fsdp_span name)
 {
-	static const char *const projections[] = { "q_proj", "k_proj", "v_proj",
-		"gate_proj", "up_proj" };
 	const unsigned char *layers = fsdp_span_find(name, FSDP_SPAN("layers."));
 	uint64_t number;
 
@@ -226,26 +191,21 @@ static bool raises_at(struct fsdp_loading *loading, struct fsdp_span name)
 						   "num_hidden_layers", INT32_MAX))
 			return false;
 	}
-	for (size_t i = 0;
-		(loading->is & RAISES_PROJECTIONS) != 0 && i < FSDP_COUNT(projections);
-		i++)
-		if (fsdp_span_find(name, fsdp_span_text(projections[i])) != NULL)
-			return true;
-	return false;
+	return (loading->is & RAISES_PROJECTIONS) != 0 &&
+	       fsdp_span_has_any(name, "q_proj k_proj v_proj gate_proj up_proj");
 }
 
 /* This class puts "model." before names that lack it. */
 static bool adds_prefix(struct fsdp_loading *loading)
 {
+	static const char *const begins[] = { "layers.", "embed_tokens.", "norm." };
+
 	if (!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		struct fsdp_span name = loading->stored.items[i].name;
-		if (fsdp_span_begins(name, FSDP_SPAN("layers.")) ||
-			fsdp_span_begins(name, FSDP_SPAN("embed_tokens.")) ||
-			fsdp_span_begins(name, FSDP_SPAN("norm.")))
+	for (size_t i = 0; i < 3 * loading->stored.count; i++)
+		if (fsdp_span_begins(loading->stored.items[i / 3].name,
+			    fsdp_span_text(begins[i % 3])))
 			return true;
-	}
 	return false;
 }
 
@@ -269,25 +229,9 @@ static bool has_unexpected(struct fsdp_loading *loading)
 		loading->name_count = 0;
 		loading->all_names = 0;
 		fsdp_load_set_word(loading, 1, item->name);
-		fsdp_load_name(loading, item->name);
-		if (loading->missing == 0)
-			fsdp_load_say(loading, 3, "%s", "");
-		return true;
+		return fsdp_load_name(loading, item->name);
 	}
 	return false;
-}
-
-/* The tied head, and no embedding that it is tied to. */
-static bool stores_head_alone(struct fsdp_loading *loading)
-{
-	const struct fsdp_load_tensor *head, *embedding;
-
-	if (!fsdp_load_compare(loading))
-		return false;
-	head = find_model(loading, "lm_head.weight");
-	embedding = find_model(loading, "model.embed_tokens.weight");
-	return head != NULL && head->match != NULL && embedding != NULL &&
-	       embedding->match == NULL;
 }
 
 /* Linear layers cut a part out of a tensor that is larger, in the dimensions that tensor
@@ -315,12 +259,9 @@ static bool lacks_norm(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
-		if (tensor->match != NULL || tensor->tie != FSDP_LOAD_UNTIED ||
-			memmem(tensor->name.data, tensor->name.size, "norm", 4) == NULL)
-			continue;
-		if (loading->all_names == 0)
-			fsdp_load_set_word(loading, 0, tensor->name);
-		fsdp_load_name(loading, tensor->name);
+		if (tensor->match == NULL && tensor->tie == FSDP_LOAD_UNTIED &&
+			fsdp_span_find(tensor->name, FSDP_SPAN("norm")) != NULL)
+			fsdp_load_name(loading, tensor->name);
 	}
 	return loading->all_names > 0;
 }
@@ -332,46 +273,38 @@ static bool lacks_key(struct fsdp_loading *loading)
 	static const char *const keys[] = { "r", "lora_alpha", "target_modules" };
 
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0) {
-			fsdp_load_say(loading, 0, "%s", keys[i]);
-			return true;
-		}
+		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0)
+			return fsdp_load_say(loading, 0, "%s", keys[i]);
 	return false;
 }
 
 /* A setting that changes the adapter in a way that vLLM does not have. */
 static bool has_feature(struct fsdp_loading *loading)
 {
-	static const char *const keys[] = { "use_dora", "lora_bias",
-		"alora_invocation_tokens", "layer_replication", "use_bdlora",
-		"use_qalora" };
 	static const char *const starts[] = { "gaussian", "eva", "orthogonal", "mica",
 		"lora_ga" };
 	struct fsdp_span bias = fsdp_load_text(loading, ADAPTER_FILE, "bias");
 	struct fsdp_span start =
 		fsdp_load_text(loading, ADAPTER_FILE, "init_lora_weights");
-	bool is_plain = start.data == NULL;
+	const struct fsdp_setting *found = fsdp_load_find_set(loading, ADAPTER_FILE,
+		"use_dora lora_bias alora_invocation_tokens layer_replication use_bdlora use_qalora");
 
-	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (fsdp_load_is_set(loading, ADAPTER_FILE, keys[i])) {
-			fsdp_load_say(loading, 0, "%s", keys[i]);
-			return true;
-		}
+	if (found != NULL)
+		return fsdp_load_set_word(loading, 0, found->key);
 	for (size_t i = 0; i < FSDP_COUNT(starts); i++)
-		is_plain |=
-			start.size == strlen(starts[i]) &&
-			strncasecmp((const char *)start.data, starts[i], start.size) == 0;
-	if (!is_plain)
-		fsdp_load_say(
+		if (start.size == strlen(starts[i]) &&
+			strncasecmp((const char *)start.data, starts[i], start.size) == 0)
+			start.data = NULL;
+	if (start.data != NULL)
+		return fsdp_load_say(
 			loading, 0, "init_lora_weights %.*s", FSDP_TEXT_MOST(start, 64));
-	else
-		fsdp_load_say(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
-	return !is_plain || (bias.size != 0 && !fsdp_span_is(bias, "none"));
+	return bias.size != 0 && !fsdp_span_is(bias, "none") &&
+	       fsdp_load_say(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
 }
 
 static bool has_dora(struct fsdp_loading *loading)
 {
-	return fsdp_load_is_set(loading, ADAPTER_FILE, "use_dora");
+	return fsdp_load_find_set(loading, ADAPTER_FILE, "use_dora") != NULL;
 }
 
 /* Only heads of classifiers may be whole. */
@@ -379,15 +312,12 @@ static bool has_whole_module(struct fsdp_loading *loading)
 {
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, ADAPTER_FILE, "modules_to_save");
+	const struct fsdp_setting *item;
 
-	for (; list.at < list.end; list.at = list.settings[list.at].end) {
-		struct fsdp_token value = list.settings[list.at].value;
-		if (value.kind != FSDP_TOKEN_TEXT ||
-			fsdp_span_is_any(value.text, "classifier score"))
-			continue;
-		fsdp_load_set_word(loading, 0, value.text);
-		return true;
-	}
+	while ((item = fsdp_load_next_item(&list)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_TEXT &&
+			!fsdp_span_is_any(item->value.text, "classifier score"))
+			return fsdp_load_set_word(loading, 0, item->value.text);
 	return false;
 }
 
@@ -400,15 +330,13 @@ static bool is_above_rank(struct fsdp_loading *loading)
 	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, ADAPTER_FILE, "rank_pattern");
+	const struct fsdp_setting *item;
 
-	for (; list.at < list.end; list.at = list.settings[list.at].end) {
-		struct fsdp_token value = list.settings[list.at].value;
-		if (value.kind == FSDP_TOKEN_INTEGER && value.integer > rank)
-			rank = value.integer;
-	}
+	while ((item = fsdp_load_next_item(&list)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_INTEGER && item->value.integer > rank)
+			rank = item->value.integer;
 	fsdp_load_say(loading, 0, "%" PRId64, rank);
 	fsdp_load_say(loading, 1, "%" PRId64, most);
-	fsdp_load_say(loading, 2, "%s", "");
 	for (size_t i = FSDP_COUNT(allowed); i-- > 0;)
 		if (allowed[i] >= rank)
 			fsdp_load_say(loading, 2,
@@ -428,18 +356,11 @@ static bool has_other_tensor(struct fsdp_loading *loading)
 		".lora_A.weight .lora_B.weight .lora_embedding_A .lora_embedding_B "
 		".score.weight .score.bias .classifier.weight .classifier.bias "
 		".embed_tokens.base_layer.weight .lm_head.base_layer.weight";
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_open(loading, loading->weights);
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
 
-	(void)fsdp_load_find_stored(loading, checkpoint, fsdp_span("", 0));
-	for (size_t i = 0; checkpoint != NULL && i < loading->stored.count; i++) {
-		struct fsdp_span name = loading->stored.items[i].name;
-		if (fsdp_span_ends_any(name, ends))
-			continue;
-		if (loading->all_names == 0)
-			fsdp_load_set_word(loading, 0, name);
-		fsdp_load_name(loading, name);
-	}
+	for (size_t i = 0; i < stored->count; i++)
+		if (!fsdp_span_ends_any(stored->items[i].name, ends))
+			fsdp_load_name(loading, stored->items[i].name);
 	return loading->all_names > 0;
 }
 
@@ -502,7 +423,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
 		"names of the class {0} are not known", .unless = KNOWN, .ends = true),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .ends = true),
-	FSDP_REFUSES(TIED_WEIGHTS, stores_head_alone,
+	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		"store it as model.embed_tokens.weight", .when = TIED, .unless = SGLANG),
 	FSDP_NOT_JUDGED(OTHER_NAMES, adds_prefix,
@@ -533,25 +454,22 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-static const char *const versions[] = { "0.33.0", NULL };
-
 const struct fsdp_loader fsdp_loader_vllm = {
 	.name = "vllm",
 	.library = "vllm",
-	.versions = versions,
+	.versions = FSDP_LOAD_VERSIONS("0.33.0"),
 	.facts = facts,
 	.begin = begin,
 	.rules = rules,
 	.options = options,
 };
 
-static const char *const sglang_versions[] = { "0.5.23", NULL };
-
 const struct fsdp_loader fsdp_loader_sglang = {
 	.name = "sglang",
 	.library = "sglang",
-	.versions = sglang_versions,
+	.versions = FSDP_LOAD_VERSIONS("0.5.23"),
 	.facts = facts,
-	.begin = begin_sglang,
+	.begin = begin,
+	.is = SGLANG,
 	.rules = rules,
 };

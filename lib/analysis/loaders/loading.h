@@ -55,8 +55,8 @@ struct fsdp_loading {
 	const struct fsdp_loads_options *options;
 	struct fsdp_arena *arena;
 	const char *path;
-	/* Their releases; NULL: the newest. */
-	const char *transformers, *torch;
+	bool is_before_5;  /* release of transformers */
+	const char *torch; /* the same; NULL: another library, or the newest */
 	const struct fsdp_load_choice *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
@@ -67,7 +67,9 @@ struct fsdp_loading {
 	bool lists_weights;
 	const char *listed_beside;
 
-	/* Of the rule that holds: {0} to {4} in its texts, and its names. */
+	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first, and its
+	 * names. */
+	const struct fsdp_load_rule *rule;
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
 	size_t name_count;
@@ -96,7 +98,7 @@ enum fsdp_load_code {
 #undef FSDP_LOAD_CODE
 };
 
-/* It holds if all of `when`, `lacks` and `holds` do. */
+/* It holds if all of its conditions do. */
 struct fsdp_load_rule {
 	enum fsdp_load_verdict verdict;
 	enum fsdp_load_code code;
@@ -105,9 +107,13 @@ struct fsdp_load_rule {
 	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
 	 * then. */
 	const char *message, *fix;
-	uint32_t when, unless;     /* facts that must all be true, or all be false */
-	const char *lacks;         /* a file that is missing, which is word 0; or NULL */
-	const char *finding;       /* id of a rule that the weights break, or NULL; word 0
+	uint32_t when, unless; /* facts that must all be true, or all be false */
+	const char *lacks;     /* a file that is missing, which is word 0; or NULL */
+	const char *broken;  /* patterns: one of these files is neither a pickle nor JSON,
+				    * whichever its name suggests; it is word 0; or NULL */
+	unsigned arg;        /* for `holds` */
+	const char *text;    /* the same */
+	const char *finding; /* id of a rule that the weights break, or NULL; word 0
 				    * and the names: the tensors, or files */
 	const char *since, *until; /* versions; NULL: any. `until` has it no more */
 	bool ends;                 /* the call returns here */
@@ -142,15 +148,18 @@ struct fsdp_load_rule {
 			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts),  \
 		FSDP_REFUSES(                                                            \
 			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts)
-#define FSDP_COMPARES_SETS(facts)                                          \
-	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_sets_differ, .when = facts), \
-		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_sets_unread, .when = facts)
+#define FSDP_COMPARES_SETS(facts)                                                     \
+	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_has_other_set, .arg = FSDP_SETS_DIFFER, \
+		.when = facts),                                                       \
+		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
+			.arg = FSDP_SETS_NOT_TOLD, .when = facts)
 
-/* A fact that holds if one of these files or directories is there; "*" stands for any text
- * without "/", if the pattern has none. */
+/* A fact that holds if one of these files or directories is there: names or patterns, which single
+ * spaces separate. "?" stands for a character, also for a space; "*" for any text without "/", if
+ * the pattern has none. */
 struct fsdp_load_fact {
 	uint32_t bit;
-	const char *any[8];
+	const char *any;
 };
 
 /* Facts of all loaders. */
@@ -160,15 +169,22 @@ struct fsdp_load_fact {
 struct fsdp_loader {
 	const char *name, *library;
 	const char *const *versions; /* newest first, up to NULL */
-	/* Sets of weights: the first that is there is taken; up to NULL; may be NULL. */
-	const char *const *order;
+	/* Patterns of sets of weights: the first that is there is taken; may be NULL. */
+	const char *order;
 	const struct fsdp_load_fact *facts; /* up to bit 0; may be NULL */
+	uint32_t is;                        /* facts of the loader itself */
 	/* What else is learnt before any rule is asked; may be NULL. */
 	void (*begin)(struct fsdp_loading *loading);
 	const struct fsdp_load_rule *rules; /* up to one without code */
 	const struct fsdp_loader_option
 		*options; /* up to one without name; may be NULL */
 };
+
+#define FSDP_LOAD_VERSIONS(...)   \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
 
 extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader_peft,
 	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
@@ -183,19 +199,27 @@ void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loa
 /* "5.23.0" against "4.57": negative, 0 or positive. */
 int fsdp_load_compare_versions(const char *a, const char *b);
 
-/* Sets a word of the rule; a longer one is cut. */
-void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+/* Sets a word of the rule; a longer one is cut. These return true. */
+bool fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-void fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
-/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. */
-void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
+bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
+/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0, unless
+ * that is set. */
+bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
+/* Forgets words and names. */
+void fsdp_load_clear(struct fsdp_loading *loading);
 
 /* A file of this name, with "%u" and so on filled in. */
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
-/* A file or a directory: a pattern, as of struct fsdp_load_fact. */
-bool fsdp_load_has(struct fsdp_loading *loading, const char *pattern);
+/* Files or directories: patterns, as of struct fsdp_load_fact. */
+bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns);
+/* The next one, from the entry *at on; NULL: none. */
+const struct fsdp_survey_entry *fsdp_load_next(
+	struct fsdp_loading *loading, size_t *at, const char *patterns);
+/* A file that the first of the patterns finds. */
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order);
 
 /* Fix for a file whose content does not match its name: it may be a pointer of Git LFS. */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
@@ -204,9 +228,6 @@ const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
  * and the names are the tensors, or files. */
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
-/* One of these files, patterns up to NULL, is neither a pickle nor JSON,
- * whichever its name suggests: word 0. */
-bool fsdp_load_has_broken(struct fsdp_loading *loading, const char *const *names);
 #define FSDP_LOAD_BROKEN \
 	"{0} is damaged", "copy this file again, or use an earlier checkpoint"
 
@@ -218,8 +239,16 @@ bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 const struct fsdp_checkpoint *fsdp_load_open(
 	struct fsdp_loading *loading, const char *name);
 
+/* The chosen weights, or the directory if no set is chosen. */
+const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading);
+
 /* It was read completely, and no finding is an error. NULL is not. */
 bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
+
+struct fsdp_survey_pickles fsdp_load_pickles(
+	struct fsdp_loading *loading, const char *name);
+struct fsdp_survey_document fsdp_load_document(
+	struct fsdp_loading *loading, const char *name);
 
 /* A member of a document; absent (kind NONE, key absent) if it is not there. */
 struct fsdp_setting fsdp_load_setting(
@@ -231,9 +260,15 @@ struct fsdp_load_items {
 };
 struct fsdp_load_items fsdp_load_items(
 	struct fsdp_loading *loading, const char *document, const char *key);
-/* A member that is neither absent nor null, false, 0 or empty. */
-bool fsdp_load_is_set(
-	struct fsdp_loading *loading, const char *document, const char *key);
+/* Those of the document itself. */
+struct fsdp_load_items fsdp_load_members(
+	struct fsdp_loading *loading, const char *document);
+/* NULL: no more. */
+const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items);
+/* The first with one of these keys, words that single spaces separate, that is neither null, false,
+ * 0 nor empty; NULL: none. */
+const struct fsdp_setting *fsdp_load_find_set(
+	struct fsdp_loading *loading, const char *document, const char *keys);
 int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 	const char *key, int64_t otherwise);
 struct fsdp_span fsdp_load_text(
@@ -245,14 +280,10 @@ extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
 /* Its value, or NULL. */
 const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name);
+/* It is one of these words. */
 bool fsdp_load_is_chosen(
-	struct fsdp_loading *loading, const char *name, const char *value);
+	struct fsdp_loading *loading, const char *name, const char *values);
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise);
-
-/* The first file of these that is there: names or patterns, up to NULL. */
-const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
-/* How many files have these names. */
-size_t fsdp_load_count(struct fsdp_loading *loading, const char *const *names);
 
 /* ---- chosen-weights.c ---- */
 
@@ -263,20 +294,21 @@ bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
-/* Whether its header is damaged; words: the file, how. Of an index each of its files. */
+/* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words: the file,
+ * how. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
-bool fsdp_load_is_cut_file(struct fsdp_loading *loading, const char *name);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 
-/* A tensor of any role by its name as it is stored; always of the same checkpoint. */
-const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+/* Tensors of any role as they are stored, of the opened checkpoint; none if nothing is opened. */
+const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading);
+const struct fsdp_load_tensor *fsdp_load_find_stored(
+	struct fsdp_loading *loading, struct fsdp_span name);
 
-/* Its sizes as Python lists them, without brackets: "2, 8". */
+/* A word: its sizes as Python lists them, without brackets: "2, 8". */
 void fsdp_load_write_numbers(
-	char *text, size_t size, const struct fsdp_load_tensor *tensor);
+	struct fsdp_loading *loading, size_t word, const struct fsdp_load_tensor *tensor);
 
 /* What the expected model has under this name; NULL: nothing, or no model is given. */
 const struct fsdp_load_tensor *fsdp_load_find_expected(
@@ -298,54 +330,53 @@ bool fsdp_load_same_shape(
 /* Compares what the model has with what is stored; false: one of them is not known. */
 bool fsdp_load_compare(struct fsdp_loading *loading);
 
-/* Rules that several loaders share. */
+/* Rules that several loaders share. Something is missing; the argument: only if nothing is there
+ * that the model does not have, or only if something is. */
+enum { FSDP_LOAD_ONLY_MISSING = 1, FSDP_LOAD_ALSO_OTHERS };
 bool fsdp_load_misses(struct fsdp_loading *loading);
-bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
 /* What load_state_dict(strict=True) refuses: other names or other shapes. */
 bool fsdp_load_is_other_model(struct fsdp_loading *loading);
-bool fsdp_load_leaves_out(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
 bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
 /* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
- * as those of one expert lack or have other shapes; fewer are stored than the model has.
- * Word 0 is the tensor that they would be. */
-bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading);
-bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
+ * as those of one expert lack or have other shapes; with an argument, fewer are stored than the
+ * model has. Word 0 is the tensor that they would be. */
+bool fsdp_load_has_other_experts(struct fsdp_loading *loading);
 
 /* ---- weight-sets.c ---- */
 
-/* Another weight set in the directory with a different tensor: in name, shape or, with `data`, in its bytes. Its
- * name is word 0. `unread`: only sets that could not be compared, because bytes were not read. */
-bool fsdp_load_sets_differ(struct fsdp_loading *loading);
-bool fsdp_load_sets_unread(struct fsdp_loading *loading);
+/* Another weight set in the directory, as word 0, compares so with the chosen one, as word 1: the
+ * argument is an enum fsdp_set_likeness. Their bytes are compared with `data`. */
+bool fsdp_load_has_other_set(struct fsdp_loading *loading);
 /* All names of the tied weight are stored: with bytes that differ; or with bytes that
  * nothing compared. */
 #define FSDP_LOAD_UNTIE "set tie_word_embeddings to false in config.json"
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
 bool fsdp_load_ties_unread(struct fsdp_loading *loading);
+/* The head is stored, and not the embedding that it is tied to. */
+bool fsdp_load_has_only_head(struct fsdp_loading *loading);
 
 /* ---- load-dcp.c ---- */
 
-/* A data file that is listed and absent, as word 0; `below` is "" or "directory/". */
-bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
+/* A data file that is listed and absent, as word 0; the directory may be "". */
+bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *folder);
+/* The same of one of the directories that are the text of the rule. */
+bool fsdp_load_lacks_data(struct fsdp_loading *loading);
 
 enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
-/* The first expected tensor, in their order, that is missing or has another shape; `among` selects which of both
- * count. Word 0 and the name of the rule are its own. *ret_stored is NULL if it is missing. 0: none. */
-unsigned fsdp_load_find_first(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, unsigned among,
-	struct fsdp_load_tensor *ret_wanted, const struct fsdp_load_tensor **ret_stored);
-
-/* The same, and the names of all of that kind. */
-bool fsdp_load_find_all(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, enum fsdp_load_gap kind);
+/* The first expected tensor, in their order, that is missing or has another shape is of this kind;
+ * `among` selects which of both count. Words: its name, its shape, the stored one. The names are
+ * that one or, with `names_all`, all of this kind. */
+bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
+	unsigned among, bool names_all);
 
 /* ---- load-deepspeed.c ---- */
 
-/* Those about another world and about elastic saves give what helps as word 2. */
+/* Reads what the rules below need. Returns facts of that loader. */
+uint32_t fsdp_load_read_zero(struct fsdp_loading *loading);
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading);
 bool fsdp_load_lacks_states(struct fsdp_loading *loading);
 bool fsdp_load_is_other_world(struct fsdp_loading *loading);

@@ -51,29 +51,24 @@ struct two_sets {
 	struct fsdp_locator *locators[2];
 };
 
+/* False: one of them cannot be opened. */
 static bool open_two(struct fsdp_loading *loading, const char *left, const char *right,
 	struct two_sets *ret_sides)
 {
 	const char *const names[] = { left, right };
-	bool opened = true;
 
 	*ret_sides = (struct two_sets){ .locators = { NULL, NULL } };
-	for (size_t i = 0; i < 2 && opened; i++) {
+	for (size_t i = 0; i < 2; i++) {
 		ret_sides->checkpoints[i] = fsdp_load_open(loading, names[i]);
-		opened = ret_sides->checkpoints[i] != NULL;
+		if (ret_sides->checkpoints[i] == NULL)
+			return false;
 	}
-	for (size_t i = 0; i < 2 && opened; i++)
-		opened = fsdp_load_list_stored(
-			loading, ret_sides->checkpoints[i], &ret_sides->tensors[i]);
-	return opened;
-}
-
-/* False: out of memory. */
-static bool locate_two(struct fsdp_loading *loading, struct two_sets *sides)
-{
-	for (size_t i = 0; i < 2; i++)
-		loading->failed |= !fsdp_locator_new(
-			sides->checkpoints[i], &sides->locators[i], NULL);
+	for (size_t i = 0; i < 2 && !loading->failed; i++)
+		loading->failed |=
+			!fsdp_load_list_stored(loading, ret_sides->checkpoints[i],
+				&ret_sides->tensors[i]) ||
+			!fsdp_locator_new(
+				ret_sides->checkpoints[i], &ret_sides->locators[i], NULL);
 	return !loading->failed;
 }
 
@@ -83,52 +78,39 @@ static void close_two(struct two_sets *sides)
 	fsdp_locator_free(sides->locators[1]);
 }
 
-static enum fsdp_set_likeness compare_streams(struct fsdp_loading *loading,
-	struct fsdp_elements *const streams[2], struct fsdp_error **ret_error)
-{
-	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
-	size_t compared = 0;
-
-	for (;;) {
-		for (size_t i = 0; i < 2; i++)
-			if (bytes[i].size == 0 &&
-				!fsdp_elements_next(streams[i], &bytes[i], ret_error))
-				return FSDP_SETS_NOT_TOLD;
-		size_t size = fsdp_min(bytes[0].size, bytes[1].size);
-		if (size == 0)
-			return bytes[0].size == bytes[1].size ? FSDP_SETS_SAME
-							      : FSDP_SETS_DIFFER;
-		if (memcmp(bytes[0].data, bytes[1].data, size) != 0)
-			return FSDP_SETS_DIFFER;
-		for (size_t i = 0; i < 2; i++)
-			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
-		compared += size;
-		if (!loading->options->data && compared >= FIRST_BYTES)
-			return FSDP_SETS_SAME;
-	}
-}
-
 /* A tensor of each. */
 static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 	const struct two_sets *sides, struct fsdp_span left, struct fsdp_span right)
 {
 	const struct fsdp_span names[] = { left, right };
 	struct fsdp_elements *streams[2] = { NULL, NULL };
-	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
+	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
 	struct fsdp_error *error = NULL;
-	bool opened = true;
+	size_t size = 1, compared = 0;
+	bool equal = true;
 
-	for (size_t i = 0; i < 2 && opened; i++)
-		opened = fsdp_elements_open(sides->locators[i],
+	for (size_t i = 0; i < 2 && error == NULL; i++)
+		(void)fsdp_elements_open(sides->locators[i],
 			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
 			&streams[i], &error);
-	if (opened)
-		likeness = compare_streams(loading, streams, &error);
-	loading->failed |= error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	while (error == NULL && equal && size != 0 &&
+		(loading->options->data || compared < FIRST_BYTES)) {
+		for (size_t i = 0; i < 2 && error == NULL; i++)
+			if (bytes[i].size == 0)
+				(void)fsdp_elements_next(streams[i], &bytes[i], &error);
+		size = error == NULL ? fsdp_min(bytes[0].size, bytes[1].size) : 0;
+		equal = size != 0 ? memcmp(bytes[0].data, bytes[1].data, size) == 0
+				  : bytes[0].size == bytes[1].size;
+		for (size_t i = 0; i < 2 && size != 0; i++)
+			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
+		compared += size;
+	}
+	bool read = error == NULL;
+	loading->failed |= !read && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);
 	fsdp_elements_close(streams[0]);
 	fsdp_elements_close(streams[1]);
-	return likeness;
+	return !read ? FSDP_SETS_NOT_TOLD : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
 }
 
 /* ---- two sets ---- */
@@ -138,9 +120,9 @@ static bool are_same(const struct fsdp_load_tensor *a, const struct fsdp_load_te
 	return fsdp_load_same_shape(a, b) && a->dtype == b->dtype;
 }
 
-/* Counts tensors that both have, and of these such with the same bytes, if they can be read. */
+/* Counts tensors that both have, and with `data` of these such with the same bytes. */
 static void count_shares(struct fsdp_loading *loading, const struct two_sets *sides,
-	struct fsdp_set_shares *ret_shares, size_t *ret_names)
+	bool data, struct fsdp_set_shares *ret_shares, size_t *ret_names)
 {
 	const struct fsdp_load_tensors *a = &sides->tensors[0], *b = &sides->tensors[1];
 
@@ -155,30 +137,9 @@ static void count_shares(struct fsdp_loading *loading, const struct two_sets *si
 		if (order != 0 || !are_same(x, y))
 			continue;
 		ret_shares->alike++;
-		ret_shares->equal +=
-			sides->locators[0] != NULL &&
-			compare_bytes(loading, sides, x->name, y->name) == FSDP_SETS_SAME;
+		ret_shares->equal += data && compare_bytes(loading, sides, x->name,
+						     y->name) == FSDP_SETS_SAME;
 	}
-}
-
-static enum fsdp_set_likeness compare_tensors(
-	struct fsdp_loading *loading, struct two_sets *sides)
-{
-	const struct fsdp_load_tensors *tensors = &sides->tensors[0];
-	size_t count = loading->options->data ? tensors->count
-					      : fsdp_min(tensors->count, FIRST_TENSORS);
-	enum fsdp_set_likeness likeness =
-		locate_two(loading, sides) ? FSDP_SETS_SAME : FSDP_SETS_NOT_TOLD;
-
-	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < count; i++) {
-		struct fsdp_span name = tensors->items[i].name;
-		likeness = compare_bytes(loading, sides, name, name);
-		if (likeness == FSDP_SETS_DIFFER)
-			fsdp_load_name(loading, name);
-	}
-	close_two(sides);
-	return likeness == FSDP_SETS_SAME && !loading->options->data ? FSDP_SETS_NOT_TOLD
-								     : likeness;
 }
 
 /* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
@@ -186,75 +147,58 @@ static enum fsdp_set_likeness compare_tensors(
 static enum fsdp_set_likeness compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
-	struct fsdp_set_shares shares;
+	bool data = loading->options->data, is_opened;
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
+	struct fsdp_set_shares shares = { 0 };
 	struct two_sets sides;
-	size_t names;
+	size_t names = 0;
 
-	if (!open_two(loading, left, right, &sides))
-		return FSDP_SETS_NOT_TOLD;
-	count_shares(loading, &sides, &shares, &names);
+	is_opened = open_two(loading, left, right, &sides);
+	if (is_opened)
+		count_shares(loading, &sides, false, &shares, &names);
 	/* One of them is written for other programs: by other names, or as a part for a rank. */
-	if ((is_native(left) || is_native(right)) &&
+	if (is_opened && (is_native(left) || is_native(right)) &&
 		(names == 0 || fsdp_load_has_file(loading, "consolidated.01.pth")))
-		return FSDP_SETS_OTHER_FORMAT;
-	if (shares.first != shares.second)
-		return FSDP_SETS_DIFFER;
-	for (size_t i = 0; i < shares.first; i++) {
+		likeness = FSDP_SETS_OTHER_FORMAT;
+	else if (is_opened)
+		likeness =
+			shares.first != shares.second ? FSDP_SETS_DIFFER : FSDP_SETS_SAME;
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first; i++) {
 		const struct fsdp_load_tensor *a = &sides.tensors[0].items[i],
 					      *b = &sides.tensors[1].items[i];
-		if (fsdp_span_equal(a->name, b->name) && are_same(a, b))
-			continue;
-		fsdp_load_name(loading, a->name);
-		return FSDP_SETS_DIFFER;
+		if (!fsdp_span_equal(a->name, b->name) || !are_same(a, b))
+			likeness = FSDP_SETS_DIFFER;
+		if (likeness == FSDP_SETS_DIFFER)
+			fsdp_load_name(loading, a->name);
 	}
-	return compare_tensors(loading, &sides);
-}
-
-/* Of two models: both must open, else it is false. */
-static bool compare_models(struct fsdp_loading *loading, const char *left,
-	const char *right, struct fsdp_set_shares *ret_shares)
-{
-	struct two_sets sides;
-	size_t names;
-
-	*ret_shares = (struct fsdp_set_shares){ 0 };
-	if (!open_two(loading, left, right, &sides))
-		return false;
-	if (!loading->options->data || locate_two(loading, &sides))
-		count_shares(loading, &sides, ret_shares, &names);
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first &&
+			   (data || i < FIRST_TENSORS);
+		i++) {
+		struct fsdp_span name = sides.tensors[0].items[i].name;
+		likeness = compare_bytes(loading, &sides, name, name);
+		if (likeness == FSDP_SETS_DIFFER)
+			fsdp_load_name(loading, name);
+	}
 	close_two(&sides);
-	return !loading->failed;
+	return likeness == FSDP_SETS_SAME && !data ? FSDP_SETS_NOT_TOLD : likeness;
 }
 
 /* ---- rules ---- */
 
-/* Another weight set in the directory that compares so: word 0; word 1 is the one that is taken. */
-static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness wanted)
+bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 {
 	for (size_t i = 0; loading->weights != NULL && i < FSDP_COUNT(sets); i++) {
 		if (strcmp(sets[i], loading->weights) == 0 || is_native(sets[i]) ||
 			!are_alike(sets[i], loading->weights) ||
 			!fsdp_load_has_file(loading, "%s", sets[i]))
 			continue;
-		loading->name_count = 0;
-		loading->all_names = 0;
-		if (compare_sets(loading, loading->weights, sets[i]) != wanted)
-			continue;
-		fsdp_load_say(loading, 0, "%s", sets[i]);
-		fsdp_load_say(loading, 1, "%s", loading->weights);
-		return true;
+		fsdp_load_clear(loading);
+		if (compare_sets(loading, loading->weights, sets[i]) ==
+			loading->rule->arg)
+			return fsdp_load_say(loading, 0, "%s", sets[i]) &&
+			       fsdp_load_say(loading, 1, "%s", loading->weights);
 	}
 	return false;
-}
-
-bool fsdp_load_sets_differ(struct fsdp_loading *loading)
-{
-	return find_other(loading, FSDP_SETS_DIFFER);
-}
-
-bool fsdp_load_sets_unread(struct fsdp_loading *loading)
-{
-	return find_other(loading, FSDP_SETS_NOT_TOLD);
 }
 
 /* Names of the tied weight, if all of them are stored: the first two. 0: none, or it is not tied. */
@@ -276,15 +220,13 @@ static size_t find_ties(struct fsdp_loading *loading, struct fsdp_span names[2])
 
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
 {
-	struct two_sets sides = { .locators = { NULL, NULL } };
+	struct two_sets sides;
 	struct fsdp_span names[2];
 	bool differ;
 
 	if (find_ties(loading, names) < 2 || !loading->options->data)
 		return false;
-	sides.checkpoints[0] = sides.checkpoints[1] =
-		fsdp_load_open(loading, loading->weights);
-	differ = sides.checkpoints[0] != NULL && locate_two(loading, &sides) &&
+	differ = open_two(loading, loading->weights, loading->weights, &sides) &&
 		 compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
 	close_two(&sides);
 	return differ;
@@ -295,6 +237,24 @@ bool fsdp_load_ties_unread(struct fsdp_loading *loading)
 	struct fsdp_span names[2];
 
 	return !loading->options->data && find_ties(loading, names) > 0;
+}
+
+bool fsdp_load_has_only_head(struct fsdp_loading *loading)
+{
+	bool is_stored[FSDP_LOAD_TIE_COUNT][2] = { { false } };
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		bool is_head = fsdp_span_is(tensor->name, "lm_head.weight") ||
+			       fsdp_span_begins(tensor->name,
+				       FSDP_SPAN("cls.predictions.decoder."));
+		is_stored[tensor->tie][is_head] |= tensor->match != NULL;
+	}
+	return (is_stored[FSDP_LOAD_TIED_WEIGHT][1] &&
+		       !is_stored[FSDP_LOAD_TIED_WEIGHT][0]) ||
+	       (is_stored[FSDP_LOAD_TIED_BIAS][1] && !is_stored[FSDP_LOAD_TIED_BIAS][0]);
 }
 
 /* ---- all pairs of a directory ---- */
@@ -315,48 +275,6 @@ const char *fsdp_set_name(size_t index)
 const char *fsdp_set_model_name(size_t index)
 {
 	return index < FSDP_COUNT(models) ? models[index] : NULL;
-}
-
-static void add_pairs(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i < FSDP_COUNT(sets); i++)
-		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
-			struct fsdp_set_pair *pair = &pairs->items[pairs->count];
-			if (!are_alike(sets[i], sets[k]) ||
-				!fsdp_load_has_file(loading, "%s", sets[i]) ||
-				!fsdp_load_has_file(loading, "%s", sets[k]))
-				continue;
-			loading->name_count = 0;
-			loading->all_names = 0;
-			*pair = (struct fsdp_set_pair){
-				.first = sets[i],
-				.second = sets[k],
-				.likeness = compare_sets(loading, sets[i], sets[k]),
-			};
-			pairs->count++;
-			if (loading->name_count == 0)
-				continue;
-			pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
-			loading->failed |= pair->name.data == NULL;
-		}
-}
-
-/* An actor with its critic. */
-static void add_models(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
-{
-	for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
-		struct fsdp_set_pair pair = { .first = models[i],
-			.second = models[i + 1],
-			.likeness = FSDP_SETS_OTHER_MODEL };
-		if (pairs->count == PAIRS_MOST ||
-			fsdp_survey_find(loading->survey, pair.first) == NULL ||
-			fsdp_survey_find(loading->survey, pair.second) == NULL)
-			continue;
-		pair.checkpoint = fsdp_load_open(loading, pair.second);
-		if (pair.checkpoint == NULL ||
-			compare_models(loading, pair.first, pair.second, &pair.shares))
-			pairs->items[pairs->count++] = pair;
-	}
 }
 
 /* "hf, trainer take model.safetensors", for each of the sets; then those that no loader takes
@@ -422,12 +340,50 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 		loading->options = &options;
 		loading->arena = &pairs->arena;
 		loading->path = "";
-		add_pairs(pairs, loading);
 	}
+	for (size_t i = 0; loading != NULL && i < FSDP_COUNT(sets); i++)
+		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
+			struct fsdp_set_pair *pair = &pairs->items[pairs->count];
+			if (!are_alike(sets[i], sets[k]) ||
+				!fsdp_load_has_file(loading, "%s", sets[i]) ||
+				!fsdp_load_has_file(loading, "%s", sets[k]))
+				continue;
+			fsdp_load_clear(loading);
+			*pair = (struct fsdp_set_pair){
+				.first = sets[i],
+				.second = sets[k],
+				.likeness = compare_sets(loading, sets[i], sets[k]),
+			};
+			pairs->count++;
+			if (loading->name_count == 0)
+				continue;
+			pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
+			loading->failed |= pair->name.data == NULL;
+		}
 	if (loading != NULL && !loading->failed) {
 		if (pairs->count > 0)
 			write_takers(pairs, loading);
-		add_models(pairs, loading);
+		/* An actor with its critic. */
+		for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
+			struct fsdp_set_pair pair = { .first = models[i],
+				.second = models[i + 1],
+				.likeness = FSDP_SETS_OTHER_MODEL };
+			struct two_sets sides;
+			size_t names;
+			bool is_opened;
+
+			if (pairs->count == PAIRS_MOST ||
+				fsdp_survey_find(survey, pair.first) == NULL ||
+				fsdp_survey_find(survey, pair.second) == NULL)
+				continue;
+			pair.checkpoint = fsdp_load_open(loading, pair.second);
+			is_opened = open_two(loading, pair.first, pair.second, &sides);
+			if (is_opened)
+				count_shares(loading, &sides, data, &pair.shares, &names);
+			close_two(&sides);
+			if (pair.checkpoint == NULL || is_opened)
+				pairs->items[pairs->count++] = pair;
+		}
 	}
 	if (loading == NULL || loading->failed || fsdp_survey_failed(survey, NULL)) {
 		fsdp_set_pairs_free(pairs);
