@@ -203,6 +203,8 @@ struct record {
 	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)
 /* What a field means. */
 #define ABOUT(text) .about = (text)
+/* The same of one that is null when absent. */
+#define OR_NULL(text) .null = true, .about = (text)
 /* The same of one that is never left out. */
 #define ALWAYS(text) .always = true, .about = (text)
 /* Of a field that is one of these words. */

@@ -59,35 +59,33 @@ HAS(knows_args, FX, one->has_concrete_args)
 HAS(has_args, FX, !one->concrete_args_null)
 static const struct record args_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "concrete_args", LIST_AT(FX, concrete_args, concrete_arg_count, record_texts),
-		.has = has_args, .null = true,
-		.about = "Names of the concrete arguments; null when there were none." });
+		.has = has_args,
+		OR_NULL("Names of the concrete arguments; null when there were none.") });
 static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
-	{ "tracer", TEXT_AT(FX, tracer), .about = "Class of the tracer." },
+	{ "tracer", TEXT_AT(FX, tracer), ABOUT("Class of the tracer.") },
 	{ NULL, FIELDS(args_record), .has = knows_args },
-	{ "aborted", TEXT_AT(FX, aborted), .null = true,
-		.about = "Why tracing ended early; null when it did not." },
+	{ "aborted", TEXT_AT(FX, aborted),
+		OR_NULL("Why tracing ended early; null when it did not.") },
 	{ "module_forward_order",
 		LIST_AT(FX, modules, module_count, record_integers_or_null),
-		.about = "Modules in the order of their forwards." },
+		ABOUT("Modules in the order of their forwards.") },
 	{ "module_forward_order_fqns",
 		LIST_AT(FX, module_names, module_count, record_texts),
-		.about = "Names of these modules." },
+		ABOUT("Names of these modules.") },
 	{ "module_to_param_usage_infos", LIST_AT(FX, usages, usage_count, module_record),
-		.about =
-			"A module, and what it uses: a module with the parameters taken from it, by name and number." },
+		ABOUT("A module, and what it uses: a module with the parameters taken from it, by name and number.") },
 	{ "param_forward_order", LIST_AT(FX, params, param_count, record_integers),
-		.about = "Parameters in the order of their first uses." },
+		ABOUT("Parameters in the order of their first uses.") },
 	{ "param_forward_order_fqns",
 		LIST_AT(FX, param_names, param_count, record_texts_or_null),
-		.about =
-			"Names of these parameters; null for one that was not declared." },
+		ABOUT("Names of these parameters; null for one that was not declared.") },
 	{ "visited_params", EACH(each_visited, record_integers),
-		.about = "The same parameters in ascending order." },
+		ABOUT("The same parameters in ascending order.") },
 	{ "never_visited_fqns",
 		LIST_AT(FX, never_visited, never_visited_count, record_texts),
-		.about = "Names of the parameters that were not used." },
+		ABOUT("Names of the parameters that were not used.") },
 	{ "curr_module", INTEGER_AT(FX, current),
-		.about = "The module in which tracing ended." });
+		ABOUT("The module in which tracing ended.") });
 
 /* ---- handles ---- */
 
@@ -99,8 +97,7 @@ static const struct record handle_record =
 	OBJECT_RECORD(HANDLE, "handle", "A unit with a FlatParameter.",
 		{ "id", INTEGER_AT(HANDLE, id),
 			ALWAYS("Number by which the recording refers to it.") },
-		{ "module", TEXT_AT(HANDLE, module), .null = true,
-			.about = "Name of its module." },
+		{ "module", TEXT_AT(HANDLE, module), OR_NULL("Name of its module.") },
 		{ NULL, FIELDS(fqns_record) });
 
 struct snapshot {
@@ -321,9 +318,8 @@ static const struct record problem_record = OBJECT_RECORD(PROBLEM, "state_proble
 		.about = STATES "those before." },
 	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record), .always = true,
 		.about = STATES "those after." },
-	{ "error", WORD_AT(PROBLEM, state.error), .null = true,
-		WORDS("ValueError", "AssertionError"),
-		.about = "Class of the exception that PyTorch raises; null for none." },
+	{ "error", WORD_AT(PROBLEM, state.error), WORDS("ValueError", "AssertionError"),
+		OR_NULL("Class of the exception that PyTorch raises; null for none.") },
 	{ "message", TEXT_AT(PROBLEM, state.message),
 		ALWAYS("What that exception says.") });
 
@@ -359,30 +355,29 @@ static struct value get_error(struct subject of)
 #define ORDER struct fsdp_exec_order
 static const struct record order_record = RECORD_OF(RECORD_OBJECT, ORDER,
 	{ "handles", LIST_AT(ORDER, handles, handle_count, handle_record),
-		.about = "Units with a FlatParameter, root first." },
+		ABOUT("Units with a FlatParameter, root first.") },
 	{ "snapshots", EACH(each_snapshot, snapshot_record),
-		.about = "The lists before each next iteration, and at the end." },
+		ABOUT("The lists before each next iteration, and at the end.") },
 	{ "warnings", LIST_AT(ORDER, warnings, warning_count, warning_record),
-		.about = "Warnings that PyTorch gives." });
+		ABOUT("Warnings that PyTorch gives.") });
 static const struct record checked_record = RECORD_OF(RECORD_OBJECT, ORDER,
 	{ "unchecked", COUNT_AT(ORDER, unchecked),
-		.about = "Number of training forwards that PyTorch did not check." },
+		ABOUT("Number of training forwards that PyTorch did not check.") },
 	{ "states", EACH(each_lane, lane_record), IF_SET(ORDER, lanes),
-		.about = "States of each handle, where they were recorded." });
+		ABOUT("States of each handle, where they were recorded.") });
 
 #define RECORDING struct fsdp_recording
 HAS(has_states, RECORDING, one->order->lanes != NULL)
 static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "rank", INTEGER_AT(RECORDING, rank), .about = "The rank." },
+	{ "rank", INTEGER_AT(RECORDING, rank), ABOUT("The rank.") },
 	{ NULL, POINTED_AT(RECORDING, order, order_record) },
-	{ "error", GET(FIELD_TEXT, get_error), .null = true,
-		.about =
-			"What PyTorch raises on every rank because ranks differ; null for nothing, and where it does not compare them." },
-	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
-		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
+	{ "error", GET(FIELD_TEXT, get_error),
+		OR_NULL("What PyTorch raises on every rank because ranks differ; null for nothing, and where it does not compare them.") },
+	{ "debug_level", TEXT_AT(RECORDING, debug_level),
+		OR_NULL("Value of `TORCH_DISTRIBUTED_DEBUG`.") },
 	{ NULL, POINTED_AT(RECORDING, order, checked_record) },
 	{ "state_problems", EACH(each_problem, problem_record), .has = has_states,
-		.about = "Changes of state that PyTorch refuses." });
+		ABOUT("Changes of state that PyTorch refuses.") });
 
 struct argument {
 	uint64_t input;
@@ -494,16 +489,15 @@ static const struct record divergence_record = OBJECT_RECORD(DIVERGENCE, "diverg
 	"PyTorch's own comparison of ranks, in the first iteration.",
 	{ "agree", BOOL_AT(DIVERGENCE, agree),
 		ALWAYS("True when all ranks do the same.") },
-	{ "position", INTEGER_AT(DIVERGENCE, position), .null = true,
-		.about = "Place at which two ranks differ first." },
+	{ "position", INTEGER_AT(DIVERGENCE, position),
+		OR_NULL("Place at which two ranks differ first.") },
 	{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers), .has = is_apart,
-		.about = "These two ranks." },
+		ABOUT("These two ranks.") },
 	{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers_or_null),
 		.has = is_apart,
-		.about =
-			"The handle that each of them uses there; null when its list has ended." },
+		ABOUT("The handle that each of them uses there; null when its list has ended.") },
 	{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart,
-		.about = "What PyTorch says." });
+		ABOUT("What PyTorch says.") });
 
 /* Ranks that do the same at that place. */
 struct group {
@@ -551,9 +545,8 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 #define GROUP struct group
 static const struct record group_record = RECORD_OF(RECORD_OBJECT, GROUP,
 	{ "ranks", EACH(each_rank, record_integers), ALWAYS("These ranks.") },
-	{ "handle", INTEGER_AT(GROUP, index), .null = true,
-		.about =
-			"The handle that they use there; null when their lists have ended." },
+	{ "handle", INTEGER_AT(GROUP, index),
+		OR_NULL("The handle that they use there; null when their lists have ended.") },
 	{ NULL, FIELDS_AT(GROUP, handle, fqns_record) });
 
 #define DIFF struct fsdp_first_diff
@@ -573,8 +566,8 @@ HAS(has_no_dumps, DATA, FLIGHT_OF(one) == NULL)
 HAS(asks_first_diff, DATA, one->listing->options->first_diff)
 static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record),
-		IF_SET(DATA, first_diff.found), .null = true,
-		.about = "With `--first-diff`; null when all ranks agree." });
+		IF_SET(DATA, first_diff.found),
+		OR_NULL("With `--first-diff`; null when all ranks agree.") });
 const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
 	{ "recordings", EACH_ITEM(DATA, count, each_recording, recording_record),
 		ALWAYS("In the order of the arguments.") },

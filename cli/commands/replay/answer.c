@@ -446,11 +446,11 @@ static const char *layer_name(unsigned layer)
 static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_COUNT],
 	"resolution", "How the types of collectives were found.",
 	{ "args", BY(FSDP_BY_ARGS),
-		.about = "Number of those found by the arguments of their kernels." },
+		ABOUT("Number of those found by the arguments of their kernels.") },
 	{ "launch", BY(FSDP_BY_LAUNCH),
-		.about = "By the annotation that encloses their launch." },
-	{ "name", BY(FSDP_BY_NAME), .about = "By the names of their kernels." },
-	{ "unknown", BY(FSDP_BY_NONE), .about = "Not found." });
+		ABOUT("By the annotation that encloses their launch.") },
+	{ "name", BY(FSDP_BY_NAME), ABOUT("By the names of their kernels.") },
+	{ "unknown", BY(FSDP_BY_NONE), ABOUT("Not found.") });
 
 /* Of all recordings, and of each. */
 #define COMM_ROWS(from, layer, counts)                                         \
@@ -511,87 +511,80 @@ static const struct record result_record = NAMED_RECORD(RECORD_TUPLE, RESULT, NU
 
 static const struct record root_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "root", WORD_AT(RECORDING, root), WORDS("object", "list"),
-		.about = "What the trace is: a JSON object, or a list of events." },
-	{ "backend", TEXT_AT(RECORDING, backend), .null = true,
-		.about = "Backend of the collectives." });
+		ABOUT("What the trace is: a JSON object, or a list of events.") },
+	{ "backend", TEXT_AT(RECORDING, backend),
+		OR_NULL("Backend of the collectives.") });
 static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "events", COUNT_AT(RECORDING, events),
-		.about = "Number of events that are counted." },
+		ABOUT("Number of events that are counted.") },
 	{ "recovered", COUNT_AT(RECORDING, recovered),
-		.about =
-			"Number of these that are counted although something in them is not JSON." },
+		ABOUT("Number of these that are counted although something in them is not JSON.") },
 	{ "dropped", COUNT_AT(RECORDING, dropped),
-		.about = "Number of events that are not counted." },
+		ABOUT("Number of events that are not counted.") },
 	{ "launches", COUNT_AT(RECORDING, launches),
-		.about = "Number of calls like `cudaLaunchKernel`." },
+		ABOUT("Number of calls like `cudaLaunchKernel`.") },
 	{ "launches_without_kernel", COUNT_AT(RECORDING, launches_without_work),
-		.about =
-			"Number of these whose kernel is not recorded: the profiler lost it, or it was captured into a CUDA graph." });
+		ABOUT("Number of these whose kernel is not recorded: the profiler lost it, or it was captured into a CUDA graph.") });
 static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
-		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
+	{ "debug_level", TEXT_AT(RECORDING, debug_level),
+		OR_NULL("Value of `TORCH_DISTRIBUTED_DEBUG`.") },
 	{ "residual", LIST_AT(RECORDING, residual, residual_count, result_record),
-		.about = "Types that were never dumped." },
+		ABOUT("Types that were never dumped.") },
 	{ "still_open", LIST_AT(RECORDING, still_open, still_open_count, record_texts),
-		.about = "Types of regions that did not end." },
+		ABOUT("Types of regions that did not end.") },
 	{ "skipped", COUNT_AT(RECORDING, skipped),
-		.about = "Number of lines of an unknown kind." });
+		ABOUT("Number of lines of an unknown kind.") });
 static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record),
-		.about = "What is not JSON, and how often." },
-	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at), .null = true,
-		.about = "Offset of bytes after the end; null for none." },
+		ABOUT("What is not JSON, and how often.") },
+	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at),
+		OR_NULL("Offset of bytes after the end; null for none.") },
 	{ "bad_dur", COUNT_AT(RECORDING, bad_dur),
-		.about = "Number of events without usable times." },
+		ABOUT("Number of events without usable times.") },
 	{ "unpaired", COUNT_AT(RECORDING, unpaired),
-		.about = "Number of begins without an end, and ends without a begin." },
-	{ "base_ns", NS_AT(RECORDING, base_ns), .null = true,
-		.about = "What the times of events count from." },
+		ABOUT("Number of begins without an end, and ends without a begin.") },
+	{ "base_ns", NS_AT(RECORDING, base_ns),
+		OR_NULL("What the times of events count from.") },
 	{ "phases", MAP_AT(RECORDING, phases, phase_count, count_record),
-		.about = "Number of events, by `ph`." },
+		ABOUT("Number of events, by `ph`.") },
 	{ "categories", MAP_AT(RECORDING, categories, category_count, tally_record),
-		.about = "Spans, by `cat`." },
+		ABOUT("Spans, by `cat`.") },
 	{ "all_source", WORD_AT(RECORDING, all_source),
 		WORDS("ProfilerStep", "span", "none"),
-		.about = "What the type `all` is made of." },
+		ABOUT("What the type `all` is made of.") },
 	COMM_ROWS(RECORDING, layer, resolution),
-	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), .null = true,
-		.about = "The first start." },
-	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true,
-		.about = "The last end." },
+	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), OR_NULL("The first start.") },
+	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), OR_NULL("The last end.") },
 	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
-		.null = true,
-		.about = "Times of the device; null without events of one." },
+
+		OR_NULL("Times of the device; null without events of one.") },
 	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
-		.null = true,
-		.about =
-			"The same within the steps, without steps within the full recording: shares refer to this." },
+
+		OR_NULL("The same within the steps, without steps within the full recording: shares refer to this.") },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
-		.about =
-			"Time the host was busy with collectives; absent where the device has them." },
+		ABOUT("Time the host was busy with collectives; absent where the device has them.") },
 	{ "wait_ns", NS_AT(RECORDING, wait_ns),
-		.about = "Time it waited for the last rank of each collective." },
+		ABOUT("Time it waited for the last rank of each collective.") },
 	{ "times_last", COUNT_AT(RECORDING, times_last),
-		.about = "How often it was the last." });
+		ABOUT("How often it was the last.") });
 
 static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name),
 		WORDS("kineto", "simple_profiler", "log"), ALWAYS("What was read.") },
 	{ NULL, FIELDS(root_record), .has = is_trace },
-	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true,
-		.about = "Number of ranks of the job, as this recording has it." },
+	{ "world_size", INTEGER_AT(RECORDING, world_size),
+		OR_NULL("Number of ranks of the job, as this recording has it.") },
 	{ NULL, FIELDS(events_record), .has = is_trace },
 	{ NULL, FIELDS(simple_record), .has = is_profile },
 	{ "truncated", BOOL_AT(RECORDING, truncated),
 		ALWAYS("True when it was cut off.") },
 	{ "interrupted", BOOL_AT(RECORDING, interrupted), .has = is_interrupted,
-		.about = "True when a signal ended the reading of it." },
+		ABOUT("True when a signal ended the reading of it.") },
 	{ NULL, FIELDS(trace_record), .has = is_trace },
 	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts),
-		.has = is_no_trace, .about = "Numbers of lines that cannot be read." },
+		.has = is_no_trace, ABOUT("Numbers of lines that cannot be read.") },
 	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
-		.about =
-			"With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown." });
+		ABOUT("With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown.") });
 
 /* A recording, its input, and its run from 1. */
 struct ranked {
@@ -624,9 +617,8 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 
 #define TIMELINE struct fsdp_timeline
 static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
-	{ "begin_ns", NS_AT(TIMELINE, begin_ns), .null = true,
-		.about =
-			"Where the first cell begins; null: for each rank at its own start." },
+	{ "begin_ns", NS_AT(TIMELINE, begin_ns),
+		OR_NULL("Where the first cell begins; null: for each rank at its own start.") },
 	{ "cell_ns", NS_AT(TIMELINE, cell_ns), ALWAYS("How long each cell is.") },
 	{ "cells", SIZE_AT(TIMELINE, cell_count), ALWAYS("Number of cells.") });
 
@@ -671,22 +663,18 @@ HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
 #define STEP struct ranked_step
 static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	"One `ProfilerStep`.",
-	{ "step", INTEGER_AT(STEP, step.step), .null = true,
-		.about =
-			"Its number; null for what is of no step. Of that the times below are null." },
+	{ "step", INTEGER_AT(STEP, step.step),
+		OR_NULL("Its number; null for what is of no step. Of that the times below are null.") },
 	{ "rank", INTEGER_AT(STEP, place.rank), ALWAYS("Its rank.") },
 	{ "input", COUNT_AT(STEP, place.input), ALWAYS("`id` of its input.") },
-	RUN_ROW(STEP, run),
-	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
-	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
+	RUN_ROW(STEP, run), { "ts_ns", NS_AT(STEP, step.ts_ns), OR_NULL("Its start.") },
+	{ "dur_ns", NS_AT(STEP, step.dur_ns), OR_NULL("How long it is.") },
 	{ "device", OBJECT_AT(STEP, step.device, device_record),
 		IF_SET(STEP, step.has_device),
-		.about =
-			"Times of the device from the first to the last work that was launched in it." },
+		ABOUT("Times of the device from the first to the last work that was launched in it.") },
 	{ "allocator", MAP_AT(STEP, step.allocs, step.alloc_count, tally_record),
 		.has = has_step_host,
-		.about =
-			"By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step." },
+		ABOUT("By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step.") },
 	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
 		ALWAYS("By type, what the device does that was launched in it, and what the host began in it.") });
 
@@ -719,14 +707,13 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
 	"A dump of `SimpleProfiler`.",
 	{ "rank", INTEGER_AT(DUMP, place.rank), ALWAYS("Its rank.") },
 	{ "line", COUNT_AT(DUMP, dump.line), ALWAYS("Its line.") },
-	{ "msg", TEXT_AT(DUMP, dump.msg), .null = true,
-		.about = "Text before the results." },
+	{ "msg", TEXT_AT(DUMP, dump.msg), OR_NULL("Text before the results.") },
 	{ "emitted", BOOL_AT(DUMP, dump.emitted),
 		ALWAYS("True when PyTorch printed it.") },
 	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),
 		ALWAYS("In PyTorch's order.") },
-	{ "log_message", TEXT_AT(DUMP, dump.log_message), .null = true,
-		.about = "The line that PyTorch prints." });
+	{ "log_message", TEXT_AT(DUMP, dump.log_message),
+		OR_NULL("The line that PyTorch prints.") });
 
 struct ranked_problem {
 	struct place place;
@@ -800,43 +787,37 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
 		ALWAYS("`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more.") },
 	{ "rank", INTEGER_AT(COST, loss.rank),
-		.about = "The rank that the others wait for." },
+		ABOUT("The rank that the others wait for.") },
 	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
-		.about = "Share of the time." },
+		ABOUT("Share of the time.") },
 	{ "sentence", TEXT_AT(COST, words),
 		ALWAYS("What the last line of the text says.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
 	{ "steps", COUNT_AT(COST, cost.steps),
 		ALWAYS("Number of steps of all ranks; without steps, of recordings.") },
-	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
-		.about = "How long a step is." },
-	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
-		.about = "The shortest of them." },
-	{ "max_ns", NS_AT(COST, cost.max_ns), .null = true,
-		.about = "The longest of them." },
-	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
-		.about = "The rank that has the longest." },
+	{ "mean_ns", NS_AT(COST, cost.mean_ns), OR_NULL("How long a step is.") },
+	{ "min_ns", NS_AT(COST, cost.min_ns), OR_NULL("The shortest of them.") },
+	{ "max_ns", NS_AT(COST, cost.max_ns), OR_NULL("The longest of them.") },
+	{ "max_rank", INTEGER_AT(COST, cost.max_rank),
+		OR_NULL("The rank that has the longest.") },
 	{ "compute_percent", NUMBER_AT(COST, cost.compute), IF_SET(COST, cost.has_device),
-		.about = "Share of the time of devices in kernels that compute." },
+		ABOUT("Share of the time of devices in kernels that compute.") },
 	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), IF_SET(COST, cost.has_device),
-		.about = "Share in collectives while nothing computes." },
+		ABOUT("Share in collectives while nothing computes.") },
 	{ "copies_percent", NUMBER_AT(COST, cost.copies), IF_SET(COST, cost.has_device),
-		.about = "Share in copies and sets of memory alone." },
+		ABOUT("Share in copies and sets of memory alone.") },
 	{ "idle_percent", NUMBER_AT(COST, cost.idle), IF_SET(COST, cost.has_device),
-		.about = "Share in which a device does nothing." },
+		ABOUT("Share in which a device does nothing.") },
 	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
-		.about =
-			"The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more." },
+		ABOUT("The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more.") },
 	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), IF_SET(COST, cost.waits),
-		.about =
-			"Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other." },
+		ABOUT("Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other.") },
 	{ "cause", ENUM_AT(COST, cost.cause, cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
-		.about =
-			"What it spends more time on than the others, where the recordings show it." },
+		ABOUT("What it spends more time on than the others, where the recordings show it.") },
 	{ "loss", OBJECT(loss_record), IF_SET(COST, loss.kind),
-		.about = "Absent where losses are not known, and with `--advice=no`." });
+		ABOUT("Absent where losses are not known, and with `--advice=no`.") });
 
 /* ---- the answer ---- */
 
@@ -860,8 +841,8 @@ static const void *each_type(struct subject of, size_t i, void *room)
 }
 
 static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
-	{ "world_size", INTEGER_AT(ANSWER, world_size), .null = true,
-		.about = "Number of ranks of the job." },
+	{ "world_size", INTEGER_AT(ANSWER, world_size),
+		OR_NULL("Number of ranks of the job.") },
 	COMM_ROWS(ANSWER, all.layer, all.by),
 	{ "types", EACH_ITEM(ANSWER, of.type_count, each_type, replay_type_record),
 		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
@@ -869,8 +850,7 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
 	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record),
 		IF_SET(ANSWER, timeline.cell_count),
-		.about =
-			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
+		ABOUT("With `--timeline`, where there is one: the cells in the `timeline` of each rank.") },
 	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
 	{ "matching", OBJECT_AT(ANSWER, matching, replay_matching_record),
 		.always = true },

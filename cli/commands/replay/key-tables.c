@@ -116,7 +116,7 @@ static struct value get_short_name(struct subject of)
 		ALWAYS("Number of calls on all ranks.") },               \
 	{                                                                \
 		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms", \
-					  .about = "Their time."         \
+					  ABOUT("Their time.")           \
 	}
 #define COMPUTE_ROW(text)                                                  \
 	{                                                                  \
@@ -135,24 +135,23 @@ static struct value get_short_name(struct subject of)
 
 static const struct record group_record = OBJECT_RECORD(ROW, "group_times",
 	"Collectives of one type and message size in one process group, over all ranks and steps.",
-	{ "group", TEXT_AT(ROW, key.name), .null = true, FOR_PROGRAMS,
-		.about = "The process group; null where it is not recorded." },
+	{ "group", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The process group; null where it is not recorded.") },
 	{ "group", NAME_AT(ROW, key.name), FOR_PEOPLE }, RUN_ROW(ROW, run),
 	{ "type", TEXT_AT(ROW, key.type), ALWAYS("The collective.") },
-	{ "bytes", INTEGER_AT(ROW, key.bytes), .null = true, FOR_PROGRAMS,
-		.about =
-			"Bytes of one call: of the output of an all-gather, of the input of others." },
+	{ "bytes", INTEGER_AT(ROW, key.bytes), FOR_PROGRAMS,
+		OR_NULL("Bytes of one call: of the output of an all-gather, of the input of others.") },
 	{ "message", SIGNED_BYTES_AT(ROW, key.bytes), FOR_PEOPLE },
-	{ "group_size", INTEGER_AT(ROW, key.size), .null = true, FOR_PROGRAMS,
-		.about = "Number of ranks of the group." },
+	{ "group_size", INTEGER_AT(ROW, key.size), FOR_PROGRAMS,
+		OR_NULL("Number of ranks of the group.") },
 	CALLS_AND_TIME,
-	{ "exposed_ns", NS_AT(ROW, exposed_ns), .null = true, .label = "exposed",
-		.about = "Of that, while nothing computes; null without kernels." },
+	{ "exposed_ns", NS_AT(ROW, exposed_ns), .label = "exposed",
+		OR_NULL("Of that, while nothing computes; null without kernels.") },
 	{ "algbw_GBps", NUMBER_AT(ROW, algbw), .has = has_algbw, .label = "GB/s",
 		.digits = 2,
-		.about = "Bytes of all calls by their time, in 10^9 bytes a second." },
+		ABOUT("Bytes of all calls by their time, in 10^9 bytes a second.") },
 	{ "busbw_GBps", NUMBER_AT(ROW, busbw), .has = has_busbw, .label = "bus GB/s",
-		.digits = 2, .about = "The same for the bus." });
+		.digits = 2, ABOUT("The same for the bus.") });
 
 static const struct record class_record = OBJECT_RECORD(ROW, "kernel_class",
 	"All that devices ran of one class, over all ranks and steps.",
@@ -162,17 +161,15 @@ static const struct record class_record = OBJECT_RECORD(ROW, "kernel_class",
 
 static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 	"What devices ran under one name, over all ranks and steps.",
-	{ "kernel", TEXT_AT(ROW, key.name), .null = true, FOR_PROGRAMS,
-		.about =
-			"The name, as the trace has it; null for the names beyond the limit `kernels` together." },
+	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The name, as the trace has it; null for the names beyond the limit `kernels` together.") },
 	{ "kernel", GET(FIELD_NAME, get_short_name), FOR_PEOPLE }, RUN_ROW(ROW, run),
 	CLASS_ROW("Its operation."), CALLS_AND_TIME,
 	COMPUTE_ROW(
 		"Their time by that of all kernels that compute; absent for collectives and for copies that are not kernels."),
 	{ "on_compute_stream", COUNT_AT(ROW, on_compute_stream), .has = is_communication,
 		FOR_PROGRAMS,
-		.about =
-			"Of a collective, the calls on the stream that computes most on their rank: what comes next there waits for them." });
+		ABOUT("Of a collective, the calls on the stream that computes most on their rank: what comes next there waits for them.") });
 
 #define CAUSE_ROWS                                                                     \
 	RUN_ROW(ROW, run),                                                             \
@@ -185,13 +182,13 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 			ALWAYS("Number of gaps that it was a part of.") },             \
 	{                                                                              \
 		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",               \
-					  .about = "Time of these parts."              \
+					  ABOUT("Time of these parts.")                \
 	}
-#define LONGEST_ROW                                                                   \
-	{                                                                             \
-		"longest_ns", NS_AT(ROW, longest_ns), .always = true,                 \
-						      .label = "longest",             \
-						      .about = "The longest of them." \
+#define LONGEST_ROW                                                                 \
+	{                                                                           \
+		"longest_ns", NS_AT(ROW, longest_ns), .always = true,               \
+						      .label = "longest",           \
+						      ABOUT("The longest of them.") \
 	}
 static const struct record cause_record = OBJECT_RECORD(ROW, "idle_cause",
 	"What the device of one rank was idle for by one cause.",
@@ -201,9 +198,8 @@ static const struct record cause_record = OBJECT_RECORD(ROW, "idle_cause",
 	LONGEST_ROW, { "meaning", ENUM_AT(ROW, key.kind, cause_meaning), FOR_PEOPLE });
 static const struct record idle_record = OBJECT_RECORD(ROW, "idle",
 	"What devices were idle for by one cause before one kernel or copy, over all ranks.",
-	{ "kernel", TEXT_AT(ROW, key.name), .null = true, FOR_PROGRAMS,
-		.about =
-			"The name of what the device did next, `(end)` after the last; null for the names beyond the limit `kernels` together." },
+	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The name of what the device did next, `(end)` after the last; null for the names beyond the limit `kernels` together.") },
 	{ "before", GET(FIELD_NAME, get_short_name), FOR_PEOPLE }, CAUSE_ROWS,
 	LONGEST_ROW);
 
@@ -212,20 +208,15 @@ static const struct record idle_record = OBJECT_RECORD(ROW, "idle",
 	LIST_AT(REPLAY, list.items, list.count, record), IF_SET(REPLAY, list.items)
 const struct record replay_sums_record = RECORD_OF(RECORD_OBJECT, REPLAY,
 	{ "groups", ROWS_AT(groups, group_record),
-		.about =
-			"With `--by=group`: by process group, type and message size, the one that takes most first." },
+		ABOUT("With `--by=group`: by process group, type and message size, the one that takes most first.") },
 	{ "kernel_classes", ROWS_AT(classes, class_record),
-		.about =
-			"With `--by=kernel`: what devices ran by class, the one that takes most first." },
+		ABOUT("With `--by=kernel`: what devices ran by class, the one that takes most first.") },
 	{ "kernels", ROWS_AT(kernels, kernel_record),
-		.about =
-			"With `--by=kernel`: what devices ran by name, the one that takes most first." },
+		ABOUT("With `--by=kernel`: what devices ran by name, the one that takes most first.") },
 	{ "idle_causes", ROWS_AT(causes, cause_record),
-		.about =
-			"With `--by=idle`: why devices were idle, by rank and cause; those of a rank add up to `idle_ns` of its `base`." },
+		ABOUT("With `--by=idle`: why devices were idle, by rank and cause; those of a rank add up to `idle_ns` of its `base`.") },
 	{ "idle", ROWS_AT(idles, idle_record),
-		.about =
-			"With `--by=idle`: before which kernels, what takes most first." });
+		ABOUT("With `--by=idle`: before which kernels, what takes most first.") });
 
 /* ---- their rows ---- */
 
@@ -507,60 +498,54 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
 			"kernel", "idle"),
 		ALWAYS("The table that it is of.") },
-	{ "name", TEXT_AT(ROW, key.name), .null = true, .has = has_name, FOR_PROGRAMS,
-		.about =
-			"The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known." },
+	{ "name", TEXT_AT(ROW, key.name), .has = has_name, FOR_PROGRAMS,
+		OR_NULL("The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known.") },
 	{ "name", GET(FIELD_ANY, get_name), FOR_PEOPLE },
 	{ "of", GET(FIELD_WORD, get_of), FOR_PEOPLE },
 	{ "rank", INTEGER_AT(ROW, key.rank), .has = is_of_rank, FOR_PROGRAMS,
-		.about = "The rank whose steps are compared." },
-	{ "phase", WORD_AT(ROW, key.phase), .has = is_of_unit, .null = true, FOR_PROGRAMS,
-		WORDS("forward", "backward"), .about = "Of a unit, when it is used." },
-	{ "pg", INTEGER_AT(ROW, key.size), .has = is_of_unit, .null = true, FOR_PROGRAMS,
-		.about =
-			"Of a unit, the size of the shard mesh of this group of its parameters; null when it has one group." },
+		ABOUT("The rank whose steps are compared.") },
+	{ "phase", WORD_AT(ROW, key.phase), .has = is_of_unit, FOR_PROGRAMS,
+		WORDS("forward", "backward"), OR_NULL("Of a unit, when it is used.") },
+	{ "pg", INTEGER_AT(ROW, key.size), .has = is_of_unit, FOR_PROGRAMS,
+		OR_NULL("Of a unit, the size of the shard mesh of this group of its parameters; null when it has one group.") },
 	{ "type", TEXT_AT(ROW, key.type), .has = is_of_group, FOR_PROGRAMS,
-		.about = "Of a process group, the type of its calls." },
-	{ "bytes", INTEGER_AT(ROW, key.bytes), .has = is_of_group, .null = true,
-		FOR_PROGRAMS, .about = "Of a process group, the size of one message." },
+		ABOUT("Of a process group, the type of its calls.") },
+	{ "bytes", INTEGER_AT(ROW, key.bytes), .has = is_of_group, FOR_PROGRAMS,
+		OR_NULL("Of a process group, the size of one message.") },
 	{ "nth", INTEGER_AT(ROW, key.nth), .has = is_one_call, FOR_PROGRAMS,
-		.about =
-			"Of a collective, which of the calls of its process group and type in a step it is, from 1." },
+		ABOUT("Of a collective, which of the calls of its process group and type in a step it is, from 1.") },
 	{ "class", ENUM_AT(ROW, key.kind, class_word), .has = is_of_kernel, FOR_PROGRAMS,
 		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
 			"communication", "other"),
-		.about = "Of a kernel, its operation." },
+		ABOUT("Of a kernel, its operation.") },
 	{ "measure", WORD_AT(ROW, key.measure), FOR_PROGRAMS,
 		WORDS("length", "compute", "communication", "exposed", "copies", "idle",
 			"time", "gather", "gather_exposed", "reduce", "reduce_exposed"),
 		ALWAYS("What is compared.") },
 	{ "before_count", COUNT_AT(ROW, before.count), FOR_PROGRAMS,
 		ALWAYS("Number of calls in the earlier recordings.") },
-	{ "before_mean_ns", NS_AT(ROW, before.mean_ns), .null = true,
-		.label = "before ms",
-		.about =
-			"Mean over the samples of the earlier recordings; null without any." },
-	{ "before_min_ns", NS_AT(ROW, before.min_ns), .null = true, .label = "least",
-		.about = "The sample with the least time." },
-	{ "before_max_ns", NS_AT(ROW, before.max_ns), .null = true, .label = "most",
-		.about = "The sample with the most time." },
+	{ "before_mean_ns", NS_AT(ROW, before.mean_ns), .label = "before ms",
+		OR_NULL("Mean over the samples of the earlier recordings; null without any.") },
+	{ "before_min_ns", NS_AT(ROW, before.min_ns), .label = "least",
+		OR_NULL("The sample with the least time.") },
+	{ "before_max_ns", NS_AT(ROW, before.max_ns), .label = "most",
+		OR_NULL("The sample with the most time.") },
 	{ "count", COUNT_AT(ROW, now.count), FOR_PROGRAMS,
 		ALWAYS("Number of calls now.") },
-	{ "mean_ns", NS_AT(ROW, now.mean_ns), .null = true, .label = "now ms",
-		.about = "Mean over the samples of now." },
-	{ "min_ns", NS_AT(ROW, now.min_ns), .null = true, FOR_PROGRAMS,
-		.about = "The sample of now with the least time." },
-	{ "max_ns", NS_AT(ROW, now.max_ns), .null = true, FOR_PROGRAMS,
-		.about = "The sample of now with the most time." },
-	{ "change_ns", GET(FIELD_INTEGER, get_change), .null = true, FOR_PROGRAMS,
-		.about = "Mean of now less mean of before." },
+	{ "mean_ns", NS_AT(ROW, now.mean_ns), .label = "now ms",
+		OR_NULL("Mean over the samples of now.") },
+	{ "min_ns", NS_AT(ROW, now.min_ns), FOR_PROGRAMS,
+		OR_NULL("The sample of now with the least time.") },
+	{ "max_ns", NS_AT(ROW, now.max_ns), FOR_PROGRAMS,
+		OR_NULL("The sample of now with the most time.") },
+	{ "change_ns", GET(FIELD_INTEGER, get_change), FOR_PROGRAMS,
+		OR_NULL("Mean of now less mean of before.") },
 	{ "change_percent", GET(FIELD_NUMBER, get_percent), FOR_PROGRAMS,
-		.about = "The same by the mean of before; absent where that is 0." },
+		ABOUT("The same by the mean of before; absent where that is 0.") },
 	{ "change", GET(FIELD_WORD, get_factor), .right = true, FOR_PEOPLE },
 	{ "spread", ENUM_AT(ROW, place, place_word), .has = has_place, FOR_PROGRAMS,
 		WORDS("inside", "below", "above"),
-		.about =
-			"Whether the mean of now is between the minimum and the maximum of before; absent if the earlier recordings have fewer than two samples." },
+		ABOUT("Whether the mean of now is between the minimum and the maximum of before; absent if the earlier recordings have fewer than two samples.") },
 	{ "spread", ENUM_AT(ROW, place, place_shown), FOR_PEOPLE });
 
 #define ALL struct fsdp_comparison
@@ -720,12 +705,10 @@ static struct value get_same(struct subject of)
 static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
 	{ "type", TEXT_AT(CHANGE, name), ALWAYS("Its name.") },
 	{ "count", COUNT_AT(CHANGE, count), ALWAYS("Number of calls now.") },
-	{ "sum_ns", NS_AT(CHANGE, sum_ns), .null = true,
-		.about = "Time of these calls." },
+	{ "sum_ns", NS_AT(CHANGE, sum_ns), OR_NULL("Time of these calls.") },
 	{ "before_count", COUNT_AT(CHANGE, before),
 		ALWAYS("Number of calls in the earlier result.") },
-	{ "before_sum_ns", NS_AT(CHANGE, before_ns), .null = true,
-		.about = "Time of those calls." });
+	{ "before_sum_ns", NS_AT(CHANGE, before_ns), OR_NULL("Time of those calls.") });
 
 const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
 	"With `--compare`: what changed since the earlier result.",

@@ -308,7 +308,7 @@ static void show_row(
 #define FRAME struct fsdp_memory_frame
 static const struct record frame_record = OBJECT_RECORD(FRAME, "memory_frame",
 	"A line of code.", { "filename", TEXT_AT(FRAME, filename), ALWAYS("The file.") },
-	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
+	{ "line", INTEGER_AT(FRAME, line), OR_NULL("The line in it.") },
 	{ "name", TEXT_AT(FRAME, name), ALWAYS("The function.") });
 
 static const void *nth_frame(
@@ -348,9 +348,8 @@ static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_st
 	"What one stack of calls allocated.",
 	{ "bytes", BYTES_AT(STACK, bytes), ALWAYS("Bytes of it.") },
 	{ "blocks", COUNT_AT(STACK, blocks), ALWAYS("Blocks of it.") },
-	{ "frames", EACH(each_frame, frame_record), .has = has_stack, .null = true,
-		.about =
-			"The stack, innermost first; empty when none was recorded, null for what was allocated before the recording." });
+	{ "frames", EACH(each_frame, frame_record), .has = has_stack,
+		OR_NULL("The stack, innermost first; empty when none was recorded, null for what was allocated before the recording.") });
 
 #define OOM struct fsdp_memory_oom
 static const struct record oom_record = OBJECT_RECORD(OOM, "memory_oom",
@@ -396,11 +395,10 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
 	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were asked for and active at once.") },
-	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true, FOR_PROGRAMS,
-		.about =
-			"The event after which the peak is reached, from 0; null when that is the start." },
-	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true, FOR_PROGRAMS,
-		.about = "Time of that event, in microseconds since 1970." },
+	{ "peak_event", INTEGER_AT(ROW, says.peak_event), FOR_PROGRAMS,
+		OR_NULL("The event after which the peak is reached, from 0; null when that is the start.") },
+	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), FOR_PROGRAMS,
+		OR_NULL("Time of that event, in microseconds since 1970.") },
 	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were reserved at once.") },
 	{ "stacks", LIST_AT(ROW, says.stacks, says.stack_count, memory_stack_record),
@@ -553,9 +551,8 @@ static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_
 	"A span of the history of a device.",
 	{ "rank", INTEGER_AT(MOMENT, rank), FOR_PROGRAMS, ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(MOMENT, device), FOR_PROGRAMS, ALWAYS("The device.") },
-	{ "time_us", INTEGER_AT(MOMENT, time_us), .null = true, FOR_PROGRAMS,
-		.about =
-			"Where it begins, in microseconds since 1970; null where events have no times." },
+	{ "time_us", INTEGER_AT(MOMENT, time_us), FOR_PROGRAMS,
+		OR_NULL("Where it begins, in microseconds since 1970; null where events have no times.") },
 	{ "active", INTEGER_AT(MOMENT, active_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were asked for and active at once in it; below 0 when events are lost.") },
 	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), FOR_PROGRAMS,
@@ -684,13 +681,12 @@ static const void *each_row(struct subject of, size_t i, void *room)
 HAS(has_moments, ALL, one->replay->options->timeline > 0)
 const struct record replay_snapshots_record = RECORD_OF(RECORD_OBJECT, ALL,
 	{ "memory", EACH_ITEM(ALL, count, each_row, memory_record),
-		.about = "With `--memory`, and nothing else: by rank and device." },
+		ABOUT("With `--memory`, and nothing else: by rank and device.") },
 	{ "memory_timeline", EACH(each_moment, memory_moment_record), .has = has_moments,
-		.about =
-			"With `--memory` and `--timeline`: by device, spans of its history." },
+		ABOUT("With `--memory` and `--timeline`: by device, spans of its history.") },
 	{ "growth", LIST_AT(ALL, growth, growth_count, memory_growth_record),
 		IF_SET(ALL, growth),
-		.about = "With `--memory` and `--compare`: how each device changed." });
+		ABOUT("With `--memory` and `--compare`: how each device changed.") });
 
 /* The table of devices, and the one of them that find_shown finds. */
 static void show_text(struct snapshots *all)
