@@ -266,15 +266,6 @@ bool fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t colum
 	return true;
 }
 
-static int compare_sums(const void *a, const void *b)
-{
-	const struct time_sum *left = a, *right = b;
-	if (left->row != right->row)
-		return left->row < right->row ? -1 : 1;
-	return left->time.step < right->time.step ? -1
-						  : left->time.step > right->time.step;
-}
-
 bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
 	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists)
 {
@@ -288,11 +279,12 @@ bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
 			all[kept].row = places[all[kept].row];
 		kept += all[kept].row != UINT32_MAX;
 	}
-	if (good && kept != 0)
-		qsort(all, kept, sizeof *all, compare_sums);
+	if (good)
+		FSDP_SORT(all, kept, FSDP_BY(all, row), FSDP_BY(all, time.step));
 	for (size_t i = 0, next = 0; good && i < kept; i++) {
 		struct fsdp_step_list *of = &ret_lists[all[i].row];
-		if (i != 0 && compare_sums(&all[i - 1], &all[i]) == 0) {
+		if (i != 0 && all[i - 1].row == all[i].row &&
+			all[i - 1].time.step == all[i].time.step) {
 			add_time(sums, &times[next - 1], &all[i].time);
 			continue;
 		}

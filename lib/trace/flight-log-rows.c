@@ -42,6 +42,9 @@ struct log_team {
 struct log_exception {
 	const struct fsdp_watchdog_exception *said;
 	size_t order;
+	struct fsdp_span text;
+	int64_t rank;
+	uint64_t time_ns; /* without one: later than all */
 };
 
 struct log_join {
@@ -98,10 +101,11 @@ static bool gather(
 		if (watchdog->highest_rank >= join->world)
 			join->world = watchdog->highest_rank + 1;
 		for (size_t j = 0; j < watchdog->exceptions.count; j++) {
+			const struct fsdp_watchdog_exception *one =
+				fsdp_vec_at(&watchdog->exceptions, j);
 			size_t at = join->exception_count++;
-			join->exceptions[at] = (struct log_exception){
-				fsdp_vec_at(&watchdog->exceptions, j), at
-			};
+			join->exceptions[at] = (struct log_exception){ one, at, one->text,
+				one->rank, (uint64_t)one->time_ns };
 		}
 		for (size_t j = 0; j < watchdog->lines.count; j++) {
 			const struct fsdp_watchdog_line *line =
@@ -619,25 +623,6 @@ static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 
 /* ---- exceptions of all logs ---- */
 
-static int compare_texts(const void *a, const void *b)
-{
-	const struct log_exception *left = a, *right = b;
-	if (left->said->rank != right->said->rank)
-		return left->said->rank < right->said->rank ? -1 : 1;
-	int order = fsdp_span_compare(left->said->text, right->said->text);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
-}
-
-/* By time, those without one last. */
-static int compare_exceptions(const void *a, const void *b)
-{
-	const struct log_exception *left = a, *right = b;
-	uint64_t x = (uint64_t)left->said->time_ns, y = (uint64_t)right->said->time_ns;
-	if (x != y)
-		return x < y ? -1 : 1;
-	return left->order < right->order ? -1 : 1;
-}
-
 static bool is_after_timeout(
 	const struct log_join *join, const struct fsdp_watchdog_exception *exception)
 {
@@ -660,14 +645,13 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
 	struct log_exception *all = join->exceptions;
 	size_t found = join->exception_count, kept = 0, heard = 0, silent_count = 0;
-	if (found != 0)
-		qsort(all, found, sizeof *all, compare_texts);
+	FSDP_SORT(
+		all, found, FSDP_BY(all, rank), FSDP_BY(all, text), FSDP_BY(all, order));
 	for (size_t i = 0; i < found; i++)
-		if (kept == 0 || all[kept - 1].said->rank != all[i].said->rank ||
-			!fsdp_span_equal(all[kept - 1].said->text, all[i].said->text))
+		if (kept == 0 || all[kept - 1].rank != all[i].rank ||
+			!fsdp_span_equal(all[kept - 1].text, all[i].text))
 			all[kept++] = all[i];
-	if (kept != 0)
-		qsort(all, kept, sizeof *all, compare_exceptions);
+	FSDP_SORT(all, kept, FSDP_BY(all, time_ns), FSDP_BY(all, order));
 	join->exception_count = flight->exception_count = kept;
 	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + kept);

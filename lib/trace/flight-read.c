@@ -510,12 +510,6 @@ static bool read_members(struct flight_reader *reader, struct dump_value config)
 
 /* ---- status ---- */
 
-static int compare_statuses(const void *a, const void *b)
-{
-	const struct fsdp_flight_status *left = a, *right = b;
-	return left->pg_id < right->pg_id ? -1 : left->pg_id > right->pg_id;
-}
-
 /* Names of groups are numbers that count in all processes, ids of statuses count in one:
  * both in the order in which the groups were made. So the n-th name is of the n-th id,
  * unless an entry, which has both, differs. */
@@ -528,18 +522,18 @@ static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
 		names[i].group = one->name;
 		match = fsdp_decimal_integer(one->name, &names[i].pg_id);
 	}
-	if (match && count != 0) {
-		qsort(names, count, sizeof *names, compare_statuses);
-		qsort(rows->statuses, count, sizeof *names, compare_statuses);
+	if (match) {
+		FSDP_SORT(names, count, FSDP_BY(names, pg_id));
+		FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, pg_id));
 	}
 	for (size_t i = 0; match && i < count; i++)
 		rows->statuses[i].group = names[i].group;
 	for (size_t i = 0; match && i < rows->groups.count; i++) {
 		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
-		struct fsdp_flight_status like = { .pg_id = group->pg_id }, *found;
-		found = bsearch(
-			&like, rows->statuses, count, sizeof like, compare_statuses);
-		match = found != NULL && fsdp_span_equal(found->group, group->name);
+		size_t low = 0, high = count;
+		FSDP_HALVE(low, high, middle, rows->statuses[middle].pg_id < group->pg_id)
+		match = low < count && rows->statuses[low].pg_id == group->pg_id &&
+			fsdp_span_equal(rows->statuses[low].group, group->name);
 	}
 	if (match)
 		FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, group));

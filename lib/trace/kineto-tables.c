@@ -545,16 +545,6 @@ struct placed_kernel {
 	uint32_t index;
 };
 
-static int compare_kernels(const void *a, const void *b)
-{
-	const struct placed_kernel *left = a, *right = b;
-	if (left->kernel.kind != right->kernel.kind)
-		return left->kernel.kind < right->kernel.kind ? -1 : 1;
-	return left->kernel.name < right->kernel.name
-		       ? -1
-		       : left->kernel.name > right->kernel.name;
-}
-
 static struct fsdp_kernel_times make_kernel(
 	const struct fsdp_kineto *kineto, const struct fsdp_kineto_kernel *row)
 {
@@ -608,7 +598,8 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 		sorted[i] = (struct placed_kernel){ *kernel_at(kineto, i), (uint32_t)i };
 		places[i] = UINT32_MAX;
 	}
-	qsort(sorted, count, sizeof *sorted, compare_kernels);
+	FSDP_SORT(sorted, count, FSDP_BY(sorted, kernel.kind),
+		FSDP_BY(sorted, kernel.name));
 	recording->kernels = list;
 	/* Adds up the rows of each name, on any stream; `lists` has what each row took by
 	 * step. */
@@ -618,7 +609,8 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 		const struct fsdp_step_list *taken = &lists[sorted[i].index];
 		if (taken->count == 0)
 			continue;
-		if (last == NULL || compare_kernels(last, &sorted[i]) != 0)
+		if (last == NULL || last->kernel.kind != sorted[i].kernel.kind ||
+			last->kernel.name != sorted[i].kernel.name)
 			list[kept++] = make_kernel(kineto, &sorted[i].kernel);
 		last = &sorted[i];
 		places[last->index] = (uint32_t)(kept - 1);
@@ -641,12 +633,6 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 }
 
 /* ---- allocations ---- */
-
-static int compare_tallies(const void *a, const void *b)
-{
-	const struct fsdp_tally *left = a, *right = b;
-	return fsdp_span_compare(left->name, right->name);
-}
 
 /* Calls of the runtime that allocate or free memory, by step and in all. */
 static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
@@ -675,18 +661,17 @@ static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 			continue;
 		memcpy(all + kept, lists[i].list, lists[i].count * sizeof *all);
 		kept += lists[i].count;
-		qsort(lists[i].list, lists[i].count, sizeof *all, compare_tallies);
+		FSDP_SORT(lists[i].list, lists[i].count, FSDP_BY(lists[i].list, name));
 		if (i == count)
 			break;
 		steps[i].allocs = lists[i].list;
 		steps[i].alloc_count = lists[i].count;
 	}
-	if (kept != 0)
-		qsort(all, kept, sizeof *all, compare_tallies);
+	FSDP_SORT(all, kept, FSDP_BY(all, name));
 	recording->allocs = all;
 	for (size_t i = 0; i < kept; i++) {
 		size_t last = recording->alloc_count;
-		if (last == 0 || compare_tallies(&all[last - 1], &all[i]) != 0) {
+		if (last == 0 || !fsdp_span_equal(all[last - 1].name, all[i].name)) {
 			all[recording->alloc_count++] = all[i];
 			continue;
 		}
@@ -1153,8 +1138,8 @@ static bool list_categories(struct fsdp_kineto *kineto)
 		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
 	if (all == NULL || by_phase == NULL || unknown == NULL)
 		return false;
-	qsort(all, categories->count, sizeof *all, compare_tallies);
-	qsort(by_phase, phases->count, sizeof *by_phase, compare_tallies);
+	FSDP_SORT(all, categories->count, FSDP_BY(all, name));
+	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
 	for (size_t i = 0; i < categories->count; i++)
 		if (!fsdp_kineto_knows_category(all[i].name))
 			unknown[recording->unknown_count++] = all[i];
