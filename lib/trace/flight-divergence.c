@@ -768,32 +768,23 @@ struct end {
 	const struct fsdp_flight_item *item;
 };
 
-static bool parse_number(struct fsdp_span *text, size_t *ret_number)
-{
-	size_t number = 0, digits = 0;
-	while (digits < text->size && fsdp_is_digit(text->data[digits]) &&
-		number <= UINT32_MAX)
-		number = number * 10 + (text->data[digits++] - '0');
-	*text = fsdp_span(text->data + digits, text->size - digits);
-	*ret_number = number;
-	return digits != 0;
-}
-
 /* "nccl:send 0->1", "nccl:recv 1<-0": ranks within the group, here as *from and *to. */
 static bool parse_ends(
-	struct fsdp_span name, size_t *from, size_t *to, bool *ret_receives)
+	struct fsdp_span name, uint64_t *from, uint64_t *to, bool *ret_receives)
 {
+	const uint64_t most = UINT32_MAX;
 	size_t backend = fsdp_span_first(name, ':').size;
 	struct fsdp_span rest = fsdp_span(name.data + backend, name.size - backend);
 	*ret_receives = fsdp_span_behind(rest, ":recv ", &rest);
 	if ((!*ret_receives && !fsdp_span_behind(rest, ":send ", &rest)) ||
-		!parse_number(&rest, from))
+		!fsdp_span_number(&rest, most, from))
 		return false;
 	bool back = fsdp_span_behind(rest, "<-", &rest);
-	if ((!back && !fsdp_span_behind(rest, "->", &rest)) || !parse_number(&rest, to))
+	if ((!back && !fsdp_span_behind(rest, "->", &rest)) ||
+		!fsdp_span_number(&rest, most, to))
 		return false;
 	if (back) {
-		size_t swap = *from;
+		uint64_t swap = *from;
 		*from = *to;
 		*to = swap;
 	}
@@ -884,7 +875,7 @@ static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_te
 	struct end *ends = calloc(team->p2p_count, sizeof *ends);
 	bool good = ranks != NULL && ends != NULL, over = false;
 	for (size_t i = 0; good && i < team->p2p_count; i++) {
-		size_t from, to;
+		uint64_t from, to;
 		struct end one = { .item = &team->p2p[i], .order = i };
 		if (!parse_ends(fsdp_flight_called_of(job, one.item)->name, &from, &to,
 			    &one.receives) ||

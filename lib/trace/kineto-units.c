@@ -229,58 +229,13 @@ bool fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 
 /* ---- order ---- */
 
-static bool is_digit(const struct fsdp_span *text, size_t at)
-{
-	return at < text->size && fsdp_is_digit(text->data[at]);
-}
-
-/* The run of digits at *at, without leading zeros; moves to its end. */
-static struct fsdp_span parse_digits(const struct fsdp_span *text, size_t *at)
-{
-	size_t begin = *at;
-	while (is_digit(text, *at))
-		(*at)++;
-	while (*at - begin > 1 && text->data[begin] == '0')
-		begin++;
-	return fsdp_span(text->data + begin, *at - begin);
-}
-
-/* Runs of digits by value, and before anything else; others byte by byte. */
-static int compare_names(struct fsdp_span a, struct fsdp_span b)
-{
-	size_t i = 0, j = 0;
-	while (i < a.size && j < b.size) {
-		bool left = is_digit(&a, i), right = is_digit(&b, j);
-		if (left != right)
-			return left ? -1 : 1;
-		if (left) {
-			struct fsdp_span x = parse_digits(&a, &i);
-			struct fsdp_span y = parse_digits(&b, &j);
-			if (x.size != y.size)
-				return x.size < y.size ? -1 : 1;
-			int order = fsdp_span_compare(x, y);
-			if (order != 0)
-				return order;
-		} else {
-			if (a.data[i] != b.data[j])
-				return a.data[i] < b.data[j] ? -1 : 1;
-			i++;
-			j++;
-		}
-	}
-	if (i < a.size || j < b.size)
-		return i < a.size ? 1 : -1;
-	/* "01" and "1" are equal by value; bytes make the order total. */
-	return fsdp_span_compare(a, b);
-}
-
 static int compare_rows(const void *a, const void *b)
 {
 	const struct fsdp_unit_times *left = a, *right = b;
 	bool unknown = left->unit.data == NULL;
 	if (unknown != (right->unit.data == NULL))
 		return unknown ? 1 : -1;
-	int order = unknown ? 0 : compare_names(left->unit, right->unit);
+	int order = unknown ? 0 : fsdp_natural_compare(left->unit, right->unit);
 	if (order != 0)
 		return order;
 	if (left->phase != right->phase)
