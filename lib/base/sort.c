@@ -17,8 +17,13 @@ static int compare(const void *a, const void *b, void *fields)
 {
 	for (const struct fsdp_sort_field *field = fields; field->kind != FSDP_SORT_END;
 		field++) {
-		const unsigned char *x = (const unsigned char *)a + field->offset;
-		const unsigned char *y = (const unsigned char *)b + field->offset;
+		const unsigned char *x = a, *y = b;
+		if (field->pointed) {
+			memcpy(&x, a, sizeof x);
+			memcpy(&y, b, sizeof y);
+		}
+		x += field->offset;
+		y += field->offset;
 		int order;
 		if (field->kind == FSDP_SORT_TEXT) {
 			struct fsdp_span left, right;

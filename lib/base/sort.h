@@ -25,6 +25,7 @@ struct fsdp_sort_field {
 	enum fsdp_sort_kind kind;
 	size_t offset, size;
 	bool descends;
+	bool pointed; /* the items are pointers to what has the field */
 };
 
 /* Other types do not compile. */
@@ -41,10 +42,18 @@ struct fsdp_sort_field {
 #define FSDP_SORT_FIELD(items, field, descends)                                        \
 	{                                                                              \
 		FSDP_SORT_KIND((items)->field), offsetof(__typeof__(*(items)), field), \
-			sizeof(items)->field, descends                                 \
+			sizeof(items)->field, descends, false                          \
 	}
 #define FSDP_BY(items, field) FSDP_SORT_FIELD(items, field, false)
 #define FSDP_BY_LARGEST(items, field) FSDP_SORT_FIELD(items, field, true)
+
+/* Items that are pointers. */
+#define FSDP_BY_OF(items, field)                                                         \
+	{                                                                                \
+		FSDP_SORT_KIND((*(items))->field),                                       \
+			offsetof(__typeof__(**(items)), field), sizeof(*(items))->field, \
+			false, true                                                      \
+	}
 
 /* Items that are numbers or spans themselves. */
 #define FSDP_BY_VALUE(items)                                        \

@@ -899,15 +899,6 @@ static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_te
 
 /* ---- all teams ---- */
 
-/* By name; those that are called alike as they came. */
-static int compare_teams(const void *a, const void *b)
-{
-	const struct fsdp_flight_team *left = *(struct fsdp_flight_team *const *)a;
-	const struct fsdp_flight_team *right = *(struct fsdp_flight_team *const *)b;
-	int order = fsdp_span_compare(left->name, right->name);
-	return order != 0 ? order : left->order < right->order ? -1 : 1;
-}
-
 static bool search_teams(struct fsdp_flight_job *job)
 {
 	struct fsdp_arena *arena = job->arena;
@@ -929,7 +920,9 @@ static bool search_teams(struct fsdp_flight_job *job)
 		return false;
 	for (size_t i = 0; i < job->teams.count; i++)
 		sorted[i] = fsdp_flight_team_at(job, i);
-	qsort(sorted, job->teams.count, sizeof *sorted, compare_teams);
+	/* By name; those that are called alike as they came. */
+	FSDP_SORT(sorted, job->teams.count, FSDP_BY_OF(sorted, name),
+		FSDP_BY_OF(sorted, order));
 	for (size_t i = 0; i < job->teams.count; i++) {
 		search.team = sorted[i];
 		if (!search_team(&search) || !match_pairs(job, sorted[i]))

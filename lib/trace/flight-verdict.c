@@ -681,17 +681,6 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 
 /* ---- readings ---- */
 
-static int compare_readings(const void *a, const void *b)
-{
-	const struct fsdp_recording *left =
-		&(*(struct fsdp_trace_reading *const *)a)->recording;
-	const struct fsdp_recording *right =
-		&(*(struct fsdp_trace_reading *const *)b)->recording;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	return left->input < right->input ? -1 : left->input > right->input;
-}
-
 /* Lists the dumps by rank. With other dumps, an unreadable file counts as the dump of the
  * rank in its name. */
 static size_t collect(struct fsdp_trace_reading *readings, size_t count,
@@ -713,8 +702,8 @@ static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 		if (recording->kind == FSDP_RECORDING_FLIGHT && !readings[i].left_out)
 			list[kept++] = &readings[i];
 	}
-	if (kept != 0)
-		qsort(list, kept, sizeof *list, compare_readings);
+	FSDP_SORT(list, kept, FSDP_BY_OF(list, recording.rank),
+		FSDP_BY_OF(list, recording.input));
 	return kept;
 }
 

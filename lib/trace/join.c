@@ -12,18 +12,10 @@
 #include "base/sort.h"
 #include "trace/python.h"
 
-static int compare_ranks(const void *a, const void *b)
-{
-	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
-	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	return left->input < right->input ? -1 : left->input > right->input;
-}
-
 void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count)
 {
-	qsort(recordings, count, sizeof *recordings, compare_ranks);
+	FSDP_SORT(recordings, count, FSDP_BY_OF(recordings, rank),
+		FSDP_BY_OF(recordings, input));
 }
 
 const struct fsdp_trace_reading *fsdp_trace_reading_of(
