@@ -13,6 +13,7 @@
 #include <fsdp/trace.h>
 
 #include "base/span.h"
+#include "trace/event.h"
 
 /* In per cent of the time: what is below is none that one would act on. */
 static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
@@ -468,53 +469,20 @@ void fsdp_recordings_unit_note(
 
 /* ---- what is exposed ---- */
 
-/* Up to a moment, how long a device computed; before[i]: up to its ith busy time. */
-static int64_t computed_until(
-	const struct fsdp_recording *one, const int64_t *before, int64_t ns)
-{
-	const struct fsdp_busy_span *spans = one->computing;
-	size_t low = 0, high = one->computing_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (spans[middle].begin_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
-		return 0;
-	return before[low] -
-	       (spans[low - 1].end_ns > ns ? spans[low - 1].end_ns - ns : 0);
-}
-
 int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording)
 {
-	size_t count = recording->collective_count, busy = recording->computing_count;
+	size_t count = recording->collective_count;
 	int64_t *exposed = calloc(count + 1, sizeof *exposed);
-	int64_t *before = calloc(busy + 1, sizeof *before);
 
-	for (size_t i = 0; before != NULL && i < busy; i++)
-		before[i + 1] = before[i] + recording->computing[i].end_ns -
-				recording->computing[i].begin_ns;
-	for (size_t i = 0; exposed != NULL && before != NULL && i < count; i++) {
+	for (size_t i = 0; exposed != NULL && i < count; i++) {
 		struct fsdp_collective call;
 
 		fsdp_recording_collective(recording, i, &call);
-		exposed[i] =
-			recording->layer != FSDP_LAYER_DEVICE
-				? FSDP_ABSENT
-				: call.dur_ns -
-					  computed_until(recording, before,
-						  call.ts_ns + call.dur_ns) +
-					  computed_until(recording, before, call.ts_ns);
+		exposed[i] = recording->layer != FSDP_LAYER_DEVICE
+				     ? FSDP_ABSENT
+				     : call.dur_ns - fsdp_computed(recording, call.ts_ns,
+							     call.ts_ns + call.dur_ns);
 	}
-	if (before == NULL) {
-		free(exposed);
-		exposed = NULL;
-	}
-	free(before);
 	return exposed;
 }
 

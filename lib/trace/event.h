@@ -51,6 +51,10 @@ static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t
 /* The index of the step of a recording that holds a moment, or SIZE_MAX. */
 size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns);
 
+/* How long the device of a recording computed within a time. */
+int64_t fsdp_computed(
+	const struct fsdp_recording *recording, int64_t begin_ns, int64_t end_ns);
+
 /* By start; what starts together in the order of the file. False: out of memory. */
 bool fsdp_comm_sort(struct fsdp_vec *list);
 

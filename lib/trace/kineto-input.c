@@ -52,12 +52,9 @@ uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
 	return fsdp_vec_reach(&words->known, *ret_id);
 }
 
-bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
+bool fsdp_kineto_words_unescape(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
 {
-	*ret_text = value->span;
-	if (!value->escaped)
-		return true;
 	if (value->span.size > words->scratch_room) {
 		unsigned char *scratch = realloc(words->scratch, value->span.size);
 		if (scratch == NULL)
@@ -76,33 +73,35 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
 	uint32_t *ret_id)
 {
-	const struct fsdp_json_value *const values[] = { pid, tid };
-	unsigned char text[sizeof words->threads->text];
-	size_t size = 0;
-	uint32_t id;
-	for (size_t i = 0; i < 2; i++) {
-		size_t part = values[i]->kind == FSDP_SCAN_END ? 0 : values[i]->span.size;
-		if (part > sizeof text / 2 - 2)
-			part = sizeof text / 2 - 2;
-		text[size++] = (unsigned char)('0' + values[i]->kind);
-		if (part != 0)
-			memcpy(text + size, values[i]->span.data, part);
-		size += part;
-		text[size++] = '\n';
-	}
+	enum { ROOM = sizeof words->threads->text / 2 - 2 };
+	struct fsdp_span a = pid->kind != FSDP_SCAN_END ? pid->span : FSDP_SPAN(""),
+			 b = tid->kind != FSDP_SCAN_END ? tid->span : FSDP_SPAN("");
+	a.size = fsdp_min(a.size, ROOM);
+	b.size = fsdp_min(b.size, ROOM);
 	/* Most threads differ in the last digit. */
+	unsigned char last_digit = b.size != 0 ? b.data[b.size - 1] : 0;
 	struct fsdp_kineto_thread *last =
-		&words->threads[(text[size - 2] ^ size) % FSDP_COUNT(words->threads)];
-	if (size == last->size && memcmp(text, last->text, size) == 0) {
+		&words->threads[(last_digit ^ (a.size + b.size)) %
+				FSDP_COUNT(words->threads)];
+	unsigned char *text = last->text, *other = text + a.size + 2;
+	if (last->size == a.size + b.size + 4 && *text == '0' + pid->kind &&
+		fsdp_bytes_equal(text + 1, a.data, a.size) && other[-1] == '\n' &&
+		*other == '0' + tid->kind &&
+		fsdp_bytes_equal(other + 1, b.data, b.size)) {
 		*ret_id = last->id;
 		return true;
 	}
-	if (fsdp_kineto_words_find(
-		    words, FSDP_KINETO_THREADS, fsdp_span(text, size), &id) == NULL)
+	last->size = a.size + b.size + 4;
+	*text = (unsigned char)('0' + pid->kind);
+	memcpy(text + 1, a.data, a.size);
+	other[-1] = '\n';
+	*other = (unsigned char)('0' + tid->kind);
+	memcpy(other + 1, b.data, b.size);
+	text[last->size - 1] = '\n';
+	if (fsdp_kineto_words_find(words, FSDP_KINETO_THREADS,
+		    fsdp_span(text, last->size), &last->id) == NULL)
 		return false;
-	memcpy(last->text, text, size);
-	last->size = size;
-	last->id = *ret_id = id;
+	*ret_id = last->id;
 	return true;
 }
 

@@ -392,7 +392,9 @@ static struct fsdp_kineto_place find_place(
 
 /* Types by step, kernels by step, and the time of compute by stream. */
 struct trace_sums {
-	struct fsdp_time_sums types, kernels, streams;
+	struct fsdp_time_sums types, kernels;
+	struct fsdp_vec streams; /* int64_t, by stream */
+	size_t step;             /* of the last event */
 };
 
 /* An event in the step of a moment. *ret_chosen: it counts. */
@@ -400,8 +402,14 @@ static bool add_row(struct fsdp_kineto *kineto, struct trace_sums *sums,
 	const struct fsdp_kineto_row *row, int64_t moment_ns, bool device,
 	bool *ret_chosen)
 {
-	size_t step = fsdp_kineto_step_at(kineto, moment_ns);
+	const struct fsdp_kineto_step *steps = kineto->steps;
+	size_t step = sums->step, count = kineto->step_count;
 	int64_t ns = (int64_t)row->dur_ns;
+	/* Mostly it is in the same step as the event before it. */
+	if (step >= count || moment_ns < steps[step].ts_ns ||
+		moment_ns >= steps[step].end_ns ||
+		(step + 1 < count && moment_ns >= steps[step + 1].ts_ns))
+		step = sums->step = fsdp_kineto_step_at(kineto, moment_ns);
 	*ret_chosen =
 		!kineto->limited || (step != SIZE_MAX && kineto->steps[step].chosen);
 	if (!*ret_chosen)
@@ -418,9 +426,12 @@ static bool add_row(struct fsdp_kineto *kineto, struct trace_sums *sums,
 			step != SIZE_MAX ? kineto->steps[step].number : FSDP_ABSENT, ns,
 			0))
 		return false;
-	if (device && row->lane != 0 && row->kind == FSDP_KINETO_COMPUTE &&
-		!fsdp_time_sums_add(&sums->streams, row->lane, 0, ns, 0))
-		return false;
+	if (device && row->lane != 0 && row->kind == FSDP_KINETO_COMPUTE) {
+		int64_t *stream = fsdp_vec_reach(&sums->streams, row->lane);
+		if (stream == NULL)
+			return false;
+		fsdp_sum_ns(stream, ns, &kineto->overflow);
+	}
 	return fsdp_time_sums_add(&sums->types, row->type,
 		       (int64_t)(step != SIZE_MAX ? step : kineto->step_count), ns, 0) &&
 	       fsdp_durations_add(&kineto->durations[row->type], ns);
@@ -559,23 +570,6 @@ static struct fsdp_kernel_times make_kernel(
 	else if (row->name != FSDP_NONE)
 		times.kernel_class = fsdp_kernel_class_of(times.name);
 	return times;
-}
-
-/* The stream that computes most. */
-static bool find_compute_stream(
-	struct fsdp_kineto *kineto, struct fsdp_time_sums *streams)
-{
-	size_t count = streams->last.count;
-	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, count);
-	int64_t most_ns = 0;
-	if (lists == NULL || !fsdp_time_sums_list(streams, NULL, &kineto->arena, lists))
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (lists[i].count != 0 && lists[i].times->ns > most_ns) {
-			most_ns = lists[i].times->ns;
-			kineto->compute_stream = (uint32_t)i;
-		}
-	return true;
 }
 
 static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
@@ -1059,7 +1053,8 @@ static bool keep_spans(struct fsdp_kineto *kineto)
 	struct fsdp_vec computing, exposed;
 	struct fsdp_kineto_walk walk;
 	struct fsdp_kineto_piece piece;
-	if (!kineto->reading->options->spans)
+	int64_t sum_ns = 0;
+	if (!kineto->reading->options->spans && !kineto->with_units)
 		return true;
 	fsdp_vec_init(&computing, &kineto->arena, sizeof(struct fsdp_busy_span));
 	fsdp_vec_init(&exposed, &kineto->arena, sizeof(struct fsdp_busy_span));
@@ -1081,7 +1076,16 @@ static bool keep_spans(struct fsdp_kineto *kineto)
 	recording->computing_count = computing.count;
 	recording->exposed = fsdp_trace_flat(kineto->reading, &exposed);
 	recording->exposed_count = exposed.count;
-	return recording->computing != NULL && recording->exposed != NULL;
+	int64_t *before = FSDP_TAKE(&kineto->reading->arena, before, computing.count);
+	if (recording->computing == NULL || recording->exposed == NULL || before == NULL)
+		return false;
+	recording->computed_ns = before;
+	for (size_t i = 0; i < computing.count; i++) {
+		const struct fsdp_busy_span *one = &recording->computing[i];
+		before[i] = sum_ns;
+		sum_ns += one->end_ns - one->begin_ns;
+	}
+	return true;
 }
 
 /* ---- types and categories ---- */
@@ -1182,9 +1186,15 @@ static bool add_events(
 	kineto->steps = steps;
 	kineto->step_count = list->count;
 	if (!find_calls(kineto) || !find_collectives(kineto) ||
-		!add_works(kineto, sums) || !add_host(kineto, sums) ||
-		!find_compute_stream(kineto, &sums->streams))
+		!add_works(kineto, sums) || !add_host(kineto, sums))
 		return false;
+	int64_t most_ns = 0;
+	for (size_t i = 0; i < sums->streams.count; i++) {
+		int64_t ns = *(const int64_t *)fsdp_vec_at(&sums->streams, i);
+		if (ns > most_ns)
+			kineto->compute_stream = (uint32_t)i;
+		most_ns = ns > most_ns ? ns : most_ns;
+	}
 	*ret_types = list_by_step(kineto, &sums->types, true);
 	return *ret_types != NULL &&
 	       fsdp_vec_sort(&kineto->tables[FSDP_KINETO_WORK], compare_times);
@@ -1199,7 +1209,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	struct trace_sums sums;
 	fsdp_time_sums_init(&sums.types, &kineto->arena);
 	fsdp_time_sums_init(&sums.kernels, &kineto->arena);
-	fsdp_time_sums_init(&sums.streams, &kineto->arena);
+	fsdp_vec_init(&sums.streams, &kineto->arena, sizeof(int64_t));
+	sums.step = 0;
 	if (all == NULL || !list_categories(kineto) ||
 		!add_events(kineto, &sums, &types) ||
 		!fsdp_comm_sort(&kineto->comms.list))
@@ -1222,10 +1233,10 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	*all = kineto->comms;
 	recording->collectives = all;
 	recording->collective_count = all->list.count;
-	if (!fsdp_kineto_units_settle(kineto) || !add_all(kineto) ||
-		!fill_steps(kineto, types, &steps) || !measure_device(kineto, steps) ||
-		!fill_strip(kineto) || !keep_spans(kineto) || !list_types(kineto) ||
-		!list_kernels(kineto, &sums))
+	if (!keep_spans(kineto) || !fsdp_kineto_units_settle(kineto) ||
+		!add_all(kineto) || !fill_steps(kineto, types, &steps) ||
+		!measure_device(kineto, steps) || !fill_strip(kineto) ||
+		!list_types(kineto) || !list_kernels(kineto, &sums))
 		return false;
 	if (kineto->overflow || sums.types.overflow || sums.kernels.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,

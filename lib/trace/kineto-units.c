@@ -399,7 +399,6 @@ struct settling {
 	} * own;
 	struct fsdp_enclosed *around, *inner;
 	uint32_t *found, *issued;
-	struct fsdp_device_times *times; /* during each collective */
 	struct reduction {
 		int64_t begin_ns, end_ns, exposed_ns;
 		size_t step;
@@ -511,32 +510,22 @@ static bool list_rows(struct settling *at)
 
 /* Adds to each row what is exposed of those reductions after which nothing computes until
  * the last one of their step begins: nothing can hide them. */
-static bool add_ends(struct settling *at)
+static void add_ends(struct settling *at)
 {
 	struct reduction *list = at->reductions;
 	size_t count = at->reduction_count;
 	const struct reduction *last = NULL;
-	struct fsdp_busy_span *windows = FSDP_TAKE(&at->kineto->arena, windows, count);
-	struct fsdp_device_times *times = FSDP_TAKE(&at->kineto->arena, times, count);
-	if (windows == NULL || times == NULL)
-		return false;
+	bool overflow = false;
 	FSDP_SORT(list, count, FSDP_BY(list, step), FSDP_BY(list, begin_ns));
 	for (size_t i = count; i-- > 0;) {
 		if (last == NULL || last->step != list[i].step)
 			last = &list[i];
-		windows[i].begin_ns = windows[i].end_ns = list[i].end_ns;
-		if (last->begin_ns > list[i].end_ns)
-			windows[i].end_ns = last->begin_ns;
-	}
-	if (!fsdp_kineto_cover(at->kineto, windows, count, times))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		bool overflow = false;
-		if (times[i].compute_busy_ns == 0)
+		if (last->begin_ns <= list[i].end_ns ||
+			fsdp_computed(&at->kineto->reading->recording, list[i].end_ns,
+				last->begin_ns) == 0)
 			fsdp_sum_ns(&row_at(at, list[i].row)->reduces.exposed_last_ns,
 				list[i].exposed_ns, &overflow);
 	}
-	return true;
 }
 
 /* ---- kinds of annotations ---- */
@@ -721,7 +710,10 @@ static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
 	struct fsdp_unit_collectives *sum =
 		is_gather(comm) ? &row->gathers : &row->reduces;
 	int64_t exposed_ns =
-		at->device ? comm->dur_ns - at->times[i].compute_busy_ns : FSDP_ABSENT;
+		at->device
+			? comm->dur_ns - fsdp_computed(&kineto->reading->recording,
+						 comm->ts_ns, comm->ts_ns + comm->dur_ns)
+			: FSDP_ABSENT;
 	bool overflow = false;
 	uint32_t stream = kineto->places[comm->order].stream, group_id;
 	sum->kernels++;
@@ -789,15 +781,8 @@ static bool settle(struct settling *at)
 {
 	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
 			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
-	size_t comms = at->kineto->comms.list.count;
-	struct fsdp_busy_span *windows = FSDP_TAKE(&at->kineto->arena, windows, comms);
-	if (windows == NULL)
-		return false;
 	if (!is_named(at))
 		gathers |= TURNS;
-	for (size_t i = 0; i < comms; i++)
-		windows[i] = (struct fsdp_busy_span){ comm_at(at, i)->ts_ns,
-			comm_at(at, i)->ts_ns + comm_at(at, i)->dur_ns };
 	enum fsdp_units_from *from = &at->kineto->reading->recording.units_from;
 	*from = at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
 	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
@@ -819,8 +804,7 @@ static bool settle(struct settling *at)
 		}
 		at->own[one->index].number = number++;
 	}
-	if ((at->device && !fsdp_kineto_cover(at->kineto, windows, comms, at->times)) ||
-		!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
+	if (!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
 		return false;
 	for (size_t i = 0; i < at->count; i++)
 		if (!add_station(at, i))
@@ -844,9 +828,11 @@ static bool settle(struct settling *at)
 	for (size_t i = 0; i <= steps; i++)
 		if (first[i] != FSDP_NONE)
 			row_at(at, at->own[first[i]].row)->firsts++;
-	return find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) &&
-	       add_issued(at, true, gathers) && add_issued(at, false, REDUCTIONS) &&
-	       (!at->device || add_ends(at)) && list_rows(at);
+	if (!find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) ||
+		!add_issued(at, true, gathers) || !add_issued(at, false, REDUCTIONS))
+		return false;
+	add_ends(at);
+	return list_rows(at);
 }
 
 bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
@@ -873,10 +859,9 @@ bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
 		.inner = FSDP_TAKE(arena, at.inner, most),
 		.found = FSDP_TAKE(arena, at.found, notes),
 		.issued = FSDP_TAKE(arena, at.issued, comms),
-		.times = FSDP_TAKE(arena, at.times, comms),
 		.reductions = FSDP_TAKE(arena, at.reductions, comms) };
 	if (at.own == NULL || at.around == NULL || at.inner == NULL || at.found == NULL ||
-		at.issued == NULL || at.times == NULL || at.reductions == NULL)
+		at.issued == NULL || at.reductions == NULL)
 		return false;
 	fsdp_vec_init(&at.rows, &kineto->arena, sizeof(struct fsdp_unit_times));
 	fsdp_vec_init(&at.texts, &kineto->arena, sizeof(struct unit_text));

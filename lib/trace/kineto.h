@@ -92,8 +92,15 @@ static inline struct fsdp_span fsdp_kineto_words_text(
 }
 
 /* A text without its escapes; valid until the next call. */
-bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
+bool fsdp_kineto_words_unescape(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *value, struct fsdp_span *ret_text);
+
+static inline bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
+{
+	*ret_text = value->span;
+	return !value->escaped || fsdp_kineto_words_unescape(words, value, ret_text);
+}
 
 bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,

@@ -553,6 +553,23 @@ size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t 
 		       : SIZE_MAX;
 }
 
+static int64_t computed_until(const struct fsdp_recording *one, int64_t ns)
+{
+	size_t low = 0, high = one->computing_count;
+	FSDP_HALVE(low, high, middle, one->computing[middle].begin_ns < ns);
+	if (low == 0)
+		return 0;
+	const struct fsdp_busy_span *last = &one->computing[low - 1];
+	return one->computed_ns[low - 1] + (last->end_ns < ns ? last->end_ns : ns) -
+	       last->begin_ns;
+}
+
+int64_t fsdp_computed(
+	const struct fsdp_recording *recording, int64_t begin_ns, int64_t end_ns)
+{
+	return computed_until(recording, end_ns) - computed_until(recording, begin_ns);
+}
+
 void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,
 	struct fsdp_collective *ret_collective)
 {

@@ -697,6 +697,8 @@ struct fsdp_recording {
 	 * was busy with collectives and computed nothing */
 	const struct fsdp_busy_span *computing, *exposed;
 	size_t computing_count, exposed_count;
+	/* By busy time in `computing`: how long the device computed before it. */
+	const int64_t *computed_ns;
 
 	/* with options.kernels, in no order */
 	const struct fsdp_kernel_times *kernels;
