@@ -17,13 +17,21 @@
 
 /* ---- devices of all ranks ---- */
 
+/* A span of one device. */
+struct memory_moment {
+	int64_t rank, device;
+	int64_t time_us, since_ns; /* its begin; FSDP_ABSENT: events have no times */
+	int64_t active_bytes, reserved_bytes;
+};
+
 /* A device of a rank: a row of all outputs. */
 struct memory_row {
 	int64_t rank;
 	const struct fsdp_memory *memory;
 	struct fsdp_memory_device says;
 	/* for people */
-	int64_t peak_bytes; /* or FSDP_ABSENT: not known */
+	int64_t peak_bytes;            /* or FSDP_ABSENT: not known */
+	struct memory_moment *moments; /* NULL: none */
 	const char *note;
 	char note_room[160];
 };
@@ -41,8 +49,9 @@ struct snapshots {
 	struct replay *replay;
 	struct memory_row *rows;
 	size_t count;
-	const struct memory_row *row;   /* in hand */
-	const struct memory_row *only;  /* whose history is asked for; NULL: of all */
+	const struct memory_row *row; /* in hand */
+	struct memory_moment *moments;
+	size_t moment_count;
 	struct fsdp_recordings *before; /* of --compare */
 	struct trace_paths paths;       /* which is of these */
 	struct growth *growth;
@@ -433,117 +442,71 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 
 /* ---- the course over the history ---- */
 
-/* One span of one device. */
-struct memory_moment {
-	int64_t rank, device;
-	int64_t time_us, since_ns; /* its begin; FSDP_ABSENT: events have no times */
-	int64_t active_bytes, reserved_bytes;
-};
-
-/* Goes through the history of one device after the other; spans come out in order of time. */
-struct moment_walk {
-	struct memory_moment moment; /* the element */
-	const struct memory_row *row;
-	uint64_t span, span_count, next; /* of spans; of events */
-	struct fsdp_memory_event event;  /* the one before `next` */
-	int64_t active, reserved;        /* after it */
-	bool has_event;                  /* `next` was read already */
-};
-_Static_assert(sizeof(struct moment_walk) <= RECORD_ROOM, "room for one");
-
-static void begin(struct moment_walk *walk, const struct replay *replay,
-	const struct memory_row *row)
+/* Fills the spans of one device: what it held at the begin of each, and what more it came to
+ * hold in it. An event that is out of order counts in the span of the one before it. */
+static void fill_moments(
+	const struct memory_row *row, struct memory_moment *list, uint64_t count)
 {
 	const struct fsdp_memory_device *says = &row->says;
+	bool timed = says->first_time_us != FSDP_ABSENT &&
+		     says->last_time_us >= says->first_time_us;
+	uint64_t all =
+		timed ? (uint64_t)says->last_time_us - (uint64_t)says->first_time_us
+		      : says->events;
+	uint64_t length = all / count + 1, next = 0, span = 0;
+	struct fsdp_memory_event event;
+	bool more = fsdp_memory_event(says, next, &event);
+	int64_t active = says->start_bytes, reserved = event.reserved_bytes;
 
-	*walk = (struct moment_walk){ .row = row,
-		.span_count =
-			says->events != 0 ? (uint64_t)replay->options->timeline : 0 };
-	walk->has_event = fsdp_memory_event(says, 0, &walk->event);
-	walk->next = 1;
-	walk->active = says->start_bytes;
-	walk->reserved = walk->event.reserved_bytes;
-}
+	for (uint64_t i = 0; i < count; i++) {
+		struct memory_moment *moment = &list[i];
 
-/* How long a span is, in microseconds, or in events where these have no times. */
-static uint64_t span_length(const struct moment_walk *walk)
-{
-	const struct fsdp_memory_device *says = &walk->row->says;
+		*moment = (struct memory_moment){ row->rank, says->device, FSDP_ABSENT,
+			FSDP_ABSENT, active, reserved };
+		if (timed) {
+			moment->since_ns = (int64_t)(i * length * 1000);
+			moment->time_us =
+				(int64_t)((uint64_t)says->first_time_us + i * length);
+		}
+		for (; more; more = fsdp_memory_event(says, ++next, &event)) {
+			uint64_t at = next;
 
-	if (says->first_time_us == FSDP_ABSENT ||
-		says->last_time_us < says->first_time_us)
-		return says->events / walk->span_count + 1;
-	return ((uint64_t)says->last_time_us - (uint64_t)says->first_time_us) /
-		       walk->span_count +
-	       1;
-}
-
-/* The span of an event; one that is out of order stays in the current span. */
-static uint64_t span_of(const struct moment_walk *walk)
-{
-	const struct fsdp_memory_device *says = &walk->row->says;
-	uint64_t at = walk->next - 1;
-
-	if (says->first_time_us != FSDP_ABSENT &&
-		says->last_time_us >= says->first_time_us)
-		at = walk->event.time_us != FSDP_ABSENT &&
-				     walk->event.time_us >= says->first_time_us
-			     ? (uint64_t)walk->event.time_us -
-				       (uint64_t)says->first_time_us
-			     : 0;
-	at /= span_length(walk);
-	return at < walk->span         ? walk->span
-	       : at < walk->span_count ? at
-				       : walk->span_count - 1;
-}
-
-static bool next(struct moment_walk *walk)
-{
-	struct memory_moment *moment = &walk->moment;
-	const struct fsdp_memory_device *says = &walk->row->says;
-	uint64_t length;
-
-	if (walk->span == walk->span_count)
-		return false;
-	length = span_length(walk);
-	*moment = (struct memory_moment){ walk->row->rank, says->device, FSDP_ABSENT,
-		FSDP_ABSENT, walk->active, walk->reserved };
-	if (says->first_time_us != FSDP_ABSENT &&
-		says->last_time_us >= says->first_time_us) {
-		moment->since_ns = (int64_t)(walk->span * length * 1000);
-		moment->time_us =
-			(int64_t)((uint64_t)says->first_time_us + walk->span * length);
+			if (timed)
+				at = event.time_us != FSDP_ABSENT &&
+						     event.time_us >= says->first_time_us
+					     ? (uint64_t)event.time_us -
+						       (uint64_t)says->first_time_us
+					     : 0;
+			at = at / length < count ? at / length : count - 1;
+			span = at > span ? at : span;
+			if (span > i)
+				break;
+			active = event.active_bytes;
+			reserved = event.reserved_bytes;
+			if (active > moment->active_bytes)
+				moment->active_bytes = active;
+			if (reserved > moment->reserved_bytes)
+				moment->reserved_bytes = reserved;
+		}
 	}
-	while (walk->has_event && span_of(walk) == walk->span) {
-		walk->active = walk->event.active_bytes;
-		walk->reserved = walk->event.reserved_bytes;
-		if (walk->active > moment->active_bytes)
-			moment->active_bytes = walk->active;
-		if (walk->reserved > moment->reserved_bytes)
-			moment->reserved_bytes = walk->reserved;
-		walk->has_event = fsdp_memory_event(says, walk->next++, &walk->event);
-	}
-	walk->span++;
-	return true;
 }
 
-static const void *each_moment(struct subject of, size_t i, void *room)
+/* By device, spans of its history, if these are asked for. False: out of memory. */
+static bool list_moments(struct snapshots *all)
 {
-	const struct snapshots *all = of.context;
-	struct moment_walk *walk = room;
-	const struct memory_row *last =
-		all->only != NULL ? all->only : all->rows + all->count - 1;
+	size_t spans = all->replay->options->timeline > 0
+			       ? (size_t)all->replay->options->timeline
+			       : 0;
 
-	if (all->count == 0)
-		return NULL;
-	if (i == 0)
-		begin(walk, all->replay, all->only != NULL ? all->only : all->rows);
-	while (!next(walk)) {
-		if (walk->row == last)
-			return NULL;
-		begin(walk, all->replay, walk->row + 1);
+	all->moments = calloc(all->count * spans + 1, sizeof *all->moments);
+	for (size_t i = 0; all->moments != NULL && i < all->count; i++) {
+		if (all->rows[i].says.events == 0 || spans == 0)
+			continue;
+		all->rows[i].moments = &all->moments[all->moment_count];
+		fill_moments(&all->rows[i], all->rows[i].moments, spans);
+		all->moment_count += spans;
 	}
-	return walk;
+	return all->moments != NULL;
 }
 
 #define MOMENT struct memory_moment
@@ -682,7 +645,8 @@ HAS(has_moments, ALL, one->replay->options->timeline > 0)
 const struct record replay_snapshots_record = RECORD_OF(RECORD_OBJECT, ALL,
 	{ "memory", EACH_ITEM(ALL, count, each_row, memory_record),
 		ABOUT("With `--memory`, and nothing else: by rank and device.") },
-	{ "memory_timeline", EACH(each_moment, memory_moment_record), .has = has_moments,
+	{ "memory_timeline", LIST_AT(ALL, moments, moment_count, memory_moment_record),
+		.has = has_moments,
 		ABOUT("With `--memory` and `--timeline`: by device, spans of its history.") },
 	{ "growth", LIST_AT(ALL, growth, growth_count, memory_growth_record),
 		IF_SET(ALL, growth),
@@ -717,10 +681,8 @@ static void show_text(struct snapshots *all)
 			"rank {}, device {}, the most at once in {} spans",
 			value_integer(shown->rank), value_integer(shown->says.device),
 			value_integer(all->replay->options->timeline));
-		all->only = shown;
-		out_each_record(out, &moments, &memory_moment_record,
-			(struct subject){ all, all }, SIZE_MAX, each_moment);
-		all->only = NULL;
+		out_records(out, &moments, &memory_moment_record, all, shown->moments,
+			(size_t)all->replay->options->timeline);
 	}
 	if (all->growth != NULL)
 		show_growth(all);
@@ -738,8 +700,8 @@ static void write_data(struct snapshots *all)
 	if (!answer_has_output(run, "csv") && !answer_has_output(run, "tsv"))
 		return;
 	if (all->replay->options->timeline > 0)
-		out_each_record(run->out, &spans, &memory_moment_record, of, SIZE_MAX,
-			each_moment);
+		out_records(run->out, &spans, &memory_moment_record, all, all->moments,
+			all->moment_count);
 	else {
 		static const struct table like = {
 			.key = "events", .main = true, .rows_only = true
@@ -800,7 +762,7 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 	if (!is_answerable(replay))
 		return true;
 	all.rows = list_rows(replay->recordings, &all.count);
-	good = all.rows != NULL && note_rows(&all) &&
+	good = all.rows != NULL && note_rows(&all) && list_moments(&all) &&
 	       (replay->options->compare.count == 0 || read_growth(&all, ret_error));
 	if (good) {
 		int status = STATUS_GOOD;
@@ -826,6 +788,7 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < all.growth_count; i++)
 		free(all.growth[i].stacks);
 	free(all.growth);
+	free(all.moments);
 	free(all.rows);
 	fsdp_recordings_free(all.before);
 	trace_paths_done(&all.paths);
