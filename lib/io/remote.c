@@ -74,7 +74,8 @@ struct pending {
 	bool done;
 	unsigned char failed; /* a code of FAIL; 0: none */
 	char detail[201];
-	uint64_t left; /* bytes of DATA */
+	uint64_t left;   /* bytes of DATA */
+	const char *url; /* of the root */
 	struct remote_list *list;
 	struct root *root;
 	struct fsdp_remote_counts *counts;
@@ -93,6 +94,7 @@ struct remote_list {
 
 struct root {
 	const char *name;
+	const char *url; /* for hints: the name, or "?" if the URL has a query */
 	uint32_t number;
 	enum fsdp_remote_kind kind;
 	struct fsdp_remote_file *file;
@@ -178,7 +180,7 @@ static struct fsdp_span parse_text(struct received *frame)
 
 /* ---- why something failed ---- */
 
-enum { NOTHING = 2, OTHER = 12 };
+enum { NOTHING = 2, NO_CREDENTIALS, DENIED, EXPIRED, NO_RANGES = 9, OTHER = 12 };
 
 static const struct {
 	enum fsdp_error_code code;
@@ -187,12 +189,10 @@ static const struct {
 	[1] = { FSDP_ERROR_SYSTEM, "FI9003", "no such bucket, container or repository",
 		"check the name, and the endpoint if it is another store's" },
 	[NOTHING] = { FSDP_ERROR_SYSTEM, "FI9003", "no such file or directory", NULL },
-	[3] = { FSDP_ERROR_PERMISSION, NULL, "no credentials were found",
-		"log in by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
-	[4] = { FSDP_ERROR_PERMISSION, NULL, "access denied",
-		"check the keys, and ask for the right to list the bucket and to read its files; of the Hub: hf auth login, and accept the terms of the repository" },
-	[5] = { FSDP_ERROR_PERMISSION, NULL, "the credentials expired",
-		"log in again by the tool of the store: aws sso login, gcloud auth application-default login, az login or hf auth login" },
+	[NO_CREDENTIALS] = { FSDP_ERROR_PERMISSION, NULL, "no credentials were found",
+		NULL },
+	[DENIED] = { FSDP_ERROR_PERMISSION, NULL, "access denied", NULL },
+	[EXPIRED] = { FSDP_ERROR_PERMISSION, NULL, "the credentials expired", NULL },
 	[6] = { FSDP_ERROR_SYSTEM, NULL, "the store asks to slow down",
 		"try later, or FSDP_INSPECT_CONNECTIONS=4" },
 	[7] = { FSDP_ERROR_DAMAGED, "FI2004",
@@ -200,19 +200,53 @@ static const struct {
 		"run again when nothing writes to it" },
 	[8] = { FSDP_ERROR_SYSTEM, NULL, "cannot reach the server",
 		"check the name, the network and the proxy settings (HTTPS_PROXY); SSL_CERT_FILE names the certificates that are trusted" },
-	[9] = { FSDP_ERROR_SYSTEM, NULL, "the server ignores range requests",
-		"download the file first" },
+	[NO_RANGES] = { FSDP_ERROR_SYSTEM, NULL, "the server ignores range requests",
+		NULL },
 	[10] = { FSDP_ERROR_USAGE, NULL, "this scheme needs a Python package",
 		"pip install -U obstore, or pip install 'fsdp-inspect[remote]'" },
 	[11] = { FSDP_ERROR_SYSTEM, NULL, "the server redirects to another place", NULL },
 	[OTHER] = { FSDP_ERROR_SYSTEM, NULL, "cannot be read", NULL },
 };
 
-static bool fail_with(unsigned code, const char *detail, struct fsdp_error **ret_error)
+/* What to do about credentials, by the first characters of a URL. */
+static const struct {
+	const char *scheme, *login, *denied;
+} stores[] = {
+	{ "s3:",
+		"aws sso login, or AWS_PROFILE=NAME; a public bucket needs AWS_SKIP_SIGNATURE=true",
+		"the credentials need s3:ListBucket on the bucket and s3:GetObject on its files" },
+	{ "gs:", "gcloud auth application-default login",
+		"the credentials need the role Storage Object Viewer on the bucket" },
+	{ "a", "az login, or AZURE_STORAGE_CONNECTION_STRING",
+		"the credentials need the role Storage Blob Data Reader" },
+	{ "hf:", "hf auth login", "hf auth login, and accept the terms on its page" },
+	{ "https://huggingface.co/", "hf auth login",
+		"hf auth login, and accept the terms on its page" },
+	{ "", "FSDP_INSPECT_HTTP_HEADER_FILE=FILE sends the header lines of a file",
+		"FSDP_INSPECT_HTTP_HEADER_FILE=FILE sends the header lines of a file" },
+};
+
+static void add_hint(unsigned code, const char *url, struct fsdp_error **ret_error)
+{
+	size_t at = 0;
+	while (strncmp(url, stores[at].scheme, strlen(stores[at].scheme)) != 0)
+		at++;
+	if (code == NO_CREDENTIALS || code == EXPIRED)
+		fsdp_error_add_hint(ret_error, "%s", stores[at].login);
+	else if (code == DENIED)
+		fsdp_error_add_hint(ret_error, "%s", stores[at].denied);
+	else if (code == NO_RANGES && strchr(url, '?') == NULL)
+		fsdp_error_add_hint(ret_error, "curl -fLO %s", url);
+	else if (failures[code].hint != NULL)
+		fsdp_error_add_hint(ret_error, "%s", failures[code].hint);
+}
+
+static bool fail_with(
+	unsigned code, const char *detail, const char *url, struct fsdp_error **ret_error)
 {
 	if (code == 0 || code >= FSDP_COUNT(failures))
 		code = OTHER;
-	const char *text = failures[code].text, *hint = failures[code].hint;
+	const char *text = failures[code].text;
 	bool has_place = *detail != '\0' && code != NOTHING;
 	fsdp_fail(ret_error, failures[code].code, FSDP_UNKNOWN, "%s%s%s%s", text,
 		has_place ? " (" : "", has_place ? detail : "", has_place ? ")" : "");
@@ -220,8 +254,8 @@ static bool fail_with(unsigned code, const char *detail, struct fsdp_error **ret
 		fsdp_error_add_rule(ret_error, failures[code].rule);
 	if (code == NOTHING && *detail != '\0')
 		fsdp_error_add_hint(ret_error, "similar names: %s", detail);
-	else if (hint != NULL)
-		fsdp_error_add_hint(ret_error, "%s", hint);
+	else
+		add_hint(code, url, ret_error);
 	return false;
 }
 
@@ -506,8 +540,8 @@ static bool are_names(struct fsdp_span names)
 	return true;
 }
 
-static bool parse_entry(
-	struct fsdp_remote *remote, struct received *frame, struct fsdp_entry *ret_entry)
+static bool parse_entry(struct fsdp_remote *remote, const struct pending *request,
+	struct received *frame, struct fsdp_entry *ret_entry)
 {
 	static const unsigned char digests[] = { 0, 32, 16, 4, 8 };
 	unsigned kind = (unsigned)take(frame, 1);
@@ -542,6 +576,7 @@ static bool parse_entry(
 		.remote = remote,
 		.number = number,
 		.size = size,
+		.root = request->url,
 		.has_sha256 = digest == 1,
 	};
 	if (digest == 1)
@@ -558,7 +593,7 @@ static bool parse_entries(
 		if (request->list->found.count >= most)
 			return break_off(remote,
 				"the directory has more entries than the limit files");
-		if (!parse_entry(remote, frame, &entry))
+		if (!parse_entry(remote, request, frame, &entry))
 			return false;
 		if (!fsdp_vec_add(&request->list->found, &entry))
 			return break_off(remote, "out of memory");
@@ -575,7 +610,7 @@ static bool parse_root(
 	if (kind > 2)
 		return break_rules(remote);
 	if (kind == 1) {
-		if (!parse_entry(remote, frame, &entry))
+		if (!parse_entry(remote, request, frame, &entry))
 			return false;
 		if (entry.kind != FSDP_ENTRY_FILE)
 			return break_rules(remote);
@@ -846,7 +881,7 @@ static bool finish(struct fsdp_remote *remote, struct pending *request,
 	if (!request->done)
 		fail_broken(remote, ret_error);
 	else if (!good)
-		fail_with(request->failed, request->detail, ret_error);
+		fail_with(request->failed, request->detail, "", ret_error);
 	forget_request(remote, request);
 	return good;
 }
@@ -880,6 +915,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 		struct pending *request = NULL;
 		*root = (struct root){
 			.name = copy,
+			.url = strchr(url, '?') == NULL ? copy : "?",
 			.number = (uint32_t)remote->roots.count - 1,
 			.kind = FSDP_REMOTE_NOTHING,
 		};
@@ -887,6 +923,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 			request = new_request(remote, ROOT, true);
 		if (request != NULL) {
 			request->root = root;
+			request->url = root->url;
 			if (!send_frame(remote, request->id, ROOT, NULL, 0, url) &&
 				remote->broken == NULL) {
 				request->done = true; /* it is too long */
@@ -926,6 +963,7 @@ static struct remote_list *ask_list(
 	*list = (struct remote_list){ .path = (const char *)copy.data };
 	fsdp_vec_init(&list->found, &remote->arena, sizeof(struct fsdp_entry));
 	request->list = list;
+	request->url = root->url;
 	const char *below = path + strlen(root->name);
 	put(payload, root->number, 4);
 	remote->asked++;
@@ -952,7 +990,7 @@ static struct remote_list *list_folder(struct fsdp_remote *remote,
 	if (!list->is_done)
 		fail_broken(remote, ret_error);
 	else if (list->failed != 0)
-		fail_with(list->failed, list->detail, ret_error);
+		fail_with(list->failed, list->detail, root->url, ret_error);
 	return list->is_done && list->failed == 0 ? list : NULL;
 }
 
@@ -961,7 +999,7 @@ static bool check_root(const struct fsdp_remote *remote, const struct root *root
 	struct fsdp_error **ret_error)
 {
 	if (root->failed != 0)
-		return fail_with(root->failed, root->detail, ret_error);
+		return fail_with(root->failed, root->detail, root->url, ret_error);
 	if (root->kind == FSDP_REMOTE_NOTHING && remote->broken != NULL)
 		return fail_broken(remote, ret_error);
 	return true;
@@ -1151,8 +1189,8 @@ static bool get_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file
 				ret_error, limit, fsdp_limit(&remote->limits, limit));
 		} else if (request != NULL && request->done) {
 			if (request->failed != 0)
-				good = fail_with(
-					request->failed, request->detail, ret_error);
+				good = fail_with(request->failed, request->detail,
+					file->root, ret_error);
 			forget_request(remote, request);
 			request = NULL;
 		} else if (remote->broken == NULL && remote->requests == NULL) {

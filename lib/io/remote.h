@@ -18,7 +18,8 @@ struct fsdp_remote_file {
 	struct fsdp_remote *remote;
 	uint32_t number;
 	uint64_t size;
-	bool has_sha256; /* of all its bytes, as the store lists it */
+	const char *root; /* URL for hints */
+	bool has_sha256;  /* of all its bytes, as the store lists it */
 	unsigned char sha256[FSDP_REMOTE_DIGEST];
 	/* Of a read in sequence: its next offset, how much of it is read ahead, and up to
 	 * where that was announced. */

@@ -153,6 +153,13 @@ def fake():
             wrong[fault] = status, out, err
     check("each failure of a root has its words", wrong)
     wrong = {}
+    for fault, word in (("credentials", "aws sso login, or AWS_PROFILE=NAME"), ("denied", "s3:ListBucket"), ("expired", "aws sso login"),
+                        ("ranges", f"curl -fLO {url}\n")):
+        err = run(["info", url], FAKE_FAULT=fault, **local)[2]
+        if f"  fix: {word}" not in err and f"need {word}" not in err:
+            wrong[fault] = err
+    check("the fix of a failure is for the store of the URL", wrong)
+    wrong = {}
     for fault, word in (("escape", "does not allow"), ("moved", "does not allow"), ("twice", "does not allow"),
                         ("dies", "the helper ended"), ("changed", "changed since the directory was listed")):
         status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
@@ -398,6 +405,7 @@ def hub(servers):
     check("a repository of the Hub", wrong)
     status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
     check("its digests are compared", (status != 0 or "compared with checksums" not in out) and (status, out, err))
+    status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
     strangers = [seen for seen in Handler.seen if seen[0] != servers[0].server_port and seen[2]]
     check("its token goes to no other server", strangers or not any(seen[2] for seen in Handler.seen))
     status, out, err = run(["info", "hf://org/name@main/model.safetensors.index.json"], **variables)
