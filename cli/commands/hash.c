@@ -26,7 +26,7 @@
  * What `hash` works with.
  */
 struct hash_options {
-	bool stored, logical, names;
+	bool stored, logical, names, trust_store;
 	const char *check; /* a file */
 };
 
@@ -429,6 +429,8 @@ static const struct option_row OPTIONS[] = {
 		.help = "hash elements: equal for every sharding and format" },
 	{ "names", 0, OPTION_FLAG, NULL, AT(names),
 		.help = "hash names, dtypes and shapes; read headers only" },
+	{ "trust-store", 0, OPTION_FLAG, NULL, AT(trust_store),
+		.help = "print the SHA-256 that the Hub lists, without reading" },
 	{ "check", 0, OPTION_TEXT, "FILE", AT(check),
 		.help = "compare with the digests in this file" },
 	{ NULL },
@@ -513,6 +515,7 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 		.takes_file = takes_file,
 		.takes_context = hashing,
 		.listed = hashing->manifest,
+		.trust_store = hashing->options->trust_store,
 		.part = run->common->part_number,
 		.parts = run->common->part_count,
 		.jobs = jobs_wanted(run->common),
@@ -662,6 +665,8 @@ static const char *objection(const struct run *run)
 		return "--stored, --logical and --names exclude each other";
 	if (run->common->part_count != 0 && options->names)
 		return "--part cannot be used with --names";
+	if (options->trust_store && (options->logical || options->names))
+		return "--trust-store needs --stored";
 	if (options->names && options->check != NULL)
 		return "--names makes one digest: --check needs --stored or --logical";
 	if (!options->logical && !options->names &&
@@ -743,7 +748,7 @@ const struct command command_hash = {
 	.group = GROUP_BYTES,
 	.summary = "print digests of files and tensors",
 	.synopsis =
-		"[--stored | --logical | --names] [--check=FILE] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
+		"[--stored | --logical | --names] [--trust-store] [--check=FILE] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
 	.examples = { "hash release/ > release/SHA256SUMS",
 		"hash --logical --role=param step-1000/",
 		"hash --logical --check=release.sums step-1000/" },

@@ -246,7 +246,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Files of TESTDATA by ranges, below /s a faulty server, and a Hub below /api and /resolve."""
 
     protocol_version = "HTTP/1.1"
-    fault, seen, tries = "", [], 0
+    fault, seen, tries, listed = "", [], 0, None
 
     def log_message(self, *words):
         pass
@@ -313,7 +313,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 with open(os.path.join(repository, name), "rb") as stream:
                     body = stream.read()
                 rows.append({"type": "file", "path": name, "size": len(body), "oid": "b" * 40, "lfs":
-                             {"oid": hashlib.sha256(body).hexdigest(), "size": len(body)} if name.endswith(".safetensors") else None})
+                             {"oid": self.listed or hashlib.sha256(body).hexdigest(), "size": len(body)} if name.endswith(".safetensors") else None})
             link = {"Link": f'<http://127.0.0.1:{self.server.server_port}{path}?recursive=true&cursor=x>; rel="next"'}
             return self.answer(200, json.dumps(rows).encode(), **(link if first else {}))
         if path.startswith("/org/name/resolve/" + "a" * 40 + "/"):
@@ -405,6 +405,13 @@ def hub(servers):
     check("a repository of the Hub", wrong)
     status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
     check("its digests are compared", (status != 0 or "compared with checksums" not in out) and (status, out, err))
+    here, there = run(["hash", path]), run(["hash", "--trust-store", "hf://org/name"], **variables)
+    check("the digests of the Hub are those of the files", here[:2] != there[:2] and (here, there))
+    Handler.listed = "ab" * 32
+    here, there = [run(["hash", *words, "hf://org/name"], **variables)[1] for words in ([], ["--trust-store"])]
+    check("only --trust-store prints a digest that the Hub lists", (
+        Handler.listed in here or there.count(Handler.listed) != there.count(".safetensors\n")) and (here, there))
+    Handler.listed = None
     status, out, err = run(["audit", "--data", "hf://org/name"], **variables)
     strangers = [seen for seen in Handler.seen if seen[0] != servers[0].server_port and seen[2]]
     check("its token goes to no other server", strangers or not any(seen[2] for seen in Handler.seen))

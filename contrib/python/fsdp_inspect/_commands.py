@@ -158,12 +158,13 @@ class Commands:
         given = {"bare": bare, "flat": flat, "raw-map": raw_map, "by-parameter": by_parameter, "units": units, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("fqns", self._options, [self._place], given)
 
-    def hash(self, *, stored: bool = False, logical: bool = False, names: bool = False, check: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
+    def hash(self, *, stored: bool = False, logical: bool = False, names: bool = False, trust_store: bool = False, check: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """print digests of files and tensors
 
         stored: hash each file as stored, like sha256sum (default)
         logical: hash elements: equal for every sharding and format
         names: hash names, dtypes and shapes; read headers only
+        trust_store: print the SHA-256 that the Hub lists, without reading
         check: compare with the digests in this file
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
@@ -177,7 +178,7 @@ class Commands:
         part: read part N of M of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
-        given = {"stored": stored, "logical": logical, "names": names, "check": check, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
+        given = {"stored": stored, "logical": logical, "names": names, "trust-store": trust_store, "check": check, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("hash", self._options, [self._place], given)
 
     def reshard(self, *, world: Optional[int] = None, mesh: Optional[Word] = None, tp: Optional[int] = None, shard_dim: Optional[Word] = None, fit: Union[int, str, None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:

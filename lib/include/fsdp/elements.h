@@ -409,6 +409,9 @@ struct fsdp_digests_options {
 	/* Of files: those that are listed are read too, if they are there. */
 	const struct fsdp_manifest *listed;
 
+	/* Of files: the SHA-256 that a store lists is the result; the file is not read. */
+	bool trust_store;
+
 	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors, or
 	 * whole files. Each is in one of them. 0 of 0: all. */
 	uint32_t part, parts;
