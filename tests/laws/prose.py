@@ -10,6 +10,8 @@ prose.py [ROOT]           checks
 prose.py --update [ROOT]  lowers the ceilings to what is there now
 """
 
+import bisect
+import itertools
 import json
 import os
 import re
@@ -20,7 +22,7 @@ import law
 
 CEILINGS = "tests/laws/prose.json"
 # A phrase, and what to write instead.
-PHRASES = [(re.compile(phrase, re.IGNORECASE), instead) for phrase, instead in (
+PHRASES = [(re.compile(phrase, re.MULTILINE), instead) for phrase, instead in (
     (r"\blies?\b", "is, is stored"),
     (r"\bbeside\b", "next to, with, in addition to"),
     (r"\bbehind\b", "after"),
@@ -107,11 +109,17 @@ def areas(root, path):
 
 
 def hits(root):
-    for path in law.tracked(root):
-        for area, number, text in areas(root, path):
-            for phrase, instead in PHRASES:
-                for found in phrase.finditer(text):
-                    yield area, phrase.pattern, f"{path}:{number}: '{found.group().strip()}': write {instead}"
+    """(area, phrase, line) of each phrase that is found. All texts are one, in small letters, with a line for each."""
+    texts = [(path, *one) for path in law.tracked(root) for one in areas(root, path)]
+    small = [text.lower() if len(text.lower()) == len(text) else text for _, _, _, text in texts]
+    starts = list(itertools.accumulate((len(text) + 1 for text in small), initial=0))
+    joined = "\n".join(small)
+    for phrase, instead in PHRASES:
+        for found in phrase.finditer(joined):
+            place = bisect.bisect(starts, found.start()) - 1
+            path, area, number, text = texts[place]
+            said = text[found.start() - starts[place]:found.end() - starts[place]].strip()
+            yield area, phrase.pattern, f"{path}:{number}: '{said}': write {instead}"
 
 
 def samples(root):
