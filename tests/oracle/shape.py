@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names 4,096 levels deep, 20,000 children of one node, entries in no order: on a stack of 256 KiB."""
+"""Names 4,096 levels deep, a plan of 2,048 levels, 20,000 children of one node, entries in no order: on a stack of 256 KiB."""
 import json
 import os
 import subprocess
@@ -11,6 +11,7 @@ from oraclelib import SOURCE, Tap, arguments, envelope, run, same
 
 STACK = 256 << 10
 DEPTH = 4096
+PLAN_DEPTH = 2048  # its tree is as wide as it is long
 SIBLINGS = 20000
 SECONDS = 60
 
@@ -50,8 +51,8 @@ def check_counts(args, path, tensors, modules, depth):
 
 
 def deep_plan(path):
-    modules = [{"name": ".".join("d" * i), "class": "M"} for i in range(DEPTH + 1)]
-    name = "d." * DEPTH + "w0"
+    modules = [{"name": ".".join("d" * i), "class": "M"} for i in range(PLAN_DEPTH + 1)]
+    name = "d." * PLAN_DEPTH + "w0"
     plan = {"format": "fsdp-plan", "version": 1, "torch": "2.13.0", "world_size": 1, "modules": modules,
             "parameter_names": [name],
             "parameters": [{"fqn": name, "shape": [16], "dtype": "float32", "requires_grad": True}],
@@ -105,9 +106,9 @@ def main():
         lines = r.out.split(b"\n")[:-1]
         if r.crash or r.status != 0:
             problems.append(r.crash or f"{r.words}: exit status {r.status}: {r.tail}")
-        elif len(lines) != DEPTH + 1 or not lines[-1].startswith(b" " * 4 * DEPTH + b"d."):
+        elif len(lines) != PLAN_DEPTH + 1 or not lines[-1].startswith(b" " * 4 * PLAN_DEPTH + b"d."):
             problems.append(f"{r.words}: {len(lines)} lines")
-        tap.none("a plan of 4096 levels", problems)
+        tap.none("a plan of 2048 levels", problems)
 
         path = os.path.join(folder, "wide.pt")
         generate(path, f"--tensors={SIBLINGS}", "--names=siblings", "--bytes=4", "--pickle-last")
