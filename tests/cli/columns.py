@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every command on samples of several families, under a pseudo terminal: no line is wider than it.
+"""Every command on samples of several families, under a pseudo terminal of 80 columns, and each on a third of them under
+one of 120: no line is wider than it.
 A word that does not fit into a line of its own, such as a path, is not cut; nor is a line of `hash`,
 which has the form that `sha256sum -c` reads. Prints TAP.
 
@@ -149,7 +150,10 @@ def main():
         for name, sample in {**CHECKPOINTS, **RECORDINGS}.items():
             os.symlink(os.path.join(sandbox.ROOT, "testdata", sample), os.path.join(folder, name))
         for number, columns in enumerate(WIDTHS, 2):
-            broken = [(run, line) for run in runs
+            # Of each command other samples.
+            chosen = [run for place, run in enumerate(runs)
+                      if columns == WIDTHS[0] or (place + place // len(CHECKPOINTS)) % 3 == 0]
+            broken = [(run, line) for run in chosen
                       for line in too_wide(on_terminal(binary, run, columns, folder), columns)]
             failed |= bool(broken)
             print(f"{'not ok' if broken else 'ok'} {number} - no line is wider than {columns} columns")
