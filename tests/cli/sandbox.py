@@ -44,19 +44,24 @@ def furnish(folder, binary, links):
     os.symlink(binary, os.path.join(folder, "scripts", "run"))
 
 
+def run_in(folder, binary, line, leaks=True):
+    """(stdout, stderr, status) of a shell line in a folder that is furnished. A signal is a status below zero."""
+    env = environment(folder) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
+    if PLAIN.fullmatch(line) and os.path.exists(serving.server_of(binary)):
+        return serving.run(binary, shlex.split(line), folder, TIMEOUT, env)
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], cwd=folder, env=env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            timeout=TIMEOUT, check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return late.stdout or b"", b"(no end after %d seconds)\n" % TIMEOUT, -1
+    return done.stdout, done.stderr, done.returncode
+
+
 def run(binary, line, links=None, leaks=True):
-    """(stdout, stderr, status) of a shell line. A signal is a status below zero. leaks: whether they are searched."""
+    """The same in a folder of its own. leaks: whether they are searched."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         furnish(folder, binary, links or {})
-        env = environment(folder) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
-        if PLAIN.fullmatch(line) and os.path.exists(serving.server_of(binary)):
-            return serving.run(binary, shlex.split(line), folder, TIMEOUT, env)
-        try:
-            done = subprocess.run(
-                ["/bin/sh", "-c", line], cwd=folder, env=env,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                timeout=TIMEOUT, check=False,
-            )
-        except subprocess.TimeoutExpired as late:
-            return late.stdout or b"", b"(no end after %d seconds)\n" % TIMEOUT, -1
-    return done.stdout, done.stderr, done.returncode
+        return run_in(folder, binary, line, leaks)

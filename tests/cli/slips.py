@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import sandbox
 
@@ -24,6 +25,25 @@ cp "$(ls testdata/torch-zip/*/checkpoint/*.pt testdata/torch-zip/*/*.pt testdata
 mkdir empty
 echo 'Remember the milk.' > notes.txt
 """
+
+
+class Desk:
+    """The folder in which all is typed; a new one after a line that left something there."""
+
+    def __init__(self, binary):
+        self.binary = binary
+        self.folder = self.furnished = None
+
+    def run(self, line):
+        if self.folder is None or self.content() != self.furnished:
+            self.folder = tempfile.TemporaryDirectory(prefix="fsdp-inspect-")
+            sandbox.furnish(self.folder.name, self.binary, {})
+            sandbox.run_in(self.folder.name, self.binary, FOLDER)
+            self.furnished = self.content()
+        return sandbox.run_in(self.folder.name, self.binary, line)
+
+    def content(self):
+        return sorted((path, sorted(files)) for path, _, files in os.walk(self.folder.name))
 
 
 def slips():
@@ -45,8 +65,8 @@ def commands(binary):
     return {one["name"] for one in json.loads(said)["data"]["commands"]}
 
 
-def faults(binary, known, typed, answer):
-    out, err, status = sandbox.run(binary, FOLDER + typed)
+def faults(desk, known, typed, answer):
+    out, err, status = desk.run(typed)
     err = err.decode()
     if out:
         yield f"it writes {out[:80]!r}"
@@ -56,7 +76,7 @@ def faults(binary, known, typed, answer):
     if not any(answer in hint for hint in hints):
         yield f"no hint says {answer!r}: {err!r}"
     for line in filter(None, map(typed_next, hints)):
-        _, said, status = sandbox.run(binary, FOLDER + line)
+        _, said, status = desk.run(line)
         if status == 2 and not any(word in line for word in NOT_THERE):
             yield f"{line!r} is refused: {said.decode()!r}"
     for command in re.findall(r"fsdp-inspect ([a-z]+)", " ".join(hints)):
@@ -67,9 +87,10 @@ def faults(binary, known, typed, answer):
 def main():
     binary = sys.argv[1]
     known, table, failed = commands(binary), list(slips()), 0
+    desk = Desk(os.path.abspath(binary))
     print(f"1..{len(table)}")
     for index, (typed, answer) in enumerate(table, 1):
-        found = list(faults(binary, known, typed, answer))
+        found = list(faults(desk, known, typed, answer))
         failed += bool(found)
         print(f"{'not ok' if found else 'ok'} {index} - {typed}")
         for fault in found:
