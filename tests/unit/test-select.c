@@ -102,6 +102,79 @@ static void test_a_module_takes_what_is_below(void **state)
 	assert_true(glob_takes("layers.31.mlp.*", "layers.31.mlp.down_proj.weight"));
 }
 
+/* Over the names of a checkpoint. */
+static void test_each_form(void **state)
+{
+	static const char *const NAMES[] = {
+		"blocks.0.down.weight",
+		"blocks.0.ln.bias",
+		"blocks.0.ln.weight",
+		"blocks.0.up.bias",
+		"blocks.0.up.weight",
+		"blocks.1.down.weight",
+		"blocks.1.ln.bias",
+		"blocks.1.ln.weight",
+		"blocks.1.up.bias",
+		"blocks.1.up.weight",
+		"embed.weight",
+		"head.weight",
+		"norm.bias",
+		"norm.weight",
+		"scale",
+	};
+	static const struct {
+		const char *glob, *names;
+	} FORMS[] = {
+		{ "**.**.scale", "scale " },
+		{ "blocks.***.up.*",
+			"blocks.0.up.bias blocks.0.up.weight blocks.1.up.bias blocks.1.up.weight " },
+		{ "blocks.**.**.up.**",
+			"blocks.0.up.bias blocks.0.up.weight blocks.1.up.bias blocks.1.up.weight " },
+		{ "norm.**", "norm.bias norm.weight " },
+		{ "norm.***", "norm.bias norm.weight " },
+		{ "n**", "norm.bias norm.weight " },
+		{ "**m.bias", "norm.bias " },
+		{ "**.bias",
+			"blocks.0.ln.bias blocks.0.up.bias blocks.1.ln.bias blocks.1.up.bias norm.bias " },
+		{ "blocks.[0].up.b*", "blocks.0.up.bias " },
+		{ "blocks.[!0].up.b*", "blocks.1.up.bias " },
+		{ "blocks.[^1].up.b*", "blocks.0.up.bias " },
+		{ "norm[!x]bias", "" },
+		{ "norm[.]bias", "norm.bias " },
+		{ "[a-f]mbed.*", "embed.weight " },
+		{ "[f-z]mbed.*", "" },
+		{ "[-e]mbed.*", "embed.weight " },
+		{ "[e-]mbed.*", "embed.weight " },
+		{ "[]e]mbed.*", "embed.weight " },
+		{ "[!]]mbed.*", "embed.weight " },
+		{ "[\\e]mbed.*", "embed.weight " },
+		{ "norm\\.bias", "norm.bias " },
+		{ "norm.bia?", "norm.bias " },
+		{ "norm?bias", "" },
+		{ "norm.?ias", "norm.bias " },
+		{ "scal\\e", "scale " },
+		{ "scale\\", "" },
+		{ "norm", "norm.bias norm.weight " },
+		{ "blocks.0",
+			"blocks.0.down.weight blocks.0.ln.bias blocks.0.ln.weight blocks.0.up.bias blocks.0.up.weight " },
+		{ "*.weight", "embed.weight head.weight norm.weight " },
+		{ "*.*.*.bias",
+			"blocks.0.ln.bias blocks.0.up.bias blocks.1.ln.bias blocks.1.up.bias " },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+		char found[1024] = "";
+		for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
+			if (glob_takes(FORMS[i].glob, NAMES[k]))
+				strcat(strcat(found, NAMES[k]), " ");
+		assert_string_equal(found, FORMS[i].names);
+	}
+	static const char *const ALL[] = { "**", "***", "**.**" };
+	for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
+		for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
+			assert_true(glob_takes(ALL[i], NAMES[k]));
+}
+
 static void test_question_and_classes(void **state)
 {
 	(void)state;
@@ -188,13 +261,15 @@ static void refuses(const struct select_options *options, const char *part)
 
 static void test_what_is_wrong_is_said(void **state)
 {
-	const char *open[] = { "a[b", NULL }, *empty[] = { "!", NULL },
-		   *bad[] = { "a(", NULL };
+	const char *open[] = { "a[b", "[a", "a[]", "a[!]", "[", "[a\\" },
+		   *empty[] = { "!", NULL }, *bad[] = { "a(", NULL };
 	const char *dtype[] = { "float33", NULL }, *role[] = { "weights", NULL };
 	struct select_options options = nothing();
 	(void)state;
-	options.globs = (struct texts){ open, 1 };
-	refuses(&options, "[ without ]");
+	for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+		options.globs = (struct texts){ open + i, 1 };
+		refuses(&options, "[ without ]");
+	}
 	options.globs = (struct texts){ empty, 1 };
 	refuses(&options, "empty");
 	options = nothing();
@@ -304,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_star_stays_in_its_segment),
 		cmocka_unit_test(test_two_stars_cross_segments),
 		cmocka_unit_test(test_a_module_takes_what_is_below),
+		cmocka_unit_test(test_each_form),
 		cmocka_unit_test(test_question_and_classes),
 		cmocka_unit_test(test_all_else_stands_for_itself),
 		cmocka_unit_test(test_an_exclude_wins),
