@@ -11,6 +11,7 @@
 
 enum {
 	ROWS_SHOWN = 20,     /* unless --top says how many */
+	LEAST_IDLE = 5,      /* percent of the time: less needs no advice */
 	MOST_PERCENT = 1000, /* what is more is shown as a factor */
 };
 
@@ -303,7 +304,8 @@ static void show_idle(struct replay *run)
 	show_rows(run, &cause_record, kinds, INT64_MAX);
 	out_line(run->run->out, NULL, "%s", "");
 	show_rows(run, &idle_record, &run->idles, most_rows(run, ROWS_SHOWN));
-	if (worst != NULL && fsdp_recordings_are_complete(run->recordings) &&
+	if (worst != NULL && fsdp_recordings_cost(run->recordings).idle >= LEAST_IDLE &&
+		fsdp_recordings_are_complete(run->recordings) &&
 		strcmp(run->options->advice, "no") != 0)
 		out_line(run->run->out, NULL, "most idle: %s (%.0f %%): %s",
 			CAUSES[worst->key.kind].word, worst->share,
