@@ -208,6 +208,14 @@ static bool problem_is(const struct fsdp_flight *says, const char *problem)
 	return says->problem != NULL && strcmp(says->problem, problem) == 0;
 }
 
+/* Of a send the partner lacks the recv, and the reverse. */
+static const char *missing_words(struct fsdp_span op)
+{
+	return text_is(text_of_span(op), text_of("send"))   ? "never entered the recv of"
+	       : text_is(text_of_span(op), text_of("recv")) ? "never entered the send of"
+							    : "never entered";
+}
+
 /* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
  * differs. NULL: no such sentence. */
 static const char *verb_of(const struct fsdp_flight *says)
@@ -215,7 +223,6 @@ static const char *verb_of(const struct fsdp_flight *says)
 	static const struct {
 		const char *problem, *verb, *without_expected;
 	} verbs[] = {
-		{ "missing", "never entered", NULL },
 		{ "extra", "alone entered", NULL },
 		{ "cycle", "wait for each other, first in", NULL },
 		{ "status", "never entered", NULL },
@@ -229,6 +236,8 @@ static const char *verb_of(const struct fsdp_flight *says)
 			"used different dtypes in" },
 	};
 
+	if (problem_is(says, "missing"))
+		return missing_words(says->op);
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (problem_is(says, verbs[i].problem))
 			return !says->has_expected && verbs[i].without_expected != NULL
@@ -282,8 +291,9 @@ static void lines_cause(const struct flight *flight)
 		bool stopped = one->other != FSDP_ABSENT;
 
 		out_line_begin(out, NULL);
-		out_values(out, stopped ? "the GPU of {} stopped in" : "{} never entered",
-			RANKS(one->ranks, one->rank_count));
+		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
+			RANKS(one->ranks, one->rank_count),
+			value_word(missing_words(one->op)));
 		if (i == 0 && !stopped) {
 			out_line_text(out, " ");
 			print_collective(flight);
@@ -612,7 +622,8 @@ static void find_cause(struct run *run, const struct fsdp_flight *says)
 				one->other);
 		run_finding(run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
 			rank_words(one->ranks, one->rank_count, &words),
-			one->other != FSDP_ABSENT ? "never finished" : "never entered",
+			one->other != FSDP_ABSENT ? "never finished"
+						  : missing_words(one->op),
 			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
 			(const char *)one->op.data,
 			(int)(one->group.size < 200 ? one->group.size : 200),
