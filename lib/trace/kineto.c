@@ -59,10 +59,10 @@ static bool append(struct fsdp_kineto *kineto, enum fsdp_kineto_table table,
 static bool append_host(
 	struct fsdp_kineto *kineto, const struct timed *one, enum fsdp_idle_cause cause)
 {
-	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
-	row.kind = (unsigned)cause & 31;
 	if (!kineto->with_idle)
 		return true;
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
+	row.kind = (unsigned)cause & 31;
 	if (!find_thread(kineto, one->event, &row.lane))
 		return false;
 	if (cause != FSDP_IDLE_LAUNCH)
@@ -248,8 +248,10 @@ static bool append_region(
 
 static bool add_step(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_ALL);
 	struct fsdp_span digits;
+	if (one->name.size == 0 || one->name.data[0] != 'P')
+		return true;
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_ALL);
 	row.name = (uint32_t)kineto->tables[FSDP_KINETO_STEP].count; /* its order */
 	if (!fsdp_span_behind(one->name, "ProfilerStep#", &digits) ||
 		!fsdp_decimal_integer(digits, &row.id) || digits.data[0] == '-' ||
@@ -401,8 +403,9 @@ static bool add_call(struct fsdp_kineto *kineto, const struct timed *one)
 		return false;
 	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row.id))
 		return true;
-	row.is_launch = fsdp_span_has(one->name, "Launch", false) &&
-			!fsdp_span_has(one->name, "HostFunc", false);
+	row.is_launch = fsdp_span_is(one->name, "cudaLaunchKernel") ||
+			(fsdp_span_has(one->name, "Launch", false) &&
+				!fsdp_span_has(one->name, "HostFunc", false));
 	return find_thread(kineto, one->event, &row.lane) &&
 	       append(kineto, FSDP_KINETO_CALL, &row);
 }
