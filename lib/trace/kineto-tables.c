@@ -1215,6 +1215,13 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		!add_events(kineto, &sums, &types) ||
 		!fsdp_comm_sort(&kineto->comms.list))
 		return false;
+	/* Only idle causes need calls from here on. */
+	if (!kineto->with_idle) {
+		fsdp_arena_done(&kineto->calls);
+		fsdp_arena_init_lean(&kineto->calls, kineto->reading->budget);
+		fsdp_vec_init(&kineto->tables[FSDP_KINETO_CALL], &kineto->calls,
+			sizeof(struct fsdp_kineto_row));
+	}
 	if (kineto->limited) {
 		/* With --steps: forgets the steps that are not chosen, and their sums. */
 		size_t kept = 0;

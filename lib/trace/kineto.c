@@ -876,8 +876,10 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->comms.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->comms.seqs, arena, sizeof(struct fsdp_span));
 	fsdp_arena_init_lean(&kineto->arena, reading->budget);
+	fsdp_arena_init_lean(&kineto->calls, reading->budget);
 	for (int table = 0; table < FSDP_KINETO_TABLES; table++)
-		fsdp_vec_init(&kineto->tables[table], &kineto->arena,
+		fsdp_vec_init(&kineto->tables[table],
+			table == FSDP_KINETO_CALL ? &kineto->calls : &kineto->arena,
 			sizeof(struct fsdp_kineto_row));
 	fsdp_vec_init(
 		&kineto->kernels, &kineto->arena, sizeof(struct fsdp_kineto_kernel));
@@ -899,6 +901,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	for (int type = 0; type < FSDP_TIME_COUNT; type++)
 		fsdp_durations_done(&kineto->durations[type]);
 	fsdp_arena_done(&kineto->arena);
+	fsdp_arena_done(&kineto->calls);
 	free(kineto);
 	return good;
 }

@@ -325,6 +325,7 @@ struct fsdp_kineto {
 	bool thread_known; /* of the event that is read: its thread */
 	uint32_t thread;
 	struct fsdp_arena arena; /* of the table */
+	struct fsdp_arena calls; /* of FSDP_KINETO_CALL, which is freed first */
 	struct fsdp_vec tables[FSDP_KINETO_TABLES];
 	struct fsdp_collectives comms; /* of kernels; of notes if there are none */
 	struct fsdp_vec kernels;       /* struct fsdp_kineto_kernel; the first is none */
