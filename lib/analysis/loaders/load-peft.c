@@ -6,6 +6,7 @@
  * Origin: peft/peft_model.py, config.py, utils/save_and_load.py, utils/other.py, tuners (0.21).
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +146,7 @@ struct peft_part {
 struct adapter {
 	const struct adapter_form *form;
 	const struct fsdp_checkpoint *checkpoint; /* NULL: not opened */
+	uint32_t prompts;                         /* FSDP_NONE: not stored */
 	struct peft_part *parts, *end;
 	struct adapter_words lists[LISTS];
 	const char *long_key; /* of a list with too many items; then nothing is read */
@@ -279,27 +281,38 @@ static bool read_member(
 	return true;
 }
 
+/* A tensor that is stored under this name, with "%.*s" and so on filled in; FSDP_NONE: none. */
+__attribute__((format(printf, 2, 3))) static uint32_t find_stored(
+	const struct adapter *adapter, const char *format, ...)
+{
+	char text[NAME_BYTES];
+	va_list arguments;
+	int size;
+
+	va_start(arguments, format);
+	size = vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	return adapter->checkpoint != NULL && size > 0 && (size_t)size < sizeof text
+		       ? fsdp_tensor_find(
+				 adapter->checkpoint, fsdp_span(text, (size_t)size))
+		       : FSDP_NONE;
+}
+
 /* Whether a module of the base has this member; a name of the adapter that is absent is "default". */
 static bool is_stored(const struct adapter *adapter, struct fsdp_span module,
 	const struct adapter_member *member, struct fsdp_span name)
 {
 	const char *const tails[] = { member->tail, member->live_tail };
+	const char *other = name.size == 0 ? ".default" : "";
 	bool is_default = name.size == 0 || fsdp_span_is(name, ".default");
-	char text[NAME_BYTES];
 
-	for (size_t i = 0; i < 4; i++) {
-		struct fsdp_span segment =
-			i % 2 == 0 ? name
-				   : fsdp_span_text(name.size == 0 ? ".default" : "");
-		int size = snprintf(text, sizeof text, PREFIX "%.*s.%s%.*s%s",
-			FSDP_TEXT(module), member->name, FSDP_TEXT(segment),
-			tails[i / 2] != NULL ? tails[i / 2] : "");
-		if (tails[i / 2] != NULL && (i % 2 == 0 || is_default) && size > 0 &&
-			(size_t)size < sizeof text &&
-			fsdp_tensor_find(adapter->checkpoint,
-				fsdp_span(text, (size_t)size)) != FSDP_NONE)
+	for (size_t i = 0; i < FSDP_COUNT(tails) && tails[i] != NULL; i++)
+		if (find_stored(adapter, PREFIX "%.*s.%s%.*s%s", FSDP_TEXT(module),
+			    member->name, FSDP_TEXT(name), tails[i]) != FSDP_NONE ||
+			(is_default && find_stored(adapter, PREFIX "%.*s.%s%s%s",
+					       FSDP_TEXT(module), member->name, other,
+					       tails[i]) != FSDP_NONE))
 			return true;
-	}
 	return false;
 }
 
@@ -512,6 +525,7 @@ static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 	for (size_t i = 0; i < options->expected_count; i++)
 		if (layer_of(options->expected[i].name) >= adapter->base_layers)
 			adapter->base_layers = layer_of(options->expected[i].name) + 1;
+	adapter->prompts = find_stored(adapter, "prompt_embeddings");
 	count = adapter->checkpoint != NULL ? fsdp_tensor_count(adapter->checkpoint) : 0;
 	adapter->parts = adapter->end =
 		FSDP_TAKE(loading->arena, adapter->parts, count + 1);
@@ -734,55 +748,43 @@ static bool has_stray_inputs(struct fsdp_loading *loading)
 
 /* ---- prompts ---- */
 
-/* The prompts; false: they are missing, or it is another adapter. */
-static bool find_prompts(struct fsdp_loading *loading, struct fsdp_tensor *ret_tensor)
-{
-	const struct adapter *adapter = loading->own;
-	uint32_t found = FSDP_NONE;
-
-	if (adapter->checkpoint != NULL)
-		found = fsdp_tensor_find(
-			adapter->checkpoint, FSDP_SPAN("prompt_embeddings"));
-	if (found != FSDP_NONE)
-		*ret_tensor = fsdp_tensor(adapter->checkpoint, found);
-	return found != FSDP_NONE;
-}
-
 static bool lacks_prompts(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
-	struct fsdp_tensor tensor;
 
-	return adapter->checkpoint != NULL && !find_prompts(loading, &tensor);
+	return adapter->checkpoint != NULL && adapter->prompts == FSDP_NONE;
 }
 
 /* Word 2: what helps. */
 static bool lacks_token_count(struct fsdp_loading *loading)
 {
+	const struct adapter *adapter = loading->own;
 	struct fsdp_tensor tensor;
 
-	if (!find_prompts(loading, &tensor) ||
+	if (adapter->prompts == FSDP_NONE ||
 		integer(loading, "num_virtual_tokens", 0) > 0)
 		return false;
-	if (tensor.dims == 2)
-		fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
-			(long long)tensor.shape[0]);
-	return true;
+	tensor = fsdp_tensor(adapter->checkpoint, adapter->prompts);
+	return tensor.dims != 2 ||
+	       fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
+		       (long long)tensor.shape[0]);
 }
 
 static bool has_other_prompts(struct fsdp_loading *loading)
 {
+	const struct adapter *adapter = loading->own;
 	int64_t tokens = integer(loading, "num_virtual_tokens", -1);
-	bool is_prefix = (loading->is & PREFIX_TUNING) != 0;
-	int64_t parts = is_prefix ? 1 : integer(loading, "num_transformer_submodules", 1);
+	int64_t parts = (loading->is & PREFIX_TUNING) != 0
+				? 1
+				: integer(loading, "num_transformer_submodules", 1);
 	struct fsdp_tensor tensor;
 
-	if (!find_prompts(loading, &tensor))
+	if (adapter->prompts == FSDP_NONE || tokens <= 0 || parts <= 0)
 		return false;
+	tensor = fsdp_tensor(adapter->checkpoint, adapter->prompts);
 	write_numbers(loading, tensor.dims > 0 ? tensor.shape[0] : 0, tokens);
-	return tokens > 0 && parts > 0 &&
-	       (tensor.dims != 2 || tensor.shape[0] % tokens != 0 ||
-		       tensor.shape[0] / tokens != parts);
+	return tensor.dims != 2 || tensor.shape[0] % tokens != 0 ||
+	       tensor.shape[0] / tokens != parts;
 }
 
 /* ---- tensors against the configuration ---- */
@@ -1000,14 +1002,11 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	for (size_t k = 0; adapter->checkpoint != NULL && k < whole->count; k++)
 		for (size_t i = 0; i < options->expected_count; i++) {
 			struct fsdp_span name = options->expected[i].name;
-			char text[NAME_BYTES];
-			int size = snprintf(
-				text, sizeof text, PREFIX "%.*s", FSDP_TEXT(name));
 			if (is_held_by(name, whole->items[k]) &&
-				(size_t)size < sizeof text &&
-				fsdp_tensor_find(adapter->checkpoint,
-					fsdp_span(text, (size_t)size)) == FSDP_NONE)
-				return fsdp_load_say(loading, 0, "%.512s", text);
+				find_stored(adapter, PREFIX "%.*s", FSDP_TEXT(name)) ==
+					FSDP_NONE)
+				return fsdp_load_say(loading, 0, PREFIX "%.*s",
+					FSDP_TEXT_MOST(name, 512));
 		}
 	return false;
 }
@@ -1076,7 +1075,7 @@ static bool find_wanted(struct fsdp_loading *loading, const struct peft_part *pa
 }
 
 /* The stored member; false: its shape does not allow one. */
-static bool find_stored(
+static bool read_size(
 	struct fsdp_loading *loading, const struct peft_part *part, uint64_t *ret_size)
 {
 	const struct adapter_member *member = part->member;
@@ -1112,7 +1111,7 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 		/* The inputs of a convolution are those of a group, and often times its extent. */
 		bool may_be_more =
 			base->dims > 2 && part->member->size == IN && wanted != 0;
-		if (find_stored(loading, part, &stored) &&
+		if (read_size(loading, part, &stored) &&
 			(may_be_more ? stored % wanted == 0 : stored == wanted)) {
 			fits_some = true;
 		} else if (!found) {
@@ -1193,7 +1192,6 @@ static bool lacks_bias(struct fsdp_loading *loading)
 	const struct adapter *adapter = loading->own;
 	struct fsdp_span wanted = fsdp_load_text(loading, CONFIG_FILE, "bias");
 	bool is_all = fsdp_span_is(wanted, "all");
-	char text[NAME_BYTES];
 
 	if ((!is_all && !fsdp_span_ends(wanted, FSDP_SPAN("_only"))) ||
 		adapter->checkpoint == NULL)
@@ -1203,12 +1201,9 @@ static bool lacks_bias(struct fsdp_loading *loading)
 		if (!fsdp_span_ends(name, FSDP_SPAN(".bias")))
 			continue;
 		bool is_adapted = has_module(adapter, module);
-		int size = snprintf(text, sizeof text, PREFIX "%.*s%s.bias",
-			FSDP_TEXT(module), is_adapted ? ".base_layer" : "");
 		if ((!is_all && !is_adapted) ||
-			((size_t)size < sizeof text &&
-				fsdp_tensor_find(adapter->checkpoint,
-					fsdp_span(text, (size_t)size)) != FSDP_NONE))
+			find_stored(adapter, PREFIX "%.*s%s.bias", FSDP_TEXT(module),
+				is_adapted ? ".base_layer" : "") != FSDP_NONE)
 			continue;
 		fsdp_load_name(loading, name);
 	}
