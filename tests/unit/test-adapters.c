@@ -116,6 +116,36 @@ static void judge(const struct adapter *adapters, size_t count)
 #define LORA "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"q\"]"
 #define Q PAIR("m.h.0.q", "2x3", "4x2")
 
+#define ALL_LINEAR \
+	"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \"all-linear\""
+
+static void all_linear_modules_are_compared(void **state)
+{
+	static const struct adapter adapters[] = {
+		{ ALL_LINEAR "}", Q, NULL, "loads" },
+		{ ALL_LINEAR "}", Q, "m.h.0.q.weight 4x3 m.norm.weight 4", "loads" },
+		{ ALL_LINEAR "}", Q,
+			"m.h.0.q.weight 4x3 m.embed_tokens.weight 9x3 lm_head.weight 9x3",
+			"loads" },
+		{ ALL_LINEAR "}", Q, "m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"differs base-model" },
+		/* A convolution is not linear. */
+		{ ALL_LINEAR "}", Q, "m.h.0.q.weight 4x3 m.patches.q.weight 4x3x2x2",
+			"loads" },
+		/* A router may be another class than a linear one. */
+		{ ALL_LINEAR "}", Q, "m.h.0.q.weight 4x3 m.h.0.gate.weight 4x3",
+			"not_judged base-model" },
+		{ ALL_LINEAR ", \"exclude_modules\": [\"1.q\", \"gate\"]}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3 m.h.0.gate.weight 4x3",
+			"loads" },
+		{ ALL_LINEAR ", \"exclude_modules\": \".*1.*\"}", Q,
+			"m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
+			"not_judged base-model" },
+	};
+	(void)state;
+	JUDGE(adapters);
+}
+
 static void modules_of_the_base_are_compared(void **state)
 {
 	static const struct adapter adapters[] = {
@@ -522,6 +552,7 @@ static void configurations_are_claims(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(all_linear_modules_are_compared),
 		TEST(modules_of_the_base_are_compared),
 		TEST(ranks_are_of_modules),
 		TEST(ranks_are_set_where_all_agree),

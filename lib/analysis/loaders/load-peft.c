@@ -152,6 +152,7 @@ struct adapter {
 	const char *long_key; /* of a list with too many items; then nothing is read */
 	bool lists_targets;   /* target_modules is a list with items */
 	bool has_patterns;    /* which may exclude modules */
+	bool is_all_linear;   /* all linear modules but the output head are targets */
 	int64_t base_layers;  /* of the expected model; 0: not known */
 };
 
@@ -222,7 +223,20 @@ static bool is_named(const struct adapter *adapter, struct fsdp_span module)
 	return !adapter->lists_targets || has_word(&adapter->lists[TARGETS], module);
 }
 
-/* Whether a module of the base is adapted, if no pattern decides otherwise. */
+/* Whether a tensor is stored for a module whose name has the same last segment. */
+static bool is_adapted_kind(const struct adapter *adapter, struct fsdp_span module)
+{
+	struct fsdp_span last = fsdp_span_last(module, '.');
+
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if ((part->is & LIVE) != 0 &&
+			fsdp_span_equal(fsdp_span_last(part->module, '.'), last))
+			return true;
+	return false;
+}
+
+/* Whether a module of the base is adapted, if no pattern decides otherwise. Of all linear ones those
+ * are known that are called like one that is stored. */
 static bool is_target(struct fsdp_loading *loading, const struct adapter *adapter,
 	struct fsdp_span module)
 {
@@ -232,6 +246,9 @@ static bool is_target(struct fsdp_loading *loading, const struct adapter *adapte
 	struct fsdp_load_items layers;
 	struct fsdp_token only;
 
+	if (adapter->is_all_linear)
+		return !has_word(&adapter->lists[EXCLUDED], module) &&
+		       is_adapted_kind(adapter, module);
 	if (is_text(loading, "target_modules"))
 		return true;
 	if (has_word(&adapter->lists[EXCLUDED], module) || !has_word(targets, module))
@@ -489,6 +506,7 @@ static void mark_part(struct fsdp_loading *loading, const struct adapter *adapte
 static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 {
 	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_span targets;
 	size_t count;
 
 	for (size_t i = 0; i < ALL_LISTS; i++) {
@@ -503,7 +521,11 @@ static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 	adapter->lists_targets =
 		setting(loading, "target_modules").kind == FSDP_TOKEN_LIST &&
 		is_set(loading, "target_modules");
-	adapter->has_patterns = is_text(loading, "target_modules") ||
+	targets = fsdp_load_text(loading, CONFIG_FILE, "target_modules");
+	adapter->is_all_linear =
+		targets.size == 10 &&
+		strncasecmp((const char *)targets.data, "all-linear", 10) == 0;
+	adapter->has_patterns = (targets.size != 0 && !adapter->is_all_linear) ||
 				is_text(loading, "exclude_modules") ||
 				is_set(loading, "layers_pattern");
 	adapter->checkpoint = loading->knows_stored ? fsdp_load_opened(loading) : NULL;
@@ -1139,6 +1161,8 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 		/* LoRA of single parameters: they are listed by their own names. */
 		if (!fsdp_span_ends(wanted->name, FSDP_SPAN(".weight")) ||
 			(wanted->shape != NULL && wanted->dims < 2) ||
+			(adapter->is_all_linear &&
+				(wanted->shape == NULL || wanted->dims != 2)) ||
 			module.size > NAME_BYTES / 2 ||
 			(!is_target(loading, adapter, module) &&
 				!has_word(&adapter->lists[PARAMETERS], wanted->name)) ||
@@ -1182,6 +1206,29 @@ static bool lacks_target(struct fsdp_loading *loading)
 static bool may_lack_target(struct fsdp_loading *loading)
 {
 	return lacks_targets(loading, true);
+}
+
+/* A matrix of the base that is adapted if its module is linear, and neither an embedding nor the head. */
+static bool may_lack_linear(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	const struct adapter *adapter = loading->own;
+
+	for (size_t i = 0; adapter->is_all_linear && i < options->expected_count; i++) {
+		const struct fsdp_load_expected *wanted = &options->expected[i];
+		struct fsdp_span module = parent(wanted->name);
+		struct fsdp_span last = fsdp_span_last(module, '.');
+		if ((wanted->shape == NULL || wanted->dims == 2) &&
+			!has_module(adapter, module) &&
+			fsdp_span_ends(wanted->name, FSDP_SPAN(".weight")) &&
+			!fsdp_span_has_any(last, "emb wte wpe") &&
+			!fsdp_span_is_any(last, "lm_head score classifier") &&
+			!has_word(&adapter->lists[EXCLUDED], module) &&
+			!has_word(&adapter->lists[WHOLE], module) &&
+			(wanted->shape == NULL || !is_adapted_kind(adapter, module)))
+			fsdp_load_name(loading, module);
+	}
+	return loading->all_names > 0;
 }
 
 /* A bias that was trained with the adapter stays as the base has it. It is stored below its
@@ -1363,6 +1410,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(BASE_MODEL, may_lack_target,
 		"the base may need {0}: regular expressions for modules are not evaluated",
 		FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(BASE_MODEL, may_lack_linear,
+		"no tensor is stored for {0}: target_modules is all-linear, and whether this module is linear is not known",
+		FSDP_NO_FIX, .unless = PROMPTS),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_part,
 		"{0} is of a module that --expect does not list; it takes the names of the base",
 		FSDP_NO_FIX, .arg = NOT_IN_BASE),
