@@ -277,49 +277,42 @@ const char *fsdp_set_model_name(size_t index)
 	return index < FSDP_COUNT(models) ? models[index] : NULL;
 }
 
-/* "hf, trainer take model.safetensors", for each of the sets; then those that no loader takes
- * which is known here. */
+/* "hf, trainer take model.safetensors", for each of the sets; those of other programs are the last. */
 static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
 	static const struct fsdp_loader *const loaders[] = { &fsdp_loader_hf,
 		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
+	const char *taken[FSDP_COUNT(loaders)];
 	size_t at = 0;
 
-	for (size_t i = 0; i < 2 * FSDP_COUNT(sets); i++) {
-		const char *name = sets[i % FSDP_COUNT(sets)], *verb = " take";
-		bool is_there = false;
-		size_t count = 0, begin = at;
-		for (size_t k = 0; k < pairs->count; k++)
-			is_there |= strcmp(pairs->items[k].first, name) == 0 ||
-				    strcmp(pairs->items[k].second, name) == 0;
-		for (size_t k = 0; i < FSDP_COUNT(sets) && k < FSDP_COUNT(loaders); k++) {
-			fsdp_load_begin(loading, loaders[k]);
-			if (loading->weights == NULL ||
-				!are_alike(loading->weights, pairs->items[0].first) ||
-				strcmp(loading->weights, name) != 0 || at >= TEXT_BYTES)
-				continue;
-			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
-				"%s%s",
-				count > 0   ? ", "
-				: begin > 0 ? "; "
-					    : "",
-				loaders[k]->name);
-			count++;
-		}
-		if (i >= FSDP_COUNT(sets) && is_native(name) && is_there &&
-			at < TEXT_BYTES) {
-			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
-				"%s%s", at > 0 ? "; " : "",
-				strcmp(name, "consolidated.safetensors") == 0
-					? "mistral_inference and vLLM (load_format mistral)"
-					: "Meta's llama");
-			count = 1 + (strcmp(name, "consolidated.safetensors") == 0);
-		}
-		if (count == 1)
-			verb = " takes";
+	for (size_t k = 0; k < FSDP_COUNT(loaders); k++) {
+		fsdp_load_begin(loading, loaders[k]);
+		taken[k] = loading->weights != NULL ? loading->weights : "";
+	}
+	for (size_t i = 0; i < FSDP_COUNT(sets); i++) {
+		bool is_mistral = strcmp(sets[i], "consolidated.safetensors") == 0;
+		char takers[128] = "";
+		size_t count = 0, size = 0;
+
+		for (size_t k = 0; k < FSDP_COUNT(loaders); k++)
+			if (strcmp(taken[k], sets[i]) == 0 &&
+				are_alike(taken[k], pairs->items[0].first))
+				size += (size_t)snprintf(takers + size,
+					sizeof takers - size, "%s%s",
+					count++ > 0 ? ", " : "", loaders[k]->name);
+		for (size_t k = 0; is_native(sets[i]) && k < pairs->count; k++)
+			if (strcmp(pairs->items[k].first, sets[i]) == 0 ||
+				strcmp(pairs->items[k].second, sets[i]) == 0) {
+				count = 1 + is_mistral;
+				snprintf(takers, sizeof takers, "%s",
+					is_mistral
+						? "mistral_inference and vLLM (load_format mistral)"
+						: "Meta's llama");
+			}
 		if (count > 0 && at < TEXT_BYTES)
-			at += (size_t)snprintf(
-				pairs->takers + at, TEXT_BYTES - at, "%s %s", verb, name);
+			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
+				"%s%s take%s %s", at > 0 ? "; " : "", takers,
+				count == 1 ? "s" : "", sets[i]);
 	}
 }
 
