@@ -154,6 +154,7 @@ struct adapter {
 	bool has_patterns;    /* which may exclude modules */
 	bool is_all_linear;   /* all linear modules but the output head are targets */
 	int64_t base_layers;  /* of the expected model; 0: not known */
+	int64_t layers;       /* with tensors; 0: not known */
 };
 
 static int64_t integer(struct fsdp_loading *loading, const char *key, int64_t otherwise)
@@ -560,6 +561,8 @@ static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 		part->shape = tensor.shape;
 		part->dims = tensor.dims;
 		mark_part(loading, adapter, part);
+		if ((part->is & LIVE) != 0 && layer_of(part->module) >= adapter->layers)
+			adapter->layers = layer_of(part->module) + 1;
 	}
 }
 
@@ -1074,69 +1077,54 @@ static bool has_other_module(struct fsdp_loading *loading)
 	return false;
 }
 
-/* What the size of a member has to be; false: that is not known. */
-static bool find_wanted(struct fsdp_loading *loading, const struct peft_part *part,
-	const struct fsdp_load_tensor *base, uint64_t *ret_size)
-{
-	const struct adapter *adapter = loading->own;
-	enum size size = part->member->size;
-	bool is_turned = base->dims == 2 && is_set(loading, "fan_in_fan_out");
-
-	if (part->member->unsized_by != 0 &&
-		has_member(adapter, part, part->member->unsized_by))
-		return false;
-	if (size == SIDE)
-		size = scales_inputs(adapter, part->module) ? IN : OUT;
-	if (size == ANY || base->dims < 2)
-		return false;
-	/* A Conv1D has its inputs first. */
-	*ret_size = (uint64_t)base->shape[size == ROWS      ? 0
-					  : size == COLUMNS ? 1
-							    : (size == IN) != is_turned];
-	return true;
-}
-
-/* The stored member; false: its shape does not allow one. */
-static bool read_size(
-	struct fsdp_loading *loading, const struct peft_part *part, uint64_t *ret_size)
-{
-	const struct adapter_member *member = part->member;
-	int64_t times = 1;
-
-	if (member->size == SIDE)
-		return fsdp_numel(part->shape, part->dims, ret_size);
-	if (member->times != NULL)
-		times = integer(loading, member->times, 0);
-	if (member->times_at != 0)
-		times = size_at(part, member->times_at);
-	return size_at(part, member->at) >= 0 && times > 0 &&
-	       fsdp_mul((uint64_t)size_at(part, member->at), (uint64_t)times, ret_size);
-}
-
 #define TRAINED_ON "load it into the base that it was trained on"
 
-/* Word 4: what helps, if nothing of the adapter fits; else some of its tensors are wrong. */
+/* A member whose size is not that of its module. Word 4: what helps, if nothing of the adapter fits; else some
+ * of its tensors are wrong. */
 static bool has_other_sizes(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	bool found = false, fits_some = false;
-	uint64_t wanted;
 
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
+		const struct adapter_member *member = part->member;
 		const struct fsdp_load_tensor *base =
 			(part->is & TARGET) != 0 ? find_base(loading, part->module)
 						 : NULL;
-		uint64_t stored = 0;
-		if (base == NULL || base->shape == NULL ||
-			!find_wanted(loading, part, base, &wanted))
+		uint64_t wanted, stored = 0;
+		int64_t times = 1;
+		enum size size;
+		bool is_turned, is_known, fits;
+
+		if (base == NULL || base->shape == NULL || base->dims < 2 ||
+			member->size == ANY ||
+			(member->unsized_by != 0 &&
+				has_member(adapter, part, member->unsized_by)))
 			continue;
+		size = member->size != SIDE                   ? member->size
+		       : scales_inputs(adapter, part->module) ? IN
+							      : OUT;
+		/* A Conv1D has its inputs first. */
+		is_turned = base->dims == 2 && is_set(loading, "fan_in_fan_out");
+		wanted = (uint64_t)base
+				 ->shape[size == ROWS      ? 0
+					 : size == COLUMNS ? 1
+							   : (size == IN) != is_turned];
+		if (member->times != NULL)
+			times = integer(loading, member->times, 0);
+		if (member->times_at != 0)
+			times = size_at(part, member->times_at);
+		is_known = member->size == SIDE
+				   ? fsdp_numel(part->shape, part->dims, &stored)
+				   : size_at(part, member->at) >= 0 && times > 0 &&
+					     fsdp_mul((uint64_t)size_at(part, member->at),
+						     (uint64_t)times, &stored);
 		/* The inputs of a convolution are those of a group, and often times its extent. */
-		bool may_be_more =
-			base->dims > 2 && part->member->size == IN && wanted != 0;
-		if (read_size(loading, part, &stored) &&
-			(may_be_more ? stored % wanted == 0 : stored == wanted)) {
-			fits_some = true;
-		} else if (!found) {
+		fits = is_known && (base->dims > 2 && member->size == IN && wanted != 0
+						   ? stored % wanted == 0
+						   : stored == wanted);
+		fits_some |= fits;
+		if (!fits && !found) {
 			found = fsdp_load_set_word(loading, 0, part->whole);
 			write_numbers(loading, (int64_t)stored, (int64_t)wanted);
 		}
@@ -1188,19 +1176,15 @@ static bool lacks_target(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	bool is_deeper = find_part(adapter, NOT_IN_BASE) == NULL;
-	int64_t last = -1;
 
-	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
-		if ((part->is & LIVE) != 0 && layer_of(part->module) > last)
-			last = layer_of(part->module);
 	if (!lacks_targets(loading, false))
 		return false;
 	for (size_t i = 0; i < loading->name_count; i++)
-		is_deeper &= layer_of(loading->names[i]) > last;
+		is_deeper &= layer_of(loading->names[i]) >= adapter->layers;
 	return fsdp_load_say(loading, 4, "%s",
-		is_deeper && last >= 0 ? TRAINED_ON
+		is_deeper && adapter->layers > 0 ? TRAINED_ON
 			", if that has fewer layers; else copy the adapter again"
-				       : "");
+						 : "");
 }
 
 static bool may_lack_target(struct fsdp_loading *loading)
