@@ -8,6 +8,7 @@
 
 #include "base/finding.h"
 #include "base/names.h"
+#include "base/num.h"
 
 static const struct fsdp_rule rules[] = {
 #define FSDP_RULE(                                                                    \
@@ -26,6 +27,10 @@ struct rule_tally {
 	struct fsdp_span file;
 	uint32_t rule;
 	uint64_t made, kept;
+	struct fsdp_span
+		*joined; /* names of tensors that the last one that is kept is about … */
+	size_t joined_count; /* … so many */
+	struct fsdp_finding *last;
 };
 
 const char *fsdp_severity_name(enum fsdp_severity severity)
@@ -170,18 +175,6 @@ static struct rule_tally *find_tally(
 	return added;
 }
 
-__attribute__((format(printf, 2, 0))) static struct fsdp_span format_message(
-	struct fsdp_findings *findings, const char *format, va_list arguments)
-{
-	char text[1024];
-	int size = vsnprintf(text, sizeof text, format, arguments);
-	if (size < 0)
-		size = 0;
-	if ((size_t)size >= sizeof text)
-		size = sizeof text - 1;
-	return keep(findings, fsdp_span(text, (size_t)size));
-}
-
 static struct fsdp_span shorten(struct fsdp_span span)
 {
 	if (span.size > PLACE_MAX)
@@ -218,6 +211,48 @@ static struct fsdp_span from_root(
 	return fsdp_span(room, below.size + file.size);
 }
 
+/* A cause that several tensors share is one finding: the last one of its rule and file has the same text, and both are
+ * about one tensor and no more. */
+static bool joins_last(struct fsdp_findings *findings, struct rule_tally *tally,
+	const struct fsdp_place_of *place, const struct fsdp_finding *finding)
+{
+	struct fsdp_finding *last = tally->last;
+	size_t count = tally->joined_count;
+
+	if (last == NULL || place->tensor.size == 0 || last->tensor.size == 0 ||
+		last->module.size + last->member.size > 0 ||
+		place->module.size + place->member.size > 0 ||
+		(last->offset & place->offset & last->affected_bytes) != FSDP_UNKNOWN ||
+		place->affected_bytes != FSDP_UNKNOWN || place->affected_count > 1 ||
+		(last->affected_count > 1 && count == 0) || place->rank != last->rank ||
+		finding->severity != last->severity ||
+		!fsdp_span_equal(finding->message, last->message) ||
+		!fsdp_span_equal(finding->fix, last->fix))
+		return false;
+	if (count == 0)
+		count = 1;
+	/* They double. */
+	if (count < FSDP_AFFECTED_KEPT && (count & (count - 1)) == 0) {
+		struct fsdp_span *names = FSDP_TAKE(findings->arena, names, 2 * count);
+
+		if (names == NULL) {
+			findings->lost = true;
+			return true;
+		}
+		names[0] = last->tensor;
+		if (count > 1)
+			memcpy(names, tally->joined, count * sizeof *names);
+		tally->joined = names;
+	}
+	if (count < FSDP_AFFECTED_KEPT)
+		tally->joined[count] = keep(findings, shorten(place->tensor));
+	tally->joined_count = count + 1;
+	last->affected = tally->joined;
+	last->affected_count = tally->joined_count;
+	last->affected_kept = fsdp_min(tally->joined_count, FSDP_AFFECTED_KEPT);
+	return true;
+}
+
 const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN])
 {
 	size_t at = 0;
@@ -249,49 +284,53 @@ const char *fsdp_shown_box(const int64_t *offsets, const int64_t *sizes, uint32_
 void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, va_list arguments)
 {
-	char room[2 * PLACE_MAX];
+	char room[2 * PLACE_MAX], text[1024];
+	int size = vsnprintf(text, sizeof text, format, arguments);
 	size_t affected_kept = place->affected_count < FSDP_AFFECTED_KEPT
 				       ? place->affected_count
 				       : FSDP_AFFECTED_KEPT;
 	struct rule_tally *tally =
 		find_tally(findings, rule, from_root(findings, place->file, room));
-	if (tally == NULL)
-		return;
-	tally->made++;
-	if (tally->kept >= findings->ceiling)
-		return;
-	struct fsdp_finding *finding = fsdp_vec_push(&findings->list);
-	if (finding == NULL) {
-		findings->lost = true;
-		return;
-	}
-	tally->kept++;
-	*finding = (struct fsdp_finding){
+	struct fsdp_finding finding = {
 		.rule = &rules[rule],
 		.severity = place->severity == 0
 				    ? rules[rule].severity
 				    : (enum fsdp_severity)(place->severity - 1),
-		.file = tally->file,
-		.member = keep(findings, shorten(place->member)),
-		.tensor = keep(findings, shorten(place->tensor)),
-		.module = keep(findings, shorten(place->module)),
 		.offset = place->offset,
 		.length = place->length,
 		.rank = place->rank,
-		.affected = affected_kept > 0
-				    ? keep_affected(findings, place, affected_kept)
-				    : NULL,
 		.affected_kept = affected_kept,
 		.affected_count = place->affected_count,
 		.affected_bytes = place->affected_bytes,
-		.message = format_message(findings, format, arguments),
+		.message = fsdp_span(
+			text, fsdp_min(size < 0 ? 0 : (size_t)size, sizeof text - 1)),
 		.fix = place->fix != NULL && *place->fix == '\0'
 			       ? (struct fsdp_span){ 0 }
-			       : keep(findings,
-					 fsdp_span_text(place->fix != NULL
-								? place->fix
-								: rules[rule].fix)),
+			       : fsdp_span_text(place->fix != NULL ? place->fix
+								   : rules[rule].fix),
 	};
+
+	if (tally == NULL || joins_last(findings, tally, place, &finding))
+		return;
+	tally->made++;
+	if (tally->kept >= findings->ceiling)
+		return;
+	tally->last = fsdp_vec_push(&findings->list);
+	if (tally->last == NULL) {
+		findings->lost = true;
+		return;
+	}
+	tally->kept++;
+	tally->joined_count = 0;
+	finding.file = tally->file;
+	finding.member = keep(findings, shorten(place->member));
+	finding.tensor = keep(findings, shorten(place->tensor));
+	finding.module = keep(findings, shorten(place->module));
+	if (affected_kept > 0)
+		finding.affected = keep_affected(findings, place, affected_kept);
+	finding.message = keep(findings, finding.message);
+	finding.fix = keep(findings, finding.fix);
+	*tally->last = finding;
 }
 
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,

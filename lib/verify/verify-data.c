@@ -1281,6 +1281,14 @@ static void check_finite(
 			used += snprintf(text + used, sizeof text - (size_t)used,
 				"%s%llu %s", used > 0 ? ", " : "",
 				FSDP_LLU(kinds[i].count), kinds[i].name);
+	/* A model without a finite value is one finding. */
+	if (m->nan == m->count && place.severity == 0) {
+		fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE,
+			FSDP_PLACE(.file = place.file, .tensor = place.tensor,
+				.rank = place.rank),
+			"all values are NaN");
+		return;
+	}
 	fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE, &place,
 		tensor->piece_count == 1
 			? "%s in %llu values (first: element %llu)"

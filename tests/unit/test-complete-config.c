@@ -249,10 +249,8 @@ static void all_of_a_stack_is_half(void **state)
 	configure(*state, "config.json",
 		"{\"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
 		" \"intermediate_size\": 32}");
-	expect_findings(*state, "FI1094 error layers.0.self_attn.k_proj.weight\n"
-				"FI1094 error layers.1.self_attn.k_proj.weight\n"
-				"FI1094 error layers.2.self_attn.k_proj.weight\n"
-				"FI1094 error layers.3.self_attn.k_proj.weight\n");
+	expect_findings(*state,
+		"FI1094 error layers.0.self_attn.k_proj.weight layers.1.self_attn.k_proj.weight layers.2.self_attn.k_proj.weight layers.3.self_attn.k_proj.weight\n");
 }
 
 /* Whatever is called so has a width that the configuration has. */
@@ -285,9 +283,10 @@ static void each_module_of_a_width_is_judged(void **unused)
 		configure(checkpoint, "config.json",
 			"{\"hidden_size\": 16, \"num_attention_heads\": 4,"
 			" \"num_key_value_heads\": 2, \"intermediate_size\": 32}");
+		at += (size_t)snprintf(expected, sizeof expected, "FI1094 error");
 		for (int layer = 0; layer <= 3; layer++)
 			at += (size_t)snprintf(expected + at, sizeof expected - at,
-				"FI1094 error layers.%d.%s\n", layer, member);
+				" layers.%d.%s%s", layer, member, layer == 3 ? "\n" : "");
 		expect_findings(checkpoint, expected);
 		end_by_hand((void **)&checkpoint);
 	}
@@ -302,10 +301,8 @@ static void heads_have_a_size_of_their_own(void **state)
 	configure(*state, "config.json",
 		"{\"hidden_size\": 16, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
 		" \"head_dim\": 12, \"intermediate_size\": 32}");
-	expect_findings(*state, "FI1094 error layers.0.self_attn.k_proj.weight\n"
-				"FI1094 error layers.1.self_attn.k_proj.weight\n"
-				"FI1094 error layers.2.self_attn.k_proj.weight\n"
-				"FI1094 error layers.3.self_attn.k_proj.weight\n");
+	expect_findings(*state,
+		"FI1094 error layers.0.self_attn.k_proj.weight layers.1.self_attn.k_proj.weight layers.2.self_attn.k_proj.weight layers.3.self_attn.k_proj.weight\n");
 }
 
 /* Of two sizes of heads nothing says which layer has which. */

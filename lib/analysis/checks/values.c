@@ -49,6 +49,7 @@ struct values_check {
 	struct matrix *matrices; /* in the order of tensors */
 	uint32_t *order;         /* of the same, by kind */
 	size_t count;
+	bool is_zero; /* most numbers of the model are 0, adapters left out */
 };
 
 /* ---- selection of tensors ---- */
@@ -157,15 +158,20 @@ static void check_one(struct values_check *check, struct matrix *matrix)
 	struct fsdp_span name = name_of(check, matrix->tensor);
 	const struct fsdp_place_of *place = FSDP_PLACE(.tensor = name);
 	matrix->dead = true;
-	if (values.constant && values.min == 0)
+	if (values.constant && values.min == 0 && check->is_zero)
+		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE,
+			FSDP_PLACE(.tensor = name, .severity = FSDP_ERROR + 1,
+				.fix = "use an earlier checkpoint, or save the model again"),
+			"all numbers are 0, as most numbers of the model are: the weights were never written");
+	else if (values.constant && values.min == 0)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"all %llu numbers are 0%s", FSDP_LLU(values.count),
+			"all numbers are 0%s",
 			memmem(name.data, name.size, "lora_B", 6) != NULL
 				? ": the adapter has no effect"
 				: "");
 	else if (values.constant)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"all %llu numbers are %.9g", FSDP_LLU(values.count), values.min);
+			"all numbers are %.9g", values.min);
 	else if (values.max > HUGE_NUMBER || values.min < -HUGE_NUMBER)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"numbers from %.3g to %.3g: memory that was never written",
@@ -178,6 +184,26 @@ static void check_one(struct values_check *check, struct matrix *matrix)
 			FSDP_LLU(values.subnormals), FSDP_LLU(values.summed));
 	else
 		matrix->dead = false;
+}
+
+/* A new adapter has zeros in one of its two matrices. */
+static bool is_mostly_zero(struct values_check *check)
+{
+	double all = 0, zero = 0;
+
+	for (size_t i = 0; i < check->count; i++) {
+		uint32_t tensor = check->matrices[i].tensor;
+		struct fsdp_verify_values values =
+			fsdp_verify_values(check->checking->verify, tensor);
+		struct fsdp_span name = name_of(check, tensor);
+
+		if (memmem(name.data, name.size, "lora_", 5) != NULL)
+			return false;
+		all += (double)values.count;
+		if (values.constant && values.min == 0)
+			zero += (double)values.count;
+	}
+	return zero > all / 2;
 }
 
 static int by_size(const void *left, const void *right)
@@ -452,6 +478,7 @@ static void check_values(struct fsdp_checking *checking)
 	sorted = FSDP_CHECK_TAKE(checking, sorted, check.count);
 	if (checking->no_memory)
 		return;
+	check.is_zero = is_mostly_zero(&check);
 	for (size_t i = 0; i < check.count; i++)
 		check_one(&check, &check.matrices[i]);
 	qsort_r(check.order, check.count, sizeof *check.order, by_kind, &check);
