@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "part/load-answer.h"
+#include "part/tensor-row.h"
 #include "render/record.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
@@ -558,8 +559,9 @@ static bool ask_own(const struct loading_options *options, struct run *run, bool
 	open_base(run, place, path, sizeof path, &base);
 	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
+	/* A run has its steps below it. */
 	if (good && place != run->path && answer->loads != NULL &&
-		fsdp_loads_count(answer->loads) == 0) {
+		(fsdp_loads_count(answer->loads) == 0 || step_of_path(place) >= 0)) {
 		fsdp_loads_free(answer->loads);
 		answer->loads = NULL;
 		good = ask(options, run, place, &list, data, answer, ret_error);

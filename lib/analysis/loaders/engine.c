@@ -433,6 +433,8 @@ static const struct family {
 	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
 	{ "peft", "adapter_config.json adapter_model.*" },
 	{ "hf", "generation_config.json", OF_MODEL },
+	/* Weights below the directory, where the loader does not look. */
+	{ "hf", "config.json", "*/*.safetensors */*.bin", "model_type" },
 };
 
 static const struct fsdp_loader *find_own(struct fsdp_survey *survey)

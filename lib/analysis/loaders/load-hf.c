@@ -239,6 +239,16 @@ static bool has_other_name(struct fsdp_loading *loading)
 			: "pytorch_model.bin");
 }
 
+/* Weights in one subdirectory, where the loader does not look. */
+static bool has_weights_below(struct fsdp_loading *loading)
+{
+	const char *found = fsdp_load_choose(loading,
+		"*/model*.safetensors */pytorch_model*.bin */*.safetensors */*.bin");
+
+	fsdp_load_say(loading, 0, "%s", found != NULL ? found : "");
+	return found != NULL;
+}
+
 /* ---- tensors ---- */
 
 /* The configured dtype is narrower than a stored one. */
@@ -357,6 +367,8 @@ static const struct fsdp_load_rule rules[] = {
 		.fix = "run accelerate merge-weights pytorch_model_fsdp_0 ."),
 	FSDP_REFUSES(NO_WEIGHTS, .when = SHARDS | FSDP_LOAD_NONE, .message = NO_WEIGHTS,
 		.fix = "write model.safetensors.index.json"),
+	FSDP_REFUSES(NO_WEIGHTS, has_weights_below, NO_WEIGHTS "; {0} is below it",
+		"move the weights next to config.json", .when = FSDP_LOAD_NONE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .message = NO_WEIGHTS),
 	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
 	FSDP_REFUSES(INDEX, .when = NO_MAP, .message = "the index has no weight_map"),
