@@ -336,4 +336,8 @@ bool fsdp_parameter_decays(struct fsdp_span name);
 #include "formats/families.def"
 #undef FSDP_FAMILY
 
+/* For links without their target, as in a copy of one directory of a download cache. */
+#define FSDP_LINK_FIX \
+	"download it again, or copy the directory with the targets of its links (cp -rL)"
+
 #endif

@@ -201,15 +201,46 @@ static bool is_index(struct fsdp_span name, const char *kind)
 	       memmem(name.data, name.size, middle, strlen(middle)) != NULL;
 }
 
+/* The weights that go with a configuration. */
+static const struct single {
+	const char *file, *beside, *family, *title;
+} singles[] = {
+	{ "model.safetensors", "config.json", "hf-safetensors",
+		"Hugging Face model (safetensors)" },
+	{ "pytorch_model.bin", "config.json", "hf-bin", "Hugging Face model (.bin)" },
+	{ "adapter_model.safetensors", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (safetensors)" },
+	{ "adapter_model.bin", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (.bin)" },
+};
+
+static bool has_file(const struct fsdp_folder *folder, const char *name)
+{
+	return fsdp_folder_has(folder, name, FSDP_ENTRY_FILE);
+}
+
+static const struct single *find_single(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < FSDP_COUNT(singles); i++)
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i].beside))
+			return &singles[i];
+	return NULL;
+}
+
 /* The only index of the directory; of a variant and the plain one the plain one counts. */
 static struct fsdp_span find_index(const struct fsdp_folder *folder)
 {
 	static const char *const names[] = { "model.safetensors.index.json",
 		"pytorch_model.bin.index.json" };
 	struct fsdp_span found = { 0 };
-	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
+		/* Downloads without *.bin leave their index, and loaders take the other weights. */
+		if (i == 1 && find_single(folder) == &singles[0])
+			return found;
 		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
 			return fsdp_span_text(names[i]);
+	}
 	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE &&
@@ -268,33 +299,6 @@ static struct split find_split(const struct fsdp_folder *folder)
 			       is_of_split(&found, entry.name, &number);
 	}
 	return found;
-}
-
-/* The weights that go with a configuration. */
-static const struct single {
-	const char *file, *beside, *family, *title;
-} singles[] = {
-	{ "model.safetensors", "config.json", "hf-safetensors",
-		"Hugging Face model (safetensors)" },
-	{ "pytorch_model.bin", "config.json", "hf-bin", "Hugging Face model (.bin)" },
-	{ "adapter_model.safetensors", "adapter_config.json", "peft-adapter",
-		"PEFT adapter (safetensors)" },
-	{ "adapter_model.bin", "adapter_config.json", "peft-adapter",
-		"PEFT adapter (.bin)" },
-};
-
-static bool has_file(const struct fsdp_folder *folder, const char *name)
-{
-	return fsdp_folder_has(folder, name, FSDP_ENTRY_FILE);
-}
-
-static const struct single *find_single(const struct fsdp_folder *folder)
-{
-	for (size_t i = 0; i < FSDP_COUNT(singles); i++)
-		if (has_file(folder, singles[i].file) &&
-			has_file(folder, singles[i].beside))
-			return &singles[i];
-	return NULL;
 }
 
 /* Without a configuration the names show that two files are one model in two formats;
@@ -663,9 +667,11 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
 				.affected_count = absent->tensor_count,
-				.fix = like.size > 0 ? fix : NULL),
+				.fix = like.size > 0     ? fix
+				       : absent->is_link ? FSDP_LINK_FIX
+							 : NULL),
 			absent->is_link
-				? "missing file (listed in the index): a link to nothing"
+				? "missing file (listed in the index): it is a link, and the file that it points to is missing"
 			: like.size == 0 ? "missing file (listed in the index)"
 			: is_whole
 				? "missing file (listed in the index): '%.*s' is present"
@@ -673,6 +679,21 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 			FSDP_TEXT_MOST(like, 100));
 	}
 	return true;
+}
+
+/* Names the index in an error. A new one can be made where all shards are present. */
+static bool fail_index(const struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct split split = find_split(hf->folder);
+
+	if (ret_error != NULL && *ret_error != NULL &&
+		fsdp_error_code(*ret_error) == FSDP_ERROR_DAMAGED) {
+		fsdp_error_add_rule(ret_error, "FI1025");
+		if (split.count > 0 && split.count == split.of &&
+			fsdp_error_hint(*ret_error) == NULL)
+			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);
+	}
+	return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 }
 
 static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
@@ -706,9 +727,7 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
-	if (!read)
-		fsdp_error_add_path(ret_error, (const char *)hf->index.data);
-	return read;
+	return read || fail_index(hf, ret_error);
 }
 
 /* ---- the index against what the files hold ---- */
@@ -1138,14 +1157,18 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			hf->has_map ? "all files that the index lists are missing"
-				    : "the index has no weight_map");
+			!hf->has_map ? "the index has no weight_map"
+			: hf->files.list.count < 2
+				? "weight_map of the index is empty"
+				: "all files that the index lists are missing");
 		if (hf->is_of_other_save || hf->is_renamed)
 			fsdp_error_add_hint(ret_error, "%s",
 				hf->is_renamed
 					? "rename the files to the names that the index lists"
 					: MAKE_ANEW);
-		return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
+		return hf->absent.count > 0 ? fsdp_error_add_path(ret_error,
+						      (const char *)hf->index.data)
+					    : fail_index(hf, ret_error);
 	}
 	return true;
 }

@@ -212,6 +212,33 @@ static bool fail(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	return false;
 }
 
+/* A configuration without weights. A file of a download cache is a link: the file that it leads to may be missing. */
+static bool fail_weights(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+
+		bool is_outside = entry.kind == FSDP_ENTRY_LINK_OUTSIDE;
+
+		if ((entry.kind != FSDP_ENTRY_LINK_BROKEN && !is_outside) ||
+			!fsdp_span_ends_any(entry.name, ".safetensors .bin"))
+			continue;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED,
+			is_outside ? "FI3065" : "FI1001", FSDP_UNKNOWN,
+			is_outside
+				? "%.*s is a link that leads out of the directory; it was not opened"
+				: "%.*s is a link, and the file that it points to is missing",
+			FSDP_TEXT_MOST(entry.name, 256));
+		return fsdp_error_add_hint(ret_error, "%s",
+			is_outside
+				? "copy the directory with the targets of its links (cp -rL)"
+				: FSDP_LINK_FIX);
+	}
+	return fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI1001",
+		"the configuration of a model without its weights: config.json, but no model.safetensors, pytorch_model.bin or index",
+		"download the weights too");
+}
+
 /* What a header of NumPy says, up to its end of line; empty if there is none. */
 static struct fsdp_span numpy_header(struct fsdp_span head)
 {
@@ -963,9 +990,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 	struct fsdp_entry entry;
 	if (fsdp_folder_find(look->folder, FSDP_SPAN("config.json"), &entry) ||
 		fsdp_folder_find(look->folder, FSDP_SPAN("adapter_config.json"), &entry))
-		return fail(ret_error, OTHER,
-			"the configuration of a model without its weights: config.json, but no model.safetensors, pytorch_model.bin or index",
-			"download the weights too");
+		return fail_weights(look, ret_error);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
 		"no checkpoint in this directory (%zu %s, first '%s')",
 		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
