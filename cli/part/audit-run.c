@@ -61,7 +61,8 @@ static void find_failure(
 	size_t count = run->checkpoint != NULL ? fsdp_unread_count(run->checkpoint) : 0;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
-		if (strcmp(collected->findings[i].rule, rule->id) == 0 &&
+		if ((strcmp(collected->findings[i].rule, rule->id) == 0 ||
+			    strcmp(collected->findings[i].rule, "FI1002") == 0) &&
 			text_is(collected->findings[i].file, file))
 			return;
 	/* The names that an index has of a file which could not be read. */

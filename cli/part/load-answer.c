@@ -490,12 +490,14 @@ static bool join_same(const struct run *run, const struct fsdp_load_reason *reas
 {
 	static const struct {
 		const char *rule, *code;
-		bool is_of_file; /* which the reason names; its fix is the better one */
+		bool is_of_file;  /* which the reason names; its fix is the better one */
+		const char *word; /* which the reason has */
 	} same[] = { { "FI1001", "tag", false }, { "FI4002", "other-names", false },
 		{ "FI4002", "missing-tensor", false }, { "FI1001", "config", true },
 		{ "FI1001", "missing-file", true }, { "FI1025", "config", true },
 		{ "FI1091", "adapter-modules", true },
-		{ "FI3067", "unsafe-pickle", false } };
+		{ "FI3067", "unsafe-pickle", false },
+		{ "FI4004", "shape", false, "shape [0" } };
 	struct collected *collected = run->collected;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++)
@@ -504,6 +506,8 @@ static bool join_same(const struct run *run, const struct fsdp_load_reason *reas
 
 			if (strcmp(finding->rule, same[k].rule) != 0 ||
 				strcmp(reason->code, same[k].code) != 0 ||
+				(same[k].word != NULL &&
+					strstr(reason->message, same[k].word) == NULL) ||
 				(same[k].is_of_file &&
 					memmem(reason->message, strlen(reason->message),
 						finding->file.data,
@@ -539,7 +543,8 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 				strcmp(reason->code, "ignored") != 0))
 			continue;
 		if (!join_same(run, reason, about.severity))
-			collected_report(run->collected, "FI1013", about, reason->way_out,
+			collected_report(run->collected, "FI1013", about,
+				reason->way_out != NULL ? reason->way_out : "",
 				"%s %s %s: %s", result->library, result->version,
 				does[result->verdict], reason->message);
 		return;

@@ -2,6 +2,9 @@
 /*
  * Numbers in names of files and directories: patterns, and the step of training.
  */
+#include <stdio.h>
+
+#include "base/num.h"
 #include "formats/format.h"
 
 /* ---- patterns ---- */
@@ -38,6 +41,32 @@ bool fsdp_pattern_in(
 			return true;
 	}
 	return false;
+}
+
+struct fsdp_span fsdp_find_download(
+	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole)
+{
+	static const char *const ends[] = { "incomplete", "crdownload", "part", "partial",
+		"download", "aria2" };
+	enum { COPIES = 9 };
+	struct fsdp_span end = fsdp_span_last(name, '.');
+	char text[FSDP_WORD_MAX];
+	struct fsdp_entry entry;
+
+	for (unsigned i = 1; i <= COPIES + FSDP_COUNT(ends) && end.size < name.size;
+		i++) {
+		*ret_is_whole = i <= COPIES;
+		if (*ret_is_whole)
+			snprintf(text, sizeof text, "%.*s (%u).%.*s",
+				(int)fsdp_min(name.size - end.size - 1, sizeof text),
+				name.data, i, FSDP_TEXT(end));
+		else
+			snprintf(text, sizeof text, "%.*s.%s", FSDP_TEXT(name),
+				ends[i - COPIES - 1]);
+		if (fsdp_folder_find(folder, fsdp_span_text(text), &entry))
+			return entry.name;
+	}
+	return (struct fsdp_span){ 0 };
 }
 
 /* Whether a path begins with a word for optimizers, and "state" follows; one of several

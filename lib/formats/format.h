@@ -240,6 +240,11 @@ bool fsdp_pattern_takes(
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
+/* What another program made of a file: "NAME (1).safetensors" is a second download of it, and others are of the
+ * beginning of one. Absent: none is there. */
+struct fsdp_span fsdp_find_download(
+	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole);
+
 /* unsupported.c: whether a directory contains only dumps that each open as a checkpoint
  * without tensors. */
 bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);

@@ -609,34 +609,6 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	return false;
 }
 
-/* What another program made of a file: "NAME (1).safetensors" is a second download of it, and other ends are of the
- * beginning of one. */
-static struct fsdp_span find_download(
-	const struct hf *hf, struct fsdp_span name, bool *ret_is_whole)
-{
-	static const char *const ends[] = { "incomplete", "crdownload", "part", "partial",
-		"download", "aria2" };
-	enum { COPIES = 9 };
-	struct fsdp_span end = fsdp_span_last(name, '.');
-	char text[FSDP_WORD_MAX];
-	struct fsdp_entry entry;
-
-	for (unsigned i = 1; i <= COPIES + FSDP_COUNT(ends) && end.size < name.size;
-		i++) {
-		*ret_is_whole = i <= COPIES;
-		if (*ret_is_whole)
-			snprintf(text, sizeof text, "%.*s (%u).%.*s",
-				(int)fsdp_min(name.size - end.size - 1, sizeof text),
-				name.data, i, FSDP_TEXT(end));
-		else
-			snprintf(text, sizeof text, "%.*s.%s", FSDP_TEXT(name),
-				ends[i - COPIES - 1]);
-		if (fsdp_folder_find(hf->folder, fsdp_span_text(text), &entry))
-			return entry.name;
-	}
-	return (struct fsdp_span){ 0 };
-}
-
 static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct split other;
@@ -658,7 +630,8 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
 		char fix[FSDP_WORD_MAX];
 		bool is_whole = false;
-		struct fsdp_span like = find_download(hf, absent->name, &is_whole);
+		struct fsdp_span like =
+			fsdp_find_download(hf->folder, absent->name, &is_whole);
 
 		snprintf(fix, sizeof fix,
 			is_whole ? "rename '%.*s' to %.*s" : "download it again",
@@ -931,14 +904,31 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 		return false;
 	for (uint32_t i = 1; i < files; i++) {
 		const struct listed_file *file = &hf->listed[i];
+		char fix[FSDP_WORD_MAX];
 		if (!opened[i] || !is_other_shard(hf, i))
 			continue;
+		struct fsdp_span name = fsdp_names_segment(&hf->files, i),
+				 other = fsdp_names_segment(&hf->files, file->other);
+		if (is_other_shard(hf, file->other) &&
+			hf->listed[file->other].other == i) {
+			snprintf(fix, sizeof fix, "exchange the names of %.*s and %.*s",
+				FSDP_TEXT_MOST(name, 80), FSDP_TEXT_MOST(other, 80));
+			if (i < file->other)
+				fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
+					FSDP_PLACE(.file = name, .fix = fix,
+						.severity = has_file(hf->folder,
+								    "config.json")
+								    ? FSDP_WARNING + 1
+								    : 0),
+					"this file and %.*s are exchanged: each contains the tensors that the index lists in the other one",
+					FSDP_TEXT(other));
+			continue;
+		}
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
-			FSDP_PLACE(.file = fsdp_names_segment(&hf->files, i),
+			FSDP_PLACE(.file = name,
 				.fix = "copy this file again from where the model was saved"),
 			"file is another shard: all %zu tensors that the index lists here are missing, and it contains tensors of %.*s",
-			file->listed,
-			FSDP_TEXT(fsdp_names_segment(&hf->files, file->other)));
+			file->listed, FSDP_TEXT(other));
 	}
 	if (is_of_other_names(hf, opened)) {
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,

@@ -221,7 +221,8 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 	reader->scan.lenient = true;
 	/* Names of values are literals, so nothing of the window has to stay. */
 	bool read = read_members(reader, &whole, ret_error);
-	if (read && !whole)
+	/* An empty file is a finding of its own. */
+	if (read && !whole && reader->rest.source.size > 0)
 		fsdp_find(&model->findings,
 			reader->token.kind == FSDP_SCAN_CUT
 				? FSDP_RULE_TRUNCATED_FILE

@@ -253,10 +253,13 @@ static void check_surplus(
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root),
 			.module = name_layer(model, stack, last->number),
-			.severity = FSDP_WARNING + 1),
+			.severity =
+				(strncmp(model->family, "hf", 2) == 0 ? FSDP_ERROR
+								      : FSDP_WARNING) +
+				1),
 		stack->length == 1
-			? "config.json has %s = %llu, but %u layer is stored"
-			: "config.json has %s = %llu, but %u layers are stored",
+			? "config.json has %s = %llu, but %u layer is stored: loaders ignore the rest"
+			: "config.json has %s = %llu, but %u layers are stored: loaders ignore the rest",
 		key, FSDP_LLU(due), stack->length);
 }
 
@@ -961,7 +964,7 @@ static void check_tokens(struct model *model)
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_span_text(file), .tensor = name,
 			.affected = &name, .affected_count = 1,
-			.severity = (is_media ? FSDP_NOTE : FSDP_WARNING) + 1,
+			.severity = (is_media ? FSDP_NOTE : FSDP_ERROR) + 1,
 			.fix = is_media ? "" : next),
 		"token %llu (%s) has no row: the input embedding has %llu, and a text with this token stops at an index out of range",
 		FSDP_LLU(number), token, FSDP_LLU(rows));

@@ -635,6 +635,14 @@ static bool is_typed(const struct model *model)
 	return fsdp_complete_get_text(model, model->root, "model_type").data != NULL;
 }
 
+/* Whether the configured dtype is one of 8 bits. */
+static bool is_cast(const struct model *model)
+{
+	return contains(fsdp_complete_get_text(model, model->root, "dtype"), "float8") ||
+	       contains(fsdp_complete_get_text(model, model->root, "torch_dtype"),
+		       "float8");
+}
+
 /* Loaders look for scales only where a method is stated, and for those of this method. */
 static void check_method(struct packing *packed)
 {
@@ -657,6 +665,14 @@ static void check_method(struct packing *packed)
 				.affected_count = 1),
 			"quant_method is fp8, and none of %zu float8 weights has a scale",
 			count);
+	/* A model that was cast to it as a whole has the dtype in its configuration. */
+	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_typed(model) &&
+		!fsdp_complete_config_names(model, "quant") && !is_cast(model))
+		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
+			FSDP_PLACE(.tensor = name, .affected = &name,
+				.affected_count = 1),
+			"%zu float8 weight%s no scale, and config.json has no quantization_config: loaders use the numbers unscaled",
+			count, count == 1 ? " has" : "s have");
 	if (scaled == 0 || model->root == FSDP_NONE)
 		return;
 	if (packed->config == FSDP_NONE && is_typed(model) &&

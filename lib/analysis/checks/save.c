@@ -139,6 +139,24 @@ static void check_best(struct fsdp_checking *checking)
 	}
 }
 
+/* Where Trainer continues, whatever the optimizer counts. */
+static int64_t find_global_step(struct fsdp_checking *checking)
+{
+	bool is_of_trainer = false;
+	int64_t step = -1;
+
+	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
+		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
+		struct fsdp_span name = fsdp_check_name(checking, value.name);
+
+		is_of_trainer |= fsdp_span_is(name, "trainer_state.max_steps");
+		if (token != NULL && fsdp_span_is(name, "global_step"))
+			step = token->integer;
+	}
+	return is_of_trainer ? step : -1;
+}
+
 static void check_steps(struct fsdp_checking *checking)
 {
 	struct fsdp_span name = { 0 };
@@ -152,6 +170,16 @@ static void check_steps(struct fsdp_checking *checking)
 	/* accelerate numbers the directories of save_state() itself. */
 	if (step < 0 || strcmp(checking->family, "accelerate") == 0)
 		return;
+	found = find_global_step(checking);
+	if (found >= 0 && found != step) {
+		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
+			FSDP_PLACE(.file = FSDP_SPAN("trainer_state.json"),
+				.fix = "copy the save of that step again"),
+			"global_step is %" PRId64
+			", but the directory is named %.*s: a resume continues at step %" PRId64,
+			found, FSDP_TEXT_MOST(name, 100), found);
+		return;
+	}
 	found = find_step(checking);
 	if (found < 0 || is_counted(checking, step))
 		return;

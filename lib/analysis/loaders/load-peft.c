@@ -860,8 +860,14 @@ static bool has_no_tensors(struct fsdp_loading *loading)
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
 		if (adapter->form->is_prompt || part->member != NULL ||
 			fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_"))
-			return fsdp_load_is_nested(loading);
-	return adapter->checkpoint != NULL;
+			return fsdp_load_say(loading, 0,
+				       "no tensor of the adapter is stored") &&
+			       fsdp_load_is_nested(loading);
+	return fsdp_load_say(loading, 0, "%s",
+		       adapter->parts == adapter->end
+			       ? "no tensor of the adapter is stored"
+			       : "the adapter file holds other tensors, as of a full model, and none of an adapter") &&
+	       adapter->checkpoint != NULL;
 }
 
 static bool has_other_names(struct fsdp_loading *loading)
@@ -1029,9 +1035,19 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 			struct fsdp_span name = options->expected[i].name;
 			if (is_held_by(name, whole->items[k]) &&
 				find_stored(adapter, PREFIX "%.*s", FSDP_TEXT(name)) ==
-					FSDP_NONE)
+					FSDP_NONE) {
+				const struct peft_part *part = adapter->parts;
+
+				while (part < adapter->end &&
+					!is_held_by(part->rest, whole->items[k]))
+					part++;
+				if (part < adapter->end)
+					fsdp_load_say(loading, 4,
+						"rename %.*s, which is stored, if it is that tensor",
+						FSDP_TEXT_MOST(part->whole, 256));
 				return fsdp_load_say(loading, 0, PREFIX "%.*s",
 					FSDP_TEXT_MOST(name, 512));
+			}
 		}
 	return false;
 }
@@ -1364,8 +1380,8 @@ static const struct fsdp_load_rule rules[] = {
 		.when = FSDP_LOAD_EXPECTS),
 	FSDP_REFUSES(BASE_MODEL, has_other_module, "{0} has another shape in the base",
 		"{1}", .when = FSDP_LOAD_EXPECTS),
-	FSDP_DIFFERS(MISSING_TENSOR, has_no_tensors,
-		"no tensor of the adapter is stored: it has no effect", FSDP_NO_FIX),
+	FSDP_DIFFERS(
+		MISSING_TENSOR, has_no_tensors, "{0}: it has no effect", FSDP_NO_FIX),
 	FSDP_DIFFERS(OTHER_NAMES, has_other_names,
 		"stored names are not those of the adapter; {0} is missing: it has no effect",
 		FSDP_NO_FIX),

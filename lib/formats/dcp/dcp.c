@@ -383,6 +383,9 @@ struct ranks_seen {
 static bool report_uncommitted(
 	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
+	/* As programs call it that do not write hidden files, or not twice. */
+	static const char *const copies[] = { "metadata", "_metadata", "_.metadata",
+		".metadata (1)", "metadata (1)" };
 	struct ranks_seen seen = { .first = FSDP_NONE };
 	uint32_t rank, before = FSDP_NONE;
 
@@ -398,6 +401,15 @@ static bool report_uncommitted(
 	}
 	const char *plural = seen.files == 1 ? "" : "s";
 
+	for (size_t i = 0; i < FSDP_COUNT(copies); i++) {
+		if (!fsdp_folder_has(dcp->folder, copies[i], FSDP_ENTRY_FILE))
+			continue;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
+			".metadata is missing (%zu data file%s found): '%s' is present",
+			seen.files, plural, copies[i]);
+		return fsdp_error_add_hint(
+			ret_error, "rename '%s' to .metadata", copies[i]);
+	}
 	if (leftover) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 			".metadata is missing (%zu data file%s and .metadata.tmp found): the save was not committed",
@@ -521,8 +533,20 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 			*ret_size = source.size;
 			return true;
 		}
-		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = path),
-			"missing file (listed in .metadata)");
+		bool is_whole = false;
+		struct fsdp_span like = fsdp_find_download(dcp->folder, path, &is_whole);
+		char fix[FSDP_WORD_MAX];
+
+		snprintf(fix, sizeof fix,
+			is_whole ? "rename '%.*s' to %.*s" : "copy or download it again",
+			FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(path, 100));
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = path, .fix = like.size > 0 ? fix : NULL),
+			like.size == 0 ? "missing file (listed in .metadata)"
+			: is_whole
+				? "missing file (listed in .metadata): '%.*s' is present"
+				: "missing file (listed in .metadata): '%.*s' is an unfinished copy",
+			FSDP_TEXT_MOST(like, 100));
 		return true;
 	}
 	if (entry.kind != FSDP_ENTRY_FILE) {
