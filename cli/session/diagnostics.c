@@ -619,6 +619,12 @@ static void print_lost(
 			same++;
 		size = same;
 	}
+	/* The last two modules of a name are worth reading together. */
+	for (size_t left = finding->affected[0].size, kept = 0; left > 0 && kept < 3;)
+		if (finding->affected[0].data[--left] == '.' && ++kept == 3)
+			size = left + 1 < size ? left + 1 : size;
+		else if (left == 0)
+			size = 0;
 	while (size > 0 && finding->affected[0].data[size - 1] != '.')
 		size--;
 	prefix = size;

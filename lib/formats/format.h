@@ -241,7 +241,7 @@ bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
 /* What another program made of a file: "NAME (1).safetensors" is a second download of it, and others are of the
- * beginning of one. Absent: none is there. */
+ * beginning of one. Absent: no such file. */
 struct fsdp_span fsdp_find_download(
 	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole);
 

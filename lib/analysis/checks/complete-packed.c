@@ -665,7 +665,7 @@ static void check_method(struct packing *packed)
 				.affected_count = 1),
 			"quant_method is fp8, and none of %zu float8 weights has a scale",
 			count);
-	/* A model that was cast to it as a whole has the dtype in its configuration. */
+	/* A model that was cast to it has the dtype in its configuration. */
 	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_typed(model) &&
 		!fsdp_complete_config_names(model, "quant") && !is_cast(model))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
