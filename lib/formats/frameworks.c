@@ -438,6 +438,29 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 	return false;
 }
 
+/* Whether all files are those of a state whose model is missing. */
+static bool has_only_state(const struct fsdp_folder *folder)
+{
+	bool has_optimizer = false;
+
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		bool is_part = fsdp_span_begins(entry.name, FSDP_SPAN("random_states_"));
+
+		for (size_t k = 0; k < FSDP_COUNT(accelerate_parts) && !is_part; k++) {
+			uint32_t numbers[FSDP_PATTERN_NUMBERS];
+
+			is_part = fsdp_pattern_takes(
+				entry.name, accelerate_parts[k].pattern, numbers);
+			has_optimizer |=
+				is_part && accelerate_parts[k].role == FSDP_ROLE_OPTIM;
+		}
+		if (!is_part)
+			return false;
+	}
+	return has_optimizer;
+}
+
 /* With DeepSpeed below, Accelerate leaves the model to it. Its Trainer, which has its own file for
  * the schedule, writes optimizer.bin, too. */
 static bool is_accelerate(const struct fsdp_folder *folder)
@@ -451,7 +474,7 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 		fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE))
 		return false;
 	return has_model(folder, "pytorch_model_fsdp") ||
-	       (has_parts && has_model(folder, ""));
+	       (has_parts && (has_model(folder, "") || has_only_state(folder)));
 }
 
 static bool name_accelerate(struct fsdp_reading *reading,
