@@ -69,7 +69,7 @@ static void prepare_process(void)
 	signal(SIGPIPE, SIG_DFL);
 	/* Only to learn whether it is UTF-8; its tables take longer to load than a small
 	 * file to read. */
-	if (!locale_says_utf8())
+	if (!locale_is_utf8())
 		setlocale(LC_CTYPE, "");
 	/* A line is one write: several processes may share a log. */
 	setvbuf(stderr, line, _IOLBF, sizeof line);

@@ -18,14 +18,14 @@
 enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64 };
 
 /* A directory that is still to be searched. */
-struct fsdp_below_place {
+struct fsdp_discover_place {
 	const char *path;
 	unsigned level; /* the named directory has 0 */
 	bool is_named; /* by its epoch: a checkpoint, if it contains no steps. Not the named
 			 * directory: a run may be called sft_ba512 */
 };
 
-struct fsdp_below_found {
+struct fsdp_discover_found {
 	const char *path;
 	struct fsdp_step_name step;
 	/* A file that no other file of its directory concerns, except this plan (or NULL). */
@@ -33,15 +33,15 @@ struct fsdp_below_found {
 	const char *plan;
 };
 
-struct fsdp_below {
+struct fsdp_discover {
 	struct fsdp_budget budget;
 	struct fsdp_limits limits;
 	struct fsdp_remote *remote;
 	struct fsdp_arena arena;
-	struct fsdp_vec places;   /* struct fsdp_below_place */
+	struct fsdp_vec places;   /* struct fsdp_discover_place */
 	struct fsdp_vec deep;     /* those too deep for a run, which is not known empty */
-	struct fsdp_vec found;    /* struct fsdp_below_found */
-	struct fsdp_vec pointers; /* struct fsdp_pointer */
+	struct fsdp_vec found;    /* struct fsdp_discover_found */
+	struct fsdp_vec pointers; /* struct fsdp_tracker */
 	uint64_t seen, most;      /* entries */
 	uint64_t unread;          /* directories and files that could not be opened */
 	uint64_t others;          /* entries in no directory of a checkpoint */
@@ -56,7 +56,7 @@ struct fsdp_below {
 
 /* "directory/name". NULL: out of memory, which is remembered. */
 static const char *below_join(
-	struct fsdp_below *below, const char *folder, struct fsdp_span name)
+	struct fsdp_discover *below, const char *folder, struct fsdp_span name)
 {
 	size_t size = strlen(folder), slash = size > 0 && folder[size - 1] != '/';
 	char *path = fsdp_arena_take(&below->arena, size + slash + name.size + 1, 1);
@@ -75,7 +75,7 @@ static const char *below_join(
 
 /* What could not be looked at is counted, unless memory is all that was missing. Takes
  * the error. */
-static void below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
+static void below_pass_over(struct fsdp_discover *below, struct fsdp_error *error)
 {
 	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	below->unread++;
@@ -86,14 +86,14 @@ static void below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
 static bool is_lone(struct fsdp_span name)
 {
 	return memmem(name.data, name.size, "rank", 4) == NULL &&
-	       !fsdp_registry_may_stand(name);
+	       !fsdp_registry_may_anchor(name);
 }
 
 /* Adds a result, or a directory to search; a path that is NULL is out of
  * memory. */
-static void below_add(struct fsdp_below *below, const char *path, bool is_file)
+static void below_add(struct fsdp_discover *below, const char *path, bool is_file)
 {
-	struct fsdp_below_found *found =
+	struct fsdp_discover_found *found =
 		path != NULL ? fsdp_vec_push(&below->found) : NULL;
 
 	below->failed |= found == NULL;
@@ -106,16 +106,16 @@ static void below_add(struct fsdp_below *below, const char *path, bool is_file)
 }
 
 static void below_add_place(
-	struct fsdp_below *below, const char *path, unsigned level, bool is_named)
+	struct fsdp_discover *below, const char *path, unsigned level, bool is_named)
 {
 	struct fsdp_vec *places =
 		level <= FSDP_BELOW_LEVELS ? &below->places : &below->deep;
-	struct fsdp_below_place *place = path != NULL ? fsdp_vec_push(places) : NULL;
+	struct fsdp_discover_place *place = path != NULL ? fsdp_vec_push(places) : NULL;
 
 	below->failed |= place == NULL;
 	if (place == NULL)
 		return;
-	*place = (struct fsdp_below_place){ path, level, is_named };
+	*place = (struct fsdp_discover_place){ path, level, is_named };
 	if (level <= FSDP_BELOW_LEVELS)
 		fsdp_remote_expect_directory(below->remote, path, false);
 }
@@ -132,7 +132,7 @@ static bool below_is_checkpoint(const struct fsdp_folder *folder)
 
 /* Whether the file holds tensors, and is not a plan, a bare pickle or something to
  * refuse: by its first bytes. */
-static bool below_is_file(struct fsdp_below *below, const struct fsdp_folder *folder,
+static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder *folder,
 	const struct fsdp_entry *entry)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
@@ -210,17 +210,18 @@ static struct fsdp_span trim(struct fsdp_span text)
 	return text.size != 0 ? text : (struct fsdp_span){ 0 };
 }
 
-static bool read_pointer(struct fsdp_below *below, const struct fsdp_below_place *place,
-	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+static bool read_pointer(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder,
+	const struct fsdp_entry *entry)
 {
-	struct fsdp_span says = { 0 };
-	struct fsdp_pointer *pointer;
+	struct fsdp_span pointed = { 0 };
+	struct fsdp_tracker *pointer;
 	char target[PATH_MAX] = "";
 
 	if (is_pointer_link(entry->name) &&
 		fsdp_dir_link(folder->dir, entry->name, target, sizeof target)) {
-		says = fsdp_arena_copy(&below->arena, fsdp_span_text(target));
-		below->failed |= says.data == NULL;
+		pointed = fsdp_arena_copy(&below->arena, fsdp_span_text(target));
+		below->failed |= pointed.data == NULL;
 	} else if (entry->kind == FSDP_ENTRY_FILE && is_pointer_file(entry->name)) {
 		struct fsdp_source source;
 		struct fsdp_error *error = NULL;
@@ -228,19 +229,19 @@ static bool read_pointer(struct fsdp_below *below, const struct fsdp_below_place
 		if (!fsdp_folder_source(folder, entry->name, &source, &error))
 			below_pass_over(below, error);
 		else if (source.size <= POINTER_BYTES &&
-			 !fsdp_source_read_all(
-				 &source, 0, source.size, &below->arena, &says, &error))
+			 !fsdp_source_read_all(&source, 0, source.size, &below->arena,
+				 &pointed, &error))
 			below_pass_over(below, error);
 	}
-	if (says.data != NULL)
-		says = trim(says);
-	if (says.data == NULL)
+	if (pointed.data != NULL)
+		pointed = trim(pointed);
+	if (pointed.data == NULL)
 		return false;
 	pointer = fsdp_vec_push(&below->pointers);
 	below->failed |= pointer == NULL;
 	if (pointer == NULL)
 		return false;
-	pointer->says = says;
+	pointer->target = pointed;
 	pointer->path = below_join(below, place->path, entry->name);
 	pointer->leads =
 		target[0] != '\0' && (entry->kind == FSDP_ENTRY_FILE ||
@@ -277,10 +278,11 @@ static bool has_steps(const struct fsdp_folder *folder)
 }
 
 /* A program that writes one file per rank writes several of one step. */
-static bool is_other_rank(const struct fsdp_below *below, const struct fsdp_entry *entry)
+static bool is_other_rank(
+	const struct fsdp_discover *below, const struct fsdp_entry *entry)
 {
 	struct fsdp_step_name step;
-	const struct fsdp_below_found *last;
+	const struct fsdp_discover_found *last;
 
 	if (entry->kind != FSDP_ENTRY_FILE || below->found.count == 0 ||
 		memmem(entry->name.data, entry->name.size, "rank", 4) == NULL)
@@ -327,8 +329,9 @@ static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry
 	       entry->kind == FSDP_ENTRY_LINK_BROKEN;
 }
 
-static void find_unclear(struct fsdp_below *below, const struct fsdp_below_place *place,
-	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+static void find_unclear(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder,
+	const struct fsdp_entry *entry)
 {
 	if (below->unclear == NULL && below->found.count == 0 &&
 		is_unclear(folder, entry))
@@ -337,8 +340,9 @@ static void find_unclear(struct fsdp_below *below, const struct fsdp_below_place
 
 /* An entry without a step counts only if the directory is not a checkpoint itself, which would
  * contain it. */
-static void look_at_saved(struct fsdp_below *below, const struct fsdp_below_place *place,
-	const struct fsdp_folder *folder, bool is_own)
+static void look_at_saved(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder,
+	bool is_own)
 {
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -378,8 +382,8 @@ static bool is_pointer(const struct fsdp_folder *folder, const struct fsdp_entry
 				 is_pointer_link(entry->name);
 }
 
-static void look_at_entries(struct fsdp_below *below,
-	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
+static void look_at_entries(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
 	/* The hub's cache has the files, by their digests, next to directories of links. */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
@@ -406,8 +410,8 @@ static void look_at_entries(struct fsdp_below *below,
 
 /* ---- all of it ---- */
 
-static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_place *place,
-	const struct fsdp_folder *folder)
+static void look_at_folder(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
 	below->seen += folder->count;
 	/* The plan of a file in this directory; none if it has several. */
@@ -458,7 +462,7 @@ static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_pla
 		look_at_entries(below, place, folder);
 }
 
-static void look_at_place(struct fsdp_below *below, struct fsdp_below_place place)
+static void look_at_place(struct fsdp_discover *below, struct fsdp_discover_place place)
 {
 	struct fsdp_error *error = NULL;
 	struct fsdp_arena own;
@@ -477,14 +481,14 @@ static void look_at_place(struct fsdp_below *below, struct fsdp_below_place plac
 	fsdp_arena_done(&own);
 }
 
-static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
+static bool begin(struct fsdp_discover *below, const struct fsdp_options *options,
 	struct fsdp_error **ret_error)
 {
 	fsdp_arena_init(&below->arena, &below->budget);
-	fsdp_vec_init(&below->places, &below->arena, sizeof(struct fsdp_below_place));
-	fsdp_vec_init(&below->deep, &below->arena, sizeof(struct fsdp_below_place));
-	fsdp_vec_init(&below->found, &below->arena, sizeof(struct fsdp_below_found));
-	fsdp_vec_init(&below->pointers, &below->arena, sizeof(struct fsdp_pointer));
+	fsdp_vec_init(&below->places, &below->arena, sizeof(struct fsdp_discover_place));
+	fsdp_vec_init(&below->deep, &below->arena, sizeof(struct fsdp_discover_place));
+	fsdp_vec_init(&below->found, &below->arena, sizeof(struct fsdp_discover_found));
+	fsdp_vec_init(&below->pointers, &below->arena, sizeof(struct fsdp_tracker));
 	if (!fsdp_limits_choose(&below->limits, options != NULL ? options->limits : NULL,
 		    options != NULL ? options->limit_count : 0, ret_error))
 		return false;
@@ -495,15 +499,15 @@ static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
 }
 
 static bool look(const char *path, bool is_run, const struct fsdp_options *options,
-	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+	struct fsdp_discover **ret_below, struct fsdp_error **ret_error)
 {
-	struct fsdp_below *below = calloc(1, sizeof *below);
+	struct fsdp_discover *below = calloc(1, sizeof *below);
 	struct fsdp_step_name step;
 
 	if (below == NULL)
 		return fsdp_fail_memory(ret_error);
 	if (!begin(below, options, ret_error)) {
-		fsdp_below_free(below);
+		fsdp_discover_free(below);
 		return false;
 	}
 	below->is_run = is_run;
@@ -511,97 +515,98 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 	for (size_t i = 0; i < below->places.count && !below->failed && !below->is_cut;
 		i++)
 		look_at_place(below,
-			*(struct fsdp_below_place *)fsdp_vec_at(&below->places, i));
+			*(struct fsdp_discover_place *)fsdp_vec_at(&below->places, i));
 	if (is_run && below->found.count == 0 &&
 		fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &step))
 		below_add(below, path, false);
 	for (size_t i = 0; i < below->deep.count && below->found.count == 0 &&
 			   below->unclear == NULL && !below->failed && !below->is_cut;
 		i++)
-		look_at_place(
-			below, *(struct fsdp_below_place *)fsdp_vec_at(&below->deep, i));
+		look_at_place(below,
+			*(struct fsdp_discover_place *)fsdp_vec_at(&below->deep, i));
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
-		fsdp_below_free(below);
+		fsdp_discover_free(below);
 		return false;
 	}
 	*ret_below = below;
 	return true;
 }
 
-bool fsdp_below_new(const char *path, const struct fsdp_options *options,
-	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+bool fsdp_discover_new(const char *path, const struct fsdp_options *options,
+	struct fsdp_discover **ret_below, struct fsdp_error **ret_error)
 {
 	return look(path, false, options, ret_below, ret_error);
 }
 
-bool fsdp_below_new_run(const char *path, const struct fsdp_options *options,
-	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+bool fsdp_discover_new_run(const char *path, const struct fsdp_options *options,
+	struct fsdp_discover **ret_below, struct fsdp_error **ret_error)
 {
 	return look(path, true, options, ret_below, ret_error);
 }
 
-size_t fsdp_below_count(const struct fsdp_below *below)
+size_t fsdp_discover_count(const struct fsdp_discover *below)
 {
 	return below->found.count;
 }
 
-const char *fsdp_below_path(const struct fsdp_below *below, size_t index)
-{
-	return index < below->found.count ? ((const struct fsdp_below_found *)fsdp_vec_at(
-						     &below->found, index))
-						    ->path
-					  : NULL;
-}
-
-struct fsdp_step_name fsdp_below_step(const struct fsdp_below *below, size_t index)
+const char *fsdp_discover_path(const struct fsdp_discover *below, size_t index)
 {
 	return index < below->found.count
-		       ? ((const struct fsdp_below_found *)fsdp_vec_at(
+		       ? ((const struct fsdp_discover_found *)fsdp_vec_at(
+				  &below->found, index))
+				 ->path
+		       : NULL;
+}
+
+struct fsdp_step_name fsdp_discover_step(const struct fsdp_discover *below, size_t index)
+{
+	return index < below->found.count
+		       ? ((const struct fsdp_discover_found *)fsdp_vec_at(
 				  &below->found, index))
 				 ->step
 		       : (struct fsdp_step_name){ .step = -1, .epoch = -1 };
 }
 
-bool fsdp_below_is_lone(
-	const struct fsdp_below *below, size_t index, const char **ret_plan)
+bool fsdp_discover_is_lone(
+	const struct fsdp_discover *below, size_t index, const char **ret_plan)
 {
-	const struct fsdp_below_found *found =
+	const struct fsdp_discover_found *found =
 		index < below->found.count ? fsdp_vec_at(&below->found, index) : NULL;
 
 	*ret_plan = found != NULL ? found->plan : NULL;
 	return found != NULL && found->is_lone;
 }
 
-const char *fsdp_below_unclear(const struct fsdp_below *below)
+const char *fsdp_discover_unclear(const struct fsdp_discover *below)
 {
 	return below->unclear;
 }
 
-struct fsdp_pointer fsdp_below_pointer(const struct fsdp_below *below, size_t index)
+struct fsdp_tracker fsdp_discover_tracker(const struct fsdp_discover *below, size_t index)
 {
-	return index < below->pointers.count ? *(const struct fsdp_pointer *)fsdp_vec_at(
+	return index < below->pointers.count ? *(const struct fsdp_tracker *)fsdp_vec_at(
 						       &below->pointers, index)
-					     : (struct fsdp_pointer){ 0 };
+					     : (struct fsdp_tracker){ 0 };
 }
 
-bool fsdp_below_is_cut(const struct fsdp_below *below)
+bool fsdp_discover_limit_reached(const struct fsdp_discover *below)
 {
 	return below->is_cut;
 }
 
-uint64_t fsdp_below_others(const struct fsdp_below *below, const char **ret_first)
+uint64_t fsdp_discover_others(const struct fsdp_discover *below, const char **ret_first)
 {
 	*ret_first = below->first_other != NULL ? below->first_other : "";
 	return below->others;
 }
 
-uint64_t fsdp_below_unread(const struct fsdp_below *below)
+uint64_t fsdp_discover_unread(const struct fsdp_discover *below)
 {
 	return below->unread;
 }
 
-void fsdp_below_free(struct fsdp_below *below)
+void fsdp_discover_free(struct fsdp_discover *below)
 {
 	if (below == NULL)
 		return;

@@ -21,14 +21,14 @@
 
 /* ---- Earlier results: parts of the JSON that the program writes ---- */
 
-struct fsdp_result {
+struct fsdp_replay_baseline {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
-	struct fsdp_vec types; /* struct fsdp_result_type */
+	struct fsdp_vec types; /* struct fsdp_replay_baseline_type */
 };
 
 struct result_reader {
-	struct fsdp_result *result;
+	struct fsdp_replay_baseline *result;
 	struct fsdp_json_scan scan;
 	struct fsdp_error **error;
 	bool is_replay;
@@ -48,11 +48,12 @@ static bool skip(struct result_reader *reader, struct fsdp_json_token *token)
 static bool read_type(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
-	struct fsdp_result_type *type = fsdp_vec_push(&reader->result->types);
+	struct fsdp_replay_baseline_type *type = fsdp_vec_push(&reader->result->types);
 	int64_t count = 0;
 	if (type == NULL)
 		return fsdp_arena_fail(&reader->result->arena, reader->error);
-	*type = (struct fsdp_result_type){ .name = FSDP_SPAN(""), .sum_ns = FSDP_ABSENT };
+	*type = (struct fsdp_replay_baseline_type){ .name = FSDP_SPAN(""),
+		.sum_ns = FSDP_ABSENT };
 	for (;;) {
 		if (!next(reader, &token))
 			return false;
@@ -149,7 +150,7 @@ static bool read_root(struct result_reader *reader)
 	return reader->is_replay || fail_other(reader);
 }
 
-static bool read_result(struct fsdp_result *result, struct fsdp_remote *remote,
+static bool read_result(struct fsdp_replay_baseline *result, struct fsdp_remote *remote,
 	const char *path, struct fsdp_error **ret_error)
 {
 	struct result_reader reader = { .result = result, .error = ret_error };
@@ -159,7 +160,8 @@ static bool read_result(struct fsdp_result *result, struct fsdp_remote *remote,
 	fsdp_limits_init(&limits);
 	result->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&result->arena, &result->budget);
-	fsdp_vec_init(&result->types, &result->arena, sizeof(struct fsdp_result_type));
+	fsdp_vec_init(
+		&result->types, &result->arena, sizeof(struct fsdp_replay_baseline_type));
 	if (!fsdp_stream_open(path, &options, &stream, ret_error))
 		return false;
 	bool good = fsdp_json_scan_init(&reader.scan, fsdp_stream_refill, stream, &limits,
@@ -172,21 +174,21 @@ static bool read_result(struct fsdp_result *result, struct fsdp_remote *remote,
 	return good;
 }
 
-bool fsdp_result_open(struct fsdp_remote *remote, const char *path,
-	struct fsdp_result **ret_result, struct fsdp_error **ret_error)
+bool fsdp_replay_baseline_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_replay_baseline **ret_result, struct fsdp_error **ret_error)
 {
-	struct fsdp_result *result = calloc(1, sizeof *result);
+	struct fsdp_replay_baseline *result = calloc(1, sizeof *result);
 	if (result == NULL)
 		return fsdp_fail_memory(ret_error);
 	if (!read_result(result, remote, path, ret_error)) {
-		fsdp_result_free(result);
+		fsdp_replay_baseline_free(result);
 		return false;
 	}
 	*ret_result = result;
 	return true;
 }
 
-void fsdp_result_free(struct fsdp_result *result)
+void fsdp_replay_baseline_free(struct fsdp_replay_baseline *result)
 {
 	if (result == NULL)
 		return;
@@ -194,14 +196,16 @@ void fsdp_result_free(struct fsdp_result *result)
 	free(result);
 }
 
-size_t fsdp_result_type_count(const struct fsdp_result *result)
+size_t fsdp_replay_baseline_type_count(const struct fsdp_replay_baseline *result)
 {
 	return result->types.count;
 }
 
-struct fsdp_result_type fsdp_result_type(const struct fsdp_result *result, size_t index)
+struct fsdp_replay_baseline_type fsdp_replay_baseline_type(
+	const struct fsdp_replay_baseline *result, size_t index)
 {
-	return *(const struct fsdp_result_type *)fsdp_vec_at(&result->types, index);
+	return *(const struct fsdp_replay_baseline_type *)fsdp_vec_at(
+		&result->types, index);
 }
 
 /* ---- Documents ---- */

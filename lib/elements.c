@@ -269,7 +269,6 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 
 /* ---- DCP items ---- */
 
-/* What the item's pickle says of its one tensor. */
 static bool read_item_view(
 	struct fsdp_torch *torch, struct fsdp_view *view, uint32_t *ret_storage)
 {

@@ -119,7 +119,7 @@ bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-bool fsdp_flat_place_at(const struct fsdp_checkpoint *checkpoint,
+bool fsdp_flat_locate_shard_offset(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t rank, uint64_t shard_offset,
 	struct fsdp_flat_place *ret_place)
 {
@@ -206,7 +206,8 @@ bool fsdp_checkpoint_plan(
 	return true;
 }
 
-const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_t index)
+const char *fsdp_checkpoint_message(
+	const struct fsdp_checkpoint *checkpoint, size_t index)
 {
 	if (index >= checkpoint->notes.count)
 		return NULL;
@@ -218,7 +219,7 @@ const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint)
 	return checkpoint->base;
 }
 
-const char *fsdp_checkpoint_sibling(
+const char *fsdp_checkpoint_set_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index)
 {
 	if (index >= checkpoint->siblings.count)
@@ -231,8 +232,8 @@ size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint)
 	return checkpoint->model.files.count;
 }
 
-bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint, size_t *position,
-	struct fsdp_unviewed *ret_unviewed)
+bool fsdp_unused_next(const struct fsdp_checkpoint *checkpoint, size_t *position,
+	struct fsdp_unused_run *ret_unviewed)
 {
 	const struct fsdp_model *model = &checkpoint->model;
 	while (*position < model->extents.count) {
@@ -241,7 +242,7 @@ bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint, size_t *positi
 		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
 			extent->is_record || extent->viewed || extent->size == 0)
 			continue;
-		*ret_unviewed = (struct fsdp_unviewed){
+		*ret_unviewed = (struct fsdp_unused_run){
 			.storage = fsdp_model_key(model, extent),
 			.file = extent->file,
 			.bytes = extent->size,
@@ -425,14 +426,15 @@ size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint)
 }
 
 /* How the file spells the dtype, where that is not its name. */
-static const char *spelling_of(
+static const char *literal_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
-	const char *spelled = (record->flags & FSDP_TENSOR_SPELLED)
-				      ? model->spelled[record->dtype]
-				      : NULL;
-	return spelled != NULL && strcmp(spelled, fsdp_dtype(record->dtype)->name) != 0
-		       ? spelled
+	const char *formatted = (record->flags & FSDP_TENSOR_LITERAL)
+					? model->formatted[record->dtype]
+					: NULL;
+	return formatted != NULL &&
+			       strcmp(formatted, fsdp_dtype(record->dtype)->name) != 0
+		       ? formatted
 		       : NULL;
 }
 
@@ -449,7 +451,7 @@ static inline struct fsdp_tensor tensor_of(
 		.path = record->path,
 		.class_name = fsdp_model_class(record->class_index),
 		.dtype = record->dtype,
-		.dtype_raw = spelling_of(model, record),
+		.dtype_raw = literal_of(model, record),
 		.shape = fsdp_model_ints(model, record->shape),
 		.dims = record->dims,
 		.numel = numel,

@@ -70,7 +70,7 @@ static int compare_numbers(int64_t a, int64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* What is absent comes before what is empty. */
+/* Absent names come before empty names. */
 static int compare_names(struct fsdp_span a, struct fsdp_span b)
 {
 	int order = (a.data != NULL) - (b.data != NULL);
@@ -111,7 +111,7 @@ static int compare_rows(const void *a, const void *b)
 		       : (left->sample > right->sample) - (left->sample < right->sample);
 }
 
-/* What takes most first. */
+/* Longest times first. */
 static int compare_times(const void *a, const void *b)
 {
 	const struct fsdp_row *left = a, *right = b;

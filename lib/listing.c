@@ -154,7 +154,6 @@ static bool has_form(struct fsdp_span line, const char *form, struct fsdp_span *
 	return false;
 }
 
-/* What lists have between files: directories, sums, blank lines. */
 static bool is_between(struct listing *listing, struct fsdp_span line)
 {
 	static const char *const words[] = {

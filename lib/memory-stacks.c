@@ -143,7 +143,7 @@ static uint64_t magnitude(int64_t change)
 	return change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
 }
 
-/* What is most first; what grew before what shrank. */
+/* Most bytes first; growth before shrinkage. */
 static int compare_bytes(const void *a, const void *b)
 {
 	const ROW *left = a, *right = b;

@@ -16,7 +16,7 @@
 enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
 {
 	return good                                       ? FSDP_OPENED
-	       : opening->checkpoint->model.wants_records ? FSDP_NEEDS_RECORDS
+	       : opening->checkpoint->model.needs_records ? FSDP_NEEDS_RECORDS
 							  : FSDP_FAILED;
 }
 
@@ -38,19 +38,20 @@ const char *fsdp_opening_join(
 	return path;
 }
 
-void fsdp_opening_tell(const struct opening *opening, const char *path)
+void fsdp_opening_report(const struct opening *opening, const char *path)
 {
 	if (opening->options->belongs != NULL)
 		opening->options->belongs(opening->options->belongs_context, path);
 }
 
-bool fsdp_opening_has_set(struct opening *opening, bool told)
+bool fsdp_opening_has_set(struct opening *opening, bool has_hint)
 {
 	struct fsdp_folder folder;
 	bool sure = false;
-	if (opening->as_set || opening->path_count != 1 || opening->options->alone ||
-		opening->options->slice || !opening->has_beside ||
-		opening->wrapped != 0 || opening->look.folder != NULL)
+	if (opening->as_set || opening->path_count != 1 ||
+		opening->options->single_file || opening->options->slice ||
+		!opening->has_beside || opening->wrapped != 0 ||
+		opening->look.folder != NULL)
 		return false;
 	fsdp_folder_of_dir(&folder, &opening->beside);
 	uint32_t *positions = FSDP_TAKE(&opening->scratch, positions, folder.count + 1);
@@ -58,7 +59,7 @@ bool fsdp_opening_has_set(struct opening *opening, bool told)
 	       fsdp_rank_siblings(&folder,
 		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
 		       &sure) > 1 &&
-	       (sure || told);
+	       (sure || has_hint);
 }
 
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
@@ -306,7 +307,7 @@ static bool look_at_entry(
 void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *scratch)
 {
 	struct looking looking = { .checkpoint = checkpoint, .scratch = scratch };
-	bool wants_records = checkpoint->model.wants_records;
+	bool needs_records = checkpoint->model.needs_records;
 	size_t packed = checkpoint->packed.count;
 	size_t files = checkpoint->is_folder ? checkpoint->folder.count : 0;
 	size_t count = packed != 0 ? packed : files, i = 0;
@@ -321,7 +322,7 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 			"this is the last of %u files whose pickles were checked; those of later files were not",
 			(unsigned)FILES_MOST);
 	/* It is not to be opened again. */
-	checkpoint->model.wants_records = wants_records;
+	checkpoint->model.needs_records = needs_records;
 }
 
 /*
@@ -343,15 +344,15 @@ static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick
 }
 
 /* Whether these files are only parts of their directory. */
-static bool stand_for_folder(
+static bool anchor_folder(
 	const struct fsdp_folder *picked, const struct fsdp_folder *whole)
 {
 	const struct fsdp_family *family =
-		fsdp_registry_stands_for(whole, fsdp_folder_entry(picked, 0).name);
-	if (family == NULL || family->one_stands)
+		fsdp_registry_find_anchor(whole, fsdp_folder_entry(picked, 0).name);
+	if (family == NULL || family->one_is_enough)
 		return false;
 	for (size_t i = 1; i < picked->count; i++)
-		if (!family->stands_for(fsdp_folder_entry(picked, i).name))
+		if (!family->is_anchor(fsdp_folder_entry(picked, i).name))
 			return false;
 	return true;
 }
@@ -375,7 +376,7 @@ static bool report_siblings(struct opening *opening, struct fsdp_error **ret_err
 		if (place == NULL || path == NULL)
 			return fsdp_arena_fail(&checkpoint->arena, ret_error);
 		*place = path;
-		fsdp_opening_tell(opening, path);
+		fsdp_opening_report(opening, path);
 		last = (const char *)name.data;
 		if (count++ == 0)
 			first = last;
@@ -446,7 +447,7 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	for (size_t i = 0; i < all; i++) {
 		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
-		if (!family->stands_for(other) || fsdp_span_equal(other, name))
+		if (!family->is_anchor(other) || fsdp_span_equal(other, name))
 			picked[count++] = (uint32_t)i;
 	}
 	if (count != all)
@@ -461,7 +462,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
 	struct fsdp_folder folder;
 	if (!opening->has_beside && checkpoint->source.remote != NULL &&
-		fsdp_registry_may_stand(name)) {
+		fsdp_registry_may_anchor(name)) {
 		fsdp_error_free(opening->beside_error);
 		opening->beside_error = NULL;
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
@@ -472,7 +473,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	if (!opening->has_beside || opening->options->slice)
 		return true;
 	fsdp_folder_of_dir(&folder, &opening->beside);
-	const struct fsdp_family *family = fsdp_registry_stands_for(&folder, name);
+	const struct fsdp_family *family = fsdp_registry_find_anchor(&folder, name);
 	if (family == NULL)
 		return true;
 	if (family->check_folder != NULL && !family->check_folder(&folder, ret_error))
@@ -493,9 +494,9 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 		close(checkpoint->source.fd);
 	checkpoint->source = (struct fsdp_source){ .fd = -1 };
 	opening->path = checkpoint->base = (const char *)path.data;
-	fsdp_opening_tell(opening, opening->path);
+	fsdp_opening_report(opening, opening->path);
 	return open_directory(opening, ret_error) &&
-	       (!family->one_stands || hide_others(opening, family, name, ret_error));
+	       (!family->one_is_enough || hide_others(opening, family, name, ret_error));
 }
 
 /* The part of the input that was asked for. */
@@ -531,7 +532,7 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 		    fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_error))
 		return false;
 	bool is_known = options->no_plan || options->plan_beside != NULL;
-	if (!(is_known && options->alone) && !open_beside(opening, ret_error))
+	if (!(is_known && options->single_file) && !open_beside(opening, ret_error))
 		return false;
 	return open_whole_directory(opening, ret_error);
 }
@@ -561,10 +562,10 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 			return false;
 		look_at_picked(opening, &pick);
 		fsdp_folder_of_dir(&whole, &checkpoint->dir);
-		if (stand_for_folder(&checkpoint->folder, &whole)) {
+		if (anchor_folder(&checkpoint->folder, &whole)) {
 			fsdp_reading_note(&opening->reading,
 				"opened the directory that contains these files");
-			fsdp_opening_tell(opening, opening->path);
+			fsdp_opening_report(opening, opening->path);
 			checkpoint->folder = whole;
 		}
 		return true;
@@ -680,7 +681,7 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 		 * not seen. */
 		struct fsdp_span name =
 			fsdp_span_last(fsdp_span_text(opening->path), '/');
-		if (opening->beside_error != NULL && fsdp_registry_may_stand(name) &&
+		if (opening->beside_error != NULL && fsdp_registry_may_anchor(name) &&
 			fsdp_error_code(*ret_error) == FSDP_ERROR_NOT_A_CHECKPOINT) {
 			fsdp_error_free(*ret_error);
 			*ret_error = opening->beside_error;

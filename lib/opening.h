@@ -71,17 +71,17 @@ const char *fsdp_opening_join(
 	struct opening *opening, const char *root, struct fsdp_span name);
 
 /* It is read although the user did not name it. */
-void fsdp_opening_tell(const struct opening *opening, const char *path);
+void fsdp_opening_report(const struct opening *opening, const char *path);
 
 /* Whether the file is one of a set: by its name, or (once it was read) by its content; and
  * others of the set are in its directory. */
-bool fsdp_opening_has_set(struct opening *opening, bool told);
+bool fsdp_opening_has_set(struct opening *opening, bool has_hint);
 
 /* ---- read.c ---- */
 
 /* Reads what options->units_path names in the place of a plan; without a path it is all
  * there is. */
-bool fsdp_units_from(struct opening *opening, struct fsdp_error **ret_error);
+bool fsdp_unit_source(struct opening *opening, struct fsdp_error **ret_error);
 
 /* Reads what was entered into the model. */
 enum fsdp_outcome fsdp_opening_read(

@@ -35,6 +35,6 @@ static inline const struct fsdp_listed *fsdp_listed(
 /* What the pickle of the values makes: of a zip data.pkl, of a stream of torch.save before
  * 1.6 the fourth. Texts are copied. False: out of memory. */
 bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *arena,
-	struct fsdp_survey_root *ret_root);
+	struct fsdp_scan_root *ret_root);
 
 #endif

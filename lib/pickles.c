@@ -92,7 +92,7 @@ static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 
 /* False: out of memory. */
 static bool add_pair(const struct fsdp_pickle *pickle, fsdp_ref key, fsdp_ref value,
-	struct fsdp_arena *arena, struct fsdp_survey_root *root)
+	struct fsdp_arena *arena, struct fsdp_scan_root *root)
 {
 	if (fsdp_pickle_kind(pickle, key) != FSDP_PICKLE_TEXT) {
 		if (root->key_class == NULL)
@@ -107,12 +107,12 @@ static bool add_pair(const struct fsdp_pickle *pickle, fsdp_ref key, fsdp_ref va
 }
 
 bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *arena,
-	struct fsdp_survey_root *ret_root)
+	struct fsdp_scan_root *ret_root)
 {
 	const struct fsdp_pickle *pickle = find_values(pickles);
 	fsdp_ref top = pickle != NULL ? fsdp_pickle_top(pickle) : FSDP_REF_NONE;
 
-	*ret_root = (struct fsdp_survey_root){ 0 };
+	*ret_root = (struct fsdp_scan_root){ 0 };
 	if (top == FSDP_REF_NONE)
 		return true;
 	ret_root->is_known = true;
@@ -143,7 +143,6 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
  * goes is fixed, so it keeps one frame a level and nothing calls itself.
  */
 
-/* What of a container comes next. */
 enum phase { FUNCTION, ARGUMENTS, KEYWORDS, ITEMS, STATES, OVER };
 
 struct unfolding {
@@ -173,7 +172,7 @@ const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind)
 	return (size_t)kind < FSDP_PICKLES_KIND_COUNT ? names[kind] : names[0];
 }
 
-static bool holds_values(enum fsdp_pickles_kind kind)
+static bool has_values(enum fsdp_pickles_kind kind)
 {
 	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
 	       kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
@@ -182,7 +181,6 @@ static bool holds_values(enum fsdp_pickles_kind kind)
 
 /* ---- one value ---- */
 
-/* Of a global, with a dot between. */
 static size_t name_size(const struct fsdp_pickle_global *global)
 {
 	return global->module.size + 1 + global->name.size;
@@ -230,7 +228,7 @@ static void set_value(
 			memcpy(walk->name + global->module.size + 1, global->name.data,
 				global->name.size);
 		node->text = fsdp_span(walk->name, name_size(global));
-	} else if (holds_values(node->kind))
+	} else if (has_values(node->kind))
 		node->count = fsdp_pickle_count(pickle, ref);
 	else
 		node->text = fsdp_pickle_span(pickle, ref);
@@ -243,7 +241,7 @@ static void set_node(struct fsdp_pickles_walk *walk, fsdp_ref ref, const char *r
 	uint32_t identity = fsdp_pickle_identity(walk->pickle, ref);
 	*node = (struct fsdp_pickles_node){ .depth = walk->depth, .role = role };
 	set_value(walk, ref, node);
-	if (!holds_values(node->kind))
+	if (!has_values(node->kind))
 		return;
 	node->number_of = walk->numbers[identity];
 	if (identity != 0 && node->number_of != 0) {
@@ -502,8 +500,9 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 		&listed->globals, &pickles->arena, sizeof(struct fsdp_pickles_global));
 	fsdp_vec_init(
 		&listed->refusals, &pickles->arena, sizeof(struct fsdp_pickles_refusal));
-	bool told = listed->bytes.size >= 2 && listed->bytes.data[0] == FSDP_OP_PROTO;
-	listed->facts.protocol = told ? listed->bytes.data[1] : -1;
+	bool has_protocol =
+		listed->bytes.size >= 2 && listed->bytes.data[0] == FSDP_OP_PROTO;
+	listed->facts.protocol = has_protocol ? listed->bytes.data[1] : -1;
 	if (!fsdp_torch_init(&torch, &pickles->model, &pickles->arena, &pickles->arena,
 		    (struct fsdp_span){ 0 }, member, ret_error))
 		return false;

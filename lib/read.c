@@ -194,7 +194,7 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 	return good;
 }
 
-bool fsdp_units_from(struct opening *opening, struct fsdp_error **ret_error)
+bool fsdp_unit_source(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_stream_options options = {
@@ -289,7 +289,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 					  : (const char *)name.data;
 	if (path == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
-	fsdp_opening_tell(opening, path);
+	fsdp_opening_report(opening, path);
 	bool opened = folder != NULL
 			      ? fsdp_folder_source(folder, name, &source, &error)
 			      : fsdp_file_open(checkpoint->remote, path, &source, &error);
@@ -340,7 +340,7 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_entry entry;
 	if (opening->path_count != 0 && opening->options->units_path != NULL)
-		return fsdp_units_from(opening, ret_error);
+		return fsdp_unit_source(opening, ret_error);
 	if (checkpoint->model.has_plan || opening->options->no_plan)
 		return true;
 	if (opening->options->plan_path != NULL) {
@@ -380,7 +380,7 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 	}
 	if (opening->wrapped != 0)
 		return true;
-	if (opening->options->plan_beside != NULL && opening->options->alone &&
+	if (opening->options->plan_beside != NULL && opening->options->single_file &&
 		!checkpoint->is_folder) {
 		struct fsdp_span path = fsdp_arena_copy(&checkpoint->arena,
 			fsdp_span_text(opening->options->plan_beside));
@@ -466,7 +466,7 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 	inside->family = fsdp_registry_choose(&inside->look);
 	if (inside->family == NULL)
 		return fsdp_foreign(&inside->look, ret_error);
-	fsdp_registry_judge_name(&opening->reading, &inside->look, inside->family);
+	fsdp_registry_check_name(&opening->reading, &inside->look, inside->family);
 	return true;
 }
 
@@ -526,11 +526,11 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 }
 
 /* Without a plan only all files together determine the layout. */
-static bool wants_few(const struct opening *opening, const struct fsdp_folder *folder)
+static bool needs_few(const struct opening *opening, const struct fsdp_folder *folder)
 {
 	size_t plans = opening->options->plan_path != NULL;
-	if (folder == NULL || !opening->options->few_ranks || opening->options->no_plan ||
-		!opening->checkpoint->model.is_set)
+	if (folder == NULL || !opening->options->only_ranks ||
+		opening->options->no_plan || !opening->checkpoint->model.is_set)
 		return false;
 	for (size_t i = 0; i < folder->count && opening->options->plan_path == NULL; i++)
 		plans += fsdp_plan_has_name(fsdp_folder_entry(folder, i).name);
@@ -585,7 +585,7 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 	if (children.count != 0 && depth >= fsdp_min(deepest, NESTING_MAX))
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, deepest);
 	/* One that is damaged costs itself. */
-	bool few = wants_few(opening, look->folder);
+	bool few = needs_few(opening, look->folder);
 	size_t failed = 0;
 	for (size_t i = 0; i < children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&children, i);
@@ -644,16 +644,17 @@ enum fsdp_outcome fsdp_opening_read(
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
 	if (opening->path_count == 0)
-		return fsdp_opening_outcome(opening, fsdp_units_from(opening, ret_error));
+		return fsdp_opening_outcome(
+			opening, fsdp_unit_source(opening, ret_error));
 	family = fsdp_registry_choose(look);
 	if (family == NULL) {
 		fsdp_foreign(look, ret_error);
 	} else {
 		if (!family->is_beside && fsdp_opening_has_set(opening, false))
 			return FSDP_IS_ONE_OF_SET;
-		fsdp_registry_judge_name(&opening->reading, look, family);
+		fsdp_registry_check_name(&opening->reading, look, family);
 		read = family->read(&opening->reading, look, ret_error);
-		if (read && opening->reading.ranks_told != 0 &&
+		if (read && opening->reading.ranks_recorded != 0 &&
 			checkpoint->model.world_size > 1 &&
 			fsdp_opening_has_set(opening, true))
 			return FSDP_IS_ONE_OF_SET;

@@ -246,7 +246,6 @@ static bool make(struct fsdp_alignment *alignment)
 	return true;
 }
 
-/* What is needed while it is made. */
 static void let_go(struct fsdp_alignment *alignment)
 {
 	free(alignment->all);
@@ -371,7 +370,7 @@ const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase)
 					      : NULL;
 }
 
-const char *fsdp_rank_from_name(enum fsdp_rank_from from)
+const char *fsdp_rank_source_name(enum fsdp_rank_source from)
 {
 	switch (from) {
 	case FSDP_RANK_FROM_FILE:
@@ -427,9 +426,9 @@ static void read_one(void *context, size_t index)
 	}
 	/* A dump that cannot be read is missing: its rank matters. */
 	if (good || reading->recording.kind == FSDP_RECORDING_FLIGHT)
-		fsdp_trace_settle_rank(reading, index);
+		fsdp_trace_resolve_rank(reading, index);
 	if (good) {
-		fsdp_trace_judge(reading);
+		fsdp_trace_check(reading);
 		if (reading->findings.lost)
 			fsdp_trace_memory(reading);
 	}
@@ -745,7 +744,7 @@ size_t fsdp_recordings_error_count(const struct fsdp_recordings *set)
 		       : set->reading_count - set->count - set->left_out_count;
 }
 
-const char *fsdp_recordings_left_out(const struct fsdp_recordings *set, size_t nth)
+const char *fsdp_recordings_skipped(const struct fsdp_recordings *set, size_t nth)
 {
 	for (size_t i = 0; set->readings != NULL && i < set->reading_count; i++)
 		if (set->readings[i].left_out && nth-- == 0)

@@ -171,15 +171,15 @@ static void report_error(
 	enum fsdp_error_code code = fsdp_error_code(error);
 	const char *id = fsdp_error_rule(error);
 	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
-	bool judged = code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_NOT_A_CHECKPOINT;
+	bool checked = code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_NOT_A_CHECKPOINT;
 	if (beside->is_stray) {
-		if (!judged)
+		if (!checked)
 			report_unjudged(beside, name, fsdp_error_message(error));
 		fsdp_error_free(error);
 		return;
 	}
 	fsdp_find(beside->findings,
-		!judged        ? FSDP_RULE_NOT_EVALUATED
+		!checked       ? FSDP_RULE_NOT_EVALUATED
 		: rule == NULL ? FSDP_RULE_TRUNCATED_FILE
 			       : index_of(rule),
 		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
@@ -276,7 +276,7 @@ static void check_pickles(struct beside *beside, struct fsdp_span name,
 		!fsdp_build_init(model, &beside->arena, &checkpoint->limits, error))
 		return;
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	const char *other = fsdp_foreign_stand_in(look.head, &beside->arena);
+	const char *other = fsdp_foreign_placeholder(look.head, &beside->arena);
 	if (family != NULL && family->has_pickles) {
 		(void)read_alone(beside, &look, family, model, error);
 		move_findings(beside, &model->findings, WHOLE);
@@ -293,7 +293,6 @@ static void check_pickles(struct beside *beside, struct fsdp_span name,
 
 /* ---- configurations ---- */
 
-/* What a member of a configuration has a loader run; NULL: nothing. */
 static const char *what_runs(const struct fsdp_json *member)
 {
 	if (member->key.data == NULL)
@@ -416,7 +415,7 @@ static bool read_tokens(
 }
 
 /* Whether a reader of the directory already reported that it is not one. */
-static bool is_told(const struct beside *beside, struct fsdp_span name)
+static bool is_reported(const struct beside *beside, struct fsdp_span name)
 {
 	for (size_t i = 0; i < beside->findings->list.count; i++) {
 		const struct fsdp_finding *finding =
@@ -430,7 +429,7 @@ static bool is_told(const struct beside *beside, struct fsdp_span name)
 
 static void report_no_json(struct beside *beside, struct fsdp_span name, const char *why)
 {
-	if (!is_told(beside, name))
+	if (!is_reported(beside, name))
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
 			"this is not a complete JSON document: %s", why);
@@ -489,7 +488,7 @@ static const struct fsdp_family *find_pickles(struct fsdp_look *look)
 	return fsdp_pickle_may_begin(look) ? fsdp_registry_find("pickle") : NULL;
 }
 
-/* What has to be read whole counts against the limit. */
+/* Files that are read in full count against the limit. */
 static bool count_bytes(
 	struct beside *beside, uint64_t bytes, struct fsdp_error **ret_error)
 {
@@ -596,7 +595,7 @@ static bool unpack(struct beside *beside, struct unpacking *stream,
 	return fsdp_pager_take(&pager, ret_source, ret_error);
 }
 
-/* What is compressed is looked into once. */
+/* Compressed files are checked at one level only. */
 static bool check_compressed(
 	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
 {
@@ -624,7 +623,7 @@ static bool check_compressed(
 }
 
 /* Whether a member of a tar is a pickle, or may be one: it is compressed, or a zip. */
-static bool holds_pickles(const struct fsdp_look *tar, struct fsdp_error **error)
+static bool file_has_pickles(const struct fsdp_look *tar, struct fsdp_error **error)
 {
 	uint64_t at = 0, left = tar->source.size;
 	for (size_t i = 0; i < TAR_MOST && left > TAR_HEADER; i++) {
@@ -663,7 +662,7 @@ static bool check_tar(
 	struct fsdp_findings unused;
 	struct fsdp_vec packed;
 	struct fsdp_folder folder;
-	if (!holds_pickles(look, error))
+	if (!file_has_pickles(look, error))
 		return *error == NULL;
 	beside->pickles += beside->counts;
 	if (beside->counts)
@@ -852,7 +851,7 @@ static bool look_through_tree(
 }
 
 /* Position of a directory below another path of the user. */
-static bool lies_below(
+static bool is_below(
 	struct fsdp_span folder, struct fsdp_span root, struct fsdp_span *ret_where)
 {
 	if (!fsdp_span_begins(folder, root))
@@ -912,7 +911,7 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 	struct around around = { .root = &folder };
 	char where[PATH_MAX];
 	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL;
-	if (!lies_below(own, fsdp_span_text(named), &around.where))
+	if (!is_below(own, fsdp_span_text(named), &around.where))
 		named = opening->folder_path;
 	if (named == NULL || around.where.size + 1 >= sizeof where)
 		return true;
@@ -1189,9 +1188,9 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	if (!apart) {
 		/* A number in the name is that of a rank: one rank alone writes none. */
 		struct fsdp_ranks_here *here = &beside.here;
-		uint32_t told = beside.opening->checkpoint->model.world_size;
-		if (told != FSDP_NONE && told > here->world_size)
-			here->world_size = told;
+		uint32_t ranks = beside.opening->checkpoint->model.world_size;
+		if (ranks != FSDP_NONE && ranks > here->world_size)
+			here->world_size = ranks;
 		if (here->world_size < 2)
 			here->world_size = 2;
 		if (here->count != 0)

@@ -31,22 +31,22 @@ struct survey_part {
 };
 
 struct survey_entry {
-	struct fsdp_survey_entry entry;
+	struct fsdp_scan_entry entry;
 	struct fsdp_span head;
 	bool has_head; /* it was asked for */
 };
 
 struct survey_document {
 	const char *name;
-	struct fsdp_survey_document document;
+	struct fsdp_scan_document document;
 };
 
 struct survey_pickles {
 	const char *name;
-	struct fsdp_survey_pickles pickles;
+	struct fsdp_scan_pickles pickles;
 };
 
-struct fsdp_survey {
+struct fsdp_scan {
 	const char *path;
 	const struct fsdp_limit_setting *limit_settings;
 	size_t limit_count;
@@ -72,7 +72,7 @@ static bool is_of_file(const struct fsdp_error *error)
 }
 
 /* Keeps the first error. Always false. */
-static bool fail_survey(struct fsdp_survey *survey, struct fsdp_error *error)
+static bool fail_survey(struct fsdp_scan *survey, struct fsdp_error *error)
 {
 	if (survey->failed)
 		fsdp_error_free(error);
@@ -83,7 +83,7 @@ static bool fail_survey(struct fsdp_survey *survey, struct fsdp_error *error)
 }
 
 /* Takes the error of what could not be read. Always false. */
-static bool give_up(struct fsdp_survey *survey, struct fsdp_error *error)
+static bool give_up(struct fsdp_scan *survey, struct fsdp_error *error)
 {
 	if (!is_of_file(error))
 		return fail_survey(survey, error);
@@ -91,7 +91,7 @@ static bool give_up(struct fsdp_survey *survey, struct fsdp_error *error)
 	return false;
 }
 
-bool fsdp_survey_failed(const struct fsdp_survey *survey, struct fsdp_error **ret_error)
+bool fsdp_scan_failed(const struct fsdp_scan *survey, struct fsdp_error **ret_error)
 {
 	const struct fsdp_error *error = survey->error;
 	const char *path;
@@ -112,7 +112,7 @@ bool fsdp_survey_failed(const struct fsdp_survey *survey, struct fsdp_error **re
 
 /* "directory/name" in the arena; data NULL: out of memory. */
 static struct fsdp_span join(
-	struct fsdp_survey *survey, struct fsdp_span folder, struct fsdp_span name)
+	struct fsdp_scan *survey, struct fsdp_span folder, struct fsdp_span name)
 {
 	size_t size = folder.size + (folder.size != 0) + name.size;
 	char *text = fsdp_arena_take(&survey->arena, size + 1, 1);
@@ -133,7 +133,7 @@ static bool is_folder(const struct fsdp_entry *entry)
 }
 
 static bool add_entry(
-	struct fsdp_survey *survey, struct fsdp_span below, const struct fsdp_entry *from)
+	struct fsdp_scan *survey, struct fsdp_span below, const struct fsdp_entry *from)
 {
 	struct survey_entry *added = fsdp_vec_push(&survey->entries);
 	if (added == NULL)
@@ -150,7 +150,7 @@ static bool is_listed(const struct fsdp_entry *entry)
 }
 
 /* The entries of a subdirectory; one that cannot be listed has none. */
-static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
+static bool list_below(struct fsdp_scan *survey, struct fsdp_span name)
 {
 	struct fsdp_dir child;
 	struct fsdp_error *error = NULL;
@@ -167,7 +167,7 @@ static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
 	return added;
 }
 
-static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_error)
+static bool list_folder(struct fsdp_scan *survey, struct fsdp_error **ret_error)
 {
 	size_t folders = 0;
 	if (!fsdp_dir_open(survey->remote, survey->path, &survey->arena, &survey->limits,
@@ -186,7 +186,7 @@ static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_erro
 	return true;
 }
 
-static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
+static bool list_file(struct fsdp_scan *survey, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	if (!fsdp_file_open(survey->remote, survey->path, &source, ret_error))
@@ -201,11 +201,11 @@ static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 	return file != NULL || fsdp_arena_fail(&survey->arena, ret_error);
 }
 
-bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_remote *remote, struct fsdp_survey **ret_survey,
+bool fsdp_scan_new(const char *path, const struct fsdp_limit_setting *limits,
+	size_t limit_count, struct fsdp_remote *remote, struct fsdp_scan **ret_survey,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_survey *survey = calloc(1, sizeof *survey);
+	struct fsdp_scan *survey = calloc(1, sizeof *survey);
 	if (survey == NULL)
 		return fsdp_fail_memory(ret_error);
 	survey->limit_settings = limits;
@@ -225,18 +225,18 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 	if (survey->path == NULL ? !fsdp_arena_fail(&survey->arena, ret_error)
 				 : !(fsdp_dir_is(remote, path) ? list_folder : list_file)(
 					   survey, ret_error)) {
-		fsdp_survey_free(survey);
+		fsdp_scan_free(survey);
 		return false;
 	}
-	if (fsdp_survey_failed(survey, ret_error)) {
-		fsdp_survey_free(survey);
+	if (fsdp_scan_failed(survey, ret_error)) {
+		fsdp_scan_free(survey);
 		return false;
 	}
 	*ret_survey = survey;
 	return true;
 }
 
-void fsdp_survey_free(struct fsdp_survey *survey)
+void fsdp_scan_free(struct fsdp_scan *survey)
 {
 	if (survey == NULL)
 		return;
@@ -252,19 +252,19 @@ void fsdp_survey_free(struct fsdp_survey *survey)
 	free(survey);
 }
 
-size_t fsdp_survey_entry_count(const struct fsdp_survey *survey)
+size_t fsdp_scan_entry_count(const struct fsdp_scan *survey)
 {
 	return survey->entries.count;
 }
 
-const struct fsdp_survey_entry *fsdp_survey_entry(
-	const struct fsdp_survey *survey, size_t index)
+const struct fsdp_scan_entry *fsdp_scan_entry(
+	const struct fsdp_scan *survey, size_t index)
 {
 	const struct survey_entry *entry = fsdp_vec_at(&survey->entries, index);
 	return &entry->entry;
 }
 
-static struct survey_entry *find_entry(const struct fsdp_survey *survey, const char *name)
+static struct survey_entry *find_entry(const struct fsdp_scan *survey, const char *name)
 {
 	struct fsdp_span wanted = fsdp_span_text(name);
 	size_t low = 0, high = survey->entries.count;
@@ -287,8 +287,8 @@ static struct survey_entry *find_entry(const struct fsdp_survey *survey, const c
 	return NULL;
 }
 
-const struct fsdp_survey_entry *fsdp_survey_find(
-	const struct fsdp_survey *survey, const char *name)
+const struct fsdp_scan_entry *fsdp_scan_find(
+	const struct fsdp_scan *survey, const char *name)
 {
 	const struct survey_entry *entry = find_entry(survey, name);
 	return entry != NULL ? &entry->entry : NULL;
@@ -298,7 +298,7 @@ const struct fsdp_survey_entry *fsdp_survey_find(
 
 /* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
  * opened is changed meanwhile. */
-struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
+struct fsdp_span fsdp_scan_head(struct fsdp_scan *survey, const char *name)
 {
 	struct survey_entry *entry = find_entry(survey, name);
 	struct fsdp_source source;
@@ -314,7 +314,7 @@ struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
 		give_up(survey, error);
 		return entry->head;
 	}
-	if (!fsdp_source_read_all(&source, 0, fsdp_min(source.size, FSDP_SURVEY_HEAD),
+	if (!fsdp_source_read_all(&source, 0, fsdp_min(source.size, FSDP_SCAN_HEAD),
 		    &survey->arena, &entry->head, &error))
 		fail_survey(survey, error);
 	if (!survey->has_dir && source.fd >= 0)
@@ -322,12 +322,12 @@ struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name)
 	return entry->head;
 }
 
-static bool read_file(struct fsdp_survey *survey, const char *name, uint64_t most,
-	bool cut, struct fsdp_span *ret_bytes)
+static bool read_file(struct fsdp_scan *survey, const char *name, uint64_t most, bool cut,
+	struct fsdp_span *ret_bytes)
 {
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
-	if (!survey->has_dir || fsdp_survey_find(survey, name) == NULL)
+	if (!survey->has_dir || fsdp_scan_find(survey, name) == NULL)
 		return false;
 	if (!fsdp_dir_source(&survey->dir, fsdp_span_text(name), &source, &error))
 		return give_up(survey, error);
@@ -338,7 +338,7 @@ static bool read_file(struct fsdp_survey *survey, const char *name, uint64_t mos
 	       give_up(survey, error);
 }
 
-struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name)
+struct fsdp_span fsdp_scan_text(struct fsdp_scan *survey, const char *name)
 {
 	struct fsdp_span bytes = { 0 };
 	if (!read_file(survey, name, TEXT_BYTES, true, &bytes))
@@ -349,7 +349,7 @@ struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name)
 }
 
 /* The path as it is opened; NULL: out of memory. */
-static const char *path_of(struct fsdp_survey *survey, const char *name)
+static const char *path_of(struct fsdp_scan *survey, const char *name)
 {
 	return *name == '\0' ? survey->path
 			     : (const char *)join(survey, fsdp_span_text(survey->path),
@@ -357,7 +357,7 @@ static const char *path_of(struct fsdp_survey *survey, const char *name)
 				       .data;
 }
 
-static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
+static bool open_part(struct fsdp_scan *survey, struct survey_part *part)
 {
 	struct fsdp_options options = {
 		.size = sizeof options,
@@ -366,7 +366,7 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 		.remote = survey->remote,
 		.no_plan = true,
 		/* An index represents its directory. */
-		.alone = !fsdp_span_ends(
+		.single_file = !fsdp_span_ends(
 			fsdp_span_text(part->name), FSDP_SPAN(".index.json")),
 	};
 	const char *path = path_of(survey, part->name);
@@ -395,15 +395,15 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 	return false;
 }
 
-bool fsdp_survey_part(
-	struct fsdp_survey *survey, const char *name, struct fsdp_survey_part *ret_part)
+bool fsdp_scan_part(
+	struct fsdp_scan *survey, const char *name, struct fsdp_scan_part *ret_part)
 {
 	struct survey_part *part = NULL;
 	for (size_t i = 0; i < survey->parts.count && part == NULL; i++) {
 		part = fsdp_vec_at(&survey->parts, i);
 		part = strcmp(part->name, name) == 0 ? part : NULL;
 	}
-	*ret_part = (struct fsdp_survey_part){ 0 };
+	*ret_part = (struct fsdp_scan_part){ 0 };
 	if (part == NULL) {
 		if (survey->parts.count == PARTS_MAX)
 			return true;
@@ -416,14 +416,14 @@ bool fsdp_survey_part(
 		if (!open_part(survey, part))
 			return false;
 	}
-	*ret_part = (struct fsdp_survey_part){ part->checkpoint, part->error };
+	*ret_part = (struct fsdp_scan_part){ part->checkpoint, part->error };
 	return true;
 }
 
 /* ---- documents ---- */
 
-static bool copy_settings(struct fsdp_survey *survey, const struct fsdp_model *model,
-	struct fsdp_survey_document *document)
+static bool copy_settings(struct fsdp_scan *survey, const struct fsdp_model *model,
+	struct fsdp_scan_document *document)
 {
 	struct fsdp_setting *settings =
 		FSDP_TAKE(&survey->arena, settings, model->settings.count + 1);
@@ -436,15 +436,15 @@ static bool copy_settings(struct fsdp_survey *survey, const struct fsdp_model *m
 	return true;
 }
 
-static bool read_document(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_document *ret_document)
+static bool read_document(struct fsdp_scan *survey, const char *name,
+	struct fsdp_scan_document *ret_document)
 {
-	const struct fsdp_survey_entry *entry = fsdp_survey_find(survey, name);
+	const struct fsdp_scan_entry *entry = fsdp_scan_find(survey, name);
 	struct fsdp_span bytes;
 	const struct fsdp_json *root = NULL;
 	struct fsdp_error *error = NULL;
-	*ret_document = (struct fsdp_survey_document){ .is_there = entry != NULL &&
-								   !entry->is_folder };
+	*ret_document = (struct fsdp_scan_document){ .is_there = entry != NULL &&
+								 !entry->is_folder };
 	if (!ret_document->is_there ||
 		!read_file(survey, name, DOCUMENT_BYTES, false, &bytes))
 		return true;
@@ -464,8 +464,8 @@ static bool read_document(struct fsdp_survey *survey, const char *name,
 	return !no_memory && (!read || copy_settings(survey, model, ret_document));
 }
 
-bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_document *ret_document)
+bool fsdp_scan_document(struct fsdp_scan *survey, const char *name,
+	struct fsdp_scan_document *ret_document)
 {
 	for (size_t i = 0; i < survey->documents.count; i++) {
 		const struct survey_document *known = fsdp_vec_at(&survey->documents, i);
@@ -483,8 +483,8 @@ bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 
 /* ---- pickles ---- */
 
-static bool list_refused(struct fsdp_survey *survey, const struct fsdp_pickles *pickles,
-	struct fsdp_survey_pickles *result)
+static bool list_refused(struct fsdp_scan *survey, const struct fsdp_pickles *pickles,
+	struct fsdp_scan_pickles *result)
 {
 	struct fsdp_vec globals;
 	fsdp_vec_init(&globals, &survey->arena, sizeof(struct fsdp_span));
@@ -523,8 +523,8 @@ static bool list_refused(struct fsdp_survey *survey, const struct fsdp_pickles *
 	return true;
 }
 
-static bool read_pickles(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_pickles *ret_pickles)
+static bool read_pickles(
+	struct fsdp_scan *survey, const char *name, struct fsdp_scan_pickles *ret_pickles)
 {
 	struct fsdp_pickles_options options = {
 		.size = sizeof options,
@@ -535,7 +535,7 @@ static bool read_pickles(struct fsdp_survey *survey, const char *name,
 	struct fsdp_pickles *pickles = NULL;
 	struct fsdp_error *error = NULL;
 	const char *path = path_of(survey, name);
-	*ret_pickles = (struct fsdp_survey_pickles){ .protocol = -1 };
+	*ret_pickles = (struct fsdp_scan_pickles){ .protocol = -1 };
 	if (path == NULL)
 		return false;
 	bool done;
@@ -551,8 +551,8 @@ static bool read_pickles(struct fsdp_survey *survey, const char *name,
 	return done;
 }
 
-bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_pickles *ret_pickles)
+bool fsdp_scan_pickles(
+	struct fsdp_scan *survey, const char *name, struct fsdp_scan_pickles *ret_pickles)
 {
 	for (size_t i = 0; i < survey->pickles.count; i++) {
 		const struct survey_pickles *known = fsdp_vec_at(&survey->pickles, i);

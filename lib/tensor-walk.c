@@ -107,7 +107,6 @@ static uint32_t other_of(const struct fsdp_walk_options *options, size_t index)
 	return options->others != NULL ? options->others[index] : FSDP_NONE;
 }
 
-/* Of the wider one of the two. */
 static uint64_t widest(const struct walk *walk, size_t index)
 {
 	uint32_t other = other_of(&walk->options, index);

@@ -286,7 +286,6 @@ static void append_unit(struct fsdp_loss *loss, const struct fsdp_unit_times *un
 		phase != NULL ? phase : "");
 }
 
-/* What is so of the collectives of a unit. */
 enum {
 	IS_REDUCE = 1 << 0,
 	IS_ON_COMPUTE_STREAM = 1 << 1, /* most of them */
@@ -338,7 +337,6 @@ static unsigned find_bits(
 	       (unit->phase == FSDP_PHASE_FORWARD ? IS_FORWARD : 0);
 }
 
-/* What a cause costs, and the unit that has most of it. */
 struct cause_cost {
 	int64_t sum_ns, ns;
 	const struct fsdp_unit_times *unit;

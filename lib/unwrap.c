@@ -376,15 +376,15 @@ static bool leads_through(
 static bool has_others_below(
 	const struct opening *opening, const struct fsdp_entry *entry)
 {
-	struct fsdp_below *below;
+	struct fsdp_discover *below;
 	bool more = false;
 
 	if (opening->checkpoint->folder.dir == NULL ||
-		!fsdp_below_new(opening->folder_path, opening->options, &below, NULL))
+		!fsdp_discover_new(opening->folder_path, opening->options, &below, NULL))
 		return false;
-	for (size_t i = 0; i < fsdp_below_count(below) && !more; i++)
-		more = !leads_through(opening, fsdp_below_path(below, i), entry->name);
-	fsdp_below_free(below);
+	for (size_t i = 0; i < fsdp_discover_count(below) && !more; i++)
+		more = !leads_through(opening, fsdp_discover_path(below, i), entry->name);
+	fsdp_discover_free(below);
 	return more;
 }
 
@@ -404,7 +404,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 	if (folders.count > 1)
 		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
 	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;
-	if (fsdp_foreign_holds_dumps(&opening->look))
+	if (fsdp_foreign_has_dumps(&opening->look))
 		return fsdp_foreign(&opening->look, ret_error);
 	if (found->count > 1)
 		return fsdp_candidates_fail(

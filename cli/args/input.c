@@ -94,19 +94,19 @@ static bool check_common(const struct common_options *common, struct usage *usag
 static bool check_inputs(const struct command *command,
 	const struct common_options *common, struct usage *usage)
 {
-	const char *odd = common->plan != NULL    ? "--plan"
-			  : common->no_plan       ? "--no-plan"
-			  : common->raw           ? "--raw"
-			  : common->separate      ? "--separate"
-			  : common->range != NULL ? "--range"
-						  : NULL;
+	const char *chosen = common->plan != NULL    ? "--plan"
+			     : common->no_plan       ? "--no-plan"
+			     : common->raw           ? "--raw"
+			     : common->separate      ? "--separate"
+			     : common->range != NULL ? "--range"
+						     : NULL;
 
-	if (odd == NULL ||
+	if (chosen == NULL ||
 		(command->inputs != INPUTS_RECORDINGS && command->inputs != INPUTS_NONE &&
 			command->inputs != INPUTS_WORDS))
 		return true;
 	usage_what(usage, "%s opens no checkpoint, so %s has no meaning", command->name,
-		odd);
+		chosen);
 	usage_hint(usage, "omit it (fsdp-inspect help %s)", command->name);
 	return false;
 }
@@ -906,17 +906,17 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.size = sizeof inputs->options;
 	inputs->options.plan_path = common->plan;
 	inputs->options.no_plan = common->no_plan;
-	inputs->options.alone = common->separate;
+	inputs->options.single_file = common->separate;
 	inputs->options.units_path = named_path(arguments, "units-from");
-	inputs->options.read_values = command->wants_values != NULL &&
-				      command->wants_values(arguments->options);
+	inputs->options.read_values = command->reads_values != NULL &&
+				      command->reads_values(arguments->options);
 	inputs->options.listing_path = named_path(arguments, "listing");
 	inputs->options.only_counts =
 		command->only_counts != NULL && command->only_counts(arguments->options);
 	inputs->options.only_counts_from = command->counts_from;
-	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
+	if (command->needs_rank != NULL && command->needs_rank(arguments->options,
 						   &arguments->select, &inputs->rank)) {
-		inputs->options.few_ranks = true;
+		inputs->options.only_ranks = true;
 		inputs->options.ranks = &inputs->rank;
 		inputs->options.rank_count = inputs->rank != FSDP_NONE;
 	}

@@ -315,19 +315,19 @@ struct command {
 	enum command_inputs inputs;
 	bool shows_plan;       /* says itself which plan is used: no note about it */
 	bool looks_beside;     /* at the files that are loaded with the tensors */
-	bool judges_base;      /* an adapter with the model that it names */
+	bool with_base;        /* an adapter with the model that it names */
 	bool counts_beside;    /* of these, and all other, the pickles */
 	bool answers_unopened; /* for a checkpoint that could not be opened too: then
 				  run->checkpoint is NULL */
 	bool answers_each;     /* several checkpoints in order, and a directory of
 				them (run->below) */
-	bool knows_recordings; /* if the inputs are not a checkpoint but recordings, it answers
+	bool reads_recordings; /* if the inputs are not a checkpoint but recordings, it answers
 				  for run->recordings */
 	size_t options_size; /* of the struct that `options` point into */
 
 	/* Whether it needs the values of entries that are not tensors; each may cost a
 	 * read. NULL: never. */
-	bool (*wants_values)(const void *options);
+	bool (*reads_values)(const void *options);
 
 	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
 	 * asks. */
@@ -350,7 +350,7 @@ struct command {
 	 * opened checkpoint to run->collected itself. What failed, and the findings of one
 	 * that could not be opened, are there from run->first on, and may be changed.
 	 * Sets run->status, that of this checkpoint. False as for `run`. */
-	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
+	bool (*check_inputs)(struct run *run, struct fsdp_error **ret_error);
 
 	/* Whether it writes files by itself, and which: the process may write only in their
 	 * directory, and none of them replaces an input. "-" is standard
@@ -359,7 +359,7 @@ struct command {
 		const void *options, const char *path, struct written *ret_written);
 
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
-	bool (*wants_rank)(const void *options, const struct select_options *select,
+	bool (*needs_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
 
 	/* Answers for results of all parts of a run, as `run` would without parts.
@@ -412,7 +412,7 @@ struct run {
 	size_t path_count; /* … of so many */
 	const char *const *paths; /* all of them */
 	const char *other_path;   /* of INPUTS_PAIR: the second */
-	const struct fsdp_below
+	const struct fsdp_discover
 		*below; /* instead of a checkpoint: those in its directory */
 	const struct fsdp_limit_setting *limits; /* that were typed */
 	size_t limit_count;

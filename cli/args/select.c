@@ -569,7 +569,8 @@ bool selection_widen(struct selection *selection, const struct texts *globs, siz
 	return false;
 }
 
-bool selection_know(struct selection *selection, const struct fsdp_checkpoint *checkpoint)
+bool selection_resolve(
+	struct selection *selection, const struct fsdp_checkpoint *checkpoint)
 {
 	/* Files may store names in a container, "model.fc.weight", which a sharding plan
 	 * does not have: "fc.weight". The container with its last dot, from the first

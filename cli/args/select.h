@@ -39,7 +39,7 @@ bool selection_takes_tensor(struct selection *selection,
 
 /* Looks for the container of stored names ("model." of "model.fc.weight", where a plan has
  * "fc.weight"), so that patterns may be about either name. False: out of memory. Before it is called there is none. */
-bool selection_know(
+bool selection_resolve(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
 
 /* Where glob `index` is a plain name that no entry has, searches it anywhere: from a dot on,

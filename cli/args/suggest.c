@@ -70,14 +70,14 @@ void retyped_line(struct retyped *line, ...)
  * the omitted ones. */
 struct guess {
 	const char *command;
-	const char *needs[2], *left_out[2]; /* or NULL; each is omitted once */
-	const struct texts *words;          /* what was typed, if only that counts */
+	const char *needs[2], *skipped[2]; /* or NULL; each is omitted once */
+	const struct texts *words;         /* what was typed, if only that counts */
 };
 
 static void meant(
 	struct usage *usage, const struct arguments *arguments, const struct guess *guess)
 {
-	bool done[2] = { guess->left_out[0] == NULL, guess->left_out[1] == NULL };
+	bool done[2] = { guess->skipped[0] == NULL, guess->skipped[1] == NULL };
 	const char *word;
 	struct retyped line;
 
@@ -87,9 +87,9 @@ static void meant(
 				   : i < guess->words->count ? guess->words->items[i]
 							     : NULL) != NULL;
 		i++) {
-		size_t k = !done[0] && strcmp(word, guess->left_out[0]) == 0   ? 0
-			   : !done[1] && strcmp(word, guess->left_out[1]) == 0 ? 1
-									       : 2;
+		size_t k = !done[0] && strcmp(word, guess->skipped[0]) == 0   ? 0
+			   : !done[1] && strcmp(word, guess->skipped[1]) == 0 ? 1
+									      : 2;
 		if (k < 2)
 			done[k] = true;
 		else
@@ -223,7 +223,7 @@ static void suggest_export(struct usage *usage, const struct arguments *argument
 	const char *place = !is_named && at < words->count ? words->items[at] : NULL;
 	const char *second = !is_named && words->count > 2 ? words->items[2] : NULL;
 	struct guess guess = { .command = "export",
-		.left_out = { words->items[0], place != NULL ? place : second } };
+		.skipped = { words->items[0], place != NULL ? place : second } };
 	if (!has_place(arguments->typed)) {
 		guess.needs[0] = "-o";
 		guess.needs[1] = made;
@@ -249,7 +249,7 @@ void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	meant(usage, arguments,
 		&(struct guess){ .command = arguments->command->name,
 			.needs = { option },
-			.left_out = { arguments->command->name, word } });
+			.skipped = { arguments->command->name, word } });
 }
 
 bool suggest_path_as_name(
@@ -264,7 +264,7 @@ bool suggest_path_as_name(
 		return false;
 	meant(usage, arguments,
 		&(struct guess){ .command = only ? "info" : words->items[0],
-			.left_out = { words->items[0], only ? NULL : word },
+			.skipped = { words->items[0], only ? NULL : word },
 			.words = only ? words : NULL });
 	return true;
 }
@@ -297,7 +297,7 @@ static bool answer_output(
 {
 	const struct out_format *format = out_format_find(word);
 	const struct command *const *all = arguments->commands;
-	struct guess guess = { .left_out = { word } };
+	struct guess guess = { .skipped = { word } };
 
 	if (access(word, F_OK) == 0)
 		return false;
@@ -320,7 +320,7 @@ void suggest_command(
 {
 	const char *word = words->items[0], *synonym = synonym_of(word);
 	const char *instead = removed_word(word, NULL);
-	struct guess guess = { .left_out = { word } };
+	struct guess guess = { .skipped = { word } };
 
 	if (synonym == NULL && answer_output(usage, arguments, word))
 		return;
@@ -342,7 +342,7 @@ void suggest_command(
 			command != NULL ? "the command comes first" : "no command given");
 		meant(usage, arguments,
 			&(struct guess){ .command = command != NULL ? command : "info",
-				.left_out = { command } });
+				.skipped = { command } });
 		return;
 	}
 	usage_what(usage, "unknown command: %s", word);
@@ -361,7 +361,7 @@ void suggest_command(
 					.needs = { synonym[size] != '\0'
 							   ? synonym + size + 1
 							   : NULL },
-					.left_out = { words->items[0] },
+					.skipped = { words->items[0] },
 					.words = words });
 	} else if (guess.command != NULL)
 		meant(usage, arguments, &guess);
@@ -463,7 +463,7 @@ static bool is_remote(const char *path)
 	       access(path, F_OK) != 0;
 }
 
-/* What fetches them; %s is what follows the scheme. */
+/* Commands that fetch them; %s is the address without its scheme. */
 static const struct {
 	const char *scheme;
 	const char *before, *after; /* of the line that fetches it */
@@ -520,7 +520,7 @@ bool suggest_joined(
 	bool several = command->inputs != INPUTS_ONE && command->inputs != INPUTS_FILE &&
 		       command->inputs != INPUTS_ONE_NAMES &&
 		       command->inputs != INPUTS_ONE_SOME;
-	bool each = command->inputs == INPUTS_MANY && command->judge == NULL &&
+	bool each = command->inputs == INPUTS_MANY && command->check_inputs == NULL &&
 		    !command->answers_each;
 	char first[PATH_MAX];
 

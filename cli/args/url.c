@@ -47,7 +47,7 @@ static bool is_loopback(const char *host, size_t size)
 }
 
 /* The parts after the host or bucket: none may be empty, "." or "..". */
-static bool has_odd_part(const char *path)
+static bool has_dot_part(const char *path)
 {
 	while (*path == '/') {
 		size_t size = strcspn(path + 1, "/?#");
@@ -81,7 +81,7 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 		usage_hint(usage,
 			"FSDP_INSPECT_HTTP_HEADER_FILE=FILE names a file with lines of headers");
 		return false;
-	} else if (has_odd_part(host + size)) {
+	} else if (has_dot_part(host + size)) {
 		usage_what(usage, "%.*s: a part of the URL is empty, \".\" or \"..\"",
 			shown, url);
 	} else if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/")) {

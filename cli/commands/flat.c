@@ -155,14 +155,12 @@ static const struct record tie_record = OBJECT_RECORD(TIE, "flat_shared",
 	{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn),
 		ALWAYS("The name under which it is laid out.") });
 
-/* What one shard rank holds. */
 struct flat_rank {
 	const struct flat_unit *unit;
 	uint32_t rank;
 	uint32_t file; /* FSDP_NONE: the shard is not stored, or not known where */
 };
 
-/* Those that were asked for. */
 static const void *each_rank(struct subject of, size_t i, void *room)
 {
 	const struct ledger *ledger = of.context;
@@ -904,7 +902,7 @@ static bool read_place(const char *text, uint32_t *ret_rank, uint64_t *ret_offse
 }
 
 /* A question about one rank, or about a parameter, needs no other rank's file. */
-static bool wants_rank(
+static bool needs_rank(
 	const void *values, const struct select_options *select, uint32_t *ret_rank)
 {
 	const struct flat_options *options = values;
@@ -945,7 +943,8 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 			"--at: unknown rank %" PRIu32
 			"; the unit is sharded over %" PRIu32,
 			global, flat.shards);
-	if (!fsdp_flat_place_at(checkpoint, &flat, rank, offset, &ledger->answer))
+	if (!fsdp_flat_locate_shard_offset(
+		    checkpoint, &flat, rank, offset, &ledger->answer))
 		return refuse(ledger->run, NULL,
 			"--at: a rank's shard has %" PRIu64
 			" elements, and no element %" PRIu64,
@@ -1046,7 +1045,7 @@ const struct command command_flat = {
 	.answer = &flat_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
-	.wants_rank = wants_rank,
+	.needs_rank = needs_rank,
 	.options_size = sizeof(struct flat_options),
 	.run = run_flat,
 };

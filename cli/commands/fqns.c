@@ -44,11 +44,10 @@ struct map {
 	} ties;
 	bool flattened; /* there are FlatParameters and nothing else */
 	struct row_buffers buffers;
-	struct fsdp_likely *likely; /* NULL: they are not asked for */
+	struct fsdp_inferred_units *likely; /* NULL: they are not asked for */
 	bool skipped_fsdp2, inferred;
 };
 
-/* What a walk over names has come to. */
 struct cursor {
 	struct text name, raw;
 	uint32_t visit, module; /* of a map */
@@ -114,7 +113,7 @@ static const void *each_tensor(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-static void fqns_tell_names(struct map *map)
+static void fqns_print_names(struct map *map)
 {
 	const struct subject of = { map, map };
 	struct out *out = map->run->out;
@@ -279,7 +278,7 @@ static const void *each_name(struct subject of, size_t i, void *room)
 	return cursor;
 }
 
-static void fqns_tell_parameters(struct map *map)
+static void fqns_print_parameters(struct map *map)
 {
 	const struct subject of = { map, map };
 	struct out *out = map->run->out;
@@ -381,7 +380,7 @@ static bool takes_name(struct map *map, const struct fsdp_module *module)
 
 static bool is_likely(const struct map *map, uint32_t module)
 {
-	return map->likely != NULL && fsdp_likely_unit(map->likely, module);
+	return map->likely != NULL && fsdp_inferred_unit(map->likely, module);
 }
 
 static bool takes_visit(struct map *map, const struct fsdp_module *module, uint32_t index)
@@ -562,7 +561,7 @@ static const void *each_fqn(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-static void fqns_tell_units(struct map *map)
+static void fqns_print_units(struct map *map)
 {
 	struct cursor cursor;
 
@@ -578,7 +577,7 @@ static void fqns_tell_units(struct map *map)
 }
 
 /* A plan lists all units. */
-static bool wants_likely(const struct map *map)
+static bool with_inferred(const struct map *map)
 {
 	struct fsdp_plan_facts plan;
 
@@ -599,11 +598,11 @@ static bool fqns_begin_units(struct map *map)
 		return refuse(map->run,
 			"name one with --plan FILE: fsdp-inspect help plan",
 			"--bare needs a sharding plan: the checkpoint has no classes");
-	if (map->options->bare && wants_likely(map))
+	if (map->options->bare && with_inferred(map))
 		return refuse(map->run, "omit one of them",
 			"--units=likely and --bare exclude each other: PyTorch's own map has no guesses");
-	if (wants_likely(map) &&
-		!fsdp_likely_new(map->run->checkpoint, &map->likely, NULL))
+	if (with_inferred(map) &&
+		!fsdp_inferred_units_new(map->run->checkpoint, &map->likely, NULL))
 		return false;
 	if (!collect(map))
 		return false;
@@ -668,13 +667,13 @@ static const struct record fqns_record = RECORD_OF(RECORD_ONE_OF, struct map,
 static const struct mode {
 	const struct record *answer;
 	bool (*begin)(struct map *map);
-	void (*tell)(struct map *map); /* for people */
+	void (*print)(struct map *map); /* for people */
 } MODES[] = {
-	{ &unit_map_record, fqns_begin_units, fqns_tell_units },
-	{ &bare_record, fqns_begin_units, fqns_tell_units },
-	{ &name_list_record, fqns_begin_names, fqns_tell_names },
-	{ &name_map_record, fqns_begin_names, fqns_tell_names },
-	{ &parameter_list_record, fqns_begin_names, fqns_tell_parameters },
+	{ &unit_map_record, fqns_begin_units, fqns_print_units },
+	{ &bare_record, fqns_begin_units, fqns_print_units },
+	{ &name_list_record, fqns_begin_names, fqns_print_names },
+	{ &name_map_record, fqns_begin_names, fqns_print_names },
+	{ &parameter_list_record, fqns_begin_names, fqns_print_parameters },
 };
 
 static bool is_bare(const void *options)
@@ -701,11 +700,11 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	good = mode->begin(&map);
 	if (good && answer_has_output(run, "text"))
-		mode->tell(&map);
+		mode->print(&map);
 	if (good && answer_is_machine(run))
 		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
 	good = good && !row_buffers_failed(&map.buffers);
-	fsdp_likely_free(map.likely);
+	fsdp_inferred_units_free(map.likely);
 	free(map.keys);
 	free(map.nexts);
 	free(map.slots);

@@ -48,7 +48,6 @@ struct hash_row {
 	uint32_t number;             /* of a part: its place; UINT32_MAX: no part */
 };
 
-/* What a list of digests and the checkpoint say about each other. */
 struct hash_check {
 	uint64_t matched;
 	struct text *mismatched, *missing, *unlisted;
@@ -538,7 +537,7 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 {
 	const char *check = hashing->options->check;
-	size_t told = 0;
+	size_t unread = 0;
 
 	if (check != NULL) {
 		if (!fsdp_manifest_open(
@@ -593,15 +592,15 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 		reading_failed(hashing->run,
 			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
 						     : row.name,
-			digest.error, &told);
+			digest.error, &unread);
 	}
-	reading_failed_end(hashing->run, told);
-	if (told > 0)
+	reading_failed_end(hashing->run, unread);
+	if (unread > 0)
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
 	return true;
 }
 
-static void judge(struct hashing *hashing)
+static void check_inputs(struct hashing *hashing)
 {
 	const struct hash_check *check = &hashing->check;
 
@@ -648,14 +647,14 @@ static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
 					"a name is not UTF-8, and a part cannot write it");
 		}
 	}
-	judge(hashing);
+	check_inputs(hashing);
 	run_begin(hashing->run, hashing->status);
 	if (hashing->status != STATUS_FAILED)
 		hash_show(hashing);
 	return !hashing->name.failed;
 }
 
-/* What is wrong with the request; NULL: nothing. */
+/* Why the request is rejected; NULL: it is not. */
 static const char *objection(const struct run *run)
 {
 	const struct hash_options *options = run->options;
@@ -735,7 +734,7 @@ static bool join(
 	if (good && strstr(facts->request, " check") != NULL)
 		good = hash_join_check(&hashing);
 	if (good) {
-		judge(&hashing);
+		check_inputs(&hashing);
 		run_begin(run, hashing.status);
 		hash_show(&hashing);
 	}

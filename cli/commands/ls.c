@@ -27,7 +27,6 @@ struct ls_options {
 	bool values, objects; /* two names of one thing */
 };
 
-/* What one run of this command has at hand. */
 struct listing {
 	struct row_context row; /* what records are handed */
 	struct run *run;
@@ -39,7 +38,7 @@ struct listing {
 	size_t row_count;
 	size_t position; /* of the row that is shown */
 	bool wide;       /* more is shown than text shows by itself */
-	bool tells_rank; /* names are local to a rank: the rank is needed to separate them */
+	bool has_rank_column; /* names are local to a rank: the rank is needed to separate them */
 
 	/* Places of one-piece tensors, or of the rows under -l; NULL: not known. */
 	struct {
@@ -75,10 +74,10 @@ struct listing {
 	struct fsdp_value value;
 
 	/* Groups: by one word, else by two. */
-	enum fsdp_sums_by by[2];
+	enum fsdp_group_key by[2];
 	size_t by_count;
 	struct fsdp_sums *sums;
-	struct fsdp_crossed *crossed;
+	struct fsdp_pivot *crossed;
 
 	uint64_t tensors, numel, bytes;
 	struct fsdp_total total;
@@ -93,7 +92,6 @@ static bool lists_values(const void *values)
 	return options->values || options->objects;
 }
 
-/* What the rows are, and how they are shown. */
 struct list {
 	const struct record *answer; /* its first field is the list */
 	row_function *object_of;
@@ -115,7 +113,7 @@ struct list {
 
 /* ---- table of any rows ---- */
 
-/* Of --by, in the order of enum fsdp_sums_by; NULL ends. */
+/* Of --by, in the order of enum fsdp_group_key; NULL ends. */
 const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
 	"layer", NULL };
 
@@ -288,7 +286,7 @@ static const struct record group_list_record = LIST_OF("group_list",
 /* A group, and its second key if it has one. */
 static size_t listing_group_count(const struct listing *listing)
 {
-	return listing->crossed != NULL ? fsdp_crossed_count(listing->crossed)
+	return listing->crossed != NULL ? fsdp_pivot_count(listing->crossed)
 					: fsdp_sums_count(listing->sums);
 }
 
@@ -297,7 +295,7 @@ static struct fsdp_group listing_group(
 {
 	*ret_second = FSDP_NONE;
 	return listing->crossed != NULL
-		       ? fsdp_crossed_group(listing->crossed, index, ret_second)
+		       ? fsdp_pivot_group(listing->crossed, index, ret_second)
 		       : fsdp_sums_group(listing->sums, index);
 }
 
@@ -333,7 +331,7 @@ static struct value listing_key(
 	const struct run *run = listing->run;
 	struct name_buffer *buffers[] = { &listing->buffers.module,
 		&listing->buffers.unit };
-	enum fsdp_sums_by by = listing->by[which];
+	enum fsdp_group_key by = listing->by[which];
 	struct value value =
 		group_key(run->checkpoint, by, key, buffers[which], run->common->raw);
 
@@ -432,7 +430,7 @@ static bool show_groups(struct listing *listing)
 			like.view = VIEW_WHERE;
 	record_table_init(table, &like, &group_record, &listing->row);
 	for (size_t i = 0; i < listing->by_count; i++) {
-		enum fsdp_sums_by by = listing->by[i];
+		enum fsdp_group_key by = listing->by[i];
 		table->columns[i].name = by == FSDP_BY_PREFIX ? "name" : BY_WORDS[by];
 		table->columns[i].right = by == FSDP_BY_RANK;
 	}
@@ -472,7 +470,7 @@ static bool add_groups(struct listing *listing, struct fsdp_error **ret_error)
 	int64_t depth = listing->run->select->depth;
 
 	if (listing->by_count == 2)
-		return fsdp_crossed_new(checkpoint, listing->by, depth, listing->rows,
+		return fsdp_pivot_new(checkpoint, listing->by, depth, listing->rows,
 			listing->row_count, takes_piece, listing, &listing->crossed,
 			ret_error);
 	if (!fsdp_sums_new(checkpoint, listing->by[0], depth, &listing->sums, ret_error))
@@ -489,7 +487,7 @@ static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct texts *words = &listing->options->by;
 	uint32_t second;
-	enum fsdp_sums_by by;
+	enum fsdp_group_key by;
 
 	listing->by[0] = FSDP_BY_PREFIX;
 	listing->by_count = 1;
@@ -610,7 +608,7 @@ struct common {
 };
 
 /* Says it once, if it is something. */
-__attribute__((format(printf, 3, 4))) static void leave_out(
+__attribute__((format(printf, 3, 4))) static void skip(
 	struct listing *listing, const char *name, const char *format, ...)
 {
 	struct record_table *table = &listing->table;
@@ -618,7 +616,7 @@ __attribute__((format(printf, 3, 4))) static void leave_out(
 	va_list arguments;
 	int size;
 
-	table->table.left_out |= UINT64_C(1) << record_table_find(table, name);
+	table->table.omitted |= UINT64_C(1) << record_table_find(table, name);
 	if (format == NULL)
 		return;
 	size = snprintf(
@@ -654,21 +652,21 @@ static void suit_pieces(struct listing *listing, size_t head)
 		alias |= other.is_alias;
 	}
 	if (dtype)
-		leave_out(listing, "dtype", "%s", fsdp_dtype(first.dtype)->name);
+		skip(listing, "dtype", "%s", fsdp_dtype(first.dtype)->name);
 	if (grad && first.grad == 0)
-		leave_out(listing, "requires_grad", NULL);
+		skip(listing, "requires_grad", NULL);
 	else if (grad)
-		leave_out(listing, "requires_grad", "requires_grad %s",
+		skip(listing, "requires_grad", "requires_grad %s",
 			(first.grad & FSDP_TENSOR_GRAD) != 0 ? "yes" : "no");
 	if (!alias)
-		leave_out(listing, "alias", NULL);
+		skip(listing, "alias", NULL);
 	if (rank && first.rank == FSDP_NONE)
-		leave_out(listing, "rank", NULL);
+		skip(listing, "rank", NULL);
 	else if (rank)
-		leave_out(listing, "rank", "rank %" PRIu32, first.rank);
+		skip(listing, "rank", "rank %" PRIu32, first.rank);
 	if (file && first.file != FSDP_NONE) {
 		struct fsdp_span path = fsdp_file(checkpoint, first.file).path;
-		leave_out(listing, "file", "%.*s", path.size < 200 ? (int)path.size : 200,
+		skip(listing, "file", "%.*s", path.size < 200 ? (int)path.size : 200,
 			(const char *)path.data);
 	}
 }
@@ -918,15 +916,15 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 	for (uint32_t i = 0; i < count; i++)
 		if (takes(listing, i))
 			listing->rows[listing->row_count++] = i;
-	if (!fsdp_total_of(checkpoint, listing->rows, listing->row_count, &listing->total,
-		    ret_error))
+	if (!fsdp_storage_total(checkpoint, listing->rows, listing->row_count,
+		    &listing->total, ret_error))
 		return false;
 	/* What the rows add up to as they are listed: tied tensors count for each of their
  * names. */
 	listing->numel = listing->total.numel;
 	listing->bytes = listing->total.bytes;
 	listing->tensors = listing->row_count;
-	listing->tells_rank |= listing->total.ranks_own > 0;
+	listing->has_rank_column |= listing->total.ranks_own > 0;
 	if (lists_groups(options, listing->run->select))
 		return list_groups(listing, ret_error);
 	/* The rows of each kind, for listing_show. False as above. */
@@ -934,9 +932,9 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 		       ? (select_pieces(listing) &&
 				 listing_show(listing, &PIECES, VIEW_PIECES, ret_error))
 		       : listing_show(listing, &TENSORS,
-				 listing->options->fold ? VIEW_FOLDED
-				 : listing->tells_rank  ? VIEW_RANKS
-							: VIEW_PLAIN,
+				 listing->options->fold     ? VIEW_FOLDED
+				 : listing->has_rank_column ? VIEW_RANKS
+							    : VIEW_PLAIN,
 				 ret_error);
 }
 
@@ -968,7 +966,7 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 	fsdp_replicas_free(listing.replicas);
 	free(listing.rows);
 	fsdp_sums_free(listing.sums);
-	fsdp_crossed_free(listing.crossed);
+	fsdp_pivot_free(listing.crossed);
 	row_buffers_done(&listing.buffers);
 	selection_free(listing.selection);
 	return good;
@@ -988,7 +986,7 @@ const struct command command_ls = {
 	.answer = &ls_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
-	.wants_values = lists_values,
+	.reads_values = lists_values,
 	.options_size = sizeof(struct ls_options),
 	.run = run_ls,
 };

@@ -9,7 +9,7 @@
 #include "part/part-result.h"
 
 /* A finding, an error, or a count of omitted findings. */
-struct told_line {
+struct part_line {
 	struct fsdp_document_value value;
 	size_t part;
 };
@@ -18,17 +18,17 @@ static int compare_lines(const void *left, const void *right)
 {
 	static const char *const keys[] = { "code", "rule", "fingerprint", "message",
 		"path", "file" };
-	const struct told_line *a = left, *b = right;
-	int64_t c = told_integer(a->value, "count"), d = told_integer(b->value, "count");
+	const struct part_line *a = left, *b = right;
+	int64_t c = part_integer(a->value, "count"), d = part_integer(b->value, "count");
 	int order = (c > d) - (c < d);
 
 	for (size_t i = 0; order == 0 && i < sizeof keys / sizeof *keys; i++)
 		order = strcmp(
-			told_word(a->value, keys[i]), told_word(b->value, keys[i]));
+			part_word(a->value, keys[i]), part_word(b->value, keys[i]));
 	return order;
 }
 
-/* What a part before has too is reported once. */
+/* A finding of an earlier part is reported once. */
 static void join_lines(const struct joined_parts *joined, struct collected *collected)
 {
 	void *tree = NULL;
@@ -41,7 +41,7 @@ static void join_lines(const struct joined_parts *joined, struct collected *coll
 
 		for (size_t k = 1 + result->counts[LINE_ITEM]; k < end; k++) {
 			size_t beyond = k - (result->lines.count - 1);
-			struct told_line *line = malloc(sizeof *line), *const *found =
+			struct part_line *line = malloc(sizeof *line), *const *found =
 									       NULL;
 
 			if (line != NULL) {

@@ -22,7 +22,6 @@ struct pickle_options {
 	const char *member;
 };
 
-/* What was read, and what of it is shown. */
 struct pickle_listing {
 	const struct fsdp_pickles *pickles;
 	size_t count; /* of streams */
@@ -195,7 +194,7 @@ static struct value get_id(struct subject of)
 	return node->node.number_of > 0 ? value_id(node->node.number_of) : value_absent();
 }
 
-static bool holds_items(enum fsdp_pickles_kind kind)
+static bool has_items(enum fsdp_pickles_kind kind)
 {
 	return kind == FSDP_PICKLES_TUPLE || kind == FSDP_PICKLES_LIST ||
 	       kind == FSDP_PICKLES_SET || kind == FSDP_PICKLES_DICT ||
@@ -206,7 +205,7 @@ static struct value get_count(struct subject of)
 {
 	const struct fsdp_pickles_node *node = &((const struct node *)of.object)->node;
 
-	return holds_items(node->kind) ? value_count(node->count) : value_absent();
+	return has_items(node->kind) ? value_count(node->count) : value_absent();
 }
 
 #define NODE struct node
@@ -352,7 +351,7 @@ static void show_node(struct out *out, const struct fsdp_pickles_node *node)
 	} else {
 		out_line_text(out, "%s", fsdp_pickles_kind_name(node->kind));
 	}
-	if (holds_items(node->kind) && node->count > 0)
+	if (has_items(node->kind) && node->count > 0)
 		out_line_text(out, " of %" PRIu64, node->count);
 	if (node->number_of > 0)
 		out_line_text(out, " #%" PRIu32, node->number_of);
@@ -486,7 +485,7 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 }
 
 /* Whether a file begins with a pickle of protocol 2 or later, or is a zip archive. */
-static bool may_hold_pickle(const char *path)
+static bool may_have_pickle(const char *path)
 {
 	unsigned char head[4] = { 0 };
 	FILE *file = fopen(path, "re");
@@ -517,7 +516,7 @@ static bool refuse_folder(struct run *run)
 	for (size_t i = 0; first == NULL && i < files.count; i++)
 		if (helper_kind(files.items[i]) == FSDP_REMOTE_FILE ||
 			(stat(files.items[i], &found) == 0 && S_ISREG(found.st_mode) &&
-				may_hold_pickle(files.items[i])))
+				may_have_pickle(files.items[i])))
 			first = files.items[i];
 	snprintf(text, sizeof text, "fsdp-inspect pickle %s", first != NULL ? first : "");
 	if (good && first == NULL)

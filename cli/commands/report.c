@@ -234,7 +234,6 @@ static int64_t count_items(json list, const char *name)
 	return count;
 }
 
-/* Of steps of all ranks those of the first. */
 static int64_t count_steps(json steps)
 {
 	int64_t rank = find(steps, "0.rank").integer, count = 0;
@@ -368,7 +367,7 @@ static bool write_words(struct writer *to, json of, const char *pattern, size_t 
 	return good;
 }
 
-static void say(struct writer *to, json of, const char *pattern)
+static void write_html_text(struct writer *to, json of, const char *pattern)
 {
 	write_words(to, of, pattern, strlen(pattern));
 }
@@ -536,7 +535,7 @@ static bool summarize_error(const struct report *report, struct writer *to)
 
 		if (!is_text(find(finding, "severity"), "error"))
 			continue;
-		say(to, finding,
+		write_html_text(to, finding,
 			is_named ? "[{file}, ]{tensor}: {message}."
 				 : "[{file}: ]{message}.");
 		if (!is_named && find(finding, "file").text.size == 0 && to->error == 0)
@@ -550,10 +549,10 @@ static bool summarize_error(const struct report *report, struct writer *to)
 			write_count(to, tensors, text_of("tensor"));
 			writer_text(to, count == 1 ? " is affected" : " are affected");
 		} else {
-			say(to, finding,
+			write_html_text(to, finding,
 				"[ Affected: {affected.0}][ and {affected_count:others} more]");
 		}
-		say(to, finding, "[: {affected_bytes:bytes}]");
+		write_html_text(to, finding, "[: {affected_bytes:bytes}]");
 		if (lost > 0 && lost <= payload) {
 			snprintf(share, sizeof share, ", %.*f %% of the bytes",
 				1000 * lost < payload ? 2 : 1, 100 * lost / payload);
@@ -571,7 +570,7 @@ static void summarize_run(json cost, struct writer *to)
 {
 	size_t before = to->size;
 
-	say(to, cost,
+	write_html_text(to, cost,
 		"[{loss.sentence}|no GPU kernels are recorded: compute and idle time are unknown].");
 	if (to->error == 0)
 		to->data[before] = (char)toupper((unsigned char)to->data[before]);
@@ -585,7 +584,7 @@ static bool has_runs(const struct report *report)
 static void summarize_replay(const struct report *report, struct writer *to)
 {
 	if (has_runs(report))
-		say(to, report->data[REPORT_REPLAY],
+		write_html_text(to, report->data[REPORT_REPLAY],
 			"{cost:# run} of {ranks:# recording}: each run has its own section.");
 	else
 		summarize_run(find(report->data[REPORT_REPLAY], "cost.0"), to);
@@ -597,7 +596,7 @@ static void write_summary(struct page *page, struct writer *to)
 	json audit = report->data[REPORT_AUDIT];
 
 	if (report->other != NULL)
-		say(to, report->data[REPORT_DIFF],
+		write_html_text(to, report->data[REPORT_DIFF],
 			"[{changed:# tensor}|0 tensors] changed, [{only_a:items}|0] missing, [{only_b:items}|0] unexpected, [{renamed:items} renamed, ]{same} equal in name, shape and dtype. Contents were not compared.");
 	else if (audit.kind != FSDP_DOCUMENT_OBJECT)
 		summarize_replay(report, to);
@@ -607,10 +606,10 @@ static void write_summary(struct page *page, struct writer *to)
 		writer_text(to,
 			"Some checks could not run: fsdp-inspect audit --checks lists them.");
 	else if (find(audit, "scope.files").integer == 1)
-		say(to, audit,
+		write_html_text(to, audit,
 			"The file is complete: {scope.tensors:# tensor}. Contents were not read.");
 	else
-		say(to, audit,
+		write_html_text(to, audit,
 			"All {scope.files:# file} are present and all {scope.tensors:# tensor} are complete. Contents were not read.");
 }
 
@@ -724,7 +723,7 @@ static bool write_card(struct page *page, const struct card *card, json of, json
 
 	if (!write_words(value, of, card->value, strlen(card->value)) || value->size == 0)
 		return false;
-	say(detail, card->is_before ? before : of, card->detail);
+	write_html_text(detail, card->is_before ? before : of, card->detail);
 	HTML_FILL(to, "card", { "label", text_of(card->label) },
 		{ "value", text_in(value) }, { "detail", text_in(detail) });
 	return true;
@@ -798,7 +797,7 @@ static void write_finding(
 		if (more++ < ITEMS_MOST) {
 			struct writer *words = begin(&page->words);
 
-			say(words, fsdp_document_item(findings, i),
+			write_html_text(words, fsdp_document_item(findings, i),
 				"[{file}: ]{message}");
 			HTML_FILL(&page->item, "item", { "text", text_in(words) });
 		}
@@ -815,7 +814,7 @@ static void write_finding(
 	for (size_t i = 0; i < affected.count && i < NAMES_MOST; i++)
 		HTML_FILL(&page->item, "item", { "class", text_of("mono") },
 			{ "text", text_of_span(fsdp_document_item(affected, i).text) });
-	say(detail, finding, "{affected_count:# name} are affected");
+	write_html_text(detail, finding, "{affected_count:# name} are affected");
 	if (affected.count > 1)
 		write_list(page,
 			affected.count > NAMES_MOST ? affected.count - NAMES_MOST : 0,
@@ -828,14 +827,13 @@ static void write_finding(
 	snprintf(level, sizeof level, "%.*s", (int)find(finding, "severity").text.size,
 		(const char *)find(finding, "severity").text.data);
 	write_chip(begin(&page->chip), level, text_of(level));
-	say(begin(&page->words), finding, "[{file}: ]{message}");
-	say(begin(&page->detail), finding, "{rule} {slug}");
+	write_html_text(begin(&page->words), finding, "[{file}: ]{message}");
+	write_html_text(begin(&page->detail), finding, "{rule} {slug}");
 	HTML_FILL(to, "finding", { "level", text_of(level) },
 		{ "chip", text_in(&page->chip) }, { "message", text_in(&page->words) },
 		{ "content", text_in(content) }, { "rule", text_in(&page->detail) });
 }
 
-/* Those of a level, each kind once. */
 static size_t write_level(
 	struct page *page, json findings, const char *level, struct writer *to)
 {
@@ -905,7 +903,7 @@ static void write_audits(struct page *page, struct writer *to)
 	for (size_t i = 0; i < COUNT_OF(audits); i++) {
 		struct text name = report_name(report, audits[i].path);
 
-		say(begin(&page->words), audits[i].counts,
+		write_html_text(begin(&page->words), audits[i].counts,
 			"[{error:# error}: ][{warning:# warning}: ]");
 		writer_text(begin(&page->detail), "fsdp-inspect audit ");
 		writer_put(&page->detail, name.data, name.size);
@@ -961,9 +959,9 @@ static void write_runs(struct page *page, struct writer *to)
 		}
 		write_run_cards(page, cost, begin(inner));
 		summarize_run(cost, begin(&page->content));
-		say(begin(&page->detail), cost, "Run {run}");
+		write_html_text(begin(&page->detail), cost, "Run {run}");
 		write_count(begin(&page->words), count, text_of("rank"));
-		say(&page->words, first, ": {path}");
+		write_html_text(&page->words, first, ": {path}");
 		snprintf(more, sizeof more, " and %" PRId64 " more", count - 1);
 		writer_text(&page->words, count > 1 ? more : "");
 		HTML_FILL(to, "run", { "title", text_in(&page->detail) },
@@ -982,7 +980,7 @@ static void write_after_export(struct page *page, struct writer *to)
 	if (!is_part(fix, " export "))
 		return;
 	write_chip(begin(&page->chip), "note", text_of("after export"));
-	say(begin(&page->words), loader, "{library} {version}");
+	write_html_text(begin(&page->words), loader, "{library} {version}");
 	HTML_FILL(to, "loader", { "chip", text_in(&page->chip) },
 		{ "name", text_at(loader, "title") },
 		{ "version", text_in(&page->words) },
@@ -1009,9 +1007,9 @@ static void write_loaders(struct page *page, struct writer *to)
 				word = k;
 		write_chip(begin(&page->chip), words[word][0], text_of(words[word][1]));
 		begin(&page->content);
-		say(begin(&page->words), loader,
+		write_html_text(begin(&page->words), loader,
 			"[{reasons.0.way_out}|to compare names and shapes]:");
-		say(begin(&page->detail), loader,
+		write_html_text(begin(&page->detail), loader,
 			"fsdp-inspect audit --for={loader} --expect=MODEL ");
 		writer_put(&page->detail, name.data, name.size);
 		if (word == 0 &&
@@ -1023,7 +1021,7 @@ static void write_loaders(struct page *page, struct writer *to)
 		else if (fix.text.size > 0)
 			HTML_FILL(&page->content, "fix",
 				{ "text", text_of_span(fix.text) });
-		say(begin(&page->words), loader, "{library} {version}");
+		write_html_text(begin(&page->words), loader, "{library} {version}");
 		HTML_FILL(inner, "loader", { "chip", text_in(&page->chip) },
 			{ "name", text_at(loader, "title") },
 			{ "version", text_in(&page->words) },
@@ -1117,7 +1115,7 @@ static void write_footer(struct page *page, struct writer *to)
 	}
 	if (!has_section(report) && report->other == NULL)
 		write_notes(page, to);
-	say(begin(words), info,
+	write_html_text(begin(words), info,
 		"[{data.format.title}][, torch {data.format.torch_guess}][{data.format.title:stop}]Written by fsdp-inspect {tool.version}; this page loads nothing from the network.");
 	HTML_FILL(to, "line", { "text", text_in(words) });
 }
@@ -1340,7 +1338,7 @@ static struct text restore_path(const struct report *report, struct fsdp_span pa
 	return text_of_span(path);
 }
 
-/* What another command could not read is an error of this one. */
+/* A file that another command could not read is an error here. */
 static void report_errors(struct report *report, enum report_key key)
 {
 	struct collected *collected = report->run->collected;

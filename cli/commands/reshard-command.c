@@ -34,7 +34,6 @@ struct ways {
 	int32_t dim;        /* FSDP_RESHARD_AUTO: they differ */
 };
 
-/* What goes to no other rank. */
 struct staying {
 	uint32_t name; /* of a tensor or value */
 	const char *why;
@@ -47,7 +46,6 @@ struct list_cursor {
 	uint32_t at;
 };
 
-/* What a rank of the new run holds. */
 struct shown_rank {
 	uint32_t rank;
 	uint64_t bytes, needs; /* without and with what fills shards up */
@@ -475,7 +473,7 @@ static const char *loader_of(const char *family)
 	return NULL;
 }
 
-static bool ask_loader(struct resharding *resharding, struct fsdp_error **ret_error)
+static bool run_loader(struct resharding *resharding, struct fsdp_error **ret_error)
 {
 	const struct expectation none = { 0 };
 	const char *name =
@@ -601,7 +599,7 @@ static bool describe(struct resharding *resharding, struct fsdp_error **ret_erro
 	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
 		.tp = FSDP_ABSENT };
 	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
-	good = fsdp_kind_find(
+	good = fsdp_checkpoint_classify(
 		checkpoint, fsdp_overview_facts(overview), &kind, ret_error);
 	if (good) {
 		struct ways *is = &resharding->is;
@@ -702,7 +700,7 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 		return refuse(run, "example: --shard-dim=1",
 			"--shard-dim=%s: it is not a dimension", typed);
 	good = calculate(&resharding, (int32_t)dim, ret_error) &&
-	       find_staying(&resharding) && ask_loader(&resharding, ret_error);
+	       find_staying(&resharding) && run_loader(&resharding, ret_error);
 	if (good) {
 		/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
 		static const struct {

@@ -14,7 +14,7 @@ static const char *const SUBJECTS[] = { "tensors", "rest", NULL };
 
 static const char *subject_name(unsigned subject)
 {
-	return fsdp_subject_name((enum fsdp_subject)subject);
+	return fsdp_finding_scope_name((enum fsdp_finding_scope)subject);
 }
 
 static const char *level_name(unsigned level)
@@ -115,8 +115,7 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 		out_line(run->out, "what", "%s", rule->title);
 		out_line(run->out, "cause", "%s", rule->cause);
 		out_line(run->out, "next", "%s", rule->fix);
-		if (rule->severity != FSDP_NOTE &&
-			rule->subject == FSDP_SUBJECT_TENSORS &&
+		if (rule->severity != FSDP_NOTE && rule->subject == FSDP_SCOPE_TENSORS &&
 			rule->level <= FSDP_LEVEL_HEADERS)
 			out_line(run->out, "stops", "export, where it is an error");
 		if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)

@@ -30,11 +30,10 @@ struct stats_options {
 
 enum { STATS_BINS = FSDP_STATISTICS_BINS };
 
-/* What a tensor, or those of a group, come to. */
 struct stats_sum {
 	uint64_t tensors, numel, bytes;
 	bool known; /* the numbers */
-	struct fsdp_distribution numbers;
+	struct fsdp_value_statistics numbers;
 };
 
 /* A tensor, or a group of them. */
@@ -61,7 +60,7 @@ struct counting {
 	struct fsdp_statistics *statistics;
 	struct fsdp_recording_progress progress; /* of them */
 	/* With --by. */
-	enum fsdp_sums_by by;
+	enum fsdp_group_key by;
 	struct fsdp_sums *sums;
 	struct stats_sum *groups; /* NULL: a row per tensor */
 	uint64_t *group_bins;     /* with --hist: STATS_BINS of each group */
@@ -80,17 +79,17 @@ struct counting {
 
 static void fill(struct stats_row *row, const uint64_t *bins)
 {
-	const struct fsdp_distribution *numbers = &row->sum.numbers;
+	const struct fsdp_value_statistics *numbers = &row->sum.numbers;
 	bool known = row->sum.known;
 
 	row->zeros = known ? numbers->zeros : UINT64_MAX;
 	row->nan = known ? numbers->nan : UINT64_MAX;
 	row->inf = known ? numbers->pos_inf + numbers->neg_inf : UINT64_MAX;
-	if (known && fsdp_distribution_finite(numbers) > 0) {
+	if (known && fsdp_value_statistics_finite(numbers) > 0) {
 		row->min = value_number(numbers->min);
 		row->max = value_number(numbers->max);
 		row->mean = value_number(numbers->mean);
-		row->std = value_number(fsdp_distribution_deviation(numbers));
+		row->std = value_number(fsdp_value_statistics_deviation(numbers));
 	}
 	if (known && bins != NULL) {
 		for (size_t i = 0; i < STATS_BINS; i++)
@@ -280,7 +279,7 @@ static bool stats_show(struct counting *counting)
 	struct record_table table;
 	const char *common;
 	bool memory;
-	uint64_t *left_out;
+	uint64_t *omitted;
 
 	record_table_init(&table, &like, of, NULL);
 	if (!choose_columns(run, &table))
@@ -290,13 +289,13 @@ static bool stats_show(struct counting *counting)
 		return !memory;
 	common = common_dtype(counting, head);
 	/* What is the same in each row is written once below the table. */
-	left_out = &table.table.left_out;
+	omitted = &table.table.omitted;
 	if (counting->run->select->columns.count <= 0) {
 		if (common != NULL)
-			*left_out |= UINT64_C(1) << record_table_find(&table, "dtype");
+			*omitted |= UINT64_C(1) << record_table_find(&table, "dtype");
 		if (counting->total.nan + counting->total.inf == 0)
-			*left_out |= UINT64_C(1) << record_table_find(&table, "nan") |
-				     UINT64_C(1) << record_table_find(&table, "inf");
+			*omitted |= UINT64_C(1) << record_table_find(&table, "nan") |
+				    UINT64_C(1) << record_table_find(&table, "inf");
 	}
 	run_begin(run, counting->status);
 	out_records_begin(run->out, &table);
@@ -309,7 +308,7 @@ static bool stats_show(struct counting *counting)
 
 static const struct {
 	const char *word;
-	enum fsdp_sums_by by;
+	enum fsdp_group_key by;
 } KEYS[] = { { "module", FSDP_BY_MODULE }, { "layer", FSDP_BY_LAYER },
 	{ "unit", FSDP_BY_UNIT }, { "dtype", FSDP_BY_DTYPE }, { "role", FSDP_BY_ROLE } };
 static const char *const BY[] = { "module", "layer", "unit", "dtype", "role", NULL };
@@ -357,7 +356,7 @@ static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 		if (counted.error != NULL)
 			continue;
 		group->known = true;
-		fsdp_distribution_join(&group->numbers, &counted.numbers);
+		fsdp_value_statistics_join(&group->numbers, &counted.numbers);
 	}
 	return true;
 }
@@ -441,7 +440,7 @@ static bool read_numbers(struct counting *counting, struct fsdp_error **ret_erro
 static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 {
 	size_t count;
-	size_t told = 0;
+	size_t unread = 0;
 	struct run *run;
 
 	if (!reading_choose(counting->run, counting->selection, &counting->name,
@@ -458,7 +457,7 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 			fsdp_statistics_row(counting->statistics, i).error;
 
 		if (error != NULL) {
-			reading_failed(counting->run, row->name, error, &told);
+			reading_failed(counting->run, row->name, error, &unread);
 			continue;
 		}
 		counting->total.tensors++;
@@ -466,8 +465,8 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 		counting->total.nan += row->sum.numbers.nan;
 		counting->total.inf += row->inf;
 	}
-	reading_failed_end(counting->run, told);
-	if (told > 0)
+	reading_failed_end(counting->run, unread);
+	if (unread > 0)
 		counting->status = status_worse(counting->status, STATUS_PARTIAL);
 	count = counting->groups != NULL ? counting->group_count
 					 : fsdp_statistics_count(counting->statistics);

@@ -137,7 +137,7 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 	if (level > FSDP_LEVEL_HEADERS)
 		progress_end();
 	if (good) {
-		passes->scope = fsdp_verify_scope(passes->verify);
+		passes->scope = fsdp_verify_coverage(passes->verify);
 		for (size_t i = 0; i < fsdp_verify_omitted_count(passes->verify); i++)
 			add_omitted(run, fsdp_verify_omitted(passes->verify, i));
 		return true;
@@ -153,7 +153,6 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 
 /* ---- facts ---- */
 
-/* What was not read was not judged, whatever was asked for. */
 static enum fsdp_level level_reached(const struct passes *passes, enum fsdp_level level)
 {
 	if (level <= FSDP_LEVEL_HEADERS)
@@ -242,7 +241,7 @@ static bool has_several(const char *folder)
 struct sets {
 	struct run *run;
 	const char *below;
-	const struct fsdp_set_pairs *pairs;
+	const struct fsdp_weight_set_pairs *pairs;
 	bool others; /* check further models in addition to the opened one */
 };
 
@@ -265,7 +264,8 @@ static struct finding about_set(
 }
 
 /* Two models are meant to differ: how much they have in common is worth a note. */
-static void report_models(const struct sets *sets, const struct fsdp_set_pair *pair)
+static void report_models(
+	const struct sets *sets, const struct fsdp_weight_set_pair *pair)
 {
 	struct collected *collected = sets->run->collected;
 	const struct fsdp_set_shares *shares = &pair->shares;
@@ -302,7 +302,7 @@ static void report_models(const struct sets *sets, const struct fsdp_set_pair *p
 		(unsigned long long)shares->second, equal);
 }
 
-static void check_pair(const struct sets *sets, struct fsdp_set_pair pair)
+static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair)
 {
 	static const struct {
 		enum severity severity;
@@ -310,7 +310,7 @@ static void check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 	} rows[] = {
 		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
 			"has different weights, and loaders ignore one set without a warning" },
-		[FSDP_SETS_NOT_TOLD] = { SEVERITY_NOTE,
+		[FSDP_SETS_NOT_STATED] = { SEVERITY_NOTE,
 			"use --data to see whether they differ",
 			"has the same names and shapes; its bytes were not compared" },
 		[FSDP_SETS_OTHER_FORMAT] = { SEVERITY_NOTE,
@@ -331,14 +331,14 @@ static void check_pair(const struct sets *sets, struct fsdp_set_pair pair)
 		about.tensor = text_of_span(pair.name);
 	collected_report(sets->run->collected, "FI1012", about, rows[pair.likeness].fix,
 		"%s next to it %s: %s", pair.second, rows[pair.likeness].what,
-		fsdp_set_pairs_takers(sets->pairs));
+		fsdp_weight_set_loaders(sets->pairs));
 }
 
 static bool check_folder(
 	struct run *run, const char *place, const char *below, bool data, bool others)
 {
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_set_pairs *pairs = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_weight_set_pairs *pairs = NULL;
 	struct fsdp_error *error = NULL;
 	char path[PATH_BYTES];
 
@@ -346,17 +346,17 @@ static bool check_folder(
 		    below) >= (int)sizeof path ||
 		!has_several(path))
 		return true;
-	if (fsdp_survey_new(
+	if (fsdp_scan_new(
 		    path, run->limits, run->limit_count, run->remote, &survey, &error) &&
-		fsdp_set_pairs_new(survey, data, &pairs, &error)) {
+		fsdp_weight_set_pairs_new(survey, data, &pairs, &error)) {
 		const struct sets sets = { run, below, pairs, others };
-		for (size_t i = 0; i < fsdp_set_pair_count(pairs); i++)
-			check_pair(&sets, fsdp_set_pair(pairs, i));
+		for (size_t i = 0; i < fsdp_weight_set_pair_count(pairs); i++)
+			check_pair(&sets, fsdp_weight_set_pair(pairs, i));
 	} else
 		collected_error(run->collected, error, run->input);
 	fsdp_error_free(error);
-	fsdp_set_pairs_free(pairs);
-	fsdp_survey_free(survey);
+	fsdp_weight_set_pairs_free(pairs);
+	fsdp_scan_free(survey);
 	return !run->collected->out_of_memory;
 }
 
@@ -387,7 +387,7 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 
 /* ---- Checks an opened checkpoint as audit does ---- */
 
-bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
+bool opened_check(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error)
 {
 	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
@@ -422,7 +422,7 @@ bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *re
 		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
 	/* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
 	if (good && reads) {
-		good = loading_judge_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
+		good = loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
 		loading_done(&answer);
 	}
 	report_failed_files(run);

@@ -17,7 +17,7 @@ void report_failed_files(struct run *run);
 struct passes {
 	struct fsdp_verify *verify; /* NULL: no bytes were looked at */
 	struct fsdp_audit *audit;
-	struct fsdp_verify_scope scope;
+	struct fsdp_verify_coverage scope;
 };
 
 /* run->checkpoint must be there. False as for a command; passes_done also then. */
@@ -30,7 +30,7 @@ void passes_done(struct passes *passes);
  * run->collected. `items`: reads the items of DCP, which may be in thousands of files, and
  * checks its loader, which needs them. *ret_open, unless it is NULL: checks that could not be
  * evaluated. False as for a command. */
-bool opened_judge(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
+bool opened_check(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
 	struct fsdp_error **ret_error);
 
 /* Whether NeMo's marker of an unfinished save is next to it: PATH-unfinished. */

@@ -135,13 +135,14 @@ bool is_weight(const struct fsdp_tensor *tensor)
 	       (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
 }
 
-static bool tensor_at(
-	struct wants *wants, uint32_t index, struct expected_tensor *ret_wanted)
+static bool tensor_at(struct wanted_list *wanted_list, uint32_t index,
+	struct expected_tensor *ret_wanted)
 {
-	struct fsdp_tensor tensor = fsdp_tensor(wants->checkpoint, index);
+	struct fsdp_tensor tensor = fsdp_tensor(wanted_list->checkpoint, index);
 
 	*ret_wanted = (struct expected_tensor){
-		.name = name_text(&wants->buffer, wants->checkpoint, tensor.name),
+		.name = name_text(
+			&wanted_list->buffer, wanted_list->checkpoint, tensor.name),
 		.shape = tensor.shape,
 		.dims = tensor.dims,
 		.dtype = text_of(fsdp_dtype(tensor.dtype)->name),
@@ -151,54 +152,56 @@ static bool tensor_at(
 	return is_weight(&tensor);
 }
 
-static void parse_shape(struct wants *wants, struct fsdp_document_value shape,
+static void parse_shape(struct wanted_list *wanted_list, struct fsdp_document_value shape,
 	struct expected_tensor *ret_wanted)
 {
 	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
 		return;
 	for (size_t i = 0; i < shape.count; i++)
-		wants->shape[i] = fsdp_document_item(shape, i).integer;
-	ret_wanted->shape = wants->shape;
+		wanted_list->shape[i] = fsdp_document_item(shape, i).integer;
+	ret_wanted->shape = wanted_list->shape;
 	ret_wanted->dims = (uint32_t)shape.count;
 }
 
 /* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
  * with an object of both. */
 static bool entry_at(
-	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
+	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
 {
-	struct fsdp_document_value entry = fsdp_document_item(wants->names, index);
+	struct fsdp_document_value entry = fsdp_document_item(wanted_list->names, index);
 
 	*ret_wanted = (struct expected_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
-	if (wants->names.kind == FSDP_DOCUMENT_OBJECT)
+	if (wanted_list->names.kind == FSDP_DOCUMENT_OBJECT)
 		ret_wanted->name = text_of_span(entry.key);
 	else if (entry.kind == FSDP_DOCUMENT_TEXT)
 		ret_wanted->name = text_of_span(entry.text);
 	else
 		ret_wanted->name = text_of_span(fsdp_document_get(entry, "name").text);
-	parse_shape(wants, entry, ret_wanted);
-	parse_shape(wants, fsdp_document_get(entry, "shape"), ret_wanted);
+	parse_shape(wanted_list, entry, ret_wanted);
+	parse_shape(wanted_list, fsdp_document_get(entry, "shape"), ret_wanted);
 	ret_wanted->dtype = text_of_span(fsdp_document_get(entry, "dtype").text);
 	return ret_wanted->name.data != NULL;
 }
 
-bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
+bool wanted_at(
+	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
 {
-	return wants->checkpoint != NULL ? tensor_at(wants, (uint32_t)index, ret_wanted)
-					 : entry_at(wants, index, ret_wanted);
+	return wanted_list->checkpoint != NULL
+		       ? tensor_at(wanted_list, (uint32_t)index, ret_wanted)
+		       : entry_at(wanted_list, index, ret_wanted);
 }
 
 /* ---- as a list ---- */
 
 /* Adds up in the first turn, copies in the second. */
-static void list_wanted(struct wants *wants, struct expected_list *list, size_t *ret_name,
-	size_t *ret_shape)
+static void list_wanted(struct wanted_list *wanted_list, struct expected_list *list,
+	size_t *ret_name, size_t *ret_shape)
 {
 	struct expected_tensor wanted;
 
 	list->count = *ret_name = *ret_shape = 0;
-	for (size_t i = 0; i < wants->count; i++) {
-		if (!wanted_at(wants, i, &wanted))
+	for (size_t i = 0; i < wanted_list->count; i++) {
+		if (!wanted_at(wanted_list, i, &wanted))
 			continue;
 		if (list->items != NULL) {
 			struct fsdp_load_expected *item = &list->items[list->count];
@@ -225,7 +228,7 @@ static void list_wanted(struct wants *wants, struct expected_list *list, size_t 
 bool expectation_list(
 	const struct expectation *expectation, struct expected_list *ret_list)
 {
-	struct wants wants = { .checkpoint = expectation->checkpoint,
+	struct wanted_list wanted_list = { .checkpoint = expectation->checkpoint,
 		.names = expectation->names,
 		.count = expectation->checkpoint != NULL
 				 ? fsdp_tensor_count(expectation->checkpoint)
@@ -235,16 +238,16 @@ bool expectation_list(
 
 	if (expectation->path == NULL)
 		return true;
-	list_wanted(&wants, ret_list, &names, &shapes);
+	list_wanted(&wanted_list, ret_list, &names, &shapes);
 	ret_list->names = malloc(names + 1);
 	ret_list->shapes = calloc(shapes + 1, sizeof *ret_list->shapes);
 	ret_list->items = calloc(ret_list->count + 1, sizeof *ret_list->items);
 	good = ret_list->names != NULL && ret_list->shapes != NULL &&
-	       ret_list->items != NULL && !wants.buffer.failed;
+	       ret_list->items != NULL && !wanted_list.buffer.failed;
 	if (good)
-		list_wanted(&wants, ret_list, &names, &shapes);
-	good = good && !wants.buffer.failed;
-	name_buffer_done(&wants.buffer);
+		list_wanted(&wanted_list, ret_list, &names, &shapes);
+	good = good && !wanted_list.buffer.failed;
+	name_buffer_done(&wanted_list.buffer);
 	return good;
 }
 

@@ -39,7 +39,7 @@ struct expected_tensor {
 };
 
 /* Where those come from: a checkpoint, or a list. */
-struct wants {
+struct wanted_list {
 	const struct fsdp_checkpoint *checkpoint; /* or a document: */
 	struct fsdp_document_value names;
 	size_t count;
@@ -51,9 +51,10 @@ struct wants {
 bool is_weight(const struct fsdp_tensor *tensor);
 
 /* The index-th; its texts live until the next one. False: that entry asks for none. */
-bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted);
+bool wanted_at(struct wanted_list *wanted_list, size_t index,
+	struct expected_tensor *ret_wanted);
 
-/* The names and shapes that are expected, as fsdp_loads_new takes them. */
+/* The names and shapes that are expected, as fsdp_load_check_new takes them. */
 struct expected_list {
 	struct fsdp_load_expected *items; /* NULL: nothing is expected */
 	size_t count;

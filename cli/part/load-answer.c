@@ -98,7 +98,7 @@ static bool loader_choices_parse(
 		if (name == NULL)
 			return false;
 		ret_choices->names[i] = name;
-		ret_choices->items[i] = (struct fsdp_load_choice){ .name = name,
+		ret_choices->items[i] = (struct fsdp_loader_setting){ .name = name,
 			.value = typed->items[i] + size + 1 };
 		ret_choices->count++;
 	}
@@ -107,9 +107,9 @@ static bool loader_choices_parse(
 
 /* ---- the answer ---- */
 
-#define CHOICE struct fsdp_load_choice
+#define CHOICE struct fsdp_loader_setting
 
-/* {"name", "value"}: of a struct fsdp_load_choice. */
+/* {"name", "value"}: of a struct fsdp_loader_setting. */
 static const struct record loader_choice_record = OBJECT_RECORD(CHOICE, "loader_option",
 	"A parameter that the caller passes to a loader.",
 	{ "name", WORD_AT(CHOICE, name), ALWAYS("As `--loader-option` names it.") },
@@ -178,7 +178,6 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 		options->version);
 }
 
-/* What people call it: the call, or the library. */
 static const char *title_of(const char *loader)
 {
 	static const char *const titles[][2] = { { "hf", "from_pretrained" },
@@ -218,7 +217,7 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 {
 	static const struct {
 		const char *rule, *loader; /* NULL: any */
-	} judged[] = { { "FI1012", NULL }, { "FI1061", NULL }, { "FI1095", NULL },
+	} checked[] = { { "FI1012", NULL }, { "FI1061", NULL }, { "FI1095", NULL },
 		{ "FI1060", "hf" }, { "FI1004", "dcp" } };
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
@@ -226,10 +225,10 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 		strcmp(rule->category, "safety") == 0 ||
 		strcmp(rule->category, "between") == 0)
 		return false;
-	for (size_t i = 0; i < sizeof judged / sizeof *judged; i++)
-		if (strcmp(judged[i].rule, rule->id) == 0 &&
-			(judged[i].loader == NULL ||
-				strcmp(judged[i].loader, loader) == 0) &&
+	for (size_t i = 0; i < sizeof checked / sizeof *checked; i++)
+		if (strcmp(checked[i].rule, rule->id) == 0 &&
+			(checked[i].loader == NULL ||
+				strcmp(checked[i].loader, loader) == 0) &&
 			(strcmp(rule->id, "FI1004") != 0 || finding->affected_count == 1))
 			return false;
 	return true;
@@ -265,12 +264,12 @@ static bool fill_answer(struct loading_answer *answer,
 	const struct loading_options *options, struct run *run)
 {
 	bool all = is_named(options, "all");
-	size_t count = answer->loads != NULL ? fsdp_loads_count(answer->loads) : 0;
+	size_t count = answer->loads != NULL ? fsdp_load_check_count(answer->loads) : 0;
 
 	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
 	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
 		const struct fsdp_load_result *result =
-			fsdp_loads_result(answer->loads, answer->count);
+			fsdp_load_check_result(answer->loads, answer->count);
 		enum fsdp_load_verdict verdict;
 
 		if (!fill_loader(result, options->world, &answer->loaders[answer->count]))
@@ -325,9 +324,9 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 	struct fsdp_error **ret_error)
 {
 	const char *names[LOADERS_MOST] = { "auto" };
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_loads_options asked = {
-		.size = sizeof asked,
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_load_check_options request = {
+		.size = sizeof request,
 		.loaders = names,
 		.loader_count =
 			loading_is_own(options) ? 1 : list_loaders(options, names),
@@ -340,14 +339,14 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 		.choices = answer->choices.items,
 		.choice_count = answer->choices.count,
 	};
-	bool asked_all;
+	bool run_all;
 
-	if (!fsdp_survey_new(asked.path, run->limits, run->limit_count, run->remote,
+	if (!fsdp_scan_new(request.path, run->limits, run->limit_count, run->remote,
 		    &survey, ret_error))
 		return was_reported(run, ret_error);
-	asked_all = fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
-	fsdp_survey_free(survey);
-	return asked_all;
+	run_all = fsdp_load_check_new(survey, &request, &answer->loads, ret_error);
+	fsdp_scan_free(survey);
+	return run_all;
 }
 
 /* ---- the model that an adapter is put on ---- */
@@ -552,8 +551,8 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 }
 
 /* The named directory, which may lead to the opened one, else the opened one. */
-static bool ask_own(const struct loading_options *options, struct run *run, bool data,
-	struct loading_answer *answer, struct fsdp_error **ret_error)
+static bool run_own_loader(const struct loading_options *options, struct run *run,
+	bool data, struct loading_answer *answer, struct fsdp_error **ret_error)
 {
 	const char *place = answer_place(run);
 	struct expectation base = { 0 };
@@ -566,8 +565,8 @@ static bool ask_own(const struct loading_options *options, struct run *run, bool
 	       ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it. */
 	if (good && place != run->path && answer->loads != NULL &&
-		(fsdp_loads_count(answer->loads) == 0 || step_of_path(place) >= 0)) {
-		fsdp_loads_free(answer->loads);
+		(fsdp_load_check_count(answer->loads) == 0 || step_of_path(place) >= 0)) {
+		fsdp_load_check_free(answer->loads);
 		answer->loads = NULL;
 		good = ask(options, run, place, &list, data, answer, ret_error);
 	}
@@ -576,7 +575,7 @@ static bool ask_own(const struct loading_options *options, struct run *run, bool
 	return good;
 }
 
-bool loading_judge_own(const struct loading_options *options, struct run *run, bool data,
+bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer)
 {
 	struct fsdp_error *error = NULL;
@@ -588,7 +587,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		return true;
 	if (!loader_choices_parse(&options->choices, &answer->choices))
 		return false;
-	if (!ask_own(options, run, data, answer, &error)) {
+	if (!run_own_loader(options, run, data, answer, &error)) {
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		if (good && run->checkpoint != NULL && !was_reported(run, &error) &&
 			fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
@@ -598,7 +597,7 @@ bool loading_judge_own(const struct loading_options *options, struct run *run, b
 		fsdp_error_free(error);
 		return good;
 	}
-	result = answer->loads != NULL ? fsdp_loads_result(answer->loads, 0) : NULL;
+	result = answer->loads != NULL ? fsdp_load_check_result(answer->loads, 0) : NULL;
 	if (result == NULL)
 		return true;
 	answer->loaders = calloc(2, sizeof *answer->loaders);
@@ -628,7 +627,7 @@ void loading_done(struct loading_answer *answer)
 	for (size_t i = 0; answer->loaders != NULL && i <= answer->count; i++)
 		free(answer->loaders[i].reasons);
 	free(answer->loaders);
-	fsdp_loads_free(answer->loads);
+	fsdp_load_check_free(answer->loads);
 	struct loader_choices *choices = &answer->choices;
 	for (size_t i = 0; i < choices->count; i++)
 		free(choices->names[i]);

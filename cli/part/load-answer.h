@@ -10,7 +10,7 @@
 
 /* Parameters of loaders, as NAME=VALUE was typed for them. */
 struct loader_choices {
-	struct fsdp_load_choice *items; /* values are parts of what was typed */
+	struct fsdp_loader_setting *items; /* values are parts of what was typed */
 	char **names;
 	size_t count;
 };
@@ -26,7 +26,7 @@ struct shown_loader {
 };
 
 struct loading_answer {
-	struct fsdp_loads *loads;
+	struct fsdp_load_check *loads;
 	struct loader_choices choices;
 	struct shown_loader *loaders;
 	size_t count;
@@ -60,7 +60,7 @@ bool loading_is_own(const struct loading_options *options);
 
 /* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a finding. What
  * is not known says nothing. False: out of memory. */
-bool loading_judge_own(const struct loading_options *options, struct run *run, bool data,
+bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer);
 
 extern const struct record loader_record;

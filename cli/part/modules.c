@@ -158,7 +158,7 @@ enum mark module_tree_mark(
 {
 	if (shown->marked == FSDP_NONE)
 		return tree->likely != NULL &&
-				       fsdp_likely_unit(tree->likely, shown->module)
+				       fsdp_inferred_unit(tree->likely, shown->module)
 			       ? MARK_LIKELY
 			       : MARK_NONE;
 	return module_at(tree, shown->marked).unit_inferred ? MARK_INFERRED
@@ -238,7 +238,7 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 
 static bool sum_sizes(struct module_tree *tree)
 {
-	struct fsdp_shares *shares = NULL;
+	struct fsdp_rank_bytes *shares = NULL;
 
 	if (!tree->wanted.sums && !tree->wanted.rank_bytes)
 		return true;
@@ -246,16 +246,16 @@ static bool sum_sizes(struct module_tree *tree)
 	/* The library looks at all visits, shown or not. */
 	if (tree->sums == NULL ||
 		(tree->wanted.rank_bytes &&
-			!fsdp_shares_new(tree->run->checkpoint, &shares, NULL)))
+			!fsdp_rank_bytes_new(tree->run->checkpoint, &shares, NULL)))
 		return false;
 	for (size_t i = 0; i < tree->shown_count; i++) {
 		struct fsdp_module module = module_at(tree, tree->shown[i].module);
 
 		tree->sums[i] = (struct sums){ module.parameters, module.bytes,
-			shares != NULL ? fsdp_shares_of(shares, tree->shown[i].module)
+			shares != NULL ? fsdp_rank_bytes_of(shares, tree->shown[i].module)
 				       : FSDP_UNKNOWN };
 	}
-	fsdp_shares_free(shares);
+	fsdp_rank_bytes_free(shares);
 	return true;
 }
 
@@ -285,7 +285,7 @@ bool module_tree_choose(struct module_tree *tree)
 	if (tree->marks == NULL || tree->kept == NULL || tree->places == NULL ||
 		tree->shown == NULL ||
 		(!fsdp_checkpoint_plan(checkpoint, &plan) &&
-			!fsdp_likely_new(checkpoint, &tree->likely, NULL)))
+			!fsdp_inferred_units_new(checkpoint, &tree->likely, NULL)))
 		return false;
 	/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its
 	 * mark goes to the module that stands for both. */
@@ -324,7 +324,7 @@ void module_tree_done(struct module_tree *tree)
 	free(tree->places);
 	free(tree->shown);
 	free(tree->sums);
-	fsdp_likely_free(tree->likely);
+	fsdp_inferred_units_free(tree->likely);
 	name_buffer_done(&tree->name);
 }
 

@@ -70,7 +70,7 @@ struct module_tree {
 	size_t shown_count;
 	uint32_t deepest;
 	struct sums *sums; /* by shown visit; NULL: neither of them was wanted */
-	struct fsdp_likely *likely;
+	struct fsdp_inferred_units *likely;
 	struct name_buffer name;
 };
 

@@ -268,7 +268,7 @@ static bool fits_kind(
 		return fits_record(kinds[kind].record, line, 0);
 	for (size_t i = 0; i < answer->count; i++)
 		if (answer->fields[i].type == FIELD_ITEMS &&
-			text_is(text_of(answer->fields[i].name), told_text(line, "of")))
+			text_is(text_of(answer->fields[i].name), part_text(line, "of")))
 			return fits_record(answer->fields[i].of, line, 2);
 	return false;
 }
@@ -280,7 +280,7 @@ static bool check_lines(struct part_result *result)
 	for (size_t i = 0; i < result->lines.count; i++) {
 		result->end = fsdp_document_item(result->lines, i);
 		while (kind < LINE_KINDS && !text_is(text_of(kinds[kind].type),
-						    told_text(result->end, "type")))
+						    part_text(result->end, "type")))
 			kind++;
 		if (kind == LINE_KINDS || (kind == LINE_HEADER) != (i == 0) ||
 			!fits_kind(result->command->answer, result->end, kind))
@@ -289,7 +289,7 @@ static bool check_lines(struct part_result *result)
 	}
 	for (kind = 0; kind < LINE_KINDS; kind++)
 		if (kinds[kind].total != NULL &&
-			(uint64_t)told_integer(result->end, kinds[kind].total) !=
+			(uint64_t)part_integer(result->end, kinds[kind].total) !=
 				result->counts[kind])
 			return false;
 	return result->counts[LINE_END] == 1;
@@ -304,11 +304,11 @@ static bool check_end(struct part_result *result, uint64_t sum)
 	snprintf(digits, sizeof digits, "%016" PRIx64, sum);
 	result->data = fsdp_document_get(result->end, "data");
 	partial = fsdp_document_get(result->data, "partial");
-	result->status = (int)told_integer(result->end, "status");
-	if (!text_is(told_text(result->end, "checksum"), text_of(digits)) ||
+	result->status = (int)part_integer(result->end, "status");
+	if (!text_is(part_text(result->end, "checksum"), text_of(digits)) ||
 		!fits_record(result->command->answer, result->data, 0) ||
 		partial.kind != FSDP_DOCUMENT_OBJECT ||
-		told_integer(result->end, "interrupted") != 0 ||
+		part_integer(result->end, "interrupted") != 0 ||
 		(result->status != STATUS_GOOD && result->status != STATUS_BAD &&
 			result->status != STATUS_PARTIAL))
 		return false;
@@ -337,7 +337,7 @@ static bool open_result(struct part_result *result, const struct run *run,
 	header = fsdp_document_item(result->lines, 0);
 	/* NULL: its results are not joined. */
 	static const char family[] = "fsdp-inspect.";
-	struct text schema = told_text(header, "schema");
+	struct text schema = part_text(header, "schema");
 	const struct command *command = NULL;
 	if (schema.size >= sizeof family &&
 		memcmp(schema.data, family, sizeof family - 1) == 0)
@@ -508,9 +508,9 @@ void part_result_report(struct collected *collected, struct fsdp_document_value 
 		else
 			collected->out_of_memory = true;
 	} else {
-		omitted.rule = fsdp_rule_find(told_text(line, "rule").data);
+		omitted.rule = fsdp_rule_find(part_text(line, "rule").data);
 		omitted.file = fsdp_document_get(line, "file").text;
-		omitted.count = (uint64_t)told_integer(line, "count");
+		omitted.count = (uint64_t)part_integer(line, "count");
 		collected_omitted(collected, &omitted, 0, true);
 	}
 }

@@ -78,21 +78,21 @@ void part_result_read(const struct record *record, struct fsdp_document_value fr
  * findings. */
 void part_result_report(struct collected *collected, struct fsdp_document_value line);
 
-static inline struct text told_text(struct fsdp_document_value from, const char *key)
+static inline struct text part_text(struct fsdp_document_value from, const char *key)
 {
 	return text_of_span(fsdp_document_get(from, key).text);
 }
 
 /* "" if it is not there. */
-static inline const char *told_word(struct fsdp_document_value from, const char *key)
+static inline const char *part_word(struct fsdp_document_value from, const char *key)
 {
-	const char *word = told_text(from, key).data;
+	const char *word = part_text(from, key).data;
 
 	return word != NULL ? word : "";
 }
 
 /* Of a bool 0 or 1; 0 if it is not there. */
-static inline int64_t told_integer(struct fsdp_document_value from, const char *key)
+static inline int64_t part_integer(struct fsdp_document_value from, const char *key)
 {
 	return fsdp_document_get(from, key).integer;
 }

@@ -605,7 +605,7 @@ void similar_try(struct similar *similar, uint32_t name, struct text text)
 
 /* ---- Says what was asked for and what there is, where nothing matches ---- */
 
-enum { ASKED_ROOM = 240, BEGINNINGS = 4, BEGINNING_ROOM = 40 };
+enum { REQUEST_ROOM = 240, BEGINNINGS = 4, BEGINNING_ROOM = 40 };
 
 static const char *const WORDS_OF[] = { "tensor", "value", "module" };
 
@@ -649,39 +649,41 @@ static struct text name_at(
 /* ---- what was asked for ---- */
 
 /* A text that is cut where it is long. */
-struct asked {
-	char text[ASKED_ROOM];
+struct request {
+	char text[REQUEST_ROOM];
 	size_t used;
 };
 
 __attribute__((format(printf, 2, 3))) static void add(
-	struct asked *asked, const char *format, ...)
+	struct request *request, const char *format, ...)
 {
-	size_t room = sizeof asked->text - asked->used;
+	size_t room = sizeof request->text - request->used;
 	va_list arguments;
 	int size;
 
 	va_start(arguments, format);
-	size = vsnprintf(asked->text + asked->used, room, format, arguments);
+	size = vsnprintf(request->text + request->used, room, format, arguments);
 	va_end(arguments);
 	if (size > 0)
-		asked->used += (size_t)size < room ? (size_t)size : room - 1;
+		request->used += (size_t)size < room ? (size_t)size : room - 1;
 }
 
-static void add_list(struct asked *asked, const char *option, const struct texts *list)
+static void add_list(
+	struct request *request, const char *option, const struct texts *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		add(asked, "%s%s '%s'", asked->used > 0 ? " " : "", option,
+		add(request, "%s%s '%s'", request->used > 0 ? " " : "", option,
 			list->items[i]);
 }
 
-static void add_words(struct asked *asked, const char *option, const struct texts *list)
+static void add_words(
+	struct request *request, const char *option, const struct texts *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		add(asked, "%s%s%s",
-			i > 0             ? ","
-			: asked->used > 0 ? " "
-					  : "",
+		add(request, "%s%s%s",
+			i > 0               ? ","
+			: request->used > 0 ? " "
+					    : "",
 			i > 0 ? "" : option, list->items[i]);
 }
 
@@ -689,7 +691,7 @@ static void add_words(struct asked *asked, const char *option, const struct text
 
 /* "; names begin with model., optim." Names are in order, so those that begin alike
  * mostly follow each other. */
-static void add_beginnings(struct asked *asked, struct run *run,
+static void add_beginnings(struct request *request, struct run *run,
 	struct name_buffer *buffer, enum nameable of)
 {
 	char last[BEGINNING_ROOM + 1] = "";
@@ -706,10 +708,10 @@ static void add_beginnings(struct asked *asked, struct run *run,
 		memcpy(last, name.data, size);
 		last[size] = '\0';
 		if (found == BEGINNINGS) {
-			add(asked, ", ...");
+			add(request, ", ...");
 			return;
 		}
-		add(asked, "%s%s.", found++ == 0 ? "; names begin with " : ", ", last);
+		add(request, "%s%s.", found++ == 0 ? "; names begin with " : ", ", last);
 	}
 }
 
@@ -740,7 +742,7 @@ static bool some_name_matches(
 }
 
 /* "; patterns match whole names: try '**.layers.0.**'", if that is all that is missing. */
-static void add_hint(struct asked *asked, struct run *run, struct name_buffer *buffer,
+static void add_hint(struct request *request, struct run *run, struct name_buffer *buffer,
 	enum nameable of)
 {
 	const struct texts *globs = &run->select->globs;
@@ -753,7 +755,7 @@ static void add_hint(struct asked *asked, struct run *run, struct name_buffer *b
 	if (asprintf(&longer, "**.%s%s", glob, glob[size - 1] == '*' ? "" : ".**") < 0)
 		return;
 	if (some_name_matches(run, buffer, of, longer))
-		add(asked, "; patterns match whole names: try '%s'", longer);
+		add(request, "; patterns match whole names: try '%s'", longer);
 	free(longer);
 }
 
@@ -761,22 +763,23 @@ void print_no_match(struct run *run, enum nameable of)
 {
 	size_t count = name_count(run, of);
 	struct name_buffer buffer = { 0 };
-	struct asked asked = { .used = 0 }, beginnings = { .used = 0 },
-		     hint = { .used = 0 };
+	struct request request = { .used = 0 }, beginnings = { .used = 0 },
+		       hint = { .used = 0 };
 	struct texts *notes = &run->collected->notes;
 
-	add_list(&asked, "-g", &run->select->globs);
-	add_list(&asked, "-e", &run->select->regexes);
-	add_words(&asked, "--dtype=", &run->select->dtypes);
-	add_words(&asked, "--role=", &run->select->roles);
+	add_list(&request, "-g", &run->select->globs);
+	add_list(&request, "-e", &run->select->regexes);
+	add_words(&request, "--dtype=", &run->select->dtypes);
+	add_words(&request, "--role=", &run->select->roles);
 	if (run->select->ranks != NULL)
-		add(&asked, "%s--rank=%s", asked.used > 0 ? " " : "", run->select->ranks);
-	add_list(&asked, "--file", &run->select->files);
+		add(&request, "%s--rank=%s", request.used > 0 ? " " : "",
+			run->select->ranks);
+	add_list(&request, "--file", &run->select->files);
 	if (run->select->min_bytes != UINT64_MAX)
-		add(&asked, "%s--min-bytes=%" PRIu64, asked.used > 0 ? " " : "",
+		add(&request, "%s--min-bytes=%" PRIu64, request.used > 0 ? " " : "",
 			run->select->min_bytes);
 	if (run->select->max_bytes != UINT64_MAX)
-		add(&asked, "%s--max-bytes=%" PRIu64, asked.used > 0 ? " " : "",
+		add(&request, "%s--max-bytes=%" PRIu64, request.used > 0 ? " " : "",
 			run->select->max_bytes);
 	add_beginnings(&beginnings, run, &buffer, of);
 	if (run->widened_count == 0)
@@ -786,7 +789,7 @@ void print_no_match(struct run *run, enum nameable of)
 	for (size_t i = run->widened_first; i < notes->count; i++)
 		notes->items[i] = notes->items[i + run->widened_count];
 	run->widened_count = 0;
-	run_note(run, "nothing matches %s (%zu %s%s%s)%s", asked.text, count,
+	run_note(run, "nothing matches %s (%zu %s%s%s)%s", request.text, count,
 		WORDS_OF[of], count == 1 ? "" : "s", beginnings.text, hint.text);
 	name_buffer_done(&buffer);
 }

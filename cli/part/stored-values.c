@@ -126,7 +126,6 @@ size_t number_text(double number, char *buffer, size_t size)
 
 /* ---- text ---- */
 
-/* What is being written, and the containers that are open. */
 struct token_printer {
 	char *data;
 	size_t size;

@@ -18,7 +18,7 @@
 
 /* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
 
-enum { TOLD_MAX = 3 };
+enum { REPORTED_MAX = 3 };
 
 struct question {
 	uint64_t order;
@@ -29,10 +29,10 @@ struct question {
 /* Failures printed so far. */
 struct failures {
 	const struct run *run;
-	char *messages[TOLD_MAX];
-	char *hints[TOLD_MAX];
-	const char *codes[TOLD_MAX];
-	uint64_t counts[TOLD_MAX];
+	char *messages[REPORTED_MAX];
+	char *hints[REPORTED_MAX];
+	const char *codes[REPORTED_MAX];
+	uint64_t counts[REPORTED_MAX];
 	size_t count;
 	uint64_t others;
 	bool out_of_memory;
@@ -52,7 +52,7 @@ static int by_place(const void *a, const void *b)
 static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *pieces,
 	size_t count, struct question *questions)
 {
-	size_t asked = 0;
+	size_t request = 0;
 	bool sorted = true;
 
 	for (size_t i = 0; i < count; i++) {
@@ -62,15 +62,16 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 		piece = fsdp_piece(checkpoint, pieces[i]);
 		if (piece.file == FSDP_NONE)
 			continue;
-		questions[asked] =
+		questions[request] =
 			(struct question){ piece.order, piece.file, (uint32_t)i };
-		if (asked > 0 && by_place(&questions[asked - 1], &questions[asked]) > 0)
+		if (request > 0 &&
+			by_place(&questions[request - 1], &questions[request]) > 0)
 			sorted = false;
-		asked++;
+		request++;
 	}
 	if (!sorted)
-		qsort(questions, asked, sizeof *questions, by_place);
-	return asked;
+		qsort(questions, request, sizeof *questions, by_place);
+	return request;
 }
 
 char *place_error_text(const struct run *run, const struct fsdp_error *error)
@@ -100,7 +101,7 @@ static void remember(struct failures *failures, const struct fsdp_error *error)
 	while (i < failures->count && message != NULL &&
 		strcmp(failures->messages[i], message) != 0)
 		i++;
-	if (message == NULL || i == TOLD_MAX) {
+	if (message == NULL || i == REPORTED_MAX) {
 		failures->out_of_memory |= message == NULL;
 		failures->others++;
 		free(message);
@@ -117,13 +118,13 @@ static void remember(struct failures *failures, const struct fsdp_error *error)
 	failures->count++;
 }
 
-static bool ask(const uint32_t *pieces, const struct question *questions, size_t asked,
+static bool ask(const uint32_t *pieces, const struct question *questions, size_t request,
 	struct fsdp_locator *locator, place_function *found, void *context,
 	struct failures *failures, struct fsdp_error **ret_error)
 {
 	struct fsdp_place place;
 
-	for (size_t i = 0; i < asked; i++) {
+	for (size_t i = 0; i < request; i++) {
 		struct fsdp_error *error = NULL;
 		size_t position = questions[i].position;
 		if (fsdp_piece_locate(locator, pieces[position], &place, &error)) {
@@ -154,8 +155,8 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	if (questions != NULL &&
 		(run->locator != NULL ||
 			fsdp_locator_new(run->checkpoint, &run->locator, ret_error))) {
-		size_t asked = collect(run->checkpoint, pieces, count, questions);
-		good = ask(pieces, questions, asked, run->locator, found, context,
+		size_t request = collect(run->checkpoint, pieces, count, questions);
+		good = ask(pieces, questions, request, run->locator, found, context,
 			&failures, ret_error);
 	}
 	if (failures.count > 0 || failures.others > 0)
@@ -258,7 +259,7 @@ bool elements_copy(struct fsdp_locator *locator, uint32_t index,
 	return good;
 }
 
-enum { TOLD_MOST = 10 };
+enum { PRINTED_MAX = 10 };
 
 bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
@@ -292,15 +293,15 @@ bool reading_choose(struct run *run, struct selection *selection,
 	return !buffer->failed;
 }
 
-void reading_failed(
-	struct run *run, struct text name, const struct fsdp_error *error, size_t *told)
+void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
+	size_t *printed)
 {
 	const char *code = fsdp_error_code_name(fsdp_error_code(error));
 	char *message = place_error_text(run, error);
 
 	if (message != NULL) {
 		const char *hint = fsdp_error_hint(error);
-		if ((*told)++ < TOLD_MOST)
+		if ((*printed)++ < PRINTED_MAX)
 			run_failure(run, code, hint, "%.*s%s%s", (int)name.size,
 				name.size > 0 ? name.data : "", name.size > 0 ? ": " : "",
 				message);
@@ -309,15 +310,15 @@ void reading_failed(
 	free(message);
 }
 
-void reading_failed_end(struct run *run, size_t told)
+void reading_failed_end(struct run *run, size_t printed)
 {
 	const struct collected *collected = run->collected;
 	const struct failure *last;
 
-	if (told <= TOLD_MOST || collected->failure_count == 0)
+	if (printed <= PRINTED_MAX || collected->failure_count == 0)
 		return;
 	/* Most likely for the same reason. */
 	last = &collected->failures[collected->failure_count - 1];
 	run_failure(run, last->code, last->hint.data, "%zu more could not be read",
-		told - TOLD_MOST);
+		printed - PRINTED_MAX);
 }

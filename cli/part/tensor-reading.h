@@ -62,10 +62,10 @@ bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count);
 
 /* Reports why a tensor or file could not be read: the first few, counted in the last argument. */
-void reading_failed(
-	struct run *run, struct text name, const struct fsdp_error *error, size_t *told);
+void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
+	size_t *printed);
 
 /* Reports the number of further ones, after all were reported. */
-void reading_failed_end(struct run *run, size_t told);
+void reading_failed_end(struct run *run, size_t printed);
 
 #endif

@@ -297,7 +297,7 @@ bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **r
 {
 	size_t all = fsdp_tensor_count(checkpoint), params = 0, states = 0, count;
 	uint32_t *tensors = malloc((all + 1) * sizeof *tensors);
-	struct fsdp_states *found = NULL;
+	struct fsdp_optimizer_states *found = NULL;
 	bool good = tensors != NULL;
 
 	*ret_states = NULL;
@@ -309,18 +309,19 @@ bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **r
 	}
 	if (good && states > 0) {
 		*ret_states = malloc(all * sizeof **ret_states);
-		good = *ret_states != NULL &&
-		       fsdp_states_new(checkpoint, tensors, params, &found, ret_error);
+		good = *ret_states != NULL && fsdp_optimizer_states_new(checkpoint,
+						      tensors, params, &found, ret_error);
 	}
 	for (size_t i = 0; good && found != NULL && i < all; i++)
 		(*ret_states)[i].param = FSDP_NONE;
 	for (size_t i = 0; good && found != NULL && i < params; i++) {
-		const struct fsdp_state *own = fsdp_states_of(found, tensors[i], &count);
+		const struct fsdp_state *own =
+			fsdp_optimizer_states_of(found, tensors[i], &count);
 		for (size_t k = 0; k < count; k++)
 			(*ret_states)[own[k].tensor] = (struct state_of){ tensors[i],
 				own[k].tensor, own[k].key_offset, own[k].key_size };
 	}
-	fsdp_states_free(found);
+	fsdp_optimizer_states_free(found);
 	free(tensors);
 	return good;
 }
@@ -538,7 +539,6 @@ static struct value get_entry_path(struct subject of)
 	return path_value(of, value->path, value->raw_name);
 }
 
-/* What could not be read has a name and a place all the same. */
 static struct value get_type(struct subject of)
 {
 	const struct fsdp_value *value = of.object;
@@ -590,7 +590,7 @@ const struct record entry_record = OBJECT_RECORD(VALUE, "value",
 
 /* ---- Shows what the tensors of a group have in common ---- */
 
-struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by,
+struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by,
 	uint32_t key, struct name_buffer *buffer, bool raw)
 {
 	struct fsdp_module module;
@@ -826,7 +826,7 @@ size_t head_of(const struct run *run, size_t count)
 
 /* ---- Finds the step in which a checkpoint was saved ---- */
 
-void steps_ask(struct fsdp_options *options)
+void steps_only(struct fsdp_options *options)
 {
 	static const char *const NAMES[] = { "step", "global_step", "iteration", "iter",
 		"iter_num", "num_updates", "epoch" };
@@ -841,7 +841,8 @@ bool step_inside(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_kind kind;
 
-	if (!fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL))
+	if (!fsdp_checkpoint_classify(
+		    checkpoint, fsdp_overview_facts(overview), &kind, NULL))
 		return false;
 	*ret_step = kind.has_step && kind.step >= 0 ? kind.step : FSDP_ABSENT;
 	if (ret_epoch != NULL)
@@ -875,14 +876,14 @@ int64_t step_of_run(const struct run *run, const struct fsdp_kind *kind)
 
 const char *flavour_word(unsigned flavour)
 {
-	switch ((enum fsdp_flavour)flavour) {
-	case FSDP_FLAVOUR_FSDP1:
+	switch ((enum fsdp_sharding_api)flavour) {
+	case FSDP_API_FSDP1:
 		return "fsdp1";
-	case FSDP_FLAVOUR_FSDP2:
+	case FSDP_API_FSDP2:
 		return "fsdp2";
-	case FSDP_FLAVOUR_DTENSOR:
+	case FSDP_API_DTENSOR:
 		return "fsdp1_or_fsdp2";
-	case FSDP_FLAVOUR_UNKNOWN:
+	case FSDP_API_UNKNOWN:
 		break;
 	}
 	return NULL;

@@ -158,7 +158,7 @@ struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
 
 /* What the tensors of a group have in common, by its key; null for FSDP_NONE. The text
  * lives in buffer. raw: names as stored. */
-struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by,
+struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by,
 	uint32_t key, struct name_buffer *buffer, bool raw);
 
 /*
@@ -194,7 +194,7 @@ size_t head_of(const struct run *run, size_t count);
  */
 
 /* Opens with the values that contain it, and no others. */
-void steps_ask(struct fsdp_options *options);
+void steps_only(struct fsdp_options *options);
 
 /* As the checkpoint says itself, or FSDP_ABSENT; the epoch too, unless it is NULL.
  * `overview` is of the same checkpoint. False: out of memory. */
@@ -207,7 +207,7 @@ int64_t step_of_path(const char *path);
 /* Step of the opened checkpoint: from its values, else from its name. */
 int64_t step_of_run(const struct run *run, const struct fsdp_kind *kind);
 
-/* Of enum fsdp_flavour: "fsdp2"; NULL: unknown. */
+/* Of enum fsdp_sharding_api: "fsdp2"; NULL: unknown. */
 const char *flavour_word(unsigned flavour);
 #define FLAVOUR_WORDS WORDS("fsdp1", "fsdp2", "fsdp1_or_fsdp2")
 

@@ -16,7 +16,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "json",
-		.tells_failure = true,
+		.has_failure = true,
 		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS,
 		.machine = true,
 		.summary = "one document, also on failure",
@@ -24,7 +24,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "jsonl",
-		.tells_failure = true,
+		.has_failure = true,
 		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS | SHAPE_ITEMS,
 		.machine = true,
 		.summary = "one object per line, in constant memory",
@@ -53,7 +53,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "sarif",
-		.tells_failure = true,
+		.has_failure = true,
 		.shapes = SHAPE_FINDINGS,
 		.machine = true,
 		.summary = "findings for code scanning services (SARIF 2.1.0)",

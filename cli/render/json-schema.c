@@ -241,7 +241,7 @@ static bool is_for_machines(const struct printer *printer, const struct column *
 
 /* In a line of JSON Lines `type` and `of` say what the line is; those of the element are
  * left out (json.c). */
-static bool is_left_out(const struct column *field, bool in_line)
+static bool is_skipped(const struct column *field, bool in_line)
 {
 	return in_line && field->name != NULL &&
 	       (strcmp(field->name, "type") == 0 || strcmp(field->name, "of") == 0);
@@ -258,7 +258,7 @@ static void write_required(
 			(field->type == FIELD_FIELDS || field->always))
 			write_required(printer, field->of, printer->in_line, comma);
 		if (!is_for_machines(printer, field) || is_inline(field) ||
-			is_left_out(field, in_line) || (!field->always && !field->null))
+			is_skipped(field, in_line) || (!field->always && !field->null))
 			continue;
 		if (*comma)
 			writer_text(&printer->writer, ", ");
@@ -277,7 +277,7 @@ static void write_properties(
 
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
-		if (!is_for_machines(printer, field) || is_left_out(field, in_line))
+		if (!is_for_machines(printer, field) || is_skipped(field, in_line))
 			continue;
 		if (is_inline(field)) {
 			write_properties(printer, field->of, printer->in_line);
@@ -443,7 +443,6 @@ static const struct column *items_of(const struct record *answer, size_t n)
 	return NULL;
 }
 
-/* What an answer or an item is: one record, or one of several. */
 static const struct record *alternative(const struct record *record, size_t i)
 {
 	if (record->form == RECORD_ONE_OF)

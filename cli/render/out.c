@@ -16,7 +16,7 @@ static bool shows(const struct table *table, size_t index, bool machine)
 	return table->chosen != NULL || (column->machine_only >> table->view & 1) == 0;
 }
 
-static void choose_columns(const struct table *table, bool machine, uint64_t left_out,
+static void choose_columns(const struct table *table, bool machine, uint64_t omitted,
 	struct columns *ret_columns)
 {
 	size_t count = table->chosen != NULL ? table->chosen_count : table->column_count;
@@ -24,7 +24,7 @@ static void choose_columns(const struct table *table, bool machine, uint64_t lef
 	for (size_t i = 0; i < count && ret_columns->count < COLUMNS_MAX; i++) {
 		size_t index = table->chosen != NULL ? table->chosen[i] : i;
 		if (index < table->column_count && shows(table, index, machine) &&
-			(table->chosen != NULL || (left_out >> index & 1) == 0))
+			(table->chosen != NULL || (omitted >> index & 1) == 0))
 			ret_columns->items[ret_columns->count++] = index;
 	}
 }
@@ -39,7 +39,7 @@ void columns_for_text(const struct table *table, struct columns *ret_columns)
 	if (table->tree)
 		ret_columns->count = 0;
 	else
-		choose_columns(table, false, table->left_out, ret_columns);
+		choose_columns(table, false, table->omitted, ret_columns);
 }
 
 void columns_for_rows(const struct table *table, struct columns *ret_columns)
@@ -557,7 +557,7 @@ static bool only_times(const struct out_functions *functions)
 	return functions->timed != NULL && functions->shows == NULL;
 }
 
-static bool stands_aside(const struct out_functions *functions)
+static bool is_separate(const struct out_functions *functions)
 {
 	return functions->aside != NULL;
 }
@@ -579,7 +579,7 @@ bool out_only_times(struct out *out)
 
 struct out *out_aside(struct out *out)
 {
-	struct out *aside = first_that(out, stands_aside);
+	struct out *aside = first_that(out, is_separate);
 
 	return aside != NULL ? aside->functions->aside(aside) : NULL;
 }

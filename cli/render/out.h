@@ -365,7 +365,7 @@ struct finding {
 	uint64_t affected_bytes;
 	struct text message, fix;
 	char fingerprint[17];
-	bool is_told; /* in the answer itself, so that it is not printed separately */
+	bool is_printed; /* in the answer itself, so that it is not printed separately */
 };
 
 struct failure {
@@ -391,7 +391,7 @@ struct check_result {
 	uint32_t input;
 	const char *rule, *slug;
 	const char *skipped; /* why it was not judged; NULL: it was */
-	bool left_out;       /* it is about something else */
+	bool omitted;        /* it is about something else */
 	uint64_t findings;
 };
 
@@ -512,9 +512,9 @@ enum {
 /* A row of the table of outputs. */
 struct out_format {
 	const char *name;
-	unsigned shapes;    /* takes any of these */
-	bool machine;       /* for programs: fields, no lines */
-	bool tells_failure; /* it is an answer too when there is none */
+	unsigned shapes;  /* takes any of these */
+	bool machine;     /* for programs: fields, no lines */
+	bool has_failure; /* it is an answer too when there is none */
 	const char *summary;
 	const struct out_functions *functions;
 };
@@ -640,7 +640,7 @@ struct table {
 	unsigned view;   /* which the bit of machine_only and text_only: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
-	uint64_t left_out; /* bit 1 << column: text omits it, since it would be
+	uint64_t omitted; /* bit 1 << column: text omits it, since it would be
 			      the same in each row */
 	/* From --columns: order and choice; NULL: all that the output shows by default.
 	 */

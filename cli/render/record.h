@@ -165,8 +165,8 @@ struct record {
 	.type = FIELD_LIST, SIZE_OF_LIST(from, size), .by = BY_EACH, .each = (function), \
 	.of = &(record)
 /* What a member that is an id stands for, as a function finds it; UINT32_MAX is absent. */
-#define FOUND_AT(from, member, holds, function)                                  \
-	.type = (holds), .at = MEMBER_OF(from, member, uint32_t), .by = BY_FIND, \
+#define FOUND_AT(from, member, has_kind, function)                                  \
+	.type = (has_kind), .at = MEMBER_OF(from, member, uint32_t), .by = BY_FIND, \
 	.find = (function)
 /* The same of an object, which may be made in room. */
 #define MADE_AT(from, member, function, record)                                       \
@@ -181,9 +181,9 @@ struct record {
 	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .by = BY_EACH, \
 	.each = (function), .of = &(record)
 /* A member that is a struct value of this type: an absent one is omitted. */
-#define HELD_AT(holds, from, member) \
-	.type = (holds), .by = BY_VALUE, .at = MEMBER_OF(from, member, struct value)
-#define GET(holds, function) .type = (holds), .by = BY_GET, .get = (function)
+#define HELD_AT(has_kind, from, member) \
+	.type = (has_kind), .by = BY_VALUE, .at = MEMBER_OF(from, member, struct value)
+#define GET(has_kind, function) .type = (has_kind), .by = BY_GET, .get = (function)
 
 /* Of a field that is absent where a member is NULL, 0 or false. */
 #define IF_SET(from, member) \

@@ -35,7 +35,7 @@ static struct findings_out *findings_out_of(struct out *out)
 	return (struct findings_out *)out;
 }
 
-/* What it points to lives until the end. */
+/* Its pointers stay valid until the end. */
 static void findings_out_begin(struct out *out, const struct out_header *header)
 {
 	findings_out_of(out)->header = *header;
@@ -271,7 +271,7 @@ static size_t write_tool(struct findings_out *findings)
 
 /* ---- notifications ---- */
 
-static void write_left_out(struct writer *to, uint64_t count, const char *why)
+static void write_skipped(struct writer *to, uint64_t count, const char *why)
 {
 	writer_text(to, "{\"level\":\"note\",\"message\":{\"text\":\"");
 	writer_count(to, count);
@@ -329,13 +329,13 @@ static void write_invocation(struct writer *to, const struct provenance *provena
 	}
 	if (footer->finding_count > RESULTS_MOST) {
 		writer_text(to, comma);
-		write_left_out(to, footer->finding_count - RESULTS_MOST,
+		write_skipped(to, footer->finding_count - RESULTS_MOST,
 			" further findings are not shown here: the worst come first");
 		comma = ",\n";
 	}
 	if (omitted(footer) > 0) {
 		writer_text(to, comma);
-		write_left_out(to, omitted(footer),
+		write_skipped(to, omitted(footer),
 			" further findings were only counted: the limit is findings");
 	}
 	writer_text(to, "]}]");

@@ -55,9 +55,9 @@ struct grid {
 	struct grid_column columns[COLUMNS_MAX];
 	struct writer kept; /* cells: a head each, then escaped text */
 	size_t kept_rows;
-	bool settled; /* widths are known */
-	size_t slack; /* columns of the terminal that no cell needed */
-	size_t cell;  /* offset of the head of the open cell in kept */
+	bool has_widths; /* widths are known */
+	size_t slack;    /* columns of the terminal that no cell needed */
+	size_t cell;     /* offset of the head of the open cell in kept */
 	size_t cell_index;
 	size_t hidden; /* bytes of it that take no columns */
 };
@@ -441,7 +441,7 @@ static void grid_begin(struct grid *grid, size_t column_count, size_t indent)
 	grid->indent = indent;
 	grid->column_count = column_count < COLUMNS_MAX ? column_count : COLUMNS_MAX;
 	memset(grid->columns, 0, sizeof grid->columns);
-	grid->settled = false;
+	grid->has_widths = false;
 	grid->slack = 0;
 	grid_drop(grid);
 }
@@ -479,7 +479,7 @@ static void grid_cell_end(struct grid *grid, bool is_name)
 	};
 	memcpy(grid->kept.data + grid->cell, &cell, sizeof cell);
 	struct grid_column *column = &grid->columns[grid->cell_index++];
-	if (grid->settled)
+	if (grid->has_widths)
 		return;
 	column->names |= is_name;
 	if (column->width < width)
@@ -578,11 +578,12 @@ static void grid_row_end(struct grid *grid)
 {
 	grid->cell_index = 0;
 	grid->kept_rows++;
-	if (!grid->settled && grid->kept_rows < KEPT_ROWS && grid->kept.size < KEPT_BYTES)
+	if (!grid->has_widths && grid->kept_rows < KEPT_ROWS &&
+		grid->kept.size < KEPT_BYTES)
 		return;
-	if (!grid->settled)
+	if (!grid->has_widths)
 		fit_columns(grid, false);
-	grid->settled = true;
+	grid->has_widths = true;
 	print_kept(grid);
 }
 
@@ -985,7 +986,7 @@ static void table_begin(struct out *out, const struct table *table)
 	}
 }
 
-static bool says_something(const struct value *value)
+static bool has_text(const struct value *value)
 {
 	return value->type != VALUE_ABSENT &&
 	       (value->type != VALUE_TEXT || value->text.size != 0);
@@ -1001,7 +1002,7 @@ static void row(struct out *out, const struct value *values)
 		const struct value *value = &values[text->columns.items[i]];
 		struct writer *cell = grid_cell_begin(&text->grid);
 		const char *paint = value->painted ? paint_of(value->text.data) : NULL;
-		text->grid.columns[i].used |= says_something(value);
+		text->grid.columns[i].used |= has_text(value);
 		if (value->type == VALUE_NULL && text->grid.columns[i].null_is_absent)
 			value = &none;
 		if (paint != NULL)
@@ -1029,7 +1030,7 @@ static void table_end(struct out *out)
 	if (!text->hidden && text->row_count == 0)
 		grid_drop(&text->grid);
 	else if (!text->hidden) {
-		if (!text->grid.settled) {
+		if (!text->grid.has_widths) {
 			remove_unused_columns(&text->grid);
 			fit_columns(&text->grid, true);
 		}
@@ -1098,7 +1099,7 @@ static void node(struct out *out, const struct tree_node *tree_node)
 	for (size_t i = 0; i < text->leads; i++) {
 		struct writer *cell = grid_cell_begin(&text->grid);
 		if (tree_node->lead != NULL) {
-			text->grid.columns[i].used |= says_something(&tree_node->lead[i]);
+			text->grid.columns[i].used |= has_text(&tree_node->lead[i]);
 			print_value(text, cell, &tree_node->lead[i], true);
 		}
 		grid_cell_end(&text->grid, false);

@@ -142,7 +142,7 @@ void writer_integer(struct writer *writer, int64_t integer)
 
 /* Fifteen digits are enough for most doubles and seventeen for all; a subnormal
  * number may need fewer than fifteen. Reads back in the locale that wrote. */
-static void spell(double number, char *digits, size_t room)
+static void format_number(double number, char *digits, size_t room)
 {
 	int precision = fabs(number) < DBL_MIN ? 1 : DBL_DIG;
 	for (; precision < DBL_DECIMAL_DIG; precision++) {
@@ -165,7 +165,7 @@ void writer_number(struct writer *writer, double number)
 		return;
 	}
 	char digits[64];
-	spell(number, digits, sizeof digits);
+	format_number(number, digits, sizeof digits);
 	/* The text between the digits is the locale's decimal point. */
 	bool point = false;
 	for (const char *c = digits; *c != '\0'; c++) {

@@ -756,9 +756,9 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 
 static bool is_shown(const struct finding *finding, const struct findings_view *view)
 {
-	return !finding->is_told && finding->severity >= view->least &&
+	return !finding->is_printed && finding->severity >= view->least &&
 	       (view->input == UINT32_MAX || finding->input == view->input) &&
-	       !(view->level_told && finding->file.data == NULL &&
+	       !(view->level_label && finding->file.data == NULL &&
 		       strcmp(finding->rule, "FI9006") == 0);
 }
 

@@ -113,7 +113,7 @@ struct findings_view {
 	uint32_t input; /* only of this one; UINT32_MAX: of all */
 	const struct input_record
 		*inputs;     /* each is reported with its own; NULL: without inputs */
-	bool level_told;     /* the note about checks of another level is hidden */
+	bool level_label;    /* the note about checks of another level is hidden */
 	enum severity least; /* what is less than that is hidden */
 	bool all;            /* not only the first few of a rule */
 	bool lost;           /* with the names that suffer, which are part of … */

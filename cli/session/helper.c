@@ -171,13 +171,13 @@ static bool add_root(const char *name, const char *url)
 		if (whole >= strlen(ends[i]) &&
 			strcmp(name + whole - strlen(ends[i]), ends[i]) == 0)
 			whole = size = (size_t)(strrchr(name, '/') - name);
-	char *place = strndup(name, whole), *asked = strndup(url, size);
-	bool good =
-		place != NULL && asked != NULL && fsdp_remote_add(current, place, asked);
+	char *place = strndup(name, whole), *request = strndup(url, size);
+	bool good = place != NULL && request != NULL &&
+		    fsdp_remote_add(current, place, request);
 	free(place);
-	if (asked != NULL)
-		explicit_bzero(asked, strlen(asked));
-	free(asked);
+	if (request != NULL)
+		explicit_bzero(request, strlen(request));
+	free(request);
 	return good;
 }
 
@@ -221,7 +221,7 @@ bool helper_start(const struct inputs *inputs)
 	bool good = fsdp_remote_new(
 		descriptor, options->limits, options->limit_count, &current, NULL);
 	if (good && program == NULL)
-		fsdp_remote_refuse(current, "no helper: python3 was not found",
+		fsdp_remote_reject(current, "no helper: python3 was not found",
 			"install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
 	for (size_t i = 0; i < inputs->urls.count && good; i++) {
 		char *url; /* a copy that take_url made */

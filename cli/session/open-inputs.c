@@ -64,7 +64,8 @@ static void note_siblings(
 {
 	const char *path;
 
-	for (size_t i = 0; (path = fsdp_checkpoint_sibling(checkpoint, i)) != NULL; i++) {
+	for (size_t i = 0; (path = fsdp_checkpoint_set_file(checkpoint, i)) != NULL;
+		i++) {
 		uint32_t record = collected_input(&session->collected,
 			collected_text(&session->collected, path).data, "checkpoint");
 		if (record == UINT32_MAX)
@@ -78,7 +79,7 @@ static void note_opening(
 {
 	const char *note;
 
-	for (size_t i = 0; (note = fsdp_checkpoint_note(checkpoint, i)) != NULL; i++)
+	for (size_t i = 0; (note = fsdp_checkpoint_message(checkpoint, i)) != NULL; i++)
 		collected_note(&session->collected, "%s", note);
 }
 
@@ -169,30 +170,29 @@ static bool may_lead(const char *path, size_t count, const struct fsdp_error *er
 }
 
 /* Whether what was found was saved by one run, step by step. */
-static bool are_steps(const struct fsdp_below *below)
+static bool are_steps(const struct fsdp_discover *below)
 {
-	for (size_t i = 0; i < fsdp_below_count(below); i++)
-		if (fsdp_below_step(below, i).step < 0)
+	for (size_t i = 0; i < fsdp_discover_count(below); i++)
+		if (fsdp_discover_step(below, i).step < 0)
 			return false;
 	return true;
 }
 
 /* "2 checkpoints below: run/step-1, run/step-2" */
-static void refuse_below(struct session *session, const struct fsdp_below *below,
+static void refuse_below(struct session *session, const struct fsdp_discover *below,
 	const char *path, uint32_t input)
 {
 	struct failure *failure = collected_failure(&session->collected, "usage");
-	size_t count = fsdp_below_count(below);
+	size_t count = fsdp_discover_count(below);
 	char text[1024] = "";
-	int size = snprintf(text, sizeof text,
-		"%s%zu checkpoints below: ", fsdp_below_is_cut(below) ? "at least " : "",
-		count);
+	int size = snprintf(text, sizeof text, "%s%zu checkpoints below: ",
+		fsdp_discover_limit_reached(below) ? "at least " : "", count);
 
 	if (failure == NULL)
 		return;
 	for (size_t i = 0; i < count && i < BELOW_NAMED && size < (int)sizeof text; i++)
 		size += snprintf(text + size, sizeof text - (size_t)size, "%s%s",
-			i > 0 ? ", " : "", fsdp_below_path(below, i));
+			i > 0 ? ", " : "", fsdp_discover_path(below, i));
 	if (count > BELOW_NAMED && size < (int)sizeof text)
 		snprintf(text + size, sizeof text - (size_t)size, ", and %zu more",
 			count - BELOW_NAMED);
@@ -201,14 +201,14 @@ static void refuse_below(struct session *session, const struct fsdp_below *below
 		snprintf(text, sizeof text, "fsdp-inspect latest %s", path);
 	else
 		snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
-			fsdp_below_path(below, count - 1));
+			fsdp_discover_path(below, count - 1));
 	failure->hint = collected_text(&session->collected, text);
 	failure->path = collected_text(&session->collected, path);
 	failure->input = input;
 }
 
 /* The answer is partial: so many entries below the directory are missing in it. */
-static void report_left(struct session *session, const char *path, uint32_t input,
+static void report_skipped(struct session *session, const char *path, uint32_t input,
 	uint64_t count, const char *what, const char *first)
 {
 	struct failure *failure;
@@ -225,12 +225,12 @@ static void report_left(struct session *session, const char *path, uint32_t inpu
 }
 
 /* Whether all of them are files of the directory itself, not of one below it. */
-static bool are_its_own(const struct fsdp_below *below, const char *path)
+static bool are_its_own(const struct fsdp_discover *below, const char *path)
 {
-	for (size_t i = 0; i < fsdp_below_count(below); i++) {
-		const char *name = fsdp_below_path(below, i) + strlen(path);
+	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
+		const char *name = fsdp_discover_path(below, i) + strlen(path);
 		if (strchr(name + (*name == '/'), '/') != NULL ||
-			path_is_folder(fsdp_below_path(below, i)))
+			path_is_folder(fsdp_discover_path(below, i)))
 			return false;
 	}
 	return true;
@@ -238,14 +238,15 @@ static bool are_its_own(const struct fsdp_below *below, const char *path)
 
 /* Whether the command lists several checkpoints below a directory, or checks each of them. Files
  * of one directory may be parts of one checkpoint: each alone says nothing of it. */
-static bool takes_below(
-	const struct session *session, const struct fsdp_below *below, const char *path)
+static bool takes_below(const struct session *session, const struct fsdp_discover *below,
+	const char *path)
 {
 	const struct command *command = session->command;
 
-	return command->judge != NULL ? session->arguments->common.part_count == 0 &&
-						!are_its_own(below, path)
-				      : command->answers_each && !session->separate;
+	return command->check_inputs != NULL
+		       ? session->arguments->common.part_count == 0 &&
+				 !are_its_own(below, path)
+		       : command->answers_each && !session->separate;
 }
 
 /*
@@ -257,17 +258,17 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	enum fsdp_error_code code, const char **ret_only)
 {
 	struct fsdp_options options = session->inputs->options;
-	struct fsdp_below *below;
+	struct fsdp_discover *below;
 	size_t count;
 
-	if (!fsdp_below_new(path, &options, &below, NULL))
+	if (!fsdp_discover_new(path, &options, &below, NULL))
 		return false;
-	count = fsdp_below_count(below);
+	count = fsdp_discover_count(below);
 	if (count > 0) {
-		uint64_t unread = fsdp_below_unread(below);
+		uint64_t unread = fsdp_discover_unread(below);
 
 		/* What could not be looked at may hold another one. */
-		report_left(session, path, input, unread,
+		report_skipped(session, path, input, unread,
 			unread == 1 ? "file or directory below could not be read"
 				    : "files or directories below could not be read",
 			"");
@@ -275,19 +276,20 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {
-		*ret_only = collected_text(&session->collected, fsdp_below_path(below, 0))
-				    .data;
+		*ret_only =
+			collected_text(&session->collected, fsdp_discover_path(below, 0))
+				.data;
 		if (*ret_only != NULL)
 			collected_note(&session->collected,
 				"opened %s, the only checkpoint in %s", *ret_only, path);
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
-		if (session->command->judge != NULL) {
+		if (session->command->check_inputs != NULL) {
 			const char *first;
-			uint64_t others = fsdp_below_others(below, &first);
+			uint64_t others = fsdp_discover_others(below, &first);
 
 			/* Checks are of the directories of checkpoints only. */
-			report_left(session, path, input, others,
+			report_skipped(session, path, input, others,
 				others == 1
 					? "file or directory below is outside of the checkpoints' directories"
 					: "files or directories below are outside of the checkpoints' directories",
@@ -298,7 +300,7 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	} else if (count > 1) {
 		refuse_below(session, below, path, input);
 	}
-	fsdp_below_free(below);
+	fsdp_discover_free(below);
 	return count > 1;
 }
 
@@ -378,15 +380,15 @@ struct fsdp_checkpoint *session_open(
 	opened = fsdp_checkpoint_open(
 		paths, alone ? 0 : count, &options, &checkpoint, &error);
 	if (!opened && !is_beside(session, error) && may_lead(paths[0], count, error)) {
-		bool told = look_below(session, paths[0], (uint32_t)first,
+		bool found_below = look_below(session, paths[0], (uint32_t)first,
 			fsdp_error_code(error), &only);
-		if (told || only != NULL) {
+		if (found_below || only != NULL) {
 			fsdp_checkpoint_free(checkpoint);
 			checkpoint = NULL;
 			fsdp_error_free(error);
 			error = NULL;
 		}
-		if (told) {
+		if (found_below) {
 			collected_recognised(&session->collected, first, count, NULL,
 				session->below != NULL ? STATUS_GOOD : STATUS_FAILED);
 			return NULL;
@@ -408,7 +410,7 @@ struct fsdp_checkpoint *session_open(
 		return NULL;
 	}
 	checkpoints[session->checkpoint_count++] = checkpoint;
-	if (session->command->judge == NULL)
+	if (session->command->check_inputs == NULL)
 		collected_checkpoint(&session->collected, checkpoint, (uint32_t)first,
 			session->fleeting);
 	note_opening(session, checkpoint);
@@ -474,9 +476,9 @@ static void borrow_recordings(struct session *session)
 }
 
 /* A directory may contain recordings for several commands. */
-static void note_left_out(struct session *session)
+static void note_skipped(struct session *session)
 {
-	const char *path = fsdp_recordings_left_out(session->recordings, 0);
+	const char *path = fsdp_recordings_skipped(session->recordings, 0);
 	size_t count = session->inputs->paths.count -
 		       fsdp_recording_count(session->recordings) -
 		       fsdp_recordings_error_count(session->recordings);
@@ -582,7 +584,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 	if (good) {
 		borrow_recordings(session);
 		collect_recording_errors(session);
-		note_left_out(session);
+		note_skipped(session);
 		if (session->interrupted != 0) {
 			/* Whatever the form of the answer, it is to say that it is for a
 			 * part. */

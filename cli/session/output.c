@@ -80,10 +80,10 @@ static bool ask(const struct launcher *launcher, int64_t *ret_number, int64_t *r
 }
 
 /* If a launcher started one process, other variables may have more. */
-static enum usage_result ask_all(
+static enum usage_result find_launcher(
 	struct common_options *common, int64_t count, struct usage *usage)
 {
-	const struct launcher *told = NULL;
+	const struct launcher *is_printed = NULL;
 	int64_t number = 0;
 
 	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
@@ -91,40 +91,40 @@ static enum usage_result ask_all(
 
 		if (!ask(&launchers[i], &its_number, &its_count) || its_count == 1)
 			continue;
-		if (told != NULL &&
+		if (is_printed != NULL &&
 			(its_number != number ||
 				(its_count != 0 && count != 0 && its_count != count))) {
-			usage_what(usage, "--part=auto: %s and %s disagree", told->name,
-				launchers[i].name);
+			usage_what(usage, "--part=auto: %s and %s disagree",
+				is_printed->name, launchers[i].name);
 			usage_hint(usage, "name the part: --part=K/N");
 			return USAGE_WRONG;
 		}
-		if (told == NULL)
-			told = &launchers[i];
+		if (is_printed == NULL)
+			is_printed = &launchers[i];
 		number = its_number;
 		count = its_count != 0 ? its_count : count;
 	}
-	if (told == NULL && count <= 1) {
+	if (is_printed == NULL && count <= 1) {
 		usage_what(usage, "--part=auto: no launcher says which part this is");
 		usage_hint(usage, "name the part: --part=K/N");
 		return USAGE_WRONG;
 	}
-	if (told == NULL || count == 0) {
+	if (is_printed == NULL || count == 0) {
 		usage_what(usage, "--part=auto: %s does not say how many parts there are",
-			told != NULL ? told->name : "the environment");
+			is_printed != NULL ? is_printed->name : "the environment");
 		usage_hint(usage, "give their number: --part=auto/N");
 		return USAGE_WRONG;
 	}
 	if (number > count) {
 		usage_what(usage,
 			"--part=auto: %s says that this is part %" PRId64 " of %" PRId64,
-			told->name, number, count);
+			is_printed->name, number, count);
 		usage_hint(usage, "name the part: --part=K/N");
 		return USAGE_WRONG;
 	}
 	common->part_number = (uint32_t)number;
 	common->part_count = (uint32_t)count;
-	common->part_from = told->name;
+	common->part_from = is_printed->name;
 	return USAGE_GOOD;
 }
 
@@ -157,7 +157,7 @@ enum usage_result launcher_part(
 				     (size_t)(slash - text) >= sizeof front))
 		return wrong(text, usage);
 	if (strcmp(text, "auto") == 0 || strncmp(text, "auto/", 5) == 0)
-		return ask_all(common, count, usage);
+		return find_launcher(common, count, usage);
 	if (slash == NULL)
 		return wrong(text, usage);
 	memcpy(front, text, (size_t)(slash - text));
@@ -201,7 +201,7 @@ static bool is_on(const char *variable)
 	return is_set(variable) && strcmp(getenv(variable), "0") != 0;
 }
 
-static bool wants_color(const struct common_options *common, bool terminal)
+static bool has_color_option(const struct common_options *common, bool terminal)
 {
 	if (common->no_color)
 		return false;
@@ -236,7 +236,7 @@ static int width_of_text(
 
 /* The name of the locale says what the terminal shows, also after a login from another
  * machine, whose locale this one does not have. */
-bool locale_says_utf8(void)
+bool locale_is_utf8(void)
 {
 	const char *name = is_set("LC_ALL")     ? getenv("LC_ALL")
 			   : is_set("LC_CTYPE") ? getenv("LC_CTYPE")
@@ -250,12 +250,12 @@ struct looks looks_for(
 	const struct common_options *common, int descriptor, bool for_program)
 {
 	bool terminal = isatty(descriptor) == 1;
-	bool utf8 = locale_says_utf8() || strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	bool utf8 = locale_is_utf8() || strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	int verbosity = common->verbose - common->quiet;
 
 	return (struct looks){
 		.width = width_of_text(common, descriptor, terminal),
-		.color = wants_color(common, terminal),
+		.color = has_color_option(common, terminal),
 		.ascii = common->ascii || !utf8,
 		.seven_bits = !utf8 && (terminal || !for_program),
 		.sizes = common->bytes ? HUMAN_EXACT
@@ -460,7 +460,7 @@ static bool is_below(const struct kept *kept, char *real)
 
 /* Of a path without links but in its last part. NULL: errno says why there is none. Takes
  * it. */
-static enum kept_why holds_at(const struct kept *kept, char *real)
+static enum kept_why compare_kept(const struct kept *kept, char *real)
 {
 	char *stem = real != NULL ? strdup(real) : NULL;
 	enum kept_why why = KEPT_NOT;
@@ -482,7 +482,7 @@ static enum kept_why holds_at(const struct kept *kept, char *real)
 /* Whether replacing the file at this path, or the target of its link, would remove a file
  * of the list. Pipes and devices are not replaced. Reads the file system on each
  * call. */
-static enum kept_why kept_holds(const struct kept *kept, const char *path)
+static enum kept_why kept_find(const struct kept *kept, const char *path)
 {
 	enum kept_why why = KEPT_NOT;
 	struct stat own, status = { 0 };
@@ -494,11 +494,11 @@ static enum kept_why kept_holds(const struct kept *kept, const char *path)
 			return KEPT_NOT;
 		if (is_listed(kept, &status))
 			return KEPT_READ;
-		why = holds_at(kept, realpath(path, NULL));
+		why = compare_kept(kept, realpath(path, NULL));
 	}
 	/* Files in a directory are replaced, not the link to it. */
 	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode))
-		why = holds_at(kept, own_place(path));
+		why = compare_kept(kept, own_place(path));
 	return why;
 }
 
@@ -654,7 +654,7 @@ static enum usage_result check_separate(const struct outputs *outputs,
 	const struct common_options *common, const struct command *command,
 	struct usage *usage)
 {
-	bool nests = common->separate && command->judge == NULL;
+	bool nests = common->separate && command->check_inputs == NULL;
 
 	for (size_t i = 0; nests && i < outputs->count; i++) {
 		const char *name = outputs->sinks[i].format->name;
@@ -824,7 +824,7 @@ static bool is_alone(const struct outputs *outputs, const struct sink *sink)
 static bool is_kept(const struct outputs *outputs, const char *path, const char *hint,
 	struct usage *usage)
 {
-	switch (kept_holds(&outputs->kept, path)) {
+	switch (kept_find(&outputs->kept, path)) {
 	case KEPT_NOT:
 		return false;
 	case KEPT_READ:
@@ -841,7 +841,6 @@ static bool is_kept(const struct outputs *outputs, const char *path, const char 
 	return true;
 }
 
-/* What the command itself would replace. */
 static bool is_kept_target(
 	const struct outputs *outputs, const char *path, struct usage *usage)
 {
@@ -920,7 +919,7 @@ static bool keeps_entry(const struct outputs *outputs, const char *name, bool is
 static enum usage_result check_folder(const struct outputs *outputs, struct usage *usage)
 {
 	const char *path = outputs->written.path;
-	bool is_input = kept_holds(&outputs->kept, path) != KEPT_NOT, keeps = false;
+	bool is_input = kept_find(&outputs->kept, path) != KEPT_NOT, keeps = false;
 	bool good = true;
 	DIR *folder = opendir(path);
 	const struct dirent *entry;
@@ -952,7 +951,7 @@ enum usage_result outputs_check(const struct outputs *outputs, struct usage *usa
 		/* A shell has emptied what ">" names; what has bytes is added to. */
 		if (fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode) ||
 			status.st_size == 0 ||
-			kept_holds(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
+			kept_find(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
 			return USAGE_GOOD;
 		usage_what(usage, "standard output is a file of the input");
 		usage_hint(usage, "redirect it to another file");
@@ -1059,7 +1058,7 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 static int commit_sink(const struct outputs *outputs, struct sink *sink)
 {
 	if (sink->temporary.target != NULL &&
-		kept_holds(&outputs->kept, sink->temporary.target) != KEPT_NOT)
+		kept_find(&outputs->kept, sink->temporary.target) != KEPT_NOT)
 		return OUTPUT_IS_INPUT;
 	return temporary_commit(&sink->temporary) ? 0 : errno;
 }
@@ -1068,7 +1067,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 	void (*complain)(void *context, const char *file, int error), void *context)
 {
 	int out_error = outputs->out != NULL ? out_finish(outputs->out) : 0;
-	bool good = true, told = false;
+	bool good = true, is_printed = false;
 
 	for (size_t i = 0; i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
@@ -1085,21 +1084,21 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 		if (sink->has_temporary && error == 0 && outputs->forgetful)
 			error = ENOMEM;
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
-			(answered || sink->format->tells_failure))
+			(answered || sink->format->has_failure))
 			error = commit_sink(outputs, sink);
 		if (sink->has_temporary) {
 			temporary_done(&sink->temporary);
 			sink->has_temporary = false;
 		}
 		if (error == EPIPE && sink->file == NULL)
-			outputs->broken_pipe = told = true;
+			outputs->broken_pipe = is_printed = true;
 		else if (error != 0) {
 			complain(context, sink->file, error);
-			told = true;
+			is_printed = true;
 			good = false;
 		}
 	}
-	if (out_error != 0 && !told) {
+	if (out_error != 0 && !is_printed) {
 		complain(context, NULL, out_error);
 		good = false;
 	}

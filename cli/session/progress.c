@@ -169,7 +169,7 @@ static void handle(int number, void (*handler)(int), int flags)
 	sigaction(number, &action, NULL);
 }
 
-/* What is ignored (nohup) stays ignored. */
+/* An ignored signal (nohup) stays ignored. */
 static void handle_unless_ignored(int number, void (*handler)(int), int flags)
 {
 	struct sigaction before;

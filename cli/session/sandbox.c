@@ -352,7 +352,7 @@ enum {
 	CREATE_RULESET = 444,
 	ADD_RULE = 445,
 	RESTRICT_SELF = 446,
-	ASK_VERSION = 1,
+	GET_VERSION = 1,
 	PATH_BENEATH = 1,
 	WRITE_FILE = 1 << 1,
 	READ_FILE = 1 << 2,
@@ -375,7 +375,7 @@ struct beneath {
 static int make_rules(void)
 {
 	static const unsigned char rights[] = { 0, 13, 14, 15, 15, 16 };
-	long version = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
+	long version = syscall(CREATE_RULESET, NULL, 0, GET_VERSION);
 	struct handled handled = { 0 };
 	size_t size = sizeof handled.files;
 
@@ -416,7 +416,6 @@ unsigned sandbox_built(void)
 	return SANDBOX_CALLS | SANDBOX_FILES;
 }
 
-/* What the C library reads by itself when characters are converted. */
 static const char of_libc[] = "/usr/lib";
 
 struct sandbox sandbox_begin(void)

@@ -41,7 +41,7 @@ struct looks looks_for(
 
 /* Whether the environment names a locale of UTF-8. If not, the locale must be asked,
  * once it is set. */
-bool locale_says_utf8(void);
+bool locale_is_utf8(void);
 
 /*
  * --part=K/N, --part=auto and --part=auto/N: which share of the work is this process's.
@@ -145,7 +145,7 @@ struct session {
 	struct fsdp_checkpoint **checkpoints;
 	size_t checkpoint_count;
 	struct fsdp_recordings *recordings; /* in their place */
-	struct fsdp_below *below;           /* or the content of the named directory */
+	struct fsdp_discover *below;        /* or the content of the named directory */
 
 	struct collected collected;          /* reports in addition to the answer */
 	struct provenance_source provenance; /* with --provenance */
@@ -155,7 +155,7 @@ struct session {
 	bool apart;     /* each input is a checkpoint of its own */
 	bool separate;  /* there are several, and an answer for each */
 	bool fleeting; /* checkpoints are closed before the answer: nothing is borrowed */
-	bool judged;   /* all of them were */
+	bool checked;  /* all of them were */
 	bool begun;    /* the envelope's head is written */
 	bool answered; /* there is data */
 	int interrupted; /* by this signal */

@@ -208,7 +208,7 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 	if (selection_new(run->select, ret_selection, &message)) {
 		if (run->checkpoint == NULL)
 			return true;
-		if (selection_know(*ret_selection, run->checkpoint)) {
+		if (selection_resolve(*ret_selection, run->checkpoint)) {
 			const struct texts *globs = &run->select->globs;
 
 			run->widened_first = run->collected->notes.count;
@@ -387,7 +387,7 @@ static bool fails(const struct session *session)
 	const char *word = session->arguments->common.fail_on;
 	size_t level = 0;
 
-	if (word == NULL || session->command->judge != NULL)
+	if (word == NULL || session->command->check_inputs != NULL)
 		return false;
 	while (fail_words[level] != NULL && strcmp(fail_words[level], word) != 0)
 		level++;
@@ -402,7 +402,7 @@ static bool fails(const struct session *session)
 const char *run_answer_as(struct run *run, const struct command *command)
 {
 	run->session->answers_as = command;
-	run->session->judged = command->judge != NULL;
+	run->session->checked = command->check_inputs != NULL;
 	return outputs_unfit(run->session->outputs, command);
 }
 
@@ -417,14 +417,14 @@ void run_begin(struct run *run, int status)
 	/* With several checkpoints the head was written before the first. */
 	if (session->begun)
 		return;
-	for (size_t i = 0; !session->judged && i < session->collected.input_count; i++) {
-		int *told = &session->collected.inputs[i].status;
+	for (size_t i = 0; !session->checked && i < session->collected.input_count; i++) {
+		int *input_status = &session->collected.inputs[i].status;
 
 		/* One that could not be read does not become better by the others. */
-		if (*told >= 0 && *told != STATUS_FAILED)
-			*told = session->status;
+		if (*input_status >= 0 && *input_status != STATUS_FAILED)
+			*input_status = session->status;
 	}
-	begin(session, session->judged || session->status != STATUS_FAILED);
+	begin(session, session->checked || session->status != STATUS_FAILED);
 }
 
 const struct fsdp_checkpoint *run_open(struct run *run, size_t input)
@@ -499,7 +499,7 @@ static void release(struct run *run)
 		run->command->release(run->prepared);
 }
 
-/* What belongs to the input is known once it is open. */
+/* The files of an input are known after it is open. */
 static bool refuse_target(struct session *session)
 {
 	struct collected *collected = &session->collected;
@@ -544,7 +544,7 @@ static void answer_one(struct session *session)
 			run.other_path = paths->items[1];
 		run.below = session->below;
 		if (run.checkpoint == NULL && run.below == NULL &&
-			session->command->knows_recordings)
+			session->command->reads_recordings)
 			session_recognise(session, &run);
 		if (run.checkpoint == NULL && run.recordings == NULL &&
 			part_files(session, 0))
@@ -578,8 +578,8 @@ static void set_status(struct session *session, size_t first, size_t count, int 
 }
 
 /* Opens the paths as one checkpoint and checks it. False: there will be no answer. */
-static bool judge(struct session *session, struct run *run, const char *const *paths,
-	size_t count, size_t first)
+static bool check_inputs(struct session *session, struct run *run,
+	const char *const *paths, size_t count, size_t first)
 {
 	const struct collected *collected = &session->collected;
 	bool is_listed = session->below != NULL;
@@ -595,7 +595,7 @@ static bool judge(struct session *session, struct run *run, const char *const *p
 	run->status = STATUS_GOOD;
 	run->checkpoint = session_open(session, paths, count, first);
 	run->below = is_listed ? NULL : session->below;
-	good = !collected->out_of_memory && session->command->judge(run, &error) &&
+	good = !collected->out_of_memory && session->command->check_inputs(run, &error) &&
 	       !session->begun;
 	if (!good && !collected->out_of_memory && !session->begun)
 		collected_error(&session->collected, error, session->input);
@@ -645,21 +645,21 @@ static bool was_read(const struct collected *collected, const char *path)
 static bool check_below(struct session *session, struct run *run, size_t parent)
 {
 	struct collected *collected = &session->collected;
-	size_t count = fsdp_below_count(session->below);
+	size_t count = fsdp_discover_count(session->below);
 	struct listed_path *listed = calloc(count + 1, sizeof *listed);
 	bool fleeting = session->fleeting, good = listed != NULL;
 	int status = STATUS_GOOD;
 
 	for (size_t i = 0; good && i < count; i++) {
 		listed[i].path =
-			collected_text(collected, fsdp_below_path(session->below, i))
+			collected_text(collected, fsdp_discover_path(session->below, i))
 				.data;
-		listed[i].step = fsdp_below_step(session->below, i).step;
+		listed[i].step = fsdp_discover_step(session->below, i).step;
 		good = listed[i].path != NULL;
 	}
 	if (good)
 		qsort(listed, count, sizeof *listed, by_step);
-	if (fsdp_below_is_cut(session->below)) {
+	if (fsdp_discover_limit_reached(session->below)) {
 		run_note(run, "there may be more: --limit below=N looks at more entries");
 		status = STATUS_PARTIAL;
 	}
@@ -676,11 +676,11 @@ static bool check_below(struct session *session, struct run *run, size_t parent)
 		if (!good)
 			break;
 		collected->inputs[input].found = true;
-		good = judge(session, run, &listed[i].path, 1, input);
+		good = check_inputs(session, run, &listed[i].path, 1, input);
 		status = status_worse(status, run->status);
 	}
 	session->fleeting = fleeting;
-	fsdp_below_free(session->below);
+	fsdp_discover_free(session->below);
 	session->below = NULL;
 	free(listed);
 	set_status(session, parent, 1, status);
@@ -913,7 +913,7 @@ static void complain(void *context, const char *file, int error)
 }
 
 /* partial: the answer was, whether or not it could be written. */
-static void tell(struct session *session, bool partial)
+static void print_result(struct session *session, bool partial)
 {
 	const struct looks *looks = session->error_looks;
 	const struct collected *collected = &session->collected;
@@ -939,7 +939,7 @@ static void tell(struct session *session, bool partial)
 	for (size_t i = 0; i < session->collected.reasons.count; i++)
 		good &= message_reason(looks, session->collected.reasons.items[i]);
 	/* An answer with a verdict has printed them. */
-	if (!session->judged)
+	if (!session->checked)
 		good &= message_findings(looks, &view);
 	if (!good || session->collected.out_of_memory) {
 		message_out_of_memory();
@@ -1044,7 +1044,7 @@ static void lock_up(struct session *session)
 	free(folder);
 	for (size_t i = 0; i < paths->count; i++) {
 		sandbox_allow(&sandbox, paths->items[i]);
-		if (session->command->judges_base &&
+		if (session->command->with_base &&
 			path_of_base(paths->items[i], base, sizeof base))
 			sandbox_allow(&sandbox, base);
 	}
@@ -1061,7 +1061,7 @@ static bool refuse_several(struct session *session)
 	size_t count = session_count_groups(session);
 	struct usage usage;
 
-	if (command->judge != NULL || session->separate || count < 2 ||
+	if (command->check_inputs != NULL || session->separate || count < 2 ||
 		(command->inputs != INPUTS_MANY && command->inputs != INPUTS_ONE))
 		return false;
 	suggest_several(
@@ -1122,7 +1122,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		progress_begin(&arguments->common, NULL);
 	if (refused)
 		session.status = STATUS_FAILED;
-	else if (session.command->judge != NULL) {
+	else if (session.command->check_inputs != NULL) {
 		size_t path_count = session.inputs->paths.count, together;
 		struct run run = new_run(&session);
 		bool good = session.command->prepare == NULL ||
@@ -1130,13 +1130,13 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		session.fleeting = path_count > session_paths_together(&session, 0);
 		for (size_t i = 0; good && i < path_count; i += together) {
 			together = session_paths_together(&session, i);
-			good = judge(&session, &run, &session.inputs->paths.items[i],
-				together, i);
+			good = check_inputs(&session, &run,
+				&session.inputs->paths.items[i], together, i);
 			if (session.below != NULL)
 				good = check_below(&session, &run, i);
 		}
 		if (good) {
-			session.judged = true;
+			session.checked = true;
 			call(&session, &run);
 		}
 		release(&run);
@@ -1156,12 +1156,12 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	if (!outputs_finish(outputs, session.answered, complain, &session))
 		session.status = STATUS_FAILED;
 	if (error_looks != NULL)
-		tell(&session, partial);
+		print_result(&session, partial);
 	status = session.status;
 	for (size_t i = 0; i < session.checkpoint_count; i++)
 		fsdp_checkpoint_free(session.checkpoints[i]);
 	fsdp_recordings_free(session.recordings);
-	fsdp_below_free(session.below);
+	fsdp_discover_free(session.below);
 	free(session.checkpoints);
 	free(session.provenance.arguments);
 	collected_done(&session.collected);

@@ -40,7 +40,7 @@ static struct watched {
 	int why; /* it could not be made */
 } watched = { .descriptor = -1 };
 
-struct request {
+struct owner_request {
 	unsigned number;
 	unsigned name; /* or remove: 0 */
 };
@@ -98,7 +98,7 @@ static void deadly_set(sigset_t *set)
 		sigaddset(set, deadly[i]);
 }
 
-static void hold_signals(sigset_t *ret_before)
+static void block_signals(sigset_t *ret_before)
 {
 	sigset_t set;
 
@@ -141,7 +141,7 @@ void temporary_watch(const char *folder, bool make)
 
 	if (strlen(folder) >= sizeof watched.path)
 		return;
-	hold_signals(&before);
+	block_signals(&before);
 	install_handlers();
 	strcpy(watched.path, folder);
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance)
@@ -233,7 +233,7 @@ bool temporary_open(struct temporary *temporary, const char *target)
 	temporary->target = resolve(target);
 	if (temporary->target == NULL)
 		return false;
-	hold_signals(&before);
+	block_signals(&before);
 	install_handlers();
 	good = create(temporary);
 	release_signals(&before);
@@ -241,7 +241,7 @@ bool temporary_open(struct temporary *temporary, const char *target)
 }
 
 /* The last that is done to it: gives it its name or removes it. An errno, or 0. */
-static int settle(const struct temporary *temporary, bool name)
+static int close_temporary(const struct temporary *temporary, bool name)
 {
 	int error;
 
@@ -254,7 +254,7 @@ static int settle(const struct temporary *temporary, bool name)
 
 /* ---- the other process ---- */
 
-static int obey(struct request request)
+static int obey(struct owner_request request)
 {
 	struct temporary *at = unfinished;
 	int error;
@@ -263,7 +263,7 @@ static int obey(struct request request)
 		at = at->next;
 	if (at == NULL)
 		return ENOENT;
-	error = settle(at, request.name != 0);
+	error = close_temporary(at, request.name != 0);
 	list_remove(at);
 	return error;
 }
@@ -271,7 +271,7 @@ static int obey(struct request request)
 /* Signals to the group, as from a terminal, are meant for the other one. */
 static _Noreturn void serve(int from, int to)
 {
-	struct request request;
+	struct owner_request request;
 
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_IGN);
@@ -316,7 +316,7 @@ bool temporary_hand_over(void)
 		pid_t child;
 		/* It is not waited for: it is gone when its end of the pipe is. */
 		signal(SIGCHLD, SIG_IGN);
-		hold_signals(&before);
+		block_signals(&before);
 		child = fork();
 		if (child == 0) {
 			close(there[1]);
@@ -338,7 +338,7 @@ bool temporary_hand_over(void)
 	return false;
 }
 
-static int ask(struct request request)
+static int ask(struct owner_request request)
 {
 	ssize_t size;
 	int error;
@@ -358,11 +358,11 @@ static int finish(struct temporary *temporary, bool name)
 	sigset_t before;
 	int error;
 
-	hold_signals(&before);
+	block_signals(&before);
 	if (requests != 0)
-		error = ask((struct request){ temporary->number, name });
+		error = ask((struct owner_request){ temporary->number, name });
 	else
-		error = settle(temporary, name);
+		error = close_temporary(temporary, name);
 	list_remove(temporary);
 	release_signals(&before);
 	free(temporary->path);

@@ -47,7 +47,6 @@ struct fsdp_content {
 /* In all questions together. */
 enum { WORK_MOST = 1 << 26 };
 
-/* What of a file suffers. */
 enum affected_part {
 	PART_NONE,   /* nothing that follows from the place */
 	PART_FILE,   /* all of it */
@@ -528,7 +527,6 @@ struct fsdp_audit {
 	struct fsdp_rule_result results[FSDP_RULE_COUNT];
 };
 
-/* What is known of a rule before any check ran. */
 static struct fsdp_rule_result before_any_check(
 	size_t index, unsigned subjects, const struct fsdp_audit_options *options)
 {

@@ -48,14 +48,14 @@ static void find_plan(struct finder *finder)
 		struct fsdp_unit unit = fsdp_unit(finder->checkpoint, i);
 		if (unit.inferred || unit.api == NULL)
 			continue;
-		if (kind->flavour == FSDP_FLAVOUR_UNKNOWN)
+		if (kind->flavour == FSDP_API_UNKNOWN)
 			kind->strategy = unit.strategy;
 		else if (kind->strategy != NULL &&
 			 (unit.strategy == NULL ||
 				 strcmp(unit.strategy, kind->strategy) != 0))
 			kind->strategy = NULL;
-		kind->flavour = strcmp(unit.api, "fsdp1") == 0 ? FSDP_FLAVOUR_FSDP1
-							       : FSDP_FLAVOUR_FSDP2;
+		kind->flavour =
+			strcmp(unit.api, "fsdp1") == 0 ? FSDP_API_FSDP1 : FSDP_API_FSDP2;
 		kind->is_hybrid |= unit.replicate_world_size > 1 &&
 				   unit.replicate_world_size != FSDP_NONE;
 	}
@@ -93,12 +93,12 @@ static void find_classes(struct finder *finder)
 	kind->lists_originals = facts->lists_originals;
 	if (facts->has_dtensors || facts->has_sharded_tensors)
 		kind->state_dict = FSDP_STATE_DICT_SHARDED;
-	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN)
+	if (kind->flavour != FSDP_API_UNKNOWN)
 		return;
 	if (facts->has_dtensors)
-		kind->flavour = FSDP_FLAVOUR_DTENSOR;
+		kind->flavour = FSDP_API_DTENSOR;
 	else if (facts->has_sharded_tensors || kind->flat_parameters > 0)
-		kind->flavour = FSDP_FLAVOUR_FSDP1;
+		kind->flavour = FSDP_API_FSDP1;
 }
 
 static bool is_cut(const struct fsdp_overview_facts *facts)
@@ -119,11 +119,11 @@ static void find_state_dict(struct finder *finder)
 	else if (is_cut(facts))
 		kind->state_dict = FSDP_STATE_DICT_SHARDED;
 	else if (kind->state_dict == FSDP_STATE_DICT_UNKNOWN &&
-		 kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->whole > 0)
+		 kind->flavour != FSDP_API_UNKNOWN && facts->whole > 0)
 		kind->state_dict = FSDP_STATE_DICT_FULL;
 	/* Every rank of FSDP1 and of DTensors saved its own part: what is there more than
 	 * once is a copy. */
-	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->sharding_count == 1 &&
+	if (kind->flavour != FSDP_API_UNKNOWN && facts->sharding_count == 1 &&
 		facts->shardings[0].how != FSDP_SHARDING_REPLICATED &&
 		facts->shardings[0].copies > 1)
 		kind->is_hybrid = true;
@@ -242,7 +242,7 @@ static bool find_modules(struct finder *finder)
 	return good;
 }
 
-bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
+bool fsdp_checkpoint_classify(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
 	struct fsdp_error **ret_error)
 {

@@ -87,7 +87,7 @@ struct found_state {
 	uint32_t wanted;
 };
 
-struct fsdp_states {
+struct fsdp_optimizer_states {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
@@ -109,19 +109,19 @@ struct fsdp_states {
 /* So many of what `pointer` points at, to be assigned to it; pages that are not reached cost nothing. */
 #define STATES_TAKE(states, pointer, count) \
 	need(states, FSDP_TAKE(&(states)->arena, pointer, (count) + 1))
-static void *need(struct fsdp_states *states, void *memory)
+static void *need(struct fsdp_optimizer_states *states, void *memory)
 {
 	states->failed |= memory == NULL;
 	return memory;
 }
 
 static struct fsdp_span clean_name(
-	struct fsdp_states *states, const struct fsdp_tensor *tensor)
+	struct fsdp_optimizer_states *states, const struct fsdp_tensor *tensor)
 {
 	return fsdp_scratch_name(&states->name, states->checkpoint, tensor->name);
 }
 
-static struct fsdp_span raw_name(struct fsdp_states *states, uint32_t name)
+static struct fsdp_span raw_name(struct fsdp_optimizer_states *states, uint32_t name)
 {
 	return fsdp_scratch_name(&states->raw, states->checkpoint, name);
 }
@@ -137,7 +137,7 @@ static struct fsdp_span raw_name(struct fsdp_states *states, uint32_t name)
  */
 
 /* The owner of a container, or NULL: too many owners. */
-static struct owner *owner_of(struct fsdp_states *states, struct owners *owners,
+static struct owner *owner_of(struct fsdp_optimizer_states *states, struct owners *owners,
 	struct fsdp_span name, bool flat)
 {
 	struct owner *owner = owners->owners;
@@ -171,7 +171,7 @@ static void add_item(struct owners *owners, struct owner *owner, uint64_t number
 
 /* "OWNER.WORD.….NUMBER…": after `word` follow `skip` more parts, then the number. False: another path. The owner's
  * bytes are with the dot; *ret_behind are the bytes up to what follows the number. */
-static bool read_number(const struct fsdp_states *states, uint32_t path,
+static bool read_number(const struct fsdp_optimizer_states *states, uint32_t path,
 	struct fsdp_span raw, const char *word, size_t skip, struct fsdp_span *ret_owner,
 	size_t *ret_behind, uint64_t *ret_number)
 {
@@ -188,8 +188,8 @@ static bool read_number(const struct fsdp_states *states, uint32_t path,
 	return true;
 }
 
-static void add_state(
-	struct fsdp_states *states, uint32_t index, const struct fsdp_tensor *tensor)
+static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
+	const struct fsdp_tensor *tensor)
 {
 	struct fsdp_span raw = raw_name(states, tensor->raw_name), name;
 	struct owner *owner;
@@ -209,8 +209,8 @@ static void add_state(
 		(struct fsdp_state){ index, behind, raw.size - behind });
 }
 
-static void add_parameter(
-	struct fsdp_states *states, uint32_t index, const struct fsdp_tensor *tensor)
+static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
+	const struct fsdp_tensor *tensor)
 {
 	struct fsdp_span raw = raw_name(states, tensor->raw_name);
 	struct fsdp_path_part part;
@@ -235,7 +235,8 @@ static void add_parameter(
 }
 
 /* In the order of owners and numbers; a tied parameter is counted where it is first met. */
-static void sort_items(struct fsdp_states *states, struct owners *owners, bool once)
+static void sort_items(
+	struct fsdp_optimizer_states *states, struct owners *owners, bool once)
 {
 	size_t tensors = fsdp_tensor_count(states->checkpoint), kept = 0;
 	bool *seen = STATES_TAKE(states, seen, tensors);
@@ -273,8 +274,8 @@ static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
 			       fsdp_is_same_shape(state, parameter)));
 }
 
-static bool is_model_of(struct fsdp_states *states, const struct owner *optimizer,
-	const struct owner *model)
+static bool is_model_of(struct fsdp_optimizer_states *states,
+	const struct owner *optimizer, const struct owner *model)
 {
 	uint64_t wanted =
 		optimizer->numbers > 0 ? optimizer->numbers : optimizer->highest;
@@ -302,7 +303,8 @@ static bool is_model_of(struct fsdp_states *states, const struct owner *optimize
 }
 
 /* With the only model that fits. */
-static void tie_optimizer(struct fsdp_states *states, const struct owner *optimizer)
+static void tie_optimizer(
+	struct fsdp_optimizer_states *states, const struct owner *optimizer)
 {
 	const struct owner *found = NULL;
 
@@ -325,7 +327,7 @@ static void tie_optimizer(struct fsdp_states *states, const struct owner *optimi
 	}
 }
 
-static void tie_numbers(struct fsdp_states *states)
+static void tie_numbers(struct fsdp_optimizer_states *states)
 {
 	size_t tensors = fsdp_tensor_count(states->checkpoint);
 	size_t values = fsdp_value_count(states->checkpoint);
@@ -450,7 +452,8 @@ static int compare_wanted(const void *left, const void *right)
 	return compare_texts(a->text, b->text);
 }
 
-static struct wanted *find_wanted(struct fsdp_states *states, struct fsdp_span text)
+static struct wanted *find_wanted(
+	struct fsdp_optimizer_states *states, struct fsdp_span text)
 {
 	size_t low = 0, high = states->wanted_count;
 
@@ -472,7 +475,8 @@ struct candidates {
 	bool begun;
 };
 
-static struct candidates candidates_of(struct fsdp_states *states, uint32_t index)
+static struct candidates candidates_of(
+	struct fsdp_optimizer_states *states, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
 
@@ -511,7 +515,8 @@ static bool next_candidate(const struct fsdp_checkpoint *checkpoint,
 }
 
 /* Names of all these tensors, sorted, and each text once. */
-static void want_all(struct fsdp_states *states, const uint32_t *tensors, size_t count)
+static void add_wanted(
+	struct fsdp_optimizer_states *states, const uint32_t *tensors, size_t count)
 {
 	struct fsdp_vec list;
 	struct fsdp_span text;
@@ -545,7 +550,8 @@ static void want_all(struct fsdp_states *states, const uint32_t *tensors, size_t
 
 /* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name was
  * found for it when it was read. */
-static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *tensor)
+static bool is_numbered(
+	struct fsdp_optimizer_states *states, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_span raw = raw_name(states, tensor->raw_name);
 	struct fsdp_path_part part;
@@ -561,10 +567,11 @@ static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *te
 	return false;
 }
 
-bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
-	size_t count, struct fsdp_states **ret_states, struct fsdp_error **ret_error)
+bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
+	const uint32_t *tensors, size_t count, struct fsdp_optimizer_states **ret_states,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_states *states = calloc(1, sizeof *states);
+	struct fsdp_optimizer_states *states = calloc(1, sizeof *states);
 
 	if (states == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -573,7 +580,7 @@ bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 	fsdp_arena_init_lean(&states->arena, &states->budget);
 	fsdp_vec_init(&states->matches, &states->arena, sizeof(struct found_state));
 	states->name.arena = states->raw.arena = &states->arena;
-	want_all(states, tensors, count);
+	add_wanted(states, tensors, count);
 	for (uint32_t i = 0;
 		states->wanted_count > 0 && i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
@@ -613,14 +620,14 @@ bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 	}
 	tie_numbers(states);
 	if (states->failed || states->name.failed || states->raw.failed) {
-		fsdp_states_free(states);
+		fsdp_optimizer_states_free(states);
 		return fsdp_fail_memory(ret_error);
 	}
 	*ret_states = states;
 	return true;
 }
 
-void fsdp_states_free(struct fsdp_states *states)
+void fsdp_optimizer_states_free(struct fsdp_optimizer_states *states)
 {
 	if (states == NULL)
 		return;
@@ -628,8 +635,8 @@ void fsdp_states_free(struct fsdp_states *states)
 	free(states);
 }
 
-const struct fsdp_state *fsdp_states_of(
-	struct fsdp_states *states, uint32_t tensor, size_t *ret_count)
+const struct fsdp_state *fsdp_optimizer_states_of(
+	struct fsdp_optimizer_states *states, uint32_t tensor, size_t *ret_count)
 {
 	struct candidates candidates = candidates_of(states, tensor);
 	struct fsdp_span text;

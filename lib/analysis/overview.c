@@ -14,7 +14,7 @@
 #include "analysis/tally.h"
 #include "base/error.h"
 
-struct fsdp_likely {
+struct fsdp_inferred_units {
 	const struct fsdp_checkpoint *checkpoint;
 	size_t count;
 	uint32_t *ends; /* per visit: end of the visits below it */
@@ -27,14 +27,14 @@ struct fsdp_likely {
 };
 
 static struct fsdp_span name_of(
-	struct fsdp_likely *likely, struct fsdp_scratch *scratch, uint32_t index)
+	struct fsdp_inferred_units *likely, struct fsdp_scratch *scratch, uint32_t index)
 {
 	return fsdp_scratch_name(
 		scratch, likely->checkpoint, fsdp_module(likely->checkpoint, index).name);
 }
 
 /* Whether some visit is sharded. */
-static bool look_at_visits(struct fsdp_likely *likely)
+static bool look_at_visits(struct fsdp_inferred_units *likely)
 {
 	bool some = false;
 
@@ -66,7 +66,7 @@ static struct fsdp_span below(struct fsdp_span name, size_t block)
 }
 
 /* Modules of the same names that hold as many tensors. */
-static bool are_alike(struct fsdp_likely *likely, uint32_t a, uint32_t b)
+static bool are_alike(struct fsdp_inferred_units *likely, uint32_t a, uint32_t b)
 {
 	uint32_t size = likely->ends[a] - a;
 	size_t left = name_of(likely, &likely->name, a).size,
@@ -89,7 +89,7 @@ static bool are_alike(struct fsdp_likely *likely, uint32_t a, uint32_t b)
 
 /* The children of a visit that are called by numbers are blocks if there are several, all
  * alike, with modules of their own and parameters. */
-static bool find_blocks(struct fsdp_likely *likely, uint32_t parent)
+static bool find_blocks(struct fsdp_inferred_units *likely, uint32_t parent)
 {
 	uint32_t first = FSDP_NONE, count = 0;
 
@@ -113,10 +113,10 @@ static bool find_blocks(struct fsdp_likely *likely, uint32_t parent)
 	return true;
 }
 
-bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_likely **ret_likely, struct fsdp_error **ret_error)
+bool fsdp_inferred_units_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_inferred_units **ret_likely, struct fsdp_error **ret_error)
 {
-	struct fsdp_likely *likely = calloc(1, sizeof *likely);
+	struct fsdp_inferred_units *likely = calloc(1, sizeof *likely);
 	size_t count = fsdp_module_count(checkpoint);
 
 	if (likely == NULL)
@@ -151,11 +151,11 @@ bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
 			return true;
 		}
 	}
-	fsdp_likely_free(likely);
+	fsdp_inferred_units_free(likely);
 	return fsdp_fail_memory(ret_error);
 }
 
-void fsdp_likely_free(struct fsdp_likely *likely)
+void fsdp_inferred_units_free(struct fsdp_inferred_units *likely)
 {
 	if (likely == NULL)
 		return;
@@ -167,7 +167,7 @@ void fsdp_likely_free(struct fsdp_likely *likely)
 	free(likely);
 }
 
-bool fsdp_likely_unit(const struct fsdp_likely *likely, uint32_t module)
+bool fsdp_inferred_unit(const struct fsdp_inferred_units *likely, uint32_t module)
 {
 	return module < likely->count && likely->blocks[module];
 }
@@ -441,7 +441,6 @@ static bool next_below(struct fsdp_overview *overview, const uint32_t *tops, uin
 	return false;
 }
 
-/* What follows the name of the module. */
 static struct fsdp_span rest_of(
 	struct fsdp_overview *overview, const struct fsdp_tensor *tensor, size_t size)
 {
@@ -654,7 +653,7 @@ const struct fsdp_overview_facts *fsdp_overview_facts(
 }
 
 const struct fsdp_sums *fsdp_overview_sums(
-	const struct fsdp_overview *overview, enum fsdp_sums_by by)
+	const struct fsdp_overview *overview, enum fsdp_group_key by)
 {
 	switch (by) {
 	case FSDP_BY_DTYPE:

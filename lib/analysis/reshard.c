@@ -28,7 +28,7 @@ struct fsdp_rows {
 	int64_t start, count;
 };
 
-/* What torch.chunk gives part `index` of `parts`. */
+/* Rows of part `index` of `parts` by torch.chunk. */
 struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t index);
 
 /* How the parameters of a checkpoint were cut. */
@@ -307,7 +307,7 @@ static uint64_t in_shard(
 	return from < to ? to - from : 0;
 }
 
-static bool hold_flat(
+static bool keep_flat(
 	struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor, uint32_t param)
 {
 	struct flat *flat;
@@ -492,7 +492,7 @@ static bool is_sane(const struct fsdp_piece *piece)
 	return true;
 }
 
-/* What is stored several times is read once. */
+/* Replicas are read once. */
 static bool is_copy(struct fsdp_reshard *reshard, uint32_t n, bool in_parts)
 {
 	uint32_t number = fsdp_replicas_number(reshard->replicas, n);
@@ -554,7 +554,7 @@ static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 			reshard->facts.shard_dim = (int32_t)cut.dim;
 		reshard->dim_known = true;
 	}
-	if (!cut.is_cut || param == FSDP_NONE || !hold_flat(reshard, &tensor, param)) {
+	if (!cut.is_cut || param == FSDP_NONE || !keep_flat(reshard, &tensor, param)) {
 		uint64_t largest = numel_of(reshard, &tensor, &cut, 0);
 		bool is_uneven = false, is_refused = false;
 		uint32_t some = 0;
@@ -594,7 +594,7 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint), wanted = 0, found;
 	uint32_t *params = malloc((count + 1) * sizeof *params);
-	struct fsdp_states *states = NULL;
+	struct fsdp_optimizer_states *states = NULL;
 	bool good = params != NULL;
 
 	reshard->params = calloc(count + 1, sizeof *reshard->params);
@@ -609,10 +609,10 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 			params[wanted++] = i;
 	}
 	if (good && reshard->facts.flat_units != 0 &&
-		fsdp_states_new(checkpoint, params, wanted, &states, NULL)) {
+		fsdp_optimizer_states_new(checkpoint, params, wanted, &states, NULL)) {
 		for (size_t i = 0; i < wanted; i++) {
 			const struct fsdp_state *of =
-				fsdp_states_of(states, params[i], &found);
+				fsdp_optimizer_states_of(states, params[i], &found);
 
 			for (size_t k = 0; k < found; k++)
 				reshard->params[of[k].tensor] = params[i];
@@ -620,7 +620,7 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 	} else if (reshard->facts.flat_units != 0) {
 		good = false;
 	}
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 	free(params);
 	return good || fsdp_fail_memory(ret_error);
 }

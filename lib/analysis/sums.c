@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys by which tensors and pieces are grouped (fsdp_keys), sums by one key (fsdp_sums),
- * the total of a list of tensors (fsdp_total_of), and bytes of each module per rank
- * (fsdp_shares).
+ * the total of a list of tensors (fsdp_storage_total), and bytes of each module per rank
+ * (fsdp_rank_bytes).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "base/sort.h"
 
-static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by)
+static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by)
 {
 	size_t count = 0;
 
@@ -108,7 +108,7 @@ static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 }
 
 bool fsdp_keys_init(struct fsdp_keys *keys, const struct fsdp_checkpoint *checkpoint,
-	enum fsdp_sums_by by, int64_t depth, struct fsdp_error **ret_error)
+	enum fsdp_group_key by, int64_t depth, struct fsdp_error **ret_error)
 {
 	size_t ranks;
 
@@ -202,7 +202,7 @@ struct fsdp_sums {
 	} groups[];
 };
 
-bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by,
+bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by,
 	int64_t depth, struct fsdp_sums **ret_sums, struct fsdp_error **ret_error)
 {
 	struct fsdp_keys keys;
@@ -426,7 +426,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	adding->named[name] = true;
 }
 
-bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
+bool fsdp_storage_total(const struct fsdp_checkpoint *checkpoint, const uint32_t *tensors,
 	size_t count, struct fsdp_total *ret_total, struct fsdp_error **ret_error)
 {
 	size_t all = fsdp_tensor_count(checkpoint);
@@ -485,7 +485,7 @@ struct share {
 	uint64_t bytes, rank_bytes;
 };
 
-struct fsdp_shares {
+struct fsdp_rank_bytes {
 	const struct fsdp_checkpoint *checkpoint;
 	size_t count;
 	bool unknown; /* of some tensor, and so of all */
@@ -494,7 +494,7 @@ struct fsdp_shares {
 
 /* An even share of a tensor, or FSDP_UNKNOWN. */
 static uint64_t share_of_unit(
-	const struct fsdp_shares *shares, const struct fsdp_tensor *tensor)
+	const struct fsdp_rank_bytes *shares, const struct fsdp_tensor *tensor)
 {
 	uint32_t ranks = 0;
 
@@ -509,7 +509,7 @@ static uint64_t share_of_unit(
  * evenly, wherever that cuts the parameters in it: each counts with its share, for one
  * rank holds most of this and another one most of that. */
 static uint64_t rank_bytes(
-	const struct fsdp_shares *shares, const struct fsdp_tensor *tensor)
+	const struct fsdp_rank_bytes *shares, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = shares->checkpoint;
 	uint64_t most = 0;
@@ -528,7 +528,7 @@ static uint64_t rank_bytes(
 	return known ? most : share_of_unit(shares, tensor);
 }
 
-static void add_module(struct fsdp_shares *shares, uint32_t index)
+static void add_module(struct fsdp_rank_bytes *shares, uint32_t index)
 {
 	struct fsdp_module module = fsdp_module(shares->checkpoint, index);
 
@@ -566,11 +566,11 @@ static void add_module(struct fsdp_shares *shares, uint32_t index)
 	}
 }
 
-bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_shares **ret_shares, struct fsdp_error **ret_error)
+bool fsdp_rank_bytes_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_rank_bytes **ret_shares, struct fsdp_error **ret_error)
 {
 	size_t count = fsdp_module_count(checkpoint);
-	struct fsdp_shares *shares =
+	struct fsdp_rank_bytes *shares =
 		calloc(1, sizeof *shares + count * sizeof *shares->modules);
 
 	if (shares == NULL)
@@ -588,13 +588,13 @@ bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-void fsdp_shares_free(struct fsdp_shares *shares)
+void fsdp_rank_bytes_free(struct fsdp_rank_bytes *shares)
 {
 	free(shares);
 }
 
 /* If the bytes differ from those of the module, the plan lists more, or ties that no file records. */
-uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module)
+uint64_t fsdp_rank_bytes_of(const struct fsdp_rank_bytes *shares, uint32_t module)
 {
 	if (module >= shares->count || shares->unknown ||
 		shares->modules[module].bytes !=

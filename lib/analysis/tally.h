@@ -94,7 +94,7 @@ static inline void fsdp_addend_tally(
  */
 struct fsdp_keys {
 	const struct fsdp_checkpoint *checkpoint;
-	enum fsdp_sums_by by;
+	enum fsdp_group_key by;
 	int64_t depth;
 	const uint32_t *ranks; /* by rank: the keys; else a key is its position */
 	size_t count;
@@ -103,7 +103,7 @@ struct fsdp_keys {
 
 /* False: out of memory. */
 bool fsdp_keys_init(struct fsdp_keys *keys, const struct fsdp_checkpoint *checkpoint,
-	enum fsdp_sums_by by, int64_t depth, struct fsdp_error **ret_error);
+	enum fsdp_group_key by, int64_t depth, struct fsdp_error **ret_error);
 void fsdp_keys_done(struct fsdp_keys *keys);
 
 /* The key at a position; FSDP_NONE past the last one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums by two keys (fsdp_crossed), tied weights (fsdp_tied), replicas among the pieces of
- * a tensor (fsdp_replicas), and stored bytes that no tensor views (fsdp_waste).
+ * Sums by two keys (fsdp_pivot), tied weights (fsdp_tied), replicas among the pieces of
+ * a tensor (fsdp_replicas), and stored bytes that no tensor views (fsdp_unused).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +21,15 @@ struct entry {
 	struct fsdp_group sum;
 };
 
-struct fsdp_crossed {
+struct fsdp_pivot {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_keys keys[2];
 	struct entry *entries;
 	size_t count;
 };
 
-static void add(struct fsdp_crossed *crossed, size_t first, size_t second,
-	uint32_t tensor, const struct fsdp_addend *part)
+static void add(struct fsdp_pivot *crossed, size_t first, size_t second, uint32_t tensor,
+	const struct fsdp_addend *part)
 {
 	struct entry *entry = &crossed->entries[crossed->count++];
 
@@ -38,7 +38,7 @@ static void add(struct fsdp_crossed *crossed, size_t first, size_t second,
 }
 
 /* A tensor, or each of its pieces if one of the keys is of pieces. */
-static void add_tensor(struct fsdp_crossed *crossed, uint32_t index, bool of_pieces,
+static void add_tensor(struct fsdp_pivot *crossed, uint32_t index, bool of_pieces,
 	fsdp_piece_filter *takes, void *context)
 {
 	const struct fsdp_checkpoint *checkpoint = crossed->checkpoint;
@@ -70,12 +70,12 @@ static void add_tensor(struct fsdp_crossed *crossed, uint32_t index, bool of_pie
 	}
 }
 
-bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
-	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
+bool fsdp_pivot_new(const struct fsdp_checkpoint *checkpoint,
+	const enum fsdp_group_key by[2], int64_t depth, const uint32_t *tensors,
 	size_t count, fsdp_piece_filter *takes, void *context,
-	struct fsdp_crossed **ret_crossed, struct fsdp_error **ret_error)
+	struct fsdp_pivot **ret_crossed, struct fsdp_error **ret_error)
 {
-	struct fsdp_crossed *crossed = calloc(1, sizeof *crossed);
+	struct fsdp_pivot *crossed = calloc(1, sizeof *crossed);
 	bool good = true, of_pieces = false;
 	size_t most = count;
 
@@ -94,7 +94,7 @@ bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 		good = crossed->entries != NULL || fsdp_fail_memory(ret_error);
 	}
 	if (!good) {
-		fsdp_crossed_free(crossed);
+		fsdp_pivot_free(crossed);
 		return false;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -124,7 +124,7 @@ bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-void fsdp_crossed_free(struct fsdp_crossed *crossed)
+void fsdp_pivot_free(struct fsdp_pivot *crossed)
 {
 	if (crossed == NULL)
 		return;
@@ -134,13 +134,13 @@ void fsdp_crossed_free(struct fsdp_crossed *crossed)
 	free(crossed);
 }
 
-size_t fsdp_crossed_count(const struct fsdp_crossed *crossed)
+size_t fsdp_pivot_count(const struct fsdp_pivot *crossed)
 {
 	return crossed->count;
 }
 
-struct fsdp_group fsdp_crossed_group(
-	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second)
+struct fsdp_group fsdp_pivot_group(
+	const struct fsdp_pivot *crossed, size_t index, uint32_t *ret_second)
 {
 	struct fsdp_group group = { .key = FSDP_NONE };
 
@@ -180,7 +180,7 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 
 /* ---- settings of a configuration ---- */
 
-static bool says_tied(const struct fsdp_checkpoint *checkpoint)
+static bool declares_tied(const struct fsdp_checkpoint *checkpoint)
 {
 	size_t count = fsdp_setting_count(checkpoint);
 
@@ -203,7 +203,7 @@ static bool find_embedding(const struct fsdp_checkpoint *checkpoint,
 		"tok_embeddings.weight shared.weight embed_in.weight";
 	size_t count = fsdp_tensor_count(checkpoint);
 
-	if (!fsdp_span_ends_any(name, HEADS) || !says_tied(checkpoint))
+	if (!fsdp_span_ends_any(name, HEADS) || !declares_tied(checkpoint))
 		return false;
 	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
@@ -218,13 +218,14 @@ static bool find_embedding(const struct fsdp_checkpoint *checkpoint,
 	return false;
 }
 
-bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
-	struct fsdp_tie *ret_tie, struct fsdp_error **ret_error)
+bool fsdp_tied_weights_find(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_span name, struct fsdp_tied_weights *ret_tie,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
 	struct fsdp_arena arena;
 	struct fsdp_scratch scratch = { .arena = &arena };
-	struct fsdp_tie tie = { .tensor = FSDP_NONE };
+	struct fsdp_tied_weights tie = { .tensor = FSDP_NONE };
 	bool good;
 
 	fsdp_arena_init_lean(&arena, &budget);
@@ -352,7 +353,7 @@ bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-/* What was there is forgotten. */
+/* Discards the previous content. */
 static bool make_room(struct fsdp_replicas *replicas, size_t count)
 {
 	if (count <= replicas->room)
@@ -402,7 +403,6 @@ void fsdp_replicas_free(struct fsdp_replicas *replicas)
  * merged.
  */
 
-/* What one piece sees of its storage, in bytes. */
 struct view {
 	struct fsdp_span storage;
 	uint64_t item; /* where the container's item begins: a storage key is unique in it
@@ -411,14 +411,14 @@ struct view {
 	uint32_t file, tensor;
 };
 
-struct fsdp_waste {
+struct fsdp_unused {
 	const struct fsdp_checkpoint *checkpoint;
 	struct view *
 		views; /* room for all pieces; of those asked for, when they are placed */
 	size_t view_count;
-	uint32_t *asked; /* pieces that have to be located */
-	size_t asked_count;
-	struct fsdp_waste_row *rows;
+	uint32_t *wanted; /* pieces that have to be located */
+	size_t wanted_count;
+	struct fsdp_unused_row *rows;
 	size_t row_count;
 };
 
@@ -441,7 +441,7 @@ static uint64_t extent(
 	return elements;
 }
 
-/* What reaches beyond the storage is cut off. */
+/* Bytes beyond the storage are cut off. */
 static void set_range(
 	struct view *view, uint64_t item, uint64_t first_element, uint64_t elements)
 {
@@ -462,19 +462,19 @@ static uint64_t item_bytes(const struct fsdp_tensor *tensor)
 	return fsdp_dtype(tensor->dtype)->storage_bytes;
 }
 
-bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_waste **ret_waste, struct fsdp_error **ret_error)
+bool fsdp_unused_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_unused **ret_waste, struct fsdp_error **ret_error)
 {
 	size_t pieces = fsdp_piece_count(checkpoint), room = pieces + 1;
-	struct fsdp_waste *waste = calloc(1, sizeof *waste);
+	struct fsdp_unused *waste = calloc(1, sizeof *waste);
 
 	if (waste == NULL)
 		return fsdp_fail_memory(ret_error);
 	waste->checkpoint = checkpoint;
 	waste->views = reallocarray(NULL, room, sizeof *waste->views);
-	waste->asked = reallocarray(NULL, room, sizeof *waste->asked);
-	if (waste->views == NULL || waste->asked == NULL) {
-		fsdp_waste_free(waste);
+	waste->wanted = reallocarray(NULL, room, sizeof *waste->wanted);
+	if (waste->views == NULL || waste->wanted == NULL) {
+		fsdp_unused_free(waste);
 		return fsdp_fail_memory(ret_error);
 	}
 	for (uint32_t i = 0; i < pieces; i++) {
@@ -484,7 +484,7 @@ bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
 			continue;
 		if (piece.storage_bytes == FSDP_UNKNOWN ||
 			piece.storage_offset == FSDP_UNKNOWN) {
-			waste->asked[waste->asked_count++] = i;
+			waste->wanted[waste->wanted_count++] = i;
 			continue;
 		}
 		struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
@@ -503,29 +503,29 @@ bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-void fsdp_waste_free(struct fsdp_waste *waste)
+void fsdp_unused_free(struct fsdp_unused *waste)
 {
 	if (waste == NULL)
 		return;
 	free(waste->views);
-	free(waste->asked);
+	free(waste->wanted);
 	free(waste->rows);
 	free(waste);
 }
 
-const uint32_t *fsdp_waste_asks(const struct fsdp_waste *waste, size_t *ret_count)
+const uint32_t *fsdp_unused_to_locate(const struct fsdp_unused *waste, size_t *ret_count)
 {
-	*ret_count = waste->asked_count;
-	return waste->asked;
+	*ret_count = waste->wanted_count;
+	return waste->wanted;
 }
 
-void fsdp_waste_place(
-	struct fsdp_waste *waste, size_t position, const struct fsdp_place *place)
+void fsdp_unused_place(
+	struct fsdp_unused *waste, size_t position, const struct fsdp_place *place)
 {
-	if (position >= waste->asked_count ||
+	if (position >= waste->wanted_count ||
 		waste->view_count >= fsdp_piece_count(waste->checkpoint))
 		return;
-	struct fsdp_piece piece = fsdp_piece(waste->checkpoint, waste->asked[position]);
+	struct fsdp_piece piece = fsdp_piece(waste->checkpoint, waste->wanted[position]);
 	struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
 	uint64_t item = item_bytes(&tensor);
 	struct view *view = &waste->views[waste->view_count++];
@@ -542,7 +542,7 @@ void fsdp_waste_place(
 
 static int by_loss(const void *a, const void *b)
 {
-	const struct fsdp_waste_row *left = a, *right = b;
+	const struct fsdp_unused_row *left = a, *right = b;
 	uint64_t left_lost = left->stored_bytes - left->used_bytes;
 	uint64_t right_lost = right->stored_bytes - right->used_bytes;
 
@@ -553,14 +553,14 @@ static int by_loss(const void *a, const void *b)
 }
 
 /* The rows, or only their number. */
-static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
+static size_t find_rows(const struct fsdp_unused *waste, struct fsdp_unused_row *rows)
 {
 	/* Storages without any view, or only their number. */
-	struct fsdp_unviewed unviewed;
+	struct fsdp_unused_run unviewed;
 	size_t count = 0, position = 0;
-	for (; fsdp_next_unviewed(waste->checkpoint, &position, &unviewed); count++)
+	for (; fsdp_unused_next(waste->checkpoint, &position, &unviewed); count++)
 		if (rows != NULL)
-			rows[count] = (struct fsdp_waste_row){
+			rows[count] = (struct fsdp_unused_row){
 				.storage = unviewed.storage,
 				.file = unviewed.file,
 				.stored_bytes = unviewed.bytes,
@@ -570,7 +570,7 @@ static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *r
 	for (size_t i = 0; i < waste->view_count;) {
 		/* The views of the storage that begins at `i`, their ranges joined. */
 		const struct view *view = &waste->views[i];
-		struct fsdp_waste_row row = {
+		struct fsdp_unused_row row = {
 			.storage = view->storage,
 			.file = view->file,
 			.stored_bytes = view->storage_bytes,
@@ -599,7 +599,7 @@ static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *r
 	return count;
 }
 
-bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error)
+bool fsdp_unused_finish(struct fsdp_unused *waste, struct fsdp_error **ret_error)
 {
 	size_t count;
 
@@ -615,20 +615,20 @@ bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error)
 	return true;
 }
 
-size_t fsdp_waste_count(const struct fsdp_waste *waste)
+size_t fsdp_unused_count(const struct fsdp_unused *waste)
 {
 	return waste->row_count;
 }
 
-struct fsdp_waste_row fsdp_waste_row(const struct fsdp_waste *waste, size_t index)
+struct fsdp_unused_row fsdp_unused_row(const struct fsdp_unused *waste, size_t index)
 {
 	if (index >= waste->row_count)
-		return (struct fsdp_waste_row){ .file = FSDP_NONE };
+		return (struct fsdp_unused_row){ .file = FSDP_NONE };
 	return waste->rows[index];
 }
 
-uint32_t fsdp_waste_tensor(
-	const struct fsdp_waste *waste, const struct fsdp_waste_row *row, size_t n)
+uint32_t fsdp_unused_tensor(
+	const struct fsdp_unused *waste, const struct fsdp_unused_row *row, size_t n)
 {
 	if (n >= row->view_count)
 		return FSDP_NONE;

@@ -167,7 +167,7 @@ void fsdp_vec_index_is_past_the_end(size_t index, size_t count) __attribute__((n
 
 /* Stops unless `index` is below `end`, which is the count or, of an empty run, one more.
  */
-static inline void fsdp_vec_must_hold(size_t index, size_t end)
+static inline void fsdp_vec_must_fit(size_t index, size_t end)
 {
 #ifdef FSDP_VEC_CHECKED
 	if (index >= end)
@@ -181,7 +181,7 @@ static inline void fsdp_vec_must_hold(size_t index, size_t end)
 /* Index must be below the count: callers hold ids that they got from push. */
 static inline void *fsdp_vec_at(const struct fsdp_vec *vec, size_t index)
 {
-	fsdp_vec_must_hold(index, vec->count);
+	fsdp_vec_must_fit(index, vec->count);
 	size_t mask = ((size_t)1 << vec->shift) - 1;
 	return vec->pages[index >> vec->shift] + (index & mask) * vec->item_size;
 }
@@ -199,7 +199,7 @@ static inline unsigned fsdp_vec_shift(size_t item_size)
 static inline void *fsdp_vec_place(
 	const struct fsdp_vec *vec, size_t index, size_t item_size)
 {
-	fsdp_vec_must_hold(index, vec->count + 1);
+	fsdp_vec_must_fit(index, vec->count + 1);
 	unsigned shift = fsdp_vec_shift(item_size);
 	size_t mask = ((size_t)1 << shift) - 1;
 	return vec->pages[index >> shift] + (index & mask) * item_size;
@@ -209,7 +209,7 @@ static inline void *fsdp_vec_place(
 static inline void *fsdp_vec_of(
 	const struct fsdp_vec *vec, size_t index, size_t item_size)
 {
-	fsdp_vec_must_hold(index, vec->count);
+	fsdp_vec_must_fit(index, vec->count);
 	return fsdp_vec_place(vec, index, item_size);
 }
 

@@ -14,7 +14,7 @@ static const struct fsdp_rule rules[] = {
 #define FSDP_RULE(                                                                    \
 	index, id, slug, severity, category, level, subject, title, cause, fix)       \
 	{ id, slug, FSDP_##severity, category, FSDP_LEVEL_##level, title, cause, fix, \
-		FSDP_SUBJECT_##subject },
+		FSDP_SCOPE_##subject },
 #include "base/rules.def"
 #undef FSDP_RULE
 };
@@ -46,9 +46,9 @@ const char *fsdp_level_name(enum fsdp_level level)
 	return (size_t)level < FSDP_LEVEL_COUNT ? names[level] : "any";
 }
 
-const char *fsdp_subject_name(enum fsdp_subject subject)
+const char *fsdp_finding_scope_name(enum fsdp_finding_scope subject)
 {
-	return subject == FSDP_SUBJECT_TENSORS ? "tensors" : "rest";
+	return subject == FSDP_SCOPE_TENSORS ? "tensors" : "rest";
 }
 
 const char *fsdp_rule_status_name(enum fsdp_rule_status status)

@@ -13,7 +13,6 @@
 
 enum { RATIO = 1032 /* no stream of deflate inflates to more */ };
 
-/* What a part has of a view that began in a part before. */
 struct partial {
 	size_t view;
 	struct fsdp_pass_result result;

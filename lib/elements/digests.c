@@ -251,7 +251,7 @@ struct found_file {
 /* ---- which ---- */
 
 /* Lists of digests, and what this program writes under another name yet. */
-static bool is_left_out(struct fsdp_span path)
+static bool is_skipped(struct fsdp_span path)
 {
 	static const char own[] = ".fsdp-inspect-";
 	if (fsdp_span_is(path, "SHA256SUMS") || fsdp_span_is(path, "integrity.json"))
@@ -276,14 +276,14 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 	for (uint32_t i = 0; i < model->files.count; i++) {
 		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		struct found_file one = { file->path, file->size, 0, i };
-		if (!is_left_out(file->path) && !fsdp_vec_add(&vec, &one))
+		if (!is_skipped(file->path) && !fsdp_vec_add(&vec, &one))
 			return fsdp_arena_fail(&digests->arena, ret_error);
 	}
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(digests->checkpoint);
 	for (size_t i = 0; folder != NULL && i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		struct found_file one = { entry.name, entry.size, 0, FSDP_NONE };
-		if (entry.kind == FSDP_ENTRY_FILE && !is_left_out(entry.name) &&
+		if (entry.kind == FSDP_ENTRY_FILE && !is_skipped(entry.name) &&
 			!fsdp_vec_add(&vec, &one))
 			return fsdp_arena_fail(&digests->arena, ret_error);
 	}

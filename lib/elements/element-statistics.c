@@ -86,7 +86,6 @@ struct key_bounds {
 	int64_t low, high;
 };
 
-/* What one call adds up. */
 struct lanes {
 	double sum[LANES], squares[LANES];
 	double min, max;
@@ -275,7 +274,6 @@ static void decode_integers(const struct number_format *format,
 	}
 }
 
-/* Of up to SHORTS numbers. */
 static void decode_some(const struct number_format *format, const unsigned char *bytes,
 	size_t count, double *to)
 {
@@ -620,20 +618,20 @@ static const void *aligned(
 /* ---- blocks that hold what is not finite ---- */
 
 /* What their bits say; `low` and `high` are keys of the finite ones. */
-struct odd_scan {
-	uint64_t nan, odd; /* not finite */
+struct finite_scan {
+	uint64_t nan, not_finite; /* not finite */
 	int64_t low, high;
 };
 
 /* The bounds become those of the finite numbers. */
-static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
-	uint64_t neg_inf, struct scan *scan)
+static void add_not_finite(struct fsdp_moments *moments,
+	const struct finite_scan *not_finite, uint64_t neg_inf, struct scan *scan)
 {
-	moments->nan += odd->nan;
+	moments->nan += not_finite->nan;
 	moments->neg_inf += neg_inf;
-	moments->pos_inf += odd->odd - odd->nan - neg_inf;
-	scan->low = odd->low;
-	scan->high = odd->high;
+	moments->pos_inf += not_finite->not_finite - not_finite->nan - neg_inf;
+	scan->low = not_finite->low;
+	scan->high = not_finite->high;
 }
 
 /* Magnitudes from `infinite` on are not finite, those from `none` on no number. Returns
@@ -641,7 +639,7 @@ static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
  * fewer steps than to compare; what is compared is a mask too. */
 #define ODD(scan_name, name, type, vector, top)                                          \
 	FSDP_CLONES static void scan_name(const type *block, size_t count,               \
-		type infinite, type none, struct odd_scan *ret_scan)                     \
+		type infinite, type none, struct finite_scan *ret_scan)                  \
 	{                                                                                \
 		enum {                                                                   \
 			EACH = sizeof(vector) / sizeof(type),                            \
@@ -650,7 +648,7 @@ static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
 		type bottom = (type)(-top - 1);                                          \
 		vector numbers = { 0 }, finite = { 0 };                                  \
 		vector low = numbers + top, high = numbers + bottom;                     \
-		*ret_scan = (struct odd_scan){ count, count, top, bottom };              \
+		*ret_scan = (struct finite_scan){ count, count, top, bottom };           \
 		for (size_t i = 0; i + EACH <= count; i += EACH) {                       \
 			vector bits;                                                     \
 			memcpy(&bits, block + i, sizeof bits);                           \
@@ -666,7 +664,7 @@ static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
 		}                                                                        \
 		for (size_t i = 0; i < EACH; i++) {                                      \
 			ret_scan->nan -= (uint64_t)numbers[i];                           \
-			ret_scan->odd -= (uint64_t)finite[i];                            \
+			ret_scan->not_finite -= (uint64_t)finite[i];                     \
 			ret_scan->low = low[i] < ret_scan->low ? low[i] : ret_scan->low; \
 			ret_scan->high =                                                 \
 				high[i] > ret_scan->high ? high[i] : ret_scan->high;     \
@@ -676,25 +674,25 @@ static void add_odd(struct fsdp_moments *moments, const struct odd_scan *odd,
 		size_t count, type infinite, type none, uint64_t index,                  \
 		struct scan *scan)                                                       \
 	{                                                                                \
-		struct odd_scan odd;                                                     \
+		struct finite_scan not_finite;                                           \
 		uint64_t neg_inf = 0;                                                    \
-		scan_name(bits, count, infinite, none, &odd);                            \
-		for (size_t i = 0; odd.odd > odd.nan && i < count; i++)                  \
+		scan_name(bits, count, infinite, none, &not_finite);                     \
+		for (size_t i = 0; not_finite.not_finite > not_finite.nan && i < count;  \
+			i++)                                                             \
 			neg_inf += bits[i] == (type)(infinite | (-top - 1));             \
 		for (size_t i = 0; moments->bad_index == UINT64_MAX && i < count; i++)   \
 			if ((bits[i] & top) >= infinite)                                 \
 				moments->bad_index = index + i;                          \
-		add_odd(moments, &odd, neg_inf, scan);                                   \
-		return count - odd.odd;                                                  \
+		add_not_finite(moments, &not_finite, neg_inf, scan);                     \
+		return count - not_finite.not_finite;                                    \
 	}
-ODD(scan_odd_shorts, count_finite_shorts, int16_t, some_shorts, INT16_MAX)
-ODD(scan_odd_words, count_finite_words, int32_t, signed_words, INT32_MAX)
-ODD(scan_odd_longs, count_finite_longs, int64_t, longs, INT64_MAX)
+ODD(scan_short_values, count_finite_shorts, int16_t, some_shorts, INT16_MAX)
+ODD(scan_word_values, count_finite_words, int32_t, signed_words, INT32_MAX)
+ODD(scan_long_values, count_finite_longs, int64_t, longs, INT64_MAX)
 #undef ODD
 
 /* ---- blocks ---- */
 
-/* What is left of a block. */
 static void add_rest(struct fsdp_moments *moments, struct lanes *lanes,
 	const float *block, size_t first, size_t count, double normal, uint64_t index)
 {
@@ -714,8 +712,8 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	float block[SHORTS];
 	struct scan scan;
 	scan_shorts(bits, whole, lanes->skips ? 0 : format->normal_bits, &scan);
-	bool odd = whole != 0 && scan.most >= infinite;
-	if (odd)
+	bool not_finite = whole != 0 && scan.most >= infinite;
+	if (not_finite)
 		finite = count_finite_shorts(moments, bits, whole, infinite,
 			infinite < INT16_MAX ? infinite + 1 : infinite, index, &scan);
 	if (finite != 0) {
@@ -741,7 +739,7 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 				if (brain && lost > 0)
 					addition.least = (int16_t)(lost << 7);
 			}
-			if (odd || !fits)
+			if (not_finite || !fits)
 				(brain ? add_some_brains : add_some_halves)(
 					lanes, bytes, whole, &addition);
 			else
@@ -798,14 +796,15 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 	uint64_t finite = whole;
 	struct scan scan;
 	scan_longs(block, whole, lanes->skips ? 0 : LEAST_F64, &scan);
-	bool odd = scan.most >= INFINITE_F64;
-	if (odd)
+	bool not_finite = scan.most >= INFINITE_F64;
+	if (not_finite)
 		finite = count_finite_longs(moments, (const void *)block, whole,
 			INFINITE_F64, INFINITE_F64 + 1, index, &scan);
 	if (finite != 0) {
 		add_scan(lanes, &lanes->seen, &scan, finite, double_of_key, NULL);
 		if (!lanes->skips)
-			(odd ? add_finite_doubles : add_doubles)(lanes, block, whole);
+			(not_finite ? add_finite_doubles : add_doubles)(
+				lanes, block, whole);
 	}
 	for (size_t i = whole; i < count; i++)
 		add_one(moments, lanes, i % LANES, block[i], 0x1p-1022, index + i);
@@ -830,14 +829,14 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 		int32_t least;
 		memcpy(&least, &normal, sizeof least);
 		scan_words(block, whole, lanes->skips ? 0 : least, &scan);
-		bool odd = scan.most >= INFINITE_F32;
-		if (odd)
+		bool not_finite = scan.most >= INFINITE_F32;
+		if (not_finite)
 			finite = count_finite_words(moments, (const void *)block, whole,
 				INFINITE_F32, INFINITE_F32 + 1, index, &scan);
 		if (finite != 0) {
 			add_scan(lanes, &lanes->seen, &scan, finite, float_of_key, NULL);
 			if (!lanes->skips)
-				(odd ? add_finite_floats : add_floats)(
+				(not_finite ? add_finite_floats : add_floats)(
 					lanes, block, whole);
 		}
 		add_rest(moments, lanes, block, whole, count, (double)normal, index);

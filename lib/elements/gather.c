@@ -147,7 +147,6 @@ struct active {
 	uint64_t steps[]; /* of each dimension in the storage, bytes */
 };
 
-/* What one piece gives to a chunk. */
 struct task {
 	struct active *active;
 	uint64_t at, end; /* in the file, or in the inflated record */
@@ -202,8 +201,7 @@ static struct fsdp_part part_at(const struct fsdp_assembly *assembly, uint32_t p
 }
 
 /* False: it is not in the tensor. */
-static bool lies_inside(
-	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+static bool is_inside(const struct fsdp_assembly *assembly, const struct fsdp_part *part)
 {
 	uint64_t numel = assembly->input.numel;
 	if (part->offsets == NULL)
@@ -356,7 +354,7 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 		return fsdp_fail_memory(ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_part part = part_at(assembly, i);
-		if (!lies_inside(assembly, &part))
+		if (!is_inside(assembly, &part))
 			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				"a piece is outside of the tensor's shape");
 		if (is_empty(assembly, &part))
@@ -766,7 +764,6 @@ static void flip_signs(unsigned char *bytes, uint64_t count, size_t width, size_
 		bytes[width - 1] ^= 0x80;
 }
 
-/* What the bytes are to what the values are. */
 static void resolve_row(const struct fsdp_assembly *assembly, const struct active *active,
 	uint64_t at, uint64_t size)
 {

@@ -12,22 +12,22 @@
 #include "base/num.h"
 #include "elements/element-statistics.h"
 
-uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers)
+uint64_t fsdp_value_statistics_finite(const struct fsdp_value_statistics *numbers)
 {
 	return numbers->count - numbers->nan - numbers->pos_inf - numbers->neg_inf;
 }
 
-void fsdp_distribution_join(
-	struct fsdp_distribution *numbers, const struct fsdp_distribution *more)
+void fsdp_value_statistics_join(
+	struct fsdp_value_statistics *numbers, const struct fsdp_value_statistics *more)
 {
-	if (fsdp_distribution_finite(numbers) == 0) {
+	if (fsdp_value_statistics_finite(numbers) == 0) {
 		numbers->min = more->min;
 		numbers->max = more->max;
 		numbers->mean = more->mean;
 		numbers->squares = more->squares;
-	} else if (fsdp_distribution_finite(more) != 0) {
-		double before = (double)fsdp_distribution_finite(numbers);
-		double behind = (double)fsdp_distribution_finite(more);
+	} else if (fsdp_value_statistics_finite(more) != 0) {
+		double before = (double)fsdp_value_statistics_finite(numbers);
+		double behind = (double)fsdp_value_statistics_finite(more);
 		double apart = more->mean - numbers->mean, all = before + behind;
 		numbers->min = more->min < numbers->min ? more->min : numbers->min;
 		numbers->max = more->max > numbers->max ? more->max : numbers->max;
@@ -42,22 +42,21 @@ void fsdp_distribution_join(
 	numbers->zeros += more->zeros;
 }
 
-double fsdp_distribution_deviation(const struct fsdp_distribution *numbers)
+double fsdp_value_statistics_deviation(const struct fsdp_value_statistics *numbers)
 {
-	uint64_t finite = fsdp_distribution_finite(numbers);
+	uint64_t finite = fsdp_value_statistics_finite(numbers);
 	return finite != 0 ? sqrt(numbers->squares / (double)finite) : 0;
 }
 
 enum { RANGE = 64 << 20, DECODED = 1024 };
 
 struct counted {
-	struct fsdp_distribution numbers;
+	struct fsdp_value_statistics numbers;
 	struct fsdp_error *error; /* owned; the first one */
 };
 
-/* What one thread counts of a tensor. */
 struct counted_range {
-	struct fsdp_distribution numbers;
+	struct fsdp_value_statistics numbers;
 	struct fsdp_error *error; /* owned */
 	size_t index;
 };
@@ -80,16 +79,16 @@ struct fsdp_statistics {
 
 /* Sums about zero become sums about the mean of the block, which are small where the
  * numbers are alike. */
-static struct fsdp_distribution center_moments(const struct fsdp_moments *moments)
+static struct fsdp_value_statistics center_moments(const struct fsdp_moments *moments)
 {
-	struct fsdp_distribution numbers = {
+	struct fsdp_value_statistics numbers = {
 		.count = moments->count,
 		.nan = moments->nan,
 		.pos_inf = moments->pos_inf,
 		.neg_inf = moments->neg_inf,
 		.zeros = moments->zeros,
 	};
-	double finite = (double)fsdp_distribution_finite(&numbers);
+	double finite = (double)fsdp_value_statistics_finite(&numbers);
 	if (finite == 0)
 		return numbers;
 	numbers.min = moments->min + 0.0; /* no zero below zero */
@@ -109,16 +108,16 @@ static struct fsdp_distribution center_moments(const struct fsdp_moments *moment
 /* ---- a range ---- */
 
 static bool count_range(struct fsdp_walker *walker, uint32_t dtype,
-	struct fsdp_distribution *numbers, struct fsdp_error **ret_error)
+	struct fsdp_value_statistics *numbers, struct fsdp_error **ret_error)
 {
 	uint64_t left = 0;
-	struct fsdp_distribution some = { 0 };
+	struct fsdp_value_statistics some = { 0 };
 	struct fsdp_span bytes;
 	do {
 		/* Where a range is longer, since it could not be cut: as if it were. */
 		if (left == 0) {
-			fsdp_distribution_join(numbers, &some);
-			some = (struct fsdp_distribution){ 0 };
+			fsdp_value_statistics_join(numbers, &some);
+			some = (struct fsdp_value_statistics){ 0 };
 			left = RANGE;
 		}
 		if (!fsdp_walk_next(walker, &bytes, ret_error))
@@ -126,11 +125,11 @@ static bool count_range(struct fsdp_walker *walker, uint32_t dtype,
 		struct fsdp_moments moments;
 		fsdp_moments_init(&moments);
 		fsdp_moments_add(&moments, dtype, false, bytes.data, bytes.size, 0);
-		struct fsdp_distribution block = center_moments(&moments);
-		fsdp_distribution_join(&some, &block);
+		struct fsdp_value_statistics block = center_moments(&moments);
+		fsdp_value_statistics_join(&some, &block);
 		left -= bytes.size;
 	} while (bytes.size != 0);
-	fsdp_distribution_join(numbers, &some);
+	fsdp_value_statistics_join(numbers, &some);
 	return true;
 }
 
@@ -199,7 +198,8 @@ static void visit_bins(
 {
 	struct fsdp_statistics *statistics = context;
 	struct counted_range *counted = &statistics->ranges[range->number];
-	const struct fsdp_distribution *numbers = &statistics->list[range->index].numbers;
+	const struct fsdp_value_statistics *numbers =
+		&statistics->list[range->index].numbers;
 	struct fsdp_statistics_span span = { numbers->min, numbers->max };
 	uint32_t tensor = statistics->tensors[range->index];
 	uint32_t dtype = fsdp_tensor(statistics->checkpoint, tensor).dtype;
@@ -209,7 +209,7 @@ static void visit_bins(
 	if (statistics->spans != NULL)
 		span = statistics->spans[range->index];
 	if (statistics->list[range->index].error != NULL ||
-		fsdp_distribution_finite(numbers) == 0)
+		fsdp_value_statistics_finite(numbers) == 0)
 		return;
 	(void)bin_range(walker, dtype, &span, bins, &counted->error);
 	for (size_t i = 0; i < FSDP_STATISTICS_BINS; i++)
@@ -244,7 +244,7 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 		for (size_t i = 0; i < statistics->range_count; i++) {
 			struct counted_range *range = &statistics->ranges[i];
 			struct counted *counted = &statistics->list[range->index];
-			fsdp_distribution_join(&counted->numbers, &range->numbers);
+			fsdp_value_statistics_join(&counted->numbers, &range->numbers);
 			if (counted->error == NULL) {
 				counted->error = range->error;
 				range->error = NULL;

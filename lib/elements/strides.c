@@ -474,7 +474,7 @@ bool fsdp_odometer_next(struct fsdp_odometer *odometer)
 	return false;
 }
 
-static bool lies_before(const struct fsdp_nest_loop *a, const struct fsdp_nest_loop *b)
+static bool is_before(const struct fsdp_nest_loop *a, const struct fsdp_nest_loop *b)
 {
 	return a->to > b->to;
 }
@@ -561,7 +561,7 @@ static void make_block(struct runner *runner, uint64_t turns)
 	/* The innermost loop is the one that writes forwards, or a long one. */
 	struct fsdp_nest_loop *loops = runner->block;
 	size_t count = runner->block_count;
-	sort(loops, count, lies_before);
+	sort(loops, count, is_before);
 	if (count < 2 || loops[count - 1].count >= SHORT_LOOP)
 		return;
 	size_t longest = count - 1;

@@ -259,7 +259,7 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 
 enum { SIX_BITS = 6 };
 
-/* What the form cannot say of a tensor; NULL: it can. */
+/* Why the format cannot store a tensor; NULL: it can. */
 static const char *obstacle(
 	const struct fsdp_export *plan, const struct fsdp_tensor *tensor, uint32_t dtype)
 {
@@ -291,7 +291,7 @@ static bool choose_one(struct fsdp_export *plan,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, index);
-	enum fsdp_export_why why =
+	enum fsdp_skip_reason why =
 		(tensor.flags & FSDP_TENSOR_SPREAD) != 0 ? FSDP_EXPORT_ROLE
 		: options->choose != NULL
 			? options->choose(options->choose_context, index)
@@ -300,7 +300,7 @@ static bool choose_one(struct fsdp_export *plan,
 					  ? FSDP_EXPORT_TAKEN
 					  : FSDP_EXPORT_ROLE);
 	bool casts = options->cast != 0 && tensor.role == FSDP_ROLE_PARAM &&
-		     fsdp_cast_knows(tensor.dtype, options->cast);
+		     fsdp_cast_is_supported(tensor.dtype, options->cast);
 	uint32_t dtype = casts ? options->cast : tensor.dtype;
 	const char *what =
 		why == FSDP_EXPORT_TAKEN ? obstacle(plan, &tensor, dtype) : NULL;
@@ -364,8 +364,8 @@ static bool choose_hidden(struct fsdp_export *plan,
 		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
 		if (!value.hides_tensors || options->index_only)
 			continue;
-		if (!(options->wants_hidden != NULL
-				    ? options->wants_hidden(options->choose_context, i)
+		if (!(options->with_hidden != NULL
+				    ? options->with_hidden(options->choose_context, i)
 				    : value.role == FSDP_ROLE_PARAM))
 			continue;
 		if (!options->skip_unsupported) {
@@ -441,7 +441,7 @@ static bool is_made_by_tying(struct fsdp_span name)
 	return false;
 }
 
-/* What a tensor is another name of; itself if it is none. */
+/* The tensor that it is tied to, or itself. */
 static uint32_t root_of(const struct fsdp_export *plan, uint32_t tensor)
 {
 	uint32_t alias = fsdp_tensor(plan->checkpoint, tensor).alias;
@@ -957,7 +957,7 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 
 /* ---- The steps ---- */
 
-const char *fsdp_export_why_name(enum fsdp_export_why why)
+const char *fsdp_skip_reason_name(enum fsdp_skip_reason why)
 {
 	static const char *const names[] = { "", "role", "selected", "tied",
 		"unsupported", "incomplete", "unmapped" };
@@ -1084,21 +1084,22 @@ struct fsdp_export_file fsdp_export_file(const struct fsdp_export *plan, size_t 
 	};
 }
 
-struct fsdp_export_left fsdp_export_left(const struct fsdp_export *plan, size_t index)
+struct fsdp_export_skipped fsdp_export_skipped(
+	const struct fsdp_export *plan, size_t index)
 {
 	size_t tensors = plan->facts.left_count - plan->left_value_count;
 	if (index >= tensors)
-		return (struct fsdp_export_left){
+		return (struct fsdp_export_skipped){
 			.source = FSDP_NONE,
 			.value = plan->left_values[index - tensors],
 			.why = FSDP_EXPORT_UNSUPPORTED,
 			.same_as = SIZE_MAX,
 		};
 	uint32_t tensor = plan->left[index];
-	struct fsdp_export_left left = {
+	struct fsdp_export_skipped left = {
 		.source = tensor,
 		.value = FSDP_NONE,
-		.why = (enum fsdp_export_why)plan->why[tensor],
+		.why = (enum fsdp_skip_reason)plan->why[tensor],
 		.same_as = SIZE_MAX,
 	};
 	uint32_t alias = fsdp_tensor(plan->checkpoint, tensor).alias;

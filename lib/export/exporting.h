@@ -109,9 +109,9 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t file,
 /* ---- casts ---- */
 
 /* `count` numbers from one floating dtype to another, round to nearest even. Returns how
- * many finite ones became infinite. The dtypes are a pair that fsdp_cast_knows. */
+ * many finite ones became infinite. The dtypes are a pair that fsdp_cast_is_supported. */
 uint64_t fsdp_cast(uint32_t from, uint32_t to, const unsigned char *bytes, uint64_t count,
 	unsigned char *out);
-bool fsdp_cast_knows(uint32_t from, uint32_t to);
+bool fsdp_cast_is_supported(uint32_t from, uint32_t to);
 
 #endif

@@ -119,7 +119,7 @@ static const struct float_form *form_of(uint32_t dtype)
 	return NULL;
 }
 
-bool fsdp_cast_knows(uint32_t from, uint32_t to)
+bool fsdp_cast_is_supported(uint32_t from, uint32_t to)
 {
 	return form_of(from) != NULL && form_of(to) != NULL;
 }
@@ -227,7 +227,6 @@ static uint64_t numel_a_part(const struct fsdp_export_item *item)
 	return item->packed ? UINT64_MAX : FSDP_EXPORT_RANGE / width;
 }
 
-/* How many ranges an item has. */
 static uint64_t export_parts(const struct fsdp_export_item *item)
 {
 	uint64_t most = numel_a_part(item);
@@ -623,7 +622,6 @@ static bool drain(struct fsdp_writing *writing, struct copier *copier,
 		FSDP_LLU(size));
 }
 
-/* What is read of stored records goes to the range. */
 struct summing {
 	struct fsdp_writing *writing;
 	struct fsdp_export_range *range;

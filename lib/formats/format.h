@@ -55,10 +55,10 @@ struct fsdp_reading {
 	size_t value_name_count;
 	bool may_count; /* one file, which can be read again: fsdp_model_counting */
 	bool plan_is_checkpoint; /* a plan is the only input */
-	bool judges_ranks;       /* the family checks ranks in names of files */
+	bool checks_ranks;       /* the family checks ranks in names of files */
 	bool named;              /* the files of the directory were named one by one */
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
-	size_t ranks_told;        /* files that said themselves whose they are */
+	size_t ranks_recorded;    /* files that said themselves whose they are */
 	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
 	void *state;              /* the family's own, from `read` to `finish` */
 	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
@@ -123,12 +123,12 @@ void fsdp_reading_keep_limit(
 	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
 
 /* Rank of this file: from its content in *rank, else from its name. */
-void fsdp_reading_settle_rank(
+void fsdp_reading_resolve_rank(
 	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);
 
 /* Number of ranks of the save, from this file: at least, or (whole)
  * exactly. FSDP_NONE: unknown. */
-void fsdp_reading_settle_world(
+void fsdp_reading_resolve_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
 /* By what a family recognises an input. How that compares with the signs of others, the
@@ -163,10 +163,10 @@ struct fsdp_family {
 
 	/* A file of this name represents its directory, if that is the family's:
 	 * the directory is read instead. */
-	bool (*stands_for)(struct fsdp_span name);
+	bool (*is_anchor)(struct fsdp_span name);
 	/* Of several such files the one that was named counts, the others are not there.
 	 */
-	bool one_stands;
+	bool one_is_enough;
 	/* Refuses a file whose directory lacks the files that it needs. */
 	bool (*check_folder)(
 		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
@@ -204,16 +204,16 @@ const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder);
 const struct fsdp_family *fsdp_registry_find(const char *name);
 
 /* The family of the directory, if a file of this name represents it; or NULL. */
-const struct fsdp_family *fsdp_registry_stands_for(
+const struct fsdp_family *fsdp_registry_find_anchor(
 	const struct fsdp_folder *folder, struct fsdp_span name);
 /* Whether a file of this name represents some directory, which is not available. */
-bool fsdp_registry_may_stand(struct fsdp_span name);
+bool fsdp_registry_may_anchor(struct fsdp_span name);
 
 /* Whether it is the name of a data file that says nothing by itself. */
 bool fsdp_registry_is_data(struct fsdp_span name);
 
 /* A file with the name of another format (FI3067). */
-void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+void fsdp_registry_check_name(struct fsdp_reading *reading, const struct fsdp_look *look,
 	const struct fsdp_family *family);
 
 /* Whether a format (fsdp_format.family) has ranks, or may. */
@@ -247,7 +247,7 @@ struct fsdp_span fsdp_find_download(
 
 /* unsupported.c: whether a directory contains only dumps that each open as a checkpoint
  * without tensors. */
-bool fsdp_foreign_holds_dumps(const struct fsdp_look *look);
+bool fsdp_foreign_has_dumps(const struct fsdp_look *look);
 /* Fills the error with what the input seems to be and what to do. Always false. */
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
 
@@ -257,9 +257,9 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 
 /* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
  * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
-const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
+const char *fsdp_foreign_placeholder(struct fsdp_span head, struct fsdp_arena *arena);
 /* What brings the file itself. */
-const char *fsdp_foreign_stand_in_fix(struct fsdp_span head);
+const char *fsdp_foreign_placeholder_fix(struct fsdp_span head);
 
 /* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
 uint64_t fsdp_numpy_pickle(struct fsdp_span head);

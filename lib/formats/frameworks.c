@@ -652,34 +652,34 @@ static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folde
 	const struct fsdp_json *root =
 		fsdp_reading_document(reading, folder, "fsdp_config.json", &error);
 	int64_t size = 0;
-	uint32_t said =
+	uint32_t declared =
 		fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size)
 			? (uint32_t)size
 			: 0;
 	const struct world *own = &worlds[0];
-	bool told = false;
+	bool found = false;
 	for (size_t i = 0; i < count; i++) {
 		/* More of its ranks are there; of equal ones, it has more files. */
 		const struct world *a = &worlds[i];
 		uint64_t left = (uint64_t)a->models * own->size;
 		uint64_t right = (uint64_t)own->models * a->size;
-		bool is_said = a->size == said && a->models != 0;
-		if (is_said ||
-			(!told && (left != right ? left > right : a->files > own->files)))
+		bool is_declared = a->size == declared && a->models != 0;
+		if (is_declared || (!found && (left != right ? left > right
+							     : a->files > own->files)))
 			own = a;
-		told |= is_said;
+		found |= is_declared;
 	}
 	/* Files of another world size are of an earlier save into the same directory: the
 	 * loader reads those of its own world size only. */
 	for (size_t i = 0; i < count; i++)
 		if (&worlds[i] != own)
 			fsdp_find(&reading->model->findings,
-				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
+				found ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
 				FSDP_PLACE(.file = worlds[i].first),
 				"skipped %u file%s of a save by %u ranks: the other files are of a save by %u%s",
 				worlds[i].files, worlds[i].files == 1 ? "" : "s",
 				worlds[i].size, own->size,
-				told ? " (see fsdp_config.json)" : "");
+				found ? " (see fsdp_config.json)" : "");
 	return own->size;
 }
 
@@ -782,7 +782,8 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 
 #define TRACKER "latest_checkpointed_iteration.txt"
 
-#define TELL "copy what it names; if the one that was read is meant, write this into it: "
+#define FIX_TEXT \
+	"copy what it names; if the one that was read is meant, write this into it: "
 
 enum { TRACKER_BYTES = 64 };
 
@@ -871,8 +872,8 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	uint32_t wanted;
 	struct fsdp_span text;
-	char next[sizeof TELL + 16];
-	bool told;
+	char next[sizeof FIX_TEXT + 16];
+	bool is_declared;
 	struct fsdp_source source;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
@@ -883,8 +884,8 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 		text.size--;
 	bool is_number = fsdp_pattern_takes(text, "#", numbers);
 	wanted = is_number ? numbers[0] : FSDP_NONE;
-	told = is_number || fsdp_span_is(text, "release");
-	for (size_t i = 0; i < folder->count && told; i++) {
+	is_declared = is_number || fsdp_span_is(text, "release");
+	for (size_t i = 0; i < folder->count && is_declared; i++) {
 		*ret_entry = fsdp_folder_entry(folder, i);
 		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)
 			continue;
@@ -906,9 +907,9 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	if (count_steps(folder, ret_entry) == 1) {
 		(void)takes_step(ret_entry, ret_step);
 		if (*ret_step == FSDP_NONE)
-			snprintf(next, sizeof next, TELL "release");
+			snprintf(next, sizeof next, FIX_TEXT "release");
 		else
-			snprintf(next, sizeof next, TELL "%u", *ret_step);
+			snprintf(next, sizeof next, FIX_TEXT "%u", *ret_step);
 		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .fix = next),
 			"points to %.*s, which does not exist; read %.*s instead",
@@ -1055,7 +1056,7 @@ static bool add_step(struct fsdp_reading *reading, const struct state *state,
 		       state->step, ret_error);
 }
 
-/* What NeMo writes is Megatron-core's, or plain DCP. */
+/* NeMo writes checkpoints of Megatron-core, or plain DCP. */
 static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 {
 	struct fsdp_format *format = &reading->model->format;

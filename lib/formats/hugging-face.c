@@ -68,26 +68,26 @@ static struct fsdp_span main_revision(
 		       : (struct fsdp_span){ 0 };
 }
 
-/* The snapshot called so, else the only one. *ret_told: it is called so. */
+/* The snapshot called so, else the only one. *ret_is_named: it is called so. */
 static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revision,
-	struct fsdp_span *ret_name, bool *ret_told, struct fsdp_error **ret_error)
+	struct fsdp_span *ret_name, bool *ret_is_named, struct fsdp_error **ret_error)
 {
 	struct fsdp_candidates found = { .count = 0 };
-	*ret_told = false;
-	for (size_t i = 0; i < snapshots->count && !*ret_told; i++) {
+	*ret_is_named = false;
+	for (size_t i = 0; i < snapshots->count && !*ret_is_named; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(snapshots, i);
 		if (entry.kind != FSDP_ENTRY_DIRECTORY)
 			continue;
 		fsdp_candidates_add(&found, &entry);
-		*ret_told = fsdp_span_equal(entry.name, revision);
+		*ret_is_named = fsdp_span_equal(entry.name, revision);
 	}
 	*ret_name = found.last.name;
-	if (!*ret_told && found.count == 0) {
+	if (!*ret_is_named && found.count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"this download cache holds no snapshot");
 		return fsdp_error_add_hint(ret_error, "download it again");
 	}
-	return *ret_told || found.count == 1 ||
+	return *ret_is_named || found.count == 1 ||
 	       fsdp_candidates_fail(
 		       &found, "snapshots, and refs/main names none of them", ret_error);
 }
@@ -99,7 +99,7 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	struct fsdp_span revision = main_revision(folder, arena), name;
 	struct fsdp_dir dir;
 	struct fsdp_folder snapshots;
-	bool told;
+	bool is_named;
 	/* What a broken download left: it may be a file that a snapshot lacks. */
 	struct fsdp_dir blob_dir;
 	struct fsdp_folder blobs;
@@ -120,14 +120,14 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	if (!fsdp_folder_open_child(folder, FSDP_SPAN("snapshots"), arena,
 		    reading->limits, &dir, &snapshots, ret_error))
 		return false;
-	bool chosen = choose(&snapshots, revision, &name, &told, ret_error);
+	bool chosen = choose(&snapshots, revision, &name, &is_named, ret_error);
 	if (chosen) {
 		size_t size = sizeof "snapshots/" - 1 + name.size;
 		char *path = fsdp_arena_take(arena, size + 1, 1);
 		if (path != NULL)
 			snprintf(path, size + 1, "snapshots/%s", (const char *)name.data);
 		ret_lead->path = fsdp_span(path, path != NULL ? size : 0);
-		ret_lead->why = told ? "as refs/main says" : "the only one";
+		ret_lead->why = is_named ? "as refs/main says" : "the only one";
 		chosen = path != NULL || fsdp_arena_fail(arena, ret_error);
 	}
 	fsdp_dir_close(&dir);
@@ -1095,7 +1095,6 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 
 /* ---- the directory ---- */
 
-/* What else holds weights of the same thing. */
 static void note_others(const struct hf *hf, struct fsdp_span opened)
 {
 	static const char *const names[] = { "model.safetensors",
@@ -1199,7 +1198,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	return fsdp_hf_config(reading, hf->folder, ret_error);
 }
 
-static bool stands_for(struct fsdp_span name)
+static bool is_anchor(struct fsdp_span name)
 {
 	return is_index(name, "");
 }
@@ -1213,7 +1212,7 @@ const struct fsdp_family fsdp_family_hugging_face = {
 	.recognise = recognise,
 	.read = read,
 	.finish = finish,
-	.stands_for = stands_for,
-	.one_stands = true,
+	.is_anchor = is_anchor,
+	.one_is_enough = true,
 	.rankless = rankless,
 };

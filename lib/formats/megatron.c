@@ -28,7 +28,6 @@
 
 enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18, CHUNKS_MAX = 256 };
 
-/* Of one file. */
 struct rank_file {
 	uint32_t tp, pp, ep;
 	uint32_t first, end; /* its tensors */

@@ -47,7 +47,7 @@ static bool plan_invalid(struct fsdp_plan_reading *plan, const char *what)
 }
 
 /* It breaks its own rules: a finding about the module. */
-static void plan_say(
+static void report_mismatch(
 	struct fsdp_plan_reading *plan, struct fsdp_span module, const char *format, ...)
 {
 	char text[512];
@@ -194,7 +194,7 @@ static bool read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading 
 	entry.fqn = record->full;
 	entry.dims = dims;
 	if (recorded < 0 || (uint64_t)recorded != entry.numel)
-		plan_say(plan, reading->name,
+		report_mismatch(plan, reading->name,
 			"%.*s: numel %lld is not the product of its shape",
 			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN), (long long)recorded);
 	if (reading->mask != NULL
@@ -259,7 +259,7 @@ static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *
 		padding_fits(reading, shapes))
 		return;
 	reading->numels = reading->mask = NULL;
-	plan_say(plan, reading->name,
+	report_mismatch(plan, reading->name,
 		"numels_with_padding and is_padding do not fit the shapes of its parameters; computed the padding again");
 }
 
@@ -322,7 +322,7 @@ static bool compare_size(struct fsdp_plan_reading *plan,
 	if (!fsdp_json_get_integer(reading->json, key, 0, INT64_MAX, &recorded))
 		return plan_invalid(plan, "a flat parameter lacks its sizes");
 	if ((uint64_t)recorded != expected)
-		plan_say(plan, reading->name,
+		report_mismatch(plan, reading->name,
 			"%s is %lld, but %llu elements over %u ranks give %llu", key,
 			(long long)recorded, FSDP_LLU(reading->record->numel),
 			reading->record->shards, FSDP_LLU(expected));
@@ -349,7 +349,7 @@ static bool compare_sizes(
 		same = fsdp_json_integer_at(padded, rank, &recorded) &&
 		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
 	if (!same)
-		plan_say(plan, reading->name,
+		report_mismatch(plan, reading->name,
 			"shard_numel_padded is not what %llu elements over %u ranks give",
 			FSDP_LLU(cut.numel), cut.shards);
 	return true;
@@ -469,7 +469,7 @@ static void compare_ranks(
 		if (!fsdp_json_get_integer(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
-			plan_say(plan, reading->name,
+			report_mismatch(plan, reading->name,
 				"unit '%.*s': spans of rank %lld are out of order (%u shard ranks)",
 				FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN),
 				fsdp_json_is(found, FSDP_JSON_INTEGER)
@@ -523,7 +523,7 @@ static bool read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 
 /* ---- the plan ---- */
 
-enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_SAID = 1000 };
+enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_REPORTED = 1000 };
 
 /* ---- small parts ---- */
 
@@ -591,7 +591,7 @@ static enum fsdp_wrapper wrapper_of(struct fsdp_span word)
 	return FSDP_WRAPPER_OTHER;
 }
 
-static bool holds_zero(struct fsdp_span text)
+static bool has_zero(struct fsdp_span text)
 {
 	return text.size != 0 && memchr(text.data, '\0', text.size) != NULL;
 }
@@ -604,8 +604,8 @@ static bool read_module(
 	if (name.data == NULL)
 		return plan_invalid(plan, "a module has no name");
 	/* No class of Python's has one, and after it the name would be lost. */
-	if (holds_zero(fsdp_json_get_text(json, "class")) ||
-		holds_zero(fsdp_json_get_text(json, "orig_class")))
+	if (has_zero(fsdp_json_get_text(json, "class")) ||
+		has_zero(fsdp_json_get_text(json, "orig_class")))
 		return plan_invalid(plan, "the name of a class holds a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
@@ -644,7 +644,8 @@ static bool read_module(
 		module->same_as = (uint32_t)same_as;
 	else if (fsdp_json_get(json, "same_as") != NULL &&
 		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
-		plan_say(plan, name, "same_as is not the index of an earlier module");
+		report_mismatch(
+			plan, name, "same_as is not the index of an earlier module");
 	return *plan->error == NULL;
 }
 
@@ -758,7 +759,7 @@ static bool read_planned(
 		(shared.data != NULL && planned->shared_with == FSDP_NONE))
 		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
-		plan_say(plan, fqn, "%.*s has no known dtype",
+		report_mismatch(plan, fqn, "%.*s has no known dtype",
 			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN));
 	return read_shape(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
@@ -783,7 +784,7 @@ static bool check_ties(struct fsdp_plan_reading *plan)
 		struct fsdp_span name = fsdp_model_name(model, planned->name, scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(scratch, plan->error);
-		plan_say(plan, name, "%.*s shares its values with %s",
+		report_mismatch(plan, name, "%.*s shares its values with %s",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN),
 			self ? "itself" : "a parameter that the plan does not list");
 	}
@@ -911,7 +912,6 @@ static bool sub_mesh(
 
 /* ---- units ---- */
 
-/* What a plan was made of that no live model was exported to. */
 static const char *const origins[] = { "log", "trace", NULL };
 static const char *const apis[] = { "fsdp1", "fsdp2", NULL };
 static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
@@ -1022,7 +1022,7 @@ static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t u
 {
 	struct fsdp_module_record *module = fsdp_model_module(plan->model, visit);
 	if (module->unit != FSDP_NONE)
-		plan_say(plan, name, "two units shard module '%.*s'",
+		report_mismatch(plan, name, "two units shard module '%.*s'",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	module->unit = unit;
 }
@@ -1038,7 +1038,7 @@ static void mark_group(
 			continue;
 		uint32_t visit = find_visit(plan, modules->items[i].text);
 		if (visit == FSDP_NONE)
-			plan_say(plan, modules->items[i].text,
+			report_mismatch(plan, modules->items[i].text,
 				"a unit contains module '%.*s', which the plan does not list",
 				FSDP_TEXT_MOST(
 					modules->items[i].text, FSDP_PLAN_NAME_SHOWN));
@@ -1054,7 +1054,7 @@ static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 {
 	int64_t world = plan->model->plan.world_size;
 	if (world != FSDP_NONE && world % ranks != 0)
-		plan_say(plan, unit,
+		report_mismatch(plan, unit,
 			"%s %lld ranks, which do not divide the world size %lld", what,
 			(long long)ranks, (long long)world);
 }
@@ -1068,14 +1068,14 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 		return plan_invalid(plan, "a unit names no module");
 	uint32_t module = find_visit(plan, name);
 	if (module == FSDP_NONE) {
-		plan_say(plan, name,
+		report_mismatch(plan, name,
 			"a unit shards module '%.*s', which the plan does not list",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 		return true;
 	}
 	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
 		visit != module)
-		plan_say(plan, name,
+		report_mismatch(plan, name,
 			"the unit's visit %lld is not that of its module, which is %u",
 			(long long)visit, module);
 	const char *api = known_word(fsdp_json_get_text(json, "api"), apis);
@@ -1143,13 +1143,13 @@ static bool read_units(struct fsdp_plan_reading *plan)
 static bool check_shapes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
-	size_t names = model->names.list.count, said = 0;
+	size_t names = model->names.list.count, reported = 0;
 	uint32_t *listed = FSDP_TAKE(plan->reading->scratch, listed, names);
 	if (listed == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		listed[fsdp_model_planned(model, i)->name] = i + 1;
-	for (size_t i = 0; i < plan->stated.count && said < NAMES_SAID; i++) {
+	for (size_t i = 0; i < plan->stated.count && reported < NAMES_REPORTED; i++) {
 		const struct stated *stated = fsdp_vec_at(&plan->stated, i);
 		if (listed[stated->name] == 0)
 			continue;
@@ -1167,8 +1167,8 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 				model, stated->name, plan->reading->scratch);
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		said++;
-		plan_say(plan, text,
+		reported++;
+		report_mismatch(plan, text,
 			"%.*s has one shape among the parameters and another one in its unit",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
@@ -1184,7 +1184,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 	if (marks == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	enum { LISTED = 1, IN_UNIT = 2 };
-	size_t said = 0;
+	size_t reported = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		marks[fsdp_model_planned(model, i)->name] |= LISTED;
 	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
@@ -1197,12 +1197,12 @@ static bool check_units(struct fsdp_plan_reading *plan)
 		/* Names below a long one are long: beyond the findings that are kept
 		 * they are not shown. */
 		text = FSDP_SPAN("");
-		if (said++ < NAMES_SAID &&
+		if (reported++ < NAMES_REPORTED &&
 			fsdp_names_length(&model->names, name) <= NAME_LONG)
 			text = fsdp_model_name(model, name, plan->reading->scratch);
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		plan_say(plan, (struct fsdp_span){ 0 },
+		report_mismatch(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit holds %.*s, which is not a parameter of the plan",
@@ -1229,9 +1229,9 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 	struct fsdp_model *model = plan->model;
 	uint32_t *nearest =
 		FSDP_TAKE(plan->reading->scratch, nearest, model->modules.count + 1);
-	unsigned char *said =
+	unsigned char *reported =
 		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
-	if (nearest == NULL || said == NULL)
+	if (nearest == NULL || reported == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	uint32_t *visit =
 		FSDP_TAKE(plan->reading->scratch, visit, model->names.list.count + 1);
@@ -1251,18 +1251,18 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 			parent == FSDP_NONE || visit[parent] == 0)
 			continue;
 		uint32_t holder = nearest[visit[parent] - 1];
-		if (holder == FSDP_NONE || said[holder])
+		if (holder == FSDP_NONE || reported[holder])
 			continue;
 		const struct fsdp_module_record *module =
 			fsdp_model_module(model, holder);
 		if (module->unit != FSDP_NONE)
 			continue;
-		said[holder] = 1;
+		reported[holder] = 1;
 		struct fsdp_span name =
 			fsdp_model_name(model, module->name, plan->reading->scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		plan_say(plan, name,
+		report_mismatch(plan, name,
 			"module '%.*s' is wrapped by FSDP, but the plan has no unit for it",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	}

@@ -202,7 +202,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			child->rank = FSDP_NONE;
 	}
 	reading->model->is_set = true;
-	reading->judges_ranks = true;
+	reading->checks_ranks = true;
 	return fsdp_reading_order_children(reading, 0, ret_error);
 }
 
@@ -277,8 +277,8 @@ struct ranks {
 	uint32_t *place_of; /* by file: that of its rank in the list; after those of all
 			       files that of the rank in its name */
 	uint32_t *first, *next;
-	uint32_t *twin; /* by file: the first one of its rank, plus one */
-	bool *is_told;  /* by place: a finding reports the file in its place */
+	uint32_t *twin;    /* by file: the first one of its rank, plus one */
+	bool *is_reported; /* by place: a finding reports the file in its place */
 	uint32_t world_size;
 };
 
@@ -297,12 +297,12 @@ static bool list_ranks(
 	ranks->list = FSDP_TAKE(scratch, ranks->list, room);
 	ranks->place_of = FSDP_TAKE(scratch, ranks->place_of, room);
 	ranks->first = FSDP_TAKE(scratch, ranks->first, room);
-	ranks->is_told = FSDP_TAKE(scratch, ranks->is_told, room);
+	ranks->is_reported = FSDP_TAKE(scratch, ranks->is_reported, room);
 	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
 	ranks->twin = FSDP_TAKE(scratch, ranks->twin, count + 1);
 	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
-		ranks->first == NULL || ranks->is_told == NULL || ranks->next == NULL ||
-		ranks->twin == NULL)
+		ranks->first == NULL || ranks->is_reported == NULL ||
+		ranks->next == NULL || ranks->twin == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_file_record *file = fsdp_model_file(model, i);
@@ -378,7 +378,7 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	names = names_of_file(model, index, &count, scratch);
 	if (names == NULL)
 		return false;
-	ranks->is_told[place] = true;
+	ranks->is_reported[place] = true;
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
 			.affected_count = count,
@@ -429,7 +429,7 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 		.named = named,
 		.what = "file" };
 	for (size_t i = 0; i < ranks->count; i++)
-		if (ranks->first[i] != 0 || ranks->is_told[i])
+		if (ranks->first[i] != 0 || ranks->is_reported[i])
 			here.list[here.count++] = ranks->list[i];
 	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
 }
@@ -438,7 +438,7 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
-	if (reading->ranks_told != 0 || names_a_rank(first->name))
+	if (reading->ranks_recorded != 0 || names_a_rank(first->name))
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"it is not recorded that these %zu files are ranks of one save",
@@ -469,7 +469,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_model *model = reading->model;
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
 	/* One file with its plan. */
-	if (reading->children.count == 1 && reading->ranks_told == 0 &&
+	if (reading->children.count == 1 && reading->ranks_recorded == 0 &&
 		!names_a_rank(first->name))
 		return true;
 	if (!check_evidence(reading, ret_error))
@@ -484,7 +484,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	}
 	resolve_world(model);
 	/* Files contain their rank in sharded tensors. */
-	model->are_unproven = reading->ranks_told == 0;
+	model->are_unproven = reading->ranks_recorded == 0;
 	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
 		model->world_size = guess_world_size(reading);
@@ -543,7 +543,6 @@ static const struct slice_layout {
 		"Meta checkpoint (consolidated)", "Meta" },
 };
 
-/* What a configuration has of a model. */
 enum model_size { WIDTH, HEADS, HEAD, INNER, SIZES };
 
 static const struct {
@@ -570,7 +569,6 @@ static const struct {
 	{ ".mlp.down_proj.weight", 1, true },
 };
 
-/* What is known of a rank. */
 struct slice_rank {
 	uint32_t files, highest; /* parts, and the highest number of one, plus 1 */
 	uint32_t tensors;
@@ -668,7 +666,7 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
-	uint64_t told[FSDP_COUNT(cut_matrices)] = { 0 }, ranks = 0;
+	uint64_t ranks_of[FSDP_COUNT(cut_matrices)] = { 0 }, ranks = 0;
 	unsigned agreed = 0;
 	for (size_t i = slices->first_tensor; i < model->tensors.count && agreed < 2;
 		i++) {
@@ -680,8 +678,9 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 		if (name.data == NULL)
 			return fsdp_arena_fail(reading->scratch, ret_error);
 		for (size_t k = 0; k < FSDP_COUNT(cut_matrices); k++) {
-			if (told[k] != 0 || !fsdp_span_ends(name,
-						    fsdp_span_text(cut_matrices[k].name)))
+			if (ranks_of[k] != 0 ||
+				!fsdp_span_ends(
+					name, fsdp_span_text(cut_matrices[k].name)))
 				continue;
 			/* Over how many ranks a matrix is cut; 0: it is none of them, or
 			 * its sides are others. */
@@ -691,15 +690,15 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 							 : sizes[WIDTH];
 			int64_t whole = cut_matrices[k].is_inner ? sizes[INNER] : heads;
 			int cut = cut_matrices[k].cut;
-			told[k] = tensor->dims == 2 && shape != NULL &&
-						  shape[!cut] == sizes[WIDTH] &&
-						  shape[cut] > 0 &&
-						  whole % shape[cut] == 0
-					  ? (uint64_t)(whole / shape[cut])
-					  : 0;
-			if (told[k] == 0 || (agreed != 0 && told[k] != ranks))
+			ranks_of[k] = tensor->dims == 2 && shape != NULL &&
+						      shape[!cut] == sizes[WIDTH] &&
+						      shape[cut] > 0 &&
+						      whole % shape[cut] == 0
+					      ? (uint64_t)(whole / shape[cut])
+					      : 0;
+			if (ranks_of[k] == 0 || (agreed != 0 && ranks_of[k] != ranks))
 				return true;
-			ranks = told[k];
+			ranks = ranks_of[k];
 			agreed++;
 		}
 	}
@@ -716,7 +715,6 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 	return true;
 }
 
-/* What params.json says of the model, as values. */
 static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {

@@ -72,24 +72,24 @@ const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-const struct fsdp_family *fsdp_registry_stands_for(
+const struct fsdp_family *fsdp_registry_find_anchor(
 	const struct fsdp_folder *folder, struct fsdp_span name)
 {
 	struct fsdp_look look = { .folder = folder };
 	for (size_t i = 0; i < COUNT; i++) {
 		const struct fsdp_family *family = families[i].family;
-		if (family->stands_for != NULL && family->stands_for(name) &&
+		if (family->is_anchor != NULL && family->is_anchor(name) &&
 			fsdp_registry_choose(&look) == family)
 			return family;
 	}
 	return NULL;
 }
 
-bool fsdp_registry_may_stand(struct fsdp_span name)
+bool fsdp_registry_may_anchor(struct fsdp_span name)
 {
 	for (size_t i = 0; i < COUNT; i++)
-		if (families[i].family->stands_for != NULL &&
-			families[i].family->stands_for(name))
+		if (families[i].family->is_anchor != NULL &&
+			families[i].family->is_anchor(name))
 			return true;
 	return false;
 }
@@ -117,7 +117,7 @@ static const struct fsdp_family *of_suffix(struct fsdp_span name)
 }
 
 /* Names after which loaders choose how to read; torch 2.13 does so too. */
-void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+void fsdp_registry_check_name(struct fsdp_reading *reading, const struct fsdp_look *look,
 	const struct fsdp_family *family)
 {
 	struct fsdp_findings *findings = &reading->model->findings;
@@ -339,15 +339,16 @@ void fsdp_reading_keep_limit(
 	*error = NULL;
 }
 
-void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
+void fsdp_reading_resolve_rank(
+	struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
 {
 	struct fsdp_model *model = reading->model;
 	struct fsdp_file_record *record = fsdp_model_file(model, file);
 	uint32_t named = reading->rank;
-	reading->ranks_told += *rank != FSDP_NONE;
+	reading->ranks_recorded += *rank != FSDP_NONE;
 	if (*rank == FSDP_NONE)
 		*rank = named;
-	else if (named != FSDP_NONE && named != *rank && !reading->judges_ranks)
+	else if (named != FSDP_NONE && named != *rank && !reading->checks_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = record->path, .rank = *rank),
 			"the file is of rank %u, its name has %u", *rank, named);
@@ -355,7 +356,7 @@ void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint3
 	record->named_rank = named;
 }
 
-void fsdp_reading_settle_world(
+void fsdp_reading_resolve_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole)
 {
 	struct fsdp_model *model = reading->model;

@@ -87,17 +87,16 @@ static inline struct fsdp_findings *safetensors_findings(
 	return &header->reading->model->findings;
 }
 
-#define FSDP_SAFETENSORS_SAY(header, rule, where, ...) \
-	fsdp_find(safetensors_findings(header), rule,  \
+#define FSDP_SAFETENSORS_FIND(header, rule, where, ...) \
+	fsdp_find(safetensors_findings(header), rule,   \
 		FSDP_PLACE(.file = (header)->file, .offset = where), __VA_ARGS__)
 
-#define FSDP_SAFETENSORS_SAY_OF(header, rule, entry, ...)                     \
+#define FSDP_SAFETENSORS_FIND_ENTRY(header, rule, entry, ...)                 \
 	fsdp_find(safetensors_findings(header), rule,                         \
 		FSDP_PLACE(.file = (header)->file, .offset = (entry)->offset, \
 			.tensor = (entry)->name),                             \
 		__VA_ARGS__)
 
-/* Where the token is in the file. */
 static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
 {
 	return 8 + header->token.offset;
@@ -133,7 +132,7 @@ static bool safetensors_skip(
 static bool has_records(struct fsdp_safetensors *header)
 {
 	struct fsdp_model *model = header->reading->model;
-	model->wants_records |= model->counting != NULL;
+	model->needs_records |= model->counting != NULL;
 	return model->counting == NULL;
 }
 
@@ -264,7 +263,7 @@ static bool read_notes(struct fsdp_safetensors *header, struct fsdp_error **ret_
 	header->entry =
 		(struct fsdp_safetensors_entry){ .offset = safetensors_place(header) };
 	if (header->has_metadata)
-		FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_JSON,
+		FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_JSON,
 			safetensors_place(header), "duplicate __metadata__");
 	header->has_metadata = true;
 	if (!fsdp_names_init(&seen, header->reading->scratch))
@@ -394,7 +393,7 @@ static bool read_range(struct fsdp_safetensors *header, struct fsdp_error **ret_
 		return false;
 	size_t count = entry->range.size;
 	if (count != 2 && !entry->broken) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"data_offsets has %zu number%s instead of two", count,
 			count == 1 ? "" : "s");
 		entry->broken = true;
@@ -422,7 +421,8 @@ static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret
 		if (!fsdp_json_text_is(&header->token, members[i].name))
 			continue;
 		if (*(const bool *)((const char *)entry + members[i].seen)) {
-			FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON,
+				entry,
 				"duplicate entry %s; readers use the first or the last",
 				(const char *)members[i].name.data);
 			entry->broken = true;
@@ -450,7 +450,7 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 		shape[i] = (int64_t)entry->shape.counts[i];
 	}
 	if (!fits || !fsdp_numel(shape, entry->shape.size, &numel)) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"the shape overflows");
 		return false;
 	}
@@ -458,14 +458,14 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 	if (entry->dtype == NULL)
 		return true;
 	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"%llu elements of %u bits are not a whole number of bytes",
 			FSDP_LLU(numel), entry->dtype->bits);
 		return false;
 	}
 	if (bits / 8 == *ret_bytes)
 		return true;
-	FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+	FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 		"shape and dtype need %llu bytes, data_offsets give %llu",
 		FSDP_LLU(bits / 8), FSDP_LLU(*ret_bytes));
 	return false;
@@ -483,7 +483,7 @@ static bool add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra,
 		return false;
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text, ret_error);
-	FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
+	FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
 		"the dtype %.*s is not known", FSDP_TEXT_MOST(entry->dtype_text, 64));
 	return extra->dtype_raw != NULL;
 }
@@ -520,7 +520,7 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 		.extra = FSDP_NONE,
 		.shape = share_shape(header, shape, entry->shape.size, ret_error),
 		.flags = FSDP_TENSOR_ROLE_INFERRED |
-			 (entry->dtype != NULL ? FSDP_TENSOR_SPELLED : 0),
+			 (entry->dtype != NULL ? FSDP_TENSOR_LITERAL : 0),
 		.dims = (uint8_t)entry->shape.size,
 		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
 					      : FSDP_DTYPE_UNKNOWN,
@@ -543,14 +543,14 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	plain.length = end - begin;
 	plain.missing = entry->range.counts[1] > header->buffer;
 	if (plain.missing && !header->truncated)
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_TRUNCATED_FILE, entry,
 			"file is truncated: tensor '%.*s' ends at byte %llu, file size is %llu",
 			FSDP_TEXT_MOST(entry->name, 256),
 			FSDP_LLU(8 + header->size + entry->range.counts[1]),
 			FSDP_LLU(header->source.size));
 	header->truncated |= plain.missing;
 	if (again)
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"duplicate tensor name; readers use the first or the last");
 	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
 }
@@ -562,7 +562,7 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 	if (entry->broken)
 		return false;
 	if (!entry->has_dtype || !entry->has_shape || !entry->has_range) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor has no %s",
 			!entry->has_dtype   ? "dtype"
 			: !entry->has_shape ? "shape"
@@ -571,7 +571,7 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 	}
 	if (entry->range.counts[1] < entry->range.counts[0] ||
 		entry->range.counts[1] > INT64_MAX - 8 - header->size) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"data_offsets are not a range of bytes");
 		return false;
 	}
@@ -583,7 +583,7 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 		halves_entry->shape.size == 0)
 		return true;
 	if (shape[halves_entry->shape.size - 1] % 2 != 0) {
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS,
 			halves_entry,
 			"its last dimension is not even, so its rows share bytes");
 		return false;
@@ -661,7 +661,7 @@ static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	if (header->token.not_utf8)
-		FSDP_SAFETENSORS_SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor's name is not UTF-8");
 	if (!safetensors_next(header, ret_error))
 		return false;
@@ -896,7 +896,7 @@ static bool safetensors_read_shards(
 		*ret_error = error;
 		return error != NULL ? false : fsdp_arena_fail(scratch, ret_error);
 	}
-	FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_JSON, FSDP_UNKNOWN,
+	FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_JSON, FSDP_UNKNOWN,
 		"DCP_SHARDING_INFO: %s", fsdp_error_message(error));
 	fsdp_error_free(error);
 	return true;
@@ -998,7 +998,7 @@ static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **re
 	if (!safetensors_next(header, ret_error))
 		return false;
 	if (header->token.offset != 0)
-		FSDP_SAFETENSORS_SAY(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
+		FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
 			"the header begins with blanks");
 	if (header->token.kind != FSDP_SCAN_OBJECT) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, header->token.offset,
@@ -1053,7 +1053,7 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	for (size_t i = 0; i < FSDP_SAFETENSORS_DTYPES; i++) {
 		header->dtype_ids[i] =
 			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
-		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
+		header->reading->model->formatted[header->dtype_ids[i]] = dtypes[i].name;
 	}
 	header->limits = *header->reading->limits;
 	if (fsdp_limit(&header->limits, FSDP_LIMIT_JSON_DEPTH) > REFERENCE_DEPTH)
@@ -1160,7 +1160,6 @@ const struct fsdp_family fsdp_family_safetensors = {
 
 #define SHARDED "sharded"
 
-/* Which rank's file it is. */
 static bool parse(struct fsdp_span name, uint32_t *ret_rank)
 {
 	uint32_t numbers[3];

@@ -39,8 +39,8 @@ struct parameter_number {
 	bool is_listed; /* by a group */
 	bool is_wrong;  /* its states contradict each other */
 	uint8_t group;
-	struct fsdp_span said; /* its name, if the optimizer keeps it */
-	uint32_t parameter;    /* tensor that it stands for, or FSDP_NONE */
+	struct fsdp_span stated; /* its name, if the optimizer keeps it */
+	uint32_t parameter;      /* tensor that it stands for, or FSDP_NONE */
 };
 
 /* A parameter of the model, and where it comes. */
@@ -459,7 +459,7 @@ static bool read_group_value(struct id_naming *naming,
 	if (fsdp_span_behind(rest, "param_names.", &item) && read_number(&item, &at) &&
 		value->token_count == 1 && value->tokens != NULL &&
 		value->tokens->kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
-		naming->numbers[(*named)++].said = value->tokens->text;
+		naming->numbers[(*named)++].stated = value->tokens->text;
 	naming->has_names |= *named != 0;
 	if (!fsdp_span_behind(rest, "params.", &item) || !read_number(&item, &at))
 		return true;
@@ -686,28 +686,29 @@ static bool list_candidates(struct id_naming *naming, bool ordered, bool *ret_fi
 
 /* A name that the optimizer keeps, of a parameter that the model has. Adapters are stored
  * without the name that they have in the live model. */
-static uint32_t find_said(struct id_naming *naming, struct fsdp_span said)
+static uint32_t find_listed(struct id_naming *naming, struct fsdp_span stated)
 {
 	static const char word[] = ".default";
 	char text[NAME_BYTES];
 	struct fsdp_names *names = &naming->model->names;
-	uint32_t name = fsdp_names_find(names, 0, said);
-	const unsigned char *at = memmem(said.data, said.size, word, sizeof word - 1);
+	uint32_t name = fsdp_names_find(names, 0, stated);
+	const unsigned char *at = memmem(stated.data, stated.size, word, sizeof word - 1);
 	if ((name != FSDP_NONE &&
 		    fsdp_table_get(&naming->parameters, name) != FSDP_NONE) ||
-		at == NULL || said.size >= sizeof text)
+		at == NULL || stated.size >= sizeof text)
 		return name;
-	size_t before = (size_t)(at - said.data), size = said.size - (sizeof word - 1);
-	memcpy(text, said.data, before);
+	size_t before = (size_t)(at - stated.data),
+	       size = stated.size - (sizeof word - 1);
+	memcpy(text, stated.data, before);
 	memcpy(text + before, at + sizeof word - 1, size - before);
 	return fsdp_names_find(names, 0, fsdp_span(text, size));
 }
 
-static bool name_as_said(struct id_naming *naming)
+static bool name_as_listed(struct id_naming *naming)
 {
 	for (size_t i = 0; i < naming->number_count; i++) {
 		struct parameter_number *numbered = &naming->numbers[i];
-		uint32_t name = find_said(naming, numbered->said);
+		uint32_t name = find_listed(naming, numbered->stated);
 		if (name == FSDP_NONE)
 			continue;
 		numbered->parameter = fsdp_table_get(&naming->parameters, name);
@@ -862,7 +863,7 @@ static bool name_states(
 	if (grouped && !list_candidates(naming, ordered, &placed, ret_error))
 		return false;
 	if (grouped && naming->has_names)
-		placed = name_as_said(naming);
+		placed = name_as_listed(naming);
 	else if (grouped && placed && !name_by_order(naming, &placed, ret_error))
 		return false;
 	placed &= grouped;
@@ -1209,11 +1210,11 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.title = "Hugging Face Trainer checkpoint",
 		.writer = "transformers",
 	};
-	uint32_t told = trainer->world_size != 0 ? trainer->world_size
-			: trainer->is_plain && !trainer->is_deepspeed ? 1
-								      : 0;
-	if (told != 0 && (model->world_size == FSDP_NONE || told > model->world_size))
-		model->world_size = told;
+	uint32_t ranks = trainer->world_size != 0 ? trainer->world_size
+			 : trainer->is_plain && !trainer->is_deepspeed ? 1
+								       : 0;
+	if (ranks != 0 && (model->world_size == FSDP_NONE || ranks > model->world_size))
+		model->world_size = ranks;
 	check_parts(reading, trainer);
 	/* Files of random states as many as there are ranks; files of data may show more
 	 * ranks than these. */
@@ -1238,10 +1239,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 }
 
 /* An index, which says no more than what is read anyway. */
-static bool stands_for(struct fsdp_span name)
+static bool is_anchor(struct fsdp_span name)
 {
-	return fsdp_family_hugging_face.stands_for(name) ||
-	       fsdp_span_is(name, STATE_FILE);
+	return fsdp_family_hugging_face.is_anchor(name) || fsdp_span_is(name, STATE_FILE);
 }
 
 const struct fsdp_family fsdp_family_trainer = {
@@ -1250,5 +1250,5 @@ const struct fsdp_family fsdp_family_trainer = {
 	.recognise = recognise,
 	.read = read,
 	.finish = finish,
-	.stands_for = stands_for,
+	.is_anchor = is_anchor,
 };

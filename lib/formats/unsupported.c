@@ -137,13 +137,13 @@ static bool is_lfs_pointer(struct fsdp_span body)
 	return fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"));
 }
 
-const char *fsdp_foreign_stand_in_fix(struct fsdp_span head)
+const char *fsdp_foreign_placeholder_fix(struct fsdp_span head)
 {
 	return is_lfs_pointer(without_blanks(head)) ? "git lfs pull"
 						    : "download it again";
 }
 
-const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena)
+const char *fsdp_foreign_placeholder(struct fsdp_span head, struct fsdp_arena *arena)
 {
 	static const char page[] = "an HTML page", message[] = "an error message",
 			  stored[] = "an XML error message of an object store";
@@ -1006,7 +1006,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	return row != NULL && !row->alone ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
 }
 
-bool fsdp_foreign_holds_dumps(const struct fsdp_look *look)
+bool fsdp_foreign_has_dumps(const struct fsdp_look *look)
 {
 	const struct folder_row *row =
 		look->folder != NULL ? find_folder(look->folder) : NULL;
@@ -1040,10 +1040,10 @@ bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)
 	if (look->folder != NULL)
 		return fail_directory(look, ret_error);
 	fsdp_arena_init(&arena, &budget);
-	const char *stand_in = fsdp_foreign_stand_in(look->head, &arena);
-	if (stand_in != NULL)
-		fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", stand_in,
-			fsdp_foreign_stand_in_fix(look->head));
+	const char *placeholder = fsdp_foreign_placeholder(look->head, &arena);
+	if (placeholder != NULL)
+		fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", placeholder,
+			fsdp_foreign_placeholder_fix(look->head));
 	else
 		fail_file(look, ret_error);
 	fsdp_arena_done(&arena);

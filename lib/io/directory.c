@@ -415,7 +415,7 @@ static struct fsdp_entry *push(struct list *list)
 }
 
 /* What the directory says about an entry. False: that has to be looked at. */
-static bool is_told(
+static bool has_type(
 	const struct fsdp_dir *dir, const struct dirent *found, struct fsdp_entry *entry)
 {
 	if (!dir->names_only || (found->d_type != DT_REG && found->d_type != DT_DIR))
@@ -429,11 +429,11 @@ static bool add_entry(const struct fsdp_dir *dir, const struct dirent *found,
 	uint64_t most, struct list *list, struct fsdp_error **ret_error)
 {
 	const char *name = found->d_name;
-	struct fsdp_entry told = { 0 };
+	struct fsdp_entry typed = { 0 };
 	struct stat status;
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return true;
-	bool is_known = is_told(dir, found, &told);
+	bool is_known = has_type(dir, found, &typed);
 	if (!is_known && fstatat(dir->fd, name, &status,
 				 AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
 		return errno == ENOENT || fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN,
@@ -443,7 +443,7 @@ static bool add_entry(const struct fsdp_dir *dir, const struct dirent *found,
 	struct fsdp_entry *entry = push(list);
 	if (entry == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
-	*entry = told;
+	*entry = typed;
 	entry->name = fsdp_arena_copy(dir->arena, fsdp_span_text(name));
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
@@ -831,7 +831,7 @@ static bool is_unchanged(
 	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
 }
 
-/* What the list or the name itself already says no to. */
+/* False if the list or the name excludes it. */
 static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -1074,7 +1074,6 @@ static size_t folder_part(const struct fsdp_folder *folder, size_t index)
 	return slash != NULL ? (size_t)(slash - name.data) : 0;
 }
 
-/* What a directory's list would show of the members below. */
 static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
 {

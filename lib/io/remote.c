@@ -124,7 +124,7 @@ struct fsdp_remote {
 	size_t queued; /* of these the first that is not asked for completely */
 	struct block *blocks;
 	size_t block_count, last_block;
-	uint64_t clock, asked, asked_bytes;
+	uint64_t clock, waiting, queued_bytes;
 	unsigned char *out; /* a READ that is being written */
 	size_t out_ranges;
 	uint32_t out_id;
@@ -139,7 +139,7 @@ static void put(unsigned char *to, uint64_t number, size_t size)
 		to[i] = (unsigned char)(number >> (8 * i));
 }
 
-/* What is left of a frame; short is set where something was cut. */
+/* The rest of a frame; short is set if it was truncated. */
 struct received {
 	const unsigned char *at, *end;
 	bool is_short;
@@ -407,7 +407,7 @@ static struct block *free_block(struct fsdp_remote *remote, bool give_up)
 }
 
 /* Adds a block that is not there to the READ that is gathered. */
-static bool ask_for(struct fsdp_remote *remote, const struct fsdp_remote_file *file,
+static bool request_bytes(struct fsdp_remote *remote, const struct fsdp_remote_file *file,
 	uint64_t index, struct block *block, struct pending *request)
 {
 	uint64_t offset = index * BLOCK;
@@ -422,7 +422,7 @@ static bool ask_for(struct fsdp_remote *remote, const struct fsdp_remote_file *f
 		.bytes = block->bytes,
 	};
 	request->left += size;
-	remote->asked_bytes += size;
+	remote->queued_bytes += size;
 	if (remote->out_ranges != 0 && take(&before, 4) == file->number) {
 		uint64_t begin = take(&before, 8), length = take(&before, 4);
 		if (begin + length == offset && length + size <= RANGE_MOST) {
@@ -435,7 +435,7 @@ static bool ask_for(struct fsdp_remote *remote, const struct fsdp_remote_file *f
 	put(last + 4, offset, 8);
 	put(last + 12, size, 4);
 	remote->out_ranges++;
-	remote->asked++;
+	remote->waiting++;
 	return remote->out_ranges < RANGES_MOST;
 }
 
@@ -453,16 +453,16 @@ static struct pending *begin_read(struct fsdp_remote *remote, bool waited)
 static bool is_at_limit(const struct fsdp_remote *remote, enum fsdp_limit *ret_limit)
 {
 	*ret_limit = FSDP_LIMIT_REMOTE_REQUESTS;
-	if (remote->asked >= fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_REQUESTS))
+	if (remote->waiting >= fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_REQUESTS))
 		return true;
 	*ret_limit = FSDP_LIMIT_REMOTE_BYTES;
-	return remote->asked_bytes >=
+	return remote->queued_bytes >=
 	       fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_BYTES);
 }
 
 /* Asks for what is next in the queue, once half of the blocks were read. What is begun of a
  * range is asked for to its end, so that it is one request. */
-static void ask_ahead(struct fsdp_remote *remote)
+static void request_ahead(struct fsdp_remote *remote)
 {
 	size_t most = remote->block_count / 4 * 3, ahead;
 	struct pending *request = NULL;
@@ -498,7 +498,7 @@ static void ask_ahead(struct fsdp_remote *remote)
 			block = request != NULL ? free_block(remote, false) : NULL;
 			if (block == NULL)
 				break;
-			room = ask_for(remote, file, index, block, request);
+			room = request_bytes(remote, file, index, block, request);
 			ahead++;
 		}
 		uint64_t end = fsdp_min((index + 1) * BLOCK, range->offset + range->size);
@@ -711,7 +711,6 @@ static void announce(
 		return;
 }
 
-/* What opening a directory is going to read, as far as names show. */
 static void announce_folder(struct fsdp_remote *remote, struct remote_list *list)
 {
 	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
@@ -941,7 +940,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 }
 
 /* The list of a directory below a root, which is asked for unless it was. NULL: out of memory. */
-static struct remote_list *ask_list(
+static struct remote_list *request_list(
 	struct fsdp_remote *remote, const struct root *root, const char *path)
 {
 	unsigned char payload[4];
@@ -966,7 +965,7 @@ static struct remote_list *ask_list(
 	request->url = root->url;
 	const char *below = path + strlen(root->name);
 	put(payload, root->number, 4);
-	remote->asked++;
+	remote->waiting++;
 	if (!send_frame(remote, request->id, LIST, payload, sizeof payload,
 		    below + (*below == '/'))) {
 		/* Unless the connection ended, the path is too long. */
@@ -980,7 +979,7 @@ static struct remote_list *ask_list(
 static struct remote_list *list_folder(struct fsdp_remote *remote,
 	const struct root *root, const char *path, struct fsdp_error **ret_error)
 {
-	struct remote_list *list = ask_list(remote, root, path);
+	struct remote_list *list = request_list(remote, root, path);
 	if (list == NULL) {
 		fsdp_fail_memory(ret_error);
 		return NULL;
@@ -1005,7 +1004,7 @@ static bool check_root(const struct fsdp_remote *remote, const struct root *root
 	return true;
 }
 
-/* What is around a root was not asked for, and is on no local disk. */
+/* Files around a remote root are not read. */
 static bool is_above_root(struct fsdp_remote *remote, const char *path)
 {
 	size_t size = strlen(path);
@@ -1089,7 +1088,7 @@ bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_open
 					   : NULL;
 	if (list != NULL && is_opened) {
 		announce_folder(remote, list);
-		ask_ahead(remote);
+		request_ahead(remote);
 	}
 	pthread_mutex_unlock(&remote->mutex);
 	if (list == NULL)
@@ -1124,7 +1123,7 @@ void fsdp_remote_expect_directory(
 	struct remote_list *list =
 		look(remote, path, &kind, &file, NULL) && kind == FSDP_REMOTE_FOLDER &&
 				remote->broken == NULL && !is_at_limit(remote, &limit)
-			? ask_list(remote, root_of(remote, path), path)
+			? request_list(remote, root_of(remote, path), path)
 			: NULL;
 	if (list != NULL)
 		list->is_opened |= is_opened;
@@ -1168,7 +1167,7 @@ static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *fil
 		if (*request == NULL)
 			break;
 		begun = true;
-		ask_for(remote, file, i, block, *request);
+		request_bytes(remote, file, i, block, *request);
 	}
 	if (begun)
 		send_read(remote);
@@ -1235,7 +1234,7 @@ bool fsdp_remote_read(struct fsdp_remote_file *file, uint64_t offset, void *buff
 		uint64_t first = offset / BLOCK;
 		uint64_t part = fsdp_min(size, RANGE_MOST - offset % BLOCK);
 		uint64_t last = (offset + part - 1) / BLOCK;
-		ask_ahead(remote);
+		request_ahead(remote);
 		good = get_blocks(remote, file, first, last, ret_error);
 		for (uint64_t i = first; i <= last && good; i++) {
 			struct block *block = find_block(remote, key_of(file, i));
@@ -1321,7 +1320,7 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	return true;
 }
 
-void fsdp_remote_refuse(struct fsdp_remote *remote, const char *message, const char *hint)
+void fsdp_remote_reject(struct fsdp_remote *remote, const char *message, const char *hint)
 {
 	remote->broken = message;
 	remote->hint = hint;

@@ -134,8 +134,8 @@ bool fsdp_source_file(
 	return true;
 }
 
-static bool lies_inside(const struct fsdp_source *source, uint64_t offset,
-	uint64_t length, struct fsdp_error **ret_error)
+static bool is_inside(const struct fsdp_source *source, uint64_t offset, uint64_t length,
+	struct fsdp_error **ret_error)
 {
 	if (offset <= source->size && length <= source->size - offset)
 		return true;
@@ -147,7 +147,7 @@ static bool lies_inside(const struct fsdp_source *source, uint64_t offset,
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
 	struct fsdp_source *ret_slice, struct fsdp_error **ret_error)
 {
-	if (!lies_inside(source, offset, length, ret_error))
+	if (!is_inside(source, offset, length, ret_error))
 		return false;
 	struct fsdp_source slice = *source;
 	slice.base += offset;
@@ -201,7 +201,7 @@ static void copy_pages(
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error)
 {
-	if (!lies_inside(source, offset, size, ret_error))
+	if (!is_inside(source, offset, size, ret_error))
 		return false;
 	if (fsdp_source_is_listed(source)) {
 		if (source->failed != NULL)
@@ -229,7 +229,7 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 
 void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size)
 {
-	if (source->remote != NULL && lies_inside(source, offset, size, NULL))
+	if (source->remote != NULL && is_inside(source, offset, size, NULL))
 		fsdp_remote_expect(source->remote, source->base + offset, size);
 }
 
@@ -266,7 +266,7 @@ bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,
 	uint64_t size;
 	if (!fsdp_mul(row, count, &size))
 		size = UINT64_MAX;
-	if (!lies_inside(source, offset, size, ret_error))
+	if (!is_inside(source, offset, size, ret_error))
 		return false;
 	for (size_t done = 0; count != 0; count -= done) {
 		if (source->fd >= 0) {
@@ -288,7 +288,7 @@ bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
 	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error)
 {
-	if (!lies_inside(source, offset, size, ret_error))
+	if (!is_inside(source, offset, size, ret_error))
 		return false;
 	unsigned char *bytes = fsdp_arena_take(arena, (size_t)size, 64);
 	if (bytes == NULL)

@@ -198,7 +198,7 @@ static bool read_raw(struct fsdp_stream *stream, void *buffer, size_t size,
 	return true;
 }
 
-/* What is stored: the head first, then what follows it. */
+/* Stored bytes: the head first, then the rest. */
 static bool refill_raw(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error)
 {
@@ -229,7 +229,7 @@ static bool read_head(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* What comes out counts before it is handed on. */
+/* Unpacked bytes are counted before they are handed on. */
 static bool refill_unpacked(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error)
 {

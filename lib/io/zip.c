@@ -857,7 +857,7 @@ struct reader {
 };
 
 /* State that only the check of one entry needs. */
-struct judged_entry {
+struct checked_entry {
 	struct fsdp_span extra;
 	uint32_t attributes;
 	uint32_t disk;
@@ -903,13 +903,13 @@ bool fsdp_zip_same_unicode_path(
 	return name.data != NULL && fsdp_span_equal(name, member->name);
 }
 
-static void parse_extra(
-	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
+static void parse_extra(struct reader *reader, struct fsdp_zip_member *member,
+	struct checked_entry *entry)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(entry->extra);
 	struct fsdp_cursor field;
 	uint16_t id;
-	bool odd = false, zip64 = false;
+	bool damaged = false, zip64 = false;
 	while (fsdp_zip_next_extra(&cursor, &id, &field)) {
 		if (id == EXTRA_ZIP64 && !zip64) {
 			zip64 = true;
@@ -921,7 +921,7 @@ static void parse_extra(
 				member->header = fsdp_cursor_read_u64le(&field);
 			if (entry->disk == UINT16_MAX)
 				entry->disk = fsdp_cursor_read_u32le(&field);
-			odd = odd || !field.ok;
+			damaged = damaged || !field.ok;
 		} else if (id == FSDP_ZIP_UNICODE_PATH &&
 			   !fsdp_zip_same_unicode_path(field, member)) {
 			char room[FSDP_SHOWN];
@@ -930,7 +930,7 @@ static void parse_extra(
 				fsdp_shown(unicode_path(field), room));
 		}
 	}
-	if (odd || !cursor.ok)
+	if (damaged || !cursor.ok)
 		FIND(reader, ZIP_FIELDS, member,
 			"the extra fields in the directory are longer than their area");
 }
@@ -991,7 +991,7 @@ static void check_size(struct reader *reader, const struct fsdp_zip_member *memb
 
 /* The ordinary entry: nothing to check. One test instead of ten, a million times. */
 static inline bool is_plain(
-	const struct fsdp_zip_member *member, const struct judged_entry *entry)
+	const struct fsdp_zip_member *member, const struct checked_entry *entry)
 {
 	return member->method == FSDP_ZIP_STORED && member->size == member->stored_size &&
 	       (member->flags & FSDP_ZIP_UNREADABLE) == 0 && entry->disk <= 1 &&
@@ -1015,8 +1015,8 @@ static inline void place(struct reader *reader, const struct fsdp_zip_member *me
 }
 
 /* Moves the name to the others and counts the header from the source's start. */
-static inline bool keep(
-	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
+static inline bool keep(struct reader *reader, struct fsdp_zip_member *member,
+	struct checked_entry *entry)
 {
 	if (entry->extra.size != 0)
 		parse_extra(reader, member, entry);
@@ -1051,7 +1051,7 @@ static inline bool parse_entry(struct reader *reader)
 	struct fsdp_cursor fixed =
 		fsdp_cursor(fsdp_span(reader->bytes + reader->at, FSDP_ZIP_CENTRAL_SIZE));
 	struct fsdp_zip_member member = { 0 };
-	struct judged_entry entry = { 0 };
+	struct checked_entry entry = { 0 };
 	fsdp_cursor_skip(&fixed, 8);
 	member.flags = fsdp_cursor_read_u16le(&fixed);
 	member.method = fsdp_cursor_read_u16le(&fixed);

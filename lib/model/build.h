@@ -91,7 +91,7 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 /* From now on such tensors are counted, and only their names are kept: a header of a
  * million of them is read in a third of the memory. Where the counts would differ from
  * what records say, or the family needs one, reading ends without an error and with
- * `wants_records`, and the checkpoint is read again. */
+ * `needs_records`, and the checkpoint is read again. */
 bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error);
 
 /* Takes the container's key `strip` (empty: nothing) from the names of all tensors and

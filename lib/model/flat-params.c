@@ -195,8 +195,8 @@ static struct fsdp_span name_of(struct local *local, uint32_t name)
 	return text;
 }
 
-static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint32_t unit,
-	uint32_t rank, uint32_t name, const char *format, ...)
+static void __attribute__((format(printf, 5, 6))) report_unit(struct local *local,
+	uint32_t unit, uint32_t rank, uint32_t name, const char *format, ...)
 {
 	char text[512];
 	const struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
@@ -272,7 +272,7 @@ static bool fits(struct local *local, const struct held *held)
 	const int64_t *shape = shape_of(model, tensor);
 	if (tensor->dims != 1 || (uint64_t)shape[0] != held->cut.numel ||
 		tensor->dtype != held->flat->dtype) {
-		say(local, held->unit, FSDP_NONE, tensor->name,
+		report_unit(local, held->unit, FSDP_NONE, tensor->name,
 			"the plan's flat parameter has %llu elements of %s, the checkpoint's %lld of %s",
 			FSDP_LLU(held->cut.numel), fsdp_dtype(held->flat->dtype)->name,
 			tensor->dims == 1 ? (long long)shape[0] : 0LL,
@@ -289,7 +289,7 @@ static bool fits(struct local *local, const struct held *held)
 			box = whole;
 		if (piece->strides == FSDP_NONE && shard_fits(held, box, &rank))
 			continue;
-		say(local, held->unit, piece->rank, tensor->name,
+		report_unit(local, held->unit, piece->rank, tensor->name,
 			"the plan cuts %llu elements over %u ranks, %llu each; the shard of rank %u has elements %lld-%lld",
 			FSDP_LLU(held->cut.numel), held->cut.shards,
 			FSDP_LLU(held->cut.shard_numel), piece->rank, (long long)box[0],
@@ -360,7 +360,6 @@ static bool derive(struct local *local, const struct held *held, uint32_t name,
 	return true;
 }
 
-/* What the rank's run should be; a run of no elements is anywhere. */
 static struct fsdp_flat_part expected_run(const struct held *held, uint32_t rank,
 	const struct fsdp_flat_entry_record *entry)
 {
@@ -377,7 +376,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	struct fsdp_model *model = local->model;
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, id);
 	if (tensor->dims != 1 || tensor->dtype != held->flat->dtype) {
-		say(local, held->unit, FSDP_NONE, tensor->name,
+		report_unit(local, held->unit, FSDP_NONE, tensor->name,
 			"a parameter of the plan is not a run of elements in the checkpoint");
 		return true;
 	}
@@ -394,7 +393,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 				piece->storage_offset == local->base[piece->extent] - 1 +
 								 part.shard_start))
 			continue;
-		say(local, held->unit, piece->rank, tensor->name,
+		report_unit(local, held->unit, piece->rank, tensor->name,
 			"rank %u holds %llu elements of it, the plan gives %llu",
 			piece->rank, FSDP_LLU(numel), FSDP_LLU(part.numel));
 		return true;
@@ -550,7 +549,7 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 			if (unit->flat == FSDP_NONE || local.met[i] ||
 				strcmp(unit->strategy, "NO_SHARD") == 0)
 				continue;
-			say(&local, i, FSDP_NONE, FSDP_NONE,
+			report_unit(&local, i, FSDP_NONE, FSDP_NONE,
 				"the plan has a flat parameter, the checkpoint has none of it");
 			refuse(&local, i);
 		}

@@ -546,7 +546,6 @@ struct fsdp_counts {
 	bool is_flat_key;
 };
 
-/* What ended the counting. */
 enum outcome { COUNTED, ODD, NO_MEMORY };
 
 /* Marks a name and all above it as modules. The second mark: one of them is a wrapper's. */
@@ -601,7 +600,6 @@ static bool count_piece(struct fsdp_counts *counts,
 	return true;
 }
 
-/* What follows from shape, dtype and the last segment of the name. */
 static void look_at(struct fsdp_counts *counts, const struct fsdp_tensor_record *tensor)
 {
 	const struct fsdp_model *model = counts->model;
@@ -752,7 +750,7 @@ bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record 
 	struct fsdp_error **ret_error)
 {
 	enum outcome outcome = count_tensor(model->counting, tensor, piece, extent);
-	model->wants_records |= outcome == ODD;
+	model->needs_records |= outcome == ODD;
 	if (outcome == NO_MEMORY)
 		fsdp_arena_fail(model->arena, ret_error);
 	return outcome == COUNTED;
@@ -794,7 +792,7 @@ static bool model_count(struct fsdp_model *model, bool *ret_counted)
 		return true;
 	}
 	model->sum_count = 0;
-	model->wants_records |= begun && outcome == ODD;
+	model->needs_records |= begun && outcome == ODD;
 	return good && outcome != NO_MEMORY;
 }
 
@@ -900,7 +898,7 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 		return false;
 	if (model->only_counts)
 		done = model_count(model, &counted);
-	if (done && model->wants_records)
+	if (done && model->needs_records)
 		return false;
 	for (size_t i = 0; done && !counted && i < FSDP_COUNT(steps); i++) {
 		/* What one step needed is gone before the next: at a million tensors the

@@ -46,7 +46,7 @@ bool fsdp_freeze_next_border(const struct fsdp_model *model,
 bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* freeze.c: one tensor of a model that is counted while it is read. False without an
- * error: it is not plain (wants_records). */
+ * error: it is not plain (needs_records). */
 bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
 	struct fsdp_error **ret_error);

@@ -148,7 +148,7 @@ static bool may_be_run(
 	return fsdp_model_piece(model, tensor->first_piece)->box == FSDP_NONE;
 }
 
-static bool holds_flat_parameters(const struct fsdp_model *model)
+static bool has_flat_parameters(const struct fsdp_model *model)
 {
 	for (uint32_t i = 0; i < model->tensors.count; i++)
 		if (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_FLATTENED)
@@ -452,7 +452,7 @@ static uint32_t extent_of(
 }
 
 /* Whether each rank holds a part only of some flat parameter. */
-static bool holds_cut_parameters(const struct fsdp_model *model)
+static bool has_cut_parameters(const struct fsdp_model *model)
 {
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -500,7 +500,7 @@ static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 		if ((tensor->flags & FSDP_TENSOR_FLATTENED) && extent != FSDP_NONE)
 			flat[extent] = true;
 	}
-	bool cut = holds_cut_parameters(model);
+	bool cut = has_cut_parameters(model);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		uint32_t extent = extent_of(model, tensor);
@@ -742,7 +742,7 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 	fsdp_ints *shapes = FSDP_TAKE(scratch, shapes, (size_t)count + 1);
 	if (shapes == NULL)
 		return false;
-	bool flat = holds_flat_parameters(model);
+	bool flat = has_flat_parameters(model);
 	for (uint32_t i = 0; i < count; i++) {
 		merge->target[i] = i;
 		shapes[i] = fsdp_model_tensor(model, i)->shape;

@@ -246,10 +246,10 @@ struct fsdp_model {
 	struct fsdp_vec flat_modules; /* struct fsdp_flat_module; one a module */
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
 	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
-	struct fsdp_vec declared;           /* struct fsdp_declared */
-	struct fsdp_vec settings;           /* struct fsdp_setting */
-	struct fsdp_vec unread;             /* struct fsdp_unread */
-	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
+	struct fsdp_vec declared;             /* struct fsdp_declared */
+	struct fsdp_vec settings;             /* struct fsdp_setting */
+	struct fsdp_vec unread;               /* struct fsdp_unread */
+	const char *formatted[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
 	bool has_plan;        /* modules and units come from a plan */
@@ -263,7 +263,7 @@ struct fsdp_model {
 	bool only_counts;  /* order and modules are not wanted: fsdp_options */
 	uint64_t counts_from;         /* so many tensors: fewer are read in full */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
-	bool wants_records; /* they are needed nevertheless: it must be read again */
+	bool needs_records; /* they are needed nevertheless: it must be read again */
 	bool no_visits;     /* modules were made from names, not visited */
 	struct fsdp_format format;
 	uint32_t world_size;
@@ -357,7 +357,7 @@ struct fsdp_span fsdp_model_name(
 
 /* Checks every index once, then sorts, links, joins and counts. Nothing may be added
  * afterwards. What it needs meanwhile is taken from the budget and given back. False
- * without an error: wants_records. */
+ * without an error: needs_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 

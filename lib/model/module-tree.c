@@ -331,7 +331,6 @@ static size_t alike(struct fsdp_span a, struct fsdp_span b)
 	return begin + end;
 }
 
-/* What of a module's name is below the one where the model begins. */
 static struct fsdp_span below_begin(
 	const struct known_units *known, struct fsdp_span name)
 {

@@ -356,7 +356,7 @@ static bool could_be_sharded(
 	return fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
 }
 
-enum { SAID = 1, SHARDED = 2, WHOLE = 4 };
+enum { REPORTED = 1, SHARDED = 2, WHOLE = 4 };
 
 /* Where parameters of most units are cut and those of one are not (or the reverse), plan
  * and save are not of the same wrapping. */
@@ -387,8 +387,8 @@ static void compare_units(const struct compare *compare)
 							     ? WHOLE
 							     : 0;
 		else if (sharded && planned->module != FSDP_NONE &&
-			 !(module_marks[planned->module] & SAID)) {
-			module_marks[planned->module] |= SAID;
+			 !(module_marks[planned->module] & REPORTED)) {
+			module_marks[planned->module] |= REPORTED;
 			struct fsdp_span name = module_name(compare, planned->module);
 			fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 				FSDP_PLACE(.module = name,
@@ -412,7 +412,7 @@ static void compare_units(const struct compare *compare)
 	}
 }
 
-static bool holds_flat_parameters(const struct compare *compare)
+static bool has_flat_parameters(const struct compare *compare)
 {
 	for (uint32_t i = 0; i < compare->model->tensor_count; i++)
 		if (is_flat_key(compare, fsdp_model_tensor(compare->model, i)))
@@ -426,7 +426,7 @@ static void freeze_compare(
 	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch)
 {
 	struct compare compare = { model, scratch, prefix, false };
-	compare.flattened = holds_flat_parameters(&compare);
+	compare.flattened = has_flat_parameters(&compare);
 	/* Rank files are of as many ranks as wrote them; what was saved whole may be
 	 * loaded by any number. */
 	if (model->is_set && model->world_size != FSDP_NONE &&

@@ -502,7 +502,6 @@ static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t
 
 enum { STACK_MOST = 4096 };
 
-/* What is to be mapped, and by what. */
 struct mapping {
 	const struct fsdp_map_sizes *sizes;
 	const struct fsdp_map_table *table;

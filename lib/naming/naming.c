@@ -182,7 +182,6 @@ const struct fsdp_map_table *fsdp_map_choose(
 
 /* ---- sizes ---- */
 
-/* Of Meta's params.json, which are values. */
 static bool find_params(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
 	uint64_t *ret_value)
 {
@@ -570,7 +569,7 @@ bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cle
 }
 
 /* Whether a name begins with these segments and has more after them. */
-static bool lies_below(
+static bool is_below(
 	struct fsdp_span name, struct fsdp_span above, struct fsdp_span *ret_rest)
 {
 	if (name.size < above.size + 2 || !fsdp_span_begins(name, above) ||
@@ -610,7 +609,7 @@ static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_s
 		size_t size = fsdp_name_write(
 			naming->checkpoint, tensor.name, name, sizeof name);
 		text = fsdp_span(name, size);
-		if (size <= sizeof name && !lies_below(text, word, &rest))
+		if (size <= sizeof name && !is_below(text, word, &rest))
 			return true;
 	}
 	return false;
@@ -627,7 +626,7 @@ static bool is_container(const struct fsdp_naming *naming, const char *word)
 		if (naming->weights_only && role != FSDP_ROLE_PARAM &&
 			role != FSDP_ROLE_BUFFER)
 			continue;
-		if (!lies_below(named->name, above, &rest))
+		if (!is_below(named->name, above, &rest))
 			return false;
 		some = true;
 		recorded = recorded && has_container(naming, named, word);
@@ -647,7 +646,7 @@ bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above)
 {
 	bool some = false;
 	for (size_t i = 0; i < naming->count; i++)
-		some |= lies_below(naming->list[i].name, above, &naming->list[i].name);
+		some |= is_below(naming->list[i].name, above, &naming->list[i].name);
 	return some;
 }
 
@@ -658,7 +657,7 @@ static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
 {
 	struct fsdp_span rest = FSDP_SPAN("");
 	if (!fsdp_span_equal(named->name, rename->from) &&
-		!lies_below(named->name, rename->from, &rest))
+		!is_below(named->name, rename->from, &rest))
 		return true;
 	*ret_some = true;
 	if (rename->to.size == 0 && rest.size != 0) {

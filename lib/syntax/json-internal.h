@@ -102,7 +102,7 @@ static inline unsigned bits(sixteen bytes)
 }
 
 /* Quotes, backslashes, control bytes and those with the eighth bit. */
-static inline unsigned find_odd(sixteen bytes)
+static inline unsigned find_deviation(sixteen bytes)
 {
 	return bits((sixteen)((bytes == '"') | (bytes == '\\') | ((signs)bytes < 0x20)));
 }
@@ -157,13 +157,13 @@ static inline const unsigned char *find_not_blank(const unsigned char *at)
 #endif
 
 enum { /* what may come next */
-	WANT_VALUE,
-	WANT_FIRST_KEY, /* or the end of the object */
-	WANT_KEY,
-	WANT_FIRST_ELEMENT, /* or the end of the array */
-	WANT_ELEMENT,
-	WANT_COMMA, /* or the end of what is open */
-	WANT_NOTHING,
+	EXPECT_VALUE,
+	EXPECT_FIRST_KEY, /* or the end of the object */
+	EXPECT_KEY,
+	EXPECT_FIRST_ELEMENT, /* or the end of the array */
+	EXPECT_ELEMENT,
+	EXPECT_COMMA, /* or the end of what is open */
+	EXPECT_NOTHING,
 };
 
 /* After the brace or bracket that ended the innermost container. */

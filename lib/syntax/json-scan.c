@@ -11,7 +11,6 @@
 
 enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
 
-/* What the readers of JSON share. */
 enum { PEEK_END = -1, PEEK_FAILED = -2 };
 
 /*
@@ -40,10 +39,11 @@ static enum fetched json_more(struct fsdp_json_scan *scan)
 					    : FETCHED_NONE;
 }
 
-static void json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity)
+static void json_deviation(
+	struct fsdp_json_scan *scan, enum fsdp_json_deviation deviation)
 {
-	scan->oddities[oddity]++;
-	scan->oddity_sum++;
+	scan->deviations[deviation]++;
+	scan->deviation_sum++;
 }
 
 void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
@@ -141,7 +141,7 @@ static bool in_object(const struct fsdp_json_scan *scan)
 
 static void after_value(struct fsdp_json_scan *scan)
 {
-	scan->next = scan->depth == 0 ? WANT_NOTHING : WANT_COMMA;
+	scan->next = scan->depth == 0 ? EXPECT_NOTHING : EXPECT_COMMA;
 }
 
 static bool begin(struct fsdp_json_scan *scan, struct fsdp_json_token *token, bool object)
@@ -157,7 +157,7 @@ static bool begin(struct fsdp_json_scan *scan, struct fsdp_json_token *token, bo
 		scan->objects[scan->depth / 64] &= ~bit;
 	scan->depth++;
 	scan->at++;
-	scan->next = object ? WANT_FIRST_KEY : WANT_FIRST_ELEMENT;
+	scan->next = object ? EXPECT_FIRST_KEY : EXPECT_FIRST_ELEMENT;
 	token->kind = object ? FSDP_SCAN_OBJECT : FSDP_SCAN_ARRAY;
 	return true;
 }
@@ -232,11 +232,11 @@ static void set_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	if (!scan->lenient)
 		return;
 	if (marks->bad_escape)
-		json_odd(scan, FSDP_ODD_BAD_ESCAPE);
+		json_deviation(scan, FSDP_DEVIATION_BAD_ESCAPE);
 	if (marks->control)
-		json_odd(scan, FSDP_ODD_CONTROL_CHAR);
+		json_deviation(scan, FSDP_DEVIATION_CONTROL_CHAR);
 	if (token->not_utf8)
-		json_odd(scan, FSDP_ODD_NOT_UTF8);
+		json_deviation(scan, FSDP_DEVIATION_NOT_UTF8);
 }
 
 static bool no_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
@@ -259,7 +259,7 @@ static inline bool read_string(struct fsdp_json_scan *scan, struct fsdp_json_tok
 {
 	struct text_marks marks = { 0 };
 	enum fetched fetched = FETCHED_SOME;
-	bool member = scan->next == WANT_VALUE && scan->depth != 0;
+	bool member = scan->next == EXPECT_VALUE && scan->depth != 0;
 	scan->mark = scan->at;
 	size_t size = find_quote(scan, &marks, &fetched);
 	if (size == 0)
@@ -296,7 +296,7 @@ static inline bool read_key(struct fsdp_json_scan *scan, struct fsdp_json_token 
 	if (byte != ':')
 		return unexpected(scan, token, byte, "a colon is missing after a key");
 	scan->at++;
-	scan->next = WANT_VALUE;
+	scan->next = EXPECT_VALUE;
 	return true;
 }
 
@@ -323,7 +323,7 @@ static bool read_run(
 	return true;
 }
 
-static bool read_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+static bool read_rare_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 {
 	size_t size;
 	int64_t value;
@@ -344,7 +344,7 @@ static bool read_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token 
 					      !fsdp_decimal_real(token->span, &scratch,
 						      &real, &memory)))
 			return give_up(scan, token, "not a JSON number");
-		json_odd(scan, FSDP_ODD_NUMBER);
+		json_deviation(scan, FSDP_DEVIATION_NUMBER);
 	}
 	scan->at = scan->mark + size;
 	token->kind = FSDP_SCAN_NUMBER;
@@ -359,7 +359,7 @@ static inline bool read_number(struct fsdp_json_scan *scan, struct fsdp_json_tok
 	size_t size = number_size(text);
 	/* The end of the window may not be the end of the number. */
 	if (size == 0 || scan->at + size >= scan->window.size || is(text[size], NUMBER))
-		return read_odd_number(scan, token);
+		return read_rare_number(scan, token);
 	token->kind = FSDP_SCAN_NUMBER;
 	token->span = fsdp_span(text, size);
 	scan->at += size;
@@ -388,7 +388,7 @@ static bool read_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token
 		if (!scan->lenient ||
 			(scan->events_depth != 0 && scan->depth == scan->events_depth))
 			return give_up(scan, token, "a word that JSON does not have");
-		json_odd(scan, FSDP_ODD_BARE_WORD);
+		json_deviation(scan, FSDP_DEVIATION_BARE_WORD);
 		token->kind = FSDP_SCAN_WORD;
 	}
 	scan->at = scan->mark + size;
@@ -459,10 +459,10 @@ static bool read_after_comma(
 {
 	bool object = in_object(scan);
 	if (scan->lenient && byte == (object ? '}' : ']')) {
-		json_odd(scan, FSDP_ODD_TRAILING_COMMA);
+		json_deviation(scan, FSDP_DEVIATION_TRAILING_COMMA);
 		return read_end(scan, token, byte, "");
 	}
-	scan->next = object ? WANT_KEY : WANT_ELEMENT;
+	scan->next = object ? EXPECT_KEY : EXPECT_ELEMENT;
 	if (!object)
 		return read_value(scan, token, byte);
 	token->offset = stream_offset(scan, scan->at);
@@ -476,30 +476,30 @@ static inline bool read_token(struct fsdp_json_scan *scan, struct fsdp_json_toke
 	token->escaped = token->not_utf8 = false;
 	int byte = peek(scan, true);
 	switch (scan->next) {
-	case WANT_COMMA:
+	case EXPECT_COMMA:
 		if (byte == ',') {
 			scan->mark = ++scan->at;
 			return read_after_comma(scan, token, peek(scan, true));
 		}
 		if (scan->lenient && byte == '{' && scan->events_depth != 0 &&
 			scan->depth == scan->events_depth) {
-			json_odd(scan, FSDP_ODD_MISSING_COMMA);
+			json_deviation(scan, FSDP_DEVIATION_MISSING_COMMA);
 			return read_value(scan, token, byte);
 		}
 		return read_end(scan, token, byte, "a comma is missing");
-	case WANT_FIRST_KEY:
-	case WANT_KEY:
+	case EXPECT_FIRST_KEY:
+	case EXPECT_KEY:
 		token->offset = stream_offset(scan, scan->at);
 		if (byte == '"')
 			return read_key(scan, token);
-		if (scan->next == WANT_KEY)
+		if (scan->next == EXPECT_KEY)
 			return unexpected(scan, token, byte, "a key is missing");
 		return read_end(scan, token, byte, "a key is missing");
-	case WANT_FIRST_ELEMENT:
+	case EXPECT_FIRST_ELEMENT:
 		if (byte == ']')
 			return read_end(scan, token, byte, "");
 		return read_value(scan, token, byte);
-	case WANT_NOTHING:
+	case EXPECT_NOTHING:
 		token->kind = FSDP_SCAN_END;
 		token->offset = stream_offset(scan, scan->at);
 		if (byte == PEEK_FAILED)
@@ -547,7 +547,7 @@ static void set_up(struct fsdp_json_scan *scan, const struct fsdp_limits *limits
 	scan->hold = SIZE_MAX;
 	scan->depth_limit = (uint32_t)fsdp_min(
 		fsdp_limit(limits, FSDP_LIMIT_JSON_DEPTH), FSDP_SCAN_DEPTH);
-	scan->next = WANT_VALUE;
+	scan->next = EXPECT_VALUE;
 }
 
 bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *context,
@@ -571,12 +571,12 @@ void fsdp_json_scan_done(struct fsdp_json_scan *scan)
 	fsdp_window_done(&scan->window);
 }
 
-bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan)
+bool fsdp_json_scan_expects_comma(const struct fsdp_json_scan *scan)
 {
-	return scan->next == WANT_COMMA;
+	return scan->next == EXPECT_COMMA;
 }
 
-void fsdp_json_scan_hold(struct fsdp_json_scan *scan)
+void fsdp_json_scan_keep(struct fsdp_json_scan *scan)
 {
 	scan->hold = scan->mark;
 }
@@ -816,7 +816,7 @@ static enum quote json_check_quote(
 		if (i < behind || text.data[i] != '"' || text.data[i - 1] == '\\' ||
 			!closes(text, i + 1, top ? scan->event_keys : NULL))
 			continue;
-		json_odd(scan, FSDP_ODD_BARE_QUOTE);
+		json_deviation(scan, FSDP_DEVIATION_BARE_QUOTE);
 		fsdp_json_text_marks(fsdp_span(text.data + 1, i - 1), marks);
 		*size = i;
 		scan->at = scan->mark + i + 1;
@@ -858,12 +858,12 @@ bool fsdp_json_scan_resync(
 			return true;
 		struct fsdp_span text = fsdp_span(scan->window.bytes, scan->window.size);
 		if (is_event(text, scan->at, scan->event_keys)) {
-			scan->next = WANT_ELEMENT;
+			scan->next = EXPECT_ELEMENT;
 			return true;
 		}
 		if (is_finish(text, scan->at, scan->event_keys)) {
 			scan->at++;
-			scan->next = WANT_COMMA;
+			scan->next = EXPECT_COMMA;
 			return true;
 		}
 	}
@@ -883,7 +883,7 @@ bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
 			return true;
 		struct fsdp_span text = fsdp_span(scan->window.bytes, scan->window.size);
 		if (behind_key(text, scan->at, keys) != 0) {
-			scan->next = WANT_FIRST_KEY;
+			scan->next = EXPECT_FIRST_KEY;
 			return true;
 		}
 	}

@@ -13,7 +13,7 @@
  *
  * Strict by default: what is not JSON, or nested deeper than the limit, is an error with
  * its offset. Duplicate keys are checked by the caller. With `lenient` set, what programs
- * write instead of JSON is read and counted (enum fsdp_json_oddity), and what cannot be
+ * write instead of JSON is read and counted (enum fsdp_json_deviation), and what cannot be
  * read is a token of its own, FSDP_SCAN_BAD, after which fsdp_json_scan_resync continues.
  */
 enum fsdp_json_token_kind {
@@ -43,16 +43,16 @@ struct fsdp_json_token {
 	uint64_t offset;       /* in the stream, of the first byte, quotes included */
 };
 
-enum fsdp_json_oddity {
-	FSDP_ODD_BARE_WORD,
-	FSDP_ODD_NUMBER,
-	FSDP_ODD_CONTROL_CHAR,
-	FSDP_ODD_BAD_ESCAPE,
-	FSDP_ODD_NOT_UTF8,
-	FSDP_ODD_TRAILING_COMMA,
-	FSDP_ODD_MISSING_COMMA,
-	FSDP_ODD_BARE_QUOTE,
-	FSDP_ODD_COUNT
+enum fsdp_json_deviation {
+	FSDP_DEVIATION_BARE_WORD,
+	FSDP_DEVIATION_NUMBER,
+	FSDP_DEVIATION_CONTROL_CHAR,
+	FSDP_DEVIATION_BAD_ESCAPE,
+	FSDP_DEVIATION_NOT_UTF8,
+	FSDP_DEVIATION_TRAILING_COMMA,
+	FSDP_DEVIATION_MISSING_COMMA,
+	FSDP_DEVIATION_BARE_QUOTE,
+	FSDP_DEVIATION_COUNT
 };
 
 enum { FSDP_SCAN_DEPTH = 4096 }; /* the most that depth_limit may be */
@@ -71,8 +71,8 @@ struct fsdp_json_scan {
 	bool lenient;
 	uint32_t events_depth; /* levels round an event; 0: not among events */
 	const struct fsdp_span *event_keys; /* of an event itself; empty ends */
-	uint64_t oddities[FSDP_ODD_COUNT];
-	uint64_t oddity_sum;
+	uint64_t deviations[FSDP_DEVIATION_COUNT];
+	uint64_t deviation_sum;
 
 	uint64_t objects[FSDP_SCAN_DEPTH / 64]; /* a bit a level: it is an object */
 };
@@ -100,11 +100,11 @@ bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *to
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
 /* Lenient, after BAD: the value before it was read, but what should follow it was not. */
-bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan);
+bool fsdp_json_scan_expects_comma(const struct fsdp_json_scan *scan);
 
 /* From the last token on all bytes stay in the window until release, so that spans of it
  * can be had again: by the offset of a byte and a size. */
-void fsdp_json_scan_hold(struct fsdp_json_scan *scan);
+void fsdp_json_scan_keep(struct fsdp_json_scan *scan);
 void fsdp_json_scan_release(struct fsdp_json_scan *scan);
 
 static inline struct fsdp_span fsdp_json_scan_span(

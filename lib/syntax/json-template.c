@@ -33,7 +33,7 @@ static inline sixteen piece_differs(
 #endif
 
 /* Whether its text is at `at`. */
-__attribute__((always_inline)) static inline bool piece_stands_at(
+__attribute__((always_inline)) static inline bool piece_is_at(
 	const struct fsdp_json_piece *piece, const unsigned char *at)
 {
 #if defined __SSE2__
@@ -287,7 +287,7 @@ static struct fsdp_json_piece *json_pieces_look(struct fsdp_json_pieces *pieces,
 {
 	for (unsigned i = 1; i < FSDP_QUICK_NEXT; i++) {
 		struct fsdp_json_piece *piece = before->next[i];
-		if (piece_stands_at(piece, at))
+		if (piece_is_at(piece, at))
 			return piece->kind != FSDP_SCAN_BAD ? piece : NULL;
 	}
 	struct fsdp_json_piece *other = &pieces->other;
@@ -372,10 +372,10 @@ COLD const unsigned char *pass_long(const unsigned char *at, bool *ret_escaped)
 HOT const unsigned char *pass_text(const unsigned char *at, bool *ret_escaped)
 {
 #if defined __SSE2__
-	uint32_t special = find_odd(load(at)) | find_odd(load(at + 16)) << 16;
+	uint32_t special = find_deviation(load(at)) | find_deviation(load(at + 16)) << 16;
 	if (special == 0) {
 		at += 32;
-		special = find_odd(load(at)) | find_odd(load(at + 16)) << 16;
+		special = find_deviation(load(at)) | find_deviation(load(at + 16)) << 16;
 		if (special == 0)
 			return pass_long(at + 32, ret_escaped);
 	}
@@ -386,7 +386,7 @@ HOT const unsigned char *pass_text(const unsigned char *at, bool *ret_escaped)
 	return pass_long(at, ret_escaped);
 }
 
-COLD const unsigned char *pass_odd_number(const unsigned char *at)
+COLD const unsigned char *skip_rare_number(const unsigned char *at)
 {
 	size_t size = number_size(at);
 	return size != 0 ? at + size : NULL;
@@ -409,7 +409,7 @@ HOT const unsigned char *pass_number(const unsigned char *at)
 	if ((wrong | (other & 1)) == 0 && size - 1 < 15)
 		return at + size;
 #endif
-	return pass_odd_number(at);
+	return skip_rare_number(at);
 }
 
 /* How many digits the count at `at` has, sixteen at most; 0: not a count. */
@@ -489,7 +489,6 @@ HOT const unsigned char *parse_value(struct fsdp_json_quick *quick,
 	return end;
 }
 
-/* Those that are absent. */
 static void clear(struct fsdp_json_quick *quick, unsigned from, unsigned to)
 {
 	uint32_t absent =
@@ -508,7 +507,7 @@ HOT const unsigned char *pass_pieces(struct fsdp_json_quick *quick,
 	uint32_t present = 0;
 	for (;; before = piece) {
 		piece = before->next[0];
-		if (!piece_stands_at(piece, at)) {
+		if (!piece_is_at(piece, at)) {
 			piece = json_pieces_look(&quick->pieces, at, end, before);
 			if (piece == NULL)
 				return NULL;
@@ -546,7 +545,7 @@ HOT const unsigned char *behind_comma(
 	const struct fsdp_json_scan *scan, bool object, unsigned char sign)
 {
 	uint32_t level = scan->depth - 1;
-	if (scan->next != WANT_COMMA ||
+	if (scan->next != EXPECT_COMMA ||
 		(scan->objects[level / 64] >> level % 64 & 1) != object)
 		return NULL;
 	const unsigned char *at = behind_sign(scan->window.bytes + scan->at, ',');
@@ -556,7 +555,7 @@ HOT const unsigned char *behind_comma(
 bool fsdp_json_quick_object(struct fsdp_json_quick *quick, struct fsdp_json_scan *scan)
 {
 	const struct fsdp_window *window = &scan->window;
-	if (scan->next != WANT_FIRST_KEY ||
+	if (scan->next != EXPECT_FIRST_KEY ||
 		scan->depth + FSDP_QUICK_LEVELS > scan->depth_limit)
 		return false;
 	const unsigned char *behind = pass_pieces(quick, window->bytes + scan->at,
@@ -585,7 +584,7 @@ bool fsdp_json_quick_another(struct fsdp_json_scan *scan)
 	scan->objects[scan->depth / 64] |= UINT64_C(1) << scan->depth % 64;
 	scan->depth++;
 	scan->at = scan->mark = (size_t)(at - scan->window.bytes);
-	scan->next = WANT_FIRST_KEY;
+	scan->next = EXPECT_FIRST_KEY;
 	return true;
 }
 

@@ -23,7 +23,6 @@ struct container {
 	uint8_t stage;
 };
 
-/* What is known of a container with several parents. */
 struct result {
 	uint64_t size;
 	uint32_t cell; /* 0: free */

@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "syntax/pickle-internal.h"
 
-/* What can be wrong with one opcode. */
 enum fault {
 	SOUND,
 	UNKNOWN,  /* no such opcode */
@@ -434,7 +433,7 @@ static bool read_text(const struct mould *mould, const unsigned char *at, uint64
 	return size <= left - mould->size;
 }
 
-/* What came next is tried first the next time. */
+/* The opcode that came next is tried first the next time. */
 static void follow(struct moulds *moulds, unsigned index)
 {
 	struct mould *last = &moulds->list[moulds->last];
@@ -636,7 +635,7 @@ struct pass {
 	uint64_t frame_end;              /* FSDP_UNKNOWN outside of frames */
 	const unsigned char *frame_stop; /* the same if it is at hand, else NULL */
 	uint64_t puts;
-	bool odd_text; /* reported once */
+	bool changed_text; /* reported once */
 	/* The first frame that ends after the stream: size 0 means none. */
 	uint64_t far_frame, far_size, far_left;
 };
@@ -650,9 +649,9 @@ static uint64_t offset_at(const struct pass *pass, const unsigned char *at)
 static inline void look_at_text(struct pass *pass, const unsigned char *at,
 	const unsigned char *text, uint64_t size)
 {
-	if (pass->odd_text || fsdp_utf8_is_valid(fsdp_span(text, size)))
+	if (pass->changed_text || fsdp_utf8_is_valid(fsdp_span(text, size)))
 		return;
-	pass->odd_text = true;
+	pass->changed_text = true;
 	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,
 		"a string is not UTF-8 or holds lone surrogates");
 }

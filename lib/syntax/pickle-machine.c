@@ -262,7 +262,7 @@ static struct slot *fail_fold(struct machine *m, struct fsdp_error *error)
 
 enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
 
-static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
+static enum folded find_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
 	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
 {
 	const struct fsdp_folding call = { &m->options->folds[row_index], callable,
@@ -305,7 +305,7 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 		global->shown.uses |= use;
 		if (global->fold_call >= 0) {
 			fsdp_ref ref;
-			switch (ask_fold(m, global->fold_call, callable, arguments,
+			switch (find_fold(m, global->fold_call, callable, arguments,
 				FSDP_REF_NONE, &ref)) {
 			case FOLDED:
 				if (!global->quiet_folded)
@@ -444,7 +444,7 @@ static bool fold_instance(struct machine *m, struct slot *slot, struct cell *cal
 	fsdp_ref ref;
 	if (row < 0)
 		return false;
-	switch (ask_fold(m, row, call->a, call->b, state, &ref)) {
+	switch (find_fold(m, row, call->a, call->b, state, &ref)) {
 	case FOLDED:
 		*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
 		forget(m, slot, ref);

@@ -279,11 +279,11 @@ struct slot *fsdp_machine_text_line(
 /* A run after the last one of `holder`. One item at a time doubles; a batch gets what it
  * asks for, because picklers write batches of a thousand and then the rest. */
 static struct cell *add_run(
-	struct machine *m, struct cell *holder, size_t want, bool batch, bool pairs)
+	struct machine *m, struct cell *holder, size_t wanted, bool batch, bool pairs)
 {
-	size_t room = batch ? want : 2 * (size_t)fsdp_min(holder->a, RUN_ROOM / 2);
-	if (room < want)
-		room = want;
+	size_t room = batch ? wanted : 2 * (size_t)fsdp_min(holder->a, RUN_ROOM / 2);
+	if (room < wanted)
+		room = wanted;
 	if (room > RUN_ROOM)
 		room = RUN_ROOM;
 	room = (room + 3) & ~(size_t)3;
@@ -392,11 +392,11 @@ struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t ki
 __attribute__((noinline)) bool fsdp_machine_report(
 	struct machine *m, struct fsdp_pickle_deed *deed)
 {
-	if (m->options->judge == NULL)
+	if (m->options->check_deed == NULL)
 		return true;
 	deed->opcode = *m->at;
 	deed->offset = offset_of(m);
-	return m->options->judge(m->options->judge_context, m->pickle, deed);
+	return m->options->check_deed(m->options->check_context, m->pickle, deed);
 }
 
 const char *fsdp_machine_target(
@@ -528,7 +528,7 @@ static struct slot *append_items(
 	char room[2 * FSDP_SHOWN];
 	bool meant = likely(cell != NULL && is_meant(m, cell, how));
 	bool symbolic = !meant && fsdp_pickle_type_name(m->pickle, target->ref) == NULL;
-	if (symbolic && m->options->judge != NULL)
+	if (symbolic && m->options->check_deed != NULL)
 		(void)fsdp_machine_report(
 			m, &(struct fsdp_pickle_deed){ .kind = FSDP_DEED_FILL,
 				   .object = target->ref,

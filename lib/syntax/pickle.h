@@ -159,9 +159,9 @@ struct fsdp_pickle_options {
 	 * fold knew, and those without arguments by one kind of opcode; states of one global that are dicts of
 	 * the same few keys, or None and such a dict; persistent ids that are tuples of as many
 	 * items, and that a fold knew. */
-	bool (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
+	bool (*check_deed)(void *check_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);
-	void *judge_context;
+	void *check_context;
 
 	const struct fsdp_limits *limits;
 	struct fsdp_findings *findings; /* unusual opcodes are reported here */

@@ -26,7 +26,7 @@ struct fsdp_comm {
 	uint32_t seq; /* 0: none; a number with FSDP_COMM_NUMBER; else a text's index + 1
 			*/
 	uint32_t order;          /* in the file */
-	unsigned char type, how; /* enum fsdp_time_type, fsdp_comm_how */
+	unsigned char type, how; /* enum fsdp_time_type, fsdp_collective_source */
 	unsigned char by_name;   /* by its name, if nothing else is known */
 };
 #define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
@@ -78,7 +78,7 @@ bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
 void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int64_t end);
 
 /* What was added as FSDP_STRIP_IDLE was busy; the rest of each cell is idle. */
-void fsdp_strip_settle_idle(struct fsdp_strip *strip);
+void fsdp_strip_finish_idle(struct fsdp_strip *strip);
 
 /* Puts the strips of recordings that have one on the axis they share, each from its own
  * start unless clocks agree; those of others are of 0 ns. False: out of memory. */
@@ -127,7 +127,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading);
 
 /* readers.c: fills in the rank and where it is from, if the recording does not say it.
  * `index` is its place among the arguments. */
-void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);
+void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index);
 
 /* Whether the caller asked to stop. */
 static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *reading)
@@ -141,7 +141,7 @@ static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *readin
 void fsdp_trace_interrupted(struct fsdp_trace_reading *reading);
 
 /* readers.c: findings on what was read. */
-void fsdp_trace_judge(struct fsdp_trace_reading *reading);
+void fsdp_trace_check(struct fsdp_trace_reading *reading);
 
 /* Native recordings go on in one of these, by the kind in their header, whose bytes are
  * there until the next line is asked for. */

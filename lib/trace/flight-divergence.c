@@ -422,7 +422,6 @@ static void begin_runs(struct search *search)
 	}
 }
 
-/* What a rank without entries of a group enqueued there. */
 static int64_t last_by_status(const struct search *search, const struct run *run)
 {
 	const struct fsdp_flight_rows *rows = rows_of(search, run);

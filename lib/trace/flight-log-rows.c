@@ -12,7 +12,7 @@
 #include "trace/flight.h"
 
 /* A line, and its group among those of all logs. */
-struct log_said {
+struct log_report {
 	struct fsdp_watchdog_line line;
 	uint32_t group;
 	int64_t order, keys[2]; /* it is sorted by the keys, then by the order */
@@ -20,7 +20,7 @@ struct log_said {
 
 /* What a rank did in a group: its lines, by what timed out, and then as they came. */
 struct rank_state {
-	struct log_said *said;
+	struct log_report *reports;
 	size_t count;
 	int64_t rank, enqueued, completed;
 	/* What timed out first, if it is a rank's own or known at all; else NULL. */
@@ -40,7 +40,7 @@ struct log_team {
 
 /* An exception of any log, in the order of the lines. */
 struct log_exception {
-	const struct fsdp_watchdog_exception *said;
+	const struct fsdp_watchdog_exception *reports;
 	size_t order;
 	struct fsdp_span text;
 	int64_t rank;
@@ -50,8 +50,8 @@ struct log_exception {
 struct log_join {
 	struct fsdp_arena *arena;
 	struct fsdp_names groups;
-	struct log_said *said;
-	size_t said_count;
+	struct log_report *reports;
+	size_t report_count;
 	struct rank_state *states; /* by group, then by rank */
 	size_t state_count;
 	struct log_team *teams;
@@ -65,7 +65,7 @@ struct log_join {
 	bool left_out;       /* and there is some */
 };
 
-static void sort_said(struct log_said *list, size_t count)
+static void sort_reports(struct log_report *list, size_t count)
 {
 	FSDP_SORT(list, count, FSDP_BY(list, keys[0]), FSDP_BY(list, keys[1]),
 		FSDP_BY(list, order));
@@ -89,9 +89,9 @@ static bool gather(
 		exceptions += readings[i].watchdog->exceptions.count;
 		join->numbers_differ |= readings[i].watchdog->numbers_differ;
 	}
-	join->said = FSDP_TAKE(join->arena, join->said, lines);
+	join->reports = FSDP_TAKE(join->arena, join->reports, lines);
 	join->exceptions = FSDP_TAKE(join->arena, join->exceptions, exceptions);
-	if (join->said == NULL || join->exceptions == NULL ||
+	if (join->reports == NULL || join->exceptions == NULL ||
 		!fsdp_names_init(&join->groups, join->arena))
 		return false;
 	for (size_t i = 0; i < count; i++) {
@@ -111,14 +111,14 @@ static bool gather(
 			const struct fsdp_watchdog_line *line =
 				fsdp_vec_at(&watchdog->lines, j);
 			const struct fsdp_names *groups = &watchdog->groups;
-			if (line->told && join->numbers_differ) {
+			if (line->by_other && join->numbers_differ) {
 				join->left_out = true;
 				continue;
 			}
-			struct log_said *one = &join->said[join->said_count];
-			*one = (struct log_said){ .line = *line,
+			struct log_report *one = &join->reports[join->report_count];
+			*one = (struct log_report){ .line = *line,
 				.group = FSDP_NONE,
-				.order = (int64_t)join->said_count++,
+				.order = (int64_t)join->report_count++,
 				.keys = { line->rank, line->seq } };
 			if (line->group == FSDP_NONE)
 				continue;
@@ -139,31 +139,32 @@ static bool name_groups(struct log_join *join)
 {
 	uint32_t only = FSDP_NONE;
 	bool several = false;
-	sort_said(join->said, join->said_count);
-	for (size_t i = 0, end; i < join->said_count; i = end) {
+	sort_reports(join->reports, join->report_count);
+	for (size_t i = 0, end; i < join->report_count; i = end) {
 		uint32_t group = FSDP_NONE;
-		for (end = i; end < join->said_count &&
-			      join->said[end].line.rank == join->said[i].line.rank &&
-			      join->said[end].line.seq == join->said[i].line.seq;
+		for (end = i;
+			end < join->report_count &&
+			join->reports[end].line.rank == join->reports[i].line.rank &&
+			join->reports[end].line.seq == join->reports[i].line.seq;
 			end++)
 			if (group == FSDP_NONE)
-				group = join->said[end].group;
+				group = join->reports[end].group;
 		several |= group != FSDP_NONE && only != FSDP_NONE && group != only;
 		only = group != FSDP_NONE ? group : only;
 		for (size_t j = i; j < end; j++)
-			if (join->said[j].group == FSDP_NONE)
-				join->said[j].group = group;
+			if (join->reports[j].group == FSDP_NONE)
+				join->reports[j].group = group;
 	}
 	if (several || only == FSDP_NONE)
 		only = fsdp_watchdog_group(&join->groups, FSDP_SPAN(""), FSDP_SPAN(""));
-	for (size_t i = 0; i < join->said_count; i++) {
-		struct log_said *one = &join->said[i];
+	for (size_t i = 0; i < join->report_count; i++) {
+		struct log_report *one = &join->reports[i];
 		if (one->group == FSDP_NONE)
 			one->group = only;
 		one->keys[0] = one->group;
 		one->keys[1] = one->line.rank;
 	}
-	sort_said(join->said, join->said_count);
+	sort_reports(join->reports, join->report_count);
 	return only != FSDP_NONE;
 }
 
@@ -176,11 +177,11 @@ static const struct fsdp_watchdog_line *line_of(
 {
 	const struct fsdp_watchdog_line *best = NULL;
 	size_t low = 0, high = state->count;
-	FSDP_HALVE(low, high, middle, state->said[middle].line.seq < seq)
-	for (; low < state->count && state->said[low].line.seq == seq; low++)
+	FSDP_HALVE(low, high, middle, state->reports[middle].line.seq < seq)
+	for (; low < state->count && state->reports[low].line.seq == seq; low++)
 		if (best == NULL || best->op.size == 0 ||
-			(best->told && !state->said[low].line.told))
-			best = &state->said[low].line;
+			(best->by_other && !state->reports[low].line.by_other))
+			best = &state->reports[low].line;
 	return best;
 }
 
@@ -191,16 +192,17 @@ static void find_state(struct rank_state *state)
 	bool late = false;
 	/* A rank that is late comes to a barrier that the others have given up. */
 	for (size_t i = 0; i < state->count; i++)
-		late |= state->said[i].line.told && state->said[i].line.enqueued == -1;
+		late |= state->reports[i].line.by_other &&
+			state->reports[i].line.enqueued == -1;
 	state->enqueued = state->completed = FSDP_ABSENT;
 	for (size_t i = 0; i < state->count; i++) {
-		struct fsdp_watchdog_line *line = &state->said[i].line;
+		struct fsdp_watchdog_line *line = &state->reports[i].line;
 		if (late) {
 			line->seq = FSDP_ABSENT;
 			line->enqueued = line->completed = -1;
 		}
-		state->said[i].keys[0] = line->seq;
-		state->said[i].keys[1] = 0;
+		state->reports[i].keys[0] = line->seq;
+		state->reports[i].keys[1] = 0;
 		if (state->enqueued == FSDP_ABSENT) {
 			state->enqueued = line->enqueued;
 			state->completed = line->completed;
@@ -210,11 +212,11 @@ static void find_state(struct rank_state *state)
 			first = line->seq;
 	}
 	for (size_t i = 0; i < state->count; i++)
-		if (state->said[i].line.seq > state->enqueued)
-			state->enqueued = state->said[i].line.seq;
+		if (state->reports[i].line.seq > state->enqueued)
+			state->enqueued = state->reports[i].line.seq;
 	if (state->completed == FSDP_ABSENT && first != FSDP_ABSENT)
 		state->completed = first - 1;
-	sort_said(state->said, state->count);
+	sort_reports(state->reports, state->count);
 	if (first != FSDP_ABSENT) {
 		state->first = line_of(state, first);
 		state->waits = first > state->completed;
@@ -223,13 +225,13 @@ static void find_state(struct rank_state *state)
 
 static bool find_states(struct log_join *join)
 {
-	join->states = FSDP_TAKE(join->arena, join->states, join->said_count);
-	join->teams = FSDP_TAKE(join->arena, join->teams, join->said_count);
-	join->ranks = FSDP_TAKE(join->arena, join->ranks, join->said_count);
+	join->states = FSDP_TAKE(join->arena, join->states, join->report_count);
+	join->teams = FSDP_TAKE(join->arena, join->teams, join->report_count);
+	join->ranks = FSDP_TAKE(join->arena, join->ranks, join->report_count);
 	if (join->states == NULL || join->teams == NULL || join->ranks == NULL)
 		return false;
-	for (size_t i = 0; i < join->said_count; i++) {
-		struct log_said *one = &join->said[i];
+	for (size_t i = 0; i < join->report_count; i++) {
+		struct log_report *one = &join->reports[i];
 		bool fresh = i == 0 || one[-1].group != one->group;
 		if (fresh) {
 			uint32_t parent =
@@ -242,7 +244,7 @@ static bool find_states(struct log_join *join)
 		}
 		if (fresh || one[-1].line.rank != one->line.rank) {
 			join->states[join->state_count++] =
-				(struct rank_state){ .said = one,
+				(struct rank_state){ .reports = one,
 					.rank = one->line.rank };
 			join->teams[join->team_count - 1].count++;
 			join->ranks[join->rank_count++] = one->line.rank;
@@ -337,7 +339,7 @@ static bool find_teams(struct log_join *join)
 		const struct log_team *team = &join->teams[i];
 		for (size_t j = 0; is_default(team) && j < team->count; j++)
 			for (size_t k = 0; k < team->states[j].count; k++) {
-				int64_t world = ratio(&team->states[j].said[k].line);
+				int64_t world = ratio(&team->states[j].reports[k].line);
 				join->world = world > join->world ? world : join->world;
 			}
 	}
@@ -476,7 +478,7 @@ static bool is_barrier(const struct log_team *team)
 /* The numbers that were printed. */
 static bool describe_watches(struct log_join *join, struct fsdp_flight *flight)
 {
-	struct fsdp_flight_watch *watch =
+	struct fsdp_watchdog_status *watch =
 		FSDP_TAKE(join->arena, watch, join->state_count);
 	flight->watches = watch;
 	flight->watch_count = join->state_count;
@@ -490,7 +492,7 @@ static bool describe_watches(struct log_join *join, struct fsdp_flight *flight)
 							*first = state->first;
 			bool barrier = is_barrier(team);
 			first = first != NULL ? first : &none;
-			*watch = (struct fsdp_flight_watch){ .rank = state->rank,
+			*watch = (struct fsdp_watchdog_status){ .rank = state->rank,
 				.group = fsdp_flight_title(team->name, team->desc),
 				.enqueued = barrier ? FSDP_ABSENT : state->enqueued,
 				.completed = barrier ? FSDP_ABSENT : state->completed,
@@ -626,8 +628,8 @@ static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 static bool is_after_timeout(
 	const struct log_join *join, const struct fsdp_watchdog_exception *exception)
 {
-	for (size_t i = 0; i < join->said_count; i++) {
-		const struct fsdp_watchdog_line *line = &join->said[i].line;
+	for (size_t i = 0; i < join->report_count; i++) {
+		const struct fsdp_watchdog_line *line = &join->reports[i].line;
 		if (exception->by_itself && line->rank != exception->rank)
 			continue;
 		if (line->ran_ms != FSDP_ABSENT &&
@@ -662,7 +664,7 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 	for (size_t i = 0; i < join->rank_count; i++)
 		ranks[heard++] = join->ranks[i];
 	for (size_t i = 0; i < kept; i++) {
-		const struct fsdp_watchdog_exception *one = all[i].said;
+		const struct fsdp_watchdog_exception *one = all[i].reports;
 		ranks[heard++] = one->rank;
 		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
 			one->text, one->failure == FSDP_WATCHDOG_OWN };
@@ -694,8 +696,8 @@ static bool blame(const struct log_join *join, const struct fsdp_watchdog_except
 		ranks[found++] = one->other;
 	for (size_t i = 0; i < join->exception_count; i++)
 		if (one->failure == FSDP_WATCHDOG_HANGS &&
-			join->exceptions[i].said->failure == FSDP_WATCHDOG_HANGS)
-			ranks[found++] = join->exceptions[i].said->rank;
+			join->exceptions[i].reports->failure == FSDP_WATCHDOG_HANGS)
+			ranks[found++] = join->exceptions[i].reports->rank;
 	flight->verdict = orders ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 	flight->problem = "exception";
 	flight->all_wait = false;
@@ -716,10 +718,10 @@ static bool describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 	if (!list_exceptions(join, flight))
 		return false;
 	for (size_t i = 0; first == NULL && i < join->exception_count; i++)
-		if (join->exceptions[i].said->failure != FSDP_WATCHDOG_FOLLOWS)
-			first = join->exceptions[i].said;
+		if (join->exceptions[i].reports->failure != FSDP_WATCHDOG_FOLLOWS)
+			first = join->exceptions[i].reports;
 	if (first == NULL) {
-		if (join->exception_count != 0 && join->said_count == 0)
+		if (join->exception_count != 0 && join->report_count == 0)
 			flight->problem = "exception";
 		return true;
 	}
@@ -729,7 +731,6 @@ static bool describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 	return !open || is_after_timeout(join, first) || blame(join, first, flight);
 }
 
-/* What the numbers show, without exceptions. */
 static bool join_lines(struct log_join *join, const struct fsdp_limits *limits,
 	struct fsdp_flight *flight, struct fsdp_error **ret_error)
 {
@@ -773,13 +774,13 @@ bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t cou
 	*ret_flight = NULL;
 	if (flight == NULL || !gather(&join, readings, count))
 		return fsdp_arena_fail(arena, ret_error);
-	if (join.said_count + join.exception_count == 0)
+	if (join.report_count + join.exception_count == 0)
 		return true;
 	*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
 		.seq = FSDP_ABSENT,
 		.since_ns = FSDP_ABSENT,
 		.place.line = FSDP_ABSENT };
-	if (join.said_count != 0) {
+	if (join.report_count != 0) {
 		if (!name_groups(&join) || !find_states(&join) || !find_teams(&join))
 			return fsdp_arena_fail(arena, ret_error);
 		if (!join_lines(&join, readings[0].limits, flight, ret_error))

@@ -269,7 +269,7 @@ static bool add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line l
 		return true;
 	hear_of(watchdog, rank);
 	line.rank = rank;
-	line.told = !own;
+	line.by_other = !own;
 	return fsdp_vec_add(&watchdog->lines, &line);
 }
 
@@ -325,7 +325,7 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	if (!listed)
 		watchdog->snapshot = FSDP_ABSENT;
 	for (size_t i = 0; i < FSDP_COUNT(reports); i++) {
-		struct fsdp_watchdog_line says = fsdp_watchdog_blank();
+		struct fsdp_watchdog_line printed = fsdp_watchdog_blank();
 		struct fsdp_span at = after(line, reports[i].words), tail = at, list;
 		int64_t seq = watchdog->snapshot;
 		unsigned place = reports[i].number;
@@ -346,18 +346,18 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		if (place == NEVER)
 			seq = -1;
 		if (reports[i].waits)
-			says.seq = seq;
+			printed.seq = seq;
 		if (place == BEHIND_OP) {
 			at = before(at, ", #");
 		} else {
-			says.enqueued = seq;
-			says.completed = seq - reports[i].less;
+			printed.enqueued = seq;
+			printed.completed = seq - reports[i].less;
 		}
 		if ((reports[i].waits || place == OF_SNAPSHOT) &&
-			!parse_op(watchdog, without_blanks(at), &says.op))
+			!parse_op(watchdog, without_blanks(at), &printed.op))
 			return false;
-		return add_ranks(
-			watchdog, up_to(ranks, ranks.data + ranks.size - 1), says, true);
+		return add_ranks(watchdog, up_to(ranks, ranks.data + ranks.size - 1),
+			printed, true);
 	}
 	return true;
 }
@@ -393,23 +393,23 @@ static bool parse_failed(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span front = before(line, failed);
 	struct fsdp_span list = after_last(front, "[Rank ");
-	struct fsdp_watchdog_line says;
+	struct fsdp_watchdog_line printed;
 	int64_t rank;
 	if (!parse_rank(&list, &rank))
 		return true;
 	list = after(list, "]: Rank");
 	if (list.size != 0 && list.data[0] == 's')
 		list = skip(list, 1);
-	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &says))
+	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &printed))
 		return false;
-	says.enqueued = says.completed = -1;
-	if (!add_ranks(watchdog, without_blanks(list), says, false))
+	printed.enqueued = printed.completed = -1;
+	if (!add_ranks(watchdog, without_blanks(list), printed, false))
 		return false;
-	says.seq = says.enqueued = 0;
-	says.op = FSDP_SPAN("monitored_barrier");
-	says.time_ns = time_in(front);
-	says.timeout_ms = says.ran_ms = ms_after(line, failed);
-	return add_line(watchdog, says, rank_of_job(watchdog, front, rank), true);
+	printed.seq = printed.enqueued = 0;
+	printed.op = FSDP_SPAN("monitored_barrier");
+	printed.time_ns = time_in(front);
+	printed.timeout_ms = printed.ran_ms = ms_after(line, failed);
+	return add_line(watchdog, printed, rank_of_job(watchdog, front, rank), true);
 }
 
 /* "Rank 3 successfully reached monitoredBarrier, but received errors …" */
@@ -417,16 +417,16 @@ static bool parse_reached(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span front = before(line, reached);
 	struct fsdp_span number = after_last(front, "Rank ");
-	struct fsdp_watchdog_line says;
+	struct fsdp_watchdog_line printed;
 	int64_t rank;
 	if (!parse_number(&number, &rank) || number.size != 0)
 		return true;
-	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &says))
+	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &printed))
 		return false;
-	says.seq = says.enqueued = 0;
-	says.completed = -1;
-	says.op = FSDP_SPAN("monitored_barrier");
-	return add_line(watchdog, says, rank_of_job(watchdog, front, rank), true);
+	printed.seq = printed.enqueued = 0;
+	printed.completed = -1;
+	printed.op = FSDP_SPAN("monitored_barrier");
+	return add_line(watchdog, printed, rank_of_job(watchdog, front, rank), true);
 }
 
 /* ---- calls that differ ---- */
@@ -486,22 +486,22 @@ static bool parse_dtypes(
 /* "SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDevi…";
  * without a tensor only the first two, with nothing between. PyTorch 1.x has no number. */
 static bool parse_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
-	struct fsdp_watchdog_line *says)
+	struct fsdp_watchdog_line *printed)
 {
 	struct fsdp_arena *arena = watchdog->lines.arena;
 	struct fsdp_span dtypes = between(call, "TensorDtypes=", ", TensorDeviceTypes=");
 	int64_t numel;
-	says->seq = number_after(call, "SequenceNumber=");
-	if (says->seq < 0 || says->seq >= INT64_MAX / 2)
-		says->seq = 0;
-	says->enqueued = says->seq;
-	if (!parse_shape(
-		    arena, between(call, "TensorShape=[", "]"), &says->sizes, &numel) ||
-		!parse_dtypes(arena, dtypes, &says->dtypes))
+	printed->seq = number_after(call, "SequenceNumber=");
+	if (printed->seq < 0 || printed->seq >= INT64_MAX / 2)
+		printed->seq = 0;
+	printed->enqueued = printed->seq;
+	if (!parse_shape(arena, between(call, "TensorShape=[", "]"), &printed->sizes,
+		    &numel) ||
+		!parse_dtypes(arena, dtypes, &printed->dtypes))
 		return false;
 	if (dtypes.size != 0)
-		says->numel_in = numel;
-	return parse_op_type(watchdog, call, says);
+		printed->numel_in = numel;
+	return parse_op_type(watchdog, call, printed);
 }
 
 enum { MOST_BEFORE = 4096 };
@@ -516,7 +516,7 @@ static bool parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	struct fsdp_span own_rank = after_last(front, "Rank ");
 	struct fsdp_span number = after(rest, ", but Rank "), call = after(rest, print);
 	static const int64_t no_sizes[] = { 1, 0 };
-	struct fsdp_watchdog_line own, says;
+	struct fsdp_watchdog_line own, printed;
 	int64_t rank, other;
 	if (!parse_rank(&own_rank, &rank))
 		return true;
@@ -527,28 +527,28 @@ static bool parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		return false;
 	if (call.data == NULL || !parse_number(&number, &other) || other < 0)
 		return true;
-	for (int64_t one = watchdog->told_before ? other : 0;
+	for (int64_t one = watchdog->prints_others ? other : 0;
 		one < other && one < MOST_BEFORE; one++)
 		if (one != rank && !add_line(watchdog, own, one, false))
 			return false;
-	watchdog->told_before = true;
-	says = own;
-	if (!parse_call(watchdog, call, &says))
+	watchdog->prints_others = true;
+	printed = own;
+	if (!parse_call(watchdog, call, &printed))
 		return false;
 	/* A rank reads what others send as if it had the length of its own: if numbers of
 	 * tensors or dimensions differ, it prints a call that no rank made. */
-	if ((own.sizes.data != NULL && says.sizes.data != NULL &&
-		    own.sizes.size != says.sizes.size) ||
+	if ((own.sizes.data != NULL && printed.sizes.data != NULL &&
+		    own.sizes.size != printed.sizes.size) ||
 		(own.dtypes.size == sizeof(int64_t)) !=
-			(says.dtypes.size == sizeof(int64_t))) {
-		says.op = FSDP_SPAN("unknown");
-		says.sizes = fsdp_span(no_sizes, sizeof no_sizes);
-		says.dtypes = fsdp_span(no_sizes + 1, sizeof *no_sizes);
-		says.numel_in = FSDP_ABSENT;
+			(printed.dtypes.size == sizeof(int64_t))) {
+		printed.op = FSDP_SPAN("unknown");
+		printed.sizes = fsdp_span(no_sizes, sizeof no_sizes);
+		printed.dtypes = fsdp_span(no_sizes + 1, sizeof *no_sizes);
+		printed.numel_in = FSDP_ABSENT;
 	}
-	says.seq = own.seq;
-	says.enqueued = own.enqueued;
-	return add_line(watchdog, says, other, false);
+	printed.seq = own.seq;
+	printed.enqueued = own.enqueued;
+	return add_line(watchdog, printed, other, false);
 }
 
 /* ---- exceptions ---- */
@@ -620,7 +620,7 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	enum { LONGEST = 200, PYTHON = FSDP_COUNT(exceptions) };
 	size_t i = 0;
 	struct fsdp_span text = { 0 };
-	struct fsdp_watchdog_line said;
+	struct fsdp_watchdog_line printed_by;
 	bool known;
 	while (i < PYTHON && (text = after(line, exceptions[i].words)).data == NULL)
 		i++;
@@ -629,10 +629,10 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	/* A timeout has a line of its own. */
 	if (text.data == NULL || has(text, "collective operation timeout"))
 		return true;
-	if (!parse_front(watchdog, up_to(line, text.data), &said, &known))
+	if (!parse_front(watchdog, up_to(line, text.data), &printed_by, &known))
 		return false;
-	struct fsdp_watchdog_exception one = { .rank = said.rank,
-		.time_ns = said.time_ns,
+	struct fsdp_watchdog_exception one = { .rank = printed_by.rank,
+		.time_ns = printed_by.time_ns,
 		.other = FSDP_ABSENT,
 		.failure = i < PYTHON ? exceptions[i].failure : FSDP_WATCHDOG_OWN };
 	struct fsdp_span rest = text;

@@ -64,7 +64,7 @@ struct fsdp_watchdog_line {
 	struct fsdp_span op; /* in lower case; size 0: unknown */
 	struct fsdp_span sizes,
 		dtypes; /* as dumps have those that go in; data NULL: unknown */
-	bool told;      /* by another rank, by its number in the group */
+	bool by_other;  /* by another rank, by its number in the group */
 };
 
 /* An empty one. */
@@ -118,7 +118,7 @@ struct fsdp_watchdog {
 	struct fsdp_names groups;   /* below the name of each its description */
 	int64_t highest_rank;       /* that any line begins with or names; -1: none */
 	int64_t snapshot;    /* work that a report lists ranks of, or FSDP_ABSENT */
-	bool told_before;    /* ranks that call what the one that prints does */
+	bool prints_others;  /* ranks that call what the one that prints does */
 	bool numbers_differ; /* those in some group and those of the job */
 };
 

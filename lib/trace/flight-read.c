@@ -785,8 +785,8 @@ static bool read_values(struct pickled *pickled, struct fsdp_memory_reader *memo
 		.findings = &reading->findings,
 		.fold_dict = memory != NULL ? fsdp_memory_fold : NULL,
 		.context = memory,
-		.judge = note_deed,
-		.judge_context = &deed };
+		.check_deed = note_deed,
+		.check_context = &deed };
 	const struct fsdp_pickle_parts parts = { .read = read_part,
 		.context = pickled->file,
 		.size = pickled->file != NULL ? pickled->file->size : 0 };

@@ -338,7 +338,7 @@ static bool describe_found(struct join *join, const struct fsdp_flight_fault *fa
 {
 	struct fsdp_flight *flight = join->flight;
 	struct fsdp_flight_job *job = &join->job;
-	struct fsdp_flight_found *found =
+	struct fsdp_mismatched_call *found =
 		FSDP_TAKE(job->arena, found, fault->culprit_count);
 	if (found == NULL)
 		return false;
@@ -358,11 +358,11 @@ static bool describe_found(struct join *join, const struct fsdp_flight_fault *fa
 
 /* False: out of memory. */
 static bool describe_last(
-	struct join *join, size_t place, struct fsdp_flight_last *ret_last)
+	struct join *join, size_t place, struct fsdp_last_call *ret_last)
 {
 	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
 	const struct fsdp_flight_entry *entry = last_entry(rows);
-	*ret_last = (struct fsdp_flight_last){ .rank = join->job.ranks[place].rank,
+	*ret_last = (struct fsdp_last_call){ .rank = join->job.ranks[place].rank,
 		.seq = FSDP_ABSENT,
 		.place.line = FSDP_ABSENT };
 	if (entry == NULL)
@@ -382,8 +382,7 @@ static bool describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
-	struct fsdp_flight_last *last =
-		FSDP_TAKE(job->arena, last, flight->culprit_count);
+	struct fsdp_last_call *last = FSDP_TAKE(job->arena, last, flight->culprit_count);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
 	if (last == NULL || ranks == NULL)
 		return false;
@@ -436,7 +435,6 @@ static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	       describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
-/* Whether two entries are one collective. */
 static bool is_one(const struct fsdp_flight_rows *a_rows,
 	const struct fsdp_flight_entry *a, const struct fsdp_flight_rows *b_rows,
 	const struct fsdp_flight_entry *b)
@@ -695,7 +693,7 @@ static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 		struct fsdp_recording *recording = &readings[i].recording;
 		if (has_dumps && readings[i].unopened) {
 			recording->kind = FSDP_RECORDING_FLIGHT;
-			fsdp_trace_settle_rank(&readings[i], i);
+			fsdp_trace_resolve_rank(&readings[i], i);
 			if (recording->rank_from == FSDP_RANK_FROM_POSITION)
 				recording->kind = FSDP_RECORDING_KIND_COUNT;
 		}

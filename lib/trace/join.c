@@ -166,7 +166,7 @@ void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int6
 	}
 }
 
-void fsdp_strip_settle_idle(struct fsdp_strip *strip)
+void fsdp_strip_finish_idle(struct fsdp_strip *strip)
 {
 	int64_t begin = strip->begin_ns;
 	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {

@@ -142,7 +142,7 @@ static const struct {
 	{ "Trace", FSDP_KINETO_TRACE },
 };
 
-bool fsdp_kineto_knows_category(struct fsdp_span name)
+bool fsdp_kineto_has_category(struct fsdp_span name)
 {
 	static const char *const useless[] = { "None", "gpu_user_annotation", "overhead",
 		"cpu_instant_event", "cuda_sync", "cuda_event", "external_correlation",
@@ -362,7 +362,7 @@ static bool parse_members(struct fsdp_kineto_input *input, struct event *event,
 		if (!fsdp_kineto_next(input, token))
 			return false;
 		bool complete = !fsdp_kineto_is_broken(token) ||
-				!fsdp_json_scan_wants_comma(&input->scan);
+				!fsdp_json_scan_expects_comma(&input->scan);
 		if (complete && event->pending >= 0)
 			event->places[event->pending] = event->pending_place;
 		event->pending = -1;
@@ -380,8 +380,8 @@ static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token 
 	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
 {
 	struct event event = { .pending = -1 };
-	uint64_t odd = input->scan.oddity_sum;
-	fsdp_json_scan_hold(&input->scan);
+	uint64_t deviations = input->scan.deviation_sum;
+	fsdp_json_scan_keep(&input->scan);
 	if (!parse_members(input, &event, token))
 		return false;
 	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
@@ -402,7 +402,7 @@ static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token 
 	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
 	if (!whole && !usable)
 		*ret_found = FSDP_KINETO_LOST;
-	else if (!whole || input->scan.oddity_sum != odd)
+	else if (!whole || input->scan.deviation_sum != deviations)
 		*ret_found = FSDP_KINETO_RECOVERED;
 	else
 		*ret_found = FSDP_KINETO_WHOLE;

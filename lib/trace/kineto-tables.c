@@ -478,7 +478,7 @@ static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	return true;
 }
 
-/* What is done on the host is of the step in which it begins. */
+/* Work of the host counts for the step in which it begins. */
 static bool add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_vec *comms = &kineto->comms.list;
@@ -1042,7 +1042,7 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 					strip, types[kind], piece.begin, piece.end);
 		fsdp_strip_add(strip, FSDP_STRIP_IDLE, piece.begin, piece.end);
 	}
-	fsdp_strip_settle_idle(strip);
+	fsdp_strip_finish_idle(strip);
 	return true;
 }
 
@@ -1145,7 +1145,7 @@ static bool list_categories(struct fsdp_kineto *kineto)
 	FSDP_SORT(all, categories->count, FSDP_BY(all, name));
 	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
 	for (size_t i = 0; i < categories->count; i++)
-		if (!fsdp_kineto_knows_category(all[i].name))
+		if (!fsdp_kineto_has_category(all[i].name))
 			unknown[recording->unknown_count++] = all[i];
 	recording->categories = all;
 	recording->category_count = categories->count;
@@ -1200,7 +1200,7 @@ static bool add_events(
 	       fsdp_vec_sort(&kineto->tables[FSDP_KINETO_WORK], compare_times);
 }
 
-bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
+bool fsdp_kineto_finish(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
@@ -1240,7 +1240,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	*all = kineto->comms;
 	recording->collectives = all;
 	recording->collective_count = all->list.count;
-	if (!keep_spans(kineto) || !fsdp_kineto_units_settle(kineto) ||
+	if (!keep_spans(kineto) || !fsdp_kineto_units_finish(kineto) ||
 		!add_all(kineto) || !fill_steps(kineto, types, &steps) ||
 		!measure_device(kineto, steps) || !fill_strip(kineto) ||
 		!list_types(kineto) || !list_kernels(kineto, &sums))

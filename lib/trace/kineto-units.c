@@ -744,7 +744,7 @@ static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
 /* Gathers or reductions, in the annotation of some kinds in which each was issued. */
 static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 {
-	struct fsdp_unassigned *rest = &at->kineto->reading->recording.unassigned;
+	struct fsdp_time_without_unit *rest = &at->kineto->reading->recording.unassigned;
 	size_t comms = at->kineto->comms.list.count, count = 0;
 	bool overflow = false;
 	uint32_t row;
@@ -777,13 +777,13 @@ static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 
 /* ---- all of it ---- */
 
-static bool settle(struct settling *at)
+static bool finish(struct settling *at)
 {
 	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
 			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
 	if (!is_named(at))
 		gathers |= TURNS;
-	enum fsdp_units_from *from = &at->kineto->reading->recording.units_from;
+	enum fsdp_unit_source *from = &at->kineto->reading->recording.units_from;
 	*from = at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
 	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
 		if (at->kineto->units_seen[kind])
@@ -835,7 +835,7 @@ static bool settle(struct settling *at)
 	return list_rows(at);
 }
 
-bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
+bool fsdp_kineto_units_finish(struct fsdp_kineto *kineto)
 {
 	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_UNIT];
 	size_t notes = 0, comms = kineto->comms.list.count;
@@ -868,7 +868,7 @@ bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto)
 	fsdp_time_sums_init(&at.sums, &kineto->arena);
 	for (size_t i = 0; i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
-	return settle(&at);
+	return finish(&at);
 }
 
 /*

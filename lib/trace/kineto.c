@@ -806,23 +806,23 @@ static bool read_once(struct fsdp_kineto *kineto)
 static bool list_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	const uint64_t *odd = kineto->input.scan.oddities;
+	const uint64_t *counts = kineto->input.scan.deviations;
 	const struct {
 		const char *name;
 		uint64_t count;
 	} rows[] = {
-		{ "bad_escape", odd[FSDP_ODD_BAD_ESCAPE] },
+		{ "bad_escape", counts[FSDP_DEVIATION_BAD_ESCAPE] },
 		{ "bad_metadata", kineto->bad_metadata },
 		{ "bad_token", kineto->bad_tokens },
-		{ "bare_quote", odd[FSDP_ODD_BARE_QUOTE] },
-		{ "bare_word", odd[FSDP_ODD_BARE_WORD] },
+		{ "bare_quote", counts[FSDP_DEVIATION_BARE_QUOTE] },
+		{ "bare_word", counts[FSDP_DEVIATION_BARE_WORD] },
 		{ "bom", bom },
-		{ "control_char", odd[FSDP_ODD_CONTROL_CHAR] },
+		{ "control_char", counts[FSDP_DEVIATION_CONTROL_CHAR] },
 		{ "gz_cut", cut },
-		{ "missing_comma", odd[FSDP_ODD_MISSING_COMMA] },
-		{ "not_utf8", odd[FSDP_ODD_NOT_UTF8] },
-		{ "odd_number", odd[FSDP_ODD_NUMBER] },
-		{ "trailing_comma", odd[FSDP_ODD_TRAILING_COMMA] },
+		{ "missing_comma", counts[FSDP_DEVIATION_MISSING_COMMA] },
+		{ "not_utf8", counts[FSDP_DEVIATION_NOT_UTF8] },
+		{ "odd_number", counts[FSDP_DEVIATION_NUMBER] },
+		{ "trailing_comma", counts[FSDP_DEVIATION_TRAILING_COMMA] },
 		{ "trailing_data", recording->trailing_data_at != FSDP_ABSENT },
 	};
 	struct fsdp_tally *list =
@@ -855,7 +855,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 			fsdp_sum_ns(&reading->recording.data_loader_ns,
 				*(const int64_t *)fsdp_vec_at(&kineto->data_ns, i),
 				&kineto->overflow);
-	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
+	return fsdp_kineto_finish(kineto) || fsdp_trace_memory(reading);
 }
 
 static bool read_kineto(struct fsdp_trace_reading *reading)

@@ -115,7 +115,7 @@ struct fsdp_kineto_category *fsdp_kineto_words_category(
 	struct fsdp_kineto_words *words, struct fsdp_span name);
 
 /* Whether events of a category are used, or known to be of no use. */
-bool fsdp_kineto_knows_category(struct fsdp_span name);
+bool fsdp_kineto_has_category(struct fsdp_span name);
 
 bool fsdp_kineto_words_count_phase(
 	struct fsdp_kineto_words *words, struct fsdp_span phase);
@@ -364,7 +364,7 @@ struct fsdp_kineto_place {
 /* All that return bool are false when out of memory; the caller makes the error. */
 
 /* When the table is complete: fills the recording. */
-bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
+bool fsdp_kineto_finish(struct fsdp_kineto *kineto);
 
 /* The index of the step that holds a moment, or SIZE_MAX; its number, or FSDP_ABSENT. */
 size_t fsdp_kineto_step_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
@@ -439,6 +439,6 @@ bool fsdp_kineto_units_add(
 	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row);
 
 /* With all collectives in `comms`: fills in the units of the recording. */
-bool fsdp_kineto_units_settle(struct fsdp_kineto *kineto);
+bool fsdp_kineto_units_finish(struct fsdp_kineto *kineto);
 
 #endif

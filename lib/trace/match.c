@@ -158,7 +158,6 @@ static void sort_entries(struct candidate *list, size_t count)
 		FSDP_BY(list, key), FSDP_BY(list, recording), FSDP_BY(list, index));
 }
 
-/* What is known of a collective before its place is. */
 static struct candidate candidate_of(
 	const struct matcher *matcher, uint32_t recording, uint32_t index, bool *ret_seq)
 {
@@ -582,7 +581,7 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 	*one = (struct fsdp_collective){ .ts_ns = comm->ts_ns,
 		.dur_ns = comm->dur_ns,
 		.type = fsdp_time_type_name((enum fsdp_time_type)comm->type),
-		.how = (enum fsdp_comm_how)comm->how,
+		.how = (enum fsdp_collective_source)comm->how,
 		.group = sort->group,
 		.ranks = sort->ranks,
 		.bytes = comm->bytes,

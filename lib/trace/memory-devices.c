@@ -110,7 +110,7 @@ static bool holding_init(struct holding *holding, const struct fsdp_memory_rows 
 	return holding->list != NULL;
 }
 
-static void hold(
+static void keep_storage(
 	struct count *count, struct holding *holding, size_t stack, uint64_t bytes)
 {
 	struct held *held = &holding->list[stack];
@@ -171,7 +171,7 @@ static void count_block(struct count *count, const struct fsdp_memory_block *blo
 	if (block->is_allocated)
 		add_to(count, &device->allocated_bytes, block->bytes);
 	add_to(count, &device->requested_bytes, block->requested_bytes);
-	hold(count, holding, block->stack, block->bytes);
+	keep_storage(count, holding, block->stack, block->bytes);
 }
 
 /* In how many segments that are free in part a stack holds blocks. */
@@ -326,8 +326,7 @@ static bool alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
 	return true;
 }
 
-/* What the history allocated and is there now, as it was allocated. */
-static bool hold_alive(
+static bool keep_alive(
 	struct count *count, const struct alive *alive, struct holding *holding)
 {
 	struct live *list = calloc(alive->used + 1, sizeof *list);
@@ -340,7 +339,7 @@ static bool hold_alive(
 	FSDP_SORT(list, used, FSDP_BY(list, order));
 	for (size_t i = 0; i < used; i++) {
 		const struct fsdp_memory_row *row = row_at(count->history, list[i].event);
-		hold(count, holding, row->stack, row->bytes);
+		keep_storage(count, holding, row->stack, row->bytes);
 	}
 	free(list);
 	return true;
@@ -354,7 +353,7 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 	uint64_t behind = peak == FSDP_ABSENT ? 0 : (uint64_t)peak + 1;
 	for (uint64_t i = 0; i < history->count; i++) {
 		const struct fsdp_memory_row *row = row_at(history, i);
-		if (i == behind && !hold_alive(count, alive, holding))
+		if (i == behind && !keep_alive(count, alive, holding))
 			return false;
 		if (row->action == FSDP_MEMORY_ALLOC && !alloc_at(alive, row->addr, i))
 			return false;
@@ -369,7 +368,7 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 			add_to(count, &later->bytes, row->bytes);
 		}
 	}
-	return behind < history->count || hold_alive(count, alive, holding);
+	return behind < history->count || keep_alive(count, alive, holding);
 }
 
 static bool find_holders(struct count *count)
@@ -394,7 +393,7 @@ static bool find_holders(struct count *count)
 					alive.room != 0 ? slot_of(&alive, addr) : NULL;
 				at += block->bytes;
 				if (block->is_active && (slot == NULL || !slot->alive))
-					hold(count, &holding, block->stack,
+					keep_storage(count, &holding, block->stack,
 						block->requested_bytes);
 			}
 		}

@@ -118,7 +118,6 @@ static bool add_snapshot(struct handles *handles, uint64_t line)
 			.status = status_names[handles->status] });
 }
 
-/* Of both lists each snapshot has a part. */
 static bool resolve_snapshots(struct handles *handles)
 {
 	const int64_t *pre = fsdp_trace_flat(handles->reading, &handles->pre);

@@ -179,7 +179,7 @@ static bool rank_at_end(const char *path, int64_t *ret_rank)
 	return parse_digits((const char *)at, ret_rank);
 }
 
-void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
+void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index)
 {
 	const struct fsdp_recording_options *options = reading->options;
 	struct fsdp_recording *recording = &reading->recording;
@@ -328,7 +328,7 @@ void fsdp_trace_interrupted(struct fsdp_trace_reading *reading)
 	recording->truncated = false;
 }
 
-void fsdp_trace_judge(struct fsdp_trace_reading *reading)
+void fsdp_trace_check(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->kind == FSDP_RECORDING_KINETO) {

@@ -44,7 +44,7 @@ static void add_bytes(struct blocks *blocks, struct fsdp_span bytes)
 	}
 }
 
-/* What cannot be read has no digest. */
+/* An unreadable tensor has no digest. */
 static bool see(struct fsdp_verify *verify, uint32_t tensor, struct fsdp_repeats *repeats,
 	struct fsdp_error **ret_error)
 {
@@ -235,7 +235,6 @@ static bool has_bytes(const struct fsdp_verify *verify, uint32_t piece)
 
 /* ---- groups ---- */
 
-/* What each rank has for itself though it goes by one name. */
 static bool is_ranks_own(const struct fsdp_verify *verify, uint32_t tensor)
 {
 	static const char *const words[] = { "rng", "random", "dataloader", "sampler" };
@@ -466,7 +465,7 @@ static void report_difference(
 			FSDP_LLU(b->length));
 }
 
-void fsdp_verify_judge_copies(struct fsdp_verify *verify)
+void fsdp_verify_check_copies(struct fsdp_verify *verify)
 {
 	struct fsdp_copy *copies = verify->copies;
 	FSDP_SORT(copies, verify->copy_count, FSDP_BY(copies, group),
@@ -503,7 +502,7 @@ static bool verify_is_own(const struct fsdp_verify *verify, const struct fsdp_co
 }
 
 /* The first copy of a group is what the others are compared with. */
-void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
+void fsdp_verify_add_first(struct fsdp_verify *verify, uint8_t *files)
 {
 	struct fsdp_copy *copies = verify->copies;
 	FSDP_SORT(copies, verify->copy_count, FSDP_BY(copies, group),
@@ -521,7 +520,7 @@ void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files)
 		FSDP_BY(copies, group));
 }
 
-bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece)
+bool fsdp_verify_needs(const struct fsdp_verify *verify, uint32_t piece)
 {
 	const struct fsdp_copy *copy = verify_copy(verify, piece);
 	for (; copy != NULL && copy->piece == piece; copy++)
@@ -628,13 +627,13 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	uint64_t begin, end;
 	bool counted = verify_is_counted(verify, piece);
 	if (file->views == NULL || (!counted && verify_copy(verify, piece) == NULL) ||
-		(verify->foreign && !fsdp_verify_wants(verify, piece)) ||
+		(verify->foreign && !fsdp_verify_needs(verify, piece)) ||
 		!fsdp_view_bytes(view, &begin, &end))
 		return;
 	uint32_t tensor = piece_at(verify, piece)->tensor;
 	if (begin == end || !is_dense(view)) {
 		if (counted && begin != end)
-			verify->numbers[tensor].odd = true;
+			verify->numbers[tensor].strided = true;
 		return;
 	}
 	const struct fsdp_pass_file *pass = &file->pass;
@@ -1096,7 +1095,7 @@ static bool check_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 				verify_deliver(verify, file, i, spoiled);
 		}
 		if (file->pass.hashed)
-			fsdp_verify_judge_digest(verify, file);
+			fsdp_verify_check_digest(verify, file);
 		return true;
 	}
 	file->pass.error = NULL;
@@ -1194,14 +1193,14 @@ static bool read_elements(
 	return true;
 }
 
-static bool read_odd(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
+static bool read_strided(struct fsdp_verify *verify, struct fsdp_repeats *repeats,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_error *error = NULL;
 		uint64_t size = fsdp_model_bytes(model, fsdp_model_tensor(model, i));
-		if (!verify->numbers[i].odd)
+		if (!verify->numbers[i].strided)
 			continue;
 		verify->numbers[i].seen = 0;
 		if (!fsdp_repeats_take(repeats, i, size, NULL)) {
@@ -1309,7 +1308,7 @@ static void report_impossible(
 
 /* ---- all values ---- */
 
-bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+bool fsdp_verify_check_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct fsdp_repeats *repeats;
@@ -1318,7 +1317,7 @@ bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **re
 		return true;
 	if (!fsdp_repeats_new(verify->checkpoint, &repeats, ret_error))
 		return false;
-	bool good = read_odd(verify, repeats, ret_error) &&
+	bool good = read_strided(verify, repeats, ret_error) &&
 		    verify_see_equal(verify, repeats, ret_error);
 	fsdp_repeats_free(repeats);
 	if (!good)

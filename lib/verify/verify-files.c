@@ -28,7 +28,6 @@ enum {
 
 /* ---- holes ---- */
 
-/* What was never written of the model, without its optimizer. */
 struct unwritten {
 	uint64_t model, bytes; /* of the file; of these: in holes */
 	uint64_t begin, end;   /* from the first hole to the last */
@@ -222,8 +221,8 @@ const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify)
 	return known;
 }
 
-bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
-	struct fsdp_span name)
+bool fsdp_verify_lists_digest(const struct fsdp_verify *verify,
+	const struct fsdp_span *known, struct fsdp_span name)
 {
 	return bsearch(&name, known, verify->checkpoint->model.files.count, sizeof *known,
 		       by_bytes) != NULL;
@@ -264,7 +263,7 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE ||
 			!fsdp_checkpoint_loads_beside(entry.name) ||
-			fsdp_verify_knows(verify, known, entry.name) ||
+			fsdp_verify_lists_digest(verify, known, entry.name) ||
 			fsdp_verify_has_digest(verify, entry.name))
 			continue;
 		if (fsdp_verify_takes(verify, entry.size) &&
@@ -611,7 +610,7 @@ static void write_hex(const unsigned char bytes[FSDP_SHA256_BYTES], char hex[HEX
 	hex[HEX] = '\0';
 }
 
-void fsdp_verify_judge_digest(
+void fsdp_verify_check_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
 	char due[HEX + 1], found[HEX + 1];
@@ -681,7 +680,7 @@ static bool lists(
 	return false;
 }
 
-void fsdp_verify_judge_lists(struct fsdp_verify *verify)
+void fsdp_verify_check_lists(struct fsdp_verify *verify)
 {
 	for (size_t i = 0; i < verify->sources.count; i++) {
 		const char *source = *(const char **)fsdp_vec_at(&verify->sources, i);

@@ -27,7 +27,7 @@ struct fsdp_verify {
 	struct fsdp_arena arena; /* lives as long as this */
 	struct fsdp_findings findings;
 	struct fsdp_verify_options options;
-	struct fsdp_verify_scope scope;
+	struct fsdp_verify_coverage scope;
 	unsigned lacks;           /* FSDP_WITHOUT_CRC … */
 	uint64_t crc_count;       /* files that record checksums */
 	struct fsdp_vec digests;  /* struct fsdp_listed_digest, by name */
@@ -99,7 +99,7 @@ struct fsdp_numbers {
 	uint64_t layout;
 	uint32_t due, seen; /* pieces */
 	uint32_t bad_piece;
-	bool odd;     /* a piece whose bytes are not contiguous */
+	bool strided; /* a piece whose bytes are not contiguous */
 	bool sampled; /* `trait` is not of all bytes */
 };
 
@@ -178,8 +178,8 @@ void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep
 
 /* Paths of the files that the facts speak of, sorted. NULL: out of memory. */
 const struct fsdp_span *fsdp_verify_list_known(struct fsdp_verify *verify);
-bool fsdp_verify_knows(const struct fsdp_verify *verify, const struct fsdp_span *known,
-	struct fsdp_span name);
+bool fsdp_verify_lists_digest(const struct fsdp_verify *verify,
+	const struct fsdp_span *known, struct fsdp_span name);
 
 /* Takes zips that are loaded with the checkpoint and are none of its files; those that
  * have a digest are read for that. */
@@ -198,7 +198,7 @@ bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name);
 /* The same; that it was asked is not remembered. */
 bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
 
-void fsdp_verify_judge_digest(
+void fsdp_verify_check_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
 
 /* Listed files that are none of the checkpoint: the next one to be read, or false. What is
@@ -207,7 +207,7 @@ bool fsdp_verify_next_listed(
 	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
 
 /* Files of the checkpoint that a list lacks. */
-void fsdp_verify_judge_lists(struct fsdp_verify *verify);
+void fsdp_verify_check_lists(struct fsdp_verify *verify);
 
 /* ---- verify.c ---- */
 
@@ -253,18 +253,18 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* Whether a piece of another part's file is needed. */
-bool fsdp_verify_wants(const struct fsdp_verify *verify, uint32_t piece);
+bool fsdp_verify_needs(const struct fsdp_verify *verify, uint32_t piece);
 
 /* For each group whose first copy is in a file of another part: requests that copy, and marks its file. */
-void fsdp_verify_want_first(struct fsdp_verify *verify, uint8_t *files);
+void fsdp_verify_add_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */
-void fsdp_verify_judge_copies(struct fsdp_verify *verify);
+void fsdp_verify_check_copies(struct fsdp_verify *verify);
 
 /* Room for the numbers of tensors, when copies are known. */
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 /* Reads what the pass could not see, and says which numbers cannot be weights. */
-bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+bool fsdp_verify_check_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
 
 #endif

@@ -365,7 +365,7 @@ struct item_walk {
 	size_t piece, value; /* the next ones of the lists */
 	uint64_t reach;      /* where those before end */
 	uint64_t begin, end; /* of the file, in the window */
-	bool told;           /* what is wrong with the headers of the item in hand */
+	bool is_reported;    /* what is wrong with the headers of the item in hand */
 };
 
 static struct item item_of_piece(const struct item_walk *items, size_t at)
@@ -489,7 +489,7 @@ static bool check_zip(struct item_walk *items, const struct item *item,
 		    zip, items->file->path, &verify->notes, offsets, items->error))
 		return false;
 	uint64_t base = items->file->packed_length != 0 ? 0 : item->offset;
-	items->told = verify->notes.list.count != 0;
+	items->is_reported = verify->notes.list.count != 0;
 	fsdp_verify_move_notes(verify, base, news);
 	return add_segments(items, zip, base, offsets) ||
 	       fsdp_arena_fail(&verify->batch, items->error);
@@ -574,7 +574,7 @@ static bool check_item(struct item_walk *items, const struct item *item)
 		fsdp_model_file(&verify->checkpoint->model, items->file->id)->is_zstd;
 	fsdp_arena_reset(&verify->item);
 	fsdp_findings_init(&verify->notes, &verify->item, &verify->checkpoint->limits);
-	items->told = false;
+	items->is_reported = false;
 	items->error = &error;
 	bool good = source_of(items, item, &source);
 	items->error = outside;
@@ -610,7 +610,7 @@ static bool check_item(struct item_walk *items, const struct item *item)
 				       : FSDP_UNKNOWN;
 		}
 		items->file->contradicts |= !broken;
-		if (!items->told)
+		if (!items->is_reported)
 			fsdp_find(&items->verify->findings,
 				broken ? FSDP_RULE_INFLATE_ERROR
 				       : FSDP_RULE_ITEM_MISMATCH,
@@ -665,7 +665,7 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 		if (item.offset + item.length > items.reach)
 			items.reach = item.offset + item.length;
 		if (verify->foreign && (item.piece == FSDP_NONE ||
-					       !fsdp_verify_wants(verify, item.piece)))
+					       !fsdp_verify_needs(verify, item.piece)))
 			continue;
 		/* That a range ends beyond the file is a finding already. Copies of one
 		 * name, and values of several, are looked at once. */
@@ -749,7 +749,7 @@ static bool add_beside(struct fsdp_verify *verify, uint64_t *total)
 		if (entry.kind == FSDP_ENTRY_FILE && entry.size != FSDP_UNKNOWN &&
 			(fsdp_checkpoint_loads_beside(entry.name) ||
 				fsdp_verify_lists(verify, entry.name)) &&
-			!fsdp_verify_knows(verify, known, entry.name))
+			!fsdp_verify_lists_digest(verify, known, entry.name))
 			*total += entry.size;
 	}
 	return known != NULL;
@@ -760,7 +760,6 @@ static uint64_t size_of(const struct fsdp_file_record *file)
 	return file->size != FSDP_UNKNOWN ? file->size : 0;
 }
 
-/* What is this part's, when the lists of digests are known. */
 static bool verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	size_t count = verify->checkpoint->model.files.count;
@@ -786,7 +785,6 @@ static bool verify_begin_part(struct fsdp_verify *verify, struct fsdp_error **re
 	return true;
 }
 
-/* Whether the next file of the model is. */
 static bool verify_takes_file(struct fsdp_verify *verify, uint32_t id)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
@@ -806,7 +804,7 @@ static bool verify_foreign(struct fsdp_verify *verify,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_findings findings = verify->findings;
-	struct fsdp_verify_scope scope = verify->scope;
+	struct fsdp_verify_coverage scope = verify->scope;
 	uint64_t crc_count = verify->crc_count, left = verify->inflate_left;
 	size_t count = verify->checkpoint->model.files.count;
 	unsigned lacks = verify->lacks;
@@ -816,7 +814,7 @@ static bool verify_foreign(struct fsdp_verify *verify,
 	uint8_t *files = FSDP_TAKE(&verify->arena, files, count);
 	if (files == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	fsdp_verify_want_first(verify, files);
+	fsdp_verify_add_first(verify, files);
 	fsdp_findings_init(
 		&verify->findings, &verify->arena, &verify->checkpoint->limits);
 	verify->foreign = true;
@@ -836,7 +834,7 @@ static bool verify_foreign(struct fsdp_verify *verify,
 
 /* ---- The files of a checkpoint, one after another ---- */
 
-static bool wants_data(const struct fsdp_verify *verify)
+static bool needs_data(const struct fsdp_verify *verify)
 {
 	return verify->options.level >= FSDP_LEVEL_DATA;
 }
@@ -859,12 +857,12 @@ static bool look_at(
 	}
 	verify->scope.files++;
 	verify->scope.bytes += file.source.size;
-	file.has_digest = wants_data(verify) && fsdp_verify_lists(verify, file.path);
+	file.has_digest = needs_data(verify) && fsdp_verify_lists(verify, file.path);
 	fsdp_vec_init(&file.segments, &verify->batch, sizeof(struct fsdp_segment));
 	if (!fsdp_verify_begin_views(verify, &file, ret_error) ||
 		!fsdp_verify_ledger(verify, &file, ret_error))
 		return false;
-	if (wants_data(verify))
+	if (needs_data(verify))
 		return fsdp_verify_take(verify, &file, ret_error);
 	fsdp_arena_reset(&verify->batch);
 	return true;
@@ -886,11 +884,10 @@ static bool look_at_listed(struct fsdp_verify *verify, struct fsdp_error **ret_e
 		if (!fsdp_verify_take(verify, &file, ret_error))
 			return false;
 	}
-	fsdp_verify_judge_lists(verify);
+	fsdp_verify_check_lists(verify);
 	return fsdp_verify_mark(verify, ++verify->place, ret_error);
 }
 
-/* What must be known before the first byte is read. */
 static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_verify_options *options = &verify->options;
@@ -932,7 +929,7 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 			!fsdp_checkpoint_source(checkpoint, i, &source, NULL))
 			continue;
 		fsdp_source_expect(&source, 0,
-			wants_data(verify) && source.size <= WHOLE
+			needs_data(verify) && source.size <= WHOLE
 				? source.size
 				: fsdp_min(source.size, HEAD));
 		for (; at < verify->extent_count; at++) {
@@ -940,7 +937,7 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 				fsdp_model_extent(model, verify->extents[at]);
 			if (extent->file > i)
 				break;
-			if (extent->file < i || wants_data(verify) ||
+			if (extent->file < i || needs_data(verify) ||
 				extent->kind != FSDP_EXTENT_ITEM)
 				continue;
 			uint64_t tail = fsdp_min(extent->length, ITEM_TAIL);
@@ -951,7 +948,7 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 		}
 	}
 	if (!fsdp_verify_folder(verify, ret_error) ||
-		(wants_data(verify) && !prepare_data(verify, ret_error)) ||
+		(needs_data(verify) && !prepare_data(verify, ret_error)) ||
 		!fsdp_verify_mark(verify, 0, ret_error))
 		return false;
 	for (uint32_t i = 0; i < verify->checkpoint->model.files.count; i++) {
@@ -959,7 +956,7 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 		 */
 		const struct fsdp_file_record *record =
 			fsdp_model_file(&verify->checkpoint->model, i);
-		if (wants_data(verify) && record->size != FSDP_UNKNOWN)
+		if (needs_data(verify) && record->size != FSDP_UNKNOWN)
 			(void)fsdp_verify_has_digest(verify, record->path);
 		if (!fsdp_verify_head(verify, i, ret_error) ||
 			(verify_takes_file(verify, i) &&
@@ -967,15 +964,15 @@ static bool look_at_all(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 			!fsdp_verify_mark(verify, verify->place, ret_error))
 			return false;
 	}
-	if (!wants_data(verify))
+	if (!needs_data(verify))
 		return true;
 	if (!look_at_listed(verify, ret_error) ||
 		!fsdp_verify_beside(verify, ret_error) ||
 		!fsdp_verify_read(verify, ret_error) ||
 		!verify_foreign(verify, look_at, ret_error))
 		return false;
-	fsdp_verify_judge_copies(verify);
-	return fsdp_verify_judge_values(verify, ret_error);
+	fsdp_verify_check_copies(verify);
+	return fsdp_verify_check_values(verify, ret_error);
 }
 
 /* ---- its life ---- */
@@ -1069,9 +1066,9 @@ struct fsdp_omitted fsdp_verify_omitted(const struct fsdp_verify *verify, size_t
 	return fsdp_findings_omitted(&verify->findings, index);
 }
 
-struct fsdp_verify_scope fsdp_verify_scope(const struct fsdp_verify *verify)
+struct fsdp_verify_coverage fsdp_verify_coverage(const struct fsdp_verify *verify)
 {
-	struct fsdp_verify_scope scope = verify->scope;
+	struct fsdp_verify_coverage scope = verify->scope;
 	scope.digest_source_count = (verify->crc_count != 0) + verify->sources.count;
 	return scope;
 }
@@ -1120,7 +1117,7 @@ static const struct {
 	{ FSDP_RULE_MANIFEST_MISMATCH, FSDP_LEVEL_DATA, NEEDS_MANIFEST },
 };
 
-/* What it needs is there, or what to say instead. */
+/* Whether its inputs are there, or the reason to report. */
 static void check_need(const struct fsdp_verify *verify, enum verify_need need,
 	struct fsdp_rule_result *result)
 {

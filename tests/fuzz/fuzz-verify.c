@@ -67,7 +67,7 @@ static void walk_verify(struct walk *walk, enum fsdp_level level)
 	struct fsdp_verify *many = verify_on(walk, level, JOBS);
 	must((one == NULL) == (many == NULL));
 	if (one != NULL) {
-		struct fsdp_verify_scope scope = fsdp_verify_scope(one);
+		struct fsdp_verify_coverage scope = fsdp_verify_coverage(one);
 		must(scope.bytes_read <= scope.bytes &&
 			scope.bytes_with_digest <= scope.bytes_read);
 		compare_findings(walk, one, many);

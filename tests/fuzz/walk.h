@@ -357,8 +357,8 @@ static inline void walk_head(struct walk *walk)
 		walk_text(walk, plan.torch);
 	}
 	(void)fsdp_checkpoint_bytes(checkpoint);
-	for (size_t i = 0; fsdp_checkpoint_note(checkpoint, i) != NULL; i++)
-		walk_text(walk, fsdp_checkpoint_note(checkpoint, i));
+	for (size_t i = 0; fsdp_checkpoint_message(checkpoint, i) != NULL; i++)
+		walk_text(walk, fsdp_checkpoint_message(checkpoint, i));
 	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
 		walk_span(walk, fsdp_file(checkpoint, i).path);
 	for (size_t i = 0; i < fsdp_prefix_count(checkpoint); i++)
@@ -423,10 +423,10 @@ static inline void walk_overview(const struct fsdp_checkpoint *checkpoint)
 /* Every tensor under its two keys, all of them as stored, and likely units. */
 static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
 {
-	static const enum fsdp_sums_by by[] = { FSDP_BY_LAYER, FSDP_BY_PREFIX };
+	static const enum fsdp_group_key by[] = { FSDP_BY_LAYER, FSDP_BY_PREFIX };
 	size_t count = fsdp_tensor_count(checkpoint);
-	struct fsdp_crossed *crossed;
-	struct fsdp_likely *likely;
+	struct fsdp_pivot *crossed;
+	struct fsdp_inferred_units *likely;
 	struct fsdp_total total;
 	uint64_t tensors = 0;
 	uint32_t *all, second;
@@ -436,15 +436,15 @@ static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
 	must(all != NULL);
 	for (uint32_t i = 0; i < count; i++)
 		all[i] = i;
-	must(fsdp_crossed_new(checkpoint, by, 2, all, count, NULL, NULL, &crossed, NULL));
-	for (size_t i = 0; i < fsdp_crossed_count(crossed); i++)
-		tensors += fsdp_crossed_group(crossed, i, &second).tensors;
+	must(fsdp_pivot_new(checkpoint, by, 2, all, count, NULL, NULL, &crossed, NULL));
+	for (size_t i = 0; i < fsdp_pivot_count(crossed); i++)
+		tensors += fsdp_pivot_group(crossed, i, &second).tensors;
 	must(tensors == count);
-	fsdp_crossed_free(crossed);
-	must(fsdp_likely_new(checkpoint, &likely, NULL));
-	must(!fsdp_likely_unit(likely, FSDP_NONE));
-	fsdp_likely_free(likely);
-	must(fsdp_total_of(checkpoint, all, count, &total, NULL));
+	fsdp_pivot_free(crossed);
+	must(fsdp_inferred_units_new(checkpoint, &likely, NULL));
+	must(!fsdp_inferred_unit(likely, FSDP_NONE));
+	fsdp_inferred_units_free(likely);
+	must(fsdp_storage_total(checkpoint, all, count, &total, NULL));
 	must(total.stored_bytes <= total.bytes);
 	free(all);
 }
@@ -452,15 +452,16 @@ static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
 static inline void walk_states(const struct walk *walk)
 {
 	uint32_t some[64], count = 0;
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 	while (count < 64 && count < fsdp_tensor_count(walk->checkpoint)) {
 		some[count] = count;
 		count++;
 	}
-	must(fsdp_states_new(walk->checkpoint, some, count, &states, NULL));
+	must(fsdp_optimizer_states_new(walk->checkpoint, some, count, &states, NULL));
 	for (uint32_t i = 0; i < count; i++) {
 		size_t found;
-		const struct fsdp_state *list = fsdp_states_of(states, i, &found);
+		const struct fsdp_state *list =
+			fsdp_optimizer_states_of(states, i, &found);
 		for (size_t k = 0; k < found; k++) {
 			struct fsdp_tensor state =
 				fsdp_tensor(walk->checkpoint, list[k].tensor);
@@ -471,29 +472,29 @@ static inline void walk_states(const struct walk *walk)
 				list[k].key_size <= size - list[k].key_offset);
 		}
 	}
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 }
 
 static inline void walk_waste(const struct walk *walk)
 {
-	struct fsdp_waste *waste;
+	struct fsdp_unused *waste;
 	struct fsdp_place place;
 	const uint32_t *asked;
 	size_t count;
-	must(fsdp_waste_new(walk->checkpoint, &waste, NULL));
-	asked = fsdp_waste_asks(waste, &count);
+	must(fsdp_unused_new(walk->checkpoint, &waste, NULL));
+	asked = fsdp_unused_to_locate(waste, &count);
 	for (size_t i = 0; i < count && i < 100; i++)
 		if (fsdp_piece_locate(walk->locator, asked[i], &place, NULL))
-			fsdp_waste_place(waste, i, &place);
-	must(fsdp_waste_finish(waste, NULL));
-	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
-		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
+			fsdp_unused_place(waste, i, &place);
+	must(fsdp_unused_finish(waste, NULL));
+	for (size_t i = 0; i < fsdp_unused_count(waste); i++) {
+		struct fsdp_unused_row row = fsdp_unused_row(waste, i);
 		must(row.used_bytes < row.stored_bytes);
-		must(row.view_count > 0 ? fsdp_waste_tensor(waste, &row,
+		must(row.view_count > 0 ? fsdp_unused_tensor(waste, &row,
 						  row.view_count - 1) != FSDP_NONE
 					: row.used_bytes == 0);
 	}
-	fsdp_waste_free(waste);
+	fsdp_unused_free(waste);
 }
 
 static inline void walk_copies(const struct walk *walk)
@@ -531,16 +532,16 @@ static inline void walk_reshard(const struct walk *walk)
 
 static inline void walk_analyses(const struct walk *walk)
 {
-	struct fsdp_shares *shares;
+	struct fsdp_rank_bytes *shares;
 	walk_overview(walk->checkpoint);
 	walk_sums(walk->checkpoint);
 	walk_states(walk);
 	walk_waste(walk);
 	walk_copies(walk);
-	must(fsdp_shares_new(walk->checkpoint, &shares, NULL));
+	must(fsdp_rank_bytes_new(walk->checkpoint, &shares, NULL));
 	for (uint32_t i = 0; i < fsdp_module_count(walk->checkpoint); i++)
-		(void)fsdp_shares_of(shares, i);
-	fsdp_shares_free(shares);
+		(void)fsdp_rank_bytes_of(shares, i);
+	fsdp_rank_bytes_free(shares);
 	walk_reshard(walk);
 }
 
@@ -579,7 +580,7 @@ static inline void walk_audit(
 	fsdp_audit_free(audit);
 }
 
-static inline enum fsdp_export_why walk_takes(void *context, uint32_t tensor)
+static inline enum fsdp_skip_reason walk_takes(void *context, uint32_t tensor)
 {
 	(void)context;
 	(void)tensor;
@@ -612,7 +613,7 @@ static inline void walk_export(struct walk *walk, enum fsdp_export_form form)
 			tensor.offset <= facts.file_bytes - tensor.bytes);
 	}
 	for (size_t i = 0; i < facts.left_count; i++)
-		must(fsdp_export_left(plan, i).why != FSDP_EXPORT_TAKEN);
+		must(fsdp_export_skipped(plan, i).why != FSDP_EXPORT_TAKEN);
 	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	const struct fsdp_export_target target = {
 		.size = sizeof target,

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	bool good = fsdp_checkpoint_open(paths, 1, NULL, &checkpoint, &error) &&
 		    fsdp_verify_new(checkpoint, &options, &verify, &error);
 	if (good) {
-		struct fsdp_verify_scope scope = fsdp_verify_scope(verify);
+		struct fsdp_verify_coverage scope = fsdp_verify_coverage(verify);
 		print_findings(verify);
 		print_checks(checkpoint, verify);
 		printf("scope\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64

@@ -34,23 +34,23 @@ static inline void put_tensors(const char *name, const char *header, size_t zero
 }
 
 /* What one loader would do: "refuses hf-no-weights", or of several reasons all. */
-static inline struct fsdp_loads *loads_of(const char *path,
-	struct fsdp_loads_options *options, const char *loader, const char *expected)
+static inline struct fsdp_load_check *loads_of(const char *path,
+	struct fsdp_load_check_options *options, const char *loader, const char *expected)
 {
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_loads *loads = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_load_check *loads = NULL;
 	char found[512];
 	size_t at;
 
-	assert_true(fsdp_survey_new(path, NULL, 0, NULL, &survey, NULL));
+	assert_true(fsdp_scan_new(path, NULL, 0, NULL, &survey, NULL));
 	options->size = sizeof *options;
 	options->loaders = &loader;
 	options->loader_count = 1;
 	options->path = "PATH";
-	assert_true(fsdp_loads_new(survey, options, &loads, NULL));
-	fsdp_survey_free(survey);
-	assert_int_equal(fsdp_loads_count(loads), 1);
-	const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+	assert_true(fsdp_load_check_new(survey, options, &loads, NULL));
+	fsdp_scan_free(survey);
+	assert_int_equal(fsdp_load_check_count(loads), 1);
+	const struct fsdp_load_result *result = fsdp_load_check_result(loads, 0);
 	at = (size_t)snprintf(
 		found, sizeof found, "%s", fsdp_load_verdict_name(result->verdict));
 	for (size_t i = 0; i < result->reason_count; i++) {
@@ -63,15 +63,15 @@ static inline struct fsdp_loads *loads_of(const char *path,
 	return loads;
 }
 
-static inline void expect_of(const char *path, struct fsdp_loads_options *options,
+static inline void expect_of(const char *path, struct fsdp_load_check_options *options,
 	const char *loader, const char *expected)
 {
-	fsdp_loads_free(loads_of(path, options, loader, expected));
+	fsdp_load_check_free(loads_of(path, options, loader, expected));
 }
 
 static inline void expect(const char *loader, const char *expected)
 {
-	struct fsdp_loads_options options = { .data = true };
+	struct fsdp_load_check_options options = { .data = true };
 
 	expect_of(folder, &options, loader, expected);
 }

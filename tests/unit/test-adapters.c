@@ -70,19 +70,19 @@ static void expect(const char *base, const char *expected)
 	char names[MODEL_MOST][NAME_MOST], found[512];
 	int64_t shapes[MODEL_MOST][4];
 	const char *loader = "peft";
-	struct fsdp_loads_options options = { .size = sizeof options,
+	struct fsdp_load_check_options options = { .size = sizeof options,
 		.loaders = &loader,
 		.loader_count = 1,
 		.expected = base != NULL ? model : NULL };
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_loads *loads = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_load_check *loads = NULL;
 
 	if (base != NULL)
 		options.expected_count = read_model(base, model, names, shapes);
-	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
-	fsdp_survey_free(survey);
-	const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+	assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+	assert_true(fsdp_load_check_new(survey, &options, &loads, NULL));
+	fsdp_scan_free(survey);
+	const struct fsdp_load_result *result = fsdp_load_check_result(loads, 0);
 	size_t at = (size_t)snprintf(
 		found, sizeof found, "%s", fsdp_load_verdict_name(result->verdict));
 	for (size_t i = 0; i < result->reason_count; i++) {
@@ -93,7 +93,7 @@ static void expect(const char *base, const char *expected)
 			found + at, sizeof found - at, " %s", result->reasons[i].code);
 	}
 	assert_string_equal(found, expected);
-	fsdp_loads_free(loads);
+	fsdp_load_check_free(loads);
 }
 
 struct adapter {
@@ -268,27 +268,27 @@ static void ranks_are_set_where_all_agree(void **state)
 			PAIR("m.q", "2x5", "4x2"), "" },
 	};
 	const char *loader = "peft";
-	struct fsdp_loads_options options = {
+	struct fsdp_load_check_options options = {
 		.size = sizeof options, .loaders = &loader, .loader_count = 1
 	};
 
 	(void)state;
 	for (size_t i = 0; i < FSDP_COUNT(adapters); i++) {
-		struct fsdp_survey *survey = NULL;
-		struct fsdp_loads *loads = NULL;
+		struct fsdp_scan *survey = NULL;
+		struct fsdp_load_check *loads = NULL;
 		folder_write("adapter_config.json", adapters[i].config,
 			strlen(adapters[i].config));
 		put_tensors("base_model.model.", adapters[i].tensors);
-		assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
-		fsdp_survey_free(survey);
-		const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+		assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+		assert_true(fsdp_load_check_new(survey, &options, &loads, NULL));
+		fsdp_scan_free(survey);
+		const struct fsdp_load_result *result = fsdp_load_check_result(loads, 0);
 		assert_string_equal(result->reasons[0].code, "adapter-rank");
 		assert_string_equal(result->reasons[0].way_out != NULL
 					    ? result->reasons[0].way_out
 					    : "",
 			adapters[i].cure);
-		fsdp_loads_free(loads);
+		fsdp_load_check_free(loads);
 	}
 }
 
@@ -414,7 +414,7 @@ static void other_types_are_named(void **state)
 		"HRA", "LN_TUNING", "LOHA", "LOKR", "MISS", "P_TUNING", "RANDLORA",
 		"TRAINABLE_TOKENS", "VBLORA", "VERA", "XLORA", "NEW", "lora" };
 	const char *loader = "peft";
-	struct fsdp_loads_options options = {
+	struct fsdp_load_check_options options = {
 		.size = sizeof options, .loaders = &loader, .loader_count = 1
 	};
 	char config[128], message[128];
@@ -422,8 +422,8 @@ static void other_types_are_named(void **state)
 	(void)state;
 	put_tensors("base_model.model.", Q);
 	for (size_t i = 0; i < FSDP_COUNT(types); i++) {
-		struct fsdp_survey *survey = NULL;
-		struct fsdp_loads *loads = NULL;
+		struct fsdp_scan *survey = NULL;
+		struct fsdp_load_check *loads = NULL;
 		size_t size = (size_t)snprintf(
 			config, sizeof config, OF("%s", ", \"r\": 7"), types[i]);
 
@@ -434,16 +434,16 @@ static void other_types_are_named(void **state)
 			is_known ? "not_judged adapter-type" : "refuses adapter-type");
 		expect("m.h.0.q.weight 9x9",
 			is_known ? "not_judged adapter-type" : "refuses adapter-type");
-		assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-		assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
-		fsdp_survey_free(survey);
+		assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+		assert_true(fsdp_load_check_new(survey, &options, &loads, NULL));
+		fsdp_scan_free(survey);
 		snprintf(message, sizeof message,
 			is_known ? "adapters of type %s are not supported"
 				 : "%s is not a type of adapter that PEFT has",
 			types[i]);
 		assert_string_equal(
-			fsdp_loads_result(loads, 0)->reasons[0].message, message);
-		fsdp_loads_free(loads);
+			fsdp_load_check_result(loads, 0)->reasons[0].message, message);
+		fsdp_load_check_free(loads);
 	}
 }
 

@@ -109,7 +109,7 @@ static void shapes_contradict_a_rename(void **state)
 }
 
 static void check_hint(const int64_t *a, uint8_t a_dims, const int64_t *b, uint8_t b_dims,
-	enum fsdp_compare_hint hint, uint64_t parts, uint32_t dim)
+	enum fsdp_probable_cause hint, uint64_t parts, uint32_t dim)
 {
 	void *state;
 	begin(&state);

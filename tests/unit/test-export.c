@@ -70,7 +70,7 @@ static void only_parameters_and_buffers_are_taken(void **state)
 	assert_int_equal(facts.left_count, 1);
 	assert_int_equal(facts.left_tensors[FSDP_EXPORT_ROLE], 1);
 	assert_int_equal(facts.left_bytes[FSDP_EXPORT_ROLE], 12);
-	assert_int_equal(fsdp_export_left(plan, 0).why, FSDP_EXPORT_ROLE);
+	assert_int_equal(fsdp_export_skipped(plan, 0).why, FSDP_EXPORT_ROLE);
 	assert_int_equal(facts.tensor_bytes, 14);
 	fsdp_export_free(plan);
 }
@@ -141,12 +141,12 @@ static void tensors_without_a_name_are_refused_by_their_value(void **state)
 	assert_int_equal(fsdp_export_facts(plan).left_count, 1);
 	assert_int_equal(
 		fsdp_export_facts(plan).left_tensors[FSDP_EXPORT_UNSUPPORTED], 1);
-	struct fsdp_export_left left = fsdp_export_left(plan, 0);
+	struct fsdp_export_skipped left = fsdp_export_skipped(plan, 0);
 	assert_int_equal(left.source, FSDP_NONE);
 	assert_true(fsdp_value(checkpoint, left.value).hides_tensors);
 	fsdp_export_free(plan);
 	options.skip_unsupported = false;
-	options.wants_hidden = wants_none;
+	options.with_hidden = wants_none;
 	fsdp_export_free(plan_of(checkpoint, &options));
 }
 

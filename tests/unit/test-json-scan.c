@@ -493,7 +493,7 @@ static void holds_what_is_long_up_to_the_limit(void **state)
 		struct fsdp_json_scan *scan = &reading.scan;
 		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
 		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
-		fsdp_json_scan_hold(scan);
+		fsdp_json_scan_keep(scan);
 		assert_int_equal(
 			fsdp_json_scan_next(scan, &token, &reading.error), !small);
 		if (small) {
@@ -556,29 +556,32 @@ static void reads_and_counts_what_others_write(void **state)
 	(void)state;
 	static const struct {
 		const char *text, *expected;
-		enum fsdp_json_oddity oddity;
+		enum fsdp_json_deviation oddity;
 		unsigned count;
 	} cases[] = {
 		{ "[NaN, -inf, N/A, nan] ", "[wNaN w-inf wN/A wnan ].",
-			FSDP_ODD_BARE_WORD, 4 },
+			FSDP_DEVIATION_BARE_WORD, 4 },
 		{ "[01., +.5, .5, 1e999, -007] ", "[#01. #+.5 #.5 #1e999 #-007 ].",
-			FSDP_ODD_NUMBER, 4 },
-		{ "[\"a\tb\nc\", \"d\"]", "[ta\tb\nc td ].", FSDP_ODD_CONTROL_CHAR, 1 },
-		{ "[\"C:\\cuda\\_\\q\"]", "[tC:\\cuda\\_\\q~].", FSDP_ODD_BAD_ESCAPE, 1 },
-		{ "[\"caf\xe9\"]", "[tcaf\xe9*].", FSDP_ODD_NOT_UTF8, 1 },
-		{ "{\"a\":[1,],}", "{ka [#1 ]}.", FSDP_ODD_TRAILING_COMMA, 2 },
+			FSDP_DEVIATION_NUMBER, 4 },
+		{ "[\"a\tb\nc\", \"d\"]", "[ta\tb\nc td ].", FSDP_DEVIATION_CONTROL_CHAR,
+			1 },
+		{ "[\"C:\\cuda\\_\\q\"]", "[tC:\\cuda\\_\\q~].",
+			FSDP_DEVIATION_BAD_ESCAPE, 1 },
+		{ "[\"caf\xe9\"]", "[tcaf\xe9*].", FSDP_DEVIATION_NOT_UTF8, 1 },
+		{ "{\"a\":[1,],}", "{ka [#1 ]}.", FSDP_DEVIATION_TRAILING_COMMA, 2 },
 		{ "{\"a\":\"x \"y\" {\"b\": 1}\", \"name\":1}",
-			"{ka tx \"y\" {\"b\": 1} kname #1 }.", FSDP_ODD_BARE_QUOTE, 1 },
-		{ "{\"a\":\"f(\"x\", y)\"}", "{ka tf(\"x\", y) }.", FSDP_ODD_BARE_QUOTE,
+			"{ka tx \"y\" {\"b\": 1} kname #1 }.", FSDP_DEVIATION_BARE_QUOTE,
 			1 },
-		{ "{\"a\":\"f(\"x\")}, y\"}", "{ka tf(\"x\")}, y }.", FSDP_ODD_BARE_QUOTE,
-			1 },
-		{ "{\"a\": 1= }", "{ka #1 !", FSDP_ODD_BARE_WORD, 0 },
-		{ "{\"a\": \"x\" y\n\"}", "{ka !", FSDP_ODD_BARE_QUOTE, 0 },
-		{ "{\"a\": --1}", "{ka !", FSDP_ODD_NUMBER, 0 },
-		{ "{\"a\": [1", "{ka [?", FSDP_ODD_NUMBER, 0 },
-		{ "{\"a\": \"b", "{ka ?", FSDP_ODD_NUMBER, 0 },
-		{ "{} {}", "{}.", FSDP_ODD_MISSING_COMMA, 0 },
+		{ "{\"a\":\"f(\"x\", y)\"}", "{ka tf(\"x\", y) }.",
+			FSDP_DEVIATION_BARE_QUOTE, 1 },
+		{ "{\"a\":\"f(\"x\")}, y\"}", "{ka tf(\"x\")}, y }.",
+			FSDP_DEVIATION_BARE_QUOTE, 1 },
+		{ "{\"a\": 1= }", "{ka #1 !", FSDP_DEVIATION_BARE_WORD, 0 },
+		{ "{\"a\": \"x\" y\n\"}", "{ka !", FSDP_DEVIATION_BARE_QUOTE, 0 },
+		{ "{\"a\": --1}", "{ka !", FSDP_DEVIATION_NUMBER, 0 },
+		{ "{\"a\": [1", "{ka [?", FSDP_DEVIATION_NUMBER, 0 },
+		{ "{\"a\": \"b", "{ka ?", FSDP_DEVIATION_NUMBER, 0 },
+		{ "{} {}", "{}.", FSDP_DEVIATION_MISSING_COMMA, 0 },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		for (size_t j = 0; j < STEPS; j++) {
@@ -590,8 +593,8 @@ static void reads_and_counts_what_others_write(void **state)
 			assert_true(spell(&reading, out));
 			assert_string_equal(out, cases[i].expected);
 			assert_int_equal(
-				reading.scan.oddities[cases[i].oddity], cases[i].count);
-			assert_int_equal(reading.scan.oddity_sum, cases[i].count);
+				reading.scan.deviations[cases[i].oddity], cases[i].count);
+			assert_int_equal(reading.scan.deviation_sum, cases[i].count);
 			reading_done(&reading);
 		}
 	}
@@ -619,7 +622,7 @@ static unsigned salvage(const char *text, size_t step, uint64_t *ret_missing)
 		bad++;
 		assert_true(fsdp_json_scan_resync(&reading.scan, &found, &reading.error));
 	}
-	*ret_missing = reading.scan.oddities[FSDP_ODD_MISSING_COMMA];
+	*ret_missing = reading.scan.deviations[FSDP_DEVIATION_MISSING_COMMA];
 	reading_done(&reading);
 	return events * 10 + bad;
 }

@@ -15,8 +15,8 @@ static struct fsdp_kind look(const struct fsdp_checkpoint *checkpoint)
 	struct fsdp_kind kind;
 
 	assert_true(fsdp_overview_new(checkpoint, &overview, NULL));
-	assert_true(
-		fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL));
+	assert_true(fsdp_checkpoint_classify(
+		checkpoint, fsdp_overview_facts(overview), &kind, NULL));
 	fsdp_overview_free(overview);
 	return kind;
 }
@@ -40,22 +40,22 @@ static void samples_are_what_they_were_saved_as(void **unused)
 {
 	static const struct {
 		const char *sample;
-		enum fsdp_flavour flavour;
+		enum fsdp_sharding_api flavour;
 		enum fsdp_state_dict state_dict;
 		bool is_hybrid, is_tensor_parallel;
 		uint64_t flat_parameters;
 	} ROWS[] = {
-		{ "demo/step-1234", FSDP_FLAVOUR_FSDP2, FSDP_STATE_DICT_SHARDED, false,
-			false, 0 },
-		{ "fsdp1/sharded-w2-orig/checkpoint", FSDP_FLAVOUR_FSDP1,
+		{ "demo/step-1234", FSDP_API_FSDP2, FSDP_STATE_DICT_SHARDED, false, false,
+			0 },
+		{ "fsdp1/sharded-w2-orig/checkpoint", FSDP_API_FSDP1,
 			FSDP_STATE_DICT_SHARDED, false, false, 0 },
-		{ "fsdp1/local-w3-uneven/checkpoint", FSDP_FLAVOUR_FSDP1,
+		{ "fsdp1/local-w3-uneven/checkpoint", FSDP_API_FSDP1,
 			FSDP_STATE_DICT_LOCAL, false, false, 3 },
-		{ "fsdp2/w4-tp/checkpoint", FSDP_FLAVOUR_DTENSOR, FSDP_STATE_DICT_SHARDED,
+		{ "fsdp2/w4-tp/checkpoint", FSDP_API_DTENSOR, FSDP_STATE_DICT_SHARDED,
 			false, true, 0 },
-		{ "dcp/fsdp2-w4-hsdp/checkpoint", FSDP_FLAVOUR_UNKNOWN,
+		{ "dcp/fsdp2-w4-hsdp/checkpoint", FSDP_API_UNKNOWN,
 			FSDP_STATE_DICT_SHARDED, false, false, 0 },
-		{ "torch-zip/state-dict/model.pt", FSDP_FLAVOUR_UNKNOWN,
+		{ "torch-zip/state-dict/model.pt", FSDP_API_UNKNOWN,
 			FSDP_STATE_DICT_UNKNOWN, false, false, 0 },
 	};
 
@@ -82,7 +82,7 @@ static void a_plan_tells_what_files_do_not(void **unused)
 	kind = kind_of("demo/step-1234", true);
 	assert_null(kind.strategy);
 	assert_false(kind.is_planned);
-	assert_int_equal(kind.flavour, FSDP_FLAVOUR_UNKNOWN);
+	assert_int_equal(kind.flavour, FSDP_API_UNKNOWN);
 	assert_int_equal(kind.state_dict, FSDP_STATE_DICT_SHARDED);
 }
 

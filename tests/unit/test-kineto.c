@@ -113,7 +113,7 @@ static void kernels_are_what_their_launch_lies_in(void **state)
 {
 	static const struct {
 		const char *type;
-		enum fsdp_comm_how how;
+		enum fsdp_collective_source how;
 		int64_t bytes;
 	} want[] = {
 		{ "all_gather", FSDP_BY_LAUNCH, 7 },

@@ -21,21 +21,21 @@ static void put(struct fsdp_checkpoint *checkpoint, const char *name, bool shard
 /* The names of the likely units, one after the other. */
 static const char *units(struct fsdp_checkpoint *checkpoint, char text[512])
 {
-	struct fsdp_likely *likely;
+	struct fsdp_inferred_units *likely;
 	size_t used = 0;
 
 	freeze_by_hand(checkpoint);
-	assert_true(fsdp_likely_new(checkpoint, &likely, NULL));
+	assert_true(fsdp_inferred_units_new(checkpoint, &likely, NULL));
 	for (uint32_t i = 0; i < fsdp_module_count(checkpoint); i++) {
-		if (!fsdp_likely_unit(likely, i))
+		if (!fsdp_inferred_unit(likely, i))
 			continue;
 		used += fsdp_name_write(checkpoint, fsdp_module(checkpoint, i).name,
 			text + used, 500 - used);
 		text[used++] = ' ';
 	}
 	text[used] = '\0';
-	assert_false(fsdp_likely_unit(likely, UINT32_MAX));
-	fsdp_likely_free(likely);
+	assert_false(fsdp_inferred_unit(likely, UINT32_MAX));
+	fsdp_inferred_units_free(likely);
 	return text;
 }
 
@@ -92,7 +92,7 @@ static void other_names_below_are_another_block(void **state)
 	put(*state, "layers.0.mlp.w", true);
 	put(*state, "layers.1.ffn.w", true);
 	assert_string_equal(units(*state, text), "");
-	fsdp_likely_free(NULL);
+	fsdp_inferred_units_free(NULL);
 }
 
 /* What differs is the block itself, not what lies below it. */

@@ -32,7 +32,7 @@ enum { LYING_MOST = 16, CHOICES_MOST = 2 };
 struct folder_case {
 	const char *loader, *version;
 	struct lying files[LYING_MOST];
-	struct fsdp_load_choice choices[CHOICES_MOST];
+	struct fsdp_loader_setting choices[CHOICES_MOST];
 	bool expects, unread; /* another model is expected; bytes are not compared */
 	const char *expected, *says, *took;
 	const char *cure; /* of the last reason; "": none */
@@ -89,7 +89,7 @@ static void judge_folder(const struct folder_case *of)
 	const struct fsdp_load_expected other = {
 		.name = { (const unsigned char *)"other", 5 }, .shape = shape, .dims = 1
 	};
-	struct fsdp_loads_options options = { .version = of->version,
+	struct fsdp_load_check_options options = { .version = of->version,
 		.data = !of->unread,
 		.choices = of->choices,
 		.expected = of->expects ? &other : NULL,
@@ -100,9 +100,10 @@ static void judge_folder(const struct folder_case *of)
 	while (options.choice_count < CHOICES_MOST &&
 		of->choices[options.choice_count].name != NULL)
 		options.choice_count++;
-	struct fsdp_loads *loads = loads_of(folder, &options, of->loader, of->expected);
-	expect_words(fsdp_loads_result(loads, 0), of);
-	fsdp_loads_free(loads);
+	struct fsdp_load_check *loads =
+		loads_of(folder, &options, of->loader, of->expected);
+	expect_words(fsdp_load_check_result(loads, 0), of);
+	fsdp_load_check_free(loads);
 }
 
 static void judge_all(const struct folder_case *cases, size_t count)
@@ -568,7 +569,7 @@ static void what_else_lies_beside_weights(void **state)
 
 static void expect_stream(const void *bytes, size_t size, const char *expected)
 {
-	struct fsdp_loads_options options = { .data = true };
+	struct fsdp_load_check_options options = { .data = true };
 	char path[512];
 
 	folder_make();

@@ -7,19 +7,19 @@
 /* What is said to help against the first reason. */
 static void expect_way_out(const char *loader, const char *expected)
 {
-	struct fsdp_loads_options options = { .size = sizeof options,
+	struct fsdp_load_check_options options = { .size = sizeof options,
 		.loaders = &loader,
 		.loader_count = 1,
 		.data = true };
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_loads *loads = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_load_check *loads = NULL;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-	assert_true(fsdp_loads_new(survey, &options, &loads, NULL));
-	fsdp_survey_free(survey);
-	const char *way_out = fsdp_loads_result(loads, 0)->reasons[0].way_out;
+	assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+	assert_true(fsdp_load_check_new(survey, &options, &loads, NULL));
+	fsdp_scan_free(survey);
+	const char *way_out = fsdp_load_check_result(loads, 0)->reasons[0].way_out;
 	assert_string_equal(way_out != NULL ? way_out : "", expected);
-	fsdp_loads_free(loads);
+	fsdp_load_check_free(loads);
 }
 
 /* Each file that a loader might have been given under another name, alone in its folder. */
@@ -142,8 +142,8 @@ static void layers_have_one_type_each(void **state)
 /* Each loader has a way of its own with two weights that the configuration ties. */
 static void tied_weights_are_compared(void **state)
 {
-	struct fsdp_loads_options unread = { .data = false };
-	struct fsdp_loads_options old = { .data = true, .version = "4.57.6" };
+	struct fsdp_load_check_options unread = { .data = false };
+	struct fsdp_load_check_options old = { .data = true, .version = "4.57.6" };
 
 	(void)state;
 	FOLDER_WRITE("config.json", CONFIG);
@@ -278,7 +278,7 @@ static void an_index_may_be_anything(void **state)
 
 static void two_sets_are_compared(void **state)
 {
-	struct fsdp_loads_options shapes = { .data = false };
+	struct fsdp_load_check_options shapes = { .data = false };
 	static const char header[] =
 		"{" ONE("base_model.model.a.lora_A.weight", 1) "4]}}";
 
@@ -302,23 +302,23 @@ static void expect_pairs(bool data, const char *expected)
 {
 	static const char *const words[] = { "same", "differ", "not told", "other format",
 		"another model" };
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_set_pairs *pairs = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_weight_set_pairs *pairs = NULL;
 	char found[512] = "";
 	size_t at = 0;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
-	for (size_t i = 0; i < fsdp_set_pair_count(pairs); i++) {
-		struct fsdp_set_pair pair = fsdp_set_pair(pairs, i);
+	assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+	assert_true(fsdp_weight_set_pairs_new(survey, data, &pairs, NULL));
+	for (size_t i = 0; i < fsdp_weight_set_pair_count(pairs); i++) {
+		struct fsdp_weight_set_pair pair = fsdp_weight_set_pair(pairs, i);
 		at += (size_t)snprintf(found + at, sizeof found - at, "%s %s %s %.*s; ",
 			words[pair.likeness], pair.first, pair.second,
 			FSDP_TEXT_MOST(pair.name, 64));
 	}
-	snprintf(found + at, sizeof found - at, "%s", fsdp_set_pairs_takers(pairs));
+	snprintf(found + at, sizeof found - at, "%s", fsdp_weight_set_loaders(pairs));
 	assert_string_equal(found, expected);
-	fsdp_set_pairs_free(pairs);
-	fsdp_survey_free(survey);
+	fsdp_weight_set_pairs_free(pairs);
+	fsdp_scan_free(survey);
 }
 
 static void each_pair_of_sets_is_told(void **state)
@@ -372,7 +372,7 @@ static void sets_of_other_programs_are_told(void **state)
 
 static void tags_do_not_lead_out(void **state)
 {
-	struct fsdp_loads_options three = { .world = 3 };
+	struct fsdp_load_check_options three = { .world = 3 };
 
 	(void)state;
 	FOLDER_WRITE("latest", "../../../etc");
@@ -407,7 +407,7 @@ static void backends_are_named(void **state)
 
 static void expect_file(const void *bytes, size_t size, const char *expected)
 {
-	struct fsdp_loads_options options = { .data = true };
+	struct fsdp_load_check_options options = { .data = true };
 	char path[128];
 
 	folder_write("x.pt", bytes, size);
@@ -416,19 +416,19 @@ static void expect_file(const void *bytes, size_t size, const char *expected)
 	/* No other loader takes a file; none of them may stumble. */
 	for (size_t i = 0; fsdp_loader_name(i) != NULL; i++) {
 		const char *loader = fsdp_loader_name(i);
-		struct fsdp_survey *survey = NULL;
-		struct fsdp_loads *loads = NULL;
-		struct fsdp_loads_options one = {
+		struct fsdp_scan *survey = NULL;
+		struct fsdp_load_check *loads = NULL;
+		struct fsdp_load_check_options one = {
 			.size = sizeof one, .loaders = &loader, .loader_count = 1
 		};
 
-		assert_true(fsdp_survey_new(path, NULL, 0, NULL, &survey, NULL));
-		assert_true(fsdp_loads_new(survey, &one, &loads, NULL));
+		assert_true(fsdp_scan_new(path, NULL, 0, NULL, &survey, NULL));
+		assert_true(fsdp_load_check_new(survey, &one, &loads, NULL));
 		if (strcmp(loader, "weights_only") != 0)
 			assert_int_not_equal(
-				fsdp_loads_result(loads, 0)->verdict, FSDP_LOADS);
-		fsdp_loads_free(loads);
-		fsdp_survey_free(survey);
+				fsdp_load_check_result(loads, 0)->verdict, FSDP_LOADS);
+		fsdp_load_check_free(loads);
+		fsdp_scan_free(survey);
 	}
 }
 #define FILE_IS(text, expected) expect_file(text, sizeof(text) - 1, expected)
@@ -463,8 +463,8 @@ static void releases_are_known(void **state)
 static void expect_with(
 	const char *loader, const char *name, const char *value, const char *expected)
 {
-	const struct fsdp_load_choice choice = { name, value };
-	struct fsdp_loads_options options = {
+	const struct fsdp_loader_setting choice = { name, value };
+	struct fsdp_load_check_options options = {
 		.data = true, .choices = &choice, .choice_count = 1
 	};
 
@@ -474,20 +474,20 @@ static void expect_with(
 static void expect_shares(
 	bool data, uint64_t first, uint64_t second, uint64_t alike, uint64_t equal)
 {
-	struct fsdp_survey *survey = NULL;
-	struct fsdp_set_pairs *pairs = NULL;
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_weight_set_pairs *pairs = NULL;
 
-	assert_true(fsdp_survey_new(folder, NULL, 0, NULL, &survey, NULL));
-	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
-	assert_int_equal(fsdp_set_pair_count(pairs), 1);
-	struct fsdp_set_pair pair = fsdp_set_pair(pairs, 0);
+	assert_true(fsdp_scan_new(folder, NULL, 0, NULL, &survey, NULL));
+	assert_true(fsdp_weight_set_pairs_new(survey, data, &pairs, NULL));
+	assert_int_equal(fsdp_weight_set_pair_count(pairs), 1);
+	struct fsdp_weight_set_pair pair = fsdp_weight_set_pair(pairs, 0);
 	assert_int_equal(pair.likeness, FSDP_SETS_OTHER_MODEL);
 	assert_int_equal(pair.shares.first, first);
 	assert_int_equal(pair.shares.second, second);
 	assert_int_equal(pair.shares.alike, alike);
 	assert_int_equal(pair.shares.equal, equal);
-	fsdp_set_pairs_free(pairs);
-	fsdp_survey_free(survey);
+	fsdp_weight_set_pairs_free(pairs);
+	fsdp_scan_free(survey);
 }
 
 static void an_actor_is_compared_with_its_critic(void **state)
@@ -579,7 +579,7 @@ static void dcp_reads_other_storage(void **state)
 	expect("dcp", "refuses requirement missing-file");
 	/* Such a directory does not open; an earlier release asks who wrote it. */
 	FOLDER_WRITE("model.safetensors.index.json", "version https://git-lfs");
-	struct fsdp_loads_options earlier = { .version = "2.13" };
+	struct fsdp_load_check_options earlier = { .version = "2.13" };
 	expect_of(folder, &earlier, "dcp", "not_judged requirement unread");
 	/* What is left of a folder of the default writer. */
 	FOLDER_WRITE("__0_0.distcp", "");
@@ -611,11 +611,11 @@ static void parameters_are_known_by_name_and_value(void **state)
 
 static void what_is_not_there_cannot_be_listed(void **state)
 {
-	struct fsdp_survey *survey = NULL;
+	struct fsdp_scan *survey = NULL;
 	struct fsdp_error *error = NULL;
 
 	(void)state;
-	assert_false(fsdp_survey_new("/nonexistent/x", NULL, 0, NULL, &survey, &error));
+	assert_false(fsdp_scan_new("/nonexistent/x", NULL, 0, NULL, &survey, &error));
 	assert_null(survey);
 	fsdp_error_free(error);
 }

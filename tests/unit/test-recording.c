@@ -833,12 +833,12 @@ static void what_cannot_be_read_is_left_out(void **state)
 	assert_true(fsdp_recordings_read(paths, 2, &options, &set, NULL));
 	assert_int_equal(fsdp_recording_count(set), 1);
 	assert_int_equal(fsdp_recordings_error_count(set), 0);
-	assert_string_equal(fsdp_recordings_left_out(set, 0), order.path);
-	assert_null(fsdp_recordings_left_out(set, 1));
+	assert_string_equal(fsdp_recordings_skipped(set, 0), order.path);
+	assert_null(fsdp_recordings_skipped(set, 1));
 	fsdp_recordings_free(set);
 	assert_true(fsdp_recordings_read(paths, 1, &options, &set, NULL));
 	assert_int_equal(fsdp_recording_count(set), 1);
-	assert_null(fsdp_recordings_left_out(set, 0));
+	assert_null(fsdp_recordings_skipped(set, 0));
 	fsdp_recordings_free(set);
 	end(&order);
 

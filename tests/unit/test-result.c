@@ -25,15 +25,16 @@ static void put_file(char *path, const char *text)
 static void check(const char *json, const char *expected)
 {
 	char path[] = "/tmp/test-result-XXXXXX", *text;
-	struct fsdp_result *result = NULL;
+	struct fsdp_replay_baseline *result = NULL;
 	struct fsdp_error *error = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 	assert_non_null(out);
 	put_file(path, json);
-	if (fsdp_result_open(NULL, path, &result, &error)) {
-		for (size_t i = 0; i < fsdp_result_type_count(result); i++) {
-			struct fsdp_result_type type = fsdp_result_type(result, i);
+	if (fsdp_replay_baseline_open(NULL, path, &result, &error)) {
+		for (size_t i = 0; i < fsdp_replay_baseline_type_count(result); i++) {
+			struct fsdp_replay_baseline_type type =
+				fsdp_replay_baseline_type(result, i);
 			fprintf(out, "%.*s %llu", (int)type.name.size,
 				(const char *)type.name.data,
 				(unsigned long long)type.count);
@@ -41,7 +42,7 @@ static void check(const char *json, const char *expected)
 				fprintf(out, " %lld", (long long)type.sum_ns);
 			fprintf(out, "\n");
 		}
-		fsdp_result_free(result);
+		fsdp_replay_baseline_free(result);
 	} else {
 		assert_string_equal(fsdp_error_path(error), path);
 		fprintf(out, "%d %s", fsdp_error_code(error), fsdp_error_message(error));
@@ -103,11 +104,11 @@ static void other_files_are_refused(void **state)
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
 		check(other[i], expected);
 	for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-		struct fsdp_result *result;
+		struct fsdp_replay_baseline *result;
 		struct fsdp_error *error = NULL;
 		char path[] = "/tmp/test-result-XXXXXX";
 		put_file(path, cut[i]);
-		assert_false(fsdp_result_open(NULL, path, &result, &error));
+		assert_false(fsdp_replay_baseline_open(NULL, path, &result, &error));
 		assert_int_equal(fsdp_error_code(error), FSDP_ERROR_DAMAGED);
 		fsdp_error_free(error);
 		unlink(path);
@@ -116,13 +117,14 @@ static void other_files_are_refused(void **state)
 
 static void a_file_has_to_be_there(void **state)
 {
-	struct fsdp_result *result;
+	struct fsdp_replay_baseline *result;
 	struct fsdp_error *error = NULL;
 	(void)state;
-	assert_false(fsdp_result_open(NULL, "/tmp/no-such-result", &result, &error));
+	assert_false(
+		fsdp_replay_baseline_open(NULL, "/tmp/no-such-result", &result, &error));
 	assert_string_equal(fsdp_error_path(error), "/tmp/no-such-result");
 	fsdp_error_free(error);
-	fsdp_result_free(NULL);
+	fsdp_replay_baseline_free(NULL);
 }
 
 int main(void)

@@ -7,19 +7,19 @@
 
 static uint64_t share_of(const struct fsdp_checkpoint *checkpoint, const char *name)
 {
-	struct fsdp_shares *shares;
+	struct fsdp_rank_bytes *shares;
 	uint64_t bytes = 0;
 
-	assert_true(fsdp_shares_new(checkpoint, &shares, NULL));
+	assert_true(fsdp_rank_bytes_new(checkpoint, &shares, NULL));
 	for (uint32_t i = 0; i < fsdp_module_count(checkpoint); i++) {
 		char text[64];
 		uint32_t id = fsdp_module(checkpoint, i).name;
 		size_t size = fsdp_name_write(checkpoint, id, text, sizeof text);
 		if (size == strlen(name) && memcmp(text, name, size) == 0)
-			bytes = fsdp_shares_of(shares, i);
+			bytes = fsdp_rank_bytes_of(shares, i);
 	}
-	assert_int_equal(fsdp_shares_of(shares, FSDP_NONE), FSDP_UNKNOWN);
-	fsdp_shares_free(shares);
+	assert_int_equal(fsdp_rank_bytes_of(shares, FSDP_NONE), FSDP_UNKNOWN);
+	fsdp_rank_bytes_free(shares);
 	return bytes;
 }
 
@@ -94,14 +94,15 @@ static void a_plan_tells_even_shares(void **unused)
 static void nothing_has_no_shares(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
-	struct fsdp_shares *shares;
+	struct fsdp_rank_bytes *shares;
 
 	freeze_by_hand(checkpoint);
-	assert_true(fsdp_shares_new(checkpoint, &shares, NULL));
-	assert_int_equal(fsdp_shares_of(shares, (uint32_t)fsdp_module_count(checkpoint)),
+	assert_true(fsdp_rank_bytes_new(checkpoint, &shares, NULL));
+	assert_int_equal(
+		fsdp_rank_bytes_of(shares, (uint32_t)fsdp_module_count(checkpoint)),
 		FSDP_UNKNOWN);
-	fsdp_shares_free(shares);
-	fsdp_shares_free(NULL);
+	fsdp_rank_bytes_free(shares);
+	fsdp_rank_bytes_free(NULL);
 }
 
 int main(void)

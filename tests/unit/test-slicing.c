@@ -65,7 +65,7 @@ static void a_pattern_matches_from_the_start(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct fsdp_slicing slicing = { .told = false };
+		struct fsdp_slicing slicing = { .is_patterned = false };
 		tell(&slicing, COLUMNS, fsdp_span_text(cases[i].pattern));
 		assert_null(slicing.unread.data);
 		assert_int_equal(cut_of(&slicing, cases[i].name),
@@ -79,13 +79,13 @@ static void what_is_not_understood_joins_nothing(void **state)
 		"a**", "+", "a\\", "\\bword", "\\1", "a^b", "a$b" };
 	(void)state;
 	for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-		struct fsdp_slicing slicing = { .told = false };
+		struct fsdp_slicing slicing = { .is_patterned = false };
 		tell(&slicing, COPY, FSDP_SPAN("norm"));
 		tell(&slicing, COLUMNS, fsdp_span_text(patterns[i]));
 		assert_true(fsdp_span_is(slicing.unread, patterns[i]));
 		assert_int_equal(cut_of(&slicing, "norm"), FSDP_CUT_UNKNOWN);
 	}
-	struct fsdp_slicing slicing = { .told = false };
+	struct fsdp_slicing slicing = { .is_patterned = false };
 	tell(&slicing, "parameter_with_sub_params.0", FSDP_SPAN("x"));
 	assert_int_equal(cut_of(&slicing, "x"), FSDP_CUT_UNKNOWN);
 }
@@ -93,7 +93,7 @@ static void what_is_not_understood_joins_nothing(void **state)
 static void the_first_kind_decides(void **state)
 {
 	(void)state;
-	struct fsdp_slicing slicing = { .told = false };
+	struct fsdp_slicing slicing = { .is_patterned = false };
 	bool everywhere;
 	assert_int_equal(cut_of(&slicing, "w"), FSDP_CUT_UNKNOWN);
 	tell(&slicing, "universal_checkpoint_version", FSDP_SPAN("0.2"));
@@ -121,13 +121,13 @@ static void patterns_are_bounded(void **state)
 	static unsigned char signs[257];
 	(void)state;
 	memset(signs, 'a', sizeof signs);
-	struct fsdp_slicing slicing = { .told = false };
+	struct fsdp_slicing slicing = { .is_patterned = false };
 	tell(&slicing, COPY, fsdp_span(signs, 256));
 	assert_null(slicing.unread.data);
 	tell(&slicing, COPY, fsdp_span(signs, 257));
 	assert_non_null(slicing.unread.data);
 
-	struct fsdp_slicing many = { .told = false };
+	struct fsdp_slicing many = { .is_patterned = false };
 	for (size_t i = 0; i < FSDP_SLICING_PATTERNS; i++)
 		tell(&many, MEAN, FSDP_SPAN("a"));
 	assert_int_equal(cut_of(&many, "a"), FSDP_CUT_MEAN);
@@ -144,7 +144,7 @@ static void a_pattern_takes_its_length_for_each_letter(void **state)
 {
 	enum { ATOMS = 256, NAME = 20000 };
 	char pattern[2 * ATOMS + 1] = "", *name = malloc(NAME + 1);
-	struct fsdp_slicing slicing = { .told = false };
+	struct fsdp_slicing slicing = { .is_patterned = false };
 	(void)state;
 	assert_non_null(name);
 	for (int i = 0; i < ATOMS; i++)

@@ -5,12 +5,13 @@
 #include "audit-by-hand.h"
 #include "open-bytes.h"
 
-static struct fsdp_tie look(const struct fsdp_checkpoint *checkpoint, const char *name)
+static struct fsdp_tied_weights look(
+	const struct fsdp_checkpoint *checkpoint, const char *name)
 {
 	const struct fsdp_span span = { (const unsigned char *)name, strlen(name) };
-	struct fsdp_tie tie;
+	struct fsdp_tied_weights tie;
 
-	assert_true(fsdp_tied_find(checkpoint, span, &tie, NULL));
+	assert_true(fsdp_tied_weights_find(checkpoint, span, &tie, NULL));
 	return tie;
 }
 
@@ -29,7 +30,7 @@ static void a_file_declares_names(void **unused)
 {
 	struct fsdp_checkpoint *checkpoint =
 		open_sample("safetensors/aliases/model.safetensors");
-	struct fsdp_tie tie = look(checkpoint, "head.weight");
+	struct fsdp_tied_weights tie = look(checkpoint, "head.weight");
 
 	(void)unused;
 	assert_true(tie.declared);

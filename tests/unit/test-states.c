@@ -56,11 +56,11 @@ static uint32_t tensor_of(const struct fsdp_checkpoint *checkpoint, const char *
 }
 
 static void assert_states(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_states *states, uint32_t tensor, const char *expected)
+	struct fsdp_optimizer_states *states, uint32_t tensor, const char *expected)
 {
 	char text[256], keys[256] = "";
 	size_t count, used = 0;
-	const struct fsdp_state *found = fsdp_states_of(states, tensor, &count);
+	const struct fsdp_state *found = fsdp_optimizer_states_of(states, tensor, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t name = fsdp_tensor(checkpoint, found[i].tensor).name;
@@ -83,14 +83,14 @@ static void states_are_found_below_a_container(void **unused)
 		tensor_of(checkpoint, "optim.state.norm.weight.exp_avg"),
 		tensor_of(checkpoint, "model.norm.weight"),
 	};
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 
 	(void)unused;
-	assert_true(fsdp_states_new(checkpoint, tensors, 4, &states, NULL));
+	assert_true(fsdp_optimizer_states_new(checkpoint, tensors, 4, &states, NULL));
 	assert_states(checkpoint, states, tensors[0], "exp_avg exp_avg_sq step");
 	assert_states(checkpoint, states, tensors[1], "exp_avg exp_avg_sq step");
 	assert_states(checkpoint, states, tensors[2], "");
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 	fsdp_checkpoint_free(checkpoint);
 }
 
@@ -101,17 +101,18 @@ static void numbers_follow_the_order_of_the_model(void **unused)
 	struct fsdp_checkpoint *checkpoint =
 		open_sample("torch-zip/nested-checkpoint/model.pt");
 	size_t count = fsdp_tensor_count(checkpoint), some;
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 	uint32_t *all = calloc(count, sizeof *all);
 
 	(void)unused;
 	assert_non_null(all);
 	for (uint32_t i = 0; i < count; i++)
 		all[i] = i;
-	assert_true(fsdp_states_new(checkpoint, all, count, &states, NULL));
+	assert_true(fsdp_optimizer_states_new(checkpoint, all, count, &states, NULL));
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		const struct fsdp_state *found = fsdp_states_of(states, i, &some);
+		const struct fsdp_state *found =
+			fsdp_optimizer_states_of(states, i, &some);
 		assert_int_equal(some, tensor.role == FSDP_ROLE_PARAM ? 3 : 0);
 		for (size_t k = 0; k < some; k++) {
 			struct fsdp_tensor state =
@@ -123,7 +124,7 @@ static void numbers_follow_the_order_of_the_model(void **unused)
 	}
 	assert_states(checkpoint, states, tensor_of(checkpoint, "model.head.weight"),
 		"exp_avg exp_avg_sq step");
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 	free(all);
 	fsdp_checkpoint_free(checkpoint);
 }
@@ -149,7 +150,7 @@ static void expect_numbered(const char *key, int64_t rows, int64_t columns, bool
 {
 	static const int64_t PARAMETER[] = { 8, 4 };
 	const int64_t shape[] = { rows, columns };
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 	char name[64];
 	void *made;
 
@@ -165,9 +166,9 @@ static void expect_numbered(const char *key, int64_t rows, int64_t columns, bool
 		name);
 	freeze_by_hand(checkpoint);
 	const uint32_t tensors[] = { tensor_of(checkpoint, "model.w") };
-	assert_true(fsdp_states_new(checkpoint, tensors, 1, &states, NULL));
+	assert_true(fsdp_optimizer_states_new(checkpoint, tensors, 1, &states, NULL));
 	assert_states(checkpoint, states, tensors[0], is_found ? key : "");
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 	end_by_hand(&made);
 }
 
@@ -194,7 +195,7 @@ static void hostile_names_have_states_too(void **state)
 	static const int64_t SHAPE[] = { 1 };
 	struct fsdp_checkpoint *checkpoint = *state;
 	char name[600 * sizeof "state."] = "";
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 	uint32_t all[4];
 	size_t count;
 
@@ -208,27 +209,27 @@ static void hostile_names_have_states_too(void **state)
 	freeze_by_hand(checkpoint);
 	for (uint32_t i = 0; i < 4; i++)
 		all[i] = i;
-	assert_true(fsdp_states_new(checkpoint, all, 4, &states, NULL));
+	assert_true(fsdp_optimizer_states_new(checkpoint, all, 4, &states, NULL));
 	for (uint32_t i = 0; i < 4; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		(void)fsdp_states_of(states, i, &count);
+		(void)fsdp_optimizer_states_of(states, i, &count);
 		assert_int_equal(
 			count, tensor.name == name_by_hand(checkpoint, "w")         ? 1
 			       : tensor.name == name_by_hand(checkpoint, "state.w") ? 1
 										    : 0);
 	}
-	fsdp_states_free(states);
+	fsdp_optimizer_states_free(states);
 }
 
 static void no_tensors_have_no_states(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 
 	freeze_by_hand(checkpoint);
-	assert_true(fsdp_states_new(checkpoint, NULL, 0, &states, NULL));
-	fsdp_states_free(states);
-	fsdp_states_free(NULL);
+	assert_true(fsdp_optimizer_states_new(checkpoint, NULL, 0, &states, NULL));
+	fsdp_optimizer_states_free(states);
+	fsdp_optimizer_states_free(NULL);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #include "by-hand.h"
 
 static struct fsdp_sums *sums_new(
-	const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_by by)
+	const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by)
 {
 	struct fsdp_sums *sums = NULL;
 
@@ -172,7 +172,7 @@ static void nothing_adds_up_to_nothing(void **state)
 
 	freeze_by_hand(checkpoint);
 	for (int by = FSDP_BY_RANK; by <= FSDP_BY_PREFIX; by++) {
-		struct fsdp_sums *sums = sums_new(checkpoint, (enum fsdp_sums_by)by);
+		struct fsdp_sums *sums = sums_new(checkpoint, (enum fsdp_group_key)by);
 		size_t count = fsdp_sums_count(sums);
 		struct fsdp_balance balance = fsdp_sums_balance(sums);
 		assert_true(count >= 1);
@@ -295,24 +295,23 @@ static void names_are_cut(void **state)
 	fsdp_sums_free(sums);
 }
 
-static struct fsdp_crossed *crossed_new(const struct fsdp_checkpoint *checkpoint,
-	enum fsdp_sums_by first, enum fsdp_sums_by second, fsdp_piece_filter *takes)
+static struct fsdp_pivot *crossed_new(const struct fsdp_checkpoint *checkpoint,
+	enum fsdp_group_key first, enum fsdp_group_key second, fsdp_piece_filter *takes)
 {
 	static const uint32_t all[] = { 0, 1, 2, 3 };
-	struct fsdp_crossed *crossed;
+	struct fsdp_pivot *crossed;
 
-	assert_true(fsdp_crossed_new(checkpoint,
-		(const enum fsdp_sums_by[]){ first, second }, -1, all,
+	assert_true(fsdp_pivot_new(checkpoint,
+		(const enum fsdp_group_key[]){ first, second }, -1, all,
 		fsdp_tensor_count(checkpoint), takes, NULL, &crossed, NULL));
 	return crossed;
 }
 
-static void assert_crossed(const struct fsdp_crossed *crossed, size_t index,
-	uint32_t first, uint32_t second, uint64_t tensors, uint64_t pieces,
-	uint64_t numel)
+static void assert_crossed(const struct fsdp_pivot *crossed, size_t index, uint32_t first,
+	uint32_t second, uint64_t tensors, uint64_t pieces, uint64_t numel)
 {
 	uint32_t other;
-	struct fsdp_group group = fsdp_crossed_group(crossed, index, &other);
+	struct fsdp_group group = fsdp_pivot_group(crossed, index, &other);
 
 	assert_int_equal(group.key, first);
 	assert_int_equal(other, second);
@@ -325,32 +324,32 @@ static void assert_crossed(const struct fsdp_crossed *crossed, size_t index,
 static void two_keys_cross(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
-	struct fsdp_crossed *crossed;
+	struct fsdp_pivot *crossed;
 	uint32_t other;
 
 	make_layers(checkpoint);
 	crossed = crossed_new(checkpoint, FSDP_BY_RANK, FSDP_BY_ROLE, NULL);
-	assert_int_equal(fsdp_crossed_count(crossed), 2);
+	assert_int_equal(fsdp_pivot_count(crossed), 2);
 	assert_crossed(crossed, 0, 0, FSDP_ROLE_PARAM, 4, 4, 8);
 	assert_crossed(crossed, 1, 1, FSDP_ROLE_PARAM, 4, 4, 8);
 	assert_crossed(crossed, 2, FSDP_NONE, FSDP_NONE, 0, 0, 0);
-	fsdp_crossed_free(crossed);
+	fsdp_pivot_free(crossed);
 	crossed = crossed_new(checkpoint, FSDP_BY_LAYER, FSDP_BY_RANK, NULL);
-	assert_int_equal(fsdp_crossed_count(crossed), 6);
-	(void)fsdp_crossed_group(crossed, 1, &other);
+	assert_int_equal(fsdp_pivot_count(crossed), 6);
+	(void)fsdp_pivot_group(crossed, 1, &other);
 	assert_int_equal(other, 1);
 	/* What has no layer comes last. */
 	assert_crossed(crossed, 4, FSDP_NONE, 0, 1, 1, 2);
 	assert_crossed(crossed, 5, FSDP_NONE, 1, 1, 1, 2);
-	fsdp_crossed_free(crossed);
+	fsdp_pivot_free(crossed);
 	/* Whole tensors, whatever piece is asked for; pieces where one key is of them. */
 	crossed = crossed_new(checkpoint, FSDP_BY_DTYPE, FSDP_BY_ROLE, is_of_rank_7);
-	assert_int_equal(fsdp_crossed_count(crossed), 1);
-	fsdp_crossed_free(crossed);
+	assert_int_equal(fsdp_pivot_count(crossed), 1);
+	fsdp_pivot_free(crossed);
 	crossed = crossed_new(checkpoint, FSDP_BY_DTYPE, FSDP_BY_RANK, is_of_rank_7);
-	assert_int_equal(fsdp_crossed_count(crossed), 0);
-	fsdp_crossed_free(crossed);
-	fsdp_crossed_free(NULL);
+	assert_int_equal(fsdp_pivot_count(crossed), 0);
+	fsdp_pivot_free(crossed);
+	fsdp_pivot_free(NULL);
 }
 
 static struct fsdp_total total_of(const struct fsdp_checkpoint *checkpoint)
@@ -358,7 +357,7 @@ static struct fsdp_total total_of(const struct fsdp_checkpoint *checkpoint)
 	static const uint32_t all[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	struct fsdp_total total;
 
-	assert_true(fsdp_total_of(
+	assert_true(fsdp_storage_total(
 		checkpoint, all, fsdp_tensor_count(checkpoint), &total, NULL));
 	return total;
 }

@@ -406,7 +406,7 @@ static void sizes_are_added_with_care(void **state)
 static void nothing_is_joined_untold(void **state)
 {
 	struct given *given = *state;
-	given->slicing = (struct fsdp_slicing){ .told = false };
+	given->slicing = (struct fsdp_slicing){ .is_patterned = false };
 	slice(given);
 	whole(given, "w", 2, 3);
 	slice(given);

@@ -479,7 +479,7 @@ static void strips_share_an_axis(void **state)
 		fsdp_strip_add(&strips[i], FSDP_TIME_COMPUTE, -9, 30005);
 		fsdp_strip_add(&strips[i], FSDP_STRIP_IDLE, -9, 30005);
 		fsdp_strip_add(&strips[i], FSDP_TIME_H2D, 60000, 70000);
-		fsdp_strip_settle_idle(&strips[i]);
+		fsdp_strip_finish_idle(&strips[i]);
 	}
 	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
 	assert_int_equal(timeline.begin_ns, 1005);

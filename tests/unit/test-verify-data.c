@@ -29,7 +29,7 @@ static void scopes_tell_what_was_covered(void **state)
 {
 	(void)state;
 	struct verified verified = verify_sample(STATE, DATA, 1);
-	struct fsdp_verify_scope scope = fsdp_verify_scope(verified.verify);
+	struct fsdp_verify_coverage scope = fsdp_verify_coverage(verified.verify);
 	struct fsdp_rule_result result;
 	assert_int_equal(scope.files, 1);
 	assert_int_equal(scope.bytes_read, scope.bytes);
@@ -48,7 +48,7 @@ static void scopes_tell_what_was_covered(void **state)
 		fsdp_verify_result(verified.verify, FSDP_RULE_MISSING_FILE, &result));
 	verified_done(&verified);
 	verified = verify_sample("safetensors/aliases", DATA, 1);
-	assert_true(fsdp_verify_scope(verified.verify).payload_without > 0);
+	assert_true(fsdp_verify_coverage(verified.verify).payload_without > 0);
 	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_CRC_MISMATCH, &result));
 	assert_int_equal(result.reason, FSDP_REASON_NO_CRC);
 	verified_done(&verified);
@@ -226,8 +226,8 @@ static void files_beside_are_read_too(void **state)
 		assert_int_equal(found(&verified, "FI2001", &finding), rows[i].looked_at);
 		if (rows[i].looked_at)
 			assert_true(fsdp_span_is(finding->file, rows[i].name));
-		assert_int_equal(
-			fsdp_verify_scope(verified.verify).files, 5 + rows[i].looked_at);
+		assert_int_equal(fsdp_verify_coverage(verified.verify).files,
+			5 + rows[i].looked_at);
 		verified_done(&verified);
 		folder_remove();
 	}
@@ -307,7 +307,7 @@ static void a_list_of_digests_is_held_against_files(void **state)
 	folder_write("README.md", "a model", 7);
 	write_sums("SHA256SUMS", files, 6);
 	struct verified verified = verify_path(folder, DATA, 2);
-	struct fsdp_verify_scope scope = fsdp_verify_scope(verified.verify);
+	struct fsdp_verify_coverage scope = fsdp_verify_coverage(verified.verify);
 	assert_string_equal(fsdp_verify_digest_source(verified.verify, 1), "SHA256SUMS");
 	assert_int_equal(scope.bytes_with_digest, scope.bytes);
 	assert_int_equal(scope.files, 6);

@@ -109,7 +109,7 @@ static void bytes_between_items_are_told(void **state)
 	assert_int_equal(found(&verified, "FI1028", &finding), 1);
 	assert_int_equal(finding->offset, 1261);
 	assert_int_equal(finding->length, 1261);
-	assert_int_equal(fsdp_verify_scope(verified.verify).unreferenced, 1261);
+	assert_int_equal(fsdp_verify_coverage(verified.verify).unreferenced, 1261);
 	verified_done(&verified);
 	expect_only(
 		verify_sample("broken/dcp-chunk-gap/checkpoint", FSDP_LEVEL_HEADERS, 1),

@@ -65,7 +65,7 @@ static bool hand_out_checks(const struct audit *audit, struct collected *collect
 				.rule = check->rule,
 				.slug = check->slug,
 				.skipped = why_skipped(check),
-				.left_out = check->status == FSDP_STATUS_NOT_APPLICABLE,
+				.omitted = check->status == FSDP_STATUS_NOT_APPLICABLE,
 				.findings = check->findings,
 			};
 		}
@@ -193,9 +193,9 @@ static bool check_whole(
 {
 	struct levels *levels = &auditing->audit->levels;
 	struct verdict *verdict = auditing->verdict;
-	struct fsdp_document_value asked =
+	struct fsdp_document_value request =
 		fsdp_document_get(joined->results->data, "asked");
-	struct fsdp_document_value words = fsdp_document_get(asked, "levels");
+	struct fsdp_document_value words = fsdp_document_get(request, "levels");
 
 	if (verdict == NULL || !levels_init(levels) || !join_verdicts(verdict, joined))
 		return false;
@@ -204,7 +204,7 @@ static bool check_whole(
 			levels_set(levels,
 				(const char *)fsdp_document_item(words, i).text.data) !=
 			NULL;
-	audit_set_threshold(auditing->audit, told_text(asked, "fail_on"));
+	audit_set_threshold(auditing->audit, part_text(request, "fail_on"));
 	*ret_wrong |= !join_checks(verdict, joined);
 	count_findings(auditing);
 	decide(auditing);
@@ -245,7 +245,7 @@ static bool audit_join(
 static char *request_of(const struct auditing *auditing)
 {
 	const struct audit_options *options = auditing->audit->options;
-	const struct audit_request *asked = &auditing->verdict->asked;
+	const struct audit_request *request = &auditing->verdict->request;
 	const char *const files[] = { options->manifest, options->expect };
 	char *text = NULL;
 	size_t size = 0;
@@ -253,9 +253,9 @@ static char *request_of(const struct auditing *auditing)
 
 	if (stream == NULL)
 		return NULL;
-	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", asked->fail_on);
-	for (size_t i = 0; i < asked->level_count; i++)
-		fprintf(stream, "\n%s", asked->levels[i].data);
+	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", request->fail_on);
+	for (size_t i = 0; i < request->level_count; i++)
+		fprintf(stream, "\n%s", request->levels[i].data);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		fprintf(stream, "\n%zu %s", i, files[i] != NULL ? files[i] : "");
 	for (size_t i = 0; i < options->globals.count; i++)
@@ -272,33 +272,33 @@ bool name_part(struct auditing *auditing)
 {
 	const struct audit *audit = auditing->audit;
 	struct verdict *verdict = auditing->verdict;
-	char *request;
+	char *words;
 	bool good;
 	char line[64];
-	struct audit_request *asked;
+	struct audit_request *request;
 	struct text *levels;
 
-	verdict->asked.fail_on =
+	verdict->request.fail_on =
 		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	asked = &auditing->verdict->asked;
+	request = &auditing->verdict->request;
 	levels = calloc(fsdp_rule_count(), sizeof *levels);
 	if (!owned_add(&auditing->collected->owned, (char *)levels))
 		return false;
-	asked->levels = levels;
+	request->levels = levels;
 	for (size_t i = 0; i < fsdp_rule_count(); i++) {
 		const char *word = levels_word(&auditing->audit->levels, i);
 
 		if (word == NULL)
 			continue;
 		snprintf(line, sizeof line, "%s=%s", fsdp_rule(i)->id, word);
-		levels[asked->level_count] = collected_text(auditing->collected, line);
-		if (levels[asked->level_count++].data == NULL)
+		levels[request->level_count] = collected_text(auditing->collected, line);
+		if (levels[request->level_count++].data == NULL)
 			return false;
 	}
-	request = request_of(auditing);
-	good = request != NULL &&
-	       partial_init(&verdict->partial, auditing->run, request, NULL, NULL, 0);
-	free(request);
+	words = request_of(auditing);
+	good = words != NULL &&
+	       partial_init(&verdict->partial, auditing->run, words, NULL, NULL, 0);
+	free(words);
 	/* The parts of each check are adjacent. */
 	for (size_t i = 0; good && i < verdict->check_count; i++)
 		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
@@ -452,7 +452,7 @@ static bool open_map(struct audit *audit, struct run *run)
 }
 
 /* A listing has names and sizes only. */
-static bool wants_values(const void *values)
+static bool reads_values(const void *values)
 {
 	const struct audit_options *options = values;
 
@@ -487,7 +487,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
 	audit->options = options;
-	audit->level = !wants_values(options) ? FSDP_LEVEL_QUICK
+	audit->level = !reads_values(options) ? FSDP_LEVEL_QUICK
 		       : !options->data       ? FSDP_LEVEL_HEADERS
 		       : options->values      ? FSDP_LEVEL_VALUES
 					      : FSDP_LEVEL_DATA;
@@ -515,7 +515,7 @@ static void release(void *prepared)
 	free(prepared);
 }
 
-static bool judge(struct run *run, struct fsdp_error **ret_error)
+static bool check_inputs(struct run *run, struct fsdp_error **ret_error)
 {
 	struct audit *audit = run->prepared;
 
@@ -528,7 +528,7 @@ static bool judge(struct run *run, struct fsdp_error **ret_error)
 		       check_weight_sets(run, audit->options->data, true);
 	if (run->checkpoint != NULL)
 		pickled_recording_report(run);
-	return audit_judge(audit, run, ret_error);
+	return audit_check(audit, run, ret_error);
 }
 
 static bool run_audit(struct run *run, struct fsdp_error **ret_error)
@@ -554,12 +554,12 @@ const struct command command_audit = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.looks_beside = true,
-	.judges_base = true,
+	.with_base = true,
 	.options_size = sizeof(struct audit_options),
-	.wants_values = wants_values,
+	.reads_values = reads_values,
 	.prepare = prepare,
 	.release = release,
-	.judge = judge,
+	.check_inputs = check_inputs,
 	.join = audit_join,
 	.run = run_audit,
 };

@@ -107,7 +107,7 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "partial", OBJECT_AT(VERDICT, partial, partial_record),
 		IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: which part this is.") },
-	{ "asked", OBJECT_AT(VERDICT, asked, request_record),
+	{ "asked", OBJECT_AT(VERDICT, request, request_record),
 		IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: the settings of the check.") },
 	{ "whole", OBJECT(whole_record), IF_SET(VERDICT, partial.parts),
@@ -157,7 +157,7 @@ static bool show_findings(
 		.names = verdict->names,
 		.tensors = verdict->tensors,
 		.bytes = verdict->bytes,
-		.level_told = run->common->verbose == 0,
+		.level_label = run->common->verbose == 0,
 	};
 
 	return findings_print(run->out, &view);
@@ -233,7 +233,6 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 	return before[0] == ',';
 }
 
-/* What was checked, and the option that checks more. */
 static void show_level(
 	const struct verdict *verdict, struct out *out, const struct audit *audit)
 {
@@ -457,19 +456,19 @@ bool audit_text(const struct audit *audit, struct run *run)
 		/* Rejections by weights_only matter only to programs that load that file
 		 * alone: one line replaces these findings. */
 		const struct texts *loaders = &audit->options->loading.loaders;
-		bool asked = run->common->verbose > 0 || verdict->files <= 1;
+		bool request = run->common->verbose > 0 || verdict->files <= 1;
 
 		for (size_t j = 0; j < loaders->count; j++)
-			asked |= strcmp(loaders->items[j], "weights_only") == 0 ||
-				 strcmp(loaders->items[j], "all") == 0;
-		for (size_t j = 0; j < run->collected->finding_count && !asked; j++) {
+			request |= strcmp(loaders->items[j], "weights_only") == 0 ||
+				   strcmp(loaders->items[j], "all") == 0;
+		for (size_t j = 0; j < run->collected->finding_count && !request; j++) {
 			struct finding *finding = &run->collected->findings[j];
 
 			if (finding->input != verdict->input ||
 				finding->severity != SEVERITY_NOTE ||
 				strcmp(finding->rule, "FI3003") != 0)
 				continue;
-			finding->is_told = true;
+			finding->is_printed = true;
 			refused++;
 		}
 		if (!show_findings(verdict, run, audit->count > 1))

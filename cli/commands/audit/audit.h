@@ -88,7 +88,7 @@ struct verdict {
 	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
 	struct loading_answer loading;
 	struct part_facts partial;
-	struct audit_request asked; /* of a part */
+	struct audit_request request; /* of a part */
 };
 
 /* What one run makes: in run->prepared. */
@@ -107,7 +107,7 @@ struct audit {
 };
 
 /* Checks the open checkpoint of the run, and adds the verdict. False as for a command. */
-bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
+bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
 
 extern const struct record audit_record, check_record;
 

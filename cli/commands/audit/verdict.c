@@ -159,7 +159,7 @@ static void omit_rest(const struct compared_findings *findings)
 }
 
 /* The number of elements, and the shape as "[2, 3]". False: the number overflows. */
-static bool spell_shape(
+static bool format_shape(
 	const int64_t *shape, uint32_t dims, char *to, size_t size, uint64_t *ret_numel)
 {
 	size_t used = (size_t)snprintf(to, size, "[");
@@ -190,9 +190,9 @@ static void compare_tensor(struct compared_findings *findings, struct text name,
 	if (shape != NULL && (dims != found->dims ||
 				     (dims > 0 && memcmp(shape, found->shape,
 							  dims * sizeof *shape) != 0))) {
-		bool known = spell_shape(shape, dims, expected, sizeof expected, &numel);
+		bool known = format_shape(shape, dims, expected, sizeof expected, &numel);
 
-		known &= spell_shape(
+		known &= format_shape(
 			found->shape, found->dims, actual, sizeof actual, &stored);
 		/* No rank has a part of what has no dimension. */
 		if (known && stored == numel && found->dims == 1)
@@ -230,7 +230,7 @@ enum {
 
 struct comparing {
 	struct compared_findings findings;
-	struct wants wants;
+	struct wanted_list wanted_list;
 	const struct fsdp_checkpoint *actual;
 	unsigned char *matched;                    /* by tensor */
 	char strip[PREFIX_MOST], add[PREFIX_MOST]; /* what names lose and get */
@@ -329,8 +329,9 @@ static bool has_partner(struct comparing *comparing, const struct expected_tenso
 	if (wanted->alias == FSDP_NONE)
 		return false;
 	found = find_renamed(comparing,
-		name_text(&buffer, comparing->wants.checkpoint,
-			fsdp_tensor(comparing->wants.checkpoint, wanted->alias).name));
+		name_text(&buffer, comparing->wanted_list.checkpoint,
+			fsdp_tensor(comparing->wanted_list.checkpoint, wanted->alias)
+				.name));
 	name_buffer_done(&buffer);
 	return found != FSDP_NONE;
 }
@@ -377,7 +378,7 @@ static bool check_expected(
 	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
 	struct comparing comparing = {
 		.findings = { .run = run, .rules = rules, .ignored = ignored },
-		.wants = { .checkpoint = expectation->checkpoint,
+		.wanted_list = { .checkpoint = expectation->checkpoint,
 			.names = expectation->names,
 			.count = expectation->checkpoint != NULL
 					 ? fsdp_tensor_count(expectation->checkpoint)
@@ -391,15 +392,15 @@ static bool check_expected(
 	comparing.matched = calloc(count + 1, 1);
 	good = comparing.matched != NULL;
 	/* By the first names that are missing: what a prefix more or less would do. */
-	for (size_t i = 0; i < comparing.wants.count && looks < EXPLAINED && !guessed;
-		i++)
-		if (wanted_at(&comparing.wants, i, &wanted) &&
+	for (size_t i = 0;
+		i < comparing.wanted_list.count && looks < EXPLAINED && !guessed; i++)
+		if (wanted_at(&comparing.wanted_list, i, &wanted) &&
 			find_tensor(&comparing, wanted.name) == FSDP_NONE) {
 			looks++;
 			guessed = guess_rename(&comparing, wanted.name);
 		}
-	for (size_t i = 0; good && i < comparing.wants.count; i++)
-		if (wanted_at(&comparing.wants, i, &wanted) &&
+	for (size_t i = 0; good && i < comparing.wanted_list.count; i++)
+		if (wanted_at(&comparing.wanted_list, i, &wanted) &&
 			!is_ignored(&comparing.findings, wanted.name))
 			compare_expected(&comparing, &wanted);
 	for (uint32_t i = 0; good && i < count; i++) {
@@ -412,10 +413,10 @@ static bool check_expected(
 			find_extra(&comparing.findings, name);
 	}
 	omit_rest(&comparing.findings);
-	good = good && !comparing.name.failed && !comparing.wants.buffer.failed &&
+	good = good && !comparing.name.failed && !comparing.wanted_list.buffer.failed &&
 	       !comparing.renamed.failed;
 	free(comparing.matched);
-	name_buffer_done(&comparing.wants.buffer);
+	name_buffer_done(&comparing.wanted_list.buffer);
 	name_buffer_done(&comparing.renamed);
 	name_buffer_done(&comparing.name);
 	return good;
@@ -574,7 +575,7 @@ static bool is_unchecked(
 	       (options == NULL || !options->require_checksums);
 }
 
-static const char *const wants[FSDP_REASON_COUNT] = {
+static const char *const wanted_list[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
 	[FSDP_REASON_NEEDS_DATA] = "--data",
 	[FSDP_REASON_NEEDS_VALUES] = "--data --values",
@@ -611,7 +612,7 @@ bool note_not_evaluated(struct auditing *auditing)
 		if (some == 0)
 			continue;
 		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
-			some == 1 ? " needs" : "s need", wants[reason]);
+			some == 1 ? " needs" : "s need", wanted_list[reason]);
 		for (size_t i = 0; i < auditing->verdict->check_count; i++) {
 			if (auditing->verdict->checks[i].reason != reason)
 				continue;
@@ -708,7 +709,7 @@ static bool is_expected(const struct audit *audit, const char *rule)
 }
 
 /* The same of one finding: --ignore leaves names out of what is expected. */
-static bool is_judged_better(const struct audit *audit, const struct finding *finding)
+static bool is_checked_better(const struct audit *audit, const struct finding *finding)
 {
 	struct text name =
 		finding->affected_kept > 0 ? finding->affected[0] : finding->tensor;
@@ -738,7 +739,7 @@ static bool keeps(const struct auditing *auditing, struct finding *finding)
 	finding->severity =
 		levels_severity(&audit->levels, finding->rule, finding->severity);
 	return level_of(&audit->levels, finding->rule) != LEVEL_OFF &&
-	       !is_judged_better(audit, finding) && !is_allowed(audit->options, finding);
+	       !is_checked_better(audit, finding) && !is_allowed(audit->options, finding);
 }
 
 /* Gives findings the requested levels, and drops those that are off or known. */
@@ -773,7 +774,8 @@ void audit_set_threshold(struct audit *audit, struct text word)
 }
 
 /* Rules that compare with something else need it. */
-static bool is_asked(const struct audit_options *options, const struct fsdp_rule *rule)
+static bool is_requested(
+	const struct audit_options *options, const struct fsdp_rule *rule)
 {
 	if (strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0)
 		return options->expect != NULL;
@@ -802,7 +804,7 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
 		/* What no file states is stated by what the checkpoint is compared with. */
-		if (!is_asked(auditing->audit->options, rule) ||
+		if (!is_requested(auditing->audit->options, rule) ||
 			(auditing->audit->ignored == NULL &&
 				is_expected(auditing->audit, rule->id)) ||
 			(result.reason == FSDP_REASON_NEEDS_PLAN &&
@@ -1022,7 +1024,7 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	return true;
 }
 
-bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	struct auditing auditing = { .audit = audit,
 		.run = run,
@@ -1042,7 +1044,7 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	report_failed_files(run);
 	drop_findings(&auditing);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
-		!loading_judge_own(&audit->options->loading, run, audit->options->data,
+		!loading_check_own(&audit->options->loading, run, audit->options->data,
 			&auditing.verdict->loading))
 		return false;
 	drop_findings(&auditing);

@@ -462,7 +462,7 @@ static bool print_diff(struct diffing *diffing)
 		/* What is zero is known of values alone. */
 		const struct table table = { .key = "modules",
 			.text_only = true,
-			.left_out = diffing->has_values ? 0 : 1 << 6 };
+			.omitted = diffing->has_values ? 0 : 1 << 6 };
 
 		out_records(diffing->run->out, &table, &module_change_record, diffing,
 			diffing->modules, diffing->module_count);

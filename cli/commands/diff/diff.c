@@ -523,22 +523,22 @@ static uint32_t dtype_typed(struct text word)
 static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
 	size_t *ret_count, int64_t **ret_shapes)
 {
-	struct wants wants = { .names = diffing->list.names,
+	struct wanted_list wanted_list = { .names = diffing->list.names,
 		.count = diffing->list.names.count };
 	size_t count = 0, dims = 0;
 	struct expected_tensor wanted;
 
-	for (size_t i = 0; i < wants.count; i++)
-		if (wanted_at(&wants, i, &wanted))
+	for (size_t i = 0; i < wanted_list.count; i++)
+		if (wanted_at(&wanted_list, i, &wanted))
 			dims += wanted.dims;
-	*ret_names = calloc(wants.count + 1, sizeof **ret_names);
+	*ret_names = calloc(wanted_list.count + 1, sizeof **ret_names);
 	*ret_shapes = calloc(dims + 1, sizeof **ret_shapes);
 	dims = 0;
-	for (size_t i = 0; *ret_names != NULL && *ret_shapes != NULL && i < wants.count;
-		i++) {
+	for (size_t i = 0;
+		*ret_names != NULL && *ret_shapes != NULL && i < wanted_list.count; i++) {
 		struct fsdp_compare_name *name = &(*ret_names)[count];
 
-		if (!wanted_at(&wants, i, &wanted))
+		if (!wanted_at(&wanted_list, i, &wanted))
 			continue;
 		name->name = span_of_text(wanted.name);
 		name->dtype = dtype_typed(wanted.dtype);
@@ -551,7 +551,7 @@ static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_n
 		count++;
 	}
 	*ret_count = count;
-	name_buffer_done(&wants.buffer);
+	name_buffer_done(&wanted_list.buffer);
 	return *ret_names != NULL && *ret_shapes != NULL;
 }
 
@@ -695,7 +695,7 @@ static bool open_second(struct diffing *diffing)
 	return good;
 }
 
-/* What is wrong with the request; NULL: nothing. */
+/* Why the request is rejected; NULL: it is not. */
 static const char *objection(
 	const struct diff_options *options, struct fsdp_compare_values_options *values)
 {
@@ -767,7 +767,7 @@ static bool run_diff(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool wants_values(const void *options)
+static bool reads_values(const void *options)
 {
 	return ((const struct diff_options *)options)->values;
 }
@@ -790,7 +790,7 @@ const struct command command_diff = {
 	.output = "text",
 	.inputs = INPUTS_PAIR,
 	.shows_plan = true, /* it shows no module */
-	.wants_values = wants_values,
+	.reads_values = reads_values,
 	.options_size = sizeof(struct diff_options),
 	.run = run_diff,
 };

@@ -273,7 +273,7 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 /* ---- which tensors are exported ---- */
 
 /* Whether the weights of the model are asked for, and not the master weights. */
-static bool wants_model(const struct exporting *exporting)
+static bool only_model(const struct exporting *exporting)
 {
 	return strcmp(exporting->options->weights, "model") == 0;
 }
@@ -290,7 +290,7 @@ static bool has_role(
 
 	if (exporting->run->select->roles.count != 0)
 		return true;
-	if (wants_model(exporting) && tensor->role == FSDP_ROLE_OTHER) {
+	if (only_model(exporting) && tensor->role == FSDP_ROLE_OTHER) {
 		if (name.size <= size || memcmp(name.data, prefix, size) != 0)
 			return false;
 		other = fsdp_tensor_find(checkpoint,
@@ -299,7 +299,7 @@ static bool has_role(
 		return other != FSDP_NONE &&
 		       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_PARAM;
 	}
-	if (wants_model(exporting) && tensor->role == FSDP_ROLE_PARAM) {
+	if (only_model(exporting) && tensor->role == FSDP_ROLE_PARAM) {
 		other = find_joined(exporting, text_of(prefix), name);
 		return other == FSDP_NONE ||
 		       fsdp_tensor(checkpoint, other).role != FSDP_ROLE_OTHER;
@@ -373,7 +373,7 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static enum fsdp_export_why choose(void *context, uint32_t index)
+static enum fsdp_skip_reason choose(void *context, uint32_t index)
 {
 	struct exporting *exporting = context;
 	struct fsdp_tensor tensor;
@@ -389,7 +389,7 @@ static enum fsdp_export_why choose(void *context, uint32_t index)
 }
 
 /* Names that are typed are tensors'. */
-static bool wants_hidden(void *context, uint32_t index)
+static bool with_hidden(void *context, uint32_t index)
 {
 	struct exporting *exporting = context;
 	struct run *run = exporting->run;
@@ -397,11 +397,11 @@ static bool wants_hidden(void *context, uint32_t index)
 	struct text name = entry_shown_name(run, &exporting->buffers.name, &value);
 
 	const struct texts *roles = &run->select->roles;
-	bool is_asked = roles->count == 0 && value.role == FSDP_ROLE_PARAM;
+	bool is_requested = roles->count == 0 && value.role == FSDP_ROLE_PARAM;
 
 	for (size_t i = 0; i < roles->count; i++)
-		is_asked |= strcmp(roles->items[i], fsdp_role_name(value.role)) == 0;
-	return exporting->named == NULL && is_asked &&
+		is_requested |= strcmp(roles->items[i], fsdp_role_name(value.role)) == 0;
+	return exporting->named == NULL && is_requested &&
 	       selection_takes_name(exporting->selection, span_of_text(name));
 }
 
@@ -511,7 +511,7 @@ static bool find_config(struct exporting *exporting)
 	return true;
 }
 
-/* What is wrong with the request; NULL: nothing. */
+/* Why the request is rejected; NULL: it is not. */
 static const char *objection(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
@@ -597,13 +597,13 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 		.form = form,
 		.choose = choose,
 		.choose_context = exporting,
-		.wants_hidden = wants_hidden,
+		.with_hidden = with_hidden,
 		.index_only = options->index_only,
 		.stored_names = exporting->run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,
 		.strip = options->index_only || options->adapter || options->base ? ""
 			 : strcmp(options->strip, "auto") == 0
-				 ? (wants_model(exporting) ? "module" : NULL)
+				 ? (only_model(exporting) ? "module" : NULL)
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
 		.renames = exporting->renames,

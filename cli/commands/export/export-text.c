@@ -86,7 +86,7 @@ static bool is_about_tensors(const char *id)
 {
 	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
 
-	return rule == NULL || rule->subject == FSDP_SUBJECT_TENSORS;
+	return rule == NULL || rule->subject == FSDP_SCOPE_TENSORS;
 }
 
 /* Whether all pieces can be read: a finding may name the first of many that a file lacks. Reads no
@@ -373,15 +373,15 @@ struct left {
 static const void *each_left(struct subject of, size_t i, void *room)
 {
 	const struct exporting *exporting = of.context;
-	struct fsdp_export_left facts;
+	struct fsdp_export_skipped facts;
 	struct left *left = room;
 
 	if (i >= exporting->left_count)
 		return NULL;
-	facts = fsdp_export_left(exporting->plan, i);
+	facts = fsdp_export_skipped(exporting->plan, i);
 	left->source = facts.source;
 	left->value = facts.value;
-	left->why = fsdp_export_why_name(facts.why);
+	left->why = fsdp_skip_reason_name(facts.why);
 	left->bytes = UINT64_MAX;
 	if (left->source != FSDP_NONE)
 		left->bytes = fsdp_tensor(exporting->run->checkpoint, left->source).bytes;
@@ -443,7 +443,7 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 		ABOUT("SHA-256 of the list of `tensors`, one line per tensor (`SHA256 DTYPE SHAPE NAME`): equals `hash --logical` of the output, if its names were not changed. Absent with `--no-verify`, and on standard output.") });
 
 /* Tied tensors that share data are printed elsewhere. */
-static void print_left(struct exporting *exporting)
+static void print_skipped(struct exporting *exporting)
 {
 	static const char *const reasons[] = {
 		[FSDP_EXPORT_ROLE] = "tensors that are not parameters or buffers",
@@ -452,7 +452,7 @@ static void print_left(struct exporting *exporting)
 		[FSDP_EXPORT_INCOMPLETE] = "incomplete",
 		[FSDP_EXPORT_UNMAPPED] = "not in the map",
 	};
-	static const enum fsdp_export_why order[] = { FSDP_EXPORT_ROLE,
+	static const enum fsdp_skip_reason order[] = { FSDP_EXPORT_ROLE,
 		FSDP_EXPORT_SELECTED, FSDP_EXPORT_UNSUPPORTED, FSDP_EXPORT_INCOMPLETE,
 		FSDP_EXPORT_UNMAPPED };
 	const struct fsdp_export_facts *facts = &exporting->facts;
@@ -482,21 +482,21 @@ static void print_ties(struct exporting *exporting)
 {
 	enum { SHOWN = 3 };
 	struct run *run = exporting->run;
-	uint64_t count = exporting->facts.left_tensors[FSDP_EXPORT_TIED], told = 0;
+	uint64_t count = exporting->facts.left_tensors[FSDP_EXPORT_TIED], printed = 0;
 
-	for (size_t i = 0; i < exporting->facts.left_count && told < SHOWN; i++) {
-		struct fsdp_export_left left = fsdp_export_left(exporting->plan, i);
+	for (size_t i = 0; i < exporting->facts.left_count && printed < SHOWN; i++) {
+		struct fsdp_export_skipped left = fsdp_export_skipped(exporting->plan, i);
 
 		if (left.why != FSDP_EXPORT_TIED)
 			continue;
-		out_values_line(run->out, told++ == 0 ? "tied" : "",
+		out_values_line(run->out, printed++ == 0 ? "tied" : "",
 			"{} is tied to {}; stored once",
 			value_name(exported_name(exporting, left.source)),
 			value_span(
 				fsdp_export_tensor(exporting->plan, left.same_as).name));
 	}
-	if (count > told)
-		out_line(run->out, "", "and %" PRIu64 " more", count - told);
+	if (count > printed)
+		out_line(run->out, "", "and %" PRIu64 " more", count - printed);
 }
 
 static void print_names(struct exporting *exporting)
@@ -540,7 +540,7 @@ static void print_wrapped(struct exporting *exporting)
 	}
 }
 
-/* What was typed and changed nothing is a slip, mostly. */
+/* An option without effect is mostly a mistake. */
 static void note_idle(struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
@@ -666,7 +666,7 @@ void print_export(struct exporting *exporting)
 		value_word(out_bytes(out, exporting->facts.tensor_bytes, size)),
 		value_count(
 			exporting->file == NULL && count != 1 ? count - 1 : UINT64_MAX));
-	print_left(exporting);
+	print_skipped(exporting);
 	print_names(exporting);
 	print_wrapped(exporting);
 	print_ties(exporting);

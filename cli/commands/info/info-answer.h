@@ -68,7 +68,7 @@ struct info {
 		holes; /* bytes that were never written, if most were not; else unknown */
 	uint64_t unread; /* pickles in its directory and below */
 	bool unseen;     /* there may be more */
-	enum fsdp_sums_by by_dtype, by_role, by_rank;
+	enum fsdp_group_key by_dtype, by_role, by_rank;
 	struct fsdp_overview *overview;
 	const struct fsdp_overview_facts *facts; /* of it */
 	struct fsdp_kind kind;
@@ -86,7 +86,7 @@ struct info {
 	struct suffix suffixes[KINDS_MAX];
 	size_t suffix_count;
 	bool more_suffixes; /* than found a place */
-	struct fsdp_waste *waste;
+	struct fsdp_unused *waste;
 	struct {
 		bool ran;
 		const char *verdict; /* NULL: it did not run */
@@ -98,7 +98,7 @@ struct info {
 };
 
 /* Text: the kind of the checkpoint, then the usual questions in order. */
-void info_tell(struct info *info);
+void info_print(struct info *info);
 
 /* The class of the model, of its configuration or else of its plan; absent: unknown. */
 struct text info_class(struct info *info);

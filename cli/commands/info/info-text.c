@@ -31,9 +31,9 @@ static void print_head(struct info *info)
 	const struct fsdp_format *format = &info->format;
 	const struct fsdp_kind *kind = &info->kind;
 	static const char *const words[][2] = {
-		[FSDP_FLAVOUR_FSDP1] = { "FSDP1", "FSDP1 with HSDP" },
-		[FSDP_FLAVOUR_FSDP2] = { "FSDP2", "FSDP2 with HSDP" },
-		[FSDP_FLAVOUR_DTENSOR] = { "FSDP2 (or FSDP1 with a device mesh)",
+		[FSDP_API_FSDP1] = { "FSDP1", "FSDP1 with HSDP" },
+		[FSDP_API_FSDP2] = { "FSDP2", "FSDP2 with HSDP" },
+		[FSDP_API_DTENSOR] = { "FSDP2 (or FSDP1 with a device mesh)",
 			"HSDP by FSDP2 (or FSDP1 with a device mesh)" },
 	};
 	const char *flavour = words[kind->flavour][kind->is_hybrid];
@@ -52,7 +52,7 @@ static void print_head(struct info *info)
 		static const char *const dicts[] = { "", " FULL_STATE_DICT",
 			" SHARDED_STATE_DICT", " LOCAL_STATE_DICT" };
 		out_values(out, "{}{}{}[ over {} rank{s}]", value_word(flavour),
-			value_word(kind->flavour == FSDP_FLAVOUR_FSDP1
+			value_word(kind->flavour == FSDP_API_FSDP1
 					   ? dicts[kind->state_dict]
 					   : ""),
 			value_word(kind->is_tensor_parallel ? " with tensor parallelism"
@@ -90,7 +90,7 @@ static void print_plan(struct info *info)
 	for (size_t i = 0; i < info->strategy_count; i++)
 		out_values(out, ", {}", value_text(info->strategies[i]));
 	/* With the flavour it is in the first line. */
-	if (plan->mesh != FSDP_NONE && info->kind.flavour == FSDP_FLAVOUR_UNKNOWN) {
+	if (plan->mesh != FSDP_NONE && info->kind.flavour == FSDP_API_UNKNOWN) {
 		out_line_text(out, ", mesh ");
 		mesh_line(info->run, plan->mesh);
 	} else if (plan->mesh == FSDP_NONE) {
@@ -270,7 +270,6 @@ static void print_model(struct info *info)
 	out_line_end(out);
 }
 
-/* What a LOCAL state dict does not have, and what helps. */
 static void print_flat(struct info *info)
 {
 	const struct fsdp_kind *kind = &info->kind;
@@ -597,7 +596,7 @@ static void print_findings(struct info *info)
 										: ""),
 				value_word(finding->rule), value_word(finding->slug));
 			for (size_t k = 0; k < all->finding_count; k++)
-				all->findings[k].is_told |=
+				all->findings[k].is_printed |=
 					strcmp(all->findings[k].rule, finding->rule) ==
 						0 &&
 					text_is(all->findings[k].file, finding->file) &&
@@ -687,7 +686,7 @@ static void print_next(struct info *info)
 	out_line_end(run->out);
 }
 
-void info_tell(struct info *info)
+void info_print(struct info *info)
 {
 	print_head(info);
 	print_plan(info);

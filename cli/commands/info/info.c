@@ -22,7 +22,6 @@
 
 /* ---- recordings of a run ---- */
 
-/* What a kind is called, and what to type. */
 static const struct {
 	const char *title, *command;
 } KINDS[FSDP_RECORDING_KIND_COUNT] = {
@@ -38,7 +37,6 @@ static const struct {
 };
 
 #define ROW struct row
-/* What is shown of a recording. */
 struct row {
 	uint64_t input;
 	const char *kind, *title, *command;
@@ -245,7 +243,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	size_t folder, files;
 
 	options.no_plan = options.only_counts = true;
-	steps_ask(&options);
+	steps_only(&options);
 	row->step = step_of_path(row->path);
 	row->bytes = UINT64_MAX;
 	row->ranks = UINT32_MAX;
@@ -353,14 +351,14 @@ static size_t join_sets(struct below_row *rows, size_t count)
 static bool below_show(struct run *run, struct fsdp_error **ret_error)
 {
 	static const struct table LIKE = { .key = "below", .main = true };
-	size_t count = fsdp_below_count(run->below), good = 0;
+	size_t count = fsdp_discover_count(run->below), good = 0;
 	struct below_row *rows = calloc(count + 1, sizeof *rows);
 	bool done = rows != NULL;
 
 	(void)ret_error;
 	for (size_t i = 0; i < count && done; i++) {
 		const char *name;
-		rows[i].path = fsdp_below_path(run->below, i);
+		rows[i].path = fsdp_discover_path(run->below, i);
 		name = rows[i].path + strlen(run->path);
 		rows[i].name = text_of(name + (*name == '/'));
 		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
@@ -373,7 +371,7 @@ static bool below_show(struct run *run, struct fsdp_error **ret_error)
 		good += rows[i].errors == 0;
 	if (done) {
 		qsort(rows, count, sizeof *rows, by_step);
-		if (fsdp_below_is_cut(run->below))
+		if (fsdp_discover_limit_reached(run->below))
 			run_note(run,
 				"there may be more: --limit below=N looks at more entries");
 		for (size_t i = 0; i < count; i++)
@@ -406,30 +404,30 @@ enum { NAMES_MAX = 1000 }; /* listed per storage */
 
 static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
 {
-	fsdp_waste_place(context, position, place);
+	fsdp_unused_place(context, position, place);
 	return true;
 }
 
 /* Locates what must be located first. A place that cannot be read makes *status
  * partial. False: out of memory; what is in *ret_waste is to be freed in any case. */
-static bool waste_find(struct run *run, struct fsdp_waste **ret_waste, int *status,
+static bool waste_find(struct run *run, struct fsdp_unused **ret_waste, int *status,
 	struct fsdp_error **ret_error)
 {
 	const uint32_t *asked;
 	size_t count;
 
-	if (!fsdp_waste_new(run->checkpoint, ret_waste, ret_error))
+	if (!fsdp_unused_new(run->checkpoint, ret_waste, ret_error))
 		return false;
-	asked = fsdp_waste_asks(*ret_waste, &count);
+	asked = fsdp_unused_to_locate(*ret_waste, &count);
 	return places_find(
 		       run, asked, count, keep_place, *ret_waste, status, ret_error) &&
-	       fsdp_waste_finish(*ret_waste, ret_error);
+	       fsdp_unused_finish(*ret_waste, ret_error);
 }
 
 /* The context of the rows. */
 struct waste_rows {
 	struct row_context row;
-	const struct fsdp_waste *waste;
+	const struct fsdp_unused *waste;
 	struct text names[NAMES_MAX];
 };
 
@@ -437,14 +435,14 @@ struct waste_rows {
 static struct value get_names(struct subject of)
 {
 	struct waste_rows *rows = of.context;
-	const struct fsdp_waste_row *row = of.object;
+	const struct fsdp_unused_row *row = of.object;
 	struct name_buffer *all = &buffers_of(of)->text;
 	size_t count = row->view_count < NAMES_MAX ? row->view_count : NAMES_MAX;
 	size_t length = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint_of(of), fsdp_waste_tensor(rows->waste, row, i));
+			checkpoint_of(of), fsdp_unused_tensor(rows->waste, row, i));
 		struct text name =
 			tensor_shown_name(run_of(of), &buffers_of(of)->name, &tensor);
 		name_buffer_append(all, &length, name);
@@ -459,7 +457,7 @@ static struct value get_names(struct subject of)
 	return value_texts(rows->names, all->failed ? 0 : count);
 }
 
-#define WASTE struct fsdp_waste_row
+#define WASTE struct fsdp_unused_row
 static const struct record waste_record = OBJECT_RECORD(WASTE, "waste",
 	"A storage with bytes that no tensor views.",
 	{ "storage", TEXT_AT(WASTE, storage), ALWAYS("Its key.") },
@@ -471,13 +469,13 @@ static const struct record waste_record = OBJECT_RECORD(WASTE, "waste",
 
 static const void *each_waste(struct subject of, size_t i, void *room)
 {
-	*(struct fsdp_waste_row *)room = fsdp_waste_row(of.object, i);
+	*(struct fsdp_unused_row *)room = fsdp_unused_row(of.object, i);
 	return room;
 }
 
 /* The table `waste`, the largest first. False: out of memory. */
 static bool waste_show(
-	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers)
+	const struct fsdp_unused *waste, struct run *run, struct row_buffers *buffers)
 {
 	static const struct table LIKE = { .key = "waste", .indent = 2 };
 	struct waste_rows *rows = calloc(1, sizeof *rows);
@@ -487,7 +485,7 @@ static bool waste_show(
 	rows->row = (struct row_context){ .run = run, .buffers = buffers };
 	rows->waste = waste;
 	out_each_record(run->out, &LIKE, &waste_record, (struct subject){ rows, waste },
-		fsdp_waste_count(waste), each_waste);
+		fsdp_unused_count(waste), each_waste);
 	free(rows);
 	return true;
 }
@@ -730,7 +728,7 @@ struct part_of_bytes {
 /* Of groups that have a key, which is all but the last one. */
 static const void *each_share(struct subject of, size_t i, void *room)
 {
-	const enum fsdp_sums_by *by = of.object;
+	const enum fsdp_group_key *by = of.object;
 	const struct info *info = of.context;
 	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, *by);
 	struct part_of_bytes *made = room;
@@ -1059,7 +1057,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	if (info->holes == 0 || info->holes < info->bytes.on_disk - info->holes)
 		info->holes = FSDP_UNKNOWN;
 	info->unread = fsdp_checkpoint_unread(checkpoint, &info->unseen);
-	if (!fsdp_kind_find(checkpoint, info->facts, &info->kind, ret_error))
+	if (!fsdp_checkpoint_classify(checkpoint, info->facts, &info->kind, ret_error))
 		return false;
 	info->step = step_of_run(info->run, &info->kind);
 	divide(info);
@@ -1087,7 +1085,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
 
-/* What is found goes into the answer, and changes no status. */
+/* Findings go into the answer and change no status. */
 static bool check(struct info *info, struct fsdp_error **ret_error)
 {
 	struct collected *own = &info->check.own;
@@ -1102,7 +1100,7 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	own->inputs = info->run->collected->inputs;
 	own->input_count = info->run->collected->input_count;
 	run.first.finding = run.first.failure = run.first.omission = 0;
-	good = opened_judge(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
+	good = opened_check(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
 	own->inputs = NULL;
 	own->input_count = 0;
 	if (!good && error == NULL)
@@ -1151,7 +1149,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 	good = prepare(&info, ret_error) && check(&info, ret_error);
 	if (good) {
 		run_begin(run, info.status);
-		info_tell(&info);
+		info_print(&info);
 		out_fields(run->out, &facts_record, (struct subject){ &info, &info });
 		/* A checkpoint by itself, for outputs that have rows alone. */
 		static const struct table LIKE = {
@@ -1169,7 +1167,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 			       waste_show(info.waste, run, &info.buffers)) &&
 		       !row_buffers_failed(&info.buffers);
 	}
-	fsdp_waste_free(info.waste);
+	fsdp_unused_free(info.waste);
 	fsdp_overview_free(info.overview);
 	free(info.ranks);
 	collected_done(&info.check.own);
@@ -1202,10 +1200,10 @@ const struct command command_info = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.counts_beside = true,
-	.judges_base = true,
+	.with_base = true,
 	.answers_each = true,
-	.knows_recordings = true,
-	.wants_values = always,
+	.reads_recordings = true,
+	.reads_values = always,
 	.only_counts = only_counts,
 	.counts_from = CHECKED_MOST,
 	.options_size = sizeof(struct info_options),

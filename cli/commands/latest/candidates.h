@@ -22,7 +22,7 @@ struct run_candidate {
 	int64_t epoch;                   /* FSDP_ABSENT: unknown */
 	struct fsdp_step_name step_name; /* step in its name */
 	bool by_name;                    /* its name is enough to order it */
-	bool is_lone;                    /* see fsdp_below_is_lone */
+	bool is_lone;                    /* see fsdp_discover_is_lone */
 	const char *plan;                /* the same */
 	const char *result;              /* "good", "bad", "partial"; NULL: not judged */
 	const char *level;               /* at which that was found */
@@ -42,7 +42,7 @@ struct run_candidate {
 /* A file or link of a run that names one. */
 struct run_pointer {
 	const char *path;
-	struct text says;
+	struct text target;
 	bool leads;                     /* a link to something that exists */
 	const struct run_candidate *to; /* NULL: it is not there */
 	uint32_t input;
@@ -51,10 +51,10 @@ struct run_pointer {
 
 /* A named directory. */
 struct run_folder {
-	struct fsdp_below *below;   /* owns the paths; NULL: it is a candidate itself */
-	bool is_misnamed;           /* names do not show the order */
-	size_t good;                /* of those that are newest by their names */
-	struct fsdp_step_name last; /* of these: others of the same step may be newer */
+	struct fsdp_discover *below; /* owns the paths; NULL: it is a candidate itself */
+	bool is_misnamed;            /* names do not show the order */
+	size_t good;                 /* of those that are newest by their names */
+	struct fsdp_step_name last;  /* of these: others of the same step may be newer */
 };
 
 /* What one run of the command makes. */
@@ -62,8 +62,8 @@ struct latest {
 	struct run *run;
 	const struct latest_options *options;
 	enum fsdp_level level;
-	struct run_folder *folders; /* one per input */
-	struct fsdp_below **belows; /* of divided directories; own the paths */
+	struct run_folder *folders;    /* one per input */
+	struct fsdp_discover **belows; /* of divided directories; own the paths */
 	size_t below_count;
 	struct run_candidate *candidates; /* newest first, once they are sorted */
 	size_t count;
@@ -83,7 +83,7 @@ void set_bad(struct run_candidate *candidate, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Checks it at this level, and fills all except its path and names. False as for a command. */
-bool candidate_judge(struct run_candidate *candidate, const struct run *run,
+bool candidate_check(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error);
 
 static inline bool is_good(const struct run_candidate *candidate)
@@ -93,7 +93,7 @@ static inline bool is_good(const struct run_candidate *candidate)
 
 /* Makes it bad if the other steps of its run show that it is not whole. False as for a
  * command. */
-bool siblings_judge(struct latest *latest, struct run_candidate *candidate,
+bool siblings_check(struct latest *latest, struct run_candidate *candidate,
 	struct fsdp_error **ret_error);
 
 #endif

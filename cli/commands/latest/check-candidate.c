@@ -212,7 +212,7 @@ static bool check_adapter(struct latest *latest, struct run_candidate *candidate
 			other->step_name.step < 0)
 			continue;
 		if (other->result == NULL && tried++ < TRIED_MOST)
-			good = candidate_judge(
+			good = candidate_check(
 				other, latest->run, FSDP_LEVEL_QUICK, ret_error);
 		if (good && is_good(other) && other->optimizer > 0 &&
 			other->optimizer != UINT64_MAX)
@@ -223,7 +223,7 @@ static bool check_adapter(struct latest *latest, struct run_candidate *candidate
 	return good;
 }
 
-bool siblings_judge(struct latest *latest, struct run_candidate *candidate,
+bool siblings_check(struct latest *latest, struct run_candidate *candidate,
 	struct fsdp_error **ret_error)
 {
 	if (!is_good(candidate) || candidate->step_name.step < 0)
@@ -307,7 +307,7 @@ static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	one->candidate->is_adapter |=
 		family != NULL && strcmp(family, "peft-adapter") == 0;
 	one->run.checkpoint = checkpoint;
-	return opened_judge(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
+	return opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
 		       one->ret_error) &&
 	       copy_facts(one->candidate, checkpoint);
 }
@@ -320,13 +320,13 @@ static bool open_path(struct examined *one, const char *path,
 
 	options.look_beside = options.keep_failed = true;
 	if (one->level < FSDP_LEVEL_HEADERS)
-		steps_ask(&options);
+		steps_only(&options);
 	else
 		options.read_values = true;
 	/* Names of other steps differ in one number too, and are not a set with this one. */
-	options.alone = strstr(path, "rank") == NULL;
+	options.single_file = strstr(path, "rank") == NULL;
 	if (path == one->candidate->path && one->candidate->is_lone) {
-		options.alone = true;
+		options.single_file = true;
 		options.plan_beside = one->candidate->plan;
 		options.no_plan = options.plan_beside == NULL;
 	}
@@ -387,13 +387,13 @@ static bool is_beside(const char *path)
 	return found;
 }
 
-static bool check_parts(struct examined *one, const struct fsdp_below *below)
+static bool check_parts(struct examined *one, const struct fsdp_discover *below)
 {
 	bool good = true, has_weights = false;
 
-	for (size_t i = 0; i < fsdp_below_count(below) && good; i++) {
-		good = check_part(one, fsdp_below_path(below, i));
-		has_weights |= !is_beside(fsdp_below_path(below, i));
+	for (size_t i = 0; i < fsdp_discover_count(below) && good; i++) {
+		good = check_part(one, fsdp_discover_path(below, i));
+		has_weights |= !is_beside(fsdp_discover_path(below, i));
 	}
 	if (good && !has_weights && one->run.collected->failure_count == 0)
 		find_error(one, "FI1001",
@@ -408,16 +408,16 @@ static bool check_unopened(struct examined *one, const char *path,
 	const struct fsdp_step_name *name = &one->candidate->step_name;
 	bool is_step = name->step >= 0 || name->epoch >= 0, good = true;
 	enum fsdp_error_code code = fsdp_error_code(error);
-	struct fsdp_below *below = NULL;
+	struct fsdp_discover *below = NULL;
 	size_t count, folders = 0;
 
 	/* A directory that is not a checkpoint may contain several, which are its parts. */
 	if ((code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT) &&
-		!fsdp_below_new(path, &options, &below, NULL))
+		!fsdp_discover_new(path, &options, &below, NULL))
 		return false;
-	count = below != NULL ? fsdp_below_count(below) : 0;
+	count = below != NULL ? fsdp_discover_count(below) : 0;
 	for (size_t i = 0; i < count; i++)
-		folders += path_is_folder(fsdp_below_path(below, i));
+		folders += path_is_folder(fsdp_discover_path(below, i));
 	/* Files that differ in a number, for example model_1.pt and model_2.pt, and do not belong to ranks:
 	 * each is a save of its own, and they are checked in its place. */
 	one->candidate->is_several = count > 1 && folders == 0 && !is_step;
@@ -430,7 +430,7 @@ static bool check_unopened(struct examined *one, const char *path,
 		find_error(one, "FI1003", fsdp_error_message(error));
 	else
 		copy_error(one, failed, error);
-	fsdp_below_free(below);
+	fsdp_discover_free(below);
 	return good;
 }
 
@@ -531,7 +531,7 @@ static void decide(struct run_candidate *candidate)
 		candidate->why = LATEST_RELEASE;
 }
 
-bool candidate_judge(struct run_candidate *candidate, const struct run *run,
+bool candidate_check(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error)
 {
 	struct examined one = { candidate, *run, level, ret_error };

@@ -33,13 +33,13 @@ static bool share_folder(const char *a, const char *b)
 }
 
 /* False: it is not a number. */
-static bool read_number(struct text says, int64_t *ret_number)
+static bool read_number(struct text tracker_target, int64_t *ret_number)
 {
 	char digits[20] = "";
 
-	if (says.size >= sizeof digits)
+	if (tracker_target.size >= sizeof digits)
 		return false;
-	memcpy(digits, says.data, says.size);
+	memcpy(digits, tracker_target.data, tracker_target.size);
 	return option_integer(digits, 0, INT64_MAX, ret_number);
 }
 
@@ -50,8 +50,8 @@ static bool leads_to(
 	struct text name = text_last(text_of(candidate->path), '/');
 	int64_t number;
 
-	return (text_is(pointer->says, name) ||
-		       (read_number(pointer->says, &number) &&
+	return (text_is(pointer->target, name) ||
+		       (read_number(pointer->target, &number) &&
 			       candidate->step_name.step == number)) &&
 	       share_folder(pointer->path, candidate->path);
 }
@@ -88,7 +88,7 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	int64_t number;
 
 	/* Trackers of some programs hold a number, those of others and links a name. */
-	if (good != NULL && read_number(pointer->says, &number))
+	if (good != NULL && read_number(pointer->target, &number))
 		snprintf(fix, sizeof fix, "write %lld into %s",
 			(long long)good->step_name.step, pointer->path);
 	else if (good != NULL)
@@ -98,9 +98,9 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 				: "write %s into %s",
 			newest, pointer->path);
 	collected_report(latest->run->collected, "FI1011", about, fix,
-		"%s points to %.*s (%s)%s%s", about.file.data, (int)pointer->says.size,
-		pointer->says.data, is, good != NULL ? "; newest good checkpoint: " : "",
-		newest);
+		"%s points to %.*s (%s)%s%s", about.file.data, (int)pointer->target.size,
+		pointer->target.data, is,
+		good != NULL ? "; newest good checkpoint: " : "", newest);
 }
 
 /* A link to something that exists and is outside of the checkpoints, in a run without other links: wandb's
@@ -118,7 +118,7 @@ static bool is_other(const struct latest *latest, const struct run_pointer *poin
 
 /* Compares what pointers say with what was named, and adds a finding for each
  * that is wrong. */
-static void pointers_judge(struct latest *latest)
+static void trackers_check(struct latest *latest)
 {
 	size_t kept = 0;
 
@@ -137,7 +137,7 @@ static void pointers_judge(struct latest *latest)
 				newest = &latest->candidates[k];
 		pointer->agrees = newest != NULL && pointer->to == newest;
 		/* The weights that a model is released with have no step. */
-		if (!pointer->agrees && !text_is(pointer->says, text_of("release")))
+		if (!pointer->agrees && !text_is(pointer->target, text_of("release")))
 			find_stale(latest, pointer, newest);
 	}
 }
@@ -163,25 +163,25 @@ static bool add_candidate(struct latest *latest, const char *path, uint32_t inpu
 }
 
 static bool add_below(
-	struct latest *latest, const struct fsdp_below *below, uint32_t input)
+	struct latest *latest, const struct fsdp_discover *below, uint32_t input)
 {
-	for (size_t i = 0; i < fsdp_below_count(below); i++) {
+	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
 		struct run_candidate *added;
 
-		if (!add_candidate(latest, fsdp_below_path(below, i), input))
+		if (!add_candidate(latest, fsdp_discover_path(below, i), input))
 			return false;
 		added = &latest->candidates[latest->count - 1];
-		added->is_lone = fsdp_below_is_lone(below, i, &added->plan);
+		added->is_lone = fsdp_discover_is_lone(below, i, &added->plan);
 	}
 	return true;
 }
 
 static bool add_pointers(
-	struct latest *latest, const struct fsdp_below *below, uint32_t input)
+	struct latest *latest, const struct fsdp_discover *below, uint32_t input)
 {
-	struct fsdp_pointer from;
+	struct fsdp_tracker from;
 
-	for (size_t i = 0; (from = fsdp_below_pointer(below, i)).path != NULL; i++) {
+	for (size_t i = 0; (from = fsdp_discover_tracker(below, i)).path != NULL; i++) {
 		struct run_pointer *more =
 			list_grown(latest->pointers, latest->pointer_count, sizeof *more);
 
@@ -190,7 +190,7 @@ static bool add_pointers(
 		latest->pointers = more;
 		more[latest->pointer_count++] = (struct run_pointer){
 			.path = from.path,
-			.says = text_of_span(from.says),
+			.target = text_of_span(from.target),
 			.leads = from.leads,
 			.input = input,
 		};
@@ -202,11 +202,11 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 {
 	struct fsdp_options options = run_opens(latest->run);
 	size_t first = latest->count;
-	struct fsdp_below *below;
+	struct fsdp_discover *below;
 	bool has_steps = false;
 	uint64_t unread;
 
-	if (!fsdp_below_new_run(path, &options, &below, NULL))
+	if (!fsdp_discover_new_run(path, &options, &below, NULL))
 		return false;
 	latest->folders[input].below = below;
 	if (!add_below(latest, below, input) || !add_pointers(latest, below, input))
@@ -220,14 +220,14 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 		latest->candidates[i].by_name =
 			has_steps ? name->step >= 0 : name->epoch >= 0;
 	}
-	unread = fsdp_below_unread(below);
-	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
+	unread = fsdp_discover_unread(below);
+	latest->is_blind |= unread > 0 && fsdp_discover_count(below) == 0;
 	if (unread > 0)
 		run_failure(latest->run, "system", NULL,
 			unread == 1 ? "%s: %llu file or directory could not be read"
 				    : "%s: %llu files or directories could not be read",
 			path, (unsigned long long)unread);
-	if (fsdp_below_is_cut(below))
+	if (fsdp_discover_limit_reached(below))
 		run_note(latest->run,
 			"%s: there may be more: --limit below=N looks at more entries",
 			path);
@@ -238,15 +238,15 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 static bool candidate_divide(struct latest *latest, size_t index)
 {
 	struct run_candidate folder = latest->candidates[index];
-	struct fsdp_below **more =
+	struct fsdp_discover **more =
 		list_grown(latest->belows, latest->below_count, sizeof *more);
 	struct fsdp_options options = run_opens(latest->run);
-	struct fsdp_below *below;
+	struct fsdp_discover *below;
 
 	if (more == NULL)
 		return false;
 	latest->belows = more;
-	if (!fsdp_below_new(folder.path, &options, &below, NULL))
+	if (!fsdp_discover_new(folder.path, &options, &below, NULL))
 		return false;
 	latest->belows[latest->below_count++] = below;
 	latest->candidates[index] = latest->candidates[--latest->count];
@@ -254,7 +254,7 @@ static bool candidate_divide(struct latest *latest, size_t index)
 	return add_below(latest, below, folder.input);
 }
 
-/* What the runs hold. False: out of memory. */
+/* Finds the checkpoints of all runs. False: out of memory. */
 static bool candidates_find(struct latest *latest)
 {
 	struct collected *collected = latest->run->collected;
@@ -395,7 +395,7 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 static const struct record pointer_record = OBJECT_RECORD(POINTER, "pointer",
 	"A file or link of a run that names a checkpoint.",
 	{ "file", PATH_AT(POINTER, path), ALWAYS("Its path.") },
-	{ "says", TEXT_AT(POINTER, says),
+	{ "says", TEXT_AT(POINTER, target),
 		ALWAYS("Its target: a directory, or the number of a step.") },
 	{ "agrees", BOOL_AT(POINTER, agrees),
 		ALWAYS("Whether that is the newest one that is good.") });
@@ -474,7 +474,7 @@ static bool check_candidate(struct latest *latest, size_t index, bool *ret_sever
 {
 	struct run_candidate *candidate = &latest->candidates[index];
 
-	if (!candidate_judge(candidate, latest->run, FSDP_LEVEL_QUICK, ret_error))
+	if (!candidate_check(candidate, latest->run, FSDP_LEVEL_QUICK, ret_error))
 		return false;
 	*ret_several = candidate->is_several;
 	latest->folders[candidate->input].is_misnamed |=
@@ -560,10 +560,10 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 			break;
 		if (is_good(candidate) &&
 			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
-			good = candidate_judge(
+			good = candidate_check(
 				candidate, latest->run, latest->level, ret_error);
 		check_weights(latest, candidate);
-		good = good && siblings_judge(latest, candidate, ret_error);
+		good = good && siblings_check(latest, candidate, ret_error);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;
@@ -572,7 +572,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 }
 
 /* Names usually show the newest, so that most checkpoints of a long run are not opened. Listing all needs all. */
-static bool judge(struct latest *latest, struct fsdp_error **ret_error)
+static bool check_inputs(struct latest *latest, struct fsdp_error **ret_error)
 {
 	bool all = latest->options->all || answer_is_machine(latest->run);
 	size_t wanted = all ? SIZE_MAX : (size_t)latest->options->count;
@@ -627,7 +627,7 @@ static const char *unclear(const struct latest *latest)
 	for (size_t i = 0; i < latest->run->collected->input_count && unclear == NULL;
 		i++)
 		if (latest->folders[i].below != NULL)
-			unclear = fsdp_below_unclear(latest->folders[i].below);
+			unclear = fsdp_discover_unclear(latest->folders[i].below);
 	return unclear;
 }
 
@@ -639,8 +639,8 @@ static bool is_empty(const struct latest *latest)
 
 	for (size_t i = 0; i < latest->run->collected->input_count && empty; i++)
 		empty = latest->folders[i].below != NULL &&
-			fsdp_below_unread(latest->folders[i].below) == 0 &&
-			!fsdp_below_is_cut(latest->folders[i].below);
+			fsdp_discover_unread(latest->folders[i].below) == 0 &&
+			!fsdp_discover_limit_reached(latest->folders[i].below);
 	return empty;
 }
 
@@ -691,7 +691,6 @@ static void print_none(struct latest *latest)
 			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
 }
 
-/* What all but the newest that is good cost. */
 static void print_cost(struct latest *latest)
 {
 	uint64_t all = 0, old = 0;
@@ -747,12 +746,12 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		.level = (strcmp(options->level, "data") == 0      ? FSDP_LEVEL_DATA
 			  : strcmp(options->level, "headers") == 0 ? FSDP_LEVEL_HEADERS
 								   : FSDP_LEVEL_QUICK) };
-	bool good = candidates_find(&latest) && judge(&latest, ret_error);
+	bool good = candidates_find(&latest) && check_inputs(&latest, ret_error);
 
 	if (good) {
 		int status;
 
-		pointers_judge(&latest);
+		trackers_check(&latest);
 		status = status_of(&latest);
 		/* An unreadable one may be newer than its name shows, and good. */
 		for (size_t i = 0; i < latest.count; i++)
@@ -807,10 +806,10 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < latest.count; i++)
 		collected_done(&latest.candidates[i].own);
 	for (size_t i = 0; i < latest.below_count; i++)
-		fsdp_below_free(latest.belows[i]);
+		fsdp_discover_free(latest.belows[i]);
 	for (size_t i = 0;
 		latest.folders != NULL && i < latest.run->collected->input_count; i++)
-		fsdp_below_free(latest.folders[i].below);
+		fsdp_discover_free(latest.folders[i].below);
 	free(latest.folders);
 	free(latest.candidates);
 	free(latest.pointers);

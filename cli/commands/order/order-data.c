@@ -55,7 +55,7 @@ static const void *each_visited(struct subject of, size_t i, void *room)
 }
 
 #define FX struct fsdp_fx_order
-HAS(knows_args, FX, one->has_concrete_args)
+HAS(lists_args, FX, one->has_concrete_args)
 HAS(has_args, FX, !one->concrete_args_null)
 static const struct record args_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "concrete_args", LIST_AT(FX, concrete_args, concrete_arg_count, record_texts),
@@ -63,7 +63,7 @@ static const struct record args_record = RECORD_OF(RECORD_OBJECT, FX,
 		OR_NULL("Names of the concrete arguments; null when there were none.") });
 static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "tracer", TEXT_AT(FX, tracer), ABOUT("Class of the tracer.") },
-	{ NULL, FIELDS(args_record), .has = knows_args },
+	{ NULL, FIELDS(args_record), .has = lists_args },
 	{ "aborted", TEXT_AT(FX, aborted),
 		OR_NULL("Why tracing ended early; null when it did not.") },
 	{ "module_forward_order",
@@ -107,7 +107,6 @@ struct snapshot {
 	size_t handles; /* so many are in each of the two */
 };
 
-/* What is fetched with each handle. */
 struct prefetch {
 	const struct snapshot *snapshot;
 	const struct fsdp_prefetch *limited;
@@ -340,7 +339,6 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 
 /* ---- recordings ---- */
 
-/* What PyTorch raises on every rank, where it compares them. */
 static struct value get_error(struct subject of)
 {
 	const struct fsdp_divergence *divergence = &data_of(of)->divergence;
@@ -563,8 +561,8 @@ static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
 #define FLIGHT_OF(data) fsdp_recordings_flight((data)->listing->recordings)
 HAS(has_dumps, DATA, FLIGHT_OF(one) != NULL)
 HAS(has_no_dumps, DATA, FLIGHT_OF(one) == NULL)
-HAS(asks_first_diff, DATA, one->listing->options->first_diff)
-static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
+HAS(has_first_diff_option, DATA, one->listing->options->first_diff)
+static const struct record request_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record),
 		IF_SET(DATA, first_diff.found),
 		OR_NULL("With `--first-diff`; null when all ranks agree.") });
@@ -574,7 +572,7 @@ const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
 	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record),
 		.has = has_no_dumps },
 	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },
-	{ NULL, FIELDS(asked_record), .has = asks_first_diff });
+	{ NULL, FIELDS(request_record), .has = has_first_diff_option });
 
 static struct listing first_apart(const struct listing *listing)
 {

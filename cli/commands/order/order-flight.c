@@ -15,7 +15,7 @@
 struct flight {
 	struct listing *listing;
 	struct out *out;
-	const struct fsdp_flight *says;
+	const struct fsdp_flight *joined;
 	bool is_log;   /* these are logs, not dumps */
 	bool is_alone; /* of what one rank left nothing follows for the others */
 	size_t dump_count;
@@ -23,9 +23,9 @@ struct flight {
 	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
 };
 
-static bool is_log(const struct fsdp_flight *says)
+static bool is_log(const struct fsdp_flight *joined)
 {
-	return says->watches != NULL;
+	return joined->watches != NULL;
 }
 
 /* ---- values of sentences ---- */
@@ -114,18 +114,18 @@ static void print_call(struct out *out, const struct fsdp_flight_call *call)
 /* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
 static void print_collective(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight *joined = flight->joined;
 
-	out_values(flight->out, "[#{} ]{}", number(says->seq),
-		says->op.data != NULL ? value_text(text_of_span(says->op))
-				      : value_word("collective"));
-	print_sizes(flight->out, &says->call);
+	out_values(flight->out, "[#{} ]{}", number(joined->seq),
+		joined->op.data != NULL ? value_text(text_of_span(joined->op))
+					: value_word("collective"));
+	print_sizes(flight->out, &joined->call);
 	out_values(flight->out, " of {}[ ({})]",
-		says->group.size != 0 ? name(says->group)
-				      : value_word("a group without a name"),
-		says->member_count != 0 ? RANKS(says->members, says->member_count)
-					: value_absent());
-	print_place(flight->out, &says->place);
+		joined->group.size != 0 ? name(joined->group)
+					: value_word("a group without a name"),
+		joined->member_count != 0 ? RANKS(joined->members, joined->member_count)
+					  : value_absent());
+	print_place(flight->out, &joined->place);
 }
 
 /* " #9 all_gather of mesh_dp_shard", as far as these are known. */
@@ -143,21 +143,21 @@ enum { MOST_SHOWN = 8 };
  * the size of a group. */
 static void print_groups(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight *joined = flight->joined;
 	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
 	bool more = false;
 
-	for (size_t i = 0; i < says->group_count; i++) {
+	for (size_t i = 0; i < joined->group_count; i++) {
 		for (j = 0; j < shown; j++)
-			if (says->group_sizes[first[j]] == says->group_sizes[i] &&
-				text_is(text_of_span(says->groups[first[j]]),
-					text_of_span(says->groups[i])))
+			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
+				text_is(text_of_span(joined->groups[first[j]]),
+					text_of_span(joined->groups[i])))
 				break;
 		if (j < shown) {
 			alike[j]++;
-		} else if (says->groups[i].size != 0 && shown == MOST_SHOWN) {
+		} else if (joined->groups[i].size != 0 && shown == MOST_SHOWN) {
 			more = true;
-		} else if (says->groups[i].size != 0) {
+		} else if (joined->groups[i].size != 0) {
 			alike[shown] = 1;
 			first[shown++] = i;
 		}
@@ -165,34 +165,34 @@ static void print_groups(const struct flight *flight)
 	for (j = 0; j < shown; j++)
 		out_values(flight->out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
 			value_word(j == 0 ? "; groups " : ", "),
-			name(says->groups[first[j]]),
+			name(joined->groups[first[j]]),
 			flight->is_log || alike[j] == 1 ? value_absent()
 							: value_count(alike[j]),
-			value_count(says->group_sizes[first[j]]),
+			value_count(joined->group_sizes[first[j]]),
 			flight->is_log || alike[j] != 1
 				? value_absent()
-				: value_count(says->group_sizes[first[j]]));
+				: value_count(joined->group_sizes[first[j]]));
 	if (more)
 		out_line_text(flight->out, ", and more");
 }
 
 static void line_inputs(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
 
 	out_line_begin(out, NULL);
 	if (flight->is_log)
 		out_values(out, "{} from {} rank{s}",
-			value_word(says->watch_count != 0
+			value_word(joined->watch_count != 0
 					   ? "lines about failed collectives"
 					   : "errors"),
-			value_count(says->log_rank_count));
+			value_count(joined->log_rank_count));
 	else
 		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
-	for (size_t i = 0; i < says->version_count && !flight->is_log; i++) {
+	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++) {
 		out_line_text(out, "%s", i == 0 ? " " : ", ");
-		out_line_name(out, text_of_span(says->versions[i]));
+		out_line_name(out, text_of_span(joined->versions[i]));
 	}
 	if (!flight->is_log)
 		out_values(out, "[, NCCL {}]",
@@ -203,9 +203,9 @@ static void line_inputs(const struct flight *flight)
 
 /* ---- what is wrong ---- */
 
-static bool problem_is(const struct fsdp_flight *says, const char *problem)
+static bool problem_is(const struct fsdp_flight *joined, const char *problem)
 {
-	return says->problem != NULL && strcmp(says->problem, problem) == 0;
+	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
 }
 
 /* Of a send the partner lacks the recv, and the reverse. */
@@ -218,7 +218,7 @@ static const char *missing_words(struct fsdp_span op)
 
 /* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
  * differs. NULL: no such sentence. */
-static const char *verb_of(const struct fsdp_flight *says)
+static const char *verb_of(const struct fsdp_flight *joined)
 {
 	static const struct {
 		const char *problem, *verb, *without_expected;
@@ -236,38 +236,37 @@ static const char *verb_of(const struct fsdp_flight *says)
 			"used different dtypes in" },
 	};
 
-	if (problem_is(says, "missing"))
-		return missing_words(says->op);
+	if (problem_is(joined, "missing"))
+		return missing_words(joined->op);
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (problem_is(says, verbs[i].problem))
-			return !says->has_expected && verbs[i].without_expected != NULL
+		if (problem_is(joined, verbs[i].problem))
+			return !joined->has_expected && verbs[i].without_expected != NULL
 				       ? verbs[i].without_expected
 				       : verbs[i].verb;
 	return NULL;
 }
 
-/* What ended the culprits. */
 static const char *exception_words(
-	const struct fsdp_flight *says, char *text, size_t room)
+	const struct fsdp_flight *joined, char *text, size_t room)
 {
 	const char *head = "the watchdog of ", *tail = "is stuck";
 	struct rank_words words;
 
-	for (size_t i = 0; i < says->exception_count; i++)
-		if (says->exceptions[i].is_own &&
-			says->exceptions[i].rank == says->culprits[0]) {
+	for (size_t i = 0; i < joined->exception_count; i++)
+		if (joined->exceptions[i].is_own &&
+			joined->exceptions[i].rank == joined->culprits[0]) {
 			head = "";
-			tail = says->watch_count != 0
+			tail = joined->watch_count != 0
 				       ? "failed before the other ranks timed out"
-			       : says->exception_count > 1 ? "failed first"
-							   : "failed";
+			       : joined->exception_count > 1 ? "failed first"
+							     : "failed";
 		}
-	if (says->verdict == FSDP_FLIGHT_MISMATCH) {
+	if (joined->verdict == FSDP_FLIGHT_MISMATCH) {
 		head = "";
 		tail = "run their forwards in different orders";
 	}
 	snprintf(text, room, "%s%s %s", head,
-		rank_words(says->culprits, says->culprit_count, &words), tail);
+		rank_words(joined->culprits, joined->culprit_count, &words), tail);
 	return text;
 }
 
@@ -281,13 +280,13 @@ static void line_rest(struct out *out, const char *label, size_t count)
 /* The first cause is the collective of the answer, and has its sizes and place. */
 static void lines_cause(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
-	const char *verb = verb_of(says);
+	const struct fsdp_flight *joined = flight->joined;
+	const char *verb = verb_of(joined);
 	struct out *out = flight->out;
 	char text[300];
 
-	for (size_t i = 0; i < says->cause_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_cause *one = &says->causes[i];
+	for (size_t i = 0; i < joined->cause_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_cause *one = &joined->causes[i];
 		bool stopped = one->other != FSDP_ABSENT;
 
 		out_line_begin(out, NULL);
@@ -303,15 +302,15 @@ static void lines_cause(const struct flight *flight)
 		out_values(out, "[, which rank {} finished]", number(one->other));
 		out_line_end(out);
 	}
-	line_rest(out, NULL, says->cause_count);
-	if (says->cause_count != 0 || says->culprit_count == 0)
+	line_rest(out, NULL, joined->cause_count);
+	if (joined->cause_count != 0 || joined->culprit_count == 0)
 		return;
-	if (problem_is(says, "exception"))
-		out_line(out, NULL, "%s", exception_words(says, text, sizeof text));
+	if (problem_is(joined, "exception"))
+		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
 	if (verb == NULL)
 		return;
 	out_line_begin(out, NULL);
-	out_values(out, "{} {} ", RANKS(says->culprits, says->culprit_count),
+	out_values(out, "{} {} ", RANKS(joined->culprits, joined->culprit_count),
 		value_word(verb));
 	print_collective(flight);
 	out_line_end(out);
@@ -320,24 +319,24 @@ static void lines_cause(const struct flight *flight)
 /* What the culprits called in place of what most did, and what they entered last. */
 static void lines_culprits(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
 
-	if (says->has_expected) {
+	if (joined->has_expected) {
 		out_line_begin(out, "expected");
-		print_call(out, &says->expected);
+		print_call(out, &joined->expected);
 		out_line_text(out, " (most ranks)");
 		out_line_end(out);
 	}
-	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
+	for (size_t i = 0; i < joined->found_count && i < MOST_SHOWN; i++) {
 		out_line_begin(out, i == 0 ? "found" : "");
-		print_call(out, &says->found[i].call);
-		out_values(out, " (rank {})", number(says->found[i].rank));
+		print_call(out, &joined->found[i].call);
+		out_values(out, " (rank {})", number(joined->found[i].rank));
 		out_line_end(out);
 	}
-	line_rest(out, "", says->found_count);
-	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_last *last = &says->last[i];
+	line_rest(out, "", joined->found_count);
+	for (size_t i = 0; i < joined->last_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_last_call *last = &joined->last[i];
 
 		out_line_begin(out, i == 0 ? "last call" : "");
 		out_values(out,
@@ -350,59 +349,60 @@ static void lines_culprits(const struct flight *flight)
 		}
 		out_line_end(out);
 	}
-	line_rest(out, "", says->last_count);
+	line_rest(out, "", joined->last_count);
 }
 
 /* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
 static void lines_agree(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight *joined = flight->joined;
 	static const struct fsdp_span unnamed = { (const unsigned char *)"collective",
 		10 };
 	struct out *out = flight->out;
 	bool is_log = flight->is_log;
 	const char *line = NULL;
 
-	if (says->all_wait) {
+	if (joined->all_wait) {
 		/* The cause is not among them. */
 		out_line_begin(out, NULL);
 		out_values(out,
 			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
 			flight->first != NULL ? value_integer(flight->first->rank)
 					      : value_absent());
-		print_place_in(out, says->common.seq,
-			says->common.op.size != 0 ? says->common.op : unnamed,
-			says->common.group);
+		print_place_in(out, joined->common.seq,
+			joined->common.op.size != 0 ? joined->common.op : unnamed,
+			joined->common.group);
 		out_values(out, "[ since {}]", since_of(flight));
-		print_place(out, &says->common.place);
+		print_place(out, &joined->common.place);
 		out_line_end(out);
 	}
-	if (says->problem == NULL && flight->is_alone && is_log)
+	if (joined->problem == NULL && flight->is_alone && is_log)
 		out_values_line(out, NULL,
 			"only rank {} printed {}: the other ranks are unknown",
-			value_integer(says->watches[0].rank),
-			value_word(says->log_rank_count == 1 ? "such lines"
-							     : "where it waits"));
-	else if (says->problem == NULL && flight->is_alone)
+			value_integer(joined->watches[0].rank),
+			value_word(joined->log_rank_count == 1 ? "such lines"
+							       : "where it waits"));
+	else if (joined->problem == NULL && flight->is_alone)
 		out_values_line(out, NULL,
 			"only the dump of rank {} is readable: the other ranks are unknown",
 			value_integer(flight->first->rank));
-	else if (says->problem != NULL)
-		line = strcmp(says->problem, "no_entries") == 0
+	else if (joined->problem != NULL)
+		line = strcmp(joined->problem, "no_entries") == 0
 			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
 			       : NULL;
-	else if (says->verdict == FSDP_FLIGHT_AGREE && !says->all_wait)
+	else if (joined->verdict == FSDP_FLIGHT_AGREE && !joined->all_wait)
 		line = "all ranks entered the same collectives";
 	/* A rank that printed an error may wait in a send or receive. */
-	else if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->exception_count == 0)
+	else if (joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
+		 joined->exception_count == 0)
 		line = is_log ? "all ranks with lines entered the same collectives"
 			      : "all ranks with a readable dump entered the same collectives";
 	if (line != NULL)
 		out_line(out, NULL, "%s%s", line,
-			says->is_gloo && says->problem == NULL
+			joined->is_gloo && joined->problem == NULL
 				? "; gloo records no send and recv, so a rank may wait in one"
 				: "");
-	if (!problem_is(says, "unheard"))
+	if (!problem_is(joined, "unheard"))
 		return;
 	out_line_begin(out, NULL);
 	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
@@ -420,27 +420,27 @@ static void line_ranks(const struct flight *flight, const char *label, const cha
 
 static void lines_next(const struct flight *flight)
 {
-	const struct fsdp_flight *says = flight->says;
-	enum fsdp_flight_verdict verdict = says->verdict;
+	const struct fsdp_flight *joined = flight->joined;
+	enum fsdp_flight_verdict verdict = joined->verdict;
 	struct out *out = flight->out;
 	const char *next = NULL;
 	int64_t last = 0;
 
-	for (size_t i = 0; i < says->exception_count; i++)
-		if (says->exceptions[i].rank > last)
-			last = says->exceptions[i].rank;
+	for (size_t i = 0; i < joined->exception_count; i++)
+		if (joined->exceptions[i].rank > last)
+			last = joined->exceptions[i].rank;
 	line_ranks(flight, "next",
 		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
-		says->gpu_stopped, says->gpu_stopped_count);
+		joined->gpu_stopped, joined->gpu_stopped_count);
 	/* The finding has a fix. */
 	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
 		return;
-	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || says->all_wait) &&
+	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
 		!flight->is_alone)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
-		next = problem_is(says, "exception") && says->log_rank_count > 1 &&
-				       (size_t)last + 1 == says->log_rank_count
+		next = problem_is(joined, "exception") && joined->log_rank_count > 1 &&
+				       (size_t)last + 1 == joined->log_rank_count
 			       ? "find the rank that each of these waits for: py-spy dump --pid PID shows its call"
 			       : "collect the logs of the other ranks and run order again";
 	if (next != NULL)
@@ -449,7 +449,7 @@ static void lines_next(const struct flight *flight)
 
 /* ---- ranks in logs ---- */
 
-#define WATCH struct fsdp_flight_watch
+#define WATCH struct fsdp_watchdog_status
 static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 	"Lines of a log about one rank in one process group.",
 	{ "rank", INTEGER_AT(WATCH, rank), ALWAYS("The rank.") },
@@ -509,25 +509,25 @@ static bool show_watches(const struct flight *flight)
 {
 	enum { MOST_ROWS = 32 };
 	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
-	const struct fsdp_flight *says = flight->says;
-	int64_t *ranks = calloc(says->watch_count + 1, sizeof *ranks);
-	bool *taken = calloc(says->watch_count + 1, sizeof *taken);
+	const struct fsdp_flight *joined = flight->joined;
+	int64_t *ranks = calloc(joined->watch_count + 1, sizeof *ranks);
+	bool *taken = calloc(joined->watch_count + 1, sizeof *taken);
 	int64_t head = flight->listing->options->head, rows = 0;
 	bool good = ranks != NULL && taken != NULL;
 
 	head = head >= 0 ? head : MOST_ROWS;
-	if (says->watch_count != 0 && good)
+	if (joined->watch_count != 0 && good)
 		out_table_begin(flight->out, &table);
-	for (size_t i = 0; good && i < says->watch_count && rows <= head; i++) {
-		const WATCH *first = &says->watches[i];
+	for (size_t i = 0; good && i < joined->watch_count && rows <= head; i++) {
+		const WATCH *first = &joined->watches[i];
 		int64_t longest = FSDP_ABSENT;
 		char list[160], failed[200];
 		size_t count = 0;
 
 		if (taken[i] || ++rows > head)
 			continue;
-		for (size_t k = i; k < says->watch_count; k++) {
-			const WATCH *one = &says->watches[k];
+		for (size_t k = i; k < joined->watch_count; k++) {
+			const WATCH *one = &joined->watches[k];
 
 			if (taken[k] || !are_alike(first, one))
 				continue;
@@ -542,7 +542,7 @@ static bool show_watches(const struct flight *flight)
 			number(first->completed), value_word(failed) };
 		out_row(flight->out, values);
 	}
-	if (says->watch_count != 0 && good)
+	if (joined->watch_count != 0 && good)
 		out_table_end(flight->out);
 	if (rows > head)
 		out_line(flight->out, "", "... and more: --json has all ranks");
@@ -555,13 +555,13 @@ bool order_show_flight(struct listing *listing)
 {
 	struct flight flight = { listing, listing->run->out,
 		fsdp_recordings_flight(listing->recordings) };
-	const struct fsdp_flight *says = flight.says;
+	const struct fsdp_flight *joined = flight.joined;
 	bool good;
 
-	flight.is_log = is_log(says);
-	flight.is_alone = flight.is_log && says->watch_count != 0;
-	for (size_t i = 1; i < says->watch_count; i++)
-		flight.is_alone &= says->watches[i].rank == says->watches[0].rank;
+	flight.is_log = is_log(joined);
+	flight.is_alone = flight.is_log && joined->watch_count != 0;
+	for (size_t i = 1; i < joined->watch_count; i++)
+		flight.is_alone &= joined->watches[i].rank == joined->watches[0].rank;
 	for (size_t i = listing->count; i-- > 0;) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 
@@ -569,13 +569,13 @@ bool order_show_flight(struct listing *listing)
 		flight.dump_count += one->flight != NULL;
 	}
 	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
-	format_moment(says->since_ns, flight.is_log, flight.since);
+	format_moment(joined->since_ns, flight.is_log, flight.since);
 
 	line_inputs(&flight);
 	lines_cause(&flight);
 	char at[DATE_SIZE + 16];
-	for (size_t i = 0; i < says->exception_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_exception *one = &says->exceptions[i];
+	for (size_t i = 0; i < joined->exception_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_exception *one = &joined->exceptions[i];
 
 		out_line_begin(flight.out, i == 0 ? "error" : "");
 		format_moment(one->time_ns, true, at);
@@ -584,20 +584,21 @@ bool order_show_flight(struct listing *listing)
 		out_line_name(flight.out, text_of_span(one->text));
 		out_line_end(flight.out);
 	}
-	line_rest(flight.out, "", says->exception_count);
-	if (says->verdict == FSDP_FLIGHT_STUCK && says->entered_count != 0 &&
-		!problem_is(says, "exception"))
+	line_rest(flight.out, "", joined->exception_count);
+	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered_count != 0 &&
+		!problem_is(joined, "exception"))
 		out_values_line(flight.out,
-			problem_is(says, "parted") ? "completed" : "entered",
-			"{}[, since {}]", RANKS(says->entered, says->entered_count),
+			problem_is(joined, "parted") ? "completed" : "entered",
+			"{}[, since {}]", RANKS(joined->entered, joined->entered_count),
 			since_of(&flight));
 	lines_culprits(&flight);
-	line_ranks(&flight, "waiting", "{}, in other collectives", says->waiting,
-		says->waiting_count);
+	line_ranks(&flight, "waiting", "{}, in other collectives", joined->waiting,
+		joined->waiting_count);
 	lines_agree(&flight);
 	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
-		says->missing_dumps, says->missing_dump_count);
-	line_ranks(&flight, "unreadable", "{}", says->unreadable, says->unreadable_count);
+		joined->missing_dumps, joined->missing_dump_count);
+	line_ranks(&flight, "unreadable", "{}", joined->unreadable,
+		joined->unreadable_count);
 	good = show_watches(&flight);
 	lines_next(&flight);
 	return good;
@@ -606,14 +607,14 @@ bool order_show_flight(struct listing *listing)
 /* ---- findings and status ---- */
 
 /* The same in one sentence each, without sizes and places. */
-static void find_cause(struct run *run, const struct fsdp_flight *says)
+static void find_cause(struct run *run, const struct fsdp_flight *joined)
 {
-	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
+	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
 	char number[32] = "", op[80] = "", text[300];
 	struct rank_words words;
 
-	for (size_t i = 0; i < says->cause_count; i++) {
-		const struct fsdp_flight_cause *one = &says->causes[i];
+	for (size_t i = 0; i < joined->cause_count; i++) {
+		const struct fsdp_flight_cause *one = &joined->causes[i];
 		char other[64] = "";
 
 		if (one->other != FSDP_ABSENT)
@@ -629,58 +630,59 @@ static void find_cause(struct run *run, const struct fsdp_flight *says)
 			(int)(one->group.size < 200 ? one->group.size : 200),
 			(const char *)one->group.data, other);
 	}
-	if (says->cause_count != 0)
+	if (joined->cause_count != 0)
 		return;
-	if (problem_is(says, "exception")) {
+	if (problem_is(joined, "exception")) {
 		run_finding(run, differ ? "FI7041" : "FI7040", "%s",
-			exception_words(says, text, sizeof text));
+			exception_words(joined, text, sizeof text));
 		return;
 	}
-	if (says->seq != FSDP_ABSENT)
-		snprintf(number, sizeof number, " #%" PRId64, says->seq);
-	if (says->op.data != NULL)
+	if (joined->seq != FSDP_ABSENT)
+		snprintf(number, sizeof number, " #%" PRId64, joined->seq);
+	if (joined->op.data != NULL)
 		snprintf(op, sizeof op, " %.*s",
-			(int)(says->op.size < 64 ? says->op.size : 64),
-			(const char *)says->op.data);
+			(int)(joined->op.size < 64 ? joined->op.size : 64),
+			(const char *)joined->op.data);
 	run_finding(run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
-		rank_words(says->culprits, says->culprit_count, &words), verb_of(says),
-		number, op, says->group.size != 0 ? " of " : "",
-		(int)(says->group.size < 200 ? says->group.size : 200),
-		(const char *)says->group.data);
+		rank_words(joined->culprits, joined->culprit_count, &words),
+		verb_of(joined), number, op, joined->group.size != 0 ? " of " : "",
+		(int)(joined->group.size < 200 ? joined->group.size : 200),
+		(const char *)joined->group.data);
 }
 
-int order_judge_flight(struct listing *listing)
+int order_check_flight(struct listing *listing)
 {
-	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
-	bool is_bad = says->verdict == FSDP_FLIGHT_STUCK ||
-		      says->verdict == FSDP_FLIGHT_MISMATCH;
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	bool is_bad = joined->verdict == FSDP_FLIGHT_STUCK ||
+		      joined->verdict == FSDP_FLIGHT_MISMATCH;
 	int status =
-		says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+		joined->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	struct rank_words words;
 
 	if (is_bad)
-		find_cause(listing->run, says);
-	if (says->missing_dump_count != 0)
+		find_cause(listing->run, joined);
+	if (joined->missing_dump_count != 0)
 		run_finding(listing->run, "FI7042", "%s %s",
-			rank_words(says->missing_dumps, says->missing_dump_count, &words),
-			is_log(says) ? "printed nothing of a failed collective"
-				     : "left no dump");
-	if (says->unreadable_count != 0)
+			rank_words(joined->missing_dumps, joined->missing_dump_count,
+				&words),
+			is_log(joined) ? "printed nothing of a failed collective"
+				       : "left no dump");
+	if (joined->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
-			rank_words(says->unreadable, says->unreadable_count, &words));
+			rank_words(joined->unreadable, joined->unreadable_count, &words));
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 
 		if (one->truncated)
 			status = STATUS_PARTIAL;
-		if (one->flight == NULL && !is_log(says))
+		if (one->flight == NULL && !is_log(joined))
 			run_note(listing->run,
 				"skipped %s: dumps of the Flight Recorder contain more than a log",
 				one->path);
 	}
-	if (says->version_count > 1)
+	if (joined->version_count > 1)
 		run_note(listing->run, "the dumps are of %zu versions of the recorder",
-			says->version_count);
+			joined->version_count);
 	return is_bad ? STATUS_BAD : status;
 }
 
@@ -711,13 +713,13 @@ struct found_call {
 
 static const void *each_found(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_flight *says = of.object;
+	const struct fsdp_flight *joined = of.object;
 	struct found_call *found = room;
 
-	if (i == says->found_count)
+	if (i == joined->found_count)
 		return NULL;
-	snprintf(found->rank, sizeof found->rank, "%" PRId64, says->found[i].rank);
-	found->call = says->found[i].call;
+	snprintf(found->rank, sizeof found->rank, "%" PRId64, joined->found[i].rank);
+	found->call = joined->found[i].call;
 	return found;
 }
 
@@ -735,7 +737,7 @@ _Static_assert(sizeof(struct found_call) <= RECORD_ROOM, "room for one");
 /* One dump, and what its rank has to do with it. */
 struct dump {
 	int64_t rank;
-	struct fsdp_flight_dump says;
+	struct fsdp_flight_dump joined;
 	const char *part;
 	size_t next; /* recording by rank */
 };
@@ -743,15 +745,15 @@ struct dump {
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
 	const struct listing *listing = ((const struct order_data *)of.context)->listing;
-	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
 	const struct {
 		const int64_t *ranks;
 		size_t count;
 		const char *name;
-	} parts[] = { { says->culprits, says->culprit_count, "culprit" },
-		{ says->entered, says->entered_count, "entered" },
-		{ says->missing, says->missing_count, "missing" },
-		{ says->waiting, says->waiting_count, "waiting" } };
+	} parts[] = { { joined->culprits, joined->culprit_count, "culprit" },
+		{ joined->entered, joined->entered_count, "entered" },
+		{ joined->missing, joined->missing_count, "missing" },
+		{ joined->waiting, joined->waiting_count, "waiting" } };
 	struct dump *dump = room;
 
 	for (size_t nth = i == 0 ? 0 : dump->next; nth < listing->count; nth++) {
@@ -775,10 +777,10 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 #define DUMP struct dump
 static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One dump.",
 	{ "rank", INTEGER_AT(DUMP, rank), ALWAYS("The rank.") },
-	{ "entries", COUNT_AT(DUMP, says.entries), ALWAYS("Number of its entries.") },
-	{ "first_record", INTEGER_AT(DUMP, says.first_record),
+	{ "entries", COUNT_AT(DUMP, joined.entries), ALWAYS("Number of its entries.") },
+	{ "first_record", INTEGER_AT(DUMP, joined.first_record),
 		OR_NULL("Number of the first entry; above 0 where older ones were dropped.") },
-	{ "version", TEXT_AT(DUMP, says.version), ALWAYS("Version of the recorder.") },
+	{ "version", TEXT_AT(DUMP, joined.version), ALWAYS("Version of the recorder.") },
 	{ "part", WORD_AT(DUMP, part),
 		WORDS("culprit", "entered", "missing", "waiting", "other"),
 		ALWAYS("What the rank has to do with the collective.") });
@@ -796,7 +798,7 @@ static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
 	{ "found", MAP_EACH(each_found, found_record),
 		ABOUT("By rank, what each culprit called.") });
 
-#define LAST struct fsdp_flight_last
+#define LAST struct fsdp_last_call
 static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
 	"The collective in which all ranks wait.",
 	{ "group", TEXT_AT(LAST, group),
@@ -862,11 +864,11 @@ void order_put_dumps(struct listing *listing, struct subject of)
 	static const struct table watches = {
 		.key = "watchdog", .main = true, .rows_only = true
 	};
-	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
 
-	if (is_log(says))
+	if (is_log(joined))
 		out_records(listing->run->out, &watches, &watch_record, NULL,
-			says->watches, says->watch_count);
+			joined->watches, joined->watch_count);
 	else
 		out_each_record(
 			listing->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);

@@ -549,7 +549,7 @@ static void show_first_diff(struct listing *listing)
 		fsdp_recordings_first_diff(listing->recordings);
 	static const struct table table = TEXT_TABLE("groups", GROUP_TABLE);
 	struct out *out = listing->run->out;
-	size_t groups = 0, told = 0;
+	size_t groups = 0, printed = 0;
 	char ranks[256];
 
 	for (size_t i = 0; i < diff->count; i++)
@@ -562,11 +562,11 @@ static void show_first_diff(struct listing *listing)
 			continue;
 		line_ranks(listing, diff, i, ranks, sizeof ranks);
 		out_line_text(out, "%s%s %s",
-			told == 0            ? ""
-			: told + 1 == groups ? " and "
-					     : ", ",
+			printed == 0            ? ""
+			: printed + 1 == groups ? " and "
+						: ", ",
 			strpbrk(ranks, "-,") != NULL ? "ranks" : "rank", ranks);
-		told++;
+		printed++;
 	}
 	out_line_text(out, " diverge at position %" PRIu64 " of iteration %" PRIu64,
 		diff->position, diff->iteration);
@@ -662,7 +662,7 @@ static int status_of(struct listing *listing)
 	bool warned = false;
 
 	if (fsdp_recordings_flight(listing->recordings) != NULL)
-		return order_judge_flight(listing);
+		return order_check_flight(listing);
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->truncated || one->bad_line_count != 0)

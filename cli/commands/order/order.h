@@ -70,7 +70,7 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 /* ---- order-flight.c ---- */
 
 /* Dumps of the Flight Recorder: the findings about them, and the status. */
-int order_judge_flight(struct listing *listing);
+int order_check_flight(struct listing *listing);
 /* False: out of memory. */
 bool order_show_flight(struct listing *listing);
 /* The rows of tables, one per dump. */

@@ -105,7 +105,7 @@ static uint64_t count_category(const struct fsdp_recording *one, const char *nam
 	return count;
 }
 
-bool replay_says_nothing(const struct replay *replay)
+bool replay_has_nothing(const struct replay *replay)
 {
 	bool nothing = replay->count != 0;
 
@@ -386,7 +386,7 @@ bool replay_show_text(struct replay *replay)
 		}
 		return true;
 	}
-	if (replay_says_nothing(replay)) {
+	if (replay_has_nothing(replay)) {
 		show_nothing(replay);
 		return true;
 	}
@@ -452,7 +452,6 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 	{ "name", BY(FSDP_BY_NAME), ABOUT("By the names of their kernels.") },
 	{ "unknown", BY(FSDP_BY_NONE), ABOUT("Not found.") });
 
-/* Of all recordings, and of each. */
 #define COMM_ROWS(from, layer, counts)                                         \
 	{ "comm_layer", ENUM_AT(from, layer, layer_name),                      \
 		WORDS("device", "host", "none"),                               \
@@ -594,7 +593,7 @@ struct ranked {
 #define RANKED struct ranked
 static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
 	{ "rank", INTEGER_AT(RANKED, recording.rank), ALWAYS("Its rank.") },
-	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name),
+	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_source_name),
 		WORDS("distributedInfo", "rank-regex", "name", "position"),
 		ALWAYS("Source of the rank.") },
 	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of the input.") },
@@ -831,8 +830,8 @@ struct answer {
 
 #define ANSWER struct answer
 HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
-HAS(asks_times, ANSWER, !one->of.options->memory)
-HAS(asks_memory, ANSWER, one->of.options->memory)
+HAS(has_times_option, ANSWER, !one->of.options->memory)
+HAS(has_memory_option, ANSWER, one->of.options->memory)
 
 static const void *each_type(struct subject of, size_t i, void *room)
 {
@@ -868,8 +867,8 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 
 const struct record replay_answer =
 	OBJECT_RECORD(ANSWER, NULL, "The answer. All times are whole nanoseconds.",
-		{ NULL, FIELDS(times_record), .has = asks_times },
-		{ NULL, FIELDS(replay_snapshots_record), .has = asks_memory });
+		{ NULL, FIELDS(times_record), .has = has_times_option },
+		{ NULL, FIELDS(replay_snapshots_record), .has = has_memory_option });
 
 bool replay_put_data(struct replay *replay)
 {

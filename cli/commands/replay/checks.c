@@ -183,7 +183,7 @@ static void check_factor(struct threshold *limit)
 	const struct replay *replay = limit->replay;
 	struct text name = limit->check->name;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
-	struct fsdp_result_type earlier;
+	struct fsdp_replay_baseline_type earlier;
 	struct fsdp_type_times type;
 	char shown[2][HUMAN_ROOM];
 
@@ -203,7 +203,7 @@ static void check_factor(struct threshold *limit)
 		before > 0 ? (double)now / (double)before : 0);
 }
 
-int checks_judge(struct replay *replay)
+int checks_evaluate(struct replay *replay)
 {
 	const struct texts *texts = &replay->options->fail_if;
 	int status = STATUS_GOOD;

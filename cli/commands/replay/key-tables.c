@@ -379,7 +379,7 @@ static const char *place_shown(unsigned place)
 }
 
 /* Of names of measures and causes. */
-static const char *spell(const char *name)
+static const char *format_key(const char *name)
 {
 	return text_is(text_of(name), text_of("gather_exposed"))   ? "gather exposed"
 	       : text_is(text_of(name), text_of("reduce_exposed")) ? "reduce exposed"
@@ -411,7 +411,7 @@ static struct value get_name(struct subject of)
 	if (key->name.data == NULL)
 		return value_word("(not known)");
 	if (key->table == FSDP_ROWS_OF_IDLE)
-		return value_word(spell((const char *)key->name.data));
+		return value_word(format_key((const char *)key->name.data));
 	if (key->table == FSDP_ROWS_OF_UNIT && key->name.size == 0)
 		return value_word("(root)");
 	return value_name(key->table == FSDP_ROWS_OF_KERNEL
@@ -445,7 +445,7 @@ static struct value get_of(struct subject of)
 	if (key->size != FSDP_ABSENT)
 		snprintf(nth, sizeof nth, "pg=%" PRId64 " ", key->size);
 	snprintf(text, REPLAY_SCRATCH, "%s%s%s%s", key->phase != NULL ? key->phase : "",
-		key->phase != NULL ? " " : "", nth, spell(key->measure));
+		key->phase != NULL ? " " : "", nth, format_key(key->measure));
 	return value_word(text);
 }
 
@@ -592,7 +592,7 @@ static size_t show_compared(struct replay *replay, size_t first)
 	bool plain = by == FSDP_ROWS_OF_STEP || by == FSDP_ROWS_OF_TYPE ||
 		     by == FSDP_ROWS_OF_REGION || by == FSDP_ROWS_OF_IDLE;
 	const struct table like = { .key = "comparison",
-		.left_out = plain ? 1 << COLUMN_OF : 0,
+		.omitted = plain ? 1 << COLUMN_OF : 0,
 		.text_only = true };
 	struct record_table table;
 	size_t most = (size_t)most_rows(replay, ROWS_SHOWN), i = first;
@@ -639,12 +639,12 @@ struct change {
 };
 
 bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
-	struct fsdp_result_type *ret_type)
+	struct fsdp_replay_baseline_type *ret_type)
 {
-	for (size_t i = 0;
-		replay->baseline != NULL && i < fsdp_result_type_count(replay->baseline);
+	for (size_t i = 0; replay->baseline != NULL &&
+			   i < fsdp_replay_baseline_type_count(replay->baseline);
 		i++) {
-		*ret_type = fsdp_result_type(replay->baseline, i);
+		*ret_type = fsdp_replay_baseline_type(replay->baseline, i);
 		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
 			return ret_type->count != 0;
 	}
@@ -655,11 +655,11 @@ bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
 static bool is_changed(const struct replay *replay, size_t index, struct change *change)
 {
 	size_t count = fsdp_recordings_type_count(replay->recordings);
-	struct fsdp_result_type before;
+	struct fsdp_replay_baseline_type before;
 	struct fsdp_type_times type;
 
 	if (index >= count) {
-		before = fsdp_result_type(replay->baseline, index - count);
+		before = fsdp_replay_baseline_type(replay->baseline, index - count);
 		*change = (struct change){ .name = before.name,
 			.before_ns = before.sum_ns,
 			.before = before.count };
@@ -680,7 +680,7 @@ static const void *each_change(struct subject of, size_t i, void *room)
 {
 	const struct replay *replay = of.context;
 	size_t count = fsdp_recordings_type_count(replay->recordings) +
-		       fsdp_result_type_count(replay->baseline);
+		       fsdp_replay_baseline_type_count(replay->baseline);
 	struct change *change = room;
 
 	for (size_t at = i == 0 ? 0 : change->next; at < count; at++)

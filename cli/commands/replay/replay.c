@@ -101,8 +101,7 @@ static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_
 	return count != 0;
 }
 
-/* What the table of --by is made of. */
-static void ask_for_table(
+static void note_missing_table(
 	const struct replay_options *replay, struct fsdp_recording_options *options)
 {
 	const char *by = replay->by != NULL ? replay->by : "";
@@ -151,14 +150,13 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out);
-	ask_for_table(replay, options);
+	note_missing_table(replay, options);
 	if (replay->memory)
 		options->kinds = 1u << FSDP_RECORDING_MEMORY;
 	return recordings_rank_regex(
 		run, replay->rank_regex, options, &prepared->pattern);
 }
 
-/* What is not a recording of times has a command of its own. */
 static bool is_answerable(struct replay *replay)
 {
 	static const struct {
@@ -201,7 +199,7 @@ static bool is_answerable(struct replay *replay)
 static int status_of(struct replay *replay)
 {
 	int status = STATUS_GOOD;
-	bool odd = false;
+	bool is_unusual = false;
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
@@ -212,19 +210,19 @@ static int status_of(struct replay *replay)
 			one->bad_line_count != 0 ||
 			(one->unknown_count != 0 && !one->has_device))
 			status = status_worse(status, STATUS_PARTIAL);
-		odd |= one->deviation_count != 0 || one->problem_count != 0;
+		is_unusual |= one->deviation_count != 0 || one->problem_count != 0;
 	}
 	for (size_t i = 0; i < replay->run_count; i++)
 		if (fsdp_recordings_matching(fsdp_recordings_run(replay->recordings, i))
 				->stopped != FSDP_ABSENT)
 			status = status_worse(status, STATUS_PARTIAL);
-	if (replay_says_nothing(replay) && !replay_is_empty(replay))
+	if (replay_has_nothing(replay) && !replay_is_empty(replay))
 		status = status_worse(status, STATUS_PARTIAL);
-	if (replay->options->strict && odd)
+	if (replay->options->strict && is_unusual)
 		status = status_worse(status, STATUS_BAD);
 	if (replay->before != NULL && fsdp_recordings_error_count(replay->before) != 0)
 		status = status_worse(status, STATUS_PARTIAL);
-	return status_worse(status, checks_judge(replay));
+	return status_worse(status, checks_evaluate(replay));
 }
 
 static void add_note(void *context, const char *sentence)
@@ -254,7 +252,7 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	struct fsdp_error *error = NULL;
 	unsigned tables = 1u << FSDP_ROWS_OF_STEP | 1u << FSDP_ROWS_OF_TYPE;
 
-	ask_for_table(replay->options, &options);
+	note_missing_table(replay->options, &options);
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
 		    &options, &before, &error)) {
 		const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
@@ -263,7 +261,7 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 			strcmp(kind, "no_trace_events") != 0)
 			return (*ret_error = error), false;
 		fsdp_error_free(error);
-		return fsdp_result_open(
+		return fsdp_replay_baseline_open(
 			helper_remote(), paths->items[0], &replay->baseline, ret_error);
 	}
 	for (size_t i = 0; i < fsdp_recording_count(before) && !*ret_refused; i++)
@@ -278,12 +276,12 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	}
 	/* Files that could not be read do not hide the others, and a directory may
 	 * contain other files. */
-	const char *path = fsdp_recordings_left_out(before, 0);
+	const char *path = fsdp_recordings_skipped(before, 0);
 	size_t count = 0;
 	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
 		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
 			UINT32_MAX);
-	while (fsdp_recordings_left_out(before, count) != NULL)
+	while (fsdp_recordings_skipped(before, count) != NULL)
 		count++;
 	if (count == 1)
 		run_note(replay->run,
@@ -310,7 +308,7 @@ static bool open_compared(
 	bool good = true;
 
 	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
-		return fsdp_result_open(NULL, "-", &replay->baseline, ret_error);
+		return fsdp_replay_baseline_open(NULL, "-", &replay->baseline, ret_error);
 	for (size_t i = 0; good && i < names->count; i++)
 		good = trace_paths_add(&paths, names->items[i]);
 	if (good && names->count != 0)
@@ -351,7 +349,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		good = replay_put_data(&replay) && good;
 	}
 	replay_list_free(&replay);
-	fsdp_result_free(replay.baseline);
+	fsdp_replay_baseline_free(replay.baseline);
 	free(replay.comparison.rows);
 	fsdp_recordings_free(replay.before);
 	trace_paths_done(&replay.compared_paths);

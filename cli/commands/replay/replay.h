@@ -56,7 +56,7 @@ struct replay {
 	struct run *run;
 	const struct replay_options *options;
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
-	struct fsdp_result *baseline;             /* of --compare */
+	struct fsdp_replay_baseline *baseline;    /* of --compare */
 	struct fsdp_recordings *before;           /* with earlier recordings, the same */
 	struct fsdp_comparison comparison;
 	struct trace_paths compared_paths; /* which are of these */
@@ -138,7 +138,7 @@ bool replay_has_runs(struct subject of);
 void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss);
 
 /* Whether no recorded time can be shown; and whether all recordings are empty. */
-bool replay_says_nothing(const struct replay *replay);
+bool replay_has_nothing(const struct replay *replay);
 bool replay_is_empty(const struct replay *replay);
 
 /* What each unit of FSDP costs. */
@@ -155,7 +155,7 @@ void comparison_show(struct replay *replay);
 void comparison_put_rows(struct replay *replay);
 /* A type of replay->baseline. False: without calls there, or without a baseline. */
 bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
-	struct fsdp_result_type *ret_type);
+	struct fsdp_replay_baseline_type *ret_type);
 /* The types that changed since replay->baseline, if there is one. */
 void comparison_show_result(struct replay *replay);
 extern const struct record comparison_record, compare_record;
@@ -166,7 +166,7 @@ extern const struct record comparison_record, compare_record;
 bool checks_prepare(struct run *run, const struct replay_options *options);
 /* Checks all; those that hold are findings. Returns the status: bad, or failed where
  * something is asked of what is not there. */
-int checks_judge(struct replay *replay);
+int checks_evaluate(struct replay *replay);
 
 /* ---- answers (answer.c) ---- */
 

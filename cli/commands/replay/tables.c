@@ -752,7 +752,7 @@ HAS(has_alg, COLLECTIVE, one->algbw >= 0)
 HAS(has_bus, COLLECTIVE, one->busbw >= 0)
 HAS(is_match, COLLECTIVE, one->is_match)
 HAS(is_own, COLLECTIVE, !one->is_match)
-HAS(knows_group, COLLECTIVE, one->is_match || one->match.group.data != NULL)
+HAS(has_group_column, COLLECTIVE, one->is_match || one->match.group.data != NULL)
 
 static struct value get_group(struct subject of)
 {
@@ -803,7 +803,7 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own,
 		WORDS("args", "launch", "name", "unknown"),
 		ABOUT("How its type was found, as in `comm_resolution`.") },
-	{ NULL, FIELDS(of_group_record), .has = knows_group },
+	{ NULL, FIELDS(of_group_record), .has = has_group_column },
 	{ "seq", GET(FIELD_ANY, get_seq),
 		ABOUT("Sequence number within the group: an integer or null, of a single rank the text.") },
 	{ "ranks", EACH(each_rank, record_integers), .has = is_match,
@@ -960,12 +960,12 @@ static const struct record unit_row_record = RECORD_OF(RECORD_OBJECT, UNIT,
 		FOR_PEOPLE },
 	{ "stream", WORD_AT(UNIT, stream), .right = true, OF_EXPOSED, FOR_PEOPLE });
 
-static struct fsdp_unassigned unassigned_of(const struct replay *replay)
+static struct fsdp_time_without_unit unassigned_of(const struct replay *replay)
 {
-	struct fsdp_unassigned sum = { 0 };
+	struct fsdp_time_without_unit sum = { 0 };
 
 	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_unassigned *one =
+		const struct fsdp_time_without_unit *one =
 			&replay_by_rank(replay, i)->unassigned;
 		sum.gathers += one->gathers;
 		sum.reduces += one->reduces;
@@ -975,7 +975,7 @@ static struct fsdp_unassigned unassigned_of(const struct replay *replay)
 	return sum;
 }
 
-#define REST struct fsdp_unassigned
+#define REST struct fsdp_time_without_unit
 static const struct record unassigned_record =
 	OBJECT_RECORD(REST, "unassigned", "Collectives that are of no unit.",
 		{ "gathers", COUNT_AT(REST, gathers), ALWAYS("Number of all-gathers.") },
@@ -1057,7 +1057,7 @@ static bool list_units(struct replay *replay)
 }
 
 /* Where launches are not recorded, kernels are of no unit. */
-static void print_unplaced(struct replay *run, const struct fsdp_unassigned *rest)
+static void print_unplaced(struct replay *run, const struct fsdp_time_without_unit *rest)
 {
 	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
 		const struct fsdp_unit_times *unit =
@@ -1073,10 +1073,10 @@ static void print_unplaced(struct replay *run, const struct fsdp_unassigned *res
 static void show_units(struct replay *run)
 {
 	struct table like = { .key = "types", .text_only = true };
-	struct fsdp_unassigned rest = unassigned_of(run);
+	struct fsdp_time_without_unit rest = unassigned_of(run);
 	struct record_table table;
 	struct fsdp_loss loss;
-	enum fsdp_units_from from = replay_by_rank(run, 0)->units_from;
+	enum fsdp_unit_source from = replay_by_rank(run, 0)->units_from;
 	if (from == FSDP_UNITS_OLD)
 		run_note(run->run,
 			"PyTorch before 2.5 names no unit, so they cannot be distinguished");

@@ -175,7 +175,7 @@ static bool takes_piece(void *context, const struct fsdp_piece *piece)
 bool show_add_up_module(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
 {
-	static const enum fsdp_sums_by by[2] = { FSDP_BY_MODULE, FSDP_BY_RANK };
+	static const enum fsdp_group_key by[2] = { FSDP_BY_MODULE, FSDP_BY_RANK };
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	uint32_t *tensors;
 	bool good;
@@ -184,11 +184,11 @@ bool show_add_up_module(
 	tensors = list_tensors_of(checkpoint, item->index, &item->tensor_count);
 	if (tensors == NULL)
 		return false;
-	good = fsdp_crossed_new(checkpoint, by, (int64_t)item->module.shown_depth + 1,
+	good = fsdp_pivot_new(checkpoint, by, (int64_t)item->module.shown_depth + 1,
 		tensors, item->tensor_count, takes_piece, show, &item->groups, ret_error);
 	free(tensors);
 	if (good)
-		item->group_count = fsdp_crossed_count(item->groups);
+		item->group_count = fsdp_pivot_count(item->groups);
 	return good;
 }
 
@@ -204,7 +204,7 @@ static const void *find_group(struct subject of, size_t i, void *room)
 	const struct item *item = of.object;
 	struct module_group *made = room;
 
-	made->group = fsdp_crossed_group(item->groups, i, &made->rank);
+	made->group = fsdp_pivot_group(item->groups, i, &made->rank);
 	return made;
 }
 
@@ -504,5 +504,5 @@ const struct record show_record = OBJECT_RECORD(struct show, "data",
 	"Everything about the names that were asked for.",
 	{ "whole", OBJECT_AT(struct show, whole, whole_record), .has = is_whole,
 		ABOUT("Only with the option that the Python package gives.") },
-	{ "items", ITEMS_AT(struct show, items, asked_count, item_record),
+	{ "items", ITEMS_AT(struct show, items, wanted_count, item_record),
 		ALWAYS("In the order in which they were named.") });

@@ -130,7 +130,7 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error)
 {
 	bool good = true;
 
-	for (size_t i = 0; i < show->asked_count && show->slices.count > 0 && good; i++)
+	for (size_t i = 0; i < show->wanted_count && show->slices.count > 0 && good; i++)
 		if (show->items[i].is == ITEM_TENSOR)
 			good = read_elements(show, &show->items[i], ret_error);
 	return good;
@@ -179,7 +179,7 @@ static bool parse_range(struct fsdp_document_value request, uint64_t numel,
 	return true;
 }
 
-/* What a view repeats is counted for each request. */
+/* Repeated elements of a view count at each request. */
 static bool write_elements(struct show *show, uint32_t index,
 	const struct fsdp_elements_options *options, struct fsdp_error **ret_error)
 {

@@ -85,8 +85,9 @@ static int by_place(const void *a, const void *b)
 }
 
 /* False: the rank of some piece is not known. */
-static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, uint32_t cut)
+static bool print_text_cell(struct picture *picture,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor,
+	uint32_t cut)
 {
 	size_t end = tensor->piece_count;
 
@@ -180,7 +181,7 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 		picture_free(picture);
 		return false;
 	}
-	if (!hold(picture, checkpoint, tensor, cut) || is_of_one(picture)) {
+	if (!print_text_cell(picture, checkpoint, tensor, cut) || is_of_one(picture)) {
 		picture_free(picture);
 		return true;
 	}
@@ -420,10 +421,10 @@ static void print_elements(struct show *show, const struct item *item)
 		out_line(show->run->out, "values", "none");
 	else if (item->has_stats) {
 		const struct element_stats *stats = &item->stats;
-		uint64_t odd = stats->nans + stats->infinities;
+		uint64_t not_finite = stats->nans + stats->infinities;
 		char numbers[128] = "";
 
-		if (stats->count > odd)
+		if (stats->count > not_finite)
 			snprintf(numbers, sizeof numbers,
 				": min %.6g, max %.6g, mean %.6g", stats->min, stats->max,
 				stats->mean);
@@ -434,8 +435,8 @@ static void print_elements(struct show *show, const struct item *item)
 			value_count(stats->count <= item->tensor.numel
 					    ? item->tensor.numel
 					    : UINT64_MAX),
-			value_word(numbers), value_some(odd), value_count(stats->nans),
-			value_count(stats->infinities));
+			value_word(numbers), value_some(not_finite),
+			value_count(stats->nans), value_count(stats->infinities));
 	}
 }
 
@@ -455,7 +456,7 @@ static void print_what_it_is(struct show *show, const struct item *item)
 	out_values(out, "{}, [{}, ]{}[ ({})], {}[, {}] element{s}, {}[, in {} pieces]",
 		value_word(ROLES[tensor->role]), value_word(tensor->layout),
 		value_word(fsdp_dtype(tensor->dtype)->name),
-		value_word((tensor->flags & FSDP_TENSOR_SPELLED) == 0 ? tensor->dtype_raw
+		value_word((tensor->flags & FSDP_TENSOR_LITERAL) == 0 ? tensor->dtype_raw
 								      : NULL),
 		value_shape(tensor->shape, tensor->dims),
 		tensor->dims != 1 ? value_elements(tensor->numel) : value_absent(),
@@ -640,7 +641,7 @@ void show_rows(struct show *show)
 
 	record_table_init(&table, &LIKE, &show_row_record, show);
 	out_records_begin(show->run->out, &table);
-	for (size_t i = 0; i < show->asked_count; i++) {
+	for (size_t i = 0; i < show->wanted_count; i++) {
 		const struct item *item = &show->items[i];
 		struct show_row row = { .kind = item->kind, .piece = no_piece(item) };
 

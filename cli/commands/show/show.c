@@ -157,10 +157,11 @@ static bool add_values(struct show *show, uint32_t first)
 static bool find_tied(struct show *show, const char *word)
 {
 	struct run *run = show->run;
-	struct fsdp_tie tie;
+	struct fsdp_tied_weights tie;
 	struct text name;
 
-	if (!fsdp_tied_find(run->checkpoint, span_of_text(text_of(word)), &tie, NULL))
+	if (!fsdp_tied_weights_find(
+		    run->checkpoint, span_of_text(text_of(word)), &tie, NULL))
 		return false;
 	if (tie.tensor == FSDP_NONE) {
 		print_missing(show, word);
@@ -251,8 +252,8 @@ static bool add_components(struct show *show)
 {
 	size_t next = show->item_count;
 
-	show->asked_count = show->item_count;
-	for (size_t i = 0; i < show->asked_count; i++) {
+	show->wanted_count = show->item_count;
+	for (size_t i = 0; i < show->wanted_count; i++) {
 		uint32_t first = show->items[i].tensor.first_component;
 		show->items[i].component_count = show->items[i].tensor.component_count;
 		for (uint32_t k = 0; k < show->items[i].component_count; k++)
@@ -260,7 +261,7 @@ static bool add_components(struct show *show)
 				return false;
 	}
 	/* Only now: items move while there come more. */
-	for (size_t i = 0; i < show->asked_count; i++) {
+	for (size_t i = 0; i < show->wanted_count; i++) {
 		if (show->items[i].component_count > 0)
 			show->items[i].components = &show->items[next];
 		next += show->items[i].component_count;
@@ -326,11 +327,11 @@ static bool find_owners(struct show *show, struct fsdp_error **ret_error)
 	struct state_of *owners = NULL;
 	bool is_wanted = false, good;
 
-	for (size_t i = 0; i < show->asked_count; i++)
+	for (size_t i = 0; i < show->wanted_count; i++)
 		is_wanted |= show->items[i].is == ITEM_TENSOR &&
 			     show->items[i].tensor.role == FSDP_ROLE_OPTIM;
 	good = !is_wanted || states_of_all(show->run->checkpoint, &owners, ret_error);
-	for (size_t i = 0; i < show->asked_count && good; i++)
+	for (size_t i = 0; i < show->wanted_count && good; i++)
 		if (show->items[i].is == ITEM_TENSOR)
 			show->items[i].tensor = tensor_of_owner(show->run->checkpoint,
 				owners, show->items[i].index, &show->items[i].owner);
@@ -340,21 +341,21 @@ static bool find_owners(struct show *show, struct fsdp_error **ret_error)
 
 static bool find_states(struct show *show, struct fsdp_error **ret_error)
 {
-	uint32_t *tensors = malloc((show->asked_count + 1) * sizeof *tensors);
+	uint32_t *tensors = malloc((show->wanted_count + 1) * sizeof *tensors);
 	size_t count = 0;
 	bool good;
 
 	if (tensors == NULL)
 		return false;
-	for (size_t i = 0; i < show->asked_count; i++)
+	for (size_t i = 0; i < show->wanted_count; i++)
 		if (show->items[i].is == ITEM_TENSOR)
 			tensors[count++] = show->items[i].index;
-	good = fsdp_states_new(
+	good = fsdp_optimizer_states_new(
 		show->run->checkpoint, tensors, count, &show->states, ret_error);
 	free(tensors);
-	for (size_t i = 0; i < show->asked_count && good; i++)
+	for (size_t i = 0; i < show->wanted_count && good; i++)
 		if (show->items[i].is == ITEM_TENSOR)
-			show->items[i].states = fsdp_states_of(show->states,
+			show->items[i].states = fsdp_optimizer_states_of(show->states,
 				show->items[i].index, &show->items[i].state_count);
 	return good;
 }
@@ -363,7 +364,7 @@ static bool add_up_modules(struct show *show, struct fsdp_error **ret_error)
 {
 	bool good = true;
 
-	for (size_t i = 0; i < show->asked_count && good; i++)
+	for (size_t i = 0; i < show->wanted_count && good; i++)
 		if (show->items[i].is == ITEM_MODULE)
 			good = show_add_up_module(show, &show->items[i], ret_error);
 	return good;
@@ -379,8 +380,8 @@ static bool find_whole(struct show *show, struct fsdp_error **ret_error)
 	if (!show->options->whole)
 		return true;
 	good = fsdp_overview_new(checkpoint, &overview, ret_error) &&
-	       fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &whole->kind,
-		       ret_error);
+	       fsdp_checkpoint_classify(checkpoint, fsdp_overview_facts(overview),
+		       &whole->kind, ret_error);
 	fsdp_overview_free(overview);
 	whole->format = fsdp_checkpoint_format(checkpoint);
 	whole->world_size = fsdp_checkpoint_world_size(checkpoint);
@@ -412,7 +413,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	if (good) {
 		run_begin(run, show.status);
 		out_fields(show.run->out, &show_record, (struct subject){ &show, &show });
-		for (size_t i = 0; i < show.asked_count; i++)
+		for (size_t i = 0; i < show.wanted_count; i++)
 			print_item(&show, &show.items[i]);
 		show_rows(&show);
 		good = !row_buffers_failed(&show.buffers);
@@ -421,10 +422,10 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	free(show.pieces);
 	for (size_t i = 0; show.items != NULL && i < show.item_count; i++) {
 		free(show.items[i].elements);
-		fsdp_crossed_free(show.items[i].groups);
+		fsdp_pivot_free(show.items[i].groups);
 	}
 	free(show.items);
-	fsdp_states_free(show.states);
+	fsdp_optimizer_states_free(show.states);
 	row_buffers_done(&show.buffers);
 	selection_free(show.selection);
 	return good;
@@ -445,7 +446,7 @@ const struct command command_show = {
 	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
-	.wants_values = always,
+	.reads_values = always,
 	.options_size = sizeof(struct show_options),
 	.run = run_show,
 };

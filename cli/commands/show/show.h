@@ -92,7 +92,7 @@ struct item {
 	bool has_stats; /* they are numbers, and there are some */
 
 	struct fsdp_module module;
-	struct fsdp_crossed *groups; /* of a module: what ranks hold of those below it */
+	struct fsdp_pivot *groups; /* of a module: what ranks hold of those below it */
 	size_t group_count, tensor_count;
 };
 
@@ -106,8 +106,8 @@ struct show {
 	struct item *items; /* their components follow them */
 	size_t item_room;
 	size_t item_count; /* with components */
-	size_t asked_count;
-	struct fsdp_states *states;
+	size_t wanted_count;
+	struct fsdp_optimizer_states *states;
 	struct show_whole whole;
 
 	struct place_facts *places; /* of the pieces of all items, concatenated */

@@ -190,7 +190,6 @@ static bool are_alike(const struct model *model, const struct stack_element *fir
 	return true;
 }
 
-/* How many elements are like this one. */
 static uint32_t count_alike(const struct model *model, const struct stack *stack,
 	const struct stack_element *element)
 {

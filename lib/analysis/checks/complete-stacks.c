@@ -75,7 +75,6 @@ struct lack_group {
 	bool has_extra;  /* another name is at this place */
 };
 
-/* Whether such a group is a hole. */
 typedef bool (*hole_test)(struct stack_part *part, const struct lack_group *group);
 
 static uint32_t above_of(const struct stack_part *part, uint32_t member)
@@ -657,7 +656,8 @@ enum {
 	MANY = 1 << 13,    /* more than a third are so */
 	SEVERAL = 1 << 14, /* it is not the only one */
 	EXPLAINED = 1 << 15,
-	ODD_BESIDE = 1 << 16, /* the element that reads or makes the width differs too */
+	NEIGHBOR_DIFFERS =
+		1 << 16, /* the element that reads or makes the width differs too */
 };
 
 /* When it is a hole, or a piece: at an end, what makes or reads a width is not in the
@@ -668,7 +668,7 @@ static const struct {
 	{ LACKS, CHANGED | END | MINOR | MANY | EXPLAINED },
 	{ LACKS | ONE | END, CHANGED | INNER | PART | FEW | SOME | SEVERAL },
 	{ CHANGED | PIECE | LEAF,
-		LACKS | PART | FLAT | END | MINOR | MANY | EXPLAINED | ODD_BESIDE },
+		LACKS | PART | FLAT | END | MINOR | MANY | EXPLAINED | NEIGHBOR_DIFFERS },
 	{ CHANGED | PIECE | ONE | INWARD,
 		LACKS | INNER | PART | FLAT | FEW | SOME | SEVERAL },
 };
@@ -780,7 +780,7 @@ static unsigned facts_at(
 			is_inward(part, likeness, is_first))
 			facts |= INWARD;
 		if (!is_end && part->classes[part->items[beside].class_index].count < 2)
-			facts |= ODD_BESIDE;
+			facts |= NEIGHBOR_DIFFERS;
 	}
 	return facts;
 }

@@ -713,7 +713,7 @@ bool fsdp_complete_is_explained(struct model *model, const struct layer_set *set
 
 /* ---- missing names: a missing module covers its tensors ---- */
 
-enum { SPELLED_MOST = 1 << 20 };
+enum { FORMATTED_MAX = 1 << 20 };
 
 static bool is_marked(const struct model *model, uint32_t name)
 {
@@ -814,7 +814,7 @@ static bool is_reported(struct model *model, struct fsdp_span name)
 void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 {
 	/* As many names as a finding keeps and, after far too many findings, one. */
-	size_t count = model->spelled > SPELLED_MOST
+	size_t count = model->formatted > FORMATTED_MAX
 			       ? 1
 			       : fsdp_min(hole->count, FSDP_AFFECTED_KEPT);
 	struct fsdp_span *affected;
@@ -823,7 +823,7 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 	if (hole->count == 0 || model->is_silent ||
 		fsdp_complete_is_gone(model, hole->stack, hole->element, hole->group))
 		return;
-	model->spelled += count;
+	model->formatted += count;
 	affected = MODEL_TAKE(model, affected, count);
 	for (size_t i = 0; i < count && !model->failed; i++) {
 		affected[i] =
@@ -843,8 +843,9 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = name_module(model, hole, affected[0]),
 				.affected = affected,
-				.affected_count =
-					model->spelled > SPELLED_MOST ? 1 : hole->count),
+				.affected_count = model->formatted > FORMATTED_MAX
+							  ? 1
+							  : hole->count),
 			"module is missing (%zu tensors): %u of %u sibling modules %s it",
 			hole->count, hole->have, hole->of,
 			hole->have == 1 ? "has" : "have");

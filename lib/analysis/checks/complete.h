@@ -95,7 +95,7 @@ struct model {
 	struct layer_list lists[LISTS_MOST];
 	size_t list_count;
 	unsigned char *seen; /* zeros, one per possible kind */
-	size_t spelled;      /* names of what is missing, so far */
+	size_t formatted;    /* names of what is missing, so far */
 	/* Names that an index lists and no file has, sorted; NULL: not collected yet. */
 	struct fsdp_span *unlisted;
 	size_t unlisted_count;

@@ -461,7 +461,7 @@ enum { TOGETHER = FSDP_COUNT(together) };
 
 struct optimizer {
 	struct fsdp_checking *checking;
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 	uint32_t *parameters;
 	size_t count;
 };
@@ -503,7 +503,7 @@ static void check_shapes(struct optimizer *optimizer)
 		struct fsdp_tensor parameter = fsdp_tensor(checking->checkpoint, index);
 		size_t count;
 		const struct fsdp_state *states =
-			fsdp_states_of(optimizer->states, index, &count);
+			fsdp_optimizer_states_of(optimizer->states, index, &count);
 
 		if (!is_whole(&parameter) || parameter.numel == 0)
 			continue;
@@ -561,7 +561,7 @@ static void find_together(
 {
 	size_t count;
 	const struct fsdp_state *states =
-		fsdp_states_of(optimizer->states, parameter, &count);
+		fsdp_optimizer_states_of(optimizer->states, parameter, &count);
 
 	memset(has, 0, TOGETHER * sizeof *has);
 	for (size_t i = 0; states != NULL && i < count; i++) {
@@ -689,7 +689,7 @@ static void check_stateless(struct optimizer *optimizer)
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 		size_t states;
 
-		fsdp_states_of(optimizer->states, index, &states);
+		fsdp_optimizer_states_of(optimizer->states, index, &states);
 		list[count] =
 			(struct stateless){ .parameter = index, .has_state = states > 0 };
 		count += is_whole(&tensor) &&
@@ -751,8 +751,8 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 		uint32_t index = optimizer->parameters[i];
 		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
 
-		if (!is_whole(&parameter) ||
-			fsdp_states_of(optimizer->states, index, &count) != NULL)
+		if (!is_whole(&parameter) || fsdp_optimizer_states_of(optimizer->states,
+						     index, &count) != NULL)
 			return;
 		shapes[i] = hash_shape(&hasher, &parameter);
 		has_matrix |= parameter.dims > 1;
@@ -811,8 +811,8 @@ static void check_orphans(struct optimizer *optimizer)
 		return;
 	for (size_t i = 0; i < optimizer->count; i++) {
 		size_t of;
-		const struct fsdp_state *states =
-			fsdp_states_of(optimizer->states, optimizer->parameters[i], &of);
+		const struct fsdp_state *states = fsdp_optimizer_states_of(
+			optimizer->states, optimizer->parameters[i], &of);
 
 		for (size_t k = 0; states != NULL && k < of; k++) {
 			claimed += is_moment(key_of(checking, &states[k]));
@@ -878,7 +878,7 @@ static void check_optimizer(struct fsdp_checking *checking)
 			fsdp_check_skip(checking, rules[i], FSDP_REASON_NONE);
 		return;
 	}
-	checking->failed = !fsdp_states_new(checkpoint, optimizer.parameters,
+	checking->failed = !fsdp_optimizer_states_new(checkpoint, optimizer.parameters,
 		optimizer.count, &optimizer.states, checking->ret_error);
 	if (checking->failed)
 		return;
@@ -887,7 +887,7 @@ static void check_optimizer(struct fsdp_checking *checking)
 	check_stateless(&optimizer);
 	check_numbered_shapes(&optimizer);
 	check_orphans(&optimizer);
-	fsdp_states_free(optimizer.states);
+	fsdp_optimizer_states_free(optimizer.states);
 }
 
 const struct fsdp_check fsdp_check_optimizer = {

@@ -72,7 +72,7 @@ struct empties {
 	size_t count, parameters;
 	bool has_type; /* a configuration names the type of a transformers model */
 	bool has_bare; /* a weight has one dimension, as ZeRO's placeholders have */
-	struct fsdp_states *states;
+	struct fsdp_optimizer_states *states;
 };
 
 /* "a.b.weight" with an "a.b.bias" that has elements. In the order of tensors the members of a module are neighbors,
@@ -101,7 +101,8 @@ static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_
 static bool has_states(const struct empties *empties, uint32_t tensor)
 {
 	size_t count;
-	const struct fsdp_state *states = fsdp_states_of(empties->states, tensor, &count);
+	const struct fsdp_state *states =
+		fsdp_optimizer_states_of(empties->states, tensor, &count);
 
 	for (size_t i = 0; states != NULL && i < count; i++)
 		if (fsdp_tensor(empties->checking->checkpoint, states[i].tensor).numel >
@@ -210,11 +211,11 @@ static void check_parameters(struct fsdp_checking *checking)
 	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++)
 		empties.has_type |=
 			fsdp_span_is(fsdp_setting(checkpoint, i).key, "model_type");
-	checking->failed = !fsdp_states_new(checkpoint, empties.list, empties.count,
-		&empties.states, checking->ret_error);
+	checking->failed = !fsdp_optimizer_states_new(checkpoint, empties.list,
+		empties.count, &empties.states, checking->ret_error);
 	if (!checking->failed)
 		check_empties(&empties);
-	fsdp_states_free(empties.states);
+	fsdp_optimizer_states_free(empties.states);
 }
 
 const struct fsdp_check fsdp_check_parameters = {
@@ -257,7 +258,7 @@ struct wrapped {
 	size_t all;
 };
 
-/* What is below all containers: the key that the tensor has. */
+/* The last part of the path: the key that the tensor has. */
 static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct fsdp_span raw)
 {

@@ -115,7 +115,6 @@ static bool compare_pairs(
 	return true;
 }
 
-/* What follows without a gap, or not. */
 static void reach_on(struct coverage *coverage, int64_t begin, int64_t end)
 {
 	if (coverage->gap_end > coverage->reach)
@@ -277,7 +276,6 @@ static bool check_tensor(struct coverage *coverage, const struct fsdp_tensor *te
 	return true;
 }
 
-/* What was reported already, by the reader or of a whole file. */
 static void read_reported(struct coverage *coverage)
 {
 	static const enum fsdp_rule_index reasons[] = { FSDP_RULE_RANK_MISSING,
@@ -402,8 +400,8 @@ const struct fsdp_check fsdp_check_ties = {
 enum { LEAST_BYTES = 1 << 20, LEAST_TIMES = 2 };
 static const uint64_t MUCH_BYTES = UINT64_C(1) << 30;
 
-static void report_waste(struct fsdp_checking *checking, const struct fsdp_waste *waste,
-	const struct fsdp_waste_row *row)
+static void report_waste(struct fsdp_checking *checking, const struct fsdp_unused *waste,
+	const struct fsdp_unused_row *row)
 {
 	struct fsdp_kept names = { 0 };
 	char room[FSDP_SHOWN];
@@ -411,7 +409,7 @@ static void report_waste(struct fsdp_checking *checking, const struct fsdp_waste
 	for (size_t i = 0; i < row->view_count && i < FSDP_AFFECTED_KEPT; i++)
 		fsdp_check_keep(checking, &names,
 			fsdp_check_tensor_name(
-				checking, fsdp_waste_tensor(waste, row, i)));
+				checking, fsdp_unused_tensor(waste, row, i)));
 	if (checking->no_memory)
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_STORAGE_WASTE,
@@ -429,16 +427,16 @@ static void report_waste(struct fsdp_checking *checking, const struct fsdp_waste
 
 static void check_waste(struct fsdp_checking *checking)
 {
-	struct fsdp_waste *waste = NULL;
+	struct fsdp_unused *waste = NULL;
 	size_t count = 0;
 
-	if (fsdp_waste_new(checking->checkpoint, &waste, checking->ret_error) &&
-		fsdp_waste_finish(waste, checking->ret_error))
-		count = fsdp_waste_count(waste);
+	if (fsdp_unused_new(checking->checkpoint, &waste, checking->ret_error) &&
+		fsdp_unused_finish(waste, checking->ret_error))
+		count = fsdp_unused_count(waste);
 	else
 		checking->failed = true;
 	for (size_t i = 0; i < count && !checking->no_memory; i++) {
-		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
+		struct fsdp_unused_row row = fsdp_unused_row(waste, i);
 
 		/* The storage that wastes most comes first, so a small waste ends it. */
 		if (row.stored_bytes - row.used_bytes < LEAST_BYTES / LEAST_TIMES)
@@ -448,7 +446,7 @@ static void check_waste(struct fsdp_checking *checking)
 			row.used_bytes <= row.stored_bytes / LEAST_TIMES)
 			report_waste(checking, waste, &row);
 	}
-	fsdp_waste_free(waste);
+	fsdp_unused_free(waste);
 }
 
 const struct fsdp_check fsdp_check_unseen = {

@@ -64,8 +64,8 @@ static int64_t find_step(struct fsdp_checking *checking)
 	checking->failed |=
 		!fsdp_overview_new(
 			checking->checkpoint, &overview, checking->ret_error) ||
-		!fsdp_kind_find(checking->checkpoint, fsdp_overview_facts(overview),
-			&kind, checking->ret_error);
+		!fsdp_checkpoint_classify(checking->checkpoint,
+			fsdp_overview_facts(overview), &kind, checking->ret_error);
 	fsdp_overview_free(overview);
 	return !checking->failed && kind.has_step ? kind.step : -1;
 }

@@ -306,7 +306,7 @@ static void report_equal(struct values_check *check, uint32_t first)
 
 /* ---- tied weights ---- */
 
-static bool says_tied(struct values_check *check)
+static bool declares_tied(struct values_check *check)
 {
 	for (uint32_t i = 0; i < fsdp_value_count(check->checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(check->checkpoint, i);
@@ -350,7 +350,7 @@ static uint32_t only_one(struct values_check *check, const char *modules)
 /* Ones of other shapes are reported without their values. */
 static void check_tie(struct values_check *check)
 {
-	if (!says_tied(check))
+	if (!declares_tied(check))
 		return;
 	uint32_t head = only_one(
 			 check, "lm_head embed_out output output_layer proj_out ff_out"),

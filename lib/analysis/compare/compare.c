@@ -522,18 +522,19 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 		struct fsdp_compared_side *side = &compare->sides[i];
 		if (side->checkpoint == NULL)
 			continue;
-		unsigned char *told = calloc(fsdp_tensor_count(side->checkpoint) + 1, 1);
-		if (told == NULL)
+		unsigned char *shared =
+			calloc(fsdp_tensor_count(side->checkpoint) + 1, 1);
+		if (shared == NULL)
 			return fsdp_fail_memory(ret_error);
 		/* Tied tensors with one of them in a pair: writers keep one name. A
 		 * tensor made by a map is not tied to its source. */
 		for (size_t k = 0; k < side->count; k++)
 			if (side->list[k].paired && side->list[k].mapped == NULL)
-				told[root_of(side, &side->list[k])] = 1;
+				shared[root_of(side, &side->list[k])] = 1;
 		for (size_t k = 0; k < side->count; k++) {
 			struct fsdp_compared *one = &side->list[k];
 			one->excused = !one->paired && one->mapped == NULL &&
-				       told[root_of(side, one)] != 0;
+				       shared[root_of(side, one)] != 0;
 		}
 		/* DeepSpeed has weights twice: those of the optimizer by their names,
 		 * and the module's own, which say nothing new where the first are
@@ -549,7 +550,7 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 			size_t other = find_name(side, rest);
 			one->excused = other < side->count && side->list[other].paired;
 		}
-		free(told);
+		free(shared);
 	}
 	return true;
 }
@@ -653,7 +654,7 @@ size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side
 
 /* ---- hints ---- */
 
-static void hint(struct fsdp_compared_pair *pair, enum fsdp_compare_hint which,
+static void hint(struct fsdp_compared_pair *pair, enum fsdp_probable_cause which,
 	unsigned side, uint64_t parts, uint32_t dim)
 {
 	pair->hint = (uint8_t)which;
@@ -994,7 +995,7 @@ struct fsdp_compare_pair fsdp_compare_pair(
 		.sides = { fsdp_compared_at(compare, 0, pair->sides[0])->facts,
 			fsdp_compared_at(compare, 1, pair->sides[1])->facts },
 		.what = pair->what,
-		.hint = (enum fsdp_compare_hint)pair->hint,
+		.hint = (enum fsdp_probable_cause)pair->hint,
 		.hint_side = pair->hint_side,
 		.parts = pair->parts,
 		.part = pair->part,

@@ -45,7 +45,7 @@ struct fsdp_compared_pair {
 	struct fsdp_compare_elements elements;
 	struct fsdp_error *failure; /* why its elements were not compared; or NULL */
 	bool renamed;
-	enum fsdp_compare_why why;
+	enum fsdp_rename_reason why;
 	struct fsdp_span from, to;
 };
 

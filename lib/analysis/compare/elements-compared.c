@@ -27,7 +27,6 @@ enum {
 	FACTOR_BITS = 13,
 };
 
-/* What none may exceed: a share, and a distance. */
 struct bounds {
 	float near;
 	int32_t most;
@@ -535,7 +534,6 @@ double fsdp_apart_sum(const struct fsdp_apart *apart)
 
 enum { BLOCK_SPOTTING = 16 << 10, NUMBERS = 1 << 10 };
 
-/* What a floating dtype can hold. */
 struct precision {
 	const char *name;
 	int fraction,
@@ -1057,7 +1055,6 @@ static bool add_pair(
 	return true;
 }
 
-/* What a thread reads with. */
 struct pair_reader {
 	struct fsdp_locator *locators[2];
 	struct fsdp_spotting *spotting;

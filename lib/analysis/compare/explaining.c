@@ -34,9 +34,9 @@ static void note_error(struct explaining *explaining, struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
 		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_UNSUPPORTED;
-	bool told = fsdp_error_is_unread(error) || code == FSDP_ERROR_DAMAGED;
+	bool is_cause = fsdp_error_is_unread(error) || code == FSDP_ERROR_DAMAGED;
 	explaining->failed |= code == FSDP_ERROR_MEMORY;
-	if (told && explaining->compare->unread == NULL)
+	if (is_cause && explaining->compare->unread == NULL)
 		explaining->compare->unread = error;
 	else
 		fsdp_error_free(error);
@@ -160,7 +160,6 @@ static void find_part(struct explaining *explaining, struct fsdp_compared_pair *
 	}
 }
 
-/* Whether each part of B is A. */
 static void find_copies(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {
@@ -231,7 +230,6 @@ static void find_order(struct explaining *explaining, struct fsdp_compared_pair 
 
 /* ---- the same bytes under other names ---- */
 
-/* What two tensors of the same bytes have in common. */
 struct print {
 	uint64_t hash;
 	uint32_t index;

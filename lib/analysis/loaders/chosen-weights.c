@@ -62,8 +62,8 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
 
 	if (!is_index(loading))
 		return false;
-	text = fsdp_survey_text(loading->survey, loading->weights);
-	fsdp_load_say(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
+	text = fsdp_scan_text(loading->survey, loading->weights);
+	fsdp_load_report(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
 	while (i < text.size && memchr(" \t\r\n", text.data[i], 4) != NULL)
 		i++;
 	return i == text.size || text.data[i] != '{';
@@ -90,12 +90,12 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 
 /* What is wrong with a file of safetensors, of this checkpoint, or NULL. */
 static const char *find_damage(struct fsdp_loading *loading,
-	const struct fsdp_survey_entry *entry, const struct fsdp_checkpoint *checkpoint)
+	const struct fsdp_scan_entry *entry, const struct fsdp_checkpoint *checkpoint)
 {
 	static const char not_covered[] = "its size is not that of its tensors",
 			  not_json[] = "its header is not valid JSON";
 	const char *name = (const char *)entry->name.data;
-	struct fsdp_span head = fsdp_survey_head(loading->survey, name);
+	struct fsdp_span head = fsdp_scan_head(loading->survey, name);
 	uint64_t size = 0;
 
 	if (head.size < 8)
@@ -136,8 +136,8 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 		loading->weights != NULL ? fsdp_load_opened(loading) : NULL;
 	const char *patterns = loading->weights != NULL ? "*.safetensors */*.safetensors"
 							: "*.safetensors";
-	struct fsdp_survey_document index = { .count = 0 };
-	const struct fsdp_survey_entry *entry;
+	struct fsdp_scan_document index = { .count = 0 };
+	const struct fsdp_scan_entry *entry;
 
 	if (is_index(loading))
 		index = fsdp_load_document(loading, loading->weights);
@@ -158,7 +158,7 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 				fsdp_load_open(loading, (const char *)entry->name.data);
 		damage = find_damage(loading, entry, checkpoint);
 		if (damage != NULL)
-			return fsdp_load_say(loading, 1, "%s", damage) &&
+			return fsdp_load_report(loading, 1, "%s", damage) &&
 			       fsdp_load_name(loading, entry->name);
 	}
 	return false;
@@ -167,17 +167,17 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 /* Word 0: the set; 1: why. */
 bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_part part;
+	struct fsdp_scan_part part;
 	const struct fsdp_error *error;
 
 	if (loading->weights == NULL)
 		return false;
-	loading->failed |= !fsdp_survey_part(loading->survey, loading->weights, &part);
+	loading->failed |= !fsdp_scan_part(loading->survey, loading->weights, &part);
 	error = part.error;
 	if (part.checkpoint != NULL && fsdp_checkpoint_error_count(part.checkpoint) > 0)
 		error = fsdp_checkpoint_error(part.checkpoint, 0);
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	fsdp_load_say(loading, 1, "%s",
+	fsdp_load_report(loading, 0, "%s", loading->weights);
+	fsdp_load_report(loading, 1, "%s",
 		error != NULL ? fsdp_error_message(error) : "it was not opened");
 	return part.checkpoint == NULL || error != NULL;
 }
@@ -246,7 +246,7 @@ bool fsdp_load_list_stored(struct fsdp_loading *loading,
 
 static bool list_expected(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	struct fsdp_load_tensors *model = &loading->model;
 
 	if (options->expected == NULL)
@@ -278,8 +278,8 @@ const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
-	if (!loading->knows_stored && checkpoint != NULL)
-		loading->knows_stored =
+	if (!loading->has_stored && checkpoint != NULL)
+		loading->has_stored =
 			list_tensors(loading, checkpoint, true, &loading->stored);
 	return &loading->stored;
 }
@@ -295,15 +295,15 @@ const struct fsdp_load_tensor *fsdp_load_find_expected(
 {
 	if (loading->options->expected == NULL)
 		return NULL;
-	if (!loading->knows_model)
-		loading->knows_model = list_expected(loading);
-	return loading->knows_model ? find_tensor(&loading->model, name) : NULL;
+	if (!loading->has_model)
+		loading->has_model = list_expected(loading);
+	return loading->has_model ? find_tensor(&loading->model, name) : NULL;
 }
 
 bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
 {
 	return loading->options->expected == NULL ||
-	       fsdp_load_find_expected(loading, name) != NULL || !loading->knows_model;
+	       fsdp_load_find_expected(loading, name) != NULL || !loading->has_model;
 }
 
 bool fsdp_load_same_shape(
@@ -377,20 +377,20 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 {
 	struct fsdp_load_tensors *stored = &loading->stored;
 	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false };
-	struct fsdp_survey_root root;
+	struct fsdp_scan_root root;
 	size_t count = 0;
 
 	if (loading->was_compared)
-		return loading->knows_model && loading->knows_stored;
+		return loading->has_model && loading->has_stored;
 	loading->was_compared = true;
-	loading->knows_model = list_expected(loading);
-	loading->knows_stored =
+	loading->has_model = list_expected(loading);
+	loading->has_stored =
 		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
 		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
 	root = fsdp_load_root(loading);
 	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected
 	 * entry, under its key. */
-	if (loading->knows_stored && root.is_dict) {
+	if (loading->has_stored && root.is_dict) {
 		for (size_t i = 0; i < stored->count; i++)
 			if (root.tensors != 0 && !stored->items[i].is_deep)
 				stored->items[count++] = stored->items[i];
@@ -402,11 +402,11 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	}
 	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
 	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
-	if (loading->knows_stored && loading->base_prefix != NULL &&
+	if (loading->has_stored && loading->base_prefix != NULL &&
 		has_layers(stored, loading->base_prefix) &&
 		!has_layers(&loading->model, loading->base_prefix))
-		loading->knows_model = false;
-	if (!loading->knows_model || !loading->knows_stored)
+		loading->has_model = false;
+	if (!loading->has_model || !loading->has_stored)
 		return false;
 	for (size_t i = 0; i < stored->count; i++) {
 		struct fsdp_load_tensor *item = &stored->items[i];
@@ -484,11 +484,12 @@ static bool write_renaming(struct fsdp_loading *loading)
 	if (i == FSDP_COUNT(metas) &&
 		fsdp_span_is_any(fsdp_load_text(loading, "config.json", "model_type"),
 			"llama mistral"))
-		return fsdp_load_say(loading, 3,
+		return fsdp_load_report(loading, 3,
 			"fsdp-inspect export --map=hf-llama -o OUT %s", loading->path);
 	/* A nested dict. */
 	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL)
-		return fsdp_load_say(loading, 3, "save only the dict under the key %.*s",
+		return fsdp_load_report(loading, 3,
+			"save only the dict under the key %.*s",
 			FSDP_TEXT_MOST(there, 200));
 	for (i = 0; i < loading->model.count; i++) {
 		missing = loading->model.items[i].name;
@@ -502,7 +503,7 @@ static bool write_renaming(struct fsdp_loading *loading)
 		snprintf(prefix, sizeof prefix, "%.*s", FSDP_TEXT(longer));
 		if (longer.size >= 2 && longer.data[longer.size - 1] == '.' &&
 			explains_all(loading, prefix, is_cut))
-			return fsdp_load_say(loading, 3,
+			return fsdp_load_report(loading, 3,
 				"rename the tensors: %s the prefix %.256s",
 				is_cut ? "without" : "with", prefix);
 	}
@@ -534,10 +535,10 @@ bool fsdp_load_is_other_model(struct fsdp_loading *loading)
 	       loading->unexpected > 0;
 }
 
-bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
+bool fsdp_load_has_no_model(struct fsdp_loading *loading)
 {
 	return loading->weights != NULL && !fsdp_load_compare(loading) &&
-	       !loading->knows_model;
+	       !loading->has_model;
 }
 
 /* ---- shapes that differ ---- */
@@ -590,8 +591,9 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 			}
 		}
 		if (fits && found != 0 && (!only_more || found >= due))
-			return fsdp_load_say(loading, 3, "set %s in config.json to %lld",
-				sizes[k], (long long)found);
+			return fsdp_load_report(loading, 3,
+				"set %s in config.json to %lld", sizes[k],
+				(long long)found);
 	}
 	return false;
 }
@@ -615,12 +617,12 @@ static bool write_other_shape(struct fsdp_loading *loading)
 	if (loading->misshaped == 1 && wanted->dims == 2 && wanted->shape[0] == rows &&
 		(is_head || fsdp_span_is(wanted->name, names[1])) && kept != NULL &&
 		kept->dims == 2 && kept->shape[0] == rows)
-		return fsdp_load_say(loading, 3,
+		return fsdp_load_report(loading, 3,
 			"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
 			names[is_head], (long long)rows, (long long)found->shape[0]);
 	if (has_rows && (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
 				fsdp_span_begins(wanted->name, FSDP_SPAN("score."))))
-		return fsdp_load_say(loading, 3,
+		return fsdp_load_report(loading, 3,
 			"give config.json the %lld labels of the saved model (id2label, label2id)",
 			(long long)found->shape[0]);
 	for (size_t i = 0; i < loading->stored.count; i++) {
@@ -631,7 +633,7 @@ static bool write_other_shape(struct fsdp_loading *loading)
 				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
 			return true;
 	}
-	return fsdp_load_say(loading, 3, "save %s transposed",
+	return fsdp_load_report(loading, 3, "save %s transposed",
 		loading->misshaped > 1 ? "these matrices" : "this matrix");
 }
 
@@ -690,8 +692,8 @@ bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
 		some_downs = stored[DOWN] != 0 && lacking[DOWN] != 0;
 		if (fewer ? some_gates || some_downs
 			  : is_misshaped || stored[GATE] != stored[UP])
-			return fsdp_load_say(loading, 0, "model.layers.%u.mlp.experts.%s",
-				layer,
+			return fsdp_load_report(loading, 0,
+				"model.layers.%u.mlp.experts.%s", layer,
 				fewer && !some_gates ? "down_proj" : "gate_up_proj");
 	}
 	return false;

@@ -33,7 +33,7 @@ static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_sglang,
 };
 
-struct fsdp_loads {
+struct fsdp_load_check {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_load_result *results;
@@ -64,7 +64,7 @@ static const struct fsdp_loader *find_loader(const char *name)
 
 /* ---- words of a rule ---- */
 
-bool fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
 {
 	va_list arguments;
 
@@ -76,7 +76,7 @@ bool fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format
 
 bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text)
 {
-	return fsdp_load_say(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
+	return fsdp_load_report(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
 }
 
 bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
@@ -101,20 +101,20 @@ void fsdp_load_clear(struct fsdp_loading *loading)
 
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 {
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 	char name[NAME_BYTES];
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(name, sizeof name, format, arguments);
 	va_end(arguments);
-	entry = fsdp_survey_find(loading->survey, name);
+	entry = fsdp_scan_find(loading->survey, name);
 	return entry != NULL && !entry->is_folder;
 }
 
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
 {
-	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+	const struct fsdp_scan_entry *entry = fsdp_scan_find(loading->survey, name);
 
 	return entry != NULL && entry->is_folder;
 }
@@ -139,14 +139,14 @@ static bool next_pattern(const char **patterns, char pattern[PATTERN_BYTES])
 	return size != 0;
 }
 
-const struct fsdp_survey_entry *fsdp_load_next(
+const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns)
 {
 	char pattern[PATTERN_BYTES];
 
-	while (*at < fsdp_survey_entry_count(loading->survey)) {
-		const struct fsdp_survey_entry *entry =
-			fsdp_survey_entry(loading->survey, (*at)++);
+	while (*at < fsdp_scan_entry_count(loading->survey)) {
+		const struct fsdp_scan_entry *entry =
+			fsdp_scan_entry(loading->survey, (*at)++);
 		for (const char *rest = patterns; next_pattern(&rest, pattern);)
 			if (fnmatch(pattern, (const char *)entry->name.data,
 				    strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0)
@@ -155,17 +155,17 @@ const struct fsdp_survey_entry *fsdp_load_next(
 	return NULL;
 }
 
-static const struct fsdp_survey_entry *find_entry(
+static const struct fsdp_scan_entry *find_entry(
 	struct fsdp_loading *loading, const char *patterns)
 {
-	const struct fsdp_survey_entry *entry = NULL;
+	const struct fsdp_scan_entry *entry = NULL;
 	char pattern[PATTERN_BYTES];
 
 	while (entry == NULL && next_pattern(&patterns, pattern)) {
 		size_t at = 0;
 		entry = strpbrk(pattern, "*?") != NULL
 				? fsdp_load_next(loading, &at, pattern)
-				: fsdp_survey_find(loading->survey, pattern);
+				: fsdp_scan_find(loading->survey, pattern);
 	}
 	return entry;
 }
@@ -180,7 +180,7 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
 	char pattern[PATTERN_BYTES];
 
 	while (next_pattern(&order, pattern)) {
-		const struct fsdp_survey_entry *entry = find_entry(loading, pattern);
+		const struct fsdp_scan_entry *entry = find_entry(loading, pattern);
 		if (entry != NULL && !entry->is_folder)
 			return (const char *)entry->name.data;
 	}
@@ -189,34 +189,33 @@ const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
 
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
 {
-	return fsdp_span_begins(fsdp_survey_head(loading->survey, name),
+	return fsdp_span_begins(fsdp_scan_head(loading->survey, name),
 		       FSDP_SPAN("version https:/"))
 		       ? "download the file itself, for example with git lfs pull"
 		       : "download or copy the file again";
 }
 
-struct fsdp_survey_pickles fsdp_load_pickles(
-	struct fsdp_loading *loading, const char *name)
+struct fsdp_scan_pickles fsdp_load_pickles(struct fsdp_loading *loading, const char *name)
 {
-	struct fsdp_survey_pickles pickles;
+	struct fsdp_scan_pickles pickles;
 
-	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
+	loading->failed |= !fsdp_scan_pickles(loading->survey, name, &pickles);
 	return pickles;
 }
 
-struct fsdp_survey_document fsdp_load_document(
+struct fsdp_scan_document fsdp_load_document(
 	struct fsdp_loading *loading, const char *name)
 {
-	struct fsdp_survey_document document;
+	struct fsdp_scan_document document;
 
-	loading->failed |= !fsdp_survey_document(loading->survey, name, &document);
+	loading->failed |= !fsdp_scan_document(loading->survey, name, &document);
 	return document;
 }
 
 /* Longer documents are not read here. */
 static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 {
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
 		const char *name = (const char *)entry->name.data;
@@ -232,9 +231,9 @@ static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 const struct fsdp_checkpoint *fsdp_load_open(
 	struct fsdp_loading *loading, const char *name)
 {
-	struct fsdp_survey_part part;
+	struct fsdp_scan_part part;
 
-	loading->failed |= !fsdp_survey_part(loading->survey, name, &part);
+	loading->failed |= !fsdp_scan_part(loading->survey, name, &part);
 	return part.checkpoint;
 }
 
@@ -271,7 +270,7 @@ bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 struct fsdp_load_items fsdp_load_members(
 	struct fsdp_loading *loading, const char *document)
 {
-	struct fsdp_survey_document facts = fsdp_load_document(loading, document);
+	struct fsdp_scan_document facts = fsdp_load_document(loading, document);
 
 	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
 }
@@ -381,7 +380,7 @@ bool fsdp_loader_option_takes(const struct fsdp_loader_option *option, const cha
 	return false;
 }
 
-const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name)
+const char *fsdp_loader_setting(struct fsdp_loading *loading, const char *name)
 {
 	for (size_t i = loading->choice_count; i-- > 0;)
 		if (strcmp(loading->choices[i].name, name) == 0)
@@ -392,14 +391,14 @@ const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name)
 bool fsdp_load_is_chosen(
 	struct fsdp_loading *loading, const char *name, const char *values)
 {
-	const char *chosen = fsdp_load_choice(loading, name);
+	const char *chosen = fsdp_loader_setting(loading, name);
 
 	return chosen != NULL && fsdp_span_is_any(fsdp_span_text(chosen), values);
 }
 
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
 {
-	const char *chosen = fsdp_load_choice(loading, name);
+	const char *chosen = fsdp_loader_setting(loading, name);
 
 	return chosen != NULL ? strcmp(chosen, "true") == 0 : otherwise;
 }
@@ -437,7 +436,7 @@ static const struct family {
 	{ "hf", "config.json", "*/*.safetensors */*.bin", "model_type" },
 };
 
-static const struct fsdp_loader *find_own(struct fsdp_survey *survey)
+static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
 {
 	struct fsdp_loading loading = { .survey = survey };
 
@@ -627,15 +626,15 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
 		loading->lists_weights && !loading->failed)
 		loading->failed |= !fsdp_load_list_took(loading, result);
-	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
+	return !loading->failed && !fsdp_scan_failed(loading->survey, NULL);
 }
 
-static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
-	const struct fsdp_loads_options *options)
+static bool run_loaders(struct fsdp_load_check *loads, struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options)
 {
 	struct fsdp_loading *loading = FSDP_TAKE(&loads->arena, loading, 1);
 	const struct fsdp_loader_option *option;
-	struct fsdp_load_choice *taken;
+	struct fsdp_loader_setting *taken;
 
 	loads->results =
 		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
@@ -688,25 +687,26 @@ static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
 	return true;
 }
 
-bool fsdp_loads_new(struct fsdp_survey *survey, const struct fsdp_loads_options *options,
-	struct fsdp_loads **ret_loads, struct fsdp_error **ret_error)
+bool fsdp_load_check_new(struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options, struct fsdp_load_check **ret_loads,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_loads *loads = calloc(1, sizeof *loads);
+	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
 
 	if (loads == NULL)
 		return fsdp_fail_memory(ret_error);
 	loads->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init_lean(&loads->arena, &loads->budget);
-	if (!ask_all(loads, survey, options)) {
-		fsdp_loads_free(loads);
-		return !fsdp_survey_failed(survey, ret_error) &&
+	if (!run_loaders(loads, survey, options)) {
+		fsdp_load_check_free(loads);
+		return !fsdp_scan_failed(survey, ret_error) &&
 		       fsdp_fail_memory(ret_error);
 	}
 	*ret_loads = loads;
 	return true;
 }
 
-void fsdp_loads_free(struct fsdp_loads *loads)
+void fsdp_load_check_free(struct fsdp_load_check *loads)
 {
 	if (loads == NULL)
 		return;
@@ -714,13 +714,13 @@ void fsdp_loads_free(struct fsdp_loads *loads)
 	free(loads);
 }
 
-size_t fsdp_loads_count(const struct fsdp_loads *loads)
+size_t fsdp_load_check_count(const struct fsdp_load_check *loads)
 {
 	return loads->count;
 }
 
-const struct fsdp_load_result *fsdp_loads_result(
-	const struct fsdp_loads *loads, size_t index)
+const struct fsdp_load_result *fsdp_load_check_result(
+	const struct fsdp_load_check *loads, size_t index)
 {
 	return index < loads->count ? &loads->results[index] : NULL;
 }

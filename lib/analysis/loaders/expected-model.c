@@ -67,7 +67,6 @@ static const struct size_key {
 	{ 'g', NULL, "G/Z" },
 };
 
-/* What a tensor depends on. */
 enum {
 	QKV_BIAS = 1 << 0,
 	OUT_BIAS = 1 << 1,
@@ -426,8 +425,8 @@ static const struct model_family {
 	size_t row_count;
 	const char *prefix, *layer; /* of the base model; of its layers, "@" */
 	uint32_t heads;             /* classes that are known */
-	bool wants_class;           /* it has no language model by default */
-	bool wants_tie;             /* untied before transformers 5: not known */
+	bool needs_class;           /* it has no language model by default */
+	bool needs_tie;             /* untied before transformers 5: not known */
 	bool is_renamed;            /* names in memory are others */
 #define ROWS(of) of, FSDP_COUNT(of)
 } of_decoder = { ROWS(decoder), "model.", "model.layers.%L.",
@@ -446,15 +445,15 @@ static const struct model_family {
   of_opt = { ROWS(opt), "model.", "model.decoder.layers.%L.", LANGUAGE },
   of_whisper = { ROWS(whisper), "model.", "model.encoder.layers.%L.", LANGUAGE },
   of_clip = { ROWS(clip), NULL, "text_model.encoder.layers.%L.", BARE,
-	  .wants_class = true },
-  of_t5 = { ROWS(t5), NULL, "encoder.block.%L.", LANGUAGE, .wants_class = true },
+	  .needs_class = true },
+  of_t5 = { ROWS(t5), NULL, "encoder.block.%L.", LANGUAGE, .needs_class = true },
   of_bert = { ROWS(bert), "bert.", "bert.encoder.layer.%L.", LANGUAGE | SEQUENCE | TOKEN,
-	  .wants_class = true, .wants_tie = true },
+	  .needs_class = true, .needs_tie = true },
   of_roberta = { ROWS(roberta), "roberta.", "roberta.encoder.layer.%L.",
-	  LANGUAGE | SEQUENCE | TOKEN, .wants_class = true, .wants_tie = true },
+	  LANGUAGE | SEQUENCE | TOKEN, .needs_class = true, .needs_tie = true },
   of_distilbert = { ROWS(distilbert), "distilbert.", "distilbert.transformer.layer.%L.",
-	  SEQUENCE | TOKEN, .wants_class = true },
-  of_vit = { ROWS(vit), "vit.", "vit.encoder.layer.%L.", IMAGE, .wants_class = true,
+	  SEQUENCE | TOKEN, .needs_class = true },
+  of_vit = { ROWS(vit), "vit.", "vit.encoder.layer.%L.", IMAGE, .needs_class = true,
 	  .is_renamed = true };
 
 #define LLAMA (INNER_NORM | POST_NORM | LAST_NORM)
@@ -665,7 +664,7 @@ static bool read_flags(struct building *building)
 	/* The class that config.json lists first; without one a decoder has its head. */
 	if (first != NULL && first->value.kind == FSDP_TOKEN_TEXT)
 		name = first->value.text;
-	if (name.data == NULL && !of->family->wants_class)
+	if (name.data == NULL && !of->family->needs_class)
 		head = LANGUAGE;
 	for (size_t i = FSDP_COUNT(class_ends); i-- > 0;)
 		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
@@ -688,7 +687,7 @@ static bool read_flags(struct building *building)
 			fsdp_load_find_set(loading, CONFIG, "mlp_only_layers") != NULL))
 		return false;
 	return (building->flags & HEADS) != 0 &&
-	       (!of->family->wants_tie || (flags & TIED) != 0 || !loading->is_before_5);
+	       (!of->family->needs_tie || (flags & TIED) != 0 || !loading->is_before_5);
 }
 
 /* ---- adding ---- */

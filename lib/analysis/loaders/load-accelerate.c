@@ -43,7 +43,7 @@ static const struct fsdp_load_fact facts[] = {
 
 static void begin(struct fsdp_loading *loading)
 {
-	bool is_chosen = fsdp_load_choice(loading, STATE_DICT_TYPE) != NULL;
+	bool is_chosen = fsdp_loader_setting(loading, STATE_DICT_TYPE) != NULL;
 	/* As the run says; else as it was saved. */
 	bool is_sharded = is_chosen
 				  ? fsdp_load_is_chosen(loading, STATE_DICT_TYPE, SHARDED)
@@ -60,7 +60,7 @@ static void begin(struct fsdp_loading *loading)
 
 static bool has_two_indexes(struct fsdp_loading *loading)
 {
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 
 	if (loading->weights == NULL || !fsdp_span_ends(fsdp_span_text(loading->weights),
 						FSDP_SPAN(".index.json")))
@@ -71,18 +71,19 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 	return loading->all_names > 1;
 }
 
-static bool leaves_out(struct fsdp_loading *loading)
+static bool omits(struct fsdp_loading *loading)
 {
 	return !fsdp_load_is_nested(loading) && fsdp_load_misses(loading);
 }
 
-/* What is not a tensor is a name too many. */
+/* A value that is not a tensor is an unexpected name. */
 static bool has_other_value(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
-	fsdp_load_say(loading, 0, "%s", loading->weights != NULL ? loading->weights : "");
-	fsdp_load_say(loading, 1, "%s under the key %.200s", "no tensor",
+	fsdp_load_report(
+		loading, 0, "%s", loading->weights != NULL ? loading->weights : "");
+	fsdp_load_report(loading, 1, "%s under the key %.200s", "no tensor",
 		root.other_key != NULL ? root.other_key : "");
 	return root.other_key != NULL;
 }
@@ -211,14 +212,14 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = STATE),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = FSDP),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_unknown_root, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .unless = STATE),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .unless = STATE),
 	FSDP_REFUSES(NO_STATE_DICT, has_other_value, NULL,
 		"save only the dict of tensors", .when = STATE, .unless = FSDP),
 	FSDP_DIFFERS(NO_STATE_DICT, fsdp_load_is_nested,
 		"{0} contains {1}: the model stays randomly initialized",
 		"save only the inner dict, which holds the tensors", .unless = STATE),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .unless = STATE),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .unless = STATE),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .when = STATE | FSDP | FSDP_LOAD_EXPECTS,
 		.message =
 			"--expect is not supported for files of FSDP; use --for=dcp on " FSDP_FOLDER),
@@ -226,8 +227,7 @@ static const struct fsdp_load_rule rules[] = {
 	/* load_state is strict. */
 	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_other_model, NULL, FSDP_NO_FIX,
 		.when = STATE | FSDP_LOAD_EXPECTS, .unless = FSDP),
-	FSDP_DIFFERS(
-		OTHER_NAMES, leaves_out, .arg = FSDP_LOAD_ALSO_OTHERS, .unless = STATE),
+	FSDP_DIFFERS(OTHER_NAMES, omits, .arg = FSDP_LOAD_ALSO_OTHERS, .unless = STATE),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
 		.arg = FSDP_LOAD_ONLY_MISSING, .unless = STATE),
 	/* retie_parameters gives all the first of their names, which is the head's. */

@@ -57,7 +57,7 @@ static void begin(struct fsdp_loading *loading)
 
 	/* The default reader is not what people call for files of another writer of
 	 * PyTorch. */
-	if (fsdp_load_choice(loading, READER) == NULL &&
+	if (fsdp_loader_setting(loading, READER) == NULL &&
 		(loading->is & (SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
 		loading->is |= BY_DEFAULT | SAFETENSORS;
 	if (fsdp_load_is_chosen(loading, READER, HUGGING_FACE))
@@ -94,7 +94,7 @@ static void begin(struct fsdp_loading *loading)
 /* The next file, not in a subdirectory; *at is 0 at first. NULL: none. */
 static const char *next_shard(struct fsdp_loading *loading, size_t *at)
 {
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 
 	while ((entry = fsdp_load_next(loading, at, "*.safetensors")) != NULL)
 		if (!entry->is_folder)
@@ -147,7 +147,7 @@ static bool has_foreign_type(struct fsdp_loading *loading)
 			for (size_t k = 0; k < FSDP_COUNT(types); k++)
 				if (strcmp(fsdp_dtype(fsdp_tensor(shard, i).dtype)->name,
 					    types[k][0]) == 0)
-					return fsdp_load_say(
+					return fsdp_load_report(
 						loading, 0, "%s", types[k][1]);
 	}
 	return false;
@@ -170,8 +170,7 @@ static bool lacks_indexed_shard(struct fsdp_loading *loading)
 static bool has_metadata_below(struct fsdp_loading *loading)
 {
 	size_t at = 0;
-	const struct fsdp_survey_entry *entry =
-		fsdp_load_next(loading, &at, "*/.metadata");
+	const struct fsdp_scan_entry *entry = fsdp_load_next(loading, &at, "*/.metadata");
 	struct fsdp_span name;
 
 	if (entry == NULL)
@@ -239,8 +238,8 @@ bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *folder)
 		find_file(loading, fsdp_load_open(loading, folder), ABSENT);
 
 	return path.data != NULL &&
-	       fsdp_load_say(loading, 0, "%s%s%.*s", folder, *folder != '\0' ? "/" : "",
-		       FSDP_TEXT_MOST(path, 512)) &&
+	       fsdp_load_report(loading, 0, "%s%s%.*s", folder,
+		       *folder != '\0' ? "/" : "", FSDP_TEXT_MOST(path, 512)) &&
 	       fsdp_load_name(loading, path);
 }
 
@@ -271,7 +270,7 @@ static bool has_bad_file(struct fsdp_loading *loading)
 		find_file(loading, fsdp_load_opened(loading), loading->rule->arg);
 
 	fsdp_load_set_word(loading, 0, path);
-	fsdp_load_say(loading, 1, "%s",
+	fsdp_load_report(loading, 1, "%s",
 		loading->rule->arg == NO_BYTES ? "it is empty" : "it is truncated");
 	return path.data != NULL;
 }
@@ -365,7 +364,7 @@ bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
 	unsigned among, bool names_all)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	size_t values = checkpoint != NULL ? fsdp_value_count(checkpoint) : 0;
 
 	if (loading->values == NULL && options->expected_count > 0) {
@@ -449,14 +448,14 @@ static bool find_rank_key(struct fsdp_loading *loading)
 		rest = fsdp_span(at + size, (size_t)(name.data + name.size - at) - size);
 		name.size = (size_t)(at - name.data);
 		if (rest.size == 0 || !fsdp_is_digit(rest.data[0]))
-			return fsdp_load_say(loading, 0, "%.*srank_%u%.*s",
+			return fsdp_load_report(loading, 0, "%.*srank_%u%.*s",
 				FSDP_TEXT_MOST(name, 256), saved,
 				FSDP_TEXT_MOST(rest, 256));
 	}
 	return false;
 }
 
-static bool leaves_out(struct fsdp_loading *loading)
+static bool omits(struct fsdp_loading *loading)
 {
 	return fsdp_load_has_gap(loading, FSDP_LOAD_MISSING, FSDP_LOAD_MISSING, true) ||
 	       find_rank_key(loading);
@@ -542,7 +541,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(PIECES, .finding = "FI1027",
 		.message = "{0} is read from bytes of something else",
 		.fix = "save again, or use an earlier checkpoint"),
-	FSDP_DIFFERS(MISSING_TENSOR, leaves_out, "{0} is not stored and keeps its value",
+	FSDP_DIFFERS(MISSING_TENSOR, omits, "{0} is not stored and keeps its value",
 		FSDP_NO_FIX, .unless = WHOLE),
 	{ 0 },
 };

@@ -48,7 +48,6 @@ static const struct fsdp_load_fact facts[] = {
 #define GROUPS "param_groups"
 #define ELASTIC "ds_config.zero_optimization.elastic_checkpoint"
 
-/* What the rules ask for, found out once. */
 struct zero {
 	char tag[TAG_BYTES];    /* as the caller or `latest` names it; may be empty */
 	char source[TAG_BYTES]; /* what could be made universal */
@@ -79,7 +78,7 @@ static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *na
 /* Model states with this in their names. */
 static bool has_models(struct fsdp_loading *loading, const char *tag, const char *word)
 {
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 
 	for (size_t at = 0;
 		(entry = fsdp_load_next(loading, &at, "*/*_model_states.pt")) != NULL;)
@@ -91,14 +90,14 @@ static bool has_models(struct fsdp_loading *loading, const char *tag, const char
 
 uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 {
-	const char *chosen = fsdp_load_choice(loading, TAG);
-	const char *stage = fsdp_load_choice(loading, STAGE);
+	const char *chosen = fsdp_loader_setting(loading, TAG);
+	const char *stage = fsdp_loader_setting(loading, STAGE);
 	struct zero *zero = loading->own = FSDP_TAKE(loading->arena, zero, 1);
 	bool is_universal = fsdp_load_flag(loading, UNIVERSAL,
 		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
 			fsdp_load_has_file(loading, "latest_universal"));
 	bool only_module = fsdp_load_flag(loading, MODULE_ONLY, false);
-	struct fsdp_span latest = fsdp_survey_text(loading->survey, "latest");
+	struct fsdp_span latest = fsdp_scan_text(loading->survey, "latest");
 	const struct fsdp_checkpoint *states;
 	int64_t saved, world;
 
@@ -107,9 +106,9 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 		return 0;
 	zero->tag_file = is_universal ? "latest_universal" : "latest";
 	snprintf(zero->tag, TAG_BYTES, "%.*s",
-		FSDP_TEXT_MOST(chosen != NULL ? fsdp_span_text(chosen)
-					      : fsdp_survey_text(
-							loading->survey, zero->tag_file),
+		FSDP_TEXT_MOST(chosen != NULL
+				       ? fsdp_span_text(chosen)
+				       : fsdp_scan_text(loading->survey, zero->tag_file),
 			TAG_BYTES - 1));
 	zero->has_no_tag =
 		chosen == NULL && !fsdp_load_has_file(loading, "%s", zero->tag_file);
@@ -197,9 +196,9 @@ static bool write_conversion(struct fsdp_loading *loading)
 		is_right &= strcmp(fsdp_finding(checkpoint, i)->rule->id, "FI1071") != 0;
 	if (!is_right || first == 0 || first != second ||
 		value_in(checkpoint, ELASTIC) == 1)
-		return fsdp_load_say(loading, 2,
+		return fsdp_load_report(loading, 2,
 			"no converter is right for this checkpoint; weights only: fsdp-inspect export");
-	return fsdp_load_say(loading, 2,
+	return fsdp_load_report(loading, 2,
 		"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true",
 		has_models(loading, zero->source, "/zero_pp_rank_") ||
 				fsdp_name_find(checkpoint,
@@ -215,7 +214,7 @@ static bool write_conversion(struct fsdp_loading *loading)
 static bool write_tag(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 	char tag[TAG_BYTES] = "", folder[TAG_BYTES], universal[TAG_BYTES + 8];
 
 	if (strcmp(zero->tag_file, "latest") != 0)
@@ -232,8 +231,8 @@ static bool write_tag(struct fsdp_loading *loading)
 		memcpy(tag, folder, sizeof folder);
 	}
 	if (*tag != '\0' && fsdp_load_is_sound(fsdp_load_open(loading, tag)))
-		fsdp_load_say(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
-			fsdp_load_choice(loading, TAG) == NULL
+		fsdp_load_report(loading, 2, "pass tag='%s' to load_checkpoint%s", tag,
+			fsdp_loader_setting(loading, TAG) == NULL
 				? ", or write that name into the file latest"
 				: "");
 	return true;
@@ -248,9 +247,9 @@ bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 	if (zero->has_no_tag ||
 		(*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag)))
 		return false;
-	fsdp_load_say(loading, 0, "%s", zero->tag);
-	fsdp_load_say(loading, 1, "%s",
-		fsdp_load_choice(loading, TAG) != NULL ? TAG : zero->tag_file);
+	fsdp_load_report(loading, 0, "%s", zero->tag);
+	fsdp_load_report(loading, 1, "%s",
+		fsdp_loader_setting(loading, TAG) != NULL ? TAG : zero->tag_file);
 	return write_tag(loading);
 }
 
@@ -276,8 +275,8 @@ bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 
 	if (world == 0 || world == zero->world || zero->stage == 0 || !zero->reads_states)
 		return false;
-	fsdp_load_say(loading, 0, "%u", zero->world);
-	fsdp_load_say(loading, 1, "%u", world);
+	fsdp_load_report(loading, 0, "%u", zero->world);
+	fsdp_load_report(loading, 1, "%u", world);
 	return write_conversion(loading);
 }
 
@@ -289,7 +288,7 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
 	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
 	const struct zero *zero = loading->own;
-	bool is_chosen = fsdp_load_choice(loading, BF16) != NULL;
+	bool is_chosen = fsdp_loader_setting(loading, BF16) != NULL;
 	const char *prefix =
 		is_chosen && fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
 	uint32_t rank = 0;
@@ -304,7 +303,7 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 		!fsdp_load_lacks(loading, OPTIM, zero->tag, prefix, rank))
 		rank++;
 	if (rank < zero->world && !is_chosen)
-		fsdp_load_say(loading, 2,
+		fsdp_load_report(loading, 2,
 			"copy %.512s from where the checkpoint was written%s",
 			loading->words[0],
 			zero->stage == 3 ? "" : ", or pass load_module_only=True");
@@ -317,7 +316,7 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 static bool has_other_states(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
-	const char *chosen = fsdp_load_choice(loading, GROUPS);
+	const char *chosen = fsdp_loader_setting(loading, GROUPS);
 	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
 	bool has_group = false, has_other = false;
 

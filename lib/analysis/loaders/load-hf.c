@@ -25,7 +25,7 @@ enum {
 	/* Then 5.x takes the type of the first tensor. */
 	NO_DTYPE = 1 << 7,
 	NO_MAP = 1 << 8,
-	ODD_MAP = 1 << 9,
+	UNUSUAL_MAP = 1 << 9,
 	EMPTY_MAP = 1 << 10,
 	NO_METADATA = 1 << 11
 };
@@ -40,8 +40,8 @@ static const struct fsdp_load_fact facts[] = {
 
 static void begin(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_document config = fsdp_load_document(loading, FILE_NAME);
-	struct fsdp_span text = fsdp_survey_text(loading->survey, FILE_NAME);
+	struct fsdp_scan_document config = fsdp_load_document(loading, FILE_NAME);
+	struct fsdp_span text = fsdp_scan_text(loading->survey, FILE_NAME);
 	struct fsdp_load_items index = { 0 };
 	const struct fsdp_setting *member, *item;
 
@@ -77,7 +77,7 @@ static void begin(struct fsdp_loading *loading)
 		loading->is |= member->value.count == 0 ? EMPTY_MAP : 0;
 		while ((item = fsdp_load_next_item(&map)) != NULL)
 			if (item->value.kind == FSDP_TOKEN_INTEGER)
-				loading->is |= ODD_MAP;
+				loading->is |= UNUSUAL_MAP;
 	}
 	loading->adds_prefix = loading->converts = loading->lists_weights = true;
 	/* From 5 on it also applies an adapter in the same directory. */
@@ -116,8 +116,8 @@ static bool counts_other_layers(struct fsdp_loading *loading)
 
 	return types.value.kind == FSDP_TOKEN_LIST && layers >= 0 &&
 	       types.value.count != layers &&
-	       fsdp_load_say(loading, 0, "%u", types.value.count) &&
-	       fsdp_load_say(loading, 1, "%lld", (long long)layers);
+	       fsdp_load_report(loading, 0, "%u", types.value.count) &&
+	       fsdp_load_report(loading, 1, "%lld", (long long)layers);
 }
 
 /* A member that is not null; NULL: none. */
@@ -156,9 +156,9 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
 		if (fsdp_span_is(type->value.text, kinds[i][0]) &&
 			find_member(items, kinds[i][1]) == NULL)
-			return fsdp_load_say(loading, 0, "%s", place) &&
-			       fsdp_load_say(loading, 1, "%s", kinds[i][0]) &&
-			       fsdp_load_say(loading, 2, "%s", kinds[i][1]);
+			return fsdp_load_report(loading, 0, "%s", place) &&
+			       fsdp_load_report(loading, 1, "%s", kinds[i][0]) &&
+			       fsdp_load_report(loading, 2, "%s", kinds[i][1]);
 	return false;
 }
 
@@ -166,9 +166,9 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 
 /* A dict is not made from one value, nor from items that are not pairs: dict.update finds a key and a value in the
  * first item of a list of tensors, or of a tensor. */
-static bool refuses_root(struct fsdp_loading *loading)
+static bool rejects_root(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_tensor first;
 
@@ -191,7 +191,7 @@ static bool refuses_root(struct fsdp_loading *loading)
 /* An empty list adds nothing to a dict. */
 static bool is_other_root(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 	bool is_empty = root.class_name != NULL && root.count == 0 &&
 			fsdp_span_is_any(fsdp_span_text(root.class_name), "list tuple");
 
@@ -200,12 +200,12 @@ static bool is_other_root(struct fsdp_loading *loading)
 
 static bool is_nested_untyped(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
 	return root.is_dict && root.first_class != NULL &&
 	       !fsdp_span_is_any(fsdp_span_text(root.first_class), "Tensor Parameter") &&
-	       fsdp_load_say(loading, 0, "%s", loading->weights) &&
-	       fsdp_load_say(loading, 1, "a value of class %s", root.first_class);
+	       fsdp_load_report(loading, 0, "%s", loading->weights) &&
+	       fsdp_load_report(loading, 1, "a value of class %s", root.first_class);
 }
 
 /* ---- files ---- */
@@ -224,7 +224,7 @@ static bool has_other_name(struct fsdp_loading *loading)
 		"consolidated.safetensors model.fp16.safetensors model.bf16.safetensors "
 		"model.fp32.safetensors pytorch_model.safetensors pytorch_model.pt model.pt "
 		"model?(*).safetensors pytorch_model?(*).bin";
-	const struct fsdp_survey_entry *entry, *found = NULL;
+	const struct fsdp_scan_entry *entry, *found = NULL;
 	size_t count = 0;
 
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, names)) != NULL;)
@@ -233,7 +233,7 @@ static bool has_other_name(struct fsdp_loading *loading)
 	if (count != 1)
 		return false;
 	fsdp_load_set_word(loading, 0, found->name);
-	return fsdp_load_say(loading, 1, "%s",
+	return fsdp_load_report(loading, 1, "%s",
 		fsdp_span_ends(found->name, FSDP_SPAN(".safetensors"))
 			? "model.safetensors"
 			: "pytorch_model.bin");
@@ -245,7 +245,7 @@ static bool has_weights_below(struct fsdp_loading *loading)
 	const char *found = fsdp_load_choose(loading,
 		"*/model*.safetensors */pytorch_model*.bin */*.safetensors */*.bin");
 
-	fsdp_load_say(loading, 0, "%s", found != NULL ? found : "");
+	fsdp_load_report(loading, 0, "%s", found != NULL ? found : "");
 	return found != NULL;
 }
 
@@ -258,7 +258,7 @@ static bool is_narrowed(struct fsdp_loading *loading)
 
 	if (!to->is_floating || !fsdp_load_compare(loading))
 		return false;
-	fsdp_load_say(loading, 0, "%s", to->name);
+	fsdp_load_report(loading, 0, "%s", to->name);
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
 		const struct fsdp_dtype *from = fsdp_dtype(tensor->dtype);
@@ -288,7 +288,7 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 }
 
 /* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one. */
-static bool leaves_out_scales(struct fsdp_loading *loading)
+static bool omits_scales(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_compare(loading))
 		return false;
@@ -297,7 +297,7 @@ static bool leaves_out_scales(struct fsdp_loading *loading)
 		const struct fsdp_load_tensor *stored =
 			fsdp_load_find_stored(loading, name);
 
-		fsdp_load_say(loading, 0, "%.*s_scale", FSDP_TEXT_MOST(name, 500));
+		fsdp_load_report(loading, 0, "%.*s_scale", FSDP_TEXT_MOST(name, 500));
 		if (stored != NULL &&
 			strncmp(fsdp_dtype(stored->dtype)->name, "float8_e", 8) == 0 &&
 			fsdp_load_find_stored(
@@ -316,7 +316,7 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	static const char *const words[] = { "module.", "_orig_mod." };
 	const struct fsdp_load_tensors *stored;
 
-	if (!fsdp_load_knows_no_model(loading) ||
+	if (!fsdp_load_has_no_model(loading) ||
 		fsdp_load_setting(loading, FILE_NAME, "auto_map").end != 0 ||
 		fsdp_load_text(loading, FILE_NAME, "model_type").size == 0)
 		return false;
@@ -327,7 +327,7 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 			fsdp_span_begins(stored->items[k].name, fsdp_span_text(words[i])))
 			k++;
 		if (k > 0 && k == stored->count)
-			return fsdp_load_say(loading, 0, "%s", words[i]);
+			return fsdp_load_report(loading, 0, "%s", words[i]);
 	}
 	return false;
 }
@@ -372,7 +372,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .message = NO_WEIGHTS),
 	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
 	FSDP_REFUSES(INDEX, .when = NO_MAP, .message = "the index has no weight_map"),
-	FSDP_REFUSES(INDEX, .when = ODD_MAP,
+	FSDP_REFUSES(INDEX, .when = UNUSUAL_MAP,
 		.message = "weight_map of the index has values that are not file names"),
 	FSDP_REFUSES(INDEX, .when = NO_METADATA, .message = "the index has no metadata",
 		.fix = "add \"metadata\": {} to the index"),
@@ -388,20 +388,20 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, NULL, FSDP_NO_FIX,
 		.until = "5"),
 	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
-	FSDP_REFUSES(NO_STATE_DICT, refuses_root, .since = "5"),
+	FSDP_REFUSES(NO_STATE_DICT, rejects_root, .since = "5"),
 	FSDP_NOT_JUDGED(NO_STATE_DICT, is_other_root, .ends = true),
 	FSDP_REFUSES(NO_STATE_DICT, is_nested_untyped, NULL,
 		"save only the inner dict, which holds the tensors", .when = NO_DTYPE,
 		.since = "5"),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .since = "5"),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"all names begin with {0}, which a wrapper adds: every weight stays randomly initialized",
 		"fsdp-inspect export --strip={0}"),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model,
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model,
 		"quantization_config changes the names of the parameters; give them with --expect",
 		.when = QUANTIZED),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .unless = QUANTIZED),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .unless = QUANTIZED),
 	/* It gives the head what the embedding has, and nothing the other way round. */
 	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
 		"the output head is stored, and the embedding that is tied to it is missing",
@@ -421,7 +421,7 @@ static const struct fsdp_load_rule rules[] = {
 		"fewer experts are stored than {0} has", FSDP_NO_FIX, .arg = 1,
 		.since = "5"),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped),
-	FSDP_DIFFERS(OTHER_NAMES, leaves_out_scales,
+	FSDP_DIFFERS(OTHER_NAMES, omits_scales,
 		"{0} is not a name of the model: FP8 weights are used without their scales, as config.json has no quantization_config",
 		"put quantization_config back into config.json, as the model that it was made from has it",
 		.unless = QUANTIZED),

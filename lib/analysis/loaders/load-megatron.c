@@ -57,7 +57,7 @@ static bool lacks(struct fsdp_loading *loading)
 
 static void begin(struct fsdp_loading *loading)
 {
-	struct fsdp_span tracker = fsdp_survey_text(loading->survey, TRACKER), backend;
+	struct fsdp_span tracker = fsdp_scan_text(loading->survey, TRACKER), backend;
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	char *below = fsdp_arena_take(loading->arena, FOLDER_BYTES, 1);
 	char number[20] = "", name[FOLDER_BYTES + 16]; /* nothing ends the text */
@@ -100,7 +100,7 @@ static void begin(struct fsdp_loading *loading)
 	}
 	if (checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0)
 		loading->is |= IS_UNREAD;
-	if (fsdp_load_choice(loading, STRICT) != NULL &&
+	if (fsdp_loader_setting(loading, STRICT) != NULL &&
 		!fsdp_load_is_chosen(loading, STRICT, "assume_ok_unexpected"))
 		loading->is |= LOOKS_FIRST;
 	if (fsdp_load_is_chosen(loading, STRICT, "raise_all raise_unexpected"))
@@ -131,7 +131,7 @@ static bool lacks_file(struct fsdp_loading *loading)
 /* The list of a model whose names are not those that Megatron stores. */
 static bool is_other_form(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	size_t i = 0;
 
 	while (i < options->expected_count &&

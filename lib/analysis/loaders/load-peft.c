@@ -506,7 +506,7 @@ static void mark_part(struct fsdp_loading *loading, const struct adapter *adapte
 /* Of a type that is supported, and with lists that are not too long. */
 static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	struct fsdp_span targets;
 	size_t count;
 
@@ -529,7 +529,7 @@ static void read_adapter(struct fsdp_loading *loading, struct adapter *adapter)
 	adapter->has_patterns = (targets.size != 0 && !adapter->is_all_linear) ||
 				is_text(loading, "exclude_modules") ||
 				is_set(loading, "layers_pattern");
-	adapter->checkpoint = loading->knows_stored ? fsdp_load_opened(loading) : NULL;
+	adapter->checkpoint = loading->has_stored ? fsdp_load_opened(loading) : NULL;
 	/* Texts of a list, or members of a dict that are texts. */
 	for (unsigned i = 0; i < LISTS; i++) {
 		struct fsdp_load_items list =
@@ -574,7 +574,7 @@ static void begin(struct fsdp_loading *loading)
 	loading->lists_weights = true;
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;
-	loading->knows_stored =
+	loading->has_stored =
 		loading->weights != NULL && fsdp_load_opened(loading) != NULL;
 	loading->is |= (fsdp_load_document(loading, CONFIG_FILE).is_valid ? 0 : NO_JSON) |
 		       (type.data == NULL ? NO_TYPE : 0);
@@ -618,15 +618,15 @@ static bool write_live_name(struct fsdp_loading *loading, struct fsdp_span modul
 	size_t before = at != NULL ? (size_t)(at - module.data) + sizeof PREFIX - 1 : 0;
 
 	module = fsdp_span(module.data + before, module.size - before);
-	return fsdp_load_say(loading, 0, PREFIX "%.*s.%s.default%s",
+	return fsdp_load_report(loading, 0, PREFIX "%.*s.%s.default%s",
 		FSDP_TEXT_MOST(module, 512), member->name,
 		member->live_tail != NULL ? member->live_tail : member->tail);
 }
 
 static bool write_numbers(struct fsdp_loading *loading, int64_t stored, int64_t other)
 {
-	fsdp_load_say(loading, 1, "%" PRId64, stored);
-	return fsdp_load_say(loading, 2, "%" PRId64, other);
+	fsdp_load_report(loading, 1, "%" PRId64, stored);
+	return fsdp_load_report(loading, 2, "%" PRId64, other);
 }
 
 /* ---- the configuration against itself ---- */
@@ -659,7 +659,7 @@ static bool is_too_long(struct fsdp_loading *loading)
 	const struct adapter *adapter = loading->own;
 
 	return adapter->long_key != NULL &&
-	       fsdp_load_say(loading, 0, "%s", adapter->long_key);
+	       fsdp_load_report(loading, 0, "%s", adapter->long_key);
 }
 
 /* Adds a word to a list, once; one that is too long becomes empty, and stays so. */
@@ -688,12 +688,12 @@ static bool write_targets(struct fsdp_loading *loading)
 
 	for (size_t i = 0; i < targets->count; i++)
 		add_word(listed, targets->items[i], &is_full);
-	fsdp_load_say(loading, 0, "%s", is_full ? "..." : listed);
+	fsdp_load_report(loading, 0, "%s", is_full ? "..." : listed);
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
 		if ((part->is & LIVE) != 0)
 			add_word(live, fsdp_span_last(part->module, '.'), &is_live_full);
 	if (*live != '\0')
-		fsdp_load_say(loading, 3,
+		fsdp_load_report(loading, 3,
 			"set target_modules to [%s] in adapter_config.json", live);
 	return adapter->parts < adapter->end;
 }
@@ -713,7 +713,7 @@ static bool is_all_excluded(struct fsdp_loading *loading)
 /* A module of the base, if that is known, is a target. */
 static bool base_has_target(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 
 	for (size_t i = 0; i < options->expected_count; i++)
 		if (is_named(loading->own, parent(options->expected[i].name)))
@@ -751,8 +751,8 @@ static bool has_two_block_sizes(struct fsdp_loading *loading)
 	int64_t r = integer(loading, "r", 0);
 	int64_t size = integer(loading, "oft_block_size", 32);
 
-	fsdp_load_say(loading, 0, "%" PRId64, r);
-	fsdp_load_say(loading, 1, "%" PRId64, size);
+	fsdp_load_report(loading, 0, "%" PRId64, r);
+	fsdp_load_report(loading, 1, "%" PRId64, size);
 	return r != 0 && size != 0;
 }
 
@@ -791,7 +791,7 @@ static bool lacks_token_count(struct fsdp_loading *loading)
 		return false;
 	tensor = fsdp_tensor(adapter->checkpoint, adapter->prompts);
 	return tensor.dims != 2 ||
-	       fsdp_load_say(loading, 2, "set it to %lld in adapter_config.json",
+	       fsdp_load_report(loading, 2, "set it to %lld in adapter_config.json",
 		       (long long)tensor.shape[0]);
 }
 
@@ -839,7 +839,7 @@ static bool has_rank_fault(struct fsdp_loading *loading)
 			    find_lacking(loading, adapter, part) == NULL;
 	}
 	if (is_of_all)
-		fsdp_load_say(loading, 4, "set %s to %lld in adapter_config.json",
+		fsdp_load_report(loading, 4, "set %s to %lld in adapter_config.json",
 			adapter->form->rank, (long long)first->stored_rank);
 	return true;
 }
@@ -849,7 +849,7 @@ static bool is_turned_vector(struct fsdp_loading *loading)
 	const struct peft_part *part = find_part(loading->own, TURNED);
 
 	return part != NULL && fsdp_load_set_word(loading, 0, part->whole) &&
-	       fsdp_load_say(loading, 1, "%s",
+	       fsdp_load_report(loading, 1, "%s",
 		       scales_inputs(loading->own, part->module) ? "1, N" : "N, 1");
 }
 
@@ -860,10 +860,10 @@ static bool has_no_tensors(struct fsdp_loading *loading)
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
 		if (adapter->form->is_prompt || part->member != NULL ||
 			fsdp_span_has_any(part->whole, "lora_ ia3_ oft_ boft_"))
-			return fsdp_load_say(loading, 0,
+			return fsdp_load_report(loading, 0,
 				       "no tensor of the adapter is stored") &&
 			       fsdp_load_is_nested(loading);
-	return fsdp_load_say(loading, 0, "%s",
+	return fsdp_load_report(loading, 0, "%s",
 		       adapter->parts == adapter->end
 			       ? "no tensor of the adapter is stored"
 			       : "the adapter file holds other tensors, as of a full model, and none of an adapter") &&
@@ -967,7 +967,8 @@ static bool has_unstripped_module(struct fsdp_loading *loading)
 					(size_t)size) != NULL)
 				return fsdp_load_set_word(
 					       loading, 0, whole->items[i / 2]) &&
-				       fsdp_load_say(loading, 1, "%s", segments[i % 2]);
+				       fsdp_load_report(
+					       loading, 1, "%s", segments[i % 2]);
 	}
 	return false;
 }
@@ -989,7 +990,7 @@ static bool lacks_tokens(struct fsdp_loading *loading)
 	const struct adapter *adapter = loading->own;
 
 	if (find_part(adapter, LIVE) != NULL)
-		fsdp_load_say(loading, 4,
+		fsdp_load_report(loading, 4,
 			"set trainable_token_indices to null; the tokens are then the base's");
 	return adapter->checkpoint != NULL &&
 	       is_set(loading, "trainable_token_indices") && count_tokens(adapter) < 0;
@@ -1015,7 +1016,7 @@ static bool has_more_layers(struct fsdp_loading *loading)
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
 		if ((part->is & LATER) != 0)
 			fsdp_load_name(loading, part->whole);
-	fsdp_load_say(loading, 1, "%" PRId64, adapter->base_layers);
+	fsdp_load_report(loading, 1, "%" PRId64, adapter->base_layers);
 	return loading->all_names > 0;
 }
 
@@ -1023,12 +1024,12 @@ static bool has_more_layers(struct fsdp_loading *loading)
  * those of the base. */
 static bool lacks_module_of_base(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
 
 	if (find_part(adapter, NOT_IN_BASE) == NULL)
-		fsdp_load_say(loading, 4,
+		fsdp_load_report(loading, 4,
 			"take the module out of modules_to_save; it is then the base's");
 	for (size_t k = 0; adapter->checkpoint != NULL && k < whole->count; k++)
 		for (size_t i = 0; i < options->expected_count; i++) {
@@ -1042,10 +1043,10 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 					!is_held_by(part->rest, whole->items[k]))
 					part++;
 				if (part < adapter->end)
-					fsdp_load_say(loading, 4,
+					fsdp_load_report(loading, 4,
 						"rename %.*s, which is stored, if it is that tensor",
 						FSDP_TEXT_MOST(part->whole, 256));
-				return fsdp_load_say(loading, 0, PREFIX "%.*s",
+				return fsdp_load_report(loading, 0, PREFIX "%.*s",
 					FSDP_TEXT_MOST(name, 512));
 			}
 		}
@@ -1084,10 +1085,10 @@ static bool has_other_module(struct fsdp_loading *loading)
 		if (fsdp_span_ends_any(name, embeddings) && part->dims == 2 &&
 			base->dims == 2 && part->shape[1] == base->shape[1] &&
 			part->shape[0] > base->shape[0])
-			fsdp_load_say(loading, 1,
+			fsdp_load_report(loading, 1,
 				"call resize_token_embeddings(%lld) on the base before the adapter is loaded",
 				(long long)part->shape[0]);
-		return fsdp_load_say(
+		return fsdp_load_report(
 			loading, 0, PREFIX "%.*s", FSDP_TEXT_MOST(name, 512));
 	}
 	return false;
@@ -1145,14 +1146,14 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 			write_numbers(loading, (int64_t)stored, (int64_t)wanted);
 		}
 	}
-	fsdp_load_say(loading, 4, "%s", fits_some ? "" : TRAINED_ON);
+	fsdp_load_report(loading, 4, "%s", fits_some ? "" : TRAINED_ON);
 	return found;
 }
 
 /* Targets of the base without stored tensors; `by_pattern`: targets that only a pattern decides. */
 static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	const struct adapter *adapter = loading->own;
 
 	if (adapter->checkpoint == NULL || adapter->form->is_prompt ||
@@ -1197,7 +1198,7 @@ static bool lacks_target(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->name_count; i++)
 		is_deeper &= layer_of(loading->names[i]) >= adapter->layers;
-	return fsdp_load_say(loading, 4, "%s",
+	return fsdp_load_report(loading, 4, "%s",
 		is_deeper && adapter->layers > 0 ? TRAINED_ON
 			", if that has fewer layers; else copy the adapter again"
 						 : "");
@@ -1211,7 +1212,7 @@ static bool may_lack_target(struct fsdp_loading *loading)
 /* A matrix of the base that is adapted if its module is linear, and neither an embedding nor the head. */
 static bool may_lack_linear(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	const struct adapter *adapter = loading->own;
 
 	for (size_t i = 0; adapter->is_all_linear && i < options->expected_count; i++) {
@@ -1235,7 +1236,7 @@ static bool may_lack_linear(struct fsdp_loading *loading)
  * module if that is adapted. */
 static bool lacks_bias(struct fsdp_loading *loading)
 {
-	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_load_check_options *options = loading->options;
 	const struct adapter *adapter = loading->own;
 	struct fsdp_span wanted = fsdp_load_text(loading, CONFIG_FILE, "bias");
 	bool is_all = fsdp_span_is(wanted, "all");
@@ -1282,14 +1283,14 @@ static bool ignores_some(struct fsdp_loading *loading)
 		if (loading->all_names > 1 || lacks_others)
 			continue;
 		if (!is_named(adapter, part->module))
-			fsdp_load_say(loading, 4,
+			fsdp_load_report(loading, 4,
 				"add %.*s to target_modules in adapter_config.json",
 				FSDP_TEXT_MOST(fsdp_span_last(part->module, '.'), 256));
 		else if (is_plain)
-			fsdp_load_say(loading, 4,
+			fsdp_load_report(loading, 4,
 				"set use_dora to true in adapter_config.json");
 	}
-	fsdp_load_say(loading, 1, "%" PRIu64, loading->all_names);
+	fsdp_load_report(loading, 1, "%" PRIu64, loading->all_names);
 	return loading->all_names > 0 && !uses_nothing(loading);
 }
 
@@ -1315,7 +1316,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, NULL, SAVE_DICT),
 	FSDP_NOT_JUDGED(
 		NO_STATE_DICT, fsdp_load_is_unknown_root, NULL, SAVE_DICT, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, NULL, SAVE_DICT),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, NULL, SAVE_DICT),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_REFUSES(ADAPTER_TYPE, is_other_type,
 		"{0} is not a type of adapter that PEFT has", FSDP_NO_FIX),

@@ -19,14 +19,14 @@ static enum beginning beginning_of(struct fsdp_loading *loading, const char *nam
 {
 	static const unsigned char legacy[] = { 0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46,
 		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
-	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+	const struct fsdp_scan_entry *entry = fsdp_scan_find(loading->survey, name);
 	struct fsdp_span head;
 
 	if (entry == NULL)
 		return NOTHING;
 	if (entry->size == 0)
 		return EMPTY;
-	head = fsdp_survey_head(loading->survey, name);
+	head = fsdp_scan_head(loading->survey, name);
 	if (fsdp_span_begins(head, FSDP_SPAN("PK\x03\x04")))
 		return ZIP;
 	/* Protocol 2 or another one: what follows is the magic number as an integer. */
@@ -85,7 +85,7 @@ static bool is_pickled(const struct fsdp_loading *loading)
 
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_pickles pickles;
+	struct fsdp_scan_pickles pickles;
 
 	if (!is_pickled(loading))
 		return false;
@@ -109,14 +109,14 @@ bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 			fsdp_load_name(loading, pickles.globals[i]);
 	}
 	return loading->all_names > 0 &&
-	       fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(find_fix(loading)));
+	       fsdp_load_report(loading, 2, "%.*s", FSDP_TEXT(find_fix(loading)));
 }
 
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 {
 	enum beginning beginning =
 		is_pickled(loading) ? beginning_of(loading, loading->weights) : NOTHING;
-	struct fsdp_survey_pickles pickles;
+	struct fsdp_scan_pickles pickles;
 	struct fsdp_span fix =
 		FSDP_SPAN("save it again with torch.save and pickle_protocol=2");
 	bool is_new;
@@ -132,33 +132,33 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 		fix = fsdp_span_text(fsdp_load_copying(loading, loading->weights));
 	else if (!is_new || pickles.global_count > 0)
 		fix = find_fix(loading);
-	fsdp_load_say(loading, 0, "%s",
+	fsdp_load_report(loading, 0, "%s",
 		*loading->weights != '\0' ? loading->weights : "the file");
-	fsdp_load_say(loading, 2, "%.*s", FSDP_TEXT(fix));
+	fsdp_load_report(loading, 2, "%.*s", FSDP_TEXT(fix));
 	if (beginning == OTHER || is_new)
-		return fsdp_load_say(loading, 1,
+		return fsdp_load_report(loading, 1,
 			beginning == OTHER ? "neither a zip archive nor a pickle"
 					   : "pickle protocol 4 or later");
-	return fsdp_load_say(loading, 1, "pickle opcode %s", pickles.opcode);
+	return fsdp_load_report(loading, 1, "pickle opcode %s", pickles.opcode);
 }
 
-struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading)
+struct fsdp_scan_root fsdp_load_root(struct fsdp_loading *loading)
 {
 	return is_pickled(loading) ? fsdp_load_pickles(loading, loading->weights).root
-				   : (struct fsdp_survey_root){ .class_name = NULL };
+				   : (struct fsdp_scan_root){ .class_name = NULL };
 }
 
 /* Words: the file, what it contains. */
 static bool write_root(
 	struct fsdp_loading *loading, const char *what, const char *class_name)
 {
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	return fsdp_load_say(loading, 1, "%s of class %s", what, class_name);
+	fsdp_load_report(loading, 0, "%s", loading->weights);
+	return fsdp_load_report(loading, 1, "%s of class %s", what, class_name);
 }
 
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
 	return root.class_name != NULL && !root.is_dict &&
 	       write_root(loading, "an object", root.class_name);
@@ -167,7 +167,7 @@ bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
 /* Keys that are bytes fail at other places than other keys that are not strings. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
 	if (root.is_dict)
 		return root.is_known && root.key_class != NULL &&
@@ -176,9 +176,9 @@ bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
 	return root.is_known && write_root(loading, "an object", root.class_name);
 }
 
-bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
+bool fsdp_load_has_unusual_key(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
 	return root.is_dict && root.key_class != NULL &&
 	       strcmp(root.key_class, "bytes") != 0 &&
@@ -187,12 +187,12 @@ bool fsdp_load_has_odd_key(struct fsdp_loading *loading)
 
 bool fsdp_load_is_nested(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root root = fsdp_load_root(loading);
 
 	if (!root.is_dict || root.count == 0 || root.tensors != 0)
 		return false;
-	fsdp_load_say(loading, 0, "%s", loading->weights);
-	return fsdp_load_say(loading, 1, "tensors only in a dict inside of it");
+	fsdp_load_report(loading, 0, "%s", loading->weights);
+	return fsdp_load_report(loading, 1, "tensors only in a dict inside of it");
 }
 
 /* ---- the file that was named ---- */
@@ -289,8 +289,8 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 		i++) {
 		const char *dtype = fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name;
 		/* Nor does safetensors have the last one. */
-		fsdp_load_say(loading, 0, "%s", dtype);
-		fsdp_load_say(loading, 1, "%s%s",
+		fsdp_load_report(loading, 0, "%s", dtype);
+		fsdp_load_report(loading, 1, "%s%s",
 			*dtype == 'c' ? "" : "fsdp-inspect export -o DIRECTORY ",
 			*dtype == 'c' ? "" : loading->path);
 		for (size_t k = 0; k < FSDP_COUNT(begins); k++)
@@ -303,7 +303,7 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 /* Their sizes are computed with before their bytes are read. */
 static bool is_legacy_nested(struct fsdp_loading *loading)
 {
-	struct fsdp_survey_pickles pickles = fsdp_load_pickles(loading, "");
+	struct fsdp_scan_pickles pickles = fsdp_load_pickles(loading, "");
 	size_t i = 0;
 
 	while (i < pickles.global_count &&

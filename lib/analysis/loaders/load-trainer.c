@@ -120,9 +120,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .when = PLAIN),
 	FSDP_NOT_JUDGED(
 		NO_STATE_DICT, fsdp_load_is_unknown_root, .when = PLAIN, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_odd_key, .when = PLAIN),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .when = PLAIN),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .when = PLAIN),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .when = MODEL),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .when = MODEL),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .when = MODEL),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, .when = MODEL),
 	FSDP_DIFFERS(OPTIMIZER, .unless = DEEPSPEED | OPTIMIZER,

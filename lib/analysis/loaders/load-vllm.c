@@ -72,7 +72,7 @@ static uint32_t find_class(struct fsdp_loading *loading)
 	const struct fsdp_setting *first = fsdp_load_next_item(&list);
 
 	if (first == NULL) {
-		fsdp_load_say(loading, 0, "of config.json, which lists none,");
+		fsdp_load_report(loading, 0, "of config.json, which lists none,");
 		return 0;
 	}
 	fsdp_load_set_word(loading, 0, first->value.text);
@@ -88,7 +88,7 @@ static void begin(struct fsdp_loading *loading)
 	static const char *const kinds[] = { "*.safetensors", "*.bin", "*.pt" };
 	static const char others[] =
 		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
-	const struct fsdp_survey_entry *entry;
+	const struct fsdp_scan_entry *entry;
 	size_t count = 0, kind = 0;
 
 	loading->lists_weights = true;
@@ -136,7 +136,7 @@ static bool is_bad_index(struct fsdp_loading *loading)
 static bool has_other_root(struct fsdp_loading *loading)
 {
 	return fsdp_load_is_nested(loading) || fsdp_load_is_unknown_root(loading) ||
-	       fsdp_load_has_odd_key(loading);
+	       fsdp_load_has_unusual_key(loading);
 }
 
 static bool is_unknown_class(struct fsdp_loading *loading)
@@ -274,7 +274,7 @@ static bool lacks_key(struct fsdp_loading *loading)
 
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
 		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0)
-			return fsdp_load_say(loading, 0, "%s", keys[i]);
+			return fsdp_load_report(loading, 0, "%s", keys[i]);
 	return false;
 }
 
@@ -296,10 +296,10 @@ static bool has_feature(struct fsdp_loading *loading)
 			strncasecmp((const char *)start.data, starts[i], start.size) == 0)
 			start.data = NULL;
 	if (start.data != NULL)
-		return fsdp_load_say(
+		return fsdp_load_report(
 			loading, 0, "init_lora_weights %.*s", FSDP_TEXT_MOST(start, 64));
 	return bias.size != 0 && !fsdp_span_is(bias, "none") &&
-	       fsdp_load_say(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
+	       fsdp_load_report(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
 }
 
 static bool has_dora(struct fsdp_loading *loading)
@@ -325,7 +325,7 @@ static bool has_whole_module(struct fsdp_loading *loading)
 static bool is_above_rank(struct fsdp_loading *loading)
 {
 	static const int64_t allowed[] = { 1, 8, 16, 32, 64, 128, 256, 320, 512 };
-	const char *chosen = fsdp_load_choice(loading, MAX_RANK);
+	const char *chosen = fsdp_loader_setting(loading, MAX_RANK);
 	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
 	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
 	struct fsdp_load_items list =
@@ -335,11 +335,11 @@ static bool is_above_rank(struct fsdp_loading *loading)
 	while ((item = fsdp_load_next_item(&list)) != NULL)
 		if (item->value.kind == FSDP_TOKEN_INTEGER && item->value.integer > rank)
 			rank = item->value.integer;
-	fsdp_load_say(loading, 0, "%" PRId64, rank);
-	fsdp_load_say(loading, 1, "%" PRId64, most);
+	fsdp_load_report(loading, 0, "%" PRId64, rank);
+	fsdp_load_report(loading, 1, "%" PRId64, most);
 	for (size_t i = FSDP_COUNT(allowed); i-- > 0;)
 		if (allowed[i] >= rank)
-			fsdp_load_say(loading, 2,
+			fsdp_load_report(loading, 2,
 				"start vLLM with --max-lora-rank %" PRId64, allowed[i]);
 	return rank > most;
 }
@@ -422,7 +422,7 @@ static const struct fsdp_load_rule rules[] = {
 		.message = "names and shapes of quantized models are not known"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
 		"names of the class {0} are not known", .unless = KNOWN, .ends = true),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_knows_no_model, .ends = true),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .ends = true),
 	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
 		"the output head is stored, and the embedding that is tied to it is missing",
 		"store it as model.embed_tokens.weight", .when = TIED, .unless = SGLANG),

@@ -51,13 +51,13 @@ struct fsdp_load_tensors {
 };
 
 struct fsdp_loading {
-	struct fsdp_survey *survey;
-	const struct fsdp_loads_options *options;
+	struct fsdp_scan *survey;
+	const struct fsdp_load_check_options *options;
 	struct fsdp_arena *arena;
 	const char *path;
 	bool is_before_5;  /* release of transformers */
 	const char *torch; /* the same; NULL: another library, or the newest */
-	const struct fsdp_load_choice *choices; /* those that this loader has */
+	const struct fsdp_loader_setting *choices; /* those that this loader has */
 	size_t choice_count;
 	bool failed; /* out of memory */
 	bool is_own; /* the loader was chosen from the contents of the directory */
@@ -79,7 +79,7 @@ struct fsdp_loading {
 	const char *weights; /* name of the chosen set; NULL: none */
 	bool has_weights;    /* the above is known */
 	struct fsdp_load_tensors model, stored;
-	bool knows_model, knows_stored; /* they are known */
+	bool has_model, has_stored; /* they are known */
 	bool was_compared;
 	uint32_t *values;             /* names of values, in order: load-dcp.c */
 	size_t good_items, bad_items; /* the same: once they are counted */
@@ -152,7 +152,7 @@ struct fsdp_load_rule {
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_has_other_set, .arg = FSDP_SETS_DIFFER, \
 		.when = facts),                                                       \
 		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
-			.arg = FSDP_SETS_NOT_TOLD, .when = facts)
+			.arg = FSDP_SETS_NOT_STATED, .when = facts)
 
 /* A fact that holds if one of these files or directories is there: names or patterns, which single
  * spaces separate. "?" stands for a character, also for a space; "*" for any text without "/", if
@@ -200,7 +200,7 @@ void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loa
 int fsdp_load_compare_versions(const char *a, const char *b);
 
 /* Sets a word of the rule; a longer one is cut. These return true. */
-bool fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
 /* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0, unless
@@ -216,7 +216,7 @@ bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
 /* Files or directories: patterns, as of struct fsdp_load_fact. */
 bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns);
 /* The next one, from the entry *at on; NULL: none. */
-const struct fsdp_survey_entry *fsdp_load_next(
+const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns);
 /* A file that the first of the patterns finds. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order);
@@ -245,9 +245,9 @@ const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading);
 /* It was read completely, and no finding is an error. NULL is not. */
 bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
 
-struct fsdp_survey_pickles fsdp_load_pickles(
+struct fsdp_scan_pickles fsdp_load_pickles(
 	struct fsdp_loading *loading, const char *name);
-struct fsdp_survey_document fsdp_load_document(
+struct fsdp_scan_document fsdp_load_document(
 	struct fsdp_loading *loading, const char *name);
 
 /* A member of a document; absent (kind NONE, key absent) if it is not there. */
@@ -279,7 +279,7 @@ struct fsdp_span fsdp_load_dtype(struct fsdp_loading *loading);
 extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
 /* Its value, or NULL. */
-const char *fsdp_load_choice(struct fsdp_loading *loading, const char *name);
+const char *fsdp_loader_setting(struct fsdp_loading *loading, const char *name);
 /* It is one of these words. */
 bool fsdp_load_is_chosen(
 	struct fsdp_loading *loading, const char *name, const char *values);
@@ -337,7 +337,7 @@ bool fsdp_load_misses(struct fsdp_loading *loading);
 /* What load_state_dict(strict=True) refuses: other names or other shapes. */
 bool fsdp_load_is_other_model(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
-bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
+bool fsdp_load_has_no_model(struct fsdp_loading *loading);
 bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
 /* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
@@ -402,13 +402,13 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 bool fsdp_load_has_new_dtype(struct fsdp_loading *loading);
 
 /* Of a pickle; all zero of other weights. */
-struct fsdp_survey_root fsdp_load_root(struct fsdp_loading *loading);
+struct fsdp_scan_root fsdp_load_root(struct fsdp_loading *loading);
 /* It is a list, a tensor, a number; words: the file, what it contains. */
 bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
 /* Also not one with a known layout. */
 bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
 /* Some key is not a string. */
-bool fsdp_load_has_odd_key(struct fsdp_loading *loading);
+bool fsdp_load_has_unusual_key(struct fsdp_loading *loading);
 /* A dict without tensors: those of the model are nested deeper. */
 bool fsdp_load_is_nested(struct fsdp_loading *loading);
 

@@ -110,7 +110,7 @@ static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 	fsdp_error_free(error);
 	fsdp_elements_close(streams[0]);
 	fsdp_elements_close(streams[1]);
-	return !read ? FSDP_SETS_NOT_TOLD : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
+	return !read ? FSDP_SETS_NOT_STATED : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
 }
 
 /* ---- two sets ---- */
@@ -148,7 +148,7 @@ static enum fsdp_set_likeness compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
 	bool data = loading->options->data, is_opened;
-	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_STATED;
 	struct fsdp_set_shares shares = { 0 };
 	struct two_sets sides;
 	size_t names = 0;
@@ -180,7 +180,7 @@ static enum fsdp_set_likeness compare_sets(
 			fsdp_load_name(loading, name);
 	}
 	close_two(&sides);
-	return likeness == FSDP_SETS_SAME && !data ? FSDP_SETS_NOT_TOLD : likeness;
+	return likeness == FSDP_SETS_SAME && !data ? FSDP_SETS_NOT_STATED : likeness;
 }
 
 /* ---- rules ---- */
@@ -195,8 +195,8 @@ bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 		fsdp_load_clear(loading);
 		if (compare_sets(loading, loading->weights, sets[i]) ==
 			loading->rule->arg)
-			return fsdp_load_say(loading, 0, "%s", sets[i]) &&
-			       fsdp_load_say(loading, 1, "%s", loading->weights);
+			return fsdp_load_report(loading, 0, "%s", sets[i]) &&
+			       fsdp_load_report(loading, 1, "%s", loading->weights);
 	}
 	return false;
 }
@@ -259,10 +259,10 @@ bool fsdp_load_has_only_head(struct fsdp_loading *loading)
 
 /* ---- all pairs of a directory ---- */
 
-struct fsdp_set_pairs {
+struct fsdp_weight_set_pairs {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
-	struct fsdp_set_pair items[PAIRS_MOST];
+	struct fsdp_weight_set_pair items[PAIRS_MOST];
 	size_t count;
 	char takers[TEXT_BYTES];
 };
@@ -278,7 +278,8 @@ const char *fsdp_set_model_name(size_t index)
 }
 
 /* "hf, trainer take model.safetensors", for each of the sets; those of other programs are the last. */
-static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
+static void write_takers(
+	struct fsdp_weight_set_pairs *pairs, struct fsdp_loading *loading)
 {
 	static const struct fsdp_loader *const loaders[] = { &fsdp_loader_hf,
 		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
@@ -316,11 +317,11 @@ static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *load
 	}
 }
 
-bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
-	struct fsdp_set_pairs **ret_pairs, struct fsdp_error **ret_error)
+bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
+	struct fsdp_weight_set_pairs **ret_pairs, struct fsdp_error **ret_error)
 {
-	struct fsdp_loads_options options = { .size = sizeof options, .data = data };
-	struct fsdp_set_pairs *pairs = calloc(1, sizeof *pairs);
+	struct fsdp_load_check_options options = { .size = sizeof options, .data = data };
+	struct fsdp_weight_set_pairs *pairs = calloc(1, sizeof *pairs);
 	struct fsdp_loading *loading;
 
 	if (pairs == NULL)
@@ -336,13 +337,13 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 	}
 	for (size_t i = 0; loading != NULL && i < FSDP_COUNT(sets); i++)
 		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
-			struct fsdp_set_pair *pair = &pairs->items[pairs->count];
+			struct fsdp_weight_set_pair *pair = &pairs->items[pairs->count];
 			if (!are_alike(sets[i], sets[k]) ||
 				!fsdp_load_has_file(loading, "%s", sets[i]) ||
 				!fsdp_load_has_file(loading, "%s", sets[k]))
 				continue;
 			fsdp_load_clear(loading);
-			*pair = (struct fsdp_set_pair){
+			*pair = (struct fsdp_weight_set_pair){
 				.first = sets[i],
 				.second = sets[k],
 				.likeness = compare_sets(loading, sets[i], sets[k]),
@@ -358,7 +359,7 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 			write_takers(pairs, loading);
 		/* An actor with its critic. */
 		for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
-			struct fsdp_set_pair pair = { .first = models[i],
+			struct fsdp_weight_set_pair pair = { .first = models[i],
 				.second = models[i + 1],
 				.likeness = FSDP_SETS_OTHER_MODEL };
 			struct two_sets sides;
@@ -366,8 +367,8 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 			bool is_opened;
 
 			if (pairs->count == PAIRS_MOST ||
-				fsdp_survey_find(survey, pair.first) == NULL ||
-				fsdp_survey_find(survey, pair.second) == NULL)
+				fsdp_scan_find(survey, pair.first) == NULL ||
+				fsdp_scan_find(survey, pair.second) == NULL)
 				continue;
 			pair.checkpoint = fsdp_load_open(loading, pair.second);
 			is_opened = open_two(loading, pair.first, pair.second, &sides);
@@ -378,16 +379,16 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 				pairs->items[pairs->count++] = pair;
 		}
 	}
-	if (loading == NULL || loading->failed || fsdp_survey_failed(survey, NULL)) {
-		fsdp_set_pairs_free(pairs);
-		return !fsdp_survey_failed(survey, ret_error) &&
+	if (loading == NULL || loading->failed || fsdp_scan_failed(survey, NULL)) {
+		fsdp_weight_set_pairs_free(pairs);
+		return !fsdp_scan_failed(survey, ret_error) &&
 		       fsdp_fail_memory(ret_error);
 	}
 	*ret_pairs = pairs;
 	return true;
 }
 
-void fsdp_set_pairs_free(struct fsdp_set_pairs *pairs)
+void fsdp_weight_set_pairs_free(struct fsdp_weight_set_pairs *pairs)
 {
 	if (pairs == NULL)
 		return;
@@ -395,17 +396,18 @@ void fsdp_set_pairs_free(struct fsdp_set_pairs *pairs)
 	free(pairs);
 }
 
-size_t fsdp_set_pair_count(const struct fsdp_set_pairs *pairs)
+size_t fsdp_weight_set_pair_count(const struct fsdp_weight_set_pairs *pairs)
 {
 	return pairs->count;
 }
 
-struct fsdp_set_pair fsdp_set_pair(const struct fsdp_set_pairs *pairs, size_t index)
+struct fsdp_weight_set_pair fsdp_weight_set_pair(
+	const struct fsdp_weight_set_pairs *pairs, size_t index)
 {
 	return pairs->items[index];
 }
 
-const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs)
+const char *fsdp_weight_set_loaders(const struct fsdp_weight_set_pairs *pairs)
 {
 	return pairs->takers;
 }

@@ -35,7 +35,6 @@ struct item_range {
 	uint32_t chunk; /* FSDP_NONE: an object */
 };
 
-/* What is known of a data file, by the id of its path. */
 struct file_ranges {
 	uint64_t reach; /* where the ranges so far end */
 	bool mixed;     /* one of them began before that, or is named twice */
@@ -135,7 +134,7 @@ static bool may_share(const struct range_walk *walk, const struct item_range *a,
 
 /* Raises findings of items that share bytes of a file, when all metadata files are read.
  * What ranges of a file have in common is added to shared[id of its path]. */
-static bool dcp_judge_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
+static bool dcp_check_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
 	uint64_t *shared, struct fsdp_error **ret_error)
 {
 	struct range_walk walk = { .dcp = dcp, .folder = folder, .shared = shared };
@@ -235,7 +234,7 @@ struct data_file {
 	uint32_t first_bad; /* item whose range ends after the file, or FSDP_NONE */
 	uint64_t bad_begin; /* where its range begins */
 	uint32_t bad_count;
-	bool transform_told;
+	bool transform_reported;
 	bool is_other; /* its items are not those of the metadata */
 	uint64_t end;  /* of all items, by the metadata */
 	uint64_t last; /* offset of the last one that begins in the file, … */
@@ -357,14 +356,14 @@ static bool read_metadata(
 	}
 	if (!fsdp_source_read(&source, 0, head, size, ret_error))
 		return false;
-	const char *stand_in =
-		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);
+	const char *placeholder =
+		fsdp_foreign_placeholder(fsdp_span(head, size), dcp->reading->scratch);
 	/* Not what other programs store under this name: the data files are not looked at alone. */
-	if (stand_in != NULL) {
+	if (placeholder != NULL) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI4001", FSDP_UNKNOWN,
-			"this is %s", stand_in);
+			"this is %s", placeholder);
 		return fsdp_error_add_hint(ret_error, "%s",
-			fsdp_foreign_stand_in_fix(fsdp_span(head, size)));
+			fsdp_foreign_placeholder_fix(fsdp_span(head, size)));
 	}
 	if (is_text(fsdp_span(head, size)))
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005",
@@ -694,9 +693,9 @@ static bool read_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 		return true;
 	}
 	fsdp_model_file(dcp->reading->model, file->id)->is_transformed = true;
-	if (file->transform_told || dcp->reading->errors->count >= ERRORS_KEPT)
+	if (file->transform_reported || dcp->reading->errors->count >= ERRORS_KEPT)
 		return false;
-	file->transform_told = true;
+	file->transform_reported = true;
 	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
 		"items of %s are stored transformed (%s), which cannot be read",
 		fsdp_shown(fsdp_dcp_path(&dcp->meta, info->path), path),
@@ -1018,7 +1017,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		bool read =
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
 		fsdp_torch_look_inside(&torch, stream);
-		fsdp_torch_judge(&torch);
+		fsdp_torch_check(&torch);
 		if (!read || (*ret_split && !split_common(dcp, &torch, value, ret_split,
 						    ret_error)))
 			return false;
@@ -1139,7 +1138,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 /* ---- what the directory says ---- */
 
 /* A small file in place of a large one is often a pointer to it. */
-static bool report_stand_in(
+static bool report_placeholder(
 	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
 {
 	unsigned char head[1024];
@@ -1148,7 +1147,7 @@ static bool report_stand_in(
 		!fsdp_folder_source(dcp->folder, path, &source, NULL) ||
 		!fsdp_source_read(&source, 0, head, (size_t)file->size, NULL))
 		return false;
-	const char *what = fsdp_foreign_stand_in(
+	const char *what = fsdp_foreign_placeholder(
 		fsdp_span(head, (size_t)file->size), dcp->reading->scratch);
 	if (what == NULL)
 		return false;
@@ -1176,7 +1175,7 @@ static bool check_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
 	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
 	if (shared == NULL)
 		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
-	if (!dcp_judge_ranges(&dcp->meta, dcp->folder, shared, ret_error))
+	if (!dcp_check_ranges(&dcp->meta, dcp->folder, shared, ret_error))
 		return false;
 	for (uint32_t id = 1; id <= dcp->files.count; id++)
 		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
@@ -1197,7 +1196,7 @@ static void check_files(struct dcp *dcp)
 					.fix = "copy all .distcp files of this save again, each under its own name"),
 				"file is from another save or rank: it has %llu bytes, .metadata needs %llu, and its data is not at the offsets listed there",
 				FSDP_LLU(file->size), FSDP_LLU(file->end));
-		} else if (file->bad_count != 0 && !report_stand_in(dcp, file, path)) {
+		} else if (file->bad_count != 0 && !report_placeholder(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
 			enum fsdp_rule_index rule = rule_of(dcp, file, path);
@@ -1331,7 +1330,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 /* ---- a file instead of its directory ---- */
 
-static bool stands_for(struct fsdp_span name)
+static bool is_anchor(struct fsdp_span name)
 {
 	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
 	       fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX));
@@ -1357,7 +1356,7 @@ const struct fsdp_family fsdp_family_dcp = {
 	.title = "PyTorch distributed checkpoint (DCP)",
 	.recognise = recognise,
 	.read = read,
-	.stands_for = stands_for,
+	.is_anchor = is_anchor,
 	.check_folder = check_folder,
 	.data_suffix = DATA_SUFFIX,
 };

@@ -25,10 +25,10 @@
 
 #include <stdio.h>
 
-/* What is longer is not looked at again and again. */
+/* Longer texts are not compared again and again. */
 enum { FSDP_DCP_SHORT_BYTES = 256 };
 
-/* What a folded number is: the kind in its low three bits. */
+/* A folded number has its kind in the low three bits. */
 enum fsdp_dcp_kind {
 	FSDP_DCP_SIZE,
 	FSDP_DCP_CHUNK,
@@ -541,7 +541,7 @@ static bool is_same_item(
 }
 
 /* A finding about this file. */
-static void dcp_say(struct fsdp_dcp *dcp, enum fsdp_rule_index rule,
+static void report_metadata(struct fsdp_dcp *dcp, enum fsdp_rule_index rule,
 	struct fsdp_span tensor, const char *what)
 {
 	fsdp_find(&dcp->model->findings, rule,
@@ -698,7 +698,7 @@ static bool place(struct match *match, const struct fsdp_dcp_index *index, uint3
 	if (item != NULL && !find_chunk(match, item, index, &chunk))
 		return false;
 	if (chunk == FSDP_NONE) {
-		dcp_say(dcp, FSDP_RULE_METADATA_INCONSISTENT,
+		report_metadata(dcp, FSDP_RULE_METADATA_INCONSISTENT,
 			fsdp_names_segment(&dcp->fqns.names, index->fqn),
 			"storage is recorded for something that the state dict does not have");
 		return true;
@@ -722,7 +722,7 @@ static bool read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
 		if (!dcp_folded(parse->pickle, key, FSDP_DCP_INDEX, &index) ||
 			!dcp_folded(parse->pickle, value, FSDP_DCP_INFO, &info)) {
-			dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
+			report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
 				(struct fsdp_span){ 0 },
 				"an entry of the storage data is of no known class");
 			continue;
@@ -877,7 +877,7 @@ static void set_shape(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,
 	bool bad = !fsdp_numel(shape, count, &numel) || numel > INT64_MAX ||
 		   !fsdp_dtype_bytes(meta->properties.dtype, numel, &bytes);
 	if (bad) {
-		dcp_say(dcp, FSDP_RULE_CHUNK_BOUNDS, item->text,
+		report_metadata(dcp, FSDP_RULE_CHUNK_BOUNDS, item->text,
 			"the tensor's size is negative or overflows");
 		item->bad = true;
 	}
@@ -885,7 +885,7 @@ static void set_shape(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,
 		const int64_t *known = fsdp_model_ints(dcp->model, item->shape);
 		if (item->dims != count || item->dtype != meta->properties.dtype ||
 			!same_ints(known, shape, count))
-			dcp_say(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
+			report_metadata(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
 				"metadata of two ranks disagree about the tensor's size or dtype");
 		return;
 	}
@@ -933,7 +933,7 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
 		if (text.data == NULL) {
-			dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
+			report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
 				(struct fsdp_span){ 0 },
 				"a key of the state dict is not a string");
 			continue;
@@ -948,7 +948,8 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 			if (fsdp_pickle_kind(parse->pickle, value) != FSDP_PICKLE_CALL ||
 				global == NULL ||
 				!fsdp_span_is(global->name, "BytesStorageMetadata")) {
-				dcp_say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
+				report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
+					text,
 					"the entry is neither a tensor nor a value");
 				continue;
 			}
@@ -1032,7 +1033,7 @@ static bool read_part(const void *context, uint64_t offset, void *buffer, size_t
 bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_span file, struct fsdp_error **ret_error)
 {
-	struct fsdp_torch judge = {
+	struct fsdp_torch checker = {
 		.model = dcp->model,
 		.scratch = dcp->scratch,
 		.file = file,
@@ -1050,7 +1051,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 		.file = file,
 		.texts = dcp->scratch,
 	};
-	fsdp_torch_watch(&judge, &options, source->size, 0);
+	fsdp_torch_watch(&checker, &options, source->size, 0);
 	struct fsdp_pickle_parts parts = {
 		.read = read_part, .context = source, .size = source->size
 	};
@@ -1062,8 +1063,8 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	forget_places(&dcp->fqns, source->size);
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
-	judge.pickle = parse.pickle;
-	fsdp_torch_judge(&judge);
+	checker.pickle = parse.pickle;
+	fsdp_torch_check(&checker);
 	if (!read && ret_error != NULL && *ret_error != NULL) {
 		/* A truncated pickle is damaged metadata, also if it has other errors. */
 		struct fsdp_error *why = *ret_error;

@@ -107,7 +107,7 @@ static bool mappings_begin(
 	mappings->ranks = FSDP_TAKE(mappings->scratch, mappings->ranks, count + 1);
 	mappings->rank_count = 0;
 	mappings->count = count;
-	memset(mappings->told, 0, sizeof mappings->told);
+	memset(mappings->present, 0, sizeof mappings->present);
 	if (mappings->first == NULL || mappings->last == NULL ||
 		mappings->ranks == NULL ||
 		!fsdp_names_init(&mappings->names, mappings->scratch))
@@ -118,7 +118,7 @@ static bool mappings_begin(
 		if (mapping->rank != last)
 			mappings->ranks[mappings->rank_count++] = mapping->rank;
 		last = mapping->rank;
-		mappings->told[mapping->group] = true;
+		mappings->present[mapping->group] = true;
 		/* The name below its group; FSDP_NONE: memory ended. */
 		char text[16];
 		int size = snprintf(text, sizeof text, "%u", mapping->group);
@@ -334,11 +334,11 @@ void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
 	/* An empty list is a value of its own, under the key itself. */
 	if (fsdp_span_is(key, "parameter_with_sub_params") && key.size != name.size)
 		slicing->unread = key;
-	slicing->told |= slicing->unread.data != NULL;
+	slicing->is_patterned |= slicing->unread.data != NULL;
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
 		if (!fsdp_span_is(key, keys[i].key) || key.size == name.size)
 			continue;
-		slicing->told = true;
+		slicing->is_patterned = true;
 		if (value->token_count != 1 || value->tokens->kind != FSDP_TOKEN_TEXT ||
 			slicing->count == FSDP_SLICING_PATTERNS ||
 			!parse(value->tokens->text, &pattern))
@@ -370,7 +370,7 @@ enum fsdp_cut fsdp_slicing_of(
 	enum pattern_kind first = KIND_NONE;
 	struct pattern pattern;
 	*ret_everywhere = false;
-	if (!slicing->told || slicing->unread.data != NULL)
+	if (!slicing->is_patterned || slicing->unread.data != NULL)
 		return FSDP_CUT_UNKNOWN;
 	for (size_t i = 0; i < slicing->count; i++) {
 		enum pattern_kind kind = slicing->patterns[i].kind;
@@ -443,21 +443,21 @@ static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint3
 	return parameter->shape != FSDP_NONE;
 }
 
-/* What is the same for all slices. */
-static void read_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+static void read_common(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_declared *stated)
 {
-	const struct fsdp_token *token = said->value.tokens;
-	if (said->value.token_count != 1)
+	const struct fsdp_token *token = stated->value.tokens;
+	if (stated->value.token_count != 1)
 		return;
 	if (token->kind == FSDP_TOKEN_INTEGER) {
-		if (fsdp_span_is(said->name, "dp_world_size"))
+		if (fsdp_span_is(stated->name, "dp_world_size"))
 			ds->data_ranks = token->integer;
-		else if (fsdp_span_is(said->name, "mp_world_size"))
+		else if (fsdp_span_is(stated->name, "mp_world_size"))
 			ds->slice_ranks = token->integer;
-		else if (fsdp_span_is(said->name, "ds_config.zero_optimization.stage"))
+		else if (fsdp_span_is(stated->name, "ds_config.zero_optimization.stage"))
 			ds->stage = token->integer;
 	} else if (token->kind == FSDP_TOKEN_BOOL &&
-		   fsdp_span_is(said->name,
+		   fsdp_span_is(stated->name,
 			   "ds_config.zero_optimization.round_robin_gradients")) {
 		ds->round_robin = token->integer != 0;
 	}
@@ -477,7 +477,7 @@ static bool is_shown(struct fsdp_span name)
 }
 
 /* Of values of the first data rank of a slice, which are all that are sorted. */
-static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
+static uint32_t rank_of_declared(const struct fsdp_deepspeed *ds, size_t index)
 {
 	const struct fsdp_value_record *value =
 		fsdp_model_value(ds->reading->model, ds->first_value + index);
@@ -522,34 +522,34 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	struct fsdp_deepspeed_order order;
-	if (!fsdp_deepspeed_order(ds, count, rank_of_said, &order, ret_error))
+	if (!fsdp_deepspeed_order(ds, count, rank_of_declared, &order, ret_error))
 		return false;
 	size_t sorted = order.begin[ds->model_ranks];
-	ds->said_begin = order.begin;
-	ds->said = FSDP_TAKE(scratch, ds->said, sorted + 1);
-	if (ds->said == NULL)
+	ds->declared_begin = order.begin;
+	ds->stated = FSDP_TAKE(scratch, ds->stated, sorted + 1);
+	if (ds->stated == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < sorted; i++) {
-		struct fsdp_deepspeed_said *said = &ds->said[i];
-		said->value =
+		struct fsdp_deepspeed_declared *stated = &ds->stated[i];
+		stated->value =
 			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
-		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
-		if (said->name.data == NULL)
+		stated->name = fsdp_model_name(model, stated->value.raw_name, scratch);
+		if (stated->name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
 	}
 	if (!read_mappings(ds, count, ret_error))
 		return false;
 	/* The first slice decides; its files may be gone. */
-	for (size_t i = ds->said_begin[ds->model_ranks]; i-- > ds->said_begin[1];)
-		read_common(ds, &ds->said[i]);
-	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
-		const struct fsdp_deepspeed_said *said = &ds->said[i];
+	for (size_t i = ds->declared_begin[ds->model_ranks]; i-- > ds->declared_begin[1];)
+		read_common(ds, &ds->stated[i]);
+	for (size_t i = ds->declared_begin[0]; i < ds->declared_begin[1]; i++) {
+		const struct fsdp_deepspeed_declared *stated = &ds->stated[i];
 		struct fsdp_span rest;
-		read_common(ds, said);
-		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
-			fsdp_slicing_take(&ds->slicing, rest, &said->value);
-		if (is_shown(said->name))
-			*fsdp_model_value(model, kept++) = said->value;
+		read_common(ds, stated);
+		if (fsdp_span_behind(stated->name, "universal_checkpoint_info.", &rest))
+			fsdp_slicing_take(&ds->slicing, rest, &stated->value);
+		if (is_shown(stated->name))
+			*fsdp_model_value(model, kept++) = stated->value;
 	}
 	fsdp_build_take_back(model, model->tensors.count, model->pieces.count, kept);
 	ds->world_size = ds->optim_files;
@@ -560,17 +560,17 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	return true;
 }
 
-static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
-	struct fsdp_error **ret_error)
+static bool read_shape(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_declared *stated, struct fsdp_error **ret_error)
 {
-	const struct fsdp_token *token = said->value.tokens;
+	const struct fsdp_token *token = stated->value.tokens;
 	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	struct fsdp_span rest;
 	uint32_t group = 0;
-	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
+	if (fsdp_span_behind(stated->name, "param_shapes.", &rest)) {
 		/* Whether the second part of a value's path is a position in a list. */
 		const int64_t *path =
-			fsdp_model_ints(ds->reading->model, said->value.path);
+			fsdp_model_ints(ds->reading->model, stated->value.path);
 		if (path != NULL && path[0] >= 2 && (path[2] & 1) != 0 &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
@@ -581,17 +581,17 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
 			layer < FSDP_DEEPSPEED_LAYERS_MAX)
 			ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
-		return add_parameter(ds, rest, group, &said->value, false, ret_error);
+		return add_parameter(ds, rest, group, &stated->value, false, ret_error);
 	}
-	if (fsdp_span_behind(said->name, "frozen_param_shapes.", &rest))
-		return add_parameter(ds, rest, 0, &said->value, true, ret_error);
-	if (said->value.token_count != 1)
+	if (fsdp_span_behind(stated->name, "frozen_param_shapes.", &rest))
+		return add_parameter(ds, rest, 0, &stated->value, true, ret_error);
+	if (stated->value.token_count != 1)
 		return true;
-	if (fsdp_span_behind(said->name, "buffer_names.", &rest) &&
+	if (fsdp_span_behind(stated->name, "buffer_names.", &rest) &&
 		token->kind == FSDP_TOKEN_TEXT)
 		return fsdp_names_child(&slice->buffers, 0, token->text) != FSDP_NONE ||
 		       fsdp_arena_fail(ds->reading->scratch, ret_error);
-	if (fsdp_span_behind(said->name, "shared_params.", &rest) &&
+	if (fsdp_span_behind(stated->name, "shared_params.", &rest) &&
 		token->kind == FSDP_TOKEN_TEXT)
 		slice->shared[slice->shared_count++] =
 			(struct fsdp_deepspeed_shared){ rest, token->text };
@@ -600,20 +600,21 @@ static bool read_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_sa
 
 /* Elements of padding after each parameter of ZeRO 1 and 2, if recorded;
  * number of ranks of a group. */
-static void read_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
+static void read_number(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_declared *stated)
 {
 	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	struct fsdp_span rest;
 	uint32_t group, index;
-	const struct fsdp_token *token = said->value.tokens;
-	if (said->value.token_count != 1 || token->kind != FSDP_TOKEN_INTEGER ||
+	const struct fsdp_token *token = stated->value.tokens;
+	if (stated->value.token_count != 1 || token->kind != FSDP_TOKEN_INTEGER ||
 		token->integer < 0 || token->integer > UINT32_MAX)
 		return;
 	if (fsdp_span_behind(
-		    said->name, "optimizer_state_dict.partition_count.", &rest) &&
+		    stated->name, "optimizer_state_dict.partition_count.", &rest) &&
 		fsdp_deepspeed_parse_index(&rest, &group))
 		slice->counts[group] = (uint64_t)token->integer;
-	if (!fsdp_span_behind(said->name,
+	if (!fsdp_span_behind(stated->name,
 		    "optimizer_state_dict.param_alignment_paddings.", &rest) ||
 		!fsdp_deepspeed_parse_index(&rest, &group) ||
 		!fsdp_deepspeed_parse_index(&rest, &index))
@@ -629,7 +630,7 @@ bool fsdp_deepspeed_begin_slice(
 	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
+	size_t begin = ds->declared_begin[index], end = ds->declared_begin[index + 1];
 	memset(&ds->slice, 0, sizeof ds->slice);
 	if (!mappings_begin(&ds->mappings, index, ret_error))
 		return false;
@@ -643,10 +644,10 @@ bool fsdp_deepspeed_begin_slice(
 		!fsdp_names_init(&ds->slice.declared, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = begin; i < end; i++)
-		if (!read_shape(ds, &ds->said[i], ret_error))
+		if (!read_shape(ds, &ds->stated[i], ret_error))
 			return false;
 	for (size_t i = begin; i < end; i++)
-		read_number(ds, &ds->said[i]);
+		read_number(ds, &ds->stated[i]);
 	/* Where parameters begin in their groups, and how long those are. A sum that no
 	 * file could hold ends up beyond every part. */
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {

@@ -342,8 +342,9 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 		held->states[id] |= UINT32_C(1) << number;
 	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded,
 	 * and slices are smaller. */
-	if (id != FSDP_NONE && id <= ds->slice.parameter_count && !ds->slicing.told &&
-		ds->model_ranks <= 1 && stored->tensor.dims != 0 &&
+	if (id != FSDP_NONE && id <= ds->slice.parameter_count &&
+		!ds->slicing.is_patterned && ds->model_ranks <= 1 &&
+		stored->tensor.dims != 0 &&
 		ds->slice.parameters[id - 1].numel != stored->numel) {
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.file = file->path,
@@ -634,7 +635,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t size)
 {
 	const struct fsdp_slicing *slicing = &ds->slicing;
-	if (!slicing->told)
+	if (!slicing->is_patterned)
 		return "along which dimension they were cut is stored nowhere";
 	if (slicing->unread.data == NULL)
 		return ds->averaged != 0 ? "universal_checkpoint_info has them averaged"

@@ -30,7 +30,7 @@ struct fsdp_mappings {
 	uint32_t *first, *last;  /* by name, + 1 */
 	uint32_t *ranks;         /* that contain one, ascending */
 	size_t rank_count, count;
-	bool told[FSDP_MAPPING_GROUPS]; /* there are some of this group */
+	bool present[FSDP_MAPPING_GROUPS]; /* there are some of this group */
 };
 
 /* Start and numel of what a value says; false: it is not a mapping. */
@@ -70,7 +70,7 @@ enum fsdp_cut {
 enum { FSDP_SLICING_PATTERNS = 256 };
 
 struct fsdp_slicing {
-	bool told;               /* there are patterns */
+	bool is_patterned;       /* there are patterns */
 	struct fsdp_span unread; /* a pattern or key that is not understood; or absent */
 	uint64_t work;           /* that matching took; its ceiling is in the source */
 	size_t count;
@@ -149,7 +149,7 @@ struct fsdp_deepspeed_target {
 };
 
 /* A value and its name. */
-struct fsdp_deepspeed_said {
+struct fsdp_deepspeed_declared {
 	struct fsdp_value_record value;
 	struct fsdp_span name;
 };
@@ -212,9 +212,10 @@ struct fsdp_deepspeed {
 	bool round_robin;
 	struct fsdp_slicing slicing;
 	struct fsdp_mappings mappings;
-	struct fsdp_deepspeed_said *said; /* by the first data rank, in order of slices */
-	size_t *said_begin;               /* by slice, and where the last ends */
-	uint32_t *stage_of;               /* of a pipeline's layer, + 1 */
+	struct fsdp_deepspeed_declared
+		*stated;        /* by the first data rank, in order of slices */
+	size_t *declared_begin; /* by slice, and where the last ends */
+	uint32_t *stage_of;     /* of a pipeline's layer, + 1 */
 
 	/* The slice that was begun (declared.c); what only mappings name is added
 	 * to its parameters (flat-buffers.c), and what only files name to its states

@@ -135,7 +135,8 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	bool right, ordered = true;
 	uint64_t found = 0;
-	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
+	size_t strays =
+		ds->mappings.present[group] ? count_strays(ds, group, &ordered) : 0;
 	/* param_shapes determine the length of the flat buffers. If it differs, parameters
 	 * may have other positions: an alignment that no file records. */
 	uint64_t align = 2 * (uint64_t)ds->world_size;
@@ -171,7 +172,7 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 			group, lost == 0 ? "" : ", which lack some");
 		return;
 	}
-	if (ds->mappings.told[group]) {
+	if (ds->mappings.present[group]) {
 		size_t count = 0;
 		for (size_t i = 0; i < ds->slice.parameter_count; i++)
 			count += !ds->slice.parameters[i].frozen &&
@@ -550,8 +551,8 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 		ranks = (uint64_t)ds->data_ranks;
 	}
 	/* Those of the last ranks may be missing altogether. */
-	bool told = !ds->is_universal && ds->slice_ranks > (int64_t)due;
-	if (told)
+	bool from_config = !ds->is_universal && ds->slice_ranks > (int64_t)due;
+	if (from_config)
 		due = (uint64_t)ds->slice_ranks;
 	if (parts && !fsdp_mul(due, ranks, &due))
 		due = UINT64_MAX;
@@ -564,18 +565,17 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
-			.fix = told ? "copy all files of the missing ranks"
-				    : "copy the missing *_model_states.pt"),
+			.fix = from_config ? "copy all files of the missing ranks"
+					   : "copy the missing *_model_states.pt"),
 		"%llu of %llu model state file%s %s missing: one per %s%s",
 		FSDP_LLU(due - ds->model_count), FSDP_LLU(due), due == 1 ? "" : "s",
 		due - ds->model_count == 1 ? "is" : "are",
 		parts ? "rank of the save" : "model-parallel rank",
-		told ? " (mp_world_size)" : "");
+		from_config ? " (mp_world_size)" : "");
 }
 
 /* ---- files of a slice ---- */
 
-/* What a slice has other files of. */
 enum file_part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
 
 /* Of files of one kind the first that is gone is reported: the others have the same
@@ -641,27 +641,27 @@ void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds)
 {
 	uint32_t expert_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
 	bool is_pipeline = ds->has_layers, experts_good = ds->stage != 3;
-	for (size_t i = ds->said_begin[ds->slice_index];
-		i < ds->said_begin[ds->slice_index + 1]; i++) {
-		const struct fsdp_deepspeed_said *said = &ds->said[i];
-		const struct fsdp_token *token = said->value.tokens;
+	for (size_t i = ds->declared_begin[ds->slice_index];
+		i < ds->declared_begin[ds->slice_index + 1]; i++) {
+		const struct fsdp_deepspeed_declared *one = &ds->stated[i];
+		const struct fsdp_token *token = one->value.tokens;
 		struct fsdp_span rest;
 		uint32_t layer, group;
-		if (said->value.token_count != 1)
+		if (one->value.token_count != 1)
 			continue;
 		bool counts = token->kind == FSDP_TOKEN_INTEGER && token->integer > 0;
 		is_pipeline |= token->kind == FSDP_TOKEN_NONE &&
-			       fsdp_span_is(said->name, "module");
-		if (counts && experts_good && fsdp_span_is(said->name, "num_experts"))
+			       fsdp_span_is(one->name, "module");
+		if (counts && experts_good && fsdp_span_is(one->name, "num_experts"))
 			experts_good = check_part(ds, EXPERT_OF_ALL, 0,
 				(uint64_t)token->integer, "num_experts");
 		else if (counts && experts_good &&
-			 fsdp_span_behind(said->name, "num_experts.", &rest) &&
+			 fsdp_span_behind(one->name, "num_experts.", &rest) &&
 			 fsdp_deepspeed_parse_index(&rest, &layer))
 			experts_good = check_part(ds, EXPERT, layer,
 				(uint64_t)token->integer, "num_experts");
 		else if (token->kind == FSDP_TOKEN_TEXT &&
-			 fsdp_span_behind(said->name, "optimizer.param_groups.", &rest) &&
+			 fsdp_span_behind(one->name, "optimizer.param_groups.", &rest) &&
 			 fsdp_deepspeed_parse_index(&rest, &group) &&
 			 fsdp_span_is(rest, "name") &&
 			 fsdp_pattern_takes(token->text, "ep_size_#", numbers) &&
@@ -762,7 +762,6 @@ static uint64_t sum_groups(
 	return sum;
 }
 
-/* What a rank's groups have to hold. */
 static uint64_t sum_shares(const struct fsdp_deepspeed *ds)
 {
 	uint64_t sum = 0;

@@ -767,7 +767,7 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	size_t names = model->names.list.count;
 	struct cut_slices slices = { 0 };
 	int64_t whole[FSDP_DIMS_MAX];
-	if (join->slices == 1 || !join->slicing->told)
+	if (join->slices == 1 || !join->slicing->is_patterned)
 		return true;
 	uint32_t *last = FSDP_TAKE(scratch, last, names);
 	bool *taken = fsdp_arena_take(scratch, count + 1, 1);

@@ -28,7 +28,7 @@ struct trial {
 	const struct fsdp_pickle_deed *deed;
 };
 
-#define SAY(trial, rule, how_bad, ...)                                          \
+#define FIND(trial, rule, how_bad, ...)                                         \
 	fsdp_find(&(trial)->torch->model->findings, FSDP_RULE_##rule,           \
 		FSDP_PLACE(.file = (trial)->torch->file,                        \
 			.member = (trial)->torch->member,                       \
@@ -60,17 +60,17 @@ static bool may_watch(const struct trial *trial, uint64_t count)
 		torch->watched += count;
 		return true;
 	}
-	if (!torch->said_shared)
-		SAY(trial, PICKLE_CALL, FSDP_ERROR,
+	if (!torch->reported_shared)
+		FIND(trial, PICKLE_CALL, FSDP_ERROR,
 			"%s: so many calls and states share their contents that not all of them were checked",
 			op_name(trial));
-	torch->said_shared = true;
+	torch->reported_shared = true;
 	return false;
 }
 
 /* ---- spelling ---- */
 
-static const char *spell_global(
+static const char *format_global(
 	const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
 {
 	char module[FSDP_SHOWN], name[FSDP_SHOWN];
@@ -79,8 +79,8 @@ static const char *spell_global(
 	return text;
 }
 
-/* What a value is, in few words. */
-static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT_BYTES])
+static const char *format_value(
+	const struct trial *trial, fsdp_ref ref, char text[TEXT_BYTES])
 {
 	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
 		[FSDP_PICKLE_NOTHING] = "nothing known",
@@ -114,10 +114,10 @@ static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT
 			       : kinds[fsdp_torch_kind(number)];
 	}
 	if (kind == FSDP_PICKLE_GLOBAL)
-		return spell_global(global, text);
+		return format_global(global, text);
 	if (kind == FSDP_PICKLE_CALL)
 		snprintf(text, TEXT_BYTES, "the result of %.1000s",
-			global != NULL ? spell_global(global, part) : "another call");
+			global != NULL ? format_global(global, part) : "another call");
 	else if (kind == FSDP_PICKLE_TEXT)
 		snprintf(text, TEXT_BYTES, "the text '%s'",
 			fsdp_shown(fsdp_pickle_text(trial->pickle, ref), part));
@@ -130,18 +130,18 @@ static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT
 }
 
 /* The first of the arguments. */
-static const char *spell_arguments(
+static const char *format_arguments(
 	const struct trial *trial, fsdp_ref arguments, char text[TEXT_BYTES])
 {
 	char part[TEXT_BYTES];
 	if (kind_of(trial, arguments) != FSDP_PICKLE_TUPLE)
-		return spell(trial, arguments, text);
+		return format_value(trial, arguments, text);
 	uint64_t count = fsdp_pickle_count(trial->pickle, arguments);
 	int size = snprintf(text, TEXT_BYTES, count == 0 ? "no arguments" : "(");
 	for (size_t i = 0; i < count && i < SHOWN_ITEMS; i++)
 		size += snprintf(text + size, TEXT_BYTES - (size_t)size, "%s%.*s",
 			i == 0 ? "" : ", ", TEXT_BYTES / SHOWN_ITEMS - 16,
-			spell(trial, item(trial, arguments, i), part));
+			format_value(trial, item(trial, arguments, i), part));
 	if (count != 0)
 		snprintf(text + size, TEXT_BYTES - (size_t)size,
 			count > SHOWN_ITEMS ? ", …)" : ")");
@@ -185,9 +185,9 @@ static bool check_keys(
 		}
 		if (!reaches && (!only_metadata || fsdp_span_is(text, "_metadata")))
 			continue;
-		SAY(trial, PICKLE_STATE, reaches ? FSDP_ERROR : FSDP_WARNING,
+		FIND(trial, PICKLE_STATE, reaches ? FSDP_ERROR : FSDP_WARNING,
 			"%s gives %s the attribute %s, which %s", op_name(trial),
-			spell(trial, owner, name), fsdp_shown(text, room),
+			format_value(trial, owner, name), fsdp_shown(text, room),
 			reaches ? "changes what the object does"
 				: "no ordinary writer does");
 		return false;
@@ -224,9 +224,9 @@ static bool check_state(
 	bool good = check_dicts(trial, state, only_metadata, owner);
 	if (!is_made(trial, state))
 		return good;
-	SAY(trial, PICKLE_STATE, FSDP_ERROR,
+	FIND(trial, PICKLE_STATE, FSDP_ERROR,
 		"%s gives %s %s as its state, whose contents are unknown", op_name(trial),
-		spell(trial, owner, name), spell(trial, state, text));
+		format_value(trial, owner, name), format_value(trial, state, text));
 	return false;
 }
 
@@ -474,15 +474,15 @@ static void report_call(
 {
 	char name[TEXT_BYTES], room[TEXT_BYTES];
 	const struct fsdp_pickle_deed *deed = trial->deed;
-	const char *arguments = spell_arguments(trial, deed->argument, room);
-	spell_global(global, name);
+	const char *arguments = format_arguments(trial, deed->argument, room);
+	format_global(global, name);
 	if (strcmp(name, "numpy.dtype") == 0 &&
 		is_object_type(trial, item(trial, deed->argument, 0)))
-		SAY(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
+		FIND(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
 			"NumPy array of dtype O, which loads pickles of its own: numpy.dtype%s",
 			arguments);
 	else
-		SAY(trial, PICKLE_CALL, FSDP_ERROR,
+		FIND(trial, PICKLE_CALL, FSDP_ERROR,
 			"%s calls %s with %s%s, which its writer does not; nothing was run",
 			op_name(trial), name, arguments,
 			deed->keywords != FSDP_REF_NONE ? " and keywords" : "");
@@ -504,10 +504,10 @@ static void check_parts(const struct trial *trial, fsdp_ref function, const char
 			bad = kind_of(trial, value) != FSDP_PICKLE_GLOBAL ||
 			      !global_fits(trial, value, 'c');
 		if (bad)
-			SAY(trial, PICKLE_CALL, FSDP_ERROR,
+			FIND(trial, PICKLE_CALL, FSDP_ERROR,
 				"%s calls %s with %s as its %s, which its writer does not; nothing was run",
-				op_name(trial), spell(trial, function, name),
-				spell(trial, value, text),
+				op_name(trial), format_value(trial, function, name),
+				format_value(trial, value, text),
 				*parts == 'h' ? "hooks" : "class");
 	}
 }
@@ -602,9 +602,9 @@ static void check_computed(const struct trial *trial)
 	if (deed->opcode == FSDP_OP_NEWOBJ && is_inner_class(trial, deed->object) &&
 		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE)
 		return;
-	SAY(trial, PICKLE_CALL, FSDP_ERROR,
+	FIND(trial, PICKLE_CALL, FSDP_ERROR,
 		"%s calls %s, which is not a global of the list; nothing was run",
-		op_name(trial), spell(trial, deed->object, text));
+		op_name(trial), format_value(trial, deed->object, text));
 }
 
 /* (class, Python's own class, its value) of _reconstructor; (class, …) of the others. */
@@ -659,20 +659,20 @@ static bool check_call(const struct trial *trial)
 		if (deed->opcode != FSDP_OP_REDUCE ||
 			(!is_ordinary_getattr(trial, deed->argument, &inner) &&
 				!is_bound_method(trial, deed->argument))) {
-			trial->torch->odd_getattr = true;
+			trial->torch->has_unusual_getattr = true;
 			if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
 				fsdp_pickle_count(trial->pickle, deed->argument) < 2)
-				SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+				FIND(trial, PICKLE_GETATTR, FSDP_ERROR,
 					"%s calls builtins.getattr with %s; nothing was run",
 					op_name(trial),
-					spell_arguments(trial, deed->argument, object));
+					format_arguments(trial, deed->argument, object));
 			else
-				SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+				FIND(trial, PICKLE_GETATTR, FSDP_ERROR,
 					"builtins.getattr takes %s from %s, which no ordinary writer does; nothing was run",
-					spell(trial, item(trial, deed->argument, 1),
-						name),
-					spell(trial, item(trial, deed->argument, 0),
-						object));
+					format_value(trial,
+						item(trial, deed->argument, 1), name),
+					format_value(trial,
+						item(trial, deed->argument, 0), object));
 		}
 		return false;
 	}
@@ -691,7 +691,7 @@ static bool check_call(const struct trial *trial)
 /* ---- states of objects ---- */
 
 /* What the type of an array is built of: another type, or a tuple that begins with one. */
-static bool holds_objects(const struct trial *trial, fsdp_ref type)
+static bool has_objects(const struct trial *trial, fsdp_ref type)
 {
 	if (kind_of(trial, type) == FSDP_PICKLE_TUPLE)
 		type = item(trial, type, 0);
@@ -714,15 +714,15 @@ static bool check_dtype(const struct trial *trial, fsdp_ref state)
 		good = fsdp_pickle_integer(
 			       trial->pickle, item(trial, state, 7), &flags) &&
 		       (objects ? flags == OBJECTS : (flags & POINTERS) == 0);
-	good &= !holds_objects(trial, item(trial, state, 2));
+	good &= !has_objects(trial, item(trial, state, 2));
 	if (kind_of(trial, iterator.ref) == FSDP_PICKLE_DICT &&
 		!may_watch(trial, fsdp_pickle_count(trial->pickle, iterator.ref)))
 		return false;
 	while (kind_of(trial, iterator.ref) == FSDP_PICKLE_DICT &&
 		fsdp_pickle_next(trial->pickle, &iterator, &key, &value))
-		good &= !holds_objects(trial, value);
+		good &= !has_objects(trial, value);
 	if (!good)
-		SAY(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
+		FIND(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
 			"a type of numpy mixes Python values with numbers, or its flags are those of another type");
 	return good;
 }
@@ -740,10 +740,10 @@ static bool check_build(const struct trial *trial)
 			     : is_inner_class(trial, callable) ? "d"
 							       : "*";
 	if (!state_fits(trial, state, states)) {
-		SAY(trial, PICKLE_STATE, FSDP_ERROR,
+		FIND(trial, PICKLE_STATE, FSDP_ERROR,
 			"BUILD gives %s %s as its state, which its writer does not",
-			spell(trial, trial->deed->object, name),
-			spell(trial, state, text));
+			format_value(trial, trial->deed->object, name),
+			format_value(trial, state, text));
 		return false;
 	}
 	if (global != NULL && fsdp_span_is(global->module, "numpy") &&
@@ -802,7 +802,7 @@ static bool check_id(const struct trial *trial)
 	if (kind_of(trial, id) == FSDP_PICKLE_NOTHING)
 		return false; /* of a damaged stream, which is reported */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
-		if (!trial->torch->said_source)
+		if (!trial->torch->reported_source)
 			fsdp_find(&trial->torch->model->findings,
 				FSDP_RULE_PICKLE_PERSISTENT_ID,
 				FSDP_PLACE(.file = trial->torch->file,
@@ -812,14 +812,14 @@ static bool check_id(const struct trial *trial)
 					.severity = FSDP_NOTE + 1,
 					.fix = "save the state dict instead: torch.save(model.state_dict(), FILE)"),
 				"a whole module was saved: the source text of its classes (first %s) is in the file, which nothing runs",
-				spell(trial, item(trial, id, 1), text));
-		trial->torch->said_source = true;
+				format_value(trial, item(trial, id, 1), text));
+		trial->torch->reported_source = true;
 		return false;
 	}
 	const char *wrong = what_is_wrong(trial, id);
 	if (wrong != NULL)
-		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_ERROR, "a persistent id %s: %s",
-			wrong, spell_arguments(trial, id, text));
+		FIND(trial, PICKLE_PERSISTENT_ID, FSDP_ERROR, "a persistent id %s: %s",
+			wrong, format_arguments(trial, id, text));
 	return wrong == NULL;
 }
 
@@ -843,8 +843,8 @@ static void check_fill(const struct trial *trial)
 							: FSDP_KNOWN_APPENDS))))
 			return;
 	}
-	SAY(trial, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
-		op_name(trial), spell(trial, deed->object, text),
+	FIND(trial, PICKLE_TARGET, FSDP_ERROR, "%s on %s, which is not a %s%s",
+		op_name(trial), format_value(trial, deed->object, text),
 		pairs  ? "dict"
 		: adds ? "set"
 		       : "list",
@@ -875,7 +875,8 @@ void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *opti
 	torch->base = base;
 	torch->watched = 0;
 	torch->watch_most = size + LEAST_WATCH;
-	torch->odd_getattr = torch->said_shared = torch->said_source = false;
-	options->judge = check_value;
-	options->judge_context = torch;
+	torch->has_unusual_getattr = torch->reported_shared = torch->reported_source =
+		false;
+	options->check_deed = check_value;
+	options->check_context = torch;
 }

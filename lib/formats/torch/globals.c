@@ -535,7 +535,7 @@ static bool is_known(const struct fsdp_torch *torch,
 	if (known->what & FSDP_KNOWN_CALLED)
 		return !(global->uses & FSDP_USE_VALUE);
 	if (known->what & FSDP_KNOWN_GETATTR)
-		return !torch->odd_getattr && !(global->uses & FSDP_USE_VALUE);
+		return !torch->has_unusual_getattr && !(global->uses & FSDP_USE_VALUE);
 	return known != &unknown;
 }
 
@@ -644,7 +644,7 @@ static const char *use_text(unsigned uses)
 }
 
 /* "module.name", and its written form after it if that differs. */
-static size_t spell(const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
+static size_t format(const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
 {
 	char part[4][FSDP_SHOWN];
 	bool mapped = !fsdp_span_equal(global->module, global->written_module) ||
@@ -662,7 +662,7 @@ static void report(struct fsdp_torch *torch, const struct fsdp_pickle_global *gl
 	enum fsdp_rule_index rule, const char *what)
 {
 	char text[TEXT_BYTES];
-	size_t size = spell(global, text);
+	size_t size = format(global, text);
 	fsdp_find(&torch->model->findings, rule,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.offset = torch->base + global->offset,
@@ -814,12 +814,12 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 		refused->count, (int)refused->size, refused->names, more);
 }
 
-void fsdp_torch_judge(struct fsdp_torch *torch)
+void fsdp_torch_check(struct fsdp_torch *torch)
 {
 	const struct fsdp_pickle *pickle = torch->pickle;
 	/* The source text of a module is a persistent id, which is not allowed. */
 	struct refused refused = { .only_dtensors = true,
-		.cannot_allow = torch->said_source };
+		.cannot_allow = torch->reported_source };
 	if (pickle == NULL)
 		return;
 	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
@@ -832,7 +832,7 @@ void fsdp_torch_judge(struct fsdp_torch *torch)
 			/* An object of a class that is on no list, or its class or a
 			 * function as a value. */
 			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 80];
-			size_t size = spell(global, text);
+			size_t size = format(global, text);
 			struct fsdp_span package = package_of(global);
 			bool script = is_script(package);
 			snprintf(fix, sizeof fix,

@@ -148,7 +148,7 @@ static struct fsdp_findings *findings_of(const struct legacy *legacy)
 	return &legacy->reading->model->findings;
 }
 
-#define SAY(legacy, where, ...)                                                \
+#define FIND(legacy, where, ...)                                               \
 	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM,                \
 		FSDP_PLACE(.file = (legacy)->file, .member = (legacy)->member, \
 			.offset = where),                                      \
@@ -185,7 +185,7 @@ static bool next_fact(
 	fsdp_torch_watch(&legacy->facts, &options, stream.size, begin);
 	bool read = fsdp_pickle_read(
 		stream, &legacy->small, &options, &legacy->facts.pickle, ret_error);
-	fsdp_torch_judge(&legacy->facts);
+	fsdp_torch_check(&legacy->facts);
 	if (!read)
 		return false;
 	*ret_top = fsdp_pickle_top(legacy->facts.pickle);
@@ -200,7 +200,7 @@ static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!next_fact(legacy, &top, ret_error))
 		return false;
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) != FSDP_PICKLE_DICT)
-		SAY(legacy, begin, "the machine information is not a dict");
+		FIND(legacy, begin, "the machine information is not a dict");
 	return true;
 }
 
@@ -262,13 +262,13 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 	bool whole = fsdp_mul(count, width, &length) && length <= left;
 	if (extent->offset != FSDP_UNKNOWN)
-		SAY(legacy, legacy->at, "duplicate storage %.*s", shown(key),
+		FIND(legacy, legacy->at, "duplicate storage %.*s", shown(key),
 			(const char *)key.data);
 	extent->offset = legacy->at;
 	extent->length = whole ? length : left;
 	extent->missing = extent->length < extent->size;
 	if (!whole)
-		SAY(legacy, legacy->at,
+		FIND(legacy, legacy->at,
 			"the %s ends inside storage %.*s: it has %llu elements of %llu bytes, and %llu bytes are left",
 			legacy->member.data != NULL ? "member" : "file", shown(key),
 			(const char *)key.data, FSDP_LLU(count), FSDP_LLU(width),
@@ -289,7 +289,7 @@ static void report_unplaced(struct legacy *legacy)
 		const struct fsdp_extent *extent = extent_of(legacy, i);
 		struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
-			SAY(legacy, FSDP_UNKNOWN, "storage %.*s is missing", shown(key),
+			FIND(legacy, FSDP_UNKNOWN, "storage %.*s is missing", shown(key),
 				(const char *)key.data);
 	}
 }
@@ -309,14 +309,14 @@ static bool place_listed(
 						 : FSDP_NONE;
 		uint64_t count;
 		if (name == FSDP_NONE) {
-			SAY(legacy, legacy->at,
+			FIND(legacy, legacy->at,
 				"the list names storage %.*s, which no tensor has",
 				shown(key),
 				key.data != NULL ? (const char *)key.data : "");
 			return true;
 		}
 		if (legacy->source.size - legacy->at < 8) {
-			SAY(legacy, legacy->at, "the file ends before storage %.*s",
+			FIND(legacy, legacy->at, "the file ends before storage %.*s",
 				shown(key), (const char *)key.data);
 			return true;
 		}
@@ -343,7 +343,7 @@ static bool read_listed(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) == FSDP_PICKLE_LIST)
 		return place_listed(legacy, top, ret_error);
-	SAY(legacy, begin, "the keys of the storages are not a list");
+	FIND(legacy, begin, "the keys of the storages are not a list");
 	return true;
 }
 
@@ -371,7 +371,7 @@ static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&legacy->torch, stream);
-	fsdp_torch_judge(&legacy->torch);
+	fsdp_torch_check(&legacy->torch);
 	return read;
 }
 
@@ -382,8 +382,8 @@ static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
 	fsdp_reading_keep_limit(legacy->reading, &legacy->torch.over_limit, legacy->file);
 	if (!resolved)
 		return false;
-	fsdp_reading_settle_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
-	fsdp_reading_settle_world(legacy->reading, legacy->file_id,
+	fsdp_reading_resolve_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
+	fsdp_reading_resolve_world(legacy->reading, legacy->file_id,
 		legacy->torch.world_size, legacy->torch.world_whole);
 	return fsdp_torch_walk(&legacy->torch, ret_error);
 }
@@ -472,7 +472,7 @@ static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_
 		struct fsdp_span rest = fsdp_span(bytes.data + *at, bytes.size - *at);
 		inner->pickle = NULL;
 		bool read = fsdp_torch_read(inner, rest, base + *at, true, &error);
-		fsdp_torch_judge(inner);
+		fsdp_torch_check(inner);
 		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
 			fsdp_error_free(error);
 			return fsdp_arena_fail(inner->scratch, ret_error);
@@ -569,7 +569,7 @@ static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
 		version != PROTOCOL)
-		SAY(legacy, begin, "the protocol version is not 1001");
+		FIND(legacy, begin, "the protocol version is not 1001");
 	if (!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
 		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
 		return false;
@@ -685,7 +685,7 @@ static bool key_text(struct legacy *legacy, fsdp_ref key, struct fsdp_span *ret_
 	return ret_text->data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-/* What the id of this text stands for, from now on. */
+/* Sets the number of the storage with this id. */
 static bool set_number(struct legacy *legacy, struct fsdp_span key, uint32_t number,
 	struct fsdp_error **ret_error)
 {
@@ -940,7 +940,7 @@ const struct fsdp_family fsdp_family_torch_tar = {
 /* A coincidence of so many consecutive opcodes is excluded. */
 enum { CLEAR = 16 };
 
-/* What no program could import is a piece of a text. */
+/* A word that no program can import is part of a text. */
 static bool is_name(struct fsdp_span text)
 {
 	for (size_t i = 0; i < text.size; i++)
@@ -977,8 +977,8 @@ static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
 	const struct fsdp_pickle_options options = {
 		.limits = &limits,
 		.findings = &unused,
-		.judge = note_call,
-		.judge_context = &call,
+		.check_deed = note_call,
+		.check_context = &call,
 	};
 	unsigned char *stream = fsdp_arena_take(&arena, opcodes.size + 1, 1);
 	*ret_sound = false;
@@ -1018,7 +1018,6 @@ static bool goes_on(const struct fsdp_look *look, uint64_t at)
 	return left >= width && size <= left - width;
 }
 
-/* What may be of any length: no number and no name is as long. */
 static bool is_long(unsigned char code)
 {
 	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(code);
@@ -1027,7 +1026,7 @@ static bool is_long(unsigned char code)
 		       opcode->argument != FSDP_ARGUMENT_LINES);
 }
 
-/* What needs no value before it: nothing else begins a pickle. */
+/* Opcodes that need no value before them: only these begin a pickle. */
 static bool may_be_first(unsigned char code)
 {
 	static const unsigned char takers[] = { FSDP_OP_STOP, FSDP_OP_POP,
@@ -1197,8 +1196,8 @@ static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
 	fsdp_reading_keep_limit(reading, &torch->over_limit, file->look->path);
 	if (!resolved)
 		return false;
-	fsdp_reading_settle_rank(reading, file->file_id, &torch->rank);
-	fsdp_reading_settle_world(
+	fsdp_reading_resolve_rank(reading, file->file_id, &torch->rank);
+	fsdp_reading_resolve_world(
 		reading, file->file_id, torch->world_size, torch->world_whole);
 	bool walked = fsdp_torch_walk(torch, ret_error);
 	if (!add_bare_extents(file, ret_error) || !walked)
@@ -1229,7 +1228,7 @@ static bool read_one(
 		file->torch.profile = FSDP_PROFILE_METADATA;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&file->torch, stream);
-	fsdp_torch_judge(&file->torch);
+	fsdp_torch_check(&file->torch);
 	/* Only the first is what torch.load would give. */
 	return read && (begin != 0 || walk_tensors(file, ret_error));
 }

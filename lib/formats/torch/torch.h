@@ -138,8 +138,8 @@ struct fsdp_torch {
 	uint64_t base;    /* of offsets */
 	uint64_t watched; /* items of states and arguments that were looked at */
 	uint64_t watch_most;
-	bool odd_getattr; /* called as ordinary writers never do */
-	bool said_shared, said_source;
+	bool has_unusual_getattr; /* called as ordinary writers never do */
+	bool reported_shared, reported_source;
 
 	/* What makes a storage of bytes that are one (fsdp_torch_take_inlined), if the
 	 * container has a place for such; and those, by `begin`. */
@@ -430,7 +430,7 @@ bool fsdp_torch_same_package(
 
 /* Checks every global of the pickle that was read: findings FI3001 to FI3004, FI3011,
  * FI3018. */
-void fsdp_torch_judge(struct fsdp_torch *torch);
+void fsdp_torch_check(struct fsdp_torch *torch);
 
 /* ---- value-tokens.c ---- */
 
@@ -441,7 +441,7 @@ void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream);
 /* ---- calls.c ---- */
 
 /* Checks the operations of the pickle while it is read: findings FI3004, FI3007 to FI3009,
- * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_judge
+ * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_check
  * afterwards. */
 void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,
 	uint64_t size, uint64_t base);

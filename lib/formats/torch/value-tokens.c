@@ -23,7 +23,7 @@ enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
  * bytes. */
 enum { VALUES_BYTES = 1 << 20, BYTES_PER_GIVEN = 8, TOKEN_BYTES = 8, LAST_PART = 4096 };
 
-struct spelling {
+struct formatting {
 	struct fsdp_torch *torch;
 	struct fsdp_token *tokens;
 	size_t count, room;
@@ -33,22 +33,24 @@ struct spelling {
 	struct fsdp_error **error;
 };
 
-static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_kind kind)
+static struct fsdp_token *add_token(
+	struct formatting *formatting, enum fsdp_token_kind kind)
 {
-	if (spelling->count == spelling->room) {
-		size_t room = spelling->room == 0 ? 8 : spelling->room * 2;
+	if (formatting->count == formatting->room) {
+		size_t room = formatting->room == 0 ? 8 : formatting->room * 2;
 		struct fsdp_token *grown =
-			FSDP_TAKE(spelling->torch->scratch, grown, room);
+			FSDP_TAKE(formatting->torch->scratch, grown, room);
 		if (grown == NULL) {
-			fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+			fsdp_arena_fail(formatting->torch->scratch, formatting->error);
 			return NULL;
 		}
-		if (spelling->count != 0)
-			memcpy(grown, spelling->tokens, spelling->count * sizeof *grown);
-		spelling->tokens = grown;
-		spelling->room = room;
+		if (formatting->count != 0)
+			memcpy(grown, formatting->tokens,
+				formatting->count * sizeof *grown);
+		formatting->tokens = grown;
+		formatting->room = room;
 	}
-	struct fsdp_token *token = &spelling->tokens[spelling->count++];
+	struct fsdp_token *token = &formatting->tokens[formatting->count++];
 	*token = (struct fsdp_token){ .kind = kind };
 	return token;
 }
@@ -81,10 +83,10 @@ static bool is_builtin(const struct fsdp_pickle_global *global, const char *name
 	       fsdp_span_is(global->name, name);
 }
 
-static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
+static bool format_folded(struct formatting *formatting, fsdp_ref ref)
 {
 	uint32_t number;
-	struct fsdp_torch *torch = spelling->torch;
+	struct fsdp_torch *torch = formatting->torch;
 	(void)fsdp_pickle_folded(torch->pickle, ref, &number);
 	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE) {
 		/* A folded torch.Size is a tuple of integers. */
@@ -92,19 +94,19 @@ static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
 		size_t count;
 		if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
 			return false;
-		struct fsdp_token *size_token = add_token(spelling, FSDP_TOKEN_TUPLE);
+		struct fsdp_token *size_token = add_token(formatting, FSDP_TOKEN_TUPLE);
 		if (size_token == NULL)
 			return false;
 		size_token->count = (uint32_t)count;
 		for (size_t i = 0; i < count; i++) {
-			size_token = add_token(spelling, FSDP_TOKEN_INTEGER);
+			size_token = add_token(formatting, FSDP_TOKEN_INTEGER);
 			if (size_token == NULL)
 				return false;
 			size_token->integer = items[i];
 		}
 		return true;
 	}
-	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
+	struct fsdp_token *token = add_token(formatting, FSDP_TOKEN_TENSOR);
 	if (token == NULL)
 		return false;
 	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR) {
@@ -122,13 +124,13 @@ static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
 	} else
 		token->text = FSDP_SPAN("storage");
 	return token->text.data != NULL ||
-	       fsdp_arena_fail(torch->scratch, spelling->error);
+	       fsdp_arena_fail(torch->scratch, formatting->error);
 }
 
 /* A value without items of its own. False: it is a container (or memory ended). */
-static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
+static bool format_leaf(struct formatting *formatting, fsdp_ref ref, bool *ret_done)
 {
-	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	struct fsdp_token *token;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
 	*ret_done = true;
@@ -136,54 +138,54 @@ static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
 	case FSDP_PICKLE_NOTHING:
 	case FSDP_PICKLE_BUFFER:
 	case FSDP_PICKLE_PERSISTENT:
-		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
 	case FSDP_PICKLE_NULL:
-		return add_token(spelling, FSDP_TOKEN_NONE) != NULL;
+		return add_token(formatting, FSDP_TOKEN_NONE) != NULL;
 	case FSDP_PICKLE_BOOL:
-		token = add_token(spelling, FSDP_TOKEN_BOOL);
+		token = add_token(formatting, FSDP_TOKEN_BOOL);
 		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
 	case FSDP_PICKLE_INTEGER:
-		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		token = add_token(formatting, FSDP_TOKEN_INTEGER);
 		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
 	case FSDP_PICKLE_FLOAT:
-		token = add_token(spelling, FSDP_TOKEN_FLOAT);
+		token = add_token(formatting, FSDP_TOKEN_FLOAT);
 		return token != NULL && fsdp_pickle_float(pickle, ref, &token->number);
 	case FSDP_PICKLE_BIG_INTEGER:
 	case FSDP_PICKLE_TEXT:
 	case FSDP_PICKLE_BYTES:
 	case FSDP_PICKLE_BYTEARRAY:
-		token = add_token(spelling, kind == FSDP_PICKLE_TEXT ? FSDP_TOKEN_TEXT
-					    : kind == FSDP_PICKLE_BIG_INTEGER
-						    ? FSDP_TOKEN_BIG_INTEGER
-						    : FSDP_TOKEN_BYTES);
+		token = add_token(formatting, kind == FSDP_PICKLE_TEXT ? FSDP_TOKEN_TEXT
+					      : kind == FSDP_PICKLE_BIG_INTEGER
+						      ? FSDP_TOKEN_BIG_INTEGER
+						      : FSDP_TOKEN_BYTES);
 		if (token == NULL)
 			return false;
 		token->text = fsdp_pickle_span(pickle, ref);
-		spelling->text_bytes += token->text.size;
-		if (spelling->torch->copies) {
+		formatting->text_bytes += token->text.size;
+		if (formatting->torch->copies) {
 			token->text = fsdp_arena_copy(
-				spelling->torch->model->arena, token->text);
+				formatting->torch->model->arena, token->text);
 			if (token->text.data == NULL)
-				return fsdp_arena_fail(
-					spelling->torch->model->arena, spelling->error);
+				return fsdp_arena_fail(formatting->torch->model->arena,
+					formatting->error);
 		}
 		if (kind != FSDP_PICKLE_BIG_INTEGER ||
 			fsdp_pickle_is_written(pickle, ref))
 			return true;
-		token->text = fsdp_big_text(token->text, spelling->torch->model->arena);
+		token->text = fsdp_big_text(token->text, formatting->torch->model->arena);
 		return token->text.data != NULL ||
-		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+		       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
 	case FSDP_PICKLE_GLOBAL:
-		token = add_token(spelling, FSDP_TOKEN_GLOBAL);
+		token = add_token(formatting, FSDP_TOKEN_GLOBAL);
 		if (token == NULL)
 			return false;
-		token->text =
-			describe_global(spelling->torch, fsdp_pickle_named(pickle, ref));
-		spelling->text_bytes += token->text.size;
+		token->text = describe_global(
+			formatting->torch, fsdp_pickle_named(pickle, ref));
+		formatting->text_bytes += token->text.size;
 		return token->text.data != NULL ||
-		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+		       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
 	case FSDP_PICKLE_FOLDED:
-		return spell_folded(spelling, ref);
+		return format_folded(formatting, ref);
 	case FSDP_PICKLE_TUPLE:
 	case FSDP_PICKLE_LIST:
 	case FSDP_PICKLE_SET:
@@ -198,10 +200,10 @@ static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
 }
 
 /* Calls that stand for plain data are spelled as it. */
-static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_done,
+static bool format_plain_call(struct formatting *formatting, fsdp_ref ref, bool *ret_done,
 	fsdp_ref *ret_inside, enum fsdp_token_kind *ret_kind)
 {
-	struct fsdp_torch *torch = spelling->torch;
+	struct fsdp_torch *torch = formatting->torch;
 	struct fsdp_pickle *pickle = torch->pickle;
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
 	fsdp_ref first = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0);
@@ -211,15 +213,15 @@ static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_
 	if (fsdp_span_is(global->module, "_codecs") &&
 		fsdp_span_is(global->name, "encode") &&
 		fsdp_pickle_text(pickle, first).data != NULL) {
-		struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_BYTES);
+		struct fsdp_token *token = add_token(formatting, FSDP_TOKEN_BYTES);
 		if (token == NULL)
 			return false;
 		token->text = fsdp_pickle_text(pickle, first);
 		(void)fsdp_torch_latin1(token->text, torch->model->arena, &token->text);
-		spelling->text_bytes += token->text.size;
+		formatting->text_bytes += token->text.size;
 		*ret_done = true;
 		return token->text.data != NULL ||
-		       fsdp_arena_fail(torch->scratch, spelling->error);
+		       fsdp_arena_fail(torch->scratch, formatting->error);
 	}
 	bool is_set = is_builtin(global, "set") || is_builtin(global, "frozenset");
 	if (is_set && fsdp_pickle_kind(pickle, first) == FSDP_PICKLE_LIST) {
@@ -231,9 +233,9 @@ static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_
 
 /* Begins a container: its token, and where its items come from. */
 static bool open_container(
-	struct spelling *spelling, fsdp_ref ref, struct open *open, bool *ret_done)
+	struct formatting *formatting, fsdp_ref ref, struct open *open, bool *ret_done)
 {
-	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
 	enum fsdp_token_kind token_kind = kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
 					  : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
@@ -243,53 +245,53 @@ static bool open_container(
 	fsdp_ref inside = ref;
 	*ret_done = false;
 	if (kind == FSDP_PICKLE_CALL &&
-		!spell_plain_call(spelling, ref, ret_done, &inside, &token_kind))
+		!format_plain_call(formatting, ref, ret_done, &inside, &token_kind))
 		return false;
 	if (*ret_done)
 		return true;
 	*open = (struct open){
 		.iterator = { .ref = inside },
-		.token = spelling->count,
+		.token = formatting->count,
 		.pairs = kind == FSDP_PICKLE_DICT,
 		.argument = FSDP_REF_NONE,
 		.state = FSDP_REF_NONE,
 	};
-	struct fsdp_token *token = add_token(spelling, token_kind);
+	struct fsdp_token *token = add_token(formatting, token_kind);
 	if (token == NULL)
 		return false;
 	if (token_kind != FSDP_TOKEN_OBJECT)
 		return true;
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	token->text = global != NULL ? describe_global(spelling->torch, global)
+	token->text = global != NULL ? describe_global(formatting->torch, global)
 				     : FSDP_SPAN("object");
-	spelling->text_bytes += token->text.size;
+	formatting->text_bytes += token->text.size;
 	open->argument = fsdp_pickle_argument(pickle, ref);
 	open->state = fsdp_pickle_state(pickle, ref, 0);
 	return token->text.data != NULL ||
-	       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
 }
 
-static uint64_t taken_by(const struct spelling *spelling)
+static uint64_t taken_by(const struct formatting *formatting)
 {
-	return TOKEN_BYTES * (uint64_t)spelling->count + spelling->text_bytes;
+	return TOKEN_BYTES * (uint64_t)formatting->count + formatting->text_bytes;
 }
 
-static bool spell_one(
-	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
+static bool format_one(
+	struct formatting *formatting, fsdp_ref ref, struct open *stack, size_t *depth)
 {
 	bool done;
-	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES ||
-		taken_by(spelling) >= spelling->ceiling) {
-		spelling->cut = true;
-		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	if (formatting->count >= TOKENS_MAX || formatting->text_bytes > VALUE_BYTES ||
+		taken_by(formatting) >= formatting->ceiling) {
+		formatting->cut = true;
+		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
 	}
-	if (!spell_leaf(spelling, ref, &done))
+	if (!format_leaf(formatting, ref, &done))
 		return false;
 	if (done)
 		return true;
 	if (*depth == TOKEN_DEPTH)
-		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
-	if (!open_container(spelling, ref, &stack[*depth], &done))
+		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
+	if (!open_container(formatting, ref, &stack[*depth], &done))
 		return false;
 	if (!done)
 		++*depth;
@@ -298,9 +300,9 @@ static bool spell_one(
 
 /* One step of the innermost container; closes it when nothing is left. Objects give
  * their arguments, then their state, then what was put into them. */
-static bool spell_step(struct spelling *spelling, struct open *stack, size_t *depth)
+static bool format_step(struct formatting *formatting, struct open *stack, size_t *depth)
 {
-	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	struct open *open = &stack[*depth - 1];
 	fsdp_ref key, value, next = FSDP_REF_NONE;
 	if (open->argument != FSDP_REF_NONE) {
@@ -311,29 +313,29 @@ static bool spell_step(struct spelling *spelling, struct open *stack, size_t *de
 		open->state = FSDP_REF_NONE;
 	}
 	if (next != FSDP_REF_NONE) {
-		spelling->tokens[open->token].count++;
-		return spell_one(spelling, next, stack, depth);
+		formatting->tokens[open->token].count++;
+		return format_one(formatting, next, stack, depth);
 	}
-	if (spelling->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
+	if (formatting->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
 		--*depth;
 		return true;
 	}
-	spelling->tokens[open->token].count +=
+	formatting->tokens[open->token].count +=
 		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
 	/* What was put into a dict as into a list has no key, and a dict is pairs. */
 	if (open->pairs && key == FSDP_REF_NONE &&
-		add_token(spelling, FSDP_TOKEN_CUT) == NULL)
+		add_token(formatting, FSDP_TOKEN_CUT) == NULL)
 		return false;
 	if (key != FSDP_REF_NONE) {
 		/* Keys are hashable, so they hold no open containers but tuples. */
 		size_t before = *depth;
-		if (!spell_one(spelling, key, stack, depth))
+		if (!format_one(formatting, key, stack, depth))
 			return false;
 		while (*depth > before)
-			if (!spell_step(spelling, stack, depth))
+			if (!format_step(formatting, stack, depth))
 				return false;
 	}
-	return spell_one(spelling, value, stack, depth);
+	return format_one(formatting, value, stack, depth);
 }
 
 /* ---- types ---- */
@@ -376,7 +378,6 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 
 /* ---- a value ---- */
 
-/* What the values before left over for one more. */
 static uint64_t left_over(const struct fsdp_model *model)
 {
 	uint64_t given = model->arena->budget->given, most;
@@ -389,11 +390,11 @@ static uint64_t left_over(const struct fsdp_model *model)
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error)
 {
-	struct spelling spelling = {
+	struct formatting formatting = {
 		.torch = torch, .ceiling = left_over(torch->model), .error = ret_error
 	};
-	spelling.tokens = torch->tokens;
-	spelling.room = torch->token_room;
+	formatting.tokens = torch->tokens;
+	formatting.room = torch->token_room;
 	if (torch->open == NULL)
 		torch->open = fsdp_arena_take(torch->scratch,
 			TOKEN_DEPTH * sizeof(struct open), _Alignof(struct open));
@@ -401,20 +402,20 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	size_t depth = 0;
 	if (stack == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
-	if (!spell_one(&spelling, ref, stack, &depth))
+	if (!format_one(&formatting, ref, stack, &depth))
 		return false;
 	while (depth != 0)
-		if (!spell_step(&spelling, stack, &depth))
+		if (!format_step(&formatting, stack, &depth))
 			return false;
 	struct fsdp_token *tokens =
-		FSDP_TAKE(torch->model->arena, tokens, spelling.count);
+		FSDP_TAKE(torch->model->arena, tokens, formatting.count);
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
-	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
+	memcpy(tokens, formatting.tokens, formatting.count * sizeof *tokens);
 	/* One finding a file, if values are cut because all of them together are too
 	 * large. */
-	torch->model->value_bytes += taken_by(&spelling);
-	if (spelling.cut && taken_by(&spelling) >= spelling.ceiling &&
+	torch->model->value_bytes += taken_by(&formatting);
+	if (formatting.cut && taken_by(&formatting) >= formatting.ceiling &&
 		!torch->values_cut) {
 		torch->values_cut = true;
 		fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
@@ -422,10 +423,10 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 				.severity = FSDP_WARNING + 1),
 			"shared values expand to too much; the rest is cut");
 	}
-	torch->tokens = spelling.tokens;
-	torch->token_room = spelling.room;
+	torch->tokens = formatting.tokens;
+	torch->token_room = formatting.room;
 	value->tokens = tokens;
-	value->token_count = (uint32_t)spelling.count;
+	value->token_count = (uint32_t)formatting.count;
 	value->type = fsdp_build_text(
 		torch->model, fsdp_torch_type_name(torch, ref), ret_error);
 	return value->type != NULL;
@@ -642,7 +643,7 @@ static bool has_elements(struct fsdp_pickle *pickle, fsdp_ref ref)
 	       fsdp_torch_kind(number) != FSDP_TORCH_SIZE;
 }
 
-/* What cannot hold anything is not kept. */
+/* A value that cannot contain others is not kept. */
 static bool keep(struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_error **ret_error)
 {
 	if (fsdp_pickle_identity(torch->pickle, ref) == 0 &&

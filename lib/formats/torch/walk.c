@@ -68,7 +68,7 @@ struct walk {
 /* A class of torchao holds one that holds the bytes. */
 enum { INNER_DEPTH = 2 };
 
-/* What is shared is met again and again. */
+/* Shared objects are met again and again: the work is limited. */
 static bool work(struct walk *walk, uint64_t steps)
 {
 	return fsdp_budget_work(walk->torch->scratch->budget, steps, walk->error);
@@ -589,7 +589,7 @@ static void pop_frame(struct walk *walk)
 }
 
 /* The text of a key that is not a string. */
-static bool spell_key(
+static bool format_key(
 	struct walk *walk, fsdp_ref key, struct fsdp_span *ret_text, bool *ret_integer)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
@@ -621,7 +621,7 @@ static bool spell_key(
 	       fsdp_arena_fail(walk->torch->scratch, walk->error);
 }
 
-static bool spell_index(struct walk *walk, uint64_t index, struct fsdp_span *ret_text)
+static bool format_index(struct walk *walk, uint64_t index, struct fsdp_span *ret_text)
 {
 	char text[24];
 	int size = snprintf(text, sizeof text, "%llu", FSDP_LLU(index));
@@ -756,7 +756,7 @@ static bool step_module(struct walk *walk, struct frame *frame)
 }
 
 /* The dot that completes a wrapper's segment may be the one before the next key. */
-static bool holds_wrapper(struct fsdp_span text)
+static bool has_wrapper(struct fsdp_span text)
 {
 	struct fsdp_span mark = FSDP_SPAN("_wrapped_module");
 	return fsdp_name_is_dirty(text) || fsdp_span_ends(text, mark);
@@ -774,15 +774,15 @@ static bool step(struct walk *walk)
 		return true;
 	}
 	struct fsdp_span text;
-	bool integer = false, spelled = false;
+	bool integer = false, formatted = false;
 	if (frame->kind == FRAME_ITEMS) {
 		integer = true;
-		if (!spell_index(walk, frame->index++, &text))
+		if (!format_index(walk, frame->index++, &text))
 			return false;
 	} else {
 		text = fsdp_pickle_text(pickle, key);
-		spelled = text.data == NULL;
-		if (spelled && !spell_key(walk, key, &text, &integer))
+		formatted = text.data == NULL;
+		if (formatted && !format_key(walk, key, &text, &integer))
 			return false;
 	}
 	if (!work(walk, text.size / KEY_STEP))
@@ -800,14 +800,13 @@ static bool step(struct walk *walk)
 			walk->is_optimizer || fsdp_span_begins(text, FSDP_SPAN("optim"));
 	uint32_t name, raw_name;
 	bool wrapped = frame->wrapped;
-	walk->wrapped = wrapped || holds_wrapper(text);
+	walk->wrapped = wrapped || has_wrapper(text);
 	return fsdp_build_names(walk->torch->model, frame->name, text, wrapped, &name,
 		       &raw_name, walk->error) &&
-	       (!spelled || meet_key(walk, key, name, raw_name)) &&
+	       (!formatted || meet_key(walk, key, name, raw_name)) &&
 	       meet(walk, value, name, raw_name);
 }
 
-/* What torch.optim.Optimizer.state_dict() gives. */
 static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = top };

@@ -50,7 +50,6 @@ struct taking {
 	uint64_t parts; /* of flat parameters that were looked at */
 };
 
-/* What one flat parameter is made of. */
 struct flat_parts {
 	struct fsdp_span key, prefix; /* its own name; the prefix of its names */
 	fsdp_ref names, shapes, numels;
@@ -323,7 +322,7 @@ static bool add_run(struct taking *taking, const struct kept_tensor *flat,
 	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
 }
 
-static void tell(struct taking *taking, struct fsdp_span key, const char *why)
+static void report_part(struct taking *taking, struct fsdp_span key, const char *why)
 {
 	fsdp_find(&taking->torch->model->findings, FSDP_RULE_FLAT_NUMEL,
 		FSDP_PLACE(.file = taking->torch->file, .rank = taking->torch->rank,
@@ -421,7 +420,7 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 	uint64_t share, begin, end, at = 0;
 	bool bad = false;
 	if (flat == NULL) {
-		tell(taking, parts->key,
+		report_part(taking, parts->key,
 			"the file does not have this flat parameter, which its metadata describe");
 		return true;
 	}
@@ -429,7 +428,7 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 	if (flat->taken || !fsdp_mul(share, taking->torch->rank, &begin) ||
 		!fsdp_add(begin, share, &end) || end > INT64_MAX ||
 		!is_sound(taking, parts, flat, share, begin)) {
-		tell(taking, parts->key,
+		report_part(taking, parts->key,
 			"the flat parameter is not as long as its metadata require");
 		return true;
 	}
@@ -473,7 +472,7 @@ static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
 	if (orig.data == NULL ||
 		!fsdp_torch_ints(taking->torch, pickle, parts.shape, size, &dims) ||
 		!fsdp_numel(size, dims, &parts.whole)) {
-		tell(taking, key,
+		report_part(taking, key,
 			"the metadata of the shard does not say which tensor it belongs to");
 		return true;
 	}
@@ -526,7 +525,7 @@ static bool read_fairscale_flat(struct taking *taking, struct fsdp_span module,
 		!fsdp_pickle_integer(
 			pickle, fsdp_pickle_get(pickle, facts, "padding"), &padding) ||
 		padding < 0) {
-		tell(taking, parts.key,
+		report_part(taking, parts.key,
 			"the metadata of the flat parameter does not say which unit it belongs to");
 		return true;
 	}

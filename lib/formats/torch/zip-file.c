@@ -23,7 +23,6 @@
 #include "formats/torch/torch.h"
 #include "io/zip.h"
 
-/* Of a pickle that only its calls are looked for. */
 enum { OTHER_BYTES = 16 << 20 };
 
 struct torch_zip {
@@ -368,7 +367,7 @@ static bool read_relative(struct torch_zip *file, struct fsdp_relative *relative
 	format->title = relative->title;
 	format->writer = relative->writer;
 	if (!relative->is_xla && relative->ranks_at_least < FSDP_RELATIVE_RANKS)
-		fsdp_reading_settle_world(file->reading, file->file_id,
+		fsdp_reading_resolve_world(file->reading, file->file_id,
 			(uint32_t)relative->ranks_at_least, false);
 	return true;
 }
@@ -384,7 +383,7 @@ static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t n
 	return fsdp_names_segment(&model->names, name);
 }
 
-/* What callbacks keep is not a parameter. */
+/* States of callbacks are not parameters. */
 static uint8_t role_in_lightning(
 	const struct fsdp_model *model, uint32_t raw_name, uint8_t role)
 {
@@ -409,7 +408,7 @@ static void name_ultralytics(struct torch_zip *file)
 	format->writer = "Ultralytics";
 }
 
-/* What Lightning's Trainer saves says so. */
+/* Checkpoints of Lightning's Trainer have its version. */
 static bool resolve_lightning(struct torch_zip *file, size_t first_tensor,
 	size_t first_value, struct fsdp_error **ret_error)
 {
@@ -460,7 +459,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_look_inside(&file->torch, stream);
-	fsdp_torch_judge(&file->torch);
+	fsdp_torch_check(&file->torch);
 	if (file->constants) {
 		/* What torch.jit.save writes is an object of a class that its code
 		 * defines. */
@@ -496,8 +495,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
 		return false;
-	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
-	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
+	fsdp_reading_resolve_rank(file->reading, file->file_id, &file->torch.rank);
+	fsdp_reading_resolve_world(file->reading, file->file_id, file->torch.world_size,
 		file->torch.world_whole);
 	name_ultralytics(file);
 	return fsdp_torch_walk(&file->torch, ret_error) &&
@@ -532,7 +531,7 @@ static enum looked check_other(
 		/* What is broken was looked at up to there; what ended at a limit not. */
 		looked = fsdp_torch_read(&torch, stream, begin, false, &error) ||
 			 error == NULL || fsdp_error_limit(error) == NULL;
-		fsdp_torch_judge(&torch);
+		fsdp_torch_check(&torch);
 	}
 	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);

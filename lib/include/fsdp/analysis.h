@@ -66,7 +66,7 @@ extern "C" {
 /* ---- sums ---- */
 
 /** What the tensors of one group have in common. */
-enum fsdp_sums_by {
+enum fsdp_group_key {
 	/* Whose part a piece is; keys are ranks that own a piece. */
 	FSDP_BY_RANK,
 	/* The file a piece is stored in; keys are indices of files. */
@@ -117,7 +117,7 @@ struct fsdp_group {
  * linear in the keys.
  */
 FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
-	enum fsdp_sums_by by, int64_t depth, struct fsdp_sums **ret_sums,
+	enum fsdp_group_key by, int64_t depth, struct fsdp_sums **ret_sums,
 	struct fsdp_error **ret_error);
 
 /** Whether a piece is wanted. The piece is valid during the call. */
@@ -173,28 +173,28 @@ FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
  * Sums by two keys, for example each layer's bytes per rank. If one of the keys is
  * rank or file, pieces are added up, else tensors.
  */
-struct fsdp_crossed;
+struct fsdp_pivot;
 
 /**
  * Adds up these tensors; each may be given once. depth and takes are as above.
  * Groups without a tensor are omitted, so memory is linear in the pieces of these
  * tensors; takes n log n comparisons for n of them.
  */
-FSDP_API bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
-	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
+FSDP_API bool fsdp_pivot_new(const struct fsdp_checkpoint *checkpoint,
+	const enum fsdp_group_key by[2], int64_t depth, const uint32_t *tensors,
 	size_t count, fsdp_piece_filter *takes, void *context,
-	struct fsdp_crossed **ret_crossed, struct fsdp_error **ret_error);
+	struct fsdp_pivot **ret_crossed, struct fsdp_error **ret_error);
 
 /** Groups, in the order of their first keys, then of the second. May be 0. */
-FSDP_API size_t fsdp_crossed_count(const struct fsdp_crossed *crossed);
+FSDP_API size_t fsdp_pivot_count(const struct fsdp_pivot *crossed);
 
 /** Its first key is that of the group; either is FSDP_NONE for what has none. All
  * zero and without keys past the end. */
-FSDP_API struct fsdp_group fsdp_crossed_group(
-	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second);
+FSDP_API struct fsdp_group fsdp_pivot_group(
+	const struct fsdp_pivot *crossed, size_t index, uint32_t *ret_second);
 
 /** NULL is fine. */
-FSDP_API void fsdp_crossed_free(struct fsdp_crossed *crossed);
+FSDP_API void fsdp_pivot_free(struct fsdp_pivot *crossed);
 
 /** What a list of tensors comes to. */
 struct fsdp_total {
@@ -217,7 +217,7 @@ struct fsdp_total {
  * is not known counts in full. Memory is linear in all tensors of the checkpoint,
  * time n log n in those of the list. *ret_total is filled if it succeeds.
  */
-FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
+FSDP_API bool fsdp_storage_total(const struct fsdp_checkpoint *checkpoint,
 	const uint32_t *tensors, size_t count, struct fsdp_total *ret_total,
 	struct fsdp_error **ret_error);
 
@@ -260,7 +260,7 @@ struct fsdp_state_kind {
 };
 
 /** How a tensor of several pieces is cut, by its first piece. */
-enum fsdp_sharding_how {
+enum fsdp_sharding_kind {
 	/* Not sharded: each piece is a full copy of the tensor. */
 	FSDP_SHARDING_REPLICATED,
 	/* In one dimension. */
@@ -273,7 +273,7 @@ enum fsdp_sharding_how {
 
 /** Tensors that are sharded in the same way. */
 struct fsdp_sharding {
-	enum fsdp_sharding_how how;
+	enum fsdp_sharding_kind how;
 	uint32_t dim;  /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
 	uint32_t over; /* pieces of one copy; replicated: how many there are */
 	/* Of each piece; 1 if replicated (see `over`). */
@@ -336,7 +336,7 @@ FSDP_API const struct fsdp_overview_facts *fsdp_overview_facts(
 /** All tensors by dtype, role, rank or file; the sums are the object's. NULL by
  * anything else. */
 FSDP_API const struct fsdp_sums *fsdp_overview_sums(
-	const struct fsdp_overview *overview, enum fsdp_sums_by by);
+	const struct fsdp_overview *overview, enum fsdp_group_key by);
 
 /** NULL is fine. */
 FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
@@ -344,15 +344,15 @@ FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
 /* ---- what kind it is ---- */
 
 /** Which FSDP sharded it. */
-enum fsdp_flavour {
+enum fsdp_sharding_api {
 	/* Unknown, or no tensor is sharded. */
-	FSDP_FLAVOUR_UNKNOWN,
+	FSDP_API_UNKNOWN,
 	/* FullyShardedDataParallel. */
-	FSDP_FLAVOUR_FSDP1,
+	FSDP_API_FSDP1,
 	/* fully_shard. */
-	FSDP_FLAVOUR_FSDP2,
+	FSDP_API_FSDP2,
 	/* One of both: FSDP1 with a device mesh saves the same. */
-	FSDP_FLAVOUR_DTENSOR,
+	FSDP_API_DTENSOR,
 };
 
 /** Which state dict was saved, in FSDP1's words. */
@@ -393,7 +393,7 @@ enum fsdp_optimizer {
  * NULL, FSDP_NONE or the UNKNOWN of their enum. */
 struct fsdp_kind {
 	/* Which FSDP, and which of its state dicts. */
-	enum fsdp_flavour flavour;
+	enum fsdp_sharding_api flavour;
 	enum fsdp_state_dict state_dict;
 	/* Of the plan's units: "FULL_SHARD", …; NULL: not the same */
 	const char *strategy;
@@ -425,7 +425,7 @@ struct fsdp_kind {
  * Looks once at all tensors, modules and values. `facts` is the overview of the
  * same checkpoint. Of one that has sums only values are looked at.
  */
-FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
+FSDP_API bool fsdp_checkpoint_classify(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
 	struct fsdp_error **ret_error);
 
@@ -439,22 +439,23 @@ FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
  * of a unit. Buffers are not counted. Sums are taken modulo 2^64 here, as
  * fsdp_module counts its bytes.
  */
-struct fsdp_shares;
+struct fsdp_rank_bytes;
 
 /** For all visits of modules at once. Memory is linear in them; takes one look at
  * every piece of the tensors that modules own. */
-FSDP_API bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_shares **ret_shares, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_rank_bytes_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_rank_bytes **ret_shares, struct fsdp_error **ret_error);
 
 /**
  * Bytes of one visit. FSDP_UNKNOWN: the ranks of a tensor are unknown, a plan lists
  * more parameters of this module than the files contain, or the visit does not
  * exist.
  */
-FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module);
+FSDP_API uint64_t fsdp_rank_bytes_of(
+	const struct fsdp_rank_bytes *shares, uint32_t module);
 
 /** NULL is fine. */
-FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
+FSDP_API void fsdp_rank_bytes_free(struct fsdp_rank_bytes *shares);
 
 /* ---- likely units ---- */
 
@@ -466,17 +467,18 @@ FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
  * modules of their own and with parameters, are likely units if a unit above them
  * was inferred. Modules below such a unit are not units.
  */
-struct fsdp_likely;
+struct fsdp_inferred_units;
 
 /** Memory is linear in the visits, time n log n in them and in their names. */
-FSDP_API bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_likely **ret_likely, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_inferred_units_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_inferred_units **ret_likely, struct fsdp_error **ret_error);
 
 /** Whether this visit is one; false past the last visit. */
-FSDP_API bool fsdp_likely_unit(const struct fsdp_likely *likely, uint32_t module);
+FSDP_API bool fsdp_inferred_unit(
+	const struct fsdp_inferred_units *likely, uint32_t module);
 
 /** NULL is fine. */
-FSDP_API void fsdp_likely_free(struct fsdp_likely *likely);
+FSDP_API void fsdp_inferred_units_free(struct fsdp_inferred_units *likely);
 
 /* ---- copies ---- */
 
@@ -524,7 +526,7 @@ FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
  * none. Only the first 16 optimizers and models are looked at, and numbers below
  * 2^26.
  */
-struct fsdp_states;
+struct fsdp_optimizer_states;
 
 /** One state. */
 struct fsdp_state {
@@ -539,8 +541,8 @@ struct fsdp_state {
  * must exist. A tensor may be named twice; a state has no states. Takes n log m
  * comparisons of texts for n states and m names of parameters.
  */
-FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
-	const uint32_t *tensors, size_t count, struct fsdp_states **ret_states,
+FSDP_API bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
+	const uint32_t *tensors, size_t count, struct fsdp_optimizer_states **ret_states,
 	struct fsdp_error **ret_error);
 
 /**
@@ -548,16 +550,16 @@ FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
  * object's. NULL with *ret_count 0: it has no states. Cannot fail, but writes into
  * the object.
  */
-FSDP_API const struct fsdp_state *fsdp_states_of(
-	struct fsdp_states *states, uint32_t tensor, size_t *ret_count);
+FSDP_API const struct fsdp_state *fsdp_optimizer_states_of(
+	struct fsdp_optimizer_states *states, uint32_t tensor, size_t *ret_count);
 
 /** NULL is fine. */
-FSDP_API void fsdp_states_free(struct fsdp_states *states);
+FSDP_API void fsdp_optimizer_states_free(struct fsdp_optimizer_states *states);
 
 /* ---- names that are not stored ---- */
 
 /** What a name that no file stores is another name of. */
-struct fsdp_tie {
+struct fsdp_tied_weights {
 	/* What is stored under another name, or FSDP_NONE: the name stands for
 	 * nothing. */
 	uint32_t tensor;
@@ -571,8 +573,9 @@ struct fsdp_tie {
  * a model is its embedding. Looks once at all values and tensors; fails only if
  * memory ends.
  */
-FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_span name, struct fsdp_tie *ret_tie, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_tied_weights_find(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_span name, struct fsdp_tied_weights *ret_tie,
+	struct fsdp_error **ret_error);
 
 /* ---- waste ---- */
 
@@ -580,36 +583,37 @@ FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
  * Storages with bytes that no tensor views: saving a slice of a tensor saves all of
  * it. Made in three steps, because only the caller may read:
  *
- *     fsdp_waste_new         notes what every piece sees of its storage
- *     fsdp_waste_asks        whether a piece must be located for that: those of a DCP
- *                            item; the caller gives each place to fsdp_waste_place
- *     fsdp_waste_finish      joins what is seen and sorts the storages
+ *     fsdp_unused_new         notes what every piece sees of its storage
+ *     fsdp_unused_to_locate        whether a piece must be located for that: those of a DCP
+ *                            item; the caller gives each place to fsdp_unused_place
+ *     fsdp_unused_finish      joins what is seen and sorts the storages
  *
  * Without the place of a piece its storage is not reported.
  */
-struct fsdp_waste;
+struct fsdp_unused;
 
 /** Memory is linear in all pieces of the checkpoint. */
-FSDP_API bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
-	struct fsdp_waste **ret_waste, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_unused_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_unused **ret_waste, struct fsdp_error **ret_error);
 
 /** Pieces to locate (fsdp_piece_locate), ascending; the list is the object's. */
-FSDP_API const uint32_t *fsdp_waste_asks(
-	const struct fsdp_waste *waste, size_t *ret_count);
+FSDP_API const uint32_t *fsdp_unused_to_locate(
+	const struct fsdp_unused *waste, size_t *ret_count);
 
 /**
  * The place of the piece at this position of that list; past its end nothing
  * happens. The locator that filled it must outlive the object, for the storage's
  * key is borrowed.
  */
-FSDP_API void fsdp_waste_place(
-	struct fsdp_waste *waste, size_t position, const struct fsdp_place *place);
+FSDP_API void fsdp_unused_place(
+	struct fsdp_unused *waste, size_t position, const struct fsdp_place *place);
 
 /** Call it once, when all places were given. Takes n log n for n pieces. */
-FSDP_API bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_unused_finish(
+	struct fsdp_unused *waste, struct fsdp_error **ret_error);
 
 /** A storage with bytes that no tensor views. */
-struct fsdp_waste_row {
+struct fsdp_unused_row {
 	/* Its key, borrowed from checkpoint or locator. */
 	struct fsdp_span storage;
 	/* Index for fsdp_file. */
@@ -618,27 +622,27 @@ struct fsdp_waste_row {
 	uint64_t stored_bytes;
 	/* That a tensor sees, each counted once. What is wasted is the difference. */
 	uint64_t used_bytes;
-	/* Pieces that see it: fsdp_waste_tensor. */
+	/* Pieces that see it: fsdp_unused_tensor. */
 	size_t view_count;
 	size_t first_view; /* internal */
 };
 
-/** So many storages; 0 before fsdp_waste_finish. */
-FSDP_API size_t fsdp_waste_count(const struct fsdp_waste *waste);
+/** So many storages; 0 before fsdp_unused_finish. */
+FSDP_API size_t fsdp_unused_count(const struct fsdp_unused *waste);
 
 /** The storage that wastes most comes first. All zero and of no file past the end. */
-FSDP_API struct fsdp_waste_row fsdp_waste_row(
-	const struct fsdp_waste *waste, size_t index);
+FSDP_API struct fsdp_unused_row fsdp_unused_row(
+	const struct fsdp_unused *waste, size_t index);
 
 /**
  * The tensor of the n-th view of a storage, in the order in which the views begin:
  * an index for fsdp_tensor. FSDP_NONE past the end.
  */
-FSDP_API uint32_t fsdp_waste_tensor(
-	const struct fsdp_waste *waste, const struct fsdp_waste_row *row, size_t n);
+FSDP_API uint32_t fsdp_unused_tensor(
+	const struct fsdp_unused *waste, const struct fsdp_unused_row *row, size_t n);
 
 /** NULL is fine. */
-FSDP_API void fsdp_waste_free(struct fsdp_waste *waste);
+FSDP_API void fsdp_unused_free(struct fsdp_unused *waste);
 
 /* ---- another number of ranks ---- */
 

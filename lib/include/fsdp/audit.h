@@ -135,7 +135,7 @@ FSDP_API bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
 /* ---- what was read ---- */
 
 /** What the answer rests on. Bytes are those of files, as they are stored. */
-struct fsdp_verify_scope {
+struct fsdp_verify_coverage {
 	enum fsdp_level level;
 	/* Files that were looked at, */
 	uint64_t files;
@@ -155,7 +155,8 @@ struct fsdp_verify_scope {
 };
 
 /** Counted when it was made. */
-FSDP_API struct fsdp_verify_scope fsdp_verify_scope(const struct fsdp_verify *verify);
+FSDP_API struct fsdp_verify_coverage fsdp_verify_coverage(
+	const struct fsdp_verify *verify);
 
 /** Where digests were found: "crc32", "SHA256SUMS", "integrity.json", "cache", or
  * the path of the manifest. NULL past the end. */

@@ -119,7 +119,7 @@ struct fsdp_options {
 	const char *units_path;
 
 	/* One path is one checkpoint: the other files of its set are not looked for. */
-	bool alone;
+	bool single_file;
 
 	/* Read the values of entries that are not tensors even where each costs a read
 	 * (DCP). Without it they have a name and a place, but no value. */
@@ -132,8 +132,8 @@ struct fsdp_options {
 
 	/* If a set of rank files has a sharding plan, next to it or named, only the first
 	 * file and those of these ranks are read. The others count as present. */
-	bool few_ranks;
-	/* Global ranks, from 0, in any order; with `few_ranks` only. */
+	bool only_ranks;
+	/* Global ranks, from 0, in any order; with `only_ranks` only. */
 	const uint32_t *ranks;
 	size_t rank_count;
 
@@ -170,7 +170,7 @@ struct fsdp_options {
 	/* Handed to `belongs` as it is. */
 	void *belongs_context;
 
-	/* With `alone`, of one file: the sharding plan next to it (fsdp_below_is_lone), so
+	/* With `alone`, of one file: the sharding plan next to it (fsdp_discover_is_lone), so
 	 * that its directory is not listed to find one. NULL: unknown. */
 	const char *plan_beside;
 
@@ -223,7 +223,7 @@ FSDP_API void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint);
 
 /** Checkpoints below a directory that is not a checkpoint: a run, or a project with
  * its code. */
-struct fsdp_below;
+struct fsdp_discover;
 
 /**
  * Looks for them, three levels deep; a checkpoint is not searched for others. A
@@ -234,8 +234,8 @@ struct fsdp_below;
  * counted; *ret_below is the caller's to free. Fails if memory runs out or a limit
  * has an unknown name.
  */
-FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *options,
-	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_discover_new(const char *path, const struct fsdp_options *options,
+	struct fsdp_discover **ret_below, struct fsdp_error **ret_error);
 
 /**
  * Candidates in the directory of a run: each directory with a step in its name,
@@ -245,15 +245,15 @@ FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *option
  * without steps that is a checkpoint is the only candidate, also the named one.
  * Files and links that name the newest one are pointers.
  */
-FSDP_API bool fsdp_below_new_run(const char *path, const struct fsdp_options *options,
-	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_discover_new_run(const char *path, const struct fsdp_options *options,
+	struct fsdp_discover **ret_below, struct fsdp_error **ret_error);
 
 /** Number of checkpoints or candidates that were found; 0 is not a failure. */
-FSDP_API size_t fsdp_below_count(const struct fsdp_below *below);
+FSDP_API size_t fsdp_discover_count(const struct fsdp_discover *below);
 
 /** One of them as the user would type it, level by level in order of names; NULL
  * past the end. It lives as long as the object. */
-FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t index);
+FSDP_API const char *fsdp_discover_path(const struct fsdp_discover *below, size_t index);
 
 /** Step and epoch in the name of a directory or file of a run. */
 struct fsdp_step_name {
@@ -269,14 +269,14 @@ FSDP_API bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_s
 
 /** The same of a path that was found, of its last component; without step, epoch and
  * mark past the end. */
-FSDP_API struct fsdp_step_name fsdp_below_step(
-	const struct fsdp_below *below, size_t index);
+FSDP_API struct fsdp_step_name fsdp_discover_step(
+	const struct fsdp_discover *below, size_t index);
 
 /** A file or link of a run that names a checkpoint. */
-struct fsdp_pointer {
+struct fsdp_tracker {
 	const char *path; /* as the user would type it; NULL: none */
 	/* Its content: a name, or only the number of a step. */
-	struct fsdp_span says;
+	struct fsdp_span target;
 	/* It is a link, and what it leads to exists. */
 	bool leads;
 };
@@ -285,8 +285,8 @@ struct fsdp_pointer {
  * except for the sharding plan *ret_plan (NULL: none). It can be opened with
  * `alone`, `no_plan` and `plan_beside` without listing the directory again. False
  * past the end. */
-FSDP_API bool fsdp_below_is_lone(
-	const struct fsdp_below *below, size_t index, const char **ret_plan);
+FSDP_API bool fsdp_discover_is_lone(
+	const struct fsdp_discover *below, size_t index, const char **ret_plan);
 
 /**
  * If no checkpoint was found in a run: the first entry that is or may contain a
@@ -295,26 +295,26 @@ FSDP_API bool fsdp_below_is_lone(
  * empty tracker file, a link that leads out of the run or to nothing, a step below
  * the third level. NULL: none.
  */
-FSDP_API const char *fsdp_below_unclear(const struct fsdp_below *below);
+FSDP_API const char *fsdp_discover_unclear(const struct fsdp_discover *below);
 
 /** In the order in which they were found; without path past the end. */
-FSDP_API struct fsdp_pointer fsdp_below_pointer(
-	const struct fsdp_below *below, size_t index);
+FSDP_API struct fsdp_tracker fsdp_discover_tracker(
+	const struct fsdp_discover *below, size_t index);
 
 /** Whether there were more entries than the limit, so that some may not be found. */
-FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
+FSDP_API bool fsdp_discover_limit_reached(const struct fsdp_discover *below);
 
-/** Of fsdp_below_new: entries outside of the directories of checkpoints: files,
+/** Of fsdp_discover_new: entries outside of the directories of checkpoints: files,
  * links, hidden names and what is too deep, except what names the newest
  * checkpoint. *ret_first: the path of the first; "" if there is none. */
-FSDP_API uint64_t fsdp_below_others(
-	const struct fsdp_below *below, const char **ret_first);
+FSDP_API uint64_t fsdp_discover_others(
+	const struct fsdp_discover *below, const char **ret_first);
 
 /** Unreadable directories and files, which may contain further checkpoints. */
-FSDP_API uint64_t fsdp_below_unread(const struct fsdp_below *below);
+FSDP_API uint64_t fsdp_discover_unread(const struct fsdp_discover *below);
 
 /** NULL is fine. */
-FSDP_API void fsdp_below_free(struct fsdp_below *below);
+FSDP_API void fsdp_discover_free(struct fsdp_discover *below);
 
 /* ---- format ---- */
 
@@ -373,12 +373,12 @@ FSDP_API bool fsdp_checkpoint_plan(
 
 /** A remark on how it was opened ("two plans in its directory: neither is used"),
  * for people. NULL past the end. */
-FSDP_API const char *fsdp_checkpoint_note(
+FSDP_API const char *fsdp_checkpoint_message(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** A file that was read because it belongs to the set of the one that was named, as
  * the user would type it. NULL past the end. */
-FSDP_API const char *fsdp_checkpoint_sibling(
+FSDP_API const char *fsdp_checkpoint_set_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** Directory that the names of files are relative to, if it is not the path that was
@@ -408,7 +408,7 @@ FSDP_API struct fsdp_file fsdp_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** A stored storage that no tensor views. */
-struct fsdp_unviewed {
+struct fsdp_unused_run {
 	/* Its key, or absent. */
 	struct fsdp_span storage;
 	/* Index for fsdp_file. */
@@ -419,8 +419,8 @@ struct fsdp_unviewed {
 
 /** The next one from *position on, which is moved after it; start with 0. False: no
  * more. Takes time linear in storages for all of them. */
-FSDP_API bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint,
-	size_t *position, struct fsdp_unviewed *ret_unviewed);
+FSDP_API bool fsdp_unused_next(const struct fsdp_checkpoint *checkpoint, size_t *position,
+	struct fsdp_unused_run *ret_unviewed);
 
 /**
  * What the bytes of all files are, in bytes.
@@ -525,29 +525,29 @@ FSDP_API const struct fsdp_error *fsdp_checkpoint_error(
  * checkpoint of the directory skips for another one can be opened here.
  *
  * The directory is listed once. Files are read on first use and kept until
- * fsdp_survey_free; all results are valid until then. One thread at a time. Memory
+ * fsdp_scan_free; all results are valid until then. One thread at a time. Memory
  * counts against the limit `memory`.
  */
-struct fsdp_survey;
+struct fsdp_scan;
 
 /** The caller owns *ret_survey. The path is a directory or a file; limits and
  * `remote` are as in struct fsdp_options. Fails if it cannot be listed or memory
  * ends. */
-FSDP_API bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_remote *remote, struct fsdp_survey **ret_survey,
+FSDP_API bool fsdp_scan_new(const char *path, const struct fsdp_limit_setting *limits,
+	size_t limit_count, struct fsdp_remote *remote, struct fsdp_scan **ret_survey,
 	struct fsdp_error **ret_error);
 
 /** NULL is fine. */
-FSDP_API void fsdp_survey_free(struct fsdp_survey *survey);
+FSDP_API void fsdp_scan_free(struct fsdp_scan *survey);
 
 /** Something could not be read for a reason that says nothing of it (memory,
  * permission, a limit): what was answered since then counts for nothing. Then fills
  * the error. */
-FSDP_API bool fsdp_survey_failed(
-	const struct fsdp_survey *survey, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_scan_failed(
+	const struct fsdp_scan *survey, struct fsdp_error **ret_error);
 
 /** A file, or a directory. */
-struct fsdp_survey_entry {
+struct fsdp_scan_entry {
 	/* Relative to the directory, "global_step4/latest"; empty for a single named
 	 * file. */
 	struct fsdp_span name;
@@ -559,27 +559,27 @@ struct fsdp_survey_entry {
 
 /** In order of names; the entries of a directory follow it. For a file: the file.
  * The surveyed directory is not listed. */
-FSDP_API size_t fsdp_survey_entry_count(const struct fsdp_survey *survey);
-FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
-	const struct fsdp_survey *survey, size_t index);
+FSDP_API size_t fsdp_scan_entry_count(const struct fsdp_scan *survey);
+FSDP_API const struct fsdp_scan_entry *fsdp_scan_entry(
+	const struct fsdp_scan *survey, size_t index);
 
 /** By name; NULL: not found. Takes time logarithmic in the entries. */
-FSDP_API const struct fsdp_survey_entry *fsdp_survey_find(
-	const struct fsdp_survey *survey, const char *name);
+FSDP_API const struct fsdp_scan_entry *fsdp_scan_find(
+	const struct fsdp_scan *survey, const char *name);
 
 /** So many first bytes of a file are given. */
-enum { FSDP_SURVEY_HEAD = 16 };
+enum { FSDP_SCAN_HEAD = 16 };
 
 /** The first bytes of a file, which distinguish containers: fewer for a short file,
  * absent for a directory or if it cannot be read. Opens the file the first time. */
-FSDP_API struct fsdp_span fsdp_survey_head(struct fsdp_survey *survey, const char *name);
+FSDP_API struct fsdp_span fsdp_scan_head(struct fsdp_scan *survey, const char *name);
 
 /** The first 4,096 bytes of a file at most; absent if it cannot be read. Lives as
  * long as the survey. Bytes as stored, zero bytes included. */
-FSDP_API struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name);
+FSDP_API struct fsdp_span fsdp_scan_text(struct fsdp_scan *survey, const char *name);
 
 /** A file or directory as a separate checkpoint, without the files next to it. */
-struct fsdp_survey_part {
+struct fsdp_scan_part {
 	/* NULL: it cannot be opened … */
 	const struct fsdp_checkpoint *checkpoint;
 	/* … because of this. Both belong to the survey. */
@@ -592,11 +592,11 @@ struct fsdp_survey_part {
  * (`error`); from the 65th different name on, the result has neither a checkpoint
  * nor an error. False: out of memory.
  */
-FSDP_API bool fsdp_survey_part(
-	struct fsdp_survey *survey, const char *name, struct fsdp_survey_part *ret_part);
+FSDP_API bool fsdp_scan_part(
+	struct fsdp_scan *survey, const char *name, struct fsdp_scan_part *ret_part);
 
 /** A JSON document as a list of nodes (fsdp_setting). */
-struct fsdp_survey_document {
+struct fsdp_scan_document {
 	/* There is such a file, and it could be read. */
 	bool is_there;
 	/* It is JSON, whose root is an object; else it has no nodes. */
@@ -609,13 +609,13 @@ struct fsdp_survey_document {
 
 /** Reads a file of JSON as nodes. Absent if there is none or it is larger than a
  * configuration may be (16 MiB). False: out of memory. */
-FSDP_API bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_document *ret_document);
+FSDP_API bool fsdp_scan_document(struct fsdp_scan *survey, const char *name,
+	struct fsdp_scan_document *ret_document);
 
 /** Class of the value that the pickle makes, whatever is read of it as a checkpoint.
  * Classes are called as messages of Python call them: "dict",
  * "collections.OrderedDict", "Tensor"; NULL: no value, or an unknown class. */
-struct fsdp_survey_root {
+struct fsdp_scan_root {
 	/* The pickle was read to its end; else all is zero. */
 	bool is_known;
 	/* Of the value itself; NULL: an unknown class. */
@@ -637,7 +637,7 @@ struct fsdp_survey_root {
 };
 
 /** What torch.load(weights_only=True) would not accept in a file of pickles. */
-struct fsdp_survey_pickles {
+struct fsdp_scan_pickles {
 	/* The file contains pickles, and all of them were read to their ends. */
 	bool is_readable;
 	/* Name of the first opcode that it refuses; NULL: none. */
@@ -654,13 +654,13 @@ struct fsdp_survey_pickles {
 	 * opcode. */
 	int protocol;
 	/* The value that it makes. */
-	struct fsdp_survey_root root;
+	struct fsdp_scan_root root;
 };
 
 /** Reads the pickles of a file of torch.save, or a bare one, and checks them against
  * the lists of a fresh process. Nothing of them is run. False: out of memory. */
-FSDP_API bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
-	struct fsdp_survey_pickles *ret_pickles);
+FSDP_API bool fsdp_scan_pickles(struct fsdp_scan *survey, const char *name,
+	struct fsdp_scan_pickles *ret_pickles);
 
 /* ---- object stores ---- */
 
@@ -694,7 +694,7 @@ FSDP_API void fsdp_remote_seal(struct fsdp_remote *remote);
 
 /** Nothing more is read: each root that is opened fails with this message and hint,
  * NULL: none, unless it failed already. The texts must stay. */
-FSDP_API void fsdp_remote_refuse(
+FSDP_API void fsdp_remote_reject(
 	struct fsdp_remote *remote, const char *message, const char *hint);
 
 /** What is at a path. */

@@ -10,7 +10,7 @@
  * elements are equal if their bits are.
  *
  * The caller owns the object. It borrows from both checkpoints, which must outlive
- * it. A hint (enum fsdp_compare_hint) is a conclusion from shapes, exact only if
+ * it. A hint (enum fsdp_probable_cause) is a conclusion from shapes, exact only if
  * elements were compared.
  *
  * Example (testdata/cross/model-a-dcp-safetensors-w2 testdata/cross/model-a-changed):
@@ -170,7 +170,7 @@ enum fsdp_compare_what {
 
 /** Probable relation between a tensor of one side and one of the other; exact only
  * if values were compared. */
-enum fsdp_compare_hint {
+enum fsdp_probable_cause {
 	/* Unknown. */
 	FSDP_HINT_NONE,
 	/* The same number of elements in one dimension. */
@@ -220,7 +220,7 @@ struct fsdp_compare_pair {
 	struct fsdp_compare_tensor sides[2];
 	/* Bits of enum fsdp_compare_what; 0: nothing differs. */
 	uint32_t what;
-	enum fsdp_compare_hint hint;
+	enum fsdp_probable_cause hint;
 	/* The side that the hint is about: its tensor is the piece, the joined or the
 	 * empty one. */
 	unsigned hint_side;
@@ -286,7 +286,7 @@ FSDP_API size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsi
 	size_t index, size_t *ret_prefix_size);
 
 /** Why two tensors of different names are taken for one. */
-enum fsdp_compare_why {
+enum fsdp_rename_reason {
 	/* The first segments differ, and those of many names so. */
 	FSDP_RENAMED_PREFIX,
 	/* No other tensor has the same bytes, shape and dtype. */
@@ -297,7 +297,7 @@ enum fsdp_compare_why {
 struct fsdp_compare_rename {
 	/* Index for fsdp_compare_pair. */
 	size_t pair;
-	enum fsdp_compare_why why;
+	enum fsdp_rename_reason why;
 	/* Of PREFIX: the segments with their last dot, or empty */
 	struct fsdp_span from, to;
 };

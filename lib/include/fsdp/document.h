@@ -140,10 +140,10 @@ FSDP_API struct fsdp_document_value fsdp_document_get(
 /** An earlier JSON result of this program, read back: what `replay --json` wrote. It
  * does not change once it is open, so any number of threads may look. Only what a
  * comparison of two runs needs is kept. */
-struct fsdp_result;
+struct fsdp_replay_baseline;
 
 /** What was spent on one type of call, over all ranks. */
-struct fsdp_result_type {
+struct fsdp_replay_baseline_type {
 	/* "all_gather", "compute", …; lives as long as the result. */
 	struct fsdp_span name;
 	/* Calls of it. */
@@ -158,18 +158,19 @@ struct fsdp_result_type {
  * result of this program, or that of another command. Memory is bounded by the
  * default of the limit `memory`. `remote` is as in struct fsdp_options.
  */
-FSDP_API bool fsdp_result_open(struct fsdp_remote *remote, const char *path,
-	struct fsdp_result **ret_result, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_replay_baseline_open(struct fsdp_remote *remote, const char *path,
+	struct fsdp_replay_baseline **ret_result, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
-FSDP_API void fsdp_result_free(struct fsdp_result *result);
+FSDP_API void fsdp_replay_baseline_free(struct fsdp_replay_baseline *result);
 
 /** Types, in the order of the result. 0 of a result in which nothing was timed. */
-FSDP_API size_t fsdp_result_type_count(const struct fsdp_result *result);
+FSDP_API size_t fsdp_replay_baseline_type_count(
+	const struct fsdp_replay_baseline *result);
 
 /** The index must be below the count. */
-FSDP_API struct fsdp_result_type fsdp_result_type(
-	const struct fsdp_result *result, size_t index);
+FSDP_API struct fsdp_replay_baseline_type fsdp_replay_baseline_type(
+	const struct fsdp_replay_baseline *result, size_t index);
 
 #ifdef __cplusplus
 }

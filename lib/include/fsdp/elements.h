@@ -314,7 +314,7 @@ FSDP_API bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
 FSDP_API void fsdp_statistics_free(struct fsdp_statistics *statistics);
 
 /** Of numbers: a complex element is two numbers. All zero: no numbers. */
-struct fsdp_distribution {
+struct fsdp_value_statistics {
 	/* Numbers that were looked at, finite or not. */
 	uint64_t count;
 	/* Of these: not numbers, and infinities of both signs. */
@@ -332,15 +332,17 @@ struct fsdp_distribution {
 
 /** Finite ones: those of two disjoint runs of numbers together. The order counts, in
  * the last digits. */
-FSDP_API void fsdp_distribution_join(
-	struct fsdp_distribution *numbers, const struct fsdp_distribution *more);
+FSDP_API void fsdp_value_statistics_join(
+	struct fsdp_value_statistics *numbers, const struct fsdp_value_statistics *more);
 
 /** How many are finite. */
-FSDP_API uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers);
+FSDP_API uint64_t fsdp_value_statistics_finite(
+	const struct fsdp_value_statistics *numbers);
 
 /** The standard deviation of all finite numbers: the root of the mean square. 0 if
  * no number is finite. */
-FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numbers);
+FSDP_API double fsdp_value_statistics_deviation(
+	const struct fsdp_value_statistics *numbers);
 
 /** Parts of a histogram. */
 enum { FSDP_STATISTICS_BINS = 16 };
@@ -348,7 +350,7 @@ enum { FSDP_STATISTICS_BINS = 16 };
 struct fsdp_statistics_row {
 	/* Index for fsdp_tensor. */
 	uint32_t tensor;
-	struct fsdp_distribution numbers;
+	struct fsdp_value_statistics numbers;
 	/* Why the row has no numbers, or NULL. The object owns it. */
 	const struct fsdp_error *error;
 	/* FSDP_STATISTICS_BINS counts; NULL: fsdp_statistics_bin was not called. */

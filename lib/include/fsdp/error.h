@@ -257,18 +257,18 @@ enum fsdp_level {
 FSDP_API const char *fsdp_level_name(enum fsdp_level level);
 
 /** What a finding of a rule casts doubt on, if it is an error. */
-enum fsdp_subject {
+enum fsdp_finding_scope {
 	/* Tensors: some are missing, or their shapes or elements may not be those that
 	 * were saved. */
-	FSDP_SUBJECT_TENSORS,
+	FSDP_SCOPE_TENSORS,
 	/* Concerns data other than tensors, or what a program that loads the file would do.
 	 * The tensors are as they were saved. */
-	FSDP_SUBJECT_REST,
-	FSDP_SUBJECT_COUNT
+	FSDP_SCOPE_OTHER,
+	FSDP_SCOPE_COUNT
 };
 
 /** "tensors", "rest"; the last one past the end. */
-FSDP_API const char *fsdp_subject_name(enum fsdp_subject subject);
+FSDP_API const char *fsdp_finding_scope_name(enum fsdp_finding_scope subject);
 
 /** A rule: one row of a fixed table. An id never changes its meaning and is never
  * reused; its digits have no meaning. All texts are static. fsdp-inspect-rules(7)
@@ -291,7 +291,7 @@ struct fsdp_rule {
 	/* What to do then. */
 	const char *fix;
 	/* What its errors cast doubt on. */
-	enum fsdp_subject subject;
+	enum fsdp_finding_scope subject;
 };
 
 /** Rows of the table. */

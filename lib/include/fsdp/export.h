@@ -74,7 +74,7 @@ enum fsdp_export_form {
 };
 
 /** Why a tensor is not written. */
-enum fsdp_export_why {
+enum fsdp_skip_reason {
 	/* It is written. */
 	FSDP_EXPORT_TAKEN,
 	/* It is neither a parameter nor a buffer. */
@@ -89,12 +89,12 @@ enum fsdp_export_why {
 	FSDP_EXPORT_INCOMPLETE,
 	/* The map omits it. */
 	FSDP_EXPORT_UNMAPPED,
-	FSDP_EXPORT_WHY_COUNT
+	FSDP_SKIP_REASON_COUNT
 };
 
 /** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what
  * is taken. */
-FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
+FSDP_API const char *fsdp_skip_reason_name(enum fsdp_skip_reason why);
 
 /** All zero but `size` means defaults. The struct and what it points to are looked
  * at until fsdp_export_new returns. */
@@ -104,7 +104,7 @@ struct fsdp_export_options {
 	enum fsdp_export_form form;
 
 	/* Asked about each tensor. NULL: parameters and buffers are taken. */
-	enum fsdp_export_why (*choose)(void *context, uint32_t tensor);
+	enum fsdp_skip_reason (*choose)(void *context, uint32_t tensor);
 	void *choose_context; /* of both */
 
 	/* Write names with the segments of wrappers, and nothing removed. */
@@ -141,7 +141,7 @@ struct fsdp_export_options {
 
 	/* Asked about each value that hides tensors (struct fsdp_value): whether they are
 	 * wanted, which is UNSUPPORTED, as they have no name. NULL: parameters are. */
-	bool (*wants_hidden)(void *context, uint32_t value);
+	bool (*with_hidden)(void *context, uint32_t value);
 
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
@@ -174,9 +174,9 @@ struct fsdp_export_facts {
 	/* Elements of all that is written. */
 	uint64_t numel;
 	/* Bytes of skipped tensors, by reason. */
-	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT];
+	uint64_t left_bytes[FSDP_SKIP_REASON_COUNT];
 	/* How many, and values that hide some */
-	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT];
+	uint64_t left_tensors[FSDP_SKIP_REASON_COUNT];
 	/* What was removed from the front of names; absent: nothing. */
 	struct fsdp_span stripped;
 	/* Names that lost segments of wrappers. */
@@ -250,19 +250,19 @@ FSDP_API const char *fsdp_export_companion_name(size_t index);
 FSDP_API bool fsdp_export_replaces(const char *name);
 
 /** What is not written. */
-struct fsdp_export_left {
+struct fsdp_export_skipped {
 	/* Index for fsdp_tensor; FSDP_NONE: tensors without a name, in … */
 	uint32_t source;
 	/* … this one, an index for fsdp_value; else FSDP_NONE. */
 	uint32_t value;
-	enum fsdp_export_why why;
+	enum fsdp_skip_reason why;
 	/* Of TIED: the tensor that is written, an index for fsdp_export_tensor. */
 	size_t same_as;
 };
 
 /** In the order of the checkpoint, values after tensors. The index must be below
  * left_count. */
-FSDP_API struct fsdp_export_left fsdp_export_left(
+FSDP_API struct fsdp_export_skipped fsdp_export_skipped(
 	const struct fsdp_export *plan, size_t index);
 
 /* ---- writing ---- */

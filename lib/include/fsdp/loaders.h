@@ -17,21 +17,21 @@
  *     bool print_verdict(const char *path, struct fsdp_error **ret_error)
  *     {
  *         const char *const names[] = { "hf" };
- *         struct fsdp_loads_options options = { .size = sizeof options,
+ *         struct fsdp_load_check_options options = { .size = sizeof options,
  *             .loaders = names, .loader_count = 1, .path = path };
- *         struct fsdp_survey *survey = NULL;
- *         struct fsdp_loads *loads = NULL;
- *         bool good = fsdp_survey_new(path, NULL, 0, NULL, &survey, ret_error) &&
- *             fsdp_loads_new(survey, &options, &loads, ret_error);
- *         for (size_t i = 0; good && i < fsdp_loads_count(loads); i++) {
- *             const struct fsdp_load_result *result = fsdp_loads_result(loads, i);
+ *         struct fsdp_scan *survey = NULL;
+ *         struct fsdp_load_check *loads = NULL;
+ *         bool good = fsdp_scan_new(path, NULL, 0, NULL, &survey, ret_error) &&
+ *             fsdp_load_check_new(survey, &options, &loads, ret_error);
+ *         for (size_t i = 0; good && i < fsdp_load_check_count(loads); i++) {
+ *             const struct fsdp_load_result *result = fsdp_load_check_result(loads, i);
  *             printf("%s: %s\n", result->library,
  *                 fsdp_load_verdict_name(result->verdict));
  *             for (size_t k = 0; k < result->reason_count; k++)
  *                 printf("  %s\n", result->reasons[k].code);
  *         }
- *         fsdp_loads_free(loads);
- *         fsdp_survey_free(survey);
+ *         fsdp_load_check_free(loads);
+ *         fsdp_scan_free(survey);
  *         return good;
  *     }
  *
@@ -108,7 +108,7 @@ struct fsdp_loader_option {
 };
 
 /** Such a parameter, set to a value. */
-struct fsdp_load_choice {
+struct fsdp_loader_setting {
 	/* As fsdp_loader_option.name has it, and one of its words, or digits. */
 	const char *name, *value;
 };
@@ -129,7 +129,7 @@ struct fsdp_load_result {
 	const struct fsdp_load_reason *reasons;
 	size_t reason_count;
 	/* Those of the asked choices that it has; their texts are the caller's. */
-	const struct fsdp_load_choice *choices;
+	const struct fsdp_loader_setting *choices;
 	size_t choice_count;
 	/* Files of weights that it reads, relative to the directory, in order of names: if it
 	 * has several sets, those of the chosen one. Empty if it refuses, or names no file. */
@@ -147,7 +147,7 @@ struct fsdp_load_expected {
 };
 
 /** All zero but `size`, `loaders` and `loader_count` means defaults. */
-struct fsdp_loads_options {
+struct fsdp_load_check_options {
 	/* Bytes of this struct in the caller's version of this header. */
 	size_t size;
 	/* Names of loaders (fsdp_loader_name); unknown ones are skipped. "auto" is
@@ -169,13 +169,13 @@ struct fsdp_loads_options {
 
 	/* Parameters of the loaders; of one that is named twice the last counts. A loader
 	 * leaves those out that it does not have or whose value it does not take. */
-	const struct fsdp_load_choice *choices;
+	const struct fsdp_loader_setting *choices;
 	size_t choice_count;
 };
 
 /** Answers of several loaders for one directory. They do not change, so any number
- * of threads may look; every pointer lives until fsdp_loads_free. */
-struct fsdp_loads;
+ * of threads may look; every pointer lives until fsdp_load_check_free. */
+struct fsdp_load_check;
 
 /**
  * Checks the rules of the loaders on the directory. The caller owns *ret_loads,
@@ -183,17 +183,17 @@ struct fsdp_loads;
  * answer. Time is that of opening each set of weights, and of reading those of one
  * name with `data`.
  */
-FSDP_API bool fsdp_loads_new(struct fsdp_survey *survey,
-	const struct fsdp_loads_options *options, struct fsdp_loads **ret_loads,
+FSDP_API bool fsdp_load_check_new(struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options, struct fsdp_load_check **ret_loads,
 	struct fsdp_error **ret_error);
 
 /** NULL is fine. */
-FSDP_API void fsdp_loads_free(struct fsdp_loads *loads);
+FSDP_API void fsdp_load_check_free(struct fsdp_load_check *loads);
 
 /** In the order in which loaders were named. */
-FSDP_API size_t fsdp_loads_count(const struct fsdp_loads *loads);
-FSDP_API const struct fsdp_load_result *fsdp_loads_result(
-	const struct fsdp_loads *loads, size_t index);
+FSDP_API size_t fsdp_load_check_count(const struct fsdp_load_check *loads);
+FSDP_API const struct fsdp_load_result *fsdp_load_check_result(
+	const struct fsdp_load_check *loads, size_t index);
 
 /** Relation between two sets of weights in one directory. */
 enum fsdp_set_likeness {
@@ -202,7 +202,7 @@ enum fsdp_set_likeness {
 	/* One of these differs. */
 	FSDP_SETS_DIFFER,
 	/* All but the bytes are the same, which were not compared. */
-	FSDP_SETS_NOT_TOLD,
+	FSDP_SETS_NOT_STATED,
 	/* Of Mistral or Meta in addition to that of transformers: no name is in both, or it
 	 * is the part of one rank; not compared */
 	FSDP_SETS_OTHER_FORMAT,
@@ -221,7 +221,7 @@ struct fsdp_set_shares {
 };
 
 /** Two sets of weights: a loader reads one of them. */
-struct fsdp_set_pair {
+struct fsdp_weight_set_pair {
 	/* Names of files or directories, relative to the surveyed one. */
 	const char *first, *second;
 	enum fsdp_set_likeness likeness;
@@ -236,25 +236,25 @@ struct fsdp_set_pair {
 
 /** All pairs of sets of weights of one model, or of one adapter, in a directory; and
  * an actor with its critic. */
-struct fsdp_set_pairs;
+struct fsdp_weight_set_pairs;
 
 /** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails
  * if memory ends. */
-FSDP_API bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
-	struct fsdp_set_pairs **ret_pairs, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
+	struct fsdp_weight_set_pairs **ret_pairs, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
-FSDP_API void fsdp_set_pairs_free(struct fsdp_set_pairs *pairs);
+FSDP_API void fsdp_weight_set_pairs_free(struct fsdp_weight_set_pairs *pairs);
 
 /** Pairs, each once. The index must be below the count; names live as long as the
  * pairs. */
-FSDP_API size_t fsdp_set_pair_count(const struct fsdp_set_pairs *pairs);
-FSDP_API struct fsdp_set_pair fsdp_set_pair(
-	const struct fsdp_set_pairs *pairs, size_t index);
+FSDP_API size_t fsdp_weight_set_pair_count(const struct fsdp_weight_set_pairs *pairs);
+FSDP_API struct fsdp_weight_set_pair fsdp_weight_set_pair(
+	const struct fsdp_weight_set_pairs *pairs, size_t index);
 
 /** Who takes which: "hf, trainer take model.safetensors; accelerate takes
  * pytorch_model.bin". Lives as long as the pairs. */
-FSDP_API const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs);
+FSDP_API const char *fsdp_weight_set_loaders(const struct fsdp_weight_set_pairs *pairs);
 
 /** File names that such a set may have ("model.safetensors", …). Static; NULL past
  * the end. */
@@ -273,7 +273,7 @@ FSDP_API const struct fsdp_loader_option *fsdp_loader_option(
 	const char *loader, size_t index);
 
 /** Whether the parameter may have this value: one of its words, a number above 0, or
- * any text. fsdp_loads_new ignores a choice that it does not take. */
+ * any text. fsdp_load_check_new ignores a choice that it does not take. */
 FSDP_API bool fsdp_loader_option_takes(
 	const struct fsdp_loader_option *option, const char *value);
 

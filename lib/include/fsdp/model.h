@@ -184,7 +184,7 @@ enum fsdp_tensor_flag {
 	 * no copies or parts of this one. */
 	FSDP_TENSOR_RANKS_OWN = 1 << 11,
 	/* Its file has words of its own for dtypes (dtype_raw). */
-	FSDP_TENSOR_SPELLED = 1 << 12,
+	FSDP_TENSOR_LITERAL = 1 << 12,
 };
 
 /** A logical tensor: all its pieces together. */
@@ -704,7 +704,7 @@ FSDP_API bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_flat_place *ret_place);
 
 /** Entry at a position of a rank's shard; false: the shard ends before it. */
-FSDP_API bool fsdp_flat_place_at(const struct fsdp_checkpoint *checkpoint,
+FSDP_API bool fsdp_flat_locate_shard_offset(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t rank, uint64_t shard_offset,
 	struct fsdp_flat_place *ret_place);
 

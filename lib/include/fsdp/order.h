@@ -376,7 +376,7 @@ struct fsdp_flight_dump {
  * What was printed into a log about one rank in one process group, when a
  * collective failed. Numbers of collectives are as printed; -1 is none yet.
  */
-struct fsdp_flight_watch {
+struct fsdp_watchdog_status {
 	/* Of the process that printed the lines, among all ranks of the job. */
 	int64_t rank;
 	/* Readable name of the process group; size 0: the lines name none. */
@@ -426,7 +426,7 @@ struct fsdp_flight_place {
 
 /** The last thing that a rank entered in any group: where it is now, if it still
  * waits. */
-struct fsdp_flight_last {
+struct fsdp_last_call {
 	/* Global rank. */
 	int64_t rank;
 	/* Number within the group (collective_seq_id of the dump). */
@@ -439,7 +439,7 @@ struct fsdp_flight_last {
 };
 
 /** What a culprit called where ranks differ. */
-struct fsdp_flight_found {
+struct fsdp_mismatched_call {
 	/* Global rank of the culprit. */
 	int64_t rank;
 	/* What it called in place of what most did. */
@@ -543,15 +543,15 @@ struct fsdp_flight {
 	 * did. */
 	bool has_expected;
 	struct fsdp_flight_call expected;
-	const struct fsdp_flight_found *found;
+	const struct fsdp_mismatched_call *found;
 	size_t found_count;
 	/* Of each culprit, what it entered last. */
-	const struct fsdp_flight_last *last;
+	const struct fsdp_last_call *last;
 	size_t last_count;
 	/* Ranks agree, and the last that each entered is one collective which did not end
 	 * on any: `common` is that, of the rank that entered it first, since since_ns. */
 	bool all_wait;
-	struct fsdp_flight_last common;
+	struct fsdp_last_call common;
 	/* Ranks that wait elsewhere, in the end for a culprit. */
 	const int64_t *waiting;
 	size_t waiting_count;
@@ -569,7 +569,7 @@ struct fsdp_flight {
 	size_t group_count;
 	/* Of logs: one per group and rank, by group, then by rank. NULL: the set has dumps, or
 	 * nothing. */
-	const struct fsdp_flight_watch *watches;
+	const struct fsdp_watchdog_status *watches;
 	size_t watch_count;
 	/* Of logs: errors of ranks other than timeouts, the earliest first. */
 	const struct fsdp_flight_exception *exceptions;

@@ -268,7 +268,7 @@ enum fsdp_comm_layer {
  * something, in this order. Only recent versions of PyTorch give kernels such
  * arguments.
  */
-enum fsdp_comm_how {
+enum fsdp_collective_source {
 	/* Its own arguments say so. */
 	FSDP_BY_ARGS,
 	/* The annotation that contains its launch. */
@@ -291,7 +291,7 @@ struct fsdp_collective {
 	int64_t ts_ns, dur_ns;
 	/* "all_gather", "reduce_scatter", …: SimpleProfiler's names. */
 	struct fsdp_span type;
-	enum fsdp_comm_how how;
+	enum fsdp_collective_source how;
 	/* The process group, as the trace calls it. */
 	struct fsdp_span group;
 	/* In it, as the trace has them: a text, maybe shortened by the profiler. */
@@ -457,7 +457,7 @@ struct fsdp_unit_times {
 
 /** Gathers and reductions that are of no unit, and their time: those outside of the
  * annotations that FSDP writes. */
-struct fsdp_unassigned {
+struct fsdp_time_without_unit {
 	/* Collectives. */
 	uint64_t gathers, reduces;
 	/* Their durations added up. */
@@ -465,7 +465,7 @@ struct fsdp_unassigned {
 };
 
 /** How the units of a trace are distinguished. */
-enum fsdp_units_from {
+enum fsdp_unit_source {
 	/* Not at all: the trace has no annotations of FSDP. */
 	FSDP_UNITS_ABSENT,
 	/* By name: FSDP2 since PyTorch 2.5. */
@@ -562,7 +562,7 @@ struct fsdp_idle_time {
 /* ---- a recording ---- */
 
 /** Source of the rank of a recording; the first one that has it, in this order. */
-enum fsdp_rank_from {
+enum fsdp_rank_source {
 	/* Its content. */
 	FSDP_RANK_FROM_FILE,
 	/* options.rank_of. */
@@ -574,7 +574,7 @@ enum fsdp_rank_from {
 };
 
 /** "distributedInfo", "rank-regex", "name", "position". Static. */
-FSDP_API const char *fsdp_rank_from_name(enum fsdp_rank_from from);
+FSDP_API const char *fsdp_rank_source_name(enum fsdp_rank_source from);
 
 /**
  * One recording: a file, or standard input. Lists that its kind does not have are
@@ -593,7 +593,7 @@ struct fsdp_recording {
 	/* Ranks of the job, or FSDP_ABSENT. */
 	int64_t world_size;
 	/* Where the rank is from. */
-	enum fsdp_rank_from rank_from;
+	enum fsdp_rank_source rank_from;
 	/* Index of its path among those given to fsdp_recordings_read. */
 	size_t input;
 	/* It ends in the middle: of a line, or of the document. */
@@ -657,7 +657,7 @@ struct fsdp_recording {
 	const char *all_source;
 	/* Where collectives are counted. */
 	enum fsdp_comm_layer layer;
-	/* Collectives by how their type is known: an index is an enum fsdp_comm_how. */
+	/* Collectives by how their type is known: an index is an enum fsdp_collective_source. */
 	uint64_t resolution[FSDP_BY_COUNT];
 	/* There is work on a device, and `device` counts. */
 	bool has_device;
@@ -719,9 +719,9 @@ struct fsdp_recording {
 	const struct fsdp_unit_times *units;
 	size_t unit_count;
 	/* How its units are distinguished. */
-	enum fsdp_units_from units_from;
+	enum fsdp_unit_source units_from;
 	/* Time outside of all of them. */
-	struct fsdp_unassigned unassigned;
+	struct fsdp_time_without_unit unassigned;
 
 	/* Over the ranks of a run, if their clocks agree: what it waited for the last
 	 * rank of each collective, */
@@ -865,7 +865,7 @@ FSDP_API const struct fsdp_error *fsdp_recordings_error(
 
 /** The paths of recordings of kinds that were not wanted, in their order; NULL past
  * the end. Of a run there are none. */
-FSDP_API const char *fsdp_recordings_left_out(
+FSDP_API const char *fsdp_recordings_skipped(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /**
