@@ -100,7 +100,7 @@ CURES = [
     ("FI1091", llama(head_dim=8), ["set head_dim to 4 in config.json"]), ("FI1091", llama(), []),
     # A piece of two ranks has half of the middle part, too.
     ("FI1094", llama(layers("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight", shape=(8, 16))
-                     | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=(12, 16)), num_key_value_heads=4), [GATHER] * 8),
+                     | layers("mlp.gate_proj.weight", "mlp.up_proj.weight", shape=(12, 16)), num_key_value_heads=4), [GATHER] * 4),
     ("FI1091", llama(hidden_size=32), ["put the config.json of the model that was saved in its place"]),
     *(("FI1091", quantized(**config), ["remove quantization_config from config.json, or quantize the model again"]) for config in (
         {"quant_method": "gptq", "bits": 4}, {"quant_method": "bitsandbytes", "load_in_4bit": True}, {"quant_method": "fp8"})),

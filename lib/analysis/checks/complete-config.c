@@ -253,10 +253,7 @@ static void check_surplus(
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root),
 			.module = name_layer(model, stack, last->number),
-			.severity =
-				(strncmp(model->family, "hf", 2) == 0 ? FSDP_ERROR
-								      : FSDP_WARNING) +
-				1),
+			.severity = FSDP_WARNING + 1),
 		stack->length == 1
 			? "config.json has %s = %llu, but %u layer is stored: loaders ignore the rest"
 			: "config.json has %s = %llu, but %u layers are stored: loaders ignore the rest",
