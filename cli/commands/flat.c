@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "part/modules.h"
-#include "part/shown-names.h"
-#include "part/tensor-row.h"
+#include "shared/modules.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-row.h"
 #include "session/session.h"
 
 /*

@@ -7,9 +7,9 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/modules.h"
-#include "part/shown-names.h"
-#include "part/tensor-row.h"
+#include "shared/modules.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-row.h"
 #include "session/session.h"
 
 /*

@@ -12,11 +12,11 @@
 #include <fsdp/elements.h>
 
 #include "args/select.h"
-#include "part/part-result.h"
-#include "part/shown-names.h"
-#include "part/tensor-reading.h"
-#include "part/tensor-row.h"
-#include "part/stored-values.h"
+#include "shared/part-result.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-reading.h"
+#include "shared/tensor-row.h"
+#include "shared/stored-values.h"
 #include "render/escape.h"
 #include "session/helper.h"
 #include "session/progress.h"

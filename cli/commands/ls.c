@@ -10,10 +10,10 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/recordings.h"
-#include "part/shown-names.h"
-#include "part/tensor-reading.h"
-#include "part/tensor-row.h"
+#include "shared/recordings.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-reading.h"
+#include "shared/tensor-row.h"
 #include "render/writer.h"
 #include "session/session.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "part/part-result.h"
+#include "shared/part-result.h"
 
 /* A finding, an error, or a count of omitted findings. */
 struct part_line {

@@ -11,8 +11,8 @@
 #include <fsdp/pickle.h>
 
 #include "args/parse.h"
-#include "part/recordings.h"
-#include "part/stored-values.h"
+#include "shared/recordings.h"
+#include "shared/stored-values.h"
 #include "render/record.h"
 #include "session/helper.h"
 #include "session/session.h"

@@ -11,9 +11,9 @@
 
 #include "args/parse.h"
 #include "args/suggest.h"
-#include "part/load-answer.h"
-#include "part/tensor-row.h"
-#include "part/stored-values.h"
+#include "shared/load-answer.h"
+#include "shared/tensor-row.h"
+#include "shared/stored-values.h"
 #include "render/record.h"
 #include "render/writer.h"
 #include "session/session.h"

@@ -12,10 +12,10 @@
 #include <fsdp/trace.h>
 
 #include "args/select.h"
-#include "part/shown-names.h"
-#include "part/tensor-reading.h"
-#include "part/tensor-row.h"
-#include "part/stored-values.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-reading.h"
+#include "shared/tensor-row.h"
+#include "shared/stored-values.h"
 #include "render/writer.h"
 #include "session/progress.h"
 #include "session/session.h"

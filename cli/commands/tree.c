@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "part/modules.h"
-#include "part/shown-names.h"
-#include "part/tensor-row.h"
+#include "shared/modules.h"
+#include "shared/shown-names.h"
+#include "shared/tensor-row.h"
 #include "session/session.h"
 
 /*
- * What `tree` shows: the visits that part/modules.c chooses.
+ * What `tree` shows: the visits that shared/modules.c chooses.
  */
 struct tree_options {
 	bool sizes, fold, no_fold, full, sharded_only, params;

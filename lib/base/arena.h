@@ -150,7 +150,7 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
  * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that
  * the array does not have: pages are larger than their items, so the sanitizer
  * alone finds few of these. In a release it costs nothing: there the complete model is
- * checked (model/internal.h).
+ * checked (checkpoint/freezing.h).
  */
 #ifdef __SANITIZE_ADDRESS__
 #define FSDP_VEC_CHECKED

@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "base/pool.h"
 #include "base/sort.h"
-#include "checkpoint-private.h"
+#include "checkpoint/checkpoint-private.h"
 #include "elements/data-scan.h"
 #include "io/remote.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/vector-loops.h"
 #include "elements/element-statistics.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF

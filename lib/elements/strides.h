@@ -3,7 +3,7 @@
 #define FSDP_ELEMENTS_STRIDES_H
 
 #include "io/inflate.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 /* Layout of a piece in a storage, and position of that storage's record in a file. */
 struct fsdp_view {

@@ -3,13 +3,13 @@
 #define FSDP_FORMATS_FORMAT_H
 
 #include "io/directory.h"
-#include "model/build.h"
+#include "checkpoint/build.h"
 
 /*
  * What a family of checkpoints is made of: how it is recognized, how it is read into a
  * model, and its facts for the public functions (struct fsdp_family, below). Each
  * is a file or directory of this module and a row in families.def. No family includes another:
- * one that finds another inside names it as a child, which lib/read.c reads.
+ * one that finds another inside names it as a child, which lib/checkpoint/read.c reads.
  */
 
 /* Facts of an input before it is read. */

@@ -402,8 +402,8 @@ def main():
     parser.add_argument("--list", metavar="FILE", help="the mutants of a list, as scripts/mutation/proof.tsv is one")
     parser.add_argument("count", metavar="N", nargs="?", type=int, default=20)
     parser.add_argument("seed", metavar="SEED", nargs="?", type=int, default=random.randrange(10 ** 6))
-    parser.add_argument("--rows", metavar="PATH", nargs="?", const="lib/analysis/",
-                        help="each row of the tables of files whose path begins so (lib/analysis/) is deleted")
+    parser.add_argument("--rows", metavar="PATH", nargs="?", const="lib/audit/",
+                        help="each row of the tables of files whose path begins so (lib/audit/) is deleted")
     options = parser.parse_intermixed_args()
 
     place = Workplace(options.root, options.folder)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The include law: which room may know which, and which file may know what is outside.
+"""The include law: which module may include which, and which files may include headers of other libraries.
 
-No two rooms have a file of the same name. If a wall is in the way, move the code; or change these tables in a commit that argues
-why the house was wrong. There are no exceptions.
+No two modules have a file of the same name. If this law rejects an include, move the code; or change these tables in a commit
+that gives the reason. There are no exceptions.
 """
 
 import os
@@ -11,56 +11,74 @@ import re
 
 import law
 
-# room -> rooms whose headers it may include (its own always).
-ROOMS = {
+# Files that are a layer below the rest of their directory -> the name of that layer.
+LAYERS = {
+    f"lib/checkpoint/{name}": "model"
+    for name in ("build.c build.h dtype.c flat-params.c freeze.c freezing.h merge-ranks.c model.h module-tree.c placement.c "
+                 "plan-join.c").split()
+} | {
+    f"lib/audit/{name}": "verify" for name in "verify.c verify-data.c verify-files.c verify-private.h".split()
+}
+
+# module -> modules whose headers it may include (its own always).
+MODULES = {
     "base": set(),
     "io": {"base"},
     "syntax": {"base"},
     "model": {"base"},
     "formats": {"base", "io", "syntax", "model"},
     "trace": {"base", "io", "syntax"},
-    "elements": {"base", "io", "model", "doors"},
-    "doors": {"base", "io", "syntax", "model", "formats", "trace", "elements"},
-    "verify": {"base", "io", "syntax", "model", "elements", "doors"},
-    "naming": {"base", "model", "elements", "doors"},
-    "analysis": {"base", "model", "elements", "verify", "naming"},
-    "export": {"base", "io", "syntax", "elements", "model", "doors", "naming"},
+    "elements": {"base", "io", "syntax", "formats", "model", "checkpoint"},
+    "checkpoint": {"base", "io", "syntax", "model", "formats", "trace", "elements"},
+    "verify": {"base", "io", "syntax", "model", "elements", "checkpoint"},
+    "naming": {"base", "model", "elements", "checkpoint"},
+    "aggregate": {"base", "model", "elements", "trace"},
+    "audit": {"base", "model", "elements", "verify", "naming", "aggregate"},
+    "compare": {"base", "model", "elements", "naming", "aggregate"},
+    "loaders": {"base", "model", "elements", "verify", "naming", "aggregate", "audit"},
+    "export": {"base", "io", "syntax", "elements", "model", "checkpoint", "naming"},
 }
 
-# room -> what it may see of a room whose headers are not all for it.
+# module -> the headers that it may include of another module, where not all.
 NARROW = {
-    "verify": {"doors": {"lib/checkpoint-private.h"}},
-    "elements": {"doors": {"lib/checkpoint-private.h"}},
+    "verify": {"checkpoint": {"lib/checkpoint/checkpoint-private.h"}},
+    "elements": {
+        "checkpoint": {"lib/checkpoint/checkpoint-private.h"},
+        "formats": {"lib/formats/torch/torch.h"},
+    },
 }
 
-# room -> those of which it may include more than the public headers, if not all of them.
+# module -> those of which it may include private headers, where not all.
 PRIVATE = {
     "naming": {"naming", "base"},
-    "analysis": {"analysis", "base", "naming"},
+    "aggregate": {"aggregate", "base", "naming"},
+    "audit": {"audit", "aggregate", "base", "naming"},
+    "compare": {"compare", "aggregate", "base", "naming"},
+    "loaders": {"loaders", "audit", "aggregate", "base", "naming"},
     "export": {"export", "base", "io", "syntax", "elements", "naming"},
 }
 
-# As ROOMS, for the rooms of the command; `cli` itself is main.c.
+# As MODULES, for the modules of the command; `cli` itself is main.c.
 CLI = {
     "cli/render": set(),
     "cli/args": {"cli/render"},
     "cli/session": {"cli/args", "cli/render"},
-    "cli/part": {"cli/args", "cli/session", "cli/render"},
-    "cli/commands": {"cli/args", "cli/session", "cli/part", "cli/render"},
+    "cli/shared": {"cli/args", "cli/session", "cli/render"},
+    "cli/commands": {"cli/args", "cli/session", "cli/shared", "cli/render"},
     "cli": {"cli/args", "cli/session", "cli/commands", "cli/render"},
 }
 
-# public header -> the room whose words it holds; that room and those above may use it.
+# public header -> the module that implements it; that module and those above may include it.
 PUBLIC = {
-    "analysis.h": "analysis",
+    "analysis.h": "aggregate",
     "audit.h": "verify",
-    "checkpoint.h": "base",  # limits, and plain structs that every room may fill
-    "compare.h": "analysis",
-    "document.h": "doors",
+    "checkpoint.h": "base",  # limits, and plain structs that every module fills
+    "compare.h": "compare",
+    "document.h": "checkpoint",
     "elements.h": "elements",
     "error.h": "base",
     "export.h": "export",
-    "loaders.h": "analysis",
+    "loaders.h": "loaders",
     "memory.h": "trace",
     "model.h": "model",
     "order.h": "trace",
@@ -68,19 +86,19 @@ PUBLIC = {
     "trace.h": "trace",
 }
 
-# Folders whose families are strangers to each other -> the headers they do share, by their path in the
-# folder. A family is a folder, or the files whose names begin with the same word (order-compare.c,
-# order-fx.c); `free` files hold the table of the others.
-STRANGERS = {
+# Directories whose parts may not include each other -> the headers that they share, by their path in the
+# directory. A part is a directory, or the files whose names begin with the same word (order-compare.c,
+# order-fx.c); a file in `free` may include all.
+APART = {
     "lib/formats": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
     # Python's way of printing, values of dumps; and what the files of
     # Kineto's reader share.
     "lib/trace": {
         "shared": {"event.h", "types.h", "durations.h", "python.h", "kineto.h"},
-        "free": {"readers.c", "profile.c", "match.c", "join.c", "flight-read.c", "log.c"},
+        "free": {"readers.c", "profile.c", "match.c", "join.c", "flight-read.c", "log.c", "recording.c"},
     },
-    "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
+    "lib/audit": {"shared": {"applies.h", "checking.h"}, "free": set()},
     "cli/commands": {"shared": {"schemas.h"}, "free": set()},
 }
 
@@ -92,7 +110,7 @@ OUTSIDE = [
     (r"zlib\.h", "zlib", {"lib/io/inflate.c", "lib/io/zip.c", "lib/elements/content-hash.c", "cli/render/html.c"}),
     (r"archive(_entry)?\.h", "libarchive", {"lib/io/archive.c"}),
     (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/io/inflate.c", "lib/elements/content-hash.c"}),
-    (r"jansson\.h", "jansson", {"lib/document.c"}),
+    (r"jansson\.h", "jansson", {"lib/checkpoint/document.c"}),
     (r"openssl/.*", "libcrypto", {"lib/elements/content-hash.c", "cli/session/diagnostics.c"}),
     (r"getopt\.h", "getopt_long", {"cli/args/parse.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
@@ -113,8 +131,8 @@ SYSTEM = re.compile(
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]')
 
 
-def room_of(path):
-    """The room a file lives in, or None: not under this law."""
+def module_of(path):
+    """The module of a file, or None: not under this law."""
     parts = path.split("/")
     if parts[0] == "cli":
         return "cli/" + parts[1] if len(parts) > 2 else "cli"
@@ -122,7 +140,7 @@ def room_of(path):
         return None
     if parts[1] == "include":
         return "public"
-    return parts[1] if len(parts) > 2 else "doors"
+    return LAYERS.get(path, parts[1] if len(parts) > 2 else "lib")
 
 
 def resolve(root, path, name):
@@ -138,26 +156,26 @@ def resolve(root, path, name):
 
 def quoted(root, path, name):
     if ".." in name.split("/"):
-        return "an include names its room; it does not climb with .."
-    room, target = room_of(path), resolve(root, path, name)
-    other = room_of(target)
-    if room == "public":
+        return "an include names its module, without .."
+    module, target = module_of(path), resolve(root, path, name)
+    other = module_of(target)
+    if module == "public":
         return "a public header includes <fsdp/…> and the C library only"
     if other in (None, "public"):
-        return f"{target} is no header of a room"
-    if room in CLI:
+        return f"{target} is no header of a module"
+    if module in CLI:
         if other not in CLI:
             return f"cli sees the library through <fsdp/…>, not {target}"
-        if other not in CLI[room] | {room}:
-            return f"{room} may not know {other} ({target})"
-        return stranger(path, target)
-    if other not in ROOMS.get(room, set()) | {room}:
-        return f"{room} may not know {other} ({target})"
-    if other not in PRIVATE.get(room, {other}):
-        return f"{room} sees {other} through <fsdp/…>, not {target}"
-    if target not in NARROW.get(room, {}).get(other, {target}):
-        return f"{room} may not know {target} of {other}"
-    return stranger(path, target)
+        if other not in CLI[module] | {module}:
+            return f"{module} may not include {other} ({target})"
+        return apart(path, target)
+    if other not in MODULES.get(module, set()) | {module}:
+        return f"{module} may not include {other} ({target})"
+    if other not in PRIVATE.get(module, {other}):
+        return f"{module} includes {other} through <fsdp/…>, not {target}"
+    if target not in NARROW.get(module, {}).get(other, {target}):
+        return f"{module} may not include {target} of {other}"
+    return apart(path, target)
 
 
 def family(path):
@@ -166,26 +184,26 @@ def family(path):
     return first if rest else first.rsplit(".", 1)[0].split("-")[0]
 
 
-def stranger(path, target):
-    for folder, rule in STRANGERS.items():
+def apart(path, target):
+    for folder, rule in APART.items():
         if not (path.startswith(folder + "/") and target.startswith(folder + "/")):
             continue
         ours, theirs = path[len(folder) + 1:], target[len(folder) + 1:]
         if family(ours) != family(theirs) and ours not in rule["free"] and theirs not in rule["shared"]:
-            return f"files of {folder} are strangers: {target}"
+            return f"a part of {folder} may not include another: {target}"
     return None
 
 
 def angled(path, name):
-    room = room_of(path)
+    module = module_of(path)
     if name.startswith("fsdp/"):
         home = PUBLIC.get(name[len("fsdp/"):])
         if home is None:
             return f"<{name}> is in no row of the table of public headers"
-        if room == "cli/render":
-            return "cli/render knows libc and its own room, not the library"
-        if room in ROOMS and home not in ROOMS[room] | {room}:
-            return f"{room} may not know {home} (<{name}>)"
+        if module == "cli/render":
+            return "cli/render includes libc and its own module, not the library"
+        if module in MODULES and home not in MODULES[module] | {module}:
+            return f"{module} may not include {home} (<{name}>)"
         return None
     for pattern, library, files in OUTSIDE:
         if re.fullmatch(pattern, name):
@@ -198,12 +216,12 @@ def angled(path, name):
 
 
 def check(root):
-    broken, rooms = [], {}
+    broken, homes = [], {}
     for path in law.tracked(root):
-        if not path.endswith((".c", ".h", ".def")) or room_of(path) is None:
+        if not path.endswith((".c", ".h", ".def")) or module_of(path) is None:
             continue
-        if room_of(path) != "public":
-            first = rooms.setdefault(os.path.basename(path), path)
+        if module_of(path) != "public":
+            first = homes.setdefault(os.path.basename(path), path)
             if first != path:
                 broken.append(f"{path}:1: {first} has this name already")
         for number, line in enumerate(law.text(root, path).split("\n"), 1):

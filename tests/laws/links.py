@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The include law once more, as the linker sees it: no object needs what a room defines that its own
-room may not know, however it was declared. The command and the analyses stand above the doors: they
-need of them what the public headers declare. Files of one room may need each other.
+"""The include law again, as the linker sees it: no object needs a symbol of a module that its own module may
+not include, however it was declared. The command and the modules above `checkpoint` need of it what the
+public headers declare. Files of one module may need each other.
 
-links.py ROOT ARCHIVE…: static archives of the rooms.
+links.py ROOT ARCHIVE…: static archives of the modules.
 """
 
 import os
@@ -15,7 +15,7 @@ import includes
 import law
 import symbols
 
-ROOMS = {**includes.ROOMS, **includes.CLI}
+MODULES = {**includes.MODULES, **includes.CLI}
 
 
 def compiled(root):
@@ -38,10 +38,10 @@ def check(root, archives):
             home[name] = sources.get(os.path.basename(place))
         needed.update((sources.get(os.path.basename(place)), name) for place, name in symbols.nm(archive, "-u"))
     for path, name in sorted((path, name) for path, name in needed if path and home.get(name)):
-        room, other = includes.room_of(path), includes.room_of(home[name])
-        above = other in includes.ROOMS and (room in ("analysis", "naming") or room in includes.CLI)
-        if other not in ROOMS[room] | {room} and not (above and name in public):
-            broken.append(f"{path}: {room} may not need {name} of {other}")
+        module, other = includes.module_of(path), includes.module_of(home[name])
+        above = other in includes.MODULES and (module in ("naming", "aggregate", "audit", "compare", "loaders") or module in includes.CLI)
+        if other not in MODULES[module] | {module} and not (above and name in public):
+            broken.append(f"{path}: {module} may not need {name} of {other}")
     return broken
 
 

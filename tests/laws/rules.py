@@ -9,7 +9,7 @@ import law
 
 TABLE = "lib/base/rules.def"
 # Names rules, and raises none.
-OTHERS = ("lib/analysis/audit.c", TABLE)
+OTHERS = ("lib/audit/audit.c", TABLE)
 ROW = re.compile(r'^FSDP_RULE\((\w+), "(FI\d+)", "([\w-]+)", \w+, "(\w+)"', re.M)
 # Tests that look for findings; lists of all rules look for none.
 TESTS = re.compile(r"tests/(unit|oracle|faults|cli|pinned)/(?!rules\.|help\.)")

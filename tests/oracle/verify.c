@@ -17,7 +17,7 @@
 
 #include <fsdp/audit.h>
 
-#include "analysis/checks/checking.h"
+#include "audit/checking.h"
 
 static void print_span(struct fsdp_span span)
 {

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "checkpoint-private.h"
-#include "model/build.h"
-#include "model/model.h"
+#include "checkpoint/checkpoint-private.h"
+#include "checkpoint/build.h"
+#include "checkpoint/model.h"
 
 static inline int begin_by_hand(void **state)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/compare/comparing.h"
+#include "compare/comparing.h"
 
 enum { COUNT = 3000, LANES = FSDP_APART_LANES };
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "elements/gather.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 enum { PIECES_MOST = 64, FILES = 3, DIMS_MOST = 5 };
 

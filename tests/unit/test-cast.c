@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "export/exporting.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 static uint32_t dtype(const char *name)
 {

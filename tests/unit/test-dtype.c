@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 static void test_names(void **state)
 {

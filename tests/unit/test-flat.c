@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 enum { MOST = 8, NONE = -1 };
 

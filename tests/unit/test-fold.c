@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "part/shown-names.h"
+#include "shared/shown-names.h"
 
 /* Joins all of them. */
 static void joins(const char *const *names, size_t count, const char *expected)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "opening.h"
+#include "checkpoint/opening.h"
 
 /* A pickle that has a loader call os.system. */
 #define HARM       \

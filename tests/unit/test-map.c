@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 #include "naming/naming.h"
 
 enum { ITEMS_MOST = 32, DIMS_MOST = FSDP_DIMS_MAX, MADE_MOST = 128 << 10 };

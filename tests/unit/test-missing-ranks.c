@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/build.h"
+#include "checkpoint/build.h"
 
 /* The message, then the rank if there is but one, and the next step if it is not that of the
  * rule; "" for no finding. */

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "model/build.h"
-#include "model/model.h"
-#include "model/internal.h"
+#include "checkpoint/build.h"
+#include "checkpoint/model.h"
+#include "checkpoint/freezing.h"
 
 struct setup {
 	struct fsdp_budget budget;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "elements/element-statistics.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 enum { MOST = 5000 };
 

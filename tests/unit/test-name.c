@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/span.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 #define F "_fsdp_wrapped_module."
 #define C "_checkpoint_wrapped_module."

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "part/stored-values.h"
+#include "shared/stored-values.h"
 
 static const struct fsdp_token seven = { .kind = FSDP_TOKEN_INTEGER, .integer = 7 };
 

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "elements/content-hash.h"
 #include "elements/data-scan.h"
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, ALL = 180 * MIB };
 

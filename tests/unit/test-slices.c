@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "commands/show/show.h"
+#include "commands/show.h"
 
 /* "0-7 96-99", or "wrong". */
 static const char *means(const char *text, uint64_t numel, uint64_t most, char out[200])

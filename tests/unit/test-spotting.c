@@ -11,7 +11,7 @@
 
 #include <fsdp/model.h>
 
-#include "analysis/compare/comparing.h"
+#include "compare/comparing.h"
 #include "base/span.h"
 
 enum { COUNT = 5000 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "part/stored-values.h"
+#include "shared/stored-values.h"
 
 static struct fsdp_span span(const char *text)
 {

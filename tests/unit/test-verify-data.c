@@ -4,7 +4,7 @@
 
 #include "verify-setup.h"
 
-#include "model/model.h"
+#include "checkpoint/model.h"
 
 #define STATE "torch-zip/state-dict/model.pt"
 #define SMALL "dcp/fsdp2-w4-small/checkpoint"

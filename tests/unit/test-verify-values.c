@@ -6,7 +6,7 @@
 
 #include <fsdp/elements.h>
 
-#include "analysis/checks/checking.h"
+#include "audit/checking.h"
 #include "elements/element-statistics.h"
 
 #define VALUES FSDP_LEVEL_VALUES

@@ -9,7 +9,7 @@
 
 #include "args/select.h"
 #include "commands/replay/replay.h"
-#include "part/recordings.h"
+#include "shared/recordings.h"
 #include "session/diagnostics.h"
 #include "session/helper.h"
 

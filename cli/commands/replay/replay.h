@@ -6,7 +6,7 @@
 
 #include <fsdp/document.h>
 
-#include "part/recordings.h"
+#include "shared/recordings.h"
 #include "render/record.h"
 #include "session/session.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Identifies the files of a DeepSpeed checkpoint by their names: their ranks, and the order
- * in which their content is joined. Does not read them: lib/read.c does, and their
+ * in which their content is joined. Does not read them: lib/checkpoint/read.c does, and their
  * content is taken from the model. The other files of this directory join parameters.
  *
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2

@@ -3,7 +3,7 @@
 #define FSDP_FORMATS_TORCH_VALUE_H
 
 #include "io/source.h"
-#include "model/build.h"
+#include "checkpoint/build.h"
 #include "syntax/pickle.h"
 
 /*

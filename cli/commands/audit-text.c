@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer of an audit for people: findings, worst first, and the verdict.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "commands/audit.h"
+#include "render/record.h"
+#include "session/diagnostics.h"
+#include "session/session.h"
+
+/* ---- the answer of an audit for programs ---- */
+
+static const char *const VERDICTS[] = { "good", "bad", "partial", NULL };
+static const char *const DETAILS[] = { "quick", "headers", "data", "values", NULL };
+static const char *const STATUSES[] = { "passed", "failed", "not_applicable",
+	"not_evaluated", "off", NULL };
+static const char *const REASONS[] = { "needs_headers", "needs_data", "needs_values",
+	"needs_plan", "needs_config", "no_crc", "no_digest", "limit", "unreadable",
+	"unsupported", "unlike", NULL };
+
+/* Of a check that was not made its reason; NULL: none. */
+static const char *reason_name(unsigned reason)
+{
+	return fsdp_rule_reason_name((enum fsdp_rule_reason)reason);
+}
+
+static const char *status_name(unsigned status)
+{
+	return status == CHECK_OFF ? "off"
+				   : fsdp_rule_status_name((enum fsdp_rule_status)status);
+}
+
+#define CHECK struct check
+const struct record check_record = OBJECT_RECORD(CHECK, "check",
+	"Result of one rule. Rules about recordings are not listed.",
+	{ "input", ID_AT(CHECK, input),
+		ABOUT("`id` of the input, where several checkpoints were checked.") },
+	{ "rule", WORD_AT(CHECK, rule), ALWAYS("Identifier of the rule.") },
+	{ "slug", WORD_AT(CHECK, slug), ALWAYS("Its short name.") },
+	{ "status", ENUM_AT(CHECK, status, status_name), .always = true,
+		.words = STATUSES,
+		ABOUT("Whether it found nothing (`passed`), found something, does not apply to this checkpoint, could not be checked, or was switched off.") },
+	{ "findings", COUNT_AT(CHECK, findings),
+		ALWAYS("Number of findings, those that were only counted included.") },
+	{ "reason", ENUM_AT(CHECK, reason, reason_name), .words = REASONS,
+		ABOUT("Why it was not evaluated. Those that need a deeper level leave an audit complete.") },
+	{ "number", ID_AT(CHECK, number),
+		ABOUT("Of a part: place of the row in those of all parts.") });
+
+#define REQUEST struct audit_request
+
+static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
+	"How a part was checked: `merge` checks all parts the same way.",
+	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true, .words = fail_words,
+		ABOUT("Severity from which findings fail the audit.") },
+	{ "levels", TEXTS_AT(REQUEST, levels, level_count),
+		ALWAYS("RULE=LEVEL of rules whose level was changed.") });
+
+#define VERDICT struct verdict
+
+static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
+		ABOUT("Level of the check.") },
+	{ "files", COUNT_AT(VERDICT, files), ALWAYS("Number of files.") },
+	{ "tensors", COUNT_AT(VERDICT, tensors), ALWAYS("Number of tensors.") },
+	{ "pieces", COUNT_AT(VERDICT, pieces), ALWAYS("Number of pieces of tensors.") },
+	{ "bytes_read", BYTES_AT(VERDICT, bytes_read),
+		ABOUT("Bytes of files that were read, with `--data`.") },
+	{ "bytes_with_digest", BYTES_AT(VERDICT, bytes_with_digest),
+		ABOUT("Those of them that a checksum or a digest covers.") },
+	{ "digests_from", TEXTS_AT(VERDICT, digests_from, digest_source_count),
+		IF_SET(VERDICT, digests_from),
+		ABOUT("Where checksums and digests were found.") });
+
+static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "error", COUNT_AT(VERDICT, counts.error),
+		ALWAYS("Findings of severity error.") },
+	{ "warning", COUNT_AT(VERDICT, counts.warning),
+		ALWAYS("Findings of severity warning.") },
+	{ "note", COUNT_AT(VERDICT, counts.note), ALWAYS("Findings of severity note.") },
+	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported),
+		ALWAYS("Checks that could not run: entries of `errors`, and findings of rules about limits (FI9001 to FI9005).") });
+
+static const struct record whole_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "opened", BOOL_AT(VERDICT, opened),
+		ALWAYS("Whether the checkpoint could be opened.") },
+	{ "names", COUNT_AT(VERDICT, names), ALWAYS("Number of tensors and values.") },
+	{ "bytes", BYTES_AT(VERDICT, bytes), ALWAYS("Bytes of all tensors.") });
+
+const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
+	"Result of one checkpoint. The findings are those of the envelope.",
+	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
+		ABOUT("`bad`: at least one error. `partial`: no error, but a check could not run.") },
+	{ "complete", BOOL_AT(VERDICT, complete),
+		ALWAYS("Whether all checks of this level ran.") },
+	{ "scope", OBJECT(scope_record), ALWAYS("Scope of the check.") },
+	{ "counts", OBJECT(counts_record),
+		ALWAYS("Findings, those that were only counted included.") },
+	{ "checks", ITEMS_AT(VERDICT, checks, check_count, check_record),
+		ALWAYS("Every rule, in order of identifiers.") },
+	{ "loaders", LIST_AT(VERDICT, loading.loaders, loading.count, loader_record),
+		IF_SET(VERDICT, loading.loaders),
+		ABOUT("What loaders would do with it, with `--for`.") },
+	{ "partial", OBJECT_AT(VERDICT, partial, partial_record),
+		IF_SET(VERDICT, partial.parts),
+		ABOUT("With `--part`: which part this is.") },
+	{ "asked", OBJECT_AT(VERDICT, request, request_record),
+		IF_SET(VERDICT, partial.parts),
+		ABOUT("With `--part`: the settings of the check.") },
+	{ "whole", OBJECT(whole_record), IF_SET(VERDICT, partial.parts),
+		ABOUT("With `--part`: facts about the full checkpoint.") });
+
+void audit_data(const struct audit *audit, struct out *out)
+{
+	if (audit->count == 1) {
+		out_fields(out, &audit_record, (struct subject){ NULL, audit->verdicts });
+		return;
+	}
+	out_array_begin(out, "checkpoints");
+	for (size_t i = 0; i < audit->count; i++) {
+		out_object_begin(out, NULL);
+		out_field(out, "input", value_id(audit->verdicts[i].input));
+		out_fields(out, &audit_record,
+			(struct subject){ NULL, &audit->verdicts[i] });
+		out_object_end(out);
+	}
+	out_array_end(out);
+}
+
+/* -q hides notes, -qq warnings too. The verdict names what was not evaluated. */
+static enum severity least(const struct run *run)
+{
+	int quiet = run->common->quiet - run->common->verbose;
+
+	return quiet >= 2   ? SEVERITY_ERROR
+	       : quiet >= 1 ? SEVERITY_WARNING
+			    : SEVERITY_NOTE;
+}
+
+static bool show_findings(
+	const struct verdict *verdict, const struct run *run, bool several)
+{
+	const struct collected *collected = run->collected;
+	struct findings_view view = {
+		.findings = collected->findings,
+		.count = collected->finding_count,
+		.omissions = collected->omissions,
+		.omission_count = collected->omission_count,
+		.input = verdict->input,
+		.least = least(run),
+		.all = run->common->verbose > 0,
+		.inputs = several ? collected->inputs : NULL,
+		.lost = true,
+		.names = verdict->names,
+		.tensors = verdict->tensors,
+		.bytes = verdict->bytes,
+		.level_label = run->common->verbose == 0,
+	};
+
+	return findings_print(run->out, &view);
+}
+
+/* ---- checks ---- */
+
+static struct value get_title(struct subject of)
+{
+	const struct check *check = of.object;
+
+	return value_word(fsdp_rule_find(check->rule)->title);
+}
+
+static struct value get_result(struct subject of)
+{
+	const struct check *check = of.object;
+
+	return value_word(check->reason != FSDP_REASON_NONE ? reason_name(check->reason)
+							    : status_name(check->status));
+}
+
+static const struct record check_rows =
+	RECORD_OF(RECORD_OBJECT, struct check, { "rule", WORD_AT(struct check, rule) },
+		{ "result", GET(FIELD_WORD, get_result) },
+		{ "findings", COUNT_AT(struct check, findings) },
+		{ "title", GET(FIELD_WORD, get_title) });
+
+/* ---- the verdict ---- */
+
+static void print_count(
+	struct out *out, const char **before, uint64_t count, const char *what)
+{
+	out_values(out, "[{}{} {}{s}]", value_word(*before), value_some(count),
+		value_word(what));
+	if (count > 0)
+		*before = ", ";
+}
+
+/* The verdict itself names what was not evaluated. */
+static uint64_t other_notes(const struct verdict *verdict)
+{
+	return verdict->counts.note - verdict->level_note;
+}
+
+/* Loaders asked for by name that do not load it as saved, or else that were not judged. */
+static bool print_loaders(const struct verdict *verdict, struct out *out)
+{
+	static const struct {
+		const char *word, *text;
+		int status;
+	} results[] = { { "refuses", "refuses to load it", STATUS_BAD },
+		{ "differs", "loads it with differences", STATUS_BAD },
+		{ "not_judged", "was not judged", STATUS_PARTIAL } };
+	const char *before = " ";
+
+	if (verdict->loading.is_own ||
+		(verdict->loading.status == STATUS_PARTIAL && verdict->counts.error > 0))
+		return false;
+	for (size_t i = 0; i < verdict->loading.count; i++)
+		for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
+			const struct shown_loader *loader = &verdict->loading.loaders[i];
+
+			if (verdict->loading.status != results[k].status ||
+				strcmp(loader->verdict, results[k].word) != 0)
+				continue;
+			out_line_text(out, "%s%s %s", before, loader->result.loader,
+				results[k].text);
+			before = ", ";
+		}
+	if (before[0] == ',')
+		out_line_text(out, ";");
+	return before[0] == ',';
+}
+
+static void show_level(
+	const struct verdict *verdict, struct out *out, const struct audit *audit)
+{
+	const enum fsdp_level level = audit->level;
+	static const char *const checked[] = {
+		[FSDP_LEVEL_QUICK] =
+			"names, sizes and top-level metadata (without --quick also headers)",
+		[FSDP_LEVEL_HEADERS] =
+			"headers and metadata (--data also checks contents)",
+		[FSDP_LEVEL_DATA] =
+			"headers, metadata and contents (--values also checks for NaN and Inf)",
+		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
+	};
+
+	out_values_line(out, NULL,
+		"  checked: {}[; read {}][, {} of it compared with checksums]{}",
+		value_word(
+			audit->options->listing != NULL
+				? "names and sizes in the list, metadata that is here (not headers and contents)"
+				: checked[level]),
+		value_bytes(verdict->bytes_read),
+		value_bytes(verdict->bytes_with_digest != 0 ? verdict->bytes_with_digest
+							    : UINT64_MAX),
+		value_word(
+			level >= FSDP_LEVEL_DATA &&
+					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0
+				? "; some bytes are unreadable"
+				: ""));
+}
+
+static void show_verdict(
+	const struct verdict *verdict, const struct run *run, const struct audit *audit)
+{
+	struct out *out = run->out;
+	const char *before = " ";
+	bool others, strict;
+
+	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
+		verdict->counts.error == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_name(out, verdict->path);
+	if (!verdict->opened && verdict->counts.error == 0) {
+		out_line_text(out, ": not judged");
+		out_line_end(out);
+		return;
+	}
+	out_line_text(out, ": ");
+	out_line_painted(out, verdict->word);
+	out_line_text(out, ":");
+	others = print_loaders(verdict, out);
+	strict = verdict->status == STATUS_BAD && !others;
+	print_count(out, &before, verdict->counts.error, "error");
+	print_count(out, &before, verdict->counts.warning, "warning");
+	if (before[0] == ' ' && !strict) {
+		out_line_text(out, others ? " no other problems" : " no problems");
+		before = ", ";
+	}
+	print_count(out, &before, other_notes(verdict), "note");
+	if (strict && verdict->counts.error == 0)
+		out_line_text(out, " (--fail-on=%s)",
+			run->common->fail_on != NULL ? run->common->fail_on : "error");
+	if (!verdict->opened) {
+		out_line_text(out, "; cannot open the checkpoint");
+		out_line_end(out);
+		return;
+	}
+	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]{}",
+		value_count(verdict->files), value_count(verdict->tensors),
+		value_some(verdict->counts.unsupported),
+		value_word(
+			verdict->complete
+				? ""
+				: "; some checks could not run (--checks lists them)"));
+	out_line_end(out);
+	show_level(verdict, out, audit);
+}
+
+/* Suggests to record digests where none are. */
+static void show_checksums(const struct verdict *verdict, struct out *out)
+{
+	char path[PATH_MAX];
+
+	if (verdict->counts.error > 0 ||
+		verdict->not_evaluated[FSDP_REASON_NO_DIGEST] == 0 ||
+		verdict->path.size >= sizeof path)
+		return;
+	memcpy(path, verdict->path.data, verdict->path.size);
+	path[verdict->path.size] = '\0';
+	if (path_is_folder(path))
+		out_line(out, NULL,
+			"note: no checksums to compare with: fsdp-inspect hash records them");
+}
+
+/* ---- several ---- */
+
+static struct value get_notes(struct subject of)
+{
+	return value_count(other_notes(of.object));
+}
+
+static struct value get_word(struct subject of)
+{
+	return value_painted(((const struct verdict *)of.object)->word);
+}
+
+static const struct record verdict_rows =
+	RECORD_OF(RECORD_OBJECT, struct verdict, { "verdict", GET(FIELD_WORD, get_word) },
+		{ "errors", COUNT_AT(struct verdict, counts.error) },
+		{ "warnings", COUNT_AT(struct verdict, counts.warning) },
+		{ "notes", GET(FIELD_COUNT, get_notes) },
+		{ "checkpoint", NAME_AT(struct verdict, path) });
+
+/* ---- rows ---- */
+
+/* A check of one of the checkpoints, or a finding in it. */
+struct audit_row {
+	struct text checkpoint;
+	struct check check;
+};
+
+static const struct record check_row_record = RECORD_OF(RECORD_OBJECT, struct audit_row,
+	{ "checkpoint", NAME_AT(struct audit_row, checkpoint) },
+	{ NULL, FIELDS_AT(struct audit_row, check, check_rows) });
+
+#define FINDING struct finding
+
+static struct value get_checkpoint(struct subject of)
+{
+	const struct run *run = of.context;
+	const FINDING *finding = of.object;
+
+	return finding->input < run->collected->input_count
+		       ? value_name(run->collected->inputs[finding->input].path)
+		       : value_absent();
+}
+
+static const struct record finding_row_record = RECORD_OF(RECORD_OBJECT, FINDING,
+	{ "checkpoint", GET(FIELD_NAME, get_checkpoint) },
+	{ "severity", ENUM_AT(FINDING, severity, severity_name) },
+	{ "rule", WORD_AT(FINDING, rule) }, { "slug", WORD_AT(FINDING, slug) },
+	{ "file", NAME_AT(FINDING, file) }, { "tensor", NAME_AT(FINDING, tensor) },
+	{ "offset", COUNT_AT(FINDING, offset) }, { "rank", ID_AT(FINDING, rank) },
+	{ "message", TEXT_AT(FINDING, message) }, { "fix", TEXT_AT(FINDING, fix) });
+
+/* For outputs that have rows alone: the checks with --checks, else the findings. */
+static void show_rows(const struct audit *audit, struct run *run)
+{
+	const struct table like = { .key = "rows", .main = true, .rows_only = true };
+	struct record_table table;
+
+	record_table_init(&table, &like,
+		audit->options->checks ? &check_row_record : &finding_row_record, run);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; audit->options->checks && i < audit->count; i++)
+		for (size_t k = 0; k < audit->verdicts[i].check_count; k++) {
+			struct audit_row row = { audit->verdicts[i].path,
+				audit->verdicts[i].checks[k] };
+
+			out_records_row(run->out, &table, &row);
+		}
+	for (size_t i = 0; !audit->options->checks && i < run->collected->finding_count;
+		i++)
+		out_records_row(run->out, &table, &run->collected->findings[i]);
+	out_table_end(run->out);
+}
+
+/* "run: bad: 1 of 3 checkpoints is bad", of a directory that is not a checkpoint itself. */
+static void show_total(const struct audit *audit, const struct run *run)
+{
+	static const char *const words[] = { "bad", "partial", "good" };
+	size_t counts[3] = { 0 }, word = 0;
+	uint64_t warnings = 0;
+	const char *before = " ";
+	struct out *out = run->out;
+
+	for (size_t i = 0; i < audit->count; i++) {
+		for (size_t k = 0; k < 3; k++)
+			counts[k] += strcmp(audit->verdicts[i].word, words[k]) == 0;
+		warnings += audit->verdicts[i].counts.warning;
+	}
+	while (word < 2 && counts[word] == 0)
+		word++;
+	/* Something below it was not checked. */
+	for (size_t i = 0; i < run->collected->failure_count; i++)
+		if (word == 2 && run->collected->failures[i].input == 0)
+			word = 1;
+	out_line_begin(out, NULL);
+	out_line_name(out, run->collected->inputs[0].path);
+	out_line_text(out, ": ");
+	out_line_painted(out, words[word]);
+	if (word < 2 && counts[word] > 0) {
+		out_line_text(out, ": %zu of %zu checkpoints %s %s", counts[word],
+			audit->count, counts[word] == 1 ? "is" : "are", words[word]);
+	} else {
+		out_line_text(out, warnings > 0 ? ":" : ": no problems");
+		print_count(out, &before, warnings, "warning");
+		out_line_text(out, " in %zu checkpoints%s", audit->count,
+			word < 2 ? "; some checks could not run (--checks lists them)"
+				 : "");
+	}
+	out_line_end(out);
+	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);
+}
+
+bool audit_text(const struct audit *audit, struct run *run)
+{
+	static const struct table table = { .key = "table", .text_only = true };
+	bool is_below = audit->count > run_checkpoints(run), any = false;
+
+	for (size_t i = 0; i < audit->count; i++) {
+		const struct verdict *verdict = &audit->verdicts[i];
+		size_t refused = 0;
+
+		/* The table has a line for it. */
+		if (is_below && run->common->verbose == 0 &&
+			verdict->counts.warning == 0 &&
+			strcmp(verdict->word, "good") == 0)
+			continue;
+		any = true;
+		/* Rejections by weights_only matter only to programs that load that file
+		 * alone: one line replaces these findings. */
+		const struct texts *loaders = &audit->options->loading.loaders;
+		bool request = run->common->verbose > 0 || verdict->files <= 1;
+
+		for (size_t j = 0; j < loaders->count; j++)
+			request |= strcmp(loaders->items[j], "weights_only") == 0 ||
+				   strcmp(loaders->items[j], "all") == 0;
+		for (size_t j = 0; j < run->collected->finding_count && !request; j++) {
+			struct finding *finding = &run->collected->findings[j];
+
+			if (finding->input != verdict->input ||
+				finding->severity != SEVERITY_NOTE ||
+				strcmp(finding->rule, "FI3003") != 0)
+				continue;
+			finding->is_printed = true;
+			refused++;
+		}
+		if (!show_findings(verdict, run, audit->count > 1))
+			return false;
+		if (refused > 0 && run->common->quiet == 0)
+			out_line(run->out, NULL,
+				"note: %zu pickle%s weights_only=False in torch.load (FI3003; -v lists them)",
+				refused, refused == 1 ? " needs" : "s need");
+		if (audit->options->checks)
+			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
+				verdict->check_count);
+		if (!verdict->loading.is_own || run->common->verbose > 0)
+			loading_text(&verdict->loading, run->out);
+		show_verdict(verdict, run, audit);
+		if (run->common->quiet == 0 || !verdict->complete)
+			show_checksums(verdict, run->out);
+	}
+	show_rows(audit, run);
+	/* Of the directory itself: models that are next to each other in it. */
+	if (is_below && run_checkpoints(run) == 1 &&
+		!show_findings(&(struct verdict){ .input = 0 }, run, true))
+		return false;
+	if (audit->count > 1 && run->common->quiet == 0) {
+		if (any)
+			out_line(run->out, NULL, "%s", "");
+		out_records(run->out, &table, &verdict_rows, NULL, audit->verdicts,
+			audit->count);
+		if (is_below && run_checkpoints(run) == 1)
+			show_total(audit, run);
+	}
+	return true;
+}

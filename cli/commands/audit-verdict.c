@@ -1,0 +1,1058 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks one checkpoint: runs the audit of the library, gives each finding its requested level, and computes the
+ * verdict.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/audit.h"
+#include "shared/audit-run.h"
+#include "shared/shown-names.h"
+#include "shared/stored-values.h"
+#include "session/diagnostics.h"
+#include "session/session.h"
+
+/* ---- changes how much rules count ---- */
+
+enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR };
+
+static const char *const level_words[] = { NULL, "off", "note", "warning", "error" };
+
+bool levels_init(struct levels *levels)
+{
+	levels->of = calloc(fsdp_rule_count(), sizeof *levels->of);
+	return levels->of != NULL;
+}
+
+const char *levels_set(struct levels *levels, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	enum rule_level level = LEVEL_OFF;
+	struct text name;
+	bool all, found = false;
+
+	if (equals == NULL)
+		return "it is not RULE=LEVEL";
+	while (level <= LEVEL_ERROR && strcmp(level_words[level], equals + 1) != 0)
+		level++;
+	if (level > LEVEL_ERROR)
+		return "the level is not one of off, note, warning, error";
+	name = (struct text){ text, (size_t)(equals - text) };
+	all = text_is(name, text_of("*"));
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+
+		if (!all && !text_is(name, text_of(rule->id)) &&
+			!text_is(name, text_of(rule->slug)))
+			continue;
+		found = true;
+		/* A check that could not run is not a verdict on the checkpoint, at any level. */
+		if (!rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0)
+			levels->of[i] = (unsigned char)level;
+		else if (!all)
+			return "this rule is not a check of the checkpoint and has no level";
+	}
+	return found ? NULL : "unknown rule";
+}
+
+const char *levels_word(const struct levels *levels, size_t rule)
+{
+	return levels->of != NULL ? level_words[levels->of[rule]] : NULL;
+}
+
+/* The table is in order of ids. */
+static size_t rule_index(const char *id)
+{
+	size_t low = 0, high = fsdp_rule_count();
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(fsdp_rule(middle)->id, id) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static enum rule_level level_of(const struct levels *levels, const char *rule)
+{
+	return levels->of != NULL ? levels->of[rule_index(rule)] : LEVEL_OWN;
+}
+
+static enum severity levels_severity(
+	const struct levels *levels, const char *rule, enum severity own)
+{
+	enum rule_level level = level_of(levels, rule);
+
+	return level < LEVEL_NOTE ? own : (enum severity)(level - LEVEL_NOTE);
+}
+
+/* ---- comparison with expected tensors ---- */
+
+/* One finding per tensor, at most this many per rule; more are counted. */
+enum { COMPARED_KEPT = 1000 };
+
+enum difference { NAME_MISSING, NAME_EXTRA, SHAPE_DIFFERS, VALUE_DIFFERS, DIFFERENCES };
+
+struct compared_findings {
+	struct run *run;
+	struct text file;          /* of the findings; absent: the checkpoint */
+	const char *const *rules;  /* by difference */
+	bool merges;               /* another dtype is a warning then */
+	struct selection *ignored; /* names that are skipped; or NULL */
+	uint64_t counts[DIFFERENCES];
+};
+
+static bool is_ignored(const struct compared_findings *findings, struct text name)
+{
+	return findings->ignored != NULL &&
+	       selection_takes_name(findings->ignored, span_of_text(name));
+}
+
+/* fix NULL: that of the rule. */
+__attribute__((format(printf, 6, 7))) static void find_difference(
+	struct compared_findings *findings, enum difference difference,
+	enum severity severity, struct text tensor, const char *fix, const char *format,
+	...)
+{
+	struct collected *collected = findings->run->collected;
+	const struct finding about = { .severity = severity,
+		.input = findings->run->input,
+		.file = findings->file,
+		.tensor = tensor };
+	va_list arguments;
+	const char *message;
+
+	if (findings->counts[difference]++ >= COMPARED_KEPT)
+		return;
+	va_start(arguments, format);
+	message = collected_format(collected, format, arguments);
+	va_end(arguments);
+	if (message != NULL)
+		collected_report(collected, findings->rules[difference], about, fix, "%s",
+			message);
+}
+
+/* Reports the tensors that were only counted. */
+static void omit_rest(const struct compared_findings *findings)
+{
+	for (size_t i = 0; i < DIFFERENCES; i++) {
+		uint64_t count = findings->counts[i];
+		struct fsdp_omitted omitted = { fsdp_rule_find(findings->rules[i]),
+			span_of_text(findings->file), count - COMPARED_KEPT };
+
+		/* Missing and extra names are of one rule. */
+		if (i == NAME_MISSING && findings->counts[NAME_EXTRA] > COMPARED_KEPT)
+			continue;
+		if (i == NAME_EXTRA && findings->counts[NAME_MISSING] > COMPARED_KEPT)
+			omitted.count += findings->counts[NAME_MISSING] - COMPARED_KEPT;
+		if (count > COMPARED_KEPT)
+			collected_omitted(findings->run->collected, &omitted,
+				findings->run->input, false);
+	}
+}
+
+/* The number of elements, and the shape as "[2, 3]". False: the number overflows. */
+static bool format_shape(
+	const int64_t *shape, uint32_t dims, char *to, size_t size, uint64_t *ret_numel)
+{
+	size_t used = (size_t)snprintf(to, size, "[");
+	bool good = true;
+
+	*ret_numel = 1;
+	for (uint32_t i = 0; i < dims; i++) {
+		if (used < size)
+			used += (size_t)snprintf(to + used, size - used, "%s%" PRId64,
+				i > 0 ? ", " : "", shape[i]);
+		good = good &&
+		       !__builtin_mul_overflow(*ret_numel, (uint64_t)shape[i], ret_numel);
+	}
+	if (used < size)
+		snprintf(to + used, size - used, "]");
+	return good;
+}
+
+/* A tensor that is expected so, and is there: a shape that is NULL, or no dtype, is any. */
+static void compare_tensor(struct compared_findings *findings, struct text name,
+	const int64_t *shape, uint32_t dims, struct text dtype,
+	const struct fsdp_compare_tensor *found)
+{
+	const char *word = fsdp_dtype(found->dtype)->name, *cause = "";
+	char expected[200], actual[200];
+	uint64_t numel, stored;
+
+	if (shape != NULL && (dims != found->dims ||
+				     (dims > 0 && memcmp(shape, found->shape,
+							  dims * sizeof *shape) != 0))) {
+		bool known = format_shape(shape, dims, expected, sizeof expected, &numel);
+
+		known &= format_shape(
+			found->shape, found->dims, actual, sizeof actual, &stored);
+		/* No rank has a part of what has no dimension. */
+		if (known && stored == numel && found->dims == 1)
+			cause = " (flattened)";
+		else if (known && stored == 0)
+			cause = " (a placeholder)";
+		else if (known && dims > 0 && found->dims > 0 && stored < numel &&
+			 numel % stored == 0)
+			cause = " (shard of one rank, saved as the full tensor)";
+		else if (known && dims > 0 && found->dims > 0 && numel > 0 &&
+			 stored > numel && stored % numel == 0)
+			cause = " (the parts of several ranks, joined)";
+		find_difference(findings, SHAPE_DIFFERS, SEVERITY_ERROR, name, NULL,
+			"the shape is %s instead of %s%s", actual, expected, cause);
+	}
+	if (dtype.data != NULL && !text_is(dtype, text_of(word)))
+		find_difference(findings, SHAPE_DIFFERS,
+			findings->merges ? SEVERITY_WARNING : SEVERITY_ERROR, name, NULL,
+			"the dtype is %s instead of %.*s", word,
+			dtype.size < 40 ? (int)dtype.size : 40, dtype.data);
+}
+
+static void find_extra(struct compared_findings *findings, struct text name)
+{
+	find_difference(findings, NAME_EXTRA, SEVERITY_WARNING, name, NULL,
+		"a tensor that was not expected");
+}
+
+/* ---- --expect ---- */
+
+enum {
+	EXPLAINED = 3, /* missing names for which others that are near are looked for */
+	PREFIX_MOST = 200,
+};
+
+struct comparing {
+	struct compared_findings findings;
+	struct wanted_list wanted_list;
+	const struct fsdp_checkpoint *actual;
+	unsigned char *matched;                    /* by tensor */
+	char strip[PREFIX_MOST], add[PREFIX_MOST]; /* what names lose and get */
+	struct name_buffer renamed, name;
+};
+
+static struct text actual_name(struct comparing *comparing, uint32_t tensor)
+{
+	return name_text(&comparing->name, comparing->actual,
+		fsdp_tensor(comparing->actual, tensor).name);
+}
+
+static uint32_t find_tensor(const struct comparing *comparing, struct text name)
+{
+	return fsdp_tensor_find(comparing->actual, span_of_text(name));
+}
+
+/* ---- other names for the same ---- */
+
+/* The tensor of the name without `strip` and with `add` in front. */
+static uint32_t find_renamed(struct comparing *comparing, struct text name)
+{
+	size_t length = 0, strip = strlen(comparing->strip);
+
+	if (name.size < strip || memcmp(name.data, comparing->strip, strip) != 0 ||
+		(strip == 0 && comparing->add[0] == '\0'))
+		return find_tensor(comparing, name);
+	name_buffer_append(&comparing->renamed, &length, text_of(comparing->add));
+	name_buffer_append(&comparing->renamed, &length,
+		(struct text){ name.data + strip, name.size - strip });
+	return comparing->renamed.failed
+		       ? FSDP_NONE
+		       : find_tensor(comparing,
+				 (struct text){ comparing->renamed.data, length });
+}
+
+static bool set_prefix(char *to, const char *data, size_t size)
+{
+	if (size >= PREFIX_MOST || memchr(data, '\0', size) != NULL)
+		return false;
+	memcpy(to, data, size);
+	to[size] = '\0';
+	return true;
+}
+
+/* Whether the name with a prefix more or less is there. */
+static bool guess_rename(struct comparing *comparing, struct text name)
+{
+	for (size_t i = 0; i + 1 < name.size; i++)
+		if (name.data[i] == '.' &&
+			find_tensor(comparing,
+				(struct text){ name.data + i + 1, name.size - i - 1 }) !=
+				FSDP_NONE &&
+			set_prefix(comparing->strip, name.data, i + 1))
+			return true;
+	for (uint32_t i = 0; i < fsdp_tensor_count(comparing->actual); i++) {
+		struct text other = actual_name(comparing, i);
+
+		if (other.size > name.size + 1 &&
+			other.data[other.size - name.size - 1] == '.' &&
+			memcmp(other.data + other.size - name.size, name.data,
+				name.size) == 0 &&
+			set_prefix(comparing->add, other.data, other.size - name.size))
+			return true;
+	}
+	return false;
+}
+
+/* The names that are most like it, for those who mistyped. */
+static void list_near(
+	struct comparing *comparing, struct text name, char *to, size_t size)
+{
+	size_t used = 0, count = fsdp_tensor_count(comparing->actual);
+	struct similar similar;
+
+	similar_init(&similar, name);
+	for (uint32_t i = 0; i < count; i++)
+		similar_try(&similar, fsdp_tensor(comparing->actual, i).name,
+			actual_name(comparing, i));
+	for (size_t i = 0; i < similar.count && i < EXPLAINED && used < size; i++) {
+		struct text near = name_text(
+			&comparing->name, comparing->actual, similar.best[i].name);
+
+		used += (size_t)snprintf(to + used, size - used, "%s%.*s",
+			i > 0 ? ", " : "; the nearest: ",
+			near.size < 80 ? (int)near.size : 80, near.data);
+	}
+}
+
+/* Whether it is there under the name that the other checkpoint tied it to. */
+static bool has_partner(struct comparing *comparing, const struct expected_tensor *wanted)
+{
+	struct name_buffer buffer = { 0 };
+	uint32_t found;
+
+	if (wanted->alias == FSDP_NONE)
+		return false;
+	found = find_renamed(comparing,
+		name_text(&buffer, comparing->wanted_list.checkpoint,
+			fsdp_tensor(comparing->wanted_list.checkpoint, wanted->alias)
+				.name));
+	name_buffer_done(&buffer);
+	return found != FSDP_NONE;
+}
+
+static void compare_expected(
+	struct comparing *comparing, const struct expected_tensor *wanted)
+{
+	uint32_t tensor = find_tensor(comparing, wanted->name);
+	struct fsdp_tensor actual;
+
+	if (tensor == FSDP_NONE) {
+		if (!has_partner(comparing, wanted)) {
+			char near[400] = "", next[2 * PREFIX_MOST + 80];
+			const char *strip = comparing->strip, *add = comparing->add;
+			uint32_t other = find_renamed(comparing, wanted->name);
+			bool resolved = other != FSDP_NONE;
+			if (resolved) {
+				comparing->matched[other] = 1;
+				snprintf(next, sizeof next, "stored %s the prefix %s",
+					add[0] != '\0' ? "with" : "without",
+					add[0] != '\0' ? add : strip);
+			} else if (comparing->findings.counts[NAME_MISSING] < EXPLAINED)
+				list_near(comparing, wanted->name, near, sizeof near);
+			find_difference(&comparing->findings, NAME_MISSING,
+				SEVERITY_ERROR, wanted->name, resolved ? next : NULL,
+				"no tensor has this name%s", near);
+		}
+		return;
+	}
+	comparing->matched[tensor] = 1;
+	actual = fsdp_tensor(comparing->actual, tensor);
+	compare_tensor(&comparing->findings, wanted->name, wanted->shape, wanted->dims,
+		wanted->dtype,
+		&(struct fsdp_compare_tensor){ .tensor = tensor,
+			.dtype = actual.dtype,
+			.shape = actual.shape,
+			.dims = actual.dims });
+}
+
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. */
+static bool check_expected(
+	const struct expectation *expectation, struct run *run, struct selection *ignored)
+{
+	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
+	struct comparing comparing = {
+		.findings = { .run = run, .rules = rules, .ignored = ignored },
+		.wanted_list = { .checkpoint = expectation->checkpoint,
+			.names = expectation->names,
+			.count = expectation->checkpoint != NULL
+					 ? fsdp_tensor_count(expectation->checkpoint)
+					 : expectation->names.count },
+		.actual = run->checkpoint,
+	};
+	size_t count = fsdp_tensor_count(run->checkpoint), looks = 0;
+	struct expected_tensor wanted;
+	bool good, guessed = false;
+
+	comparing.matched = calloc(count + 1, 1);
+	good = comparing.matched != NULL;
+	/* By the first names that are missing: what a prefix more or less would do. */
+	for (size_t i = 0;
+		i < comparing.wanted_list.count && looks < EXPLAINED && !guessed; i++)
+		if (wanted_at(&comparing.wanted_list, i, &wanted) &&
+			find_tensor(&comparing, wanted.name) == FSDP_NONE) {
+			looks++;
+			guessed = guess_rename(&comparing, wanted.name);
+		}
+	for (size_t i = 0; good && i < comparing.wanted_list.count; i++)
+		if (wanted_at(&comparing.wanted_list, i, &wanted) &&
+			!is_ignored(&comparing.findings, wanted.name))
+			compare_expected(&comparing, &wanted);
+	for (uint32_t i = 0; good && i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+		struct text name = actual_name(&comparing, i);
+
+		if (!comparing.matched[i] && is_weight(&tensor) &&
+			tensor.alias == FSDP_NONE &&
+			!is_ignored(&comparing.findings, name))
+			find_extra(&comparing.findings, name);
+	}
+	omit_rest(&comparing.findings);
+	good = good && !comparing.name.failed && !comparing.wanted_list.buffer.failed &&
+	       !comparing.renamed.failed;
+	free(comparing.matched);
+	name_buffer_done(&comparing.wanted_list.buffer);
+	name_buffer_done(&comparing.renamed);
+	name_buffer_done(&comparing.name);
+	return good;
+}
+
+/* ---- compares a checkpoint with its conversion ---- */
+
+struct merging {
+	struct compared_findings findings;
+	/* The source, and its conversion. */
+	const struct fsdp_checkpoint *checkpoints[2];
+};
+
+/* Only the model, without ignored names. */
+static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
+{
+	struct merging *merging = context;
+	struct fsdp_tensor facts = fsdp_tensor(merging->checkpoints[side], tensor);
+
+	return is_weight(&facts) && !is_ignored(&merging->findings, text_of_span(name));
+}
+
+static void find_absent(
+	struct compared_findings *findings, struct fsdp_span name, const char *fix)
+{
+	find_difference(findings, NAME_MISSING, SEVERITY_ERROR, text_of_span(name), fix,
+		"no tensor has this name");
+}
+
+/* The one key that programs which merge remove, or that wraps a model for training. */
+static bool is_unwrapped(const struct fsdp_compare_rename *rename)
+{
+	const struct fsdp_span *prefix =
+		rename->from.size > 0 ? &rename->from : &rename->to;
+	struct text text = text_of_span(*prefix);
+
+	return rename->why == FSDP_RENAMED_PREFIX &&
+	       (rename->from.size == 0 || rename->to.size == 0) &&
+	       (text_is(text, text_of("model.")) || text_is(text, text_of("module.")));
+}
+
+static void compare_pair(
+	struct compared_findings *findings, const struct fsdp_compare_pair *pair)
+{
+	const struct fsdp_compare_tensor *wanted = &pair->sides[0];
+	struct text name = text_of_span(wanted->name);
+
+	compare_tensor(findings, name, wanted->shape, wanted->dims,
+		text_of(fsdp_dtype(wanted->dtype)->name), &pair->sides[1]);
+	if ((pair->what & FSDP_DIFFERS_ELEMENTS) == 0)
+		return;
+	if (pair->compared)
+		find_difference(findings, VALUE_DIFFERS, SEVERITY_ERROR, name, NULL,
+			pair->elements.differing == 1
+				? "%" PRIu64 " element differs: element %" PRIu64
+				: "%" PRIu64
+				  " elements differ, the first is element %" PRIu64,
+			pair->elements.differing, pair->elements.first);
+	else
+		find_difference(findings, VALUE_DIFFERS, SEVERITY_ERROR, name, NULL,
+			"it is stored in another form");
+}
+
+static void report_compared(
+	struct compared_findings *findings, const struct fsdp_compare *compare)
+{
+	const struct fsdp_compare_facts facts = fsdp_compare_facts(compare);
+	size_t next = 0;
+
+	for (size_t i = 0; i < facts.only_count[0]; i++)
+		find_absent(findings, fsdp_compare_only(compare, 0, i).name, NULL);
+	for (size_t i = 0; i < facts.only_count[1]; i++)
+		find_extra(findings, text_of_span(fsdp_compare_only(compare, 1, i).name));
+	for (size_t i = 0; i < facts.pair_count; i++) {
+		struct fsdp_compare_pair pair = fsdp_compare_pair(compare, i);
+		const struct fsdp_span *name = &pair.sides[1].name;
+		struct fsdp_compare_rename rename;
+		char fix[320];
+
+		if (next < facts.rename_count &&
+			(rename = fsdp_compare_rename(compare, next)).pair == i) {
+			next++;
+			/* Under another name it is missing all the same. */
+			if (!is_unwrapped(&rename)) {
+				snprintf(fix, sizeof fix, "stored as %.*s",
+					name->size < 280 ? (int)name->size : 280,
+					(const char *)name->data);
+				find_absent(findings, pair.sides[0].name, fix);
+				continue;
+			}
+		}
+		compare_pair(findings, &pair);
+	}
+	for (size_t i = 0; i < facts.failure_count; i++)
+		collected_error(findings->run->collected,
+			fsdp_compare_failure(compare, i), findings->run->input);
+	omit_rest(findings);
+}
+
+/* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the level that
+ * reads bytes, FI6004. False: out of memory, or *ret_error. */
+static bool check_merged(
+	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+{
+	static const char *const rules[] = { "FI6001", "FI6001", "FI6003", "FI6004" };
+	struct merging merging = {
+		.findings = { .run = run,
+			.file = text_of(audit->merged.path),
+			.rules = rules,
+			.merges = true,
+			.ignored = audit->ignored },
+		.checkpoints = { run->checkpoint, audit->merged.checkpoint },
+	};
+	const struct fsdp_compare_options options = {
+		.size = sizeof options,
+		.sides = { { .checkpoint = merging.checkpoints[0] },
+			{ .checkpoint = merging.checkpoints[1] } },
+		.choose = choose,
+		.choose_context = &merging,
+		.map = audit->map,
+		.sizes = audit->sizes.sizes,
+		.size_count = audit->sizes.size_count,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+	};
+	const struct fsdp_compare_values_options values = {
+		.size = sizeof values,
+		.jobs = jobs_wanted(run->common),
+	};
+	struct fsdp_compare *compare = NULL;
+	bool good = fsdp_compare_new(&options, &compare, ret_error) &&
+		    (audit->level < FSDP_LEVEL_DATA ||
+			    fsdp_compare_values(compare, &values, ret_error));
+
+	if (good)
+		report_compared(&merging.findings, compare);
+	fsdp_compare_free(compare);
+	return good;
+}
+
+/* ---- lists the rules that were not evaluated, and what they need ---- */
+
+/* Whether the rule needs a deeper level than the requested one. */
+static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
+{
+	return (reason == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
+	       (reason == FSDP_REASON_NEEDS_DATA && level < FSDP_LEVEL_DATA) ||
+	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
+}
+
+/* All bytes were read, and no checksum is stored: this is an error only if the caller requires checksums. */
+static bool is_unchecked(
+	enum fsdp_rule_reason reason, const struct audit_options *options)
+{
+	return (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST) &&
+	       (options == NULL || !options->require_checksums);
+}
+
+static const char *const wanted_list[FSDP_REASON_COUNT] = {
+	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
+	[FSDP_REASON_NEEDS_DATA] = "--data",
+	[FSDP_REASON_NEEDS_VALUES] = "--data --values",
+	[FSDP_REASON_NEEDS_PLAN] = "a sharding plan",
+	[FSDP_REASON_NEEDS_CONFIG] = "the configuration of the model",
+	[FSDP_REASON_NO_CRC] = "recorded checksums",
+	[FSDP_REASON_NO_DIGEST] = "a digest",
+	[FSDP_REASON_LIMIT] = "a higher limit",
+	[FSDP_REASON_UNREADABLE] = "files that can be read",
+	[FSDP_REASON_UNSUPPORTED] = "a format that is read",
+	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
+};
+
+bool note_not_evaluated(struct auditing *auditing)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
+	char *message = NULL;
+	size_t size = 0;
+	FILE *stream;
+	const char *before;
+
+	if (level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF ||
+		!auditing->verdict->opened)
+		return true;
+	stream = open_memstream(&message, &size);
+	if (stream == NULL)
+		return false;
+	/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
+	before = "";
+	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
+		uint64_t some = auditing->verdict->not_evaluated[reason];
+		const char *space = "";
+
+		if (some == 0)
+			continue;
+		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
+			some == 1 ? " needs" : "s need", wanted_list[reason]);
+		for (size_t i = 0; i < auditing->verdict->check_count; i++) {
+			if (auditing->verdict->checks[i].reason != reason)
+				continue;
+			fprintf(stream, "%s%s", space, auditing->verdict->checks[i].rule);
+			space = " ";
+		}
+		fputs(")", stream);
+		before = "; ";
+	}
+	if (fclose(stream) != 0)
+		size = 0;
+	message = owned_add(&auditing->collected->owned, message);
+	if (message == NULL)
+		return false;
+	if (size == 0)
+		return true;
+	auditing->verdict->counts.note++;
+	auditing->verdict->level_note = true;
+	collected_finding(auditing->collected,
+		&(struct finding){ .rule = rule->id,
+			.slug = rule->slug,
+			.severity = levels_severity(
+				&auditing->audit->levels, rule->id, SEVERITY_NOTE),
+			.input = auditing->run->input,
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.affected_bytes = UINT64_MAX,
+			.message = { message, size } });
+	return true;
+}
+
+/* Whether something that the level asks for was not looked at, or not
+ * understood. */
+static bool lacks_something(const struct auditing *auditing)
+{
+	const struct collected *collected = auditing->collected;
+
+	if (auditing->verdict->counts.unsupported > 0)
+		return true;
+	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
+		if (auditing->verdict->not_evaluated[i] > 0 &&
+			!is_deeper((enum fsdp_rule_reason)i, auditing->audit->level) &&
+			!is_unchecked((enum fsdp_rule_reason)i, auditing->audit->options))
+			return true;
+	/* A reader says so too; at a lower level than its own it was not asked to look. */
+	for (size_t i = auditing->run->first.finding;
+		auditing->audit->level >= FSDP_LEVEL_HEADERS &&
+		i < collected->finding_count;
+		i++)
+		if (finding_is_open(&collected->findings[i]))
+			return true;
+	return false;
+}
+
+static struct check *find_check(struct verdict *verdict, const char *rule)
+{
+	size_t low = 0, high = verdict->check_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(verdict->checks[middle].rule, rule);
+
+		if (order == 0)
+			return &verdict->checks[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+/* A number from the result of a part may be any. */
+static void add_to(uint64_t *sum, uint64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum))
+		*sum = UINT64_MAX;
+}
+
+/* What is expected says better which names must be there, and a checkpoint or plan which
+ * shapes they have, than what follows from their siblings. */
+static bool is_expected(const struct audit *audit, const char *rule)
+{
+	static const char *const of_names[] = { "FI1090", "FI1092" };
+	static const char *const of_shapes[] = { "FI1093", "FI1094", "FI4005" };
+	bool found = false;
+
+	for (size_t i = 0; audit->expected.path != NULL && i < 2; i++)
+		found |= strcmp(rule, of_names[i]) == 0;
+	for (size_t i = 0; audit->expected.checkpoint != NULL && i < 3; i++)
+		found |= strcmp(rule, of_shapes[i]) == 0;
+	return found;
+}
+
+/* The same of one finding: --ignore leaves names out of what is expected. */
+static bool is_checked_better(const struct audit *audit, const struct finding *finding)
+{
+	struct text name =
+		finding->affected_kept > 0 ? finding->affected[0] : finding->tensor;
+
+	return is_expected(audit, finding->rule) &&
+	       (audit->ignored == NULL ||
+		       !selection_takes_name(audit->ignored, span_of_text(name)));
+}
+
+/* Its code is trusted. */
+static bool is_allowed(const struct audit_options *options, const struct finding *finding)
+{
+	bool found = false;
+
+	if (strcmp(finding->rule, "FI3002") != 0 && strcmp(finding->rule, "FI3018") != 0)
+		return false;
+	for (size_t i = 0; i < options->globals.count; i++)
+		found |= text_is(finding->tensor, text_of(options->globals.items[i]));
+	return found;
+}
+
+/* Whether the finding is kept; sets its severity. */
+static bool keeps(const struct auditing *auditing, struct finding *finding)
+{
+	const struct audit *audit = auditing->audit;
+
+	finding->severity =
+		levels_severity(&audit->levels, finding->rule, finding->severity);
+	return level_of(&audit->levels, finding->rule) != LEVEL_OFF &&
+	       !is_checked_better(audit, finding) && !is_allowed(audit->options, finding);
+}
+
+/* Gives findings the requested levels, and drops those that are off or known. */
+static void drop_findings(struct auditing *auditing)
+{
+	struct collected *collected = auditing->collected;
+	const struct levels *levels = &auditing->audit->levels;
+	size_t kept = auditing->run->first.finding;
+
+	for (size_t i = kept; i < collected->finding_count; i++) {
+		struct finding finding = collected->findings[i];
+
+		if (keeps(auditing, &finding))
+			collected->findings[kept++] = finding;
+	}
+	collected->finding_count = kept;
+	kept = auditing->run->first.omission;
+	for (size_t i = kept; i < collected->omission_count; i++)
+		if (level_of(levels, collected->omissions[i].rule) != LEVEL_OFF)
+			collected->omissions[kept++] = collected->omissions[i];
+	collected->omission_count = kept;
+}
+
+void audit_set_threshold(struct audit *audit, struct text word)
+{
+	size_t at = 0;
+
+	while (!text_is(word, text_of(fail_words[at])))
+		at++;
+	audit->never_fails = at == 0;
+	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
+}
+
+/* Rules that compare with something else need it. */
+static bool is_requested(
+	const struct audit_options *options, const struct fsdp_rule *rule)
+{
+	if (strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0)
+		return options->expect != NULL;
+	if (strcmp(rule->id, "FI6008") == 0)
+		return options->manifest != NULL;
+	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
+}
+
+static bool set_checks(struct auditing *auditing, const struct passes *passes)
+{
+	struct verdict *verdict = auditing->verdict;
+	size_t count = fsdp_rule_count();
+
+	verdict->checks = calloc(count, sizeof *verdict->checks);
+	if (verdict->checks == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+		struct fsdp_rule_result result = { .status = FSDP_STATUS_NOT_EVALUATED,
+			.reason = FSDP_REASON_UNREADABLE };
+		bool off = level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF;
+
+		/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
+		if (strcmp(rule->category, "recording") == 0 || rule_is_limit(rule))
+			continue;
+		if (passes->audit != NULL)
+			result = fsdp_audit_result(passes->audit, i);
+		/* What no file states is stated by what the checkpoint is compared with. */
+		if (!is_requested(auditing->audit->options, rule) ||
+			(auditing->audit->ignored == NULL &&
+				is_expected(auditing->audit, rule->id)) ||
+			(result.reason == FSDP_REASON_NEEDS_PLAN &&
+				(auditing->audit->options->expect != NULL ||
+					auditing->audit->options->merged != NULL)))
+			result = (struct fsdp_rule_result){
+				.status = FSDP_STATUS_NOT_APPLICABLE
+			};
+		verdict->checks[verdict->check_count++] = (struct check){
+			.input = UINT32_MAX,
+			.number = UINT32_MAX,
+			.rule = rule->id,
+			.slug = rule->slug,
+			.status = off ? CHECK_OFF : result.status,
+			.reason = off ? FSDP_REASON_NONE : result.reason,
+		};
+	}
+	return true;
+}
+
+static bool keep_scope(struct auditing *auditing, const struct passes *passes)
+{
+	struct verdict *verdict = auditing->verdict;
+	size_t count = passes->scope.digest_source_count;
+
+	if (auditing->audit->level < FSDP_LEVEL_DATA || passes->verify == NULL)
+		return true;
+	verdict->bytes_read = passes->scope.bytes_read;
+	verdict->bytes_with_digest = passes->scope.bytes_with_digest;
+	verdict->digests_from = calloc(count + 1, sizeof *verdict->digests_from);
+	if (verdict->digests_from == NULL)
+		return false;
+	for (; verdict->digest_source_count < count; verdict->digest_source_count++)
+		verdict->digests_from[verdict->digest_source_count] = collected_text(
+			auditing->collected, fsdp_verify_digest_source(passes->verify,
+						     verdict->digest_source_count));
+	return true;
+}
+
+/* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
+static void count(
+	struct verdict *verdict, const char *rule, enum severity severity, uint64_t count)
+{
+	bool is_limit = rule_is_limit(fsdp_rule_find(rule));
+	struct check *check;
+	uint64_t *const counts[] = {
+		[SEVERITY_NOTE] = &verdict->counts.note,
+		[SEVERITY_WARNING] = &verdict->counts.warning,
+		[SEVERITY_ERROR] = &verdict->counts.error,
+	};
+
+	add_to(is_limit && severity == SEVERITY_ERROR ? &verdict->counts.unsupported
+						      : counts[severity],
+		count);
+	check = find_check(verdict, rule);
+	if (check == NULL)
+		return;
+	add_to(&check->findings, count);
+	check->status = FSDP_STATUS_FAILED;
+	check->reason = FSDP_REASON_NONE;
+}
+
+void count_findings(struct auditing *auditing)
+{
+	const struct collected *collected = auditing->collected;
+	struct verdict *verdict = auditing->verdict;
+
+	for (size_t i = auditing->run->first.finding; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		count(verdict, finding->rule, finding->severity, 1);
+	}
+	for (size_t i = auditing->run->first.omission; i < collected->omission_count;
+		i++) {
+		const struct omission *omission = &collected->omissions[i];
+
+		count(verdict, omission->rule,
+			levels_severity(&auditing->audit->levels, omission->rule,
+				collected_severity(
+					fsdp_rule_find(omission->rule)->severity)),
+			omission->count);
+	}
+	verdict->counts.unsupported +=
+		collected->failure_count - auditing->run->first.failure;
+	for (size_t i = 0; i < verdict->check_count; i++)
+		verdict->not_evaluated[verdict->checks[i].reason]++;
+	verdict->not_evaluated[FSDP_REASON_NONE] = 0;
+}
+
+static void set_scope(struct auditing *auditing)
+{
+	const struct fsdp_checkpoint *checkpoint = auditing->run->checkpoint;
+	struct verdict *verdict = auditing->verdict;
+
+	verdict->detail = fsdp_level_name(auditing->audit->level);
+	if (checkpoint == NULL)
+		return;
+	verdict->files = fsdp_file_count(checkpoint);
+	verdict->tensors = fsdp_tensor_count(checkpoint);
+	verdict->pieces = fsdp_piece_count(checkpoint);
+	verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
+	for (uint32_t i = 0; i < verdict->tensors; i++) {
+		uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
+
+		verdict->bytes = verdict->bytes + bytes < bytes ? UINT64_MAX
+								: verdict->bytes + bytes;
+	}
+}
+
+/* Nothing to check: the input is of another kind, or empty. */
+static bool is_nothing(const struct auditing *auditing)
+{
+	const struct collected *collected = auditing->collected;
+	size_t first = auditing->run->first.finding;
+
+	if (auditing->verdict->opened)
+		return false;
+	for (size_t i = first; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (strcmp(finding->rule, "FI4001") == 0 &&
+			text_is(finding->file, text_last(auditing->verdict->path, '/')))
+			return true;
+	}
+	return false;
+}
+
+static bool fails(const struct auditing *auditing)
+{
+	const struct audit *audit = auditing->audit;
+	const struct verdict *verdict = auditing->verdict;
+
+	if (audit->never_fails)
+		return false;
+	return verdict->counts.error > 0 ||
+	       (audit->fail_on <= SEVERITY_WARNING && verdict->counts.warning > 0) ||
+	       (audit->fail_on <= SEVERITY_NOTE && verdict->counts.note > 0);
+}
+
+void decide(struct auditing *auditing)
+{
+	struct verdict *verdict = auditing->verdict;
+	int status = STATUS_GOOD;
+
+	verdict->complete = verdict->opened && !lacks_something(auditing);
+	verdict->word = verdict->counts.error > 0 || fails(auditing) ? "bad"
+			: verdict->complete                          ? "good"
+								     : "partial";
+	if (fails(auditing))
+		status = STATUS_BAD;
+	else if (!verdict->complete)
+		status = STATUS_PARTIAL;
+	if (is_nothing(auditing) ||
+		(!verdict->opened && (verdict->counts.error == 0 ||
+					     (verdict->counts.unsupported > 0 &&
+						     verdict->loading.count == 0))))
+		status = STATUS_FAILED;
+	verdict->status = auditing->run->status = status;
+}
+
+struct verdict *add_verdict(struct audit *audit, const struct run *run)
+{
+	struct verdict *verdicts =
+		list_grown(audit->verdicts, audit->count, sizeof *verdicts);
+
+	if (verdicts == NULL)
+		return NULL;
+	audit->verdicts = verdicts;
+	verdicts = &verdicts[audit->count++];
+	*verdicts = (struct verdict){
+		.input = run->input,
+		.path = text_of(run->path),
+		.opened = run->checkpoint != NULL,
+		.bytes_read = UINT64_MAX,
+		.bytes_with_digest = UINT64_MAX,
+	};
+	while (verdicts->path.size > 1 &&
+		verdicts->path.data[verdicts->path.size - 1] == '/')
+		verdicts->path.size--;
+	return verdicts;
+}
+
+/* With what was expected of it. */
+static bool compare_others(
+	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+{
+	/* Of an actor and a critic neither represents the directory. */
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
+		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
+		return false;
+	if (run->checkpoint == NULL)
+		return true;
+	if (audit->expected.path != NULL &&
+		!check_expected(&audit->expected, run, audit->ignored))
+		return false;
+	return audit->merged.path == NULL || check_merged(audit, run, ret_error);
+}
+
+/* A loader that refuses it, or loads something else, fails the audit. */
+static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_error)
+{
+	const struct audit *audit = auditing->audit;
+	struct verdict *verdict = auditing->verdict;
+
+	if (loading_is_own(&audit->options->loading))
+		return true;
+	if (!loading_check(&audit->options->loading, auditing->run, &audit->expected,
+		    audit->options->data, &verdict->loading, ret_error))
+		return false;
+	if (verdict->loading.status == STATUS_BAD)
+		verdict->word = "bad";
+	else if (verdict->loading.status == STATUS_PARTIAL &&
+		 strcmp(verdict->word, "good") == 0)
+		verdict->word = "partial";
+	if (!audit->never_fails)
+		verdict->status = status_worse(verdict->status, verdict->loading.status);
+	return true;
+}
+
+bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+{
+	struct auditing auditing = { .audit = audit,
+		.run = run,
+		.collected = run->collected,
+		.verdict = add_verdict(audit, run) };
+
+	if (auditing.verdict == NULL)
+		return false;
+	struct passes passes = { 0 };
+	bool good = auditing.run->checkpoint == NULL ||
+		    passes_run(&passes, auditing.run, auditing.audit->level,
+			    auditing.audit->options->manifest, ret_error);
+	good = good && set_checks(&auditing, &passes) && keep_scope(&auditing, &passes);
+	passes_done(&passes);
+	if (!good || !compare_others(audit, run, ret_error))
+		return false;
+	report_failed_files(run);
+	drop_findings(&auditing);
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
+		!loading_check_own(&audit->options->loading, run, audit->options->data,
+			&auditing.verdict->loading))
+		return false;
+	drop_findings(&auditing);
+	set_scope(&auditing);
+	count_findings(&auditing);
+	decide(&auditing);
+	/* For parts, merge reports it. */
+	if (run->common->part_count != 0)
+		return name_part(&auditing);
+	return note_not_evaluated(&auditing) && check_loading(&auditing, ret_error);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef AUDIT_H
+#define AUDIT_H
+
+#include <fsdp/audit.h>
+#include <fsdp/compare.h>
+#include <fsdp/error.h>
+
+#include "args/parse.h"
+#include "args/select.h"
+#include "shared/expectation.h"
+#include "shared/load-answer.h"
+#include "shared/part-result.h"
+#include "render/out.h"
+
+/*
+ * Level of each rule: its findings keep their own severity, have another one, or are dropped. All zero keeps all.
+ */
+struct levels {
+	unsigned char *of; /* by the index of the rule; NULL: all keep their own */
+};
+
+/* False: out of memory. Nothing is changed then. */
+bool levels_init(struct levels *levels);
+
+/* ID=LEVEL, SLUG=LEVEL or *=LEVEL. NULL, or what is wrong: a sentence with one %s for the
+ * text. */
+const char *levels_set(struct levels *levels, const char *text);
+
+/* What was set for a rule: one of level_words; NULL: nothing. */
+const char *levels_word(const struct levels *levels, size_t rule);
+
+/* What was asked for. */
+struct audit_options {
+	bool quick, data, values, checks, require_checksums;
+	struct texts rules; /* --rule, as typed */
+	struct texts globals;
+	const char *manifest;
+	const char *listing;
+	const char *expect;
+	const char *merged;
+	const char *map; /* its name, or a file */
+	struct texts sizes;
+	struct texts ignore;
+	struct loading_options loading;
+};
+
+/* Result of one rule in one checkpoint. */
+struct check {
+	uint32_t input; /* UINT32_MAX: only one checkpoint */
+	const char *rule, *slug;
+	unsigned status; /* enum fsdp_rule_status, or CHECK_OFF */
+	unsigned reason; /* enum fsdp_rule_reason */
+	uint64_t findings;
+	uint32_t number; /* of a part's row; UINT32_MAX: no part */
+};
+
+enum { CHECK_OFF = FSDP_STATUS_COUNT };
+
+/* Options of a partial run that merge needs, in addition to its findings and checks. */
+struct audit_request {
+	const char *fail_on;
+	struct text *levels; /* RULE=LEVEL, for rules without their own level */
+	size_t level_count;
+};
+
+/* Verdict on one checkpoint. */
+struct verdict {
+	uint32_t input;
+	struct text path; /* as it was typed, without a slash at its end */
+	const char *word; /* "good", "bad", "partial" */
+	bool opened;
+	bool complete; /* all checks of the level ran */
+	int status;
+	const char *detail; /* the level */
+	uint64_t files, tensors, pieces;
+	uint64_t names;                         /* of tensors and values */
+	uint64_t bytes;                         /* of all tensors */
+	uint64_t bytes_read, bytes_with_digest; /* UINT64_MAX: not at this level */
+	struct text *digests_from; /* where digests were found; NULL: not at this level */
+	size_t digest_source_count;
+	struct {
+		uint64_t error, warning, note, unsupported;
+	} counts;
+	bool level_note; /* a note lists the checks that were not evaluated */
+	struct check *checks;
+	size_t check_count;
+	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
+	struct loading_answer loading;
+	struct part_facts partial;
+	struct audit_request request; /* of a part */
+};
+
+/* What one run makes: in run->prepared. */
+struct audit {
+	const struct audit_options *options;
+	enum fsdp_level level;
+	enum severity fail_on; /* the least that fails */
+	bool never_fails;
+	struct levels levels;
+	struct expectation expected, merged;
+	struct fsdp_map *map; /* of names, for --merged; or NULL */
+	struct typed_names sizes;
+	struct selection *ignored; /* names that are ignored on both sides, or NULL */
+	struct verdict *verdicts;  /* each owns its checks */
+	size_t count;
+};
+
+/* Checks the open checkpoint of the run, and adds the verdict. False as for a command. */
+bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
+
+extern const struct record audit_record, check_record;
+
+void audit_data(const struct audit *audit, struct out *out);
+
+/* False: out of memory. */
+bool audit_text(const struct audit *audit, struct run *run);
+
+/* One checkpoint during its checks: its failures and findings start at run->first. */
+struct auditing {
+	struct audit *audit;
+	struct run *run;
+	struct collected *collected;
+	struct verdict *verdict;
+};
+
+/* audit-verdict.c: the least that fails, of fail_words. */
+void audit_set_threshold(struct audit *audit, struct text word);
+
+/* Counts what was collected, and says what follows. */
+void count_findings(struct auditing *auditing);
+
+void decide(struct auditing *auditing);
+
+struct verdict *add_verdict(struct audit *audit, const struct run *run);
+
+/* What the result of a part says of itself. False: out of memory. */
+bool name_part(struct auditing *auditing);
+
+/* Adds FI9006, if a rule was not evaluated. False: out of memory. */
+bool note_not_evaluated(struct auditing *auditing);
+
+#endif

@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares two checkpoints, or one with a list of names.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args/parse.h"
+#include "commands/diff-answer.h"
+#include "shared/expectation.h"
+#include "shared/tensor-reading.h"
+#include "session/diagnostics.h"
+#include "session/helper.h"
+#include "session/progress.h"
+#include "session/session.h"
+
+/* ---- changes per module ---- */
+
+/* Owner of a tensor, and its change. */
+struct module_entry {
+	struct fsdp_span module;
+	uint64_t order; /* that of A, then that of what only B has */
+	unsigned what;
+	bool zero;
+};
+enum { SAME, UNREAD, ONLY_A, ONLY_B, CHANGED };
+#define ONLY_IN_B (UINT64_C(1) << 32)
+
+static struct fsdp_span module_of(struct fsdp_span name)
+{
+	size_t size = name.size;
+
+	while (size > 0 && name.data[size - 1] != '.')
+		size--;
+	return (struct fsdp_span){ name.data, size > 0 ? size - 1 : 0 };
+}
+
+static int by_module(const void *left, const void *right)
+{
+	const struct module_entry *a = left, *b = right;
+	int order = text_compare(text_of_span(a->module), text_of_span(b->module));
+
+	return order != 0 ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static size_t list_entries(const struct diffing *diffing, struct module_entry *entries)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+	size_t count = 0;
+
+	for (size_t i = 0; i < facts->pair_count; i++) {
+		struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, i);
+
+		entries[count++] = (struct module_entry){ module_of(pair.sides[0].name),
+			pair.sides[0].tensor,
+			pair.what != 0 ? CHANGED
+			: pair.unread  ? UNREAD
+				       : SAME,
+			pair.zero[1] };
+	}
+	for (unsigned side = 0; side < 2; side++)
+		for (size_t i = 0; i < facts->only_count[side]; i++, count++) {
+			struct fsdp_compare_tensor tensor =
+				fsdp_compare_only(diffing->compare, side, i);
+
+			entries[count] = (struct module_entry){ module_of(tensor.name),
+				side == 0 ? tensor.tensor : ONLY_IN_B + i,
+				side == 0 ? ONLY_A : ONLY_B, false };
+		}
+	return count;
+}
+
+static int by_order(const void *left, const void *right)
+{
+	const struct module_change *a = left, *b = right;
+
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+/* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
+static bool fold_modules(struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+	size_t most = facts->pair_count + facts->only_count[0] + facts->only_count[1];
+	struct module_entry *entries = calloc(most + 1, sizeof *entries);
+	size_t count;
+	bool good;
+	struct module_change *change;
+	unsigned what;
+
+	diffing->modules = calloc(most + 1, sizeof *diffing->modules);
+	good = entries != NULL && diffing->modules != NULL;
+	if (good) {
+		count = list_entries(diffing, entries);
+		qsort(entries, count, sizeof *entries, by_module);
+		/* Entries of one module are adjacent; the result is at the position of the first one. */
+		for (size_t i = 0; i < count; i++) {
+			bool first = i == 0 ||
+				     text_compare(text_of_span(entries[i - 1].module),
+					     text_of_span(entries[i].module)) != 0;
+
+			if (first)
+				diffing->modules[diffing->module_count++] =
+					(struct module_change){
+						.module = entries[i].module,
+						.order = entries[i].order,
+						.zero = diffing->has_values ? 0
+									    : UINT64_MAX
+					};
+			change = &diffing->modules[diffing->module_count - 1];
+			what = entries[i].what;
+			if (change->zero != UINT64_MAX)
+				change->zero += entries[i].zero;
+			change->same += what == SAME;
+			change->only_a += what == ONLY_A;
+			change->only_b += what == ONLY_B;
+			change->changed += what == CHANGED;
+		}
+		qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
+			by_order);
+	}
+	free(entries);
+	return good;
+}
+
+/* ---- what differs, one by one ---- */
+
+bool is_different(const struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+
+	return facts->changed + facts->rename_count + facts->only_count[0] +
+		       facts->only_count[1] + facts->value_count >
+	       0;
+}
+
+const struct diff_change *diff_change(struct diffing *diffing, size_t index)
+{
+	static const char *const words[DIFF_BITS] = { "dtype", "shape", "role",
+		"placement", "unit", "value", "elements" };
+	struct diff_change *change = &diffing->change;
+	const struct fsdp_compare_tensor *tensor;
+	uint64_t rest;
+
+	if (index >= diffing->facts.changed) {
+		/* Of an entry that is not a tensor. */
+		struct fsdp_compare_value value = fsdp_compare_value(
+			diffing->compare, index - diffing->facts.changed);
+		*change = (struct diff_change){ .is_value = true };
+		change->what[change->what_count++] = text_of("value");
+		for (unsigned i = 0; i < 2; i++) {
+			change->sides[i].value =
+				fsdp_value(diffing->checkpoints[i], value.sides[i]);
+			change->sides[i].tensor.tensor = FSDP_NONE;
+			change->sides[i].index = i;
+		}
+		change->name = name_text(&diffing->value_name, diffing->checkpoints[0],
+			change->sides[0].value.name);
+		return change;
+	}
+	*change = (struct diff_change){ 0 };
+	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
+	change->name = text_of_span(change->pair.sides[0].name);
+	for (unsigned bit = 0; bit < DIFF_BITS; bit++)
+		if ((change->pair.what >> bit & 1) != 0)
+			change->what[change->what_count++] = text_of(words[bit]);
+	hint_text(&change->pair, change->hint);
+	/* The index of the first element that differs, from its number in C order. */
+	tensor = &change->pair.sides[0];
+	rest = change->pair.elements.first;
+	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
+	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
+		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
+		rest /= (uint64_t)tensor->shape[i];
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		struct diff_side *side = &change->sides[i];
+
+		side->tensor = change->pair.sides[i];
+		side->index = i;
+		if (diffing->checkpoints[i] != NULL && side->tensor.tensor != FSDP_NONE)
+			side->role = fsdp_role_name(
+				fsdp_tensor(diffing->checkpoints[i], side->tensor.tensor)
+					.role);
+		if (diffing->options->layout)
+			fsdp_compare_layout(
+				diffing->compare, i, side->tensor.tensor, side->layout);
+		side->placement[0] = text_of(side->layout);
+	}
+	return change;
+}
+
+void diff_renamed(
+	const struct diffing *diffing, size_t index, struct diff_renamed *ret_renamed)
+{
+	struct fsdp_compare_rename rename = fsdp_compare_rename(diffing->compare, index);
+	struct fsdp_compare_rename before =
+		fsdp_compare_rename(diffing->compare, index > 0 ? index - 1 : index);
+	struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, rename.pair);
+
+	ret_renamed->sides[0] = pair.sides[0];
+	ret_renamed->sides[1] = pair.sides[1];
+	/* By one exchange of first segments. */
+	ret_renamed->again =
+		index > 0 && rename.why == FSDP_RENAMED_PREFIX &&
+		before.why == rename.why && before.from.size == rename.from.size &&
+		before.to.data == rename.to.data && before.to.size == rename.to.size;
+	rename_text(&rename, ret_renamed->why);
+}
+
+/* ---- machine output ---- */
+
+static struct diffing *diffing_of(struct subject of)
+{
+	return of.context;
+}
+
+static const void *each_only(struct subject of, unsigned side, size_t i, void *room)
+{
+	const struct diffing *diffing = of.context;
+	struct text *name = room;
+
+	if (i >= diffing->facts.only_count[side])
+		return NULL;
+	*name = text_of_span(fsdp_compare_only(diffing->compare, side, i).name);
+	return name;
+}
+
+static const void *each_only_a(struct subject of, size_t i, void *room)
+{
+	return each_only(of, 0, i, room);
+}
+
+static const void *each_only_b(struct subject of, size_t i, void *room)
+{
+	return each_only(of, 1, i, room);
+}
+
+static const void *each_renamed(struct subject of, size_t i, void *room)
+{
+	const struct diffing *diffing = of.context;
+
+	if (i >= diffing->facts.rename_count)
+		return NULL;
+	diff_renamed(diffing, i, room);
+	return room;
+}
+
+#define RENAMED struct diff_renamed
+static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
+	"A tensor that both have under names of their own, as far as is known.",
+	{ "a", NAME_AT(RENAMED, sides[0].name), ALWAYS("Name in A.") },
+	{ "b", NAME_AT(RENAMED, sides[1].name), ALWAYS("Name in B.") },
+	{ "why", CHARS_AT(RENAMED, why), ALWAYS("Why both are taken for one tensor.") });
+
+static struct value get_unit(struct subject of)
+{
+	struct diffing *diffing = diffing_of(of);
+	const struct diff_side *side = of.object;
+
+	return diffing->options->layout
+		       ? value_name(unit_text(diffing, side->index, &side->tensor))
+		       : value_absent();
+}
+
+static struct value get_value(struct subject of)
+{
+	struct diffing *diffing = diffing_of(of);
+	const struct diff_side *side = of.object;
+
+	return tokens_json(
+		&diffing->json[side->index], side->value.tokens, side->value.token_count);
+}
+
+#define SIDE struct diff_side
+static const struct record side_record = OBJECT_RECORD(SIDE, "side",
+	"A tensor as one side has it.",
+	{ "dtype", ENUM_AT(SIDE, tensor.dtype, dtype_name), IF_SET(SIDE, tensor.dtype),
+		ABOUT("Dtype; absent if a list does not say it.") },
+	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
+		ABOUT("Global shape; absent if a list does not say it.") },
+	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
+		ABOUT("What it serves as.") },
+	{ "placements", ARRAY_AT(SIDE, placement, record_texts),
+		IF_SET(SIDE, placement[0].size),
+		ABOUT("Its placement on ranks, with --layout: as recorded, else derived from its pieces.") },
+	{ "unit", GET(FIELD_NAME, get_unit),
+		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
+	{ "value", GET(FIELD_ANY, get_value), IF_SET(SIDE, value.tokens),
+		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
+
+static const void *each_change(struct subject of, size_t i, void *room)
+{
+	struct diffing *diffing = diffing_of(of);
+
+	(void)room;
+	return i < diffing->change_count ? diff_change(diffing, i) : NULL;
+}
+
+static struct value get_first(struct subject of)
+{
+	const struct diff_change *change = of.object;
+
+	return change->has_first ? value_shape(change->first, change->pair.sides[0].dims)
+				 : value_null();
+}
+
+#define CHANGE struct diff_change
+static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_compared",
+	"What was found when elements were compared, one by one in C order.",
+	{ "equal", BOOL_AT(CHANGE, pair.elements.equal),
+		ALWAYS("Whether all are equal, within the tolerance.") },
+	{ "differing", COUNT_AT(CHANGE, pair.elements.differing),
+		ALWAYS("Number of elements that differ.") },
+	{ "first_index", GET(FIELD_SHAPE, get_first), .null = true,
+		ABOUT("Index of the first one that differs; null if none does.") },
+	{ "max_abs", NUMBER_AT(CHANGE, pair.elements.max_abs),
+		IF_SET(CHANGE, pair.elements.has_numbers),
+		ABOUT("Largest difference; `Infinity` where one of the two is not finite.") },
+	{ "max_rel", NUMBER_AT(CHANGE, pair.elements.max_rel),
+		IF_SET(CHANGE, pair.elements.has_numbers),
+		ABOUT("Largest difference divided by the number that B has.") },
+	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs),
+		IF_SET(CHANGE, pair.elements.has_numbers),
+		ABOUT("Mean difference over all elements; what is not finite has no part in it.") });
+
+static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
+	"A tensor, or a value, that both have, and that is not the same.",
+	{ "name", NAME_AT(CHANGE, name),
+		ALWAYS("Name by which it was compared: that of A, if it was renamed.") },
+	{ "what", ARRAY_OF(CHANGE, what, what_count, record_texts), .always = true,
+		WORDS("dtype", "shape", "role", "placement", "unit", "value", "elements"),
+		ABOUT("What differs.") },
+	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), ALWAYS("As A has it.") },
+	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), ALWAYS("As B has it.") },
+	{ "hint", CHARS_AT(struct diff_change, hint), IF_SET(struct diff_change, hint[0]),
+		ABOUT("Probable cause of the difference.") },
+	{ "elements", OBJECT(elements_record), IF_SET(CHANGE, pair.compared),
+		ABOUT("How elements differ, with `--values`.") });
+
+#define MODULE struct module_change
+static struct value get_shown_module(struct subject of)
+{
+	struct text module = text_of_span(((const MODULE *)of.object)->module);
+
+	return value_name(module.size > 0 ? module : text_of("(root)"));
+}
+
+const struct record module_change_record = OBJECT_RECORD(MODULE, "module_change",
+	"Result for the tensors of one module.",
+	{ "shown", GET(FIELD_NAME, get_shown_module), .text_only = EVERY_VIEW,
+		.label = "module" },
+	{ "module", NAME_AT(MODULE, module), .machine_only = EVERY_VIEW,
+		ALWAYS("Name of the module: that of its tensors without the last segment.") },
+	{ "same", COUNT_AT(MODULE, same),
+		ALWAYS("Number of tensors that are the same in both.") },
+	{ "changed", COUNT_AT(MODULE, changed),
+		ALWAYS("Number of tensors that are not the same.") },
+	{ "only_a", COUNT_AT(MODULE, only_a),
+		ALWAYS("Number of tensors that only A has.") },
+	{ "only_b", COUNT_AT(MODULE, only_b),
+		ALWAYS("Number of tensors that only B has.") },
+	{ "zero", COUNT_AT(MODULE, zero),
+		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
+
+#define DIFFING struct diffing
+const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
+	{ "same", SIZE_AT(DIFFING, facts.same),
+		ALWAYS("Number of tensors that are the same in all that was compared.") },
+	{ "only_a", EACH(each_only_a, record_texts), ALWAYS("Names that only A has.") },
+	{ "only_b", EACH(each_only_b, record_texts), ALWAYS("Names that only B has.") },
+	{ "renamed", EACH(each_renamed, renamed_record),
+		ALWAYS("Tensors that both have under names of their own; they are not among those above.") },
+	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
+		ALWAYS("Tensors that both have, and that are not the same; with `--values` also values.") },
+	{ "modules", LIST_AT(DIFFING, modules, module_count, module_change_record),
+		IF_SET(DIFFING, modules),
+		ABOUT("With `--stat`: the same for each module.") });
+
+struct row {
+	struct text name, other;
+	const char *kind;
+	char what[160];
+	const char *said, *hint;
+	const char *dtypes[2];
+	struct value shapes[2], numbers[4];
+};
+
+#define ROW struct row
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
+	{ "name", NAME_AT(ROW, name) }, { "kind", WORD_AT(ROW, kind) },
+	{ "what", WORD_AT(ROW, said) }, { "name_b", NAME_AT(ROW, other) },
+	{ "dtype_a", WORD_AT(ROW, dtypes[0]) }, { "dtype_b", WORD_AT(ROW, dtypes[1]) },
+	{ "shape_a", VALUE_AT(ROW, shapes[0]) }, { "shape_b", VALUE_AT(ROW, shapes[1]) },
+	{ "hint", WORD_AT(ROW, hint) }, { "differing", VALUE_AT(ROW, numbers[0]) },
+	{ "max_abs", VALUE_AT(ROW, numbers[1]) },
+	{ "max_rel", VALUE_AT(ROW, numbers[2]) },
+	{ "mean_abs", VALUE_AT(ROW, numbers[3]) });
+
+static void set_side(struct row *row, unsigned side, struct fsdp_compare_tensor tensor)
+{
+	if (tensor.dtype != 0)
+		row->dtypes[side] = fsdp_dtype(tensor.dtype)->name;
+	if (tensor.shape != NULL)
+		row->shapes[side] = value_shape(tensor.shape, tensor.dims);
+}
+
+static void rows_only(
+	struct diffing *diffing, const struct record_table *table, unsigned side)
+{
+	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
+		struct fsdp_compare_tensor tensor =
+			fsdp_compare_only(diffing->compare, side, i);
+		struct row row = { .kind = side == 0 ? "only_a" : "only_b",
+			.name = text_of_span(tensor.name) };
+
+		set_side(&row, side, tensor);
+		out_records_row(diffing->run->out, table, &row);
+	}
+}
+
+void write_differences(struct diffing *diffing)
+{
+	static const struct table like = {
+		.key = "changed", .main = true, .rows_only = true
+	};
+	struct record_table table;
+
+	record_table_init(&table, &like, &row_record, diffing);
+	out_records_begin(diffing->run->out, &table);
+	for (size_t i = 0; i < diffing->change_count; i++) {
+		const struct diff_change *change = diff_change(diffing, i);
+		const struct fsdp_compare_elements *elements = &change->pair.elements;
+		size_t used = 0;
+		struct row row = {
+			.kind = "changed",
+			.name = change->name,
+			.hint = change->hint[0] != '\0' ? change->hint : NULL,
+		};
+
+		for (unsigned side = 0; side < 2; side++)
+			set_side(&row, side, change->pair.sides[side]);
+		if (change->pair.compared)
+			row.numbers[0] = value_count(elements->differing);
+		if (change->pair.compared && elements->has_numbers) {
+			row.numbers[1] = value_number(elements->max_abs);
+			row.numbers[2] = value_number(elements->max_rel);
+			row.numbers[3] = value_number(elements->mean_abs);
+		}
+		for (size_t k = 0; k < change->what_count; k++)
+			used += (size_t)snprintf(row.what + used, 160 - used, "%s%s",
+				used > 0 ? "," : "", change->what[k].data);
+		row.said = row.what;
+		out_records_row(diffing->run->out, &table, &row);
+	}
+	for (size_t i = 0; i < diffing->facts.rename_count; i++) {
+		struct diff_renamed renamed;
+		struct row row = { .kind = "renamed" };
+
+		diff_renamed(diffing, i, &renamed);
+		row.name = text_of_span(renamed.sides[0].name);
+		row.other = text_of_span(renamed.sides[1].name);
+		set_side(&row, 0, renamed.sides[0]);
+		set_side(&row, 1, renamed.sides[1]);
+		row.hint = renamed.why;
+		out_records_row(diffing->run->out, &table, &row);
+	}
+	rows_only(diffing, &table, 0);
+	rows_only(diffing, &table, 1);
+	out_table_end(diffing->run->out);
+}
+
+#define AT(member) offsetof(struct diff_options, member)
+static const struct option_row OPTIONS[] = {
+	{ "names", 0, OPTION_FLAG, NULL, AT(names), .help = "compare names only" },
+	{ "layout", 0, OPTION_FLAG, NULL, AT(layout),
+		.help = "also compare placements and FSDP units" },
+	{ "values", 0, OPTION_FLAG, NULL, AT(values),
+		.help = "also compare elements and values" },
+	{ "tol", 0, OPTION_TEXT, "ABS,REL", AT(tolerance),
+		.help = "with --values: equal if |a - b| <= ABS + REL * |b|" },
+	{ "stat", 0, OPTION_FLAG, NULL, AT(stat), .help = "print one row per module" },
+	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip),
+		.help = "remove these segments from names; none: keep model. too" },
+	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
+		.help = "rename tensors of A, or their first segments" },
+	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
+		.help = "compare names of two frameworks with this map (help maps)" },
+	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
+		.help = "set a number of the map: num_attention_heads=32" },
+	{ NULL },
+};
+
+static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
+{
+	struct diffing *diffing = context;
+	struct selection *selection = diffing->selections[side];
+
+	if (selection_is_all(selection))
+		return true;
+	return tensor == FSDP_NONE ? selection_takes_name(selection, name)
+				   : selection_takes_tensor(selection,
+					     diffing->checkpoints[side], tensor, name);
+}
+
+/* A word that is not a dtype is none that is compared: 0. */
+static uint32_t dtype_typed(struct text word)
+{
+	char typed[64];
+	size_t found;
+
+	if (word.data == NULL || word.size >= sizeof typed)
+		return 0;
+	memcpy(typed, word.data, word.size);
+	typed[word.size] = '\0';
+	found = dtype_of_word(typed);
+	return found < fsdp_dtype_count() ? (uint32_t)found : 0;
+}
+
+/* Names of a list in the form of the library, to be freed; shapes follow the names. */
+static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
+	size_t *ret_count, int64_t **ret_shapes)
+{
+	struct wanted_list wanted_list = { .names = diffing->list.names,
+		.count = diffing->list.names.count };
+	size_t count = 0, dims = 0;
+	struct expected_tensor wanted;
+
+	for (size_t i = 0; i < wanted_list.count; i++)
+		if (wanted_at(&wanted_list, i, &wanted))
+			dims += wanted.dims;
+	*ret_names = calloc(wanted_list.count + 1, sizeof **ret_names);
+	*ret_shapes = calloc(dims + 1, sizeof **ret_shapes);
+	dims = 0;
+	for (size_t i = 0;
+		*ret_names != NULL && *ret_shapes != NULL && i < wanted_list.count; i++) {
+		struct fsdp_compare_name *name = &(*ret_names)[count];
+
+		if (!wanted_at(&wanted_list, i, &wanted))
+			continue;
+		name->name = span_of_text(wanted.name);
+		name->dtype = dtype_typed(wanted.dtype);
+		name->dims = wanted.dims;
+		name->shape = wanted.shape != NULL ? *ret_shapes + dims : NULL;
+		if (wanted.dims > 0)
+			memcpy(*ret_shapes + dims, wanted.shape,
+				wanted.dims * sizeof *wanted.shape);
+		dims += wanted.dims;
+		count++;
+	}
+	*ret_count = count;
+	name_buffer_done(&wanted_list.buffer);
+	return *ret_names != NULL && *ret_shapes != NULL;
+}
+
+static bool compare(struct diffing *diffing, const struct typed_names *typed,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_name *names = NULL;
+	int64_t *shapes = NULL;
+	struct fsdp_compare_options options = {
+		.size = sizeof options,
+		.sides = { { .checkpoint = diffing->checkpoints[0] },
+			{ .checkpoint = diffing->checkpoints[1] } },
+		.choose = choose,
+		.choose_context = diffing,
+		.stored_names = diffing->run->common->raw,
+		.strip = diffing->options->strip != NULL &&
+					 strcmp(diffing->options->strip, "none") == 0
+				 ? ""
+				 : diffing->options->strip,
+		.renames = typed->renames,
+		.rename_count = typed->rename_count,
+		.map = diffing->map,
+		.sizes = typed->sizes,
+		.size_count = typed->size_count,
+		.names_only = diffing->options->names,
+		.layout = diffing->options->layout,
+		.limits = diffing->run->limits,
+		.limit_count = diffing->run->limit_count,
+	};
+	bool good = diffing->checkpoints[1] != NULL ||
+		    list_names(diffing, &names, &options.sides[1].name_count, &shapes);
+
+	options.sides[1].names = names;
+	good = good && fsdp_compare_new(&options, &diffing->compare, ret_error);
+	free(names);
+	free(shapes);
+	return good;
+}
+
+/* ABS,REL: both numbers that are not negative. */
+static bool read_tolerance(const char *typed, struct fsdp_compare_values_options *options)
+{
+	double *const to[2] = { &options->absolute, &options->relative };
+
+	for (size_t i = 0; i < 2; i++) {
+		char *end;
+
+		if (!is_digit(*typed) && *typed != '.')
+			return false;
+		*to[i] = strtod(typed, &end);
+		if (end == typed || *end != (i == 0 ? ',' : '\0') || !isfinite(*to[i]))
+			return false;
+		typed = end + 1;
+	}
+	return true;
+}
+
+static bool compare_values(struct diffing *diffing,
+	struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_recording_progress progress = { 0 };
+	bool good;
+
+	options->jobs = jobs_wanted(diffing->run->common);
+	options->tolerant = diffing->options->tolerance != NULL;
+	options->progress = reading_progress;
+	options->progress_context = &progress;
+	progress_begin(diffing->run->common, &progress);
+	good = fsdp_compare_values(diffing->compare, options, ret_error);
+	run_interrupted(diffing->run, progress_end());
+	diffing->has_values = good;
+	return good;
+}
+
+static bool answer(struct diffing *diffing)
+{
+	struct run *run = diffing->run;
+	bool changed = false;
+	size_t count = 0;
+
+	diffing->facts = fsdp_compare_facts(diffing->compare);
+	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
+	/* What could not be read. Files that change give one message: all of it has to run again. */
+	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
+		const struct fsdp_error *error =
+			fsdp_compare_failure(diffing->compare, i);
+		const char *rule = fsdp_error_rule(error);
+		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
+
+		if (changes && changed)
+			continue;
+		collected_error(diffing->run->collected, error, 0);
+		changed |= changes;
+	}
+	diffing->changed = calloc(diffing->facts.changed + 1, sizeof *diffing->changed);
+	if (diffing->changed == NULL ||
+		(diffing->options->stat && !fold_modules(diffing)))
+		return false;
+	for (size_t i = 0; i < diffing->facts.pair_count; i++)
+		if (fsdp_compare_pair(diffing->compare, i).what != 0)
+			diffing->changed[count++] = i;
+	/* What could not be read may be what seems to lack. */
+	diffing->status = run->collected->failure_count > 0 ? STATUS_PARTIAL
+			  : is_different(diffing)           ? STATUS_BAD
+							    : STATUS_GOOD;
+	for (unsigned i = 0; i < 2; i++)
+		diffing->status = answer_selection_status(
+			run, diffing->selections[i], diffing->status);
+	return show_diff(diffing);
+}
+
+/* A list of names, else a checkpoint. False: it is neither, which was reported. */
+static bool open_second(struct diffing *diffing)
+{
+	struct run *run = diffing->run;
+	struct collected *collected = run->collected;
+	const char *path = run->other_path;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	diffing->paths[1] = path;
+	/* A file of the first changed while it was opened: then all of it runs again, with one message. */
+	for (size_t i = 0; i < collected->failure_count; i++)
+		if (collected->failures[i].rule != NULL &&
+			strcmp(collected->failures[i].rule, "FI2004") == 0)
+			return false;
+	if (expectation_open_list(&diffing->list, run, path, &error)) {
+		if (collected->input_count > 1) {
+			collected->inputs[1].kind = "expect";
+			collected->inputs[1].status = STATUS_GOOD;
+		}
+	} else if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		good = false;
+		refuse(run, fsdp_error_hint(error), "%s: %s", path,
+			fsdp_error_message(error));
+	} else {
+		diffing->checkpoints[1] = run_open(run, 1);
+		good = diffing->checkpoints[1] != NULL;
+	}
+	fsdp_error_free(error);
+	return good;
+}
+
+/* Why the request is rejected; NULL: it is not. */
+static const char *objection(
+	const struct diff_options *options, struct fsdp_compare_values_options *values)
+{
+	if (options->names && (options->layout || options->values))
+		return "--names excludes --layout and --values";
+	if (options->tolerance == NULL)
+		return NULL;
+	if (!options->values)
+		return "--tol is about elements, which only --values compares";
+	return read_tolerance(options->tolerance, values)
+		       ? NULL
+		       : "--tol needs two numbers that are not negative";
+}
+
+static bool run_all(struct diffing *diffing, const struct typed_names *typed,
+	struct fsdp_compare_values_options *values, struct fsdp_error **ret_error)
+{
+	struct run *run = diffing->run;
+
+	if (!answer_selection(run, &diffing->selections[0]) ||
+		!answer_selection(run, &diffing->selections[1]) || !open_second(diffing))
+		return true;
+	if (diffing->options->values && diffing->checkpoints[1] == NULL)
+		return refuse(run, "without --values",
+			"%s is a list of names, which has no values", diffing->paths[1]);
+	if (diffing->options->map != NULL &&
+		!fsdp_map_open(helper_remote(), diffing->options->map, run->limits,
+			run->limit_count, &diffing->map, ret_error))
+		return false;
+	return compare(diffing, typed, ret_error) &&
+	       (!diffing->options->values ||
+		       compare_values(diffing, values, ret_error)) &&
+	       answer(diffing);
+}
+
+static bool run_diff(struct run *run, struct fsdp_error **ret_error)
+{
+	struct diffing diffing = { .run = run,
+		.options = run->options,
+		.checkpoints = { run->checkpoint, NULL },
+		.paths = { run->path, NULL } };
+	struct fsdp_compare_values_options values = { .size = sizeof values };
+	const char *what = objection(diffing.options, &values), *wrong;
+	struct typed_names names = { .rename_count = 0 };
+	bool good;
+
+	if (what != NULL)
+		return refuse(run, "example: --values --tol=1e-6,1e-5", "%s", what);
+	good = typed_names_parse(
+		&names, &diffing.options->renames, &diffing.options->sizes, &wrong);
+	if (good && wrong != NULL)
+		good = refuse(run,
+			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
+			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
+	else if (good)
+		good = run_all(&diffing, &names, &values, ret_error);
+	typed_names_done(&names);
+	fsdp_compare_free(diffing.compare);
+	fsdp_map_free(diffing.map);
+	expectation_done(&diffing.list);
+	free(diffing.changed);
+	free(diffing.modules);
+	for (unsigned i = 0; i < 2; i++) {
+		selection_free(diffing.selections[i]);
+		name_buffer_done(&diffing.buffers[i]);
+		json_tokens_done(&diffing.json[i]);
+	}
+	name_buffer_done(&diffing.value_name);
+	return good;
+}
+
+static bool reads_values(const void *options)
+{
+	return ((const struct diff_options *)options)->values;
+}
+
+const struct command command_diff = {
+	.name = "diff",
+	.group = GROUP_LOOK,
+	.summary = "compare two checkpoints",
+	.synopsis =
+		"[--names | --layout] [--values [--tol=ABS,REL]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
+	.examples = { "diff step-1000/ consolidated/",
+		"diff --values --role=param step-1000/ consolidated/",
+		"diff step-1000/ expected-names.json" },
+	.exit_1 = "they differ",
+	.options = OPTIONS,
+	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
+		select_ranks, select_files, select_columns, NULL },
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.answer = &diff_record,
+	.output = "text",
+	.inputs = INPUTS_PAIR,
+	.shows_plan = true, /* it shows no module */
+	.reads_values = reads_values,
+	.options_size = sizeof(struct diff_options),
+	.run = run_diff,
+};

@@ -1,0 +1,875 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `order` says of dumps of the Flight Recorder: in which collective the ranks of a
+ * job part, which ranks are the cause, and which ranks wait for them.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/order.h"
+#include "shared/recordings.h"
+#include "render/writer.h"
+
+/* The answer in hand. */
+struct flight {
+	struct listing *listing;
+	struct out *out;
+	const struct fsdp_flight *joined;
+	bool is_log;   /* these are logs, not dumps */
+	bool is_alone; /* of what one rank left nothing follows for the others */
+	size_t dump_count;
+	const struct fsdp_recording *first; /* of the dumps */
+	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
+};
+
+static bool is_log(const struct fsdp_flight *joined)
+{
+	return joined->watches != NULL;
+}
+
+/* ---- values of sentences ---- */
+
+/* "rank 5", "ranks 4,6-7". */
+struct rank_words {
+	char text[200];
+};
+
+static const char *rank_words(
+	const int64_t *ranks, size_t count, struct rank_words *words)
+{
+	char list[180];
+
+	order_put_ranks(ranks, count, list, sizeof list);
+	snprintf(words->text, sizeof words->text, "rank%s %s", count == 1 ? "" : "s",
+		list);
+	return words->text;
+}
+
+#define RANKS(list, count) \
+	value_word(rank_words((list), (count), &(struct rank_words){ { 0 } }))
+
+static struct value number(int64_t number)
+{
+	return number == FSDP_ABSENT ? value_absent() : value_integer(number);
+}
+
+static struct value name(struct fsdp_span name)
+{
+	return name.size == 0 ? value_absent() : value_name(text_of_span(name));
+}
+
+/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year. */
+static const char *format_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
+{
+	static const size_t year = sizeof "1970-" - 1;
+	char date[DATE_SIZE];
+
+	text[0] = '\0';
+	if (ns < 0)
+		return text;
+	date_format(date, ns / 1000000000, ' ');
+	snprintf(text, DATE_SIZE + 16, "%s.%03d%s", is_log ? date + year : date,
+		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
+	return text;
+}
+
+static struct value since_of(const struct flight *flight)
+{
+	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
+}
+
+static void print_place(struct out *out, const struct fsdp_flight_place *place)
+{
+	if (place->filename.data == NULL)
+		return;
+	out_line_text(out, ", ");
+	recordings_show_frame(out, place->filename, place->line, place->name);
+}
+
+static void print_sizes(struct out *out, const struct fsdp_flight_call *call)
+{
+	for (size_t i = 0; i < call->input_size_count; i++) {
+		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
+
+		out_line_text(out, "%s[", i == 0 ? " " : ", ");
+		for (size_t j = 0; j < one->dim_count; j++)
+			out_line_text(
+				out, "%s%" PRId64, j == 0 ? "" : ", ", one->dims[j]);
+		out_line_text(out, "]");
+	}
+}
+
+/* "all_reduce [10] Float" */
+static void print_call(struct out *out, const struct fsdp_flight_call *call)
+{
+	out_line_name(out, text_of_span(call->op));
+	print_sizes(out, call);
+	for (size_t i = 0; i < call->input_dtype_count; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(call->input_dtypes[i]));
+	}
+}
+
+/* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
+static void print_collective(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+
+	out_values(flight->out, "[#{} ]{}", number(joined->seq),
+		joined->op.data != NULL ? value_text(text_of_span(joined->op))
+					: value_word("collective"));
+	print_sizes(flight->out, &joined->call);
+	out_values(flight->out, " of {}[ ({})]",
+		joined->group.size != 0 ? name(joined->group)
+					: value_word("a group without a name"),
+		joined->member_count != 0 ? RANKS(joined->members, joined->member_count)
+					  : value_absent());
+	print_place(flight->out, &joined->place);
+}
+
+/* " #9 all_gather of mesh_dp_shard", as far as these are known. */
+static void print_place_in(
+	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
+{
+	out_values(out, "[ #{}][ {}][ of {}]", number(seq), name(op), name(group));
+}
+
+/* ---- what there is ---- */
+
+enum { MOST_SHOWN = 8 };
+
+/* Groups that are called alike, as meshes make them, are named once. A log does not contain
+ * the size of a group. */
+static void print_groups(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
+	bool more = false;
+
+	for (size_t i = 0; i < joined->group_count; i++) {
+		for (j = 0; j < shown; j++)
+			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
+				text_is(text_of_span(joined->groups[first[j]]),
+					text_of_span(joined->groups[i])))
+				break;
+		if (j < shown) {
+			alike[j]++;
+		} else if (joined->groups[i].size != 0 && shown == MOST_SHOWN) {
+			more = true;
+		} else if (joined->groups[i].size != 0) {
+			alike[shown] = 1;
+			first[shown++] = i;
+		}
+	}
+	for (j = 0; j < shown; j++)
+		out_values(flight->out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
+			value_word(j == 0 ? "; groups " : ", "),
+			name(joined->groups[first[j]]),
+			flight->is_log || alike[j] == 1 ? value_absent()
+							: value_count(alike[j]),
+			value_count(joined->group_sizes[first[j]]),
+			flight->is_log || alike[j] != 1
+				? value_absent()
+				: value_count(joined->group_sizes[first[j]]));
+	if (more)
+		out_line_text(flight->out, ", and more");
+}
+
+static void line_inputs(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	struct out *out = flight->out;
+
+	out_line_begin(out, NULL);
+	if (flight->is_log)
+		out_values(out, "{} from {} rank{s}",
+			value_word(joined->watch_count != 0
+					   ? "lines about failed collectives"
+					   : "errors"),
+			value_count(joined->log_rank_count));
+	else
+		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
+	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(joined->versions[i]));
+	}
+	if (!flight->is_log)
+		out_values(out, "[, NCCL {}]",
+			value_name(text_of_span(flight->first->flight->library)));
+	print_groups(flight);
+	out_line_end(out);
+}
+
+/* ---- what is wrong ---- */
+
+static bool problem_is(const struct fsdp_flight *joined, const char *problem)
+{
+	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
+}
+
+/* Of a send the partner lacks the recv, and the reverse. */
+static const char *missing_words(struct fsdp_span op)
+{
+	return text_is(text_of_span(op), text_of("send"))   ? "never entered the recv of"
+	       : text_is(text_of_span(op), text_of("recv")) ? "never entered the send of"
+							    : "never entered";
+}
+
+/* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
+ * differs. NULL: no such sentence. */
+static const char *verb_of(const struct fsdp_flight *joined)
+{
+	static const struct {
+		const char *problem, *verb, *without_expected;
+	} verbs[] = {
+		{ "extra", "alone entered", NULL },
+		{ "cycle", "wait for each other, first in", NULL },
+		{ "status", "never entered", NULL },
+		{ "idle", "printed no timeout while others did, first in", NULL },
+		{ "parted", "failed where others of the group did not, in", NULL },
+		{ "op", "called another operation instead of",
+			"called different operations in" },
+		{ "size", "used a different size than other ranks in",
+			"used different sizes in" },
+		{ "dtype", "used a different dtype than other ranks in",
+			"used different dtypes in" },
+	};
+
+	if (problem_is(joined, "missing"))
+		return missing_words(joined->op);
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (problem_is(joined, verbs[i].problem))
+			return !joined->has_expected && verbs[i].without_expected != NULL
+				       ? verbs[i].without_expected
+				       : verbs[i].verb;
+	return NULL;
+}
+
+static const char *exception_words(
+	const struct fsdp_flight *joined, char *text, size_t room)
+{
+	const char *head = "the watchdog of ", *tail = "is stuck";
+	struct rank_words words;
+
+	for (size_t i = 0; i < joined->exception_count; i++)
+		if (joined->exceptions[i].is_own &&
+			joined->exceptions[i].rank == joined->culprits[0]) {
+			head = "";
+			tail = joined->watch_count != 0
+				       ? "failed before the other ranks timed out"
+			       : joined->exception_count > 1 ? "failed first"
+							     : "failed";
+		}
+	if (joined->verdict == FSDP_FLIGHT_MISMATCH) {
+		head = "";
+		tail = "run their forwards in different orders";
+	}
+	snprintf(text, room, "%s%s %s", head,
+		rank_words(joined->culprits, joined->culprit_count, &words), tail);
+	return text;
+}
+
+static void line_rest(struct out *out, const char *label, size_t count)
+{
+	if (count > MOST_SHOWN)
+		out_values_line(out, label, "and {} more rank{s}: --json names all",
+			value_count(count - MOST_SHOWN));
+}
+
+/* The first cause is the collective of the answer, and has its sizes and place. */
+static void lines_cause(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	const char *verb = verb_of(joined);
+	struct out *out = flight->out;
+	char text[300];
+
+	for (size_t i = 0; i < joined->cause_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_cause *one = &joined->causes[i];
+		bool stopped = one->other != FSDP_ABSENT;
+
+		out_line_begin(out, NULL);
+		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
+			RANKS(one->ranks, one->rank_count),
+			value_word(missing_words(one->op)));
+		if (i == 0 && !stopped) {
+			out_line_text(out, " ");
+			print_collective(flight);
+		} else {
+			print_place_in(out, one->seq, one->op, one->group);
+		}
+		out_values(out, "[, which rank {} finished]", number(one->other));
+		out_line_end(out);
+	}
+	line_rest(out, NULL, joined->cause_count);
+	if (joined->cause_count != 0 || joined->culprit_count == 0)
+		return;
+	if (problem_is(joined, "exception"))
+		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
+	if (verb == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_values(out, "{} {} ", RANKS(joined->culprits, joined->culprit_count),
+		value_word(verb));
+	print_collective(flight);
+	out_line_end(out);
+}
+
+/* What the culprits called in place of what most did, and what they entered last. */
+static void lines_culprits(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	struct out *out = flight->out;
+
+	if (joined->has_expected) {
+		out_line_begin(out, "expected");
+		print_call(out, &joined->expected);
+		out_line_text(out, " (most ranks)");
+		out_line_end(out);
+	}
+	for (size_t i = 0; i < joined->found_count && i < MOST_SHOWN; i++) {
+		out_line_begin(out, i == 0 ? "found" : "");
+		print_call(out, &joined->found[i].call);
+		out_values(out, " (rank {})", number(joined->found[i].rank));
+		out_line_end(out);
+	}
+	line_rest(out, "", joined->found_count);
+	for (size_t i = 0; i < joined->last_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_last_call *last = &joined->last[i];
+
+		out_line_begin(out, i == 0 ? "last call" : "");
+		out_values(out,
+			last->op.data != NULL ? "rank {} entered"
+					      : "rank {} has no entry",
+			number(last->rank));
+		if (last->op.data != NULL) {
+			print_place_in(out, last->seq, last->op, last->group);
+			print_place(out, &last->place);
+		}
+		out_line_end(out);
+	}
+	line_rest(out, "", joined->last_count);
+}
+
+/* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
+static void lines_agree(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	static const struct fsdp_span unnamed = { (const unsigned char *)"collective",
+		10 };
+	struct out *out = flight->out;
+	bool is_log = flight->is_log;
+	const char *line = NULL;
+
+	if (joined->all_wait) {
+		/* The cause is not among them. */
+		out_line_begin(out, NULL);
+		out_values(out,
+			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
+			flight->first != NULL ? value_integer(flight->first->rank)
+					      : value_absent());
+		print_place_in(out, joined->common.seq,
+			joined->common.op.size != 0 ? joined->common.op : unnamed,
+			joined->common.group);
+		out_values(out, "[ since {}]", since_of(flight));
+		print_place(out, &joined->common.place);
+		out_line_end(out);
+	}
+	if (joined->problem == NULL && flight->is_alone && is_log)
+		out_values_line(out, NULL,
+			"only rank {} printed {}: the other ranks are unknown",
+			value_integer(joined->watches[0].rank),
+			value_word(joined->log_rank_count == 1 ? "such lines"
+							       : "where it waits"));
+	else if (joined->problem == NULL && flight->is_alone)
+		out_values_line(out, NULL,
+			"only the dump of rank {} is readable: the other ranks are unknown",
+			value_integer(flight->first->rank));
+	else if (joined->problem != NULL)
+		line = strcmp(joined->problem, "no_entries") == 0
+			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
+			       : NULL;
+	else if (joined->verdict == FSDP_FLIGHT_AGREE && !joined->all_wait)
+		line = "all ranks entered the same collectives";
+	/* A rank that printed an error may wait in a send or receive. */
+	else if (joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
+		 joined->exception_count == 0)
+		line = is_log ? "all ranks with lines entered the same collectives"
+			      : "all ranks with a readable dump entered the same collectives";
+	if (line != NULL)
+		out_line(out, NULL, "%s%s", line,
+			joined->is_gloo && joined->problem == NULL
+				? "; gloo records no send and recv, so a rank may wait in one"
+				: "");
+	if (!problem_is(joined, "unheard"))
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
+		is_log ? "lines" : "a dump", is_log ? "lines" : "a dump");
+	print_collective(flight);
+	out_line_end(out);
+}
+
+static void line_ranks(const struct flight *flight, const char *label, const char *format,
+	const int64_t *ranks, size_t count)
+{
+	if (count != 0)
+		out_values_line(flight->out, label, format, RANKS(ranks, count));
+}
+
+static void lines_next(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	enum fsdp_flight_verdict verdict = joined->verdict;
+	struct out *out = flight->out;
+	const char *next = NULL;
+	int64_t last = 0;
+
+	for (size_t i = 0; i < joined->exception_count; i++)
+		if (joined->exceptions[i].rank > last)
+			last = joined->exceptions[i].rank;
+	line_ranks(flight, "next",
+		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
+		joined->gpu_stopped, joined->gpu_stopped_count);
+	/* The finding has a fix. */
+	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
+		return;
+	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
+		!flight->is_alone)
+		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
+	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
+		next = problem_is(joined, "exception") && joined->log_rank_count > 1 &&
+				       (size_t)last + 1 == joined->log_rank_count
+			       ? "find the rank that each of these waits for: py-spy dump --pid PID shows its call"
+			       : "collect the logs of the other ranks and run order again";
+	if (next != NULL)
+		out_line(out, "next", "%s", next);
+}
+
+/* ---- ranks in logs ---- */
+
+#define WATCH struct fsdp_watchdog_status
+static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
+	"Lines of a log about one rank in one process group.",
+	{ "rank", INTEGER_AT(WATCH, rank), ALWAYS("The rank.") },
+	{ "group", TEXT_AT(WATCH, group),
+		ALWAYS("The process group; empty where the lines name none.") },
+	{ "enqueued", INTEGER_AT(WATCH, enqueued),
+		OR_NULL("Number of the last collective that the rank enqueued.") },
+	{ "completed", INTEGER_AT(WATCH, completed),
+		OR_NULL("Number of the last one that it completed.") },
+	{ "seq", INTEGER_AT(WATCH, seq),
+		OR_NULL("Number of the first that failed; null where none did on this rank, and of a monitored barrier.") },
+	{ "op", TEXT_AT(WATCH, op), OR_NULL("Its operation, without the variant.") },
+	{ "numel_in", INTEGER_AT(WATCH, numel_in), OR_NULL("Elements of its input.") },
+	{ "numel_out", INTEGER_AT(WATCH, numel_out), OR_NULL("Elements of its output.") },
+	{ "timeout_ms", INTEGER_AT(WATCH, timeout_ms),
+		OR_NULL("After how long it was to time out, in milliseconds.") },
+	{ "ran_ms", INTEGER_AT(WATCH, ran_ms),
+		OR_NULL("How long the rank had waited in it, in milliseconds.") });
+
+static const struct column WATCH_TABLE[] = {
+	{ "ranks", .right = true },
+	{ "group" },
+	{ "enqueued", .right = true },
+	{ "completed", .right = true },
+	{ "failed in" },
+};
+
+static bool are_alike(const WATCH *a, const WATCH *b)
+{
+	return text_is(text_of_span(a->group), text_of_span(b->group)) &&
+	       a->enqueued == b->enqueued && a->completed == b->completed &&
+	       a->seq == b->seq && a->numel_in == b->numel_in &&
+	       a->numel_out == b->numel_out &&
+	       text_is(text_of_span(a->op), text_of_span(b->op));
+}
+
+/* "#7 all_reduce after 600.1 s"; empty where none failed. */
+static void format_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
+{
+	const struct text op = text_of_span(watch->op);
+	size_t size = 0;
+
+	text[0] = '\0';
+	if (watch->seq != FSDP_ABSENT)
+		size = (size_t)snprintf(text, room, "#%" PRId64 "%s", watch->seq,
+			op.size != 0 ? " " : "");
+	if (op.size != 0)
+		size += (size_t)snprintf(text + size, room - size, "%.*s",
+			(int)(op.size < 64 ? op.size : 64), op.data);
+	if (size != 0 && longest != FSDP_ABSENT)
+		snprintf(text + size, room - size, " after %" PRId64 ".%01" PRId64 " s",
+			longest / 1000, longest % 1000 / 100);
+}
+
+/* One row for all that are alike. False: out of memory. */
+static bool show_watches(const struct flight *flight)
+{
+	enum { MOST_ROWS = 32 };
+	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
+	const struct fsdp_flight *joined = flight->joined;
+	int64_t *ranks = calloc(joined->watch_count + 1, sizeof *ranks);
+	bool *taken = calloc(joined->watch_count + 1, sizeof *taken);
+	int64_t head = flight->listing->options->head, rows = 0;
+	bool good = ranks != NULL && taken != NULL;
+
+	head = head >= 0 ? head : MOST_ROWS;
+	if (joined->watch_count != 0 && good)
+		out_table_begin(flight->out, &table);
+	for (size_t i = 0; good && i < joined->watch_count && rows <= head; i++) {
+		const WATCH *first = &joined->watches[i];
+		int64_t longest = FSDP_ABSENT;
+		char list[160], failed[200];
+		size_t count = 0;
+
+		if (taken[i] || ++rows > head)
+			continue;
+		for (size_t k = i; k < joined->watch_count; k++) {
+			const WATCH *one = &joined->watches[k];
+
+			if (taken[k] || !are_alike(first, one))
+				continue;
+			taken[k] = true;
+			ranks[count++] = one->rank;
+			longest = one->ran_ms > longest ? one->ran_ms : longest;
+		}
+		order_put_ranks(ranks, count, list, sizeof list);
+		format_failed(first, longest, failed, sizeof failed);
+		const struct value values[] = { value_word(list),
+			value_name(text_of_span(first->group)), number(first->enqueued),
+			number(first->completed), value_word(failed) };
+		out_row(flight->out, values);
+	}
+	if (joined->watch_count != 0 && good)
+		out_table_end(flight->out);
+	if (rows > head)
+		out_line(flight->out, "", "... and more: --json has all ranks");
+	free(ranks);
+	free(taken);
+	return good;
+}
+
+bool order_show_flight(struct listing *listing)
+{
+	struct flight flight = { listing, listing->run->out,
+		fsdp_recordings_flight(listing->recordings) };
+	const struct fsdp_flight *joined = flight.joined;
+	bool good;
+
+	flight.is_log = is_log(joined);
+	flight.is_alone = flight.is_log && joined->watch_count != 0;
+	for (size_t i = 1; i < joined->watch_count; i++)
+		flight.is_alone &= joined->watches[i].rank == joined->watches[0].rank;
+	for (size_t i = listing->count; i-- > 0;) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
+		flight.first = one->flight != NULL ? one : flight.first;
+		flight.dump_count += one->flight != NULL;
+	}
+	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
+	format_moment(joined->since_ns, flight.is_log, flight.since);
+
+	line_inputs(&flight);
+	lines_cause(&flight);
+	char at[DATE_SIZE + 16];
+	for (size_t i = 0; i < joined->exception_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_exception *one = &joined->exceptions[i];
+
+		out_line_begin(flight.out, i == 0 ? "error" : "");
+		format_moment(one->time_ns, true, at);
+		out_values(flight.out, "rank {}[ at {}]: ", number(one->rank),
+			*at != '\0' ? value_word(at) : value_absent());
+		out_line_name(flight.out, text_of_span(one->text));
+		out_line_end(flight.out);
+	}
+	line_rest(flight.out, "", joined->exception_count);
+	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered_count != 0 &&
+		!problem_is(joined, "exception"))
+		out_values_line(flight.out,
+			problem_is(joined, "parted") ? "completed" : "entered",
+			"{}[, since {}]", RANKS(joined->entered, joined->entered_count),
+			since_of(&flight));
+	lines_culprits(&flight);
+	line_ranks(&flight, "waiting", "{}, in other collectives", joined->waiting,
+		joined->waiting_count);
+	lines_agree(&flight);
+	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
+		joined->missing_dumps, joined->missing_dump_count);
+	line_ranks(&flight, "unreadable", "{}", joined->unreadable,
+		joined->unreadable_count);
+	good = show_watches(&flight);
+	lines_next(&flight);
+	return good;
+}
+
+/* ---- findings and status ---- */
+
+/* The same in one sentence each, without sizes and places. */
+static void find_cause(struct run *run, const struct fsdp_flight *joined)
+{
+	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
+	char number[32] = "", op[80] = "", text[300];
+	struct rank_words words;
+
+	for (size_t i = 0; i < joined->cause_count; i++) {
+		const struct fsdp_flight_cause *one = &joined->causes[i];
+		char other[64] = "";
+
+		if (one->other != FSDP_ABSENT)
+			snprintf(other, sizeof other,
+				": its GPU stopped, rank %" PRId64 " finished it",
+				one->other);
+		run_finding(run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
+			rank_words(one->ranks, one->rank_count, &words),
+			one->other != FSDP_ABSENT ? "never finished"
+						  : missing_words(one->op),
+			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
+			(const char *)one->op.data,
+			(int)(one->group.size < 200 ? one->group.size : 200),
+			(const char *)one->group.data, other);
+	}
+	if (joined->cause_count != 0)
+		return;
+	if (problem_is(joined, "exception")) {
+		run_finding(run, differ ? "FI7041" : "FI7040", "%s",
+			exception_words(joined, text, sizeof text));
+		return;
+	}
+	if (joined->seq != FSDP_ABSENT)
+		snprintf(number, sizeof number, " #%" PRId64, joined->seq);
+	if (joined->op.data != NULL)
+		snprintf(op, sizeof op, " %.*s",
+			(int)(joined->op.size < 64 ? joined->op.size : 64),
+			(const char *)joined->op.data);
+	run_finding(run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
+		rank_words(joined->culprits, joined->culprit_count, &words),
+		verb_of(joined), number, op, joined->group.size != 0 ? " of " : "",
+		(int)(joined->group.size < 200 ? joined->group.size : 200),
+		(const char *)joined->group.data);
+}
+
+int order_check_flight(struct listing *listing)
+{
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	bool is_bad = joined->verdict == FSDP_FLIGHT_STUCK ||
+		      joined->verdict == FSDP_FLIGHT_MISMATCH;
+	int status =
+		joined->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+	struct rank_words words;
+
+	if (is_bad)
+		find_cause(listing->run, joined);
+	if (joined->missing_dump_count != 0)
+		run_finding(listing->run, "FI7042", "%s %s",
+			rank_words(joined->missing_dumps, joined->missing_dump_count,
+				&words),
+			is_log(joined) ? "printed nothing of a failed collective"
+				       : "left no dump");
+	if (joined->unreadable_count != 0)
+		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
+			rank_words(joined->unreadable, joined->unreadable_count, &words));
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+
+		if (one->truncated)
+			status = STATUS_PARTIAL;
+		if (one->flight == NULL && !is_log(joined))
+			run_note(listing->run,
+				"skipped %s: dumps of the Flight Recorder contain more than a log",
+				one->path);
+	}
+	if (joined->version_count > 1)
+		run_note(listing->run, "the dumps are of %zu versions of the recorder",
+			joined->version_count);
+	return is_bad ? STATUS_BAD : status;
+}
+
+/* ---- data ---- */
+
+#define SIZES struct fsdp_flight_sizes
+static const struct record sizes_record = RECORD_OF(
+	RECORD_PLAIN, SIZES, { NULL, LIST_AT(SIZES, dims, dim_count, record_integers) });
+
+#define CALL struct fsdp_flight_call
+static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
+	"What a rank called.",
+	{ "op", TEXT_AT(CALL, op), ALWAYS("The operation, as the dump has it.") },
+	{ "input_sizes", LIST_AT(CALL, input_sizes, input_size_count, sizes_record),
+		ALWAYS("Sizes of each input.") },
+	{ "output_sizes", LIST_AT(CALL, output_sizes, output_size_count, sizes_record),
+		ALWAYS("Sizes of each output.") },
+	{ "input_dtypes", LIST_AT(CALL, input_dtypes, input_dtype_count, record_texts),
+		ALWAYS("Dtype of each input.") },
+	{ "output_dtypes", LIST_AT(CALL, output_dtypes, output_dtype_count, record_texts),
+		ALWAYS("Dtype of each output.") });
+
+/* A culprit's call, by its rank. */
+struct found_call {
+	char rank[24];
+	struct fsdp_flight_call call;
+};
+
+static const void *each_found(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_flight *joined = of.object;
+	struct found_call *found = room;
+
+	if (i == joined->found_count)
+		return NULL;
+	snprintf(found->rank, sizeof found->rank, "%" PRId64, joined->found[i].rank);
+	found->call = joined->found[i].call;
+	return found;
+}
+
+static struct value get_found_rank(struct subject of)
+{
+	return value_word(((const struct found_call *)of.object)->rank);
+}
+
+static const struct record found_record = RECORD_OF(RECORD_OBJECT, struct found_call,
+	{ NULL, GET(FIELD_WORD, get_found_rank) },
+	{ NULL, OBJECT_AT(struct found_call, call, call_record) });
+
+_Static_assert(sizeof(struct found_call) <= RECORD_ROOM, "room for one");
+
+/* One dump, and what its rank has to do with it. */
+struct dump {
+	int64_t rank;
+	struct fsdp_flight_dump joined;
+	const char *part;
+	size_t next; /* recording by rank */
+};
+
+static const void *each_dump(struct subject of, size_t i, void *room)
+{
+	const struct listing *listing = ((const struct order_data *)of.context)->listing;
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	const struct {
+		const int64_t *ranks;
+		size_t count;
+		const char *name;
+	} parts[] = { { joined->culprits, joined->culprit_count, "culprit" },
+		{ joined->entered, joined->entered_count, "entered" },
+		{ joined->missing, joined->missing_count, "missing" },
+		{ joined->waiting, joined->waiting_count, "waiting" } };
+	struct dump *dump = room;
+
+	for (size_t nth = i == 0 ? 0 : dump->next; nth < listing->count; nth++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, nth));
+
+		if (one->flight == NULL)
+			continue;
+		*dump = (struct dump){ one->rank, *one->flight, NULL, nth + 1 };
+		for (size_t p = 0; dump->part == NULL && p < sizeof parts / sizeof *parts;
+			p++)
+			for (size_t k = 0; k < parts[p].count; k++)
+				if (parts[p].ranks[k] == one->rank)
+					dump->part = parts[p].name;
+		dump->part = dump->part != NULL ? dump->part : "other";
+		return dump;
+	}
+	return NULL;
+}
+
+#define DUMP struct dump
+static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One dump.",
+	{ "rank", INTEGER_AT(DUMP, rank), ALWAYS("The rank.") },
+	{ "entries", COUNT_AT(DUMP, joined.entries), ALWAYS("Number of its entries.") },
+	{ "first_record", INTEGER_AT(DUMP, joined.first_record),
+		OR_NULL("Number of the first entry; above 0 where older ones were dropped.") },
+	{ "version", TEXT_AT(DUMP, joined.version), ALWAYS("Version of the recorder.") },
+	{ "part", WORD_AT(DUMP, part),
+		WORDS("culprit", "entered", "missing", "waiting", "other"),
+		ALWAYS("What the rank has to do with the collective.") });
+
+_Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
+
+#define FLIGHT struct fsdp_flight
+HAS(is_mismatch, FLIGHT, one->verdict == FSDP_FLIGHT_MISMATCH)
+HAS(is_of_logs, FLIGHT, is_log(one))
+/* Of a mismatch only, where it is null if no majority agrees. */
+static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
+	{ "expected", OBJECT_AT(FLIGHT, expected, call_record),
+		IF_SET(FLIGHT, has_expected),
+		OR_NULL("What most ranks called; null when no majority agrees.") },
+	{ "found", MAP_EACH(each_found, found_record),
+		ABOUT("By rank, what each culprit called.") });
+
+#define LAST struct fsdp_last_call
+static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
+	"The collective in which all ranks wait.",
+	{ "group", TEXT_AT(LAST, group),
+		ALWAYS("Its process group: the description, or the name.") },
+	{ "seq", INTEGER_AT(LAST, seq), ALWAYS("Its number in that group.") },
+	{ "op", TEXT_AT(LAST, op), ALWAYS("The operation, without its variant.") });
+
+#define EXCEPTION struct fsdp_flight_exception
+static const struct record exception_record =
+	OBJECT_RECORD(EXCEPTION, "log_exception", "An error of one rank in a log.",
+		{ "rank", INTEGER_AT(EXCEPTION, rank), ALWAYS("The rank.") },
+		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") });
+
+const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
+	"What dumps of the Flight Recorder say together.",
+	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name),
+		WORDS("agree", "stuck", "mismatch", "incomplete"),
+		ALWAYS("Whether the ranks of the job agree.") },
+	{ "problem", WORD_AT(FLIGHT, problem),
+		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
+			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
+			"exception"),
+		OR_NULL("What is wrong; null for nothing.") },
+	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
+		ALWAYS("Ranks that are the cause.") },
+	{ "gpu_stopped", LIST_AT(FLIGHT, gpu_stopped, gpu_stopped_count, record_integers),
+		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
+	{ "group", TEXT_AT(FLIGHT, group),
+		OR_NULL("Process group of the collective: its description, or its name.") },
+	{ "group_name", TEXT_AT(FLIGHT, group_name), OR_NULL("Its name.") },
+	{ "seq", INTEGER_AT(FLIGHT, seq),
+		OR_NULL("Number of the collective in that group; of a send or receive its own.") },
+	{ "op", TEXT_AT(FLIGHT, op), OR_NULL("The operation, without its variant.") },
+	{ "entered", LIST_AT(FLIGHT, entered, entered_count, record_integers),
+		ALWAYS("Ranks that entered it.") },
+	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
+		ALWAYS("Ranks of the group that did not.") },
+	{ NULL, FIELDS(expected_record), .has = is_mismatch },
+	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record),
+		IF_SET(FLIGHT, all_wait),
+		ABOUT("Where ranks agree: the collective that each of them entered last and none left.") },
+	{ "missing_dumps",
+		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
+		ALWAYS("Ranks of the job that left no dump.") },
+	{ "unreadable", LIST_AT(FLIGHT, unreadable, unreadable_count, record_integers),
+		ALWAYS("Ranks whose dump cannot be read.") },
+	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
+		ALWAYS("Versions of the recorder.") },
+	{ "dumps", EACH(each_dump, dump_record),
+		ALWAYS("The dumps, by rank; none if these are logs.") },
+	{ "exceptions", LIST_AT(FLIGHT, exceptions, exception_count, exception_record),
+		.has = is_of_logs,
+		ABOUT("Of logs: errors of ranks other than timeouts, the earliest first.") },
+	{ "watchdog", LIST_AT(FLIGHT, watches, watch_count, watch_record),
+		.has = is_of_logs,
+		ABOUT("Of logs: the lines of each rank in each group, summarized.") });
+
+void order_put_dumps(struct listing *listing, struct subject of)
+{
+	static const struct table dumps = {
+		.key = "dumps", .main = true, .rows_only = true
+	};
+	static const struct table watches = {
+		.key = "watchdog", .main = true, .rows_only = true
+	};
+	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+
+	if (is_log(joined))
+		out_records(listing->run->out, &watches, &watch_record, NULL,
+			joined->watches, joined->watch_count);
+	else
+		out_each_record(
+			listing->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens what a checkpoint is compared with, lists the tensors that it asks for, and parses renames
+ * and the sizes that a map of names uses.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/expectation.h"
+#include "shared/stored-values.h"
+#include "session/session.h"
+
+/* ---- opening ---- */
+
+/* Where the names are in the documents that people have: a list, a map, an index of
+ * shards, what ls and fqns write. */
+static struct fsdp_document_value find_names(struct fsdp_document_value root)
+{
+	static const char *const places[] = { "weight_map", "tensors", "names" };
+	struct fsdp_document_value data = fsdp_document_get(root, "data");
+
+	if (data.kind == FSDP_DOCUMENT_OBJECT)
+		root = data;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		struct fsdp_document_value found = fsdp_document_get(root, places[i]);
+
+		if (found.kind == FSDP_DOCUMENT_LIST ||
+			found.kind == FSDP_DOCUMENT_OBJECT)
+			return found;
+	}
+	return root;
+}
+
+static bool is_shape(struct fsdp_document_value value)
+{
+	for (size_t i = 0; i < value.count; i++)
+		if (fsdp_document_item(value, i).kind != FSDP_DOCUMENT_INTEGER)
+			return false;
+	return value.kind == FSDP_DOCUMENT_LIST;
+}
+
+/* Whether each entry may stand for a tensor: other JSON, a trace for one, is not a list. */
+static bool are_names(struct fsdp_document_value names)
+{
+	bool keyed = names.kind == FSDP_DOCUMENT_OBJECT;
+
+	if (!keyed && names.kind != FSDP_DOCUMENT_LIST)
+		return false;
+	for (size_t i = 0; i < names.count; i++) {
+		struct fsdp_document_value entry = fsdp_document_item(names, i);
+		bool named = keyed ||
+			     fsdp_document_get(entry, "name").kind == FSDP_DOCUMENT_TEXT;
+
+		if (entry.kind != FSDP_DOCUMENT_TEXT && !(keyed && is_shape(entry)) &&
+			!(named && entry.kind == FSDP_DOCUMENT_OBJECT))
+			return false;
+	}
+	return true;
+}
+
+bool expectation_open_list(struct expectation *expectation, const struct run *run,
+	const char *path, struct fsdp_error **ret_error)
+{
+	struct fsdp_document_value root;
+
+	if (strcmp(path, "-") == 0 || !fsdp_document_is(run->remote, path) ||
+		!fsdp_document_open(run->remote, path, run->limits, run->limit_count,
+			&expectation->document, ret_error))
+		return false;
+	root = fsdp_document_root(expectation->document);
+	expectation->names = find_names(root);
+	if (!text_is(text_of_span(fsdp_document_get(root, "format").text),
+		    text_of("fsdp-plan")) &&
+		are_names(expectation->names))
+		return true;
+	fsdp_document_free(expectation->document);
+	expectation->document = NULL;
+	return false;
+}
+
+bool expectation_open(
+	struct expectation *expectation, struct run *run, const char *path, bool lists)
+{
+	struct fsdp_options options = run_opens(run);
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	options.no_plan = true;
+	expectation->path = path;
+	if (path == NULL ||
+		(lists && expectation_open_list(expectation, run, path, &error)))
+		return true;
+	/* A list that is too long is not a checkpoint either. */
+	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
+	if (good) {
+		fsdp_error_free(error);
+		error = NULL;
+		good = fsdp_checkpoint_open(
+			&path, 1, &options, &expectation->checkpoint, &error);
+	}
+	/* What was not read of it would not be expected. */
+	if (good && fsdp_checkpoint_error_count(expectation->checkpoint) > 0) {
+		const struct fsdp_error *part =
+			fsdp_checkpoint_error(expectation->checkpoint, 0);
+
+		refuse(run, fsdp_error_hint(part), "%s: cannot be read completely: %s",
+			path, fsdp_error_message(part));
+		return false;
+	}
+	if (!good)
+		refuse(run,
+			error != NULL && fsdp_error_hint(error) != NULL &&
+					/* A line to type about that file. */
+					strstr(fsdp_error_hint(error), "FILE") == NULL
+				? fsdp_error_hint(error)
+				: "a JSON list of names, a checkpoint, or a sharding plan",
+			"%s: %s", path,
+			error != NULL ? fsdp_error_message(error) : "out of memory");
+	fsdp_error_free(error);
+	return good;
+}
+
+void expectation_done(struct expectation *expectation)
+{
+	fsdp_document_free(expectation->document);
+	fsdp_checkpoint_free(expectation->checkpoint);
+}
+
+/* ---- what is wanted ---- */
+
+bool is_weight(const struct fsdp_tensor *tensor)
+{
+	return (tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER) &&
+	       (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
+}
+
+static bool tensor_at(struct wanted_list *wanted_list, uint32_t index,
+	struct expected_tensor *ret_wanted)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(wanted_list->checkpoint, index);
+
+	*ret_wanted = (struct expected_tensor){
+		.name = name_text(
+			&wanted_list->buffer, wanted_list->checkpoint, tensor.name),
+		.shape = tensor.shape,
+		.dims = tensor.dims,
+		.dtype = text_of(fsdp_dtype(tensor.dtype)->name),
+		.tensor = index,
+		.alias = tensor.alias,
+	};
+	return is_weight(&tensor);
+}
+
+static void parse_shape(struct wanted_list *wanted_list, struct fsdp_document_value shape,
+	struct expected_tensor *ret_wanted)
+{
+	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
+		return;
+	for (size_t i = 0; i < shape.count; i++)
+		wanted_list->shape[i] = fsdp_document_item(shape, i).integer;
+	ret_wanted->shape = wanted_list->shape;
+	ret_wanted->dims = (uint32_t)shape.count;
+}
+
+/* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
+ * with an object of both. */
+static bool entry_at(
+	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
+{
+	struct fsdp_document_value entry = fsdp_document_item(wanted_list->names, index);
+
+	*ret_wanted = (struct expected_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
+	if (wanted_list->names.kind == FSDP_DOCUMENT_OBJECT)
+		ret_wanted->name = text_of_span(entry.key);
+	else if (entry.kind == FSDP_DOCUMENT_TEXT)
+		ret_wanted->name = text_of_span(entry.text);
+	else
+		ret_wanted->name = text_of_span(fsdp_document_get(entry, "name").text);
+	parse_shape(wanted_list, entry, ret_wanted);
+	parse_shape(wanted_list, fsdp_document_get(entry, "shape"), ret_wanted);
+	ret_wanted->dtype = text_of_span(fsdp_document_get(entry, "dtype").text);
+	return ret_wanted->name.data != NULL;
+}
+
+bool wanted_at(
+	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
+{
+	return wanted_list->checkpoint != NULL
+		       ? tensor_at(wanted_list, (uint32_t)index, ret_wanted)
+		       : entry_at(wanted_list, index, ret_wanted);
+}
+
+/* ---- as a list ---- */
+
+/* Adds up in the first turn, copies in the second. */
+static void list_wanted(struct wanted_list *wanted_list, struct expected_list *list,
+	size_t *ret_name, size_t *ret_shape)
+{
+	struct expected_tensor wanted;
+
+	list->count = *ret_name = *ret_shape = 0;
+	for (size_t i = 0; i < wanted_list->count; i++) {
+		if (!wanted_at(wanted_list, i, &wanted))
+			continue;
+		if (list->items != NULL) {
+			struct fsdp_load_expected *item = &list->items[list->count];
+
+			memcpy(list->names + *ret_name, wanted.name.data,
+				wanted.name.size);
+			item->name = (struct fsdp_span){
+				(const unsigned char *)list->names + *ret_name,
+				wanted.name.size
+			};
+			item->dims = wanted.dims;
+			if (wanted.shape != NULL)
+				item->shape = list->shapes + *ret_shape;
+			if (wanted.dims > 0 && wanted.shape != NULL)
+				memcpy(list->shapes + *ret_shape, wanted.shape,
+					wanted.dims * sizeof *wanted.shape);
+		}
+		list->count++;
+		*ret_name += wanted.name.size;
+		*ret_shape += wanted.dims;
+	}
+}
+
+bool expectation_list(
+	const struct expectation *expectation, struct expected_list *ret_list)
+{
+	struct wanted_list wanted_list = { .checkpoint = expectation->checkpoint,
+		.names = expectation->names,
+		.count = expectation->checkpoint != NULL
+				 ? fsdp_tensor_count(expectation->checkpoint)
+				 : expectation->names.count };
+	size_t names, shapes;
+	bool good = true;
+
+	if (expectation->path == NULL)
+		return true;
+	list_wanted(&wanted_list, ret_list, &names, &shapes);
+	ret_list->names = malloc(names + 1);
+	ret_list->shapes = calloc(shapes + 1, sizeof *ret_list->shapes);
+	ret_list->items = calloc(ret_list->count + 1, sizeof *ret_list->items);
+	good = ret_list->names != NULL && ret_list->shapes != NULL &&
+	       ret_list->items != NULL && !wanted_list.buffer.failed;
+	if (good)
+		list_wanted(&wanted_list, ret_list, &names, &shapes);
+	good = good && !wanted_list.buffer.failed;
+	name_buffer_done(&wanted_list.buffer);
+	return good;
+}
+
+void expected_list_done(struct expected_list *list)
+{
+	free(list->items);
+	free(list->names);
+	free(list->shapes);
+}
+
+/* ---- Reads renames, and sizes that a map of names uses ---- */
+
+static bool parse_rename(const char *typed, struct fsdp_rename *ret_rename)
+{
+	const char *value;
+	size_t size;
+
+	if (!option_assignment(typed, &size, &value))
+		return false;
+	ret_rename->from = span_of_text((struct text){ typed, size });
+	ret_rename->to = span_of_text(text_of(value));
+	return true;
+}
+
+static bool parse_size(const char *typed, struct fsdp_named_size *ret_size)
+{
+	const char *value;
+	size_t size;
+	int64_t number;
+
+	if (!option_assignment(typed, &size, &value) ||
+		!option_integer(value, 1, INT64_MAX, &number))
+		return false;
+	ret_size->name = span_of_text((struct text){ typed, size });
+	ret_size->value = (uint64_t)number;
+	return true;
+}
+
+bool typed_names_parse(struct typed_names *names, const struct texts *renames,
+	const struct texts *sizes, const char **ret_wrong)
+{
+	*ret_wrong = NULL;
+	names->renames = calloc(renames->count + 1, sizeof *names->renames);
+	names->sizes = calloc(sizes->count + 1, sizeof *names->sizes);
+	names->rename_count = renames->count;
+	names->size_count = sizes->count;
+	if (names->renames == NULL || names->sizes == NULL)
+		return false;
+	for (size_t i = 0; i < renames->count && *ret_wrong == NULL; i++)
+		if (!parse_rename(renames->items[i], &names->renames[i]))
+			*ret_wrong = renames->items[i];
+	for (size_t i = 0; i < sizes->count && *ret_wrong == NULL; i++)
+		if (!parse_size(sizes->items[i], &names->sizes[i]))
+			*ret_wrong = sizes->items[i];
+	return true;
+}
+
+void typed_names_done(struct typed_names *names)
+{
+	free(names->renames);
+	free(names->sizes);
+}

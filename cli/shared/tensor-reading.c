@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads tensors for commands: finds pieces in the cheap order, copies a few elements, prints
+ * progress, and reports what could not be read.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/elements.h>
+
+#include "shared/tensor-reading.h"
+#include "shared/tensor-row.h"
+#include "shared/stored-values.h"
+#include "session/diagnostics.h"
+#include "session/session.h"
+
+/* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
+
+enum { REPORTED_MAX = 3 };
+
+struct question {
+	uint64_t order;
+	uint32_t file;
+	uint32_t position;
+};
+
+/* Failures printed so far. */
+struct failures {
+	const struct run *run;
+	char *messages[REPORTED_MAX];
+	char *hints[REPORTED_MAX];
+	const char *codes[REPORTED_MAX];
+	uint64_t counts[REPORTED_MAX];
+	size_t count;
+	uint64_t others;
+	bool out_of_memory;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct question *left = a, *right = b;
+
+	if (left->file != right->file)
+		return left->file < right->file ? -1 : 1;
+	if (left->order != right->order)
+		return left->order < right->order ? -1 : 1;
+	return left->position < right->position ? -1 : 1;
+}
+
+static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *pieces,
+	size_t count, struct question *questions)
+{
+	size_t request = 0;
+	bool sorted = true;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_piece piece;
+		if (pieces[i] == FSDP_NONE)
+			continue;
+		piece = fsdp_piece(checkpoint, pieces[i]);
+		if (piece.file == FSDP_NONE)
+			continue;
+		questions[request] =
+			(struct question){ piece.order, piece.file, (uint32_t)i };
+		if (request > 0 &&
+			by_place(&questions[request - 1], &questions[request]) > 0)
+			sorted = false;
+		request++;
+	}
+	if (!sorted)
+		qsort(questions, request, sizeof *questions, by_place);
+	return request;
+}
+
+char *place_error_text(const struct run *run, const struct fsdp_error *error)
+{
+	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
+	uint64_t offset = fsdp_error_offset(error);
+	char place[48] = "", *message;
+
+	/* Of an input that is one file, that is what the message begins with already. */
+	if (path != NULL && strcmp(text_last(text_of(run->path), '/').data, path) == 0)
+		path = NULL;
+	if (offset != FSDP_UNKNOWN)
+		snprintf(place, sizeof place, "offset %" PRIu64 ": ", offset);
+	if (asprintf(&message, "%s%s%s%s%s%s", path != NULL ? path : "",
+		    path != NULL ? ": " : "", member != NULL ? member : "",
+		    member != NULL ? ": " : "", place, fsdp_error_message(error)) < 0)
+		return NULL;
+	return message;
+}
+
+static void remember(struct failures *failures, const struct fsdp_error *error)
+{
+	char *message = place_error_text(failures->run, error);
+	const char *hint = fsdp_error_hint(error);
+	size_t i = 0;
+
+	while (i < failures->count && message != NULL &&
+		strcmp(failures->messages[i], message) != 0)
+		i++;
+	if (message == NULL || i == REPORTED_MAX) {
+		failures->out_of_memory |= message == NULL;
+		failures->others++;
+		free(message);
+		return;
+	}
+	failures->counts[i]++;
+	if (i < failures->count) {
+		free(message);
+		return;
+	}
+	failures->messages[i] = message;
+	failures->hints[i] = hint != NULL ? strdup(hint) : NULL;
+	failures->codes[i] = fsdp_error_code_name(fsdp_error_code(error));
+	failures->count++;
+}
+
+static bool ask(const uint32_t *pieces, const struct question *questions, size_t request,
+	struct fsdp_locator *locator, place_function *found, void *context,
+	struct failures *failures, struct fsdp_error **ret_error)
+{
+	struct fsdp_place place;
+
+	for (size_t i = 0; i < request; i++) {
+		struct fsdp_error *error = NULL;
+		size_t position = questions[i].position;
+		if (fsdp_piece_locate(locator, pieces[position], &place, &error)) {
+			if (!found(context, position, &place))
+				return false;
+			continue;
+		}
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			*ret_error = error;
+			return false;
+		}
+		remember(failures, error);
+		fsdp_error_free(error);
+	}
+	return true;
+}
+
+bool places_find(struct run *run, const uint32_t *pieces, size_t count,
+	place_function *found, void *context, int *status, struct fsdp_error **ret_error)
+{
+	struct failures failures = { .run = run };
+	struct question *questions;
+	bool good = false;
+
+	if (count == 0)
+		return true;
+	questions = malloc(count * sizeof *questions);
+	if (questions != NULL &&
+		(run->locator != NULL ||
+			fsdp_locator_new(run->checkpoint, &run->locator, ret_error))) {
+		size_t request = collect(run->checkpoint, pieces, count, questions);
+		good = ask(pieces, questions, request, run->locator, found, context,
+			&failures, ret_error);
+	}
+	if (failures.count > 0 || failures.others > 0)
+		*status = status_worse(*status, STATUS_PARTIAL);
+	for (size_t i = 0; i < failures.count; i++) {
+		char more[48] = "";
+		if (failures.counts[i] > 1)
+			snprintf(more, sizeof more, " (%" PRIu64 " pieces)",
+				failures.counts[i]);
+		run_failure(run, failures.codes[i], failures.hints[i], "%s%s",
+			failures.messages[i], more);
+		free(failures.messages[i]);
+		free(failures.hints[i]);
+	}
+	if (failures.out_of_memory)
+		run_failure(run, "memory", NULL, "out of memory");
+	else if (failures.others > 0)
+		run_failure(run, "damaged", NULL,
+			"%" PRIu64 " more piece%s could not be located", failures.others,
+			failures.others == 1 ? "" : "s");
+	free(questions);
+	return good;
+}
+
+static bool keep(void *context, size_t position, const struct fsdp_place *place)
+{
+	struct place_facts *places = context;
+
+	return place_facts_copy(&places[position], place);
+}
+
+bool places_list(struct run *run, const uint32_t *pieces, size_t count,
+	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error)
+{
+	struct place_facts *places = malloc((count + 1) * sizeof *places);
+
+	*ret_places = places;
+	if (places == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		places[i] = place_unknown;
+	return places_find(run, pieces, count, keep, places, status, ret_error);
+}
+
+void places_free(struct place_facts *places, size_t count)
+{
+	for (size_t i = 0; places != NULL && i < count; i++)
+		free(places[i].strides);
+	free(places);
+}
+
+/* ---- Reads a few elements of a tensor ---- */
+
+bool elements_are_stored(const struct fsdp_tensor *tensor)
+{
+	return fsdp_dtype(tensor->dtype)->storage_bytes > 0 && tensor->layout == NULL &&
+	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+/* Those before the first in its byte come with it. */
+size_t elements_room(const struct fsdp_tensor *tensor, uint64_t count)
+{
+	return (size_t)(count + 8) * fsdp_dtype(tensor->dtype)->storage_bytes + 1;
+}
+
+bool elements_copy(struct fsdp_locator *locator, uint32_t index,
+	const struct fsdp_tensor *tensor, uint64_t first, uint64_t count,
+	unsigned char *to, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
+	uint64_t in_byte = dtype->item_bits < 8 ? 8 / dtype->item_bits : 1;
+	uint64_t skipped = first % in_byte;
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.first = first - skipped,
+		.count = count + skipped,
+	};
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_span bytes = { NULL, 1 };
+	bool good = fsdp_elements_open(locator, index, &options, &elements, ret_error);
+	size_t size = 0;
+
+	while (good && bytes.size > 0) {
+		good = fsdp_elements_next(elements, &bytes, ret_error);
+		if (good && bytes.size > 0)
+			memcpy(to + size, bytes.data, bytes.size);
+		size += bytes.size;
+	}
+	fsdp_elements_close(elements);
+	if (good && dtype->item_bits < 8) {
+		/* Several elements a byte become one each, the first from the lowest
+		 * bits: from the end on, because they are converted in place. */
+		unsigned mask = (1u << dtype->item_bits) - 1;
+		for (uint64_t i = count + skipped; i-- > 0;) {
+			uint64_t bit = i * dtype->item_bits;
+			to[i] = (unsigned char)(to[bit / 8] >> bit % 8 & mask);
+		}
+		memmove(to, to + skipped, count);
+	}
+	return good;
+}
+
+enum { PRINTED_MAX = 10 };
+
+bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	struct fsdp_recording_progress *progress = context;
+
+	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
+}
+
+bool reading_choose(struct run *run, struct selection *selection,
+	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count)
+{
+	size_t count = fsdp_tensor_count(run->checkpoint), kept = 0;
+	uint32_t *tensors = malloc((count + 1) * sizeof *tensors);
+
+	*ret_tensors = tensors;
+	if (tensors == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+		/* The bytes of a FlatParameter whose parameters are listed too are theirs. */
+		if ((tensor.flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw)
+			continue;
+		if (selection_is_all(selection) ||
+			selection_takes_tensor(selection, run->checkpoint, i,
+				span_of_text(tensor_shown_name(run, buffer, &tensor))))
+			tensors[kept++] = i;
+	}
+	*ret_count = kept;
+	return !buffer->failed;
+}
+
+void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
+	size_t *printed)
+{
+	const char *code = fsdp_error_code_name(fsdp_error_code(error));
+	char *message = place_error_text(run, error);
+
+	if (message != NULL) {
+		const char *hint = fsdp_error_hint(error);
+		if ((*printed)++ < PRINTED_MAX)
+			run_failure(run, code, hint, "%.*s%s%s", (int)name.size,
+				name.size > 0 ? name.data : "", name.size > 0 ? ": " : "",
+				message);
+	} else
+		run_failure(run, "memory", NULL, "out of memory");
+	free(message);
+}
+
+void reading_failed_end(struct run *run, size_t printed)
+{
+	const struct collected *collected = run->collected;
+	const struct failure *last;
+
+	if (printed <= PRINTED_MAX || collected->failure_count == 0)
+		return;
+	/* Most likely for the same reason. */
+	last = &collected->failures[collected->failure_count - 1];
+	run_failure(run, last->code, last->hint.data, "%zu more could not be read",
+		printed - PRINTED_MAX);
+}

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds what an optimizer keeps for a parameter: by the names of both, or by the numbers that stand for parameters.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+
+#include "aggregate/scratch.h"
+#include "aggregate/shapes.h"
+#include "aggregate/optimizer-states.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/num.h"
+#include "base/sort.h"
+#include "base/span.h"
+
+bool fsdp_container_path_read(const struct fsdp_checkpoint *checkpoint, uint32_t path,
+	struct fsdp_span raw, const char *word, struct fsdp_container_path *ret)
+{
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+	size_t at = 0;
+	bool found = false;
+
+	*ret = (struct fsdp_container_path){ 0 };
+	while (path != FSDP_NONE && ret->count < FSDP_COUNT(ret->behind) &&
+		fsdp_path_next(checkpoint, path, raw, &state, &part)) {
+		size_t end = at + part.text.size + 1;
+
+		if (found) {
+			ret->ends[ret->count] = end;
+			ret->behind[ret->count++] = part;
+		} else if (!part.is_integer && fsdp_span_is(part.text, word)) {
+			ret->owner = at;
+			found = true;
+		}
+		at = end;
+	}
+	return found && ret->owner <= raw.size;
+}
+
+enum {
+	OWNERS_MAX = 16,      /* optimizers of one checkpoint that are looked at */
+	NUMBER_MAX = 1 << 26, /* parameters of one optimizer */
+};
+
+/* Entries below one container: an optimizer, or the parameters of a model. */
+struct owner {
+	struct fsdp_span name; /* of the container, with its dot */
+	bool flat;             /* of a model: its flat parameters */
+	size_t first, count;   /* items */
+	uint64_t numbers;      /* of an optimizer: parameters that its groups name */
+	uint64_t highest;      /* and the highest number of a state, plus one */
+};
+
+/* A parameter of a model, or a state of an optimizer. */
+struct item {
+	uint32_t owner;
+	uint64_t number; /* of a parameter: pieces are in the order of the file */
+	struct fsdp_state state;
+};
+
+/* All models, or all optimizers. */
+struct owners {
+	struct owner owners[OWNERS_MAX];
+	size_t owner_count;
+	struct item *items; /* there is room for one of each tensor */
+	size_t count;
+};
+
+/* A state and whose it is. */
+struct tie {
+	uint32_t parameter;
+	struct fsdp_state state;
+};
+
+/* A name that a parameter may have in an optimizer, and the states found for it. */
+struct wanted {
+	struct fsdp_span text;
+	size_t first, count; /* in `found` */
+};
+
+struct found_state {
+	struct fsdp_state state;
+	uint32_t wanted;
+};
+
+struct fsdp_optimizer_states {
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_scratch name, raw;
+	bool failed; /* out of memory */
+
+	struct wanted *wanted; /* ascending by text, each once */
+	size_t wanted_count;
+	struct fsdp_vec matches;  /* struct found_state */
+	struct fsdp_state *found; /* by wanted, then in the order of tensors */
+
+	/* By numbers. */
+	struct owners optimizers, models;
+	struct tie *ties;
+	struct fsdp_state *tied; /* of the ties, in their order */
+	size_t tie_count;
+};
+
+/* So many of what `pointer` points at, to be assigned to it; pages that are not reached cost nothing. */
+#define STATES_TAKE(states, pointer, count) \
+	need(states, FSDP_TAKE(&(states)->arena, pointer, (count) + 1))
+static void *need(struct fsdp_optimizer_states *states, void *memory)
+{
+	states->failed |= memory == NULL;
+	return memory;
+}
+
+static struct fsdp_span clean_name(
+	struct fsdp_optimizer_states *states, const struct fsdp_tensor *tensor)
+{
+	return fsdp_scratch_name(&states->name, states->checkpoint, tensor->name);
+}
+
+static struct fsdp_span raw_name(struct fsdp_optimizer_states *states, uint32_t name)
+{
+	return fsdp_scratch_name(&states->raw, states->checkpoint, name);
+}
+
+/*
+ * ---- by numbers ----
+ *
+ * An optimizer of plain torch does not name its parameters: it counts them, in the order
+ * in which the model lists them. "optimizer.state.3.exp_avg" is a state of the fourth
+ * parameter of a model in the same file, if there is one with as many parameters as the
+ * optimizer's groups name and whose shapes are those of the states. If several fit, or
+ * none, it is unknown.
+ */
+
+/* The owner of a container, or NULL: too many owners. */
+static struct owner *owner_of(struct fsdp_optimizer_states *states, struct owners *owners,
+	struct fsdp_span name, bool flat)
+{
+	struct owner *owner = owners->owners;
+
+	for (size_t i = 0; i < owners->owner_count; i++, owner++)
+		if (owner->flat == flat && fsdp_span_equal(owner->name, name))
+			return owner;
+	if (owners->owner_count == OWNERS_MAX)
+		return NULL;
+	name = fsdp_arena_copy(&states->arena, name);
+	states->failed |= name.data == NULL;
+	if (name.data == NULL)
+		return NULL;
+	*owner = (struct owner){ .name = name, .flat = flat };
+	owners->owner_count++;
+	return owner;
+}
+
+static void add_item(struct owners *owners, struct owner *owner, uint64_t number,
+	struct fsdp_state state)
+{
+	if (owner == NULL)
+		return;
+	owners->items[owners->count++] = (struct item){
+		.owner = (uint32_t)(owner - owners->owners),
+		.number = number,
+		.state = state,
+	};
+	owner->count++;
+}
+
+/* "OWNER.WORD.….NUMBER…": after `word` follow `skip` more parts, then the number. False: another path. The owner's
+ * bytes are with the dot; *ret_behind are the bytes up to what follows the number. */
+static bool read_number(const struct fsdp_optimizer_states *states, uint32_t path,
+	struct fsdp_span raw, const char *word, size_t skip, struct fsdp_span *ret_owner,
+	size_t *ret_behind, uint64_t *ret_number)
+{
+	struct fsdp_container_path found;
+	const struct fsdp_path_part *number = &found.behind[skip];
+
+	if (!fsdp_container_path_read(states->checkpoint, path, raw, word, &found) ||
+		found.count <= skip || !number->is_integer || number->integer < 0 ||
+		number->integer >= NUMBER_MAX)
+		return false;
+	*ret_owner = fsdp_span(raw.data, found.owner);
+	*ret_behind = found.ends[skip];
+	*ret_number = (uint64_t)number->integer;
+	return true;
+}
+
+static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
+	const struct fsdp_tensor *tensor)
+{
+	struct fsdp_span raw = raw_name(states, tensor->raw_name), name;
+	struct owner *owner;
+	uint64_t number;
+	size_t behind;
+
+	/* The key is shown as a part of the clean name, which has no wrappers here. */
+	if (clean_name(states, tensor).size != raw.size ||
+		!read_number(
+			states, tensor->path, raw, "state", 0, &name, &behind, &number) ||
+		behind >= raw.size)
+		return;
+	owner = owner_of(states, &states->optimizers, name, false);
+	if (owner != NULL && owner->highest <= number)
+		owner->highest = number + 1;
+	add_item(&states->optimizers, owner, number,
+		(struct fsdp_state){ index, behind, raw.size - behind });
+}
+
+static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
+	const struct fsdp_tensor *tensor)
+{
+	struct fsdp_span raw = raw_name(states, tensor->raw_name);
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+	size_t at = 0, container = 0;
+	bool flat;
+
+	if (tensor->piece_count == 0)
+		return;
+	/* All parts of the path but the last one. */
+	while (tensor->path != FSDP_NONE &&
+		fsdp_path_next(states->checkpoint, tensor->path, raw, &state, &part)) {
+		container = at;
+		at += part.text.size + 1;
+	}
+	flat = fsdp_span_is_any(fsdp_span_last(raw, '.'), "_flat_param flat_param");
+	add_item(&states->models,
+		owner_of(states, &states->models, fsdp_span(raw.data, container), flat),
+		tensor->first_piece,
+		(struct fsdp_state){
+			tensor->alias != FSDP_NONE ? tensor->alias : index, 0, 0 });
+}
+
+/* In the order of owners and numbers; a tied parameter is counted where it is first met. */
+static void sort_items(
+	struct fsdp_optimizer_states *states, struct owners *owners, bool once)
+{
+	size_t tensors = fsdp_tensor_count(states->checkpoint), kept = 0;
+	bool *seen = STATES_TAKE(states, seen, tensors);
+
+	if (seen == NULL)
+		return;
+	FSDP_SORT(owners->items, owners->count, FSDP_BY(owners->items, owner),
+		FSDP_BY(owners->items, number), FSDP_BY(owners->items, state.tensor));
+	for (size_t i = 0; i < owners->count; i++) {
+		struct item item = owners->items[i];
+
+		if (once && seen[item.state.tensor]) {
+			owners->owners[item.owner].count--;
+			continue;
+		}
+		seen[item.state.tensor] = true;
+		owners->items[kept++] = item;
+	}
+	owners->count = kept;
+	for (size_t i = 1; i < owners->owner_count; i++)
+		owners->owners[i].first =
+			owners->owners[i - 1].first + owners->owners[i - 1].count;
+}
+
+/* A state of as many elements as the parameter has, or one that needs none: scalars, and
+ * the factors of those that do not keep an element each. */
+static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
+	const struct fsdp_tensor *parameter)
+{
+	return !fsdp_span_is_any(key,
+		       "exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg "
+		       "grad_avg sum acc_delta exp_inf prev step_size ax") ||
+	       (state->numel == parameter->numel &&
+		       (state->dims != parameter->dims || state->dims == 0 ||
+			       fsdp_is_same_shape(state, parameter)));
+}
+
+static bool is_model_of(struct fsdp_optimizer_states *states,
+	const struct owner *optimizer, const struct owner *model)
+{
+	uint64_t wanted =
+		optimizer->numbers > 0 ? optimizer->numbers : optimizer->highest;
+
+	if (model->count != wanted || optimizer->highest > wanted)
+		return false;
+	for (size_t i = 0; i < optimizer->count; i++) {
+		const struct item *item = &states->optimizers.items[optimizer->first + i];
+		const struct item *other =
+			&states->models.items[model->first + item->number];
+		struct fsdp_tensor state =
+			fsdp_tensor(states->checkpoint, item->state.tensor);
+		struct fsdp_tensor parameter =
+			fsdp_tensor(states->checkpoint, other->state.tensor);
+		struct fsdp_span name = clean_name(states, &state);
+
+		if (name.size < item->state.key_offset ||
+			!fits(&state,
+				fsdp_span(name.data + item->state.key_offset,
+					item->state.key_size),
+				&parameter))
+			return false;
+	}
+	return true;
+}
+
+/* With the only model that fits. */
+static void tie_optimizer(
+	struct fsdp_optimizer_states *states, const struct owner *optimizer)
+{
+	const struct owner *found = NULL;
+
+	for (size_t i = 0; i < states->models.owner_count; i++) {
+		const struct owner *model = &states->models.owners[i];
+
+		if (!is_model_of(states, optimizer, model))
+			continue;
+		if (found != NULL)
+			return;
+		found = model;
+	}
+	for (size_t i = 0; found != NULL && i < optimizer->count; i++) {
+		const struct item *item = &states->optimizers.items[optimizer->first + i];
+
+		states->ties[states->tie_count++] = (struct tie){
+			states->models.items[found->first + item->number].state.tensor,
+			item->state,
+		};
+	}
+}
+
+static void tie_numbers(struct fsdp_optimizer_states *states)
+{
+	size_t tensors = fsdp_tensor_count(states->checkpoint);
+	size_t values = fsdp_value_count(states->checkpoint);
+	struct owners *optimizers = &states->optimizers, *models = &states->models;
+
+	optimizers->items = STATES_TAKE(states, optimizers->items, tensors);
+	for (uint32_t i = 0; i < tensors && !states->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
+
+		if (tensor.role == FSDP_ROLE_OPTIM)
+			add_state(states, i, &tensor);
+	}
+	if (optimizers->count == 0 || states->failed)
+		return;
+	models->items = STATES_TAKE(states, models->items, tensors);
+	for (uint32_t i = 0; i < tensors && !states->failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
+
+		if (tensor.role == FSDP_ROLE_PARAM)
+			add_parameter(states, i, &tensor);
+	}
+	for (uint32_t i = 0; i < values; i++) {
+		struct fsdp_value value = fsdp_value(states->checkpoint, i);
+
+		/* "OWNER.param_groups.0.params.3": each is one parameter of the
+		 * optimizer. */
+		struct fsdp_span raw = raw_name(states, value.raw_name), name;
+		struct owner *owner;
+		uint64_t number;
+		size_t behind;
+		if (!read_number(states, value.path, raw, "param_groups", 2, &name,
+			    &behind, &number) ||
+			behind <= raw.size)
+			continue;
+		/* The text before the last number. */
+		raw.size -= fsdp_span_last(raw, '.').size;
+		if (!fsdp_span_ends(raw, FSDP_SPAN("params.")))
+			continue;
+		owner = owner_of(states, &states->optimizers, name, false);
+		if (owner != NULL)
+			owner->numbers++;
+	}
+	sort_items(states, optimizers, false);
+	sort_items(states, models, true);
+	states->ties = STATES_TAKE(states, states->ties, optimizers->count);
+	states->tied = STATES_TAKE(states, states->tied, optimizers->count);
+	if (states->failed)
+		return;
+	for (size_t i = 0; i < optimizers->owner_count; i++)
+		tie_optimizer(states, &optimizers->owners[i]);
+	FSDP_SORT(states->ties, states->tie_count, FSDP_BY(states->ties, parameter),
+		FSDP_BY(states->ties, state.tensor));
+	for (size_t i = 0; i < states->tie_count; i++)
+		states->tied[i] = states->ties[i].state;
+}
+
+/* ---- by names ---- */
+
+/* End of the next segment "state" at or after `at`, or 0. */
+static size_t behind_state(struct fsdp_span name, size_t at)
+{
+	const struct fsdp_span word = FSDP_SPAN("state.");
+
+	while (at + word.size < name.size) {
+		struct fsdp_span rest = fsdp_span(name.data + at, name.size - at);
+		struct fsdp_span segment = fsdp_span_first(rest, '.');
+
+		if (fsdp_span_begins(rest, word))
+			return at + word.size;
+		if (segment.size == rest.size)
+			break;
+		at += segment.size + 1;
+	}
+	return 0;
+}
+
+static struct fsdp_span slice(struct fsdp_span name, size_t begin, size_t end)
+{
+	return fsdp_span(name.data + begin, end - begin);
+}
+
+bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *reading,
+	struct fsdp_state_name *ret_state)
+{
+	for (;;) {
+		const unsigned char *dot;
+		struct fsdp_span before, behind;
+		size_t at = reading->at;
+
+		if (!reading->key_first) {
+			at = reading->at = behind_state(name, at);
+			if (at == 0)
+				return false;
+			dot = memrchr(name.data + at, '.', name.size - at);
+		} else {
+			dot = memchr(name.data + at, '.', name.size - at);
+		}
+		reading->key_first = !reading->key_first;
+		if (dot == NULL)
+			continue;
+		before = slice(name, at, (size_t)(dot - name.data));
+		behind = slice(name, (size_t)(dot - name.data) + 1, name.size);
+		*ret_state = reading->key_first
+				     ? (struct fsdp_state_name){ before, behind }
+				     : (struct fsdp_state_name){ behind, before };
+		return true;
+	}
+}
+
+/* Most texts differ in their size, so that few bytes are looked at. */
+static int compare_texts(struct fsdp_span a, struct fsdp_span b)
+{
+	if (a.size != b.size)
+		return a.size < b.size ? -1 : 1;
+	return memcmp(a.data, b.data, a.size);
+}
+
+static int compare_wanted(const void *left, const void *right)
+{
+	const struct wanted *a = left, *b = right;
+
+	return compare_texts(a->text, b->text);
+}
+
+static struct wanted *find_wanted(
+	struct fsdp_optimizer_states *states, struct fsdp_span text)
+{
+	size_t low = 0, high = states->wanted_count;
+
+	FSDP_HALVE(
+		low, high, middle, compare_texts(states->wanted[middle].text, text) < 0);
+	return low < states->wanted_count &&
+			       compare_texts(states->wanted[low].text, text) == 0
+		       ? &states->wanted[low]
+		       : NULL;
+}
+
+/* What a tensor may be called in an optimizer, longest first: its name, and what is left
+ * of that below each container. */
+struct candidates {
+	struct fsdp_span name, raw;
+	uint32_t path;
+	uint64_t state;
+	size_t size; /* of the containers so far */
+	bool begun;
+};
+
+static struct candidates candidates_of(
+	struct fsdp_optimizer_states *states, uint32_t index)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
+
+	return (struct candidates){
+		.name = clean_name(states, &tensor),
+		.raw = raw_name(states, tensor.raw_name),
+		.path = tensor.role == FSDP_ROLE_OPTIM ? FSDP_NONE : tensor.path,
+		.begun = tensor.role == FSDP_ROLE_OPTIM,
+	};
+}
+
+static bool next_candidate(const struct fsdp_checkpoint *checkpoint,
+	struct candidates *candidates, struct fsdp_span *ret_text)
+{
+	const struct fsdp_span *name = &candidates->name, *raw = &candidates->raw;
+	struct fsdp_path_part part;
+
+	if (!candidates->begun) {
+		candidates->begun = true;
+		*ret_text = *name;
+		return name->size > 0;
+	}
+	/* Containers are keys; below a list nothing is called by its name. */
+	if (candidates->path == FSDP_NONE ||
+		!fsdp_path_next(
+			checkpoint, candidates->path, *raw, &candidates->state, &part) ||
+		part.is_integer)
+		return false;
+	candidates->size += part.text.size + 1;
+	/* Cleaning leaves a container as it is, or this is none. */
+	if (candidates->size >= name->size || candidates->size > raw->size ||
+		memcmp(name->data, raw->data, candidates->size) != 0)
+		return false;
+	*ret_text = slice(*name, candidates->size, name->size);
+	return true;
+}
+
+/* Names of all these tensors, sorted, and each text once. */
+static void add_wanted(
+	struct fsdp_optimizer_states *states, const uint32_t *tensors, size_t count)
+{
+	struct fsdp_vec list;
+	struct fsdp_span text;
+	size_t kept = 0;
+
+	fsdp_vec_init(&list, &states->arena, sizeof(struct wanted));
+	for (size_t i = 0; i < count; i++) {
+		struct candidates candidates = candidates_of(states, tensors[i]);
+
+		while (next_candidate(states->checkpoint, &candidates, &text)) {
+			struct wanted wanted = { .text = text };
+
+			if (text.size == 0)
+				continue;
+			wanted.text = fsdp_arena_copy(&states->arena, text);
+			states->failed |=
+				wanted.text.data == NULL || !fsdp_vec_add(&list, &wanted);
+		}
+	}
+	states->wanted = STATES_TAKE(states, states->wanted, list.count);
+	if (list.count == 0 || states->failed)
+		return;
+	for (size_t i = 0; i < list.count; i++)
+		states->wanted[i] = *(const struct wanted *)fsdp_vec_at(&list, i);
+	qsort(states->wanted, list.count, sizeof *states->wanted, compare_wanted);
+	for (size_t i = 1; i < list.count; i++)
+		if (compare_wanted(&states->wanted[kept], &states->wanted[i]) != 0)
+			states->wanted[++kept] = states->wanted[i];
+	states->wanted_count = kept + 1;
+}
+
+/* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name was
+ * found for it when it was read. */
+static bool is_numbered(
+	struct fsdp_optimizer_states *states, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_span raw = raw_name(states, tensor->raw_name);
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+	bool below = false;
+
+	while (tensor->name == tensor->raw_name && tensor->path != FSDP_NONE &&
+		fsdp_path_next(states->checkpoint, tensor->path, raw, &state, &part)) {
+		if (below && part.is_integer)
+			return true;
+		below = !part.is_integer && fsdp_span_is(part.text, "state");
+	}
+	return false;
+}
+
+bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
+	const uint32_t *tensors, size_t count, struct fsdp_optimizer_states **ret_states,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_optimizer_states *states = calloc(1, sizeof *states);
+
+	if (states == NULL)
+		return fsdp_fail_memory(ret_error);
+	states->checkpoint = checkpoint;
+	states->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&states->arena, &states->budget);
+	fsdp_vec_init(&states->matches, &states->arena, sizeof(struct found_state));
+	states->name.arena = states->raw.arena = &states->arena;
+	add_wanted(states, tensors, count);
+	for (uint32_t i = 0;
+		states->wanted_count > 0 && i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
+		struct fsdp_state_reading reading = { 0, false };
+		struct fsdp_state_name state;
+		struct fsdp_span name;
+		if (tensor.role != FSDP_ROLE_OPTIM)
+			continue;
+		name = clean_name(states, &tensor);
+		while (fsdp_state_name_next(name, &reading, &state)) {
+			struct wanted *wanted = find_wanted(states, state.parameter);
+			if (wanted == NULL || is_numbered(states, &tensor))
+				continue;
+			wanted->count++;
+			states->failed |= !fsdp_vec_add(&states->matches,
+				&(struct found_state){
+					{ i, (size_t)(state.key.data - name.data),
+						state.key.size },
+					(uint32_t)(wanted - states->wanted) });
+		}
+	}
+	/* Stable, so those of one parameter stay in the order of tensors. */
+	size_t first = 0;
+	states->found = STATES_TAKE(states, states->found, states->matches.count);
+	if (!states->failed) {
+		for (size_t i = 0; i < states->wanted_count; i++) {
+			states->wanted[i].first = first;
+			first += states->wanted[i].count;
+			states->wanted[i].count = 0;
+		}
+		for (size_t i = 0; i < states->matches.count; i++) {
+			const struct found_state *match =
+				fsdp_vec_at(&states->matches, i);
+			struct wanted *wanted = &states->wanted[match->wanted];
+			states->found[wanted->first + wanted->count++] = match->state;
+		}
+	}
+	tie_numbers(states);
+	if (states->failed || states->name.failed || states->raw.failed) {
+		fsdp_optimizer_states_free(states);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_states = states;
+	return true;
+}
+
+void fsdp_optimizer_states_free(struct fsdp_optimizer_states *states)
+{
+	if (states == NULL)
+		return;
+	fsdp_arena_done(&states->arena);
+	free(states);
+}
+
+const struct fsdp_state *fsdp_optimizer_states_of(
+	struct fsdp_optimizer_states *states, uint32_t tensor, size_t *ret_count)
+{
+	struct candidates candidates = candidates_of(states, tensor);
+	struct fsdp_span text;
+
+	while (next_candidate(states->checkpoint, &candidates, &text)) {
+		const struct wanted *wanted = find_wanted(states, text);
+
+		if (wanted == NULL || wanted->count == 0)
+			continue;
+		*ret_count = wanted->count;
+		return states->found + wanted->first;
+	}
+	uint32_t alias = fsdp_tensor(states->checkpoint, tensor).alias;
+	uint32_t parameter = alias != FSDP_NONE ? alias : tensor;
+	size_t low = 0, high = states->tie_count, end;
+	FSDP_HALVE(low, high, middle, states->ties[middle].parameter < parameter);
+	end = low;
+	while (end < states->tie_count && states->ties[end].parameter == parameter)
+		end++;
+	*ret_count = end - low;
+	return end > low ? states->tied + low : NULL;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters without elements, and names that a loader will not look for.
+ */
+#include <fsdp/analysis.h>
+
+#include "audit/checking.h"
+
+/*
+ * ---- parameters without elements ----
+ *
+ * What ZeRO-3 leaves in place of a parameter that lives on
+ * other ranks, saved as if it were the parameter. A model may have such parameters by
+ * design (e3nn has), so a warning needs a fact that only a placeholder explains.
+ */
+
+/* A zero in another dimension than the first is a model that was built so. AdaLoRA may leave a module no rank at all:
+ * its matrices are parameters themselves, and keep their other size. */
+static bool is_left_empty(
+	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
+{
+	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_RANKS_OWN |
+			     FSDP_TENSOR_SHAPE_INFERRED;
+
+	return tensor->role == FSDP_ROLE_PARAM && tensor->dims > 0 &&
+	       tensor->shape[0] == 0 && tensor->numel == 0 &&
+	       (tensor->flags & not_whole) == 0 &&
+	       !(tensor->dims == 2 && tensor->shape[1] > 0 &&
+		       fsdp_span_is_any(
+			       fsdp_span_last(
+				       fsdp_check_name(checking, tensor->name), '.'),
+			       "lora_A lora_E"));
+}
+
+/* Whether the name is that of a parameter. One empty tensor among others may be no more
+ * than that, if only a guess makes it a parameter. */
+static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_span name)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+
+	if (fsdp_span_is(last, "_extra_state"))
+		return false;
+	return (tensor->flags & FSDP_TENSOR_ROLE_INFERRED) == 0 ||
+	       fsdp_span_is_any(last, "weight bias") ||
+	       fsdp_span_begins(last, FSDP_SPAN("lora_")) ||
+	       fsdp_span_ends(last, FSDP_SPAN("_proj")) ||
+	       fsdp_span_ends(last, FSDP_SPAN("_embedding"));
+}
+
+enum emptiness {
+	NO_EVIDENCE,
+	MOST_ARE,
+	OF_ZERO,
+	HAS_TYPE,
+	IN_ADAPTER,
+	HAS_STATES,
+	HAS_BIAS
+};
+
+static const char *const reasons[] = {
+	[MOST_ARE] = "most parameters are empty",
+	[OF_ZERO] = "DeepSpeed wrote the files",
+	[HAS_TYPE] = "no model of the type in config.json has empty ones",
+	[IN_ADAPTER] = "no adapter has empty ones",
+	[HAS_STATES] = "the optimizer has states for them",
+	[HAS_BIAS] = "their bias has elements",
+};
+
+struct empties {
+	struct fsdp_checking *checking;
+	uint32_t *list;
+	size_t count, parameters;
+	bool has_type; /* a configuration names the type of a transformers model */
+	bool has_bare; /* a weight has one dimension, as ZeRO's placeholders have */
+	struct fsdp_optimizer_states *states;
+};
+
+/* "a.b.weight" with an "a.b.bias" that has elements. In the order of tensors the members of a module are neighbors,
+ * with few others between these two. */
+static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_span name)
+{
+	enum { NEAR = 8 };
+	const struct fsdp_checkpoint *checkpoint = empties->checking->checkpoint;
+	struct fsdp_span last = fsdp_span_last(name, '.');
+	struct fsdp_span stem = fsdp_span(name.data, name.size - last.size);
+	struct fsdp_scratch other = { .arena = empties->checking->arena };
+
+	for (uint32_t i = index;
+		fsdp_span_is(last, "weight") && i-- > 0 && index - i <= NEAR;) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span beside =
+			fsdp_scratch_name(&other, checkpoint, tensor.name);
+
+		if (fsdp_span_begins(beside, stem) && beside.size == stem.size + 4 &&
+			fsdp_span_ends(beside, FSDP_SPAN("bias")))
+			return tensor.numel > 0;
+	}
+	return false;
+}
+
+static bool has_states(const struct empties *empties, uint32_t tensor)
+{
+	size_t count;
+	const struct fsdp_state *states =
+		fsdp_optimizer_states_of(empties->states, tensor, &count);
+
+	for (size_t i = 0; states != NULL && i < count; i++)
+		if (fsdp_tensor(empties->checking->checkpoint, states[i].tensor).numel >
+			1)
+			return true; /* a step has one */
+	return false;
+}
+
+static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
+{
+	struct fsdp_checking *checking = empties->checking;
+	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
+	struct fsdp_span name = fsdp_check_name(checking, tensor.name);
+
+	if (empties->count * 2 > empties->parameters)
+		return MOST_ARE;
+	if (!is_named_parameter(&tensor, name))
+		return NO_EVIDENCE;
+	if (fsdp_check_is_of(checking, "deepspeed"))
+		return OF_ZERO;
+	/* Modules of size 0 keep the other dimension of their weights (LW-DETR). */
+	if (empties->has_type && empties->has_bare)
+		return HAS_TYPE;
+	if (memmem(name.data, name.size, "lora_", 5) != NULL)
+		return IN_ADAPTER;
+	if (has_states(empties, index))
+		return HAS_STATES;
+	return has_bias(empties, index, name) ? HAS_BIAS : NO_EVIDENCE;
+}
+
+static void check_empties(const struct empties *empties)
+{
+	struct fsdp_checking *checking = empties->checking;
+	struct fsdp_kept names = { 0 };
+	enum emptiness evidence = NO_EVIDENCE, found;
+	size_t named = 0;
+	bool are_bare = true;     /* ZeRO's placeholders have one dimension … */
+	bool are_of_zero = false; /* … which also holds for empty shards of a rank */
+
+	for (size_t i = 0; i < empties->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(checking->checkpoint, empties->list[i]);
+
+		named += is_named_parameter(
+			&tensor, fsdp_check_name(checking, tensor.name));
+		found = evidence_of(empties, empties->list[i]);
+		if (found == NO_EVIDENCE)
+			continue;
+		evidence = evidence == NO_EVIDENCE ? found : evidence;
+		are_bare &= tensor.dims == 1;
+		are_of_zero |=
+			found == OF_ZERO || found == IN_ADAPTER || found == HAS_TYPE;
+		fsdp_check_keep(checking, &names, fsdp_check_name(checking, tensor.name));
+	}
+	if (names.count > 0)
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.tensor = names.names[0], .affected = names.names,
+				.affected_count = names.count,
+				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
+				.fix = !are_bare
+					       ? "save a full state dict (get_model_state_dict)"
+				       : are_of_zero
+					       ? NULL
+					       : "gather the parameters before saving"),
+			"%zu of %zu parameter%s %s empty: %s (%s)", names.count,
+			empties->parameters, empties->parameters == 1 ? "" : "s",
+			names.count == 1 ? "is" : "are",
+			!are_bare     ? "shards of one rank"
+			: are_of_zero ? "ZeRO-3 placeholders"
+				      : "placeholders or shards of one rank",
+			reasons[evidence]);
+	else if (named > 0)
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1, .fix = ""),
+			"%zu of %zu parameters %s empty", named, empties->parameters,
+			named == 1 ? "is" : "are");
+}
+
+static void check_parameters(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	struct empties empties = { .checking = checking };
+
+	for (uint32_t i = 0; i < count && !checking->no_memory; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		empties.parameters += tensor.role == FSDP_ROLE_PARAM;
+		if (!is_left_empty(checking, &tensor))
+			continue;
+		if (empties.list == NULL)
+			empties.list = FSDP_CHECK_TAKE(checking, empties.list, count);
+		if (empties.list == NULL)
+			return;
+		empties.list[empties.count++] = i;
+		empties.has_bare |=
+			tensor.dims == 1 &&
+			fsdp_span_is(fsdp_span_last(
+					     fsdp_check_name(checking, tensor.name), '.'),
+				"weight");
+	}
+	if (empties.parameters == 0)
+		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
+	if (empties.count == 0)
+		return;
+	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++)
+		empties.has_type |=
+			fsdp_span_is(fsdp_setting(checkpoint, i).key, "model_type");
+	checking->failed = !fsdp_optimizer_states_new(checkpoint, empties.list,
+		empties.count, &empties.states, checking->ret_error);
+	if (!checking->failed)
+		check_empties(&empties);
+	fsdp_optimizer_states_free(empties.states);
+}
+
+const struct fsdp_check fsdp_check_parameters = {
+	FSDP_CHECK_RULES(FSDP_RULE_EMPTY_PARAMETER),
+	.run = check_parameters,
+};
+
+/* ---- segments of wrappers, and names that are in each other's way ---- */
+
+static const struct {
+	const char *segment, *tool;
+	bool only_first; /* further in it may be a module's own name */
+	const char *next;
+} wrappers[] = {
+	{ "_orig_mod", "torch.compile", false,
+		"save model._orig_mod.state_dict(), or run fsdp-inspect export --strip=_orig_mod." },
+	{ "module", "DistributedDataParallel or DataParallel", true,
+		"save model.module.state_dict(), or call consume_prefix_in_state_dict_if_present(state_dict, \"module.\") before loading" },
+	{ "_forward_module", "Lightning Fabric or DeepSpeed", false,
+		"remove \"_forward_module.\" from the names before loading" },
+	{ "_fpw_module", "FSDP of old releases", false,
+		"save what get_model_state_dict gives, or remove \"_fpw_module.\" from the names before loading" },
+	{ "_fsdp_wrapped_module", "FSDP", false,
+		"save what get_model_state_dict gives, or remove \"_fsdp_wrapped_module.\" from the names before loading" },
+	{ "_checkpoint_wrapped_module", "activation checkpointing", false,
+		"save what get_model_state_dict gives, or remove \"_checkpoint_wrapped_module.\" from the names before loading" },
+	{ "lightning_module", "a strategy of Lightning", true,
+		"remove \"lightning_module.\" from the names before loading" },
+	{ "base_model", "PEFT", true,
+		"save what model.merge_and_unload() gives, or remove \"base_model.model.\" and \".base_layer\" from the names" },
+};
+enum { WRAPPERS = FSDP_COUNT(wrappers), OF_PEFT = WRAPPERS - 1, AVERAGES = 8 };
+
+struct wrapped {
+	struct fsdp_checking *checking;
+	struct fsdp_kept names[WRAPPERS];
+	struct fsdp_kept first[WRAPPERS]; /* of the first, what load_state_dict gets */
+	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
+	struct fsdp_kept averages;
+	size_t all;
+};
+
+/* The last part of the path: the key that the tensor has. */
+static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, struct fsdp_span raw)
+{
+	struct fsdp_path_part part = { .text = raw }, last = part;
+	uint64_t state = 0;
+
+	while (tensor->path != FSDP_NONE &&
+		fsdp_path_next(checkpoint, tensor->path, raw, &state, &part))
+		last = part;
+	return last.is_integer ? fsdp_span(raw.data, 0) : last.text;
+}
+
+static bool has_segment(struct fsdp_span key, size_t wrapper)
+{
+	for (size_t at = 0;;) {
+		struct fsdp_span rest = fsdp_span(key.data + at, key.size - at);
+		struct fsdp_span segment = fsdp_span_first(rest, '.');
+
+		if (segment.size == rest.size)
+			return false;
+		if (fsdp_span_is(segment, wrappers[wrapper].segment))
+			return true;
+		if (wrappers[wrapper].only_first)
+			return false;
+		at += segment.size + 1;
+	}
+}
+
+static bool is_average(const struct wrapped *wrapped, struct fsdp_span container)
+{
+	for (size_t i = 0; i < wrapped->averages.count; i++)
+		if (fsdp_span_equal(wrapped->averages.names[i], container))
+			return true;
+	return false;
+}
+
+static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_checking *checking = wrapped->checking;
+	struct fsdp_span raw = fsdp_check_name(checking, tensor->raw_name);
+	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
+
+	wrapped->all++;
+	/* What FSDP made one tensor of has other remedies. */
+	if (fsdp_span_ends(key, FSDP_SPAN("_flat_param")))
+		return;
+	for (size_t i = 0; i < WRAPPERS; i++) {
+		if (!has_segment(key, i) ||
+			(wrappers[i].only_first &&
+				is_average(wrapped,
+					fsdp_span(raw.data, raw.size - key.size))))
+			continue;
+		if (wrapped->first[i].count == 0)
+			fsdp_check_keep(checking, &wrapped->first[i], key);
+		fsdp_check_keep(checking, &wrapped->names[i], raw);
+	}
+}
+
+static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
+{
+	const struct fsdp_kept *names = &wrapped->names[wrapper];
+	char room[FSDP_SHOWN];
+
+	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
+			.fix = wrappers[wrapper].next),
+		names->count == wrapped->all
+			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False loads nothing"
+			: "%zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False skips them",
+		names->count, wrapped->all, wrappers[wrapper].segment,
+		wrappers[wrapper].tool,
+		fsdp_shown(wrapped->first[wrapper].names[0], room));
+}
+
+static bool has_empty_segment(struct fsdp_span name)
+{
+	return name.size == 0 || name.data[0] == '.' || name.data[name.size - 1] == '.' ||
+	       memmem(name.data, name.size, "..", 2) != NULL;
+}
+
+/* A tensor that is the full content of a file has no name. */
+static bool is_bare(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+
+	return fsdp_name_write(checkpoint, tensor->raw_name, NULL, 0) == 0 &&
+	       (tensor->path == FSDP_NONE || !fsdp_path_next(checkpoint, tensor->path,
+						     FSDP_SPAN(""), &state, &part));
+}
+
+/* Two tensors in natural order: what is below a name follows it. */
+static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *other,
+	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	struct fsdp_span names[2], rest;
+
+	names[0] = fsdp_check_name(checking, a->raw_name);
+	names[1] = fsdp_scratch_name(other, checking->checkpoint, b->raw_name);
+	if (a->name == b->name && a->raw_name != b->raw_name) {
+		fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
+			FSDP_PLACE(.tensor = names[0], .affected = names,
+				.affected_count = 2),
+			"two names are one without the segments of wrappers");
+		return;
+	}
+	if (names[0].size == 0 || names[1].size <= names[0].size ||
+		!fsdp_span_begins(names[1], names[0]) ||
+		names[1].data[names[0].size] != '.')
+		return;
+	/* The bytes of a tensor of a library's class, or what bitsandbytes puts below the name of a weight. */
+	rest = fsdp_span(
+		names[1].data + names[0].size + 1, names[1].size - names[0].size - 1);
+	if (((a->flags & FSDP_TENSOR_NO_DATA) != 0 && a->class_name != NULL &&
+		    b->role == FSDP_ROLE_OTHER) ||
+		fsdp_span_is_any(fsdp_span_first(rest, '.'),
+			"absmax quant_map quant_state nested_absmax nested_quant_map"))
+		return;
+	fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
+		FSDP_PLACE(.tensor = names[0], .affected = names, .affected_count = 2),
+		"a tensor and a module that holds tensors have this name");
+}
+
+/* Containers with a buffer next to the module that they average. */
+static void find_averages(struct wrapped *wrapped)
+{
+	struct fsdp_checking *checking = wrapped->checking;
+
+	for (uint32_t i = 0; i < fsdp_tensor_count(checking->checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+		struct fsdp_span raw, key;
+
+		if (tensor.dims != 0 || wrapped->averages.count == AVERAGES)
+			continue;
+		raw = fsdp_check_name(checking, tensor.raw_name);
+		key = key_of(checking->checkpoint, &tensor, raw);
+		if (fsdp_span_is(key, "n_averaged"))
+			fsdp_check_keep(checking, &wrapped->averages,
+				fsdp_span(raw.data, raw.size - key.size));
+	}
+}
+
+static void check_names(struct fsdp_checking *checking)
+{
+	/* Of one rank, or a FlatParameter: such names are FSDP's own. */
+	const uint32_t skipped =
+		FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD | FSDP_TENSOR_RANKS_OWN;
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct wrapped wrapped = { .checking = checking };
+	struct fsdp_scratch other = { .arena = checking->arena };
+	struct fsdp_tensor last = { .name = FSDP_NONE };
+	/* "module" before a name may be part of the model: the plan lists the modules, or DeepSpeed keeps all
+	 * tensors under this key. */
+	bool is_own =
+		fsdp_has_visits(checkpoint) || fsdp_check_is_of(checking, "deepspeed");
+
+	find_averages(&wrapped);
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !checking->no_memory;
+		i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span name;
+
+		if (tensor.role == FSDP_ROLE_OPTIM || (tensor.flags & skipped) != 0)
+			continue;
+		read_segments(&wrapped, &tensor);
+		name = fsdp_check_name(checking, tensor.name);
+		if (has_empty_segment(name) && !is_bare(checkpoint, &tensor))
+			fsdp_check_report(checking, FSDP_RULE_NAME_CONFLICT, name,
+				"the name has an empty segment");
+		if (last.name != FSDP_NONE)
+			check_pair(checking, &other, &last, &tensor);
+		last = tensor;
+	}
+	checking->no_memory |= other.failed;
+	/* A whole model was saved with the names of its adapters: those of an adapter begin so rightly. */
+	for (size_t i = 0; i < WRAPPERS && !checking->no_memory; i++)
+		if (wrapped.names[i].count > 0 && !(wrappers[i].only_first && is_own) &&
+			(i != OF_PEFT || (fsdp_check_is_of(checking, "hf") &&
+						 wrapped.names[i].count == wrapped.all)))
+			report_wrapper(&wrapped, i);
+}
+
+const struct fsdp_check fsdp_check_wrapped = {
+	FSDP_CHECK_RULES(FSDP_RULE_WRAPPER_PREFIX, FSDP_RULE_NAME_CONFLICT),
+	.run = check_names,
+};

@@ -1,0 +1,989 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs facts into a model while a checkpoint is read, and checks every index against the array it
+ * points into. Whether a record is true is not checked.
+ */
+#include "base/num.h"
+#include "checkpoint/build.h"
+#include "checkpoint/freezing.h"
+
+/* ---- Classes by number, sizes of a tensor, full names ---- */
+
+/* Subclasses and shells that ordinary files hold. */
+static const char *const classes[] = {
+	NULL,
+	"Tensor",
+	"Parameter",
+	"DTensor",
+	"ShardedTensor",
+	"NestedTensor",
+};
+
+const char *fsdp_model_class(uint8_t index)
+{
+	return index < FSDP_COUNT(classes) ? classes[index] : NULL;
+}
+
+uint8_t fsdp_model_class_find(struct fsdp_span name)
+{
+	for (uint8_t i = 1; i < FSDP_COUNT(classes); i++)
+		if (fsdp_span_is(name, classes[i]))
+			return i;
+	return 0;
+}
+
+uint64_t fsdp_model_numel(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	uint64_t numel = 0;
+	(void)fsdp_numel(fsdp_model_ints(model, tensor->shape), tensor->dims, &numel);
+	return numel;
+}
+
+uint64_t fsdp_model_bytes(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	uint64_t bytes = 0;
+	(void)fsdp_dtype_bytes(tensor->dtype, fsdp_model_numel(model, tensor), &bytes);
+	return bytes;
+}
+
+struct fsdp_span fsdp_model_name(
+	const struct fsdp_model *model, uint32_t name, struct fsdp_arena *arena)
+{
+	size_t size = fsdp_names_length(&model->names, name);
+	char *buffer = fsdp_arena_take(arena, size + 1, 1);
+	if (buffer == NULL)
+		return (struct fsdp_span){ 0 };
+	fsdp_names_write(&model->names, name, buffer, size);
+	return fsdp_span(buffer, size);
+}
+
+/*
+ * Checks every number of a model that is an index against the array it points into. What
+ * the records mean, and whether they are true, is not checked.
+ */
+
+/* Always false: what is it that points at what is not there. */
+static bool fail_check(
+	struct fsdp_error **ret_error, const char *what, uint64_t index, const char *at)
+{
+	return fsdp_fail(ret_error, FSDP_ERROR_INTERNAL, FSDP_UNKNOWN,
+		"the facts do not fit together: %s %llu names %s that is not there", what,
+		FSDP_LLU(index), at);
+}
+
+static bool has_path(const struct fsdp_model *model, uint32_t path)
+{
+	if (path == FSDP_NONE)
+		return true;
+	if (!fsdp_has_ints(model, path, 1))
+		return false;
+	int64_t parts = *fsdp_model_ints(model, path);
+	return parts >= 0 && parts <= FSDP_PATH_DEPTH &&
+	       fsdp_has_ints(model, path, (uint64_t)parts + 1);
+}
+
+/* Without its pieces, which come after it. */
+static bool has_tensor(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	return fsdp_has_name(model, tensor->name) &&
+	       fsdp_has_name(model, tensor->raw_name) && has_path(model, tensor->path) &&
+	       tensor->dims <= FSDP_DIMS_MAX &&
+	       fsdp_has_ints(model, tensor->shape, tensor->dims) &&
+	       fsdp_may_be_item(&model->extras, tensor->extra) &&
+	       tensor->role < FSDP_ROLE_COUNT;
+}
+
+static bool has_piece(const struct fsdp_model *model,
+	const struct fsdp_piece_record *piece, size_t dims)
+{
+	return fsdp_has_rank(piece->rank) &&
+	       fsdp_may_have_ints(model, piece->box, piece->is_run ? 3 : 2 * dims) &&
+	       fsdp_may_have_ints(model, piece->strides, piece->is_run ? 1 : dims);
+}
+
+/* Without its extent; `dims` are those of its tensor. */
+static bool has_value(
+	const struct fsdp_model *model, const struct fsdp_value_record *value)
+{
+	return fsdp_has_name(model, value->name) &&
+	       fsdp_has_name(model, value->raw_name) && has_path(model, value->path) &&
+	       fsdp_may_be_item(&model->files, value->file) && fsdp_has_rank(value->rank);
+}
+
+/* ---- all of them ---- */
+
+/* In a set each file has the tensors up to the next one's first. */
+static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	uint32_t tensor = 0, value = 0;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		if (!fsdp_has_rank(file->rank) || file->first_tensor < tensor ||
+			file->first_tensor > model->tensors.count ||
+			file->first_value < value ||
+			file->first_value > model->values.count)
+			return fail_check(
+				ret_error, "file", i, "a tensor, a value or a rank");
+		tensor = file->first_tensor;
+		value = file->first_value;
+	}
+	return true;
+}
+
+/* The pieces of each tensor are consecutive, and each piece has a tensor. */
+static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	uint64_t pieces = 0;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (!has_tensor(model, tensor) ||
+			!fsdp_has_range(
+				&model->pieces, tensor->first_piece, tensor->piece_count))
+			return fail_check(ret_error, "tensor", i,
+				"a name, a shape, a piece or a part");
+		pieces += tensor->piece_count;
+	}
+	return pieces == model->pieces.count ||
+	       fail_check(ret_error, "piece", pieces, "a tensor");
+}
+
+static bool check_pieces(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->pieces.count; i++) {
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+		const struct fsdp_tensor_record *tensor =
+			piece->tensor < model->tensors.count
+				? fsdp_model_tensor(model, piece->tensor)
+				: NULL;
+		if (tensor == NULL || i < tensor->first_piece ||
+			i - tensor->first_piece >= tensor->piece_count ||
+			!has_piece(model, piece, tensor->dims) ||
+			!fsdp_may_be_item(&model->extents, piece->extent))
+			return fail_check(
+				ret_error, "piece", i, "a tensor, an extent or a box");
+	}
+	return true;
+}
+
+/* Components are tensors that are marked so: order.c keeps only those together. */
+static bool has_components(const struct fsdp_model *model, const struct fsdp_extra *extra)
+{
+	if (extra->component_count == 0)
+		return true;
+	if (!fsdp_has_range(
+		    &model->tensors, extra->first_component, extra->component_count))
+		return false;
+	for (uint32_t i = 0; i < extra->component_count; i++)
+		if (!(fsdp_model_tensor(model, extra->first_component + i)->flags &
+			    FSDP_TENSOR_COMPONENT))
+			return false;
+	return true;
+}
+
+static bool check_meshes(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->meshes.count; i++) {
+		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
+		if (!fsdp_has_ints(model, mesh->shape, mesh->dims) ||
+			!fsdp_may_have_ints(model, mesh->ranks, mesh->rank_count))
+			return fail_check(ret_error, "mesh", i, "a rank");
+	}
+	for (uint32_t i = 0; i < model->placements.count; i++) {
+		const struct fsdp_placement_record *placement =
+			fsdp_model_placement(model, i);
+		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
+			return fail_check(ret_error, "placement", i, "a mesh");
+	}
+	return true;
+}
+
+/* ---- of a plan ---- */
+
+/* Visits come after their parent, and after the first visit of the same module. */
+static bool check_modules(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		bool below = i == 0 ? module->parent == FSDP_NONE : module->parent < i;
+		if (!below || !(module->same_as < i || module->same_as == FSDP_NONE) ||
+			!fsdp_has_name(model, module->name) ||
+			!fsdp_has_name(model, module->raw_name) ||
+			!fsdp_has_name(model, module->torch_prefix) ||
+			!fsdp_has_name(model, module->torch_clean) ||
+			!fsdp_may_be_item(&model->units, module->unit))
+			return fail_check(
+				ret_error, "module", i, "a name, a unit or a module");
+	}
+	return true;
+}
+
+static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		if (unit->module >= model->modules.count ||
+			!fsdp_may_be_item(&model->meshes, unit->mesh) ||
+			!fsdp_may_be_item(&model->flats, unit->flat) ||
+			!fsdp_has_range(
+				&model->unit_fqns, unit->first_fqn, unit->fqn_count))
+			return fail_check(
+				ret_error, "unit", i, "a module or a parameter");
+	}
+	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
+		const struct fsdp_unit_fqn_record *fqn = fsdp_model_unit_fqn(model, i);
+		if (!(fqn->relative == FSDP_NONE ||
+			    fsdp_has_name(model, fqn->relative)) ||
+			!fsdp_has_name(model, fqn->full) ||
+			!fsdp_may_be_item(&model->placements, fqn->placement))
+			return fail_check(ret_error, "unit's parameter", i, "a name");
+	}
+	return true;
+}
+
+static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->flats.count; i++) {
+		const struct fsdp_flat_record *flat = fsdp_model_flat(model, i);
+		if (flat->shards == 0 ||
+			!fsdp_has_range(&model->flat_entries, flat->first_entry,
+				flat->entry_count) ||
+			!fsdp_has_range(
+				&model->flat_ties, flat->first_tie, flat->tie_count))
+			return fail_check(ret_error, "flat parameter", i, "an entry");
+	}
+	for (uint32_t i = 0; i < model->flat_entries.count; i++) {
+		const struct fsdp_flat_entry_record *entry =
+			fsdp_model_flat_entry(model, i);
+		if (!(entry->fqn == FSDP_NONE || fsdp_has_name(model, entry->fqn)) ||
+			entry->dims > FSDP_DIMS_MAX ||
+			!fsdp_may_have_ints(model, entry->shape, entry->dims))
+			return fail_check(ret_error, "entry", i, "a name");
+	}
+	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
+		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+		if (!fsdp_has_name(model, of->module) || of->flat >= model->flats.count)
+			return fail_check(
+				ret_error, "unit of a flat parameter", i, "a name");
+	}
+	for (uint32_t i = 0; i < model->flat_ties.count; i++) {
+		const struct fsdp_flat_tie_record *tie = fsdp_model_flat_tie(model, i);
+		if (!fsdp_has_name(model, tie->fqn) ||
+			!fsdp_has_name(model, tie->same_as))
+			return fail_check(ret_error, "tie", i, "a name");
+	}
+	return true;
+}
+
+static bool check_planned(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+		if (!fsdp_has_name(model, planned->name) ||
+			planned->dims > FSDP_DIMS_MAX ||
+			!fsdp_has_ints(model, planned->shape, planned->dims) ||
+			!(planned->shared_with == FSDP_NONE ||
+				fsdp_has_name(model, planned->shared_with)))
+			return fail_check(ret_error, "planned parameter", i, "a name");
+	}
+	return true;
+}
+
+bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	/* What is there once. */
+	bool planned = !model->has_plan ||
+		       (model->modules.count != 0 &&
+			       fsdp_may_be_item(&model->meshes, model->plan.mesh));
+	if ((!planned && !fail_check(ret_error, "plan", 0, "a module or a mesh")) ||
+		(!fsdp_may_be_item(&model->tensors, model->counter) &&
+			!fail_check(ret_error, "counter", 0, "a tensor")) ||
+		!check_files(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->extents.count; i++) {
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+		if (extent->file >= model->files.count ||
+			!fsdp_may_be_item(&model->keys, extent->key))
+			return fail_check(ret_error, "extent", i, "a file or a key");
+	}
+	if (!check_tensors(model, ret_error) || !check_pieces(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->values.count; i++)
+		if (!has_value(model, fsdp_model_value(model, i)))
+			return fail_check(ret_error, "value", i, "a name or a file");
+	for (uint32_t i = 0; i < model->settings.count; i++) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+		if (setting->end <= i || setting->end > model->settings.count ||
+			setting->file >= model->files.count)
+			return fail_check(ret_error, "setting", i, "an end or a file");
+	}
+	for (uint32_t i = 0; i < model->extras.count; i++) {
+		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
+		if (!has_components(model, extra) ||
+			!fsdp_may_be_item(&model->quantizers, extra->quantizer) ||
+			!fsdp_may_be_item(&model->placements, extra->placement))
+			return fail_check(ret_error, "tensor's fact", i,
+				"a component, a quantizer or a placement");
+	}
+	if (!check_meshes(model, ret_error))
+		return false;
+	for (uint32_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		if (!fsdp_has_name(model, hint->raw_name))
+			return fail_check(ret_error, "class", i, "a module");
+	}
+	for (uint32_t i = 0; i < model->shape_hints.count; i++) {
+		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
+		if (!fsdp_has_name(model, hint->name) ||
+			!fsdp_has_ints(model, hint->shape, hint->dims))
+			return fail_check(ret_error, "shape", i, "a parameter");
+	}
+	return check_modules(model, ret_error) && check_units(model, ret_error) &&
+	       check_flats(model, ret_error) && check_planned(model, ret_error);
+}
+
+/*
+ * Packs facts into a model while a checkpoint is read, and checks what each points to.
+ */
+
+bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
+{
+	*model = (struct fsdp_model){
+		.arena = arena,
+		.limits = limits,
+		.world_size = FSDP_NONE,
+		.counter = FSDP_NONE,
+	};
+	fsdp_findings_init(&model->findings, arena, limits);
+	fsdp_vec_init(&model->ints, arena, sizeof(int64_t));
+	fsdp_vec_init(&model->keys, arena, sizeof(struct fsdp_span));
+	fsdp_vec_init(&model->files, arena, sizeof(struct fsdp_file_record));
+	fsdp_vec_init(&model->extents, arena, sizeof(struct fsdp_extent));
+	fsdp_vec_init(&model->tensors, arena, sizeof(struct fsdp_tensor_record));
+	fsdp_vec_init(&model->pieces, arena, sizeof(struct fsdp_piece_record));
+	fsdp_vec_init(&model->values, arena, sizeof(struct fsdp_value_record));
+	fsdp_vec_init(&model->extras, arena, sizeof(struct fsdp_extra));
+	fsdp_vec_init(&model->modules, arena, sizeof(struct fsdp_module_record));
+	fsdp_vec_init(&model->units, arena, sizeof(struct fsdp_unit_record));
+	fsdp_vec_init(&model->unit_fqns, arena, sizeof(struct fsdp_unit_fqn_record));
+	fsdp_vec_init(&model->flats, arena, sizeof(struct fsdp_flat_record));
+	fsdp_vec_init(&model->flat_entries, arena, sizeof(struct fsdp_flat_entry_record));
+	fsdp_vec_init(&model->flat_ties, arena, sizeof(struct fsdp_flat_tie_record));
+	fsdp_vec_init(&model->flat_modules, arena, sizeof(struct fsdp_flat_module));
+	fsdp_vec_init(&model->planned, arena, sizeof(struct fsdp_planned));
+	fsdp_vec_init(&model->meshes, arena, sizeof(struct fsdp_mesh_record));
+	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
+	fsdp_vec_init(&model->quantizers, arena, sizeof(struct fsdp_quantizer));
+	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
+	fsdp_vec_init(&model->declared, arena, sizeof(struct fsdp_declared));
+	fsdp_vec_init(&model->settings, arena, sizeof(struct fsdp_setting));
+	fsdp_vec_init(&model->unread, arena, sizeof(struct fsdp_unread));
+	fsdp_vec_init(&model->shape_hints, arena, sizeof(struct fsdp_shape_hint));
+	if (!fsdp_names_init(&model->names, arena))
+		return fsdp_arena_fail(arena, ret_error);
+	return true;
+}
+
+fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
+	struct fsdp_error **ret_error)
+{
+	size_t at = 0;
+	int64_t *place = NULL;
+	if (model->ints.count < FSDP_NONE - 1 - count)
+		place = fsdp_vec_push_run(&model->ints, count, &at);
+	if (place == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	if (count != 0)
+		memcpy(place, items, count * sizeof *items);
+	return (fsdp_ints)at;
+}
+
+struct fsdp_span fsdp_build_span(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+{
+	struct fsdp_span copy = fsdp_arena_copy(model->arena, text);
+	if (copy.data == NULL)
+		fsdp_arena_fail(model->arena, ret_error);
+	return copy;
+}
+
+const char *fsdp_build_text(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+{
+	struct fsdp_span mark = FSDP_SPAN("…");
+	char word[FSDP_WORD_MAX];
+	if (text.size > sizeof word) {
+		memcpy(word, text.data, sizeof word - mark.size);
+		memcpy(word + sizeof word - mark.size, mark.data, mark.size);
+		text = fsdp_span(word, sizeof word);
+	}
+	return (const char *)fsdp_build_span(model, text, ret_error).data;
+}
+
+void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
+	struct fsdp_error **ret_error)
+{
+	size_t id = vec->count;
+	void *record = id < FSDP_NONE - 1 ? fsdp_vec_push(vec) : NULL;
+	if (record == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return NULL;
+	}
+	memset(record, 0, vec->item_size);
+	if (ret_id != NULL)
+		*ret_id = (uint32_t)id;
+	return record;
+}
+
+/* Paths are kept from the root on. */
+static struct fsdp_span path_from_root(
+	struct fsdp_model *model, struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	struct fsdp_span below = model->findings.below;
+	if (below.size == 0)
+		return fsdp_build_span(model, path, ret_error);
+	char *copy = fsdp_arena_take(model->arena, below.size + path.size + 1, 1);
+	if (copy == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return (struct fsdp_span){ 0 };
+	}
+	memcpy(copy, below.data, below.size);
+	memcpy(copy + below.size, path.data, path.size);
+	copy[below.size + path.size] = '\0';
+	return fsdp_span(copy, below.size + path.size);
+}
+
+uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
+	uint32_t rank, struct fsdp_error **ret_error)
+{
+	if (!fsdp_has_rank(rank)) {
+		fail_check(ret_error, "file", model->files.count, "a rank");
+		return FSDP_NONE;
+	}
+	struct fsdp_span copy = path_from_root(model, path, ret_error);
+	uint32_t id = FSDP_NONE;
+	struct fsdp_file_record *file =
+		copy.data != NULL ? fsdp_build_push(model, &model->files, &id, ret_error)
+				  : NULL;
+	if (file == NULL)
+		return FSDP_NONE;
+	*file = (struct fsdp_file_record){
+		.path = copy,
+		.size = size,
+		.rank = rank,
+		.named_rank = FSDP_NONE,
+		.world_size = FSDP_NONE,
+		.first_tensor = (uint32_t)model->tensors.count,
+		.first_value = (uint32_t)model->values.count,
+	};
+	return id;
+}
+
+uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
+	struct fsdp_span key, struct fsdp_error **ret_error)
+{
+	uint32_t id, key_id = FSDP_NONE;
+	if (extent->file >= model->files.count) {
+		fail_check(ret_error, "extent", model->extents.count, "a file");
+		return FSDP_NONE;
+	}
+	if (key.data != NULL) {
+		struct fsdp_span *kept =
+			fsdp_build_push(model, &model->keys, &key_id, ret_error);
+		if (kept == NULL)
+			return FSDP_NONE;
+		*kept = key;
+	}
+	struct fsdp_extent *place =
+		fsdp_build_push(model, &model->extents, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *extent;
+	place->key = key_id;
+	return id;
+}
+
+bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
+	uint32_t *ret_path, struct fsdp_error **ret_error)
+{
+	if (path->count == 1 && !path->parts[0].is_integer) {
+		*ret_path = FSDP_NONE;
+		return true;
+	}
+	int64_t packed[FSDP_PATH_DEPTH + 1];
+	packed[0] = (int64_t)path->count;
+	for (size_t i = 0; i < path->count; i++)
+		packed[i + 1] =
+			(int64_t)path->parts[i].length * 2 + path->parts[i].is_integer;
+	*ret_path = fsdp_build_ints(model, packed, path->count + 1, ret_error);
+	return *ret_path != FSDP_NONE;
+}
+
+/* Whether any name so far has a segment that cleaning may take away: to look at what is
+ * new costs less than to search each name. */
+static bool may_be_dirty(struct fsdp_model *model)
+{
+	const struct fsdp_names *names = &model->names;
+	for (; model->names_watched < names->list.count; model->names_watched++)
+		model->names_wrapped |= fsdp_name_may_be_wrapped(
+			fsdp_names_segment(names, (uint32_t)model->names_watched));
+	return model->names_wrapped;
+}
+
+enum { NAME_STEP = 4 }; /* bytes of a name that are written out in a step */
+
+bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
+	struct fsdp_error **ret_error)
+{
+	/* By the memo of a pickle a long key may occur in any number of names: a few
+	 * bytes of the file each. Names below it contain it too. */
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_NAMES);
+	uint64_t size = raw.size;
+	if (raw_parent != 0)
+		size += fsdp_names_length(&model->names, raw_parent) + 1;
+	model->name_bytes += size;
+	if (model->name_bytes > ceiling)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
+	if (!fsdp_budget_work(model->arena->budget, size / NAME_STEP, ret_error))
+		return false;
+	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
+	uint32_t name = raw_name;
+	if (raw_name != FSDP_NONE &&
+		(wrapped || (may_be_dirty(model) && fsdp_name_is_dirty(raw)))) {
+		struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
+		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
+		if (whole.data == NULL || buffer == NULL)
+			return fsdp_arena_fail(model->arena, ret_error);
+		size_t clean = fsdp_name_clean(whole, buffer);
+		name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, clean));
+	}
+	if (name == FSDP_NONE || raw_name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*ret_name = name;
+	*ret_raw_name = raw_name;
+	return true;
+}
+
+static bool check_dims(
+	const struct fsdp_model *model, uint32_t dims, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_RANK_DIMS);
+	return dims <= ceiling ||
+	       fsdp_fail_limit(ret_error, FSDP_LIMIT_RANK_DIMS, ceiling);
+}
+
+uint32_t fsdp_build_tensor(struct fsdp_model *model,
+	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	if (model->tensors.count >= ceiling) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, ceiling);
+		return FSDP_NONE;
+	}
+	if (!has_tensor(model, record)) {
+		fail_check(ret_error, "tensor", model->tensors.count,
+			"a name, a shape or a fact");
+		return FSDP_NONE;
+	}
+	if (!check_dims(model, record->dims, ret_error))
+		return FSDP_NONE;
+	uint32_t id;
+	struct fsdp_tensor_record *place =
+		fsdp_build_push(model, &model->tensors, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	place->first_piece = (uint32_t)model->pieces.count;
+	place->piece_count = 0;
+	place->module = place->unit = place->alias = FSDP_NONE;
+	place->storage_next = id;
+	return id;
+}
+
+/* Its tensor, whose pieces it follows; its extent, or one that is announced. */
+static bool has_place(
+	const struct fsdp_model *model, const struct fsdp_piece_record *record)
+{
+	if (record->tensor >= model->tensors.count)
+		return false;
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, record->tensor);
+	return (tensor->piece_count == 0 ||
+		       (uint64_t)tensor->first_piece + tensor->piece_count ==
+			       model->pieces.count) &&
+	       (record->extent < model->extents_due ||
+		       fsdp_may_be_item(&model->extents, record->extent)) &&
+	       has_piece(model, record, tensor->dims);
+}
+
+uint32_t fsdp_build_piece(struct fsdp_model *model,
+	const struct fsdp_piece_record *record, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	if (model->pieces.count >= ceiling) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, ceiling);
+		return FSDP_NONE;
+	}
+	if (!has_place(model, record)) {
+		fail_check(ret_error, "piece", model->pieces.count,
+			"a tensor, an extent or a box");
+		return FSDP_NONE;
+	}
+	uint32_t id;
+	struct fsdp_piece_record *place =
+		fsdp_build_push(model, &model->pieces, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, record->tensor);
+	if (tensor->piece_count == 0)
+		tensor->first_piece = id;
+	tensor->piece_count++;
+	return id;
+}
+
+uint32_t fsdp_build_value(struct fsdp_model *model,
+	const struct fsdp_value_record *record, struct fsdp_error **ret_error)
+{
+	uint32_t id;
+	if (!has_value(model, record)) {
+		fail_check(ret_error, "value", model->values.count, "a name or a file");
+		return FSDP_NONE;
+	}
+	struct fsdp_value_record *place =
+		fsdp_build_push(model, &model->values, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	return id;
+}
+
+bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
+	int64_t integer, struct fsdp_error **ret_error)
+{
+	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
+	uint32_t id = fsdp_names_child(&model->names, 0, name);
+	if (token == NULL || id == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = integer };
+	const struct fsdp_value_record value = {
+		.name = id,
+		.raw_name = id,
+		.path = FSDP_NONE,
+		.file = file,
+		.rank = FSDP_NONE,
+		.tokens = token,
+		.token_count = 1,
+		.type = "int",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+static struct fsdp_tensor_record plain_tensor(
+	const struct fsdp_plain_tensor *plain, size_t id, size_t piece)
+{
+	return (struct fsdp_tensor_record){
+		.name = plain->name,
+		.raw_name = plain->raw_name,
+		.path = FSDP_NONE,
+		.shape = plain->shape,
+		.first_piece = (uint32_t)piece,
+		.piece_count = 1,
+		.module = FSDP_NONE,
+		.unit = FSDP_NONE,
+		.alias = FSDP_NONE,
+		.storage_next = (uint32_t)id,
+		.extra = plain->extra,
+		.flags = plain->flags,
+		.dims = plain->dims,
+		.dtype = plain->dtype,
+		.role = plain->role,
+	};
+}
+
+static struct fsdp_piece_record plain_piece(
+	const struct fsdp_plain_tensor *plain, size_t id, size_t extent)
+{
+	return (struct fsdp_piece_record){
+		.tensor = (uint32_t)id,
+		.extent = (uint32_t)extent,
+		.box = FSDP_NONE,
+		.strides = FSDP_NONE,
+		.rank = plain->rank,
+	};
+}
+
+static struct fsdp_extent plain_extent(const struct fsdp_plain_tensor *plain)
+{
+	return (struct fsdp_extent){
+		.offset = plain->offset,
+		.length = plain->length,
+		.size = plain->size,
+		.key = FSDP_NONE,
+		.file = plain->file,
+		.kind = FSDP_EXTENT_BYTES,
+		.missing = plain->missing,
+	};
+}
+
+/* Each record is written where it stays, once and front to back. */
+static uint32_t keep_plain(struct fsdp_model *model,
+	const struct fsdp_plain_tensor *plain, struct fsdp_error **ret_error)
+{
+	size_t id = model->tensors.count, piece_id = model->pieces.count;
+	size_t extent_id = model->extents.count;
+	struct fsdp_tensor_record *tensor = fsdp_vec_push(&model->tensors);
+	struct fsdp_piece_record *piece = fsdp_vec_push(&model->pieces);
+	struct fsdp_extent *extent = fsdp_vec_push(&model->extents);
+	if (tensor == NULL || piece == NULL || extent == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	*tensor = plain_tensor(plain, id, piece_id);
+	*piece = plain_piece(plain, id, extent_id);
+	*extent = plain_extent(plain);
+	return (uint32_t)id;
+}
+
+static uint32_t count_plain(struct fsdp_model *model,
+	const struct fsdp_plain_tensor *plain, size_t id, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor_record tensor = plain_tensor(plain, id, 0);
+	struct fsdp_piece_record piece = plain_piece(plain, id, 0);
+	struct fsdp_extent extent = plain_extent(plain);
+	return fsdp_model_count_plain(model, &tensor, &piece, &extent, ret_error)
+		       ? (uint32_t)id
+		       : FSDP_NONE;
+}
+
+uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
+	struct fsdp_error **ret_error)
+{
+	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	bool counting = model->counting != NULL;
+	size_t id = counting ? fsdp_model_counted(model) : model->tensors.count;
+	size_t piece = counting ? id : model->pieces.count;
+	if (!check_dims(model, plain->dims, ret_error))
+		return FSDP_NONE;
+	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
+		return FSDP_NONE;
+	}
+	if (piece >= fsdp_min(chunks, FSDP_NONE - 1) ||
+		model->extents.count >= FSDP_NONE - 1) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
+		return FSDP_NONE;
+	}
+	const struct fsdp_tensor_record tensor = plain_tensor(plain, 0, 0);
+	if (!has_tensor(model, &tensor) || !fsdp_has_rank(plain->rank) ||
+		plain->file >= model->files.count) {
+		fail_check(ret_error, "tensor", id, "a name, a shape, a fact or a file");
+		return FSDP_NONE;
+	}
+	return counting ? count_plain(model, plain, id, ret_error)
+			: keep_plain(model, plain, ret_error);
+}
+
+void fsdp_build_take_back(
+	struct fsdp_model *model, size_t tensors, size_t pieces, size_t values)
+{
+	for (size_t i = tensors; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->extra != FSDP_NONE)
+			fsdp_model_extra(model, tensor->extra)->component_count = 0;
+	}
+	fsdp_vec_truncate(&model->tensors, tensors);
+	fsdp_vec_truncate(&model->pieces, pieces);
+	fsdp_vec_truncate(&model->values, values);
+	if (model->counter >= tensors)
+		model->counter = FSDP_NONE;
+	for (size_t i = 0; i < model->files.count; i++) {
+		struct fsdp_file_record *file = fsdp_model_file(model, i);
+		file->first_tensor = (uint32_t)fsdp_min(file->first_tensor, tensors);
+		file->first_value = (uint32_t)fsdp_min(file->first_value, values);
+	}
+}
+
+void fsdp_model_forget_plan(struct fsdp_model *model)
+{
+	struct fsdp_vec *vecs[] = { &model->modules, &model->units, &model->unit_fqns,
+		&model->flats, &model->flat_entries, &model->flat_ties, &model->planned,
+		&model->flat_modules };
+	for (size_t i = 0; i < FSDP_COUNT(vecs); i++)
+		fsdp_vec_truncate(vecs[i], 0);
+	model->has_plan = model->plan_lists_none = false;
+	model->plan = (struct fsdp_plan_facts){ .mesh = FSDP_NONE };
+}
+
+/* ---- what a child was read as ---- */
+
+/* The name without its first segment, if that is `strip`; else the name itself. */
+static uint32_t without_first(struct fsdp_model *model, uint32_t name,
+	struct fsdp_span strip, struct fsdp_error **ret_error)
+{
+	if (name == 0 || fsdp_names_at(&model->names, name)->parent == 0)
+		return name;
+	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
+	if (whole.data == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	if (!fsdp_span_begins(whole, strip) || whole.data[strip.size] != '.')
+		return name;
+	uint32_t id = fsdp_names_intern(&model->names, 0,
+		fsdp_span(whole.data + strip.size + 1, whole.size - strip.size - 1));
+	if (id == FSDP_NONE)
+		fsdp_arena_fail(model->arena, ret_error);
+	return id;
+}
+
+static bool strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
+	uint32_t *raw_name, uint32_t *path, bool *ret_stripped,
+	struct fsdp_error **ret_error)
+{
+	uint32_t old = *raw_name;
+	*ret_stripped = false;
+	*raw_name = without_first(model, old, strip, ret_error);
+	*name = *name == old ? *raw_name : without_first(model, *name, strip, ret_error);
+	if (*name == FSDP_NONE || *raw_name == FSDP_NONE)
+		return false;
+	*ret_stripped = *raw_name != old;
+	if (!*ret_stripped)
+		return true;
+	/* A path less its first part. */
+	int64_t packed[FSDP_PATH_DEPTH + 1];
+	const int64_t *parts = fsdp_model_ints(model, *path);
+	if (parts == NULL || parts[0] < 2)
+		return true;
+	size_t count = (size_t)parts[0] - 1;
+	packed[0] = (int64_t)count;
+	memcpy(packed + 1, parts + 2, count * sizeof *packed);
+	*path = FSDP_NONE;
+	if (count == 1 && (packed[1] & 1) == 0)
+		return true;
+	*path = fsdp_build_ints(model, packed, count + 1, ret_error);
+	return *path != FSDP_NONE;
+}
+
+bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
+	struct fsdp_span strip, int role, struct fsdp_error **ret_error)
+{
+	for (size_t i = first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		bool stripped;
+		if (tensor->flags & FSDP_TENSOR_COMPONENT)
+			continue;
+		if (role >= 0)
+			tensor->role = (uint8_t)role;
+		if (strip.size == 0)
+			continue;
+		if (!strip_entry(model, strip, &tensor->name, &tensor->raw_name,
+			    &tensor->path, &stripped, ret_error))
+			return false;
+	}
+	for (size_t i = first_value; i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
+		bool stripped;
+		if (role >= 0)
+			value->role = (uint8_t)role;
+		if (strip.size == 0)
+			continue;
+		if (!strip_entry(model, strip, &value->name, &value->raw_name,
+			    &value->path, &stripped, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* The name below `above`; of the empty name that itself. */
+static uint32_t name_below(struct fsdp_model *model, uint32_t name,
+	struct fsdp_span above, struct fsdp_error **ret_error)
+{
+	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
+	size_t dot = whole.size != 0, size = above.size + dot + whole.size;
+	char *text = fsdp_arena_take(model->arena, size + 1, 1);
+	uint32_t id = FSDP_NONE;
+	if (whole.data != NULL && text != NULL) {
+		memcpy(text, above.data, above.size);
+		memset(text + above.size, '.', dot);
+		memcpy(text + above.size + dot, whole.data, whole.size);
+		id = fsdp_names_intern(&model->names, 0, fsdp_span(text, size));
+	}
+	if (id == FSDP_NONE)
+		fsdp_arena_fail(model->arena, ret_error);
+	return id;
+}
+
+static bool add_entry_below(struct fsdp_model *model, struct fsdp_span above,
+	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
+{
+	uint32_t old = *raw_name;
+	size_t size = fsdp_names_length(&model->names, old);
+	*raw_name = name_below(model, old, above, ret_error);
+	if (*raw_name == FSDP_NONE)
+		return false;
+	*name = *name == old ? *raw_name : name_below(model, *name, above, ret_error);
+	if (*name == FSDP_NONE)
+		return false;
+	/* A path with one more part in front. */
+	int64_t packed[FSDP_PATH_DEPTH + 1] = { 2, (int64_t)above.size * 2,
+		(int64_t)size * 2 };
+	const int64_t *parts = fsdp_model_ints(model, *path);
+	size_t count = parts != NULL ? (size_t)parts[0] : 1;
+	if (count == FSDP_PATH_DEPTH)
+		count--;
+	if (parts != NULL)
+		memcpy(packed + 2, parts + 1, count * sizeof *packed);
+	packed[0] = (int64_t)count + 1;
+	*path = FSDP_NONE;
+	if (count == 0)
+		return true;
+	*path = fsdp_build_ints(model, packed, count + 2, ret_error);
+	return *path != FSDP_NONE;
+}
+
+bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
+	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error)
+{
+	for (size_t i = first_tensor; above.size != 0 && i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
+			!add_entry_below(model, above, &tensor->name, &tensor->raw_name,
+				&tensor->path, ret_error))
+			return false;
+	}
+	for (size_t i = first_value; above.size != 0 && i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
+		if (!add_entry_below(model, above, &value->name, &value->raw_name,
+			    &value->path, ret_error))
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
+	struct fsdp_span kept, struct fsdp_error **ret_error)
+{
+	if (other.size == 0 || kept.size == 0 ||
+		model->declared.count >= FSDP_DECLARED_MOST)
+		return true;
+	struct fsdp_declared *declared =
+		fsdp_build_push(model, &model->declared, NULL, ret_error);
+	if (declared == NULL)
+		return false;
+	*declared = (struct fsdp_declared){
+		.other = other,
+		.kept = kept,
+		.tensor = FSDP_NONE,
+	};
+	return true;
+}

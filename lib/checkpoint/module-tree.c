@@ -1,0 +1,1020 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules: names of tensors without the segments of wrappers, the tree of modules that own them,
+ * roles of tensors, and units that are known by name.
+ */
+#include "checkpoint/build.h"
+#include "checkpoint/freezing.h"
+
+/* ---- Segments that wrappers put into names, and names without them ---- */
+
+#define FSDP_SEGMENT "_fsdp_wrapped_module"
+#define CHECKPOINT_SEGMENT "_checkpoint_wrapped_module"
+
+#define SEGMENT(text)                       \
+	{                                   \
+		text ".", sizeof(text) - 1, \
+	}
+
+static const struct {
+	const char *text;
+	size_t size; /* without the dot */
+} segments[] = {
+	SEGMENT(FSDP_SEGMENT),
+	SEGMENT(CHECKPOINT_SEGMENT),
+	SEGMENT("_orig_mod"),
+	SEGMENT("module"),
+	SEGMENT("_forward_module"),
+	SEGMENT("_fpw_module"),
+	SEGMENT("lightning_module"),
+};
+
+const char *fsdp_name_wrapper_segment(size_t index)
+{
+	return index < FSDP_COUNT(segments) ? segments[index].text : NULL;
+}
+
+size_t fsdp_name_find_wrapper(struct fsdp_span segment)
+{
+	/* All of them end in "module" or in "_orig_mod". */
+	if (segment.size < 6 || (segment.data[segment.size - 1] != 'e' &&
+					segment.data[segment.size - 1] != 'd'))
+		return 0;
+	for (size_t i = 0; i < FSDP_COUNT(segments); i++)
+		if (segment.size == segments[i].size &&
+			memcmp(segment.data, segments[i].text, segment.size) == 0)
+			return i + 1;
+	return 0;
+}
+
+enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment)
+{
+	if (fsdp_span_is(segment, FSDP_SEGMENT))
+		return FSDP_WRAPPER_FSDP1;
+	if (fsdp_span_is(segment, CHECKPOINT_SEGMENT))
+		return FSDP_WRAPPER_CHECKPOINT;
+	return FSDP_WRAPPER_NONE;
+}
+
+bool fsdp_name_is_dirty(struct fsdp_span name)
+{
+	/* Both contain this, and hardly anything else does. */
+	if (fsdp_span_find(name, FSDP_SPAN("_wrapped_module.")) == NULL)
+		return false;
+	return fsdp_span_find(name, FSDP_SPAN(FSDP_SEGMENT ".")) != NULL ||
+	       fsdp_span_find(name, FSDP_SPAN(CHECKPOINT_SEGMENT ".")) != NULL;
+}
+
+/* Non-overlapping occurrences from left to right, as str.replace removes them. */
+static size_t remove_all(char *text, size_t size, struct fsdp_span what)
+{
+	size_t from = 0, to = 0;
+	while (from < size) {
+		const unsigned char *hit =
+			fsdp_span_find(fsdp_span(text + from, size - from), what);
+		size_t keep = hit != NULL ? (size_t)((const char *)hit - (text + from))
+					  : size - from;
+		memmove(text + to, text + from, keep);
+		to += keep;
+		from += keep + (hit != NULL ? what.size : 0);
+	}
+	return to;
+}
+
+size_t fsdp_name_clean(struct fsdp_span name, char *buffer)
+{
+	if (name.size != 0)
+		memcpy(buffer, name.data, name.size);
+	size_t size = remove_all(buffer, name.size, FSDP_SPAN(FSDP_SEGMENT "."));
+	return remove_all(buffer, size, FSDP_SPAN(CHECKPOINT_SEGMENT "."));
+}
+
+bool fsdp_name_is_flat_parameter(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_flat_param") ||
+	       fsdp_span_is(segment, "flat_param");
+}
+
+const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
+{
+	static const char *const names[] = { "", "fsdp1", "checkpoint", "compile", "ddp",
+		"dmp", "other" };
+	return (size_t)wrapper < FSDP_WRAPPER_COUNT ? names[wrapper] : "other";
+}
+
+/* ---- Where in the name of a tensor the name of a container may end ---- */
+
+/* A container's key that people use where no path is stored. */
+static bool is_container_word(struct fsdp_span word)
+{
+	static const char *const words[] = { "model", "module", "state_dict",
+		"model_state_dict", "model_state", "app", "net", "network", "_orig_mod" };
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(word, words[i]))
+			return true;
+	return false;
+}
+
+bool fsdp_freeze_next_border(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
+	struct fsdp_border *border)
+{
+	const int64_t *path = fsdp_model_ints(model, tensor->path);
+	size_t parts = path != NULL ? (size_t)path[0] : 1, length;
+	if (++border->part >= (parts > 1 ? parts : 2))
+		return false;
+	if (parts > 1) {
+		length = (size_t)(path[border->part] >> 1);
+	} else {
+		struct fsdp_span word = fsdp_span_first(name, '.');
+		length = word.size;
+		if (!is_container_word(word))
+			return false;
+	}
+	if (border->at + length >= name.size)
+		return false;
+	border->at += length + 1;
+	return true;
+}
+
+/*
+ * Guesses the role of a tensor where the file does not give it: a state dict holds
+ * parameters and buffers side by side, all detached. A plan, which has the roles, comes
+ * afterwards and wins.
+ */
+
+/* Buffers of torch's own modules, and what nearly all models call the same thing. */
+static const struct fsdp_span buffers[] = {
+	FSDP_SPAN_INIT("running_mean"),
+	FSDP_SPAN_INIT("running_var"),
+	FSDP_SPAN_INIT("num_batches_tracked"),
+	FSDP_SPAN_INIT("inv_freq"),
+	FSDP_SPAN_INIT("position_ids"),
+	FSDP_SPAN_INIT("relative_position_index"),
+	FSDP_SPAN_INIT("freqs_cis"),
+};
+
+static bool is_buffer(struct fsdp_span word)
+{
+	for (size_t i = 0; i < FSDP_COUNT(buffers); i++)
+		if (fsdp_span_equal(word, buffers[i]))
+			return true;
+	return false;
+}
+
+bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM &&
+	       fsdp_dtype_counts(tensor->dtype, tensor->dims);
+}
+
+/* An integer alone that is called so counts something: steps, or tokens that were seen.
+ * Nothing learns it. */
+static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
+{
+	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
+		"n_averaged", "seen" };
+	if (!fsdp_dtype_counts(tensor->dtype, tensor->dims))
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (memmem(segment.data, segment.size, words[i], strlen(words[i])) !=
+			NULL)
+			return true;
+	return false;
+}
+
+/* Where whole modules were pickled, parameters are Parameters. */
+static bool names_parameters(const struct fsdp_model *model)
+{
+	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	for (uint32_t i = 0; i < model->tensors.count && model->class_hints.count != 0;
+		i++)
+		if (fsdp_model_tensor(model, i)->class_index == parameter)
+			return true;
+	return false;
+}
+
+enum fsdp_role fsdp_model_role_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
+	/* A file that is one tensor is not a model's. */
+	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
+		return FSDP_ROLE_OTHER;
+	if (is_buffer(segment) || is_counter(tensor, segment))
+		return FSDP_ROLE_BUFFER;
+	/* The state of a random generator: bytes that belong to no module. */
+	return tensor->dims == 1 &&
+			       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
+			       memmem(segment.data, segment.size, "rng", 3) != NULL
+		       ? FSDP_ROLE_OTHER
+		       : FSDP_ROLE_PARAM;
+}
+
+bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool named = names_parameters(model);
+	(void)scratch;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&
+			tensor->role == FSDP_ROLE_PARAM &&
+			!(tensor->flags & FSDP_TENSOR_FLATTENED))
+			tensor->role =
+				(uint8_t)(named ? FSDP_ROLE_BUFFER
+						: fsdp_model_role_of(model, tensor));
+	}
+	return true;
+}
+
+/*
+ * Finds the modules of units that are known by their names from the root model, as a trace
+ * has them. A checkpoint may keep the model in a container, and may have segments of
+ * wrappers in its names.
+ */
+
+enum { STARTS = 8, STARTS_FROM = 256, NEAREST_FOR = 16, NAME_SHOWN = 200 };
+
+struct known_units {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	uint32_t *visit_of;      /* by name, raw or clean */
+	uint32_t starts[STARTS]; /* names where the model may begin */
+	size_t start_count;
+	struct fsdp_span begin; /* the one where it does, as text */
+};
+
+static struct fsdp_span unit_at(const struct known_units *known, size_t index)
+{
+	return *(struct fsdp_span *)fsdp_vec_at(&known->model->known_units, index);
+}
+
+/* ---- where the model begins ---- */
+
+static void add_start(struct known_units *known, uint32_t name)
+{
+	for (size_t i = 0; i < known->start_count; i++)
+		if (known->starts[i] == name)
+			return;
+	if (known->start_count < STARTS && name != FSDP_NONE)
+		known->starts[known->start_count++] = name;
+}
+
+static bool find_starts(struct known_units *known)
+{
+	struct fsdp_model *model = known->model;
+	size_t seen = 0;
+	add_start(known, 0);
+	for (uint32_t i = 0; i < model->tensor_count && seen < STARTS_FROM; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		struct fsdp_border border = { 0 };
+		if (tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->name, known->scratch);
+		if (name.data == NULL)
+			return false;
+		seen++;
+		while (fsdp_freeze_next_border(model, tensor, name, &border))
+			add_start(known, fsdp_names_find(&model->names, 0,
+						 fsdp_span(name.data, border.at - 1)));
+	}
+	return true;
+}
+
+/* ---- from there to a module ---- */
+
+/* The name below another, with segments of wrappers in between if need be. */
+static uint32_t step_down(
+	const struct fsdp_model *model, uint32_t name, struct fsdp_span segment)
+{
+	enum { WRAPPERS_MOST = 8 };
+	for (size_t i = 0; i < WRAPPERS_MOST; i++) {
+		uint32_t below = fsdp_names_find_child(&model->names, name, segment);
+		const char *wrapper;
+		if (below != FSDP_NONE)
+			return below;
+		for (size_t k = 0; (wrapper = fsdp_name_wrapper_segment(k)) != NULL &&
+				   below == FSDP_NONE;
+			k++)
+			below = fsdp_names_find_child(&model->names, name,
+				fsdp_span(wrapper, strlen(wrapper) - 1));
+		if (below == FSDP_NONE)
+			return FSDP_NONE;
+		name = below;
+	}
+	return FSDP_NONE;
+}
+
+static uint32_t find_visit(
+	const struct known_units *known, uint32_t start, struct fsdp_span unit)
+{
+	uint32_t name = start;
+	while (unit.size != 0 && name != FSDP_NONE) {
+		struct fsdp_span segment = fsdp_span_first(unit, '.');
+		size_t used = segment.size + (segment.size != unit.size);
+		name = step_down(known->model, name, segment);
+		unit = fsdp_span(unit.data + used, unit.size - used);
+	}
+	return name != FSDP_NONE ? known->visit_of[name] : FSDP_NONE;
+}
+
+/* ---- units without a module ---- */
+
+static size_t alike(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t most = a.size < b.size ? a.size : b.size, begin = 0, end = 0;
+	while (begin < most && a.data[begin] == b.data[begin])
+		begin++;
+	while (end < most - begin && a.data[a.size - 1 - end] == b.data[b.size - 1 - end])
+		end++;
+	return begin + end;
+}
+
+static struct fsdp_span below_begin(
+	const struct known_units *known, struct fsdp_span name)
+{
+	size_t size = known->begin.size;
+	if (size == 0 || !fsdp_span_begins(name, known->begin) || name.size <= size ||
+		name.data[size] != '.')
+		return name;
+	return fsdp_span(name.data + size + 1, name.size - size - 1);
+}
+
+/* The name of a module that is most like this one. data NULL: out of memory. */
+static struct fsdp_span nearest_name(
+	const struct known_units *known, struct fsdp_span unit)
+{
+	const struct fsdp_model *model = known->model;
+	struct fsdp_span nearest = FSDP_SPAN("");
+	size_t most = 0, least_size = SIZE_MAX;
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (fsdp_names_length(&model->names, module->name) >
+			unit.size + NAME_SHOWN)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, module->name, known->scratch);
+		if (name.data == NULL)
+			return name;
+		size_t shared = alike(unit, below_begin(known, name));
+		if (shared > most || (shared == most && name.size < least_size)) {
+			most = shared;
+			least_size = name.size;
+			nearest = name;
+		}
+	}
+	return nearest;
+}
+
+static bool report_unmet(
+	const struct known_units *known, struct fsdp_span unit, bool near)
+{
+	struct fsdp_span nearest = FSDP_SPAN("");
+	if (near) {
+		nearest = nearest_name(known, unit);
+		if (nearest.data == NULL)
+			return false;
+	}
+	fsdp_find(&known->model->findings, FSDP_RULE_PLAN_MISMATCH,
+		FSDP_PLACE(.module = unit),
+		nearest.size != 0
+			? "unit '%.*s' of the trace is not a module of the checkpoint (nearest: %.*s)"
+			: "unit '%.*s' of the trace is not a module of the checkpoint",
+		FSDP_TEXT_MOST(unit, NAME_SHOWN), FSDP_TEXT_MOST(nearest, NAME_SHOWN));
+	return true;
+}
+
+/* ---- the tree ---- */
+
+static bool add_unit(struct known_units *known, uint32_t visit, const uint32_t *ranks)
+{
+	struct fsdp_model *model = known->model;
+	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
+	if (unit == NULL)
+		return false;
+	*unit = (struct fsdp_unit_record){
+		.module = visit,
+		.mesh = FSDP_NONE,
+		.flat = FSDP_NONE,
+		.shard_world_size = ranks[visit] > 1 ? ranks[visit] : FSDP_NONE,
+		.replicate_world_size = ranks[visit] > 1 ? 1 : FSDP_NONE,
+		.use_orig_params = -1,
+		.reshard_after_forward = -1,
+		.cpu_offload = -1,
+		.api = "fsdp2",
+	};
+	fsdp_model_module(model, visit)->unit = (uint32_t)model->units.count - 1;
+	return true;
+}
+
+/* By visit: over how many ranks parameters in it and below it are sharded, at most. */
+static uint32_t *count_ranks(const struct known_units *known)
+{
+	const struct fsdp_model *model = known->model;
+	uint32_t *ranks = FSDP_TAKE(known->scratch, ranks, model->modules.count + 1);
+	for (uint32_t i = 0; ranks != NULL && i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM ||
+			!fsdp_model_is_sharded(model, tensor))
+			continue;
+		uint32_t count = fsdp_model_shard_count(model, tensor);
+		if (count > ranks[tensor->module])
+			ranks[tensor->module] = count;
+	}
+	for (uint32_t i = (uint32_t)model->modules.count; ranks != NULL && i-- > 1;) {
+		uint32_t parent = fsdp_model_module(model, i)->parent;
+		if (ranks[i] > ranks[parent])
+			ranks[parent] = ranks[i];
+	}
+	return ranks;
+}
+
+/* module-tree.c: units whose names a trace has, in the modules of the checkpoint. A unit
+ * without a module is a finding. */
+static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	struct known_units known = { .model = model, .scratch = scratch };
+	size_t unmet = 0;
+	size_t names = model->names.list.count;
+	known.visit_of = FSDP_TAKE(known.scratch, known.visit_of, names);
+	if (known.visit_of == NULL)
+		return false;
+	memset(known.visit_of, 0xff, names * sizeof *known.visit_of);
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		known.visit_of[module->raw_name] = i;
+		if (known.visit_of[module->name] == FSDP_NONE)
+			known.visit_of[module->name] = i;
+	}
+	if (!find_starts(&known))
+		return false;
+	/* Where most units have a module. */
+	uint32_t best = 0;
+	size_t most = 0;
+	for (size_t i = 0; i < known.start_count; i++) {
+		size_t met = 0;
+		for (size_t k = 0; k < known.model->known_units.count; k++)
+			met += find_visit(&known, known.starts[i], unit_at(&known, k)) !=
+			       FSDP_NONE;
+		if (met > most) {
+			most = met;
+			best = known.starts[i];
+		}
+	}
+	uint32_t start = best, *ranks = count_ranks(&known);
+	known.begin = fsdp_model_name(model, start, scratch);
+	if (ranks == NULL || known.begin.data == NULL)
+		return false;
+	for (size_t i = 0; i < model->known_units.count; i++) {
+		struct fsdp_span unit = unit_at(&known, i);
+		uint32_t visit = find_visit(&known, start, unit);
+		bool good = true;
+		if (visit == FSDP_NONE)
+			good = report_unmet(&known, unit, unmet++ < NEAREST_FOR);
+		else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
+			good = add_unit(&known, visit, ranks);
+		if (!good)
+			return false;
+	}
+	model->plan.unit_count = (uint32_t)model->units.count;
+	if (known.visit_of[start] != FSDP_NONE)
+		model->plan.begin = known.visit_of[start];
+	return true;
+}
+
+/*
+ * Makes modules of dotted names without a plan, then links tensors to the modules
+ * that own them and adds up the tensors below each. Every walk is a loop over an array with
+ * parents before children.
+ */
+
+/* Optimizer states, and other states of a trainer, have paths that are not modules, unless
+ * all tensors are such. */
+static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_optimizer)
+{
+	if (tensor->flags & FSDP_TENSOR_COMPONENT)
+		return false;
+	return only_optimizer || tensor->role == FSDP_ROLE_PARAM ||
+	       tensor->role == FSDP_ROLE_BUFFER;
+}
+
+static bool is_only_optimizer(const struct fsdp_model *model)
+{
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (shows_in_tree(tensor, false))
+			return false;
+	}
+	return true;
+}
+
+/* Marks a name and all above it; stops at one that is marked. */
+static void mark_up(const struct fsdp_names *names, unsigned char *marks, uint32_t name)
+{
+	while (name != FSDP_NONE && !marks[name]) {
+		marks[name] = 1;
+		name = fsdp_names_at(names, name)->parent;
+	}
+}
+
+static void mark_modules(const struct fsdp_model *model, unsigned char *marks)
+{
+	bool only_optimizer = is_only_optimizer(model);
+	marks[0] = 1;
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (shows_in_tree(tensor, only_optimizer))
+			mark_up(&model->names, marks,
+				fsdp_names_at(&model->names, tensor->raw_name)->parent);
+	}
+	for (size_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		mark_up(&model->names, marks, hint->raw_name);
+	}
+}
+
+/* The clean name of every marked name: wrapper segments fall away with their dots. */
+static bool clean_modules(struct fsdp_model *model, const unsigned char *marks,
+	uint32_t *clean, size_t count)
+{
+	for (uint32_t id = 1; id < count; id++) {
+		if (!marks[id])
+			continue;
+		uint32_t parent = fsdp_names_at(&model->names, id)->parent;
+		struct fsdp_span segment = fsdp_names_segment(&model->names, id);
+		if (fsdp_name_wrapper_of(segment) != FSDP_WRAPPER_NONE)
+			clean[id] = clean[parent];
+		else if (clean[parent] == parent)
+			clean[id] = id;
+		else
+			clean[id] =
+				fsdp_names_child(&model->names, clean[parent], segment);
+		if (clean[id] == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Without a plan: one visit for every raw name above a tensor. Clean names are made
+ * before names are put into order; the visits come after that, in pre-order at once.
+ */
+bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	if (model->has_plan)
+		return true;
+	model->no_visits = true;
+	size_t count = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	if (marks == NULL || clean == NULL)
+		return false;
+	mark_modules(model, marks);
+	return clean_modules(model, marks, clean, count);
+}
+
+static bool add_visit(
+	struct fsdp_model *model, uint32_t raw, uint32_t clean, uint32_t *visit_of)
+{
+	const struct fsdp_name *name = fsdp_names_at(&model->names, raw);
+	uint32_t index = (uint32_t)model->modules.count;
+	uint32_t parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent];
+	if (!fsdp_vec_add(&model->modules,
+		    &(struct fsdp_module_record){
+			    .name = clean,
+			    .raw_name = raw,
+			    .torch_prefix = raw,
+			    .torch_clean = clean,
+			    .depth =
+				    parent == FSDP_NONE
+					    ? 0
+					    : fsdp_model_module(model, parent)->depth + 1,
+			    .parent = parent,
+			    .same_as = FSDP_NONE,
+			    .unit = FSDP_NONE,
+		    }))
+		return false;
+	visit_of[raw] = index;
+	return true;
+}
+
+/* A visit whose only content is the module under a wrapper's segment is that wrapper. */
+static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	uint32_t *children = FSDP_TAKE(scratch, children, count);
+	if (children == NULL)
+		return false;
+	for (uint32_t i = 1; i < count; i++)
+		children[fsdp_model_module(model, i)->parent]++;
+	for (uint32_t i = 1; i < count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		enum fsdp_wrapper wrapper = fsdp_name_wrapper_of(
+			fsdp_names_segment(&model->names, module->raw_name));
+		struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
+		if (wrapper != FSDP_WRAPPER_NONE && children[module->parent] == 1 &&
+			parent->tensor_count == 0)
+			parent->wrapper = (uint8_t)wrapper;
+	}
+	return true;
+}
+
+static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t names = model->names.list.count;
+	uint32_t *visit_of = FSDP_TAKE(scratch, visit_of, names);
+	if (visit_of == NULL)
+		return false;
+	memset(visit_of, 0xff, names * sizeof *visit_of);
+	/* Raw names by rank are in depth-first pre-order. */
+	size_t count = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	uint32_t *by_rank = FSDP_TAKE(scratch, by_rank, count);
+	if (marks == NULL || clean == NULL || by_rank == NULL)
+		return false;
+	mark_modules(model, marks);
+	if (!clean_modules(model, marks, clean, count))
+		return false;
+	for (uint32_t id = 0; id < count; id++)
+		by_rank[model->name_rank[id]] = id;
+	for (size_t rank = 0; rank < count; rank++)
+		if (marks[by_rank[rank]] &&
+			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
+			return false;
+	/* The names of all modules, written out: they all begin with those above them. */
+	enum { NAME_STEP = 4 }; /* bytes */
+	uint64_t *lengths = FSDP_TAKE(scratch, lengths, model->modules.count);
+	uint64_t steps = 0;
+	if (lengths == NULL)
+		return false;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		lengths[i] = lengths[module->parent] + 1 +
+			     fsdp_names_segment(&model->names, module->raw_name).size;
+		steps += lengths[i] / NAME_STEP;
+	}
+	if (!fsdp_budget_work(model->arena->budget, steps, NULL))
+		return false;
+	bool only_optimizer = is_only_optimizer(model);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (shows_in_tree(tensor, only_optimizer))
+			tensor->module =
+				visit_of[fsdp_names_at(&model->names, tensor->raw_name)
+						 ->parent];
+	}
+	for (size_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		struct fsdp_module_record *module =
+			fsdp_model_module(model, visit_of[hint->raw_name]);
+		module->class_name = hint->class_name;
+		module->class_inferred = hint->inferred;
+	}
+	return true;
+}
+
+/* Own tensors of each module, in order, as concatenated lists. */
+static bool group_owned(struct fsdp_model *model)
+{
+	model->owned = FSDP_TAKE(model->arena, model->owned, model->tensor_count + 1);
+	if (model->owned == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t module = fsdp_model_tensor(model, i)->module;
+		if (module != FSDP_NONE)
+			fsdp_model_module(model, module)->tensor_count++;
+	}
+	uint32_t next = 0;
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
+		module->first_tensor = next;
+		next += module->tensor_count;
+		module->tensor_count = 0;
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t owner = fsdp_model_tensor(model, i)->module;
+		if (owner == FSDP_NONE)
+			continue;
+		struct fsdp_module_record *module = fsdp_model_module(model, owner);
+		model->owned[module->first_tensor + module->tensor_count++] = i;
+	}
+	return true;
+}
+
+/*
+ * Parameters here and below, a tied one counted once: each name counts where it is, and
+ * where two names of one parameter meet it is taken back. Unsigned arithmetic wraps and
+ * comes out right, because the sum of each subtree is never negative.
+ */
+void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
+	uint32_t tied_module, uint64_t numel, uint64_t bytes)
+{
+	struct fsdp_module_record *owner = fsdp_model_module(model, module);
+	owner->parameters += numel;
+	owner->bytes += bytes;
+	if (tied_module == FSDP_NONE)
+		return;
+	/* The lowest visit above both. */
+	uint32_t a = module;
+	uint32_t b = tied_module;
+	while (a != b) {
+		if (fsdp_model_module(model, a)->depth <
+			fsdp_model_module(model, b)->depth)
+			b = fsdp_model_module(model, b)->parent;
+		else
+			a = fsdp_model_module(model, a)->parent;
+	}
+	struct fsdp_module_record *above = fsdp_model_module(model, a);
+	above->parameters -= numel;
+	above->bytes -= bytes;
+}
+
+static uint64_t parameters_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	return fsdp_model_is_lone_count(tensor) ? 0 : fsdp_model_numel(model, tensor);
+}
+
+static struct fsdp_unit_record *infer_unit(
+	struct fsdp_model *model, uint32_t module, const char *api, uint32_t world_size)
+{
+	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
+	if (unit == NULL)
+		return NULL;
+	*unit = (struct fsdp_unit_record){
+		.module = module,
+		.mesh = FSDP_NONE,
+		.flat = FSDP_NONE,
+		.shard_world_size = world_size,
+		.replicate_world_size = 1,
+		.use_orig_params = -1,
+		.reshard_after_forward = -1,
+		.cpu_offload = -1,
+		.inferred = true,
+		.api = api,
+		.strategy = "FULL_SHARD",
+	};
+	struct fsdp_module_record *record = fsdp_model_module(model, module);
+	record->unit = (uint32_t)model->units.count - 1;
+	record->unit_inferred = true;
+	return unit;
+}
+
+/* Counts for inference: number of parameters below, and of sharded ones among them. */
+struct tally {
+	uint32_t parameters, sharded, world_size;
+	/* Parameters of its own; children with a number as name and modules of their own;
+	 * other children. */
+	bool has_own, has_blocks, has_others;
+};
+
+static bool all_sharded(const struct tally *tally)
+{
+	return tally->parameters != 0 && tally->sharded == tally->parameters;
+}
+
+/* A list of blocks, as nn.ModuleList: fully_shard refuses it, since it has no forward(). */
+static bool is_list(const struct tally *tally)
+{
+	return tally->has_blocks && !tally->has_others && !tally->has_own;
+}
+
+/* The topmost modules under which every parameter is sharded. Wrappers pass it on to
+ * what they wrap, and lists of blocks to these. */
+static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
+	if (tallies == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		struct tally *tally = &tallies[tensor->module];
+		tally->parameters++;
+		tally->has_own = true;
+		/* Flat buffers are cut without regard to modules. */
+		if (!fsdp_model_is_sharded(model, tensor) ||
+			fsdp_model_piece(model, tensor->first_piece)->is_run)
+			continue;
+		tally->sharded++;
+		uint32_t shards = fsdp_model_shard_count(model, tensor);
+		if (shards > tally->world_size)
+			tally->world_size = shards;
+	}
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct tally *parent = &tallies[module->parent];
+		bool is_block = (tallies[i].has_blocks || tallies[i].has_others) &&
+				fsdp_span_is_number(
+					fsdp_names_segment(&model->names, module->name));
+
+		parent->has_blocks |= is_block;
+		parent->has_others |= !is_block;
+		parent->parameters += tallies[i].parameters;
+		parent->sharded += tallies[i].sharded;
+		if (tallies[i].world_size > parent->world_size)
+			parent->world_size = tallies[i].world_size;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]) ||
+			(i > 0 && is_list(&tallies[i])))
+			continue;
+		uint32_t above = module->parent;
+		while (above != FSDP_NONE &&
+			(fsdp_model_module(model, above)->wrapper != FSDP_WRAPPER_NONE ||
+				(above > 0 && is_list(&tallies[above]))))
+			above = fsdp_model_module(model, above)->parent;
+		if (above != FSDP_NONE && all_sharded(&tallies[above]))
+			continue;
+		if (infer_unit(model, i, "fsdp2", tallies[i].world_size) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Likewise one that a file describes, with its children. */
+static bool infer_from_described(
+	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_any)
+{
+	uint32_t *flat_of; /* by clean name of the module, plus one */
+	if (model->flat_modules.count == 0)
+		return true;
+	flat_of = FSDP_TAKE(scratch, flat_of, model->names.list.count);
+	if (flat_of == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
+		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+		flat_of[of->module] = of->flat + 1;
+	}
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		uint32_t *flat = &flat_of[fsdp_model_module(model, i)->name];
+		if (*flat == 0)
+			continue;
+		struct fsdp_flat_record *record = fsdp_model_flat(model, *flat - 1);
+		if (model->world_size != FSDP_NONE && model->world_size != 0)
+			record->shards = model->world_size;
+		struct fsdp_unit_record *unit =
+			infer_unit(model, i, "fsdp1", record->shards);
+		if (unit == NULL)
+			return false;
+		unit->flat = *flat - 1;
+		*flat = 0;
+		*ret_any = true;
+	}
+	return true;
+}
+
+/* Every tensor belongs to the unit of the nearest sharded module above it. */
+static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	if (model->units.count == 0)
+		return true;
+	uint32_t *nearest = FSDP_TAKE(scratch, nearest, count + 1);
+	if (nearest == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		nearest[i] = module->unit != FSDP_NONE     ? module->unit
+			     : module->parent == FSDP_NONE ? FSDP_NONE
+							   : nearest[module->parent];
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		tensor->unit = nearest[tensor->module];
+		if (tensor->unit == FSDP_NONE || tensor->alias != FSDP_NONE ||
+			(tensor->flags & FSDP_TENSOR_SPREAD))
+			continue;
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
+		unit->parameters += parameters_of(model, tensor);
+		unit->bytes += fsdp_model_bytes(model, tensor);
+	}
+	return true;
+}
+
+/* The parameters of inferred units, in order of tensors. */
+static bool list_unit_fqns(struct fsdp_model *model)
+{
+	if (model->units.count == 0)
+		return true;
+	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
+		fsdp_model_unit(model, unit_id)->first_fqn =
+			(uint32_t)model->unit_fqns.count;
+	}
+	/* Units are in pre-order and tensors in natural order of names, so the tensors of
+	 * one unit are mostly neighbours; a counting pass keeps it linear in any case. */
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t unit = fsdp_model_tensor(model, i)->unit;
+		if (unit != FSDP_NONE)
+			fsdp_model_unit(model, unit)->fqn_count++;
+	}
+	uint32_t next = 0;
+	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, unit_id);
+		unit->first_fqn = next;
+		next += unit->fqn_count;
+		for (uint32_t i = 0; i < unit->fqn_count; i++)
+			if (fsdp_vec_push(&model->unit_fqns) == NULL)
+				return false;
+		unit->fqn_count = 0;
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->unit == FSDP_NONE)
+			continue;
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
+		struct fsdp_unit_fqn_record *fqn =
+			fsdp_model_unit_fqn(model, unit->first_fqn + unit->fqn_count++);
+		*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, tensor->name,
+			FSDP_NONE };
+	}
+	return true;
+}
+
+static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool flat = false, described = false;
+	if (model->known_units.count != 0)
+		return freeze_known_units(model, scratch) &&
+		       spread_units(model, scratch) && list_unit_fqns(model);
+	if (!infer_from_described(model, scratch, &described))
+		return false;
+	/* A flat parameter proves its unit. */
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE ||
+			!fsdp_name_is_flat_parameter(
+				fsdp_names_segment(&model->names, tensor->name)) ||
+			fsdp_model_module(model, tensor->module)->unit != FSDP_NONE)
+			continue;
+		flat = true;
+		if (infer_unit(model, tensor->module, "fsdp1",
+			    fsdp_model_shard_count(model, tensor)) == NULL)
+			return false;
+	}
+	if (described)
+		return spread_units(model, scratch) && list_unit_fqns(model);
+	if (flat ? !fsdp_model_infer_flats(model, scratch)
+		 : !model->is_split && !infer_from_placements(model, scratch))
+		return false;
+	return spread_units(model, scratch) && list_unit_fqns(model);
+}
+
+bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool partial = model->has_plan && model->plan.from != NULL;
+
+	if (!model->has_plan && !own_by_names(model, scratch))
+		return false;
+	if (!group_owned(model))
+		return false;
+	if (!model->has_plan && !mark_wrappers(model, scratch))
+		return false;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
+		const struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
+		module->shown_depth = parent->shown_depth +
+				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
+	}
+	if (!model->has_plan && !infer_units(model, scratch))
+		return false;
+	/* Of units that are known by their modules alone. */
+	if (partial && !model->plan_only &&
+		(!fsdp_freeze_choose_units(model, scratch) ||
+			!fsdp_model_infer_flats(model, scratch)))
+		return false;
+	if (partial && (!spread_units(model, scratch) || !list_unit_fqns(model)))
+		return false;
+	if (!model->has_plan || model->plan_lists_none)
+		for (uint32_t i = 0; i < model->tensor_count; i++) {
+			const struct fsdp_tensor_record *tensor =
+				fsdp_model_tensor(model, i);
+			if (tensor->module == FSDP_NONE ||
+				tensor->role == FSDP_ROLE_BUFFER ||
+				(tensor->flags & FSDP_TENSOR_SPREAD))
+				continue;
+			uint32_t tied = FSDP_NONE;
+			if (tensor->alias != FSDP_NONE)
+				tied = fsdp_model_tensor(model, tensor->alias)->module;
+			fsdp_model_count_parameter(model, tensor->module, tied,
+				parameters_of(model, tensor),
+				fsdp_model_bytes(model, tensor));
+		}
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
+		parent->parameters += module->parameters;
+		parent->bytes += module->bytes;
+	}
+	return true;
+}

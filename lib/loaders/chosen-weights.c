@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which set of weights a loader takes, and how that compares with the model. Experts are stored
+ * one by one and loaded as two tensors for each layer: all gates and ups, all downs.
+ *
+ * Origin: transformers/modeling_utils.py, conversion_mapping.py, core_model_loading.py (5.23),
+ * accelerate/utils/modeling.py (1.15), safetensors/src/tensor.rs (0.8).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loaders/loading.h"
+#include "base/error.h"
+#include "base/num.h"
+#include "base/sort.h"
+
+enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
+
+/* ---- files ---- */
+
+static bool is_index(const struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
+}
+
+/* Of an index its shards that exist, without the index and the other files of the directory. */
+bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+{
+	const struct fsdp_checkpoint *index =
+		is_index(loading) ? fsdp_load_opened(loading) : NULL;
+	size_t files = index != NULL ? fsdp_file_count(index) : 0, count = 0;
+	struct fsdp_span *names = FSDP_TAKE(loading->arena, names, files + 2);
+
+	if (loading->weights == NULL || names == NULL)
+		return names != NULL;
+	for (size_t i = 0; i < files; i++) {
+		struct fsdp_file file = fsdp_file(index, i);
+		if (file.size != FSDP_UNKNOWN &&
+			!fsdp_span_ends(file.path, FSDP_SPAN(".json")))
+			names[count++] = file.path;
+	}
+	FSDP_SORT(names, count, FSDP_BY_VALUE(names));
+	if (index == NULL)
+		names[count++] = fsdp_span_text(loading->weights);
+	if (loading->listed_beside != NULL)
+		names[count++] = fsdp_span_text(loading->listed_beside);
+	for (size_t i = 0; i < count; i++) {
+		names[i] = fsdp_arena_copy(loading->arena, names[i]);
+		loading->failed |= names[i].data == NULL;
+	}
+	result->took = names;
+	result->took_count = count;
+	return !loading->failed;
+}
+
+bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
+{
+	struct fsdp_span text;
+	size_t i = 0;
+
+	if (!is_index(loading))
+		return false;
+	text = fsdp_scan_text(loading->survey, loading->weights);
+	fsdp_load_report(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
+	while (i < text.size && memchr(" \t\r\n", text.data[i], 4) != NULL)
+		i++;
+	return i == text.size || text.data[i] != '{';
+}
+
+/* The first in order of names, as the loader sorts them. */
+bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		is_index(loading) ? fsdp_load_opened(loading) : NULL;
+	struct fsdp_span first = { 0 };
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, "FI1001") != 0)
+			continue;
+		fsdp_load_name(loading, finding->file);
+		if (first.data == NULL || fsdp_span_compare(finding->file, first) < 0)
+			first = finding->file;
+	}
+	return first.data != NULL && fsdp_load_set_word(loading, 0, first);
+}
+
+/* What is wrong with a file of safetensors, of this checkpoint, or NULL. */
+static const char *find_damage(struct fsdp_loading *loading,
+	const struct fsdp_scan_entry *entry, const struct fsdp_checkpoint *checkpoint)
+{
+	static const char not_covered[] = "its size is not that of its tensors",
+			  not_json[] = "its header is not valid JSON";
+	const char *name = (const char *)entry->name.data;
+	struct fsdp_span head = fsdp_scan_head(loading->survey, name);
+	uint64_t size = 0;
+
+	if (head.size < 8)
+		return "it has no header";
+	for (unsigned i = 8; i-- > 0;)
+		size = size << 8 | head.data[i];
+	if (size > HEADER_MOST)
+		return "its header is too large";
+	if (size > entry->size - 8)
+		return "its header is truncated";
+	if (checkpoint == NULL)
+		return is_index(loading) ? NULL : not_covered;
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		struct fsdp_span id = fsdp_span_text(finding->rule->id);
+		if (fsdp_span_is(finding->file, name) &&
+			fsdp_span_is_any(id, "FI1004 FI1052"))
+			return not_covered;
+		if (fsdp_span_is(finding->file, name) &&
+			fsdp_span_is_any(id, "FI1050 FI1051"))
+			return not_json;
+	}
+	/* A shard without a header is not a file of the checkpoint. */
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
+		const struct fsdp_error *error = fsdp_checkpoint_error(checkpoint, i);
+		const char *path = fsdp_error_path(error), *id = fsdp_error_rule(error);
+		if (path != NULL && id != NULL &&
+			fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'), name) &&
+			fsdp_span_is_any(fsdp_span_text(id), "FI1050 FI1051"))
+			return not_json;
+	}
+	return NULL;
+}
+
+bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		loading->weights != NULL ? fsdp_load_opened(loading) : NULL;
+	const char *patterns = loading->weights != NULL ? "*.safetensors */*.safetensors"
+							: "*.safetensors";
+	struct fsdp_scan_document index = { .count = 0 };
+	const struct fsdp_scan_entry *entry;
+
+	if (is_index(loading))
+		index = fsdp_load_document(loading, loading->weights);
+	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
+		bool is_of_weights = loading->weights == NULL ||
+				     fsdp_span_is(entry->name, loading->weights);
+		const char *damage;
+
+		for (size_t i = 0; i < index.count && !is_of_weights; i++)
+			is_of_weights = index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
+					fsdp_span_equal(index.settings[i].value.text,
+						entry->name);
+		if (!is_of_weights || entry->is_folder)
+			continue;
+		/* Without a chosen set each file is one. */
+		if (loading->weights == NULL)
+			checkpoint =
+				fsdp_load_open(loading, (const char *)entry->name.data);
+		damage = find_damage(loading, entry, checkpoint);
+		if (damage != NULL)
+			return fsdp_load_report(loading, 1, "%s", damage) &&
+			       fsdp_load_name(loading, entry->name);
+	}
+	return false;
+}
+
+/* Word 0: the set; 1: why. */
+bool fsdp_load_cannot_open(struct fsdp_loading *loading)
+{
+	struct fsdp_scan_part part;
+	const struct fsdp_error *error;
+
+	if (loading->weights == NULL)
+		return false;
+	loading->failed |= !fsdp_scan_part(loading->survey, loading->weights, &part);
+	error = part.error;
+	if (part.checkpoint != NULL && fsdp_checkpoint_error_count(part.checkpoint) > 0)
+		error = fsdp_checkpoint_error(part.checkpoint, 0);
+	fsdp_load_report(loading, 0, "%s", loading->weights);
+	fsdp_load_report(loading, 1, "%s",
+		error != NULL ? fsdp_error_message(error) : "it was not opened");
+	return part.checkpoint == NULL || error != NULL;
+}
+
+/* ---- tensors that are stored ---- */
+
+struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name)
+{
+	char buffer[NAME_BYTES];
+	size_t size = fsdp_name_write(checkpoint, name, buffer, sizeof buffer);
+	struct fsdp_span copy = fsdp_arena_copy(
+		loading->arena, fsdp_span(buffer, fsdp_min(size, sizeof buffer)));
+
+	loading->failed |= copy.data == NULL;
+	return copy;
+}
+
+int fsdp_load_by_name(const void *a, const void *b)
+{
+	const struct fsdp_load_tensor *left = a, *right = b;
+
+	return fsdp_span_compare(left->name, right->name);
+}
+
+/* Tensors of a set as they are stored, in order of names: all, or those of the model. */
+static bool list_tensors(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
+{
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
+						   count + 1) };
+	loading->failed |= ret->items == NULL;
+	for (uint32_t i = 0; ret->items != NULL && i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_load_tensor *item = &ret->items[ret->count];
+		struct fsdp_path_part part;
+		uint64_t state = 0;
+
+		if (!all && tensor.role != FSDP_ROLE_PARAM &&
+			tensor.role != FSDP_ROLE_BUFFER)
+			continue;
+		*item = (struct fsdp_load_tensor){
+			.name = fsdp_load_copy_name(loading, checkpoint, tensor.raw_name),
+			.shape = tensor.shape,
+			.dims = tensor.dims,
+			.dtype = tensor.dtype,
+		};
+		item->is_deep = tensor.path != FSDP_NONE &&
+				fsdp_path_next(checkpoint, tensor.path, item->name,
+					&state, &part) &&
+				fsdp_path_next(checkpoint, tensor.path, item->name,
+					&state, &part);
+		ret->count++;
+	}
+	qsort(ret->items, ret->count, sizeof *ret->items, fsdp_load_by_name);
+	return !loading->failed;
+}
+
+bool fsdp_load_list_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
+{
+	return list_tensors(loading, checkpoint, false, ret);
+}
+
+static bool list_expected(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_check_options *options = loading->options;
+	struct fsdp_load_tensors *model = &loading->model;
+
+	if (options->expected == NULL)
+		return fsdp_load_model_of_config(loading);
+	model->items =
+		FSDP_TAKE(loading->arena, model->items, options->expected_count + 1);
+	loading->failed |= model->items == NULL;
+	for (size_t i = 0; model->items != NULL && i < options->expected_count; i++)
+		model->items[model->count++] = (struct fsdp_load_tensor){
+			.name = options->expected[i].name,
+			.shape = options->expected[i].shape,
+			.dims = options->expected[i].dims,
+		};
+	qsort(model->items, model->count, sizeof *model->items, fsdp_load_by_name);
+	return model->items != NULL;
+}
+
+static struct fsdp_load_tensor *find_tensor(
+	const struct fsdp_load_tensors *tensors, struct fsdp_span name)
+{
+	struct fsdp_load_tensor key = { .name = name };
+
+	return tensors->count == 0 ? NULL
+				   : bsearch(&key, tensors->items, tensors->count,
+					     sizeof key, fsdp_load_by_name);
+}
+
+const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+
+	if (!loading->has_stored && checkpoint != NULL)
+		loading->has_stored =
+			list_tensors(loading, checkpoint, true, &loading->stored);
+	return &loading->stored;
+}
+
+const struct fsdp_load_tensor *fsdp_load_find_stored(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	return find_tensor(fsdp_load_list_all(loading), name);
+}
+
+const struct fsdp_load_tensor *fsdp_load_find_expected(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	if (loading->options->expected == NULL)
+		return NULL;
+	if (!loading->has_model)
+		loading->has_model = list_expected(loading);
+	return loading->has_model ? find_tensor(&loading->model, name) : NULL;
+}
+
+bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	return loading->options->expected == NULL ||
+	       fsdp_load_find_expected(loading, name) != NULL || !loading->has_model;
+}
+
+bool fsdp_load_same_shape(
+	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+{
+	return a->shape == NULL || b->shape == NULL ||
+	       (a->dims == b->dims &&
+		       (a->dims == 0 || memcmp(a->shape, b->shape,
+						a->dims * sizeof *a->shape) == 0));
+}
+
+/* ---- the model against them ---- */
+
+/* The tensor of the model that has this name once its first `cut` bytes are replaced. */
+static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
+	struct fsdp_span name, size_t cut, const char *prefix)
+{
+	char text[NAME_BYTES];
+	size_t size = strlen(prefix);
+
+	if (cut > name.size || size + name.size - cut > sizeof text)
+		return NULL;
+	memcpy(text, prefix, size);
+	memcpy(text + size, name.data + cut, name.size - cut);
+	return find_tensor(&loading->model, fsdp_span(text, size + name.size - cut));
+}
+
+/* The tensor of the model that a stored one becomes, or NULL: transformers reads some names of
+ * TensorFlow; 5 cuts the prefix of the base model where the rest is a name of the model, and adds
+ * it where it is missing. */
+static struct fsdp_load_tensor *find_wanted(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	static const char *const ends[][2] = { { "LayerNorm.gamma", "weight" },
+		{ "LayerNorm.beta", "bias" } };
+	const char *prefix = loading->adds_prefix ? loading->base_prefix : NULL;
+	struct fsdp_load_tensor *found = NULL;
+	char text[NAME_BYTES];
+
+	for (size_t i = 0; loading->converts && i < FSDP_COUNT(ends); i++) {
+		size_t cut = fsdp_span_last(name, '.').size;
+		if (!fsdp_span_ends(name, fsdp_span_text(ends[i][0])) ||
+			name.size + 8 > sizeof text)
+			continue;
+		name = fsdp_span(
+			text, (size_t)snprintf(text, sizeof text, "%.*s%s",
+				      FSDP_TEXT_MOST(name, name.size - cut), ends[i][1]));
+	}
+	if (prefix != NULL && !loading->is_before_5 &&
+		fsdp_span_begins(name, fsdp_span_text(prefix)))
+		found = find_renamed(loading, name, strlen(prefix), "");
+	if (found == NULL)
+		found = find_tensor(&loading->model, name);
+	return found == NULL && prefix != NULL ? find_renamed(loading, name, 0, prefix)
+					       : found;
+}
+
+/* Whether a name begins with the prefix of the model and "layers.". */
+static bool has_layers(const struct fsdp_load_tensors *tensors, const char *prefix)
+{
+	struct fsdp_span rest;
+
+	for (size_t i = 0; i < tensors->count; i++)
+		if (fsdp_span_behind(tensors->items[i].name, prefix, &rest) &&
+			fsdp_span_begins(rest, FSDP_SPAN("layers.")))
+			return true;
+	return false;
+}
+
+bool fsdp_load_compare(struct fsdp_loading *loading)
+{
+	struct fsdp_load_tensors *stored = &loading->stored;
+	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false };
+	struct fsdp_scan_root root;
+	size_t count = 0;
+
+	if (loading->was_compared)
+		return loading->has_model && loading->has_stored;
+	loading->was_compared = true;
+	loading->has_model = list_expected(loading);
+	loading->has_stored =
+		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
+		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
+	root = fsdp_load_root(loading);
+	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected
+	 * entry, under its key. */
+	if (loading->has_stored && root.is_dict) {
+		for (size_t i = 0; i < stored->count; i++)
+			if (root.tensors != 0 && !stored->items[i].is_deep)
+				stored->items[count++] = stored->items[i];
+		if (count == 0 && root.other_key != NULL)
+			stored->items[count++] = (struct fsdp_load_tensor){
+				.name = fsdp_span_text(root.other_key),
+			};
+		stored->count = count;
+	}
+	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
+	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
+	if (loading->has_stored && loading->base_prefix != NULL &&
+		has_layers(stored, loading->base_prefix) &&
+		!has_layers(&loading->model, loading->base_prefix))
+		loading->has_model = false;
+	if (!loading->has_model || !loading->has_stored)
+		return false;
+	for (size_t i = 0; i < stored->count; i++) {
+		struct fsdp_load_tensor *item = &stored->items[i];
+		struct fsdp_load_tensor *wanted = find_wanted(loading, item->name);
+		if (wanted == NULL) {
+			if (loading->unexpected++ == 0)
+				loading->first_unexpected = item;
+			continue;
+		}
+		item->match = wanted;
+		wanted->match = item;
+		wanted->is_misshaped |= !fsdp_load_same_shape(item, wanted);
+		if (!fsdp_load_same_shape(item, wanted) && loading->misshaped++ == 0)
+			loading->first_misshaped = item;
+	}
+	for (size_t i = 0; i < loading->model.count; i++)
+		has_tied[loading->model.items[i].tie] |=
+			loading->model.items[i].match != NULL;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		struct fsdp_load_tensor *wanted = &loading->model.items[i];
+		if (wanted->match != NULL ||
+			(wanted->tie != FSDP_LOAD_UNTIED && has_tied[wanted->tie]))
+			continue;
+		if (loading->missing++ == 0)
+			loading->first_missing = wanted;
+		wanted->was_tied = wanted->tie == FSDP_LOAD_TIED_WEIGHT;
+		wanted->tie = FSDP_LOAD_UNTIED;
+	}
+	return true;
+}
+
+/* ---- names that differ ---- */
+
+/* Whether all that is stored and not expected is all that is missing, once the prefix is cut
+ * off or put in front. Of two tied names that are both missing one is enough. */
+static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
+{
+	size_t tied = 0;
+
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i], *renamed;
+		if (item->match != NULL)
+			continue;
+		if (is_cut && !fsdp_span_begins(item->name, fsdp_span_text(prefix)))
+			return false;
+		renamed = find_renamed(loading, item->name, is_cut ? strlen(prefix) : 0,
+			is_cut ? "" : prefix);
+		if (renamed == NULL || renamed->match != NULL ||
+			!fsdp_load_same_shape(item, renamed))
+			return false;
+	}
+	for (size_t i = 0; i < loading->model.count; i++)
+		tied += loading->model.items[i].was_tied &&
+			loading->model.items[i].match == NULL;
+	return loading->missing - (tied > 1 ? tied - 1 : 0) == loading->unexpected &&
+	       loading->misshaped == 0;
+}
+
+/* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
+static bool write_renaming(struct fsdp_loading *loading)
+{
+	static const char *const metas[] = { "tok_embeddings.weight",
+		"layers.0.attention.wq.weight", "layers.0.feed_forward.w1.weight" };
+	size_t i = 0;
+	struct fsdp_span there, missing;
+	char prefix[NAME_BYTES];
+
+	if (loading->unexpected == 0)
+		return true;
+	there = loading->first_unexpected->name;
+	/* Names of Meta's files, which a map converts: it also puts rows of queries and keys in order. */
+	while (i < FSDP_COUNT(metas) &&
+		find_tensor(&loading->stored, fsdp_span_text(metas[i])) != NULL)
+		i++;
+	if (i == FSDP_COUNT(metas) &&
+		fsdp_span_is_any(fsdp_load_text(loading, "config.json", "model_type"),
+			"llama mistral"))
+		return fsdp_load_report(loading, 3,
+			"fsdp-inspect export --map=hf-llama -o OUT %s", loading->path);
+	/* A nested dict. */
+	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL)
+		return fsdp_load_report(loading, 3,
+			"save only the dict under the key %.*s",
+			FSDP_TEXT_MOST(there, 200));
+	for (i = 0; i < loading->model.count; i++) {
+		missing = loading->model.items[i].name;
+		bool is_cut = there.size > missing.size;
+		struct fsdp_span longer = is_cut ? there : missing,
+				 shorter = is_cut ? missing : there;
+		if (loading->model.items[i].match != NULL ||
+			!fsdp_span_ends(longer, shorter))
+			continue;
+		longer.size -= shorter.size;
+		snprintf(prefix, sizeof prefix, "%.*s", FSDP_TEXT(longer));
+		if (longer.size >= 2 && longer.data[longer.size - 1] == '.' &&
+			explains_all(loading, prefix, is_cut))
+			return fsdp_load_report(loading, 3,
+				"rename the tensors: %s the prefix %.256s",
+				is_cut ? "without" : "with", prefix);
+	}
+	return true;
+}
+
+/* Word 1 is the first of what is there and has no name of the model. */
+bool fsdp_load_misses(struct fsdp_loading *loading)
+{
+	unsigned only = loading->rule->arg;
+
+	if (!fsdp_load_compare(loading) || loading->missing == 0 ||
+		(only == FSDP_LOAD_ONLY_MISSING && loading->unexpected > 0) ||
+		(only == FSDP_LOAD_ALSO_OTHERS && loading->unexpected == 0))
+		return false;
+	fsdp_load_set_word(loading, 0, loading->first_missing->name);
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].match == NULL &&
+			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
+			fsdp_load_name(loading, loading->model.items[i].name);
+	if (loading->unexpected > 0)
+		fsdp_load_set_word(loading, 1, loading->first_unexpected->name);
+	return write_renaming(loading);
+}
+
+bool fsdp_load_is_other_model(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_misshaped(loading) || fsdp_load_misses(loading) ||
+	       loading->unexpected > 0;
+}
+
+bool fsdp_load_has_no_model(struct fsdp_loading *loading)
+{
+	return loading->weights != NULL && !fsdp_load_compare(loading) &&
+	       !loading->has_model;
+}
+
+/* ---- shapes that differ ---- */
+
+void fsdp_load_write_numbers(
+	struct fsdp_loading *loading, size_t word, const struct fsdp_load_tensor *tensor)
+{
+	char *text = loading->words[word];
+	size_t at = 0;
+
+	*text = '\0';
+	for (uint32_t i = 0; i < tensor->dims && at < FSDP_LOAD_WORD; i++)
+		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at,
+			i == 0 ? "%lld" : ", %lld", (long long)tensor->shape[i]);
+}
+
+/* Whether one size of the configuration differs, and no other: each tensor of another shape has one other number
+ * where it is due. Word 3: what it would be. Other sizes may be one rank's piece, which has fewer rows. */
+static bool is_of_other_size(struct fsdp_loading *loading)
+{
+	/* The first three: only more than configured. */
+	static const char *const sizes[] = { "vocab_size", "max_position_embeddings",
+		"n_positions", "intermediate_size", "hidden_size", "n_embd" };
+
+	for (size_t k = 0; k < 4; k++) {
+		int64_t due = fsdp_load_integer(loading, "config.json", sizes[k], -1);
+		int64_t found = 0;
+		bool fits = due > 0, only_more = k < 3;
+
+		for (size_t i = 0; i < FSDP_COUNT(sizes); i++)
+			fits &= i == k || fsdp_load_integer(loading, "config.json",
+						  sizes[i], -1) != due;
+		for (size_t i = 0; i < loading->stored.count && fits; i++) {
+			const struct fsdp_load_tensor *item = &loading->stored.items[i];
+			const struct fsdp_load_tensor *wanted = item->match;
+			if (wanted == NULL || wanted->shape == NULL ||
+				item->shape == NULL)
+				continue;
+			fits = item->dims == wanted->dims;
+			for (uint32_t d = 0; d < item->dims && fits; d++) {
+				if (item->shape[d] == wanted->shape[d])
+					/* Rows of a vocabulary that some tensors have, and some not. */
+					fits = !only_more || d != 0 ||
+					       item->shape[d] != due;
+				else if (wanted->shape[d] != due ||
+					 (found != 0 && item->shape[d] != found))
+					fits = false;
+				else
+					found = item->shape[d];
+			}
+		}
+		if (fits && found != 0 && (!only_more || found >= due))
+			return fsdp_load_report(loading, 3,
+				"set %s in config.json to %lld", sizes[k],
+				(long long)found);
+	}
+	return false;
+}
+
+/* Word 3: what else helps. */
+static bool write_other_shape(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "lm_head.weight",
+		"model.embed_tokens.weight" };
+	const struct fsdp_load_tensor *found = loading->first_misshaped,
+				      *wanted = found->match, *kept;
+	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
+	bool is_head = fsdp_span_is(wanted->name, names[0]);
+	bool has_rows = found->dims == wanted->dims && found->dims > 0 &&
+			found->shape[0] != wanted->shape[0] &&
+			memcmp(found->shape + 1, wanted->shape + 1,
+				(found->dims - 1) * sizeof *found->shape) == 0;
+
+	/* Of the embedding and the head, which both have the rows of all tokens, one was given more. */
+	kept = find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
+	if (loading->misshaped == 1 && wanted->dims == 2 && wanted->shape[0] == rows &&
+		(is_head || fsdp_span_is(wanted->name, names[1])) && kept != NULL &&
+		kept->dims == 2 && kept->shape[0] == rows)
+		return fsdp_load_report(loading, 3,
+			"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
+			names[is_head], (long long)rows, (long long)found->shape[0]);
+	if (has_rows && (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
+				fsdp_span_begins(wanted->name, FSDP_SPAN("score."))))
+		return fsdp_load_report(loading, 3,
+			"give config.json the %lld labels of the saved model (id2label, label2id)",
+			(long long)found->shape[0]);
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *a = &loading->stored.items[i],
+					      *b = a->match;
+		if (b != NULL && !fsdp_load_same_shape(a, b) &&
+			(a->dims != 2 || b->dims != 2 || a->shape[0] == a->shape[1] ||
+				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
+			return true;
+	}
+	return fsdp_load_report(loading, 3, "save %s transposed",
+		loading->misshaped > 1 ? "these matrices" : "this matrix");
+}
+
+/* Words: the tensor, its shape, that of the model, what helps, or nothing. */
+bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *found;
+
+	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
+		return false;
+	found = loading->first_misshaped;
+	fsdp_load_name(loading, found->name);
+	fsdp_load_write_numbers(loading, 1, found);
+	fsdp_load_write_numbers(loading, 2, found->match);
+	return is_of_other_size(loading) || write_other_shape(loading);
+}
+
+/* ---- experts ---- */
+
+/* The first layer whose gates and ups cannot be joined; or, with an argument, that has some of its experts and lacks
+ * others. The tensors are in order of names, which keeps those of a layer together. Experts are joined in the order
+ * of their numbers, whatever these are: with others than those of the model the count may be right. */
+bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
+{
+	enum { GATE = FSDP_LOAD_EXPERT_GATE, UP, DOWN };
+	const struct fsdp_load_tensors *model = &loading->model;
+	bool fewer = loading->rule->arg != 0;
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++)
+		if (loading->stored.items[i].match == NULL &&
+			memmem(loading->stored.items[i].name.data,
+				loading->stored.items[i].name.size, ".experts.",
+				9) != NULL)
+			return false;
+	for (size_t at = 0, next; at < model->count; at = next) {
+		size_t lacking[FSDP_LOAD_EXPERT_COUNT] = { 0 },
+		       stored[FSDP_LOAD_EXPERT_COUNT] = { 0 };
+		uint32_t layer = model->items[at].layer;
+		bool is_misshaped = false, some_gates, some_downs;
+
+		next = at + 1;
+		if (model->items[at].expert == FSDP_LOAD_NO_EXPERT)
+			continue;
+		for (next = at; next < model->count; next++) {
+			const struct fsdp_load_tensor *tensor = &model->items[next];
+			if (tensor->expert == FSDP_LOAD_NO_EXPERT)
+				continue;
+			if (tensor->layer != layer)
+				break;
+			(tensor->match != NULL ? stored : lacking)[tensor->expert]++;
+			is_misshaped |= tensor->is_misshaped;
+		}
+		some_gates = stored[GATE] != 0 && lacking[GATE] != 0;
+		some_downs = stored[DOWN] != 0 && lacking[DOWN] != 0;
+		if (fewer ? some_gates || some_downs
+			  : is_misshaped || stored[GATE] != stored[UP])
+			return fsdp_load_report(loading, 0,
+				"model.layers.%u.mlp.experts.%s", layer,
+				fewer && !some_gates ? "down_proj" : "gate_up_proj");
+	}
+	return false;
+}

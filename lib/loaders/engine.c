@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the rules of loaders over the contents of a directory; facts of it that the rules of all
+ * loaders use, and the words of their results.
+ */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loaders/loading.h"
+#include "base/error.h"
+#include "base/num.h"
+
+enum {
+	NAME_BYTES = 4096,
+	PATTERN_BYTES = 128,
+	DOCUMENT_BYTES = 16 << 20,
+	DIGITS_MOST = 6
+};
+
+static const struct fsdp_loader *const loaders[] = {
+	&fsdp_loader_hf,
+	&fsdp_loader_trainer,
+	&fsdp_loader_peft,
+	&fsdp_loader_accelerate,
+	&fsdp_loader_dcp,
+	&fsdp_loader_deepspeed,
+	&fsdp_loader_megatron,
+	&fsdp_loader_weights_only,
+	&fsdp_loader_vllm,
+	&fsdp_loader_sglang,
+};
+
+struct fsdp_load_check {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_load_result *results;
+	size_t count;
+};
+
+const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict)
+{
+	static const char *const names[] = { "loads", "differs", "refuses",
+		"not_judged" };
+
+	return names[(unsigned)verdict < FSDP_COUNT(names) ? verdict
+							   : FSDP_LOAD_NOT_JUDGED];
+}
+
+const char *fsdp_loader_name(size_t index)
+{
+	return index < FSDP_COUNT(loaders) ? loaders[index]->name : NULL;
+}
+
+static const struct fsdp_loader *find_loader(const char *name)
+{
+	for (size_t i = 0; i < FSDP_COUNT(loaders); i++)
+		if (strcmp(loaders[i]->name, name) == 0)
+			return loaders[i];
+	return NULL;
+}
+
+/* ---- words of a rule ---- */
+
+bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loading->words[word], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+	return true;
+}
+
+bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text)
+{
+	return fsdp_load_report(loading, word, "%.*s", FSDP_TEXT_MOST(text, 512));
+}
+
+bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	if (loading->all_names == 0 && loading->words[0][0] == '\0')
+		fsdp_load_set_word(loading, 0, name);
+	if (loading->name_count < FSDP_LOAD_NAMES)
+		loading->names[loading->name_count++] = name;
+	loading->all_names++;
+	return true;
+}
+
+void fsdp_load_clear(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < FSDP_LOAD_WORDS; i++)
+		loading->words[i][0] = '\0';
+	loading->name_count = 0;
+	loading->all_names = 0;
+}
+
+/* ---- files ---- */
+
+bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
+{
+	const struct fsdp_scan_entry *entry;
+	char name[NAME_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(name, sizeof name, format, arguments);
+	va_end(arguments);
+	entry = fsdp_scan_find(loading->survey, name);
+	return entry != NULL && !entry->is_folder;
+}
+
+bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
+{
+	const struct fsdp_scan_entry *entry = fsdp_scan_find(loading->survey, name);
+
+	return entry != NULL && entry->is_folder;
+}
+
+bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loading->words[0], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+	return !fsdp_load_has_file(loading, "%s", loading->words[0]);
+}
+
+/* Cuts the first pattern off. */
+static bool next_pattern(const char **patterns, char pattern[PATTERN_BYTES])
+{
+	size_t size = fsdp_word_size(*patterns);
+
+	snprintf(pattern, PATTERN_BYTES, "%.*s", (int)size, *patterns);
+	*patterns += size + ((*patterns)[size] == ' ');
+	return size != 0;
+}
+
+const struct fsdp_scan_entry *fsdp_load_next(
+	struct fsdp_loading *loading, size_t *at, const char *patterns)
+{
+	char pattern[PATTERN_BYTES];
+
+	while (*at < fsdp_scan_entry_count(loading->survey)) {
+		const struct fsdp_scan_entry *entry =
+			fsdp_scan_entry(loading->survey, (*at)++);
+		for (const char *rest = patterns; next_pattern(&rest, pattern);)
+			if (fnmatch(pattern, (const char *)entry->name.data,
+				    strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0)
+				return entry;
+	}
+	return NULL;
+}
+
+static const struct fsdp_scan_entry *find_entry(
+	struct fsdp_loading *loading, const char *patterns)
+{
+	const struct fsdp_scan_entry *entry = NULL;
+	char pattern[PATTERN_BYTES];
+
+	while (entry == NULL && next_pattern(&patterns, pattern)) {
+		size_t at = 0;
+		entry = strpbrk(pattern, "*?") != NULL
+				? fsdp_load_next(loading, &at, pattern)
+				: fsdp_scan_find(loading->survey, pattern);
+	}
+	return entry;
+}
+
+bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns)
+{
+	return find_entry(loading, patterns) != NULL;
+}
+
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
+{
+	char pattern[PATTERN_BYTES];
+
+	while (next_pattern(&order, pattern)) {
+		const struct fsdp_scan_entry *entry = find_entry(loading, pattern);
+		if (entry != NULL && !entry->is_folder)
+			return (const char *)entry->name.data;
+	}
+	return NULL;
+}
+
+const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_span_begins(fsdp_scan_head(loading->survey, name),
+		       FSDP_SPAN("version https:/"))
+		       ? "download the file itself, for example with git lfs pull"
+		       : "download or copy the file again";
+}
+
+struct fsdp_scan_pickles fsdp_load_pickles(struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_scan_pickles pickles;
+
+	loading->failed |= !fsdp_scan_pickles(loading->survey, name, &pickles);
+	return pickles;
+}
+
+struct fsdp_scan_document fsdp_load_document(
+	struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_scan_document document;
+
+	loading->failed |= !fsdp_scan_document(loading->survey, name, &document);
+	return document;
+}
+
+/* Longer documents are not read here. */
+static bool has_broken(struct fsdp_loading *loading, const char *patterns)
+{
+	const struct fsdp_scan_entry *entry;
+
+	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
+		const char *name = (const char *)entry->name.data;
+		if (!entry->is_folder && entry->size <= DOCUMENT_BYTES &&
+			!(fsdp_span_ends(entry->name, FSDP_SPAN(".json"))
+					? fsdp_load_document(loading, name).is_valid
+					: fsdp_load_pickles(loading, name).is_readable))
+			return fsdp_load_name(loading, entry->name);
+	}
+	return false;
+}
+
+const struct fsdp_checkpoint *fsdp_load_open(
+	struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_scan_part part;
+
+	loading->failed |= !fsdp_scan_part(loading->survey, name, &part);
+	return part.checkpoint;
+}
+
+bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
+{
+	bool is_sound =
+		checkpoint != NULL && fsdp_checkpoint_error_count(checkpoint) == 0;
+
+	for (size_t i = 0; is_sound && i < fsdp_finding_count(checkpoint); i++)
+		is_sound = fsdp_finding(checkpoint, i)->severity < FSDP_ERROR;
+	return is_sound;
+}
+
+const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading)
+{
+	return fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
+}
+
+bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, rule) == 0)
+			fsdp_load_name(loading, finding->tensor.size != 0
+							? finding->tensor
+							: finding->file);
+	}
+	return loading->all_names > 0;
+}
+
+struct fsdp_load_items fsdp_load_members(
+	struct fsdp_loading *loading, const char *document)
+{
+	struct fsdp_scan_document facts = fsdp_load_document(loading, document);
+
+	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
+}
+
+const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
+{
+	const struct fsdp_setting *item;
+
+	if (items->at >= items->end)
+		return NULL;
+	item = &items->settings[items->at];
+	items->at = item->end;
+	return item;
+}
+
+struct fsdp_setting fsdp_load_setting(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&items)) != NULL)
+		if (fsdp_span_is(item->key, key))
+			return *item;
+	return (struct fsdp_setting){ .end = 0 };
+}
+
+struct fsdp_load_items fsdp_load_items(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&items)) != NULL)
+		if (fsdp_span_is(item->key, key) &&
+			(item->value.kind == FSDP_TOKEN_LIST ||
+				item->value.kind == FSDP_TOKEN_DICT))
+			return (struct fsdp_load_items){ items.settings,
+				(uint32_t)(item - items.settings) + 1, item->end };
+	return (struct fsdp_load_items){ 0 };
+}
+
+const struct fsdp_setting *fsdp_load_find_set(
+	struct fsdp_loading *loading, const char *document, const char *keys)
+{
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&items)) != NULL) {
+		struct fsdp_token value = item->value;
+		if (!fsdp_span_is_any(item->key, keys))
+			continue;
+		if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+				? value.integer != 0
+			: value.kind == FSDP_TOKEN_TEXT
+				? value.text.size != 0
+				: (value.kind == FSDP_TOKEN_LIST ||
+					  value.kind == FSDP_TOKEN_DICT) &&
+					  value.count != 0)
+			break;
+	}
+	return item;
+}
+
+int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
+	const char *key, int64_t otherwise)
+{
+	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+
+	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+		       ? value.integer
+		       : otherwise;
+}
+
+struct fsdp_span fsdp_load_text(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+
+	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
+}
+
+struct fsdp_span fsdp_load_dtype(struct fsdp_loading *loading)
+{
+	struct fsdp_span name = fsdp_load_text(loading, "config.json", "dtype");
+
+	return name.data != NULL ? name
+				 : fsdp_load_text(loading, "config.json", "torch_dtype");
+}
+
+/* ---- parameters that the caller sets ---- */
+
+const char *const fsdp_load_flags[] = { "true", "false", NULL };
+
+bool fsdp_loader_option_takes(const struct fsdp_loader_option *option, const char *value)
+{
+	if (option->is_count) {
+		size_t digits = strspn(value, "0123456789");
+		return digits > 0 && digits <= DIGITS_MOST && value[digits] == '\0' &&
+		       value[0] != '0';
+	}
+	if (option->words == NULL)
+		return *value != '\0';
+	for (const char *const *word = option->words; *word != NULL; word++)
+		if (strcmp(*word, value) == 0)
+			return true;
+	return false;
+}
+
+const char *fsdp_loader_setting(struct fsdp_loading *loading, const char *name)
+{
+	for (size_t i = loading->choice_count; i-- > 0;)
+		if (strcmp(loading->choices[i].name, name) == 0)
+			return loading->choices[i].value;
+	return NULL;
+}
+
+bool fsdp_load_is_chosen(
+	struct fsdp_loading *loading, const char *name, const char *values)
+{
+	const char *chosen = fsdp_loader_setting(loading, name);
+
+	return chosen != NULL && fsdp_span_is_any(fsdp_span_text(chosen), values);
+}
+
+bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
+{
+	const char *chosen = fsdp_loader_setting(loading, name);
+
+	return chosen != NULL ? strcmp(chosen, "true") == 0 : otherwise;
+}
+
+/* ---- loader of a directory ---- */
+
+#define OF_RUN                                                            \
+	"optimizer.pt optimizer.bin scheduler.pt rng_state* optimizer_0 " \
+	"global_step* pytorch_model_fsdp_0"
+#define OF_MODEL                                                           \
+	"model.safetensors* pytorch_model.bin* model-*.safetensors "       \
+	"pytorch_model-*.bin model.*.safetensors model?(*).safetensors "   \
+	"pytorch_model?(*).bin consolidated.safetensors pytorch_model.pt " \
+	"pytorch_model.safetensors pytorch_model_fsdp_0"
+
+/* Files that a directory of a family must have; the first that holds. */
+static const struct family {
+	const char *loader; /* NULL: no loader takes it */
+	const char *any, *and_any;
+	const char *keys; /* config.json has one of them; NULL: any */
+} families[] = {
+	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of PEFT. */
+	{ NULL, "adapters.safetensors *.gguf params.json model-rank-*" },
+	{ NULL, "config.json", .keys = "quantization" },
+	{ "trainer", "trainer_state.json training_args.bin", OF_RUN },
+	{ "deepspeed", "*/*_states.pt" }, /* in the directory of a tag */
+	{ "accelerate", "random_states_* optimizer.bin scheduler.bin",
+		"model.safetensors* pytorch_model.bin* pytorch_model_fsdp* random_states_*" },
+	{ "megatron", "metadata.json common.pt", ".metadata *.distcp" },
+	{ "dcp", ".metadata *.distcp" },
+	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
+	{ "peft", "adapter_config.json adapter_model.*" },
+	{ "hf", "generation_config.json", OF_MODEL },
+	/* Weights below the directory, where the loader does not look. */
+	{ "hf", "config.json", "*/*.safetensors */*.bin", "model_type" },
+};
+
+static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
+{
+	struct fsdp_loading loading = { .survey = survey };
+
+	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
+		const struct family *of = &families[i];
+		struct fsdp_load_items members =
+			fsdp_load_members(&loading, "config.json");
+		const struct fsdp_setting *member = NULL;
+
+		while (of->keys != NULL &&
+			(member = fsdp_load_next_item(&members)) != NULL &&
+			!fsdp_span_is_any(member->key, of->keys))
+			;
+		if ((of->keys == NULL || member != NULL) &&
+			fsdp_load_has(&loading, of->any) &&
+			(of->and_any == NULL || fsdp_load_has(&loading, of->and_any)))
+			return of->loader != NULL ? find_loader(of->loader) : NULL;
+	}
+	return NULL;
+}
+
+/* ---- versions ---- */
+
+int fsdp_load_compare_versions(const char *a, const char *b)
+{
+	char *a_end, *b_end;
+
+	while (*a != '\0' && *b != '\0') {
+		unsigned long left = strtoul(a, &a_end, 10);
+		unsigned long right = strtoul(b, &b_end, 10);
+		if (left != right)
+			return left < right ? -1 : 1;
+		if (a_end == a || b_end == b)
+			return 0;
+		a = a_end + (*a_end == '.');
+		b = b_end + (*b_end == '.');
+	}
+	return 0;
+}
+
+/* The version of a loader's library that the rules are of: "4.57" takes 4.57.6. */
+static const char *find_version(const struct fsdp_loader *loader, const char *wanted)
+{
+	if (wanted == NULL)
+		return loader->versions[0];
+	for (size_t i = 0; loader->versions[i] != NULL; i++)
+		if (fsdp_load_compare_versions(loader->versions[i], wanted) == 0)
+			return loader->versions[i];
+	return NULL;
+}
+
+const struct fsdp_loader_option *fsdp_loader_option(const char *loader, size_t index)
+{
+	const struct fsdp_loader *found = find_loader(loader);
+
+	for (size_t i = 0;
+		found != NULL && found->options != NULL && found->options[i].name != NULL;
+		i++)
+		if (i == index)
+			return &found->options[i];
+	return NULL;
+}
+
+bool fsdp_loader_has_version(const char *loader, const char *version)
+{
+	const struct fsdp_loader *found = find_loader(loader);
+
+	return found != NULL && find_version(found, version) != NULL;
+}
+
+void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loader)
+{
+	loading->is =
+		loader->is | (loading->options->expected != NULL ? FSDP_LOAD_EXPECTS : 0);
+	loading->weights =
+		loader->order != NULL ? fsdp_load_choose(loading, loader->order) : NULL;
+	for (const struct fsdp_load_fact *fact = loader->facts;
+		fact != NULL && fact->bit != 0; fact++)
+		if (fsdp_load_has(loading, fact->any))
+			loading->is |= fact->bit;
+	if (loader->begin != NULL)
+		loader->begin(loading);
+	if (loading->weights == NULL)
+		loading->is |= FSDP_LOAD_NONE;
+}
+
+/* ---- rules ---- */
+
+static const struct load_code {
+	const char *name, *message, *fix;
+} codes[] = {
+#define FSDP_LOAD_CODE(constant, code, message, fix) { code, message, fix },
+#include "loaders/load-codes.def"
+#undef FSDP_LOAD_CODE
+};
+
+const char *fsdp_load_code_name(size_t index)
+{
+	return index < FSDP_COUNT(codes) ? codes[index].name : NULL;
+}
+
+/* The text with its marks filled in; NULL: it is empty, or memory ends. */
+static const char *fill_in(struct fsdp_loading *loading, const char *template)
+{
+	size_t room = 1, path = strlen(loading->path);
+	char *text, *end;
+
+	for (const char *at = template; at != NULL && *at != '\0'; at++)
+		room += *at != '{' ? 1 : path > FSDP_LOAD_WORD ? path : FSDP_LOAD_WORD;
+	text = end = fsdp_arena_take(loading->arena, room, 1);
+	loading->failed |= text == NULL;
+	for (const char *at = template; text != NULL && at != NULL && *at != '\0';) {
+		bool is_path = strncmp(at, "{path}", 6) == 0;
+		if (is_path || (*at == '{' && fsdp_is_digit((unsigned char)at[1]))) {
+			end = stpcpy(end,
+				is_path ? loading->path : loading->words[at[1] - '0']);
+			at += is_path ? 6 : 3;
+		} else {
+			*end++ = *at++;
+		}
+	}
+	return end != text ? text : NULL;
+}
+
+/* A loader that raised does nothing more. */
+static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+	struct fsdp_load_result *result)
+{
+	/* What is certain counts before what is not known, and what is not known before that
+	 * nothing was found. */
+	static const int worse[] = { [FSDP_LOADS] = 0,
+		[FSDP_LOAD_NOT_JUDGED] = 1,
+		[FSDP_LOAD_DIFFERS] = 2,
+		[FSDP_LOAD_REFUSES] = 3 };
+	struct fsdp_load_reason *reasons;
+	size_t count = 0;
+	bool ended = false;
+
+	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
+		count++;
+	result->reasons = reasons = FSDP_TAKE(loading->arena, reasons, count + 1);
+	if (reasons == NULL)
+		return false;
+	fsdp_load_begin(loading, loader);
+	for (const struct fsdp_load_rule *rule = loader->rules;
+		rule < loader->rules + count && !ended && !loading->failed; rule++) {
+		const struct load_code *code = &codes[rule->code - 1];
+		struct fsdp_span *names;
+
+		fsdp_load_clear(loading);
+		loading->rule = rule;
+		if ((rule->since != NULL && fsdp_load_compare_versions(
+						    result->version, rule->since) < 0) ||
+			(rule->until != NULL &&
+				fsdp_load_compare_versions(
+					result->version, rule->until) >= 0) ||
+			(rule->when & ~loading->is) != 0 ||
+			(rule->unless & loading->is) != 0 ||
+			(rule->lacks != NULL &&
+				!fsdp_load_lacks(loading, "%s", rule->lacks)) ||
+			(rule->finding != NULL &&
+				!fsdp_load_has_finding(loading, rule->finding)) ||
+			(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
+			(rule->holds != NULL && !rule->holds(loading)))
+			continue;
+		names = FSDP_TAKE(loading->arena, names, loading->name_count + 1);
+		loading->failed |= names == NULL;
+		for (size_t i = 0; names != NULL && i < loading->name_count; i++) {
+			names[i] = fsdp_arena_copy(loading->arena, loading->names[i]);
+			loading->failed |= names[i].data == NULL;
+		}
+		reasons[result->reason_count++] = (struct fsdp_load_reason){
+			.code = code->name,
+			.verdict = rule->verdict,
+			.message = fill_in(loading,
+				rule->message != NULL ? rule->message : code->message),
+			.way_out = fill_in(
+				loading, rule->fix != NULL ? rule->fix : code->fix),
+			.names = names,
+			.name_count = loading->name_count,
+			.all_names = loading->all_names,
+		};
+		if (worse[rule->verdict] > worse[result->verdict])
+			result->verdict = rule->verdict;
+		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
+	}
+	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
+		loading->lists_weights && !loading->failed)
+		loading->failed |= !fsdp_load_list_took(loading, result);
+	return !loading->failed && !fsdp_scan_failed(loading->survey, NULL);
+}
+
+static bool run_loaders(struct fsdp_load_check *loads, struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options)
+{
+	struct fsdp_loading *loading = FSDP_TAKE(&loads->arena, loading, 1);
+	const struct fsdp_loader_option *option;
+	struct fsdp_loader_setting *taken;
+
+	loads->results =
+		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
+	if (loading == NULL || loads->results == NULL)
+		return false;
+	for (size_t i = 0; i < options->loader_count; i++) {
+		bool is_own = strcmp(options->loaders[i], "auto") == 0;
+		const struct fsdp_loader *loader =
+			is_own ? find_own(survey) : find_loader(options->loaders[i]);
+		struct fsdp_load_result *result = &loads->results[loads->count];
+		const char *version =
+			loader != NULL ? find_version(loader, options->version) : NULL;
+		if (version == NULL)
+			continue;
+		*loading = (struct fsdp_loading){
+			.survey = survey,
+			.options = options,
+			.arena = &loads->arena,
+			.path = options->path != NULL ? options->path : "",
+			.is_own = is_own,
+			.is_before_5 = strcmp(loader->library, "transformers") == 0 &&
+				       fsdp_load_compare_versions(version, "5") < 0,
+			.torch = strcmp(loader->library, "torch") == 0 ? version : NULL,
+		};
+		*result = (struct fsdp_load_result){
+			.loader = loader->name,
+			.library = loader->library,
+			.version = version,
+			.is_family = is_own || loader == find_own(survey),
+		};
+		/* What the caller chose of what this loader has. */
+		taken = FSDP_TAKE(&loads->arena, taken, options->choice_count + 1);
+		if (taken == NULL)
+			return false;
+		for (size_t k = 0; k < options->choice_count; k++)
+			for (size_t j = 0;
+				(option = fsdp_loader_option(loader->name, j)) != NULL;
+				j++)
+				if (strcmp(option->name, options->choices[k].name) == 0 &&
+					fsdp_loader_option_takes(
+						option, options->choices[k].value))
+					taken[result->choice_count++] =
+						options->choices[k];
+		loading->choices = result->choices = taken;
+		loading->choice_count = result->choice_count;
+		if (!ask(loading, loader, result))
+			return false;
+		loads->count++;
+	}
+	return true;
+}
+
+bool fsdp_load_check_new(struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options, struct fsdp_load_check **ret_loads,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
+
+	if (loads == NULL)
+		return fsdp_fail_memory(ret_error);
+	loads->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&loads->arena, &loads->budget);
+	if (!run_loaders(loads, survey, options)) {
+		fsdp_load_check_free(loads);
+		return !fsdp_scan_failed(survey, ret_error) &&
+		       fsdp_fail_memory(ret_error);
+	}
+	*ret_loads = loads;
+	return true;
+}
+
+void fsdp_load_check_free(struct fsdp_load_check *loads)
+{
+	if (loads == NULL)
+		return;
+	fsdp_arena_done(&loads->arena);
+	free(loads);
+}
+
+size_t fsdp_load_check_count(const struct fsdp_load_check *loads)
+{
+	return loads->count;
+}
+
+const struct fsdp_load_result *fsdp_load_check_result(
+	const struct fsdp_load_check *loads, size_t index)
+{
+	return index < loads->count ? &loads->results[index] : NULL;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dist_checkpointing.load of Megatron-core, into the names that were saved.
+ *
+ * Origin: megatron/core/dist_checkpointing/{serialization,validation}.py, strategies/
+ * {base,torch}.py (0.16, 0.19).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loaders/loading.h"
+#include "base/num.h"
+
+#define TRACKER "latest_checkpointed_iteration.txt"
+#define STRICT "strict"
+#define ALLOW "allow_shape_mismatch"
+
+enum { FOLDER_BYTES = 64 };
+
+/* Of the directory, and of the call. */
+enum {
+	IS_LEGACY = 1 << 0,
+	PARTS = 1 << 1, /* of what a save begins with */
+	OTHER_BACKEND = 1 << 2,
+	NO_BACKEND = 1 << 3,
+	WROTE_COMMON = 1 << 4, /* the writer wrote common.pt */
+	IS_UNREAD = 1 << 5,
+	/* Keys are looked for before they are asked for; those that are not stored are then removed from the
+	 * request, or it is refused. */
+	LOOKS_FIRST = 1 << 6,
+	RAISES = 1 << 7,
+	RAISES_ALL = 1 << 8,
+	ALLOWS = 1 << 9,
+	COMMON_INSIDE = 1 << 10
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ IS_LEGACY, "mp_rank_* */mp_rank_*" },
+	{ PARTS, ".metadata common.pt *.distcp" },
+	{ 0 },
+};
+
+/* The step directory that the root of a run names, for example "iter_0000010"; else "". */
+static const char *folder(struct fsdp_loading *loading)
+{
+	return loading->own;
+}
+
+static bool lacks(struct fsdp_loading *loading)
+{
+	const char *below = folder(loading);
+
+	return fsdp_load_lacks(
+		loading, "%s%s%s", below, *below != '\0' ? "/" : "", loading->rule->text);
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	struct fsdp_span tracker = fsdp_scan_text(loading->survey, TRACKER), backend;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+	char *below = fsdp_arena_take(loading->arena, FOLDER_BYTES, 1);
+	char number[20] = "", name[FOLDER_BYTES + 16]; /* nothing ends the text */
+
+	loading->own = below;
+	loading->failed |= below == NULL;
+	if (below == NULL)
+		return;
+	if (fsdp_span_is(tracker, "release")) {
+		snprintf(below, FOLDER_BYTES, "release");
+	} else if (tracker.size != 0 && tracker.size < sizeof number) {
+		memcpy(number, tracker.data, tracker.size);
+		snprintf(below, FOLDER_BYTES, "iter_%07lld", atoll(number));
+	}
+	/* As given: the directory itself, or the one of a step. */
+	snprintf(
+		name, sizeof name, "%s%smetadata.json", below, *below != '\0' ? "/" : "");
+	backend = fsdp_load_text(loading, name, "sharded_backend");
+	if (backend.data == NULL)
+		loading->is |= NO_BACKEND;
+	else if (!fsdp_span_is(backend, "torch_dist"))
+		loading->is |= OTHER_BACKEND;
+	if (fsdp_load_text(loading, name, "common_backend").data != NULL)
+		loading->is |= WROTE_COMMON;
+	/* The common state is stored in DCP: as the object of that name, or after reading it, as
+	 * values that are not shards. */
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_value_count(checkpoint);
+		i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		char text[256];
+		size_t size =
+			fsdp_name_write(checkpoint, value.raw_name, text, sizeof text);
+		if (value.file != FSDP_NONE && size <= sizeof text &&
+			(memmem(text, size, "/shard_", 7) == NULL ||
+				fsdp_span_is(fsdp_span(text, size),
+					"common_state/shard_0_1")) &&
+			fsdp_span_ends(fsdp_file(checkpoint, value.file).path,
+				FSDP_SPAN(".distcp")))
+			loading->is |= COMMON_INSIDE;
+	}
+	if (checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0)
+		loading->is |= IS_UNREAD;
+	if (fsdp_loader_setting(loading, STRICT) != NULL &&
+		!fsdp_load_is_chosen(loading, STRICT, "assume_ok_unexpected"))
+		loading->is |= LOOKS_FIRST;
+	if (fsdp_load_is_chosen(loading, STRICT, "raise_all raise_unexpected"))
+		loading->is |= RAISES;
+	if (fsdp_load_is_chosen(loading, STRICT, "raise_all"))
+		loading->is |= RAISES_ALL;
+	if (fsdp_load_flag(loading, ALLOW, false))
+		loading->is |= ALLOWS;
+}
+
+/* Word 0: the backend. */
+static bool write_backend(struct fsdp_loading *loading)
+{
+	const char *below = folder(loading);
+	char name[FOLDER_BYTES + 16];
+
+	snprintf(
+		name, sizeof name, "%s%smetadata.json", below, *below != '\0' ? "/" : "");
+	return fsdp_load_set_word(
+		loading, 0, fsdp_load_text(loading, name, "sharded_backend"));
+}
+
+static bool lacks_file(struct fsdp_loading *loading)
+{
+	return fsdp_load_lacks_distcp(loading, folder(loading));
+}
+
+/* The list of a model whose names are not those that Megatron stores. */
+static bool is_other_form(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_check_options *options = loading->options;
+	size_t i = 0;
+
+	while (i < options->expected_count &&
+		fsdp_load_find_stored(loading, options->expected[i].name) == NULL)
+		i++;
+	return fsdp_load_opened(loading) != NULL && i == options->expected_count;
+}
+
+/* Keys that are stored and not asked for. */
+static bool leaves_keys(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
+
+	for (size_t i = 0; i < stored->count; i++)
+		if (!fsdp_load_is_expected(loading, stored->items[i].name))
+			fsdp_load_name(loading, stored->items[i].name);
+	return loading->all_names > 0;
+}
+
+/* What is asked for is looked at in its order, unless keys are looked for before. */
+static bool misses_first(struct fsdp_loading *loading)
+{
+	return fsdp_load_has_gap(loading, FSDP_LOAD_MISSING,
+		FSDP_LOAD_MISSING | FSDP_LOAD_MISSHAPED, false);
+}
+
+/* The argument is the gap. */
+static bool has_gap(struct fsdp_loading *loading)
+{
+	unsigned gap = loading->rule->arg;
+
+	return fsdp_load_has_gap(loading, gap, gap,
+		gap == FSDP_LOAD_MISSING || (loading->is & ALLOWS) != 0);
+}
+
+#define NO_COMMON "common.pt is missing, and its values are not in the files of DCP"
+#define COPY_COMMON "copy common.pt from where the checkpoint was written"
+
+static const struct fsdp_load_rule rules[] = {
+	FSDP_NOT_JUDGED(FORMAT, .when = IS_LEGACY, .ends = true,
+		.message =
+			"mp_rank_... files of the older format are loaded by Megatron-LM itself, not by dist_checkpointing"),
+	FSDP_REFUSES(MISSING_FILE, lacks, NULL, FSDP_NO_FIX, .text = "metadata.json",
+		.unless = PARTS),
+	FSDP_REFUSES(MISSING_FILE, lacks, NULL,
+		"copy metadata.json from where the checkpoint was written; if it is missing there, the save did not finish",
+		.text = "metadata.json"),
+	FSDP_NOT_JUDGED(
+		FORMAT, .when = NO_BACKEND, .message = "metadata.json names no backend"),
+	FSDP_REFUSES(FORMAT, write_backend,
+		"metadata.json names the backend {0}, which this release does not have",
+		"convert it with the release that wrote it", .when = OTHER_BACKEND,
+		.until = "0.19"),
+	FSDP_REFUSES(RELEASE, lacks,
+		"the values that all ranks share are in the files of DCP; releases before 0.19 read common.pt",
+		"load it with megatron-core 0.19 or later", .text = "common.pt",
+		.when = COMMON_INSIDE, .until = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks, .text = "common.pt", .until = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks, .text = ".metadata"),
+	FSDP_REFUSES(MISSING_FILE, lacks_file),
+	FSDP_REFUSES(MISSING_FILE, lacks, NO_COMMON, COPY_COMMON, .text = "common.pt",
+		.when = WROTE_COMMON, .unless = COMMON_INSIDE, .since = "0.19"),
+	FSDP_REFUSES(MISSING_FILE, lacks, NO_COMMON, FSDP_NO_FIX, .text = "common.pt",
+		.unless = COMMON_INSIDE, .since = "0.19"),
+	FSDP_REFUSES(PIECES, .finding = "FI1073",
+		.message = "a part of an object is not stored", .fix = FSDP_NO_FIX),
+	FSDP_NOT_JUDGED(UNREAD, .when = IS_UNREAD,
+		.message = "the directory cannot be read completely"),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_other_form,
+		"none of the names of --expect is one that Megatron stores",
+		.when = FSDP_LOAD_EXPECTS, .ends = true),
+	FSDP_REFUSES(OTHER_NAMES, leaves_keys, "{0} is stored and not asked for",
+		"request all stored keys, or omit strict",
+		.when = FSDP_LOAD_EXPECTS | RAISES_ALL),
+	FSDP_REFUSES(MISSING_TENSOR, has_gap, "{0} is not stored",
+		"build the model that was saved", .arg = FSDP_LOAD_MISSING,
+		.when = RAISES),
+	FSDP_REFUSES(MISSING_TENSOR, misses_first, "{0} is not stored",
+		"build the model that was saved, or pass strict=\"return_all\"",
+		.unless = LOOKS_FIRST),
+	FSDP_REFUSES(SHAPE, has_gap, NULL,
+		"build the model with the sizes that are stored",
+		.arg = FSDP_LOAD_MISSHAPED, .unless = ALLOWS),
+	FSDP_DIFFERS(SHAPE, has_gap,
+		"{0} has shape [{1}], the model expects [{2}]: the common part is loaded, the rest keeps its value",
+		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSHAPED, .when = ALLOWS),
+	/* Torch reads what is stored and does not compare it with what is asked for. */
+	FSDP_DIFFERS(PIECES, .finding = "FI1021",
+		.message = "pieces of {0} do not cover it: the rest keeps its value",
+		.fix = "save again, or use an earlier checkpoint"),
+	FSDP_IGNORES(MISSING_TENSOR, has_gap,
+		"{0} is not stored: the result is without it, and the model keeps its value",
+		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING, .when = LOOKS_FIRST,
+		.unless = RAISES),
+	{ 0 },
+};
+
+static const char *const strict_words[] = { "assume_ok_unexpected", "log_unexpected",
+	"log_all", "raise_unexpected", "raise_all", "return_unexpected", "return_all",
+	"ignore_all", NULL };
+
+static const struct fsdp_loader_option options[] = {
+	{ STRICT, strict_words, false, "of load: what names that differ do" },
+	{ ALLOW, fsdp_load_flags, false,
+		"of ShardedTensor: whether other shapes load what both have" },
+	{ NULL },
+};
+
+const struct fsdp_loader fsdp_loader_megatron = {
+	.name = "megatron",
+	.library = "megatron-core",
+	.versions = FSDP_LOAD_VERSIONS("0.19.2", "0.19.0", "0.16.1"),
+	.facts = facts,
+	.begin = begin,
+	.rules = rules,
+	.options = options,
+};

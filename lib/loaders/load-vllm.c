@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vllm.LLM(directory) or sglang.Engine(directory) with load_format auto and without tensor
+ * parallelism, or a LoRA adapter that is given to it. They choose files and cut weights alike. What
+ * SGLang's model has no name for it ignores, except in some classes, and it never checks that a
+ * parameter was loaded.
+ *
+ * Origin: vllm/model_executor/model_loader/{default_loader,weight_utils}.py,
+ * model_executor/models/{utils,llama,qwen2,qwen3,phi3,granite}.py, model_executor/layers/{linear,
+ * vocab_parallel_embedding}.py, lora/{peft_helper,lora_model,utils}.py (0.33); sglang/srt/
+ * model_loader/{loader,weight_utils}.py, models/{llama,qwen2,qwen3,granite}.py, layers/{linear,
+ * vocab_parallel_embedding}.py, configs/model_config.py, lora/{lora,lora_config,lora_manager}.py
+ * (0.5.23).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loaders/loading.h"
+#include "base/num.h"
+
+#define CONFIG_FILE "config.json"
+#define ADAPTER_FILE "adapter_config.json"
+#define MAX_RANK "max_lora_rank"
+
+/* Of the directory: a model, or else an adapter; which files of weights vLLM reads. */
+enum {
+	MODEL = 1 << 0,
+	ADAPTER = 1 << 1,
+	ADAPTER_WEIGHTS = 1 << 2,
+	CONSOLIDATED = 1 << 3, /* taken before all others */
+	INDEX = 1 << 4,
+	SEVERAL = 1 << 5, /* all files of one kind, without an index */
+	KNOWN = 1 << 6,   /* a class whose names and loader are known */
+	QUANTIZED = 1 << 7,
+	TIED = 1 << 8,
+	FLOAT32 = 1 << 9,
+	SGLANG = 1 << 10,
+	/* Of SGLang's class: it raises at the name of a layer's projection that it does not have,
+	 * or at any such name. */
+	RAISES_PROJECTIONS = 1 << 11,
+	RAISES_ALL = 1 << 12
+};
+
+static const struct fsdp_load_fact facts[] = {
+	{ MODEL, CONFIG_FILE },
+	{ ADAPTER, ADAPTER_FILE },
+	{ ADAPTER_WEIGHTS, "adapter_model.safetensors" },
+	{ CONSOLIDATED, "consolidated*.safetensors" },
+	{ INDEX, "model.safetensors.index.json" },
+	{ 0 },
+};
+
+/* The class that config.json lists first, as word 0. Those that are known take exactly the names of
+ * transformers, without a map of other prefixes. */
+static const struct {
+	const char *name;
+	uint32_t is;
+} classes[] = {
+	{ "LlamaForCausalLM", KNOWN },
+	{ "Qwen2ForCausalLM", KNOWN },
+	{ "Phi3ForCausalLM", KNOWN },
+	{ "Qwen3ForCausalLM", KNOWN | RAISES_PROJECTIONS },
+	{ "GraniteForCausalLM", KNOWN | RAISES_ALL },
+};
+
+static uint32_t find_class(struct fsdp_loading *loading)
+{
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, CONFIG_FILE, "architectures");
+	const struct fsdp_setting *first = fsdp_load_next_item(&list);
+
+	if (first == NULL) {
+		fsdp_load_report(loading, 0, "of config.json, which lists none,");
+		return 0;
+	}
+	fsdp_load_set_word(loading, 0, first->value.text);
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
+		if (fsdp_span_is(first->value.text, classes[i].name))
+			return classes[i].is;
+	return 0;
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	/* Files of the first kind that is there. */
+	static const char *const kinds[] = { "*.safetensors", "*.bin", "*.pt" };
+	static const char others[] =
+		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
+	const struct fsdp_scan_entry *entry;
+	size_t count = 0, kind = 0;
+
+	loading->lists_weights = true;
+	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
+		loading->weights = fsdp_load_choose(loading,
+			"adapter_model.safetensors adapter_model.bin adapter_model.pt");
+		return;
+	}
+	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
+		for (size_t at = 0;
+			(entry = fsdp_load_next(loading, &at, kinds[kind])) != NULL;) {
+			if (entry->is_folder || fsdp_span_ends_any(entry->name, others))
+				continue;
+			loading->weights = (const char *)entry->name.data;
+			count++;
+		}
+	/* The index is read of safetensors only. Pickles of the last kind are not looked into. */
+	if (count > 0 && kind == 1 && (loading->is & INDEX) != 0)
+		loading->weights = "model.safetensors.index.json";
+	else if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
+		loading->is |= SEVERAL;
+	loading->is &= ~(uint32_t)ADAPTER;
+	loading->is |= find_class(loading);
+	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
+		FSDP_TOKEN_DICT)
+		loading->is |= QUANTIZED;
+	if (fsdp_load_integer(loading, CONFIG_FILE, "tie_word_embeddings", 0) == 1)
+		loading->is |= TIED;
+	if (fsdp_span_is(fsdp_load_dtype(loading), "float32") ||
+		((loading->is & SGLANG) != 0 && fsdp_load_dtype(loading).size == 0))
+		loading->is |= FLOAT32;
+}
+
+/* ---- a model ---- */
+
+static bool is_bad_index(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_bad_index(loading) ||
+	       (loading->weights != NULL &&
+		       fsdp_load_setting(loading, loading->weights, "weight_map")
+				       .value.kind != FSDP_TOKEN_DICT);
+}
+
+/* It takes no other file than those of the index, and all files without one. */
+static bool has_other_root(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_nested(loading) || fsdp_load_is_unknown_root(loading) ||
+	       fsdp_load_has_unusual_key(loading);
+}
+
+static bool is_unknown_class(struct fsdp_loading *loading)
+{
+	return find_class(loading) == 0;
+}
+
+/* quantization_config has a method whose linear layers have no parameter named weight, and all
+ * weights are plain. Word 0: the method. */
+static bool is_not_packed(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, CONFIG_FILE, "quantization_config");
+	const struct fsdp_setting *item;
+	struct fsdp_span method = { 0 };
+	bool has_weight = false;
+
+	while ((item = fsdp_load_next_item(&list)) != NULL) {
+		if (fsdp_span_is(item->key, "quant_method"))
+			method = item->value.text;
+		/* All of them may be plain. */
+		if (fsdp_span_is_any(item->key, "modules_to_not_convert dynamic") &&
+			item->value.count != 0)
+			return false;
+	}
+	for (size_t i = 0; i < stored->count; i++) {
+		struct fsdp_span name = stored->items[i].name;
+		if (fsdp_span_ends(name, FSDP_SPAN(".qweight")))
+			return false;
+		has_weight |= fsdp_span_ends(name, FSDP_SPAN("_proj.weight"));
+	}
+	return has_weight && fsdp_span_is_any(method, "gptq awq") &&
+	       fsdp_load_set_word(loading, 0, method);
+}
+
+/* Whether the class of SGLang raises at a name that its model does not have. */
+static bool raises_at(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	const unsigned char *layers = fsdp_span_find(name, FSDP_SPAN("layers."));
+	uint64_t number;
+
+	if ((loading->is & RAISES_ALL) != 0)
+		return fsdp_span_find(name, FSDP_SPAN("projector")) == NULL &&
+		       !fsdp_span_ends(name, FSDP_SPAN(".kv_scale"));
+	/* Layers beyond those of config.json are skipped. */
+	if (layers != NULL) {
+		struct fsdp_span rest = fsdp_span(
+			layers + 7, name.size - (size_t)(layers + 7 - name.data));
+		if (fsdp_span_number(&rest, INT32_MAX, &number) &&
+			(int64_t)number >= fsdp_load_integer(loading, CONFIG_FILE,
+						   "num_hidden_layers", INT32_MAX))
+			return false;
+	}
+	return (loading->is & RAISES_PROJECTIONS) != 0 &&
+	       fsdp_span_has_any(name, "q_proj k_proj v_proj gate_proj up_proj");
+}
+
+/* This class puts "model." before names that lack it. */
+static bool adds_prefix(struct fsdp_loading *loading)
+{
+	static const char *const begins[] = { "layers.", "embed_tokens.", "norm." };
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < 3 * loading->stored.count; i++)
+		if (fsdp_span_begins(loading->stored.items[i / 3].name,
+			    fsdp_span_text(begins[i % 3])))
+			return true;
+	return false;
+}
+
+/* What the model has no name for, except a bias and tables of rotary positions, as word 1. */
+static bool has_unexpected(struct fsdp_loading *loading)
+{
+	static const char ignored[] =
+		".bias rotary_emb.inv_freq rotary_emb.cos_cached rotary_emb.sin_cached";
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		/* A head that is tied is skipped. */
+		if (item->match != NULL || fsdp_span_ends_any(item->name, ignored) ||
+			((loading->is & TIED) != 0 &&
+				fsdp_span_is(item->name, "lm_head.weight")) ||
+			((loading->is & SGLANG) != 0 && !raises_at(loading, item->name)))
+			continue;
+		(void)fsdp_load_misses(loading);
+		loading->name_count = 0;
+		loading->all_names = 0;
+		fsdp_load_set_word(loading, 1, item->name);
+		return fsdp_load_name(loading, item->name);
+	}
+	return false;
+}
+
+/* Linear layers cut a part out of a tensor that is larger, in the dimensions that tensor
+ * parallelism divides; whether it does was not tried. */
+static bool is_misshaped(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensor *found, *wanted;
+
+	if (!fsdp_load_is_misshaped(loading))
+		return false;
+	found = loading->first_misshaped;
+	wanted = found->match;
+	if (found->dims != wanted->dims || found->dims != 2 ||
+		fsdp_span_is(wanted->name, "model.embed_tokens.weight") ||
+		fsdp_span_is(wanted->name, "lm_head.weight"))
+		return true;
+	return found->shape[0] < wanted->shape[0] || found->shape[1] < wanted->shape[1];
+}
+
+/* Of parameters without a method of quantization vLLM checks that they were loaded: of norms.
+ * Others keep the memory as it was. */
+static bool lacks_norm(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		if (tensor->match == NULL && tensor->tie == FSDP_LOAD_UNTIED &&
+			fsdp_span_find(tensor->name, FSDP_SPAN("norm")) != NULL)
+			fsdp_load_name(loading, tensor->name);
+	}
+	return loading->all_names > 0;
+}
+
+/* ---- an adapter ---- */
+
+static bool lacks_key(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "r", "lora_alpha", "target_modules" };
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0)
+			return fsdp_load_report(loading, 0, "%s", keys[i]);
+	return false;
+}
+
+/* A setting that changes the adapter in a way that vLLM does not have. */
+static bool has_feature(struct fsdp_loading *loading)
+{
+	static const char *const starts[] = { "gaussian", "eva", "orthogonal", "mica",
+		"lora_ga" };
+	struct fsdp_span bias = fsdp_load_text(loading, ADAPTER_FILE, "bias");
+	struct fsdp_span start =
+		fsdp_load_text(loading, ADAPTER_FILE, "init_lora_weights");
+	const struct fsdp_setting *found = fsdp_load_find_set(loading, ADAPTER_FILE,
+		"use_dora lora_bias alora_invocation_tokens layer_replication use_bdlora use_qalora");
+
+	if (found != NULL)
+		return fsdp_load_set_word(loading, 0, found->key);
+	for (size_t i = 0; i < FSDP_COUNT(starts); i++)
+		if (start.size == strlen(starts[i]) &&
+			strncasecmp((const char *)start.data, starts[i], start.size) == 0)
+			start.data = NULL;
+	if (start.data != NULL)
+		return fsdp_load_report(
+			loading, 0, "init_lora_weights %.*s", FSDP_TEXT_MOST(start, 64));
+	return bias.size != 0 && !fsdp_span_is(bias, "none") &&
+	       fsdp_load_report(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
+}
+
+static bool has_dora(struct fsdp_loading *loading)
+{
+	return fsdp_load_find_set(loading, ADAPTER_FILE, "use_dora") != NULL;
+}
+
+/* Only heads of classifiers may be whole. */
+static bool has_whole_module(struct fsdp_loading *loading)
+{
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, ADAPTER_FILE, "modules_to_save");
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&list)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_TEXT &&
+			!fsdp_span_is_any(item->value.text, "classifier score"))
+			return fsdp_load_set_word(loading, 0, item->value.text);
+	return false;
+}
+
+/* Words: the largest rank, that of the server, what helps. */
+static bool is_above_rank(struct fsdp_loading *loading)
+{
+	static const int64_t allowed[] = { 1, 8, 16, 32, 64, 128, 256, 320, 512 };
+	const char *chosen = fsdp_loader_setting(loading, MAX_RANK);
+	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
+	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, ADAPTER_FILE, "rank_pattern");
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&list)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_INTEGER && item->value.integer > rank)
+			rank = item->value.integer;
+	fsdp_load_report(loading, 0, "%" PRId64, rank);
+	fsdp_load_report(loading, 1, "%" PRId64, most);
+	for (size_t i = FSDP_COUNT(allowed); i-- > 0;)
+		if (allowed[i] >= rank)
+			fsdp_load_report(loading, 2,
+				"start vLLM with --max-lora-rank %" PRId64, allowed[i]);
+	return rank > most;
+}
+
+static bool has_no_rank(struct fsdp_loading *loading)
+{
+	return fsdp_load_integer(loading, ADAPTER_FILE, "r", 1) <= 0;
+}
+
+/* A tensor whose name is not read, as word 0. */
+static bool has_other_tensor(struct fsdp_loading *loading)
+{
+	static const char ends[] =
+		".lora_A.weight .lora_B.weight .lora_embedding_A .lora_embedding_B "
+		".score.weight .score.bias .classifier.weight .classifier.bias "
+		".embed_tokens.base_layer.weight .lm_head.base_layer.weight";
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
+
+	for (size_t i = 0; i < stored->count; i++)
+		if (!fsdp_span_ends_any(stored->items[i].name, ends))
+			fsdp_load_name(loading, stored->items[i].name);
+	return loading->all_names > 0;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	/* ---- an adapter ---- */
+	FSDP_REFUSES(CONFIG, lacks_key, ADAPTER_FILE " has no {0}", FSDP_NO_FIX,
+		.when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_RANK, has_no_rank, "r in " ADAPTER_FILE " is not above 0",
+		FSDP_NO_FIX, .when = ADAPTER),
+	FSDP_REFUSES(ADAPTER_TYPE, has_feature, "vLLM has no adapters with {0}",
+		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
+	FSDP_REFUSES(ADAPTER_TYPE, has_dora, "SGLang has no adapters with use_dora",
+		FSDP_NO_FIX, .when = ADAPTER | SGLANG),
+	FSDP_REFUSES(ADAPTER_MODULES, has_whole_module,
+		"{0} (modules_to_save) is trained whole: vLLM takes only classifier and score",
+		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
+	FSDP_REFUSES(ADAPTER_RANK, is_above_rank,
+		"the largest rank is {0}, and " MAX_RANK " is {1}", "{2}",
+		.when = ADAPTER, .unless = SGLANG),
+	FSDP_REFUSES(NO_WEIGHTS, .when = ADAPTER | FSDP_LOAD_NONE,
+		.message =
+			"the directory has no adapter_model.safetensors, adapter_model.bin or adapter_model.pt"),
+	FSDP_READS_WEIGHTS(ADAPTER),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .when = ADAPTER, .ends = true),
+	FSDP_REFUSES(OTHER_NAMES, has_other_tensor,
+		"{0} is not a name of a LoRA tensor that vLLM reads", FSDP_NO_FIX,
+		.when = ADAPTER, .unless = SGLANG),
+	FSDP_NOT_JUDGED(BASE_MODEL, .when = ADAPTER, .ends = true, .fix = FSDP_NO_FIX,
+		.message = "modules of the adapter are not compared with the base model"),
+	/* ---- a model ---- */
+	FSDP_REFUSES(CONFIG, .when = FSDP_LOAD_NONE, .unless = MODEL, .fix = FSDP_NO_FIX,
+		.message = CONFIG_FILE " is missing"),
+	FSDP_REFUSES(CONFIG, .unless = MODEL, .message = CONFIG_FILE " is missing",
+		.fix = "put the model's config.json next to the weights"),
+	FSDP_NOT_JUDGED(OTHER_WEIGHTS, .when = CONSOLIDATED, .unless = SGLANG,
+		.ends = true, .fix = FSDP_NO_FIX,
+		.message =
+			"vLLM takes consolidated*.safetensors, whose names are those of Mistral"),
+	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
+		.message =
+			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
+	FSDP_REFUSES(INDEX, is_bad_index, "the index has no weight_map", .when = INDEX),
+	FSDP_READS_WEIGHTS(0),
+	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN, .unless = SGLANG,
+		.message =
+			"vLLM reads all .safetensors files: tensors of adapter_model.safetensors are not of the model",
+		.fix = "move the adapter to a directory of its own"),
+	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, .when = SEVERAL, .ends = true, .fix = FSDP_NO_FIX,
+		.message =
+			"it reads all files of this kind in the directory, and no index lists them"),
+	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, has_other_root, .ends = true),
+	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
+	FSDP_REFUSES(DTYPE, is_not_packed,
+		"quantization_config of config.json has the method {0}, and no weight is packed",
+		"remove quantization_config from config.json", .when = QUANTIZED | KNOWN,
+		.unless = SGLANG),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .when = QUANTIZED, .ends = true,
+		.message = "names and shapes of quantized models are not known"),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
+		"names of the class {0} are not known", .unless = KNOWN, .ends = true),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .ends = true),
+	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
+		"the output head is stored, and the embedding that is tied to it is missing",
+		"store it as model.embed_tokens.weight", .when = TIED, .unless = SGLANG),
+	FSDP_NOT_JUDGED(OTHER_NAMES, adds_prefix,
+		"SGLang puts model. before names of this class that lack it",
+		.when = SGLANG | RAISES_PROJECTIONS, .ends = true),
+	FSDP_REFUSES(OTHER_NAMES, has_unexpected, "{1} is not a name of the model"),
+	FSDP_REFUSES(SHAPE, is_misshaped),
+	FSDP_NOT_JUDGED(SHAPE, fsdp_load_is_misshaped,
+		"{0} has shape [{1}], the model expects [{2}]: a part of it may be taken",
+		.ends = true),
+	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX,
+		.unless = SGLANG),
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses,
+		"{0} is missing: its memory stays uninitialized", FSDP_NO_FIX),
+	FSDP_DIFFERS(TIED_WEIGHTS, fsdp_load_ties_contradict,
+		"the output head is ignored for the embedding; both are stored and differ",
+		FSDP_LOAD_UNTIE, .when = TIED),
+	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .when = TIED),
+	FSDP_DIFFERS(DTYPE, .when = FLOAT32,
+		.message =
+			"values are cast to bfloat16 or float16, as config.json has dtype float32 or none",
+		.fix = "start the server with --dtype float32"),
+	{ 0 },
+};
+
+static const struct fsdp_loader_option options[] = {
+	{ MAX_RANK, NULL, true, "largest rank of adapters that the server takes" },
+	{ NULL },
+};
+
+const struct fsdp_loader fsdp_loader_vllm = {
+	.name = "vllm",
+	.library = "vllm",
+	.versions = FSDP_LOAD_VERSIONS("0.33.0"),
+	.facts = facts,
+	.begin = begin,
+	.rules = rules,
+	.options = options,
+};
+
+const struct fsdp_loader fsdp_loader_sglang = {
+	.name = "sglang",
+	.library = "sglang",
+	.versions = FSDP_LOAD_VERSIONS("0.5.23"),
+	.facts = facts,
+	.begin = begin,
+	.is = SGLANG,
+	.rules = rules,
+};

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several weight sets in one directory: how their names, shapes, dtypes and bytes compare, and
+ * which loader reads which.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/elements.h>
+
+#include "loaders/loading.h"
+#include "base/error.h"
+#include "base/num.h"
+
+enum {
+	SETS_MOST = 8,
+	PAIRS_MOST = SETS_MOST * SETS_MOST / 2,
+	TEXT_BYTES = 512,
+	/* Without `data` the first bytes of some tensors are enough to separate sets of two steps. */
+	FIRST_TENSORS = 16,
+	FIRST_BYTES = 1 << 16
+};
+
+static const char *const sets[] = { "model.safetensors", "model.safetensors.index.json",
+	"pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.safetensors",
+	"adapter_model.bin", "consolidated.safetensors", "consolidated.00.pth" };
+
+static const char *const models[] = { "actor", "critic", "actor.safetensors",
+	"critic.safetensors", "actor.pt", "critic.pt", "actor.pth", "critic.pth",
+	"actor.bin", "critic.bin" };
+
+/* Files of Mistral's and Meta's own programs, whose tensors mostly have other names. */
+static bool is_native(const char *name)
+{
+	return strncmp(name, "consolidated.", 13) == 0;
+}
+
+/* Whether they are of one thing: a model, or an adapter. */
+static bool are_alike(const char *a, const char *b)
+{
+	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
+}
+
+/* ---- bytes ---- */
+
+/* Two sets, or one twice, with their tensors in order of names. */
+struct two_sets {
+	const struct fsdp_checkpoint *checkpoints[2];
+	struct fsdp_load_tensors tensors[2];
+	struct fsdp_locator *locators[2];
+};
+
+/* False: one of them cannot be opened. */
+static bool open_two(struct fsdp_loading *loading, const char *left, const char *right,
+	struct two_sets *ret_sides)
+{
+	const char *const names[] = { left, right };
+
+	*ret_sides = (struct two_sets){ .locators = { NULL, NULL } };
+	for (size_t i = 0; i < 2; i++) {
+		ret_sides->checkpoints[i] = fsdp_load_open(loading, names[i]);
+		if (ret_sides->checkpoints[i] == NULL)
+			return false;
+	}
+	for (size_t i = 0; i < 2 && !loading->failed; i++)
+		loading->failed |=
+			!fsdp_load_list_stored(loading, ret_sides->checkpoints[i],
+				&ret_sides->tensors[i]) ||
+			!fsdp_locator_new(
+				ret_sides->checkpoints[i], &ret_sides->locators[i], NULL);
+	return !loading->failed;
+}
+
+static void close_two(struct two_sets *sides)
+{
+	fsdp_locator_free(sides->locators[0]);
+	fsdp_locator_free(sides->locators[1]);
+}
+
+/* A tensor of each. */
+static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
+	const struct two_sets *sides, struct fsdp_span left, struct fsdp_span right)
+{
+	const struct fsdp_span names[] = { left, right };
+	struct fsdp_elements *streams[2] = { NULL, NULL };
+	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
+	struct fsdp_error *error = NULL;
+	size_t size = 1, compared = 0;
+	bool equal = true;
+
+	for (size_t i = 0; i < 2 && error == NULL; i++)
+		(void)fsdp_elements_open(sides->locators[i],
+			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
+			&streams[i], &error);
+	while (error == NULL && equal && size != 0 &&
+		(loading->options->data || compared < FIRST_BYTES)) {
+		for (size_t i = 0; i < 2 && error == NULL; i++)
+			if (bytes[i].size == 0)
+				(void)fsdp_elements_next(streams[i], &bytes[i], &error);
+		size = error == NULL ? fsdp_min(bytes[0].size, bytes[1].size) : 0;
+		equal = size != 0 ? memcmp(bytes[0].data, bytes[1].data, size) == 0
+				  : bytes[0].size == bytes[1].size;
+		for (size_t i = 0; i < 2 && size != 0; i++)
+			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
+		compared += size;
+	}
+	bool read = error == NULL;
+	loading->failed |= !read && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	fsdp_elements_close(streams[0]);
+	fsdp_elements_close(streams[1]);
+	return !read ? FSDP_SETS_NOT_STATED : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
+}
+
+/* ---- two sets ---- */
+
+static bool are_same(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+{
+	return fsdp_load_same_shape(a, b) && a->dtype == b->dtype;
+}
+
+/* Counts tensors that both have, and with `data` of these such with the same bytes. */
+static void count_shares(struct fsdp_loading *loading, const struct two_sets *sides,
+	bool data, struct fsdp_set_shares *ret_shares, size_t *ret_names)
+{
+	const struct fsdp_load_tensors *a = &sides->tensors[0], *b = &sides->tensors[1];
+
+	*ret_names = 0;
+	*ret_shares = (struct fsdp_set_shares){ .first = a->count, .second = b->count };
+	for (size_t i = 0, k = 0; i < a->count && k < b->count;) {
+		const struct fsdp_load_tensor *x = &a->items[i], *y = &b->items[k];
+		int order = fsdp_span_compare(x->name, y->name);
+		i += order <= 0;
+		k += order >= 0;
+		*ret_names += order == 0;
+		if (order != 0 || !are_same(x, y))
+			continue;
+		ret_shares->alike++;
+		ret_shares->equal += data && compare_bytes(loading, sides, x->name,
+						     y->name) == FSDP_SETS_SAME;
+	}
+}
+
+/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
+ * the first that differs. */
+static enum fsdp_set_likeness compare_sets(
+	struct fsdp_loading *loading, const char *left, const char *right)
+{
+	bool data = loading->options->data, is_opened;
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_STATED;
+	struct fsdp_set_shares shares = { 0 };
+	struct two_sets sides;
+	size_t names = 0;
+
+	is_opened = open_two(loading, left, right, &sides);
+	if (is_opened)
+		count_shares(loading, &sides, false, &shares, &names);
+	/* One of them is written for other programs: by other names, or as a part for a rank. */
+	if (is_opened && (is_native(left) || is_native(right)) &&
+		(names == 0 || fsdp_load_has_file(loading, "consolidated.01.pth")))
+		likeness = FSDP_SETS_OTHER_FORMAT;
+	else if (is_opened)
+		likeness =
+			shares.first != shares.second ? FSDP_SETS_DIFFER : FSDP_SETS_SAME;
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first; i++) {
+		const struct fsdp_load_tensor *a = &sides.tensors[0].items[i],
+					      *b = &sides.tensors[1].items[i];
+		if (!fsdp_span_equal(a->name, b->name) || !are_same(a, b))
+			likeness = FSDP_SETS_DIFFER;
+		if (likeness == FSDP_SETS_DIFFER)
+			fsdp_load_name(loading, a->name);
+	}
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first &&
+			   (data || i < FIRST_TENSORS);
+		i++) {
+		struct fsdp_span name = sides.tensors[0].items[i].name;
+		likeness = compare_bytes(loading, &sides, name, name);
+		if (likeness == FSDP_SETS_DIFFER)
+			fsdp_load_name(loading, name);
+	}
+	close_two(&sides);
+	return likeness == FSDP_SETS_SAME && !data ? FSDP_SETS_NOT_STATED : likeness;
+}
+
+/* ---- rules ---- */
+
+bool fsdp_load_has_other_set(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; loading->weights != NULL && i < FSDP_COUNT(sets); i++) {
+		if (strcmp(sets[i], loading->weights) == 0 || is_native(sets[i]) ||
+			!are_alike(sets[i], loading->weights) ||
+			!fsdp_load_has_file(loading, "%s", sets[i]))
+			continue;
+		fsdp_load_clear(loading);
+		if (compare_sets(loading, loading->weights, sets[i]) ==
+			loading->rule->arg)
+			return fsdp_load_report(loading, 0, "%s", sets[i]) &&
+			       fsdp_load_report(loading, 1, "%s", loading->weights);
+	}
+	return false;
+}
+
+/* Names of the tied weight, if all of them are stored: the first two. 0: none, or it is not tied. */
+static size_t find_ties(struct fsdp_loading *loading, struct fsdp_span names[2])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; fsdp_load_compare(loading) && i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		if (tensor->tie != FSDP_LOAD_TIED_WEIGHT)
+			continue;
+		if (tensor->match == NULL)
+			return 0;
+		if (count < 2)
+			names[count++] = tensor->name;
+	}
+	return count;
+}
+
+bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
+{
+	struct two_sets sides;
+	struct fsdp_span names[2];
+	bool differ;
+
+	if (find_ties(loading, names) < 2 || !loading->options->data)
+		return false;
+	differ = open_two(loading, loading->weights, loading->weights, &sides) &&
+		 compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
+	close_two(&sides);
+	return differ;
+}
+
+bool fsdp_load_ties_unread(struct fsdp_loading *loading)
+{
+	struct fsdp_span names[2];
+
+	return !loading->options->data && find_ties(loading, names) > 0;
+}
+
+bool fsdp_load_has_only_head(struct fsdp_loading *loading)
+{
+	bool is_stored[FSDP_LOAD_TIE_COUNT][2] = { { false } };
+
+	if (!fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		bool is_head = fsdp_span_is(tensor->name, "lm_head.weight") ||
+			       fsdp_span_begins(tensor->name,
+				       FSDP_SPAN("cls.predictions.decoder."));
+		is_stored[tensor->tie][is_head] |= tensor->match != NULL;
+	}
+	return (is_stored[FSDP_LOAD_TIED_WEIGHT][1] &&
+		       !is_stored[FSDP_LOAD_TIED_WEIGHT][0]) ||
+	       (is_stored[FSDP_LOAD_TIED_BIAS][1] && !is_stored[FSDP_LOAD_TIED_BIAS][0]);
+}
+
+/* ---- all pairs of a directory ---- */
+
+struct fsdp_weight_set_pairs {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_weight_set_pair items[PAIRS_MOST];
+	size_t count;
+	char takers[TEXT_BYTES];
+};
+
+const char *fsdp_set_name(size_t index)
+{
+	return index < FSDP_COUNT(sets) ? sets[index] : NULL;
+}
+
+const char *fsdp_set_model_name(size_t index)
+{
+	return index < FSDP_COUNT(models) ? models[index] : NULL;
+}
+
+/* "hf, trainer take model.safetensors", for each of the sets; those of other programs are the last. */
+static void write_takers(
+	struct fsdp_weight_set_pairs *pairs, struct fsdp_loading *loading)
+{
+	static const struct fsdp_loader *const loaders[] = { &fsdp_loader_hf,
+		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
+	const char *taken[FSDP_COUNT(loaders)];
+	size_t at = 0;
+
+	for (size_t k = 0; k < FSDP_COUNT(loaders); k++) {
+		fsdp_load_begin(loading, loaders[k]);
+		taken[k] = loading->weights != NULL ? loading->weights : "";
+	}
+	for (size_t i = 0; i < FSDP_COUNT(sets); i++) {
+		bool is_mistral = strcmp(sets[i], "consolidated.safetensors") == 0;
+		char takers[128] = "";
+		size_t count = 0, size = 0;
+
+		for (size_t k = 0; k < FSDP_COUNT(loaders); k++)
+			if (strcmp(taken[k], sets[i]) == 0 &&
+				are_alike(taken[k], pairs->items[0].first))
+				size += (size_t)snprintf(takers + size,
+					sizeof takers - size, "%s%s",
+					count++ > 0 ? ", " : "", loaders[k]->name);
+		for (size_t k = 0; is_native(sets[i]) && k < pairs->count; k++)
+			if (strcmp(pairs->items[k].first, sets[i]) == 0 ||
+				strcmp(pairs->items[k].second, sets[i]) == 0) {
+				count = 1 + is_mistral;
+				snprintf(takers, sizeof takers, "%s",
+					is_mistral
+						? "mistral_inference and vLLM (load_format mistral)"
+						: "Meta's llama");
+			}
+		if (count > 0 && at < TEXT_BYTES)
+			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
+				"%s%s take%s %s", at > 0 ? "; " : "", takers,
+				count == 1 ? "s" : "", sets[i]);
+	}
+}
+
+bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
+	struct fsdp_weight_set_pairs **ret_pairs, struct fsdp_error **ret_error)
+{
+	struct fsdp_load_check_options options = { .size = sizeof options, .data = data };
+	struct fsdp_weight_set_pairs *pairs = calloc(1, sizeof *pairs);
+	struct fsdp_loading *loading;
+
+	if (pairs == NULL)
+		return fsdp_fail_memory(ret_error);
+	pairs->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&pairs->arena, &pairs->budget);
+	loading = FSDP_TAKE(&pairs->arena, loading, 1);
+	if (loading != NULL) {
+		loading->survey = survey;
+		loading->options = &options;
+		loading->arena = &pairs->arena;
+		loading->path = "";
+	}
+	for (size_t i = 0; loading != NULL && i < FSDP_COUNT(sets); i++)
+		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
+			struct fsdp_weight_set_pair *pair = &pairs->items[pairs->count];
+			if (!are_alike(sets[i], sets[k]) ||
+				!fsdp_load_has_file(loading, "%s", sets[i]) ||
+				!fsdp_load_has_file(loading, "%s", sets[k]))
+				continue;
+			fsdp_load_clear(loading);
+			*pair = (struct fsdp_weight_set_pair){
+				.first = sets[i],
+				.second = sets[k],
+				.likeness = compare_sets(loading, sets[i], sets[k]),
+			};
+			pairs->count++;
+			if (loading->name_count == 0)
+				continue;
+			pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
+			loading->failed |= pair->name.data == NULL;
+		}
+	if (loading != NULL && !loading->failed) {
+		if (pairs->count > 0)
+			write_takers(pairs, loading);
+		/* An actor with its critic. */
+		for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
+			struct fsdp_weight_set_pair pair = { .first = models[i],
+				.second = models[i + 1],
+				.likeness = FSDP_SETS_OTHER_MODEL };
+			struct two_sets sides;
+			size_t names;
+			bool is_opened;
+
+			if (pairs->count == PAIRS_MOST ||
+				fsdp_scan_find(survey, pair.first) == NULL ||
+				fsdp_scan_find(survey, pair.second) == NULL)
+				continue;
+			pair.checkpoint = fsdp_load_open(loading, pair.second);
+			is_opened = open_two(loading, pair.first, pair.second, &sides);
+			if (is_opened)
+				count_shares(loading, &sides, data, &pair.shares, &names);
+			close_two(&sides);
+			if (pair.checkpoint == NULL || is_opened)
+				pairs->items[pairs->count++] = pair;
+		}
+	}
+	if (loading == NULL || loading->failed || fsdp_scan_failed(survey, NULL)) {
+		fsdp_weight_set_pairs_free(pairs);
+		return !fsdp_scan_failed(survey, ret_error) &&
+		       fsdp_fail_memory(ret_error);
+	}
+	*ret_pairs = pairs;
+	return true;
+}
+
+void fsdp_weight_set_pairs_free(struct fsdp_weight_set_pairs *pairs)
+{
+	if (pairs == NULL)
+		return;
+	fsdp_arena_done(&pairs->arena);
+	free(pairs);
+}
+
+size_t fsdp_weight_set_pair_count(const struct fsdp_weight_set_pairs *pairs)
+{
+	return pairs->count;
+}
+
+struct fsdp_weight_set_pair fsdp_weight_set_pair(
+	const struct fsdp_weight_set_pairs *pairs, size_t index)
+{
+	return pairs->items[index];
+}
+
+const char *fsdp_weight_set_loaders(const struct fsdp_weight_set_pairs *pairs)
+{
+	return pairs->takers;
+}
