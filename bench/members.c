@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/limits.h"
+#include "base/arena.h"
 #include "io/zip.h"
 
 static int fail(const struct fsdp_error *error)

@@ -14,13 +14,10 @@
 
 #include <fsdp/error.h>
 
-#include "args/topics.h"
+#include "args/parse.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
-#include "session/session-private.h"
-#include "session/progress.h"
 #include "session/session.h"
-#include "session/temporary.h"
+#include "session/session-private.h"
 
 extern const struct command command_info, command_tree, command_audit, command_latest,
 	command_ls, command_show, command_fqns, command_flat, command_diff,

@@ -17,8 +17,6 @@
 
 #include "args/input.h"
 #include "args/parse.h"
-#include "args/suggest.h"
-#include "args/url.h"
 
 /*
  * Splits a command line into a command, options and words, and says what is wrong where

@@ -15,7 +15,7 @@
 #include <fsdp/model.h>
 
 #include "args/parse.h"
-#include "render/escape.h"
+#include "render/writer.h"
 
 /*
  * Parses the words that people use for rules and dtypes, and computes the similarity of two

@@ -18,7 +18,7 @@
 
 #include "args/parse.h"
 #include "args/select.h"
-#include "render/escape.h"
+#include "render/writer.h"
 
 enum {
 	MATCH_LIMIT = 1000000,     /* steps of one match, else it is given up */

@@ -17,8 +17,6 @@
 
 #include "args/input.h"
 #include "args/parse.h"
-#include "args/suggest.h"
-#include "args/topics.h"
 
 /* ---- lines to type ---- */
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "args/topics.h"
+#include "args/parse.h"
 
 static const char PLAN[] =
 	"A checkpoint stores names, shapes and bytes. It does not store the classes of\n"

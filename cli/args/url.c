@@ -2,7 +2,7 @@
 /*
  * Parses the forms of URLs that can be read. The helper resolves their paths.
  */
-#include "args/url.h"
+#include "args/input.h"
 
 #include <string.h>
 

@@ -14,7 +14,6 @@
 #include "shared/part-result.h"
 #include "shared/recordings.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- output of audit: verdicts, and the checks that were made ---- */

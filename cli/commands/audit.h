@@ -9,7 +9,7 @@
 #include "args/parse.h"
 #include "args/select.h"
 #include "shared/expectation.h"
-#include "shared/load-answer.h"
+#include "shared/audit-run.h"
 #include "shared/part-result.h"
 #include "render/out.h"
 

@@ -4,7 +4,6 @@
  * that compares them with the manual.
  */
 #include "args/parse.h"
-#include "args/topics.h"
 #include "render/record.h"
 
 static const char *group_name(unsigned group)

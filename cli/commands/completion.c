@@ -10,7 +10,6 @@
 #include <fsdp/loaders.h>
 
 #include "args/parse.h"
-#include "args/topics.h"
 #include "render/record.h"
 
 /* Calls `put` for each option of a command. */

@@ -12,8 +12,6 @@
 #include "shared/expectation.h"
 #include "shared/tensor-reading.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
-#include "session/progress.h"
 #include "session/session.h"
 
 /* ---- changes per module ---- */

@@ -12,18 +12,15 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/suggest.h"
-#include "args/url.h"
+#include "args/input.h"
 #include "commands/export.h"
 #include "shared/audit-run.h"
 #include "shared/expectation.h"
 #include "shared/shown-names.h"
 #include "shared/tensor-reading.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
-#include "session/progress.h"
 #include "session/session.h"
-#include "session/temporary.h"
+#include "session/session-private.h"
 
 /* ---- --adapter, --base and --prefix ---- */
 

@@ -17,9 +17,7 @@
 #include "shared/tensor-reading.h"
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
-#include "render/escape.h"
-#include "session/helper.h"
-#include "session/progress.h"
+#include "render/writer.h"
 #include "session/session.h"
 
 /*

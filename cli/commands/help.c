@@ -11,7 +11,6 @@
 #include <fsdp/error.h>
 
 #include "args/parse.h"
-#include "args/topics.h"
 
 /* ---- overview ---- */
 

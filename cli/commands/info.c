@@ -17,7 +17,6 @@
 #include "shared/recordings.h"
 #include "shared/tensor-reading.h"
 #include "shared/tensor-row.h"
-#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- recordings of a run ---- */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/latest-candidates.h"
+#include "commands/latest-answer.h"
 #include "shared/audit-run.h"
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"

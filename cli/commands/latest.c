@@ -7,12 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "commands/latest-candidates.h"
+#include "commands/latest-answer.h"
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/record.h"
 #include "render/writer.h"
-#include "session/helper.h"
 #include "session/session.h"
 
 /* ---- trackers: files and links that name the newest checkpoint ---- */

@@ -14,7 +14,6 @@
 #include "shared/recordings.h"
 #include "shared/stored-values.h"
 #include "render/record.h"
-#include "session/helper.h"
 #include "session/session.h"
 
 struct pickle_options {

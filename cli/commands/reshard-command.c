@@ -10,8 +10,8 @@
 #include <fsdp/analysis.h>
 
 #include "args/parse.h"
-#include "args/suggest.h"
-#include "shared/load-answer.h"
+#include "args/input.h"
+#include "shared/audit-run.h"
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/record.h"

@@ -3,7 +3,7 @@
  * Prints JSON Schemas of what commands write, and lists which there are.
  */
 #include "args/parse.h"
-#include "render/json.h"
+#include "render/output-functions.h"
 
 enum { MAJOR = 1 };
 

@@ -8,7 +8,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "args/suggest.h"
+#include "args/input.h"
 #include "commands/show.h"
 #include "shared/part-result.h"
 #include "shared/shown-names.h"

@@ -17,7 +17,6 @@
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/writer.h"
-#include "session/progress.h"
 #include "session/session.h"
 
 /*

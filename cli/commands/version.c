@@ -7,7 +7,7 @@
 #include "args/parse.h"
 #include "render/record.h"
 #include "session/diagnostics.h"
-#include "session/sandbox.h"
+#include "session/session-private.h"
 
 static struct value get_version(struct subject of)
 {

@@ -8,9 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/output-functions.h"
-#include "render/json.h"
 
 enum {
 	ROWS = 64,       /* threads of a lane; what overlaps with as many is dropped */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 
 /*
  * Looks characters up in a table of ranges.

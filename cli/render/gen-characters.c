@@ -31,7 +31,7 @@ int main(void)
 {
 	int before = -1;
 
-	printf("#include \"render/escape.h\"\n\nconst uint32_t character_ranges[] = {\n");
+	printf("#include \"render/writer.h\"\n\nconst uint32_t character_ranges[] = {\n");
 	for (utf8proc_int32_t character = 0; character <= 0x10ffff; character++) {
 		int width = utf8proc_charwidth(character);
 		int kind = (is_hidden(character) ? 4 : 0) | (width > 0 ? width & 3 : 0);

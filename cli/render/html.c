@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/output-functions.h"
 #include "render/out.h"
 
@@ -44,7 +44,7 @@ void html_fill(struct writer *to, const char *name, const struct html_field *fie
 		while (field->name != NULL && strcmp(field->name, piece->text) != 0)
 			field++;
 		if (piece->kind == HTML_TEXT) {
-			/* What must not be shown as it is leaves as escape.h says. */
+			/* What must not be shown as it is leaves as writer.h says. */
 			size_t at = 0;
 			while (at < field->text.size) {
 				uint32_t character;

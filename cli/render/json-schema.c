@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "render/json.h"
+#include "render/output-functions.h"
 
 enum { DEFINITIONS_MAX = 128, LEVELS = 64, ALTERNATIVES_MAX = 8 };
 

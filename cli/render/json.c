@@ -7,9 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/output-functions.h"
-#include "render/json.h"
 #include "render/record.h"
 
 /* ---- Spells one value in JSON (RFC 8259) ---- */

@@ -5,9 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/output-functions.h"
-#include "render/json.h"
 
 struct ncdu {
 	struct out base;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "render/escape.h"
 #include "render/writer.h"
 
 /*

@@ -21,7 +21,7 @@
  *	how rows are sorted by it  sort
  *	what it means              about; words, if it is one of a few
  *
- * JSON Schema and the manual's list of fields are printed from the rows too (json.h).
+ * JSON Schema and the manual's list of fields are printed from the rows too (output-functions.h).
  *
  * Rows are written with the macros below, which refuse a member of another type. So one
  * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What

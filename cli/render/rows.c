@@ -4,9 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/output-functions.h"
-#include "render/json.h"
 
 /*
  * Writes the main table, in the columns that people see, as cells between commas (csv,

@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "render/escape.h"
-#include "render/output-functions.h"
-#include "render/json.h"
-#include "render/record.h"
 #include "render/writer.h"
+#include "render/output-functions.h"
+#include "render/record.h"
 
 /*
  * What outputs that show findings alone have in common: they take the head, and write

@@ -6,11 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "render/escape.h"
-#include "render/output-functions.h"
-#include "render/json.h"
-#include "render/record.h"
 #include "render/writer.h"
+#include "render/output-functions.h"
+#include "render/record.h"
 
 /*
  * Cells in columns, two spaces between, no boxes, no spaces at the end of a line. The

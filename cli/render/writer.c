@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "render/escape.h"
 #include "render/writer.h"
 
 bool writer_init(struct writer *writer, FILE *stream)

@@ -16,7 +16,7 @@
 
 #include <fsdp/error.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 #include "render/out.h"
 #include "render/record.h"
 #include "session/diagnostics.h"

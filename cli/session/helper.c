@@ -3,7 +3,7 @@
  * Starts the process that reads URLs: a program in Python that is built into this one, or what
  * FSDP_INSPECT_HELPER names. It has one end of a pair of sockets as its descriptor 3.
  */
-#include "session/helper.h"
+#include "session/session.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "args/url.h"
+#include "args/input.h"
 
 static struct fsdp_remote *current;
 

@@ -10,10 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "session/helper.h"
-#include "session/progress.h"
-#include "session/session-private.h"
 #include "session/session.h"
+#include "session/session-private.h"
 
 /* ---- Facts of the machine: processors, and whether a path is a directory ---- */
 

@@ -17,8 +17,7 @@
 
 #include "args/input.h"
 #include "args/parse.h"
-#include "args/topics.h"
-#include "render/escape.h"
+#include "render/writer.h"
 #include "session/session-private.h"
 
 /*

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "session/progress.h"
-#include "session/temporary.h"
+#include "session/session.h"
+#include "session/session-private.h"
 
 /* A handler has no other way to what it shows. */
 static struct shown {

@@ -13,7 +13,7 @@
  * Written by hand because it is a table and a few conditions: it needs no memory, takes
  * one system call and a few microseconds, and cannot fail halfway.
  */
-#include "session/sandbox.h"
+#include "session/session-private.h"
 
 const char *sandbox_text(unsigned locks)
 {

@@ -2,7 +2,6 @@
 #ifndef SESSION_PRIVATE_H
 #define SESSION_PRIVATE_H
 
-/* What the files of this room and main.c share; commands see session.h. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -15,7 +14,113 @@
 #include "render/writer.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
-#include "session/temporary.h"
+
+/*
+ * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
+ * Once both are shut this process, with all its threads, can read below the paths that
+ * were allowed, ask what any path leads to, allocate, start threads and write to what it
+ * has open. It cannot create, name, remove, connect, execute or change anything, except the
+ * files of one directory in which it was allowed to write. A lock
+ * that the kernel does not have is not a failure, only a lock less.
+ */
+enum sandbox_lock {
+	SANDBOX_CALLS = 1 << 0,
+	SANDBOX_FILES = 1 << 1,
+};
+
+struct sandbox {
+	int rules;   /* the kernel's list of what may be read; -1: it keeps none */
+	bool writes; /* files may be made somewhere */
+};
+
+/* Which locks this program was built with: a set of enum sandbox_lock. */
+unsigned sandbox_built(void);
+
+/* A set of locks in words. Never NULL. */
+const char *sandbox_text(unsigned locks);
+
+/* Nothing is locked yet. What is allowed are the tables of the C library. */
+struct sandbox sandbox_begin(void);
+
+/*
+ * A path as the user named it: for a directory all files below it; for a file its
+ * directory, which may contain the rest of its checkpoint, and the target of its link;
+ * within the snapshots of the Hugging Face hub's download cache the blobs that links lead
+ * to. For a missing path only the names in its directory, so that opening it fails.
+ */
+void sandbox_allow(struct sandbox *sandbox, const char *path);
+
+/*
+ * An existing directory. Files in it may be made, written, renamed and removed as well.
+ * Without Landlock the process could do that anywhere.
+ */
+void sandbox_allow_writes(struct sandbox *sandbox, const char *folder);
+
+/*
+ * Shuts the locks, for good, and gives the set of those that hold. Landlock holds in this
+ * thread and those that it starts, so others are to be started later.
+ */
+unsigned sandbox_enter(struct sandbox *sandbox);
+
+/*
+ * A file that appears complete or not at all: written under a name of its own in
+ * the directory where it belongs, renamed when it is done. SIGHUP, SIGINT and SIGTERM
+ * remove all that are not done, then end the process as they would have.
+ *
+ * A process that locks itself up cannot do that any more. Before, it hands its files over
+ * to another, which can do nothing but name each once or remove it, and which removes
+ * what is left when the first one ends, however that is.
+ *
+ * What exists and is not a regular file (a pipe, a terminal, /dev/null) is written
+ * to directly, because nothing is replaced.
+ */
+struct temporary {
+	char *target;   /* where it will be */
+	char *path;     /* where it is now; NULL: written directly, or done */
+	int descriptor; /* to be written to; closed by the caller */
+	unsigned number;
+	struct temporary *next;
+};
+
+/* False with errno. The struct stays where it is until commit or remove. */
+bool temporary_open(struct temporary *temporary, const char *target);
+
+/* The bytes are written and the descriptor closed: gives the file its name. False with
+ * errno; the temporary file is gone then. */
+bool temporary_commit(struct temporary *temporary);
+
+/* Not wanted after all. Fine after commit too: then nothing is removed. */
+void temporary_done(struct temporary *temporary);
+
+/*
+ * From now on the process itself makes files in this directory, with names that begin with
+ * temporary_prefix. With `make` a missing directory is made. However the process ends, its
+ * remaining files are removed, and the directory too if it was made here and is empty. For
+ * one directory only, before temporary_hand_over.
+ */
+void temporary_watch(const char *folder, bool make);
+
+/* Why that directory could not be made, as errno; 0: it exists. */
+int temporary_why(void);
+
+/* Of no other run: process numbers of several containers that write in one directory are
+ * alike. Static; NULL before temporary_watch. */
+const char *temporary_prefix(void);
+
+/* Starts the process that names and removes all that are open now, and watches the directory;
+ * none if there is nothing to do. No other may be opened after it. False with errno, and
+ * nothing has changed. */
+bool temporary_hand_over(void);
+
+/* For an end that was not planned: removes all that are not done. May be called in a
+ * signal handler. */
+void temporary_abandon_all(void);
+
+/* Removes all that are not done, and ends the process as the signal does that is not
+ * caught. May be called in a signal handler. */
+_Noreturn void temporary_die(int signal_number);
+
+/* What the files of this room and main.c share; commands see session.h. */
 
 /* ---- outputs ---- */
 

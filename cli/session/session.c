@@ -19,16 +19,12 @@
 
 #include <fsdp/error.h>
 
-#include "args/suggest.h"
+#include "args/input.h"
 #include "render/out.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
-#include "session/progress.h"
-#include "session/sandbox.h"
-#include "session/session-private.h"
 #include "session/session.h"
-#include "session/temporary.h"
+#include "session/session-private.h"
 
 /* ---- Arguments, host and time of this run ---- */
 

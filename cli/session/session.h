@@ -2,6 +2,10 @@
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
+#include <fsdp/checkpoint.h>
+#include <fsdp/trace.h>
+
+#include "args/input.h"
 #include "args/parse.h"
 #include "args/select.h"
 
@@ -83,5 +87,41 @@ struct outputs;
  * it prints nothing and leaves the locks as they are. */
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks);
+
+/* From here on SIGUSR1 asks for a line on stderr that says how far the work is, and ends
+ * no process. Call it first. */
+void progress_listen(void);
+
+/*
+ * While something long is read: a line on stderr with the progress. With `progress`
+ * it shows bytes, and an interrupt ends the reading rather than the process, which has a
+ * second for what is left to do; then, or with a second interrupt, the process ends by the
+ * signal wherever it is. Without (NULL) it shows the time, and an interrupt does as ever.
+ * With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
+ * every 30 seconds.
+ */
+void progress_begin(
+	const struct common_options *common, struct fsdp_recording_progress *progress);
+
+/* Takes the line away. Returns the signal that interrupted, or 0. From now on another
+ * ends the process. */
+int progress_end(void);
+
+/*
+ * The process that reads URLs (fsdp-inspect-remote(7)): the one of this run, if some input is
+ * a URL. It is started before this process locks itself up.
+ */
+
+/* Starts it and asks for each URL. Why that failed is reported when a URL is opened. False: out of
+ * memory. */
+bool helper_start(const struct inputs *inputs);
+
+/* NULL: nothing is read from URLs. */
+struct fsdp_remote *helper_remote(void);
+
+/* FSDP_REMOTE_LOCAL of all paths but the URLs of this run. */
+enum fsdp_remote_kind helper_kind(const char *path);
+
+void helper_end(void);
 
 #endif

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "session/temporary.h"
+#include "session/session-private.h"
 
 /*
  * At file scope because a signal handler has no other way to what it must remove. Changed

@@ -11,11 +11,8 @@
 #include <fsdp/loaders.h>
 
 #include "shared/audit-run.h"
-#include "shared/load-answer.h"
 #include "shared/stored-values.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
-#include "session/progress.h"
 #include "session/session.h"
 
 /*

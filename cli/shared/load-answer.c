@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/load-answer.h"
+#include "shared/audit-run.h"
 #include "shared/tensor-row.h"
 #include "render/record.h"
 #include "session/diagnostics.h"

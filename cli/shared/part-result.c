@@ -15,7 +15,7 @@
 #include "shared/part-result.h"
 #include "shared/tensor-reading.h"
 #include "shared/stored-values.h"
-#include "render/json.h"
+#include "render/output-functions.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
 

@@ -8,7 +8,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "aggregate/scratch.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 
 /* Two module names that are typical of an architecture. */

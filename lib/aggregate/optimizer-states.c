@@ -7,9 +7,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "aggregate/scratch.h"
-#include "aggregate/shapes.h"
-#include "aggregate/optimizer-states.h"
+#include "aggregate/aggregate.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"

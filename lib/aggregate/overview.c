@@ -9,9 +9,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "aggregate/scratch.h"
-#include "aggregate/optimizer-states.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 
 struct fsdp_inferred_units {

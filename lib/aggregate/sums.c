@@ -9,8 +9,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "aggregate/scratch.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 #include "base/num.h"
 #include "base/sort.h"

@@ -8,8 +8,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "aggregate/scratch.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 #include "base/sort.h"
 

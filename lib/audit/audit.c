@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "audit/applies.h"
 #include "audit/checking.h"
-#include "aggregate/scratch.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 #include "base/finding.h"
 #include "base/num.h"

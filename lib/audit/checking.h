@@ -3,8 +3,9 @@
 #define FSDP_AUDIT_CHECKING_H
 
 #include <fsdp/audit.h>
+#include <fsdp/model.h>
 
-#include "aggregate/scratch.h"
+#include "aggregate/aggregate.h"
 #include "base/finding.h"
 #include "base/num.h"
 
@@ -114,5 +115,11 @@ extern const struct fsdp_check fsdp_check_ties;
 extern const struct fsdp_check fsdp_check_unseen;
 extern const struct fsdp_check fsdp_check_wrapped;
 extern const struct fsdp_check fsdp_check_unstated;
+
+/* What rules are about, as a set. */
+unsigned fsdp_subjects_of(const struct fsdp_checkpoint *checkpoint);
+
+/* Whether a rule is about something that is in the set. */
+bool fsdp_rule_applies(const struct fsdp_rule *rule, unsigned subjects);
 
 #endif

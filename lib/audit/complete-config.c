@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "audit/complete.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 
 #define CONFIG_OF_SAVE "put the config.json of the model that was saved in its place"
 #define ALL_EXPERTS "save or convert the model again with all of its experts"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "audit/complete.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 
 /* Layouts of quantized weights, by the tensors stored with them. */
 enum packed_layout {

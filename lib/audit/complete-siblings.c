@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "audit/complete.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 #include "base/sort.h"
 
 /* ---- shapes: one rank's piece, or a flattened tensor, saved as the full tensor ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "audit/complete.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 #include "base/sort.h"
 
 /* A stack of more kinds, or with more differences, is a design that is not known. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "audit/complete.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 #include "base/sort.h"
 
 /* ---- names ---- */

@@ -10,8 +10,7 @@
 #include <fsdp/analysis.h>
 
 #include "audit/checking.h"
-#include "aggregate/shapes.h"
-#include "aggregate/optimizer-states.h"
+#include "aggregate/aggregate.h"
 #include "base/names.h"
 
 /* States of an optimizer are of buffers of many parameters there. */

@@ -9,7 +9,7 @@
 #include <fsdp/analysis.h>
 
 #include "audit/checking.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/sort.h"
 
 /*

@@ -14,7 +14,7 @@
 #include <fsdp/elements.h>
 
 #include "audit/checking.h"
-#include "aggregate/tally.h"
+#include "aggregate/aggregate.h"
 #include "base/error.h"
 
 enum { DEVICES_MOST = 1024 };

@@ -14,7 +14,7 @@
 #include <fsdp/audit.h>
 
 #include "audit/checking.h"
-#include "aggregate/shapes.h"
+#include "aggregate/aggregate.h"
 #include "base/names.h"
 
 enum {

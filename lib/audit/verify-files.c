@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "io/remote.h"
+#include "io/directory.h"
 #include "syntax/json-tree.h"
-#include "elements/content-hash.h"
+#include "elements/elements-private.h"
 #include "audit/verify-private.h"
 
 static bool verify_is_zip(
@@ -279,7 +279,7 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
  * Sources of SHA-256 digests of files: lists in the directory, the cache of Hugging Face,
  * which uses them as file names, and the manifest that the user names.
  *
- *	SHA256SUMS      lines of sha256sum (elements/content-hash.h)
+ *	SHA256SUMS      lines of sha256sum (elements/elements-private.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
  *	../../blobs/…   the target of a file's link, 64 digits
  *	.cache/huggingface/download/NAME.metadata  of hf download --local-dir: its second

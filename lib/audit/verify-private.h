@@ -8,8 +8,7 @@
 
 #include "base/pool.h"
 #include "checkpoint/checkpoint-private.h"
-#include "elements/data-scan.h"
-#include "elements/strides.h"
+#include "elements/elements-private.h"
 #include "io/zip.h"
 
 /* Common declarations of verify.c, verify-data.c and verify-files.c. */

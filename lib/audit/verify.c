@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "base/sort.h"
-#include "elements/data-scan.h"
+#include "elements/elements-private.h"
 #include "io/archive.h"
 #include "audit/verify-private.h"
 

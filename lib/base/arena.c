@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/limits.h"
 #include "base/num.h"
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -7,7 +7,6 @@
 #include <fsdp/error.h>
 
 #include "base/arena.h"
-#include "base/limits.h"
 
 /* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
 enum fsdp_rule_index {

@@ -8,7 +8,7 @@
 #include <fsdp/checkpoint.h>
 
 #include "base/error.h"
-#include "base/limits.h"
+#include "base/arena.h"
 #include "base/span.h"
 
 static const struct fsdp_limit_row rows[] = {

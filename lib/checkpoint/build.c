@@ -5,7 +5,6 @@
  */
 #include "base/num.h"
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /* ---- Classes by number, sizes of a tensor, full names ---- */
 

@@ -2,7 +2,7 @@
 #ifndef FSDP_CHECKPOINT_PRIVATE_H
 #define FSDP_CHECKPOINT_PRIVATE_H
 
-#include "elements/strides.h"
+#include "elements/elements-private.h"
 #include "io/directory.h"
 #include "checkpoint/model.h"
 

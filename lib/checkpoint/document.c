@@ -12,11 +12,9 @@
 
 #include "base/arena.h"
 #include "base/num.h"
-#include "base/limits.h"
 #include "io/archive.h"
 #include "io/directory.h"
-#include "io/inflate.h"
-#include "io/stream.h"
+#include "io/source.h"
 #include "syntax/json-scan.h"
 
 /* ---- Earlier results: parts of the JSON that the program writes ---- */

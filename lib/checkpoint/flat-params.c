@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "base/sort.h"
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /* ---- The layout: parameters in order, padded and cut into shards as FSDP1 does ---- */
 

@@ -4,7 +4,6 @@
  */
 #include "base/num.h"
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /* ---- Ranks of the pieces of a tensor ---- */
 

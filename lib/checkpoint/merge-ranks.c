@@ -7,7 +7,6 @@
 
 #include "base/sort.h"
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /* ---- Ranks without a file. A world may claim millions: ranks are never counted through ---- */
 

@@ -4,7 +4,6 @@
  * roles of tensors, and units that are known by name.
  */
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /* ---- Segments that wrappers put into names, and names without them ---- */
 

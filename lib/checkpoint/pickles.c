@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "io/zip.h"
 #include "checkpoint/opening.h"
-#include "checkpoint/pickles-private.h"
 
 /*
  * The outermost value of a file of torch.save, as Python would have it: loaders of weights

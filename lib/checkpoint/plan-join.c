@@ -7,7 +7,6 @@
 
 #include "base/num.h"
 #include "checkpoint/build.h"
-#include "checkpoint/freezing.h"
 
 /*
  * Completes a plan that was made of a log: it has modules and candidates for units, and

@@ -10,7 +10,7 @@
 #include "checkpoint/opening.h"
 #include "syntax/model-repr.h"
 #include "trace/event.h"
-#include "trace/kineto-units.h"
+#include "trace/kineto.h"
 
 /*
  * Reads how many steps an optimizer did: the one element of a tensor that a family named

@@ -12,7 +12,7 @@
 
 #include "base/num.h"
 #include "formats/format.h"
-#include "checkpoint/pickles-private.h"
+#include "checkpoint/opening.h"
 #include "syntax/json-tree.h"
 
 enum {

@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "naming/mapping.h"
 #include "naming/naming.h"
 
 /* What the files that compare share: the tensors of both sides, and the pairs of them. */

@@ -16,8 +16,7 @@
 #include "base/pool.h"
 #include "base/sort.h"
 #include "base/span.h"
-#include "base/vector-loops.h"
-#include "naming/mapping.h"
+#include "naming/naming.h"
 
 enum {
 	WORDS = FSDP_APART_LANES / 2, /* of a row */

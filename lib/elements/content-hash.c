@@ -8,8 +8,8 @@
 
 #include "base/characters.h"
 #include "base/names.h"
-#include "base/vector-loops.h"
-#include "elements/content-hash.h"
+#include "base/num.h"
+#include "elements/elements-private.h"
 
 /* The plain functions, old as they are: those that replaced them load a provider and take
  * memory for each digest, and crash in there when there is none left. */

@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/limits.h"
+#include "base/arena.h"
 #include "base/num.h"
 #include "base/pool.h"
-#include "elements/data-scan.h"
-#include "io/inflate.h"
+#include "elements/elements-private.h"
+#include "io/source.h"
 
 enum { RATIO = 1032 /* no stream of deflate inflates to more */ };
 

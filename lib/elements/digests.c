@@ -12,8 +12,8 @@
 #include "base/pool.h"
 #include "base/sort.h"
 #include "checkpoint/checkpoint-private.h"
-#include "elements/data-scan.h"
-#include "io/remote.h"
+#include "elements/elements-private.h"
+#include "io/directory.h"
 
 struct fsdp_made_digest {
 	struct fsdp_digest shown; /* without the error */

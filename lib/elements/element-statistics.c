@@ -15,8 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/vector-loops.h"
-#include "elements/element-statistics.h"
+#include "base/num.h"
+#include "elements/elements-private.h"
 #include "checkpoint/model.h"
 
 #ifdef __clang__

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "elements/content-hash.h"
-#include "elements/gather.h"
+#include "elements/elements-private.h"
 #include "io/zip.h"
 
 bool fsdp_marks_reset(

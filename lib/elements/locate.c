@@ -11,8 +11,7 @@
 #include "checkpoint/checkpoint-private.h"
 #include "formats/torch/torch.h"
 #include "io/zip.h"
-#include "elements/gather.h"
-#include "elements/element-statistics.h"
+#include "elements/elements-private.h"
 
 /*
  * Finds where the payload of a piece begins: reads the local header of a zip member, or

@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/num.h"
-#include "elements/element-statistics.h"
+#include "elements/elements-private.h"
 
 uint64_t fsdp_value_statistics_finite(const struct fsdp_value_statistics *numbers)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "elements/strides.h"
+#include "elements/elements-private.h"
 
 void fsdp_view_set_contiguous(struct fsdp_view *view)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/characters.h"
-#include "base/limits.h"
+#include "base/arena.h"
 #include "base/sort.h"
 #include "export/exporting.h"
 #include "naming/naming.h"

@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
-#include "naming/mapping.h"
-#include "elements/content-hash.h"
+#include "naming/naming.h"
+#include "elements/elements-private.h"
 
 /* What the files of this room share: the tensors that are written, and the files that
  * they are written into. */

@@ -18,10 +18,10 @@
 
 #include "base/pool.h"
 #include "base/sort.h"
-#include "elements/content-hash.h"
+#include "elements/elements-private.h"
 #include "export/exporting.h"
 #include "io/directory.h"
-#include "naming/mapping.h"
+#include "naming/naming.h"
 
 /* Tensors are copied range by range, each at its own place in its file, so the order in
  * which threads take them does not show. */

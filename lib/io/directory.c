@@ -21,7 +21,6 @@
 #include "base/names.h"
 #include "base/num.h"
 #include "io/directory.h"
-#include "io/remote.h"
 
 enum {
 	MOST_OPEN = 64,  /* files of one cache */

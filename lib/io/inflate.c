@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/num.h"
-#include "io/inflate.h"
+#include "io/source.h"
 
 enum { INPUT = 64 << 10 };
 

@@ -10,7 +10,7 @@
  * Bytes are asked for and kept by blocks. What is announced is in a queue; as much of it is
  * asked for as fits into the memory that kept blocks leave.
  */
-#include "io/remote.h"
+#include "io/directory.h"
 
 #include <errno.h>
 #include <poll.h>

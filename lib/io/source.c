@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "io/remote.h"
+#include "io/directory.h"
 #include "io/source.h"
 
 bool fsdp_pager_init(

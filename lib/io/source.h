@@ -20,7 +20,7 @@ struct fsdp_source {
 	uint64_t size;
 	const unsigned char *const *pages; /* memory by pages, borrowed */
 	struct fsdp_remote_file
-		*remote; /* of another process (io/remote.h); NULL: none */
+		*remote; /* of another process (io/directory.h); NULL: none */
 	bool *failed; /* set when bytes cannot be read, by callers who ask for no error; NULL */
 };
 
@@ -72,7 +72,7 @@ bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,
 	unsigned char *to, size_t row, size_t step, size_t count,
 	struct fsdp_error **ret_error);
 
-/* Exactly that, into memory of the arena. `limit` (base/limits.h) bounds the size. */
+/* Exactly that, into memory of the arena. `limit` (base/arena.h) bounds the size. */
 bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
 	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
@@ -121,5 +121,92 @@ bool fsdp_pager_add(struct fsdp_pager *pager, const void *bytes, size_t size,
 /* All that came since the last take; it lives as long as the arena. */
 bool fsdp_pager_take(struct fsdp_pager *pager, struct fsdp_source *ret_source,
 	struct fsdp_error **ret_error);
+
+/*
+ * Raw deflate out of a source, forwards only, never more than the declared size: the
+ * byte after it is asked for only to see whether there is one.
+ */
+struct fsdp_inflate;
+
+bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset,
+	uint64_t stored_size, uint64_t size, struct fsdp_inflate **ret_inflate,
+	struct fsdp_error **ret_error);
+
+/* Exactly `size` bytes, or failure (damaged: broken data, ends early). */
+bool fsdp_inflate_read(struct fsdp_inflate *inflate, void *buffer, size_t size,
+	struct fsdp_error **ret_error);
+
+/* The same bytes through another source: descriptors are closed after a while. */
+void fsdp_inflate_move(struct fsdp_inflate *inflate, const struct fsdp_source *source);
+
+/* After all declared bytes: fails if the stream continues or stored bytes are left. */
+bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_error);
+
+void fsdp_inflate_free(struct fsdp_inflate *inflate);
+
+/*
+ * A gzip file read from another stream, with concatenated members as one; or the output of zlib. If it is truncated or
+ * a checksum is wrong, it ends after the last readable byte.
+ */
+struct fsdp_gunzip;
+
+bool fsdp_gunzip_is(struct fsdp_span head);
+bool fsdp_gunzip_is_zlib(struct fsdp_span head);
+bool fsdp_gunzip_new(fsdp_refill refill, void *context, struct fsdp_gunzip **ret_gunzip,
+	struct fsdp_error **ret_error);
+/* A fsdp_refill; context is the struct fsdp_gunzip. */
+bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error);
+bool fsdp_gunzip_is_cut(const struct fsdp_gunzip *gunzip);
+void fsdp_gunzip_free(struct fsdp_gunzip *gunzip);
+
+/* "1.2.13" */
+const char *fsdp_inflate_version(void);
+
+/*
+ * A file or a pipe read once from its first byte to its last, whatever it is compressed
+ * with (gz of several members, zst, xz, bz2, lz4). Compressed ones are inflated one step
+ * ahead in a thread of their own.
+ *
+ * A compressed stream that breaks off, or whose checksum is wrong, gives what it gave and
+ * then ends: fsdp_stream_is_cut.
+ */
+struct fsdp_stream;
+
+struct fsdp_stream_options {
+	struct fsdp_remote *remote; /* for paths that are URLs, or NULL */
+	bool ahead;                 /* in a thread */
+	uint64_t *read;             /* grows by the bytes that are read, or NULL */
+	const int *stop;            /* once set, the stream ends early, or NULL */
+	/* What is unpacked is bounded by `inflate-bytes` and `inflate-ratio`, what that
+	 * takes by `memory`; NULL: by nothing. They stay as long as the stream. */
+	const struct fsdp_limits *limits;
+};
+
+/* "-" is standard input. Fails if it is neither a regular file nor a pipe. */
+bool fsdp_stream_open(const char *path, const struct fsdp_stream_options *options,
+	struct fsdp_stream **ret_stream, struct fsdp_error **ret_error);
+
+/* A fsdp_refill; context is the struct fsdp_stream. */
+bool fsdp_stream_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error);
+
+/* What it begins with, uncompressed, up to FSDP_STREAM_PEEK bytes. Before the first
+ * refill only. */
+enum { FSDP_STREAM_PEEK = 4096 };
+bool fsdp_stream_peek(struct fsdp_stream *stream, struct fsdp_span *ret_head,
+	struct fsdp_error **ret_error);
+
+/* Meaningful at the end. */
+bool fsdp_stream_is_cut(const struct fsdp_stream *stream);
+
+/* The file itself, if it is neither a pipe nor compressed; NULL: it is. */
+struct fsdp_source;
+const struct fsdp_source *fsdp_stream_plain(const struct fsdp_stream *stream);
+
+/* Bytes as stored; 0: a pipe. */
+uint64_t fsdp_stream_size(const struct fsdp_stream *stream);
+
+void fsdp_stream_close(struct fsdp_stream *stream);
 
 #endif

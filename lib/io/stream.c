@@ -12,8 +12,7 @@
 
 #include "base/num.h"
 #include "io/directory.h"
-#include "io/inflate.h"
-#include "io/stream.h"
+#include "io/source.h"
 
 /*
  * Reads one step ahead: a thread fills a ring of blocks from another stream while the caller uses them. The bytes are

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "io/inflate.h"
+#include "io/source.h"
 #include "io/zip.h"
 
 enum {

@@ -11,7 +11,6 @@
 
 #include "base/sort.h"
 #include "naming/naming.h"
-#include "naming/mapping.h"
 
 /* ---- Elements of mapped tensors ---- */
 

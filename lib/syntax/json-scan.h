@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/characters.h"
-#include "base/limits.h"
 
 /*
  * JSON as a stream of tokens, of any length, in a window of 256 KiB. Nothing is kept and

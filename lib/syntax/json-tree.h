@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/limits.h"
 
 /*
  * A small JSON document as a tree in an arena. Objects keep their order. What is not

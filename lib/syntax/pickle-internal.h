@@ -3,7 +3,6 @@
 #define FSDP_SYNTAX_PICKLE_INTERNAL_H
 
 #include "base/arena.h"
-#include "base/limits.h"
 #include "base/names.h"
 #include "syntax/pickle.h"
 

@@ -2,9 +2,9 @@
 /*
  * The machine's loop: what each opcode does, in one switch, and what comes before and
  * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
- * pickle-machine.h describes how the parts work together.
+ * pickle-run.h describes how the parts work together.
  */
-#include "syntax/pickle-machine.h"
+#include "syntax/pickle-run.h"
 
 enum { FIRST_SLOTS = 64 };
 

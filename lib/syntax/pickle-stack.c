@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's stack, marks and cells with their ceilings, its numbers and texts, and its
- * containers. pickle-machine.h describes how the parts work together.
+ * containers. pickle-run.h describes how the parts work together.
  */
 #include <stdio.h>
 
-#include "syntax/pickle-machine.h"
+#include "syntax/pickle-run.h"
 
 enum { FIRST_STACK = 1024, FIRST_MARKS = 64 };
 

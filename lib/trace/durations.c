@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/sort.h"
-#include "trace/durations.h"
+#include "trace/event.h"
 
 /* Cells: 128 between two powers of two, so each is within 0.8 % of its values. */
 enum { CELL_BITS = 7, CELLS = (64 - CELL_BITS) << CELL_BITS };

@@ -2,15 +2,177 @@
 #ifndef FSDP_TRACE_EVENT_H
 #define FSDP_TRACE_EVENT_H
 
+#include <fsdp/order.h>
 #include <fsdp/trace.h>
 
 #include "base/arena.h"
 #include "base/finding.h"
 #include "base/names.h"
-#include "io/stream.h"
+#include "base/span.h"
+#include "io/source.h"
 #include "syntax/json-scan.h"
-#include "trace/durations.h"
-#include "trace/types.h"
+
+/* The types of time that have names of their own, in the order of reports. The first
+ * six have names in SimpleProfiler; from ENTER_UNSHARD on they are named regions of the
+ * host. */
+#define FSDP_TIME_TYPES(X)                                    \
+	X(ALL, "all")                                         \
+	X(ALL_GATHER, "all_gather")                           \
+	X(ALL_GATHER_OBJECT, "all_gather_object")             \
+	X(RESHARDING, "resharding")                           \
+	X(H2D, "H2D")                                         \
+	X(D2H, "D2H")                                         \
+	X(REDUCE_SCATTER, "reduce_scatter")                   \
+	X(ALL_REDUCE, "all_reduce")                           \
+	X(BROADCAST, "broadcast")                             \
+	X(REDUCE, "reduce")                                   \
+	X(ALL_TO_ALL, "all_to_all")                           \
+	X(SEND_RECV, "send_recv")                             \
+	X(GATHER, "gather")                                   \
+	X(SCATTER, "scatter")                                 \
+	X(BARRIER, "barrier")                                 \
+	X(COALESCED, "coalesced")                             \
+	X(COMM_UNKNOWN, "comm_unknown")                       \
+	X(COMPUTE, "compute")                                 \
+	X(D2D, "D2D")                                         \
+	X(P2P, "P2P")                                         \
+	X(HTOH, "HtoH")                                       \
+	X(MEMSET, "memset")                                   \
+	X(ENTER_UNSHARD, "_enter_unshard_params_ctx")         \
+	X(EXIT_UNSHARD, "_exit_unshard_params_ctx")           \
+	X(CLONE, "clone")                                     \
+	X(NONE_FSDP_MANAGED_COPY, "none_fsdp_managed_copy")   \
+	X(PREPROCESSING, "preprocessing")                     \
+	X(PREPROCESSING_WITH_COMM, "preprocessing_with_comm") \
+	X(STATE_CONVERTING, "state_converting")
+#define FSDP_TIME_TYPE(type, name) FSDP_TIME_##type,
+enum fsdp_time_type {
+	FSDP_TIME_TYPES(FSDP_TIME_TYPE) FSDP_TIME_COUNT,
+	FSDP_TIME_NAMED = FSDP_TIME_REDUCE_SCATTER, /* so many are SimpleProfiler's */
+	FSDP_TIME_OTHER = FSDP_TIME_COUNT,          /* any other string */
+};
+
+struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type);
+
+/* FSDP_TIME_OTHER if it has none of these names. */
+enum fsdp_time_type fsdp_time_type_of(struct fsdp_span name);
+
+/*
+ * The collective that a name means, in any spelling: "c10d::_allgather_base_",
+ * "nccl:all_gather". FSDP_TIME_OTHER if it is in no table.
+ */
+enum fsdp_time_type fsdp_collective_type(struct fsdp_span name);
+
+/* Of the name of a kernel: FSDP_TIME_OTHER if it has no such word. */
+enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name);
+
+/* By the names that kernels of collectives have. */
+bool fsdp_is_comm_kernel(struct fsdp_span name);
+
+/* "nccl:all_gather" and the like: what a backend notes on the host. */
+bool fsdp_is_backend_note(struct fsdp_span name);
+
+/* H2D and so on; FSDP_TIME_OTHER if the text names no direction. */
+enum fsdp_time_type fsdp_copy_type(struct fsdp_span text);
+
+/* Bytes of an element, by the word that traces use; 0: unknown. */
+unsigned fsdp_element_size(struct fsdp_span dtype);
+
+/* Why a thread is late that is in a call of CUDA, HIP or the CUDA driver;
+ * FSDP_IDLE_LAUNCH for all others. */
+enum fsdp_idle_cause fsdp_runtime_cause(struct fsdp_span name);
+
+/* Of a kernel that computes: the first row of types-kernels.def that has a word of
+ * its name, else FSDP_KERNEL_OTHER. */
+enum fsdp_kernel_class fsdp_kernel_class_of(struct fsdp_span name);
+
+/* Finds `what` in a text; without regard to case if `fold` (what is lower case then). */
+bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);
+
+/*
+ * The durations of one type: sums, extremes, percentiles by nearest rank. The first
+ * million are kept (8 bytes each) and are exact; from then on there is
+ * a histogram whose cells are less than one per cent wide.
+ */
+enum { FSDP_DURATIONS_EXACT = 1000000 };
+
+struct fsdp_durations {
+	struct fsdp_arena arena; /* of the values: given back when they are too many */
+	struct fsdp_budget *budget;
+	struct fsdp_vec values; /* int64_t */
+	uint64_t *histogram;    /* NULL: exact */
+	uint64_t count;
+	int64_t sum_ns, min_ns, max_ns;
+	bool overflow; /* the sum does not fit: absent */
+};
+
+void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget);
+void fsdp_durations_done(struct fsdp_durations *durations);
+
+/* To another place; `from` is empty then. */
+void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from);
+
+/* False when out of memory. */
+bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns);
+
+/* All of `more` as well. */
+bool fsdp_durations_join(
+	struct fsdp_durations *durations, const struct fsdp_durations *more);
+
+/* False when out of memory. */
+bool fsdp_durations_times(
+	const struct fsdp_durations *durations, struct fsdp_times *ret_times);
+
+/* Durations by type, in order of first use. */
+struct fsdp_typed {
+	struct fsdp_span name; /* borrowed */
+	struct fsdp_durations durations;
+};
+struct fsdp_types {
+	struct fsdp_names names; /* the id of a type, less one, is its index */
+	struct fsdp_vec list;    /* struct fsdp_typed */
+};
+bool fsdp_types_init(struct fsdp_types *types, struct fsdp_arena *arena);
+void fsdp_types_done(struct fsdp_types *types);
+
+/* The index of a type, which may be new; FSDP_NONE when out of memory. */
+uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name);
+
+static inline struct fsdp_typed *fsdp_types_at(
+	const struct fsdp_types *types, size_t index)
+{
+	return fsdp_vec_at(&types->list, index);
+}
+
+/* Adds; what does not fit makes *overflow true and stays. */
+static inline void fsdp_sum_ns(int64_t *sum, int64_t ns, bool *overflow)
+{
+	if (__builtin_add_overflow(*sum, ns, sum))
+		*overflow = true;
+}
+
+/*
+ * Sums by a row and a column, which is mostly a step. Events of one column mostly follow
+ * each other, so a row looks at its last sum only; equal columns that are apart are added
+ * up at the end.
+ */
+struct fsdp_time_sums {
+	struct fsdp_vec list; /* struct fsdp_sum */
+	struct fsdp_vec last; /* uint32_t: by row its last in the list, from 1 */
+	bool overflow;        /* a sum does not fit */
+};
+
+void fsdp_time_sums_init(struct fsdp_time_sums *sums, struct fsdp_arena *arena);
+
+/* One event. All that return bool are false when out of memory. */
+bool fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
+	int64_t ns, int64_t exposed_ns);
+
+/* The sums of each row by column, in the arena: those of a row go to ret_lists of its
+ * place, which several rows may share; a place of UINT32_MAX is skipped. places NULL:
+ * its own. */
+bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
+	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
 
 /*
  * The collectives of one trace, packed: a long trace has a hundred thousand, and they are
@@ -251,5 +413,84 @@ bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_type
 	fsdp_find(&(reading)->findings, FSDP_RULE_##rule,                      \
 		FSDP_PLACE(.file = fsdp_span_text((reading)->recording.path)), \
 		__VA_ARGS__)
+
+/* A text as Python would print it, put together piece by piece. */
+struct fsdp_python {
+	struct fsdp_arena *arena;
+	unsigned char *text;
+	size_t size, room;
+	bool failed; /* out of memory */
+};
+
+void fsdp_python_put(struct fsdp_python *python, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void fsdp_python_add(struct fsdp_python *python, struct fsdp_span text);
+
+/* The repr of a string. */
+void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text);
+
+/* The repr of a float: so many nanoseconds in seconds. */
+void fsdp_python_seconds(struct fsdp_python *python, int64_t ns);
+
+/* Zero-terminated; data NULL: out of memory. */
+struct fsdp_span fsdp_python_take(struct fsdp_python *python);
+
+/* What the recordings of a run say together. Lives in the arena. */
+struct fsdp_joined {
+	struct fsdp_arena *arena;
+	struct fsdp_recording **by_rank; /* in order of rank, then of paths */
+	size_t count;
+	const struct fsdp_type_times *types;
+	size_t type_count;
+	struct fsdp_matching matching;
+	struct fsdp_timeline timeline;
+	struct fsdp_unit_times *units;
+	size_t unit_count;
+	struct fsdp_divergence divergence;
+	struct fsdp_first_diff diff;
+	struct fsdp_findings findings; /* about all of them */
+};
+
+/* Orders recordings by rank, then as their paths came. */
+void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count);
+
+/* Joins at least one recording that was read; `by_rank` is sorted, and stays the
+ * caller's. False: out of memory. */
+bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error);
+
+/* What a recording is part of. */
+const struct fsdp_trace_reading *fsdp_trace_reading_of(
+	const struct fsdp_recording *recording);
+
+/*
+ * Which traces of several ranks were recorded together. Several of one rank are cycles of
+ * its profiler, or a run before and after a change: in order of time, if they have
+ * absolute times, else in the order of the paths. The nth of each rank belongs to the nth
+ * run; those of a rank that lacks some belong to the runs that are nearest in time.
+ *
+ * `sorted` is in order of rank, then of paths, and may be put in another order. Sets the
+ * run of each, from 0, by its input. Returns the number of runs. Traces of jobs of
+ * different numbers of ranks are of different runs, those of the job that began first
+ * before others.
+ */
+size_t fsdp_trace_number_runs(
+	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of);
+
+/*
+ * What several ranks did at the same time. `recordings` are in order of rank; those of
+ * other kinds are skipped. False: out of memory.
+ */
+
+/* Sets the collectives of traces against each other; fills wait_ns and times_last of each
+ * recording. */
+bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_matching *ret_matching);
+
+/* As PyTorch compares the first iteration; and where ranks diverge first in any. */
+bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *ret_divergence,
+	struct fsdp_first_diff *ret_diff);
 
 #endif

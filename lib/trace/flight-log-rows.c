@@ -8,7 +8,6 @@
 
 #include "base/num.h"
 #include "base/sort.h"
-#include "trace/flight-log.h"
 #include "trace/flight.h"
 
 /* A line, and its group among those of all logs. */

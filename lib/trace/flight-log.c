@@ -5,7 +5,6 @@
  * into pieces, each up to the end of one message.
  */
 #include "base/num.h"
-#include "trace/flight-log.h"
 #include "trace/flight.h"
 
 /* ---- words and numbers in a line ---- */

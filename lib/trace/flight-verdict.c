@@ -8,7 +8,6 @@
 
 #include "base/num.h"
 #include "base/sort.h"
-#include "trace/flight-log.h"
 #include "trace/flight.h"
 
 const char *fsdp_flight_verdict_name(unsigned verdict)

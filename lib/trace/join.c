@@ -5,12 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "trace/join.h"
-#include "trace/kineto-units.h"
 #include "trace/event.h"
+#include "trace/kineto.h"
 #include "base/num.h"
 #include "base/sort.h"
-#include "trace/python.h"
 
 void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count)
 {

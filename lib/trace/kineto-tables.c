@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/sort.h"
-#include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
 /* ---- order ---- */

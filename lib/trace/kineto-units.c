@@ -18,7 +18,6 @@
 
 #include "base/characters.h"
 #include "base/sort.h"
-#include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
 /* Kinds by their words; those before the first of FSDP1 are after "FSDP::". */

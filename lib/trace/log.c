@@ -6,10 +6,10 @@
  * 	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
  *
  * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Of everything
- * else in the log only lines about failed collectives are looked at (flight-log.h).
+ * else in the log only lines about failed collectives are looked at (flight.h).
  */
 #include "base/characters.h"
-#include "trace/flight-log.h"
+#include "trace/flight.h"
 
 static const char opening[] = "defaultdict(<class 'float'>, ";
 

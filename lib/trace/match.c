@@ -9,9 +9,6 @@
 
 #include "base/characters.h"
 #include "trace/event.h"
-#include "trace/durations.h"
-#include "trace/join.h"
-#include "trace/types.h"
 #include "base/num.h"
 #include "base/sort.h"
 

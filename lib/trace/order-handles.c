@@ -13,7 +13,6 @@
 #include <fsdp/order.h>
 
 #include "trace/event.h"
-#include "trace/python.h"
 
 /* Of a name in a list, in addition to its bytes. */
 enum { SHOWN_LEAST = 16, NAMES_OF_UNIT = 64 << 10 };

@@ -13,7 +13,6 @@
 
 #include "base/sort.h"
 #include "trace/event.h"
-#include "trace/python.h"
 
 struct region {
 	struct region *below;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "trace/python.h"
+#include "trace/event.h"
 
 static bool make_room(struct fsdp_python *python, size_t size)
 {

@@ -14,9 +14,9 @@
 #include "base/num.h"
 #include "base/pool.h"
 #include "base/sort.h"
-#include "io/remote.h"
+#include "io/directory.h"
 #include "trace/flight.h"
-#include "trace/join.h"
+#include "trace/event.h"
 
 /* ---- One clock for the collectives of several ranks ---- */
 

@@ -6,7 +6,7 @@
  */
 #include <fsdp/trace.h>
 
-#include "trace/types.h"
+#include "trace/event.h"
 
 #define NAME(type, name) name,
 static const char *const names[FSDP_TIME_COUNT] = { FSDP_TIME_TYPES(NAME) };

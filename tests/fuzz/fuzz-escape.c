@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <utf8proc.h>
 
-#include "render/escape.h"
-#include "render/json.h"
+#include "render/writer.h"
+#include "render/output-functions.h"
 #include "render/out.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

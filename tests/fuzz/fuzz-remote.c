@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "io/directory.h"
-#include "io/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "trace/flight-log.h"
+#include "trace/flight.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

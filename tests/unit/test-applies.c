@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/applies.h"
+#include "audit/checking.h"
 #include "by-hand.h"
 
 /* Runs of rules, as they stand in the table, that are about something else. Rules of

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "base/limits.h"
+#include "base/arena.h"
 #include "base/names.h"
 
 static void pieces_are_aligned_zeroed_and_apart(void **state)

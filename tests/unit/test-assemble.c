@@ -14,8 +14,8 @@
 #include "deflate-setup.h"
 
 #include "base/error.h"
-#include "base/limits.h"
-#include "elements/gather.h"
+#include "base/arena.h"
+#include "elements/elements-private.h"
 #include "checkpoint/model.h"
 
 enum { PIECES_MOST = 64, FILES = 3, DIMS_MOST = 5 };

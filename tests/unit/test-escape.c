@@ -3,7 +3,6 @@
 
 #include <utf8proc.h>
 
-#include "render/escape.h"
 #include "render/writer.h"
 
 static struct writer writer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deflate-setup.h"
 
-#include "base/limits.h"
-#include "elements/strides.h"
+#include "base/arena.h"
+#include "elements/elements-private.h"
 
 /* Two records of the same bytes behind each other: deflated, and as they are. */
 enum { SIZE = 1 << 20, STORED_MOST = SIZE + 4096 };

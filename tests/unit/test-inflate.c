@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deflate-setup.h"
 
-#include "io/inflate.h"
+#include "io/source.h"
 
 static bool inflate_all(struct setup *setup, struct fsdp_span stored, size_t declared,
 	size_t step, unsigned char *to)

@@ -7,7 +7,7 @@
 #include "folder-setup.h"
 
 #include "base/error.h"
-#include "base/limits.h"
+#include "base/arena.h"
 #include "checkpoint/model.h"
 #include "naming/naming.h"
 

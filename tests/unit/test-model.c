@@ -12,7 +12,6 @@
 
 #include "checkpoint/build.h"
 #include "checkpoint/model.h"
-#include "checkpoint/freezing.h"
 
 struct setup {
 	struct fsdp_budget budget;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elements/element-statistics.h"
+#include "elements/elements-private.h"
 #include "checkpoint/model.h"
 
 enum { MOST = 5000 };

@@ -5,8 +5,7 @@
 #include <zlib.h>
 
 #include "base/num.h"
-#include "elements/content-hash.h"
-#include "elements/data-scan.h"
+#include "elements/elements-private.h"
 #include "checkpoint/model.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, ALL = 180 * MIB };

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "io/directory.h"
-#include "io/remote.h"
 
 /*
  * What the helper sends is written before it is asked, for the numbers of requests are known:

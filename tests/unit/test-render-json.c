@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "render/json.h"
+#include "render/output-functions.h"
 
 static const struct looks plain_looks;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture.h"
 
-#include "render/json.h"
+#include "render/output-functions.h"
 
 #define NONE struct capture /* nothing is read */
 

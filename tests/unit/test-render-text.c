@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture.h"
 
-#include "render/escape.h"
+#include "render/writer.h"
 
 static const struct looks pipe_looks;
 

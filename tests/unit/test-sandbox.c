@@ -28,8 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "session/sandbox.h"
-#include "session/temporary.h"
+#include "session/session-private.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "elements/content-hash.h"
+#include "elements/elements-private.h"
 
 #define DIGITS "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 

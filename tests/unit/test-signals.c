@@ -17,9 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "session/progress.h"
-#include "session/sandbox.h"
-#include "session/temporary.h"
+#include "session/session.h"
+#include "session/session-private.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

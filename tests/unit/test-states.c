@@ -3,7 +3,7 @@
  * order. */
 #include <fsdp/analysis.h>
 
-#include "aggregate/optimizer-states.h"
+#include "aggregate/aggregate.h"
 #include "by-hand.h"
 #include "open-bytes.h"
 

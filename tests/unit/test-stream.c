@@ -10,9 +10,8 @@
 #include <zlib.h>
 
 #include "base/arena.h"
-#include "base/limits.h"
 #include "base/num.h"
-#include "io/stream.h"
+#include "io/source.h"
 
 enum { SIZE = 3 << 20 };
 

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 
 #include "base/pool.h"
-#include "trace/durations.h"
-#include "trace/python.h"
 #include "trace/event.h"
-#include "trace/types.h"
 
 enum { MOST = 300 };
 

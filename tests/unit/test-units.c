@@ -9,7 +9,6 @@
 #include <fsdp/trace.h>
 
 #include "base/arena.h"
-#include "trace/kineto-units.h"
 #include "trace/kineto.h"
 
 static uint32_t next_random(uint32_t *state)

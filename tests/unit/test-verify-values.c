@@ -7,7 +7,7 @@
 #include <fsdp/elements.h>
 
 #include "audit/checking.h"
-#include "elements/element-statistics.h"
+#include "elements/elements-private.h"
 
 #define VALUES FSDP_LEVEL_VALUES
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "elements/strides.h"
+#include "elements/elements-private.h"
 
 static void strides_in_c_order(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "render/escape.h"
+#include "render/writer.h"
 
 static void check(const char *text, size_t width, const char *expected)
 {

@@ -13,7 +13,7 @@
 #include "commands/replay/replay.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
+#include "session/session.h"
 
 /* ---- devices of all ranks ---- */
 

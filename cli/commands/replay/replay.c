@@ -11,7 +11,7 @@
 #include "commands/replay/replay.h"
 #include "shared/recordings.h"
 #include "session/diagnostics.h"
-#include "session/helper.h"
+#include "session/session.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "idle", "region", NULL };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the directory of a distributed checkpoint (DCP): its metadata files (whose
- * pickles metadata.h reads), its data files and the files next to them.
+ * pickles dcp-metadata.h reads), its data files and the files next to them.
  *
  *	.metadata              one Metadata; commits the save
  *	__<rank>.metadata      one a rank, where ranks did not talk to each other
@@ -11,7 +11,7 @@
  * 2.15).
  */
 #include "base/num.h"
-#include "formats/dcp/metadata.h"
+#include "formats/dcp/dcp-metadata.h"
 #include "formats/torch/torch.h"
 #include "io/zip.h"
 

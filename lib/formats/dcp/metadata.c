@@ -18,7 +18,7 @@
  * built. Origin: torch/distributed/checkpoint/metadata.py, filesystem.py (PyTorch 1.13 to
  * 2.15).
  */
-#include "formats/dcp/metadata.h"
+#include "formats/dcp/dcp-metadata.h"
 
 #include "base/num.h"
 #include "formats/torch/torch.h"

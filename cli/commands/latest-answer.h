@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LATEST_CANDIDATES_H
-#define LATEST_CANDIDATES_H
+#ifndef LATEST_LATEST_ANSWER_H
+#define LATEST_LATEST_ANSWER_H
 
 #include <fsdp/audit.h>
 #include <string.h>

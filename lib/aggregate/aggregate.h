@@ -1,11 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_AGGREGATE_TALLY_H
-#define FSDP_AGGREGATE_TALLY_H
+#ifndef FSDP_AGGREGATE_AGGREGATE_H
+#define FSDP_AGGREGATE_AGGREGATE_H
+
+#include <stdio.h>
+#include <string.h>
 
 #include <fsdp/analysis.h>
 #include <fsdp/model.h>
 
+#include "base/arena.h"
 #include "base/num.h"
+#include "base/span.h"
+
+/* A place for the text of one name at a time, which grows as names do. */
+struct fsdp_scratch {
+	struct fsdp_arena *arena;
+	char *data;
+	size_t room;
+	bool failed; /* out of memory once: names are empty from then on */
+};
+
+static inline bool fsdp_scratch_reserve(struct fsdp_scratch *scratch, size_t size)
+{
+	if (size <= scratch->room)
+		return true;
+	size = 2 * size + 256;
+	scratch->data = fsdp_arena_take(scratch->arena, size, 1);
+	scratch->room = scratch->data != NULL ? size : 0;
+	scratch->failed |= scratch->data == NULL;
+	return scratch->data != NULL;
+}
+
+/* The full name, valid until the next one. */
+static inline struct fsdp_span fsdp_scratch_name(struct fsdp_scratch *scratch,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name)
+{
+	size_t length = 1;
+
+	while (fsdp_scratch_reserve(scratch, length)) {
+		length = fsdp_name_write(checkpoint, name, scratch->data, scratch->room);
+		if (length <= scratch->room)
+			return fsdp_span(scratch->data, length);
+	}
+	return FSDP_SPAN("");
+}
+
+/* Whether the last segment is a number. */
+static inline bool fsdp_ends_with_number(struct fsdp_span name)
+{
+	return fsdp_span_is_number(fsdp_span_last(name, '.'));
+}
+
+/* Shapes of tensors, compared and shown. */
+
+static inline bool fsdp_is_same_shape(
+	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	return a->dims == b->dims &&
+	       memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+}
+
+/* "[2, 3]"; of very many dimensions the first. Answers `room`. */
+enum { FSDP_SHOWN_SHAPE = 160 };
+static inline const char *fsdp_show_shape(
+	const struct fsdp_tensor *tensor, char room[FSDP_SHOWN_SHAPE])
+{
+	size_t at = 1;
+
+	room[0] = '[';
+	for (uint32_t i = 0; i < tensor->dims && at + 24 < FSDP_SHOWN_SHAPE; i++)
+		at += (size_t)snprintf(room + at, FSDP_SHOWN_SHAPE - at, "%s%lld",
+			i > 0 ? ", " : "", (long long)tensor->shape[i]);
+	snprintf(room + at, FSDP_SHOWN_SHAPE - at, "]");
+	return room;
+}
 
 /* What analyses share about adding up. Sums saturate at FSDP_UNKNOWN. */
 
@@ -119,5 +187,34 @@ static inline bool fsdp_keys_of_pieces(const struct fsdp_keys *keys)
 size_t fsdp_keys_of_tensor(
 	const struct fsdp_keys *keys, uint32_t index, const struct fsdp_tensor *tensor);
 size_t fsdp_keys_of_piece(const struct fsdp_keys *keys, uint32_t piece, uint32_t rank);
+
+/* One way to read a name as that of a state: parts of it. */
+struct fsdp_state_name {
+	struct fsdp_span parameter, key;
+};
+
+/* Where the next way begins. */
+struct fsdp_state_reading {
+	size_t at; /* end of the last segment "state" */
+	bool key_first;
+};
+
+/* The next way to read the name; start with *reading all zero. False: no more. Takes time linear in the name over
+ * all calls. */
+bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *reading,
+	struct fsdp_state_name *ret_state);
+
+/* Path of a key in an optimizer file: OWNER.WORD.PART.PART…, for example "optimizer.param_groups.0.params.3". */
+struct fsdp_container_path {
+	size_t owner;                    /* bytes before the word, with the dot */
+	struct fsdp_path_part behind[4]; /* what follows the word … */
+	size_t ends[4]; /* … each up to here in the name, with the dot */
+	size_t count;   /* … so many; further ones are not looked at */
+};
+
+/* Splits `raw`, the full text of the raw name, at the first part equal to `word`. The parts are borrowed from it.
+ * False: no such part, or not a path. */
+bool fsdp_container_path_read(const struct fsdp_checkpoint *checkpoint, uint32_t path,
+	struct fsdp_span raw, const char *word, struct fsdp_container_path *ret);
 
 #endif
