@@ -635,12 +635,14 @@ static bool is_typed(const struct model *model)
 	return fsdp_complete_get_text(model, model->root, "model_type").data != NULL;
 }
 
-/* Whether the configured dtype is one of 8 bits. */
-static bool is_cast(const struct model *model)
+/* Whether the configured dtype is known and not one of 8 bits. */
+static bool is_wider(const struct model *model)
 {
-	return contains(fsdp_complete_get_text(model, model->root, "dtype"), "float8") ||
-	       contains(fsdp_complete_get_text(model, model->root, "torch_dtype"),
-		       "float8");
+	struct fsdp_span dtype = fsdp_complete_get_text(model, model->root, "dtype");
+
+	if (dtype.data == NULL)
+		dtype = fsdp_complete_get_text(model, model->root, "torch_dtype");
+	return dtype.data != NULL && !contains(dtype, "float8");
 }
 
 /* Loaders look for scales only where a method is stated, and for those of this method. */
@@ -667,7 +669,7 @@ static void check_method(struct packing *packed)
 			count);
 	/* A model that was cast to it has the dtype in its configuration. */
 	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_typed(model) &&
-		!fsdp_complete_config_names(model, "quant") && !is_cast(model))
+		!fsdp_complete_config_names(model, "quant") && is_wider(model))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
 			FSDP_PLACE(.tensor = name, .affected = &name,
 				.affected_count = 1),

@@ -901,7 +901,7 @@ ROWS = [
     ("FI1091", "error", model(routed(2), routed(4), num_experts=2, near_num_experts=4)), ("FI1091", "error", model(routed(2), routed(2, 2), num_experts=2)),
     ("FI1091", "error", model(routed(2), routed(4), num_experts=4)), ("FI1091", "error", model(routed(2), routed(2), num_experts=2, near_zero_expert_num=2)),
     ("FI1091", "error", model(ENDS, ENDS, vocab_size=60, near_vocab_size=64)),
-    *(("FI1091", "warning", tokens(name, ("<pad>", 64), ("<pad>", 63))) for name in ("tokenizer", "tokenizer_config", "added_tokens")),
+    *(("FI1091", "error", tokens(name, ("<pad>", 64), ("<pad>", 63))) for name in ("tokenizer", "tokenizer_config", "added_tokens")),
     # As the models for text of a family have the tokens for its images.
     ("FI1091", "note", tokens("tokenizer", ("<image_soft_token>", 64), ("<image_soft_token>", 63))),
     ("FI3007", "error", bare(b"ctorch._dynamo.decorators\n_DimRange\n(K\x01tR", b"ctorch._dynamo.decorators\n_DimRange\n)\x81](K\x01K\x02K\x03eb")),
@@ -912,7 +912,7 @@ ROWS = [
     ("FI4002", "warning", model(ENDS | layers(*MEMBERS, prefix="model.language_model.model.layers"), ENDS | layers(*MEMBERS, prefix="model.language_model.layers"))),
     ("FI4002", "warning", unmerged("lora_a", "lora_b", "linear.weight")), ("FI4002", "warning", unmerged("lora_A.default.weight", "lora_B.default.weight", "base_layer.weight")),
     ("FI5004", "warning", rounded), ("FI5004", "warning", rounded_beside),
-    *(("FI1010", "warning", scheduled(name, 200, near)) for name in ("lr_scheduler.pt", "scheduler.pt") for near in (3, 100, 101)), ("FI5007", "note", without_optimizer), ("FI5007", "note", moved), ("FI2012", "warning", stages), *(("FI2011", "warning", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
+    *(("FI1010", "warning", scheduled(name, 200, near)) for name in ("lr_scheduler.pt", "scheduler.pt") for near in (3, 100, 101)), ("FI5007", "note", without_optimizer), ("FI5007", "note", moved), ("FI2012", "warning", stages), *(("FI2011", "error", zeros(f"a.{name}", dtype)) for name, dtype in (("weight", "U8"), ("weight", "I8"), ("qweight", "I32"), ("weight_packed", "U8"))),
     *(("FI1095", "warning", tied(f"{name}.weight", "wte.weight")) for name in HEADS),
     *(("FI1095", "warning", tied("lm_head.weight", f"{name}.weight")) for name in EMBEDDINGS),
 ]
@@ -945,7 +945,7 @@ CURES = [
         (b"cexceptions\nValueError\n)R", "torch.load(..., weights_only=False), if you trust its source"), (b"c__builtin__\nEllipsis\n", "torch.load(..., weights_only=False), if you trust its source"),
         (b"c__builtin__\nslice\nK\x01K\x02N\x87R", "import torch, builtins; torch.serialization.add_safe_globals([builtins.slice])"))),
     ("FI1013", downloaded_twice, "rename model (1).safetensors to model.safetensors"),
-    ("FI1013", downloaded_thrice, "list all reasons: fsdp-inspect audit -v {}"), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
+    ("FI1013", downloaded_thrice, None), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
      "load it with the release of PEFT that saved it, and merge it into its base there"),

@@ -105,7 +105,7 @@ changed() {
 	[ "$status" -eq 1 ]
 	git reset -q --hard && rm model/*.safetensors model/*.index.json
 	changed --since=HEAD
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 1 ]
 	git reset -q --hard && rm -r model
 	changed --since=HEAD
 	[ "$status" -eq 0 ]

@@ -140,7 +140,7 @@ FOLDERS = {
     "diffusers": ({"model_index.json": b"{}", "unet/model.safetensors": safetensors(), "vae/model.safetensors": safetensors()},
                   "FI9002", "Diffusers", "unet"),
     "gguf": ({f"m-0000{i}-of-00002.gguf": GGUF for i in (1, 2)}, "FI9002", "GGUF", "part 1 of 2"),
-    "no weights": ({"config.json": CONFIG}, "FI9005", "without its weights"),
+    "no weights": ({"config.json": CONFIG}, "FI1001", "without its weights"),
     "pointers": ({"config.json": CONFIG, "model.safetensors": POINTER}, "FI4001", "Git LFS"),
     "pointers behind an index": ({"model.safetensors.index.json": b'{"weight_map": {"a": "model-1.safetensors"}}',
                                   "model-1.safetensors": POINTER}, "FI4001", "Git LFS"),
