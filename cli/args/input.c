@@ -52,7 +52,7 @@ static enum usage_result apply_environment(
 		if (result == USAGE_WRONG) {
 			memcpy(hint, usage->hint, sizeof hint);
 			usage_what(usage,
-				"the environment says %s=%s, which is not a value for it",
+				"environment variable %s=%s: not a value for this option",
 				defaults[i].variable, value);
 			usage_hint(usage, "%s", hint);
 		}
@@ -556,7 +556,7 @@ static int compare_texts(const void *a, const void *b)
 
 static void refuse_many(const char *path, struct usage *usage)
 {
-	usage_what(usage, "%s holds more than %d recordings", path, MOST_ENTRIES);
+	usage_what(usage, "%s contains more than %d recordings", path, MOST_ENTRIES);
 	usage_hint(usage, "name the files that belong to one run");
 }
 
@@ -857,7 +857,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 	}
 	if (common->separate && command->inputs == INPUTS_ONE &&
 		inputs->paths.count > 1) {
-		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",
+		usage_what(usage, "--separate needs several checkpoints; %s reads one",
 			command->name);
 		usage_hint(usage, "run it once for each");
 		return USAGE_WRONG;

@@ -475,8 +475,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 			return false;
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, NULL,
-				"note: %zu pickle%s weights_only=False in torch.load (FI3003; -v lists them)",
-				refused, refused == 1 ? " needs" : "s need");
+				"note: torch.load(weights_only=True) refuses %zu pickle%s (FI3003; -v lists the classes to allow)",
+				refused, refused == 1 ? "" : "s");
 		if (audit->options->checks)
 			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
 				verdict->check_count);

@@ -276,9 +276,9 @@ static struct value get_value(struct subject of)
 static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	"A tensor as one side has it.",
 	{ "dtype", ENUM_AT(SIDE, tensor.dtype, dtype_name), IF_SET(SIDE, tensor.dtype),
-		ABOUT("Dtype; absent if a list does not say it.") },
+		ABOUT("Dtype; absent if a list does not have it.") },
 	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
-		ABOUT("Global shape; absent if a list does not say it.") },
+		ABOUT("Global shape; absent if a list does not have it.") },
 	{ "role", WORD_AT(SIDE, role), WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as.") },
 	{ "placements", ARRAY_AT(SIDE, placement, record_texts),
@@ -287,7 +287,7 @@ static const struct record side_record = OBJECT_RECORD(SIDE, "side",
 	{ "unit", GET(FIELD_NAME, get_unit),
 		ABOUT("Module of the FSDP unit that shards it, with --layout.") },
 	{ "value", GET(FIELD_ANY, get_value), IF_SET(SIDE, value.tokens),
-		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot hold it.") });
+		ABOUT("Value of an entry that is not a tensor; absent where JSON cannot store it.") });
 
 static const void *each_change(struct subject of, size_t i, void *room)
 {

@@ -532,12 +532,12 @@ static const char *objection(const struct exporting *exporting)
 		return "a directory cannot go to standard output: choose --to=safetensors, npy or raw";
 	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&
 		exporting->run->common->outputs.count == 0)
-		return "standard output holds the tensors: give the answer a file, --output=json=FILE";
+		return "standard output contains the tensors: write the answer to a file with --output=json=FILE";
 	if (is_file(options) && options->out[0] != '\0' &&
 		options->out[strlen(options->out) - 1] == '/')
 		return "-o names a directory, and one file is to be written";
 	if (options->out[0] == '\0')
-		return "-o names nothing";
+		return "-o has an empty file name";
 	return NULL;
 }
 
@@ -832,7 +832,7 @@ const struct command command_export = {
 	.examples = { "export -o out/ step-1000/",
 		"export --to npy -o bias.npy model.pt fc.bias" },
 	.exit_1 =
-		"the checkpoint is incomplete, a name is absent, or a selector matched nothing; nothing was written",
+		"the checkpoint is incomplete, a name is missing, or a selector matched nothing; no file was written",
 	.options = OPTIONS,
 	.selectors = (const struct option_row *const[]){ select_names, select_tensors,
 		select_ranks, select_files, NULL },

@@ -300,7 +300,7 @@ static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
 	{ "shape", SHAPE_AT(TENSOR, facts.shape, facts.dims), ALWAYS("Shape.") },
 	{ "bytes", BYTES_AT(TENSOR, facts.bytes), ALWAYS("Bytes as written.") },
 	{ "file", NAME_AT(TENSOR, file),
-		ABOUT("File that holds it, relative to the directory.") },
+		ABOUT("File that contains it, relative to the directory.") },
 	{ "offset", COUNT_AT(TENSOR, facts.offset),
 		ALWAYS("Byte in that file where it begins.") },
 	{ "sha256", TEXT_AT(TENSOR, sha256),
@@ -549,11 +549,12 @@ static void note_idle(struct exporting *exporting)
 
 	if (strips && exporting->facts.stripped.size == 0 &&
 		exporting->facts.cleaned == 0)
-		run_note(exporting->run, "--strip=%s: no name begins so", options->strip);
+		run_note(exporting->run, "--strip=%s: no name has this prefix",
+			options->strip);
 	for (size_t i = 0; i < options->renames.count && i < 64; i++)
 		if ((exporting->facts.idle_renames >> i & 1) != 0)
 			run_note(exporting->run,
-				"--rename=%s: no name is so, or begins so",
+				"--rename=%s: no name is equal to it or has it as prefix",
 				options->renames.items[i]);
 }
 
@@ -585,7 +586,7 @@ static void print_refused(struct exporting *exporting)
 	bool partial = exporting->options->partial, is_damaged = exporting->damaged;
 	struct run *run = exporting->run;
 	const char *what = is_damaged && exporting->to_stdout
-				   ? "drop what was written: it is not whole"
+				   ? "delete the output: it is incomplete"
 			   : !is_damaged && partial && !exporting->unmatched &&
 					   exporting->torn != NULL
 				   ? "nothing was written: no tensor is complete"

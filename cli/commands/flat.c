@@ -253,11 +253,11 @@ static const struct record span_record = OBJECT_RECORD(SPAN, "flat_span",
 static const struct record shard_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", ID_AT(RANK, rank), ALWAYS("Shard rank.") },
 	{ "global_ranks", EACH(each_global_rank, record_ids),
-		ALWAYS("Ranks of the job that hold this shard, one per copy; empty if unknown.") });
+		ALWAYS("Ranks of the job that own this shard, one per copy; empty if unknown.") });
 static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
-	"What one shard rank holds.", { NULL, FIELDS(shard_record) },
+	"Shard of one shard rank.", { NULL, FIELDS(shard_record) },
 	{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file),
-		ABOUT("File that holds the shard, where it is stored.") },
+		ABOUT("File that contains the shard, where it is stored.") },
 	{ "spans", EACH(each_span, span_record),
 		ALWAYS("Parts of parameters, in order. A parameter without an element here is omitted.") });
 
@@ -299,7 +299,7 @@ static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
 	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts),
 		ALWAYS("For each shard rank, the number of elements at the end of its shard that only fill it up.") },
 	{ "ranks", EACH(each_rank, rank_record),
-		ALWAYS("What each shard rank holds; with `--rank` those ranks alone.") },
+		ALWAYS("The shard of each shard rank; with `--rank` only of those ranks.") },
 	{ "source", GET(FIELD_TEXTS, get_source), .always = true, WORDS("plan", "files"),
 		ABOUT("What the layout is known from.") });
 
@@ -726,7 +726,7 @@ static void print_no_unit(struct ledger *ledger)
 		run_note(ledger->run, "no unit was selected");
 	else if (fsdp_checkpoint_plan(checkpoint, &plan) && plan.from != NULL)
 		run_note(ledger->run,
-			"a printed model has no layout of flat parameters, and no file holds one");
+			"a printed model has no layout of flat parameters, and no file contains one");
 	else if (fsdp_checkpoint_plan(checkpoint, &plan))
 		run_note(ledger->run,
 			"the plan has no flat parameter: only FSDP1 makes them");

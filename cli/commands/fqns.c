@@ -593,7 +593,7 @@ static bool fqns_begin_units(struct map *map)
 
 	if (!selection_is_by_name(map->selection))
 		return refuse(map->run, "with --flat they select parameters",
-			"units are selected by name: only -g, -e and -d are of use here");
+			"units are selected by name: use only -g, -e and -d");
 	if (map->options->bare && !fsdp_has_visits(map->run->checkpoint))
 		return refuse(map->run,
 			"name one with --plan FILE: fsdp-inspect help plan",

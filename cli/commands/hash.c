@@ -297,7 +297,7 @@ static bool hash_join_check(struct hashing *hashing)
 
 #define CHECK struct hash_check
 static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
-	"What a list of digests and the checkpoint say about each other.",
+	"Result of the comparison of a list of digests with the checkpoint.",
 	{ "matched", COUNT_AT(CHECK, matched),
 		ALWAYS("Number of digests that are as listed.") },
 	{ "mismatched", LIST_AT(CHECK, mismatched, mismatched_count, record_texts),
@@ -671,7 +671,7 @@ static const char *objection(const struct run *run)
 			select->dtypes.count > 0 || select->roles.count > 0 ||
 			select->ranks != NULL || select->min_bytes != UINT64_MAX ||
 			select->max_bytes != UINT64_MAX))
-		return "of whole files only --file selects; others need --logical or --names";
+		return "digests of files are selected with --file only; other selectors need --logical or --names";
 	return NULL;
 }
 

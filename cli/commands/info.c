@@ -56,7 +56,7 @@ static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 		ABOUT("Its kind, by its content.") },
 	{ "title", WORD_AT(ROW, title), ALWAYS("The same in words.") },
 	{ "rank", INTEGER_AT(ROW, rank),
-		ABOUT("The rank that recorded it: as the recording says, else as its name does.") },
+		ABOUT("The rank that recorded it: from the recording, else from its name.") },
 	{ "world_size", INTEGER_AT(ROW, world_size),
 		ABOUT("Number of ranks of the run, if the recording contains it.") },
 	{ "whole", BOOL_AT(ROW, whole), ALWAYS("Whether all of it could be read.") },
@@ -304,7 +304,7 @@ static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
 		IF_SET(BELOW, others),
 		ABOUT("Further files of the same set, which the path stands for too.") },
 	{ "step", INTEGER_AT(BELOW, step), .right = true,
-		ABOUT("Step of the run, as it says itself or else by its name.") },
+		ABOUT("Step of the run: as recorded, else from its name.") },
 	{ "bytes", BYTES_AT(BELOW, bytes), ABOUT("Bytes of all its files.") },
 	{ "ranks", ID_AT(BELOW, ranks), ABOUT("Number of ranks that saved it.") },
 	{ "format", WORD_AT(BELOW, format), ABOUT("Word for its format.") },
@@ -498,7 +498,7 @@ static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
 		ALWAYS("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
 	{ "title", WORD_AT(FORMAT, title), ALWAYS("The format as people call it.") },
 	{ "writer", WORD_AT(FORMAT, writer),
-		ABOUT("Program that wrote it, where it says so.") },
+		ABOUT("Program that wrote it, if recorded.") },
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
 		ABOUT("Versions of torch that write such files.") });
 
@@ -692,10 +692,10 @@ static bool has_balance(struct subject of)
 
 static const struct record balance_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "even", BOOL_AT(INFO, balance.is_even),
-		ALWAYS("Whether all ranks hold the same number of bytes.") },
+		ALWAYS("Whether all ranks have the same number of bytes.") },
 	{ "rank", ID_AT(INFO, balance.key),
-		ALWAYS("The first of the ranks that hold most.") },
-	{ "bytes", BYTES_AT(INFO, balance.most), ALWAYS("What that rank holds.") },
+		ALWAYS("The first of the ranks with the most bytes.") },
+	{ "bytes", BYTES_AT(INFO, balance.most), ALWAYS("Bytes of that rank.") },
 	{ "mean_bytes", BYTES_AT(INFO, mean_bytes), ABOUT("Mean of all ranks.") });
 
 static const struct record per_rank_record = RECORD_OF(RECORD_OBJECT, INFO,
@@ -908,7 +908,7 @@ static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	{ "check", OBJECT(check_record),
 		ALWAYS("Findings of the checks of `audit` in the parts that were read. Pickles next to the checkpoint, and the items of DCP, are left to `audit`.") },
 	{ "waste", ROWS(waste_record),
-		ABOUT("Storages that hold more than tensors view. Only with `--waste`.") });
+		ABOUT("Storages with bytes that no tensor views. Only with `--waste`.") });
 
 static const struct option_row OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),

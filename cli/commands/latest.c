@@ -687,7 +687,7 @@ static void print_none(struct latest *latest)
 	if (latest->count > 0 && latest->named == 0 && !is_table(latest) &&
 		only_builds(&latest->candidates[0]))
 		run_note(latest->run,
-			"nothing else is wrong with it: the program that has these classes loads it, torch.load only with weights_only=False, which runs what is in it");
+			"no other problems: a program with these classes can load it; torch.load needs weights_only=False, which runs code from the file");
 }
 
 static void print_cost(struct latest *latest)

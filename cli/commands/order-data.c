@@ -196,7 +196,7 @@ static const struct record warning_record = OBJECT_RECORD(WARNING, "warning",
 	{ "line", COUNT_AT(WARNING, line),
 		ALWAYS("Line of the recording that causes it.") },
 	{ "handle", INTEGER_AT(WARNING, handle), ALWAYS("The handle it is about.") },
-	{ "message", TEXT_AT(WARNING, message), ALWAYS("What PyTorch says.") });
+	{ "message", TEXT_AT(WARNING, message), ALWAYS("The message of PyTorch.") });
 
 /* ---- states ---- */
 
@@ -320,7 +320,7 @@ static const struct record problem_record = OBJECT_RECORD(PROBLEM, "state_proble
 	{ "error", WORD_AT(PROBLEM, state.error), WORDS("ValueError", "AssertionError"),
 		OR_NULL("Class of the exception that PyTorch raises; null for none.") },
 	{ "message", TEXT_AT(PROBLEM, state.message),
-		ALWAYS("What that exception says.") });
+		ALWAYS("The message of that exception.") });
 
 _Static_assert(sizeof(struct problem) <= RECORD_ROOM, "room for one");
 

@@ -341,7 +341,7 @@ static void lines_culprits(const struct flight *flight)
 		out_line_begin(out, i == 0 ? "last call" : "");
 		out_values(out,
 			last->op.data != NULL ? "rank {} entered"
-					      : "rank {} has no entry",
+					      : "rank {} recorded no call",
 			number(last->rank));
 		if (last->op.data != NULL) {
 			print_place_in(out, last->seq, last->op, last->group);
@@ -665,8 +665,7 @@ int order_check_flight(struct listing *listing)
 		run_finding(listing->run, "FI7042", "%s %s",
 			rank_words(joined->missing_dumps, joined->missing_dump_count,
 				&words),
-			is_log(joined) ? "printed nothing of a failed collective"
-				       : "left no dump");
+			is_log(joined) ? "printed no failed collective" : "left no dump");
 	if (joined->unreadable_count != 0)
 		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
 			rank_words(joined->unreadable, joined->unreadable_count, &words));
@@ -681,7 +680,8 @@ int order_check_flight(struct listing *listing)
 				one->path);
 	}
 	if (joined->version_count > 1)
-		run_note(listing->run, "the dumps are of %zu versions of the recorder",
+		run_note(listing->run,
+			"the dumps were written by %zu versions of the recorder",
 			joined->version_count);
 	return is_bad ? STATUS_BAD : status;
 }
@@ -813,7 +813,7 @@ static const struct record exception_record =
 		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") });
 
 const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
-	"What dumps of the Flight Recorder say together.",
+	"Combined result of the dumps of the Flight Recorder.",
 	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name),
 		WORDS("agree", "stuck", "mismatch", "incomplete"),
 		ALWAYS("Whether the ranks of the job agree.") },

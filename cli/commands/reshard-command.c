@@ -150,7 +150,7 @@ static const void *each_empty(struct subject of, size_t i, void *room)
 #define RANK_BYTES                                                                                         \
 	{ "rank", ID_AT(RANK, rank), ALWAYS("The rank.") },                                                \
 		{ "bytes", BYTES_AT(RANK, bytes),                                                          \
-			ALWAYS("Bytes of all tensors that it holds, without padding.") },                  \
+			ALWAYS("Bytes of all its tensors, without padding.") },                            \
 		{ "param_bytes", BYTES_AT(RANK, facts.param_bytes),                                        \
 			ALWAYS("Bytes of parameters and buffers.") },                                      \
 		{ "optim_bytes", BYTES_AT(RANK, facts.optim_bytes),                                        \
@@ -165,7 +165,7 @@ static const void *each_empty(struct subject of, size_t i, void *room)
 	}
 
 static const struct record rank_record = OBJECT_RECORD(RANK, "resharded_rank",
-	"What one rank of the new run holds and reads.", RANK_BYTES,
+	"Bytes that one rank of the new run stores and reads.", RANK_BYTES,
 	{ "files", EACH(each_file, record_texts), .has = has_files,
 		ABOUT("Files that it opens. Absent where there are too many of them.") },
 	{ "empty", EACH(each_empty, record_texts),
@@ -216,7 +216,7 @@ static struct value get_amplification(struct subject of)
 
 #define RESHARDING struct resharding
 static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
-	"What the ranks of another run would hold and read.",
+	"Bytes that the ranks of another run would store and read.",
 	{ "from", OBJECT_AT(RESHARDING, is, ways_record), ALWAYS("As it was saved.") },
 	{ "to", OBJECT_AT(RESHARDING, will, ways_record), ALWAYS("As was asked for.") },
 	{ "loaders", LIST_AT(RESHARDING, loading.loaders, loading.count, loader_record),
@@ -228,7 +228,7 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	{ "not_resharded", LIST_AT(RESHARDING, stays, stay_count, staying_record),
 		ALWAYS("What cannot be sharded again.") },
 	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
-		ALWAYS("Bytes that all ranks read for each byte that they hold.") });
+		ALWAYS("Bytes that all ranks read per byte that they store.") });
 
 /* ---- what `reshard` says to people ---- */
 
@@ -352,7 +352,7 @@ static void reshard_text(struct resharding *resharding)
 	char size[HUMAN_ROOM];
 
 	out_values_line(out, NULL,
-		"{} -> {} rank{s}[, {} {} on {} rank{s}{}][, tensor parallel over {}][, Shard({})]; computed only, nothing is written",
+		"{} -> {} rank{s}[, {} {} on {} rank{s}{}][, tensor parallel over {}][, Shard({})]; computed only: no file is written",
 		value_integer(resharding->is.world), value_count((uint64_t)will->world),
 		value_some(will->mesh_dims != 0 ? (uint64_t)will->mesh[0] : 0),
 		value_word(will->mesh[0] == 1 ? "copy" : "copies"),

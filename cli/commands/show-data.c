@@ -232,7 +232,7 @@ static struct value get_class(struct subject of)
 
 #define GROUP struct module_group
 static const struct record module_group_record = OBJECT_RECORD(GROUP, "module_group",
-	"What a rank holds of a module.",
+	"Part of a module that one rank owns.",
 	{ "module", FOUND_AT(GROUP, group.key, FIELD_NAME, find_module_name),
 		ABOUT("A module right below, with all that is in it, or the module itself.") },
 	{ "rank", ID_AT(GROUP, rank), ABOUT("The rank; absent if unknown.") },
@@ -254,7 +254,7 @@ static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item
 	{ "bytes", COUNT_AT(ITEM, module.bytes), ALWAYS("Bytes of these parameters.") },
 	{ "tensors", COUNT_AT(ITEM, tensor_count), ALWAYS("Number of tensors in it.") },
 	{ "groups", EACH_OF(ITEM, group_count, find_group, module_group_record),
-		ALWAYS("What each rank holds, module by module.") });
+		ALWAYS("The part of each rank, module by module.") });
 
 void print_module_item(struct show *show, const struct item *item)
 {

@@ -279,7 +279,7 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 		ALWAYS("Elements of the parameters in it and below it; tied ones count once.") },
 	{ "bytes", BYTES_AT(MODULE, sums.bytes), ALWAYS("Bytes of these parameters.") },
 	{ "bytes_per_rank", BYTES_AT(MODULE, sums.rank_bytes),
-		ABOUT("The most bytes of them that one rank holds; with `--sizes`.") });
+		ABOUT("The most bytes of them on one rank; with `--sizes`.") });
 
 const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
 

@@ -413,7 +413,7 @@ const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
 	{ "status", IS_ALWAYS(FIELD_COUNT), ABOUT("Exit status.") }, INTERRUPTED, OMITTED,
 	NOTES,
 	{ "data", IS_ALWAYS(FIELD_ANY),
-		ABOUT("The answer without what the item lines hold; null when the work failed.") },
+		ABOUT("The answer without the content of the item lines; null when the work failed.") },
 	{ "checksum", .type = FIELD_WORD,
 		ABOUT("Of a part: FNV-1a, 64 bits, of all lines up to this member, white space between values left out.") });
 const struct record jsonl_header =

@@ -104,19 +104,19 @@ static enum usage_result find_launcher(
 		count = its_count != 0 ? its_count : count;
 	}
 	if (is_printed == NULL && count <= 1) {
-		usage_what(usage, "--part=auto: no launcher says which part this is");
+		usage_what(
+			usage, "--part=auto: no launcher sets the number of this part");
 		usage_hint(usage, "name the part: --part=K/N");
 		return USAGE_WRONG;
 	}
 	if (is_printed == NULL || count == 0) {
-		usage_what(usage, "--part=auto: %s does not say how many parts there are",
+		usage_what(usage, "--part=auto: %s does not set the number of parts",
 			is_printed != NULL ? is_printed->name : "the environment");
 		usage_hint(usage, "give their number: --part=auto/N");
 		return USAGE_WRONG;
 	}
 	if (number > count) {
-		usage_what(usage,
-			"--part=auto: %s says that this is part %" PRId64 " of %" PRId64,
+		usage_what(usage, "--part=auto: %s sets part %" PRId64 " of %" PRId64,
 			is_printed->name, number, count);
 		usage_hint(usage, "name the part: --part=K/N");
 		return USAGE_WRONG;
@@ -846,7 +846,7 @@ static bool is_kept_target(
 	return is_kept(outputs, path,
 		outputs->written.adds
 			? "move it away first to have it made again"
-			: "name another place with -o: --force replaces nothing that is read",
+			: "choose another path with -o: --force never replaces an input",
 		usage);
 }
 

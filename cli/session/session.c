@@ -1063,8 +1063,7 @@ static bool refuse_several(struct session *session)
 	suggest_several(
 		&usage, session->arguments, paths, command->inputs == INPUTS_MANY);
 	collected_fail(&session->collected, "usage", usage.hint,
-		"%s answers for one checkpoint, and %zu were given", command->name,
-		count);
+		"%s reads one checkpoint, but %zu were given", command->name, count);
 	return true;
 }
 

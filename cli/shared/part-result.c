@@ -373,7 +373,7 @@ static bool check_parts(struct joined_parts *joined, struct run *run)
 			facts->parts != first->parts ||
 			strcmp(facts->of, first->of) != 0 ||
 			strcmp(facts->request, first->request) != 0)
-			joined->refused = refuse(run, "give the results of one run",
+			joined->refused = refuse(run, "use the results of one run",
 				"%s and %s are not of one run: checkpoint, command, options or number of parts differ",
 				results->path, results[i].path);
 		else if (facts->part <= i)

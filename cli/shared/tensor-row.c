@@ -416,7 +416,7 @@ static struct value get_member(struct subject of)
 
 #define FACTS struct piece_facts
 const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
-	"A part of a tensor, and the bytes that hold it.",
+	"A piece of a tensor, and its bytes.",
 	{ "rank", ID_AT(FACTS, piece.rank), SORTED_BY(FACTS, piece.rank),
 		ABOUT(RANK_ABOUT) },
 	{ "rows", GET(FIELD_WORD, get_rows), .text_only = EVERY_VIEW },
@@ -435,7 +435,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 	{ "missing", GET(FIELD_BOOL, get_true), .has = is_missing, HIDDEN,
 		ABOUT("True if this file is missing.") },
 	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
-		ABOUT("Member of the archive that holds it.") },
+		ABOUT("Member of the archive that contains it.") },
 	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true, ABOUT(OFFSET_ABOUT) },
 	{ "length", COUNT_AT(FACTS, place.length), .reads = true, ABOUT(LENGTH_ABOUT) },
 	{ "strides", SHAPE_AT(FACTS, strides, stride_dims), IF_SET(FACTS, strides),
@@ -465,7 +465,7 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 	{ "flat_end", COUNT_AT(FACTS, flat_end), HIDDEN,
 		ABOUT("Last element in that shard, inclusive.") },
 	{ "replica", ID_AT(FACTS, replica), .machine_only = EVERY_VIEW & ~IN(VIEW_COPIES),
-		ABOUT("Number of the copy, from 0, where several pieces hold the same part.") });
+		ABOUT("Number of the copy, from 0, if several pieces are equal.") });
 
 /* Of the full tensor, or of a box in it; a run has neither. */
 static void write_box(struct piece_facts *facts)
@@ -576,7 +576,7 @@ const struct record entry_record = OBJECT_RECORD(VALUE, "value",
 	{ "value_type", GET(FIELD_WORD, get_type), .always = true, HIDDEN,
 		ABOUT("Python's name of its type, under the name that JSON and JSON Lines share.") },
 	{ "value", GET(FIELD_ANY, get_value), HIDDEN,
-		ABOUT("The value where JSON can hold it: numbers, strings, booleans, null, and lists and objects of these. Integers beyond 64 bits are strings.") },
+		ABOUT("The value if JSON can store it: numbers, strings, booleans, null, and lists and objects of these. Integers beyond 64 bits are strings.") },
 	{ "text", GET(FIELD_NAME, get_text),
 		ABOUT("The value for people: printable, cut when long; `...` when it was not read.") },
 	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN,

@@ -29,7 +29,7 @@ extern const struct record tensor_record, piece_record, entry_record;
 
 /* Meaning of these fields in all records. */
 #define RANK_ABOUT "Rank that wrote it."
-#define FILE_ABOUT "File that holds it, as a path below the root."
+#define FILE_ABOUT "File that contains it, as a path below the root."
 #define REQUIRES_GRAD_ABOUT "Whether it requires gradients, as recorded."
 #define PIECE_FILE_ABOUT \
 	FILE_ABOUT " Absent, as are offset and length, when damage hides the place."

@@ -264,8 +264,8 @@ static void check_rank(struct model *model)
 			: turned->kept.count > 0 ? turned
 						 : parts,
 			FSDP_RULE_CONFIG_MISMATCH,
-			"load it with the release of PEFT that saved it, and merge it into its base there",
-			"the adapter was saved by PEFT before 0.3 (enable_lora): %zu of %zu matrices hold the ranks of several parts of a projection, which later releases refuse",
+			"load it with a PEFT release before 0.3, and merge it into its base there",
+			"the adapter was saved by PEFT before 0.3 (enable_lora): %zu of %zu matrices contain the factors of several fused projections; later releases reject them",
 			all, of);
 		return;
 	}
@@ -348,7 +348,7 @@ static void check_prefix(struct model *model)
 	static const char *const fixes[] = {
 		"insert \"model.\" after \"base_model.model.\" in the names, if the base is called so",
 		"remove one \"base_model.model.\" from the names",
-		"insert \"base_model.model.\" before the names"
+		"insert \"base_model.model.\" at the start of all names"
 	};
 	enum { BARE, TWICE, WITHOUT };
 	struct affected found[FSDP_COUNT(fixes)] = { 0 };
@@ -379,10 +379,10 @@ static void check_prefix(struct model *model)
 			report_affected(model, &found[i], FSDP_RULE_WRAPPER_PREFIX,
 				fixes[i],
 				i == BARE
-					? "all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT uses none of them"
+					? "all %zu names of the adapter go from \"base_model.model.\" straight to \"layers.\": if the base has \"model.layers.\", as models with a head (task_type CAUSAL_LM) do, PEFT ignores them"
 				: i == TWICE
-					? "all %zu names of the adapter begin with \"base_model.model.\" twice: PEFT uses none of them"
-					: "none of the %zu names of the adapter begins with \"base_model.model.\": PEFT uses none of them",
+					? "all %zu names of the adapter begin with \"base_model.model.\" twice: PEFT ignores them"
+					: "no name of the adapter begins with \"base_model.model.\": PEFT ignores all %zu",
 				of);
 }
 
@@ -438,8 +438,8 @@ static void check_words(struct model *model, const char *key, enum fsdp_severity
 			fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 				FSDP_PLACE(.file = config_file(model, model->adapter),
 					.module = word, .severity = (int)severity + 1),
-				"%s names %s, and no tensor is of such a module", key,
-				fsdp_shown(word, room));
+				"%s lists %s, but no tensor belongs to such a module",
+				key, fsdp_shown(word, room));
 	}
 }
 
@@ -458,7 +458,7 @@ static void check_layer(struct model *model, int64_t number)
 			return;
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->adapter)),
-		"layers_to_transform names layer %lld, and the adapter has nothing of it",
+		"layers_to_transform lists layer %lld, but the adapter has no tensor of it",
 		(long long)number);
 }
 

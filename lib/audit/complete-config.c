@@ -806,7 +806,7 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 	else
 		fsdp_complete_report(model, index, FSDP_RULE_FLATTENED_PARAMETER,
 			FSDP_ERROR + 1,
-			"the tensor is one row of %llu numbers, and such a module has rows and columns",
+			"the tensor has 1 dimension (%llu elements), but this kind of module needs 2",
 			FSDP_LLU(numel));
 }
 
@@ -1087,7 +1087,7 @@ static void check_hidden(struct model *model, struct widths *widths)
 	mark_vocabulary(model);
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = CONFIG_OF_SAVE),
-		"%s is %llu, and all layers have width %llu: the configuration is of a model of another size",
+		"%s is %llu, but all layers have width %llu: config.json belongs to a model of another size",
 		widths->hidden_key, FSDP_LLU(widths->hidden), FSDP_LLU(width));
 	widths->hidden = 0;
 }
@@ -1301,7 +1301,7 @@ static void check_absent_embedding(struct model *model)
 	fsdp_find(model->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(model, head),
 			.tensor = stored_name(model, head), .severity = FSDP_WARNING + 1,
-			.fix = "if they are one in the model, save it under the name of the input embedding, too"),
+			.fix = "if the model ties them, also save it under the name of the input embedding"),
 		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
 }
 
@@ -1386,7 +1386,7 @@ static void check_places(struct model *model)
 			continue;
 		fsdp_find(model->findings, FSDP_RULE_WRAPPER_PREFIX,
 			FSDP_PLACE(.fix = SOURCE_NAMES),
-			"layers are split over two prefixes: %s has parts of the modules of %s, and neither has the other's: one of the prefixes is wrong",
+			"layers are split over two prefixes: %s and %s each have some tensors of the same modules: one of the prefixes is wrong",
 			name_stack(model, part, some), name_stack(model, whole, others));
 		return;
 	}

@@ -681,8 +681,8 @@ static void check_method(struct packing *packed)
 		!fsdp_complete_config_names(model, "quant"))
 		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.tensor = name,
-				.fix = "put quantization_config back into config.json, as the model that it was made from has it"),
-			"%u of %zu packed weights have a scale, but config.json has no quantization_config: loaders ignore the scales",
+				.fix = "copy quantization_config into config.json from the quantized model that it was made from"),
+			"%u of %zu quantized weights have a scale, but config.json has no quantization_config: loaders ignore the scales",
 			scaled, count);
 	else if (is_fp8_method && have[0] == 0 && have[1] > 0 &&
 		 fsdp_complete_get_value(model, packed->config, "weight_block_size")
@@ -731,7 +731,7 @@ static void check_unpacked(struct packing *packed)
 			fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 				FSDP_PLACE(.file = FSDP_SPAN("config.json"),
 					.fix = "remove quantization_config from config.json, or quantize the model again"),
-				"quant_method is %s, which reads %s, and none of %u matrices is quantized",
+				"quant_method is %s (reads %s), but none of %u matrices is quantized",
 				methods[i].method, methods[i].reads, matrices);
 }
 

@@ -846,7 +846,7 @@ static void check_absent(struct fsdp_checking *checking)
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.fix = "", .severity = FSDP_NOTE + 1),
-			"no state of an optimizer was saved (optimizer is None): a resume begins with a new one");
+			"no optimizer state was saved (optimizer is None): a resumed run starts with a new optimizer");
 		return;
 	}
 }

@@ -237,15 +237,15 @@ static const struct {
 	{ "_forward_module", "Lightning Fabric or DeepSpeed", false,
 		"remove \"_forward_module.\" from the names before loading" },
 	{ "_fpw_module", "FSDP of old releases", false,
-		"save what get_model_state_dict gives, or remove \"_fpw_module.\" from the names before loading" },
+		"save the result of get_model_state_dict, or remove \"_fpw_module.\" from the names before loading" },
 	{ "_fsdp_wrapped_module", "FSDP", false,
-		"save what get_model_state_dict gives, or remove \"_fsdp_wrapped_module.\" from the names before loading" },
+		"save the result of get_model_state_dict, or remove \"_fsdp_wrapped_module.\" from the names before loading" },
 	{ "_checkpoint_wrapped_module", "activation checkpointing", false,
-		"save what get_model_state_dict gives, or remove \"_checkpoint_wrapped_module.\" from the names before loading" },
+		"save the result of get_model_state_dict, or remove \"_checkpoint_wrapped_module.\" from the names before loading" },
 	{ "lightning_module", "a strategy of Lightning", true,
 		"remove \"lightning_module.\" from the names before loading" },
 	{ "base_model", "PEFT", true,
-		"save what model.merge_and_unload() gives, or remove \"base_model.model.\" and \".base_layer\" from the names" },
+		"save the result of model.merge_and_unload(), or remove \"base_model.model.\" and \".base_layer\" from the names" },
 };
 enum { WRAPPERS = FSDP_COUNT(wrappers), OF_PEFT = WRAPPERS - 1, AVERAGES = 8 };
 
@@ -326,7 +326,7 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = wrappers[wrapper].next),
 		names->count == wrapped->all
-			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False loads nothing"
+			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads no tensor"
 			: "%zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False skips them",
 		names->count, wrapped->all, wrappers[wrapper].segment,
 		wrappers[wrapper].tool,
@@ -380,7 +380,7 @@ static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
 		FSDP_PLACE(.tensor = names[0], .affected = names, .affected_count = 2),
-		"a tensor and a module that holds tensors have this name");
+		"a tensor and a module with tensors have this name");
 }
 
 /* Containers with a buffer next to the module that they average. */

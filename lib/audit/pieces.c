@@ -252,7 +252,7 @@ static void report_gap(struct coverage *coverage, const struct fsdp_tensor *tens
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_GAP,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
 			.affected_bytes = bits / 8),
-		"the pieces hold %llu of %llu elements%s", FSDP_LLU(coverage->held),
+		"the pieces have %llu of %llu elements%s", FSDP_LLU(coverage->held),
 		FSDP_LLU(tensor->numel), where);
 }
 

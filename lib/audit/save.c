@@ -96,7 +96,7 @@ static void check_scheduler(struct fsdp_checking *checking)
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 			FSDP_PLACE(.fix = "use the scheduler file of this save, unless the scheduler steps several times in each step"),
 			"%.*s is %" PRId64 ", and the step of the checkpoint is %" PRId64
-			": the scheduler counts several times in each step, or these files are of two saves",
+			": the scheduler counts several times per step, or the files belong to two saves",
 			FSDP_TEXT_MOST(name, 100), token->integer, step);
 	}
 }

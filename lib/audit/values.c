@@ -447,7 +447,7 @@ static void report_all(struct values_check *check)
 	if (is_copy)
 		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES,
 			FSDP_PLACE(.fix = "convert the model again, and compare it with its source"),
-			"all layers of the pipeline stages %lld and %lld (mp_rank_*_%03lld, mp_rank_*_%03lld) are equal byte for byte: one stage was written twice",
+			"all layers of the pipeline stages %lld and %lld (mp_rank_*_%03lld, mp_rank_*_%03lld) have equal bytes: one stage was written twice",
 			(long long)stages[0], (long long)stages[1], (long long)stages[0],
 			(long long)stages[1]);
 	for (size_t i = 0; i < check->count; i++) {

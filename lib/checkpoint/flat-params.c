@@ -393,7 +393,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 								 part.shard_start))
 			continue;
 		report_unit(local, held->unit, piece->rank, tensor->name,
-			"rank %u holds %llu elements of it, the plan gives %llu",
+			"rank %u has %llu elements of it, the plan requires %llu",
 			piece->rank, FSDP_LLU(numel), FSDP_LLU(part.numel));
 		return true;
 	}
@@ -446,7 +446,7 @@ static bool meet(struct local *local, uint32_t index)
 		struct fsdp_span name = name_of(local, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name),
-			"the checkpoint has the flat parameter %.*s, but no unit of the plan is of that module",
+			"the checkpoint has the flat parameter %.*s, but the plan has no unit of that module",
 			FSDP_TEXT_MOST(name, 200));
 		return true;
 	}
@@ -549,7 +549,7 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 				strcmp(unit->strategy, "NO_SHARD") == 0)
 				continue;
 			report_unit(&local, i, FSDP_NONE, FSDP_NONE,
-				"the plan has a flat parameter, the checkpoint has none of it");
+				"the checkpoint has no part of this flat parameter of the plan");
 			refuse(&local, i);
 		}
 	}

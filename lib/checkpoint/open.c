@@ -556,7 +556,7 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 		struct fsdp_folder whole;
 		if (opening->options->slice)
 			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"a range of bytes is of one file, and several were given");
+				"a byte range needs one file, but several were given");
 		if (!fsdp_pick_paths(checkpoint, opening->paths, opening->path_count,
 			    &pick, ret_error))
 			return false;

@@ -582,13 +582,13 @@ static bool read_zip(struct fsdp_pickles *pickles,
 	if (pickles->list.count == 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			options->member != NULL ? "the zip has no such member"
-						: "the zip holds no pickle");
+						: "the zip has no pickle");
 	if (!script)
 		return true;
 	/* TorchScript has its own loader, which weights_only refuses completely. */
 	struct fsdp_listed *listed = fsdp_vec_at(&pickles->list, 0);
 	return refuse(listed, listed->facts.offset, FSDP_SPAN("TorchScript"),
-		       "torch.load hands such a file to a loader that runs its code",
+		       "torch.load passes such a file to a loader that runs its code",
 		       1) ||
 	       fsdp_arena_fail(&pickles->arena, ret_error);
 }
@@ -617,7 +617,7 @@ static bool read_file(struct fsdp_pickles *pickles, const char *path,
 	if (family == NULL || !family->has_pickles)
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			pickles->source.size == 0 ? "the file is empty"
-						  : "the file holds no pickle");
+						  : "the file has no pickle");
 	/* In order; the storages after those of a legacy file are not pickles. */
 	enum fsdp_profile profile =
 		fsdp_span_ends(fsdp_span_text(path), FSDP_SPAN(".metadata"))

@@ -432,14 +432,14 @@ static void freeze_compare(
 		model->plan.world_size != model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.file = { 0 }),
-			"the plan is of %u ranks, the rank files are of %u",
+			"the plan has %u ranks, the rank files have %u",
 			model->plan.world_size, model->world_size);
 	if (prefix == FSDP_NONE && compare.flattened)
 		return;
 	if (prefix == FSDP_NONE) {
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.file = { 0 }),
-			"none of the plan's %zu parameters and buffers is in the checkpoint",
+			"the checkpoint has none of the plan's %zu parameters and buffers",
 			model->planned.count);
 		return;
 	}

@@ -163,7 +163,7 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 			fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 				"a trace names units and no modules, so it needs a checkpoint next to it");
 			return fsdp_error_add_hint(
-				ret_error, "give the checkpoint of the run, too");
+				ret_error, "also give the checkpoint of the run");
 		}
 		if (!fsdp_trace_unit_names(stream, &checkpoint->limits,
 			    &checkpoint->arena, &model->known_units, ret_error))
@@ -173,7 +173,7 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 		model->plan.world_size = FSDP_NONE;
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_PARTIAL,
 			FSDP_PLACE(.file = fsdp_span_text(checkpoint->plan_path)),
-			"units come from the annotations of a trace, which names %zu; classes, strategies and meshes are not in it",
+			"units come from the annotations of a trace, which names %zu; it has no classes, strategies and meshes",
 			model->known_units.count);
 		return true;
 	}

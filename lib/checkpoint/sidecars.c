@@ -161,7 +161,7 @@ static void report_unjudged(struct beside *beside, struct fsdp_span name, const 
 		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name, .severity = FSDP_WARNING + 1,
 				.fix = "read or remove it before you trust this directory"),
-			"what its pickles would do was not judged: %s", why);
+			"skipped its pickles: %s", why);
 }
 
 /* Takes the error: a failed read is not a finding on the file. */
@@ -286,7 +286,7 @@ static void check_pickles(struct beside *beside, struct fsdp_span name,
 	} else {
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
-			"this is not a file of torch.save: its %llu bytes begin like nothing that one writes",
+			"this is not a file of torch.save: its %llu bytes have no known signature",
 			FSDP_LLU(source->size));
 	}
 }
@@ -301,9 +301,9 @@ static const char *what_runs(const struct fsdp_json *member)
 		return "code that comes with the checkpoint runs if it is loaded with trust_remote_code=True";
 	if (fsdp_span_is(member->key, "trust_remote_code") &&
 		member->kind == FSDP_JSON_BOOL && member->integer != 0)
-		return "it asks for code that comes with the checkpoint to be run";
+		return "it requests to run code from the checkpoint";
 	if (fsdp_span_is(member->key, "_target_") && member->kind == FSDP_JSON_TEXT)
-		return "programs that instantiate configurations call what it names";
+		return "programs that instantiate configurations call the named function";
 	return NULL;
 }
 

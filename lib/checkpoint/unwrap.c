@@ -163,7 +163,7 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 			return false;
 		if (checkpoint->packed.count == 0) {
 			fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-				"this archive holds no files");
+				"this archive has no files");
 			return false;
 		}
 		if (checkpoint->packed.count > 1) {

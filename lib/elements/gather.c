@@ -535,7 +535,7 @@ static bool locate(struct fsdp_assembly *assembly, struct active *active,
 		return false;
 	if (assembly->packed == 0 && !has_shape(assembly, &active->part, &view))
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view.record,
-			"the piece has another shape or dtype than the tensor says");
+			"the piece has another shape or dtype than its tensor");
 	for (size_t i = 0; i < view.dims; i++)
 		active->steps[i] = view.shape[i] > 1
 					   ? (uint64_t)view.strides[i] * assembly->width
@@ -699,7 +699,7 @@ static bool fail_overlap(
 {
 	char at[192];
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1022", FSDP_UNKNOWN,
-		"two different pieces hold element %s, or a later one",
+		"two different pieces have element %s, or a later one",
 		index_text(assembly, element, at, sizeof at));
 }
 
@@ -735,10 +735,10 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 		index_text(assembly, (chunk->first + first) + count - 1, to, sizeof to);
 		if (count == 1)
 			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"no piece holds element %s", from);
+				"no piece has element %s", from);
 		else
 			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"no piece holds the %" PRIu64 " elements from %s to %s",
+				"no piece has the %" PRIu64 " elements from %s to %s",
 				count, from, to);
 		fsdp_error_add_rule(ret_error, "FI1021");
 		return fsdp_error_add_hint(ret_error,

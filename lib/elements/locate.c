@@ -399,7 +399,7 @@ static bool locate_item(struct fsdp_locator *locator, uint32_t extent_id,
 	const struct fsdp_zip_member *pickle =
 		find_member(&zip, "", FSDP_SPAN("data.pkl"));
 	if (pickle == NULL)
-		return item_error(ret_error, extent, "the item holds no data.pkl");
+		return item_error(ret_error, extent, "the item has no data.pkl");
 	if (!fsdp_zip_read(
 		    &zip, pickle, SMALL_PICKLE, &locator->arena, &stream, ret_error) ||
 		!fsdp_torch_init(&torch, &model, &locator->arena, &locator->arena,
@@ -480,7 +480,7 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 			"the elements are stored as text (pickle below protocol 3)");
 	else if (extent->missing)
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"the file does not hold these bytes");
+			"the file does not have these bytes");
 	else if (extent->kind == FSDP_EXTENT_ITEM)
 		found = locate_item(
 				locator, piece->extent, item, view, ret_key, ret_error) &&
@@ -690,7 +690,7 @@ static bool open_assembly(struct fsdp_elements *elements,
 	};
 	if (is_sum(elements))
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"every rank holds a summand of it (Partial): the sum is stored nowhere");
+			"every rank has a summand of it (Partial): no file has the sum");
 	return choose_pieces(elements, options, &input.piece_count, ret_error) &&
 	       fsdp_assembly_new(&input, &elements->assembly, ret_error);
 }

@@ -274,7 +274,7 @@ static const char *obstacle(
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
 		return "it has no bytes in any file";
 	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 && tensor->piece_count > 1)
-		return "it is a FlatParameter, and which parameters it holds is not known";
+		return "it is a FlatParameter with unknown parameters";
 	if (facts->storage_bytes == 0 || facts->item_bits == SIX_BITS)
 		return "its dtype has no other name";
 	if (plan->form == FSDP_EXPORT_RAW)
@@ -375,7 +375,7 @@ static bool choose_hidden(struct fsdp_export *plan,
 				plan->checkpoint, value.name, name, sizeof name);
 			size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
 			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"%.*s (%.64s) holds tensors without a name, which cannot be written",
+				"%.*s (%.64s) contains tensors without a name; these cannot be written",
 				(int)size, name, value.type);
 			return fsdp_error_add_hint(
 				ret_error, "--skip-unsupported skips them");
@@ -404,7 +404,7 @@ static bool export_choose(struct fsdp_export *plan,
 	if (plan->item_count != 0)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"there is nothing to write: no tensor is a parameter or a buffer, or none was selected");
+		"no tensors to write: no parameter or buffer was selected");
 	return fsdp_error_add_hint(ret_error, "fsdp-inspect ls shows the role of each");
 }
 
@@ -636,7 +636,7 @@ static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret
 				: one.raw_name == two.raw_name
 					? (file_of(plan, &one) == file_of(plan, &two)
 							  ? "a key with dots reads like one of a nested dict: save it under another"
-							  : "several files hold it: choose one with --file")
+							  : "several files contain it: choose one with --file")
 					: "keep the names apart with --strip=none or --rename");
 		}
 	}
@@ -971,7 +971,7 @@ static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_
 	if (plan->form <= FSDP_EXPORT_SAFETENSORS || plan->item_count == 1)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this form holds one tensor, and %zu were selected", plan->item_count);
+		"this format stores one tensor, but %zu were selected", plan->item_count);
 	return fsdp_error_add_hint(ret_error, "name one after the checkpoint");
 }
 

@@ -139,7 +139,7 @@ enum { FSDP_SIGN_COUNT = 4 };
 /* Target of a directory. */
 struct fsdp_lead {
 	struct fsdp_span path; /* below it */
-	const char *why;       /* for people: "as refs/main says" */
+	const char *why;       /* for people: "from refs/main" */
 };
 
 struct fsdp_family {

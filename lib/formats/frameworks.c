@@ -569,7 +569,7 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 					   whole ? "optimizer.bin" : "optimizer_0"),
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
-			"the optimizer is missing, but its schedule, which accelerate writes after it, is present; load_state fails");
+			"the optimizer is missing, but the scheduler, which accelerate writes later, is present: load_state fails");
 	struct fsdp_model *model = reading->model;
 	/* A scheduler of torch adds initial_lr to each group; a script may not save the scheduler. */
 	for (uint32_t i = 0; i < model->values.count && optimizer && !scheduler; i++) {
@@ -783,7 +783,7 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 #define TRACKER "latest_checkpointed_iteration.txt"
 
 #define FIX_TEXT \
-	"copy what it names; if the one that was read is meant, write this into it: "
+	"copy the missing target; if the loaded one is right, write this into the file: "
 
 enum { TRACKER_BYTES = 64 };
 

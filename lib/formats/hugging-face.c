@@ -84,7 +84,7 @@ static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revisio
 	*ret_name = found.last.name;
 	if (!*ret_is_named && found.count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			"this download cache holds no snapshot");
+			"this download cache has no snapshot");
 		return fsdp_error_add_hint(ret_error, "download it again");
 	}
 	return *ret_is_named || found.count == 1 ||
@@ -127,7 +127,7 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 		if (path != NULL)
 			snprintf(path, size + 1, "snapshots/%s", (const char *)name.data);
 		ret_lead->path = fsdp_span(path, path != NULL ? size : 0);
-		ret_lead->why = is_named ? "as refs/main says" : "the only one";
+		ret_lead->why = is_named ? "from refs/main" : "the only one";
 		chosen = path != NULL || fsdp_arena_fail(arena, ret_error);
 	}
 	fsdp_dir_close(&dir);
@@ -358,7 +358,7 @@ static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
 			"the index names the file %s, which %s", fsdp_shown(name, room),
 			fits ? "is not a plain name"
-			     : "is of another kind than the index");
+			     : "is not of the format in the index");
 		return true;
 	}
 	bool found = fsdp_folder_find(hf->folder, name, &entry);
@@ -386,7 +386,7 @@ static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
 				.tensor = key),
-			"the map has the tensor twice; readers disagree which one counts");
+			"weight_map lists the tensor twice; readers use the first or the last");
 	return fsdp_table_set(&hf->mapped, raw_name, number) ||
 	       fsdp_arena_fail(hf->reading->scratch, ret_error);
 }
@@ -644,7 +644,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 				       : absent->is_link ? FSDP_LINK_FIX
 							 : NULL),
 			absent->is_link
-				? "missing file (listed in the index): it is a link, and the file that it points to is missing"
+				? "missing file (listed in the index): dangling link"
 			: like.size == 0 ? "missing file (listed in the index)"
 			: is_whole
 				? "missing file (listed in the index): '%.*s' is present"
@@ -936,7 +936,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 				.severity = has_file(hf->folder, "config.json")
 						    ? FSDP_WARNING + 1
 						    : 0),
-			"none of the %zu names that the index lists is in its files, which have %zu other tensors",
+			"the files have none of the %zu names in the index, but %zu other tensors",
 			hf->map.count, model->tensors.count);
 		return true;
 	}
@@ -995,8 +995,8 @@ static void check_unnamed(struct hf *hf)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_ORPHAN_FILE,
 			FSDP_PLACE(.file = stale),
 			others == 1
-				? "the index does not list this file, which is of a save with another number of files"
-				: "the index does not list %zu files, this one first: they are of a save with another number of files",
+				? "file is not in the index: it belongs to a save with another number of files"
+				: "%zu files are not in the index (first: this one): they belong to a save with another number of files",
 			others);
 	if (count > 0)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,

@@ -476,8 +476,8 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = { 0 }),
 			found == 1
-				? "there is %u rank file; the model was cut for %u times %u rank%s"
-				: "there are %u rank files; the model was cut for %u times %u rank%s",
+				? "%u rank file is present; the model was split over %u x %u rank%s"
+				: "%u rank files are present; the model was split over %u x %u rank%s",
 			found, megatron->tp_size, each, each == 1 ? "" : "s");
 	for (uint32_t i = 0; i < found; i++)
 		if (!join_part(megatron, &parts[i], ret_error))

@@ -413,7 +413,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
 		if (!next_parameter(plan, reading, rank, &entry, &part)) {
 			report_span(plan, reading, rank, fqn,
-				"the plan has a span, but the rank holds nothing of it");
+				"the plan has a span, but the rank has no elements of it");
 			return;
 		}
 		uint32_t name =
@@ -452,7 +452,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 	struct fsdp_span text =
 		fsdp_model_name(plan->model, name, plan->reading->scratch);
 	report_span(plan, reading, rank, (struct fsdp_span){ 0 },
-		"the plan has no span of %.*s, but the rank holds its elements %llu-%llu",
+		"the plan has no span of %.*s, but the rank has its elements %llu-%llu",
 		FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN), FSDP_LLU(part.param_start),
 		FSDP_LLU(part.param_start + part.numel - 1));
 }
@@ -606,7 +606,7 @@ static bool read_module(
 	/* No class of Python's has one, and after it the name would be lost. */
 	if (has_zero(fsdp_json_get_text(json, "class")) ||
 		has_zero(fsdp_json_get_text(json, "orig_class")))
-		return plan_invalid(plan, "the name of a class holds a zero byte");
+		return plan_invalid(plan, "the name of a class contains a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
 	struct fsdp_module_record *module =
@@ -661,7 +661,7 @@ static bool mark_parameters(
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
 			return plan_invalid(plan,
-				"parameter_names holds something that is not a string");
+				"parameter_names contains a value that is not a string");
 		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
 			return fsdp_arena_fail(plan->model->arena, plan->error);
 	}
@@ -1205,7 +1205,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 		report_mismatch(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
-				: "a unit holds %.*s, which is not a parameter of the plan",
+				: "a unit has %.*s, which is not a parameter of the plan",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;
@@ -1301,7 +1301,7 @@ static bool read_head(struct fsdp_plan_reading *plan)
 			return plan_invalid(plan, "its format is not \"fsdp-plan\"");
 		fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002",
 			FSDP_UNKNOWN,
-			"this is a configuration of transformers (key %.*s), which says how to wrap a model, not a sharding plan of the wrapped one",
+			"this is an FSDP configuration of transformers (key %.*s), not the sharding plan of a model",
 			FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
 		return fsdp_error_add_hint(plan->error,
 			"export a plan where the model is wrapped: fsdp-inspect help plan");

@@ -263,7 +263,7 @@ static void resolve_world(struct fsdp_model *model)
 		file->left_out = true;
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"skipped: the file is of a save by %u rank%s, %u other file%s by %u",
+			"skipped: the file belongs to a save by %u rank%s, %u other file%s to one by %u",
 			file->world_size, file->world_size == 1 ? "" : "s", best->files,
 			best->files == 1 ? " is" : "s are", best->world_size);
 	}
@@ -371,7 +371,7 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	if (!is_instead) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"skipped: another file is of the same rank %u (%.*s)", file->rank,
+			"skipped: another file has the same rank %u (%.*s)", file->rank,
 			FSDP_TEXT_MOST(other, 256));
 		return true;
 	}
@@ -397,13 +397,13 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u rank%s, its name has %u",
+			"the file belongs to a save by %u rank%s, but its name has %u",
 			file->world_size, file->world_size == 1 ? "" : "s", named);
 	if (file->rank >= ranks->world_size) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"this file is of rank %u, but the world size is %u", file->rank,
-			ranks->world_size);
+			"the file belongs to rank %u, but the world size is %u",
+			file->rank, ranks->world_size);
 		return;
 	}
 	uint32_t place = ranks->place_of[index];
@@ -414,7 +414,7 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of rank %u, its name has %u", file->rank,
+			"the file belongs to rank %u, but its name has %u", file->rank,
 			file->named_rank);
 	ranks->next[index] = ranks->first[place];
 	ranks->first[place] = index + 1;
@@ -807,7 +807,7 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 		.writer = slices->layout->writer,
 	};
 	fsdp_reading_note(reading,
-		"each rank has slices of its own, and how they were cut is not recorded: listed one by one");
+		"each rank has its own slices and their layout is not recorded: listed separately");
 	return true;
 }
 

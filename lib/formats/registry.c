@@ -166,7 +166,7 @@ bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *
 	struct fsdp_error **ret_error)
 {
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this directory holds %zu %s (%s%s)", candidates->count, what,
+		"this directory contains %zu %s (%s%s)", candidates->count, what,
 		candidates->list, candidates->count > LISTED ? ", …" : "");
 	return fsdp_error_add_hint(ret_error, "give one of them");
 }
@@ -351,7 +351,7 @@ void fsdp_reading_resolve_rank(
 	else if (named != FSDP_NONE && named != *rank && !reading->checks_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = record->path, .rank = *rank),
-			"the file is of rank %u, its name has %u", *rank, named);
+			"the file belongs to rank %u, but its name has %u", *rank, named);
 	record->rank = *rank;
 	record->named_rank = named;
 }

@@ -466,7 +466,7 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 	if (bits / 8 == *ret_bytes)
 		return true;
 	FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
-		"shape and dtype need %llu bytes, data_offsets give %llu",
+		"shape and dtype need %llu bytes, data_offsets has %llu",
 		FSDP_LLU(bits / 8), FSDP_LLU(*ret_bytes));
 	return false;
 }

@@ -891,7 +891,7 @@ static bool name_states(
 	}
 	if (!placed)
 		fsdp_reading_note(reading,
-			"the states of the optimizer are numbered, and do not match the names of the parameters");
+			"optimizer states are stored by number and could not be matched to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
 			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
@@ -1158,7 +1158,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
 				.fix = "copy the files of all nodes into one directory, or use an earlier checkpoint"),
-			"missing file (Trainer writes it last): the save did not finish, or these files are of another node than the first");
+			"missing file (Trainer writes it last): the save did not finish, or these files belong to a node that is not the first");
 	if (!check_fsdp(reading, trainer))
 		return;
 	if (!has_weights(folder))

@@ -288,7 +288,7 @@ static bool fail_gguf(const struct fsdp_look *look, struct fsdp_error **ret_erro
 				"-#-of-#.gguf", part))
 			snprintf(set, sizeof set, ", part %u of %u", part[0], part[1]);
 	if (look->head.size < 24)
-		return fail(ret_error, UNSUPPORTED, "a GGUF model (llama.cpp) cut short",
+		return fail(ret_error, UNSUPPORTED, "a truncated GGUF model (llama.cpp)",
 			"copy it again");
 	bool big = at[4] == 0 && at[7] != 0;
 	snprintf(text, sizeof text,
@@ -477,7 +477,7 @@ static const struct document {
 	{ false, "\"collective_seq_id\"", "a dump of the Flight Recorder",
 		"fsdp-inspect order FILE" },
 	{ true, "\"weight_map\"", "an index of shards: it has a key weight_map",
-		"give the directory that holds its files" },
+		"give the directory with its files" },
 	{ true, "\"peft_type\"",
 		"the configuration of an adapter: it has a key peft_type",
 		"give the directory that contains it" },
@@ -487,9 +487,9 @@ static const struct document {
 		"the configuration of a model: it has a key architectures",
 		"give the directory that contains it" },
 	{ false, "fsdp_plan\"", "a plan of transformers: it has a key fsdp_plan",
-		"a plan of FSDP is another thing: fsdp-inspect help plan" },
+		"an FSDP sharding plan is a different file: fsdp-inspect help plan" },
 	{ false, "tp_plan\"", "a plan of transformers: it has a key tp_plan",
-		"a plan of FSDP is another thing: fsdp-inspect help plan" },
+		"an FSDP sharding plan is a different file: fsdp-inspect help plan" },
 	{ true, "\"sharded_backend\"",
 		"metadata.json of Megatron-core: it has a key sharded_backend",
 		"give the directory that contains it" },
@@ -608,7 +608,7 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 		bool objects = fsdp_numpy_pickle(look->head) != 0;
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED,
 			objects ? "FI3004" : "FI9002", FSDP_UNKNOWN,
-			objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle%s%.*s"
+			objects ? "this is a NumPy array (.npy) of Python objects: loading it runs a pickle%s%.*s"
 				: "this is a NumPy array (.npy)%s%.*s",
 			header.size != 0 ? ": " : ", cut short",
 			FSDP_TEXT_MOST(header, 200));
@@ -754,7 +754,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 				fsdp_shown(fsdp_zip_member(zip, i)->name, room));
 		}
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-			"this is a model of Stable-Baselines3 with %zu members (%s); not checked: its weights, and the pickles that its JSON file data holds as text",
+			"this is a model of Stable-Baselines3 with %zu members (%s); not checked: its weights, and the pickles in its JSON file data",
 			zip->members.count, names);
 		return fsdp_error_add_hint(ret_error,
 			"unpack it and give one of its files of weights, as policy.pth");
@@ -995,8 +995,8 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		"no checkpoint in this directory (%zu %s, first '%s')",
 		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
-	return fsdp_error_add_hint(ret_error,
-		"give the directory that holds .metadata, or a file of torch.save");
+	return fsdp_error_add_hint(
+		ret_error, "give the directory with .metadata, or a file of torch.save");
 }
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)

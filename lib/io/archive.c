@@ -293,7 +293,7 @@ static bool fail_archive(struct unpacker *unpacker)
 		unpacker->kind != NULL ? "FI2003" : "FI1004", FSDP_UNKNOWN,
 		"cannot unpack this %s: %s",
 		unpacker->kind != NULL ? unpacker->kind->name : "tar",
-		text != NULL ? text : "it is broken or cut off");
+		text != NULL ? text : "it is corrupted or truncated");
 	return fsdp_error_add_hint(unpacker->error, "copy this file again");
 }
 
@@ -688,7 +688,7 @@ bool fsdp_archive_unpack_one(const struct fsdp_source *source, const char *kind,
 		packed.count == 1 ? fsdp_vec_at(&packed, 0) : NULL;
 	if (one == NULL || one->name.size != 0)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2003", 0,
-			"this holds more than one thing");
+			"this archive contains more than one file");
 	*ret_source = one->source;
 	return true;
 }
@@ -747,7 +747,7 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 	fsdp_unpack_free(unpack);
 	return memory ? fsdp_fail_memory(ret_error)
 		      : fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"this libarchive cannot read what this is compressed with");
+				"this libarchive does not support this compression");
 }
 
 /* The bytes come from our own stream, so this waits until they are asked for. */

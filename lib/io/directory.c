@@ -827,7 +827,7 @@ static bool is_unchanged(
 		return true;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", FSDP_UNKNOWN,
 		"the file changed since the directory was listed");
-	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
+	return fsdp_error_add_hint(ret_error, "run again when no program writes to it");
 }
 
 /* False if the list or the name excludes it. */
@@ -849,7 +849,7 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 			ret_error, "it is a link that leads out of the directory");
 	if (entry->kind == FSDP_ENTRY_LINK_BROKEN) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_SYSTEM, "FI1001", FSDP_UNKNOWN,
-			"the link leads to nothing: the file was not downloaded, or was removed");
+			"dangling link: the file was not downloaded, or was removed");
 		return fsdp_error_add_hint(ret_error, "download it again");
 	}
 	if (entry->kind != FSDP_ENTRY_FILE)

@@ -93,7 +93,7 @@ static bool run(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
 				"the deflated data stops in the middle");
 		else if (status != Z_OK && status != Z_BUF_ERROR)
 			return fail_broken(stream, "FI2003", ret_error,
-				"the deflated data is broken");
+				"the deflated data is corrupted");
 	}
 	return true;
 }

@@ -197,7 +197,7 @@ static const struct {
 		"try later, or FSDP_INSPECT_CONNECTIONS=4" },
 	[7] = { FSDP_ERROR_DAMAGED, "FI2004",
 		"the file changed since the directory was listed",
-		"run again when nothing writes to it" },
+		"run again when no program writes to it" },
 	[8] = { FSDP_ERROR_SYSTEM, NULL, "cannot reach the server",
 		"check the name, the network and the proxy settings (HTTPS_PROXY); SSL_CERT_FILE names the certificates that are trusted" },
 	[NO_RANGES] = { FSDP_ERROR_SYSTEM, NULL, "the server ignores range requests",
@@ -278,7 +278,7 @@ static bool break_off(struct fsdp_remote *remote, const char *why)
 
 static bool break_rules(struct fsdp_remote *remote)
 {
-	return break_off(remote, "the helper sent what the protocol does not allow");
+	return break_off(remote, "the helper sent an invalid message");
 }
 
 /* ---- asking ---- */

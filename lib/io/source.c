@@ -124,7 +124,7 @@ bool fsdp_source_file(
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
 	if (S_ISDIR(status.st_mode)) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065",
-			FSDP_UNKNOWN, "this directory holds no file of this kind");
+			FSDP_UNKNOWN, "this directory has no file of this kind");
 		return fsdp_error_add_kind(ret_error, "folder");
 	}
 	if (!S_ISREG(status.st_mode))
@@ -163,7 +163,7 @@ static bool fail_shrunk(
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", offset,
 		"the file ends here, but it had %llu bytes when it was opened",
 		FSDP_LLU(source->base + source->size));
-	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
+	return fsdp_error_add_hint(ret_error, "run again when no program writes to it");
 }
 
 static bool read_file(const struct fsdp_source *source, uint64_t offset,

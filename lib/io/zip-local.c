@@ -64,7 +64,7 @@ static bool data_begin(struct fsdp_span bytes, uint64_t size, uint64_t header,
 	struct local_header local;
 	if (!parse_local(bytes, &local))
 		return fail_damaged(ret_error, header, "FI3044",
-			"no whole local header is where the zip's directory says");
+			"no complete local header at the offset in the zip's directory");
 	uint64_t begin =
 		header + FSDP_ZIP_LOCAL_SIZE + local.name_size + local.extra_size;
 	if (begin > size || stored_size > size - begin)
@@ -346,7 +346,7 @@ static bool check_gap(struct check *check, uint64_t begin, uint64_t end)
 	}
 	if (hidden)
 		find_gap(check, begin, end, true,
-			"hold a header that the directory does not name");
+			"have a header that the zip's directory does not list");
 	else if (end - begin > PADDING_MOST && !zero)
 		find_gap(check, begin, end, false, "belong to none of them");
 	else if (end - begin > GAP_MOST)
@@ -382,7 +382,7 @@ static bool check_member(
 		return false;
 	if (bytes == NULL) {
 		FIND(check, ZIP_FIELDS, member,
-			"no whole local header is where the zip's directory says");
+			"no complete local header at the offset in the zip's directory");
 		return true;
 	}
 	uint64_t begin =

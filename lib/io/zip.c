@@ -290,7 +290,7 @@ static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *r
 			return false;
 		if (plausible)
 			AMBIGUOUS(tail, chosen.at,
-				"an earlier end record names a directory of its own: readers may take either");
+				"an earlier end record has another directory: readers may use either");
 		if (!plausible || !fits(&chosen) || fits(&record))
 			chosen = record;
 		*ret_found = true;
@@ -469,7 +469,7 @@ static bool find_directory(
 		return false;
 	if (!before)
 		return fail_unreadable(tail, record->offset,
-			"the zip's directory is not where its end record says");
+			"the zip's directory is not at the offset in its end record");
 	end->directory = record->at - record->size;
 	return rebase(tail, record, end);
 }
@@ -581,7 +581,7 @@ static const char *what_is_hostile(struct fsdp_span name)
 			return "its name is not valid UTF-8";
 		for (size_t i = 0; i < FSDP_COUNT(invisible); i++)
 			if (character >= invisible[i][0] && character <= invisible[i][1])
-				return "its name holds control or invisible characters";
+				return "its name contains control or invisible characters";
 		name = fsdp_span(name.data + size, name.size - size);
 	}
 	return NULL;
@@ -601,7 +601,7 @@ static const char *what_is_unsafe(struct fsdp_span name)
 	if (name.size >= 2 && name.data[1] == ':' && is_letter(name.data[0]))
 		return "its name begins with a drive";
 	if (memchr(name.data, '\0', name.size) != NULL)
-		return "its name holds a zero byte";
+		return "its name contains a zero byte";
 	size_t begin = 0;
 	for (size_t i = 0; i <= name.size; i++) {
 		if (i < name.size && name.data[i] != '/' && name.data[i] != '\\')
@@ -611,7 +611,7 @@ static const char *what_is_unsafe(struct fsdp_span name)
 		begin = i + 1;
 	}
 	if (memchr(name.data, '\\', name.size) != NULL)
-		return "its name holds a backslash";
+		return "its name contains a backslash";
 	return NULL;
 }
 
@@ -1073,7 +1073,7 @@ static inline bool parse_entry(struct reader *reader)
 	entry.extra = fsdp_cursor_read_span(&rest, extra_size);
 	fsdp_cursor_skip(&rest, comment_size);
 	if (!rest.ok)
-		return fail_entry(reader, "an entry of the zip's directory is cut off");
+		return fail_entry(reader, "an entry of the zip's directory is truncated");
 	reader->at += FSDP_ZIP_CENTRAL_SIZE + rest.at;
 	return keep(reader, &member, &entry);
 }
@@ -1094,7 +1094,7 @@ static bool parse_entries(struct reader *reader)
 	if (members->count < reader->end->count &&
 		reader->at < fsdp_min(reader->end->size, reader->size))
 		return fail_entry(reader,
-			"the zip's directory holds something that is not an entry");
+			"the zip's directory contains bytes that are not an entry");
 	const struct fsdp_zip_end *end = reader->end;
 	uint64_t count = reader->zip->members.count;
 	if (end->count != count)
@@ -1106,7 +1106,7 @@ static bool parse_entries(struct reader *reader)
 		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
 			FSDP_PLACE(.file = reader->file, .offset = end->directory,
 				.length = reader->at),
-			"the end record gives the directory %llu bytes, but its entries have %llu",
+			"the end record has %llu bytes for the directory, but its entries have %llu",
 			FSDP_LLU(end->size), FSDP_LLU(reader->at));
 	/* What all members declare that they would inflate to. */
 	most = fsdp_limit(reader->limits, FSDP_LIMIT_INFLATE_BYTES);

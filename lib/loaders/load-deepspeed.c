@@ -337,7 +337,8 @@ static bool has_other_states(struct fsdp_loading *loading)
 	return has_other && zero->reads_states;
 }
 
-#define NO_LATEST "latest is missing: the model stays randomly initialized"
+#define NO_LATEST \
+	"the file latest is missing: nothing is loaded, and the model stays randomly initialized"
 
 static const struct fsdp_load_rule rules[] = {
 	/* Nothing written by DeepSpeed is here, so no tag can be named. */

@@ -201,7 +201,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNREAD, .when = IS_UNREAD,
 		.message = "the directory cannot be read completely"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_other_form,
-		"none of the names of --expect is one that Megatron stores",
+		"no name of --expect is a name that Megatron stores",
 		.when = FSDP_LOAD_EXPECTS, .ends = true),
 	FSDP_REFUSES(OTHER_NAMES, leaves_keys, "{0} is stored and not asked for",
 		"request all stored keys, or omit strict",
@@ -234,9 +234,9 @@ static const char *const strict_words[] = { "assume_ok_unexpected", "log_unexpec
 	"ignore_all", NULL };
 
 static const struct fsdp_loader_option options[] = {
-	{ STRICT, strict_words, false, "of load: what names that differ do" },
+	{ STRICT, strict_words, false, "of load: how names that differ are handled" },
 	{ ALLOW, fsdp_load_flags, false,
-		"of ShardedTensor: whether other shapes load what both have" },
+		"of ShardedTensor: whether other shapes load the common part" },
 	{ NULL },
 };
 

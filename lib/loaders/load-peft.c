@@ -1030,7 +1030,7 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 
 	if (find_part(adapter, NOT_IN_BASE) == NULL)
 		fsdp_load_report(loading, 4,
-			"take the module out of modules_to_save; it is then the base's");
+			"remove the module from modules_to_save: the base's weights are used");
 	for (size_t k = 0; adapter->checkpoint != NULL && k < whole->count; k++)
 		for (size_t i = 0; i < options->expected_count; i++) {
 			struct fsdp_span name = options->expected[i].name;
@@ -1404,10 +1404,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(BASE_MODEL, lacks_target,
 		"{0} is missing: it keeps its start value and has no effect", "{4}"),
 	FSDP_DIFFERS(BASE_MODEL, lacks_bias,
-		"{0} was trained and is missing: it stays as in the base", FSDP_NO_FIX,
+		"{0} was trained but is missing: the base's values are used", FSDP_NO_FIX,
 		.unless = PROMPTS),
 	FSDP_DIFFERS(BASE_MODEL, has_more_layers,
-		"the base has {1} layers, and {0} is of a later one: it has no effect"),
+		"{0} has no effect: its layer is beyond the {1} layers of the base"),
 	FSDP_NOT_JUDGED(BASE_MODEL, may_lack_target,
 		"the base may need {0}: regular expressions for modules are not evaluated",
 		FSDP_NO_FIX),
@@ -1415,13 +1415,13 @@ static const struct fsdp_load_rule rules[] = {
 		"no tensor is stored for {0}: target_modules is all-linear, and whether this module is linear is not known",
 		FSDP_NO_FIX, .unless = PROMPTS),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_part,
-		"{0} is of a module that --expect does not list; it takes the names of the base",
+		"the module of {0} is not in --expect, which needs the names of the base",
 		FSDP_NO_FIX, .arg = NOT_IN_BASE),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_no_base,
 		"names and shapes were not compared with the base {0}: it is not a directory here, or has other names",
 		EXPECT_BASE, .unless = FSDP_LOAD_EXPECTS | PROMPTS),
 	FSDP_IGNORES(IGNORED, ignores_some,
-		"adapter_config.json does not ask for {0}, which has no effect then ({1} such tensors)",
+		"{0} has no effect: adapter_config.json does not list its module ({1} such tensors)",
 		"{4}"),
 	{ 0 },
 };

@@ -375,7 +375,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_TYPE, has_dora, "SGLang has no adapters with use_dora",
 		FSDP_NO_FIX, .when = ADAPTER | SGLANG),
 	FSDP_REFUSES(ADAPTER_MODULES, has_whole_module,
-		"{0} (modules_to_save) is trained whole: vLLM takes only classifier and score",
+		"{0} (modules_to_save) is fully trained: vLLM loads only classifier and score",
 		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
 	FSDP_REFUSES(ADAPTER_RANK, is_above_rank,
 		"the largest rank is {0}, and " MAX_RANK " is {1}", "{2}",
@@ -398,7 +398,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(OTHER_WEIGHTS, .when = CONSOLIDATED, .unless = SGLANG,
 		.ends = true, .fix = FSDP_NO_FIX,
 		.message =
-			"vLLM takes consolidated*.safetensors, whose names are those of Mistral"),
+			"vLLM loads consolidated*.safetensors, which has Mistral's names"),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
 		.message =
 			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
@@ -432,7 +432,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(OTHER_NAMES, has_unexpected, "{1} is not a name of the model"),
 	FSDP_REFUSES(SHAPE, is_misshaped),
 	FSDP_NOT_JUDGED(SHAPE, fsdp_load_is_misshaped,
-		"{0} has shape [{1}], the model expects [{2}]: a part of it may be taken",
+		"{0} has shape [{1}], the model expects [{2}]: vLLM may load a part of it",
 		.ends = true),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX,
 		.unless = SGLANG),
@@ -450,7 +450,7 @@ static const struct fsdp_load_rule rules[] = {
 };
 
 static const struct fsdp_loader_option options[] = {
-	{ MAX_RANK, NULL, true, "largest rank of adapters that the server takes" },
+	{ MAX_RANK, NULL, true, "largest adapter rank that the server accepts" },
 	{ NULL },
 };
 

@@ -432,7 +432,7 @@ static bool join(const struct rank_slice *slices, uint32_t ranks,
 		return true;
 	if ((columns ? first->dims != 2 || first->blocks != NULL : first->dims == 0) ||
 		first->numel == 0)
-		return fail_slice(first, "cannot be joined as the map says", ret_error);
+		return fail_slice(first, "cannot be joined by the map", ret_error);
 	int64_t *shape = FSDP_TAKE(arena, shape, first->dims);
 	if (shape == NULL)
 		return fsdp_arena_fail(arena, ret_error);
@@ -538,7 +538,7 @@ static bool fail_shape(
 {
 	mapping->unfit = true;
 	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"%.*s cannot be cut as the map says: its rows do not divide so",
+		"%.*s cannot be split by the map: its rows cannot be divided",
 		FSDP_TEXT_MOST(name, 200));
 }
 
@@ -813,10 +813,10 @@ static bool suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
 			return true;
 		mapping->unfit = true;
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"the map does not say how ranks share %.*s",
+			"the map does not define how ranks share %.*s",
 			FSDP_TEXT_MOST(item->name, 200));
 		return fsdp_error_add_hint(
-			ret_error, "say it under \"ranks\" (fsdp-inspect help maps)");
+			ret_error, "define it under \"ranks\" (fsdp-inspect help maps)");
 	}
 	if (!fsdp_map_width(mapping->table, row, mapping->sizes, rule, ret_error) ||
 		!find_cut(mapping, item, rule, ret_error))
@@ -1055,7 +1055,7 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 	if (!count_layers(&rule, parts, count, layers)) {
 		mapping->unfit = true;
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%.*s cannot be joined as the map says: other parts of %.*s lack",
+			"%.*s cannot be joined by the map: other parts of %.*s lack",
 			FSDP_TEXT_MOST(first->name, 200), FSDP_TEXT_MOST(rule.from, 200));
 	}
 	struct fsdp_captures captures;

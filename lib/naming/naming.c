@@ -286,7 +286,7 @@ static bool read_number(const struct fsdp_map_table *table,
 	}
 	if (value.kind != FSDP_DOCUMENT_TEXT)
 		return fail_map(
-			ret_error, row, "a part is neither a number nor the name of one");
+			ret_error, row, "a part is not a number or the name of a size");
 	*ret_number = 1;
 	if (sizes == NULL)
 		return true;
@@ -346,7 +346,7 @@ static bool read_ranks(struct fsdp_document_value row, size_t index,
 	if (ranks.kind == FSDP_DOCUMENT_ABSENT)
 		return true;
 	if (rule->names > 1 || rule->parts > 1 || rule->transpose)
-		return fail_map(ret_error, index, "\"ranks\" is of one part alone");
+		return fail_map(ret_error, index, "\"ranks\" has one part only");
 	if (ranks.kind == FSDP_DOCUMENT_INTEGER &&
 		(ranks.integer == 0 || ranks.integer == 1)) {
 		rule->ranks = ranks.integer == 0 ? FSDP_MAP_ROWS : FSDP_MAP_COLUMNS;
@@ -379,7 +379,7 @@ static bool read_rule(const struct fsdp_map_table *table,
 	struct fsdp_document_value transpose = fsdp_document_get(row, "transpose");
 	*rule = (struct fsdp_map_rule){ .from = from.text, .groups = 1 };
 	if (from.kind != FSDP_DOCUMENT_TEXT || from.text.size == 0)
-		return fail_map(ret_error, index, "it does not say from which name");
+		return fail_map(ret_error, index, "it has no \"from\" name");
 	if (transpose.kind != FSDP_DOCUMENT_ABSENT &&
 		transpose.kind != FSDP_DOCUMENT_BOOL)
 		return fail_map(
@@ -414,7 +414,7 @@ static bool read_rule(const struct fsdp_map_table *table,
 		return false;
 	return rule->rotary == 0 ||
 	       (rule->parts == 1 && rule->groups == 1 && !rule->transpose) ||
-	       fail_map(ret_error, index, "\"rotary\" is of one part alone");
+	       fail_map(ret_error, index, "\"rotary\" needs exactly one part");
 }
 
 bool fsdp_map_rule(const struct fsdp_map_table *table, size_t row,

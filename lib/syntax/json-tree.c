@@ -157,7 +157,7 @@ static bool read_value(struct tree_reader *reader)
 		if (!fsdp_decimal_real(span, &reader->scratch, &value->real, &memory))
 			return fail_memory(reader);
 		return (value->real >= -DBL_MAX && value->real <= DBL_MAX) ||
-		       fail(reader, offset, "a number beyond what a double holds");
+		       fail(reader, offset, "a number that is too large for a double");
 	}
 	if (kind == FSDP_SCAN_OBJECT || kind == FSDP_SCAN_ARRAY) {
 		value->integer = (int64_t)reader->open;
@@ -174,7 +174,7 @@ static bool read_token(struct tree_reader *reader)
 			return false;
 		return !reader->token.escaped ||
 		       memchr(reader->key.data, '\0', reader->key.size) == NULL ||
-		       fail(reader, reader->token.offset, "a key that holds a zero byte");
+		       fail(reader, reader->token.offset, "a key with a zero byte");
 	}
 	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END) {
 		/* The values on the stack after the innermost array or object become its

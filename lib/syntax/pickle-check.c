@@ -377,7 +377,7 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 				.member = walk.options->member,
 				.offset = walk.options->base, .severity = FSDP_NOTE + 1,
 				.fix = ""),
-			"a value holds itself");
+			"a value contains itself");
 	if (walk.deep)
 		PICKLE_FIND(walk.options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
 			"values are nested more than %llu levels deep",

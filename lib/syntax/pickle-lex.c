@@ -653,7 +653,7 @@ static inline void look_at_text(struct pass *pass, const unsigned char *at,
 		return;
 	pass->changed_text = true;
 	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,
-		"a string is not UTF-8 or holds lone surrogates");
+		"a string is not UTF-8 or contains lone surrogates");
 }
 
 static void set_frame_end(struct pass *pass, uint64_t frame_end)
@@ -672,7 +672,7 @@ static void declare_protocol(
 	uint64_t offset = offset_at(pass, at);
 	if (protocol > HIGHEST_PROTOCOL)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_ERROR,
-			"the pickle says protocol %u; %d is the highest known", protocol,
+			"the pickle has protocol %u; %d is the highest known", protocol,
 			HIGHEST_PROTOCOL);
 	else if (offset != 0)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_WARNING,
@@ -750,7 +750,7 @@ static void check_opcodes(
 			continue;
 		if (row->protocol > pickle->protocol)
 			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
-				"%s belongs to protocol %u, the pickle says %u",
+				"%s belongs to protocol %u, the pickle has protocol %u",
 				row->name, row->protocol, pickle->protocol);
 		/* Integers of more than 32 bits in the protocol 2 of Python 2. */
 		if (code == FSDP_OP_INT && pickle->protocol == 2)

@@ -21,7 +21,7 @@ struct slot *fsdp_machine_changed(struct machine *m)
 {
 	fsdp_fail_rule(&m->error, FSDP_ERROR_DAMAGED, "FI2004", offset_of(m),
 		"the pickle changed while it was read");
-	fsdp_error_add_hint(&m->error, "run again when nothing writes to it");
+	fsdp_error_add_hint(&m->error, "run again when no program writes to it");
 	return NULL;
 }
 
@@ -93,7 +93,7 @@ struct cell *fsdp_machine_new_page(struct machine *m)
 {
 	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
 		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
-			"the pickle holds more than %u values", REF_PAYLOADS);
+			"the pickle has more than %u values", REF_PAYLOADS);
 		return NULL;
 	}
 	struct cell *cell = fsdp_vec_push(&m->pickle->cells);
@@ -105,7 +105,7 @@ struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *r
 {
 	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
 		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
-			"the pickle holds more than %u values", REF_PAYLOADS);
+			"the pickle has more than %u values", REF_PAYLOADS);
 		return NULL;
 	}
 	size_t index;
@@ -360,8 +360,7 @@ static void check_keys(
 		uint8_t kind = ref_cell(m, from->ref)->kind;
 		if (unlikely(kind == FSDP_PICKLE_LIST || kind == FSDP_PICKLE_DICT ||
 			     kind == FSDP_PICKLE_SET || kind == FSDP_PICKLE_BYTEARRAY))
-			FIND(m, PICKLE_TARGET, FSDP_ERROR,
-				"%s uses something as a key that cannot be one",
+			FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s uses an invalid key",
 				op_name(m));
 	}
 }
@@ -573,7 +572,7 @@ struct slot *fsdp_machine_append_all(
 	struct slot *begin = pop_mark(m);
 	if (unlikely(begin == m->floor)) {
 		/* No target below the mark. */
-		DAMAGED(m, "%s finds nothing below its mark", op_name(m));
+		DAMAGED(m, "%s has no values after its mark", op_name(m));
 		return push(m, begin, REF_UNKNOWN);
 	}
 	return append_items(m, begin - 1, top, how);

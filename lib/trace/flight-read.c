@@ -764,7 +764,7 @@ static bool refuse_names(
 			fsdp_shown(global->name, name));
 	fsdp_error_add_kind(&reading->error, "refused");
 	return fsdp_error_add_hint(&reading->error,
-		"do not load it; see what it would call: fsdp-inspect pickle FILE");
+		"do not load it; list its calls: fsdp-inspect pickle FILE");
 }
 
 static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,

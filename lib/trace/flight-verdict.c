@@ -717,11 +717,11 @@ static bool join_dumps(struct fsdp_trace_reading *const *list, size_t count,
 		if (one->rank != before->rank)
 			continue;
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"another dump, %s, is of rank %lld too: these are not the dumps of one job",
+			"dump %s has the same rank %lld: the dumps belong to different jobs",
 			before->path, (long long)one->rank);
 		fsdp_error_add_path(ret_error, one->path);
 		return fsdp_error_add_hint(ret_error,
-			"give the dumps of one job, or say where names have the rank: --rank-regex");
+			"give the dumps of one job, or the position of the rank in the names: --rank-regex");
 	}
 	if (flight == NULL || ranks == NULL)
 		return fsdp_arena_fail(arena, ret_error);

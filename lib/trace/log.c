@@ -227,13 +227,12 @@ static bool fail_none(struct log *log)
 	struct fsdp_error **error = &log->reading->error;
 	if (!log->any && fsdp_stream_is_cut(log->reading->stream)) {
 		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-			"the compressed data breaks off before anything could be unpacked");
+			"the compressed data is truncated: no byte could be unpacked");
 		fsdp_error_add_kind(error, "empty");
 		return fsdp_error_add_hint(error, "copy this file again");
 	}
 	if (!log->any) {
-		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-			"there is nothing in this recording");
+		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "recording is empty");
 		return fsdp_error_add_kind(error, "empty");
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "unknown recording format");

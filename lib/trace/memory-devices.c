@@ -521,5 +521,5 @@ bool fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_ro
 		return fsdp_trace_memory(reading);
 	return !count.overflow ||
 	       fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		       "the sizes in this memory snapshot add up to more than 64 bits hold");
+		       "the sum of the sizes in this memory snapshot exceeds 64 bits");
 }

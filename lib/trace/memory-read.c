@@ -381,7 +381,7 @@ static bool read_traces(struct fsdp_memory_reader *reader,
 		if (!read_run(pickle, value, EVENT, &first, &count))
 			return fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED,
 				FSDP_UNKNOWN,
-				"the history of device %zu in this memory snapshot holds what is not an event",
+				"the history of device %zu in this memory snapshot has an entry that is not an event",
 				rows->traces.count - 1);
 		*trace = (struct fsdp_memory_history){
 			.events = &rows->events, .first = first, .count = count

@@ -301,28 +301,26 @@ static const struct {
 	unsigned when, lacks;
 	const char *words, *fsdp2, *fsdp1; /* what to try */
 } CAUSES[] = {
-	{ IS_ON_COMPUTE_STREAM, IS_LAST,
-		"collectives on the stream that computes, where nothing can hide them",
+	{ IS_ON_COMPUTE_STREAM, IS_LAST, "collectives on the compute stream, all exposed",
 		NULL, NULL },
 	{ IS_FIRST, IS_REDUCE,
-		"gathers of the first unit of a step, before which nothing computes",
-		NULL, NULL },
+		"all-gathers of the first unit of a step, before any compute", NULL,
+		NULL },
 	{ IS_FORWARD, IS_REDUCE | IS_PREFETCHED,
 		"gathers in the forward, never issued ahead",
 		"set_modules_to_forward_prefetch()", "forward_prefetch=True" },
 	{ 0, IS_REDUCE | IS_PREFETCHED, "gathers in the backward, never issued ahead",
 		"set_modules_to_backward_prefetch()",
 		"backward_prefetch=BackwardPrefetch.BACKWARD_PRE" },
-	{ 0, IS_REDUCE, "gathers that take longer than what computes meanwhile", NULL,
+	{ 0, IS_REDUCE, "all-gathers longer than the compute that overlaps them", NULL,
 		NULL },
 	{ IS_ALONE, IS_LAST,
 		"reductions on a stream of their own that never overlap with compute",
 		"CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset",
 		"CUDA_DEVICE_MAX_CONNECTIONS above 1, or unset" },
-	{ 0, IS_LAST, "reductions that take longer than what computes meanwhile", NULL,
+	{ 0, IS_LAST, "reduce-scatters longer than the compute that overlaps them", NULL,
 		NULL },
-	{ IS_LAST, 0,
-		"reductions at the end of the backward, where nothing is left to compute",
+	{ IS_LAST, 0, "reduce-scatters at the end of the backward, after all compute",
 		NULL, NULL },
 };
 enum { CAUSE_COUNT = sizeof CAUSES / sizeof *CAUSES };
@@ -593,7 +591,7 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 	} else if (!cost->has_device && cost->data >= LEAST_LOSS) {
 		set_loss(loss, "data_loader", cost->data);
 		append(loss,
-			"the data loader takes %.0f %% of the time, %s ms per step; give it more workers, or larger prefetch_factor",
+			"the data loader takes %.0f %% of the time, %s ms per step; use more workers, or a larger prefetch_factor",
 			cost->data, format_ms((int64_t)cost->data_ns, &ms));
 	} else if (!cost->has_device) {
 		return true;
@@ -760,9 +758,9 @@ static void note_launches(const struct notes *to, const struct fsdp_recordings *
 		note(to,
 			by_start == 1
 				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it starts"
+				  " kernel or copy is not recorded: it counts in the step in which it ran"
 				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: they count in the step in which they start",
+				  " kernels and copies are not recorded: each counts in the step in which it ran",
 			by_start);
 	if (lost != 0)
 		note(to,
@@ -780,7 +778,7 @@ static void note_ascend(const struct notes *to, const struct fsdp_recordings *al
 		if (by_rank(all, i)->is_ascend) {
 			note(to,
 				"rank %" PRId64
-				" has a trace of torch_npu (Ascend): what its device processes did is not read",
+				" has a trace of torch_npu (Ascend): its device processes are not read",
 				by_rank(all, i)->rank);
 			return;
 		}

@@ -109,7 +109,7 @@ CURES = [
     ("FI4003", lora(("unet.mid", ("lora_A", "lora_B")), ("lora_unet_mid", ("lora_down", "lora_up"))), ["convert all names to one convention, or save them as two files"]),
     ("FI4003", lora(("unet.mid", ("lora_A", "lora_B")), ("unet.up", ("lora_A", "lora_B"))), []),
     ("FI4002", prefixed("base_model.model.", "base_layer."),
-     ['save what model.merge_and_unload() gives, or remove "base_model.model." and ".base_layer" from the names']),
+     ['save the result of model.merge_and_unload(), or remove "base_model.model." and ".base_layer" from the names']),
     ("FI4002", llama({"base_model.own.weight": (4, 4)}), []), ("FI4002", always(adapter()), []),
     ("FI4005", always(model(ENDS | {"model._flat_param": (512,)}, {})), ["save a full state dict (StateDictType.FULL_STATE_DICT or get_model_state_dict)"]),
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),

@@ -103,7 +103,7 @@ END
 	[ ! -e out ]
 	"$FSDP_INSPECT" export --to=safetensors -o - model.pt > /dev/null 2> told || [ $? -eq 1 ]
 	grep -q "model.pt.*FI2001" told
-	grep -q "it is not whole" told
+	grep -q "it is incomplete" told
 }
 
 @test "a file that names a checkpoint which is not there stops the work" {
@@ -318,12 +318,12 @@ END
 		rm -rf box.pt out
 		holding box.pt "$part"
 		run -2 export_to out box.pt
-		[[ "$output" == *box*"holds tensors without a name"* ]]
+		[[ "$output" == *box*"contains tensors without a name"* ]]
 		[ ! -e out ]
 		run -3 export_to out --skip-unsupported box.pt
 		holds out SHA256SUMS model.safetensors
 		run "$FSDP_INSPECT" audit box.pt
-		[[ "$output" == *box*"holds tensors without a name"*FI9004* ]]
+		[[ "$output" == *box*"has tensors without a name"*FI9004* ]]
 		rm -r out
 		# What was not asked for does not matter.
 		run -0 export_to out box.pt w
@@ -450,8 +450,8 @@ END
 
 @test "a prefix and a rename that no name has are told" {
 	run -0 "$FSDP_INSPECT" export -o out --strip=modle --rename=modle.norm=n --rename=model.norm=n "$SOURCE"
-	[[ "$output" == *"--strip=modle: no name begins so"* ]]
-	[[ "$output" == *"--rename=modle.norm=n: no name is so"* ]]
+	[[ "$output" == *"--strip=modle: no name has this prefix"* ]]
+	[[ "$output" == *"--rename=modle.norm=n: no name is equal to it"* ]]
 	[[ "$output" != *"--rename=model.norm"* ]]
 }
 
@@ -570,7 +570,7 @@ rows_of() {
 	[[ "$output" == *"a part is not a whole number"* ]]
 	run -2 export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=9 \
 		--size=num_key_value_heads=3 dense.safetensors
-	[[ "$output" == *"its rows do not divide so"* ]]
+	[[ "$output" == *"its rows cannot be divided"* ]]
 	run -2 export_to out --map="$maps/megatron-hf-llama.json" "$SOURCE"
 	[[ "$output" == *"the map has no row for"* ]]
 	echo '{"tensors": []}' > no.json

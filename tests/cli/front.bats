@@ -842,7 +842,7 @@ terminated() {
 		open("data.pkl", "wb").write(archive.read(name))
 	END
 	inspect ls -l data.pkl
-	[[ $stderr == *"error: data.pkl: the file does not hold these bytes"* ]]
+	[[ $stderr == *"error: data.pkl: the file does not have these bytes"* ]]
 }
 
 @test "of pickles that were not looked at, as many are named as fit" {

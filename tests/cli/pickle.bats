@@ -78,7 +78,7 @@ inspect() {
 
 @test "a pickle inside of a value is told once, with what it names" {
 	told() {
-		"$FSDP_INSPECT" info --json inner 2>/dev/null | jq -r '.findings[] | select(.rule == "FI3005") | .severity + " " + (.offset | tostring) + " " + (.message | split("names ")[1])'
+		"$FSDP_INSPECT" info --json inner 2>/dev/null | jq -r '.findings[] | select(.rule == "FI3005") | .severity + " " + (.offset | tostring) + " " + (.message | split("uses ")[1])'
 	}
 	printf '\200\003C\034\200\002cposix\012system\012X\004\000\000\000true\205R..' >inner
 	[ "$(told)" = "error 4 posix.system" ]

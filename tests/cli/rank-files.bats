@@ -109,7 +109,7 @@ message() {
 	[ "$(rules set)" = FI1009 ]
 	[[ $(data set) == "$whole" ]]
 	"$FSDP_INSPECT" info --json set 2>/dev/null |
-		grep -q 'skipped: another file is of the same rank 1 (rank1.pt)'
+		grep -q 'skipped: another file has the same rank 1 (rank1.pt)'
 }
 
 @test "a double in the place of a missing rank is one finding" {
@@ -125,7 +125,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank3.pt set/rank3.pt
 	[[ $(rules set) == "FI1009" ]]
 	[[ $(message FI1009 set) == \
-		"skipped: the file is of a save by 4 ranks, 3 other files are by 3" ]]
+		"skipped: the file belongs to a save by 4 ranks, 3 other files are to one by 3" ]]
 	[ "$(data set)" = "$whole" ]
 }
 
@@ -135,7 +135,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[13].pt mixed/
 	cp set/rank2.pt mixed/rank2.pt
 	[[ $(message FI1009 mixed) == \
-		"skipped: the file is of a save by 4 ranks, 2 other files are by 3" ]]
+		"skipped: the file belongs to a save by 4 ranks, 2 other files are to one by 3" ]]
 	[ "$("$FSDP_INSPECT" info --json mixed 2>/dev/null |
 		jq -c '[.findings[] | select(.rule == "FI1009") | .file]')" = '["rank1.pt","rank3.pt"]' ]
 	mkdir equal
@@ -144,7 +144,7 @@ message() {
 		cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank$((i % 4)).pt equal/rank$((i + 2)).pt
 	done
 	[[ $(message FI1009 equal) == \
-		"skipped: the file is of a save by 2 ranks, 20 other files are by 4" ]]
+		"skipped: the file belongs to a save by 2 ranks, 20 other files are to one by 4" ]]
 }
 
 @test "files of two models in one world disagree, and it is said how" {
@@ -159,17 +159,17 @@ message() {
 	cp "$TESTDATA"/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json plan.json
 	inspect info --json --plan plan.json "$TESTDATA"/fsdp1/sharded-w2-orig/checkpoint
 	[ "$status" -eq 0 ]
-	jq -e 'any(.findings[]; .rule == "FI1081" and .message == "the plan is of 3 ranks, the rank files are of 2")' \
+	jq -e 'any(.findings[]; .rule == "FI1081" and .message == "the plan has 3 ranks, the rank files have 2")' \
 		<<<"$output"
 }
 
 @test "what is not a file of one folder is refused" {
 	inspect ls set/rank0.pt other.pt
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"ls answers for one checkpoint, and 2 were given"*"--separate"* ]]
+	[[ $stderr == *"ls reads one checkpoint, but 2 were given"*"--separate"* ]]
 	inspect ls set/rank0.pt set
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"ls answers for one checkpoint, and 2 were given"* ]]
+	[[ $stderr == *"ls reads one checkpoint, but 2 were given"* ]]
 	inspect info set/rank0.pt other.pt
 	[ "$status" -eq 0 ]
 	inspect ls set/rank0.pt - </dev/null
@@ -203,7 +203,7 @@ message() {
 	[ "$(rules large)" = FI1008 ]
 	[ "$(message FI1008 large)" = "files of ranks 1-1023 are missing (world size is 1024)" ]
 	cp set/rank0.pt large/model_world_size_1024_rank_0.pt
-	[ "$(message FI1009 large)" = "the file is of a save by 3 ranks, its name has 1024" ]
+	[ "$(message FI1009 large)" = "the file belongs to a save by 3 ranks, but its name has 1024" ]
 }
 
 # What show says of the states of each parameter: NAME KEY:SHAPE …

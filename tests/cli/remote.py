@@ -160,7 +160,7 @@ def fake():
             wrong[fault] = err
     check("the fix of a failure is for the store of the URL", wrong)
     wrong = {}
-    for fault, word in (("escape", "does not allow"), ("moved", "does not allow"), ("twice", "does not allow"),
+    for fault, word in (("escape", "sent an invalid message"), ("moved", "sent an invalid message"), ("twice", "sent an invalid message"),
                         ("dies", "the helper ended"), ("changed", "changed since the directory was listed")):
         status, out, err = run(["info", url], FAKE_FAULT=fault, **local)
         if status not in (1, 2, 3) or word not in err + out:

@@ -48,7 +48,7 @@ later() {
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
-	[ "${stderr_lines[0]}" = "error: empty: this directory holds no file of this kind" ]
+	[ "${stderr_lines[0]}" = "error: empty: this directory has no file of this kind" ]
 }
 
 @test "one bad file does not hide the others" {
@@ -125,7 +125,7 @@ later() {
 	header='{"type":"header","format":"fsdp-inspect-trace","version":1,"kind":"simple_profiler","rank":0}'
 	echo "$header" > profile.jsonl
 	run -3 --separate-stderr replay profile.jsonl
-	[[ "${lines[0]}" == "nothing was timed: SimpleProfiler times optim_state_dict()"* ]]
+	[[ "${lines[0]}" == "log has no times of training steps: SimpleProfiler times optim_state_dict()"* ]]
 	[[ "${lines[1]}" == "record with torch.profiler.profile("* ]]
 	echo '[{"ph":"X","cat":"python_function","name":"f","pid":1,"tid":1,"ts":1,"dur":5}]' > python.json
 	run -3 --separate-stderr replay python.json

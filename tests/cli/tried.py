@@ -948,11 +948,11 @@ CURES = [
     ("FI1013", downloaded_thrice, None), ("FI4001", always(stood_in(LFS)), "git lfs pull"),
     ("FI1091", always(adapter(first=(16, 4), second=(4, 24))), "save each of them transposed"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 4), enable_lora=[True, False])),
-     "load it with the release of PEFT that saved it, and merge it into its base there"),
+     "load it with a PEFT release before 0.3, and merge it into its base there"),
     ("FI1091", always(adapter(first=(8, 16), second=(24, 8))), "set r to 8 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 4"),
     # The other side of lora_B has as many rows as the configuration has ranks, by chance.
     ("FI1091", always(adapter(second=(8, 4), r=8)), "set r to 4 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 8"),
-    ("FI1091", always(model(SCALED, FP8)), "put quantization_config back into config.json, as the model that it was made from has it"),
+    ("FI1091", always(model(SCALED, FP8)), "copy quantization_config into config.json from the quantized model that it was made from"),
     ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
     ("FI1091", always(tokens("tokenizer", ("<pad>", 66), ())), "model.resize_token_embeddings(67), train the new rows, save again"),

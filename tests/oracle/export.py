@@ -19,8 +19,8 @@ except ImportError:
     safetensors = None
 
 # Formats that are not read, or hold no model: the program says so, and writes nothing.
-NOTHING = (b"there is nothing to write", b"is one safetensors file", b"rank file of",
-           b"this directory holds 2 checkpoints", b"each rank has its own: choose one")
+NOTHING = (b"no tensors to write", b"is one safetensors file", b"rank file of",
+           b"this directory contains 2 checkpoints", b"each rank has its own: choose one")
 
 
 def read_safetensors(path):

@@ -40,9 +40,9 @@ def compare(data, want):
 # ---- what costs most
 
 LINE = re.compile(r"^most costly: (.*): ([0-9.]+) ms exposed per step", re.M)
-SAME = "collectives on the stream that computes, where nothing can hide them"
-FIRST = "gathers of the first unit of a step, before which nothing computes"
-LAST = "reductions at the end of the backward, where nothing is left to compute"
+SAME = "collectives on the compute stream, all exposed"
+FIRST = "all-gathers of the first unit of a step, before any compute"
+LAST = "reduce-scatters at the end of the backward, after all compute"
 LONG = "{} that take longer than what computes meanwhile"
 LATE = "gathers in the {}, never issued ahead"
 

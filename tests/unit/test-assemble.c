@@ -546,7 +546,7 @@ static void views_beyond_their_storage_are_refused(void **state)
 	cut->view.method = 0;
 	cut->view.shape[0] = 2;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"the piece has another shape or dtype than the tensor says");
+		"the piece has another shape or dtype than its tensor");
 	sample_done(&sample);
 }
 
@@ -574,26 +574,26 @@ static void gaps_and_overlaps_are_told(void **state)
 	make_four(&sample);
 	check(&sample);
 	sample.cuts[2].sizes[1] = sample.cuts[2].view.shape[1] = 2;
-	check_fails(&sample, FSDP_ERROR_DAMAGED, "no piece holds element [2, 2]");
+	check_fails(&sample, FSDP_ERROR_DAMAGED, "no piece has element [2, 2]");
 	sample.input.count = 14;
 	check(&sample);
 	sample.input.count = UINT64_MAX;
 	sample.cuts[2] = sample.cuts[0];
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"no piece holds the 3 elements from [2, 0] to [2, 2]");
+		"no piece has the 3 elements from [2, 0] to [2, 2]");
 	sample.input.piece_count = 2;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"no piece holds the 12 elements from [2, 0] to [3, 5]");
+		"no piece has the 12 elements from [2, 0] to [3, 5]");
 	sample_done(&sample);
 	make_four(&sample);
 	sample.cuts[3].offsets[0] = 1;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"two different pieces hold element [1, 3], or a later one");
+		"two different pieces have element [1, 3], or a later one");
 	/* Of one corner and width, and of two heights. */
 	sample.cuts[3] = sample.cuts[0];
 	sample.cuts[3].sizes[0] = sample.cuts[3].view.shape[0] = 1;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
-		"two different pieces hold element [0, 0], or a later one");
+		"two different pieces have element [0, 0], or a later one");
 	sample_done(&sample);
 	make_four(&sample);
 	sample.cuts[3].offsets[0] = 1;

@@ -96,7 +96,7 @@ static void copies_of_chosen_ranks_are_taken(void **state)
 	assert_null(elements_of(checkpoint, "mlp1.down.bias",
 		(struct fsdp_elements_options){ .ranks = ONE, .rank_count = 1 }, &size,
 		message));
-	assert_string_equal(message, "no piece holds the 4 elements from [0] to [3]");
+	assert_string_equal(message, "no piece has the 4 elements from [0] to [3]");
 	assert_null(elements_of(checkpoint, "mlp1.down.bias",
 		(struct fsdp_elements_options){ .ranks = ONE, .rank_count = 0 }, &size,
 		message));

@@ -80,7 +80,7 @@ static void nothing_is_no_answer(void **state)
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_export_options options = defaults();
 	freeze_by_hand(checkpoint);
-	refused(checkpoint, &options, "there is nothing to write");
+	refused(checkpoint, &options, "no tensors to write");
 }
 
 static void what_cannot_be_said_is_refused_by_name(void **state)
@@ -134,7 +134,7 @@ static void tensors_without_a_name_are_refused_by_their_value(void **state)
 	value(checkpoint, "optimizer", FSDP_ROLE_OPTIM, true);
 	value(checkpoint, "settings", FSDP_ROLE_PARAM, false);
 	freeze_by_hand(checkpoint);
-	refused(checkpoint, &options, "box (Box) holds tensors without a name");
+	refused(checkpoint, &options, "box (Box) contains tensors without a name");
 	options.skip_unsupported = true;
 	struct fsdp_export *plan = plan_of(checkpoint, &options);
 	assert_names(plan, NAMES("w"));
@@ -385,7 +385,8 @@ static void a_form_of_one_takes_one(void **state)
 	parameter(checkpoint, "b", 1);
 	freeze_by_hand(checkpoint);
 	options.form = FSDP_EXPORT_NPY;
-	refused(checkpoint, &options, "this form holds one tensor, and 2 were selected");
+	refused(checkpoint, &options,
+		"this format stores one tensor, but 2 were selected");
 }
 
 /* ---- JSON ---- */

@@ -96,8 +96,9 @@ static void what_is_no_document(void **state)
 			"line 1, column 2: an integer beyond 64 bits", 1 },
 		{ "[-9223372036854775809]", "line 1, column 2: an integer beyond 64 bits",
 			1 },
-		{ "[1e999]", "line 1, column 2: a number beyond what a double holds", 1 },
-		{ "[-1e999]", "line 1, column 2: a number beyond what a double holds",
+		{ "[1e999]", "line 1, column 2: a number that is too large for a double",
+			1 },
+		{ "[-1e999]", "line 1, column 2: a number that is too large for a double",
 			1 },
 		{ "{}\nx", "line 2, column 1: more bytes after the end of the JSON", 3 },
 		{ "{} {}", "line 1, column 4: more bytes after the end of the JSON", 3 },
@@ -107,8 +108,7 @@ static void what_is_no_document(void **state)
 		{ "{\"\xff\":1}", "line 1, column 2: a text that is not UTF-8", 1 },
 		{ "[NaN]", "line 1, column 2: a word that JSON does not have", 1 },
 		{ "[1,]", "line 1, column 4: a value is missing", 3 },
-		{ "{\"a\\u0000\":1}", "line 1, column 2: a key that holds a zero byte",
-			1 },
+		{ "{\"a\\u0000\":1}", "line 1, column 2: a key with a zero byte", 1 },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct reading reading;

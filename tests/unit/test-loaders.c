@@ -62,7 +62,7 @@ static void files_of_a_run_tell_that_there_was_one(void **state)
 	put_tensors("model.safetensors", "{}", 0);
 	expect("trainer", "refuses missing-file");
 	expect_way_out("trainer",
-		"begin a new run from this model: without resume_from_checkpoint");
+		"start a new run from this model, without resume_from_checkpoint");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		FOLDER_WRITE(names[i], "x");
 		expect_way_out("trainer",

@@ -295,13 +295,13 @@ static void other_slices_are_refused(void **state)
 	expect(of_ranks, "r:@0 r:1@1", other);
 	expect(of_ranks, "r:1x1@0 rc:1x1@1", other);
 	expect(of_ranks, "s:1@0 s:2@1", "S has another form in another rank\n");
-	static const char *const cannot = "C cannot be joined as the map says\n";
+	static const char *const cannot = "C cannot be joined by the map\n";
 	expect(of_ranks, "c:2@0 c:2@1", cannot);
 	expect(of_ranks, "c:2x1x1@0 c:2x1x1@1", cannot);
 	expect(of_ranks, "c:2x0@0 c:2x0@1", cannot);
-	expect(of_ranks, "r:@0 r:@1", "R cannot be joined as the map says\n");
-	expect(of_ranks, "r:0x2@0 r:0x2@1", "R cannot be joined as the map says\n");
-	expect(of_ranks, "qc:8x1@0 qc:8x1@1", "QC cannot be joined as the map says\n");
+	expect(of_ranks, "r:@0 r:@1", "R cannot be joined by the map\n");
+	expect(of_ranks, "r:0x2@0 r:0x2@1", "R cannot be joined by the map\n");
+	expect(of_ranks, "qc:8x1@0 qc:8x1@1", "QC cannot be joined by the map\n");
 	/* Up to 2^63 - 1 elements. */
 	expect(of_ranks, "c:1x4611686018427387904@0 c:1x4611686018427387904@1",
 		"C is larger than any tensor\n");
@@ -332,8 +332,8 @@ static void other_slices_are_refused(void **state)
 		"w0 has 0 columns in each rank (ranks: 2) and needs 4 in all: files of ranks are missing\n");
 	/* Heads that ranks do not share evenly, and what no row says. */
 	expect(of_ranks, "q:8x1@0 q:8x1@1 q:8x1@2",
-		"q cannot be cut as the map says: its rows do not divide so\n");
-	expect(of_ranks, "u:3@0 u:3@1", "the map does not say how ranks share u\n");
+		"q cannot be split by the map: its rows cannot be divided\n");
+	expect(of_ranks, "u:3@0 u:3@1", "the map does not define how ranks share u\n");
 	expect_lenient(of_ranks, "u:3@0 u:3@1", "u 3 0 own\nu 3 1 own\n");
 	expect_lenient(of_ranks, "w0:3x2@0 x:1@0", "w0 3x2 0 own\nx 1 1 own\n");
 }
@@ -419,7 +419,7 @@ static void other_wholes_are_refused(void **state)
 		size_t name = strcspn(refused[i], ":");
 		size_t shape = strcspn(refused[i] + name + 1, "!");
 		snprintf(why, sizeof why,
-			"%.*s cannot be cut as the map says: its rows do not divide so\n",
+			"%.*s cannot be split by the map: its rows cannot be divided\n",
 			(int)name, refused[i]);
 		expect(of_wholes, refused[i], why);
 		/* It stays as it is, and nothing made of it is left over. */
@@ -509,78 +509,75 @@ static void other_parts_are_refused(void **state)
 		const char *items, *why, *kept;
 	} refused[] = {
 		{ "G0q:4 G0k:2",
-			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q cannot be joined by the map: other parts of g{i} lack\n",
 			"G0q 4 0\nG0k 2 1\n" },
 		{ "G0k:2 G0v:2",
-			"G0k cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0k cannot be joined by the map: other parts of g{i} lack\n",
 			"G0k 2 0\nG0v 2 1\n" },
 		{ "G0q:4 G0k:2 G0k:2",
-			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q cannot be joined by the map: other parts of g{i} lack\n",
 			"G0q 4 0\nG0k 2 1\nG0k 2 2\n" },
 		{ "G0q:4 G0k:2 G1v:2",
-			"G0q cannot be joined as the map says: other parts of g{i} lack\n",
+			"G0q cannot be joined by the map: other parts of g{i} lack\n",
 			"G0q 4 0\nG0k 2 1\nG1v 2 2\n" },
-		{ "S0:1 S2:1",
-			"S0 cannot be joined as the map says: other parts of st lack\n",
+		{ "S0:1 S2:1", "S0 cannot be joined by the map: other parts of st lack\n",
 			"S0 1 0\nS2 1 1\n" },
 		{ "S0:1 S0:1 S2:1",
-			"S0 cannot be joined as the map says: other parts of st lack\n",
+			"S0 cannot be joined by the map: other parts of st lack\n",
 			"S0 1 0\nS0 1 1\nS2 1 2\n" },
-		{ "S1:1 S1:1",
-			"S1 cannot be joined as the map says: other parts of st lack\n",
+		{ "S1:1 S1:1", "S1 cannot be joined by the map: other parts of st lack\n",
 			"S1 1 0\nS1 1 1\n" },
 		{ "B0.0:1 B0.0:1 B1.0:1 B1.1:1",
-			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 cannot be joined by the map: other parts of both lack\n",
 			"B0.0 1 0\nB0.0 1 1\nB1.0 1 2\nB1.1 1 3\n" },
 		{ "B0.0:1 B0.1:1 B0.0:1 B1.1:1",
-			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 cannot be joined by the map: other parts of both lack\n",
 			"B0.0 1 0\nB0.1 1 1\nB0.0 1 2\nB1.1 1 3\n" },
 		{ "S0:4611686018427387904 S1:4611686018427387904",
-			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 cannot be split by the map: its rows cannot be divided\n",
 			"S0 4611686018427387904 0\nS1 4611686018427387904 1\n" },
 		{ "S0:9223372036854775807 S1:9223372036854775807 S2:9223372036854775807",
-			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 cannot be split by the map: its rows cannot be divided\n",
 			"S0 9223372036854775807 0\nS1 9223372036854775807 1\nS2 9223372036854775807 2\n" },
-		{ "S1:1", "S1 cannot be joined as the map says: other parts of st lack\n",
+		{ "S1:1", "S1 cannot be joined by the map: other parts of st lack\n",
 			"S1 1 0\n" },
 		{ "S4096:1",
-			"S4096 cannot be joined as the map says: other parts of st lack\n",
+			"S4096 cannot be joined by the map: other parts of st lack\n",
 			"S4096 1 0\n" },
 		{ "B0.0:1 B0.1:1 B1.0:1",
-			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 cannot be joined by the map: other parts of both lack\n",
 			"B0.0 1 0\nB0.1 1 1\nB1.0 1 2\n" },
 		{ "B0.0:1 B0.2:1 B1.0:1 B1.1:1",
-			"B0.0 cannot be joined as the map says: other parts of both lack\n",
+			"B0.0 cannot be joined by the map: other parts of both lack\n",
 			"B0.0 1 0\nB0.2 1 1\nB1.0 1 2\nB1.1 1 3\n" },
 		{ "G0q:6 G0k:6 G0v:4",
-			"G0q cannot be cut as the map says: its rows do not divide so\n",
+			"G0q cannot be split by the map: its rows cannot be divided\n",
 			"G0q 6 0\nG0k 6 1\nG0v 4 2\n" },
 		{ "G0q:4 G0k:3 G0v:1",
-			"G0k cannot be cut as the map says: its rows do not divide so\n",
+			"G0k cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4 0\nG0k 3 1\nG0v 1 2\n" },
 		{ "G0q:4 G0k:2 G0v:3",
-			"G0q cannot be cut as the map says: its rows do not divide so\n",
+			"G0q cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4 0\nG0k 2 1\nG0v 3 2\n" },
 		{ "G0q:4x1 G0k:2x1 G0v:2x2",
-			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0v cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4x1 0\nG0k 2x1 1\nG0v 2x2 2\n" },
 		{ "G0q:4x1 G0k:2x1 G0v:2",
-			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0v cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4x1 0\nG0k 2x1 1\nG0v 2 2\n" },
 		{ "G0q:4 G0k:2!bfloat16 G0v:2",
-			"G0k cannot be cut as the map says: its rows do not divide so\n",
+			"G0k cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4 0\nG0k 2 1\nG0v 2 2\n" },
 		{ "G0q:4 G0k:2 G0v:0",
-			"G0v cannot be cut as the map says: its rows do not divide so\n",
+			"G0v cannot be split by the map: its rows cannot be divided\n",
 			"G0q 4 0\nG0k 2 1\nG0v 0 2\n" },
 		{ "S0:2 S1:3",
-			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 cannot be split by the map: its rows cannot be divided\n",
 			"S0 2 0\nS1 3 1\n" },
 		{ "S0:2x1 S1:2x2",
-			"S0 cannot be cut as the map says: its rows do not divide so\n",
+			"S0 cannot be split by the map: its rows cannot be divided\n",
 			"S0 2x1 0\nS1 2x2 1\n" },
-		{ "Q:12x1",
-			"Q cannot be cut as the map says: its rows do not divide so\n",
+		{ "Q:12x1", "Q cannot be split by the map: its rows cannot be divided\n",
 			"Q 12x1 0\n" },
 		{ "other:1", "the map has no row for other\n", "other 1 0\n" },
 		{ "S01:1", "the map has no row for S01\n", "S01 1 0\n" },
@@ -601,7 +598,7 @@ static void other_parts_are_refused(void **state)
 	expect_back(of_wholes, items, made);
 	snprintf(items, sizeof items, "S0:%.*s", 2 * FSDP_DIMS_MAX - 1, ones);
 	expect_back(of_wholes, items,
-		"st cannot be cut as the map says: its rows do not divide so\n");
+		"st cannot be split by the map: its rows cannot be divided\n");
 	/* What fits is joined beside what does not. */
 	expect_lenient_back(
 		of_wholes, "x:1 S1:1 Q:12x1 S0:1", "x 1 0\nQ 12x1 2\nst 2x1 3:0 1:0\n");

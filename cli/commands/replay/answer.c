@@ -153,7 +153,7 @@ static void show_nothing(struct replay *replay)
 			empty ? "trace has no events: was the profiler stopped before its first step?"
 			: replay->has_traces
 				? "no operators, kernels or collectives were recorded: step times are unknown"
-				: "nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
+				: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only");
 	if (bare != 0 && replay->has_traces && !empty)
 		out_values(out,
 			": {} {} without category, as other profilers (XLA, rocprof) write them",
@@ -790,7 +790,7 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
 		ABOUT("Share of the time.") },
 	{ "sentence", TEXT_AT(COST, words),
-		ALWAYS("What the last line of the text says.") });
+		ALWAYS("Meaning of the last line of the text.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
 	{ "steps", COUNT_AT(COST, cost.steps),

@@ -278,7 +278,7 @@ bool checks_prepare(struct run *run, const struct replay_options *options)
 			continue;
 		refuse(run,
 			"add --compare=FILE: earlier recordings, or a result of replay --json",
-			"--fail-if '%s' needs something earlier", text);
+			"--fail-if '%s' needs --compare and earlier results", text);
 		return false;
 	}
 	return true;

@@ -39,13 +39,12 @@ static const struct {
 	[FSDP_IDLE_COLLECTIVE] = { "collective", "the host was in a collective",
 		"look for barriers and all_gather_object in the step" },
 	[FSDP_IDLE_DATA_LOADER] = { "data loader", "the host waited for a batch",
-		"give the data loader more workers, or larger prefetch_factor" },
+		"use more data loader workers, or a larger prefetch_factor" },
 	[FSDP_IDLE_LAUNCH] = { "launch", "operators and launches of the host took longer",
 		"launch fewer and larger kernels: torch.compile, CUDA graphs, fused optimizers" },
-	[FSDP_IDLE_HOST] = { "host", "the host was in none of PyTorch's calls",
+	[FSDP_IDLE_HOST] = { "host", "the host was outside of PyTorch calls",
 		"look for Python, logging and files between operators: record with_stack=True" },
-	[FSDP_IDLE_QUEUED] = { "queued",
-		"the device began later what was launched already", NULL },
+	[FSDP_IDLE_QUEUED] = { "queued", "the device started launched work late", NULL },
 	[FSDP_IDLE_UNKNOWN] = { "unknown", "the launch is not recorded", NULL },
 };
 
@@ -276,7 +275,7 @@ static void show_kernels(struct replay *run)
 	if (on_compute_stream != 0)
 		out_line(run->run->out, NULL,
 			"%" PRIu64 " of %" PRIu64
-			" collectives ran on the stream that computes, where nothing hides them",
+			" collectives ran on the compute stream: all their time is exposed",
 			on_compute_stream, count);
 	else if (count != 0 && others != 0)
 		out_line(run->run->out, NULL,

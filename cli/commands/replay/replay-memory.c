@@ -261,7 +261,7 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 			value_count(memory_device->split_segments),
 			value_bytes(memory_device->split_largest_bytes));
 		if (holder->frame_count != 0) {
-			out_values(out, "; [{} of ]the segments are held by ",
+			out_values(out, "; [{} of ]the segments are used by ",
 				holder->blocks != memory_device->split_segments
 					? value_count(holder->blocks)
 					: value_absent());
@@ -386,7 +386,7 @@ static struct value get_peak(struct subject of)
 
 #define ROW struct memory_row
 static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
-	"What the CUDA caching allocator holds on one device of one rank.",
+	"Memory of the CUDA caching allocator on one device of one rank.",
 	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(ROW, memory_device.device),
 		ALWAYS("The device, as the process counts them.") },
@@ -548,7 +548,7 @@ static const void *each_changed_frame(struct subject of, size_t i, void *room)
 
 #define CHANGED struct fsdp_memory_sum
 static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_change",
-	"How much more one stack of calls holds.",
+	"Change of the memory of one stack of calls.",
 	{ "bytes", INTEGER_AT(CHANGED, bytes),
 		ALWAYS("Bytes of its blocks, now less before.") },
 	{ "blocks", INTEGER_AT(CHANGED, blocks),
@@ -566,7 +566,7 @@ static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_
 	{ "active_bytes", INTEGER_AT(GROWTH, active_bytes),
 		ALWAYS("Active bytes, now less before.") },
 	{ "stacks", LIST_AT(GROWTH, stacks, count, changed_record),
-		ALWAYS("Stacks that hold more or less, the largest change first.") });
+		ALWAYS("Stacks whose memory changed, the largest change first.") });
 
 /* Compares each device with the same of an earlier snapshot, or with the only one that
  * there is. False: *ret_error, or out of memory. */
@@ -616,7 +616,7 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	}
 	if (good && all->growth_count == 0)
 		run_note(all->replay->run,
-			"%s holds no snapshot of these ranks and devices", path);
+			"%s has no snapshot of these ranks and devices", path);
 	free(before);
 	return good;
 }
@@ -751,7 +751,7 @@ static bool is_answerable(const struct replay *replay)
 	}
 	if (out_only_times(replay->run->out)) {
 		refuse(replay->run, "--timeline=N -o csv has the course of memory",
-			"a snapshot has no calls to draw over time: -o chrome does not go with --memory");
+			"-o chrome cannot be used with --memory: a snapshot has no calls over time");
 		return false;
 	}
 	for (size_t i = 0; i < replay->count; i++) {
@@ -759,8 +759,8 @@ static bool is_answerable(const struct replay *replay)
 		if (one->memory == NULL) {
 			refuse(replay->run,
 				one->flight != NULL
-					? "fsdp-inspect order takes it"
-					: "give what torch.cuda.memory._dump_snapshot writes",
+					? "read it with fsdp-inspect order"
+					: "give a file written by torch.cuda.memory._dump_snapshot",
 				"%s is %s, no snapshot of CUDA memory", one->path,
 				one->flight != NULL ? "a dump of the Flight Recorder"
 						    : "a recording");

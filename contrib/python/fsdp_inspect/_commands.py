@@ -291,7 +291,7 @@ def replay(files: Union[Path, Sequence[Path]], *, by: Optional[Literal["type", "
     by: show only this table
     top: show the N rows with the most time in each table
     advice: no: do not print where most time is lost
-    memory: read memory snapshots: held memory by stack
+    memory: read memory snapshots: used memory by stack
     percentiles: show min, p50, p95 and max time per call
     steps: count these steps only: 3,10-19
     timeline: draw one line per rank over time; with --memory N rows

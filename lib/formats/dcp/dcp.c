@@ -433,7 +433,7 @@ static bool report_uncommitted(
 			"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
-		".metadata is missing (%zu data file%s found): the save did not finish, or a copy skipped it, as cp * does",
+		".metadata is missing (%zu data file%s found): the save did not finish, or a copy skipped it (cp * skips hidden files)",
 		seen.files, plural);
 	return fsdp_error_add_hint(ret_error,
 		"copy .metadata from where the checkpoint was written, or use an earlier checkpoint");
@@ -746,7 +746,7 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 	if (chunk->info == FSDP_NONE) {
 		fsdp_find(findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			"the metadata does not say where a chunk is stored");
+			".metadata has no file and offset of a piece");
 	} else {
 		const struct fsdp_dcp_info *info =
 			fsdp_vec_at(&dcp->meta.infos, chunk->info);
@@ -1026,7 +1026,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			       &torch, fsdp_pickle_top(torch.pickle), value, ret_error);
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
-		"the item of a value holds no pickle");
+		"the item of a value has no pickle");
 }
 
 /* Items are concatenated: bytes beyond the file's size were read before. */
@@ -1096,7 +1096,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	if (item->info == FSDP_NONE) {
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			"the metadata does not say where the value is stored");
+			".metadata has no file and offset of the value");
 		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
 		       FSDP_NONE;
 	}
@@ -1348,7 +1348,7 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **r
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"one data file of a distributed checkpoint (DCP), not read: .metadata, which describes it, is missing");
 	return fsdp_error_add_hint(ret_error,
-		"give the directory that holds .metadata; a save to local disks has it on one node, and one that did not finish has none");
+		"give the directory with .metadata; a save to local disks writes it on one node only, an unfinished save has none");
 }
 
 const struct fsdp_family fsdp_family_dcp = {

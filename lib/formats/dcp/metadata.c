@@ -700,7 +700,7 @@ static bool place(struct match *match, const struct fsdp_dcp_index *index, uint3
 	if (chunk == FSDP_NONE) {
 		report_metadata(dcp, FSDP_RULE_METADATA_INCONSISTENT,
 			fsdp_names_segment(&dcp->fqns.names, index->fqn),
-			"storage is recorded for something that the state dict does not have");
+			"storage is recorded for a name that the state dict does not have");
 		return true;
 	}
 	((struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk))->info = info;
@@ -724,7 +724,7 @@ static bool read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 			!dcp_folded(parse->pickle, value, FSDP_DCP_INFO, &info)) {
 			report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
 				(struct fsdp_span){ 0 },
-				"an entry of the storage data is of no known class");
+				"an entry of the storage data has an unknown class");
 			continue;
 		}
 		struct fsdp_dcp_info *range = fsdp_vec_at(&parse->dcp->infos, info);
@@ -980,7 +980,7 @@ static bool read_top(struct fsdp_dcp_parse *parse)
 		!fsdp_span_is(global->name, "Metadata"))
 		return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020",
 			FSDP_UNKNOWN,
-			"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
+			"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s (not run)",
 			FSDP_TEXT_MOST(global->module, 100),
 			FSDP_TEXT_MOST(global->name, 100));
 	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)

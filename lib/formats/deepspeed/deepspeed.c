@@ -149,7 +149,7 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 {
 	char next[200];
 	snprintf(next, sizeof next,
-		"copy what it names; if the one that was read is meant, write this into it: %.*s",
+		"copy the missing target; if the loaded one is right, write this into the file: %.*s",
 		FSDP_TEXT_MOST(opened, 64));
 	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .fix = next,
@@ -211,7 +211,7 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 				FSDP_PLACE(.file = FSDP_SPAN("latest"),
 					.severity = FSDP_WARNING + 1,
 					.fix = "copy it, or name the tag when loading"),
-				"missing file: DeepSpeed loads nothing without it; read %.*s",
+				"missing file: DeepSpeed cannot load without it; using %.*s",
 				FSDP_TEXT_MOST(entry.name, 64));
 		}
 		return fsdp_reading_add_child(
@@ -349,7 +349,7 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.file = file->path,
 				.fix = "convert again from the checkpoint that this was made from"),
-			"the file holds %llu elements, param_shapes say %llu",
+			"the file has %llu elements, param_shapes requires %llu",
 			FSDP_LLU(stored->numel),
 			FSDP_LLU(ds->slice.parameters[id - 1].numel));
 	}
@@ -636,12 +636,12 @@ static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t
 {
 	const struct fsdp_slicing *slicing = &ds->slicing;
 	if (!slicing->is_patterned)
-		return "along which dimension they were cut is stored nowhere";
+		return "the dimension of the split is not stored";
 	if (slicing->unread.data == NULL)
 		return ds->averaged != 0 ? "universal_checkpoint_info has them averaged"
 					 : "they do not fit together";
 	snprintf(text, size,
-		"universal_checkpoint_info, which says how they were cut, is not understood (%.*s)",
+		"universal_checkpoint_info has an unsupported pattern (%.*s), so slices cannot be joined",
 		FSDP_TEXT_MOST(slicing->unread, 64));
 	return text;
 }
@@ -679,8 +679,8 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.fix = "load it with DeepSpeed by as many ranks, which joins them"),
 			apart == 1
-				? "%zu flat buffer is of experts, which fewer ranks share: it is listed as it is stored"
-				: "%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
+				? "%zu flat buffer belongs to experts, which fewer ranks share: it is listed as stored"
+				: "%zu flat buffers belong to experts, which fewer ranks share: they are listed as stored",
 			apart);
 	return true;
 }

@@ -63,7 +63,7 @@ static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.rank = rank,
 				.fix = "convert with the DeepSpeed that wrote it"),
-			"the flat buffer of group %u has %llu elements on rank %u, an equal part of all is %llu: what follows is shifted",
+			"the flat buffer of group %u has %llu elements on rank %u, an equal part has %llu: all later parameters are shifted",
 			group, FSDP_LLU(flat->numel), rank, FSDP_LLU(part));
 		return;
 	}
@@ -183,7 +183,7 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.fix = "convert with the DeepSpeed that wrote it"),
-			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
+			"param_shapes of group %u have %llu elements, its flat buffers %llu: the start of each parameter is uncertain",
 			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
 	else
 		check_cut(ds, group);
@@ -247,7 +247,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		ds->model_count != 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
-				.fix = "nothing is to be done: DeepSpeed writes none of models with experts"),
+				.fix = "no action is needed: DeepSpeed writes none for models with experts"),
 			ds->slice.parameter_count - before == 1
 				? "param_shapes do not name %zu parameter: it was placed by param_slice_mappings"
 				: "param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
@@ -683,7 +683,7 @@ void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds)
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = { 0 }),
-		"the optimizer is cut over %llu ranks, but %u have files: %s",
+		"the optimizer is sharded over %llu ranks, but %u have files: %s",
 		FSDP_LLU(most), ds->world_size,
 		most < ds->world_size ? "mixed with files of another save"
 				      : "the others are missing");

@@ -483,9 +483,9 @@ static void report_call(
 			arguments);
 	else
 		FIND(trial, PICKLE_CALL, FSDP_ERROR,
-			"%s calls %s with %s%s, which its writer does not; nothing was run",
-			op_name(trial), name, arguments,
-			deed->keywords != FSDP_REF_NONE ? " and keywords" : "");
+			"unexpected call of %s with %s%s (%s, not run)", name, arguments,
+			deed->keywords != FSDP_REF_NONE ? " and keywords" : "",
+			op_name(trial));
 }
 
 /* The arguments of a function, besides what a fold looked at. */
@@ -505,10 +505,10 @@ static void check_parts(const struct trial *trial, fsdp_ref function, const char
 			      !global_fits(trial, value, 'c');
 		if (bad)
 			FIND(trial, PICKLE_CALL, FSDP_ERROR,
-				"%s calls %s with %s as its %s, which its writer does not; nothing was run",
-				op_name(trial), format_value(trial, function, name),
+				"unexpected call of %s with %s as its %s (%s, not run)",
+				format_value(trial, function, name),
 				format_value(trial, value, text),
-				*parts == 'h' ? "hooks" : "class");
+				*parts == 'h' ? "hooks" : "class", op_name(trial));
 	}
 }
 
@@ -603,8 +603,8 @@ static void check_computed(const struct trial *trial)
 		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE)
 		return;
 	FIND(trial, PICKLE_CALL, FSDP_ERROR,
-		"%s calls %s, which is not a global of the list; nothing was run",
-		op_name(trial), format_value(trial, deed->object, text));
+		"%s calls %s, which is not a known global (not run)", op_name(trial),
+		format_value(trial, deed->object, text));
 }
 
 /* (class, Python's own class, its value) of _reconstructor; (class, …) of the others. */
@@ -663,12 +663,12 @@ static bool check_call(const struct trial *trial)
 			if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
 				fsdp_pickle_count(trial->pickle, deed->argument) < 2)
 				FIND(trial, PICKLE_GETATTR, FSDP_ERROR,
-					"%s calls builtins.getattr with %s; nothing was run",
+					"%s calls builtins.getattr with %s (not run)",
 					op_name(trial),
 					format_arguments(trial, deed->argument, object));
 			else
 				FIND(trial, PICKLE_GETATTR, FSDP_ERROR,
-					"builtins.getattr takes %s from %s, which no ordinary writer does; nothing was run",
+					"builtins.getattr takes %s from %s, unlike any known writer (not run)",
 					format_value(trial,
 						item(trial, deed->argument, 1), name),
 					format_value(trial,
@@ -741,7 +741,7 @@ static bool check_build(const struct trial *trial)
 							       : "*";
 	if (!state_fits(trial, state, states)) {
 		FIND(trial, PICKLE_STATE, FSDP_ERROR,
-			"BUILD gives %s %s as its state, which its writer does not",
+			"BUILD gives %s an unexpected state: %s",
 			format_value(trial, trial->deed->object, name),
 			format_value(trial, state, text));
 		return false;
@@ -811,7 +811,7 @@ static bool check_id(const struct trial *trial)
 						trial->torch->base + trial->deed->offset,
 					.severity = FSDP_NOTE + 1,
 					.fix = "save the state dict instead: torch.save(model.state_dict(), FILE)"),
-				"a whole module was saved: the source text of its classes (first %s) is in the file, which nothing runs",
+				"a whole module was saved: the file contains the source text of its classes (first %s), which is never run",
 				format_value(trial, item(trial, id, 1), text));
 		trial->torch->reported_source = true;
 		return false;

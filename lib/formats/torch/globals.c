@@ -854,7 +854,7 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 		} else if (standing != DATA) {
 			if (standing == GADGET && find_gadget(global)->what == LOADS)
 				report(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
-					"which loads what another file or text says");
+					"which loads code or data from another file or text");
 			else if (standing == GADGET)
 				report(torch, global, FSDP_RULE_PICKLE_GADGET,
 					"which can run commands or code");

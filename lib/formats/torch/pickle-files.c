@@ -277,7 +277,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
 				.offset = legacy->at),
-			"storage %.*s has %llu bytes, its id says %llu", shown(key),
+			"storage %.*s has %llu bytes, its id requires %llu", shown(key),
 			(const char *)key.data, FSDP_LLU(length), FSDP_LLU(extent->size));
 	legacy->at += extent->length;
 	return whole;
@@ -747,7 +747,7 @@ static bool read_tar_storage(
 		return false;
 	if (!fsdp_torch_add_storage(&legacy->torch, key, fsdp_pickle_named(pickle, class),
 		    location, numel, &storage, ret_error))
-		return fail(legacy, "a storage is of no class of torch", ret_error);
+		return fail(legacy, "a storage has an unknown class", ret_error);
 	if (!add_extents(legacy, ret_error))
 		return false;
 	if (!place_storage(legacy, storage, numel))
@@ -821,7 +821,7 @@ static bool read_tar_tensor(
 		begin = part->offset;
 	}
 	if (!fsdp_add(begin, offset, &offset))
-		return fail(legacy, "a tensor begins nowhere", ret_error);
+		return fail(legacy, "a tensor has no start offset", ret_error);
 	uint32_t tensor = fsdp_torch_add_view(
 		&legacy->torch, storage, offset, shape, stride, dims, ret_error);
 	return tensor != FSDP_NONE &&

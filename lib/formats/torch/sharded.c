@@ -846,7 +846,7 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 			return true;
 		fsdp_find(&model->findings, FSDP_RULE_DTENSOR_LAYOUT,
 			FSDP_PLACE(.file = torch->file),
-			"a DTensor's local part is not what its mesh and placements give");
+			"the local part of a DTensor does not match its mesh and placements");
 	}
 	rare->local_count = (uint32_t)torch->locals.count - rare->first_local;
 	return true;

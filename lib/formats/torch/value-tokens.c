@@ -421,7 +421,7 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 		fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.severity = FSDP_WARNING + 1),
-			"shared values expand to too much; the rest is cut");
+			"shared values expand to too many entries; the rest is omitted");
 	}
 	torch->tokens = formatting.tokens;
 	torch->token_room = formatting.room;
@@ -547,7 +547,7 @@ static bool check_nested(
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.offset = torch->base + at, .length = value.size,
 				.severity = names.bad != 0 ? FSDP_ERROR + 1 : 0),
-			"a value of the pickle is a pickle itself and names %s",
+			"a value of the pickle is another pickle, which uses %s",
 			names.text);
 	fsdp_error_free(error);
 	fsdp_arena_done(&arena);

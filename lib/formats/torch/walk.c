@@ -418,7 +418,7 @@ static void report_hidden(struct walk *walk)
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .tensor = name,
 			.severity = FSDP_NOTE + 1,
 			.fix = "save tensors in dicts under texts, or in lists"),
-		"%s holds tensors without a name, which are not listed: they are in an object of an unknown class, in a set or in the key of a dict%s",
+		"%s has tensors without a name that are not listed: in an object of an unknown class, in a set or in the key of a dict%s",
 		fsdp_shown(name, room), others);
 }
 
@@ -552,7 +552,7 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 		/* A list in itself is legal, and harmless where it is not followed. */
 		bool open = walk->visits[identity] & 1;
 		report_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
-			open ? "a container holds itself"
+			open ? "a container contains itself"
 			     : "shared containers expand to too much");
 		return true;
 	}

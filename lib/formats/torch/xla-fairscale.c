@@ -473,7 +473,7 @@ static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
 		!fsdp_torch_ints(taking->torch, pickle, parts.shape, size, &dims) ||
 		!fsdp_numel(size, dims, &parts.whole)) {
 		report_part(taking, key,
-			"the metadata of the shard does not say which tensor it belongs to");
+			"the metadata of the shard has no name of its tensor");
 		return true;
 	}
 	lists = fsdp_pickle_get_span(pickle,
@@ -526,7 +526,7 @@ static bool read_fairscale_flat(struct taking *taking, struct fsdp_span module,
 			pickle, fsdp_pickle_get(pickle, facts, "padding"), &padding) ||
 		padding < 0) {
 		report_part(taking, parts.key,
-			"the metadata of the flat parameter does not say which unit it belongs to");
+			"the metadata of the flat parameter has no name of its unit");
 		return true;
 	}
 	parts.padding = (uint64_t)padding;

@@ -167,7 +167,7 @@ static bool check_version(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (file->version == NULL) {
 		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
 			FSDP_PLACE(.file = file->file),
-			"the record version is missing; torch refuses such a file");
+			"the record 'version' is missing: torch.load rejects the file");
 		return true;
 	}
 	if (!read_small(file, file->version, &text, ret_error))
@@ -201,7 +201,7 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_ODD_TENSOR_STATE,
 			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
 				.severity = FSDP_NOTE + 1,
-				.fix = "nothing is to be done for torch.load, which swaps them; other readers may not"),
+				.fix = "no action is needed for torch.load, which swaps them; other readers may not"),
 			"the bytes of each element are in big-endian order");
 	return true;
 }
@@ -350,7 +350,7 @@ static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative 
 	if (file->torch.rank < FSDP_RELATIVE_RANKS)
 		return true;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"this is a rank file of %s FSDP; its rank is neither in the file nor in its name",
+		"this is a rank file of %s FSDP without its rank in the file or its name",
 		relative->writer);
 	return fsdp_error_add_hint(ret_error,
 		"give the files of all ranks, with their numbers in their names");

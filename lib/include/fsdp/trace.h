@@ -686,7 +686,7 @@ struct fsdp_recording {
 	/* For fsdp_recording_collective. */
 	const struct fsdp_collectives *collectives;
 	size_t collective_count;
-	/* torch_npu wrote it: what its device processes did is not read. */
+	/* torch_npu wrote it: its device processes are not read. */
 	bool is_ascend;
 	/* The job has process groups of different ranks, as HSDP and pipelines have. */
 	bool has_several_groups;
