@@ -176,14 +176,14 @@ static bool are_steps(const struct fsdp_discover *below)
 	return true;
 }
 
-/* "2 checkpoints below: run/step-1, run/step-2" */
+/* "contains 2 checkpoints: run/step-1, run/step-2" */
 static void refuse_below(struct session *session, const struct fsdp_discover *below,
 	const char *path, uint32_t input)
 {
 	struct failure *failure = collected_failure(&session->collected, "usage");
 	size_t count = fsdp_discover_count(below);
 	char text[1024] = "";
-	int size = snprintf(text, sizeof text, "%s%zu checkpoints below: ",
+	int size = snprintf(text, sizeof text, "contains %s%zu checkpoints: ",
 		fsdp_discover_limit_reached(below) ? "at least " : "", count);
 
 	if (failure == NULL)

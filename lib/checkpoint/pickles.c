@@ -12,7 +12,7 @@
 #include "checkpoint/opening.h"
 
 /*
- * The outermost value of a file of torch.save, as Python would have it: loaders of weights
+ * The outermost value of a torch.save file, as Python would have it: loaders of weights
  * ask for a dict of tensors and fail in their own ways if it is none.
  */
 

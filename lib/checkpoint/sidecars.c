@@ -286,7 +286,7 @@ static void check_pickles(struct beside *beside, struct fsdp_span name,
 	} else {
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
-			"this is not a file of torch.save: its %llu bytes have no known signature",
+			"this is not a torch.save file: its %llu bytes have no known signature",
 			FSDP_LLU(source->size));
 	}
 }

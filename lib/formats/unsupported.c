@@ -687,7 +687,7 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", 0,
 		"unknown file format; first bytes:%s", bytes);
 	return fsdp_error_add_hint(ret_error,
-		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
+		"give a torch.save file, a directory of a distributed checkpoint, or a sharding plan");
 }
 
 /* ---- zips ---- */
@@ -996,7 +996,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
 	return fsdp_error_add_hint(
-		ret_error, "give the directory with .metadata, or a file of torch.save");
+		ret_error, "give the directory with .metadata, or a torch.save file");
 }
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)

@@ -18,7 +18,7 @@ COUNT, SIZE = 24, 1 << 20
 
 
 def source(path):
-    """A file of torch.save: a dict of COUNT matrices of SIZE bytes, each a record with its CRC-32."""
+    """A torch.save file: a dict of COUNT matrices of SIZE bytes, each a record with its CRC-32."""
     pickle = b"\x80\x02}("
     for i in range(COUNT):
         name = b"layers.%d.weight" % i

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles taken out of files of torch.save: alone, as shards, as rank files, and beside a sound file.
+"""Pickles taken out of torch.save files: alone, as shards, as rank files, and beside a sound file.
 
 Every one ends in order, tells the tensors of the file that it was taken from, and no tensor of it has a place in any
 file. Without --all only some are tried."""
@@ -106,7 +106,7 @@ def look(args, problems, path, bare):
 
 
 def alone(args, item):
-    """The pickle has what the whole file has, if that is a plain file of torch.save."""
+    """The pickle has what the whole file has, if that is a plain torch.save file."""
     _, member, data, path, (begin, end) = item
     problems = []
     with tempfile.TemporaryDirectory() as folder:

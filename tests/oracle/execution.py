@@ -331,7 +331,7 @@ VALUES = [
 
 
 def torch_zip(value, *more, root="m/", pickle="data.pkl", version=b"3\n", last=b".", first=()):
-    """A file of torch.save with one tensor and a value; `first` and `more` are members before and behind."""
+    """A torch.save file with one tensor and a value; `first` and `more` are members before and behind."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as z:
         for name, content in first:

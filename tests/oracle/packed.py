@@ -44,7 +44,7 @@ def safetensors(size):
 
 
 def torch_bomb(size):
-    """A file of torch.save whose pickle inflates to `size` bytes."""
+    """A torch.save file whose pickle inflates to `size` bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
         z.writestr("a/data.pkl", b"\x80\x02" + b"N0" * (size // 2) + b"}.")

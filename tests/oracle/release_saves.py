@@ -3,7 +3,7 @@
 """release_saves.py FOLDER [--small]: writes saves with the PyTorch that this Python has, 2.1 or later. The small ones are
 those of testdata/releases.
 
-A file of torch.save in both containers; DTensors on a mesh of 2 x 2 ranks and on each of its sub-meshes, as rank files and
+A torch.save file in both containers; DTensors on a mesh of 2 x 2 ranks and on each of its sub-meshes, as rank files and
 as a distributed checkpoint; rank files of FSDP2 where the release can shard on a CPU, which the small ones lack. truth.json
 has dtype, shape and SHA-256 of what was there before it was sharded."""
 import hashlib

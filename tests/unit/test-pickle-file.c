@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickle without its records, as it is taken out of a file of torch.save: everything is
+/* A pickle without its records, as it is taken out of a torch.save file: everything is
  * told of its tensors but their bytes. */
 #include "open-bytes.h"
 

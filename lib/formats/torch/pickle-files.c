@@ -930,7 +930,7 @@ const struct fsdp_family fsdp_family_torch_tar = {
  * A file of concatenated pickles: values, and tensors without
  * bytes. torch.h reads their meaning.
  *
- * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
+ * The data.pkl that was taken out of a torch.save file is one: its tensors have names,
  * shapes and dtypes, and their storages are records of the file that it was taken from.
  *
  * Origin: Python's pickle.dump; the files next to checkpoints (arguments, states of
@@ -1183,7 +1183,7 @@ static void report_missing(const struct pickles *file)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
 		FSDP_PLACE(.file = file->look->path,
-			.fix = "open the file of torch.save that it was taken from"),
+			.fix = "open the torch.save file that it was taken from"),
 		"a pickle without its records: the bytes of %llu storage%s are not in this file",
 		FSDP_LLU(count), count == 1 ? "" : "s");
 }
@@ -1280,7 +1280,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 const struct fsdp_family fsdp_family_pickle = {
 	.name = "pickle",
-	.title = "bare pickle (no file of torch.save)",
+	.title = "bare pickle (not a torch.save file)",
 	.recognise = recognise,
 	.read = read,
 	.has_pickles = true,

@@ -477,7 +477,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 			fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCHSCRIPT,
 				FSDP_PLACE(.file = file->file, .severity = FSDP_ERROR + 1,
 					.fix = "do not load this file"),
-				"a file of torch.save with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
+				"a torch.save file with the records of a TorchScript archive: torch.load hands it to the loader that runs code");
 	}
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
@@ -709,7 +709,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return read_all(file, look, ret_error);
 }
 
-/* A file of torch.save may be all that many ranks gathered; how many is not in it. */
+/* A torch.save file may be all that many ranks gathered; how many is not in it. */
 static const char *const rankless[] = { "lightning-ckpt", NULL };
 
 const struct fsdp_family fsdp_family_torch_zip = {

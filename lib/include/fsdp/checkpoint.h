@@ -156,7 +156,7 @@ struct fsdp_options {
 	bool keep_failed;
 
 	/* The checkpoint is this part of the file; offsets count from its start. A .distcp
-	 * file is a list of such parts, each a file of torch.save. */
+	 * file is a list of such parts, each a torch.save file. */
 	bool slice;
 	/* Where it starts, in bytes from the start of the file. */
 	uint64_t slice_offset;
@@ -657,7 +657,7 @@ struct fsdp_scan_pickles {
 	struct fsdp_scan_root root;
 };
 
-/** Reads the pickles of a file of torch.save, or a bare one, and checks them against
+/** Reads the pickles of a torch.save file, or a bare one, and checks them against
  * the lists of a fresh process. Nothing of them is run. False: out of memory. */
 FSDP_API bool fsdp_scan_pickles(struct fsdp_scan *survey, const char *name,
 	struct fsdp_scan_pickles *ret_pickles);

@@ -346,7 +346,7 @@ struct fsdp_piece {
 	/* Of the complete storage, after inflating; FSDP_UNKNOWN if not known yet. */
 	uint64_t storage_bytes;
 	/* The range of the file that the container names for it, or FSDP_UNKNOWN: of a
-	 * DCP item, which is a file of torch.save of its own. */
+	 * DCP item, which is a torch.save file of its own. */
 	uint64_t item_offset, item_length;
 	/* Order of the pieces in their file: if they are read in this order, the
 	 * disk is read forwards. */
