@@ -596,8 +596,7 @@ static void print_file(struct out *out, const struct fold *fold)
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
-	size_t shown = finding->affected_kept, prefix;
-	size_t size;
+	size_t shown = finding->affected_kept, prefix, end, dots = 0;
 
 	/* The message may be of the one name already. */
 	if (!view->lost || shown == 0 ||
@@ -609,25 +608,23 @@ static void print_lost(
 	out_line_begin(out, NULL);
 	out_line_text(out, "%saffected: ", margin);
 	/* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
-	size = shown > 2 ? finding->affected[0].size : 0;
-	for (size_t i = 1; i < shown && size > 0; i++) {
+	prefix = shown > 2 ? finding->affected[0].size : 0;
+	for (size_t i = 1; i < shown && prefix > 0; i++) {
 		size_t same = 0;
 
-		while (same < size && same < finding->affected[i].size &&
+		while (same < prefix && same < finding->affected[i].size &&
 			finding->affected[i].data[same] ==
 				finding->affected[0].data[same])
 			same++;
-		size = same;
+		prefix = same;
 	}
 	/* The last two modules of a name are worth reading together. */
-	for (size_t left = finding->affected[0].size, kept = 0; left > 0 && kept < 3;)
-		if (finding->affected[0].data[--left] == '.' && ++kept == 3)
-			size = left + 1 < size ? left + 1 : size;
-		else if (left == 0)
-			size = 0;
-	while (size > 0 && finding->affected[0].data[size - 1] != '.')
-		size--;
-	prefix = size;
+	for (end = finding->affected[0].size; end > 0 && dots < 3; end--)
+		dots += finding->affected[0].data[end - 1] == '.';
+	if (prefix > end)
+		prefix = dots == 3 ? end + 1 : 0;
+	while (prefix > 0 && finding->affected[0].data[prefix - 1] != '.')
+		prefix--;
 	if (prefix > 0) {
 		out_line_name(out, (struct text){ finding->affected[0].data, prefix });
 		out_line_text(out, "{");

@@ -550,15 +550,6 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 	}
 }
 
-/* Whether the loader begins at the step. That of Hugging Face does in a run, which has its
- * steps below it; that of DeepSpeed begins at the run. */
-static bool is_for_step(const struct fsdp_load_check *loads, const char *step)
-{
-	return fsdp_load_check_count(loads) == 0 ||
-	       (step_of_path(step) >= 0 &&
-		       strcmp(fsdp_load_check_result(loads, 0)->loader, "hf") == 0);
-}
-
 /* The named directory, which may lead to the opened one, else the opened one. */
 static bool run_own_loader(const struct loading_options *options, struct run *run,
 	bool data, struct loading_answer *answer, struct fsdp_error **ret_error)
@@ -572,8 +563,13 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	open_base(run, place, path, sizeof path, &base);
 	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
+	/* A run has its steps below it: the loader of Hugging Face begins at a step, that of
+	 * DeepSpeed at the run. */
 	if (good && place != run->path && answer->loads != NULL &&
-		is_for_step(answer->loads, place)) {
+		(fsdp_load_check_count(answer->loads) == 0 ||
+			(step_of_path(place) >= 0 &&
+				strcmp(fsdp_load_check_result(answer->loads, 0)->loader,
+					"hf") == 0))) {
 		fsdp_load_check_free(answer->loads);
 		answer->loads = NULL;
 		good = ask(options, run, place, &list, data, answer, ret_error);

@@ -254,10 +254,8 @@ static void check_surplus(
 		FSDP_PLACE(.file = config_file(model, model->root),
 			.module = name_layer(model, stack, last->number),
 			.severity = FSDP_WARNING + 1),
-		stack->length == 1
-			? "config.json has %s = %llu, but %u layer is stored: loaders ignore the rest"
-			: "config.json has %s = %llu, but %u layers are stored: loaders ignore the rest",
-		key, FSDP_LLU(due), stack->length);
+		"config.json has %s = %llu, but %u layer%s stored: loaders ignore the rest",
+		key, FSDP_LLU(due), stack->length, stack->length == 1 ? " is" : "s are");
 }
 
 static void check_count(struct model *model, const struct layer_choice *choice,

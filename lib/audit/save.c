@@ -174,7 +174,7 @@ static void check_steps(struct fsdp_checking *checking)
 	if (found >= 0 && found != step) {
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 			FSDP_PLACE(.file = FSDP_SPAN("trainer_state.json"),
-				.fix = "copy the save of that step again"),
+				.fix = "rename the directory, or copy the save of that step again"),
 			"global_step is %" PRId64
 			", but the directory is named %.*s: a resume continues at step %" PRId64,
 			found, FSDP_TEXT_MOST(name, 100), found);

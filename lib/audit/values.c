@@ -163,15 +163,12 @@ static void check_one(struct values_check *check, struct matrix *matrix)
 			FSDP_PLACE(.tensor = name, .severity = FSDP_ERROR + 1,
 				.fix = "use an earlier checkpoint, or save the model again"),
 			"all numbers are 0, as most numbers of the model are: the weights were never written");
-	else if (values.constant && values.min == 0)
-		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"all numbers are 0%s",
-			memmem(name.data, name.size, "lora_B", 6) != NULL
-				? ": the adapter has no effect"
-				: "");
 	else if (values.constant)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"all numbers are %.9g", values.min);
+			"all numbers are %.9g%s", values.min + 0.0, /* never -0 */
+			values.min == 0 && fsdp_span_has_any(name, "lora_B")
+				? ": the adapter has no effect"
+				: "");
 	else if (values.max > HUGE_NUMBER || values.min < -HUGE_NUMBER)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
 			"numbers from %.3g to %.3g: memory that was never written",
@@ -197,7 +194,7 @@ static bool is_mostly_zero(struct values_check *check)
 			fsdp_verify_values(check->checking->verify, tensor);
 		struct fsdp_span name = name_of(check, tensor);
 
-		if (memmem(name.data, name.size, "lora_", 5) != NULL)
+		if (fsdp_span_has_any(name, "lora_ oft_ hada_ lokr_ adapter"))
 			return false;
 		all += (double)values.count;
 		if (values.constant && values.min == 0)

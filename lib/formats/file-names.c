@@ -43,7 +43,9 @@ bool fsdp_pattern_in(
 	return false;
 }
 
-struct fsdp_span fsdp_find_download(
+/* What another program made of a file: "NAME (1).safetensors" is a second download of it,
+ * and others are of the beginning of one. Absent: no such file. */
+static struct fsdp_span find_download(
 	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole)
 {
 	static const char *const ends[] = { "incomplete", "crdownload", "part", "partial",
@@ -67,6 +69,27 @@ struct fsdp_span fsdp_find_download(
 			return entry.name;
 	}
 	return (struct fsdp_span){ 0 };
+}
+
+bool fsdp_report_missing(struct fsdp_findings *findings, const struct fsdp_folder *folder,
+	struct fsdp_place_of place, bool is_link, const char *list)
+{
+	bool is_whole = false;
+	struct fsdp_span like = find_download(folder, place.file, &is_whole);
+	char fix[FSDP_WORD_MAX];
+
+	snprintf(fix, sizeof fix,
+		is_whole ? "rename '%.*s' to %.*s, if it belongs to this save"
+			 : "copy or download it again",
+		FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(place.file, 100));
+	place.fix = like.size > 0 ? fix : is_link ? FSDP_LINK_FIX : NULL;
+	fsdp_find(findings, FSDP_RULE_MISSING_FILE, &place,
+		is_link          ? "missing file (listed in %s): dangling link"
+		: like.size == 0 ? "missing file (listed in %s)"
+		: is_whole       ? "missing file (listed in %s): '%.*s' is present"
+			   : "missing file (listed in %s): '%.*s' is an unfinished copy",
+		list, FSDP_TEXT_MOST(like, 100));
+	return like.size > 0 && is_whole;
 }
 
 /* Whether a path begins with a word for optimizers, and "state" follows; one of several

@@ -240,10 +240,10 @@ bool fsdp_pattern_takes(
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
-/* What another program made of a file: "NAME (1).safetensors" is a second download of it, and others are of the
- * beginning of one. Absent: no such file. */
-struct fsdp_span fsdp_find_download(
-	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole);
+/* Reports a file that is missing in the directory though `list` ("the index") has it, with
+ * the name under which a download left it. True: that one is whole. */
+bool fsdp_report_missing(struct fsdp_findings *findings, const struct fsdp_folder *folder,
+	struct fsdp_place_of place, bool is_link, const char *list);
 
 /* unsupported.c: whether a directory contains only dumps that each open as a checkpoint
  * without tensors. */

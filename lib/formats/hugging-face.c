@@ -184,10 +184,10 @@ struct hf {
 	bool is_renamed; /* absent files are present under other names */
 	struct listed_file {
 		size_t listed,
-			found; /* tensors: in the index, and of these in the file */
-		uint32_t
-			other; /* the file that the index has its tensors in; 0: unknown */
-	} * listed;            /* by number of a file */
+			found;   /* tensors: in the index, and of these in the file */
+		size_t of_other; /* its tensors that the index has in `other` */
+		uint32_t other;  /* the first file that it has one in; 0: unknown */
+	} * listed;              /* by number of a file */
 };
 
 /* ---- recognising ---- */
@@ -628,28 +628,11 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 		return false;
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
-		char fix[FSDP_WORD_MAX];
-		bool is_whole = false;
-		struct fsdp_span like =
-			fsdp_find_download(hf->folder, absent->name, &is_whole);
-
-		snprintf(fix, sizeof fix,
-			is_whole ? "rename '%.*s' to %.*s" : "download it again",
-			FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(absent->name, 100));
-		hf->is_renamed |= like.size > 0 && is_whole;
-		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
-				.affected_count = absent->tensor_count,
-				.fix = like.size > 0     ? fix
-				       : absent->is_link ? FSDP_LINK_FIX
-							 : NULL),
-			absent->is_link
-				? "missing file (listed in the index): dangling link"
-			: like.size == 0 ? "missing file (listed in the index)"
-			: is_whole
-				? "missing file (listed in the index): '%.*s' is present"
-				: "missing file (listed in the index): '%.*s' is an unfinished download",
-			FSDP_TEXT_MOST(like, 100));
+		hf->is_renamed |= fsdp_report_missing(&hf->reading->model->findings,
+			hf->folder,
+			*FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
+				.affected_count = absent->tensor_count),
+			absent->is_link, "the index");
 	}
 	return true;
 }
@@ -744,8 +727,11 @@ static bool count_listed(struct hf *hf, struct fsdp_error **ret_error)
 		actual = number_of(hf, file->path);
 		if (actual == mapped)
 			hf->listed[mapped].found++;
-		else if (actual != FSDP_NONE && hf->listed[actual].other == 0)
-			hf->listed[actual].other = mapped;
+		else if (actual != FSDP_NONE) {
+			if (hf->listed[actual].other == 0)
+				hf->listed[actual].other = mapped;
+			hf->listed[actual].of_other += hf->listed[actual].other == mapped;
+		}
 	}
 	return true;
 }
@@ -909,8 +895,10 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 			continue;
 		struct fsdp_span name = fsdp_names_segment(&hf->files, i),
 				 other = fsdp_names_segment(&hf->files, file->other);
-		if (is_other_shard(hf, file->other) &&
-			hf->listed[file->other].other == i) {
+		const struct listed_file *twin = &hf->listed[file->other];
+		if (is_other_shard(hf, file->other) && twin->other == i &&
+			file->of_other == twin->listed &&
+			twin->of_other == file->listed) {
 			snprintf(fix, sizeof fix, "exchange the names of %.*s and %.*s",
 				FSDP_TEXT_MOST(name, 80), FSDP_TEXT_MOST(other, 80));
 			if (i < file->other)

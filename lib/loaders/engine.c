@@ -433,7 +433,8 @@ static const struct family {
 	{ "peft", "adapter_config.json adapter_model.*" },
 	{ "hf", "generation_config.json", OF_MODEL },
 	/* Weights below the directory, where the loader does not look. */
-	{ "hf", "config.json", "*/*.safetensors */*.bin", "model_type" },
+	{ "hf", "config.json", "*/model*.safetensors */pytorch_model*.bin",
+		"model_type" },
 };
 
 static const struct fsdp_loader *find_own(struct fsdp_scan *survey)

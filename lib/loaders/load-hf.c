@@ -242,11 +242,10 @@ static bool has_other_name(struct fsdp_loading *loading)
 /* Weights in one subdirectory, where the loader does not look. */
 static bool has_weights_below(struct fsdp_loading *loading)
 {
-	const char *found = fsdp_load_choose(loading,
-		"*/model*.safetensors */pytorch_model*.bin */*.safetensors */*.bin");
+	const char *found =
+		fsdp_load_choose(loading, "*/model*.safetensors */pytorch_model*.bin");
 
-	fsdp_load_report(loading, 0, "%s", found != NULL ? found : "");
-	return found != NULL;
+	return found != NULL && fsdp_load_report(loading, 0, "%s", found);
 }
 
 /* ---- tensors ---- */

@@ -379,6 +379,19 @@ struct ranks_seen {
 	size_t files;
 };
 
+/* Whether a file begins as .metadata does. */
+static bool is_metadata(const struct dcp *dcp, const char *name)
+{
+	static const char word[] = "torch.distributed.checkpoint.metadata";
+	struct fsdp_source source;
+	char head[64];
+
+	return fsdp_folder_source(dcp->folder, fsdp_span_text(name), &source, NULL) &&
+	       source.size >= sizeof head &&
+	       fsdp_source_read(&source, 0, head, sizeof head, NULL) &&
+	       memmem(head, sizeof head, word, sizeof word - 1) != NULL;
+}
+
 static bool report_uncommitted(
 	struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
@@ -401,7 +414,7 @@ static bool report_uncommitted(
 	const char *plural = seen.files == 1 ? "" : "s";
 
 	for (size_t i = 0; i < FSDP_COUNT(copies); i++) {
-		if (!fsdp_folder_has(dcp->folder, copies[i], FSDP_ENTRY_FILE))
+		if (!is_metadata(dcp, copies[i]))
 			continue;
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 			".metadata is missing (%zu data file%s found): '%s' is present",
@@ -532,20 +545,8 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 			*ret_size = source.size;
 			return true;
 		}
-		bool is_whole = false;
-		struct fsdp_span like = fsdp_find_download(dcp->folder, path, &is_whole);
-		char fix[FSDP_WORD_MAX];
-
-		snprintf(fix, sizeof fix,
-			is_whole ? "rename '%.*s' to %.*s" : "copy or download it again",
-			FSDP_TEXT_MOST(like, 100), FSDP_TEXT_MOST(path, 100));
-		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = path, .fix = like.size > 0 ? fix : NULL),
-			like.size == 0 ? "missing file (listed in .metadata)"
-			: is_whole
-				? "missing file (listed in .metadata): '%.*s' is present"
-				: "missing file (listed in .metadata): '%.*s' is an unfinished copy",
-			FSDP_TEXT_MOST(like, 100));
+		fsdp_report_missing(findings, dcp->folder, *FSDP_PLACE(.file = path),
+			false, ".metadata");
 		return true;
 	}
 	if (entry.kind != FSDP_ENTRY_FILE) {
