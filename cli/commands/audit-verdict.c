@@ -201,10 +201,10 @@ static void compare_tensor(struct compared_findings *findings, struct text name,
 			cause = " (a placeholder)";
 		else if (known && dims > 0 && found->dims > 0 && stored < numel &&
 			 numel % stored == 0)
-			cause = " (shard of one rank, saved as the full tensor)";
+			cause = " (possibly the shard of one rank)";
 		else if (known && dims > 0 && found->dims > 0 && numel > 0 &&
 			 stored > numel && stored % numel == 0)
-			cause = " (the parts of several ranks, joined)";
+			cause = " (possibly the parts of several ranks, joined)";
 		find_difference(findings, SHAPE_DIFFERS, SEVERITY_ERROR, name, NULL,
 			"the shape is %s instead of %s%s", actual, expected, cause);
 	}

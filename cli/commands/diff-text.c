@@ -19,14 +19,12 @@
 void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 {
 	const char *side = pair->hint_side == 0 ? "in A: " : "";
-	char piece[40] = "the piece of one rank", flat[48] = "one rank's flat shard";
+	char rank[48] = "";
 
 	text[0] = '\0';
-	if (pair->part != FSDP_UNKNOWN) {
-		snprintf(piece, sizeof piece, "the piece of rank %" PRIu64, pair->part);
-		snprintf(
-			flat, sizeof flat, "the flat shard of rank %" PRIu64, pair->part);
-	}
+	if (pair->part != FSDP_UNKNOWN)
+		snprintf(rank, sizeof rank, " of rank %" PRIu64 ", saved as the full tensor",
+			pair->part);
 	switch (pair->hint) {
 	case FSDP_HINT_FLATTENED:
 		snprintf(text, HINT_TEXT, "%sflattened, with as many elements", side);
@@ -43,15 +41,18 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 			side);
 		break;
 	case FSDP_HINT_PIECE:
-		snprintf(text, HINT_TEXT,
-			"1/%" PRIu64 ": %s was saved as the full tensor", pair->parts,
-			piece);
+		snprintf(text, HINT_TEXT, "1/%" PRIu64 " in dim %u: %s%s", pair->parts,
+			pair->dim,
+			rank[0] != '\0' ? "the piece" : "possibly the piece of one rank",
+			rank);
 		break;
 	case FSDP_HINT_FLAT_PIECE:
 		snprintf(text, HINT_TEXT,
-			"%s1/%" PRIu64
-			" of the elements, flattened: %s was saved as the full tensor",
-			side, pair->parts, flat);
+			"%s1/%" PRIu64 " of the elements, flattened: %s%s", side,
+			pair->parts,
+			rank[0] != '\0' ? "the flat shard"
+					: "possibly the flat shard of one rank",
+			rank);
 		break;
 	case FSDP_HINT_JOINED:
 		snprintf(text, HINT_TEXT,

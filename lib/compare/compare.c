@@ -672,6 +672,19 @@ static uint64_t parts_of(uint64_t whole, uint64_t part)
 	return parts > 1 && whole / parts + (whole % parts != 0) == part ? parts : 0;
 }
 
+/* Counts the dimensions of different length, of two shapes with as many dimensions. */
+static uint32_t differing_dims(const struct fsdp_compare_tensor *a,
+	const struct fsdp_compare_tensor *b, uint32_t *ret_last)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < a->dims; i++)
+		if (a->shape[i] != b->shape[i]) {
+			count++;
+			*ret_last = i;
+		}
+	return count;
+}
+
 static void hint_shape(
 	struct fsdp_compared_pair *pair, const struct fsdp_compare_tensor sides[2])
 {
@@ -697,15 +710,7 @@ static void hint_shape(
 		uint64_t parts;
 		uint32_t dim = 0;
 		if (part->dims == whole->dims) {
-			/* The only dimension in which two shapes of as many dimensions
-			 * differ. */
-			uint32_t found = 0;
-			for (uint32_t i = 0; i < part->dims; i++)
-				if (part->shape[i] != whole->shape[i]) {
-					found++;
-					dim = i;
-				}
-			if (found != 1)
+			if (differing_dims(part, whole, &dim) != 1)
 				return;
 			parts = parts_of(
 				(uint64_t)whole->shape[dim], (uint64_t)part->shape[dim]);
@@ -885,6 +890,26 @@ enum { NAME_ROOM = 1024 }; /* bytes of memory for each name of a list */
 
 /* ---- making one ---- */
 
+/* Drops the hint "piece of one rank" where another tensor has other lengths in two
+ * dimensions: B is a model of another width, and a shard is shorter in one dimension. */
+static void drop_pieces(struct fsdp_compare *compare)
+{
+	bool is_other_width = false;
+	uint32_t dim;
+	for (size_t i = 0; i < compare->facts.pair_count && !is_other_width; i++) {
+		const struct fsdp_compared_pair *pair = &compare->pairs[i];
+		const struct fsdp_compare_tensor
+			*a = &fsdp_compared_at(compare, 0, pair->sides[0])->facts,
+			*b = &fsdp_compared_at(compare, 1, pair->sides[1])->facts;
+		is_other_width = (pair->what & FSDP_DIFFERS_SHAPE) != 0 &&
+				 pair->hint == FSDP_HINT_NONE && a->dims == b->dims &&
+				 differing_dims(a, b, &dim) > 1;
+	}
+	for (size_t i = 0; i < compare->facts.pair_count && is_other_width; i++)
+		if (compare->pairs[i].hint == FSDP_HINT_PIECE)
+			compare->pairs[i].hint = FSDP_HINT_NONE;
+}
+
 void fsdp_compare_count(struct fsdp_compare *compare)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
@@ -921,6 +946,7 @@ static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options
 	fsdp_compare_list(compare);
 	for (size_t i = 0; i < compare->facts.pair_count; i++)
 		fsdp_compare_describe(compare, &compare->pairs[i]);
+	drop_pieces(compare);
 	fsdp_compare_count(compare);
 	return true;
 }

@@ -76,7 +76,7 @@ def changed_form(tap, args, truth):
 
 # kind -> words of the hint for every tensor that is affected
 HINTS = {
-    "flat-shard": "1/2 of the elements, flattened: one rank's flat shard was saved as the full tensor",
+    "flat-shard": "1/2 of the elements, flattened: possibly the flat shard of one rank",
     "replicated-concatenated": "2 times as long in dim 0",
     "placeholders": "a placeholder without elements",
 }
@@ -107,7 +107,7 @@ def wrong_conversion(tap, args, case):
 
 # kind -> hint by value
 VALUE_HINTS = {
-    "flat-shard": "1/2 of the elements, flattened: the flat shard of rank 0 was saved as the full tensor",
+    "flat-shard": "1/2 of the elements, flattened: the flat shard of rank 0, saved as the full tensor",
     "replicated-concatenated": "2 identical copies of it, joined along dim 0",
     "rank-order": "the same 2 pieces along dim 0, joined in another order",
 }
