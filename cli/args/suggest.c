@@ -658,27 +658,17 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 	return true;
 }
 
-/* A directory that is named as a file: the line that writes one. */
-static bool mean_file(
-	struct usage *usage, const struct arguments *arguments, const char *place)
+/* A directory that is named as a file of a format that is not written. */
+static bool mean_file(struct usage *usage, const char *place)
 {
-	static const struct {
-		const char *suffix, *to;
-	} files[] = { { ".safetensors", "--to=safetensors" }, { ".npy", "--to=npy" },
-		{ ".pt", NULL }, { ".pth", NULL }, { ".bin", NULL }, { ".ckpt", NULL },
-		{ ".gguf", NULL } };
+	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".gguf" };
 	const char *dot = strrchr(place, '.');
 
-	for (size_t i = 0; dot != NULL && i < sizeof files / sizeof *files; i++) {
-		if (strcmp(dot, files[i].suffix) != 0 || access(place, F_OK) == 0)
+	for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof *suffixes; i++) {
+		if (strcmp(dot, suffixes[i]) != 0 || access(place, F_OK) == 0)
 			continue;
-		usage_what(usage, "%s would be a directory of this name", place);
-		if (files[i].to != NULL)
-			suggest_needs(usage, arguments, files[i].to, NULL);
-		else
-			usage_hint(usage,
-				"safetensors are written: --to=safetensors -o %.*s.safetensors",
-				(int)(dot - place), place);
+		usage_what(usage, "export writes safetensors, and no %s files", dot);
+		usage_hint(usage, "-o %.*s.safetensors", (int)(dot - place), place);
 		return true;
 	}
 	return false;
@@ -691,7 +681,7 @@ static bool mean_place(
 	struct written written;
 
 	if (arguments->command->writes(arguments->options, paths->items[0], &written))
-		return !written.is_file && mean_file(usage, arguments, written.path);
+		return !written.is_file && mean_file(usage, written.path);
 	if (has_place(arguments->typed))
 		return false;
 	usage_what(usage, "%s needs a directory or a file to write: -o OUT",

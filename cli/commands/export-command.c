@@ -331,8 +331,8 @@ static const char *const CAST_WORDS[] = { "bfloat16", "float16", "float32", NULL
 static const struct option_row OPTIONS[] = {
 	{ "out", 'o', OPTION_TEXT, "OUT", AT(out),
 		.help = "directory or file to write; -: standard output" },
-	{ "to", 0, OPTION_WORD, "FORM", AT(to), TO_WORDS, .initial = "hf",
-		.help = "write a directory of shards, one file, or one tensor" },
+	{ "to", 0, OPTION_WORD, "FORM", AT(to), TO_WORDS,
+		.help = "write shards, one file, or one tensor (default: by OUT)" },
 	{ "max-shard-size", 0, OPTION_SIZE, "SIZE", AT(shard_bytes),
 		.help = "largest size of one shard (default 5GB)" },
 	{ "tie", 0, OPTION_WORD, "HOW", AT(tie), TIE_WORDS, .initial = "drop",
@@ -447,9 +447,25 @@ static bool find_names(struct exporting *exporting)
 
 /* ---- where to ---- */
 
+/* The form of --to, else of OUT's suffix. */
+static enum fsdp_export_form get_form(const struct export_options *options)
+{
+	const char *dot = options->out == NULL ? NULL : strrchr(options->out, '.');
+	enum fsdp_export_form form = FSDP_EXPORT_HF;
+
+	if (options->to != NULL)
+		while (strcmp(TO_WORDS[form], options->to) != 0)
+			form++;
+	else if (dot != NULL && !path_is_folder(options->out))
+		form = strcmp(dot, ".safetensors") == 0 ? FSDP_EXPORT_SAFETENSORS
+		       : strcmp(dot, ".npy") == 0	? FSDP_EXPORT_NPY
+							: form;
+	return form;
+}
+
 static bool is_file(const struct export_options *options)
 {
-	return strcmp(options->to, "hf") != 0;
+	return get_form(options) != FSDP_EXPORT_HF;
 }
 
 /* OUT, split into the target directory and the name of the only file. */
@@ -584,14 +600,11 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 	struct fsdp_error **ret_error)
 {
 	const struct export_options *options = exporting->options;
-	enum fsdp_export_form form = 0;
 	struct fsdp_export_options wanted;
 
-	while (TO_WORDS[form + 1] != NULL && strcmp(TO_WORDS[form], options->to) != 0)
-		form++;
 	wanted = (struct fsdp_export_options){
 		.size = sizeof wanted,
-		.form = form,
+		.form = get_form(options),
 		.choose = choose,
 		.choose_context = exporting,
 		.with_hidden = with_hidden,

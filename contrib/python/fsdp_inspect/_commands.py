@@ -83,7 +83,7 @@ class Commands:
     def export(self, out: Path, *, to: Optional[Literal["hf", "safetensors", "npy", "raw"]] = None, max_shard_size: Union[int, str, None] = None, tie: Optional[Literal["drop", "keep"]] = None, strip: Optional[Word] = None, rename: Union[Word, Sequence[Word], None] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, weights: Optional[Literal["master", "model"]] = None, dtype: Optional[Literal["bfloat16", "float16", "float32"]] = None, with_config: Optional[Word] = None, prefix: Optional[Word] = None, adapter: bool = False, base: bool = False, index_only: bool = False, force: bool = False, partial: bool = False, skip_unsupported: bool = False, no_verify: bool = False, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, select_dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """write safetensors, or one tensor
 
-        to: write a directory of shards, one file, or one tensor
+        to: write shards, one file, or one tensor (default: by OUT)
         max_shard_size: largest size of one shard (default 5GB)
         tie: write tied tensors under one name, or under all
         strip: remove these segments from names; auto, none
