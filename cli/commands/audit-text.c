@@ -324,7 +324,9 @@ static void show_checksums(const struct verdict *verdict, struct out *out)
 	path[verdict->path.size] = '\0';
 	if (path_is_folder(path))
 		out_line(out, NULL,
-			"note: no checksums to compare with: fsdp-inspect hash records them");
+			verdict->bytes_with_digest == 0
+				? "note: no checksums to compare with: fsdp-inspect hash records them"
+				: "note: some files have no checksums: fsdp-inspect hash records them");
 }
 
 /* ---- several ---- */

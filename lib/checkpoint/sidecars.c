@@ -1165,7 +1165,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	if (apart && opening->options->within == NULL)
 		return true;
 	beside.has_listed = !apart;
-	beside.here.what = "file like this one";
+	beside.here.what = "counterpart";
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);

@@ -1023,7 +1023,7 @@ static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 		struct fsdp_ranks_here here = { .list = ranks,
 			.world_size = model->world_size,
 			.at_least = true,
-			.what = "file like this one" };
+			.what = "counterpart" };
 		ranks[here.count++] = first->rank;
 		for (next = i + 1; next < reading->children.count; next++) {
 			const struct fsdp_child *child =

@@ -1220,7 +1220,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	 * ranks than these. */
 	struct fsdp_ranks_here here = { .world_size = model->world_size,
 		.at_least = true,
-		.what = "file like this one" };
+		.what = "counterpart" };
 	struct fsdp_span example = { 0 };
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
 	if (here.list == NULL)
