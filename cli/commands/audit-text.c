@@ -213,10 +213,18 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 		{ "differs", "loads it with differences", STATUS_BAD },
 		{ "not_judged", "was not judged", STATUS_PARTIAL } };
 	const char *before = " ";
+	size_t loads = 0;
 
 	if (verdict->loading.is_own ||
 		(verdict->loading.status == STATUS_PARTIAL && verdict->counts.error > 0))
 		return false;
+	for (size_t i = 0; i < verdict->loading.count; i++)
+		loads += strcmp(verdict->loading.loaders[i].verdict, "loads") == 0;
+	if (verdict->loading.status == STATUS_GOOD && loads < verdict->loading.count) {
+		out_line_text(out, " %zu of %zu loaders load it;", loads,
+			verdict->loading.count);
+		return false;
+	}
 	for (size_t i = 0; i < verdict->loading.count; i++)
 		for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
 			const struct shown_loader *loader = &verdict->loading.loaders[i];

@@ -23,8 +23,8 @@ void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 
 	text[0] = '\0';
 	if (pair->part != FSDP_UNKNOWN)
-		snprintf(rank, sizeof rank, " of rank %" PRIu64 ", saved as the full tensor",
-			pair->part);
+		snprintf(rank, sizeof rank,
+			" of rank %" PRIu64 ", saved as the full tensor", pair->part);
 	switch (pair->hint) {
 	case FSDP_HINT_FLATTENED:
 		snprintf(text, HINT_TEXT, "%sflattened, with as many elements", side);
@@ -427,21 +427,23 @@ static void note_same(struct diffing *diffing)
 	const struct fsdp_compare_facts *facts = &diffing->facts;
 	const struct diff_options *options = diffing->options;
 	const char *are = facts->same == 1 ? " is" : "s are";
+	const char *before =
+		is_different(diffing) || facts->unread > 0 ? "" : "no differences: ";
 	char size[HUMAN_ROOM], unread[60] = "";
 
 	if (facts->unread > 0)
 		snprintf(unread, sizeof unread, ", %zu could not be read", facts->unread);
 	if (diffing->has_values)
 		run_note(diffing->run,
-			"%zu tensor%s equal, element by element%s%s (%s compared)",
-			facts->same, are,
+			"%s%zu tensor%s equal, element by element%s%s (%s compared)",
+			before, facts->same, are,
 			options->tolerance != NULL ? " within the tolerance" : "", unread,
 			out_bytes(diffing->run->out, facts->compared_bytes, size));
 	else
 		/* Who sees nothing might think that two steps of a run are equal. */
 		run_note(diffing->run,
-			"%zu tensor%s the same in %s%s; values not compared (--values)",
-			facts->same, are,
+			"%s%zu tensor%s the same in %s%s; values not compared (--values)",
+			before, facts->same, are,
 			options->names
 				? "name"
 				: texts[2 * options->layout + (facts->rename_count > 0)],

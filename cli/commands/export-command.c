@@ -458,7 +458,7 @@ static enum fsdp_export_form get_form(const struct export_options *options)
 			form++;
 	else if (dot != NULL && !path_is_folder(options->out))
 		form = strcmp(dot, ".safetensors") == 0 ? FSDP_EXPORT_SAFETENSORS
-		       : strcmp(dot, ".npy") == 0	? FSDP_EXPORT_NPY
+		       : strcmp(dot, ".npy") == 0       ? FSDP_EXPORT_NPY
 							: form;
 	return form;
 }

@@ -406,7 +406,7 @@ static void print_per_rank(struct info *info)
 		snprintf(stored, sizeof stored, " (balanced)");
 	else if (!balance->is_even)
 		snprintf(stored, sizeof stored,
-			" by rank %" PRIu32 ", %.0f %% more than the mean", balance->key,
+			" by rank %" PRIu32 " (%.0f %% more than the mean)", balance->key,
 			more);
 	out_values_line(info->run->out, "per rank",
 		"{} stored{}[; {} per rank to resume on {} ranks][; {} for all weights on one rank]",
@@ -531,7 +531,7 @@ static void print_files(struct info *info)
 	out_values(out, ": {}", value_bytes(bytes->on_disk));
 	if (bytes->unaccounted == 0 && bytes->unused == 0 && info->check.errors == 0)
 		out_line_text(out, ", no unreferenced bytes%s",
-			info->unread != 0 || info->unseen ? " in these" : "");
+			info->unread != 0 || info->unseen ? " in them" : "");
 	else
 		out_values(out, "[, {} unreferenced]",
 			value_bytes(bytes->unaccounted != 0 ? bytes->unaccounted

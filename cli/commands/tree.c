@@ -561,7 +561,7 @@ static void print_origin(struct tree *tree)
 			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
 	else if (!tree->inferred_classes)
 		run_note(run,
-			"without a sharding plan, classes are unknown, and units only known where the checkpoint names them: fsdp-inspect help plan");
+			"classes and FSDP units are not in this checkpoint: add a sharding plan (fsdp-inspect help plan)");
 }
 
 /* On a terminal siblings are folded that differ in a number: hundreds of layers are no

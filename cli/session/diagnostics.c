@@ -640,7 +640,7 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of all bytes)"; of names that the checkpoint may not have: "(3 names)" */
+	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of the tensor bytes)"; of names that the checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
 	if (stored)
@@ -653,7 +653,7 @@ static void print_lost(
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(finding->affected_bytes));
 		if (view->bytes >= finding->affected_bytes && view->bytes > 0)
-			out_line_text(out, ", %.2f %% of all bytes",
+			out_line_text(out, ", %.2f %% of the tensor bytes",
 				100 * (double)finding->affected_bytes /
 					(double)view->bytes);
 	}

@@ -60,7 +60,7 @@ enum emptiness {
 static const char *const reasons[] = {
 	[MOST_ARE] = "most parameters are empty",
 	[OF_ZERO] = "DeepSpeed wrote the files",
-	[HAS_TYPE] = "no model of the type in config.json has empty ones",
+	[HAS_TYPE] = "models of the type in config.json have none",
 	[IN_ADAPTER] = "no adapter has empty ones",
 	[HAS_STATES] = "the optimizer has states for them",
 	[HAS_BIAS] = "their bias has elements",

@@ -1036,7 +1036,7 @@ static bool check_segments(struct fsdp_verify *verify,
 					.offset = begin_of(file, &segment),
 					.length = length_of(file, &segment),
 					.tensor = name_of(verify, file, &segment)),
-				"checksum mismatch: CRC-32 of %llu bytes is %08lx, the file records %08lx",
+				"checksum mismatch: CRC-32 of %llu bytes is %08lx, the zip lists %08lx",
 				FSDP_LLU(segment.size), (unsigned long)crc,
 				(unsigned long)segment.crc);
 		} else {

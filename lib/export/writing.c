@@ -390,7 +390,7 @@ static bool fail_sum(struct fsdp_writing *writing, const struct fsdp_elements_ru
 	struct fsdp_span path = fsdp_file(writing->plan->checkpoint, run->file).path;
 	char text[4096];
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2001", run->record,
-		"checksum mismatch: CRC-32 of %llu bytes is %08x, the file records %08x",
+		"checksum mismatch: CRC-32 of %llu bytes is %08x, the zip lists %08x",
 		FSDP_LLU(run->size), run->crc, run->recorded);
 	fsdp_error_add_hint(ret_error, "copy this file again from where it was written");
 	if (path.size < sizeof text) {

@@ -783,7 +783,7 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 #define TRACKER "latest_checkpointed_iteration.txt"
 
 #define FIX_TEXT \
-	"copy the missing target; if the loaded one is right, write this into the file: "
+	"copy the missing directory, or write this into the file to resume from there: "
 
 enum { TRACKER_BYTES = 64 };
 
@@ -912,7 +912,7 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 			snprintf(next, sizeof next, FIX_TEXT "%u", *ret_step);
 		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 			FSDP_PLACE(.file = FSDP_SPAN(TRACKER), .fix = next),
-			"points to %.*s, which does not exist; read %.*s instead",
+			"points to %.*s, which does not exist; %.*s was read",
 			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;
 	}

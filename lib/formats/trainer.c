@@ -894,7 +894,7 @@ static bool name_states(
 			"optimizer states are stored by number and could not be matched to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
-			"optimizer states are numbered: named %zu of %zu, the others match several parameters or no stored one",
+			"optimizer states have numbers, not names: %zu of %zu got the name of their parameter, the others match several parameters or none",
 			named, states);
 	return true;
 }
@@ -1218,9 +1218,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	check_parts(reading, trainer);
 	/* Files of random states as many as there are ranks; files of data may show more
 	 * ranks than these. */
-	struct fsdp_ranks_here here = { .world_size = model->world_size,
-		.at_least = true,
-		.what = "counterpart" };
+	struct fsdp_ranks_here here = {
+		.world_size = model->world_size, .at_least = true, .what = "counterpart"
+	};
 	struct fsdp_span example = { 0 };
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
 	if (here.list == NULL)

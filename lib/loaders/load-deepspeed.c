@@ -338,7 +338,7 @@ static bool has_other_states(struct fsdp_loading *loading)
 }
 
 #define NO_LATEST \
-	"the file latest is missing: nothing is loaded, and the model stays randomly initialized"
+	"the file latest is missing: load_checkpoint() loads nothing, and the weights keep their initial values"
 
 static const struct fsdp_load_rule rules[] = {
 	/* Nothing written by DeepSpeed is here, so no tag can be named. */

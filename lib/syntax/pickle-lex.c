@@ -141,8 +141,8 @@ static bool pickle_fail_token(struct fsdp_error **ret_error, enum fault fault,
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 			"the length of %s is negative", name);
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-		"%s needs %llu more bytes of the pickle, %llu are left", name,
-		FSDP_LLU(token->size), FSDP_LLU(left));
+		"the pickle ends inside of %s: it needs %llu more bytes, %llu are left",
+		name, FSDP_LLU(token->size), FSDP_LLU(left));
 }
 
 const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,

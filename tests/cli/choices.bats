@@ -51,7 +51,7 @@ deepspeed() {
 	[ "$(notes root)" = "using global_step2 (from latest; also present: global_step1); latest_universal names a checkpoint of its own: global_step2_universal" ]
 	rm -r root/global_step1 root/global_step2
 	[ "$(notes root)" = "using global_step2_universal (from latest_universal)" ]
-	findings root | grep -qx 'FI1011 points to global_step2, which does not exist; read global_step2_universal instead'
+	findings root | grep -qx 'FI1011 points to global_step2, which does not exist; global_step2_universal was read'
 	rm -r root/global_step2_universal
 	run ! info root
 }
@@ -81,7 +81,7 @@ deepspeed() {
 	[ "$("$FSDP_INSPECT" latest steps 2>&1)" = steps ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
-	findings root | grep -qx "FI1011 points to newest, which does not exist; read release instead"
+	findings root | grep -qx "FI1011 points to newest, which does not exist; release was read"
 }
 
 @test "of the models that verl trains one is read, and the others are named" {

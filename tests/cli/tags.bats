@@ -55,10 +55,10 @@ error() {
 @test "a pointer to nothing is told, and the only step is read" {
 	printf global_step9 >run/latest_universal
 	[ "$(note)" = "using global_step2 (from latest)" ]
-	[ "$(dangling)" = "warning latest_universal: points to global_step9, which does not exist; read global_step2 instead" ]
+	[ "$(dangling)" = "warning latest_universal: points to global_step9, which does not exist; global_step2 was read" ]
 	printf global_step8 >run/latest
 	touch run/global_step5
-	[ "$(dangling)" = "error latest: points to global_step8, which does not exist; read global_step2 instead" ]
+	[ "$(dangling)" = "error latest: points to global_step8, which does not exist; global_step2 was read" ]
 	again global_step4
 	[ "$(error)" = "error: run: latest points to global_step8, which does not exist" ]
 	rm run/latest

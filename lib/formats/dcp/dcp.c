@@ -435,15 +435,15 @@ static bool report_uncommitted(
 		if (seen.count == 1)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
-				"data files of rank %u only, and no .metadata, which rank 0 wrote: this is the part of one node",
+				"only the data files of rank %u are present, as on one node; .metadata, written by rank 0, is missing",
 				seen.first);
 		else
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
-				"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
+				"only the data files of %u ranks (%u-%u) are present, as on one node; .metadata, written by rank 0, is missing",
 				seen.count, seen.first, seen.last);
 		return fsdp_error_add_hint(ret_error,
-			"copy the files of all nodes into one directory: .metadata is where __0_0.distcp is");
+			"copy the files of all nodes into one directory; .metadata is on the node of __0_0.distcp");
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 		".metadata is missing (%zu data file%s found): the save did not finish, or a copy skipped it (cp * skips hidden files)",

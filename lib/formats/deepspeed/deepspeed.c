@@ -149,12 +149,12 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 {
 	char next[200];
 	snprintf(next, sizeof next,
-		"copy the missing target; if the loaded one is right, write this into the file: %.*s",
+		"copy the missing directory, or write %.*s into this file to resume from there",
 		FSDP_TEXT_MOST(opened, 64));
 	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 		FSDP_PLACE(.file = fsdp_span_text(pointer->name), .fix = next,
 			.severity = (int)severity + 1),
-		"points to %.*s, which does not exist; read %.*s instead",
+		"points to %.*s, which does not exist; %.*s was read",
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
 }
 
