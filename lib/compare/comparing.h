@@ -95,7 +95,7 @@ void fsdp_compare_describe(
 bool fsdp_compare_elements(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
-/* How those that differ came about, and pairs of what was left over (explaining.c). */
+/* How those that differ came about, and pairs of what was left over (probable-cause.c). */
 bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
 /* What is not a tensor (compare.c). */

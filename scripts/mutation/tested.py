@@ -22,7 +22,7 @@ import law
 from rules import MOST
 
 SUITE = re.compile(r"tests/(unit|oracle|faults|cli|pinned)/(?!rules[./]|help[./])")
-TRIED = "tests/cli/tried.py"
+TRIED = "tests/cli/rule_examples.py"
 SAMPLE = re.compile(r"testdata/((?:[\w-]+/)+[\w-]+)")
 
 

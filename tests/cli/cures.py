@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from tried import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, on_base, write
+from rule_examples import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, on_base, write
 
 BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_hidden_layers": 1, "vocab_size": 64, "hidden_size": 16,
         "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-import tried
+import rule_examples
 
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
@@ -240,9 +240,9 @@ def check_exports():
     listed = json.loads(run("ls", "--json", "hf/llama-sharded").stdout)["data"]["tensors"]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.pt")
-        storages = {tensor["name"]: tried.Storage(str(i), tensor["numel"]) for i, tensor in enumerate(listed)}
-        tensors = {tensor["name"]: tried.Tensor(storages[tensor["name"]], tuple(tensor["shape"]), (tensor["shape"] + [1])[1:]) for tensor in listed}
-        tried.torch_zip(path, tensors, {str(i): tensor["numel"] for i, tensor in enumerate(listed)})
+        storages = {tensor["name"]: rule_examples.Storage(str(i), tensor["numel"]) for i, tensor in enumerate(listed)}
+        tensors = {tensor["name"]: rule_examples.Tensor(storages[tensor["name"]], tuple(tensor["shape"]), (tensor["shape"] + [1])[1:]) for tensor in listed}
+        rule_examples.torch_zip(path, tensors, {str(i): tensor["numel"] for i, tensor in enumerate(listed)})
         one = page(path)
     assert "after export from_pretrained" in one.plain and "fsdp-inspect export -o OUT" in one.plain
     meta = page("meta/consolidated-mp2")

@@ -199,7 +199,7 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 }
 
 /* Of an object that folds, with so many fields mostly. Any number of objects may share
- * one state, so one with many fields is none of theirs; calls.c checks
+ * one state, so one with many fields is none of theirs; reduce-checks.c checks
  * further arguments. */
 static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t fields)
 {

@@ -206,7 +206,7 @@ struct fsdp_deepspeed {
 	uint32_t *indexed;       /* which it is + 1 */
 	struct fsdp_deepspeed_order stored_order;
 
-	/* What the files declare for all slices alike (declared.c). */
+	/* What the files declare for all slices alike (deepspeed-metadata.c). */
 	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
 	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
@@ -217,7 +217,7 @@ struct fsdp_deepspeed {
 	size_t *declared_begin; /* by slice, and where the last ends */
 	uint32_t *stage_of;     /* of a pipeline's layer, + 1 */
 
-	/* The slice that was begun (declared.c); what only mappings name is added
+	/* The slice that was begun (deepspeed-metadata.c); what only mappings name is added
 	 * to its parameters (flat-buffers.c), and what only files name to its states
 	 * (deepspeed.c). */
 	uint32_t slice_index;
@@ -294,7 +294,7 @@ void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds);
 
-/* ---- declared.c ---- */
+/* ---- deepspeed-metadata.c ---- */
 
 /* A number before the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
 bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index);

@@ -436,7 +436,7 @@ bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret
 /* ---- slices of tensor parallelism ---- */
 
 /*
- * Joins slices of tensor parallelism to full parameters, if declared.c has their
+ * Joins slices of tensor parallelism to full parameters, if deepspeed-metadata.c has their
  * dimension.
  *
  * A slice in flat buffers is runs of them. Cut along the first dimension, these

@@ -438,7 +438,7 @@ void fsdp_torch_check(struct fsdp_torch *torch);
  * 64 MiB of such values at most. */
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream);
 
-/* ---- calls.c ---- */
+/* ---- reduce-checks.c ---- */
 
 /* Checks the operations of the pickle while it is read: findings FI3004, FI3007 to FI3009,
  * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_check

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Slips of slips.txt: each is refused, and the line that begins with `next:` tells what to type. A command
+"""Slips of suggestions.txt: each is refused, and the line that begins with `next:` tells what to type. A command
 that is named there is one of this version, and a line that can be typed as it stands is taken. Prints TAP.
 
-slips.py BINARY
+suggestions.py BINARY
 """
 
 import json
@@ -15,7 +15,7 @@ import tempfile
 
 import sandbox
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slips.txt")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "suggestions.txt")
 # What such a line is about: not there, or a tensor that has no such form.
 NOT_THERE = ["/data/model.pt", "model-weights"]
 FOLDER = """cp -r testdata/dcp/fsdp2-w4-small/checkpoint step-1000
