@@ -105,8 +105,7 @@ static uint64_t end_of(uint64_t begin, uint64_t length)
 		       : end;
 }
 
-/* Whether each of its elements is stored once: of others a lost piece loses nothing, or
- * how much is not known. */
+/* Whether each of its elements is stored once: of others a lost piece loses nothing, or how much is not known. */
 static bool is_stored_once(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {

@@ -173,8 +173,7 @@ static bool is_cut(const struct model *model, uint32_t index, uint64_t rank)
 	       find_node(model, index, "lora_B") != FSDP_NONE;
 }
 
-/* Whether the sides of a matrix are exchanged: what should be the rank is not, and the other
- * side is. */
+/* Whether the sides of a matrix are exchanged: what should be the rank is not, and the other side is. */
 static bool is_transposed(const struct model *model, uint32_t index, uint64_t rank)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);

@@ -453,8 +453,7 @@ static struct fsdp_span stem_of(enum packed_layout layout, struct fsdp_span leaf
 	return leaf;
 }
 
-/* The tensor of a member, or the first one below it: what its name has more is kept. FSDP_NONE: it is
- * absent. */
+/* The tensor of a member, or the first one below it: what its name has more is kept. FSDP_NONE: it is absent. */
 static uint32_t find_member(struct packing *packed, const struct packed_weight *weight,
 	struct fsdp_span stem, size_t member)
 {

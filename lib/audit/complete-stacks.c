@@ -13,8 +13,7 @@
 /* A stack of more kinds, or with more differences, is a design that is not known. */
 enum { CLASSES_MOST = 64, GROUPS_MOST = 1024 };
 
-/* A flat stack of fewer elements is not checked, and one that is not counted not at its
- * ends. */
+/* A flat stack of fewer elements is not checked, and one that is not counted not at its ends. */
 enum { FLAT_LEAST = 6 };
 
 /* An element, or the part of it in one child. */
@@ -37,8 +36,7 @@ struct stack_class {
 	uint32_t node_count;
 };
 
-/* Elements that are compared with each other: those of a stack, or those that have one
- * child. */
+/* Elements that are compared with each other: those of a stack, or those that have one child. */
 struct stack_part {
 	struct model *model;
 	struct fsdp_hasher hasher;
@@ -149,8 +147,7 @@ static void hash_items(struct stack_part *part)
 	}
 }
 
-/* Classes in the order of their first elements; items in that of their numbers. False: too many
- * classes. */
+/* Classes in the order of their first elements; items in that of their numbers. False: too many classes. */
 static bool sort_classes(struct stack_part *part)
 {
 	struct stack_class *class = NULL;

@@ -543,8 +543,7 @@ static uint32_t *kinds_of_list(struct model *model, uint32_t list)
 	return distinct < length ? kinds : NULL;
 }
 
-/* Kinds that a list, or a text with a letter for each layer, gives. NULL: none. Made on first
- * use. */
+/* Kinds that a list, or a text with a letter for each layer, gives. NULL: none. Made on first use. */
 static const uint32_t *kinds_of(struct model *model, struct layer_list *list)
 {
 	struct fsdp_token value = setting_at(model, list->setting).value;

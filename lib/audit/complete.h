@@ -215,8 +215,7 @@ static inline struct fsdp_span config_file(const struct model *model, uint32_t s
 /* A member of an object, or FSDP_NONE. */
 uint32_t fsdp_complete_get(const struct model *model, uint32_t object, const char *key);
 
-/* Its value, of the kind NONE if it is absent; a number that is not negative; a text, absent if
- * it is none. */
+/* Its value, of the kind NONE if it is absent; a number that is not negative; a text, absent if it is none. */
 struct fsdp_token fsdp_complete_get_value(
 	const struct model *model, uint32_t object, const char *key);
 bool fsdp_complete_get_integer(
@@ -230,8 +229,7 @@ static inline bool contains(struct fsdp_span text, const char *word)
 	       memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-/* Whether an integer anywhere in the configuration is this number; with `word`, only
- * those whose key contains it. */
+/* Whether an integer anywhere in the configuration is this number; with `word`, only those whose key contains it. */
 bool fsdp_complete_config_has(const struct model *model, const char *word, uint64_t n);
 
 /* Whether any key contains the word. */
@@ -297,8 +295,7 @@ void fsdp_complete_report(struct model *model, uint32_t index, enum fsdp_rule_in
 
 /* ---- shapes ---- */
 
-/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece,
- * or equal. */
+/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece, or equal. */
 uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim);
 

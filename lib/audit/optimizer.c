@@ -36,8 +36,7 @@ struct optim_owner {
 	uint32_t rank;         /* FSDP_NONE: of all ranks */
 	bool is_cut;           /* some parameters of its groups are not known */
 
-	/* States of parameters that none of its groups has, and the parameter of the very
-	 * first. */
+	/* States of parameters that none of its groups has, and the parameter of the very first. */
 	struct fsdp_kept strays;
 	int64_t first_stray;
 
@@ -730,9 +729,8 @@ static int by_hash(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* A numbered state has no name, but its shape is that of some parameter. Optimizers that project
- * have other matrices. Where matrices have vectors only, FSDP1 flattened them, or all are in
- * one buffer. */
+/* A numbered state has no name, but its shape is that of some parameter. Optimizers that project have other matrices.
+ * Where matrices have vectors only, FSDP1 flattened them, or all are in one buffer. */
 static void check_numbered_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;

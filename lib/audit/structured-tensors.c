@@ -285,8 +285,7 @@ struct sparse {
 	bool skipped, unreadable;
 };
 
-/* What the numbers of one part must be: `run` of them belong to one limit, and limits
- * come again and again. */
+/* What the numbers of one part must be: `run` of them belong to one limit, and limits come again and again. */
 struct numbers {
 	const char *what;
 	const int64_t *limits; /* exclusive */

@@ -408,8 +408,7 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 								       : -1;
 }
 
-/* Whether each matrix of a layer is equal to one of another stage: a converter that wrote one
- * stage twice. */
+/* Whether each matrix of a layer is equal to one of another stage: a converter that wrote one stage twice. */
 static bool are_stages_equal(struct values_check *check, int64_t stages[2])
 {
 	size_t pairs = 0, of_layers = 0;

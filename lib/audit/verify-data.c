@@ -654,8 +654,7 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	struct fsdp_segment found = segment_at(file, segment);
 	if (found.begin != view->record || end > found.size)
 		return;
-	/* Where the bytes were cut while they were hashed: views that were cut in
-	 * other places cannot be compared. */
+	/* Where the bytes were cut while they were hashed: views that were cut in other places cannot be compared. */
 	file->views[file->view_count++] = (struct fsdp_pass_view){
 		.begin = begin,
 		.end = end,
@@ -1081,9 +1080,8 @@ static bool check_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 			FSDP_LLU(before->st_size), (long long)before->st_mtim.tv_sec,
 			FSDP_LLU(after.st_size), (long long)after.st_mtim.tv_sec);
 	if (error == NULL) {
-		/* What is not known of a segment is not known of its views either; and
-		 * bytes that are wrong by their checksum need not be compared with
-		 * others. */
+		/* What is not known of a segment is not known of its views either; and bytes that are wrong by their
+		 * checksum need not be compared with others. */
 		const struct fsdp_pass_bad *bad = file->pass.bad;
 		size_t next = 0, count = file->pass.bad_count;
 		for (size_t i = 0; i < file->view_count; i++) {
@@ -1265,8 +1263,7 @@ static void check_finite(
 	if (m->bad_index == FSDP_UNKNOWN)
 		return;
 	struct fsdp_place_of place = place_of(verify, index);
-	/* Masks are full of -inf, and bounds of clipping that have seen nothing are
-	 * infinite. */
+	/* Masks are full of -inf, and bounds of clipping that have seen nothing are infinite. */
 	if (m->nan == 0 &&
 		((m->pos_inf == 0 &&
 			 fsdp_span_ends_any(

@@ -177,9 +177,8 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 			file->unrecorded != 0) &&
 		!find_unwritten(verify, file))
 		while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
-			/* The bytes of a file that its facts refer to, from `begin` to
-			 * `end`. Only the first run of them is reported: holes are few,
-			 * and the tensors in them are named. */
+			/* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run of
+			 * them is reported: holes are few, and the tensors in them are named. */
 			const struct fsdp_model *model = &verify->checkpoint->model;
 			size_t low = 0, high = file->extent_count;
 			FSDP_HALVE(low, high, middle,

@@ -79,8 +79,7 @@ struct fsdp_listed_digest {
 	bool met;
 };
 
-/* A piece that must have the bytes of the others of its group: copies of one box, or the
- * same box of tied tensors. */
+/* A piece that must have the bytes of the others of its group: copies of one box, or the same box of tied tensors. */
 struct fsdp_copy {
 	uint32_t piece, group;
 	bool tied, known;
@@ -200,8 +199,7 @@ bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
 void fsdp_verify_check_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
 
-/* Listed files that are none of the checkpoint: the next one to be read, or false. What is
- * absent is reported. */
+/* Listed files that are none of the checkpoint: the next one to be read, or false. What is absent is reported. */
 bool fsdp_verify_next_listed(
 	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
 

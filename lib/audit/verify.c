@@ -102,8 +102,7 @@ static const char *threat_of(struct fsdp_span head, bool *ret_native)
 	return NULL;
 }
 
-/* Reports what could not be read; damage is in the checkpoint's own findings. Takes the
- * error. */
+/* Reports what could not be read; damage is in the checkpoint's own findings. Takes the error. */
 static bool excuse_reading(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error *error,
 	struct fsdp_error **ret_error)
@@ -712,8 +711,7 @@ struct finding_place {
 	size_t index;
 };
 
-/* Puts findings in the order of their places. Which files were in hand together does not
- * show then. */
+/* Puts findings in the order of their places. Which files were in hand together does not show then. */
 static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	struct fsdp_vec *list = &verify->findings.list;
@@ -796,9 +794,8 @@ static bool verify_takes_file(struct fsdp_verify *verify, uint32_t id)
 
 /* ---- copies ---- */
 
-/* Reads copies in files of other parts that this part's are compared with. `look_at`
- * takes a file in hand. What is wrong with these files, and what they add up to,
- * another part says. */
+/* Reads copies in files of other parts that this part's are compared with. `look_at` takes a file in hand. What is
+ * wrong with these files, and what they add up to, another part says. */
 static bool verify_foreign(struct fsdp_verify *verify,
 	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
 	struct fsdp_error **ret_error)

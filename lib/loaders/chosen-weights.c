@@ -331,9 +331,8 @@ static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 	return find_tensor(&loading->model, fsdp_span(text, size + name.size - cut));
 }
 
-/* The tensor of the model that a stored one becomes, or NULL: transformers reads some names of
- * TensorFlow; 5 cuts the prefix of the base model where the rest is a name of the model, and adds
- * it where it is missing. */
+/* The tensor of the model that a stored one becomes, or NULL: transformers reads some names of TensorFlow; 5 cuts the
+ * prefix of the base model where the rest is a name of the model, and adds it where it is missing. */
 static struct fsdp_load_tensor *find_wanted(
 	struct fsdp_loading *loading, struct fsdp_span name)
 {
@@ -388,8 +387,7 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
 		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
 	root = fsdp_load_root(loading);
-	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected
-	 * entry, under its key. */
+	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected entry, under its key. */
 	if (loading->has_stored && root.is_dict) {
 		for (size_t i = 0; i < stored->count; i++)
 			if (root.tensors != 0 && !stored->items[i].is_deep)

@@ -566,8 +566,7 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
-	/* What is certain counts before what is not known, and what is not known before that
-	 * nothing was found. */
+	/* What is certain counts before what is not known, and what is not known before that nothing was found. */
 	static const int worse[] = { [FSDP_LOADS] = 0,
 		[FSDP_LOAD_NOT_JUDGED] = 1,
 		[FSDP_LOAD_DIFFERS] = 2,

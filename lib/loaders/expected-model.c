@@ -626,8 +626,7 @@ static bool read_sizes(struct building *building)
 	       building->sizes['l'] <= LAYERS_MAX;
 }
 
-/* What changes names of modules, or is asked for in few architectures: other values of these are
- * not known. */
+/* What changes names of modules, or is asked for in few architectures: other values of these are not known. */
 static const struct {
 	const char *key;
 	int64_t known;

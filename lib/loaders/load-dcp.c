@@ -55,15 +55,13 @@ static void begin(struct fsdp_loading *loading)
 				    : NULL;
 	uint32_t world = loading->options->world, rank = 0;
 
-	/* The default reader is not what people call for files of another writer of
-	 * PyTorch. */
+	/* The default reader is not what people call for files of another writer of PyTorch. */
 	if (fsdp_loader_setting(loading, READER) == NULL &&
 		(loading->is & (SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
 		loading->is |= BY_DEFAULT | SAFETENSORS;
 	if (fsdp_load_is_chosen(loading, READER, HUGGING_FACE))
 		loading->is |= SAFETENSORS;
-	/* Ranks that saved without collectives wrote metadata of their own, which counts where
-	 * there is no other. */
+	/* Ranks that saved without collectives wrote metadata of their own, which counts where there is no other. */
 	while (rank < (world != 0 ? world : 1) &&
 		fsdp_load_has_file(loading, "__%u.metadata", rank))
 		rank++;
@@ -322,8 +320,7 @@ static bool has_other_items(struct fsdp_loading *loading)
 		fsdp_error_free(error);
 	}
 	fsdp_locator_free(locator);
-	/* One item of another kind, or in a set of files with wrong lengths: the file is from
-	 * another save. */
+	/* One item of another kind, or in a set of files with wrong lengths: the file is from another save. */
 	return loading->bad_items > 0 &&
 	       (loading->good_items > 0 ||
 		       find_file(loading, checkpoint, SHORT).data != NULL);
@@ -419,8 +416,7 @@ static bool has_gap(struct fsdp_loading *loading)
 		false);
 }
 
-/* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for
- * it. */
+/* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for it. */
 static bool find_rank_key(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);

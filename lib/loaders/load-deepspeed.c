@@ -209,8 +209,7 @@ static bool write_conversion(struct fsdp_loading *loading)
 			: " --inject_missing_state");
 }
 
-/* Word 2: the intended directory, if one is undamaged: the only one with states that is not
- * universal. */
+/* Word 2: the intended directory, if one is undamaged: the only one with states that is not universal. */
 static bool write_tag(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;

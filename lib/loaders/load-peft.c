@@ -1020,8 +1020,7 @@ static bool has_more_layers(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the names are
- * those of the base. */
+/* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the names are those of the base. */
 static bool lacks_module_of_base(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_check_options *options = loading->options;
@@ -1173,8 +1172,7 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 				!has_word(&adapter->lists[PARAMETERS], wanted->name)) ||
 			has_module(adapter, module))
 			continue;
-		/* Members of an embedding have other names; a module is likely to be one by its
-		 * usual names. */
+		/* Members of an embedding have other names; a module is likely to be one by its usual names. */
 		for (size_t k = 0; k < MEMBERS; k++)
 			if (adapter->form->members[k].size == ROWS &&
 				fsdp_span_find(fsdp_span_last(module, '.'),
@@ -1258,8 +1256,7 @@ static bool lacks_bias(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* The base is on the hub, or cannot be read. Prompts are built from what the configuration has
- * alone. */
+/* The base is on the hub, or cannot be read. Prompts are built from what the configuration has alone. */
 static bool has_no_base(struct fsdp_loading *loading)
 {
 	struct fsdp_span base =

@@ -55,9 +55,8 @@ static const struct {
 	{ "traceback.StackSummary", "", "2.14", "2.15" },
 };
 
-/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library that
- * opens a file of its own takes no other option of torch.load, only classes that were allowed
- * before. */
+/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library that opens a file of its own
+ * takes no other option of torch.load, only classes that were allowed before. */
 static struct fsdp_span find_fix(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);

@@ -62,8 +62,7 @@ static bool is_other_run(struct fsdp_loading *loading)
 		loading, (loading->is & FSDP) != 0 ? "deepspeed" : "fsdp", false);
 }
 
-/* Trainer makes two groups, one that decays and one that does not; another optimizer may
- * have been handed to it. */
+/* Trainer makes two groups, one that decays and one that does not; another optimizer may have been handed to it. */
 static bool has_one_group(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "param_groups.0.lr", "param_groups.1.lr",

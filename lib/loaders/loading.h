@@ -67,8 +67,7 @@ struct fsdp_loading {
 	bool lists_weights;
 	const char *listed_beside;
 
-	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first, and its
-	 * names. */
+	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first, and its names. */
 	const struct fsdp_load_rule *rule;
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
@@ -103,9 +102,8 @@ struct fsdp_load_rule {
 	enum fsdp_load_verdict verdict;
 	enum fsdp_load_code code;
 	bool (*holds)(struct fsdp_loading *loading); /* may be NULL */
-	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it
-	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
-	 * then. */
+	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it is not given: `holds` checks
+	 * what it needs, or makes it a word, which is empty then. */
 	const char *message, *fix;
 	uint32_t when, unless; /* facts that must all be true, or all be false */
 	const char *lacks;     /* a file that is missing, which is word 0; or NULL */
@@ -139,8 +137,7 @@ struct fsdp_load_rule {
 	}
 #define FSDP_NO_FIX ""
 
-/* Rows of all loaders that open weights by themselves, and of those that choose one of several
- * sets. */
+/* Rows of all loaders that open weights by themselves, and of those that choose one of several sets. */
 #define FSDP_READS_WEIGHTS(facts)                                                        \
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),                \
 		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = facts), \
@@ -154,9 +151,8 @@ struct fsdp_load_rule {
 		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
 			.arg = FSDP_SETS_NOT_STATED, .when = facts)
 
-/* A fact that holds if one of these files or directories is there: names or patterns, which single
- * spaces separate. "?" stands for a character, also for a space; "*" for any text without "/", if
- * the pattern has none. */
+/* A fact that holds if one of these files or directories is there: names or patterns, which single spaces separate.
+ * "?" stands for a character, also for a space; "*" for any text without "/", if the pattern has none. */
 struct fsdp_load_fact {
 	uint32_t bit;
 	const char *any;
@@ -203,8 +199,7 @@ int fsdp_load_compare_versions(const char *a, const char *b);
 bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
-/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0, unless
- * that is set. */
+/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0, unless that is set. */
 bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 /* Forgets words and names. */
 void fsdp_load_clear(struct fsdp_loading *loading);
@@ -294,8 +289,7 @@ bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
-/* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words: the file,
- * how. */
+/* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words: the file, how. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
@@ -350,8 +344,7 @@ bool fsdp_load_has_other_experts(struct fsdp_loading *loading);
 /* Another weight set in the directory, as word 0, compares so with the chosen one, as word 1: the
  * argument is an enum fsdp_set_likeness. Their bytes are compared with `data`. */
 bool fsdp_load_has_other_set(struct fsdp_loading *loading);
-/* All names of the tied weight are stored: with bytes that differ; or with bytes that
- * nothing compared. */
+/* All names of the tied weight are stored: with bytes that differ; or with bytes that nothing compared. */
 #define FSDP_LOAD_UNTIE "set tie_word_embeddings to false in config.json"
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
 bool fsdp_load_ties_unread(struct fsdp_loading *loading);

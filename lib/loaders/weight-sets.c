@@ -142,8 +142,7 @@ static void count_shares(struct fsdp_loading *loading, const struct two_sets *si
 	}
 }
 
-/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
- * the first that differs. */
+/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of the first that differs. */
 static enum fsdp_set_likeness compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
