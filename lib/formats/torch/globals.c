@@ -747,6 +747,11 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 		refused->cannot_allow = true;
 	if (refused->cannot_allow)
 		return;
+	/* torch.optim deletes the names of its modules that have optimizers, and has their classes itself. */
+	if (fsdp_span_begins(module, FSDP_SPAN("torch.optim.")) &&
+		!fsdp_span_is_any(
+			module, "torch.optim.lr_scheduler torch.optim.swa_utils"))
+		module.size = sizeof "torch.optim" - 1;
 	fits = name_in(refused->imports, module) ||
 	       add_text(refused->imports, sizeof refused->imports, &refused->imports_size,
 		       module);
