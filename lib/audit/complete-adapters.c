@@ -511,7 +511,7 @@ static void check_unmerged(struct model *model)
 			.affected_count = affected.kept.count,
 			.severity = (is_model ? FSDP_WARNING : FSDP_NOTE) + 1,
 			.fix = is_model
-				       ? "merge them in the program that trained them, and save the model again"
+				       ? "merge them in the program that trained them (PEFT: model.merge_and_unload()), and save the model again"
 				       : ""),
 		"LoRA of rank %lld in %zu modules is not merged: a model without LoRA has no such names; lora_alpha, which a merge needs, is %s",
 		(long long)rank, affected.kept.count,

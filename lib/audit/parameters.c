@@ -256,6 +256,8 @@ struct wrapped {
 	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
 	struct fsdp_kept averages;
 	size_t all;
+	bool has_lora; /* not merged, which complete-adapters.c reports with these names */
+	bool has_whole; /* modules_to_save, which are stored twice */
 };
 
 /* The last part of the path: the key that the tensor has. */
@@ -302,6 +304,8 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
 
 	wrapped->all++;
+	wrapped->has_lora |= fsdp_span_find(key, FSDP_SPAN(".lora_A.")) != NULL;
+	wrapped->has_whole |= fsdp_span_find(key, FSDP_SPAN(".modules_to_save.")) != NULL;
 	/* What FSDP made one tensor of has other remedies. */
 	if (fsdp_span_ends(key, FSDP_SPAN("_flat_param")))
 		return;
@@ -324,7 +328,9 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
-			.fix = wrappers[wrapper].next),
+			.fix = wrapper == OF_PEFT && wrapped->has_whole
+				       ? "save the result of model.merge_and_unload()"
+				       : wrappers[wrapper].next),
 		names->count == wrapped->all
 			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads no tensor"
 			: "%zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False skips them",
@@ -438,7 +444,8 @@ static void check_names(struct fsdp_checking *checking)
 	for (size_t i = 0; i < WRAPPERS && !checking->no_memory; i++)
 		if (wrapped.names[i].count > 0 && !(wrappers[i].only_first && is_own) &&
 			(i != OF_PEFT || (fsdp_check_is_of(checking, "hf") &&
-						 wrapped.names[i].count == wrapped.all)))
+						 wrapped.names[i].count == wrapped.all &&
+						 !wrapped.has_lora)))
 			report_wrapper(&wrapped, i);
 }
 
