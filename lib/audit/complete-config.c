@@ -1236,7 +1236,8 @@ static void check_absent_head(struct model *model)
 	head = name_head(model, stored_name(model, index));
 	fsdp_find(model->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root), .tensor = head,
-			.affected = &head, .affected_count = 1),
+			.affected = &head, .affected_count = 1,
+			.fix = "if the source model ties them, set tie_word_embeddings to true; otherwise copy the head from it"),
 		"the output head is missing, and config.json does not tie it to the input embedding");
 }
 
@@ -1258,7 +1259,7 @@ static void check_stored_head(struct model *model, uint32_t index)
 	if (!is_plain(&embedding) || fsdp_is_same_shape(&head, &embedding))
 		return;
 	fsdp_complete_report(model, index, FSDP_RULE_TIE_MISMATCH, 0,
-		"the head has the shape %s, and the input embedding that it is tied to %s: loaders keep the embedding",
+		"the head has the shape %s, and the input embedding that it is tied to %s",
 		fsdp_show_shape(&head, ours), fsdp_show_shape(&embedding, theirs));
 }
 

@@ -612,14 +612,16 @@ static bool write_other_shape(struct fsdp_loading *loading)
 
 	/* Of the embedding and the head, which both have the rows of all tokens, one was given more. */
 	kept = find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
-	if (loading->misshaped == 1 && wanted->dims == 2 && wanted->shape[0] == rows &&
+	if (loading->misshaped == 1 && has_rows && found->shape[0] > rows &&
+		wanted->dims == 2 && wanted->shape[0] == rows &&
 		(is_head || fsdp_span_is(wanted->name, names[1])) && kept != NULL &&
 		kept->dims == 2 && kept->shape[0] == rows)
 		return fsdp_load_report(loading, 3,
 			"%s has %lld rows: call model.resize_token_embeddings(%lld), which resizes both, and save again",
 			names[is_head], (long long)rows, (long long)found->shape[0]);
-	if (has_rows && (fsdp_span_begins(wanted->name, FSDP_SPAN("classifier.")) ||
-				fsdp_span_begins(wanted->name, FSDP_SPAN("score."))))
+	if (has_rows &&
+		fsdp_span_is_any(wanted->name,
+			"classifier.weight classifier.bias classifier.out_proj.weight classifier.out_proj.bias score.weight"))
 		return fsdp_load_report(loading, 3,
 			"give config.json the %lld labels of the saved model (id2label, label2id)",
 			(long long)found->shape[0]);

@@ -277,11 +277,9 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 		return false;
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
-		bool is_head = fsdp_span_is(tensor->name, "lm_head.weight");
-		head |= is_head;
-		bare |= tensor->match != NULL && !is_head &&
-			!fsdp_span_begins(
-				tensor->name, fsdp_span_text(loading->base_prefix));
+		head |= fsdp_span_is(tensor->name, "lm_head.weight");
+		bare |= tensor->match != NULL &&
+			!fsdp_span_equal(tensor->name, tensor->match->name);
 	}
 	return bare && head;
 }

@@ -89,6 +89,9 @@ def with_pointer(content):
 
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'ab' * 32}\nsize 4096\n"
 
+MERGE = "merge them in the program that trained them (PEFT: model.merge_and_unload()), and save the model again"
+LORA_LIVE = layers("self_attn.v_proj.lora_A.default.weight", shape=(4, 16)) | layers("self_attn.v_proj.lora_B.default.weight", shape=(8, 4))
+
 # rule, what makes a sample, the next steps that are printed
 CURES = [
     ("FI1093", gptq(32), []), ("FI1093", gptq(16), ["set group_size to 32 in quantization_config"]),
@@ -111,6 +114,12 @@ CURES = [
     ("FI4002", prefixed("base_model.model.", "base_layer."),
      ['save the result of model.merge_and_unload(), or remove "base_model.model." and ".base_layer" from the names']),
     ("FI4002", llama({"base_model.own.weight": (4, 4)}), []), ("FI4002", always(adapter()), []),
+    # What is trained is lost if only the names are changed.
+    ("FI4002", prefixed("base_model.model.", "base_layer.", LLAMA_ALL | LORA_LIVE), [MERGE]),
+    ("FI4002", prefixed("base_model.model.", "base_layer.", LLAMA_ALL | {"lm_head.modules_to_save.default.weight": (64, 16)}), ["save the result of model.merge_and_unload()"]),
+    ("FI1095", without("lm_head.weight", tie_word_embeddings=False), ["if the source model ties them, set tie_word_embeddings to true; otherwise copy the head from it"]),
+    ("FI1095", llama({"lm_head.weight": (32, 16)}, tie_word_embeddings=True), ["compare the head, the embedding and tie_word_embeddings with the source model"]),
+    ("FI1095", llama(tie_word_embeddings=True), []),
     ("FI4005", always(model(ENDS | {"model._flat_param": (512,)}, {})), ["save a full state dict (StateDictType.FULL_STATE_DICT or get_model_state_dict)"]),
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
     # As transformers builds the embedding of Mllama.
@@ -141,6 +150,8 @@ LOADS = [
     (llama(num_hidden_layers=1), "loads", None),
     (llama({"model.embed_tokens.weight": (66, 16)}), "refuses",
      "lm_head.weight has 64 rows: call model.resize_token_embeddings(66), which resizes both, and save again"),
+    # The rows of one rank are no reason to cut the other tensor.
+    (llama({"model.embed_tokens.weight": (32, 16)}), "refuses", None), (llama({"model.embed_tokens.weight": (1024,)}), "refuses", None),
     (llama({name: (66, 16) for name in ENDS}), "refuses", "set vocab_size in config.json to 66"), (llama({name: (32, 16) for name in ENDS}), "refuses", None),
     (llama(intermediate_size=28), "refuses", "set intermediate_size in config.json to 24"), (llama(intermediate_size=64), "refuses", None),
     (llama(layers("mlp.down_proj.weight", shape=(24, 16))), "refuses", "save these matrices transposed"),
@@ -161,21 +172,33 @@ ADAPTED = [
         (66, "call resize_token_embeddings(66) on the base before the adapter is loaded"), (62, None))),
 ]
 
+def gptj(base="transformer."):
+    """Its head has a bias, whose name has no prefix in any release."""
+    tensors = {f"{base}{name}": (16,) for name in ("ln_f.weight", "ln_f.bias", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.mlp.fc_out.bias")}
+    tensors |= {f"{base}h.0.attn.{name}.weight": (16, 16) for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
+    tensors |= {f"{base}h.0.mlp.fc_in.weight": (64, 16), f"{base}h.0.mlp.fc_in.bias": (64,), f"{base}h.0.mlp.fc_out.weight": (16, 64)}
+    tensors |= {f"{base}wte.weight": (64, 16), "lm_head.weight": (64, 16), "lm_head.bias": (64,)}
+    return always(model(tensors, {}, model_type="gptj", architectures=["GPTJForCausalLM"], n_embd=16, n_layer=1, n_head=4, vocab_size=64, intermediate_size=64, num_hidden_layers=1, num_key_value_heads=4))
+
+
+OLDER = [(gptj(), "loads", None), (gptj(""), "refuses", "rename the tensors to the names of the model")]
+
+
 def audit(path, *options):
     run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
     return json.loads(run.stdout)
 
 
 def main():
-    print(f"1..{len(CURES) + len(LOADS) + len(ADAPTED)}")
+    print(f"1..{len(CURES) + len(LOADS) + len(ADAPTED) + len(OLDER)}")
     outcomes = []
     for rule, make, wanted in CURES:
         with tempfile.TemporaryDirectory() as folder:
             given = [f.get("fix") for f in audit(make(folder), "--for=none")["findings"] if f["rule"] == rule]
         outcomes.append((given, wanted))
-    for loader, (make, wanted, step) in [("hf", load) for load in LOADS] + [("peft", load) for load in ADAPTED]:
+    for loader, (make, wanted, step) in [("hf", load) for load in LOADS] + [("peft", load) for load in ADAPTED] + [("hf --loader-version=4.57", load) for load in OLDER]:
         with tempfile.TemporaryDirectory() as folder:
-            answer = audit(make(folder), f"--for={loader}")["data"]["loaders"][0]
+            answer = audit(make(folder), *f"--for={loader}".split())["data"]["loaders"][0]
             steps = [reason.get("way_out") for reason in answer["reasons"]]
         given = [answer["verdict"], *(text.replace(folder, "FOLDER") if text else text for text in steps)]
         outcomes.append((given, [wanted] if wanted == "loads" else [wanted, step]))
