@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <langinfo.h>
 #include <limits.h>
@@ -685,6 +686,24 @@ static const char *page_file(const struct texts *inputs, struct owned *owned)
 	return owned_add(owned, file);
 }
 
+/* Whether a file that nobody named may be replaced: it is missing, or a page that report
+ * wrote. */
+static bool is_own_page(const char *path)
+{
+	static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<head>\n"
+				   "<meta charset=\"utf-8\">\n<meta http-equiv="
+				   "\"Content-Security-Policy\" content=\"default-src";
+	char found[sizeof head - 1];
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool is_own = file < 0 ? errno == ENOENT
+			       : read(file, found, sizeof found) == sizeof found &&
+					 memcmp(found, head, sizeof found) == 0;
+
+	if (file >= 0)
+		close(file);
+	return is_own;
+}
+
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, const struct texts *inputs,
 	struct owned *owned, struct usage *usage)
@@ -706,6 +725,12 @@ enum usage_result outputs_choose(struct outputs *outputs, const struct command *
 		(command->shapes & SHAPE_PAGE) != 0 && isatty(STDOUT_FILENO) == 1) {
 		outputs->page = page_file(inputs, owned);
 		result = outputs->page == NULL ? USAGE_MEMORY : result;
+		if (result == USAGE_GOOD && !is_own_page(outputs->page)) {
+			usage_what(usage, "%s exists and is not a page of report",
+				outputs->page);
+			usage_hint(usage, "name another file: -o html=FILE");
+			result = USAGE_WRONG;
+		}
 	}
 	if (result == USAGE_GOOD && outputs->count == 0)
 		result = add_sink(outputs, command, default_output(command, common),

@@ -336,11 +336,26 @@ def check_terminal():
     except OSError:
         return  # a machine without pseudo terminals
     with tempfile.TemporaryDirectory() as folder:
-        got = subprocess.run([BINARY, "report", os.path.join(TESTDATA, "demo/step-1234/")], cwd=folder, stdout=other, stderr=subprocess.PIPE, check=False)
+
+        def write():
+            return subprocess.run([BINARY, "report", os.path.join(TESTDATA, "demo/step-1234/")], cwd=folder, stdout=other, stderr=subprocess.PIPE, check=False)
+
+        page = os.path.join(folder, "step-1234.html")
+        for _ in range(2):  # the second page replaces the first
+            got = write()
+            assert got.returncode == 0 and b"wrote step-1234.html" in got.stderr, got
+            assert os.listdir(folder) == ["step-1234.html"]
+        with open(page, "w") as file:
+            file.write("a page of another program")
+        got = write()
+        assert got.returncode == 2 and b"is not a page of report" in got.stderr, got
+        with open(page) as file:
+            assert file.read() == "a page of another program"
+        os.remove(page)
+        os.mkfifo(page)
+        assert write().returncode == 2
         os.close(other)
         os.close(main)
-        assert got.returncode == 0 and b"wrote step-1234.html" in got.stderr, got
-        assert os.listdir(folder) == ["step-1234.html"]
 
 
 def check_protected():
