@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Begins and ends the process, and lists the commands.
+ * Starts and ends the process; the table of commands.
  */
 #include <errno.h>
 #include <fcntl.h>

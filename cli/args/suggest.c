@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers what people type by habit or by mistake: tables of it, and the lines to type
- * instead.
+ * Suggests corrections of command lines: tables of common mistakes and the lines to type instead.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `export` says to people.
+ * Text output of `export`.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names the newest checkpoint of a run that passes an audit.
+ * Prints the newest checkpoint of a run that passes an audit.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `order` says of dumps of the Flight Recorder: in which collective the ranks of a
- * job part, which ranks are the cause, and which ranks wait for them.
+ * `order` on Flight Recorder dumps: the collective in which ranks diverge, the ranks that cause it,
+ * and the ranks that wait.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out which tensors or values were asked for, and gathers everything about them.
+ * Resolves the names that `show` was given, and collects the facts about them.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the numbers of tensors come to, one by one or folded.
+ * Prints statistics of tensors, per tensor or folded by name.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run while the program is built: writes the table of escape.c, from the properties that
- * utf8proc has. Its own tables are forty times as large, for all that Unicode says of each
- * character; two things are asked here.
+ * Build-time program: writes the table of escape.c from the character properties of utf8proc, whose
+ * own tables are forty times as large.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes weighed parts as the listing of a file system that `ncdu -f` reads: modules are
- * directories, tensors files.
+ * Writes sizes as a directory listing for `ncdu -f`: modules are directories, tensors are files.
  */
 #include <stdlib.h>
 

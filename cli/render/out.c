@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands what a command emits to its outputs, and what these share.
+ * Passes the answer of a command to its outputs; code that several outputs share.
  */
 #include <stdlib.h>
 #include <string.h>

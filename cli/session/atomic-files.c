@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes files that appear complete or not at all.
+ * Creates output files that appear complete or not at all.
  *
- * The process that names files for one that is locked up takes a number of a file and
- * what to do with it, does that with the names that it has since before, and answers with
- * an errno. Nothing else that it receives has any effect, except the end: then it removes
- * what is left. It lives as long as the pipe that it receives them through.
+ * A process in the sandbox cannot rename files. A second process, forked before the sandbox is
+ * entered, does it: it receives the number of a file and an action through a pipe, uses only
+ * the names that it had at the fork, and answers with an errno. When the pipe ends, it removes
+ * unfinished files.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows how far a reading is, by timers and signals.
+ * Shows the progress of reading.
  *
- * All is done in handlers, for the reading has no time for it: so only what a handler may
- * do, and no stdio.
+ * Timer and signal handlers print it, so they call only async-signal-safe functions and no stdio.
  */
 #include <errno.h>
 #include <signal.h>

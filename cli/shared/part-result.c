@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results of parts: what makes them known to each other, and how they are read. They are input like
- * any other, and are read by the records that they were written from.
+ * Results of parts of a run (--part): the digest that identifies parts of one run, and their reader,
+ * which uses the records that wrote them.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many names as one, names that resemble each other, and what exists where nothing matches.
+ * Folds many names into one pattern, finds similar names, and reports names that match nothing.
  */
 #include <inttypes.h>
 #include <stdarg.h>

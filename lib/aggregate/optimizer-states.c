@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what an optimizer keeps for a parameter: by the names of both, or by the numbers that stand for parameters.
+ * Finds the optimizer states of a parameter, by name or by the number of the parameter.
  */
 #include <stdlib.h>
 #include <string.h>

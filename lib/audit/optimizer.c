@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The groups of an optimizer and what it keeps for parameters, against the parameters.
+ * Checks the parameter groups and states of an optimizer against the parameters.
  */
 #include <inttypes.h>
 #include <stdio.h>

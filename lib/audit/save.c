@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The save that files belong to: the step in the name of a directory and in its files, the last file of a save, and what
- * no file states.
+ * Checks that the files belong to one save: steps in names and files, and the file that commits
+ * the save.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of the files in hand: each byte is read once, for checksums, copies, equal tensors and
- * numbers.
+ * Scans the data of files: each byte is read once, for checksums, replicas, equal tensors and
+ * statistics.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Characters and numbers that are written as text.
+ * Formats characters and numbers as text.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failures: their text, and where they happened.
+ * Errors: code, message, place and hints.
  */
 #include <errno.h>
 #include <stdarg.h>

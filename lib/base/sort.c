@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting by fields. One short file: it has no part in the other files of this directory.
+ * Sorts by fields. A file of its own because no other file of lib/base uses it.
  */
 #include <stdlib.h>
 

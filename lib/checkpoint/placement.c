@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts a dimension as DTensor placements do. Numbers in, numbers out.
+ * Splits a dimension as DTensor placements do. Arithmetic only.
  */
 #include "checkpoint/model.h"
 

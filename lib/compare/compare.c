@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairs names that differ only in their first segments: one wrapper more or less, or another root of the model.
- * Candidates come from the first names without a partner; one counts if names with the exchanged segments exist.
+ * Compares two checkpoints by name, shape, dtype, role and placement: reads both lists of tensors,
+ * pairs equal names, then names that differ in their first segments or by a rule, and keeps
+ * the differences.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up distances of numbers of 16 bits. To make doubles takes longest, so only the
- * distance becomes one where single precision has it without rounding.
+ * Compares the elements of paired tensors: bits, or numbers where dtypes differ; largest and mean
+ * differences, and the first different element.
  */
 #include <math.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where elements or shapes differ: looks whether the one tensor is pieces of the other, or
- * copies of it, and whether what was left over on both sides has the same bytes. Only a few
- * elements are read to rule that out.
+ * Finds probable causes of differences: one tensor is a piece of the other, several copies of it,
+ * or has its blocks in another order; unpaired tensors have equal bytes. A few elements are
+ * compared first.
  */
 #include <stdlib.h>
 

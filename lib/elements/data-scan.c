@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes of files, for all their consumers.
+ * Reads the bytes of files once and passes them to all consumers.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

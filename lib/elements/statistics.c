@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the numbers of each tensor come to: blocks are counted as they come by, joined in
- * order within a range, and ranges in order when all are there.
+ * Statistics of tensors: counts blocks while they are read, joins them in order within a range,
+ * and joins ranges in order at the end.
  */
 #include <math.h>
 #include <stdlib.h>
