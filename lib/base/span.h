@@ -235,4 +235,78 @@ static inline int fsdp_span_compare(struct fsdp_span a, struct fsdp_span b)
 	return a.size < b.size ? -1 : a.size > b.size;
 }
 
+/*
+ * The only way to decode bytes. A cursor walks a span; a read past the end
+ * returns zero, clears `ok` and remembers where (`failed_at`); from then on every
+ * read returns zero. Read a whole record, then ask `ok` once.
+ */
+struct fsdp_cursor {
+	const unsigned char *data;
+	size_t size;
+	size_t at;
+	size_t failed_at; /* meaningful only when !ok */
+	bool ok;
+};
+
+static inline struct fsdp_cursor fsdp_cursor(struct fsdp_span span)
+{
+	return (struct fsdp_cursor){ span.data, span.size, 0, 0, true };
+}
+
+static inline size_t fsdp_cursor_left(const struct fsdp_cursor *cursor)
+{
+	return cursor->size - cursor->at;
+}
+
+static inline const unsigned char *fsdp_cursor_read(
+	struct fsdp_cursor *cursor, size_t size)
+{
+	if (!cursor->ok || size > cursor->size - cursor->at) {
+		if (cursor->ok)
+			cursor->failed_at = cursor->at;
+		cursor->ok = false;
+		return NULL;
+	}
+	const unsigned char *bytes = cursor->data + cursor->at;
+	cursor->at += size;
+	return bytes;
+}
+
+static inline uint64_t fsdp_cursor_read_le(struct fsdp_cursor *cursor, size_t size)
+{
+	const unsigned char *bytes = fsdp_cursor_read(cursor, size);
+	uint64_t value = 0;
+	if (bytes != NULL)
+		for (size_t i = 0; i < size; i++)
+			value |= (uint64_t)bytes[i] << (8 * i);
+	return value;
+}
+
+static inline uint16_t fsdp_cursor_read_u16le(struct fsdp_cursor *cursor)
+{
+	return (uint16_t)fsdp_cursor_read_le(cursor, 2);
+}
+
+static inline uint32_t fsdp_cursor_read_u32le(struct fsdp_cursor *cursor)
+{
+	return (uint32_t)fsdp_cursor_read_le(cursor, 4);
+}
+
+static inline uint64_t fsdp_cursor_read_u64le(struct fsdp_cursor *cursor)
+{
+	return fsdp_cursor_read_le(cursor, 8);
+}
+
+static inline struct fsdp_span fsdp_cursor_read_span(
+	struct fsdp_cursor *cursor, size_t size)
+{
+	const unsigned char *bytes = fsdp_cursor_read(cursor, size);
+	return fsdp_span(bytes, bytes != NULL ? size : 0);
+}
+
+static inline void fsdp_cursor_skip(struct fsdp_cursor *cursor, size_t size)
+{
+	(void)fsdp_cursor_read(cursor, size);
+}
+
 #endif
