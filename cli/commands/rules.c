@@ -114,7 +114,7 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 			fsdp_severity_name(rule->severity), rule->category);
 		out_line(run->out, "what", "%s", rule->title);
 		out_line(run->out, "cause", "%s", rule->cause);
-		out_line(run->out, "next", "%s", rule->fix);
+		out_line(run->out, "fix", "%s", rule->fix);
 		if (rule->severity != FSDP_NOTE && rule->subject == FSDP_SCOPE_TENSORS &&
 			rule->level <= FSDP_LEVEL_HEADERS)
 			out_line(run->out, "stops", "export, where it is an error");
