@@ -686,13 +686,12 @@ static const char *page_file(const struct texts *inputs, struct owned *owned)
 	return owned_add(owned, file);
 }
 
-/* Whether a file that nobody named may be replaced: it is missing, or a page that report
+/* Whether a file that was not named may be replaced: it is missing, or a page that report
  * wrote. */
 static bool is_own_page(const char *path)
 {
-	static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<head>\n"
-				   "<meta charset=\"utf-8\">\n<meta http-equiv="
-				   "\"Content-Security-Policy\" content=\"default-src";
+	static const char head[] =
+		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\"";
 	char found[sizeof head - 1];
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	bool is_own = file < 0 ? errno == ENOENT
