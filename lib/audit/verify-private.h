@@ -6,7 +6,7 @@
 
 #include <fsdp/audit.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "checkpoint/checkpoint-private.h"
 #include "elements/elements-private.h"
 #include "io/zip.h"

@@ -13,7 +13,7 @@
 
 #include "compare/comparing.h"
 #include "base/num.h"
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "base/sort.h"
 #include "base/span.h"
 #include "naming/naming.h"

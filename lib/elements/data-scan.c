@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/num.h"
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "elements/elements-private.h"
 #include "io/source.h"
 

@@ -9,7 +9,7 @@
 #include <fsdp/elements.h>
 
 #include "base/num.h"
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "base/sort.h"
 #include "checkpoint/checkpoint-private.h"
 #include "elements/elements-private.h"

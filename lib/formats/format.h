@@ -315,7 +315,7 @@ bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 	const struct fsdp_printed_model *printed, struct fsdp_span path,
 	struct fsdp_error **ret_error);
 
-/* trainer.c: the order in which a model lists its parameters, which a file that is sorted by name
+/* hf-trainer.c: the order in which a model lists its parameters, which a file that is sorted by name
  * does not keep: a table for architectures whose modules are known. */
 struct fsdp_parameter_order;
 

@@ -530,7 +530,7 @@ static const struct load_code {
 	const char *name, *message, *fix;
 } codes[] = {
 #define FSDP_LOAD_CODE(constant, code, message, fix) { code, message, fix },
-#include "loaders/load-codes.def"
+#include "loaders/reason-codes.def"
 #undef FSDP_LOAD_CODE
 };
 

@@ -93,7 +93,7 @@ struct fsdp_loading {
 enum fsdp_load_code {
 	FSDP_LOAD_NO_CODE,
 #define FSDP_LOAD_CODE(constant, code, message, fix) FSDP_LOAD_##constant,
-#include "loaders/load-codes.def"
+#include "loaders/reason-codes.def"
 #undef FSDP_LOAD_CODE
 };
 

@@ -12,7 +12,7 @@
 #include <fsdp/trace.h>
 
 #include "base/num.h"
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "base/sort.h"
 #include "io/directory.h"
 #include "trace/flight.h"

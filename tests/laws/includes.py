@@ -116,7 +116,7 @@ OUTSIDE = [
     (r"pcre2.*\.h", "PCRE2", {"cli/args/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),
     (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/session/sandbox.c"}),
-    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/io/remote.c", "lib/io/stream.c"}),
+    (r"pthread\.h|threads\.h", "threads", {"lib/base/tasks.c", "lib/io/remote.c", "lib/io/stream.c"}),
     (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
 ]
 

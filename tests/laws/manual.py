@@ -96,7 +96,7 @@ def drift(root, commands, made=None):
 
 def codes(root):
     """Reasons of loaders: audit(1) explains each code once."""
-    table = "lib/loaders/load-codes.def"
+    table = "lib/loaders/reason-codes.def"
     if not os.path.exists(os.path.join(root, table)):
         return []
     listed = re.findall(r'^FSDP_LOAD_CODE\(\w+, "([a-z-]+)"', law.text(root, table), re.M)

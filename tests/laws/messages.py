@@ -38,7 +38,7 @@ MESSAGES = RIDDLES + [(r"[(:] ?man fsdp-inspect", "fsdp-inspect help TOPIC, whic
 PAGE = re.compile(r"(^|[^,] )man fsdp-inspect|fsdp-inspect-[a-z]+\([157]\)")
 PAGES = ("man/", "doc/", "README.md")
 # Pages of text have a line of source for each of theirs.
-LONG = re.compile(r"^(cli/commands/help|cli/commands/completion|cli/args/topics|lib/base/.*\.def)")
+LONG = re.compile(r"^(cli/commands/help|cli/commands/completion|cli/args/help-topics|lib/base/.*\.def)")
 COMMAND = re.compile(r"\bfsdp-inspect ([a-z][a-z-]*)((?: +(?:--?[a-z][\w-]*|[a-z]+))*)")
 SHORT = re.compile(r"\(([a-z]+)((?: --[a-z][a-z-]*)+)\)")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -317,7 +317,7 @@ CASES = [
      ["cli/a.c:5: there is no command load", "cli/a.c:7: there is no topic riddles", "cli/a.c:9: there is no option --objects"]),
     ("messages", messages.check, True,
      {"cli/a.c": 'hint("man fsdp-inspect-policy");\nhint("see fsdp-inspect-plan(5)");\nputs("help X, man fsdp-inspect, or");\n',
-      "cli/args/topics.c": 'text("The formats: the manual page fsdp-inspect-trace(5)");\n'},
+      "cli/args/help-topics.c": 'text("The formats: the manual page fsdp-inspect-trace(5)");\n'},
      ["cli/a.c:1: say fsdp-inspect help", "cli/a.c:2: say fsdp-inspect help"]),
     ("prose", prose.check, True,
      {"README.md": "It lies in a `folder`.\n```\nfolders\n```\n" + 26 * "w " + "\n\n" + 121 * "x" + "\n", "man/a.1": "A folder and a folder.\n",

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 
 enum { MOST = 8 };
 

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "trace/event.h"
 
 enum { MOST = 300 };

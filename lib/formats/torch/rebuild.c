@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rebuild functions of PyTorch and what their arguments mean. For the layout of
- * sharded tensors see sharded.c.
+ * sharded tensors see sharded-tensors.c.
  *
  *	function                                arguments
  *	_rebuild_tensor                         storage, offset, size, stride

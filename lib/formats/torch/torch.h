@@ -154,7 +154,7 @@ struct fsdp_torch {
 	bool values_cut; /* because they expand to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
-	/* Room in which one value after the other is spelled (walk.c). */
+	/* Room in which one value after the other is spelled (walk-values.c). */
 	struct fsdp_token *tokens;
 	size_t token_room;
 	void *open;
@@ -277,7 +277,7 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 	const int64_t *shape, const int64_t *stride, size_t dims,
 	struct fsdp_error **ret_error);
 
-/* ---- sharded.c ---- */
+/* ---- sharded-tensors.c ---- */
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
@@ -298,7 +298,7 @@ enum { FSDP_TORCH_MESH_RANKS = 1 << 24 };
 bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error);
 
-/* ---- walk.c ---- */
+/* ---- walk-values.c ---- */
 
 /* Adds all tensors and values below the pickle's top to the model. Their pieces name
  * extents from first_extent on. The caller adds those afterwards, one a storage, even if

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 
 enum { TASKS = 200, PATIENCE_S = 300 };
 

@@ -16,7 +16,7 @@
 
 #include <fsdp/elements.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 #include "base/sort.h"
 #include "elements/elements-private.h"
 #include "export/exporting.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_BASE_POOL_H
-#define FSDP_BASE_POOL_H
+#ifndef FSDP_BASE_TASKS_H
+#define FSDP_BASE_TASKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

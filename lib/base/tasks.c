@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/pool.h"
+#include "base/tasks.h"
 
 enum { THREADS = 64 };
 
