@@ -5,8 +5,7 @@
 #include "base/arena.h"
 #include "base/span.h"
 
-/* Surrogates are written like any other code point. Up to four bytes; returns the position after
- * them. */
+/* Surrogates are written like any other code point. Up to four bytes; returns the position after them. */
 unsigned char *fsdp_utf8_put(unsigned char *out, uint32_t point);
 
 /* No surrogates, nothing overlong, nothing beyond U+10FFFF. */
@@ -22,8 +21,7 @@ bool fsdp_hex_take(const unsigned char **at, const unsigned char *end, int count
  * fit.
  */
 
-/* Appends up to eight digits to *value; returns their number. Eight bytes
- * can be read. */
+/* Appends up to eight digits to *value; returns their number. Eight bytes can be read. */
 static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *value)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -36,8 +34,7 @@ static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *va
 	unsigned count = other != 0 ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 	if (count == 0)
 		return 0;
-	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a
-	 * number of its own. */
+	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a number of its own. */
 	digits <<= 64 - 8 * count;
 	digits = digits * 10 + (digits >> 8);
 	digits = ((digits & 0x000000ff000000ff) * 0x000f424000000064 +

@@ -11,8 +11,7 @@
  * holds one is left alone, so cleanup code may fail without hiding the cause.
  */
 
-/* These and the additions below are always false, so that a failing function can end with
- * `return fsdp_fail(…)`. */
+/* These and the additions below are always false, so that a failing function can end with `return fsdp_fail(…)`. */
 bool fsdp_fail(struct fsdp_error **ret_error, enum fsdp_error_code code, uint64_t offset,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 

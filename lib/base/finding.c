@@ -107,8 +107,7 @@ static struct fsdp_span keep(struct fsdp_findings *findings, struct fsdp_span sp
 	return copy;
 }
 
-/* A file chooses its name, and so would it choose its slot without the
- * secret words. */
+/* A file chooses its name, and so would it choose its slot without the secret words. */
 static size_t hash_place(
 	const struct fsdp_findings *findings, uint32_t rule, struct fsdp_span file)
 {

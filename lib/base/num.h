@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Checked arithmetic on numbers that a file claims. All return false on overflow
- * and then leave *ret untouched. */
+/* Checked arithmetic on numbers that a file claims. All return false on overflow and then leave *ret untouched. */
 
 static inline bool fsdp_add(uint64_t a, uint64_t b, uint64_t *ret)
 {
@@ -107,9 +106,8 @@ static inline float fsdp_float_of_bf16(uint16_t bits)
 	return fsdp_float_of_bits((uint32_t)bits << 16);
 }
 
-/* Of a sign, some bits of exponent and a fraction of 10: `scale` moves the exponent to where
- * a float has it, of subnormal numbers too; what begins with `infinite` is not finite, which
- * the product would make of it. */
+/* Of a sign, some bits of exponent and a fraction of 10: `scale` moves the exponent to where a float has it, of
+ * subnormal numbers too; what begins with `infinite` is not finite, which the product would make of it. */
 static inline float fsdp_float_of_f16(uint16_t half, uint16_t infinite, float scale)
 {
 	uint32_t bits = (uint32_t)(half & 0x7fff) << 13, scaled;

@@ -56,8 +56,7 @@ static inline uint32_t fsdp_load_four(const unsigned char *bytes)
 	return word;
 }
 
-/* For a few bytes, where calling memcmp costs more than comparing: the last ones may be
- * looked at twice. */
+/* For a few bytes, where calling memcmp costs more than comparing: the last ones may be looked at twice. */
 static inline bool fsdp_bytes_equal(
 	const unsigned char *a, const unsigned char *b, size_t size)
 {

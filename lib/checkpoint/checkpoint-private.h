@@ -56,14 +56,12 @@ void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 /* Bytes that views may repeat: the limit `expanded-bytes` (elements.c). */
 uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
 
-/* Whether training programs load a file of this name, of pickles, with a checkpoint
- * (sidecars.c). */
+/* Whether training programs load a file of this name, of pickles, with a checkpoint (sidecars.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
 /* Layout of a piece in its storage, and the storage's position (elements.c). */
 struct fsdp_locator;
-/* `item` is what the caller read of the piece's item already: all its bytes as they are
- * stored; or NULL. */
+/* `item` is what the caller read of the piece's item already: all its bytes as they are stored; or NULL. */
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
 	const struct fsdp_source *item, struct fsdp_view *ret_view,
 	struct fsdp_error **ret_error);

@@ -73,8 +73,7 @@ static const char *below_join(
 	return path;
 }
 
-/* What could not be looked at is counted, unless memory is all that was missing. Takes
- * the error. */
+/* What could not be looked at is counted, unless memory is all that was missing. Takes the error. */
 static void below_pass_over(struct fsdp_discover *below, struct fsdp_error *error)
 {
 	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -89,8 +88,7 @@ static bool is_lone(struct fsdp_span name)
 	       !fsdp_registry_may_anchor(name);
 }
 
-/* Adds a result, or a directory to search; a path that is NULL is out of
- * memory. */
+/* Adds a result, or a directory to search; a path that is NULL is out of memory. */
 static void below_add(struct fsdp_discover *below, const char *path, bool is_file)
 {
 	struct fsdp_discover_found *found =
@@ -130,8 +128,7 @@ static bool below_is_checkpoint(const struct fsdp_folder *folder)
 	       fsdp_registry_lead(folder) != NULL;
 }
 
-/* Whether the file holds tensors, and is not a plan, a bare pickle or something to
- * refuse: by its first bytes. */
+/* Whether the file holds tensors, and is not a plan, a bare pickle or something to refuse: by its first bytes. */
 static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder *folder,
 	const struct fsdp_entry *entry)
 {
@@ -338,8 +335,7 @@ static void find_unclear(struct fsdp_discover *below,
 		below->unclear = below_join(below, place->path, entry->name);
 }
 
-/* An entry without a step counts only if the directory is not a checkpoint itself, which would
- * contain it. */
+/* An entry without a step counts only if the directory is not a checkpoint itself, which would contain it. */
 static void look_at_saved(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder,
 	bool is_own)

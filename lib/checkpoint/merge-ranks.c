@@ -317,8 +317,7 @@ static void meet(
 	merge->fragments[first] &= may_be_run(model, tensor);
 	if (tensor->dtype == known->dtype &&
 		(same_shape(model, tensor, known) || merge->fragments[first])) {
-		/* The parts of a structured tensor that became part of another go with
-		 * it. */
+		/* The parts of a structured tensor that became part of another go with it. */
 		if (tensor->extra != FSDP_NONE) {
 			const struct fsdp_extra *extra =
 				fsdp_model_extra(merge->model, tensor->extra);
@@ -746,8 +745,7 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		merge->target[i] = i;
 		shapes[i] = fsdp_model_tensor(model, i)->shape;
 	}
-	/* Tensors of skipped files, and the parts of structured ones among them, are
-	 * removed. */
+	/* Tensors of skipped files, and the parts of structured ones among them, are removed. */
 	for (uint32_t i = 0; i < model->files.count; i++) {
 		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		const struct fsdp_file_record *next =

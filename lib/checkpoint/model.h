@@ -144,8 +144,7 @@ struct fsdp_unit_fqn_record {
 	uint32_t placement;
 };
 
-/* A module that a whole pickled model names with its class, or whose class follows from
- * the architecture. */
+/* A module that a whole pickled model names with its class, or whose class follows from the architecture. */
 struct fsdp_class_hint {
 	uint32_t raw_name;
 	bool inferred;
@@ -159,8 +158,7 @@ struct fsdp_shape_hint {
 	uint8_t dims;
 };
 
-/* A FlatParameter; derived numbers are computed on request
- * (below, flat-params.c). */
+/* A FlatParameter; derived numbers are computed on request (below, flat-params.c). */
 struct fsdp_flat_record {
 	uint32_t dtype;
 	uint32_t shards; /* at least 1 */
@@ -355,9 +353,8 @@ struct fsdp_span fsdp_model_name(
 
 /* ---- freeze.c ---- */
 
-/* Checks every index once, then sorts, links, joins and counts. Nothing may be added
- * afterwards. What it needs meanwhile is taken from the budget and given back. False
- * without an error: needs_records. */
+/* Checks every index once, then sorts, links, joins and counts. Nothing may be added afterwards. What it needs
+ * meanwhile is taken from the budget and given back. False without an error: needs_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 
@@ -383,8 +380,7 @@ uint32_t fsdp_dtype_of_tensor_class(struct fsdp_span class_name);
 /* Bytes of `numel` elements of the logical tensor; false on overflow. */
 bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes);
 
-/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is
- * learned by nothing. */
+/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is learned by nothing. */
 bool fsdp_dtype_counts(uint32_t dtype, uint32_t dims);
 
 /* ---- module-tree.c: clean names ---- */
@@ -494,13 +490,11 @@ struct fsdp_flat_part {
 	uint64_t numel;
 };
 
-/* Of a parameter that begins at `start` of the layout: its part on the rank. False:
- * nothing. */
+/* Of a parameter that begins at `start` of the layout: its part on the rank. False: nothing. */
 bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
 	uint64_t numel, struct fsdp_flat_part *ret_part);
 
-/* The rank that holds an element of the layout, and the position in its shard. False: the
- * element does not exist. */
+/* The rank that holds an element of the layout, and the position in its shard. False: the element does not exist. */
 bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
 	uint64_t *ret_shard_offset);
 

@@ -167,8 +167,7 @@ bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
 	       fsdp_dtype_counts(tensor->dtype, tensor->dims);
 }
 
-/* An integer alone that is called so counts something: steps, or tokens that were seen.
- * Nothing learns it. */
+/* An integer alone that is called so counts something: steps, or tokens that were seen. Nothing learns it. */
 static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
 {
 	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
@@ -488,8 +487,7 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
  * parents before children.
  */
 
-/* Optimizer states, and other states of a trainer, have paths that are not modules, unless
- * all tensors are such. */
+/* Optimizer states, and other states of a trainer, have paths that are not modules, unless all tensors are such. */
 static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_optimizer)
 {
 	if (tensor->flags & FSDP_TENSOR_COMPONENT)
@@ -765,8 +763,7 @@ static struct fsdp_unit_record *infer_unit(
 /* Counts for inference: number of parameters below, and of sharded ones among them. */
 struct tally {
 	uint32_t parameters, sharded, world_size;
-	/* Parameters of its own; children with a number as name and modules of their own;
-	 * other children. */
+	/* Parameters of its own; children with a number as name and modules of their own; other children. */
 	bool has_own, has_blocks, has_others;
 };
 

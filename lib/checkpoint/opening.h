@@ -61,8 +61,7 @@ bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- listing.c ---- */
 
-/* The files of options->listing_path in the place of those of the open directory, which
- * has copies of some. */
+/* The files of options->listing_path in the place of those of the open directory, which has copies of some. */
 bool fsdp_listing_open(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- open.c ---- */
@@ -84,8 +83,7 @@ bool fsdp_opening_has_set(struct opening *opening, bool has_hint);
 
 /* ---- read.c ---- */
 
-/* Reads what options->units_path names in the place of a plan; without a path it is all
- * there is. */
+/* Reads what options->units_path names in the place of a plan; without a path it is all there is. */
 bool fsdp_unit_source(struct opening *opening, struct fsdp_error **ret_error);
 
 /* Reads what was entered into the model. */

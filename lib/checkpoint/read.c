@@ -262,8 +262,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	return count == 1;
 }
 
-/* Whether a found plan may cost that much: a plan larger than a small checkpoint was not
- * requested. */
+/* Whether a found plan may cost that much: a plan larger than a small checkpoint was not requested. */
 static bool is_small_beside(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
 {
@@ -307,8 +306,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		fsdp_error_free(error);
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	}
-	/* Bytes that were not read say nothing of the plan, and with it the answer might
-	 * be another one. */
+	/* Bytes that were not read say nothing of the plan, and with it the answer might be another one. */
 	bool has_bytes = checkpoint->plan_path != NULL;
 	if (!has_bytes && fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
 		fsdp_error_add_path(&error, path);
@@ -473,9 +471,8 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 static bool read_below(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
 
-/* Into the same model as all others. What it needs meanwhile goes with it: there may be
- * many. Of one of many files that repeat what the others say the names are copied, and
- * none of its bytes stay. */
+/* Into the same model as all others. What it needs meanwhile goes with it: there may be many. Of one of many files
+ * that repeat what the others say the names are copied, and none of its bytes stay. */
 static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {

@@ -190,9 +190,8 @@ static void report_error(
 /* How far a file was read that nothing names. */
 enum whole { WHOLE, BROKEN, BROKEN_TEXT };
 
-/* What a program runs that loads the file counts in such a file, up to where it breaks off;
- * what else no writer of pickles writes only in a whole one. What a text says that is no
- * pickle counts if a global is named in it. */
+/* What a program runs that loads the file counts in such a file, up to where it breaks off; what else no writer of
+ * pickles writes only in a whole one. What a text that is not a pickle says counts if a global is named in it. */
 static bool is_taken(
 	const struct beside *beside, const struct fsdp_finding *finding, enum whole whole)
 {
@@ -368,8 +367,7 @@ static void add_token(struct token *last, uint64_t number, struct fsdp_span text
 		*last = (struct token){ number, text };
 }
 
-/* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json. False:
- * memory ended. */
+/* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json. False: memory ended. */
 static bool read_tokens(
 	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
 {
@@ -740,8 +738,7 @@ static struct fsdp_span name_from(
 	return fsdp_span(name, up * step + path.size);
 }
 
-/* Files that were read are known, as well as files that programs load, and targets of links that
- * were read. */
+/* Files that were read are known, as well as files that programs load, and targets of links that were read. */
 static bool is_known(
 	const struct beside *beside, const struct around *around, struct fsdp_span name)
 {
@@ -798,8 +795,7 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	beside->files_left--;
 	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
 		return true;
-	/* Each look at a remote file is a request: others hold no pickles, by their
-	 * names. */
+	/* Each look at a remote file is a request: others hold no pickles, by their names. */
 	if (error == NULL && item->folder->dir != NULL &&
 		item->folder->dir->remote != NULL && item->entry.size != 0) {
 		static const char ends[] =
@@ -1093,8 +1089,7 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	return good;
 }
 
-/* Training programs keep these files when they remove the weights. A part that
- * could not be read may have them. */
+/* Training programs keep these files when they remove the weights. A part that could not be read may have them. */
 static void check_weights(struct beside *beside)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];

@@ -82,8 +82,7 @@ static size_t partner_of(const struct fsdp_compare *compare,
 		return compare->sides[1].count;
 	struct fsdp_span rest = fsdp_span(
 		name.data + exchange->from.size, name.size - exchange->from.size);
-	/* The tensor of B that has this name; its count if there is none without a
-	 * partner. */
+	/* The tensor of B that has this name; its count if there is none without a partner. */
 	const struct fsdp_compared_side *side = &compare->sides[1];
 	size_t low = 0, high = side->count;
 	FSDP_HALVE(low, high, middle,
@@ -537,9 +536,8 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 			one->excused = !one->paired && one->mapped == NULL &&
 				       shared[root_of(side, one)] != 0;
 		}
-		/* DeepSpeed has weights twice: those of the optimizer by their names,
-		 * and the module's own, which say nothing new where the first are
-		 * there. */
+		/* DeepSpeed has weights twice: those of the optimizer by their names, and the module's own, which say
+		 * nothing new where the first are there. */
 		for (size_t k = 0; k < side->count; k++) {
 			struct fsdp_compared *one = &side->list[k];
 			struct fsdp_span rest;
@@ -565,8 +563,7 @@ bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_er
 		return fsdp_arena_fail(&compare->arena, ret_error);
 	sort(&compare->sides[0]);
 	sort(&compare->sides[1]);
-	/* Both lists are in order of names; of one name the first with the first, and
-	 * so on. */
+	/* Both lists are in order of names; of one name the first with the first, and so on. */
 	const struct fsdp_compared_side *a = &compare->sides[0], *b = &compare->sides[1];
 	size_t i = 0, k = 0;
 	while (i < a->count && k < b->count) {
@@ -831,8 +828,7 @@ static bool is_other_unit(
 		inferred[i] = unit.inferred;
 		names[i] = fsdp_module(checkpoint, unit.module).name;
 	}
-	/* The last `size` bytes of names of both sides: long ones differ in front at
-	 * most. */
+	/* The last `size` bytes of names of both sides: long ones differ in front at most. */
 	if (inferred[0] != inferred[1])
 		return false;
 	char texts[2][1024];

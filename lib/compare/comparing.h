@@ -73,8 +73,7 @@ static inline struct fsdp_compared *fsdp_compared_at(
 bool fsdp_compare_take(struct fsdp_compare *compare,
 	const struct fsdp_compare_options *options, struct fsdp_error **ret_error);
 
-/* Pairs of one name, then of names that differ in their first segments (compare.c,
- * compare.c). */
+/* Pairs of one name, then of names that differ in their first segments (compare.c, compare.c). */
 bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
 

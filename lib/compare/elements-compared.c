@@ -48,8 +48,7 @@ static inline uint32_t word_at(const unsigned char *from)
 	return word;
 }
 
-/* Of two neighbours one is there when the word is shifted, and the other when it is
- * masked. */
+/* Of two neighbours one is there when the word is shifted, and the other when it is masked. */
 static inline float first_brain(uint32_t word)
 {
 	return fsdp_float_of_bits(word << 16);
@@ -474,8 +473,7 @@ static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	return add_smaller(apart, a, b, rows, near_of(apart), most_bits(apart));
 }
 
-/* The product of two such numbers is exact, so that what equals that of the largest share is
- * no larger. */
+/* The product of two such numbers is exact, so that what equals that of the largest share does not exceed it. */
 static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t count)
 {

@@ -139,8 +139,7 @@ static struct extract extract_of(
 	return (struct extract){ side, both->facts[side].tensor, first, count };
 }
 
-/* Whether B is one of the parts of A, and which. Parts are runs of elements: rows, or what
- * was flattened. */
+/* Whether B is one of the parts of A, and which. Parts are runs of elements: rows, or what was flattened. */
 static void find_part(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {

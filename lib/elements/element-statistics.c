@@ -181,8 +181,7 @@ bool fsdp_moments_takes(uint32_t dtype)
 
 /* ---- decoding ---- */
 
-/* Bytes as numbers of sixteen bits: those of no fraction have no sign, and their zero is
- * the least number. */
+/* Bytes as numbers of sixteen bits: those of no fraction have no sign, and their zero is the least number. */
 FSDP_CLONES
 static void widen_floats(const struct small_float *small, const unsigned char *bytes,
 	size_t count, int16_t *to)
@@ -331,11 +330,10 @@ struct scan {
 	bool has_minus_zero;
 };
 
-/* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
- * below zero are the greater ones; as signed they are the lesser ones, and either way they
- * grow with their magnitude. So four bounds determine the keys and the least magnitude. Few
- * blocks hold numbers that are zero or subnormal, so they are counted only there, and only
- * if `normal` is not 0; counters hold as many as a block has. */
+/* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those below zero are the greater
+ * ones; as signed they are the lesser ones, and either way they grow with their magnitude. So four bounds determine
+ * the keys and the least magnitude. Few blocks hold numbers that are zero or subnormal, so they are counted only
+ * there, and only if `normal` is not 0; counters hold as many as a block has. */
 #define SCAN(name, type, unsigned_type, counter, top)                                   \
 	FSDP_CLONES static void name(                                                   \
 		const void *block, size_t count, int64_t normal, struct scan *ret_scan) \

@@ -150,12 +150,10 @@ void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64
 /* Brings the loops in order when all are there. */
 void fsdp_nest_finish(struct fsdp_nest *nest);
 
-/* One after the last byte in the storage; *ret_dense: whether all gaps before it are
- * short. */
+/* One after the last byte in the storage; *ret_dense: whether all gaps before it are short. */
 uint64_t fsdp_nest_end(const struct fsdp_nest *nest, bool *ret_dense);
 
-/* A counter of the turns of several loops, the last one fastest, and how far they have
- * come in both. */
+/* A counter of the turns of several loops, the last one fastest, and how far they have come in both. */
 struct fsdp_odometer {
 	const struct fsdp_nest_loop *loops;
 	size_t count;
@@ -193,8 +191,7 @@ bool fsdp_marks_set(struct fsdp_marks *marks, uint64_t first, uint64_t count);
 bool fsdp_marks_lacking(
 	const struct fsdp_marks *marks, uint64_t *ret_first, uint64_t *ret_count);
 
-/* The bytes of records in order, and their CRC-32: a run for each record, as long as no
- * byte is skipped. */
+/* The bytes of records in order, and their CRC-32: a run for each record, as long as no byte is skipped. */
 struct fsdp_stored_runs {
 	struct fsdp_elements_run *list;
 	size_t count, room;
@@ -343,9 +340,8 @@ struct fsdp_moments {
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
-	/* Set it before the first numbers come: of floats, only blocks of the sample are
-	 * added up, which the place in the run decides: of narrow ones fewer, so that as
-	 * many numbers are. `summed` are then fewer. */
+	/* Set it before the first numbers come: of floats, only blocks of the sample are added up, which the place in
+	 * the run decides: of narrow ones fewer, so that as many numbers are. `summed` are then fewer. */
 	bool samples;
 	uint64_t summed;            /* finite numbers in the sums */
 	uint64_t zeros, subnormals; /* of these */
@@ -360,8 +356,7 @@ bool fsdp_moments_takes(uint32_t dtype);
 void fsdp_moments_decode(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
 
-/* Consecutive numbers of a storage, from byte `at` of their run on. A complex number is
- * two. */
+/* Consecutive numbers of a storage, from byte `at` of their run on. A complex number is two. */
 void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,
 	const unsigned char *bytes, size_t size, uint64_t at);
 
@@ -432,8 +427,7 @@ struct fsdp_pass_file {
 	size_t view_count;
 	bool hashed; /* the SHA-256 of the file is wanted: one thread reads it */
 
-	/* Afterwards; of segments and views that were cut off by an error nothing is
-	 * known. */
+	/* Afterwards; segments and views that an error cut off are unknown. */
 	struct fsdp_error *error;  /* why bytes could not be read, or NULL */
 	struct fsdp_pass_bad *bad; /* in order of segments */
 	size_t bad_count, bad_room;
@@ -447,8 +441,7 @@ struct fsdp_pass_options {
 	void *context;
 };
 
-/* Fails only if memory ends. The caller releases each file with fsdp_pass_file_done, also
- * after a failure. */
+/* Fails only if memory ends. The caller releases each file with fsdp_pass_file_done, also after a failure. */
 bool fsdp_pass_run(struct fsdp_pass_file *files, size_t count,
 	struct fsdp_pass_options *options, struct fsdp_error **ret_error);
 

@@ -89,8 +89,7 @@ static void forget(struct unpacked *unpacked)
 	unpacked->extent = FSDP_NONE;
 }
 
-/* Its slot, or one that is free now: what waited longest goes, if there are too many or
- * too much. */
+/* Its slot, or one that is free now: what waited longest goes, if there are too many or too much. */
 static struct unpacked *find_slot(struct fsdp_locator *locator, uint32_t extent)
 {
 	for (;;) {
@@ -828,8 +827,7 @@ bool fsdp_tensor_is_packed(const struct fsdp_checkpoint *checkpoint, uint32_t te
 	return false;
 }
 
-/* How long it is after unpacking, of a tensor of so many bytes; of zstd only the ratio that
- * may be is known. */
+/* How long it is after unpacking, of a tensor of so many bytes; of zstd only the ratio that may be is known. */
 static uint64_t unpacked_size(const struct fsdp_repeats *repeats,
 	const struct fsdp_extent *extent, uint64_t bytes)
 {

@@ -59,8 +59,7 @@ bool fsdp_view_bytes(const struct fsdp_view *view, uint64_t *ret_begin, uint64_t
  * Bytes of a storage with few reads; what is asked for in order is inflated once.
  */
 
-/* Bytes that stay before a position in a window of inflated bytes: the next request may
- * start a little before it. */
+/* Bytes that stay before a position in a window of inflated bytes: the next request may start a little before it. */
 enum { BEHIND = 64 << 10 };
 
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
@@ -134,8 +133,7 @@ static bool inflate_next(struct fsdp_fetch *fetch, unsigned char *to, size_t siz
 	return fsdp_inflate_read(fetch->stream->inflate, to, size, ret_error);
 }
 
-/* Moves the window so that it begins at `from`, never after the stream; bytes that are
- * there already stay. */
+/* Moves the window so that it begins at `from`, never after the stream; bytes that are there already stay. */
 static bool slide(struct fsdp_fetch *fetch, uint64_t from, struct fsdp_error **ret_error)
 {
 	if (from < fetch->end) {

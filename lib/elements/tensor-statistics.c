@@ -77,8 +77,7 @@ struct fsdp_statistics {
 
 /* ---- a block ---- */
 
-/* Sums about zero become sums about the mean of the block, which are small where the
- * numbers are alike. */
+/* Sums about zero become sums about the mean of the block, which are small where the numbers are alike. */
 static struct fsdp_value_statistics center_moments(const struct fsdp_moments *moments)
 {
 	struct fsdp_value_statistics numbers = {

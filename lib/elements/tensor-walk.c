@@ -167,8 +167,7 @@ static uint64_t bytes_of(const struct walk *walk, size_t index)
 	return fsdp_tensor(walk->checkpoint, tensor_of(&walk->options, index)).bytes;
 }
 
-/* In the order of their sources, but first those that would keep one thread busy when the
- * others are done. */
+/* In the order of their sources, but first those that would keep one thread busy when the others are done. */
 static bool cut_in_order(struct walk *walk, const size_t *order, const bool *over)
 {
 	const struct fsdp_walk_options *options = &walk->options;

@@ -525,8 +525,7 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		above = fsdp_naming_container(naming);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
-	/* What torch.compile and DistributedDataParallel put around a module may be
-	 * anywhere. */
+	/* What torch.compile and DistributedDataParallel put around a module may be anywhere. */
 	if (options->strip == NULL)
 		return true;
 	if (!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module"))

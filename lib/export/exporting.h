@@ -10,8 +10,7 @@
 #include "naming/naming.h"
 #include "elements/elements-private.h"
 
-/* What the files of this room share: the tensors that are written, and the files that
- * they are written into. */
+/* What the files of this room share: the tensors that are written, and the files that they are written into. */
 
 /* A tensor that is written. */
 struct fsdp_export_item {

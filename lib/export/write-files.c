@@ -430,9 +430,8 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 		FSDP_BY(all, begin), FSDP_BY(all, end));
 	for (size_t i = 0; good && i < count;) {
 		struct fsdp_elements_run joined;
-		/* Joins those of one record as far as they follow each other from its
-		 * begin on, and gives how many there were. What was seen twice counts
-		 * once. */
+		/* Joins those of one record as far as they follow each other from its begin on, and gives how many
+		 * there were. What was seen twice counts once. */
 		const struct fsdp_elements_run *runs = all + i;
 		size_t k = 0;
 		joined = runs[0];
@@ -456,8 +455,7 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 	return good;
 }
 
-/* What a range read of stored records is compared with their checksums, or kept until all
- * was read. */
+/* What a range read of stored records is compared with their checksums, or kept until all was read. */
 static void export_forget_runs(struct fsdp_writing *writing)
 {
 	for (size_t i = 0; i < writing->range_count; i++) {
@@ -748,8 +746,7 @@ static bool export_open_temporary(struct fsdp_writing *writing,
  * them or fails, wherever the process is killed.
  */
 
-/* Whether a loader would take a file for weights of this directory: model.safetensors, a
- * shard, or their index. */
+/* Whether a loader would take a file for weights of this directory: model.safetensors, a shard, or their index. */
 static bool is_weights(const char *name)
 {
 	struct fsdp_span rest;
@@ -772,8 +769,7 @@ bool fsdp_export_replaces(const char *name)
 	return is_weights(name) || strcmp(name, FSDP_EXPORT_SUMS) == 0;
 }
 
-/* Renames the file to its final name in the directory, if it has one; an earlier file of that
- * name is replaced. */
+/* Renames the file to its final name in the directory, if it has one; an earlier file of that name is replaced. */
 static bool export_name_file(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, const char *name,
 	struct fsdp_error **ret_error)

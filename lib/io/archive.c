@@ -147,8 +147,7 @@ static bool is_bzip2(struct fsdp_span head)
 	       memcmp(head.data + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0;
 }
 
-/* No writer asks for a larger dictionary than 64 MiB. The size of the data may be unknown: all
- * ones. */
+/* No writer asks for a larger dictionary than 64 MiB. The size of the data may be unknown: all ones. */
 static bool is_lzma(struct fsdp_span head)
 {
 	uint64_t dictionary = 0, size = 0;
@@ -361,8 +360,7 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 	return unpacker->entry != NULL || fail_archive(unpacker);
 }
 
-/* What came out of the filter since it was asked last, headers of a tar as well: all of
- * it was work. */
+/* What came out of the filter since it was asked last, headers of a tar as well: all of it was work. */
 static bool count_unpacked(struct unpacker *unpacker)
 {
 	la_int64_t passed = archive_filter_bytes(unpacker->archive, 0);

@@ -871,8 +871,7 @@ static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	if (!may_open(dir, entry, name, ret_error))
 		return false;
 	if (dir->remote != NULL) {
-		/* One of the list is known; of another one the directory below is listed.
-		 * */
+		/* One of the list is known; of another one the directory below is listed. */
 		struct fsdp_remote_file *file = NULL;
 		enum fsdp_remote_kind kind = FSDP_REMOTE_FILE;
 		if (entry != NULL) {

@@ -261,9 +261,8 @@ bool fsdp_remote_look(struct fsdp_remote *remote, const char *path,
 	enum fsdp_remote_kind *ret_kind, struct fsdp_remote_file **ret_file,
 	struct fsdp_error **ret_error);
 
-/* The entries of a directory below a root, by name; asked for once. They live as long as the
- * remote, and their `file` is a file's number. What is read of a directory that is opened
- * is asked for ahead, as far as names show. */
+/* The entries of a directory below a root, by name; asked for once. They live as long as the remote, and their `file`
+ * is a file's number. What is read of a directory that is opened is asked for ahead, as far as names show. */
 bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_opened,
 	const struct fsdp_entry **ret_entries, size_t *ret_count,
 	struct fsdp_error **ret_error);

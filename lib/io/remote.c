@@ -1139,8 +1139,7 @@ struct fsdp_remote_file *fsdp_remote_file(struct fsdp_remote *remote, uint32_t n
 
 /* ---- reading ---- */
 
-/* Whether all blocks from the first to the last are there; asks for those that are not on
- * their way. */
+/* Whether all blocks from the first to the last are there; asks for those that are not on their way. */
 static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file,
 	uint64_t first, uint64_t last, struct pending **request, bool *limited,
 	enum fsdp_limit *ret_limit)

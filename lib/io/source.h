@@ -52,8 +52,7 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
 
-/* A hint: these bytes will be read, after what was expected before. Of a local file it does
- * nothing. */
+/* A hint: these bytes will be read, after what was expected before. Of a local file it does nothing. */
 void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size);
 
 /* The first run at or after `at` that was never written and reads as zero. False: none, or the file system does not
@@ -191,8 +190,7 @@ bool fsdp_stream_open(const char *path, const struct fsdp_stream_options *option
 bool fsdp_stream_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error);
 
-/* What it begins with, uncompressed, up to FSDP_STREAM_PEEK bytes. Before the first
- * refill only. */
+/* What it begins with, uncompressed, up to FSDP_STREAM_PEEK bytes. Before the first refill only. */
 enum { FSDP_STREAM_PEEK = 4096 };
 bool fsdp_stream_peek(struct fsdp_stream *stream, struct fsdp_span *ret_head,
 	struct fsdp_error **ret_error);

@@ -481,8 +481,7 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 	if (!load_tail(tail) || !choose_end(tail, &record, &found))
 		return false;
 	if (!found) {
-		/* For a file without an end record: always false; the message says how
-		 * much of its front is whole. */
+		/* For a file without an end record: always false; the message says how much of its front is whole. */
 		struct front front = { .source = tail->source,
 			.error = tail->error,
 			.window = malloc(WINDOW) };
@@ -655,8 +654,7 @@ static inline struct digest digest_name(
 			memcpy(&word, text, sizeof word);
 		else
 			memcpy(&word, text, part);
-		/* Whether one of the bytes needs a second look: none of them does in
-		 * "archive/data/7". */
+		/* Whether one of the bytes needs a second look: none of them does in "archive/data/7". */
 		suspect |= (~at_least(word, 0x20) | equal_to(word, 0x7f) |
 				   equal_to(word, '\\') | equal_to(word, '.') |
 				   equal_to(word, ':')) &

@@ -80,8 +80,7 @@ static struct run run_at(const struct fsdp_mapped *mapped, uint64_t at, uint64_t
 	return run;
 }
 
-/* Whether runs from here on are long enough to be read one by one; else *ret_end is how
- * far they are alike. */
+/* Whether runs from here on are long enough to be read one by one; else *ret_end is how far they are alike. */
 static bool is_long(const struct fsdp_mapped_elements *elements, uint64_t *ret_end)
 {
 	uint64_t within;
@@ -142,8 +141,7 @@ static bool fail_short(struct fsdp_error **ret_error)
 
 /* ---- gathering ---- */
 
-/* All elements of one stored tensor that a window needs: `from` is the first one, `to`
- * after the last. */
+/* All elements of one stored tensor that a window needs: `from` is the first one, `to` after the last. */
 static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	uint64_t from, uint64_t to, uint64_t window, struct fsdp_error **ret_error)
 {
@@ -168,8 +166,7 @@ static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 			return false;
 		if (got != size)
 			return fail_short(ret_error);
-		/* Part of a window within some elements of one stored tensor, which are
-		 * in `source`. */
+		/* Part of a window within some elements of one stored tensor, which are in `source`. */
 		uint32_t width = elements->width;
 		for (uint64_t at = 0; at < window;) {
 			struct run piece =
@@ -208,8 +205,7 @@ static bool gather(struct fsdp_mapped_elements *elements, uint64_t end,
 		uint64_t from, to;
 		if (i != 0 && tensor == block->strands[i - 1].tensor)
 			continue;
-		/* Elements of a stored tensor in the window; none: from is
-		 * after to. */
+		/* Elements of a stored tensor in the window; none: from is after to. */
 		from = UINT64_MAX;
 		to = 0;
 		for (uint64_t at = 0; at < window;) {
@@ -717,16 +713,14 @@ static bool add_run(struct mapping *mapping, const struct fsdp_mapped *from,
 	return true;
 }
 
-/* Layers, or experts, that are stacked in one tensor become one tensor each; experts of
- * stacked layers too. */
+/* Layers, or experts, that are stacked in one tensor become one tensor each; experts of stacked layers too. */
 static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
 {
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
 	if (which == FSDP_MAP_CAPTURES) {
-		/* All that a rule makes of a tensor, or of one slice of it that begins
-		 * at `first`. */
+		/* All that a rule makes of a tensor, or of one slice of it that begins at `first`. */
 		for (size_t i = 0; i < rule->names; i++) {
 			struct fsdp_mapped *to = add(mapping, ret_error);
 			if (to == NULL)

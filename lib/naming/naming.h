@@ -100,8 +100,7 @@ bool fsdp_mapped_open(struct fsdp_locator *locator, const struct fsdp_mapped *ma
 bool fsdp_mapped_next(struct fsdp_mapped_elements *elements, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
-/* Called with the stored bytes that were read (fsdp_elements_runs) when a run was read to its
- * end. */
+/* Called with the stored bytes that were read (fsdp_elements_runs) when a run was read to its end. */
 struct fsdp_mapped_sums {
 	bool (*take)(void *context, const struct fsdp_elements_run *runs, size_t count,
 		struct fsdp_error **ret_error);
@@ -134,18 +133,15 @@ struct fsdp_naming {
 	uint64_t idle_renames; /* bit n: the n-th of the first 64 met no name */
 };
 
-/* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers.
- * False: out of memory. */
+/* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers. False: out of memory. */
 bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
 	struct fsdp_error **ret_error);
 
-/* The key under which a training program keeps its model ("model", "state_dict"): all names
- * of the list are below it, and it is recorded as a key, or an optimizer is next to it.
- * Absent: none. */
+/* The key under which a training program keeps its model ("model", "state_dict"): all names of the list are below it,
+ * and it is recorded as a key, or an optimizer is next to it. Absent: none. */
 struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming);
 
-/* Removes these segments from the front of each name that has them and more. False: none
- * has. */
+/* Removes these segments from the front of each name that has them and more. False: none has. */
 bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above);
 
 /* Renames in order: each is applied to what the one before left. False: out of memory. */

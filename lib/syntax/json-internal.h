@@ -112,8 +112,7 @@ static inline unsigned find_not_digits(sixteen bytes)
 	return bits((sixteen)((bytes - '0') >= 10));
 }
 
-/* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth
- * bit. */
+/* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth bit. */
 static inline const unsigned char *find_special(const unsigned char *at, unsigned *high)
 {
 	for (;; at += 16) {

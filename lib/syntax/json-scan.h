@@ -140,8 +140,7 @@ bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
  */
 size_t fsdp_json_text(struct fsdp_span span, unsigned char *out);
 
-/* The same in the arena, zero-terminated; a copy where nothing is escaped. data NULL: out
- * of memory. */
+/* The same in the arena, zero-terminated; a copy where nothing is escaped. data NULL: out of memory. */
 struct fsdp_span fsdp_json_text_copy(
 	const struct fsdp_json_token *token, struct fsdp_arena *arena);
 

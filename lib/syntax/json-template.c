@@ -215,8 +215,7 @@ static bool scan_text(struct quick_walk *walk, const unsigned char *begin,
 	return true;
 }
 
-/* After the key of a member, or after a list in it: as far as the counts of a list, or
- * to its end. */
+/* After the key of a member, or after a list in it: as far as the counts of a list, or to its end. */
 static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
 	struct fsdp_json_piece *piece)
 {
@@ -326,8 +325,7 @@ struct fsdp_json_quick *fsdp_json_quick_new(const struct fsdp_json_wanted *wante
 		/* All of it is zero before. */
 		quick->pieces.wanted = *wanted;
 		fsdp_seed(quick->pieces.seeds);
-		/* What is not a piece: no JSON has so many of this byte, and if one had,
-		 * it is of no kind. */
+		/* What is not a piece: no JSON has so many of this byte, and if one had, it is of no kind. */
 		memset(quick->pieces.none.text, 0xff, FSDP_QUICK_TEXT);
 		memset(quick->pieces.none.mask, 0xff, FSDP_QUICK_TEXT);
 		quick->pieces.none.size = FSDP_QUICK_TEXT;
@@ -392,9 +390,8 @@ COLD const unsigned char *skip_rare_number(const unsigned char *at)
 	return size != 0 ? at + size : NULL;
 }
 
-/* The next byte is checked together with the comma. The end of a number is found in as few
- * steps as possible, because no other token can begin before it; its syntax is checked
- * separately. */
+/* The next byte is checked together with the comma. The end of a number is found in as few steps as possible, because
+ * no other token can begin before it; its syntax is checked separately. */
 HOT const unsigned char *pass_number(const unsigned char *at)
 {
 #if defined __SSE2__
@@ -539,8 +536,7 @@ HOT const unsigned char *behind_sign(const unsigned char *at, unsigned char sign
 	return *at == sign ? at + 1 : NULL;
 }
 
-/* Position after the next comma of an object or array, and after the start of the next
- * element or member. */
+/* Position after the next comma of an object or array, and after the start of the next element or member. */
 HOT const unsigned char *behind_comma(
 	const struct fsdp_json_scan *scan, bool object, unsigned char sign)
 {

@@ -135,8 +135,7 @@ static bool is_blank(struct fsdp_span text)
 	return true;
 }
 
-/* Text before the two blanks of a child of a head, if it matches the text before the
- * head. */
+/* Text before the two blanks of a child of a head, if it matches the text before the head. */
 static bool printed_margin(
 	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin)
 {
@@ -217,8 +216,7 @@ static size_t printed_plain(unsigned char *line, size_t size)
 	return size;
 }
 
-/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and the text after it. False:
- * no mark. */
+/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and the text after it. False: no mark. */
 static bool printed_rank(
 	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest)
 {
@@ -351,8 +349,7 @@ static bool write_closed(struct printed_tree *tree, size_t line, size_t *ret_nex
 	return true;
 }
 
-/* model-repr.c: writes out the lines below a root. False without an error: a name comes
- * twice below one module. */
+/* model-repr.c: writes out the lines below a root. False without an error: a name comes twice below one module. */
 static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_class,
 	struct fsdp_arena *arena, struct fsdp_vec *ret_modules,
 	struct fsdp_error **ret_error)
@@ -582,8 +579,7 @@ static struct fsdp_span head_class(const struct printed_head *head)
 	return fsdp_span(head->bytes + head->before, head->class_size);
 }
 
-/* The head whose first child this line is, or NULL: one whose class is of FSDP, else the
- * newest. */
+/* The head whose first child this line is, or NULL: one whose class is of FSDP, else the newest. */
 static const struct printed_head *find_head(const struct printed_stream *stream,
 	struct fsdp_span line, struct fsdp_span *ret_margin)
 {
@@ -636,8 +632,7 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	struct fsdp_span line)
 {
 	struct fsdp_span before, class_name;
-	/* Whether the line ends with `CLASS(` and is not a child; the text before
-	 * that. */
+	/* Whether the line ends with `CLASS(` and is not a child; the text before that. */
 	struct fsdp_printed_child child;
 	if (line.size < 2 || line.data[line.size - 1] != '(')
 		return;
@@ -724,8 +719,7 @@ static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stre
 			break;
 		}
 	if (stream->late != NULL) {
-		/* A suspect model is proven to be one of two that are mixed when lines of
-		 * the other follow. */
+		/* A suspect model is proven to be one of two that are mixed when lines of the other follow. */
 		struct printed_line late_line;
 		if (parse_shape(stream->late, line, &late_line) != SHAPE_NONE)
 			refuse(printed, &stream->late);

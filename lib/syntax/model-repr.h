@@ -58,8 +58,7 @@ struct fsdp_printed *fsdp_printed_new(struct fsdp_budget *budget);
 /* NULL is fine. */
 void fsdp_printed_free(struct fsdp_printed *printed);
 
-/* The next line, without its end. It is written to. What is kept is copied. False: out of
- * memory. */
+/* The next line, without its end. It is written to. What is kept is copied. False: out of memory. */
 bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *line, size_t size);
 
 /*

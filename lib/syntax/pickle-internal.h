@@ -371,8 +371,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
 	__attribute__((warn_unused_result));
 
-/* Whether an opcode that names a global occurs before the first fault or STOP, from an
- * offset on. */
+/* Whether an opcode that names a global occurs before the first fault or STOP, from an offset on. */
 bool fsdp_pickle_names_globals(struct part *part, uint64_t offset);
 
 /* A memo slot written as decimal text. */

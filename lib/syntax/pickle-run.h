@@ -121,8 +121,7 @@ struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t 
 
 struct slot *fsdp_machine_mark(struct machine *m, struct slot *top);
 
-/* Several cells in one page; the index of the first goes to *ret_index. NULL when it
- * cannot go on. */
+/* Several cells in one page; the index of the first goes to *ret_index. NULL when it cannot go on. */
 struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index);
 
 struct cell *fsdp_machine_new_page(struct machine *m);
@@ -275,8 +274,7 @@ bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
 struct slot *fsdp_machine_collect(struct machine *m, struct slot *begin, struct slot *top,
 	uint8_t kind, bool pairs);
 
-/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot
- * continue. */
+/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot continue. */
 bool fsdp_machine_fill(struct machine *m, struct cell *call);
 
 /* The two cells after a call that got more than its arguments. */
@@ -337,8 +335,7 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 /* Calls the caller's check; whether it needs no more calls like this one. */
 bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);
 
-/* What something is done to, for a message: the name of a global, else a type. Answers
- * `room`. */
+/* What something is done to, for a message: the name of a global, else a type. Answers `room`. */
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
 

@@ -510,9 +510,8 @@ static struct slot *fold_dict(struct machine *m, struct slot *target, struct cel
 	return target + 1;
 }
 
-/* The values between target + 1 and top go into the target, which is the new top. They
- * go into another kind of container as well if it has a place for them, so that they are
- * checked; a finding reports the error. */
+/* The values between target + 1 and top go into the target, which is the new top. They go into another kind of
+ * container as well if it has a place for them, so that they are checked; a finding reports the error. */
 static struct slot *append_items(
 	struct machine *m, struct slot *target, struct slot *top, enum putting how)
 {

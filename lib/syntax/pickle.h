@@ -142,23 +142,20 @@ struct fsdp_pickle_options {
 	const struct fsdp_fold *folds;
 	size_t fold_count;
 
-	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays
-	 * symbolic. */
+	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays symbolic. */
 	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
-	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold,
-	 * which takes the place of the dict and its values. More pairs that follow then
-	 * find no dict. NULL: dicts stay. */
+	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold, which takes the place of the
+	 * dict and its values. More pairs that follow then find no dict. NULL: dicts stay. */
 	bool (*fold_dict)(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
 	void *context;
 
-	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a
-	 * state for what is not a call, items for what is not a container) is not asked. True
-	 * of a deed: no call for others like it. Alike are calls of one global that a
-	 * fold knew, and those without arguments by one kind of opcode; states of one global that are dicts of
-	 * the same few keys, or None and such a dict; persistent ids that are tuples of as many
-	 * items, and that a fold knew. */
+	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a state for what is not a
+	 * call, items for what is not a container) is not asked. True of a deed: no call for others like it. Alike
+	 * are calls of one global that a fold knew, and those without arguments by one kind of opcode; states of one
+	 * global that are dicts of the same few keys, or None and such a dict; persistent ids that are tuples of as
+	 * many items, and that a fold knew. */
 	bool (*check_deed)(void *check_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);
 	void *check_context;
@@ -172,9 +169,8 @@ struct fsdp_pickle_options {
 	 * items too, as it has them once it is loaded. */
 	bool fills;
 
-	/* Where texts are decoded to that cannot be borrowed from the stream; to keep
-	 * texts longer than the pickle, name an arena that lives as long. NULL: the
-	 * pickle's own. */
+	/* Where texts are decoded to that cannot be borrowed from the stream; to keep texts longer than the pickle,
+	 * name an arena that lives as long. NULL: the pickle's own. */
 	struct fsdp_arena *texts;
 };
 
@@ -310,8 +306,7 @@ const struct fsdp_pickle_global *fsdp_pickle_named(
 bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
 	const char *module, const char *name);
 
-/* Whether it is a class whose objects are dicts: builtins.dict, OrderedDict, Counter,
- * defaultdict. */
+/* Whether it is a class whose objects are dicts: builtins.dict, OrderedDict, Counter, defaultdict. */
 bool fsdp_pickle_is_mapping(const struct fsdp_pickle *pickle, fsdp_ref callable);
 
 /* The number a fold answered with; false for all others. */
@@ -328,8 +323,7 @@ fsdp_ref fsdp_pickle_keywords(const struct fsdp_pickle *pickle, fsdp_ref ref);
 /* States that BUILD gave to a value, first to last; FSDP_REF_NONE past the end. */
 fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
-/* Items of TUPLE, LIST, SET, FROZENSET; pairs of DICT; items or pairs that were put into
- * a CALL (an OrderedDict). */
+/* Items of TUPLE, LIST, SET, FROZENSET; pairs of DICT; items or pairs that were put into a CALL (an OrderedDict). */
 uint64_t fsdp_pickle_count(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* Walks them in constant memory: zero the iterator, set `ref`. For pairs (DICT, and CALLs
@@ -355,8 +349,7 @@ bool fsdp_pickle_ints(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *i
 fsdp_ref fsdp_pickle_get_span(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_span key);
 
-/* Inline, so that the length of a literal is a constant: families ask this millions of
- * times. */
+/* Inline, so that the length of a literal is a constant: families ask this millions of times. */
 static inline fsdp_ref fsdp_pickle_get(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key)
 {
