@@ -428,8 +428,8 @@ static void show_total(const struct audit *audit, const struct run *run)
 		word++;
 	/* Something below it was not checked. */
 	for (size_t i = 0; i < run->collected->failure_count; i++)
-		if (word == 2 && run->collected->failures[i].input == 0)
-			word = 1;
+		if (word > 0 && run->collected->failures[i].input == 0)
+			word = strcmp(run->collected->failures[i].code, "damaged") != 0;
 	out_line_begin(out, NULL);
 	out_line_name(out, run->collected->inputs[0].path);
 	out_line_text(out, ": ");
@@ -441,8 +441,9 @@ static void show_total(const struct audit *audit, const struct run *run)
 		out_line_text(out, warnings > 0 ? ":" : ": no problems");
 		print_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
-			word < 2 ? "; some checks could not run (--checks lists them)"
-				 : "");
+			word == 0   ? "; parts of the pipeline are missing"
+			: word == 1 ? "; some checks could not run (--checks lists them)"
+				    : "");
 	}
 	out_line_end(out);
 	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);

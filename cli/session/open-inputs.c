@@ -247,6 +247,29 @@ static bool takes_below(const struct session *session, const struct fsdp_discove
 		       : command->answers_each && !session->separate;
 }
 
+/* What a pipeline cannot be loaded without. */
+static void report_lacking(
+	struct session *session, const struct fsdp_discover *below, uint32_t input)
+{
+	const struct fsdp_discover_part *part;
+
+	for (size_t i = 0; (part = fsdp_discover_lacking(below, i)) != NULL; i++) {
+		struct failure *failure = collected_fail(&session->collected, "damaged",
+			part->is_there
+				? "copy the weights again; if they have the name of a variant: from_pretrained(variant=...)"
+				: "copy the directory again; a part that is not needed can be None: from_pretrained(safety_checker=None)",
+			part->is_there
+				? "model_index.json lists this %s, and the directory has no weights that are loaded by default"
+				: "the directory is missing, and model_index.json lists its %s",
+			part->class_name);
+		session->status = STATUS_BAD;
+		if (failure == NULL)
+			return;
+		failure->path = collected_text(&session->collected, part->path);
+		failure->input = input;
+	}
+}
+
 /*
  * After a directory could not be opened: searches checkpoints below it. If it finds one,
  * *ret_only is its path, to be opened instead. If it finds several it returns true: the
@@ -271,6 +294,8 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				    : "files or directories below could not be read",
 			"");
 	}
+	if (session->command->check_inputs != NULL)
+		report_lacking(session, below, input);
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {

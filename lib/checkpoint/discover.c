@@ -10,17 +10,20 @@
 #include <fsdp/checkpoint.h>
 
 #include "checkpoint/opening.h"
+#include "syntax/json-tree.h"
 
 /*
  * The search below a directory. Directories are
  * searched in order; those found on the way are appended to the list.
  */
-enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64 };
+enum { FSDP_BELOW_LEVELS = 3, FSDP_BELOW_SMALL = 64, PIPELINE_BYTES = 1 << 16 };
+#define PIPELINE "model_index.json"
 
 /* A directory that is still to be searched. */
 struct fsdp_discover_place {
 	const char *path;
 	unsigned level; /* the named directory has 0 */
+	bool is_part; /* a pipeline of diffusers lists it, and the files around its weights */
 	bool is_named; /* by its epoch: a checkpoint, if it contains no steps. Not the named
 			 * directory: a run may be called sft_ba512 */
 };
@@ -42,6 +45,7 @@ struct fsdp_discover {
 	struct fsdp_vec deep;     /* those too deep for a run, which is not known empty */
 	struct fsdp_vec found;    /* struct fsdp_discover_found */
 	struct fsdp_vec pointers; /* struct fsdp_tracker */
+	struct fsdp_vec parts;    /* struct fsdp_discover_part */
 	uint64_t seen, most;      /* entries */
 	uint64_t unread;          /* directories and files that could not be opened */
 	uint64_t others;          /* entries in no directory of a checkpoint */
@@ -113,7 +117,7 @@ static void below_add_place(
 	below->failed |= place == NULL;
 	if (place == NULL)
 		return;
-	*place = (struct fsdp_discover_place){ path, level, is_named };
+	*place = (struct fsdp_discover_place){ path, level, false, is_named };
 	if (level <= FSDP_BELOW_LEVELS)
 		fsdp_remote_expect_directory(below->remote, path, false);
 }
@@ -378,9 +382,74 @@ static bool is_pointer(const struct fsdp_folder *folder, const struct fsdp_entry
 				 is_pointer_link(entry->name);
 }
 
+/* Parts that a pipeline lists by their library and class; a part that is null is not needed. */
+static bool list_parts(struct fsdp_discover *below,
+	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
+{
+	const struct fsdp_json *root = NULL;
+	struct fsdp_error *error = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+
+	if (!fsdp_folder_has(folder, PIPELINE, FSDP_ENTRY_FILE))
+		return false;
+	if (!fsdp_folder_source(folder, FSDP_SPAN(PIPELINE), &source, &error) ||
+		source.size > PIPELINE_BYTES ||
+		!fsdp_source_read_all(
+			&source, 0, source.size, &below->arena, &bytes, &error) ||
+		!fsdp_json_read(bytes, &below->limits, &below->arena, &root, &error))
+		fsdp_error_free(error);
+	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_OBJECT) && i < root->count;
+		i++) {
+		const struct fsdp_json *of = &root->items[i];
+		struct fsdp_discover_part *part;
+		if (!fsdp_json_is(of, FSDP_JSON_ARRAY) || of->count != 2 ||
+			!fsdp_json_is(&of->items[0], FSDP_JSON_TEXT) ||
+			!fsdp_json_is(&of->items[1], FSDP_JSON_TEXT))
+			continue;
+		part = fsdp_vec_push(&below->parts);
+		below->failed |= part == NULL;
+		if (part != NULL)
+			*part = (struct fsdp_discover_part){
+				below_join(below, place->path, of->key),
+				(const char *)of->items[1].text.data,
+				fsdp_folder_has(folder, (const char *)of->key.data,
+					FSDP_ENTRY_DIRECTORY),
+				!fsdp_span_is_any(of->items[0].text,
+					"diffusers transformers stable_diffusion") ||
+					fsdp_span_begins(
+						of->items[1].text, FSDP_SPAN("Flax")) ||
+					fsdp_span_begins(
+						of->items[1].text, FSDP_SPAN("Onnx")) ||
+					fsdp_span_ends_any(of->items[1].text,
+						"Scheduler Tokenizer TokenizerFast Extractor Processor Guider"),
+			};
+	}
+	return root != NULL;
+}
+
+/* Whether weights were found under one of the names that are loaded without further words. */
+static bool has_weights(const struct fsdp_discover *below, const char *path)
+{
+	size_t size = strlen(path);
+
+	for (size_t i = 0; i < below->found.count; i++) {
+		const char *found = fsdp_discover_path(below, i);
+		if (strncmp(found, path, size) == 0 &&
+			(found[size] == '\0' ||
+				(found[size] == '/' &&
+					fsdp_span_is_any(fsdp_span_text(found + size + 1),
+						"diffusion_pytorch_model.safetensors diffusion_pytorch_model.bin "
+						"model.safetensors pytorch_model.bin"))))
+			return true;
+	}
+	return false;
+}
+
 static void look_at_entries(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
+	bool is_part = place->is_part || list_parts(below, place, folder);
 	/* The hub's cache has the files, by their digests, next to directories of links. */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
 
@@ -389,18 +458,25 @@ static void look_at_entries(struct fsdp_discover *below,
 		bool is_hidden = entry.name.data[0] == '.';
 		bool is_folder = entry.kind == FSDP_ENTRY_DIRECTORY && !is_hidden &&
 				 place->level < FSDP_BELOW_LEVELS;
-		if (!is_folder && !is_pointer(folder, &entry) && below->others++ == 0)
+		bool is_file = !is_hidden && entry.kind == FSDP_ENTRY_FILE &&
+			       !(is_cache && fsdp_span_is(entry.name, "blobs")) &&
+			       folder->count <= FSDP_BELOW_SMALL &&
+			       below_is_file(below, folder, &entry);
+		if (!is_folder && !is_pointer(folder, &entry) &&
+			(!is_part || (!is_file && has_suffix(entry.name))) &&
+			below->others++ == 0)
 			below->first_other = below_join(below, place->path, entry.name);
-		if (is_hidden || (is_cache && fsdp_span_is(entry.name, "blobs")))
-			continue;
-		if (is_folder)
-			below_add_place(below, below_join(below, place->path, entry.name),
-				place->level + 1, false);
-		else if (entry.kind == FSDP_ENTRY_FILE &&
-			 folder->count <= FSDP_BELOW_SMALL &&
-			 below_is_file(below, folder, &entry))
+		if (is_file)
 			below_add(
 				below, below_join(below, place->path, entry.name), true);
+		if (!is_folder || (is_cache && fsdp_span_is(entry.name, "blobs")))
+			continue;
+		below_add_place(below, below_join(below, place->path, entry.name),
+			place->level + 1, false);
+		if (below->places.count > 0)
+			((struct fsdp_discover_place *)fsdp_vec_at(
+				 &below->places, below->places.count - 1))
+				->is_part = is_part;
 	}
 }
 
@@ -485,6 +561,7 @@ static bool begin(struct fsdp_discover *below, const struct fsdp_options *option
 	fsdp_vec_init(&below->deep, &below->arena, sizeof(struct fsdp_discover_place));
 	fsdp_vec_init(&below->found, &below->arena, sizeof(struct fsdp_discover_found));
 	fsdp_vec_init(&below->pointers, &below->arena, sizeof(struct fsdp_tracker));
+	fsdp_vec_init(&below->parts, &below->arena, sizeof(struct fsdp_discover_part));
 	if (!fsdp_limits_choose(&below->limits, options != NULL ? options->limits : NULL,
 		    options != NULL ? options->limit_count : 0, ret_error))
 		return false;
@@ -584,6 +661,19 @@ struct fsdp_tracker fsdp_discover_tracker(const struct fsdp_discover *below, siz
 	return index < below->pointers.count ? *(const struct fsdp_tracker *)fsdp_vec_at(
 						       &below->pointers, index)
 					     : (struct fsdp_tracker){ 0 };
+}
+
+const struct fsdp_discover_part *fsdp_discover_lacking(
+	const struct fsdp_discover *below, size_t index)
+{
+	for (size_t i = 0; i < below->parts.count; i++) {
+		const struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
+		if (!(part->is_there &&
+			    (part->has_no_weights || has_weights(below, part->path))) &&
+			index-- == 0)
+			return part;
+	}
+	return NULL;
 }
 
 bool fsdp_discover_limit_reached(const struct fsdp_discover *below)

@@ -301,6 +301,17 @@ FSDP_API const char *fsdp_discover_unclear(const struct fsdp_discover *below);
 FSDP_API struct fsdp_tracker fsdp_discover_tracker(
 	const struct fsdp_discover *below, size_t index);
 
+/** A part that model_index.json of a pipeline lists. */
+struct fsdp_discover_part {
+	const char *path, *class_name;
+	bool is_there, has_no_weights; /* the directory; a tokenizer, for example */
+};
+
+/** The part without directory, or without weights that diffusers loads, of this number; NULL: there
+ * are not so many. */
+FSDP_API const struct fsdp_discover_part *fsdp_discover_lacking(
+	const struct fsdp_discover *below, size_t index);
+
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_discover_limit_reached(const struct fsdp_discover *below);
 
