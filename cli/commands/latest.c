@@ -31,6 +31,14 @@ static bool share_folder(const char *a, const char *b)
 	return size == folder_size(b) && memcmp(a, b, size) == 0;
 }
 
+/* Whether a path is in the directory of a pointer, or further below. */
+static bool is_below(const struct run_pointer *pointer, const char *path)
+{
+	size_t size = folder_size(pointer->path);
+
+	return size <= folder_size(path) && memcmp(pointer->path, path, size) == 0;
+}
+
 /* False: it is not a number. */
 static bool read_number(struct text tracker_target, int64_t *ret_number)
 {
@@ -52,7 +60,7 @@ static bool leads_to(
 	return (text_is(pointer->target, name) ||
 		       (read_number(pointer->target, &number) &&
 			       candidate->step_name.step == number)) &&
-	       share_folder(pointer->path, candidate->path);
+	       is_below(pointer, candidate->path);
 }
 
 /* Finds the candidates that pointers name. */
@@ -68,14 +76,20 @@ static void pointers_follow(struct latest *latest)
 	}
 }
 
-/* "latest points to step-30 (bad); newest good step: step-20" */
+/* "latest points to step-30 (bad); newest good step: step-20". `good` is below the directory
+ * of the pointer; NULL: none is, and `has_other` is whether another run has one. */
 static void find_stale(struct latest *latest, const struct run_pointer *pointer,
-	const struct run_candidate *good)
+	const struct run_candidate *good, bool has_other)
 {
-	const struct finding about = { .severity = good != NULL ? SEVERITY_WARNING
-								: SEVERITY_ERROR,
+	const struct text run = latest->run->collected->inputs[pointer->input].path;
+	const char *below = strncmp(pointer->path, run.data, run.size) == 0
+				    ? pointer->path + run.size
+				    : pointer->path + folder_size(pointer->path);
+	const struct finding about = {
+		.severity = good != NULL || has_other ? SEVERITY_WARNING : SEVERITY_ERROR,
 		.input = pointer->input,
-		.file = text_last(text_of(pointer->path), '/') };
+		.file = text_of(below + (*below == '/'))
+	};
 	const char *is = pointer->to == NULL
 				 ? pointer->leads ? "not a checkpoint" : "missing"
 			 : is_good(pointer->to) ? "good, but not the newest"
@@ -87,10 +101,12 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	int64_t number;
 
 	/* Trackers of some programs hold a number, those of others and links a name. */
-	if (good != NULL && read_number(pointer->target, &number))
+	if (good == NULL || !share_folder(pointer->path, good->path))
+		fix[0] = '\0';
+	else if (read_number(pointer->target, &number))
 		snprintf(fix, sizeof fix, "write %lld into %s",
 			(long long)good->step_name.step, pointer->path);
-	else if (good != NULL)
+	else
 		snprintf(fix, sizeof fix,
 			lstat(pointer->path, &status) == 0 && S_ISLNK(status.st_mode)
 				? "point the link to %s: %s"
@@ -129,15 +145,21 @@ static void trackers_check(struct latest *latest)
 	for (size_t i = 0; i < kept; i++) {
 		struct run_pointer *pointer = &latest->pointers[i];
 		const struct run_candidate *newest = NULL;
+		bool has_other = false;
 
-		for (size_t k = 0; k < latest->count && newest == NULL; k++)
-			if (latest->candidates[k].input == pointer->input &&
-				is_good(&latest->candidates[k]))
-				newest = &latest->candidates[k];
+		for (size_t k = 0; k < latest->count && newest == NULL; k++) {
+			const struct run_candidate *one = &latest->candidates[k];
+
+			if (one->input != pointer->input || !is_good(one))
+				continue;
+			has_other = true;
+			if (is_below(pointer, one->path))
+				newest = one;
+		}
 		pointer->agrees = newest != NULL && pointer->to == newest;
 		/* The weights that a model is released with have no step. */
 		if (!pointer->agrees && !text_is(pointer->target, text_of("release")))
-			find_stale(latest, pointer, newest);
+			find_stale(latest, pointer, newest, has_other);
 	}
 }
 
