@@ -201,10 +201,14 @@ enum fsdp_role fsdp_model_role_of(
 		return FSDP_ROLE_OTHER;
 	if (is_buffer(segment) || is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
-	/* The state of a random generator: bytes that belong to no module. */
+	/* The state of a random generator: bytes that belong to no module. Trainer calls
+	 * them by the device. */
 	return tensor->dims == 1 &&
 			       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
-			       memmem(segment.data, segment.size, "rng", 3) != NULL
+			       (fsdp_span_is(segment, "cpu") ||
+				       fsdp_span_is(segment, "cuda") ||
+				       memmem(segment.data, segment.size, "rng", 3) !=
+					       NULL)
 		       ? FSDP_ROLE_OTHER
 		       : FSDP_ROLE_PARAM;
 }
