@@ -709,6 +709,9 @@ static enum fsdp_outcome open_once(const char *const *paths, size_t count,
 	opening->checkpoint = *ret_checkpoint;
 	opening->options = options;
 	opening->paths = paths;
+	/* A file that was named twice is one file. */
+	while (count > 1 && strcmp(paths[count - 1], paths[0]) == 0)
+		count--;
 	opening->path_count = count;
 	opening->path = count != 0 ? paths[0] : options->units_path;
 	if (begin(opening, attempt, ret_error))

@@ -147,9 +147,12 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	struct numbered_name pattern = { 0 };
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
-	/* What was named together is read together. */
+	/* What was named together is read together; a plan is no file of a rank. */
+	for (size_t i = 0; look->folder->picked != NULL && i < look->folder->count; i++)
+		if (!fsdp_plan_has_name(fsdp_folder_entry(look->folder, i).name))
+			return FSDP_SIGN_LIKELY;
 	if (look->folder->picked != NULL)
-		return FSDP_SIGN_LIKELY;
+		return FSDP_SIGN_NONE;
 	size_t count = count_members(look->folder, &pattern);
 	/* One file with the name of a rank is a set whose other files are missing. */
 	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix))
