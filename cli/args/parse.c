@@ -366,7 +366,7 @@ bool option_is_path(const struct option_row *row)
 	return (row->kind == OPTION_TEXT || row->kind == OPTION_LIST) &&
 	       (strcmp(row->argument, "FILE") == 0 ||
 		       strcmp(row->argument, "NAME|FILE") == 0 ||
-		       strcmp(row->argument, "FOLDER") == 0 ||
+		       strcmp(row->argument, "DIR") == 0 ||
 		       strcmp(row->argument, "CHECKPOINT") == 0);
 }
 

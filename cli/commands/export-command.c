@@ -350,7 +350,7 @@ static const struct option_row OPTIONS[] = {
 		.help = "DeepSpeed: float32 weights of the optimizer, or the model's" },
 	{ "cast", 0, OPTION_WORD, "DTYPE", AT(cast), CAST_WORDS,
 		.help = "convert floating-point tensors (round to nearest even)" },
-	{ "with-config", 0, OPTION_TEXT, "FOLDER", AT(config),
+	{ "with-config", 0, OPTION_TEXT, "DIR", AT(config),
 		.help = "copy configuration and tokenizer from this directory" },
 	{ "prefix", 0, OPTION_TEXT, "NAME", AT(prefix),
 		.help = "export the state dict of this name" },

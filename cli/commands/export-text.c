@@ -567,7 +567,7 @@ static void print_companions(struct exporting *exporting)
 		return;
 	out_line_begin(out, "copied");
 	if (exporting->facts.companions == 0)
-		out_line_text(out, "no %s found (add one with --with-config=FILE)",
+		out_line_text(out, "no %s found (add one with --with-config=DIR)",
 			exporting->options->adapter || is_adapter(exporting->run)
 				? "adapter_config.json"
 				: "config.json");
