@@ -147,7 +147,7 @@ def objects(command):
     lines += ["With", ".Fl -separate ,", ".Va data", "has one field,", ".Va checkpoints", ".Pq array of object .",
               "Each element has", ".Va input", ".Pq integer ,", "the", ".Va id",
               "of the input, and the fields below.", "A checkpoint that could not be read has no element;",
-              ".Va errors", "tells why."]
+              ".Va errors", "has the reason."]
     for name, schema in schemas.items():
         data = schema["properties"]["data"]["anyOf"][0]
         answers = data.get("anyOf", [data])
