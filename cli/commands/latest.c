@@ -77,7 +77,7 @@ static void pointers_follow(struct latest *latest)
 }
 
 /* "latest points to step-30 (bad); newest good step: step-20". `good` is below the directory
- * of the pointer; NULL: none is, and `has_other` is whether another run has one. */
+ * of the pointer, or NULL; `has_other`: another run has a good one. */
 static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good, bool has_other)
 {

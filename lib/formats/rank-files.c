@@ -147,7 +147,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	struct numbered_name pattern = { 0 };
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
-	/* What was named together is read together; a plan is no file of a rank. */
+	/* What was named together is read together, except sharding plans. */
 	for (size_t i = 0; look->folder->picked != NULL && i < look->folder->count; i++)
 		if (!fsdp_plan_has_name(fsdp_folder_entry(look->folder, i).name))
 			return FSDP_SIGN_LIKELY;
