@@ -5,6 +5,8 @@
  */
 #include <fsdp/model.h>
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,14 +59,19 @@ enum affected_part {
 static const struct {
 	enum fsdp_rule_index rule;
 	enum affected_part part;
+	bool is_joined; /* several files with one cause are one finding */
 } rows[] = {
-	{ FSDP_RULE_MISSING_FILE, PART_FILE },
-	{ FSDP_RULE_EMPTY_FILE, PART_FILE },
-	{ FSDP_RULE_TRUNCATED_FILE, PART_END },
-	{ FSDP_RULE_RANK_MISSING, PART_SHARDS },
+	{ FSDP_RULE_MISSING_FILE, PART_FILE, true },
+	{ FSDP_RULE_EMPTY_FILE, PART_FILE, true },
+	{ FSDP_RULE_TRUNCATED_FILE, PART_END, true },
+	{ FSDP_RULE_ORPHAN_FILE, PART_NONE, true },
+	{ FSDP_RULE_ITEM_MISMATCH, PART_TENSOR, true },
+	{ FSDP_RULE_CHUNK_GAP, PART_TENSOR, true },
+	{ FSDP_RULE_RANK_MISSING, PART_SHARDS, true },
+	{ FSDP_RULE_RESUME_PART, PART_NONE, true },
 	{ FSDP_RULE_RANK_IDENTITY, PART_FILE },
 	{ FSDP_RULE_STORAGE_RANGE, PART_END },
-	{ FSDP_RULE_ZIP_UNREADABLE, PART_FILE },
+	{ FSDP_RULE_ZIP_UNREADABLE, PART_FILE, true },
 	{ FSDP_RULE_TORCH_RECORD, PART_PLACE },
 	{ FSDP_RULE_STORAGE_SIZE, PART_PLACE },
 	{ FSDP_RULE_SAFETENSORS_HEADER, PART_FILE },
@@ -72,7 +79,7 @@ static const struct {
 	{ FSDP_RULE_INFLATE_ERROR, PART_PLACE },
 	{ FSDP_RULE_DIGEST_MISMATCH, PART_FILE },
 	{ FSDP_RULE_MANIFEST_MISMATCH, PART_FILE },
-	{ FSDP_RULE_NOT_A_CHECKPOINT, PART_FILE },
+	{ FSDP_RULE_NOT_A_CHECKPOINT, PART_FILE, true },
 };
 
 static enum affected_part part_of(const struct fsdp_finding *finding)
@@ -280,20 +287,14 @@ static bool add_name(
 	return true;
 }
 
-/* Contents of the file, or of any file if it is FSDP_NONE. */
+/* Adds contents of the file, or of any file if it is FSDP_NONE, to the names. */
 static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
-	enum affected_part part, uint32_t file, uint64_t file_size)
+	enum affected_part part, uint32_t file, uint64_t file_size,
+	struct fsdp_span *names, uint64_t *bytes)
 {
-	struct fsdp_span *names =
-		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
 	size_t first = file == FSDP_NONE || file == 0 ? 0 : affected->ends[file - 1];
 	size_t end = file == FSDP_NONE ? affected->count : affected->ends[file];
-	uint64_t bytes = part == PART_SHARDS ? FSDP_UNKNOWN : 0;
-	size_t count = 0;
 
-	if (names == NULL)
-		return false;
-	affected->question++;
 	affected->work += end - first;
 	for (size_t i = first; i < end; i++) {
 		struct fsdp_content content =
@@ -301,20 +302,16 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 
 		if (!suffers(&content, finding, part, file_size))
 			continue;
-		fsdp_tally(&bytes, bytes_of(affected, &content));
+		fsdp_tally(bytes, bytes_of(affected, &content));
 		if (affected->seen[content.number] == affected->question)
 			continue;
 		affected->seen[content.number] = affected->question;
-		if (count < FSDP_AFFECTED_KEPT &&
-			!add_name(affected, content.number, &names[count]))
+		if (finding->affected_kept < FSDP_AFFECTED_KEPT &&
+			!add_name(affected, content.number,
+				&names[finding->affected_kept++]))
 			return false;
-		count++;
+		finding->affected_count++;
 	}
-	if (finding->affected_bytes == FSDP_UNKNOWN && bytes > 0)
-		finding->affected_bytes = bytes;
-	finding->affected = names;
-	finding->affected_count = count;
-	finding->affected_kept = count < FSDP_AFFECTED_KEPT ? count : FSDP_AFFECTED_KEPT;
 	return true;
 }
 
@@ -335,35 +332,105 @@ static uint32_t file_of(const struct fsdp_affected *affected,
 	return FSDP_NONE;
 }
 
+/* Contents of the files of a finding and of those that joined it: next[i] is after i. */
+static bool gather_files(struct fsdp_affected *affected, struct fsdp_finding *all,
+	const size_t *next, size_t index, enum affected_part part)
+{
+	struct fsdp_finding *finding = &all[index];
+	struct fsdp_span *names =
+		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
+	uint64_t bytes = part == PART_SHARDS ? FSDP_UNKNOWN : 0;
+
+	if (names == NULL || (affected->ids == NULL && !list_contents(affected)))
+		return false;
+	affected->question++;
+	for (; index != SIZE_MAX; index = next[index]) {
+		uint32_t file = FSDP_NONE;
+		uint64_t size = 0;
+
+		if (part != PART_SHARDS) {
+			file = file_of(affected, &all[index], &size);
+			affected->work += fsdp_file_count(affected->checkpoint);
+			if (file == FSDP_NONE)
+				continue;
+		}
+		finding->affected = names;
+		if (!gather(affected, finding, part, file, size, names, &bytes))
+			return false;
+	}
+	if (finding->affected_bytes == FSDP_UNKNOWN && bytes > 0)
+		finding->affected_bytes = bytes;
+	return true;
+}
+
+/* The tensors of a finding and of those that joined it. */
+static bool gather_tensors(struct fsdp_affected *affected, struct fsdp_finding *all,
+	const size_t *next, size_t index)
+{
+	struct fsdp_finding *finding = &all[index];
+	struct fsdp_span *names =
+		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
+	uint64_t bytes = 0;
+
+	if (names == NULL)
+		return false;
+	finding->affected = names;
+	finding->affected_kept = finding->affected_count = 0;
+	for (; index != SIZE_MAX; index = next[index]) {
+		fsdp_tally(&bytes, all[index].affected_bytes);
+		if (finding->affected_kept < FSDP_AFFECTED_KEPT)
+			names[finding->affected_kept++] = all[index].tensor;
+		finding->affected_count++;
+	}
+	finding->affected_bytes = bytes;
+	return true;
+}
+
 /* Fills `affected` and `affected_count` of the finding if it has none and they follow
  * from its place, and with them `affected_bytes` if none of it is stored twice. False: out of
  * memory. Beyond a bounded amount of work findings stay as they are. */
-static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *finding)
+static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *all,
+	const size_t *next, size_t index)
 {
+	struct fsdp_finding *finding = &all[index];
 	enum affected_part part = part_of(finding);
-	uint64_t size = 0;
-	uint32_t file = FSDP_NONE;
 
+	if (part == PART_TENSOR && next[index] != SIZE_MAX)
+		return gather_tensors(affected, all, next, index);
 	if (part == PART_NONE || finding->affected_count > 0 ||
 		affected->work > WORK_MOST)
 		return true;
 	if (part != PART_TENSOR) {
-		if (affected->ids == NULL && !list_contents(affected))
+		if (!gather_files(affected, all, next, index, part))
 			return false;
-		if (part != PART_SHARDS) {
-			file = file_of(affected, finding, &size);
-			affected->work += fsdp_file_count(affected->checkpoint);
-			if (file == FSDP_NONE)
-				return true;
-		}
-		if (!gather(affected, finding, part, file, size))
-			return false;
+		if (finding->affected == NULL)
+			return true;
 	}
 	if (finding->affected_count == 0 && finding->tensor.data != NULL) {
 		finding->affected = &finding->tensor;
 		finding->affected_count = finding->affected_kept = 1;
 	}
 	return true;
+}
+
+/* Whether they are of one cause in two files, or of gaps in two tensors. */
+static bool joins(const struct fsdp_finding *finding, const struct fsdp_finding *before)
+{
+	bool is_joined = false, is_gap = finding->rule == fsdp_rule(FSDP_RULE_CHUNK_GAP);
+
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
+		is_joined |=
+			fsdp_rule(rows[i].rule) == finding->rule && rows[i].is_joined;
+	return is_joined && finding->severity == before->severity &&
+	       (finding->rule == before->rule
+			       ? part_of(finding) == part_of(before)
+			       : before->rule == fsdp_rule(FSDP_RULE_RANK_MISSING)) &&
+	       (part_of(finding) == PART_TENSOR) == is_gap &&
+	       (is_gap || (finding->affected_count + before->affected_count == 0 &&
+				  finding->file.size > 0 && before->file.size > 0)) &&
+	       fsdp_span_equal(finding->file, before->file) == is_gap &&
+	       fsdp_span_equal(finding->fix, before->fix) &&
+	       fsdp_span_is_alike(finding->message, before->message);
 }
 
 /*
@@ -557,6 +624,33 @@ static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 	count_findings(audit, omitted.rule, omitted.count);
 }
 
+/* "…; the same is true of __3_0.distcp and 2 more", or "…; 2 more tensors have a gap" */
+static bool write_others(struct fsdp_audit *audit, const size_t *next, size_t index)
+{
+	enum { SHOWN = 8, NAME_MOST = 200, MORE = 96 };
+	struct fsdp_finding *finding = &audit->all[index];
+	size_t room = finding->message.size + SHOWN * (NAME_MOST + 8) + MORE, size, k = 0;
+	char *text = (char *)fsdp_arena_take(&audit->arena, room, 1);
+
+	if (text == NULL)
+		return false;
+	size = finding->message.size;
+	memcpy(text, finding->message.data, size);
+	while ((index = next[index]) != SIZE_MAX)
+		if (k++ < SHOWN && part_of(finding) != PART_TENSOR)
+			size += (size_t)snprintf(text + size, room - size, "%s%.*s",
+				k == 1 ? "; the same is true of " : ", ",
+				FSDP_TEXT_MOST(audit->all[index].file, NAME_MOST));
+	if (part_of(finding) == PART_TENSOR)
+		size += (size_t)snprintf(
+			text + size, room - size, "; %zu more tensors have a gap", k);
+	else if (k > SHOWN)
+		size += (size_t)snprintf(
+			text + size, room - size, " and %zu more", k - SHOWN);
+	finding->message = fsdp_span(text, size);
+	return true;
+}
+
 /* All findings, with the names that suffer. */
 static bool gather_findings(struct fsdp_audit *audit,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_verify *verify)
@@ -565,9 +659,12 @@ static bool gather_findings(struct fsdp_audit *audit,
 	size_t bytes = verify != NULL ? fsdp_verify_finding_count(verify) : 0;
 	struct fsdp_affected affected = { .checkpoint = checkpoint,
 		.arena = &audit->arena };
+	size_t *next = FSDP_TAKE(&audit->arena, next, found + bytes + own + 1);
+	size_t last[FSDP_RULE_COUNT], kept = 0;
+	bool *joined = FSDP_TAKE(&audit->arena, joined, found + bytes + own + 1);
 
 	audit->all = FSDP_TAKE(&audit->arena, audit->all, found + bytes + own + 1);
-	if (audit->all == NULL)
+	if (audit->all == NULL || next == NULL || joined == NULL)
 		return false;
 	for (size_t i = 0; i < found; i++)
 		audit->all[audit->count++] = *fsdp_finding(checkpoint, i);
@@ -576,9 +673,30 @@ static bool gather_findings(struct fsdp_audit *audit,
 	for (size_t i = 0; i < own; i++)
 		audit->all[audit->count++] = *(const struct fsdp_finding *)fsdp_vec_at(
 			&audit->findings.list, i);
+	memset(last, 0xff, sizeof last);
+	for (size_t i = 0; i < audit->count; i++) {
+		size_t rule = (size_t)(audit->all[i].rule - fsdp_rule(0));
+		/* Random states of the ranks that lack their weights too. */
+		size_t *before =
+			&last[rule == FSDP_RULE_RESUME_PART ? FSDP_RULE_RANK_MISSING
+							    : rule];
+
+		next[i] = SIZE_MAX;
+		joined[i] = *before != SIZE_MAX &&
+			    joins(&audit->all[i], &audit->all[*before]);
+		if (joined[i])
+			next[*before] = i;
+		*before = i;
+	}
 	for (size_t i = 0; i < audit->count; i++)
-		if (!fill_affected(&affected, &audit->all[i]))
+		if (!joined[i] &&
+			(!fill_affected(&affected, audit->all, next, i) ||
+				(next[i] != SIZE_MAX && !write_others(audit, next, i))))
 			return false;
+	for (size_t i = 0; i < audit->count; i++)
+		if (!joined[i])
+			audit->all[kept++] = audit->all[i];
+	audit->count = kept;
 	return true;
 }
 

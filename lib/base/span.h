@@ -308,4 +308,22 @@ static inline void fsdp_cursor_skip(struct fsdp_cursor *cursor, size_t size)
 	(void)fsdp_cursor_read(cursor, size);
 }
 
+/* Texts that differ in numbers only. */
+static inline bool fsdp_span_is_alike(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a.size && k < b.size) {
+		bool is_number = fsdp_is_digit(a.data[i]) && fsdp_is_digit(b.data[k]);
+
+		while (is_number && i < a.size && fsdp_is_digit(a.data[i]))
+			i++;
+		while (is_number && k < b.size && fsdp_is_digit(b.data[k]))
+			k++;
+		if (!is_number && a.data[i++] != b.data[k++])
+			return false;
+	}
+	return i == a.size && k == b.size;
+}
+
 #endif

@@ -49,7 +49,9 @@ static void what_a_lost_file_held_is_named_and_counted(void **state)
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
 		FSDP_PLACE(.file = FSDP_SPAN("a")), "a page");
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = FSDP_SPAN("b")), "a page");
+		FSDP_PLACE(.file = FSDP_SPAN("b")), "another page");
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		FSDP_PLACE(.file = FSDP_SPAN("c")), "another page");
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_RANK_MISSING,
 		FSDP_PLACE(.rank = 7), "no rank 7");
 	freeze_by_hand(checkpoint);
@@ -58,7 +60,10 @@ static void what_a_lost_file_held_is_named_and_counted(void **state)
 	assert_int_equal(finding->affected_count, 1);
 	assert_memory_equal(finding->affected[0].data, "t", 1);
 	assert_int_equal(finding->affected_bytes, 8);
+	/* Two files with one cause are one finding. */
 	finding = fsdp_audit_finding(audit, 1);
+	assert_true(fsdp_span_is(
+		finding->message, "another page; the same is true of c"));
 	assert_int_equal(finding->affected_count, 2);
 	assert_int_equal(finding->affected_bytes, 24);
 	finding = fsdp_audit_finding(audit, 2);
@@ -223,7 +228,9 @@ static void values_of_a_lost_file_suffer_with_its_tensors(void **state)
 	put_item(checkpoint, "t", second, 0);
 	put_item(checkpoint, "u", first, 0);
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = FSDP_SPAN("b")), "a page");
+		FSDP_PLACE(.file = FSDP_SPAN("b")), "another page");
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		FSDP_PLACE(.file = FSDP_SPAN("c")), "another page");
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_RANK_MISSING,
 		FSDP_PLACE(.rank = 7), "no rank 7");
 	freeze_by_hand(checkpoint);
