@@ -625,6 +625,36 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	return true;
 }
 
+/* Bytes up to `end` that no item has. The cause may be a finding already: pieces or names that the
+ * metadata does not list. */
+static void note_unreferenced(struct item_walk *items, uint64_t end)
+{
+	struct fsdp_verify *verify = items->verify;
+	uint64_t size = items->file->source.size;
+	bool is_explained = false;
+
+	for (size_t i = 0; i < fsdp_finding_count(verify->checkpoint); i++) {
+		const struct fsdp_rule *rule = fsdp_finding(verify->checkpoint, i)->rule;
+		is_explained |= rule == fsdp_rule(FSDP_RULE_CHUNK_GAP) ||
+				rule == fsdp_rule(FSDP_RULE_METADATA_INCONSISTENT);
+	}
+	verify->scope.unreferenced += end - items->reach;
+	if (is_explained)
+		return;
+	if (end < size)
+		fsdp_find(&verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
+			FSDP_IN(items->file, .offset = items->reach,
+				.length = end - items->reach),
+			"bytes %llu-%llu of %llu are unreferenced",
+			FSDP_LLU(items->reach), FSDP_LLU(end - 1), FSDP_LLU(size));
+	else
+		fsdp_find(&verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
+			FSDP_IN(items->file, .offset = items->reach,
+				.length = end - items->reach),
+			"the last %llu of %llu bytes are unreferenced",
+			FSDP_LLU(end - items->reach), FSDP_LLU(size));
+}
+
 bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
@@ -651,16 +681,8 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 		if (!fsdp_add(item.offset, item.length, &end) || item.length == 0)
 			continue;
 		fsdp_arena_reset(&verify->item);
-		struct fsdp_findings *findings = &items.verify->findings;
-		if (item.offset > items.reach) {
-			fsdp_find(findings, FSDP_RULE_UNREFERENCED_BYTES,
-				FSDP_IN(items.file, .offset = items.reach,
-					.length = item.offset - items.reach),
-				"bytes %llu-%llu of %llu are unreferenced",
-				FSDP_LLU(items.reach), FSDP_LLU(item.offset - 1),
-				FSDP_LLU(items.file->source.size));
-			items.verify->scope.unreferenced += item.offset - items.reach;
-		}
+		if (item.offset > items.reach)
+			note_unreferenced(&items, item.offset);
 		if (item.offset + item.length > items.reach)
 			items.reach = item.offset + item.length;
 		if (verify->foreign && (item.piece == FSDP_NONE ||
@@ -677,15 +699,8 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 	}
 	if (transformed)
 		verify->lacks |= FSDP_UNREADABLE;
-	uint64_t size = items.file->source.size;
-	if (items.reach != 0 && items.reach < size) {
-		fsdp_find(&items.verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
-			FSDP_IN(items.file, .offset = items.reach,
-				.length = size - items.reach),
-			"the last %llu of %llu bytes are unreferenced",
-			FSDP_LLU(size - items.reach), FSDP_LLU(size));
-		items.verify->scope.unreferenced += size - items.reach;
-	}
+	if (items.reach != 0 && items.reach < file->source.size)
+		note_unreferenced(&items, file->source.size);
 	return true;
 }
 

@@ -698,9 +698,14 @@ static bool place(struct match *match, const struct fsdp_dcp_index *index, uint3
 	if (item != NULL && !find_chunk(match, item, index, &chunk))
 		return false;
 	if (chunk == FSDP_NONE) {
-		report_metadata(dcp, FSDP_RULE_METADATA_INCONSISTENT,
-			fsdp_names_segment(&dcp->fqns.names, index->fqn),
-			"storage is recorded for a name that the state dict does not have");
+		struct fsdp_dcp_owner *owner = fsdp_vec_at(&dcp->owners, index->fqn);
+		if (item != NULL)
+			item->has_more = true;
+		else if (!owner->is_reported)
+			report_metadata(dcp, FSDP_RULE_METADATA_INCONSISTENT,
+				fsdp_names_segment(&dcp->fqns.names, index->fqn),
+				"storage is recorded for a name that the state dict does not have");
+		owner->is_reported = true;
 		return true;
 	}
 	((struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk))->info = info;

@@ -58,6 +58,7 @@ struct fsdp_dcp_texts {
 struct fsdp_dcp_owner {
 	uint32_t item;    /* + 1, or 0 */
 	uint32_t missing; /* the number of the last file that has none, + 1, or 0 */
+	bool is_reported;
 };
 
 /* The chunks that one metadata file lists for one tensor. */
@@ -79,7 +80,8 @@ struct fsdp_dcp_item {
 	uint32_t info; /* of an object */
 	uint8_t dims, dtype;
 	bool is_object, grad, grad_known;
-	bool bad; /* its size cannot be */
+	bool bad;      /* its size cannot be */
+	bool has_more; /* stored pieces that the tensor does not list */
 };
 
 struct fsdp_dcp {

@@ -236,6 +236,7 @@ struct data_file {
 	uint32_t bad_count;
 	bool transform_reported;
 	bool is_other; /* its items are not those of the metadata */
+	bool is_missing;
 	uint64_t end;  /* of all items, by the metadata */
 	uint64_t last; /* offset of the last one that begins in the file, … */
 	uint64_t last_end;
@@ -524,38 +525,31 @@ static struct data_file *file_of(const struct dcp *dcp, uint32_t path)
 }
 
 /* Whether a name from the metadata may be opened, and its kind. */
-static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_size)
+static void open_entry(struct dcp *dcp, struct fsdp_span path, struct data_file *file)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
 	struct fsdp_entry entry;
+	struct fsdp_source source;
 	char room[FSDP_SHOWN];
-	*ret_size = FSDP_UNKNOWN;
-	if (!fsdp_name_is_safe(path)) {
+	file->size = FSDP_UNKNOWN;
+	if (!fsdp_name_is_safe(path))
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = FSDP_SPAN(".metadata")),
 			"skipped file '%s' of the metadata: its path leaves the directory",
 			fsdp_shown(path, room));
-		return true;
-	}
-	if (!fsdp_folder_find(dcp->folder, path, &entry)) {
-		struct fsdp_source source;
+	else if (fsdp_folder_find(dcp->folder, path, &entry)) {
+		if (entry.kind == FSDP_ENTRY_FILE)
+			file->size = entry.size;
+		else
+			fsdp_find(findings, FSDP_RULE_LINK_OR_SPECIAL,
+				FSDP_PLACE(.file = path),
+				"this is not a regular file of the checkpoint; it was not opened");
 		/* A name with directories is not in the list. */
-		if (memchr(path.data, '/', path.size) != NULL &&
-			fsdp_folder_source(dcp->folder, path, &source, NULL)) {
-			*ret_size = source.size;
-			return true;
-		}
-		fsdp_report_missing(findings, dcp->folder, *FSDP_PLACE(.file = path),
-			false, ".metadata");
-		return true;
-	}
-	if (entry.kind != FSDP_ENTRY_FILE) {
-		fsdp_find(findings, FSDP_RULE_LINK_OR_SPECIAL, FSDP_PLACE(.file = path),
-			"this is not a regular file of the checkpoint; it was not opened");
-		return true;
-	}
-	*ret_size = entry.size;
-	return true;
+	} else if (memchr(path.data, '/', path.size) != NULL &&
+		   fsdp_folder_source(dcp->folder, path, &source, NULL))
+		file->size = source.size;
+	else
+		file->is_missing = true;
 }
 
 static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
@@ -569,8 +563,7 @@ static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
 		*file = (struct data_file){ .first_bad = FSDP_NONE, .rank = FSDP_NONE };
 		if (!is_data_name(path, &file->rank))
 			file->rank = FSDP_NONE;
-		if (!open_entry(dcp, path, &file->size))
-			return false;
+		open_entry(dcp, path, file);
 		file->id =
 			fsdp_build_file(model, path, file->size, file->rank, ret_error);
 		if (file->id == FSDP_NONE)
@@ -866,6 +859,10 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 		lost /= CHAR_BIT;
 	else
 		lost = FSDP_UNKNOWN;
+	if (item->has_more && held >= numel)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"storage is recorded for a piece that the tensor does not have");
 	if (report_overlap(dcp, item, &boxes) || held == numel ||
 		(replicas && held > numel) || (dcp->lacks_ranks && held < numel))
 		return;
@@ -1183,12 +1180,36 @@ static bool check_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
+/* A metadata file of another save: no data file has its items. Missing files are of that save. */
+static bool report_other_metadata(struct dcp *dcp)
+{
+	uint32_t others = 0;
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		const struct data_file *file = file_of(dcp, id);
+		if (!file->is_other && !file->is_missing)
+			return false;
+		others += file->is_other;
+	}
+	if (others > 1)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_ITEM_MISMATCH,
+			FSDP_PLACE(.file = dcp->meta.file,
+				.fix = "copy .metadata and all .distcp files again from one save"),
+			"the data files and .metadata are from different saves: none of %u data files has the listed items at their offsets",
+			others);
+	return others > 1;
+}
+
 static void check_files(struct dcp *dcp)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	if (report_other_metadata(dcp))
+		return;
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		const struct data_file *file = file_of(dcp, id);
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
+		if (file->is_missing)
+			fsdp_report_missing(findings, dcp->folder,
+				*FSDP_PLACE(.file = path), false, ".metadata");
 		if (file->size == FSDP_UNKNOWN)
 			continue;
 		if (file->is_other) {
