@@ -371,6 +371,42 @@ static bool is_on_mesh(const struct fsdp_model *model,
 	return ranks == NULL && rank < mesh->rank_count;
 }
 
+/* The file of the rank that should have what another rank's has: its name differs in numbers. Where each rank
+ * has several, one that is missing, or has a finding, is the cause (NULL). */
+static const struct fsdp_file_record *find_sibling(const struct fsdp_model *model,
+	const struct fsdp_file_record *record, const struct fsdp_file_record *other)
+{
+	bool is_one_kind = fsdp_span_is_alike(record->path, other->path);
+	bool has_kinds = false;
+	for (uint32_t i = 0; i < model->files.count && !is_one_kind; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		if (file->rank == record->rank && !file->left_out &&
+			fsdp_span_is_alike(file->path, other->path)) {
+			const struct fsdp_file_record *next =
+				i + 1 < model->files.count ? fsdp_model_file(model, i + 1)
+							   : NULL;
+			/* Nothing of it could be read. */
+			if (file->first_tensor == (next != NULL ? next->first_tensor
+								: model->tensors.count) &&
+				file->first_value == (next != NULL ? next->first_value
+								   : model->values.count))
+				return NULL;
+			record = file;
+			is_one_kind = true;
+		}
+		has_kinds |= file->rank == other->rank &&
+			     fsdp_span_is_alike(file->path, record->path);
+	}
+	for (size_t i = 0; i < model->findings.list.count; i++) {
+		const struct fsdp_finding *finding =
+			fsdp_vec_at(&model->findings.list, i);
+		if (finding->severity == FSDP_ERROR &&
+			fsdp_span_equal(finding->file, record->path))
+			return NULL;
+	}
+	return is_one_kind || !has_kinds ? record : NULL;
+}
+
 /* For one rank with one given file: tensors that others have and it lacks. */
 static void find_lacks(
 	struct merge *merge, uint32_t file, const bool *has, struct fsdp_arena *scratch)
@@ -390,6 +426,9 @@ static void find_lacks(
 	if (count == 0)
 		return;
 	const struct fsdp_file_record *other = file_of(merge, first);
+	record = find_sibling(model, record, other);
+	if (record == NULL)
+		return;
 	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
 		FSDP_PLACE(.file = record->path, .rank = record->rank,
 			.tensor = name_of(
