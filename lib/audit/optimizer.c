@@ -830,7 +830,7 @@ static void check_absent(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 
-	if (!fsdp_check_is_of(checking, "deepspeed"))
+	if (strcmp(checking->family, "deepspeed-zero0") != 0)
 		return;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->severity == FSDP_ERROR)

@@ -301,6 +301,9 @@ static void read_reported(struct coverage *coverage)
 		for (size_t k = 0; k < FSDP_COUNT(reasons); k++)
 			coverage->gaps_explained |=
 				finding->rule == fsdp_rule(reasons[k]);
+		coverage->gaps_explained |=
+			finding->rule == fsdp_rule(FSDP_RULE_ZERO_NUMEL) &&
+			finding->severity == FSDP_ERROR;
 	}
 }
 

@@ -516,6 +516,38 @@ static bool read_mappings(
 	return true;
 }
 
+/* Each rank of ZeRO-3 and each slice notes the step in its model states. */
+static bool check_steps(
+	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	const struct fsdp_value_record *first = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_value_record *value =
+			fsdp_model_value(model, ds->first_value + i);
+		struct fsdp_span name =
+			fsdp_model_name(model, value->raw_name, ds->reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(ds->reading->scratch, ret_error);
+		if (value->rank == FSDP_NONE || value->token_count != 1 ||
+			value->tokens->kind != FSDP_TOKEN_INTEGER ||
+			!fsdp_span_is(name, "global_steps"))
+			continue;
+		if (first == NULL)
+			first = value;
+		if (value->tokens->integer == first->tokens->integer)
+			continue;
+		fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
+			FSDP_PLACE(.rank = value->rank, .severity = FSDP_ERROR + 1,
+				.fix = "copy the files of all ranks from one save"),
+			"global_steps is %lld in the model states of rank %u, and %lld in those of rank %u: the files are of two saves",
+			(long long)value->tokens->integer, value->rank,
+			(long long)first->tokens->integer, first->rank);
+		return true;
+	}
+	return true;
+}
+
 bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
@@ -537,7 +569,7 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		if (stated->name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
 	}
-	if (!read_mappings(ds, count, ret_error))
+	if (!read_mappings(ds, count, ret_error) || !check_steps(ds, count, ret_error))
 		return false;
 	/* The first slice decides; its files may be gone. */
 	for (size_t i = ds->declared_begin[ds->model_ranks]; i-- > ds->declared_begin[1];)

@@ -217,9 +217,15 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
-	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
-		"%s points to %.*s, which does not exist", pointer->name,
-		FSDP_TEXT(pointer->tag));
+	if (pointer->tag.size == 0)
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
+			"%s is empty", pointer->name);
+	else
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
+			"%s points to %.*s, which does not exist", pointer->name,
+			FSDP_TEXT(pointer->tag));
+	return fsdp_error_add_hint(ret_error,
+		"write the name of a complete step into it; fsdp-inspect latest finds the newest one");
 }
 
 /* ---- the universal form ---- */
@@ -558,6 +564,30 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
 }
 
+/* Two saves into one directory: files whose names exclude each other. */
+static void check_mixed(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	bool has_prefix = fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "bf16_" OPTIM);
+	bool has_none = false, has_model = false;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_span name = fsdp_folder_entry(folder, i).name;
+		has_none |= fsdp_pattern_takes(name, OPTIM, numbers);
+		has_model |= fsdp_pattern_takes(name, MODEL, numbers);
+	}
+	if (has_prefix && has_none)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+			FSDP_PLACE(.fix = "keep the optimizer files of one save: a bf16 run loads bf16_zero_pp_rank_*, other runs load zero_pp_rank_*"),
+			"optimizer files of two saves are in one directory: bf16_zero_pp_rank_* and zero_pp_rank_*; read bf16_zero_pp_rank_*");
+	else if (has_model && ds->model_parts != 0)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+			FSDP_PLACE(.fix = "keep the files of one save only"),
+			"model states of two saves are in one directory: zero_pp_rank_*_model_states.pt of ZeRO-3, and mp_rank_*_model_states.pt of another stage");
+	else
+		return;
+	ds->is_mixed = true;
+}
+
 static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	const struct member *member, struct fsdp_error **ret_error)
 {
@@ -587,6 +617,8 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	struct fsdp_error **ret_error)
 {
 	struct member member;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	bool has_both = fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "bf16_" OPTIM);
 	if (!fsdp_names_init(&ds->members, ds->reading->scratch))
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	if (!count_ranks(ds, folder, ret_error))
@@ -594,12 +626,15 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member) &&
+			!(has_both && fsdp_pattern_takes(entry.name, OPTIM, numbers)) &&
 			!add_member(ds, entry.name, &member, ret_error))
 			return false;
 	}
+	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
+	if (!ds->is_universal)
+		check_mixed(ds, folder);
 	if (!fsdp_reading_order_children(ds->reading, 0, ret_error))
 		return false;
-	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
 	if (!ds->is_universal)
 		return true;
 	if (fsdp_folder_has(folder, "tmp", FSDP_ENTRY_DIRECTORY))
@@ -667,14 +702,14 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 		slices += tensor->role == FSDP_ROLE_PARAM;
 	}
 	char text[200];
-	if (slices != 0)
+	if (slices != 0 && !ds->is_mixed)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
 			slices == 1
 				? "%zu parameter is a slice of %u tensor-parallel ranks; %s: it is listed as its rank's own"
 				: "%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
 			slices, ds->tensor_ranks, why_apart(ds, text, sizeof text));
-	if (apart != 0 && ds->world_size != 0)
+	if (apart != 0 && ds->world_size != 0 && !ds->is_mixed)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1,
 				.fix = "load it with DeepSpeed by as many ranks, which joins them"),
@@ -695,11 +730,14 @@ static bool join_slice(
 	if (!ds->is_picked)
 		fsdp_deepspeed_check_parts(ds);
 	if (ds->world_size != 0) {
-		fsdp_deepspeed_check_counts(ds);
-		fsdp_deepspeed_check_lengths(ds);
+		if (!ds->is_mixed)
+			fsdp_deepspeed_check_counts(ds);
+		if (!ds->is_mixed)
+			fsdp_deepspeed_check_lengths(ds);
 	}
 	if (!parts && ds->world_size != 0) {
-		fsdp_deepspeed_check_groups(ds);
+		if (!ds->is_mixed)
+			fsdp_deepspeed_check_groups(ds);
 		if (!fsdp_deepspeed_add_unnamed(ds, ret_error))
 			return false;
 	}
@@ -725,20 +763,31 @@ static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	struct fsdp_ranks_here here = { .at_least = true, .what = "optimizer file" };
 	struct member member;
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
-	if (here.list == NULL)
+	/* By rank: 1 for its optimizer, 2 for its model states. */
+	unsigned char *files = fsdp_arena_take(
+		reading->scratch, FSDP_DEEPSPEED_RANKS_MAX + (size_t)1, 1);
+	if (here.list == NULL || files == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	here.world_size = world < FSDP_NONE ? (uint32_t)world : FSDP_NONE - 1;
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
-		if (!is_member(child->name, &member) || !member.is_optim)
+		if (!is_member(child->name, &member) ||
+			(!member.is_optim && !member.is_part))
 			continue;
 		uint64_t stage = member.mp / ds->tensor_ranks;
 		uint64_t rank =
 			(stage * ds->world_size + member.rank) * ds->tensor_ranks +
 			member.mp % ds->tensor_ranks;
-		if (rank < here.world_size)
+		if (rank < FSDP_DEEPSPEED_RANKS_MAX)
+			files[rank] |= member.is_optim ? 1 : 2;
+		if (rank < here.world_size && member.is_optim)
 			here.list[here.count++] = (uint32_t)rank;
 	}
+	ds->has_nodes = here.count > 0 && here.count < here.world_size;
+	for (size_t i = 0; i < FSDP_DEEPSPEED_RANKS_MAX; i++)
+		ds->has_nodes &= files[i] == 0 || files[i] == 3;
+	if (ds->has_nodes)
+		here.what = "optimizer and model state file";
 	fsdp_find_missing_ranks(
 		&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
 	return true;
@@ -790,7 +839,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		return false;
 	struct fsdp_findings *findings = &ds->reading->model->findings;
 	fsdp_deepspeed_check_files(ds);
-	if (!(ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)) {
+	if (!ds->is_mixed && !(ds->mapped != 0 ? ds->strayed == 0
+					       : !ds->round_robin || ds->stage == 3)) {
 		char count[64] = "";
 		if (ds->strayed != 0)
 			snprintf(count, sizeof count, " of %zu of %zu parameters",

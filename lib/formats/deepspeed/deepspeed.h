@@ -128,6 +128,7 @@ struct fsdp_deepspeed_parameter {
 	uint64_t begin;          /* in its group, of ZeRO 1 and 2 */
 	uint32_t mapping;        /* + 1: at the position of these; 0: at `begin` */
 	bool frozen;
+	bool is_list; /* its shape is not known */
 };
 
 /* A tensor of the files, as it was read. */
@@ -197,6 +198,8 @@ struct fsdp_deepspeed {
 	uint32_t model_count;  /* and of the model */
 	uint32_t model_parts;  /* those of them that are one rank's of the save */
 	bool has_layers, layers_by_rank; /* of a pipeline; in names with a rank */
+	bool is_mixed;                   /* files of several saves, which is reported */
+	bool has_nodes; /* missing ranks are reported, with their model states */
 	struct fsdp_names members;
 
 	/* The tensors of the files (tensors.c). */

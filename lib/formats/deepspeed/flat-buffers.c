@@ -180,7 +180,13 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 		ds->mapped += count;
 	}
 	ds->strayed += strays;
-	if (!right)
+	if (found < ds->slice.lengths[group] && !right) {
+		ds->is_mixed = true;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
+			FSDP_PLACE(.fix = "keep the files of one save only"),
+			"param_shapes of group %u have %llu elements, its flat buffers only %llu: the optimizer files are of another model or save",
+			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
+	} else if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.fix = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: the start of each parameter is uncertain",
@@ -222,6 +228,7 @@ static bool add_named(
 		parameter->dims = copy->tensor.dims;
 		return true;
 	}
+	parameter->is_list = true;
 	parameter->shape = fsdp_build_ints(ds->reading->model, &numel, 1, ret_error);
 	return parameter->shape != FSDP_NONE;
 }
@@ -261,7 +268,7 @@ void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
 		named |= !ds->slice.parameters[i].frozen;
 	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL &&
-		ds->reading->errors->count == 0)
+		ds->reading->errors->count == 0 && ds->model_count != 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.fix = "copy the model states file again"),
 			"param_shapes are missing%s: cannot split the flat buffers of the optimizer into parameters",
@@ -561,7 +568,7 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 			FSDP_PLACE(.fix = "copy the missing *_optim_states.pt"),
 			"all optimizer files are missing; ZeRO-%lld stores the weights in them",
 			(long long)ds->stage);
-	if (ds->model_count >= due)
+	if (ds->model_count >= due || (parts && ds->has_nodes))
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
@@ -578,8 +585,7 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 
 enum file_part { LAYER, EXPERT, EXPERT_OF_ALL, EXPERT_RANK };
 
-/* Of files of one kind the first that is gone is reported: the others have the same
- * cause. True: it is there. */
+/* True: it is there. */
 static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t number, const char *why)
 {
@@ -605,8 +611,8 @@ static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t 
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
 		FSDP_PLACE(.file = fsdp_arena_copy(
 				   ds->reading->model->arena, fsdp_span_text(name)),
-			.fix = "copy it and the others of its kind that are missing"),
-		"%s", why);
+			.fix = NULL),
+		"missing file (%s)", why);
 	return false;
 }
 
@@ -614,13 +620,13 @@ static bool check_file(struct fsdp_deepspeed *ds, enum file_part part, uint32_t 
 static bool check_part(struct fsdp_deepspeed *ds, enum file_part part, uint32_t layer,
 	uint64_t count, const char *counter)
 {
+	enum { REPORTED_MOST = 64 };
 	char why[160];
-	bool good = true;
-	snprintf(why, sizeof why, "%s counts %llu such files of this rank of the model",
-		counter, FSDP_LLU(count));
-	for (uint64_t i = 0; good && i < count; i++)
-		good = check_file(ds, part, layer, i, why);
-	return good;
+	unsigned gone = 0;
+	snprintf(why, sizeof why, "%s %llu", counter, FSDP_LLU(count));
+	for (uint64_t i = 0; gone < REPORTED_MOST && i < count; i++)
+		gone += !check_file(ds, part, layer, i, why);
+	return gone == 0;
 }
 
 /* A pipeline writes each layer to a file, and param_shapes have the layer's number. */
@@ -654,12 +660,12 @@ void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds)
 			       fsdp_span_is(one->name, "module");
 		if (counts && experts_good && fsdp_span_is(one->name, "num_experts"))
 			experts_good = check_part(ds, EXPERT_OF_ALL, 0,
-				(uint64_t)token->integer, "num_experts");
+				(uint64_t)token->integer, "num_experts is");
 		else if (counts && experts_good &&
 			 fsdp_span_behind(one->name, "num_experts.", &rest) &&
 			 fsdp_deepspeed_parse_index(&rest, &layer))
 			experts_good = check_part(ds, EXPERT, layer,
-				(uint64_t)token->integer, "num_experts");
+				(uint64_t)token->integer, "num_experts is");
 		else if (token->kind == FSDP_TOKEN_TEXT &&
 			 fsdp_span_behind(one->name, "optimizer.param_groups.", &rest) &&
 			 fsdp_deepspeed_parse_index(&rest, &group) &&
@@ -670,7 +676,7 @@ void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds)
 	}
 	if (is_pipeline)
 		check_layers(ds);
-	check_part(ds, EXPERT_RANK, 0, expert_ranks, "the name of a group of experts");
+	check_part(ds, EXPERT_RANK, 0, expert_ranks, "number of expert ranks is");
 }
 
 void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds)
@@ -679,8 +685,26 @@ void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds)
 	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
 		if (ds->slice.counts[group] > most)
 			most = ds->slice.counts[group];
+	/* ZeRO-3 may cut over a part of the ranks. */
+	if (most != 0 && ds->stage < 3 && ds->data_ranks > 0 &&
+		most != (uint64_t)ds->data_ranks) {
+		ds->is_mixed = true;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+			FSDP_PLACE(.fix = "keep the files of one save only"),
+			"the optimizer files are of a save by %llu ranks, the model states of one by %lld",
+			FSDP_LLU(most), (long long)ds->data_ranks);
+		return;
+	}
 	if (most == 0 || most == ds->world_size)
 		return;
+	ds->is_mixed = most < ds->world_size;
+	if (ds->is_mixed && ds->data_ranks == (int64_t)most) {
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
+			FSDP_PLACE(.fix = "move the optimizer files of the higher ranks elsewhere"),
+			"this is a save by %llu ranks, but optimizer files of ranks %llu-%u are from another save: zero_to_fp32.py refuses them",
+			FSDP_LLU(most), FSDP_LLU(most), ds->world_size - 1);
+		return;
+	}
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = { 0 }),
 		"the optimizer is sharded over %llu ranks, but %u have files: %s",

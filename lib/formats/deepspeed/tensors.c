@@ -147,6 +147,8 @@ uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	if (target->parameter != NULL) {
 		record.shape = target->parameter->shape;
 		record.dims = target->parameter->dims;
+		if (target->parameter->is_list)
+			record.flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	}
 	record.path = FSDP_NONE;
 	record.role = (uint8_t)target->role;
@@ -341,6 +343,33 @@ bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **
 	return true;
 }
 
+/* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what is not
+ * trained. */
+static void check_lost(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
+{
+	struct fsdp_span fqn;
+	char name[512];
+	bool has_data =
+		!fsdp_span_behind(stored->name, "module.", &fqn) || fqn.size > 400;
+	for (size_t i = 0; i < ds->slice.shared_count; i++)
+		has_data |= fsdp_span_equal(ds->slice.shared[i].alias, fqn);
+	for (size_t i = 0; i < ds->slice.parameter_count && !has_data; i++)
+		if (fsdp_span_equal(ds->slice.parameters[i].fqn, fqn)) {
+			snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
+				FSDP_TEXT(fqn));
+			has_data = !ds->slice.parameters[i].frozen ||
+				   find_stored(ds, fsdp_span_text(name),
+					   ds->first_data) != NULL;
+			break;
+		}
+	if (!has_data)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.tensor = fqn, .severity = FSDP_ERROR + 1,
+				.fix = "load these weights from the model that the run started from"),
+			"frozen weights were not saved: the model states have an empty placeholder only");
+}
+
 bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	static const int roles[] = {
@@ -362,8 +391,12 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 			continue;
 		if (place == PLACE_MODULE &&
 			((ds->world_size != 0 && stored->numel == 0) ||
-				is_placeholder(ds, stored)))
+				is_placeholder(ds, stored))) {
+			if (ds->stage == 3 && ds->world_size != 0 && !ds->is_mixed &&
+				stored->numel == 0)
+				check_lost(ds, stored);
 			continue;
+		}
 		target.role = place != PLACE_MODULE ? roles[place]
 			      : ds->world_size == 0 ? FSDP_ROLE_PARAM
 						    : FSDP_ROLE_OTHER;
