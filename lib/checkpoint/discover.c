@@ -446,6 +446,17 @@ static bool has_weights(const struct fsdp_discover *below, const char *path)
 	return false;
 }
 
+/* Files of programs next to checkpoints: no loader reads one as a checkpoint. */
+static bool is_text(const struct fsdp_entry *entry)
+{
+	struct fsdp_span end = fsdp_span_last(entry->name, '.');
+
+	return entry->kind == FSDP_ENTRY_FILE && end.size < entry->name.size &&
+	       fsdp_span_is_any(
+		       end, "csv err json jsonl log md out py sh txt yaml yml") &&
+	       !fsdp_span_ends(entry->name, FSDP_SPAN(".index.json"));
+}
+
 static void look_at_entries(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
@@ -462,7 +473,7 @@ static void look_at_entries(struct fsdp_discover *below,
 			       !(is_cache && fsdp_span_is(entry.name, "blobs")) &&
 			       folder->count <= FSDP_BELOW_SMALL &&
 			       below_is_file(below, folder, &entry);
-		if (!is_folder && !is_pointer(folder, &entry) &&
+		if (!is_folder && !is_text(&entry) && !is_pointer(folder, &entry) &&
 			(!is_part || (!is_file && has_suffix(entry.name))) &&
 			below->others++ == 0)
 			below->first_other = below_join(below, place->path, entry.name);

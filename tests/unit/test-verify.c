@@ -112,8 +112,8 @@ static void bytes_between_items_are_told(void **state)
 	assert_int_equal(fsdp_verify_coverage(verified.verify).unreferenced, 1261);
 	verified_done(&verified);
 	/* The missing piece is the cause, which is a finding. */
-	verified = verify_sample(
-		"broken/dcp-chunk-gap/checkpoint", FSDP_LEVEL_HEADERS, 1);
+	verified =
+		verify_sample("broken/dcp-chunk-gap/checkpoint", FSDP_LEVEL_HEADERS, 1);
 	assert_int_equal(found(&verified, "FI1028", &finding), 0);
 	assert_int_equal(fsdp_verify_coverage(verified.verify).unreferenced, 1577);
 	verified_done(&verified);
