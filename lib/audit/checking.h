@@ -98,6 +98,9 @@ void fsdp_check_report(struct fsdp_checking *checking, enum fsdp_rule_index rule
 	struct fsdp_span tensor, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* The step by the files, the directory's name or the scheduler; -1: none states it, or an error. */
+int64_t fsdp_check_step(struct fsdp_checking *checking);
+
 /* Reads the indices of sparse tensors, and raises a finding of each that does not fit its tensor. */
 void fsdp_check_indices(struct fsdp_checking *checking);
 

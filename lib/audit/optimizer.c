@@ -42,6 +42,7 @@ struct optim_owner {
 
 	bool has_moments, has_step; /* of Adam; or its groups have the step */
 	bool has_group_step;
+	bool is_adam; /* its groups have betas */
 };
 
 /* A parameter of a group: a number, or a name. */
@@ -57,6 +58,7 @@ struct optim_groups {
 	bool is_whole; /* what a rank wrote is of all ranks: a distributed checkpoint */
 	struct optim_owner owners[OWNERS_MAX];
 	size_t owner_count;
+	bool has_states; /* of any optimizer */
 	struct group_entry *entries;
 	size_t count, room;
 };
@@ -132,14 +134,18 @@ static void add_flattened(
 	const unsigned char *at = memmem(raw.data, raw.size, word.data, word.size);
 	struct optim_owner *owner;
 	size_t front;
+	bool is_rate = fsdp_span_ends(raw, end);
 
-	if (at == NULL || !fsdp_span_ends(raw, end))
+	if (at == NULL || (!is_rate && !fsdp_span_ends(raw, FSDP_SPAN(".betas"))))
 		return;
 	front = (size_t)(at - raw.data);
+
 	if ((front > 0 && at[-1] != '.') || raw.size <= front + word.size + end.size)
 		return;
 	owner = make_owner(groups, fsdp_span(raw.data, front), rank);
-	if (owner != NULL)
+	if (owner != NULL && !is_rate)
+		owner->is_adam = true;
+	else if (owner != NULL)
 		add_entry(groups, owner,
 			fsdp_span(
 				at + word.size, raw.size - front - word.size - end.size),
@@ -162,12 +168,14 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 	if (path.count < 2 || path.count > 3 || !path.behind[0].is_integer)
 		return;
 	key = path.behind[1].text;
-	if (!fsdp_span_is_any(key, "params step"))
+	if (!fsdp_span_is_any(key, "params step betas"))
 		return;
 	owner = make_owner(groups, fsdp_span(raw.data, path.owner), value->rank);
 	if (owner == NULL)
 		return;
-	if (fsdp_span_is(key, "step"))
+	if (fsdp_span_is(key, "betas"))
+		owner->is_adam = true;
+	else if (fsdp_span_is(key, "step"))
 		owner->has_group_step = true;
 	else if (value->token_count == 0)
 		owner->is_cut = true;
@@ -349,6 +357,24 @@ static void report_strays(struct optim_groups *groups, const struct optim_owner 
 		owner->first_stray, others);
 }
 
+/* Adam makes its states in the first step. One of several optimizers may start later. */
+static void check_untrained(
+	struct optim_groups *groups, const struct optim_owner *owner, size_t count)
+{
+	struct fsdp_checking *checking = groups->checking;
+	int64_t step = owner->is_adam && groups->owner_count == 1 && !groups->has_states
+			       ? fsdp_check_step(checking)
+			       : -1;
+
+	if (step > 0)
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
+			FSDP_PLACE(.module = module_of(owner),
+				.fix = "use a checkpoint with optimizer states, or resume with a new optimizer"),
+			"the groups of the optimizer have %zu parameters, but no parameter has a state, and the step is %" PRId64
+			": a resumed run starts with new moments",
+			count, step);
+}
+
 /* Parameters without a state where most have one, and states without a step. Frozen parameters are usually in no
  * group; a group of many frozen ones is valid. */
 static void check_states(
@@ -362,8 +388,12 @@ static void check_states(
 	for (size_t i = 0; i < count; i++)
 		if (!entries[i].has_state && without++ == 0)
 			one = &entries[i];
-	if (is_packed(groups->checking) || owner->rank != FSDP_NONE || without == count)
+	if (is_packed(groups->checking) || owner->rank != FSDP_NONE)
 		return;
+	if (without == count) {
+		check_untrained(groups, owner, count);
+		return;
+	}
 	if (owner->has_moments && !owner->has_step && !owner->has_group_step)
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STEP,
 			FSDP_PLACE(.module = module_of(owner)),
@@ -424,6 +454,7 @@ static void check_groups(struct fsdp_checking *checking)
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
+		groups.has_states |= tensor.role == FSDP_ROLE_OPTIM;
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			read_state(
 				&groups, tensor.raw_name, tensor.path, FSDP_NONE, true);
@@ -553,8 +584,8 @@ static void check_counters(struct fsdp_checking *checking)
 			names.count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 }
 
-/* Of each of these states whether the parameter has it. */
-static void find_together(
+/* Of each of these states whether the parameter has it. False: it lacks the first and has others. */
+static bool find_together(
 	struct optimizer *optimizer, uint32_t parameter, bool has[TOGETHER])
 {
 	size_t count;
@@ -568,31 +599,33 @@ static void find_together(
 		for (size_t k = 0; k < TOGETHER; k++)
 			has[k] |= fsdp_span_is(key, together[k]);
 	}
+	return has[0] || (count == 1 && has[TOGETHER - 1]);
 }
 
 static void check_together(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
-	size_t with[TOGETHER] = { 0 }; /* parameters that have the first and this */
+	size_t with[TOGETHER] = { 0 }, all = 0;
 	bool has[TOGETHER];
 
 	for (size_t i = 0; i < optimizer->count; i++) {
-		find_together(optimizer, optimizer->parameters[i], has);
+		all += find_together(optimizer, optimizer->parameters[i], has);
 		for (size_t k = 0; k < TOGETHER; k++)
 			with[k] += has[0] && has[k];
 	}
 	for (size_t i = 0; i < optimizer->count; i++) {
-		find_together(optimizer, optimizer->parameters[i], has);
-		for (size_t k = 0; k < TOGETHER && has[0]; k++)
-			if (!has[k] && with[k] * 2 > with[0])
+		bool is_one = find_together(optimizer, optimizer->parameters[i], has);
+
+		for (size_t k = 0; k < TOGETHER && is_one; k++)
+			if (!has[k] && with[k] * 2 > all && (k == 0 || has[0]))
 				fsdp_check_report(checking,
 					strcmp(together[k], "step") == 0
 						? FSDP_RULE_OPTIM_STEP
 						: FSDP_RULE_OPTIM_STATE_MISSING,
 					fsdp_check_tensor_name(
 						checking, optimizer->parameters[i]),
-					"%s is missing (%zu of %zu parameters with %s have one)",
-					together[k], with[k], with[0], together[0]);
+					"%s is missing (%zu of %zu parameters with states have one)",
+					together[k], with[k], all);
 	}
 }
 

@@ -70,6 +70,25 @@ static int64_t find_step(struct fsdp_checking *checking)
 	return !checking->failed && kind.has_step ? kind.step : -1;
 }
 
+int64_t fsdp_check_step(struct fsdp_checking *checking)
+{
+	struct fsdp_span name = { 0 };
+	int64_t step = find_step(checking);
+
+	if (step < 0 && checking->path != NULL)
+		step = step_of_path(checking->path, &name);
+	for (uint32_t i = 0; step < 0 && i < fsdp_value_count(checking->checkpoint);
+		i++) {
+		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
+		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
+
+		if (token != NULL && fsdp_span_ends(fsdp_check_name(checking, value.name),
+					     FSDP_SPAN("scheduler.last_epoch")))
+			step = token->integer;
+	}
+	return step;
+}
+
 /* A scheduler that a training loop saves in a file of its own counts the steps of the optimizer.
  * One that is a step ahead, counts epochs, or counts each step once for each rank, is sound. */
 static void check_scheduler(struct fsdp_checking *checking)

@@ -41,6 +41,18 @@ static void a_moment_is_missing(void **state)
 	expect_findings(*state, "FI5001 warning b.weight\n");
 }
 
+/* Only the step is left: another optimizer's moments have other names. */
+static void both_moments_are_missing(void **state)
+{
+	put_adam(*state, NULL);
+	put_as(*state, "e.weight", FSDP_ROLE_PARAM, 8, 4);
+	put_as(*state, "optim.state.e.weight.step", FSDP_ROLE_OPTIM, 8, 0);
+	put_as(*state, "f.weight", FSDP_ROLE_PARAM, 8, 4);
+	put_as(*state, "optim.state.f.weight.step", FSDP_ROLE_OPTIM, 8, 0);
+	put_as(*state, "optim.state.f.weight.momentum_buffer", FSDP_ROLE_OPTIM, 8, 4);
+	expect_findings(*state, "FI5001 warning e.weight\n");
+}
+
 static void a_step_is_missing(void **state)
 {
 	put_adam(*state, "optim.state.c.weight.step");
@@ -159,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BY_HAND(all_states_are_there),
 		BY_HAND(a_moment_is_missing),
+		BY_HAND(both_moments_are_missing),
 		BY_HAND(a_step_is_missing),
 		BY_HAND(a_state_of_no_parameter_is_found),
 		BY_HAND(other_states_are_no_orphans),
