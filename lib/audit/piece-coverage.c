@@ -354,11 +354,25 @@ struct tied_pair {
 	uint32_t kept, other;
 };
 
+/* Of "ema.layers.0.weight" and "model.layers.0.weight": what is after the first segment. */
+static bool is_copy(struct fsdp_span a, struct fsdp_span b)
+{
+	struct fsdp_span first = fsdp_span_first(a, '.'),
+			 second = fsdp_span_first(b, '.');
+
+	return first.size < a.size && second.size < b.size &&
+	       fsdp_span_equal(fsdp_span(a.data + first.size, a.size - first.size),
+		       fsdp_span(b.data + second.size, b.size - second.size));
+}
+
+/* Several pairs are one finding: a second state dict may be the same tensors. */
 static void check_ties(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint), found = 0, end;
+	size_t count = fsdp_tensor_count(checkpoint), found = 0, tensors = 0, copies = 0;
 	struct tied_pair *pairs = FSDP_CHECK_TAKE(checking, pairs, count);
+	struct fsdp_kept names = { 0 };
+	char first[FSDP_SHOWN], second[FSDP_SHOWN];
 
 	for (uint32_t i = 0; i < count && pairs != NULL; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
@@ -370,21 +384,34 @@ static void check_ties(struct fsdp_checking *checking)
 	}
 	if (found > 0)
 		FSDP_SORT(pairs, found, FSDP_BY(pairs, kept), FSDP_BY(pairs, other));
-	for (size_t at = 0; at < found && !checking->no_memory; at = end) {
-		struct fsdp_kept names = { 0 };
-
-		fsdp_check_keep(checking, &names,
-			fsdp_check_tensor_name(checking, pairs[at].kept));
-		for (end = at; end < found && pairs[end].kept == pairs[at].kept; end++)
+	for (size_t at = 0; at < found; at++) {
+		if (at == 0 || pairs[at].kept != pairs[at - 1].kept) {
+			tensors++;
 			fsdp_check_keep(checking, &names,
-				fsdp_check_tensor_name(checking, pairs[end].other));
-		if (names.count > 0)
-			fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS,
-				FSDP_PLACE(.tensor = names.names[0],
-					.affected = names.names,
-					.affected_count = names.count, .fix = ""),
-				"tied weights: %zu names, one tensor", names.count);
+				fsdp_check_tensor_name(checking, pairs[at].kept));
+		}
+		fsdp_check_keep(checking, &names,
+			fsdp_check_tensor_name(checking, pairs[at].other));
+		copies += names.count <= FSDP_AFFECTED_KEPT && !checking->no_memory &&
+			  is_copy(names.names[names.count - 2],
+				  names.names[names.count - 1]);
 	}
+	if (found == 0 || checking->no_memory)
+		return;
+	fsdp_shown(fsdp_span_first(names.names[0], '.'), first);
+	fsdp_shown(fsdp_span_first(names.names[1], '.'), second);
+	const struct fsdp_place_of *place = FSDP_PLACE(.tensor = names.names[0],
+		.affected = names.names, .affected_count = names.count, .fix = "");
+	if (tensors == 1)
+		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
+			"tied weights: %zu names, one tensor", names.count);
+	else if (copies == found)
+		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
+			"tied weights: '%.100s' and '%.100s' share %zu tensors", first,
+			second, tensors);
+	else
+		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
+			"tied weights: %zu names, %zu tensors", names.count, tensors);
 }
 
 const struct fsdp_check fsdp_check_ties = {

@@ -50,6 +50,19 @@ static void two_names_are_one_tensor(void **state)
 	expect_findings(*state, "FI4007 note embed.weight head.weight\n");
 }
 
+/* An EMA that is the model itself: one finding for all of them. */
+static void tied_state_dicts_are_one_finding(void **state)
+{
+	static const char *const NAMES[] = { "ema.a", "model.a", "ema.b", "model.b" };
+	uint32_t extent = 0;
+
+	for (size_t i = 0; i < FSDP_COUNT(NAMES); i++) {
+		extent = i % 2 == 0 ? stored(*state, 64) : extent;
+		view_by_hand(*state, NAMES[i], extent, 16, 0, 1);
+	}
+	expect_findings(*state, "FI4007 note ema.a model.a ema.b model.b\n");
+}
+
 /* Other parts of one storage, and scalars. */
 static void views_are_not_ties(void **state)
 {
@@ -70,6 +83,7 @@ int main(void)
 		BY_HAND(little_waste_is_left_alone),
 		BY_HAND(most_of_it_is_in_use),
 		BY_HAND(two_names_are_one_tensor),
+		BY_HAND(tied_state_dicts_are_one_finding),
 		BY_HAND(views_are_not_ties),
 	};
 
