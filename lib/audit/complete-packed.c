@@ -637,10 +637,8 @@ static bool is_typed(const struct model *model)
 /* Whether the configured dtype is known and not one of 8 bits. */
 static bool is_wider(const struct model *model)
 {
-	struct fsdp_span dtype = fsdp_complete_get_text(model, model->root, "dtype");
+	struct fsdp_span dtype = fsdp_complete_config_dtype(model);
 
-	if (dtype.data == NULL)
-		dtype = fsdp_complete_get_text(model, model->root, "torch_dtype");
 	return dtype.data != NULL && !contains(dtype, "float8");
 }
 
@@ -651,27 +649,29 @@ static void check_method(struct packing *packed)
 	const uint32_t *have = packed->have[PACKED_FP8];
 	size_t count = packed->weights.count;
 	bool is_fp8_method = fsdp_span_is(packed->method, "fp8");
-	struct fsdp_span name;
+	struct fsdp_kept kept = { 0 };
 	uint32_t scaled = 0;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		scaled += weight_at(packed, i)->members[0] != FSDP_NONE ||
 			  weight_at(packed, i)->members[1] != FSDP_NONE;
-	if (count == 0)
+		fsdp_check_keep(model->checking, &kept,
+			stored_name(model, weight_at(packed, i)->tensor));
+	}
+	if (count == 0 || model->checking->no_memory)
 		return;
-	name = stored_name(model, weight_at(packed, 0)->tensor);
 	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_fp8_method)
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
-			FSDP_PLACE(.tensor = name, .affected = &name,
-				.affected_count = 1),
+			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
+				.affected_count = kept.count),
 			"quant_method is fp8, and none of %zu float8 weights has a scale",
 			count);
 	/* A model that was cast to it has the dtype in its configuration. */
 	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_typed(model) &&
 		!fsdp_complete_config_names(model, "quant") && is_wider(model))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
-			FSDP_PLACE(.tensor = name, .affected = &name,
-				.affected_count = 1),
+			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
+				.affected_count = kept.count),
 			"%zu float8 weight%s no scale, and config.json has no quantization_config: loaders use the numbers unscaled",
 			count, count == 1 ? " has" : "s have");
 	if (scaled == 0 || model->root == FSDP_NONE)
@@ -679,7 +679,8 @@ static void check_method(struct packing *packed)
 	if (packed->config == FSDP_NONE && is_typed(model) &&
 		!fsdp_complete_config_names(model, "quant"))
 		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.tensor = name,
+			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
+				.affected_count = kept.count,
 				.fix = "copy quantization_config into config.json from the quantized model that it was made from"),
 			"%u of %zu quantized weights have a scale, but config.json has no quantization_config: loaders ignore the scales",
 			scaled, count);
@@ -687,7 +688,8 @@ static void check_method(struct packing *packed)
 		 fsdp_complete_get_value(model, packed->config, "weight_block_size")
 				 .kind == FSDP_TOKEN_LIST)
 		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.tensor = name, .fix = ""),
+			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
+				.affected_count = kept.count, .fix = ""),
 			"%u FP8 weights have weight_scale, but quant_method fp8 with blocks reads weight_scale_inv: loaders initialize new scales",
 			have[1]);
 }

@@ -1039,16 +1039,23 @@ static void check_empty(struct model *model)
 					      : "the configuration describes a model");
 }
 
+struct fsdp_span fsdp_complete_config_dtype(const struct model *model)
+{
+	struct fsdp_span dtype = fsdp_complete_get_text(model, model->root, "dtype");
+
+	return dtype.data != NULL
+		       ? dtype
+		       : fsdp_complete_get_text(model, model->root, "torch_dtype");
+}
+
 /* The weights need twice the memory of the configured dtype: transformers casts them. */
 static void check_dtype(struct model *model)
 {
-	struct fsdp_span dtype = fsdp_complete_get_text(model, model->root, "dtype");
+	struct fsdp_span dtype = fsdp_complete_config_dtype(model);
 	uint64_t numel = 0;
 	size_t count = 0;
 	char next[96];
 
-	if (dtype.data == NULL)
-		dtype = fsdp_complete_get_text(model, model->root, "torch_dtype");
 	if (strncmp(model->family, "hf", 2) != 0 || model->is_silent ||
 		!fsdp_span_is_any(dtype, "bfloat16 float16") ||
 		fsdp_complete_config_names(model, "quantization_config"))

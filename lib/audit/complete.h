@@ -222,6 +222,8 @@ bool fsdp_complete_get_integer(
 	const struct model *model, uint32_t object, const char *key, uint64_t *ret);
 struct fsdp_span fsdp_complete_get_text(
 	const struct model *model, uint32_t object, const char *key);
+/* The dtype of config.json, by its present or former key; absent: none. */
+struct fsdp_span fsdp_complete_config_dtype(const struct model *model);
 
 static inline bool contains(struct fsdp_span text, const char *word)
 {
