@@ -308,13 +308,14 @@ static void show_verdict(
 		out_line_end(out);
 		return;
 	}
-	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]{}",
+	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]",
 		value_count(verdict->files), value_count(verdict->tensors),
-		value_some(verdict->counts.unsupported),
-		value_word(
-			verdict->complete
-				? ""
-				: "; some checks could not run (--checks lists them)"));
+		value_some(verdict->counts.unsupported));
+	if (!verdict->complete)
+		out_line_text(out, "; %s (--checks lists them)",
+			reason_open(strcmp(verdict->word, "partial") == 0
+					    ? verdict->open
+					    : FSDP_REASON_NONE));
 	out_line_end(out);
 	show_level(verdict, out, audit);
 }

@@ -651,13 +651,19 @@ static bool lacks_something(const struct auditing *auditing)
 {
 	const struct collected *collected = auditing->collected;
 
-	if (auditing->verdict->counts.unsupported > 0)
-		return true;
 	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
 		if (auditing->verdict->not_evaluated[i] > 0 &&
 			!is_deeper((enum fsdp_rule_reason)i, auditing->audit->level) &&
-			!is_unchecked((enum fsdp_rule_reason)i, auditing->audit->options))
+			!is_unchecked(
+				(enum fsdp_rule_reason)i, auditing->audit->options)) {
+			auditing->verdict->open = (enum fsdp_rule_reason)i;
 			return true;
+		}
+	auditing->verdict->open = auditing->verdict->counts.unsupported > 0
+					  ? FSDP_REASON_UNSUPPORTED
+					  : FSDP_REASON_NONE;
+	if (auditing->verdict->counts.unsupported > 0)
+		return true;
 	/* A reader says so too; at a lower level than its own it was not asked to look. */
 	for (size_t i = auditing->run->first.finding;
 		auditing->audit->level >= FSDP_LEVEL_HEADERS &&

@@ -70,7 +70,8 @@ struct verdict {
 	struct text path; /* as it was typed, without a slash at its end */
 	const char *word; /* "good", "bad", "partial" */
 	bool opened;
-	bool complete; /* all checks of the level ran */
+	bool complete;              /* all checks of the level ran */
+	enum fsdp_rule_reason open; /* else why one of them did not */
 	int status;
 	const char *detail; /* the level */
 	uint64_t files, tensors, pieces;

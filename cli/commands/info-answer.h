@@ -92,6 +92,7 @@ struct info {
 		const char *verdict; /* NULL: it did not run */
 		uint64_t errors, warnings, notes, unread;
 		struct collected own;
+		enum fsdp_rule_reason open; /* why it is partial */
 	} check;
 	const char *recording; /* the command that reads it; NULL: it is none */
 	int status;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands/info-answer.h"
+#include "shared/audit-run.h"
 #include "shared/modules.h"
 #include "shared/stored-values.h"
 #include "session/diagnostics.h"
@@ -626,7 +627,8 @@ static void print_check(struct info *info)
 			value_word(errors + warnings > 0 ? ", " : ": "),
 			value_some(unread));
 	else if (strcmp(info->check.verdict, "partial") == 0)
-		out_fill(out, ": some checks could not run {(audit --checks)}", NULL);
+		out_values(out, ": {} {(audit --checks)}",
+			value_word(reason_open(info->check.open)));
 	else if (info->counts.files > 0)
 		out_fill(out,
 			": all files present; contents not checked {(audit --data)}",

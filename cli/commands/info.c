@@ -1090,7 +1090,7 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	struct collected *own = &info->check.own;
 	struct run run = *info->run;
 	struct fsdp_error *error = NULL;
-	size_t open = 0;
+	enum fsdp_rule_reason open = FSDP_REASON_NONE;
 	bool good;
 
 	if (info->counts.tensors >= CHECKED_MOST)
@@ -1126,8 +1126,9 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 				: &info->check.notes) += own->omissions[i].count;
 	info->check.unread = own->failure_count;
 	info->check.verdict = collected_verdict(own);
-	if (open > 0 && strcmp(info->check.verdict, "good") == 0)
+	if (open != FSDP_REASON_NONE && strcmp(info->check.verdict, "good") == 0)
 		info->check.verdict = "partial";
+	info->check.open = open;
 	return true;
 }
 

@@ -384,8 +384,26 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 
 /* ---- Checks an opened checkpoint as audit does ---- */
 
-bool opened_check(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
-	struct fsdp_error **ret_error)
+const char *reason_open(enum fsdp_rule_reason reason)
+{
+	static const char *const texts[FSDP_REASON_COUNT] = {
+		[FSDP_REASON_NEEDS_PLAN] =
+			"the number of rank files is not recorded, --plan=FILE states it",
+		[FSDP_REASON_NEEDS_CONFIG] = "config.json is missing",
+		[FSDP_REASON_NO_CRC] =
+			"some files have no checksums, fsdp-inspect hash writes them",
+		[FSDP_REASON_NO_DIGEST] =
+			"some files have no checksums, fsdp-inspect hash writes them",
+		[FSDP_REASON_LIMIT] = "a limit was reached, --limit raises it",
+		[FSDP_REASON_UNREADABLE] = "some contents could not be read",
+		[FSDP_REASON_UNSUPPORTED] = "some contents are not supported",
+	};
+
+	return texts[reason] != NULL ? texts[reason] : "some checks could not run";
+}
+
+bool opened_check(struct run *run, enum fsdp_level level, bool items,
+	enum fsdp_rule_reason *ret_open, struct fsdp_error **ret_error)
 {
 	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
 	bool reads = items || family == NULL || strcmp(family, "dcp") != 0;
@@ -405,14 +423,14 @@ bool opened_check(struct run *run, enum fsdp_level level, bool items, size_t *re
 		struct fsdp_rule_result result = fsdp_audit_result(passes.audit, i);
 
 		/* Of the default level, about the checkpoint alone. */
-		*ret_open += result.status == FSDP_STATUS_NOT_EVALUATED &&
-			     result.reason != FSDP_REASON_NEEDS_DATA &&
-			     result.reason != FSDP_REASON_NEEDS_VALUES &&
-			     result.reason != FSDP_REASON_NO_CRC &&
-			     result.reason != FSDP_REASON_NO_DIGEST &&
-			     strcmp(rule->category, "recording") != 0 &&
-			     strcmp(rule->category, "between") != 0 &&
-			     !rule_is_limit(rule);
+		if (result.status == FSDP_STATUS_NOT_EVALUATED &&
+			result.reason != FSDP_REASON_NEEDS_DATA &&
+			result.reason != FSDP_REASON_NEEDS_VALUES &&
+			result.reason != FSDP_REASON_NO_CRC &&
+			result.reason != FSDP_REASON_NO_DIGEST &&
+			strcmp(rule->category, "recording") != 0 &&
+			strcmp(rule->category, "between") != 0 && !rule_is_limit(rule))
+			*ret_open = result.reason;
 	}
 	passes_done(&passes);
 	if (good && level >= FSDP_LEVEL_HEADERS)

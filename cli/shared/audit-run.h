@@ -93,8 +93,11 @@ void passes_done(struct passes *passes);
  * run->collected. `items`: reads the items of DCP, which may be in thousands of files, and
  * checks its loader, which needs them. *ret_open, unless it is NULL: checks that could not be
  * evaluated. False as for a command. */
-bool opened_check(struct run *run, enum fsdp_level level, bool items, size_t *ret_open,
-	struct fsdp_error **ret_error);
+bool opened_check(struct run *run, enum fsdp_level level, bool items,
+	enum fsdp_rule_reason *ret_open, struct fsdp_error **ret_error);
+
+/* Why a verdict is partial, and what completes it. */
+const char *reason_open(enum fsdp_rule_reason reason);
 
 /* Whether NeMo's marker of an unfinished save is next to it: PATH-unfinished. */
 bool path_is_unfinished(const char *path);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "shared/audit-run.h"
 #include "shared/tensor-row.h"
@@ -452,20 +453,32 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	struct fsdp_error **ret_error)
 {
 	struct expected_list list = { 0 };
+	struct expectation base = { 0 };
+	const char *place = answer_place(run);
+	char path[4096];
 	bool done;
 
-	struct expectation base = { 0 };
-	char path[4096];
+	/* torch.load takes a file: the only one that was found. */
+	if (options->loaders.count == 1 && has_word(options, "weights_only") &&
+		run->checkpoint != NULL && fsdp_file_count(run->checkpoint) == 1 &&
+		path_is_folder(place)) {
+		struct fsdp_span file = fsdp_file(run->checkpoint, 0).path;
+		struct stat found;
 
+		if ((size_t)snprintf(path, sizeof path, "%s/%.*s", place, (int)file.size,
+			    (const char *)file.data) < sizeof path &&
+			stat(path, &found) == 0)
+			place = path;
+	}
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
 	if (expected->path == NULL && options->loaders.count == 1 &&
 		has_word(options, "peft"))
-		open_base(run, answer_place(run), path, sizeof path, &base);
+		open_base(run, place, path, sizeof path, &base);
 	done = loader_choices_parse(&options->choices, &answer->choices) &&
 	       expectation_list(base.path != NULL ? &base : expected, &list) &&
-	       ask(options, run, answer_place(run), &list, data, answer, ret_error) &&
+	       ask(options, run, place, &list, data, answer, ret_error) &&
 	       fill_answer(answer, options, run);
 	expected_list_done(&list);
 	fsdp_checkpoint_free(base.checkpoint);
