@@ -129,8 +129,7 @@ static inline bool fsdp_tensor_has_bytes(const struct fsdp_checkpoint *checkpoin
 		       fsdp_tensor_storage_next(checkpoint, index) == index);
 }
 
-/* counts: its elements are counted (fsdp_tensor_has_bytes). Parameters are counted once
- * for all names. */
+/* counts: its elements are counted (fsdp_tensor_has_bytes). Parameters are counted once for all names. */
 static inline struct fsdp_addend fsdp_addend_of_piece(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor,
 	uint32_t piece, bool counts, uint32_t *ret_rank)

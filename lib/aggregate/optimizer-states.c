@@ -350,8 +350,7 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 	for (uint32_t i = 0; i < values; i++) {
 		struct fsdp_value value = fsdp_value(states->checkpoint, i);
 
-		/* "OWNER.param_groups.0.params.3": each is one parameter of the
-		 * optimizer. */
+		/* "OWNER.param_groups.0.params.3": each is one parameter of the optimizer. */
 		struct fsdp_span raw = raw_name(states, value.raw_name), name;
 		struct owner *owner;
 		uint64_t number;

@@ -131,9 +131,8 @@ bool fsdp_inferred_units_new(const struct fsdp_checkpoint *checkpoint,
 	if (likely->ends != NULL && likely->sharded != NULL && likely->blocks != NULL &&
 		likely->number != NULL) {
 		if (look_at_visits(likely)) {
-			/* What is below a block is not a block of its own. A block is
-			 * compared once for each level above it that has some, and with
-			 * one of its own size: n log n comparisons. */
+			/* What is below a block is not a block of its own. A block is compared once for each level
+			 * above it that has some, and with one of its own size: n log n comparisons. */
 			for (uint32_t i = 0; i < likely->count;) {
 				if (likely->blocks[i]) {
 					i = likely->ends[i];
@@ -609,8 +608,7 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 		return false;
 	}
 	if (sums > 0) {
-		/* The same for tensors that are so plain that they were added up while
-		 * reading. */
+		/* The same for tensors that are so plain that they were added up while reading. */
 		for (size_t i = 0; i < sums; i++) {
 			struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
 			add_to(&overview->facts.roles[sum.role], sum.dtype, sum.tensors,

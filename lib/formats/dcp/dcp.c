@@ -56,9 +56,8 @@ static bool is_range(const struct fsdp_dcp_info *info)
 	       fsdp_add(info->offset, info->length, &end);
 }
 
-/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains the
- * positions of tensors: their recorded offsets are 0. False too if the file cannot be read,
- * and true of a file that is only listed. */
+/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains the positions of tensors:
+ * their recorded offsets are 0. False too if the file cannot be read, and true of a file that is only listed. */
 static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	struct fsdp_source source;
@@ -308,8 +307,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- metadata files ---- */
 
-/* Other programs use this name: no control character, and no name of a pickle
- * before a byte that no pickle has. */
+/* Other programs use this name: no control character, and no name of a pickle before a byte that no pickle has. */
 static bool is_text(struct fsdp_span head)
 {
 	const struct fsdp_pickle_opcode *opcode;
@@ -431,8 +429,7 @@ static bool report_uncommitted(
 			"use an earlier checkpoint, or wait for the save to end");
 	}
 	if (seen.count != 0 && seen.first > 0) {
-		/* Rank 0 writes .metadata once all are done: where its files are missing
-		 * too, they are elsewhere. */
+		/* Rank 0 writes .metadata once all are done: where its files are missing too, they are elsewhere. */
 		if (seen.count == 1)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
@@ -611,10 +608,9 @@ static void find_other_saves(struct dcp *dcp)
 	}
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		struct data_file *file = file_of(dcp, id);
-		/* A file of another save, or of another rank: it ends with a complete
-		 * item, but not at the size that the metadata needs, and the last item is
-		 * not at its range. A truncated file ends inside an item, and its items
-		 * before are in place. */
+		/* A file of another save, or of another rank: it ends with a complete item, but not at the size that
+		 * the metadata needs, and the last item is not at its range. A truncated file ends inside an item, and
+		 * its items before are in place. */
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		unsigned char head[4];
 		struct fsdp_source source;
@@ -631,8 +627,7 @@ static void find_other_saves(struct dcp *dcp)
 	}
 }
 
-/* Adds an item's range to its file, once for all names that share it. False: the range is
- * outside of it. */
+/* Adds an item's range to its file, once for all names that share it. False: the range is outside of it. */
 static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item)
 {
 	struct data_file *file = file_of(dcp, info->path);
@@ -671,8 +666,7 @@ static bool is_zstd(const struct dcp *dcp, const struct fsdp_dcp_info *info)
 	       (name.size == 0 || name.data[0] == '.');
 }
 
-/* Of one that is not known: once for each file, of a few of them. False: the item cannot
- * be read. */
+/* Of one that is not known: once for each file, of a few of them. False: the item cannot be read. */
 static bool read_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 {
 	struct fsdp_span name =

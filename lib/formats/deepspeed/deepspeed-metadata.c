@@ -64,8 +64,7 @@ bool fsdp_mapping_read(
 	return start && numel;
 }
 
-/* In order of ranks, and of one rank in order of groups. Its group is below
- * FSDP_MAPPING_GROUPS. */
+/* In order of ranks, and of one rank in order of groups. Its group is below FSDP_MAPPING_GROUPS. */
 static bool mappings_add(struct fsdp_mappings *mappings,
 	const struct fsdp_mapping *mapping, struct fsdp_error **ret_error)
 {
@@ -606,8 +605,7 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 		if (path != NULL && path[0] >= 2 && (path[2] & 1) != 0 &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
-		/* The stage of a pipeline with a layer determines the names of its
-		 * parameters. */
+		/* The stage of a pipeline with a layer determines the names of its parameters. */
 		struct fsdp_span fqn = rest;
 		uint32_t layer;
 		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
@@ -630,8 +628,7 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 	return true;
 }
 
-/* Elements of padding after each parameter of ZeRO 1 and 2, if recorded;
- * number of ranks of a group. */
+/* Elements of padding after each parameter of ZeRO 1 and 2, if recorded; number of ranks of a group. */
 static void read_number(
 	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_declared *stated)
 {

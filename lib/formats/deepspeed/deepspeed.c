@@ -142,8 +142,7 @@ static bool read_pointer(struct fsdp_reading *reading, const struct fsdp_folder 
 	return true;
 }
 
-/* That a file names a tag which is not there, and what was opened: less bad if another
- * file names that. */
+/* That a file names a tag which is not there, and what was opened: less bad if another file names that. */
 static void report_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
 	struct fsdp_span opened, enum fsdp_severity severity)
 {
@@ -346,8 +345,7 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	size_t number = number_state(ds, state);
 	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
 		held->states[id] |= UINT32_C(1) << number;
-	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded,
-	 * and slices are smaller. */
+	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded, and slices are smaller. */
 	if (id != FSDP_NONE && id <= ds->slice.parameter_count &&
 		!ds->slicing.is_patterned && ds->model_ranks <= 1 &&
 		stored->tensor.dims != 0 &&

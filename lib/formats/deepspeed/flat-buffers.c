@@ -48,8 +48,7 @@ static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
 	return round_up(ds->slice.lengths[group], align) / world;
 }
 
-/* A rank whose flat buffer is longer than an equal part of all: parameters after it are
- * displaced. */
+/* A rank whose flat buffer is longer than an equal part of all: parameters after it are displaced. */
 static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	uint64_t part = part_of(ds, group);

@@ -88,8 +88,7 @@ static const struct fsdp_deepspeed_stored *find_of_rank(
 						       : NULL;
 }
 
-/* A stored tensor with bytes, of a rank of data parallelism in the current slice;
- * NULL: none. */
+/* A stored tensor with bytes, of a rank of data parallelism in the current slice; NULL: none. */
 static const struct fsdp_deepspeed_stored *find_stored(
 	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
@@ -310,8 +309,7 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 	return true;
 }
 
-/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old
- * releases one of a single element. */
+/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old releases one of a single element. */
 static bool is_placeholder(
 	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
 {
@@ -343,8 +341,7 @@ bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **
 	return true;
 }
 
-/* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what is not
- * trained. */
+/* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what is not trained. */
 static void check_lost(
 	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
 {

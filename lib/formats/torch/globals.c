@@ -434,8 +434,7 @@ static const struct gadget {
 static const char reached[] =
 	"os posix nt sys subprocess shutil socket importlib runpy pty ctypes builtins io pickle";
 
-/* What Python brings itself: what is data of it is in the table. Its other modules begin
- * with an underscore. */
+/* What Python brings itself: what is data of it is in the table. Its other modules begin with an underscore. */
 static const char standard[] = STANDARD;
 
 static bool module_matches(const char *pattern, struct fsdp_span module)
@@ -760,8 +759,7 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 
 		snprintf(path, sizeof path, "%.*s.%.*s", (int)module.size, module.data,
 			(int)global->name.size, global->name.data);
-		/* Modules whose classes are found under more than one name: torch looks
-		 * for the stored one. */
+		/* Modules whose classes are found under more than one name: torch looks for the stored one. */
 		if (fsdp_span_begins(module, FSDP_SPAN("pathlib")) ||
 			fsdp_span_begins(module, FSDP_SPAN("numpy")) ||
 			fsdp_span_begins(module, FSDP_SPAN("torch.distributed._tensor")))
@@ -834,8 +832,7 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 					      : find_known(torch->profile, global);
 		enum standing standing = standing_of(torch, global);
 		if (standing == UNCHECKED) {
-			/* An object of a class that is on no list, or its class or a
-			 * function as a value. */
+			/* An object of a class that is on no list, or its class or a function as a value. */
 			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 80];
 			size_t size = format(global, text);
 			struct fsdp_span package = package_of(global);

@@ -51,8 +51,7 @@ static const char *op_name(const struct trial *trial)
 	return fsdp_pickle_opcode(trial->deed->opcode)->name;
 }
 
-/* Any number of operations may share their operands: all checks together read no more
- * than the stream could contain. */
+/* Any number of operations may share their operands: all checks together read no more than the stream could contain. */
 static bool may_watch(const struct trial *trial, uint64_t count)
 {
 	struct fsdp_torch *torch = trial->torch;
@@ -401,8 +400,7 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 		       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
 	}
 	case 'C': {
-		/* Codecs that make bytes of characters and do nothing else: others unpack
-		 * or import. */
+		/* Codecs that make bytes of characters and do nothing else: others unpack or import. */
 		static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
 			"iso-8859-1", "utf-8", "utf8", "ascii" };
 		return is_text_of(trial, ref, codecs, FSDP_COUNT(codecs));
@@ -548,8 +546,7 @@ static bool is_member(struct fsdp_span name)
 	return true;
 }
 
-/* (class, name) as one of two ordinary writers has it. *ret_inner: a class with
- * objects. */
+/* (class, name) as one of two ordinary writers has it. *ret_inner: a class with objects. */
 static bool is_ordinary_getattr(
 	const struct trial *trial, fsdp_ref arguments, bool *ret_inner)
 {

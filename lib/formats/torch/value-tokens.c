@@ -18,9 +18,8 @@
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 
-/* What all values of a checkpoint may take together: so much, and so much for each byte
- * of the input. A token counts as several bytes. Unshared, no file has more tokens than
- * bytes. */
+/* What all values of a checkpoint may take together: so much, and so much for each byte of the input. A token counts as
+ * several bytes. Unshared, no file has more tokens than bytes. */
 enum { VALUES_BYTES = 1 << 20, BYTES_PER_GIVEN = 8, TOKEN_BYTES = 8, LAST_PART = 4096 };
 
 struct formatting {
@@ -412,8 +411,7 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, formatting.tokens, formatting.count * sizeof *tokens);
-	/* One finding a file, if values are cut because all of them together are too
-	 * large. */
+	/* One finding a file, if values are cut because all of them together are too large. */
 	torch->model->value_bytes += taken_by(&formatting);
 	if (formatting.cut && taken_by(&formatting) >= formatting.ceiling &&
 		!torch->values_cut) {

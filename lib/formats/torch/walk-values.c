@@ -21,8 +21,7 @@ enum { SHORT_TUPLE = 64 };
  * if it has more, and values after which all containers are. */
 enum { SHORT_CONTAINER = 4096, VALUES_MOST = 1 << 16 };
 
-/* Steps of work: an item of a container, fields of a state that are looked at, bytes of a
- * key that are. */
+/* Steps of work: an item of a container, fields of a state that are looked at, bytes of a key that are. */
 enum { ITEM_STEPS = 4, FIELDS_STEP = 2, KEY_STEP = 8 };
 
 /* How a container hands out its items. */

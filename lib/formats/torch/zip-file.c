@@ -393,8 +393,7 @@ static uint8_t role_in_lightning(
 		       : FSDP_ROLE_OTHER;
 }
 
-/* Files of Ultralytics have the arguments of the training, two models, and the result of
- * the best one. */
+/* Files of Ultralytics have the arguments of the training, two models, and the result of the best one. */
 static void name_ultralytics(struct torch_zip *file)
 {
 	static const char *const keys[] = { "train_args", "best_fitness", "ema" };
@@ -461,8 +460,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_check(&file->torch);
 	if (file->constants) {
-		/* What torch.jit.save writes is an object of a class that its code
-		 * defines. */
+		/* What torch.jit.save writes is an object of a class that its code defines. */
 		const struct fsdp_pickle *pickle = file->torch.pickle;
 		bool defined = false;
 		for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle);
@@ -565,9 +563,8 @@ static bool begins_as_pickle(
 		       fsdp_numpy_pickle(fsdp_span(head, size)) != 0);
 }
 
-/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
- * begins. What is not a checkpoint of torch, and what has code, has members of all kinds:
- * of these that of an archive of NumPy is looked at. */
+/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it begins. What is not a checkpoint
+ * of torch, and what has code, has members of all kinds: of these that of an archive of NumPy is looked at. */
 static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	if (has_name_of_pickle(member->name))
@@ -588,8 +585,7 @@ struct unseen {
 	bool by_limit;
 };
 
-/* Further pickles of the archive: torch.load does not read them, other readers
- * may. */
+/* Further pickles of the archive: torch.load does not read them, other readers may. */
 static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
