@@ -659,9 +659,7 @@ static bool lacks_something(const struct auditing *auditing)
 			auditing->verdict->open = (enum fsdp_rule_reason)i;
 			return true;
 		}
-	auditing->verdict->open = auditing->verdict->counts.unsupported > 0
-					  ? FSDP_REASON_UNSUPPORTED
-					  : FSDP_REASON_NONE;
+	auditing->verdict->open = FSDP_REASON_NONE;
 	if (auditing->verdict->counts.unsupported > 0)
 		return true;
 	/* A reader says so too; at a lower level than its own it was not asked to look. */
