@@ -412,8 +412,7 @@ uint64_t input_limit(const struct texts *texts, const char *name)
 
 /* ---- lists of files ---- */
 
-/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too
- * long to be a path. */
+/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too long to be a path. */
 static int next_entry(FILE *stream, char buffer[PATH_MAX])
 {
 	int size = 0, byte;

@@ -42,8 +42,7 @@ struct retyped {
 /* Begins with these words, up to NULL. */
 void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
 
-/* Answers a first word that is not a command. `words` are all that were typed but options, the
- * wrong one first. */
+/* Answers a first word that is not a command. `words` are all that were typed but options, the wrong one first. */
 void suggest_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
@@ -51,8 +50,7 @@ void suggest_command(struct usage *usage, const struct arguments *arguments,
  * usage->what is it, as options_parse left it. */
 void suggest_option(struct usage *usage, const struct arguments *arguments);
 
-/* The line that was typed, with another option in it, in the place of a word unless that is
- * NULL. */
+/* The line that was typed, with another option in it, in the place of a word unless that is NULL. */
 void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word);
 
@@ -61,9 +59,8 @@ void suggest_needs(struct usage *usage, const struct arguments *arguments,
 void suggest_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
-/* A path in the place of a name, which the checkpoint does not have: the line without it or,
- * if there is no other name, one that answers for both. False: the path does not exist, or
- * no line fits. */
+/* A path in the place of a name, which the checkpoint does not have: the line without it or, if there is no other
+ * name, one that answers for both. False: the path does not exist, or no line fits. */
 bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
@@ -74,10 +71,9 @@ bool suggest_joined(
 /* Whether a path is a URL: those are refused, since URLs are not supported. */
 bool suggest_url(struct usage *usage, const char *command, const char *path);
 
-/* The path that is most like a missing one: a name in its directory or, if that is missing
- * too, a path like the directory. Without a similar one, the first existing directory of the
- * path, with a slash at its end. A path from malloc; NULL: out of memory. At most 10,000
- * entries of one directory are compared. */
+/* The path that is most like a missing one: a name in its directory or, if that is missing too, a path like the
+ * directory. Without a similar one, the first existing directory of the path, with a slash at its end. A path from
+ * malloc; NULL: out of memory. At most 10,000 entries of one directory are compared. */
 char *suggest_near_path(const char *path);
 
 /* Whether a word in the place of a path may be the name of a tensor or module: it has

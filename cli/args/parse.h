@@ -12,9 +12,8 @@
 
 #include "render/out.h"
 
-/* A list that grows by one element a time and may shrink: with room for one more after
- * `count`, each of `size` bytes. Its room is the next power of two, so no caller keeps it. NULL:
- * out of memory; the list stays as it was. */
+/* A list that grows by one element a time and may shrink: with room for one more after `count`, each of `size` bytes.
+ * Its room is the next power of two, so no caller keeps it. NULL: out of memory; the list stays as it was. */
 void *list_grown(void *items, size_t count, size_t size);
 
 /* Texts that others point to, freed together. All zero is empty. */
@@ -23,8 +22,7 @@ struct owned {
 	size_t count;
 };
 
-/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is
- * NULL). */
+/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is NULL). */
 char *owned_add(struct owned *owned, char *text);
 
 /* A copy with a zero byte after it. */
@@ -325,36 +323,30 @@ struct command {
 				  for run->recordings */
 	size_t options_size; /* of the struct that `options` point into */
 
-	/* Whether it needs the values of entries that are not tensors; each may cost a
-	 * read. NULL: never. */
+	/* Whether it needs the values of entries that are not tensors; each may cost a read. NULL: never. */
 	bool (*reads_values)(const void *options);
 
-	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
-	 * asks. */
+	/* Whether it only counts: asks for no order of tensors and no module. NULL: it asks. */
 	bool (*only_counts)(const void *options);
 	uint64_t counts_from; /* of fewer tensors more than counts is wanted */
 
-	/* Whether its json is the members of `data` alone, without the envelope. NULL:
-	 * never. */
+	/* Whether its json is the members of `data` alone, without the envelope. NULL: never. */
 	bool (*is_bare)(const void *options);
 
-	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills what
-	 * they say about reading; else `options` is NULL. False: they are wrong, and
-	 * refuse() was called. NULL: nothing. */
+	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills what they say about reading; else
+	 * `options` is NULL. False: they are wrong, and refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */
 
-	/* Of a command whose answer is a verdict. Called for each checkpoint once it
-	 * was opened, or could not be (then run->checkpoint is NULL), before `run`
-	 * answers for all of them at once, with no checkpoint. It adds the findings of an
-	 * opened checkpoint to run->collected itself. What failed, and the findings of one
-	 * that could not be opened, are there from run->first on, and may be changed.
-	 * Sets run->status, that of this checkpoint. False as for `run`. */
+	/* Of a command whose answer is a verdict. Called for each checkpoint once it was opened, or could not be
+	 * (then run->checkpoint is NULL), before `run` answers for all of them at once, with no checkpoint. It adds
+	 * the findings of an opened checkpoint to run->collected itself. What failed, and the findings of one that
+	 * could not be opened, are there from run->first on, and may be changed. Sets run->status, that of this
+	 * checkpoint. False as for `run`. */
 	bool (*check_inputs)(struct run *run, struct fsdp_error **ret_error);
 
-	/* Whether it writes files by itself, and which: the process may write only in their
-	 * directory, and none of them replaces an input. "-" is standard
-	 * output; `path` is the first input. NULL: never. */
+	/* Whether it writes files by itself, and which: the process may write only in their directory, and none of
+	 * them replaces an input. "-" is standard output; `path` is the first input. NULL: never. */
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
 
@@ -362,15 +354,13 @@ struct command {
 	bool (*needs_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
 
-	/* Answers for results of all parts of a run, as `run` would without parts.
-	 * NULL: it takes no --part. */
+	/* Answers for results of all parts of a run, as `run` would without parts. NULL: it takes no --part. */
 	bool (*join)(struct run *run, const struct joined_parts *joined,
 		struct fsdp_error **ret_error);
 
-	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
-	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
-	 * memory); the caller reports it. STATUS_FAILED in run_begin: no answer.
-	 * Without inputs run->checkpoint is NULL. */
+	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits. False: out of memory or a
+	 * read failed, *ret_error says which (left NULL: out of memory); the caller reports it. STATUS_FAILED in
+	 * run_begin: no answer. Without inputs run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
 
@@ -386,8 +376,7 @@ static inline const struct option_row *const *command_selectors(
 					  : &select_all[SELECT_TABLES];
 }
 
-/* The options that help shows: its own, the selectors, those of every command. NULL past
- * the end. */
+/* The options that help shows: its own, the selectors, those of every command. NULL past the end. */
 const struct option_row *command_option(const struct command *command, size_t index);
 
 /* What a command is handed. */
@@ -460,8 +449,7 @@ void run_note(struct run *run, const char *format, ...)
 void run_finding(struct run *run, const char *rule, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Signal that interrupted the work; it ends the process after the answer. 0: not
- * interrupted. */
+/* Signal that interrupted the work; it ends the process after the answer. 0: not interrupted. */
 void run_interrupted(struct run *run, int signal_number);
 
 /* Why the answer is bad, on stderr, whatever -q says. */

@@ -100,8 +100,7 @@ static bool is_word(char c)
 
 static void add_literal(struct expression *expression, char c)
 {
-	/* A backslash before any byte that is not a letter or digit makes it stand for
-	 * itself. */
+	/* A backslash before any byte that is not a letter or digit makes it stand for itself. */
 	if (!is_word(c) && (unsigned char)c < 0x80)
 		expression->data[expression->size++] = '\\';
 	expression->data[expression->size++] = c;

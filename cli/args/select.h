@@ -14,8 +14,7 @@
  */
 struct selection;
 
-/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is
- * NULL when memory ran out. */
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is NULL when memory ran out. */
 bool selection_new(const struct select_options *options, struct selection **ret_selection,
 	char **ret_message);
 void selection_free(struct selection *selection);

@@ -63,8 +63,7 @@ void retyped_line(struct retyped *line, ...)
 	va_end(words);
 }
 
-/* The line that was probably meant: a command, its required words, then the typed words except
- * the omitted ones. */
+/* The line that was probably meant: a command, its required words, then the typed words except the omitted ones. */
 struct guess {
 	const char *command;
 	const char *needs[2], *skipped[2]; /* or NULL; each is omitted once */
@@ -544,8 +543,7 @@ bool suggest_joined(
 
 enum { MOST_ENTRIES = 10000 };
 
-/* Edits; what the name begins is a little farther than what is near. SIZE_MAX: it is
- * something else. */
+/* Edits; what the name begins is a little farther than what is near. SIZE_MAX: it is something else. */
 static size_t distance_of(const char *name, const char *entry)
 {
 	struct nearest nearest;

@@ -54,8 +54,7 @@ static void write_unit(struct writer *writer, unsigned unit)
 	writer_put(writer, text, sizeof text);
 }
 
-/* The first character, which is not plain. Returns its length; *ret_valid becomes false
- * if it was none. */
+/* The first character, which is not plain. Returns its length; *ret_valid becomes false if it was none. */
 static size_t write_special(
 	struct writer *writer, const char *data, size_t size, bool *ret_valid)
 {
@@ -544,8 +543,7 @@ static void begin(struct out *out, const struct out_header *header)
 	}
 	if (!json->lines && !json->bare && !header->has_data)
 		writer_text(json->to, "null");
-	/* Without data, whatever is emitted all the same goes to `rest` and is dropped.
-	 * */
+	/* Without data, whatever is emitted all the same goes to `rest` and is dropped. */
 	if (json->lines || !header->has_data)
 		json->to = &json->rest;
 	json->depth = IN_ENVELOPE;
@@ -659,9 +657,8 @@ static bool at_items(const struct json *json)
 	return json->of != NULL && json->depth == json->of_depth;
 }
 
-/* A line has a `type` and an `of` of its own. An element that has one too (a value: its
- * type in Python) has it under another name as well (`value_type`), which is the one that
- * a line shows. */
+/* A line has a `type` and an `of` of its own. An element that has one too (a value: its type in Python) has it under
+ * another name as well (`value_type`), which is the one that a line shows. */
 static bool is_of_line(struct text key)
 {
 	return (key.size == 4 && memcmp(key.data, "type", 4) == 0) ||

@@ -47,8 +47,7 @@ struct path_part {
 	struct text text;
 };
 
-/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON has only
- * the first group. */
+/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON has only the first group. */
 enum token_type {
 	TOKEN_NULL,
 	TOKEN_BOOL,
@@ -275,8 +274,7 @@ enum field_by {
 struct out;
 struct record;
 
-/* What the functions of a row are asked about: an object, and what the caller of the walk
- * has at hand. */
+/* What the functions of a row are asked about: an object, and what the caller of the walk has at hand. */
 struct subject {
 	void *context;
 	const void *object;
@@ -330,9 +328,8 @@ struct column {
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */
-	/* For the schema and the manual, which are printed from rows: what the field
-	 * means, in sentences (`code` in backquotes), and if it is one of a few words,
-	 * which. */
+	/* For the schema and the manual, which are printed from rows: what the field means, in sentences (`code` in
+	 * backquotes), and if it is one of a few words, which. */
 	const char *about;
 	const char *const *words; /* the last is NULL */
 };
@@ -587,8 +584,7 @@ void out_line_shell(struct out *out, struct text word);
 void out_line_value(struct out *out, struct value value);
 /* A severity, a verdict or a mark of a comparison, in its colour. */
 void out_line_painted(struct out *out, const char *word);
-/* Whether pieces from here on are kept on one line, for what people type; the end of the
- * line ends it, too. */
+/* Whether pieces from here on are kept on one line, for what people type; the end of the line ends it, too. */
 void out_line_keep(struct out *out, bool keep);
 void out_line_end(struct out *out);
 
@@ -609,8 +605,7 @@ void out_fill(struct out *out, const char *format, const struct value *values);
 #define out_values(out, format, ...) \
 	out_fill(out, format, (const struct value[]){ __VA_ARGS__ })
 
-/* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may
- * not hold is escaped. */
+/* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may not hold is escaped. */
 void out_verbatim(struct out *out, struct text text);
 
 /*

@@ -26,8 +26,7 @@ struct out_functions {
 	/* Size of its own struct, and offsets of its writers in it: the first one
 	 * has the stream, the others stay in memory. 0 ends them. */
 	size_t size, writers[OUT_WRITERS];
-	/* Once the writers are there; NULL: nothing more is to be done. False: out of
-	 * memory. */
+	/* Once the writers are there; NULL: nothing more is to be done. False: out of memory. */
 	bool (*start)(struct out *out, FILE *stream, const struct looks *looks);
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
@@ -67,8 +66,7 @@ struct out_functions {
 	void (*weighed)(struct out *out, const struct weighed *part);
 	void (*timed)(struct out *out, const struct timed_span *span);
 	void (*clock)(struct out *out, const struct timed_clock *clock);
-	/* Of an output that shows nothing of an answer but what is emitted for it alone:
-	 * where that goes. */
+	/* Of an output that shows nothing of an answer but what is emitted for it alone: where that goes. */
 	struct out *(*aside)(struct out *out);
 };
 

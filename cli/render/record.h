@@ -172,9 +172,8 @@ struct record {
 #define MADE_AT(from, member, function, record)                                       \
 	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), .by = BY_EACH, \
 	.each = (function), .of = &(record)
-/* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer,
- * whose elements are lines in JSON Lines. Walks pass them over, unless a function makes
- * the items; the schema describes them. */
+/* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer, whose elements are lines in
+ * JSON Lines. Walks pass them over, unless a function makes the items; the schema describes them. */
 #define ROWS(record) .type = FIELD_ROWS, .of = &(record)
 #define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
 #define EACH_ITEM(from, size, function, record)                       \

@@ -39,9 +39,8 @@ static void findings_out_begin(struct out *out, const struct out_header *header)
 	findings_out_of(out)->header = *header;
 }
 
-/* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
- * (FI9006 of no file) is omitted: it is about the audit. NULL: out of memory,
- * remembered. */
+/* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated (FI9006 of no file) is
+ * omitted: it is about the audit. NULL: out of memory, remembered. */
 static const struct finding **findings_out_sorted(struct findings_out *findings,
 	const struct out_footer *footer, int (*compare)(const void *, const void *))
 {

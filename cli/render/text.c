@@ -337,8 +337,7 @@ static struct grid_column *widest_behind_first(struct grid *grid)
 	return widest;
 }
 
-/* Whether names of all columns that had to give way stay apart; others get back their
- * width. */
+/* Whether names of all columns that had to give way stay apart; others get back their width. */
 static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t most)
 {
 	struct grid_column *column;

@@ -79,8 +79,7 @@ void writer_spaces(struct writer *writer, size_t count);
 void writer_count(struct writer *writer, uint64_t count);
 void writer_integer(struct writer *writer, int64_t integer);
 
-/* The shortest decimal that reads back the same; NaN, Infinity, -Infinity as these
- * words. */
+/* The shortest decimal that reads back the same; NaN, Infinity, -Infinity as these words. */
 void writer_number(struct writer *writer, double number);
 
 /* Numbers as people read them, the same in every locale. */
@@ -185,8 +184,7 @@ size_t width_of(const char *data, size_t size);
 size_t width_front(const char *data, size_t size, size_t columns);
 size_t width_back(const char *data, size_t size, size_t columns);
 
-/* Stands for a space at which no line is broken: between a number and its unit. Escaped
- * text never holds it. */
+/* Stands for a space at which no line is broken: between a number and its unit. Escaped text never holds it. */
 enum { WRAP_GLUE = '\x1f' };
 
 /*
