@@ -428,6 +428,8 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	size_t known = hf->files.list.count;
 	if (file.data == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
+	while (fsdp_span_begins(file, FSDP_SPAN("./")))
+		file = fsdp_span(file.data + 2, file.size - 2);
 	uint32_t number = fsdp_names_child(&hf->files, 0, file);
 	if (number == FSDP_NONE)
 		return fsdp_arena_fail(scratch, ret_error);
