@@ -451,11 +451,11 @@ static bool read_document(struct fsdp_scan *survey, const char *name,
 	struct fsdp_model *model = FSDP_TAKE(&survey->arena, model, 1);
 	if (model == NULL)
 		return false;
-	bool read =
-		fsdp_json_read(bytes, &survey->limits, &survey->arena, &root, &error) &&
-		root->kind == FSDP_JSON_OBJECT &&
-		fsdp_build_init(model, &survey->arena, &survey->limits, &error) &&
-		fsdp_hf_settings(model, FSDP_NONE, root, &survey->arena, &error);
+	bool read = fsdp_json_read_of_python(
+			    bytes, &survey->limits, &survey->arena, &root, &error) &&
+		    root->kind == FSDP_JSON_OBJECT &&
+		    fsdp_build_init(model, &survey->arena, &survey->limits, &error) &&
+		    fsdp_hf_settings(model, FSDP_NONE, root, &survey->arena, &error);
 	bool is_object = root != NULL && root->kind == FSDP_JSON_OBJECT;
 	bool no_memory = !read && (root == NULL || is_object) &&
 			 fsdp_error_code(error) == FSDP_ERROR_MEMORY;

@@ -455,7 +455,8 @@ static void check_json(struct beside *beside, struct fsdp_span name,
 	}
 	if (!fsdp_source_read_all(source, 0, source->size, &beside->arena, &bytes, error))
 		return;
-	if (fsdp_json_read(bytes, &checkpoint->limits, &beside->arena, &root, error)) {
+	if (fsdp_json_read_of_python(
+		    bytes, &checkpoint->limits, &beside->arena, &root, error)) {
 		if (!check_values(beside, name, root) || !read_tokens(beside, name, root))
 			fsdp_arena_fail(&beside->arena, error);
 		return;

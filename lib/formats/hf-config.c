@@ -343,7 +343,7 @@ static bool read_json(struct config *config, const char *name,
 	*ret_unread = !fsdp_source_read_all(
 		&source, 0, source.size, reading->scratch, &bytes, ret_error);
 	return !*ret_unread &&
-	       fsdp_json_read(
+	       fsdp_json_read_of_python(
 		       bytes, reading->limits, reading->scratch, ret_root, ret_error) &&
 	       fsdp_hf_settings(reading->model, config->file, *ret_root, reading->scratch,
 		       ret_error);

@@ -277,7 +277,7 @@ const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
 		source.size <= DOCUMENT_BYTES &&
 		fsdp_source_read_all(
 			&source, 0, source.size, reading->scratch, &bytes, ret_error) &&
-		fsdp_json_read(
+		fsdp_json_read_of_python(
 			bytes, reading->limits, reading->scratch, &root, ret_error))
 		return root;
 	return NULL;

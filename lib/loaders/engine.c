@@ -440,6 +440,7 @@ static const struct family {
 static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
 {
 	struct fsdp_loading loading = { .survey = survey };
+	struct fsdp_scan_document config = fsdp_load_document(&loading, "config.json");
 
 	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
 		const struct family *of = &families[i];
@@ -451,7 +452,10 @@ static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
 			(member = fsdp_load_next_item(&members)) != NULL &&
 			!fsdp_span_is_any(member->key, of->keys))
 			;
-		if ((of->keys == NULL || member != NULL) &&
+		/* One that is not valid may have had it. */
+		if ((of->keys == NULL || member != NULL ||
+			    (of->loader != NULL && config.is_there &&
+				    !config.is_valid)) &&
 			fsdp_load_has(&loading, of->any) &&
 			(of->and_any == NULL || fsdp_load_has(&loading, of->and_any)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;

@@ -382,6 +382,9 @@ static bool read_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token
 		token->kind = FSDP_SCAN_FALSE;
 	} else if (fsdp_span_equal(token->span, FSDP_SPAN("null"))) {
 		token->kind = FSDP_SCAN_NULL;
+	} else if (scan->is_of_python &&
+		   fsdp_span_is_any(token->span, "NaN Infinity -Infinity")) {
+		token->kind = FSDP_SCAN_WORD;
 	} else {
 		/* Between events is text of another program. */
 		if (!scan->lenient ||

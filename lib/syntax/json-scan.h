@@ -28,10 +28,10 @@ enum fsdp_json_token_kind {
 	FSDP_SCAN_FALSE,
 	FSDP_SCAN_NULL,
 
+	FSDP_SCAN_WORD, /* NaN, Infinity; if lenient also N/A and others: no value */
 	/* lenient only */
-	FSDP_SCAN_WORD, /* NaN, Infinity, N/A …: no value */
-	FSDP_SCAN_BAD,  /* the byte at `offset` fits nowhere */
-	FSDP_SCAN_CUT,  /* the input ends inside of something */
+	FSDP_SCAN_BAD, /* the byte at `offset` fits nowhere */
+	FSDP_SCAN_CUT, /* the input ends inside of something */
 };
 
 struct fsdp_json_token {
@@ -66,6 +66,7 @@ struct fsdp_json_scan {
 
 	struct fsdp_error **error;
 
+	bool is_of_python; /* has the words that Python's json writes for some floats */
 	/* lenient: set before the first token, or between tokens */
 	bool lenient;
 	uint32_t events_depth; /* levels round an event; 0: not among events */

@@ -27,6 +27,7 @@ struct tree_reader {
 	uint64_t limit, ceiling; /* of values, in bytes: `json-tree`, and with it */
 	uint64_t kept;           /* of these in the arena */
 	struct fsdp_error **error;
+	bool is_of_python;
 };
 
 static struct fsdp_json *value_at(const struct tree_reader *reader, size_t index)
@@ -125,6 +126,7 @@ static bool read_value(struct tree_reader *reader)
 		[FSDP_SCAN_TRUE] = FSDP_JSON_BOOL,
 		[FSDP_SCAN_FALSE] = FSDP_JSON_BOOL,
 		[FSDP_SCAN_NULL] = FSDP_JSON_NULL,
+		[FSDP_SCAN_WORD] = FSDP_JSON_NULL,
 	};
 	enum fsdp_json_token_kind kind = reader->token.kind;
 	struct fsdp_json *value = fsdp_vec_push(&reader->stack);
@@ -221,6 +223,7 @@ static bool read_document(struct tree_reader *reader, struct fsdp_span document,
 	if (find_not_blank(reader->bytes) == reader->bytes + document.size)
 		return fail(reader, document.size, "the document is empty");
 	fsdp_json_scan_over(&reader->scan, reader->bytes, document.size, limits);
+	reader->scan.is_of_python = reader->is_of_python;
 	do {
 		if (!fsdp_json_scan_next(&reader->scan, &reader->token, reader->error) ||
 			!read_token(reader))
@@ -229,9 +232,9 @@ static bool read_document(struct tree_reader *reader, struct fsdp_span document,
 	return true;
 }
 
-bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
-	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
-	struct fsdp_error **ret_error)
+static bool read_tree(struct fsdp_span bytes, bool is_of_python,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	const struct fsdp_json **ret_root, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *error = NULL;
 	struct tree_reader reader = {
@@ -242,6 +245,7 @@ bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	fsdp_arena_init(&reader.scratch, arena->budget);
 	fsdp_vec_init(&reader.stack, &reader.scratch, sizeof(struct fsdp_json));
 	struct fsdp_json *root = FSDP_TAKE(arena, root, 1);
+	reader.is_of_python = is_of_python;
 	bool read = root != NULL ? read_document(&reader, bytes, limits)
 				 : fail_memory(&reader);
 	if (read)
@@ -264,6 +268,20 @@ bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 		column, fsdp_error_message(error));
 	fsdp_error_free(error);
 	return false;
+}
+
+bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
+	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error)
+{
+	return read_tree(bytes, false, limits, arena, ret_root, ret_error);
+}
+
+bool fsdp_json_read_of_python(struct fsdp_span bytes, const struct fsdp_limits *limits,
+	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error)
+{
+	return read_tree(bytes, true, limits, arena, ret_root, ret_error);
 }
 
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key)

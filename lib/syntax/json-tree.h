@@ -70,6 +70,11 @@ bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error);
 
+/* Also NaN, Infinity and -Infinity, which Python writes and reads: they are null here. */
+bool fsdp_json_read_of_python(struct fsdp_span bytes, const struct fsdp_limits *limits,
+	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error);
+
 /* A member of an object by key; NULL if it is absent or `object` is NULL or no object. */
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key);
 
