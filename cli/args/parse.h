@@ -333,7 +333,7 @@ struct command {
 	/* Whether its json is the members of `data` alone, without the envelope. NULL: never. */
 	bool (*is_bare)(const void *options);
 
-	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills what they say about reading; else
+	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills the request for reading; else
 	 * `options` is NULL. False: they are wrong, and refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */

@@ -238,7 +238,7 @@ static bool is_for_machines(const struct printer *printer, const struct column *
 	       (field->name != NULL || field->of != NULL);
 }
 
-/* In a line of JSON Lines `type` and `of` say what the line is; those of the element are left out (json.c). */
+/* In a line of JSON Lines `type` and `of` are of the line; the members of the element with these names are not written (json.c). */
 static bool is_skipped(const struct column *field, bool in_line)
 {
 	return in_line && field->name != NULL &&
