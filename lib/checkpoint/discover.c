@@ -460,7 +460,9 @@ static bool is_text(const struct fsdp_entry *entry)
 static void look_at_entries(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
-	bool is_part = place->is_part || list_parts(below, place, folder);
+	/* Of sentence-transformers, too. */
+	bool is_part = place->is_part || list_parts(below, place, folder) ||
+		       fsdp_folder_has(folder, "modules.json", FSDP_ENTRY_FILE);
 	/* The hub's cache has the files, by their digests, next to directories of links. */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
 
