@@ -1299,8 +1299,12 @@ static void check_absent_embedding(struct model *model)
 	}
 	fsdp_find(model->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(model, head),
-			.tensor = stored_name(model, head), .severity = FSDP_WARNING + 1,
-			.fix = "if the model ties them, also save it under the name of the input embedding"),
+			.tensor = stored_name(model, head),
+			.severity =
+				(are_tied(model) == 0 ? FSDP_ERROR : FSDP_WARNING) + 1,
+			.fix = are_tied(model) == 0
+				       ? "copy the input embedding from the source model"
+				       : "if the model ties them, also save it under the name of the input embedding"),
 		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
 }
 

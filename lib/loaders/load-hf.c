@@ -307,10 +307,12 @@ static bool omits_scales(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
-/* Of a class whose names are not known, too: no model of transformers has such names. */
+/* Of a class whose names are not known, too: no model of transformers has such names. The first word is also a module's
+ * own name further in. */
 static bool has_wrapped_names(struct fsdp_loading *loading)
 {
-	static const char *const words[] = { "module.", "_orig_mod." };
+	static const char *const words[] = { "module.", "_orig_mod.",
+		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
 	const struct fsdp_load_tensors *stored;
 
 	if (!fsdp_load_has_no_model(loading) ||
@@ -319,12 +321,15 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 		return false;
 	stored = fsdp_load_list_all(loading);
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
-		size_t k = 0;
-		while (k < stored->count &&
-			fsdp_span_begins(stored->items[k].name, fsdp_span_text(words[i])))
-			k++;
-		if (k > 0 && k == stored->count)
+		for (size_t k = 0; k < stored->count; k++)
+			if (i == 0 ? fsdp_span_begins(stored->items[k].name,
+					     fsdp_span_text(words[i]))
+				   : fsdp_span_has_any(stored->items[k].name, words[i]))
+				fsdp_load_name(loading, stored->items[k].name);
+		if (loading->all_names > 0 &&
+			(i > 0 || loading->all_names == stored->count))
 			return fsdp_load_report(loading, 0, "%s", words[i]);
+		fsdp_load_clear(loading);
 	}
 	return false;
 }
@@ -393,7 +398,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
-		"all names begin with {0}, which a wrapper adds: every weight stays randomly initialized",
+		"names have the segment {0}, which a wrapper adds: their weights stay randomly initialized",
 		"fsdp-inspect export --strip={0}"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model,
 		"quantization_config changes the names of the parameters; give them with --expect",
