@@ -489,8 +489,7 @@ bool rule_is_limit(const struct fsdp_rule *rule)
 const char *fingerprint_library_version(void)
 {
 #ifdef STATIC_LIBRARIES
-	/* The same by then; to ask links all of it into the program, ten times its
-	 * size. */
+	/* The same by then; to ask links all of it into the program, ten times its size. */
 	return OPENSSL_VERSION_STR;
 #else
 	return OpenSSL_version(OPENSSL_VERSION_STRING);
@@ -836,8 +835,7 @@ static bool end(struct message *message)
 	bool good = message->line.error == 0 && writer_init(&lines, NULL);
 
 	if (good) {
-		/* What is typed stays on one line: from the command's name to the next
-		 * mark. */
+		/* What is typed stays on one line: from the command's name to the next mark. */
 		static const char NAME[] = "fsdp-inspect ";
 		char *at = message->line.data,
 		     *end = message->line.data + message->line.size;

@@ -609,8 +609,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 		collect_recording_errors(session);
 		note_skipped(session);
 		if (session->interrupted != 0) {
-			/* Whatever the form of the answer, it is to say that it is for a
-			 * part. */
+			/* Whatever the form of the answer, it is to say that it is for a part. */
 			const struct fsdp_recordings *recordings = session->recordings;
 			uint64_t events = 0, read = progress.read;
 			char share[64] = "";

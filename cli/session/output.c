@@ -399,10 +399,9 @@ static bool add_stem(struct kept *kept, const struct stat *status, char *path)
 	return add(kept, status, path);
 }
 
-/* Adds the file at the path, or all files of a directory; "-" is the source of
- * stdin. With `has_set` also the set of a file: the files in its directory whose names
- * differ from its own in numbers only, and their index. A path that leads nowhere adds
- * nothing. False when out of memory. */
+/* Adds the file at the path, or all files of a directory; "-" is the source of stdin. With `has_set` also the set of
+ * a file: the files in its directory whose names differ from its own in numbers only, and their index. A path that
+ * leads nowhere adds nothing. False when out of memory. */
 static bool kept_add(struct kept *kept, const char *path, bool has_set)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
@@ -458,8 +457,7 @@ static bool is_below(const struct kept *kept, char *real)
 	return false;
 }
 
-/* Of a path without links but in its last part. NULL: errno says why there is none. Takes
- * it. */
+/* Of a path without links but in its last part. NULL: errno says why there is none. Takes it. */
 static enum kept_why compare_kept(const struct kept *kept, char *real)
 {
 	char *stem = real != NULL ? strdup(real) : NULL;
@@ -479,9 +477,8 @@ static enum kept_why compare_kept(const struct kept *kept, char *real)
 	return why;
 }
 
-/* Whether replacing the file at this path, or the target of its link, would remove a file
- * of the list. Pipes and devices are not replaced. Reads the file system on each
- * call. */
+/* Whether replacing the file at this path, or the target of its link, would remove a file of the list. Pipes and
+ * devices are not replaced. Reads the file system on each call. */
 static enum kept_why kept_find(const struct kept *kept, const char *path)
 {
 	enum kept_why why = KEPT_NOT;
@@ -588,8 +585,7 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 	return USAGE_GOOD;
 }
 
-/* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the
- * command. */
+/* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the command. */
 static const struct out_format *named_format(
 	const struct command *command, const char *file)
 {
@@ -686,8 +682,7 @@ static const char *page_file(const struct texts *inputs, struct owned *owned)
 	return owned_add(owned, file);
 }
 
-/* Whether a file that was not named may be replaced: it is missing, or a page that report
- * wrote. */
+/* Whether a file that was not named may be replaced: it is missing, or a page that report wrote. */
 static bool is_own_page(const char *path)
 {
 	static const char head[] =

@@ -326,8 +326,7 @@ static bool lock_calls(const struct sandbox *sandbox)
 		add_call(&list, needed[i], NULL);
 	for (size_t i = 0; sandbox->writes && i < COUNT(needed_to_write); i++)
 		add_call(&list, needed_to_write[i], NULL);
-	/* A system call number of another machine's table would be checked under the
-	 * wrong name. */
+	/* A system call number of another machine's table would be checked under the wrong name. */
 	load(&program, offsetof(struct seccomp_data, arch));
 	append(&program,
 		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));

@@ -107,13 +107,11 @@ int temporary_why(void);
  * alike. Static; NULL before temporary_watch. */
 const char *temporary_prefix(void);
 
-/* Starts the process that names and removes all that are open now, and watches the directory;
- * none if there is nothing to do. No other may be opened after it. False with errno, and
- * nothing has changed. */
+/* Starts the process that names and removes all that are open now, and watches the directory; none if there is
+ * nothing to do. No other may be opened after it. False with errno, and nothing has changed. */
 bool temporary_hand_over(void);
 
-/* For an end that was not planned: removes all that are not done. May be called in a
- * signal handler. */
+/* For an end that was not planned: removes all that are not done. May be called in a signal handler. */
 void temporary_abandon_all(void);
 
 /* Removes all that are not done, and ends the process as the signal does that is not
@@ -124,8 +122,7 @@ _Noreturn void temporary_die(int signal_number);
 
 /* ---- outputs ---- */
 
-/* Files that a run reads, and their directories, which no output may replace. All zero is
- * an empty list. */
+/* Files that a run reads, and their directories, which no output may replace. All zero is an empty list. */
 struct kept {
 	struct kept_place *places;
 	size_t count;
@@ -144,8 +141,7 @@ enum kept_why {
 struct looks looks_for(
 	const struct common_options *common, int descriptor, bool for_program);
 
-/* Whether the environment names a locale of UTF-8. If not, the locale must be asked,
- * once it is set. */
+/* Whether the environment names a locale of UTF-8. If not, the locale must be asked, once it is set. */
 bool locale_is_utf8(void);
 
 /*
@@ -278,8 +274,7 @@ void session_out_of_memory(struct session *session, struct failure *failure);
 size_t session_paths_together(const struct session *session, size_t first);
 size_t session_count_groups(const struct session *session);
 
-/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed,
- * and that was collected. */
+/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed, and that was collected. */
 struct fsdp_checkpoint *session_open(
 	struct session *session, const char *const *paths, size_t count, size_t first);
 

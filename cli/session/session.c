@@ -375,8 +375,7 @@ static void begin(struct session *session, bool has_data)
 		out_begin(session->outputs->out, &header);
 }
 
-/* Whether a finding of this checkpoint is as bad as --fail-on says. A command with a verdict
- * checks it itself. */
+/* Whether a finding of this checkpoint is as bad as --fail-on says. A command with a verdict checks it itself. */
 static bool fails(const struct session *session)
 {
 	const struct collected *collected = &session->collected;
@@ -957,8 +956,7 @@ static void allow_files(
 			sandbox_allow(sandbox, path);
 }
 
-/* The output directory of the command, which is made here; NULL: none. The caller frees
- * it. */
+/* The output directory of the command, which is made here; NULL: none. The caller frees it. */
 static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
@@ -984,8 +982,7 @@ static char *claim_folder(const struct session *session)
 	return folder;
 }
 
-/* Nothing is parsed, for this is asked before the locks are shut: the text after the key is taken
- * as it is. */
+/* Nothing is parsed, for this is asked before the locks are shut: the text after the key is taken as it is. */
 bool path_of_base(const char *folder, char *ret_path, size_t size)
 {
 	static const char KEY[] = "\"base_model_name_or_path\"";

@@ -82,9 +82,8 @@ static inline bool text_is(struct text a, struct text b)
 struct inputs;
 struct outputs;
 
-/* Runs the command over its inputs into its outputs, prints messages to stderr,
- * and gives the exit status. Outputs are open. Without looks it runs inside of another command:
- * it prints nothing and leaves the locks as they are. */
+/* Runs the command over its inputs into its outputs, prints messages to stderr, and gives the exit status. Outputs
+ * are open. Without looks it runs inside of another command: it prints nothing and leaves the locks as they are. */
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks);
 
@@ -103,8 +102,7 @@ void progress_listen(void);
 void progress_begin(
 	const struct common_options *common, struct fsdp_recording_progress *progress);
 
-/* Takes the line away. Returns the signal that interrupted, or 0. From now on another
- * ends the process. */
+/* Takes the line away. Returns the signal that interrupted, or 0. From now on another ends the process. */
 int progress_end(void);
 
 /*
@@ -112,8 +110,7 @@ int progress_end(void);
  * a URL. It is started before this process locks itself up.
  */
 
-/* Starts it and asks for each URL. Why that failed is reported when a URL is opened. False: out of
- * memory. */
+/* Starts it and asks for each URL. Why that failed is reported when a URL is opened. False: out of memory. */
 bool helper_start(const struct inputs *inputs);
 
 /* NULL: nothing is read from URLs. */
