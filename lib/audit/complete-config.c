@@ -1302,9 +1302,7 @@ static void check_absent_embedding(struct model *model)
 			.tensor = stored_name(model, head),
 			.severity =
 				(are_tied(model) == 0 ? FSDP_ERROR : FSDP_WARNING) + 1,
-			.fix = are_tied(model) == 0
-				       ? "copy the input embedding from the source model"
-				       : "if the model ties them, also save it under the name of the input embedding"),
+			.fix = "if the model ties them, also save it under the name of the input embedding; otherwise copy the embedding from the source model"),
 		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
 }
 
