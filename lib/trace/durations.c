@@ -7,9 +7,6 @@
 #include "base/sort.h"
 #include "trace/event.h"
 
-/* Cells: 128 between two powers of two, so each is within 0.8 % of its values. */
-enum { CELL_BITS = 7, CELLS = (64 - CELL_BITS) << CELL_BITS };
-
 void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget)
 {
 	*durations = (struct fsdp_durations){ .budget = budget };
@@ -21,8 +18,6 @@ void fsdp_durations_done(struct fsdp_durations *durations)
 {
 	if (durations->budget != NULL)
 		fsdp_arena_done(&durations->arena);
-	free(durations->histogram);
-	durations->histogram = NULL;
 }
 
 void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from)
@@ -32,64 +27,14 @@ void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from)
 	*from = (struct fsdp_durations){ 0 };
 }
 
-static size_t cell_of(int64_t ns)
-{
-	uint64_t value = ns < 0 ? 0 : (uint64_t)ns;
-	if (value < 1u << CELL_BITS)
-		return (size_t)value;
-	unsigned shift = 63 - (unsigned)__builtin_clzll(value) - CELL_BITS;
-	return ((size_t)(shift + 1) << CELL_BITS) + (size_t)(value >> shift) -
-	       (1u << CELL_BITS);
-}
-
-/* The middle of a cell. */
-static int64_t value_of(size_t cell)
-{
-	if (cell < 1u << CELL_BITS)
-		return (int64_t)cell;
-	unsigned shift = (unsigned)(cell >> CELL_BITS) - 1;
-	uint64_t first = ((cell & ((1u << CELL_BITS) - 1)) | 1u << CELL_BITS) << shift;
-	return (int64_t)(first + (UINT64_C(1) << shift) / 2);
-}
-
-/* How many there are in each; NULL: out of memory. */
-static uint64_t *count_cells(const struct fsdp_vec *values)
-{
-	uint64_t *histogram = calloc(CELLS, sizeof *histogram);
-	for (size_t i = 0; histogram != NULL && i < values->count; i++) {
-		histogram[cell_of(*(int64_t *)fsdp_vec_at(values, i))]++;
-	}
-	return histogram;
-}
-
-static bool give_up_exactness(struct fsdp_durations *durations)
-{
-	uint64_t *histogram = count_cells(&durations->values);
-	if (histogram == NULL)
-		return false;
-	durations->histogram = histogram;
-	fsdp_arena_done(&durations->arena);
-	fsdp_arena_init_lean(&durations->arena, durations->budget);
-	fsdp_vec_init(&durations->values, &durations->arena, sizeof(int64_t));
-	return true;
-}
-
 bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns)
 {
-	if (durations->histogram == NULL && durations->count >= FSDP_DURATIONS_EXACT &&
-		!give_up_exactness(durations))
+	if (!fsdp_vec_add(&durations->values, &dur_ns))
 		return false;
-	if (durations->histogram != NULL) {
-		durations->histogram[cell_of(dur_ns)]++;
-	} else {
-		if (!fsdp_vec_add(&durations->values, &dur_ns))
-			return false;
-	}
-	if (durations->count++ == 0)
-		durations->min_ns = durations->max_ns = dur_ns;
-	if (dur_ns < durations->min_ns)
+	bool first = durations->count++ == 0;
+	if (first || dur_ns < durations->min_ns)
 		durations->min_ns = dur_ns;
-	if (dur_ns > durations->max_ns)
+	if (first || dur_ns > durations->max_ns)
 		durations->max_ns = dur_ns;
 	fsdp_sum_ns(&durations->sum_ns, dur_ns, &durations->overflow);
 	return true;
@@ -98,98 +43,62 @@ bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns)
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more)
 {
-	if (more->histogram != NULL) {
-		if (durations->histogram == NULL && !give_up_exactness(durations))
-			return false;
-		for (size_t i = 0; i < CELLS; i++)
-			durations->histogram[i] += more->histogram[i];
-		if (durations->count == 0 || more->min_ns < durations->min_ns)
-			durations->min_ns = more->min_ns;
-		if (durations->count == 0 || more->max_ns > durations->max_ns)
-			durations->max_ns = more->max_ns;
-		durations->count += more->count;
-		fsdp_sum_ns(&durations->sum_ns, more->sum_ns, &durations->overflow);
-		durations->overflow |= more->overflow;
-		return true;
-	}
-	for (size_t i = 0; i < more->values.count; i++) {
+	for (size_t i = 0; i < more->values.count; i++)
 		if (!fsdp_durations_add(
 			    durations, *(int64_t *)fsdp_vec_at(&more->values, i)))
 			return false;
-	}
 	return true;
 }
 
-/* ---- percentiles ---- */
-
-static size_t nearest_rank(uint64_t count, unsigned percent)
+/* The nth in order, without sorting all. Pivots are random: no order is a slow one. */
+static int64_t select_nth(int64_t *values, size_t count, size_t nth)
 {
-	return (size_t)((percent * count + 99) / 100 - 1);
-}
-
-/* The cell that holds the nth of them; *nth is its place in there then. */
-static size_t find_cell(const uint64_t *histogram, uint64_t *nth)
-{
-	size_t cell = 0;
-	while (cell + 1 < CELLS && histogram[cell] <= *nth)
-		*nth -= histogram[cell++];
-	return cell;
-}
-
-static int64_t from_histogram(const struct fsdp_durations *durations, unsigned percent)
-{
-	uint64_t nth = nearest_rank(durations->count, percent);
-	int64_t value = value_of(find_cell(durations->histogram, &nth));
-	return value < durations->min_ns   ? durations->min_ns
-	       : value > durations->max_ns ? durations->max_ns
-					   : value;
-}
-
-/* Only the values of one cell are sorted: few as a rule. */
-static bool exact(const struct fsdp_durations *durations, const uint64_t *histogram,
-	unsigned percent, int64_t *ret_ns)
-{
-	uint64_t nth = nearest_rank(durations->count, percent);
-	size_t cell = find_cell(histogram, &nth), count = 0;
-	int64_t *values = malloc((size_t)histogram[cell] * sizeof *values);
-	bool differ = false;
-	if (values == NULL)
-		return false;
-	for (size_t i = 0; i < durations->values.count; i++) {
-		int64_t value = *(int64_t *)fsdp_vec_at(&durations->values, i);
-		if (cell_of(value) != cell)
-			continue;
-		values[count++] = value;
-		differ |= value != values[0];
+	int64_t low = 0, high = (int64_t)count - 1;
+	uint64_t random = count;
+	while (low < high) {
+		random = random * 6364136223846793005 + 1442695040888963407;
+		int64_t i = low, j = high,
+			pivot = values[low + (int64_t)((random >> 33) %
+						       (uint64_t)(high - low + 1))];
+		while (i <= j) {
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i > j)
+				break;
+			int64_t value = values[i];
+			values[i++] = values[j];
+			values[j--] = value;
+		}
+		if (j < (int64_t)nth)
+			low = i;
+		if ((int64_t)nth < i)
+			high = j;
 	}
-	if (differ)
-		FSDP_SORT(values, count, FSDP_BY_VALUE(values));
-	*ret_ns = values[nth];
-	free(values);
-	return true;
+	return values[nth];
 }
 
 bool fsdp_durations_times(
 	const struct fsdp_durations *durations, struct fsdp_times *ret_times)
 {
-	*ret_times = (struct fsdp_times){ durations->count, FSDP_ABSENT, FSDP_ABSENT,
-		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, durations->histogram != NULL };
-	if (durations->count == 0)
+	size_t count = durations->count;
+	*ret_times = (struct fsdp_times){ count, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
+		FSDP_ABSENT, FSDP_ABSENT };
+	if (count == 0)
 		return true;
 	if (!durations->overflow)
 		ret_times->sum_ns = durations->sum_ns;
 	ret_times->min_ns = durations->min_ns;
 	ret_times->max_ns = durations->max_ns;
-	if (durations->histogram == NULL) {
-		uint64_t *histogram = count_cells(&durations->values);
-		bool good = histogram != NULL &&
-			    exact(durations, histogram, 50, &ret_times->p50_ns) &&
-			    exact(durations, histogram, 95, &ret_times->p95_ns);
-		free(histogram);
-		return good;
-	}
-	ret_times->p50_ns = from_histogram(durations, 50);
-	ret_times->p95_ns = from_histogram(durations, 95);
+	int64_t *values = malloc(count * sizeof *values);
+	if (values == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		values[i] = *(int64_t *)fsdp_vec_at(&durations->values, i);
+	ret_times->p50_ns = select_nth(values, count, (50 * count + 99) / 100 - 1);
+	ret_times->p95_ns = select_nth(values, count, (95 * count + 99) / 100 - 1);
+	free(values);
 	return true;
 }
 

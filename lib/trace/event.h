@@ -90,17 +90,13 @@ enum fsdp_kernel_class fsdp_kernel_class_of(struct fsdp_span name);
 bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);
 
 /*
- * The durations of one type: sums, extremes, percentiles by nearest rank. The first
- * million are kept (8 bytes each) and are exact; from then on there is
- * a histogram whose cells are less than one per cent wide.
+ * The durations of one type: sums, extremes, percentiles by nearest rank. All are kept, 8
+ * bytes each.
  */
-enum { FSDP_DURATIONS_EXACT = 1000000 };
-
 struct fsdp_durations {
 	struct fsdp_arena arena; /* of the values: given back when they are too many */
 	struct fsdp_budget *budget;
 	struct fsdp_vec values; /* int64_t */
-	uint64_t *histogram;    /* NULL: exact */
 	uint64_t count;
 	int64_t sum_ns, min_ns, max_ns;
 	bool overflow; /* the sum does not fit: absent */

@@ -226,7 +226,7 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 	{ "p95_ns", NS_AT(TYPE, times.p95_ns), OR_NULL("95th percentile.") },
 	{ "max_ns", NS_AT(TYPE, times.max_ns), OR_NULL("The longest call.") },
 	{ "approx", BOOL_AT(TYPE, times.approx),
-		ALWAYS("True when the percentiles come from a histogram, exact to one per cent.") },
+		ALWAYS("Always false: the percentiles are exact.") },
 	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 

@@ -171,10 +171,8 @@ struct fsdp_recording_progress {
 /* ---- times ---- */
 
 /**
- * What many calls took. Up to a million of them the percentiles are exact: the
- * value at place ceil(p * count) of all in order. Beyond that they come from a
- * histogram whose cells are 1 % wide, and `approx` says so. The sum is FSDP_ABSENT
- * if it does not fit.
+ * What many calls took. Percentiles are exact: the value at place ceil(p * count) of all
+ * in order. The sum is FSDP_ABSENT if it does not fit.
  */
 struct fsdp_times {
 	/* Calls. */
