@@ -207,35 +207,25 @@ static void write_busy(const struct rank_lanes *lanes, const char *lane,
 	}
 }
 
-static void write_collectives(const struct rank_lanes *lanes)
+/* Collectives, or what each rank waits in them for the last one. */
+static void write_calls(const struct rank_lanes *lanes, bool waits)
 {
 	for (size_t i = 0; i < lanes->one->collective_count; i++) {
 		struct fsdp_collective collective;
 		fsdp_recording_collective(lanes->one, i, &collective);
+		int64_t ns =
+			waits ? fsdp_alignment_wait(lanes->alignment, lanes->index, i)
+			      : collective.dur_ns;
 		struct timed_span span = span_of(
-			lanes, "collectives", collective.ts_ns, collective.dur_ns);
+			lanes, waits ? "waiting" : "collectives", collective.ts_ns, ns);
 
-		span.name = text_of_span(collective.type);
-		span.group = text_of_span(collective.group);
-		if (collective.bytes != FSDP_ABSENT)
-			span.bytes = (uint64_t)collective.bytes;
-		out_timed(lanes->out, &span);
-	}
-}
-
-/* For the last rank of each collective. */
-static void write_waits(const struct rank_lanes *lanes)
-{
-	for (size_t i = 0; i < lanes->one->collective_count; i++) {
-		int64_t wait = fsdp_alignment_wait(lanes->alignment, lanes->index, i);
-		struct fsdp_collective collective;
-		struct timed_span span;
-
-		if (wait <= 0)
+		if (waits && ns <= 0)
 			continue;
-		fsdp_recording_collective(lanes->one, i, &collective);
-		span = span_of(lanes, "waiting", collective.ts_ns, wait);
 		span.name = text_of_span(collective.type);
+		if (!waits)
+			span.group = text_of_span(collective.group);
+		if (!waits && collective.bytes != FSDP_ABSENT)
+			span.bytes = (uint64_t)collective.bytes;
 		out_timed(lanes->out, &span);
 	}
 }
@@ -253,15 +243,6 @@ struct run_lanes {
 	struct fsdp_alignment *alignment;
 	int64_t begin_ns, total_ns, number;
 };
-
-/* The index of a recording in a run, or SIZE_MAX: it is of another. */
-static size_t index_in(const struct run_lanes *lanes, const struct fsdp_recording *one)
-{
-	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++)
-		if (fsdp_recording(lanes->set, i) == one)
-			return i;
-	return SIZE_MAX;
-}
 
 static void write_clocks(const struct run_lanes *lanes)
 {
@@ -293,46 +274,43 @@ static void write_clocks(const struct run_lanes *lanes)
 	}
 }
 
-static void write_computing(const struct rank_lanes *lanes)
-{
-	write_busy(
-		lanes, "computing", lanes->one->computing, lanes->one->computing_count);
-}
-
-static void write_exposed(const struct rank_lanes *lanes)
-{
-	write_busy(lanes, "exposed", lanes->one->exposed, lanes->one->exposed_count);
-}
-
-/* A lane of one recording, in the time of its run. */
-static void write_lane(const struct run_lanes *runs, const struct fsdp_recording *one,
-	void (*emit)(const struct rank_lanes *lanes))
-{
-	size_t index = 0;
-
-	while ((index = index_in(runs, one)) == SIZE_MAX)
-		runs++;
-	const struct rank_lanes lanes = { runs->run->out, one, runs->alignment, index,
-		fsdp_alignment_offset(runs->alignment, index), runs->begin_ns,
-		runs->total_ns };
-	emit(&lanes);
-}
+enum { STEPS, COMPUTING, COLLECTIVES, EXPOSED, WAITS, LANES };
 
 /* Rank by rank, lane by lane, run by run. */
 static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
 {
-	static void (*const lanes[])(const struct rank_lanes *) = { write_steps,
-		write_computing, write_collectives, write_exposed, write_waits };
 	size_t count = fsdp_recording_count(set);
 
 	for (size_t i = 0, next; i < count; i = next) {
 		const struct fsdp_recording *one = by_rank(set, i);
 		for (next = i + 1; next < count && by_rank(set, next)->rank == one->rank;)
 			next++;
-		for (size_t lane = 0; lane < sizeof lanes / sizeof *lanes; lane++)
-			for (size_t j = i; j < next; j++)
-				if (by_rank(set, j)->kind == FSDP_RECORDING_KINETO)
-					write_lane(runs, by_rank(set, j), lanes[lane]);
+		for (unsigned lane = 0; lane < LANES; lane++)
+			for (size_t j = i; j < next; j++) {
+				const struct run_lanes *of =
+					&runs[by_rank(set, j)->run - 1];
+				size_t index = 0;
+
+				one = by_rank(set, j);
+				while (fsdp_recording(of->set, index) != one)
+					index++;
+				const struct rank_lanes lanes = { of->run->out, one,
+					of->alignment, index,
+					fsdp_alignment_offset(of->alignment, index),
+					of->begin_ns, of->total_ns };
+				if (one->kind != FSDP_RECORDING_KINETO)
+					continue;
+				if (lane == STEPS)
+					write_steps(&lanes);
+				else if (lane == COMPUTING)
+					write_busy(&lanes, "computing", one->computing,
+						one->computing_count);
+				else if (lane == EXPOSED)
+					write_busy(&lanes, "exposed", one->exposed,
+						one->exposed_count);
+				else
+					write_calls(&lanes, lane == WAITS);
+			}
 	}
 }
 

@@ -39,21 +39,6 @@ bool fsdp_type_is_region(struct fsdp_span type)
 	return !fsdp_type_is_named(type);
 }
 
-uint64_t fsdp_recordings_run_of(
-	const struct fsdp_recordings *recordings, const struct fsdp_recording *recording)
-{
-	size_t count = fsdp_recordings_run_count(recordings);
-
-	for (size_t i = 0; count > 1 && i < count; i++) {
-		const struct fsdp_recordings *run = fsdp_recordings_run(recordings, i);
-
-		for (size_t j = 0; j < fsdp_recording_count(run); j++)
-			if (fsdp_recording(run, j) == recording)
-				return i + 1;
-	}
-	return 1;
-}
-
 static size_t count_steps(const struct fsdp_recordings *run)
 {
 	size_t count = 0;
@@ -508,7 +493,7 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 
 		add_recording(&at, one, table);
 		fold(&at.rows, first);
-		complete(&at.rows, first, fsdp_recordings_run_of(recordings, one));
+		complete(&at.rows, first, one->run);
 	}
 	if (at.rows.items == NULL) {
 		at.rows.items = calloc(1, sizeof *at.rows.items);

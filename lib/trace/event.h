@@ -94,7 +94,7 @@ bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);
  * bytes each.
  */
 struct fsdp_durations {
-	struct fsdp_arena arena; /* of the values: given back when they are too many */
+	struct fsdp_arena arena; /* of the values */
 	struct fsdp_budget *budget;
 	struct fsdp_vec values; /* int64_t */
 	uint64_t count;
@@ -467,12 +467,11 @@ const struct fsdp_trace_reading *fsdp_trace_reading_of(
  * run; those of a rank that lacks some belong to the runs that are nearest in time.
  *
  * `sorted` is in order of rank, then of paths, and may be put in another order. Sets the
- * run of each, from 0, by its input. Returns the number of runs. Traces of jobs of
+ * run of each. Returns the number of runs. Traces of jobs of
  * different numbers of ranks are of different runs, those of the job that began first
  * before others.
  */
-size_t fsdp_trace_number_runs(
-	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of);
+size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count);
 
 /*
  * What several ranks did at the same time. `recordings` are in order of rank; those of

@@ -335,9 +335,8 @@ static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recor
 	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
 }
 
-/* The runs of one job, from `first`; how many. */
-static size_t number_job(
-	struct fsdp_recording **sorted, size_t count, size_t first, size_t *ret_run_of)
+/* The runs of one job, after `first` others; how many. */
+static size_t number_job(struct fsdp_recording **sorted, size_t count, size_t first)
 {
 	struct cycles most = { NULL, 1, false }, one;
 	for (size_t i = 0; i < count; i += one.count) {
@@ -357,10 +356,8 @@ static size_t number_job(
 				if (distance(one.list[k], most.list[run]) <
 					distance(one.list[k], most.list[next]))
 					next = run;
-			ret_run_of[one.list[k]->input] = next;
+			one.list[k]->run = first + next + 1;
 		}
-		for (size_t j = 0; j < one.count; j++)
-			ret_run_of[one.list[j]->input] += first;
 	}
 	return most.count;
 }
@@ -385,15 +382,14 @@ static int compare_worlds(const void *a, const void *b)
 }
 
 /* The first in time, or else of the paths, that is of no run yet; `count`: none. */
-static size_t find_first_cycle(
-	struct fsdp_recording *const *list, size_t count, const size_t *run_of)
+static size_t find_first_cycle(struct fsdp_recording *const *list, size_t count)
 {
 	size_t first = count;
 	bool timed = true;
 	for (size_t i = 0; i < count; i++)
 		timed &= has_time(list[i]);
 	for (size_t i = 0; i < count; i++)
-		if (run_of[list[i]->input] == SIZE_MAX &&
+		if (list[i]->run == 0 &&
 			(first == count ||
 				(timed ? compare_times(&list[i], &list[first]) < 0
 				       : list[i]->input < list[first]->input)))
@@ -401,8 +397,7 @@ static size_t find_first_cycle(
 	return first;
 }
 
-size_t fsdp_trace_number_runs(
-	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
+size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count)
 {
 	size_t runs = 0, at;
 	int64_t least = INT64_MAX, most = FSDP_ABSENT;
@@ -414,18 +409,16 @@ size_t fsdp_trace_number_runs(
 	}
 	/* Unless several jobs are known, a trace without it is of the same as the others. */
 	if (least >= most)
-		return number_job(sorted, count, 0, ret_run_of);
+		return number_job(sorted, count, 0);
 	qsort(sorted, count, sizeof *sorted, compare_worlds);
-	for (size_t i = 0; i < count; i++)
-		ret_run_of[sorted[i]->input] = SIZE_MAX;
-	while ((at = find_first_cycle(sorted, count, ret_run_of)) != count) {
+	while ((at = find_first_cycle(sorted, count)) != count) {
 		int64_t world = world_of(sorted[at]);
 		size_t first = at, next = at + 1;
 		while (first != 0 && world_of(sorted[first - 1]) == world)
 			first--;
 		while (next != count && world_of(sorted[next]) == world)
 			next++;
-		runs += number_job(&sorted[first], next - first, runs, ret_run_of);
+		runs += number_job(&sorted[first], next - first, runs);
 	}
 	return runs;
 }

@@ -44,6 +44,8 @@ struct fsdp_alignment {
 	size_t all_count;
 	struct delta *deltas;
 	int64_t span_ns;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
 };
 
 /* Times are claims of files: what does not fit wraps around, and is drawn nowhere. */
@@ -246,59 +248,44 @@ static bool make(struct fsdp_alignment *alignment)
 	return true;
 }
 
-static void let_go(struct fsdp_alignment *alignment)
-{
-	free(alignment->all);
-	free(alignment->deltas);
-	free(alignment->aligned);
-	alignment->all = NULL;
-	alignment->deltas = NULL;
-	alignment->aligned = NULL;
-}
-
 bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error)
 {
-	struct fsdp_alignment *alignment = calloc(1, sizeof *alignment);
-	size_t all = 0;
-	if (alignment == NULL)
+	struct fsdp_alignment *of = calloc(1, sizeof *of);
+	size_t all = 0, count = fsdp_recording_count(recordings);
+	if (of == NULL)
 		return fsdp_fail_memory(ret_error);
-	alignment->set = recordings;
-	alignment->count = fsdp_recording_count(recordings);
-	alignment->firsts = calloc(alignment->count + 1, sizeof *alignment->firsts);
-	for (size_t i = 0; alignment->firsts != NULL && i < alignment->count; i++) {
-		alignment->firsts[i] = all;
+	of->set = recordings;
+	of->count = count;
+	of->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init(&of->arena, &of->budget);
+	of->firsts = FSDP_TAKE(&of->arena, of->firsts, count + 1);
+	for (size_t i = 0; of->firsts != NULL && i < count; i++) {
+		of->firsts[i] = all;
 		all += fsdp_recording(recordings, i)->collective_count;
-		alignment->firsts[i + 1] = all;
+		of->firsts[i + 1] = all;
 	}
-	alignment->offsets = calloc(alignment->count + 1, sizeof *alignment->offsets);
-	alignment->clocks = calloc(alignment->count + 1, sizeof *alignment->clocks);
-	alignment->aligned = calloc(alignment->count + 1, sizeof *alignment->aligned);
-	alignment->waits = calloc(all + 1, sizeof *alignment->waits);
-	alignment->all = calloc(all + 1, sizeof *alignment->all);
-	alignment->deltas = calloc(all + 1, sizeof *alignment->deltas);
-	bool good = alignment->firsts != NULL && alignment->offsets != NULL &&
-		    alignment->clocks != NULL && alignment->aligned != NULL &&
-		    alignment->waits != NULL && alignment->all != NULL &&
-		    alignment->deltas != NULL && make(alignment);
-	let_go(alignment);
-	if (!good) {
-		fsdp_alignment_free(alignment);
-		return fsdp_fail_memory(ret_error);
+	of->offsets = FSDP_TAKE(&of->arena, of->offsets, count);
+	of->clocks = FSDP_TAKE(&of->arena, of->clocks, count);
+	of->aligned = FSDP_TAKE(&of->arena, of->aligned, count);
+	of->waits = FSDP_TAKE(&of->arena, of->waits, all);
+	of->all = FSDP_TAKE(&of->arena, of->all, all);
+	of->deltas = FSDP_TAKE(&of->arena, of->deltas, all);
+	if (of->firsts != NULL && of->offsets != NULL && of->clocks != NULL &&
+		of->aligned != NULL && of->waits != NULL && of->all != NULL &&
+		of->deltas != NULL && make(of)) {
+		*ret_alignment = of;
+		return true;
 	}
-	*ret_alignment = alignment;
-	return true;
+	fsdp_alignment_free(of);
+	return fsdp_fail_memory(ret_error);
 }
 
 void fsdp_alignment_free(struct fsdp_alignment *alignment)
 {
 	if (alignment == NULL)
 		return;
-	let_go(alignment);
-	free(alignment->firsts);
-	free(alignment->offsets);
-	free(alignment->clocks);
-	free(alignment->waits);
+	fsdp_arena_done(&alignment->arena);
 	free(alignment);
 }
 
@@ -372,17 +359,11 @@ const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase)
 
 const char *fsdp_rank_source_name(enum fsdp_rank_source from)
 {
-	switch (from) {
-	case FSDP_RANK_FROM_FILE:
-		return "distributedInfo";
-	case FSDP_RANK_FROM_REGEX:
-		return "rank-regex";
-	case FSDP_RANK_FROM_NAME:
-		return "name";
-	case FSDP_RANK_FROM_POSITION:
-		break;
-	}
-	return "position";
+	static const char *const names[] = { [FSDP_RANK_FROM_FILE] = "distributedInfo",
+		[FSDP_RANK_FROM_REGEX] = "rank-regex",
+		[FSDP_RANK_FROM_NAME] = "name",
+		[FSDP_RANK_FROM_POSITION] = "position" };
+	return names[from];
 }
 
 /* ---- reading ---- */
@@ -547,23 +528,8 @@ static bool join(struct fsdp_recordings *set, const struct fsdp_limits *limits,
 		by_rank, set->count, limits, arena, &set->joined, ret_error);
 }
 
-/* The nth recording of each rank is of the nth run: that of each recording, by the index
- * of its path. Only times of traces and orders of units are set against each other so. */
-static bool number_runs(struct fsdp_recordings *set, size_t *run_of)
-{
-	struct fsdp_recording **sorted = calloc(set->count + 1, sizeof *sorted);
-	if (sorted == NULL)
-		return false;
-	for (size_t i = 0; i < set->count; i++)
-		sorted[i] = set->list[i];
-	fsdp_trace_sort(sorted, set->count);
-	set->run_count = fsdp_trace_number_runs(sorted, set->count, run_of);
-	free(sorted);
-	return true;
-}
-
 /* Each run has its own list, which is a part of one that all share. */
-static bool split(struct fsdp_recordings *set, const size_t *run_of)
+static bool split(struct fsdp_recordings *set)
 {
 	struct fsdp_recording **lists = FSDP_TAKE(&set->arena, lists, set->count);
 	set->runs = FSDP_TAKE(&set->arena, set->runs, set->run_count);
@@ -574,28 +540,31 @@ static bool split(struct fsdp_recordings *set, const size_t *run_of)
 			(struct fsdp_recordings){ .reading_count = set->reading_count,
 				.run_count = 1 };
 	for (size_t i = 0; i < set->count; i++)
-		set->runs[run_of[set->list[i]->input]].count++;
+		set->runs[set->list[i]->run - 1].count++;
 	for (size_t i = 0; i < set->run_count; i++) {
 		set->runs[i].list = lists;
 		lists += set->runs[i].count;
 		set->runs[i].count = 0;
 	}
 	for (size_t i = 0; i < set->count; i++) {
-		struct fsdp_recordings *run = &set->runs[run_of[set->list[i]->input]];
+		struct fsdp_recordings *run = &set->runs[set->list[i]->run - 1];
 		run->list[run->count++] = set->list[i];
 	}
 	return true;
 }
 
-/* What the recordings say together, run by run. The set itself has all of them in order,
- * and says what the first run says. */
+/* What the recordings say together, run by run: the nth recording of each rank is of the
+ * nth run. The set itself has all of them in order, and says what the first run says. */
 static bool join_runs(struct fsdp_recordings *set, struct fsdp_error **ret_error)
 {
-	size_t *run_of = calloc(set->reading_count + 1, sizeof *run_of);
-	bool good = run_of != NULL && number_runs(set, run_of) &&
-		    (set->run_count == 1 || split(set, run_of));
-	free(run_of);
-	if (!good)
+	struct fsdp_recording **sorted = calloc(set->count + 1, sizeof *sorted);
+	if (sorted == NULL)
+		return fsdp_fail_memory(ret_error);
+	memcpy(sorted, set->list, set->count * sizeof *sorted);
+	fsdp_trace_sort(sorted, set->count);
+	set->run_count = fsdp_trace_number_runs(sorted, set->count);
+	free(sorted);
+	if (set->run_count != 1 && !split(set))
 		return fsdp_arena_fail(&set->arena, ret_error);
 	if (set->runs == NULL)
 		return join(set, &set->limits, &set->arena, ret_error);

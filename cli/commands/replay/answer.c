@@ -585,33 +585,20 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
 		ABOUT("With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown.") });
 
-/* A recording, its input, and its run from 1. */
-struct ranked {
-	struct fsdp_recording recording;
-	uint64_t input, run;
-};
-#define RANKED struct ranked
-static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
-	{ "rank", INTEGER_AT(RANKED, recording.rank), ALWAYS("Its rank.") },
-	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_source_name),
+static const struct record rank_record = OBJECT_RECORD(RECORDING, "rank",
+	"One recording.", { "rank", INTEGER_AT(RECORDING, rank), ALWAYS("Its rank.") },
+	{ "rank_from", ENUM_AT(RECORDING, rank_from, fsdp_rank_source_name),
 		WORDS("distributedInfo", "rank-regex", "name", "position"),
 		ALWAYS("Source of the rank.") },
-	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of the input.") },
-	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
-
-_Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
+	{ "input", SIZE_AT(RECORDING, input), ALWAYS("`id` of the input.") },
+	RUN_ROW(RECORDING, run), { NULL, FIELDS(recording_record) });
 
 static const void *each_ranked(struct subject of, size_t i, void *room)
 {
 	const struct replay *replay = of.context;
-	struct ranked *one = room;
 
-	if (i == replay->count)
-		return NULL;
-	one->run = fsdp_recordings_run_of(replay->recordings, replay_by_rank(replay, i));
-	one->recording = *replay_by_rank(replay, i);
-	one->input = one->recording.input;
-	return one;
+	(void)room;
+	return i < replay->count ? replay_by_rank(replay, i) : NULL;
 }
 
 #define TIMELINE struct fsdp_timeline
@@ -686,8 +673,7 @@ static const void *each_step(struct subject of, size_t i, void *room)
 	if (one == NULL)
 		return NULL;
 	bool outside = step->place.at == one->step_count;
-	step->run = fsdp_recordings_run_of(
-		((const struct replay *)of.context)->recordings, one);
+	step->run = one->run;
 	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
 		.ts_ns = FSDP_ABSENT,
 		.dur_ns = FSDP_ABSENT,
@@ -772,11 +758,6 @@ static const void *each_cost(struct subject of, size_t i, void *room)
 	return row;
 }
 
-static const char *cause_name(unsigned cause)
-{
-	return fsdp_straggler_cause_name(cause);
-}
-
 #define COST struct cost_row
 HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
 HAS(has_size, COST, one->loss.percent > 0)
@@ -812,7 +793,7 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		ABOUT("The rank that waits less than half of what the others wait, if that costs them 1 % of their time or more.") },
 	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), IF_SET(COST, cost.waits),
 		ABOUT("Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other.") },
-	{ "cause", ENUM_AT(COST, cost.cause, cause_name),
+	{ "cause", ENUM_AT(COST, cost.cause, fsdp_straggler_cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
 		ABOUT("What it spends more time on than the others, where the recordings show it.") },
 	{ "loss", OBJECT(loss_record), IF_SET(COST, loss.kind),

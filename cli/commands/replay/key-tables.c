@@ -15,16 +15,6 @@ enum {
 	MOST_PERCENT = 1000, /* what is more is shown as a factor */
 };
 
-static const char *class_word(unsigned number)
-{
-	return fsdp_kernel_class_name((enum fsdp_kernel_class)number);
-}
-
-static const char *cause_word(unsigned number)
-{
-	return fsdp_idle_cause_name((enum fsdp_idle_cause)number);
-}
-
 static const struct {
 	const char *word, *means, *advice;
 } CAUSES[FSDP_IDLE_CAUSE_COUNT] = {
@@ -126,7 +116,7 @@ static struct value get_short_name(struct subject of)
 	}
 #define CLASS_ROW(text)                                                                \
 	{                                                                              \
-		"class", ENUM_AT(ROW, key.kind, class_word),                           \
+		"class", ENUM_AT(ROW, key.kind, fsdp_kernel_class_name),               \
 			.always = true,                                                \
 			WORDS("gemm", "attention", "elementwise", "reduction", "copy", \
 				"communication", "other"),                             \
@@ -173,7 +163,7 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 
 #define CAUSE_ROWS                                                                     \
 	RUN_ROW(ROW, run),                                                             \
-		{ "cause", ENUM_AT(ROW, key.kind, cause_word), FOR_PROGRAMS,           \
+		{ "cause", ENUM_AT(ROW, key.kind, fsdp_idle_cause_name), FOR_PROGRAMS, \
 			WORDS("synchronisation", "allocation", "copy", "collective",   \
 				"data_loader", "launch", "host", "queued", "unknown"), \
 			ALWAYS("What the thread did that launched what came next.") }, \
@@ -360,11 +350,6 @@ bool replay_put_sums(struct replay *replay)
 
 /* ---- comparisons ---- */
 
-static const char *table_word(unsigned table)
-{
-	return fsdp_row_table_name((enum fsdp_row_table)table);
-}
-
 static const char *place_word(unsigned place)
 {
 	static const char *const names[] = { NULL, "inside", "below", "above" };
@@ -428,7 +413,7 @@ static struct value get_of(struct subject of)
 	if (key->table == FSDP_ROWS_OF_RANK)
 		return value_word(key->measure);
 	if (key->table == FSDP_ROWS_OF_KERNEL)
-		return value_word(class_word(key->kind));
+		return value_word(fsdp_kernel_class_name(key->kind));
 	if (key->type.data != NULL)
 		snprintf(type, sizeof type, "%.*s",
 			(int)(key->type.size < 24 ? key->type.size : 24),
@@ -495,7 +480,7 @@ static struct value get_factor(struct subject of)
 enum { COLUMN_OF = 3 };
 static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 	"What something takes now, and what it took in the samples of the earlier recordings.",
-	{ "by", ENUM_AT(ROW, key.table, table_word), FOR_PROGRAMS,
+	{ "by", ENUM_AT(ROW, key.table, fsdp_row_table_name), FOR_PROGRAMS,
 		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
 			"kernel", "idle"),
 		ALWAYS("The table that it is of.") },
@@ -515,7 +500,8 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		OR_NULL("Of a process group, the size of one message.") },
 	{ "nth", INTEGER_AT(ROW, key.nth), .has = is_one_call, FOR_PROGRAMS,
 		ABOUT("Of a collective, which of the calls of its process group and type in a step it is, from 1.") },
-	{ "class", ENUM_AT(ROW, key.kind, class_word), .has = is_of_kernel, FOR_PROGRAMS,
+	{ "class", ENUM_AT(ROW, key.kind, fsdp_kernel_class_name), .has = is_of_kernel,
+		FOR_PROGRAMS,
 		WORDS("gemm", "attention", "elementwise", "reduction", "copy",
 			"communication", "other"),
 		ABOUT("Of a kernel, its operation.") },

@@ -365,10 +365,10 @@ static void print_separated(struct replay *replay)
 	replay_begin_table(replay, &table, &replay_rows, &separated_record);
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		struct replay_type row = { .rank = one->rank,
-			.run = fsdp_recordings_run_of(replay->recordings, one) };
+		struct replay_type row = {
+			.rank = one->rank, .step = FSDP_ABSENT, .run = one->run
+		};
 
-		row.step = FSDP_ABSENT;
 		for (size_t j = 0; j < one->type_count; j++) {
 			row.name = one->types[j].name;
 			row.times = one->types[j].times;
@@ -898,17 +898,12 @@ struct replay_unit {
 	char label_room[FSDP_UNIT_LABEL_ROOM], ahead_room[48], stream_room[32];
 };
 
-static const char *phase_name(unsigned phase)
-{
-	return fsdp_unit_phase_name(phase);
-}
-
 #define UNIT struct replay_unit
 static const struct record key_record = RECORD_OF(RECORD_OBJECT, UNIT,
 	{ "unit", TEXT_AT(UNIT, unit.unit), FOR_PROGRAMS,
 		OR_NULL("Its name, empty for the root; null where it is not known. Of FSDP1 `#N`, its place in the forward.") },
 	RUN_ROW(UNIT, run),
-	{ "phase", ENUM_AT(UNIT, unit.phase, phase_name), FOR_PROGRAMS,
+	{ "phase", ENUM_AT(UNIT, unit.phase, fsdp_unit_phase_name), FOR_PROGRAMS,
 		WORDS("forward", "backward"),
 		OR_NULL("When it is used; null where that is not known.") },
 	{ "pg", INTEGER_AT(UNIT, unit.pg), FOR_PROGRAMS,

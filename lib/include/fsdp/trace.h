@@ -180,7 +180,7 @@ struct fsdp_times {
 	/* Sum, shortest, longest, median and 95th percentile, in nanoseconds; FSDP_ABSENT if
 	 * count is 0. */
 	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns;
-	/* p50 and p95 are within 1 %, and not exact. */
+	/* Always false: p50 and p95 are exact. */
 	bool approx;
 };
 
@@ -594,6 +594,8 @@ struct fsdp_recording {
 	enum fsdp_rank_source rank_from;
 	/* Index of its path among those given to fsdp_recordings_read. */
 	size_t input;
+	/* The run that it is of, from 1. */
+	uint64_t run;
 	/* It ends in the middle: of a line, or of the document. */
 	bool truncated;
 	/* Reading stopped because options.progress said so. */
@@ -1125,10 +1127,6 @@ FSDP_API bool fsdp_rows_by_kind(
 
 /** Whether a type is none of the six, no collective, no copy and no kernel. */
 FSDP_API bool fsdp_type_is_region(struct fsdp_span type);
-
-/** The run of a recording of the set, from 1: as fsdp_row.run. */
-FSDP_API uint64_t fsdp_recordings_run_of(
-	const struct fsdp_recordings *recordings, const struct fsdp_recording *recording);
 
 /** Over samples: the steps of a run, each the mean over its ranks; a run without
  * steps is one. Without samples all times are FSDP_ABSENT. */
