@@ -32,13 +32,6 @@ static const struct record module_record =
 	RECORD_OF(RECORD_TUPLE, MODULE, { NULL, INTEGER_AT(MODULE, module) },
 		{ NULL, LIST_AT(MODULE, usages, usage_count, usage_record) });
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
 static const void *each_visited(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_fx_order *fx = of.object;
@@ -49,7 +42,7 @@ static const void *each_visited(struct subject of, size_t i, void *room)
 		return NULL;
 	if (i == 0) {
 		memcpy(sorted, fx->params, fx->param_count * sizeof *sorted);
-		qsort(sorted, fx->param_count, sizeof *sorted, compare_numbers);
+		qsort(sorted, fx->param_count, sizeof *sorted, order_compare_numbers);
 	}
 	return &sorted[i];
 }
@@ -212,32 +205,23 @@ struct state_count {
 };
 
 /* Of those that were entered. */
-static const void *next_state(const uint64_t *counts, unsigned states,
-	const char *(*name_of)(unsigned state), size_t i, struct state_count *state)
-{
-	for (unsigned n = 0; n < states; n++)
-		if (counts[n] != 0 && i-- == 0) {
-			*state = (struct state_count){ name_of(n), counts[n] };
-			return state;
-		}
-	return NULL;
-}
-
-static const void *each_training_state(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_state_lane *lane = of.object;
-
-	return next_state(lane->training_counts, FSDP_TRAINING_STATES,
-		fsdp_training_state_name, i, room);
-}
-
-static const void *each_handle_state(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_state_lane *lane = of.object;
-
-	return next_state(
-		lane->handle_counts, FSDP_HANDLE_STATES, fsdp_handle_state_name, i, room);
-}
+#define EACH_STATE(name, counts, states, name_of)                         \
+	static const void *name(struct subject of, size_t i, void *room)  \
+	{                                                                 \
+		const struct fsdp_state_lane *lane = of.object;           \
+                                                                          \
+		for (unsigned n = 0; n < (states); n++)                   \
+			if (lane->counts[n] != 0 && i-- == 0) {           \
+				*(struct state_count *)room =             \
+					(struct state_count){ name_of(n), \
+						lane->counts[n] };        \
+				return room;                              \
+			}                                                 \
+		return NULL;                                              \
+	}
+EACH_STATE(each_training_state, training_counts, FSDP_TRAINING_STATES,
+	fsdp_training_state_name)
+EACH_STATE(each_handle_state, handle_counts, FSDP_HANDLE_STATES, fsdp_handle_state_name)
 
 #define COUNT struct state_count
 static const struct record count_record = RECORD_OF(RECORD_OBJECT, COUNT,

@@ -254,16 +254,6 @@ static void rows_flat(struct listing *listing, const struct fx_use *used, size_t
 	}
 }
 
-static bool has_flats(const struct fsdp_checkpoint *checkpoint)
-{
-	struct fsdp_flat flat;
-
-	for (uint32_t i = 0; i < fsdp_unit_count(checkpoint); i++)
-		if (fsdp_unit_flat(checkpoint, i, &flat))
-			return true;
-	return false;
-}
-
 static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->checkpoint;
@@ -731,7 +721,13 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 		if (!fsdp_checkpoint_open(&listing.options->names, 1, &prepared->names,
 			    &listing.checkpoint, ret_error))
 			return false;
-		if (!has_flats(listing.checkpoint))
+		struct fsdp_flat flat;
+		uint32_t i = 0;
+
+		while (i < fsdp_unit_count(listing.checkpoint) &&
+			!fsdp_unit_flat(listing.checkpoint, i, &flat))
+			i++;
+		if (i == fsdp_unit_count(listing.checkpoint))
 			run_note(run, "%s has no flat parameter: only FSDP1 makes them",
 				listing.options->names);
 	}

@@ -67,6 +67,14 @@ bool order_begins_group(const struct fsdp_first_diff *diff, size_t index);
 /* "0-2,5"; the list of ranks is cut where it does not fit. */
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
 
+/* For qsort. */
+static inline int order_compare_numbers(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
 /* ---- order-flight.c ---- */
 
 /* Dumps of the Flight Recorder: the findings about them, and the status. */

@@ -263,16 +263,6 @@ static int compare_items(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Mostly they are in order. */
-static void sort_items(struct fsdp_flight_item *items, size_t count)
-{
-	for (size_t i = 1; i < count; i++)
-		if (compare_items(&items[i - 1], &items[i]) > 0) {
-			qsort(items, count, sizeof *items, compare_items);
-			return;
-		}
-}
-
 /* Counts the entries of each team, and then lists them. */
 static bool gather_entries(struct gatherer *gatherer, bool lists)
 {
@@ -296,10 +286,16 @@ static bool gather_entries(struct gatherer *gatherer, bool lists)
 	}
 	for (size_t i = 0; i < job->teams.count; i++) {
 		struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
-		if (lists) {
-			sort_items(team->collectives, team->collective_count);
+		/* Mostly they are in order. */
+		for (size_t j = 1; lists && j < team->collective_count; j++)
+			if (compare_items(&team->collectives[j - 1],
+				    &team->collectives[j]) > 0) {
+				qsort(team->collectives, team->collective_count,
+					sizeof *team->collectives, compare_items);
+				break;
+			}
+		if (lists)
 			continue;
-		}
 		team->collectives =
 			FSDP_TAKE(job->arena, team->collectives, team->collective_count);
 		team->p2p = FSDP_TAKE(job->arena, team->p2p, team->p2p_count);

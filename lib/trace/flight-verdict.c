@@ -434,16 +434,6 @@ static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	       describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
-static bool is_one(const struct fsdp_flight_rows *a_rows,
-	const struct fsdp_flight_entry *a, const struct fsdp_flight_rows *b_rows,
-	const struct fsdp_flight_entry *b)
-{
-	const struct fsdp_flight_group *x = fsdp_vec_at(&a_rows->groups, a->group);
-	const struct fsdp_flight_group *y = fsdp_vec_at(&b_rows->groups, b->group);
-	return a->seq == b->seq && fsdp_span_equal(x->name, y->name) &&
-	       fsdp_span_equal(x->desc, y->desc);
-}
-
 /* Ranks that agree and all wait in one collective, without a cause among them. */
 static bool describe_common(struct join *join)
 {
@@ -452,9 +442,17 @@ static bool describe_common(struct join *join)
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
-		if (last == NULL || !last->is_unfinished || last->is_p2p ||
-			(first != NULL &&
-				!is_one(join->job.ranks[place].rows, first, rows, last)))
+		if (last == NULL || !last->is_unfinished || last->is_p2p)
+			return true;
+		const struct fsdp_flight_group *group =
+			fsdp_vec_at(&rows->groups, last->group);
+		const struct fsdp_flight_group *other =
+			first == NULL ? group
+				      : fsdp_vec_at(&join->job.ranks[place].rows->groups,
+						first->group);
+		if ((first != NULL && first->seq != last->seq) ||
+			!fsdp_span_equal(group->name, other->name) ||
+			!fsdp_span_equal(group->desc, other->desc))
 			return true;
 		if (first == NULL || last->time_ns < first->time_ns) {
 			first = last;

@@ -131,13 +131,6 @@ size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
  * tree over the ends holds, for all that end at a moment or later, the innermost.
  */
 
-/* The latest first. */
-static int compare_ends(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-	return *left > *right ? -1 : *left < *right;
-}
-
 /* A Fenwick tree over the places of the ends of one lane, from 1 on. */
 struct ends {
 	const struct fsdp_enclosed *around;
@@ -187,7 +180,9 @@ static void find_enclosing(struct ends *tree, size_t around_count,
 			tree->count = end - next;
 			for (size_t j = 0; j < tree->count; j++)
 				tree->ends[j] = around[next + j].end;
-			qsort(tree->ends, tree->count, sizeof *tree->ends, compare_ends);
+			/* The latest first. */
+			FSDP_SORT(tree->ends, tree->count,
+				{ FSDP_SORT_SIGNED, 0, sizeof *tree->ends, true });
 			memset(tree->best, 0xff, (tree->count + 1) * sizeof *tree->best);
 		}
 		/* Any place of an equal end will do: the search looks at all of them. */

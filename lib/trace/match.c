@@ -67,16 +67,6 @@ struct known_group {
 	uint32_t *id;
 };
 
-/* By what a group is known before its name. */
-static int compare_group_ranks(
-	const struct known_group *left, const struct known_group *right)
-{
-	int order = fsdp_span_compare(left->ranks, right->ranks);
-	if (order != 0)
-		return order;
-	return left->size < right->size ? -1 : left->size > right->size;
-}
-
 /* Numbers those of the same ranks, after `last`; returns the last number. */
 static uint32_t number_same_ranks(struct known_group *list, size_t count, uint32_t last)
 {
@@ -124,7 +114,8 @@ static bool number_groups(struct matcher *matcher)
 		FSDP_BY(list, recording), FSDP_BY(list, name));
 	for (size_t i = 0, next; i < kept; i = next) {
 		for (next = i + 1;
-			next < kept && compare_group_ranks(&list[i], &list[next]) == 0;)
+			next < kept && list[i].size == list[next].size &&
+			fsdp_span_compare(list[i].ranks, list[next].ranks) == 0;)
 			next++;
 		last = number_same_ranks(&list[i], next - i, last);
 	}

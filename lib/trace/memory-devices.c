@@ -42,23 +42,16 @@ static void add_to(struct count *count, uint64_t *sum, uint64_t bytes)
 
 static int sign_of_active(const struct fsdp_memory_row *row)
 {
-	return row->action == FSDP_MEMORY_ALLOC            ? 1
-	       : row->action == FSDP_MEMORY_FREE_COMPLETED ? -1
-							   : 0;
+	return (row->action == FSDP_MEMORY_ALLOC) -
+	       (row->action == FSDP_MEMORY_FREE_COMPLETED);
 }
 
 static int sign_of_reserved(const struct fsdp_memory_row *row)
 {
-	switch (row->action) {
-	case FSDP_MEMORY_SEGMENT_ALLOC:
-	case FSDP_MEMORY_SEGMENT_MAP:
-		return 1;
-	case FSDP_MEMORY_SEGMENT_FREE:
-	case FSDP_MEMORY_SEGMENT_UNMAP:
-		return -1;
-	default:
-		return 0;
-	}
+	return (row->action == FSDP_MEMORY_SEGMENT_ALLOC ||
+		       row->action == FSDP_MEMORY_SEGMENT_MAP) -
+	       (row->action == FSDP_MEMORY_SEGMENT_FREE ||
+		       row->action == FSDP_MEMORY_SEGMENT_UNMAP);
 }
 
 static const struct fsdp_memory_row *row_at(

@@ -771,19 +771,6 @@ static void note_launches(const struct notes *to, const struct fsdp_recordings *
 
 enum { KINDS_NAMED = 4 };
 
-/* The first one that torch_npu wrote. */
-static void note_ascend(const struct notes *to, const struct fsdp_recordings *all)
-{
-	for (size_t i = 0; i < fsdp_recording_count(all); i++)
-		if (by_rank(all, i)->is_ascend) {
-			note(to,
-				"rank %" PRId64
-				" has a trace of torch_npu (Ascend): its device processes are not read",
-				by_rank(all, i)->rank);
-			return;
-		}
-}
-
 void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	void (*add)(void *context, const char *sentence), void *context)
 {
@@ -823,7 +810,14 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 				one->rank, text,
 				one->unknown_count > KINDS_NAMED ? ", ..." : "");
 	}
-	note_ascend(&to, recordings);
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+		if (by_rank(recordings, i)->is_ascend) {
+			note(&to,
+				"rank %" PRId64
+				" has a trace of torch_npu (Ascend): its device processes are not read",
+				by_rank(recordings, i)->rank);
+			break;
+		}
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)
 		note_matching(&to, fsdp_recordings_run(recordings, i));
 }

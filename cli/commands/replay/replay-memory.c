@@ -28,7 +28,7 @@ struct memory_moment {
 struct memory_row {
 	int64_t rank;
 	const struct fsdp_memory *memory;
-	struct fsdp_memory_device memory_device;
+	struct fsdp_memory_device state;
 	/* for people */
 	int64_t peak_bytes;            /* or FSDP_ABSENT: not known */
 	struct memory_moment *moments; /* NULL: none */
@@ -75,7 +75,7 @@ static struct memory_row *list_rows(
 			j++)
 			rows[count++] = (struct memory_row){ .rank = one->rank,
 				.memory = one->memory,
-				.memory_device = one->memory->devices[j] };
+				.state = one->memory->devices[j] };
 	}
 	*ret_count = count;
 	return rows;
@@ -95,28 +95,25 @@ static bool note_rows(const struct snapshots *all)
 	if (list == NULL)
 		return false;
 	for (size_t i = 0; i < all->count; i++)
-		list[i] = all->rows[i].memory_device.active_bytes;
+		list[i] = all->rows[i].state.active_bytes;
 	qsort(list, all->count, sizeof *list, compare_bytes);
 	median = list[all->count / 2];
 	free(list);
 	for (size_t i = 0; i < all->count; i++) {
 		struct memory_row *row = &all->rows[i];
-		const struct fsdp_memory_device *memory_device = &row->memory_device;
-		uint64_t active = memory_device->active_bytes;
+		const struct fsdp_memory_device *state = &row->state;
+		uint64_t active = state->active_bytes;
 		uint64_t apart = active > median ? active - median : median - active;
 		const struct fsdp_memory_oom *oom =
-			memory_device->oom_count != 0
-				? &memory_device->ooms[memory_device->oom_count - 1]
-				: NULL;
+			state->oom_count != 0 ? &state->ooms[state->oom_count - 1] : NULL;
 
 		row->note = row->note_room;
-		row->peak_bytes =
-			memory_device->start_bytes >= 0 && memory_device->events != 0
-				? memory_device->peak_bytes
-				: FSDP_ABSENT;
+		row->peak_bytes = state->start_bytes >= 0 && state->events != 0
+					  ? state->peak_bytes
+					  : FSDP_ABSENT;
 		if (oom != NULL)
 			row->note = "out of memory";
-		else if (memory_device->start_bytes < 0)
+		else if (state->start_bytes < 0)
 			row->note = "events are missing: peak unknown";
 		else if (all->count > 2 && apart > median / 10)
 			snprintf(row->note_room, sizeof row->note_room,
@@ -243,26 +240,25 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
  * segments is normal. */
 static void lines_lost(const struct replay *replay, const struct memory_row *row)
 {
-	const struct fsdp_memory_device *memory_device = &row->memory_device;
-	const struct fsdp_memory_stack *holder = &memory_device->split_holder;
+	const struct fsdp_memory_device *state = &row->state;
+	const struct fsdp_memory_stack *holder = &state->split_holder;
 	struct out *out = replay->run->out;
 
-	if (memory_device->active_bytes > memory_device->allocated_bytes)
+	if (state->active_bytes > state->allocated_bytes)
 		out_values_line(out, NULL,
 			"  of these, {} are freed and wait for another stream (record_stream)",
-			value_bytes(memory_device->active_bytes -
-				    memory_device->allocated_bytes));
-	if (memory_device->split_free_bytes != 0 &&
-		memory_device->split_free_bytes >= memory_device->reserved_bytes / 10) {
+			value_bytes(state->active_bytes - state->allocated_bytes));
+	if (state->split_free_bytes != 0 &&
+		state->split_free_bytes >= state->reserved_bytes / 10) {
 		out_line_begin(out, NULL);
 		out_values(out,
 			"  fragmentation: {} free in {} partly used segment{s}, largest piece {}",
-			value_bytes(memory_device->split_free_bytes),
-			value_count(memory_device->split_segments),
-			value_bytes(memory_device->split_largest_bytes));
+			value_bytes(state->split_free_bytes),
+			value_count(state->split_segments),
+			value_bytes(state->split_largest_bytes));
 		if (holder->frame_count != 0) {
 			out_values(out, "; [{} of ]the segments are used by ",
-				holder->blocks != memory_device->split_segments
+				holder->blocks != state->split_segments
 					? value_count(holder->blocks)
 					: value_absent());
 			print_stack(
@@ -270,52 +266,48 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 		}
 		out_line_end(out);
 	}
-	if (memory_device->private_segments != 0)
+	if (state->private_segments != 0)
 		out_values_line(out, NULL,
 			"  private pools (CUDA graphs): {} in {} segment{s}, {} of it in use",
-			value_bytes(memory_device->private_bytes),
-			value_count(memory_device->private_segments),
-			value_bytes(memory_device->private_active_bytes));
+			value_bytes(state->private_bytes),
+			value_count(state->private_segments),
+			value_bytes(state->private_active_bytes));
 }
 
 static void show_row(
 	const struct replay *replay, const struct memory_row *row, bool is_chosen)
 {
-	const struct fsdp_memory_device *memory_device = &row->memory_device;
+	const struct fsdp_memory_device *state = &row->state;
 	struct out *out = replay->run->out;
 
 	out_line(out, NULL, "%s", "");
-	for (size_t i = 0; i < memory_device->oom_count; i++) {
+	for (size_t i = 0; i < state->oom_count; i++) {
 		out_line_begin(out, NULL);
 		out_values(out,
 			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
 			value_integer(row->rank),
-			value_bytes(memory_device->ooms[i].requested_bytes),
-			value_bytes(memory_device->ooms[i].device_free_bytes));
-		print_stack(out, row->memory, memory_device->ooms[i].frames,
-			memory_device->ooms[i].frame_count);
+			value_bytes(state->ooms[i].requested_bytes),
+			value_bytes(state->ooms[i].device_free_bytes));
+		print_stack(out, row->memory, state->ooms[i].frames,
+			state->ooms[i].frame_count);
 		out_line_end(out);
 	}
 	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
-		value_integer(row->rank), value_integer(memory_device->device),
+		value_integer(row->rank), value_integer(state->device),
 		value_word(is_chosen ? " (most in use)" : ""),
-		value_bytes(memory_device->active_bytes));
-	lines_stacks(
-		replay, row->memory, memory_device->stacks, memory_device->stack_count);
+		value_bytes(state->active_bytes));
+	lines_stacks(replay, row->memory, state->stacks, state->stack_count);
 	lines_lost(replay, row);
-	if (memory_device->events == 0 || memory_device->start_bytes < 0)
+	if (state->events == 0 || state->start_bytes < 0)
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
 		"rank {}, device {}, at the peak: {} in use, before the allocator rounds up ({} event{s}{})",
-		value_integer(row->rank), value_integer(memory_device->device),
-		value_bytes((uint64_t)memory_device->peak_bytes),
-		value_count(memory_device->events),
-		value_word(memory_device->start_bytes > 0
-				   ? "; earlier ones were not recorded"
-				   : ""));
-	lines_stacks(replay, row->memory, memory_device->peak_stacks,
-		memory_device->peak_stack_count);
+		value_integer(row->rank), value_integer(state->device),
+		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
+		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"
+						  : ""));
+	lines_stacks(replay, row->memory, state->peak_stacks, state->peak_stack_count);
 }
 
 /* ---- data ---- */
@@ -326,39 +318,23 @@ static const struct record frame_record = OBJECT_RECORD(FRAME, "memory_frame",
 	{ "line", INTEGER_AT(FRAME, line), OR_NULL("The line in it.") },
 	{ "name", TEXT_AT(FRAME, name), ALWAYS("The function.") });
 
-static const void *nth_frame(
-	const struct fsdp_memory *memory, const uint32_t *frames, size_t count, size_t i)
-{
-	return i < count ? &memory->frames[frames[i]] : NULL;
-}
-
-static const struct fsdp_memory *memory_of(struct subject of)
-{
-	return ((const struct snapshots *)of.context)->row->memory;
-}
-
-static const void *each_frame(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_memory_stack *stack = of.object;
-
-	(void)room;
-	return nth_frame(memory_of(of), stack->frames, stack->frame_count, i);
-}
-
-static const void *each_oom_frame(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_memory_oom *oom = of.object;
-
-	(void)room;
-	return nth_frame(memory_of(of), oom->frames, oom->frame_count, i);
-}
-
-static bool has_stack(struct subject of)
-{
-	return !((const struct fsdp_memory_stack *)of.object)->before;
-}
+#define EACH_FRAME(name, type, stack, memory)                                           \
+	static const void *name(struct subject of, size_t i, void *room)                \
+	{                                                                               \
+		const type *one = of.object;                                            \
+                                                                                        \
+		(void)room;                                                             \
+		return i < (stack)->frame_count ? &(memory)->frames[(stack)->frames[i]] \
+						: NULL;                                 \
+	}
+EACH_FRAME(each_frame, struct fsdp_memory_stack, one,
+	((const struct snapshots *)of.context)->row->memory)
+EACH_FRAME(each_oom_frame, struct fsdp_memory_oom, one,
+	((const struct snapshots *)of.context)->row->memory)
+EACH_FRAME(each_changed_frame, struct fsdp_memory_sum, one->stack, one->memory)
 
 #define STACK struct fsdp_memory_stack
+HAS(has_stack, STACK, !one->before)
 static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_stack",
 	"What one stack of calls allocated.",
 	{ "bytes", BYTES_AT(STACK, bytes), ALWAYS("Bytes of it.") },
@@ -388,47 +364,44 @@ static struct value get_peak(struct subject of)
 static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 	"Memory of the CUDA caching allocator on one device of one rank.",
 	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
-	{ "device", INTEGER_AT(ROW, memory_device.device),
+	{ "device", INTEGER_AT(ROW, state.device),
 		ALWAYS("The device, as the process counts them.") },
-	{ "segments", COUNT_AT(ROW, memory_device.segments), FOR_PROGRAMS,
+	{ "segments", COUNT_AT(ROW, state.segments), FOR_PROGRAMS,
 		ALWAYS("Number of segments that were taken from the driver.") },
-	{ "reserved_bytes", BYTES_AT(ROW, memory_device.reserved_bytes),
-		.label = "reserved", ALWAYS("Bytes in them.") },
-	{ "active_bytes", BYTES_AT(ROW, memory_device.active_bytes), .label = "active",
+	{ "reserved_bytes", BYTES_AT(ROW, state.reserved_bytes), .label = "reserved",
+		ALWAYS("Bytes in them.") },
+	{ "active_bytes", BYTES_AT(ROW, state.active_bytes), .label = "active",
 		ALWAYS("Bytes of blocks that are in use, or wait to be freed.") },
-	{ "allocated_bytes", BYTES_AT(ROW, memory_device.allocated_bytes), FOR_PROGRAMS,
+	{ "allocated_bytes", BYTES_AT(ROW, state.allocated_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes of blocks that are in use.") },
-	{ "requested_bytes", BYTES_AT(ROW, memory_device.requested_bytes), FOR_PROGRAMS,
+	{ "requested_bytes", BYTES_AT(ROW, state.requested_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes that were asked for, of the active blocks.") },
-	{ "active_blocks", COUNT_AT(ROW, memory_device.active_blocks), FOR_PROGRAMS,
+	{ "active_blocks", COUNT_AT(ROW, state.active_blocks), FOR_PROGRAMS,
 		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
-	{ "largest_free_bytes", BYTES_AT(ROW, memory_device.largest_free_bytes),
-		FOR_PROGRAMS, ALWAYS("Bytes of the largest block that is free.") },
+	{ "largest_free_bytes", BYTES_AT(ROW, state.largest_free_bytes), FOR_PROGRAMS,
+		ALWAYS("Bytes of the largest block that is free.") },
 	{ "peak", GET(FIELD_BYTES, get_peak), FOR_PEOPLE },
-	{ "events", COUNT_AT(ROW, memory_device.events),
-		ALWAYS("Number of recorded events.") },
-	{ "start_bytes", INTEGER_AT(ROW, memory_device.start_bytes), FOR_PROGRAMS,
+	{ "events", COUNT_AT(ROW, state.events), ALWAYS("Number of recorded events.") },
+	{ "start_bytes", INTEGER_AT(ROW, state.start_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
-	{ "peak_bytes", INTEGER_AT(ROW, memory_device.peak_bytes), FOR_PROGRAMS,
+	{ "peak_bytes", INTEGER_AT(ROW, state.peak_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were asked for and active at once.") },
-	{ "peak_event", INTEGER_AT(ROW, memory_device.peak_event), FOR_PROGRAMS,
+	{ "peak_event", INTEGER_AT(ROW, state.peak_event), FOR_PROGRAMS,
 		OR_NULL("The event after which the peak is reached, from 0; null when that is the start.") },
-	{ "peak_time_us", INTEGER_AT(ROW, memory_device.peak_time_us), FOR_PROGRAMS,
+	{ "peak_time_us", INTEGER_AT(ROW, state.peak_time_us), FOR_PROGRAMS,
 		OR_NULL("Time of that event, in microseconds since 1970.") },
-	{ "peak_reserved_bytes", INTEGER_AT(ROW, memory_device.peak_reserved_bytes),
-		FOR_PROGRAMS, ALWAYS("The most bytes that were reserved at once.") },
-	{ "stacks",
-		LIST_AT(ROW, memory_device.stacks, memory_device.stack_count,
-			memory_stack_record),
+	{ "peak_reserved_bytes", INTEGER_AT(ROW, state.peak_reserved_bytes), FOR_PROGRAMS,
+		ALWAYS("The most bytes that were reserved at once.") },
+	{ "stacks", LIST_AT(ROW, state.stacks, state.stack_count, memory_stack_record),
 		FOR_PROGRAMS,
 		ALWAYS("What is active at the end, by stack, in bytes of blocks.") },
 	{ "peak_stacks",
-		LIST_AT(ROW, memory_device.peak_stacks, memory_device.peak_stack_count,
+		LIST_AT(ROW, state.peak_stacks, state.peak_stack_count,
 			memory_stack_record),
 		FOR_PROGRAMS,
 		ALWAYS("What is active at the peak, by stack, in bytes asked for.") },
-	{ "oom", LIST_AT(ROW, memory_device.ooms, memory_device.oom_count, oom_record),
-		FOR_PROGRAMS, ALWAYS("Allocations that were refused.") },
+	{ "oom", LIST_AT(ROW, state.ooms, state.oom_count, oom_record), FOR_PROGRAMS,
+		ALWAYS("Allocations that were refused.") },
 	{ "note", WORD_AT(ROW, note), FOR_PEOPLE });
 
 /* ---- rows of events ---- */
@@ -456,38 +429,35 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 static void fill_moments(
 	const struct memory_row *row, struct memory_moment *list, uint64_t count)
 {
-	const struct fsdp_memory_device *memory_device = &row->memory_device;
-	bool timed = memory_device->first_time_us != FSDP_ABSENT &&
-		     memory_device->last_time_us >= memory_device->first_time_us;
-	uint64_t all = timed ? (uint64_t)memory_device->last_time_us -
-				       (uint64_t)memory_device->first_time_us
-			     : memory_device->events;
+	const struct fsdp_memory_device *state = &row->state;
+	bool timed = state->first_time_us != FSDP_ABSENT &&
+		     state->last_time_us >= state->first_time_us;
+	uint64_t all =
+		timed ? (uint64_t)state->last_time_us - (uint64_t)state->first_time_us
+		      : state->events;
 	uint64_t length = all / count + 1, next = 0, span = 0;
 	struct fsdp_memory_event event;
-	bool more = fsdp_memory_event(memory_device, next, &event);
-	int64_t active = memory_device->start_bytes, reserved = event.reserved_bytes;
+	bool more = fsdp_memory_event(state, next, &event);
+	int64_t active = state->start_bytes, reserved = event.reserved_bytes;
 
 	for (uint64_t i = 0; i < count; i++) {
 		struct memory_moment *moment = &list[i];
 
-		*moment = (struct memory_moment){ row->rank, memory_device->device,
-			FSDP_ABSENT, FSDP_ABSENT, active, reserved };
+		*moment = (struct memory_moment){ row->rank, state->device, FSDP_ABSENT,
+			FSDP_ABSENT, active, reserved };
 		if (timed) {
 			moment->since_ns = (int64_t)(i * length * 1000);
 			moment->time_us =
-				(int64_t)((uint64_t)memory_device->first_time_us +
-					  i * length);
+				(int64_t)((uint64_t)state->first_time_us + i * length);
 		}
-		for (; more; more = fsdp_memory_event(memory_device, ++next, &event)) {
+		for (; more; more = fsdp_memory_event(state, ++next, &event)) {
 			uint64_t at = next;
 
 			if (timed)
 				at = event.time_us != FSDP_ABSENT &&
-						     event.time_us >=
-							     memory_device->first_time_us
+						     event.time_us >= state->first_time_us
 					     ? (uint64_t)event.time_us -
-						       (uint64_t)memory_device
-							       ->first_time_us
+						       (uint64_t)state->first_time_us
 					     : 0;
 			at = at / length < count ? at / length : count - 1;
 			span = at > span ? at : span;
@@ -512,7 +482,7 @@ static bool list_moments(struct snapshots *all)
 
 	all->moments = calloc(all->count * spans + 1, sizeof *all->moments);
 	for (size_t i = 0; all->moments != NULL && i < all->count; i++) {
-		if (all->rows[i].memory_device.events == 0 || spans == 0)
+		if (all->rows[i].state.events == 0 || spans == 0)
 			continue;
 		all->rows[i].moments = &all->moments[all->moment_count];
 		fill_moments(&all->rows[i], all->rows[i].moments, spans);
@@ -537,14 +507,6 @@ static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_
 	{ "reserved", SIGNED_BYTES_AT(MOMENT, reserved_bytes), FOR_PEOPLE });
 
 /* ---- an earlier snapshot ---- */
-
-static const void *each_changed_frame(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_memory_sum *row = of.object;
-
-	(void)room;
-	return nth_frame(row->memory, row->stack->frames, row->stack->frame_count, i);
-}
 
 #define CHANGED struct fsdp_memory_sum
 static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_change",
@@ -594,23 +556,22 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 		const struct memory_row *now = &all->rows[i];
 		struct growth *one = &all->growth[all->growth_count];
 
-		for (j = 0; j < count && (before[j].rank != now->rank ||
-						 before[j].memory_device.device !=
-							 now->memory_device.device);)
+		for (j = 0; j < count &&
+			    (before[j].rank != now->rank ||
+				    before[j].state.device != now->state.device);)
 			j++;
 		if (j == count && count == 1)
 			j = 0;
 		if (j == count)
 			continue;
-		*one = (struct growth){ now->rank, now->memory_device.device,
-			(int64_t)now->memory_device.reserved_bytes -
-				(int64_t)before[j].memory_device.reserved_bytes,
-			(int64_t)now->memory_device.active_bytes -
-				(int64_t)before[j].memory_device.active_bytes,
+		*one = (struct growth){ now->rank, now->state.device,
+			(int64_t)now->state.reserved_bytes -
+				(int64_t)before[j].state.reserved_bytes,
+			(int64_t)now->state.active_bytes -
+				(int64_t)before[j].state.active_bytes,
 			NULL, 0 };
-		one->stacks =
-			fsdp_memory_changes(before[j].memory, &before[j].memory_device,
-				now->memory, &now->memory_device, &one->count);
+		one->stacks = fsdp_memory_changes(before[j].memory, &before[j].state,
+			now->memory, &now->state, &one->count);
 		good = one->stacks != NULL;
 		all->growth_count++;
 	}
@@ -675,26 +636,23 @@ static void show_text(struct snapshots *all)
 	const struct memory_row *shown = NULL;
 	for (size_t i = 0; i < all->count; i++) {
 		const struct memory_row *row = &all->rows[i];
-		int oom = (row->memory_device.oom_count != 0) -
-			  (shown != NULL && shown->memory_device.oom_count != 0);
+		int oom = (row->state.oom_count != 0) -
+			  (shown != NULL && shown->state.oom_count != 0);
 
 		if (shown == NULL || oom > 0 ||
-			(oom == 0 && row->memory_device.active_bytes >
-					     shown->memory_device.active_bytes))
+			(oom == 0 && row->state.active_bytes > shown->state.active_bytes))
 			shown = row;
 	}
 
 	out_records(out, &like, &memory_record, all, all->rows, all->count);
 	if (shown == NULL)
 		return;
-	show_row(all->replay, shown,
-		all->count > 1 && shown->memory_device.oom_count == 0);
-	if (all->replay->options->timeline > 0 && shown->memory_device.events != 0) {
+	show_row(all->replay, shown, all->count > 1 && shown->state.oom_count == 0);
+	if (all->replay->options->timeline > 0 && shown->state.events != 0) {
 		out_line(out, NULL, "%s", "");
 		out_values_line(out, NULL,
 			"rank {}, device {}, the most at once in {} spans",
-			value_integer(shown->rank),
-			value_integer(shown->memory_device.device),
+			value_integer(shown->rank), value_integer(shown->state.device),
 			value_integer(all->replay->options->timeline));
 		out_records(out, &moments, &memory_moment_record, all, shown->moments,
 			(size_t)all->replay->options->timeline);
@@ -724,12 +682,11 @@ static void write_data(struct snapshots *all)
 		struct record_table table;
 		replay_begin_table(all->replay, &table, &like, &event_record);
 		for (size_t i = 0; i < all->count; i++) {
-			const struct fsdp_memory_device *memory_device =
-				&all->rows[i].memory_device;
+			const struct fsdp_memory_device *state = &all->rows[i].state;
 			struct event_row event = { .rank = all->rows[i].rank,
-				.device = memory_device->device };
-			for (uint64_t j = 0;
-				fsdp_memory_event(memory_device, j, &event.event); j++) {
+				.device = state->device };
+			for (uint64_t j = 0; fsdp_memory_event(state, j, &event.event);
+				j++) {
 				event.bytes = (int64_t)event.event.bytes;
 				event.stack = (int64_t)event.event.stack;
 				out_records_row(all->replay->run->out, &table, &event);

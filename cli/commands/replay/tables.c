@@ -615,23 +615,11 @@ static void print_rank(struct replay *run, const struct record_table *table,
 		.mark = "" };
 
 	row.overlap = (double)base->overlap_ns * 100 / (double)base->comm_busy_ns;
-	if (one->truncated) {
+	if (one->truncated)
 		row.mark = "truncated";
-	} else if (cost != NULL && cost->straggler == one->rank) {
+	else if (cost != NULL && cost->straggler == one->rank)
 		row.mark = "straggler";
-	}
 	out_records_row(run->run->out, table, &row);
-}
-
-static void print_ranks(struct replay *replay)
-{
-	struct record_table table;
-
-	replay_begin_table(replay, &table, &replay_rows, &rank_record);
-	for (size_t i = 0; i < replay->count; i++)
-		print_rank(replay, &table, replay_by_rank(replay, i), has_waits(replay),
-			NULL);
-	out_table_end(replay->run->out);
 }
 
 bool replay_show_ranks(struct replay *replay)
@@ -1227,7 +1215,11 @@ bool replay_put_rows(struct replay *replay)
 	} else if (replay->options->by == NULL) {
 		print_separated(replay);
 	} else if (replay_shows_only(replay, "rank")) {
-		print_ranks(replay);
+		replay_begin_table(replay, &table, &replay_rows, &rank_record);
+		for (size_t i = 0; i < replay->count; i++)
+			print_rank(replay, &table, replay_by_rank(replay, i),
+				has_waits(replay), NULL);
+		out_table_end(replay->run->out);
 	} else if (replay_shows_only(replay, "collective")) {
 		out_each_record(replay->run->out, &replay_rows, &collective_row_record,
 			(struct subject){ replay, replay }, SIZE_MAX,
