@@ -196,22 +196,33 @@ static void print_share(struct out *out, const char *name, double share)
 static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 {
 	struct out *out = replay->run->out;
-	char mean[32], least[32], most[32];
+	char mean[32], least[32], most[32], other[32];
+	size_t longest = 0;
 
 	if (cost->steps == 0)
 		return;
 	out_line_begin(out, NULL);
 	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
 		format_time(cost->mean_ns, cost->mean_ns, true, mean));
-	if (cost->steps > 1) {
-		out_values(out, " (min {}, max {}[ on rank {}]",
-			value_word(
-				format_time(cost->min_ns, cost->mean_ns, false, least)),
-			value_word(format_time(cost->max_ns, cost->mean_ns, false, most)),
-			replay->count > 1 ? value_integer(cost->max_rank)
-					  : value_absent());
-		out_line_text(out, ")");
+	format_time(cost->min_ns, cost->mean_ns, false, least);
+	format_time(cost->max_ns, cost->mean_ns, false, most);
+	/* Ranks whose longest steps are equal are all as slow. */
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_type_times *steps =
+			replay_type_of(replay_by_rank(replay, i), "all", 3);
+
+		longest += steps != NULL && steps->times.max_ns != FSDP_ABSENT &&
+			   strcmp(format_time(steps->times.max_ns, cost->mean_ns, false,
+					  other),
+				   most) == 0;
 	}
+	if (cost->steps > 1 && strcmp(least, most) == 0)
+		out_line_text(out, " (all equal)");
+	else if (cost->steps > 1)
+		out_values(out, " (min {}, max {}[ on rank {}])", value_word(least),
+			value_word(most),
+			replay->count > 1 && longest == 1 ? value_integer(cost->max_rank)
+							  : value_absent());
 	if (!cost->has_device) {
 		out_line_text(out,
 			": no GPU kernels%s, so compute and idle are not known",
@@ -555,10 +566,8 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), OR_NULL("The first start.") },
 	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), OR_NULL("The last end.") },
 	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
-
 		OR_NULL("Times of the device; null without events of one.") },
 	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
-
 		OR_NULL("The same within the steps, without steps within the full recording: shares refer to this.") },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
 		ABOUT("Time the host was busy with collectives; absent where the device has them.") },

@@ -101,12 +101,14 @@ static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_
 	return count != 0;
 }
 
-static void note_missing_table(
-	const struct replay_options *replay, struct fsdp_recording_options *options)
+static void note_missing_table(const struct run *run, const struct replay_options *replay,
+	struct fsdp_recording_options *options)
 {
 	const char *by = replay->by != NULL ? replay->by : "";
-	/* The summary advises on what is exposed. */
-	bool advises = replay->by == NULL && replay->compare.count == 0 &&
+	/* The summary advises on what is exposed; JSON has it with every table. */
+	bool advises = ((replay->by == NULL && replay->compare.count == 0) ||
+			       answer_has_output(run, "json") ||
+			       answer_has_output(run, "jsonl")) &&
 		       strcmp(replay->advice, "no") != 0;
 
 	options->spans |= advises || strcmp(by, "group") == 0;
@@ -150,7 +152,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out);
-	note_missing_table(replay, options);
+	note_missing_table(run, replay, options);
 	if (replay->memory)
 		options->kinds = 1u << FSDP_RECORDING_MEMORY;
 	return recordings_rank_regex(
@@ -252,7 +254,7 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 	struct fsdp_error *error = NULL;
 	unsigned tables = 1u << FSDP_ROWS_OF_STEP | 1u << FSDP_ROWS_OF_TYPE;
 
-	note_missing_table(replay->options, &options);
+	note_missing_table(run, replay->options, &options);
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
 		    &options, &before, &error)) {
 		const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
