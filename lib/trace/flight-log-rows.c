@@ -656,7 +656,7 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 	join->exception_count = flight->exception_count = kept;
 	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + kept);
-	int64_t *silent = FSDP_TAKE(join->arena, silent, flight->missing_dump_count);
+	int64_t *silent = FSDP_TAKE(join->arena, silent, (size_t)join->world);
 	if (list == NULL || ranks == NULL || silent == NULL)
 		return false;
 	flight->exceptions = list;
@@ -664,16 +664,18 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 		ranks[heard++] = join->ranks[i];
 	for (size_t i = 0; i < kept; i++) {
 		const struct fsdp_watchdog_exception *one = all[i].reports;
-		ranks[heard++] = one->rank;
+		if (one->rank != FSDP_ABSENT)
+			ranks[heard++] = one->rank;
 		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
-			one->text, one->failure == FSDP_WATCHDOG_OWN };
+			one->text, one->failure == FSDP_WATCHDOG_OWN, one->stack.op,
+			one->stack.place };
 	}
 	heard = flight->log_rank_count = fsdp_flight_sort_ranks(ranks, heard);
-	for (size_t i = 0, at = 0; i < flight->missing_dump_count; i++) {
-		while (at < heard && ranks[at] < flight->missing_dumps[i])
+	for (int64_t rank = 0, at = 0; rank < join->world; rank++) {
+		if ((size_t)at < heard && ranks[at] == rank)
 			at++;
-		if (at == heard || ranks[at] != flight->missing_dumps[i])
-			silent[silent_count++] = flight->missing_dumps[i];
+		else
+			silent[silent_count++] = rank;
 	}
 	flight->missing_dumps = silent;
 	flight->missing_dump_count = silent_count;
@@ -685,20 +687,22 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 static bool blame(const struct log_join *join, const struct fsdp_watchdog_exception *one,
 	struct fsdp_flight *flight)
 {
-	bool orders = one->failure == FSDP_WATCHDOG_ORDERS;
+	bool orders = one->failure == FSDP_WATCHDOG_ORDERS,
+	     sizes = one->failure == FSDP_WATCHDOG_SIZES;
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->exception_count + 2);
 	size_t found = 0;
 	if (ranks == NULL)
 		return false;
-	ranks[found++] = one->rank;
+	if (!sizes)
+		ranks[found++] = one->rank;
 	if (orders)
 		ranks[found++] = one->other;
 	for (size_t i = 0; i < join->exception_count; i++)
 		if (one->failure == FSDP_WATCHDOG_HANGS &&
 			join->exceptions[i].reports->failure == FSDP_WATCHDOG_HANGS)
 			ranks[found++] = join->exceptions[i].reports->rank;
-	flight->verdict = orders ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
-	flight->problem = "exception";
+	flight->verdict = orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
+	flight->problem = sizes ? "size" : "exception";
 	flight->all_wait = false;
 	flight->culprits = ranks;
 	flight->culprit_count = fsdp_flight_sort_ranks(ranks, found);
@@ -719,9 +723,13 @@ static bool describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 	for (size_t i = 0; first == NULL && i < join->exception_count; i++)
 		if (join->exceptions[i].reports->failure != FSDP_WATCHDOG_FOLLOWS)
 			first = join->exceptions[i].reports;
+	/* What others printed shows nothing of a rank where one failed by itself. */
+	if (join->report_count == 0 && (first != NULL || flight->log_rank_count < 2))
+		flight->missing_dump_count = 0;
 	if (first == NULL) {
 		if (join->exception_count != 0 && join->report_count == 0)
-			flight->problem = "exception";
+			flight->problem =
+				flight->missing_dump_count != 0 ? "unheard" : "exception";
 		return true;
 	}
 	for (size_t i = 0; i < flight->culprit_count; i++)

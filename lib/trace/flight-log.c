@@ -129,8 +129,9 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 	fsdp_vec_init(&watchdog->lines, arena, sizeof(struct fsdp_watchdog_line));
 	fsdp_vec_init(
 		&watchdog->exceptions, arena, sizeof(struct fsdp_watchdog_exception));
+	fsdp_vec_init(&watchdog->stacks, arena, sizeof(struct fsdp_watchdog_stack));
 	watchdog->highest_rank = -1;
-	watchdog->snapshot = FSDP_ABSENT;
+	watchdog->snapshot = watchdog->ended_rank = FSDP_ABSENT;
 	if (!fsdp_names_init(&watchdog->groups, arena))
 		return false;
 	watchdog->groups.copies = arena;
@@ -566,9 +567,10 @@ static const struct {
 	{ "Forward order differs across ranks: ", true, FSDP_WATCHDOG_ORDERS },
 	{ "Forward order differs from that of the first iteration ", true,
 		FSDP_WATCHDOG_FOLLOWS },
+	{ "op.preamble.length <= op.nbytes. ", false, FSDP_WATCHDOG_SIZES },
 	{ "/gloo/transport/tcp/", false, FSDP_WATCHDOG_FOLLOWS },
 };
-enum { GLOO_EXCEPTION = 6 };
+enum { GLOO_EXCEPTION = 7 };
 
 static bool has_any(struct fsdp_span text, const char *const *parts, size_t count)
 {
@@ -603,6 +605,88 @@ static struct fsdp_span find_python_error(struct fsdp_span line)
 		       : none;
 }
 
+/* The one of a rank; NULL: it printed no traceback. */
+static struct fsdp_watchdog_stack *find_stack(
+	const struct fsdp_watchdog *watchdog, int64_t rank)
+{
+	for (size_t i = 0; i < watchdog->stacks.count; i++) {
+		struct fsdp_watchdog_stack *one = fsdp_vec_at(&watchdog->stacks, i);
+		if (one->rank == rank)
+			return one;
+	}
+	return NULL;
+}
+
+/* A line of a traceback. False: out of memory. */
+static bool parse_frame(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	enum { MOST_STACKS = 4096 };
+	struct fsdp_span text = after(line, "[rank"), path, function;
+	struct fsdp_watchdog_stack *stack = NULL;
+	int64_t rank, number;
+	if (text.data == NULL || !parse_rank(&text, &rank) ||
+		!fsdp_span_behind(text, "]: ", &text))
+		return true;
+	text = without_blanks(text);
+	bool begins = fsdp_span_begins(text, FSDP_SPAN("Traceback (most recent")),
+	     frame = fsdp_span_begins(text, FSDP_SPAN("File \""));
+	if (begins || frame)
+		stack = find_stack(watchdog, rank);
+	if (begins && stack == NULL && watchdog->stacks.count < MOST_STACKS &&
+		(stack = fsdp_vec_push(&watchdog->stacks)) == NULL)
+		return false;
+	if (stack == NULL)
+		return true;
+	if (begins) {
+		*stack = (struct fsdp_watchdog_stack){ rank, FSDP_SPAN(""),
+			{ .line = FSDP_ABSENT } };
+		return true;
+	}
+	path = between(text, "\"", "\", line ");
+	text = after(text, "\", line ");
+	if (path.size == 0 || !parse_number(&text, &number) ||
+		!fsdp_span_behind(text, ", in ", &function) || function.size == 0)
+		return true;
+	if (fsdp_span_ends(path, FSDP_SPAN("/torch/distributed/distributed_c10d.py"))) {
+		if (stack->op.size == 0 && function.data[0] != '_')
+			stack->op = fsdp_arena_copy(watchdog->lines.arena, function);
+		return stack->op.data != NULL;
+	}
+	if (has(path, "/torch/") || path.data[0] == '<')
+		return true;
+	*stack = (struct fsdp_watchdog_stack){ rank, FSDP_SPAN(""),
+		{ fsdp_arena_copy(watchdog->lines.arena, path),
+			fsdp_arena_copy(watchdog->lines.arena, function), number } };
+	return stack->place.filename.data != NULL && stack->place.name.data != NULL;
+}
+
+/* What torchrun reports of the rank that ended first, if a signal ended it. The others it
+ * ends itself. */
+static bool parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+{
+	struct fsdp_span rank = after(line, "  rank      : "),
+			 code = after(line, "exitcode  : -"), name;
+	struct fsdp_watchdog_exception one = { .rank = watchdog->ended_rank,
+		.time_ns = FSDP_ABSENT,
+		.other = FSDP_ABSENT,
+		.failure = FSDP_WATCHDOG_OWN,
+		.by_itself = true,
+		.stack.place.line = FSDP_ABSENT };
+	int64_t number;
+	watchdog->is_root_cause |= has(line, "Root Cause (first observed failure):");
+	if (rank.data != NULL && parse_rank(&rank, &number)) {
+		hear_of(watchdog, number);
+		watchdog->ended_rank = watchdog->is_root_cause ? number : FSDP_ABSENT;
+	}
+	name = between(after(code, ")"), "(", ")");
+	if (name.size == 0 || one.rank == FSDP_ABSENT || fsdp_span_is(name, "SIGTERM"))
+		return true;
+	watchdog->ended_rank = FSDP_ABSENT;
+	one.text = fsdp_arena_copy(
+		watchdog->lines.arena, fsdp_span(code.data - 13, code.size + 13));
+	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
+}
+
 /* "rank 0 is all-gathering …", after which *text begins; false: no such rank. */
 static bool parse_rank_of_order(struct fsdp_span *text, int64_t *ret_rank)
 {
@@ -633,14 +717,16 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	struct fsdp_watchdog_exception one = { .rank = printed_by.rank,
 		.time_ns = printed_by.time_ns,
 		.other = FSDP_ABSENT,
-		.failure = i < PYTHON ? exceptions[i].failure : FSDP_WATCHDOG_OWN };
+		.failure = i < PYTHON ? exceptions[i].failure : FSDP_WATCHDOG_OWN,
+		.stack.place.line = FSDP_ABSENT };
+	const struct fsdp_watchdog_stack *stack;
 	struct fsdp_span rest = text;
 	if (one.failure == FSDP_WATCHDOG_ORDERS)
 		known = parse_rank_of_order(&rest, &one.rank) &&
 			parse_rank_of_order(&rest, &one.other);
 	else if (!known)
 		known = parse_rank_of_order(&rest, &one.rank);
-	if (!known)
+	if (!known && one.failure != FSDP_WATCHDOG_SIZES)
 		return true;
 	hear_of(watchdog, one.rank);
 	hear_of(watchdog, one.other);
@@ -660,6 +746,8 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 		!fsdp_span_ends(fsdp_span_first(text, ':'), FSDP_SPAN("RuntimeError")) &&
 		!fsdp_span_begins(text, FSDP_SPAN("torch.distributed."));
 	text.size = fsdp_min(text.size, LONGEST);
+	if (i >= GLOO_EXCEPTION && (stack = find_stack(watchdog, one.rank)) != NULL)
+		one.stack = *stack;
 	one.text = fsdp_arena_copy(watchdog->lines.arena, without_blanks(text));
 	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
 }
@@ -717,6 +805,8 @@ bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		int64_t rank;
 		if (global_rank(line, &rank))
 			hear_of(watchdog, rank);
+		if (!parse_frame(watchdog, line) || !parse_end(watchdog, line))
+			return false;
 		if (has(line, print))
 			return parse_differ(watchdog, line);
 		if (!has(line, "monitoredBarrier"))

@@ -299,6 +299,17 @@ static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
 		.op = FSDP_SPAN("") };
 }
 
+/* Of a rank's last traceback the innermost line outside of PyTorch, and what that calls:
+ *
+ *	[rank0]:   File "/src/train.py", line 37, in step
+ *	[rank0]:   File "…/torch/distributed/distributed_c10d.py", line 3252, in all_reduce
+ */
+struct fsdp_watchdog_stack {
+	int64_t rank;
+	struct fsdp_span op;
+	struct fsdp_flight_place place;
+};
+
 /* What ended a rank, or its watchdog, other than a timeout:
  *
  *	[rank3]:[E…] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process group watchdog thread
@@ -313,29 +324,39 @@ static inline struct fsdp_watchdog_line fsdp_watchdog_blank(void)
  *	UserWarning: Forward order differs from that of the first iteration on rank 1. …
  *	[rank0]: RuntimeError: […/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting
  *	4000ms for recv operation to complete
+ *	  what():  [enforce fail at …/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4.
+ *	Received data size doesn't match expected size. …        (names no rank, and ends it)
+ *	Root Cause (first observed failure):
+ *	  rank      : 3 (local_rank: 3)
+ *	  exitcode  : -11 (pid: 16619)  (SIGSEGV)
  */
 enum fsdp_watchdog_failure {
 	FSDP_WATCHDOG_OWN,     /* of the rank itself */
 	FSDP_WATCHDOG_HANGS,   /* its watchdog does not go on: what it called hangs */
 	FSDP_WATCHDOG_ORDERS,  /* FSDP found that the rank and another one differ */
 	FSDP_WATCHDOG_FOLLOWS, /* of a peer that is gone, or it is a warning */
+	FSDP_WATCHDOG_SIZES,   /* gloo received more than the call of some rank expects */
 };
 struct fsdp_watchdog_exception {
-	int64_t rank, time_ns;
-	int64_t other; /* of ORDERS the other rank, or FSDP_ABSENT */
+	int64_t rank, time_ns; /* of SIZES the rank is FSDP_ABSENT */
+	int64_t other;         /* of ORDERS the other rank, or FSDP_ABSENT */
 	struct fsdp_span text;
 	enum fsdp_watchdog_failure failure;
-	bool by_itself; /* no timeout of a collective causes it */
+	bool by_itself;                   /* no timeout of a collective causes it */
+	struct fsdp_watchdog_stack stack; /* that precedes it */
 };
 
 struct fsdp_watchdog {
 	struct fsdp_vec lines;      /* struct fsdp_watchdog_line, as they come */
 	struct fsdp_vec exceptions; /* struct fsdp_watchdog_exception */
-	struct fsdp_names groups;   /* below the name of each its description */
-	int64_t highest_rank;       /* that any line begins with or names; -1: none */
-	int64_t snapshot;    /* work that a report lists ranks of, or FSDP_ABSENT */
-	bool prints_others;  /* ranks that call what the one that prints does */
-	bool numbers_differ; /* those in some group and those of the job */
+	struct fsdp_vec stacks;     /* struct fsdp_watchdog_stack, of the first ranks */
+	int64_t ended_rank; /* of the root cause that torchrun reports, or FSDP_ABSENT */
+	bool is_root_cause; /* a line said that it follows */
+	struct fsdp_names groups; /* below the name of each its description */
+	int64_t highest_rank;     /* that any line begins with or names; -1: none */
+	int64_t snapshot;         /* work that a report lists ranks of, or FSDP_ABSENT */
+	bool prints_others;       /* ranks that call what the one that prints does */
+	bool numbers_differ;      /* those in some group and those of the job */
 };
 
 /* The id of a group by name and description. FSDP_NONE: out of memory. */

@@ -456,6 +456,11 @@ struct fsdp_flight_exception {
 	struct fsdp_span text;
 	/* The rank failed by itself; else because of a peer, or it is not known. */
 	bool is_own;
+	/* From the traceback before it: the function of torch.distributed that the rank was
+	 * in, empty if none or unknown; and the line outside of PyTorch that called it,
+	 * filename with data NULL if unknown. */
+	struct fsdp_span op;
+	struct fsdp_flight_place place;
 };
 
 /** Why ranks are culprits: they never entered a collective, or their device stopped

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records the logs of this folder: what PyTorch prints on gloo where ranks do not come to a monitored barrier, and with
-TORCH_DISTRIBUTED_DEBUG=DETAIL where they call something else. `record.py` writes them with torchrun; `record.py CASE`
-is one rank of a job.
+"""Records the logs of this folder: what PyTorch prints on gloo where ranks do not come to a monitored barrier, with
+TORCH_DISTRIBUTED_DEBUG=DETAIL where they call something else, and without it where they time out, or one is killed.
+`record.py` writes them with torchrun, `record.py -- CASE...` some of them; `record.py CASE` is one rank of a job.
 """
 import datetime
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ CASES = {  # ranks, whether with DETAIL
     "barrier_w4": (4, False), "barrier_all_w4": (4, False), "barrier_group_w4": (4, False),
     "missing_w3": (3, True), "op_w3": (3, True), "size_w3": (3, True), "dtype_w3": (3, True),
     "misread_w3": (3, True), "group_w4": (4, True), "python_w3": (3, False),
+    "timeout_missing_w3": (3, False), "timeout_op_w3": (3, False), "timeout_size_w3": (3, False),
+    "signal_w3": (3, False),
 }
 
 
@@ -37,12 +41,22 @@ def run(case):
             dist.monitored_barrier(pair, timeout=datetime.timedelta(seconds=3), wait_all_ranks="all" in case)
         else:
             late()
-    if case == "missing_w3":
+    if case.endswith("missing_w3"):
         if rank == 1:
             late()
         dist.all_reduce(tensor)
     if case == "op_w3":
         dist.all_reduce(tensor) if rank == 1 else dist.broadcast(tensor, 0)
+    if case == "timeout_op_w3":
+        if rank == 1:
+            dist.broadcast(tensor, 0)
+        dist.all_reduce(tensor)
+    if case == "timeout_size_w3":
+        dist.all_reduce(torch.ones(8 if rank == 1 else 4))
+    if case == "signal_w3":
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        dist.all_reduce(tensor)
     if case == "python_w3":
         if rank == 2:
             torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.tensor([0, 5]))
@@ -61,18 +75,21 @@ def run(case):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 1 and sys.argv[1] != "--":
         run(sys.argv[1])
         return
-    for case, (ranks, detail) in CASES.items():
+    for case in sys.argv[2:] or CASES:
+        ranks, detail = CASES[case]
         environment = dict(os.environ, **({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"} if detail else {}))
         found = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port",
                                 "29631", os.path.abspath(__file__), case], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         with open(os.path.join(here, case + ".log"), "w") as file:
             # Stacks name files of the machine that recorded them.
-            file.writelines(line + "\n" for line in found.stdout.splitlines()
-                            if "step 1" in line or line.startswith("[rank") and ("Error" in line or "ProcessGroup" in line))
+            stacks = case.startswith("timeout") or case.startswith("signal")
+            file.writelines(re.sub('"/[^"]*/(?=torch/|record)', '"/src/', line) + "\n" for line in found.stdout.splitlines()
+                            if "step 1" in line or line.startswith("[rank") and (stacks or "Error" in line or "ProcessGroup" in line)
+                            or stacks and re.search("what[(][)]:|Root Cause|^  (rank|exitcode) ", line))
 
 
 if __name__ == "__main__":
