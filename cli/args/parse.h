@@ -445,9 +445,10 @@ FILE *run_stream(struct run *run);
 void run_note(struct run *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A finding of the command's own, by rule; call it before run_begin. */
-void run_finding(struct run *run, const char *rule, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* A finding of the command's own, by rule; call it before run_begin. `fix` NULL: that of the
+ * rule. */
+void run_finding(struct run *run, const char *rule, const char *fix, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
 
 /* Signal that interrupted the work; it ends the process after the answer. 0: not interrupted. */
 void run_interrupted(struct run *run, int signal_number);

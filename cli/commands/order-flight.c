@@ -21,6 +21,7 @@ struct flight {
 	size_t dump_count;
 	const struct fsdp_recording *first; /* of the dumps */
 	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
+	bool has_timeout; /* some error in logs is one, and no rank failed by itself */
 };
 
 static bool is_log(const struct fsdp_flight *joined)
@@ -144,8 +145,8 @@ enum { MOST_SHOWN = 8 };
 static void print_groups(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
-	size_t alike[MOST_SHOWN], first[MOST_SHOWN], shown = 0, j;
-	bool more = false;
+	enum { MOST_GROUPS = 3 };
+	size_t alike[MOST_GROUPS], first[MOST_GROUPS], shown = 0, more = 0, j;
 
 	for (size_t i = 0; i < joined->group_count; i++) {
 		for (j = 0; j < shown; j++)
@@ -155,8 +156,8 @@ static void print_groups(const struct flight *flight)
 				break;
 		if (j < shown) {
 			alike[j]++;
-		} else if (joined->groups[i].size != 0 && shown == MOST_SHOWN) {
-			more = true;
+		} else if (joined->groups[i].size != 0 && shown == MOST_GROUPS) {
+			more++;
 		} else if (joined->groups[i].size != 0) {
 			alike[shown] = 1;
 			first[shown++] = i;
@@ -172,8 +173,8 @@ static void print_groups(const struct flight *flight)
 			flight->is_log || alike[j] != 1
 				? value_absent()
 				: value_count(joined->group_sizes[first[j]]));
-	if (more)
-		out_line_text(flight->out, ", and more");
+	if (more != 0)
+		out_line_text(flight->out, ", and %zu more", more);
 }
 
 static void line_inputs(const struct flight *flight)
@@ -277,6 +278,9 @@ static void line_rest(struct out *out, const char *label, size_t count)
 			value_count(count - MOST_SHOWN));
 }
 
+/* Gloo names no rank. */
+static const char OTHER_SIZES[] = "ranks used different sizes in one call";
+
 /* The first cause is the collective of the answer, and has its sizes and place. */
 static void lines_cause(const struct flight *flight)
 {
@@ -303,6 +307,8 @@ static void lines_cause(const struct flight *flight)
 		out_line_end(out);
 	}
 	line_rest(out, NULL, joined->cause_count);
+	if (joined->culprit_count == 0 && problem_is(joined, "size"))
+		out_line(out, NULL, "%s", OTHER_SIZES);
 	if (joined->cause_count != 0 || joined->culprit_count == 0)
 		return;
 	if (problem_is(joined, "exception"))
@@ -386,14 +392,13 @@ static void lines_agree(const struct flight *flight)
 		out_values_line(out, NULL,
 			"only the dump of rank {} is readable: the other ranks are unknown",
 			value_integer(flight->first->rank));
-	else if (joined->problem != NULL)
-		line = strcmp(joined->problem, "no_entries") == 0
-			       ? "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them"
-			       : NULL;
-	else if (joined->verdict == FSDP_FLIGHT_AGREE && !joined->all_wait)
+	else if (problem_is(joined, "no_entries"))
+		line = "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them";
+	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_AGREE &&
+		 !joined->all_wait)
 		line = "all ranks entered the same collectives";
 	/* A rank that printed an error may wait in a send or receive. */
-	else if (joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
+	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
 		 joined->exception_count == 0)
 		line = is_log ? "all ranks with lines entered the same collectives"
 			      : "all ranks with a readable dump entered the same collectives";
@@ -404,6 +409,12 @@ static void lines_agree(const struct flight *flight)
 				: "");
 	if (!problem_is(joined, "unheard"))
 		return;
+	if (joined->watch_count == 0 && joined->exception_count != 0) {
+		out_line(out, NULL, "these ranks %s: look first at those without lines",
+			flight->has_timeout ? "waited for others"
+					    : "lost a peer, which ended before them");
+		return;
+	}
 	out_line_begin(out, NULL);
 	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
 		is_log ? "lines" : "a dump", is_log ? "lines" : "a dump");
@@ -424,24 +435,19 @@ static void lines_next(const struct flight *flight)
 	enum fsdp_flight_verdict verdict = joined->verdict;
 	struct out *out = flight->out;
 	const char *next = NULL;
-	int64_t last = 0;
 
-	for (size_t i = 0; i < joined->exception_count; i++)
-		if (joined->exceptions[i].rank > last)
-			last = joined->exceptions[i].rank;
-	line_ranks(flight, "next",
-		"check the GPU of {}: nvidia-smi, and Xid lines in dmesg",
-		joined->gpu_stopped, joined->gpu_stopped_count);
 	/* The finding has a fix. */
 	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
 		return;
 	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
 		!flight->is_alone)
 		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
+	else if (joined->exception_count != 0 && joined->watch_count == 0 &&
+		 joined->log_rank_count > 1 && !flight->has_timeout)
+		next = "find the rank that ended first: its log, and torchrun's report of the first failure";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
-		next = problem_is(joined, "exception") && joined->log_rank_count > 1 &&
-				       (size_t)last + 1 == joined->log_rank_count
-			       ? "find the rank that each of these waits for: py-spy dump --pid PID shows its call"
+		next = problem_is(joined, "exception") && joined->log_rank_count > 1
+			       ? "run again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names ranks that do not come, and calls that differ"
 			       : "collect the logs of the other ranks and run order again";
 	if (next != NULL)
 		out_line(out, "next", "%s", next);
@@ -476,15 +482,6 @@ static const struct column WATCH_TABLE[] = {
 	{ "completed", .right = true },
 	{ "failed in" },
 };
-
-static bool are_alike(const WATCH *a, const WATCH *b)
-{
-	return text_is(text_of_span(a->group), text_of_span(b->group)) &&
-	       a->enqueued == b->enqueued && a->completed == b->completed &&
-	       a->seq == b->seq && a->numel_in == b->numel_in &&
-	       a->numel_out == b->numel_out &&
-	       text_is(text_of_span(a->op), text_of_span(b->op));
-}
 
 /* "#7 all_reduce after 600.1 s"; empty where none failed. */
 static void format_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
@@ -529,7 +526,14 @@ static bool show_watches(const struct flight *flight)
 		for (size_t k = i; k < joined->watch_count; k++) {
 			const WATCH *one = &joined->watches[k];
 
-			if (taken[k] || !are_alike(first, one))
+			if (taken[k] || first->enqueued != one->enqueued ||
+				first->completed != one->completed ||
+				first->seq != one->seq ||
+				first->numel_in != one->numel_in ||
+				first->numel_out != one->numel_out ||
+				!text_is(text_of_span(first->group),
+					text_of_span(one->group)) ||
+				!text_is(text_of_span(first->op), text_of_span(one->op)))
 				continue;
 			taken[k] = true;
 			ranks[count++] = one->rank;
@@ -546,6 +550,74 @@ static bool show_watches(const struct flight *flight)
 		out_table_end(flight->out);
 	if (rows > head)
 		out_line(flight->out, "", "... and more: --json has all ranks");
+	free(ranks);
+	free(taken);
+	return good;
+}
+
+/* The text up to an address, which each rank has another one of. */
+static struct text without_peer(struct fsdp_span text)
+{
+	const unsigned char *peer = memmem(text.data, text.size, " [", 2),
+			    *end = text.data + text.size;
+
+	return (struct text){ (const char *)text.data,
+		(size_t)((peer != NULL ? peer : end) - text.data) };
+}
+
+/* One line for all that are alike. False: out of memory. */
+static bool lines_exceptions(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	size_t count = joined->exception_count, shown = 0;
+	int64_t *ranks = calloc(count + 1, sizeof *ranks);
+	bool *taken = calloc(count + 1, sizeof *taken);
+	bool good = ranks != NULL && taken != NULL, differ = false;
+	char at[DATE_SIZE + 16];
+
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_flight_exception *one = &joined->exceptions[i],
+						   *first = joined->exceptions;
+		size_t alike = 0;
+
+		differ |= one->op.size != 0 && first->op.size != 0 &&
+			  !text_is(text_of_span(one->op), text_of_span(first->op));
+		if (taken[i] || shown++ >= MOST_SHOWN)
+			continue;
+		for (size_t k = i; k < count; k++) {
+			const struct fsdp_flight_exception *other =
+				&joined->exceptions[k];
+
+			if (taken[k] || one->place.line != other->place.line ||
+				one->time_ns != other->time_ns ||
+				!text_is(text_of_span(one->place.filename),
+					text_of_span(other->place.filename)) ||
+				!text_is(
+					text_of_span(one->op), text_of_span(other->op)) ||
+				!text_is(without_peer(one->text),
+					without_peer(other->text)))
+				continue;
+			taken[k] = true;
+			ranks[alike++] = other->rank;
+		}
+		qsort(ranks, alike, sizeof *ranks, order_compare_numbers);
+		out_line_begin(flight->out, shown == 1 ? "error" : "");
+		format_moment(one->time_ns, true, at);
+		out_values(flight->out, "{}[ in {}]",
+			one->rank != FSDP_ABSENT ? RANKS(ranks, alike)
+						 : value_word("a rank"),
+			name(one->op));
+		print_place(flight->out, &one->place);
+		out_values(flight->out,
+			"[ at {}]: ", *at != '\0' ? value_word(at) : value_absent());
+		out_line_name(flight->out,
+			one->is_own ? text_of_span(one->text) : without_peer(one->text));
+		out_line_end(flight->out);
+	}
+	line_rest(flight->out, "", shown);
+	if (differ && flight->has_timeout)
+		out_line(flight->out, NULL,
+			"these ranks wait in different calls: those of one group must make the same calls in the same order");
 	free(ranks);
 	free(taken);
 	return good;
@@ -570,21 +642,15 @@ bool order_show_flight(struct listing *listing)
 	}
 	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
 	format_moment(joined->since_ns, flight.is_log, flight.since);
+	for (size_t i = 0; joined->watch_count == 0 && i < joined->exception_count; i++)
+		flight.has_timeout |=
+			joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
+			memmem(joined->exceptions[i].text.data,
+				joined->exceptions[i].text.size, "imed out", 8) != NULL;
 
 	line_inputs(&flight);
 	lines_cause(&flight);
-	char at[DATE_SIZE + 16];
-	for (size_t i = 0; i < joined->exception_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_exception *one = &joined->exceptions[i];
-
-		out_line_begin(flight.out, i == 0 ? "error" : "");
-		format_moment(one->time_ns, true, at);
-		out_values(flight.out, "rank {}[ at {}]: ", number(one->rank),
-			*at != '\0' ? value_word(at) : value_absent());
-		out_line_name(flight.out, text_of_span(one->text));
-		out_line_end(flight.out);
-	}
-	line_rest(flight.out, "", joined->exception_count);
+	good = lines_exceptions(&flight);
 	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered_count != 0 &&
 		!problem_is(joined, "exception"))
 		out_values_line(flight.out,
@@ -599,33 +665,83 @@ bool order_show_flight(struct listing *listing)
 		joined->missing_dumps, joined->missing_dump_count);
 	line_ranks(&flight, "unreadable", "{}", joined->unreadable,
 		joined->unreadable_count);
-	good = show_watches(&flight);
+	good = show_watches(&flight) && good;
 	lines_next(&flight);
 	return good;
 }
 
 /* ---- findings and status ---- */
 
+/* By the problem, with the culprits between; after NULL: without them. What ranks that never
+ * came did instead is not in the recordings. */
+static const struct {
+	const char *problem, *before, *after;
+} FIXES[] = {
+	{ "op", "compare the calls before this one on all ranks: one was skipped, or differs",
+		NULL },
+	{ "size",
+		"compare the calls before this one on all ranks: one was skipped, or the data differ in size",
+		NULL },
+	{ "dtype", "cast the input of this call to one dtype on all ranks", NULL },
+	{ "extra", "find the condition under which only ",
+		" came here, or what keeps the others: all ranks of the group must make this call" },
+	{ "cycle", "make these calls in the same order on ", "" },
+	{ "parted", "compare the calls of ",
+		" before this one with those of the others; if they are equal, check GPUs and network" },
+	{ "gpu_stopped", "check the GPU of ", ": nvidia-smi, and Xid lines in dmesg" },
+	{ "failed", "correct this error of ",
+		" first: errors and timeouts of other ranks follow it" },
+	{ "orders", "run the units of FSDP in the same order on ", "" },
+	{ NULL, "read the log of ",
+		", or the stack of what still runs: py-spy dump --pid PID" },
+};
+
+struct fix {
+	char text[500];
+};
+
+static const char *fix_of(const char *problem, const int64_t *ranks, size_t count,
+	const char *since, struct fix *fix)
+{
+	struct rank_words words;
+	size_t i = 0;
+
+	while (FIXES[i].problem != NULL && strcmp(FIXES[i].problem, problem) != 0)
+		i++;
+	bool reads = FIXES[i].problem == NULL && *since != '\0';
+	if (FIXES[i].after == NULL)
+		return FIXES[i].before;
+	snprintf(fix->text, sizeof fix->text, "%s%s%s%s%s", FIXES[i].before,
+		rank_words(ranks, count, &words), reads ? " from " : "",
+		reads ? since : "", FIXES[i].after);
+	return fix->text;
+}
+
 /* The same in one sentence each, without sizes and places. */
 static void find_cause(struct run *run, const struct fsdp_flight *joined)
 {
 	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
-	char number[32] = "", op[80] = "", text[300];
+	char number[32] = "", op[80] = "", text[300], since[DATE_SIZE + 16];
 	struct rank_words words;
+	struct fix fix;
 
+	format_moment(joined->since_ns, is_log(joined), since);
 	for (size_t i = 0; i < joined->cause_count; i++) {
 		const struct fsdp_flight_cause *one = &joined->causes[i];
+		bool stopped = one->other != FSDP_ABSENT;
 		char other[64] = "";
 
-		if (one->other != FSDP_ABSENT)
+		if (stopped)
 			snprintf(other, sizeof other,
 				": its GPU stopped, rank %" PRId64 " finished it",
 				one->other);
-		run_finding(run, "FI7040", "%s %s #%" PRId64 " %.*s of %.*s%s",
+		run_finding(run, "FI7040",
+			fix_of(stopped ? "gpu_stopped" : joined->problem, one->ranks,
+				one->rank_count, since, &fix),
+			"%s %s #%" PRId64 " %.*s of %.*s%s",
 			rank_words(one->ranks, one->rank_count, &words),
-			one->other != FSDP_ABSENT ? "never finished"
-						  : missing_words(one->op),
-			one->seq, (int)(one->op.size < 64 ? one->op.size : 64),
+			stopped ? "never finished" : missing_words(one->op), one->seq,
+			(int)(one->op.size < 64 ? one->op.size : 64),
 			(const char *)one->op.data,
 			(int)(one->group.size < 200 ? one->group.size : 200),
 			(const char *)one->group.data, other);
@@ -633,8 +749,18 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 	if (joined->cause_count != 0)
 		return;
 	if (problem_is(joined, "exception")) {
-		run_finding(run, differ ? "FI7041" : "FI7040", "%s",
-			exception_words(joined, text, sizeof text));
+		exception_words(joined, text, sizeof text);
+		run_finding(run, differ ? "FI7041" : "FI7040",
+			fix_of(differ                              ? "orders"
+				: strstr(text, "is stuck") != NULL ? ""
+								   : "failed",
+				joined->culprits, joined->culprit_count, "", &fix),
+			"%s", text);
+		return;
+	}
+	if (joined->culprit_count == 0) {
+		run_finding(
+			run, "FI7041", fix_of("size", NULL, 0, "", &fix), OTHER_SIZES);
 		return;
 	}
 	if (joined->seq != FSDP_ABSENT)
@@ -643,7 +769,10 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 		snprintf(op, sizeof op, " %.*s",
 			(int)(joined->op.size < 64 ? joined->op.size : 64),
 			(const char *)joined->op.data);
-	run_finding(run, differ ? "FI7041" : "FI7040", "%s %s%s%s%s%.*s",
+	run_finding(run, differ ? "FI7041" : "FI7040",
+		fix_of(joined->problem, joined->culprits, joined->culprit_count, since,
+			&fix),
+		"%s %s%s%s%s%.*s",
 		rank_words(joined->culprits, joined->culprit_count, &words),
 		verb_of(joined), number, op, joined->group.size != 0 ? " of " : "",
 		(int)(joined->group.size < 200 ? joined->group.size : 200),
@@ -662,12 +791,16 @@ int order_check_flight(struct listing *listing)
 	if (is_bad)
 		find_cause(listing->run, joined);
 	if (joined->missing_dump_count != 0)
-		run_finding(listing->run, "FI7042", "%s %s",
+		run_finding(listing->run, "FI7042",
+			is_log(joined)
+				? "collect the logs of these ranks: an error, or the last line, shows where each is"
+				: "collect these dumps; a rank that crashed left none, and its log has the error",
+			"%s %s",
 			rank_words(joined->missing_dumps, joined->missing_dump_count,
 				&words),
 			is_log(joined) ? "printed no failed collective" : "left no dump");
 	if (joined->unreadable_count != 0)
-		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
+		run_finding(listing->run, "FI7042", "", "the dump of %s cannot be read",
 			rank_words(joined->unreadable, joined->unreadable_count, &words));
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
@@ -809,8 +942,15 @@ static const struct record common_record = OBJECT_RECORD(LAST, "common_wait",
 #define EXCEPTION struct fsdp_flight_exception
 static const struct record exception_record =
 	OBJECT_RECORD(EXCEPTION, "log_exception", "An error of one rank in a log.",
-		{ "rank", INTEGER_AT(EXCEPTION, rank), ALWAYS("The rank.") },
-		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") });
+		{ "rank", INTEGER_AT(EXCEPTION, rank),
+			OR_NULL("The rank; null where the log names none.") },
+		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") },
+		{ "op", TEXT_AT(EXCEPTION, op),
+			ABOUT("The function of torch.distributed that it was in.") },
+		{ "filename", TEXT_AT(EXCEPTION, place.filename),
+			ABOUT("File outside of PyTorch that called it.") },
+		{ "line", INTEGER_AT(EXCEPTION, place.line), ABOUT("Its line.") },
+		{ "name", TEXT_AT(EXCEPTION, place.name), ABOUT("Its function.") });
 
 const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	"Combined result of the dumps of the Flight Recorder.",

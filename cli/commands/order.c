@@ -59,8 +59,12 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < count && used + 48 < room; i++) {
+	for (size_t i = 0; i < count; i++) {
 		int64_t first = ranks[i];
+		if (used + 48 >= room) {
+			snprintf(text + used, room - used, ",...");
+			return;
+		}
 		while (i + 1 < count && ranks[i + 1] == ranks[i] + 1)
 			i++;
 		used += (size_t)snprintf(text + used, room - used, "%s%" PRId64,

@@ -159,7 +159,8 @@ FILE *run_stream(struct run *run)
 	return stdout;
 }
 
-void run_finding(struct run *run, const char *rule, const char *format, ...)
+void run_finding(
+	struct run *run, const char *rule, const char *fix, const char *format, ...)
 {
 	struct session *session = run->session;
 	const struct finding about = {
@@ -173,7 +174,7 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 	message = collected_format(&session->collected, format, arguments);
 	va_end(arguments);
 	if (message != NULL)
-		collected_report(&session->collected, rule, about, NULL, "%s", message);
+		collected_report(&session->collected, rule, about, fix, "%s", message);
 }
 
 /*

@@ -246,7 +246,7 @@ int checks_evaluate(struct replay *replay)
 				limit.bad_count - MOST_RANKS,
 				plural(limit.bad_count - MOST_RANKS));
 		if (limit.bad_count != 0) {
-			run_finding(replay->run, "FI7031", "%s: %s%s", check.text,
+			run_finding(replay->run, "FI7031", NULL, "%s: %s%s", check.text,
 				limit.text, more);
 			status = status_worse(status, STATUS_BAD);
 		}
