@@ -196,7 +196,7 @@ static void print_share(struct out *out, const char *name, double share)
 static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 {
 	struct out *out = replay->run->out;
-	char mean[32], least[32], most[32], other[32];
+	char mean[32], least[32], most[32];
 	size_t longest = 0;
 
 	if (cost->steps == 0)
@@ -206,15 +206,13 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	format_time(cost->min_ns, cost->mean_ns, false, least);
 	format_time(cost->max_ns, cost->mean_ns, false, most);
-	/* Ranks whose longest steps are equal are all as slow. */
+	/* One rank is the slow one if no other has a step that is nearly as long. */
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_type_times *steps =
 			replay_type_of(replay_by_rank(replay, i), "all", 3);
 
-		longest += steps != NULL && steps->times.max_ns != FSDP_ABSENT &&
-			   strcmp(format_time(steps->times.max_ns, cost->mean_ns, false,
-					  other),
-				   most) == 0;
+		longest += steps != NULL &&
+			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
 	}
 	if (cost->steps > 1 && strcmp(least, most) == 0)
 		out_line_text(out, " (all equal)");

@@ -1153,7 +1153,10 @@ static void print_empty(struct replay *run)
 	} tables[] = {
 		{ "step", replay_step_count(run),
 			"no steps: schedule= and p.step() of the profiler mark them" },
-		{ "collective", collectives_of(run), "no collectives were recorded" },
+		{ "collective", collectives_of(run),
+			replay_by_rank(run, 0)->collective_count == 0
+				? "no collectives were recorded"
+				: "no collective was matched with other ranks: one trace alone lists its own" },
 		{ "group", rows_of_run(run, &run->groups),
 			"no collectives were recorded" },
 		{ "unit", fsdp_recordings_unit_count(run->recordings),
