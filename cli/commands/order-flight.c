@@ -397,6 +397,10 @@ static void lines_agree(const struct flight *flight)
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_AGREE &&
 		 !joined->all_wait)
 		line = "all ranks entered the same collectives";
+	else if (joined->problem == NULL && joined->watch_count > 1 &&
+		 joined->watches[0].group.size == 0 &&
+		 joined->watches[0].seq != joined->watches[1].seq)
+		line = "the lines name no process group: these ranks may wait in different ones";
 	/* A rank that printed an error may wait in a send or receive. */
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
 		 joined->exception_count == 0)
