@@ -140,45 +140,10 @@ static void print_place_in(
 
 enum { MOST_SHOWN = 8 };
 
-/* Groups that are called alike, as meshes make them, are named once. A log does not contain
- * the size of a group. */
-static void print_groups(const struct flight *flight)
-{
-	const struct fsdp_flight *joined = flight->joined;
-	enum { MOST_GROUPS = 3 };
-	size_t alike[MOST_GROUPS], first[MOST_GROUPS], shown = 0, more = 0, j;
-
-	for (size_t i = 0; i < joined->group_count; i++) {
-		for (j = 0; j < shown; j++)
-			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
-				text_is(text_of_span(joined->groups[first[j]]),
-					text_of_span(joined->groups[i])))
-				break;
-		if (j < shown) {
-			alike[j]++;
-		} else if (joined->groups[i].size != 0 && shown == MOST_GROUPS) {
-			more++;
-		} else if (joined->groups[i].size != 0) {
-			alike[shown] = 1;
-			first[shown++] = i;
-		}
-	}
-	for (j = 0; j < shown; j++)
-		out_values(flight->out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
-			value_word(j == 0 ? "; groups " : ", "),
-			name(joined->groups[first[j]]),
-			flight->is_log || alike[j] == 1 ? value_absent()
-							: value_count(alike[j]),
-			value_count(joined->group_sizes[first[j]]),
-			flight->is_log || alike[j] != 1
-				? value_absent()
-				: value_count(joined->group_sizes[first[j]]));
-	if (more != 0)
-		out_line_text(flight->out, ", and %zu more", more);
-}
-
 static void line_inputs(const struct flight *flight)
 {
+	enum { MOST_GROUPS = 3 };
+	size_t alike[MOST_GROUPS], first[MOST_GROUPS], shown = 0, more = 0, j;
 	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
 
@@ -198,7 +163,35 @@ static void line_inputs(const struct flight *flight)
 	if (!flight->is_log)
 		out_values(out, "[, NCCL {}]",
 			value_name(text_of_span(flight->first->flight->library)));
-	print_groups(flight);
+	/* Groups that are called alike, as meshes make them, are named once. A log does not
+	 * contain the size of a group. */
+	for (size_t i = 0; i < joined->group_count; i++) {
+		for (j = 0; j < shown; j++)
+			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
+				text_is(text_of_span(joined->groups[first[j]]),
+					text_of_span(joined->groups[i])))
+				break;
+		if (j < shown) {
+			alike[j]++;
+		} else if (joined->groups[i].size != 0 && shown == MOST_GROUPS) {
+			more++;
+		} else if (joined->groups[i].size != 0) {
+			alike[shown] = 1;
+			first[shown++] = i;
+		}
+	}
+	for (j = 0; j < shown; j++)
+		out_values(out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
+			value_word(j == 0 ? "; groups " : ", "),
+			name(joined->groups[first[j]]),
+			flight->is_log || alike[j] == 1 ? value_absent()
+							: value_count(alike[j]),
+			value_count(joined->group_sizes[first[j]]),
+			flight->is_log || alike[j] != 1
+				? value_absent()
+				: value_count(joined->group_sizes[first[j]]));
+	if (more != 0)
+		out_line_text(out, ", and %zu more", more);
 	out_line_end(out);
 }
 
@@ -487,24 +480,6 @@ static const struct column WATCH_TABLE[] = {
 	{ "failed in" },
 };
 
-/* "#7 all_reduce after 600.1 s"; empty where none failed. */
-static void format_failed(const WATCH *watch, int64_t longest, char *text, size_t room)
-{
-	const struct text op = text_of_span(watch->op);
-	size_t size = 0;
-
-	text[0] = '\0';
-	if (watch->seq != FSDP_ABSENT)
-		size = (size_t)snprintf(text, room, "#%" PRId64 "%s", watch->seq,
-			op.size != 0 ? " " : "");
-	if (op.size != 0)
-		size += (size_t)snprintf(text + size, room - size, "%.*s",
-			(int)(op.size < 64 ? op.size : 64), op.data);
-	if (size != 0 && longest != FSDP_ABSENT)
-		snprintf(text + size, room - size, " after %" PRId64 ".%01" PRId64 " s",
-			longest / 1000, longest % 1000 / 100);
-}
-
 /* One row for all that are alike. False: out of memory. */
 static bool show_watches(const struct flight *flight)
 {
@@ -544,7 +519,20 @@ static bool show_watches(const struct flight *flight)
 			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
 		order_put_ranks(ranks, count, list, sizeof list);
-		format_failed(first, longest, failed, sizeof failed);
+		/* "#7 all_reduce after 600.1 s"; empty where none failed. */
+		const struct text op = text_of_span(first->op);
+		size_t size = 0;
+		failed[0] = '\0';
+		if (first->seq != FSDP_ABSENT)
+			size = (size_t)snprintf(failed, sizeof failed, "#%" PRId64 "%s",
+				first->seq, op.size != 0 ? " " : "");
+		if (op.size != 0)
+			size += (size_t)snprintf(failed + size, sizeof failed - size,
+				"%.*s", (int)(op.size < 64 ? op.size : 64), op.data);
+		if (size != 0 && longest != FSDP_ABSENT)
+			snprintf(failed + size, sizeof failed - size,
+				" after %" PRId64 ".%01" PRId64 " s", longest / 1000,
+				longest % 1000 / 100);
 		const struct value values[] = { value_word(list),
 			value_name(text_of_span(first->group)), number(first->enqueued),
 			number(first->completed), value_word(failed) };

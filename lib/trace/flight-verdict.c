@@ -572,13 +572,7 @@ static bool describe_dumps(struct join *join)
 		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))
 			versions[flight->version_count++] = versions[i];
 	flight->versions = versions;
-	return true;
-}
-
-static bool describe_groups(struct join *join)
-{
-	struct fsdp_flight *flight = join->flight;
-	size_t count = join->job.teams.count;
+	count = join->job.teams.count;
 	struct fsdp_span *groups = FSDP_TAKE(join->job.arena, groups, count);
 	size_t *sizes = FSDP_TAKE(join->job.arena, sizes, count);
 	if (groups == NULL || sizes == NULL)
@@ -668,7 +662,7 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 	}
 	if (good)
 		find_waits(&join);
-	if (good && describe_dumps(&join) && describe_groups(&join) && decide(&join))
+	if (good && describe_dumps(&join) && decide(&join))
 		return true;
 	return join.job.error != NULL ? fsdp_fail_with(ret_error, join.job.error)
 				      : fsdp_arena_fail(arena, ret_error);
