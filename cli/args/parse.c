@@ -734,7 +734,7 @@ const struct option_row common_options[] = {
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
 		.help = "threads for reading bytes" },
 	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
-		.help = "read part N of M of the bytes; merge joins the results" },
+		.help = "read part K of N of the bytes; merge joins the results" },
 	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
 		.help = "more inputs, NUL-terminated; - is stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),

@@ -323,8 +323,8 @@ static void topic_environment(FILE *stream)
 	      "  TERM                   dumb or unset: no colour\n"
 	      "  COLUMNS                width of the terminal\n"
 	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
-	      "An option wins over the environment. Nothing else is read, and there is no\n"
-	      "configuration file.\n",
+	      "An option wins over the environment. --part=auto and URLs read more variables.\n"
+	      "There is no configuration file.\n",
 		stream);
 }
 

@@ -47,7 +47,7 @@ class Commands:
         loader_option: with --for: set a parameter of the loader
         checks: list the result of every rule
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "listing": listing, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -74,7 +74,7 @@ class Commands:
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -110,7 +110,7 @@ class Commands:
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"to": to, "max-shard-size": max_shard_size, "tie": tie, "strip": strip, "rename": rename, "map": map, "size": size, "weights": weights, "cast": dtype, "with-config": with_config, "prefix": prefix, "adapter": adapter, "base": base, "index-only": index_only, "force": force, "partial": partial, "skip-unsupported": skip_unsupported, "no-verify": no_verify, "glob": glob, "regex": regex, "dtype": select_dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -127,7 +127,7 @@ class Commands:
         regex: select names that match this PCRE2 expression
         rank: select tensors with pieces of these ranks: 0,4-7
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"unit": unit, "param": param, "at": at, "units-from": units_from, "glob": glob, "regex": regex, "rank": rank, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -152,7 +152,7 @@ class Commands:
         file: select tensors with pieces in these files
         depth: levels below the root
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"bare": bare, "flat": flat, "raw-map": raw_map, "by-parameter": by_parameter, "units": units, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -175,7 +175,7 @@ class Commands:
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"stored": stored, "logical": logical, "names": names, "trust-store": trust_store, "check": check, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -190,7 +190,7 @@ class Commands:
         shard_dim: dimension that is cut; auto: as saved, else 0
         fit: memory per rank: status 1 if a rank needs more
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"world": world, "mesh": mesh, "tp": tp, "shard-dim": shard_dim, "fit": fit, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -216,7 +216,7 @@ class Commands:
         reverse: rows in the opposite order
         head: the first N rows
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"nonfinite": nonfinite, "hist": hist, "by": by, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "sort": sort, "largest": largest, "reverse": reverse, "head": head, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -243,7 +243,7 @@ class Commands:
         file: select tensors with pieces in these files
         depth: levels below the root
         jobs: threads for reading bytes
-        part: read part N of M of the bytes; merge joins the results
+        part: read part K of N of the bytes; merge joins the results
         limit: change a limit, 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"sizes": sizes, "full": full, "fold": fold, "no-fold": no_fold, "sharded-only": sharded_only, "params": params, "style": style, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -262,7 +262,7 @@ def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = N
     all: list all checkpoints with their sizes
     count: print the N newest good checkpoints
     jobs: threads for reading bytes
-    part: read part N of M of the bytes; merge joins the results
+    part: read part K of N of the bytes; merge joins the results
     limit: change a limit, 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"level": level, "explain": explain, "all": all, "count": count, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -278,7 +278,7 @@ def order(files: Union[Path, Sequence[Path]], *, first_diff: bool = False, names
     strict: warnings of PyTorch and refused states make the status 1
     head: the first N lines of each list
     jobs: threads for reading bytes
-    part: read part N of M of the bytes; merge joins the results
+    part: read part K of N of the bytes; merge joins the results
     limit: change a limit, 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"first-diff": first_diff, "names": names, "rank-regex": rank_regex, "strict": strict, "head": head, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -301,7 +301,7 @@ def replay(files: Union[Path, Sequence[Path]], *, by: Optional[Literal["type", "
     fail_if: status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ...
     compare: compare with earlier recordings or a replay --json result
     jobs: threads for reading bytes
-    part: read part N of M of the bytes; merge joins the results
+    part: read part K of N of the bytes; merge joins the results
     limit: change a limit, 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"by": by, "top": top, "advice": advice, "memory": memory, "percentiles": percentiles, "steps": steps, "timeline": timeline, "style": style, "rank-regex": rank_regex, "strict": strict, "fail-if": fail_if, "compare": compare, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
@@ -329,7 +329,7 @@ def diff(a: Union[Path, Checkpoint], b: Union[Path, Checkpoint], *, names: bool 
     rank: select tensors with pieces of these ranks: 0,4-7
     file: select tensors with pieces in these files
     jobs: threads for reading bytes
-    part: read part N of M of the bytes; merge joins the results
+    part: read part K of N of the bytes; merge joins the results
     limit: change a limit, 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
