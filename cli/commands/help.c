@@ -324,7 +324,7 @@ static void topic_environment(FILE *stream)
 	      "  COLUMNS                width of the terminal\n"
 	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
 	      "An option wins over the environment. --part=auto and URLs read more variables.\n"
-	      "There is no configuration file.\n",
+	      "It has no configuration file.\n",
 		stream);
 }
 
