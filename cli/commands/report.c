@@ -1461,6 +1461,9 @@ static bool run_report(struct run *run, struct fsdp_error **ret_error)
 		.trace_count = options->traces.count };
 	bool good;
 
+	if (run_checkpoints(run) > 2)
+		return refuse(run, "one checkpoint, or two to compare",
+			"report was given %zu checkpoints", run_checkpoints(run));
 	if (getcwd(report.here, sizeof report.here) == NULL)
 		report.here[0] = '\0';
 	if (run->path_count == 2 && run_checkpoints(run) == 2) {
