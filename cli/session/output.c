@@ -91,11 +91,12 @@ static enum usage_result find_launcher(
 
 		if (!ask(&launchers[i], &its_number, &its_count) || its_count == 1)
 			continue;
-		if (is_printed != NULL &&
-			(its_number != number ||
-				(its_count != 0 && count != 0 && its_count != count))) {
+		if ((is_printed != NULL && its_number != number) ||
+			(its_count != 0 && count != 0 && its_count != count)) {
 			usage_what(usage, "--part=auto: %s and %s disagree",
-				is_printed->name, launchers[i].name);
+				is_printed != NULL ? is_printed->name
+						   : "the number of parts",
+				launchers[i].name);
 			usage_hint(usage, "name the part: --part=K/N");
 			return USAGE_WRONG;
 		}
