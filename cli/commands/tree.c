@@ -431,6 +431,10 @@ static bool tree_as_torch(struct tree *tree)
 	if (!selection_is_all(tree->selection))
 		return refuse(run, "omit --style=torch",
 			"PyTorch's own form shows all modules, so there is nothing to select");
+	if (tree->options->sizes || tree->options->params || tree->options->fold ||
+		tree->options->sharded_only)
+		return refuse(run, "omit --style=torch",
+			"PyTorch's own form has no --sizes, --params, --fold or --sharded-only");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {
 		struct fsdp_module module = fsdp_module(run->checkpoint, i);
