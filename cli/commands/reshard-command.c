@@ -448,8 +448,10 @@ static bool read_world(struct resharding *resharding)
 		return !refuse(resharding->run, usage.hint,
 			"reshard needs the number of ranks: --world, or --mesh");
 	}
-	if (will->world > FSDP_RESHARD_WORLD_MOST ||
-		(ranks > 0 && will->world != ranks) || will->world % tp != 0)
+	if (will->world > FSDP_RESHARD_WORLD_MOST)
+		return !refuse(resharding->run, "example: --world=16",
+			"reshard computes at most %d ranks", FSDP_RESHARD_WORLD_MOST);
+	if ((ranks > 0 && will->world != ranks) || will->world % tp != 0)
 		return !refuse(resharding->run, "example: --world=16 --mesh=2x4 --tp=2",
 			"--world is not the product of --mesh and --tp");
 	return true;
