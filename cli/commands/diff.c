@@ -632,6 +632,7 @@ static bool answer(struct diffing *diffing)
 
 	diffing->facts = fsdp_compare_facts(diffing->compare);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
+	note_idle_renames(run, &diffing->options->renames, diffing->facts.idle_renames);
 	/* What could not be read. Files that change give one message: all of it has to run again. */
 	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
 		const struct fsdp_error *error =

@@ -551,11 +551,8 @@ static void note_idle(struct exporting *exporting)
 		exporting->facts.cleaned == 0)
 		run_note(exporting->run, "--strip=%s: no name has this prefix",
 			options->strip);
-	for (size_t i = 0; i < options->renames.count && i < 64; i++)
-		if ((exporting->facts.idle_renames >> i & 1) != 0)
-			run_note(exporting->run,
-				"--rename=%s: no name is equal to it or has it as prefix",
-				options->renames.items[i]);
+	note_idle_renames(
+		exporting->run, &options->renames, exporting->facts.idle_renames);
 }
 
 static void print_companions(struct exporting *exporting)

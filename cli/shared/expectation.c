@@ -305,6 +305,15 @@ bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	return true;
 }
 
+void note_idle_renames(struct run *run, const struct texts *renames, uint64_t idle)
+{
+	for (size_t i = 0; i < renames->count && i < 64; i++)
+		if ((idle >> i & 1) != 0)
+			run_note(run,
+				"--rename=%s: no name is equal to it or has it as prefix",
+				renames->items[i]);
+}
+
 void typed_names_done(struct typed_names *names)
 {
 	free(names->renames);

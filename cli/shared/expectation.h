@@ -80,4 +80,7 @@ bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	const struct texts *sizes, const char **ret_wrong);
 void typed_names_done(struct typed_names *names);
 
+/* A note for each rename that met no name; bit n of `idle`: the n-th of the first 64. */
+void note_idle_renames(struct run *run, const struct texts *renames, uint64_t idle);
+
 #endif

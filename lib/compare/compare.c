@@ -452,11 +452,12 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 			for (unsigned side = 0; side < 2; side++)
 				strip(compare, &naming[side], side, above[side]);
 	}
-	return (options->strip == NULL ||
-		       strip_given(compare, naming, options->strip, ret_error)) &&
-	       fsdp_naming_rename(
-		       &naming[0], options->renames, options->rename_count, ret_error) &&
-	       add_side(compare, &naming[0], 0, options, ret_error) &&
+	bool good = (options->strip == NULL ||
+			    strip_given(compare, naming, options->strip, ret_error)) &&
+		    fsdp_naming_rename(&naming[0], options->renames,
+			    options->rename_count, ret_error);
+	compare->facts.idle_renames = naming[0].idle_renames;
+	return good && add_side(compare, &naming[0], 0, options, ret_error) &&
 	       add_side(compare, &naming[1], 1, options, ret_error);
 }
 

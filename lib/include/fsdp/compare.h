@@ -258,6 +258,8 @@ struct fsdp_compare_facts {
 	uint64_t tied;
 	/* What was removed from the front; absent: nothing */
 	struct fsdp_span stripped[2];
+	/* Bit n: the n-th of the first 64 renames met no name of A. */
+	uint64_t idle_renames;
 	/* Pairs that could not be compared: fsdp_compare_failure. */
 	size_t failure_count;
 	/* Of A, those that could not be read included. */
