@@ -411,7 +411,8 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 static const struct option_row OPTIONS[] = {
 	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
 		.help = "list globals and their use (default)" },
-	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
+	{ "tree", 0, OPTION_FLAG, NULL, AT(tree),
+		.help = "print the values, without looking up globals" },
 	{ "member", 0, OPTION_TEXT, "NAME", AT(member),
 		.help = "only this member of a zip" },
 	{ "check", 0, OPTION_FLAG, NULL, AT(check),
