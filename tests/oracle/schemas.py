@@ -256,6 +256,8 @@ def recording_jobs():
     yield ("--json", "order", *at("watchdog/stuck_w8.log"))
     yield ("--json", "order", *at("watchdog/report_w4.log"))
     yield ("--json", "order", *at("gloo_logs/barrier_w4.log"))
+    yield ("--json", "order", *at("gloo_logs/timeout_op_w3.log"))
+    yield ("--json", "order", *at("gloo_logs/timeout_size_w3.log"))
     yield ("--json", "order", *at("watchdog/all_wait_w2.log"))
     yield ("--json", "order", *at("watchdog/exception_w3.log"))
     yield ("--json", "replay", "--memory", "--compare", *at("memory/oom_w8/oom_rank0.pickle", "memory/oom_w8/oom_rank7.pickle"))
