@@ -39,7 +39,7 @@ struct rank_words {
 static const char *rank_words(
 	const int64_t *ranks, size_t count, struct rank_words *words)
 {
-	char list[180];
+	char list[112];
 
 	order_put_ranks(ranks, count, list, sizeof list);
 	snprintf(words->text, sizeof words->text, "rank%s %s", count == 1 ? "" : "s",

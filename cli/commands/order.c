@@ -62,7 +62,7 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 	for (size_t i = 0; i < count; i++) {
 		int64_t first = ranks[i];
 		if (used + 48 >= room) {
-			snprintf(text + used, room - used, ",...");
+			snprintf(text + used, room - used, ",... (%zu)", count);
 			return;
 		}
 		while (i + 1 < count && ranks[i + 1] == ranks[i] + 1)

@@ -187,7 +187,8 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 	return count;
 }
 
-/* Where most are missing, and none of them waits, the ranks that entered are wrong. */
+/* Where most are missing, and none of them waits, the ranks that entered are wrong; but of a
+ * monitored barrier one rank prints who is missing, and others that came print nothing. */
 static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
@@ -202,7 +203,8 @@ static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 		flight->problem = "cycle";
 		flight->culprits = ranks_where(join, waits, &flight->culprit_count);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
-		   roots == fault->culprit_count) {
+		   roots == fault->culprit_count &&
+		   !fsdp_span_is(fault->team->name, FSDP_FLIGHT_BARRIER)) {
 		flight->problem = "extra";
 		flight->culprits = flight->entered;
 		flight->culprit_count = flight->entered_count;
