@@ -54,10 +54,10 @@ static void prepare_process(void)
 	const struct rlimit none = { 0, 0 };
 
 	/*
- * A descriptor that was closed would be given to the first file opened, and messages
- * would go there. The replacements fail when used: what cannot be written must not be lost
- * in silence.
- */
+	 * A descriptor that was closed would be given to the first file opened, and
+	 * messages would go there. The replacements fail when used: what cannot be
+	 * written must not be lost in silence.
+	 */
 	for (int descriptor = 0; descriptor <= 2; descriptor++) {
 		if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)
 			open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);

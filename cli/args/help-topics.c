@@ -174,7 +174,8 @@ static const struct topic topics[] = {
 	{ "rules", RULES },
 };
 
-/* Words of earlier versions. `command` is the one that had the option or output; NULL: any. */
+/* Words of earlier versions. `command` is the one that had the option or output; NULL:
+ * any. */
 static const struct {
 	const char *word, *command, *instead;
 } removed[] = {

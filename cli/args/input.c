@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits a command line into a command, options and words, and finds out which words and options
- * are inputs, with the limits under which they are opened.
+ * Splits a command line into a command, options and words, and finds out which words and
+ * options are inputs, with the limits under which they are opened.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -412,7 +412,8 @@ uint64_t input_limit(const struct texts *texts, const char *name)
 
 /* ---- lists of files ---- */
 
-/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too long to be a path. */
+/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too
+ * long to be a path. */
 static int next_entry(FILE *stream, char buffer[PATH_MAX])
 {
 	int size = 0, byte;
@@ -495,7 +496,8 @@ static bool ends_with(
 }
 
 /* What recorders and torch.profiler write, also compressed; and compressed dumps, which
- * their first bytes do not identify: they end as pickles do, or with the number of the rank. */
+ * their first bytes do not identify: they end as pickles do, or with the number of the
+ * rank. */
 static bool is_recording_name(const char *name)
 {
 	static const char *const packed[] = { ".gz", ".zst", ".xz", ".bz2", ".lz4" };
@@ -532,8 +534,8 @@ static ssize_t read_head(int file, unsigned char *head, size_t size)
 }
 
 /*
- * Dumps of PyTorch have names of many sorts, and begin as pickles do. An unreadable or truncated file
- * may be one: the library reports why it is not read.
+ * Dumps of PyTorch have names of many sorts, and begin as pickles do. An unreadable or
+ * truncated file may be one: the library reports why it is not read.
  */
 static bool may_be_dump(const char *path, off_t size)
 {

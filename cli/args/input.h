@@ -7,8 +7,9 @@
 #include "args/parse.h"
 
 /*
- * URLs in the place of paths: s3://, gs://, az://, abfss://, hf://, https://, and http:// of this
- * machine. What follows a question mark is a secret, and is asked for but never shown.
+ * URLs in the place of paths: s3://, gs://, az://, abfss://, hf://, https://, and http://
+ * of this machine. What follows a question mark is a secret, and is asked for but never
+ * shown.
  */
 
 /* Whether the text has the form of one that can be read. */
@@ -42,15 +43,17 @@ struct retyped {
 /* Begins with these words, up to NULL. */
 void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
 
-/* Answers a first word that is not a command. `words` are all that were typed but options, the wrong one first. */
+/* Answers a first word that is not a command. `words` are all that were typed but
+ * options, the wrong one first. */
 void suggest_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
-/* Answers an option that the command does not have: "--name", "-x", or "-name" for "--name".
- * usage->what is it, as options_parse left it. */
+/* Answers an option that the command does not have: "--name", "-x", or "-name" for
+ * "--name". usage->what is it, as options_parse left it. */
 void suggest_option(struct usage *usage, const struct arguments *arguments);
 
-/* The line that was typed, with another option in it, in the place of a word unless that is NULL. */
+/* The line that was typed, with another option in it, in the place of a word unless that
+ * is NULL. */
 void suggest_needs(struct usage *usage, const struct arguments *arguments,
 	const char *option, const char *word);
 
@@ -59,8 +62,9 @@ void suggest_needs(struct usage *usage, const struct arguments *arguments,
 void suggest_several(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, bool each);
 
-/* A path in the place of a name, which the checkpoint does not have: the line without it or, if there is no other
- * name, one that answers for both. False: the path does not exist, or no line fits. */
+/* A path in the place of a name, which the checkpoint does not have: the line without it
+ * or, if there is no other name, one that answers for both. False: the path does not
+ * exist, or no line fits. */
 bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
@@ -71,9 +75,10 @@ bool suggest_joined(
 /* Whether a path is a URL: those are refused, since URLs are not supported. */
 bool suggest_url(struct usage *usage, const char *command, const char *path);
 
-/* The path that is most like a missing one: a name in its directory or, if that is missing too, a path like the
- * directory. Without a similar one, the first existing directory of the path, with a slash at its end. A path from
- * malloc; NULL: out of memory. At most 10,000 entries of one directory are compared. */
+/* The path that is most like a missing one: a name in its directory or, if that is
+ * missing too, a path like the directory. Without a similar one, the first existing
+ * directory of the path, with a slash at its end. A path from malloc; NULL: out of
+ * memory. At most 10,000 entries of one directory are compared. */
 char *suggest_near_path(const char *path);
 
 /* Whether a word in the place of a path may be the name of a tensor or module: it has
@@ -107,7 +112,8 @@ enum arguments_result {
 	ARGUMENTS_MEMORY,
 };
 
-/* *arguments is all zero before, except commands and typed; arguments_done also after a failure. */
+/* *arguments is all zero before, except commands and typed; arguments_done also after a
+ * failure. */
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
 void arguments_done(struct arguments *arguments);
@@ -132,7 +138,8 @@ struct inputs {
 /* *inputs is all zero before; inputs_done also after a failure. */
 enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
-/* Replaces directories of recordings at URLs by their files; options.remote is set before. */
+/* Replaces directories of recordings at URLs by their files; options.remote is set
+ * before. */
 enum usage_result inputs_list_remote(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
 void inputs_done(struct inputs *inputs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses options over rows: what each is called, what it takes, where its value goes. Finds commands,
- * their options, and the word that a wrong one resembles.
+ * Parses options over rows: what each is called, what it takes, where its value goes.
+ * Finds commands, their options, and the word that a wrong one resembles.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -18,8 +18,8 @@
 #include "render/writer.h"
 
 /*
- * Parses the words that people use for rules and dtypes, and computes the similarity of two
- * short words, for "did you mean".
+ * Parses the words that people use for rules and dtypes, and computes the similarity of
+ * two short words, for "did you mean".
  */
 
 enum { WORD_MOST = 48 };
@@ -653,8 +653,8 @@ static enum usage_result set_found(const struct lexer *lexer, const char *typed,
 		usage_what(usage, "-%c", letter);
 		return USAGE_UNKNOWN;
 	}
-	/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
- * letters that ask for a listing asks for no help. */
+	/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h
+	 * among letters that ask for a listing asks for no help. */
 	if (values == NULL ||
 		(code == 'h' && strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
 			strpbrk(typed, "lSr") != NULL))

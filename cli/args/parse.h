@@ -12,8 +12,9 @@
 
 #include "render/out.h"
 
-/* A list that grows by one element a time and may shrink: with room for one more after `count`, each of `size` bytes.
- * Its room is the next power of two, so no caller keeps it. NULL: out of memory; the list stays as it was. */
+/* A list that grows by one element a time and may shrink: with room for one more after
+ * `count`, each of `size` bytes. Its room is the next power of two, so no caller keeps
+ * it. NULL: out of memory; the list stays as it was. */
 void *list_grown(void *items, size_t count, size_t size);
 
 /* Texts that others point to, freed together. All zero is empty. */
@@ -22,7 +23,8 @@ struct owned {
 	size_t count;
 };
 
-/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is NULL). */
+/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is
+ * NULL). */
 char *owned_add(struct owned *owned, char *text);
 
 /* A copy with a zero byte after it. */
@@ -134,8 +136,8 @@ bool option_takes_value(const struct option_row *row);
 /* Whether its value is the path of something that is read. */
 bool option_is_path(const struct option_row *row);
 
-/* That path, or of an option that repeats the one with this index; NULL past the last, and
- * where the value is not a path. */
+/* That path, or of an option that repeats the one with this index; NULL past the last,
+ * and where the value is not a path. */
 const char *option_path(const struct option_row *row, const void *values, size_t index);
 
 /* Rows and the struct they fill. */
@@ -172,9 +174,9 @@ enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage);
 
 /*
- * Lexes argv and fills the groups. Words are all that is not an option, in order; after `--`
- * everything is a word. With values NULL in a group its options are lexed and forgotten.
- * With usage NULL nothing is wrong; then only flags may have values.
+ * Lexes argv and fills the groups. Words are all that is not an option, in order; after
+ * `--` everything is a word. With values NULL in a group its options are lexed and
+ * forgotten. With usage NULL nothing is wrong; then only flags may have values.
  */
 enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
@@ -194,8 +196,8 @@ void options_done(const struct option_group *group);
 /* False when out of memory. The text is borrowed. */
 bool texts_add(struct texts *texts, const char *text);
 
-/* 4096, 4K, 1.5KiB (powers of 1024), 4KB (powers of 1000), up to E, in either case. What is
- * left of a byte is dropped. */
+/* 4096, 4K, 1.5KiB (powers of 1024), 4KB (powers of 1000), up to E, in either case. What
+ * is left of a byte is dropped. */
 bool option_size(const char *text, uint64_t *ret_size);
 bool option_integer(
 	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);
@@ -207,7 +209,8 @@ bool option_assignment(const char *text, size_t *ret_name_size, const char **ret
 /*
  * "Did you mean": feed it candidates, it keeps the one with the fewest edits (insert,
  * delete, replace, swap of neighbours), the first among equals. Farther than two edits,
- * or than a third of the word, is not a resemblance; of two or three letters one may differ.
+ * or than a third of the word, is not a resemblance; of two or three letters one may
+ * differ.
  */
 struct nearest {
 	const char *word;
@@ -230,8 +233,9 @@ size_t dtype_of_word(const char *word);
 
 /*
  * A command is a row: its name, its inputs and options, its answer, and its functions.
- * Each file or directory of cli/commands exports one; main has the table of them. Help, completion,
- * `commands --json`, "did you mean" and the drift test of the manual read these rows.
+ * Each file or directory of cli/commands exports one; main has the table of them. Help,
+ * completion, `commands --json`, "did you mean" and the drift test of the manual read
+ * these rows.
  */
 enum command_group {
 	GROUP_START, /* Start here */
@@ -290,7 +294,8 @@ struct written {
 	const char *path;
 	bool is_file; /* else a directory, which is made if it does not exist */
 	bool adds;    /* to a directory that is read and kept completely */
-	/* For a directory: whether a file of this name in it may be replaced or removed. */
+	/* For a directory: whether a file of this name in it may be replaced or removed.
+	 */
 	bool (*replaces)(const char *name);
 	/* Names of files next to an input that are read with it; NULL past the end. */
 	const char *(*reads)(size_t index);
@@ -323,30 +328,36 @@ struct command {
 				  for run->recordings */
 	size_t options_size; /* of the struct that `options` point into */
 
-	/* Whether it needs the values of entries that are not tensors; each may cost a read. NULL: never. */
+	/* Whether it needs the values of entries that are not tensors; each may cost a
+	 * read. NULL: never. */
 	bool (*reads_values)(const void *options);
 
-	/* Whether it only counts: asks for no order of tensors and no module. NULL: it asks. */
+	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
+	 * asks. */
 	bool (*only_counts)(const void *options);
 	uint64_t counts_from; /* of fewer tensors more than counts is wanted */
 
-	/* Whether its json is the members of `data` alone, without the envelope. NULL: never. */
+	/* Whether its json is the members of `data` alone, without the envelope. NULL:
+	 * never. */
 	bool (*is_bare)(const void *options);
 
-	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills the request for reading; else
-	 * `options` is NULL. False: they are wrong, and refuse() was called. NULL: nothing. */
+	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills the
+	 * request for reading; else `options` is NULL. False: they are wrong, and
+	 * refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */
 
-	/* Of a command whose answer is a verdict. Called for each checkpoint once it was opened, or could not be
-	 * (then run->checkpoint is NULL), before `run` answers for all of them at once, with no checkpoint. It adds
-	 * the findings of an opened checkpoint to run->collected itself. What failed, and the findings of one that
-	 * could not be opened, are there from run->first on, and may be changed. Sets run->status, that of this
-	 * checkpoint. False as for `run`. */
+	/* Of a command whose answer is a verdict. Called for each checkpoint once it was
+	 * opened, or could not be (then run->checkpoint is NULL), before `run` answers
+	 * for all of them at once, with no checkpoint. It adds the findings of an opened
+	 * checkpoint to run->collected itself. What failed, and the findings of one that
+	 * could not be opened, are there from run->first on, and may be changed. Sets
+	 * run->status, that of this checkpoint. False as for `run`. */
 	bool (*check_inputs)(struct run *run, struct fsdp_error **ret_error);
 
-	/* Whether it writes files by itself, and which: the process may write only in their directory, and none of
-	 * them replaces an input. "-" is standard output; `path` is the first input. NULL: never. */
+	/* Whether it writes files by itself, and which: the process may write only in
+	 * their directory, and none of them replaces an input. "-" is standard output;
+	 * `path` is the first input. NULL: never. */
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
 
@@ -354,13 +365,15 @@ struct command {
 	bool (*needs_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
 
-	/* Answers for results of all parts of a run, as `run` would without parts. NULL: it takes no --part. */
+	/* Answers for results of all parts of a run, as `run` would without parts. NULL:
+	 * it takes no --part. */
 	bool (*join)(struct run *run, const struct joined_parts *joined,
 		struct fsdp_error **ret_error);
 
-	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits. False: out of memory or a
-	 * read failed, *ret_error says which (left NULL: out of memory); the caller reports it. STATUS_FAILED in
-	 * run_begin: no answer. Without inputs run->checkpoint is NULL. */
+	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
+	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
+	 * memory); the caller reports it. STATUS_FAILED in run_begin: no answer. Without
+	 * inputs run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
 
@@ -376,7 +389,8 @@ static inline const struct option_row *const *command_selectors(
 					  : &select_all[SELECT_TABLES];
 }
 
-/* The options that help shows: its own, the selectors, those of every command. NULL past the end. */
+/* The options that help shows: its own, the selectors, those of every command. NULL past
+ * the end. */
 const struct option_row *command_option(const struct command *command, size_t index);
 
 /* What a command is handed. */
@@ -423,9 +437,9 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 /* The answer begins: its status is known. Writes the envelope's head. */
 void run_begin(struct run *run, int status);
 
-/* The document that another command writes in this format ("json"), for the words of a command
- * line, the program's name first. Nothing is printed, and what it reads is not replaced by outputs
- * of this command. Freed by the caller; NULL: out of memory. */
+/* The document that another command writes in this format ("json"), for the words of a
+ * command line, the program's name first. Nothing is printed, and what it reads is not
+ * replaced by outputs of this command. Freed by the caller; NULL: out of memory. */
 char *run_document(
 	struct run *run, const char *format, char **words, int count, size_t *ret_size);
 
@@ -445,12 +459,13 @@ FILE *run_stream(struct run *run);
 void run_note(struct run *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A finding of the command's own, by rule; call it before run_begin. `fix` NULL: that of the
- * rule. */
+/* A finding of the command's own, by rule; call it before run_begin. `fix` NULL: that of
+ * the rule. */
 void run_finding(struct run *run, const char *rule, const char *fix, const char *format,
 	...) __attribute__((format(printf, 4, 5)));
 
-/* Signal that interrupted the work; it ends the process after the answer. 0: not interrupted. */
+/* Signal that interrupted the work; it ends the process after the answer. 0: not
+ * interrupted. */
 void run_interrupted(struct run *run, int signal_number);
 
 /* Why the answer is bad, on stderr, whatever -q says. */
@@ -496,8 +511,9 @@ const struct topic *topic_at(size_t index);
 /* NULL: unknown name. */
 const struct topic *topic_find(const char *name);
 
-/* What to type instead of a command, an option ("--name") or an output of an earlier version;
- * NULL: it is none. `command` has the option or output; NULL: any, and dashes may lack. */
+/* What to type instead of a command, an option ("--name") or an output of an earlier
+ * version; NULL: it is none. `command` has the option or output; NULL: any, and dashes
+ * may lack. */
 const char *removed_word(const char *word, const char *command);
 
 #endif

@@ -100,7 +100,8 @@ static bool is_word(char c)
 
 static void add_literal(struct expression *expression, char c)
 {
-	/* A backslash before any byte that is not a letter or digit makes it stand for itself. */
+	/* A backslash before any byte that is not a letter or digit makes it stand for
+	 * itself. */
 	if (!is_word(c) && (unsigned char)c < 0x80)
 		expression->data[expression->size++] = '\\';
 	expression->data[expression->size++] = c;
@@ -630,8 +631,8 @@ enum selection_fault selection_fault(const struct selection *selection)
 					: SELECTION_GOOD;
 }
 
-/* Of two names of one object (the second one may be absent): a match of either selects it,
- * and an exclusion of either excludes it. */
+/* Of two names of one object (the second one may be absent): a match of either selects
+ * it, and an exclusion of either excludes it. */
 static bool takes_either(struct selection *selection, struct fsdp_span name,
 	bool has_other, struct fsdp_span other)
 {

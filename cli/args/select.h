@@ -14,7 +14,8 @@
  */
 struct selection;
 
-/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is NULL when memory ran out. */
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is NULL
+ * when memory ran out. */
 bool selection_new(const struct select_options *options, struct selection **ret_selection,
 	char **ret_message);
 void selection_free(struct selection *selection);
@@ -36,13 +37,14 @@ enum selection_fault selection_fault(const struct selection *selection);
 bool selection_takes_tensor(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
 
-/* Looks for the container of stored names ("model." of "model.fc.weight", where a plan has
- * "fc.weight"), so that patterns may be about either name. False: out of memory. Before it is called there is none. */
+/* Looks for the container of stored names ("model." of "model.fc.weight", where a plan
+ * has "fc.weight"), so that patterns may be about either name. False: out of memory.
+ * Before it is called there is none. */
 bool selection_resolve(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
 
-/* Where glob `index` is a plain name that no entry has, searches it anywhere: from a dot on,
- * else as a part of names. True if the pattern was replaced. */
+/* Where glob `index` is a plain name that no entry has, searches it anywhere: from a dot
+ * on, else as a part of names. True if the pattern was replaced. */
 bool selection_widen(struct selection *selection, const struct texts *globs, size_t index,
 	const struct fsdp_checkpoint *checkpoint);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Suggests corrections of command lines: tables of common mistakes and the lines to type instead.
+ * Suggests corrections of command lines: tables of common mistakes and the lines to type
+ * instead.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -63,7 +64,8 @@ void retyped_line(struct retyped *line, ...)
 	va_end(words);
 }
 
-/* The line that was probably meant: a command, its required words, then the typed words except the omitted ones. */
+/* The line that was probably meant: a command, its required words, then the typed words
+ * except the omitted ones. */
 struct guess {
 	const char *command;
 	const char *needs[2], *skipped[2]; /* or NULL; each is omitted once */
@@ -347,7 +349,8 @@ void suggest_command(
 		size_t size = strcspn(synonym, " ");
 		char command[16];
 
-		/* The words after it are those that were typed, without options of another tool. */
+		/* The words after it are those that were typed, without options of
+		 * another tool. */
 		snprintf(command, sizeof command, "%.*s", (int)size, synonym);
 		if (strcmp(synonym, "export") == 0)
 			suggest_export(usage, arguments, words, false);
@@ -378,7 +381,8 @@ static bool has_option(const struct command *command, const char *name, char let
 	return has;
 }
 
-/* The option that is most like it or, without a similar one, the first that has it in its name. */
+/* The option that is most like it or, without a similar one, the first that has it in its
+ * name. */
 static const struct option_row *nearest_option(
 	const struct command *command, const char *name)
 {
@@ -543,7 +547,8 @@ bool suggest_joined(
 
 enum { MOST_ENTRIES = 10000 };
 
-/* Edits; what the name begins is a little farther than what is near. SIZE_MAX: it is something else. */
+/* Edits; what the name begins is a little farther than what is near. SIZE_MAX: it is
+ * something else. */
 static size_t distance_of(const char *name, const char *entry)
 {
 	struct nearest nearest;
@@ -734,7 +739,8 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 		if (suggest_is_name(paths->items[i], near->items[i])) {
 			if (mean_world(usage, arguments, paths->items[i]))
 				return true;
-			/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the command has patterns. */
+			/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the
+			 * command has patterns. */
 			if (has_option(command, "glob", '\0')) {
 				retyped_line(&line, command->name, NULL);
 				/* Of whole files no name can be chosen. */

@@ -239,8 +239,8 @@ static bool audit_join(
 
 /* ---- what a part of an audit says of itself ---- */
 
-/* What parts of one audit must have been asked alike; its first line is what merge needs of
- * it. NULL: out of memory. */
+/* What parts of one audit must have been asked alike; its first line is what merge needs
+ * of it. NULL: out of memory. */
 static char *request_of(const struct auditing *auditing)
 {
 	const struct audit_options *options = auditing->audit->options;

@@ -203,7 +203,8 @@ static uint64_t other_notes(const struct verdict *verdict)
 	return verdict->counts.note - verdict->level_note;
 }
 
-/* Loaders asked for by name that do not load it as saved, or else that were not judged. */
+/* Loaders asked for by name that do not load it as saved, or else that were not judged.
+ */
 static bool print_loaders(const struct verdict *verdict, struct out *out)
 {
 	static const struct {
@@ -411,7 +412,8 @@ static void show_rows(const struct audit *audit, struct run *run)
 	out_table_end(run->out);
 }
 
-/* "run: bad: 1 of 3 checkpoints is bad", of a directory that is not a checkpoint itself. */
+/* "run: bad: 1 of 3 checkpoints is bad", of a directory that is not a checkpoint itself.
+ */
 static void show_total(const struct audit *audit, const struct run *run)
 {
 	static const char *const words[] = { "bad", "partial", "good" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks one checkpoint: runs the audit of the library, gives each finding its requested level, and computes the
- * verdict.
+ * Checks one checkpoint: runs the audit of the library, gives each finding its requested
+ * level, and computes the verdict.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -50,7 +50,8 @@ const char *levels_set(struct levels *levels, const char *text)
 			!text_is(name, text_of(rule->slug)))
 			continue;
 		found = true;
-		/* A check that could not run is not a verdict on the checkpoint, at any level. */
+		/* A check that could not run is not a verdict on the checkpoint, at any
+		 * level. */
 		if (!rule_is_limit(rule) || strcmp(rule->id, "FI9006") == 0)
 			levels->of[i] = (unsigned char)level;
 		else if (!all)
@@ -178,7 +179,8 @@ static bool format_shape(
 	return good;
 }
 
-/* A tensor that is expected so, and is there: a shape that is NULL, or no dtype, is any. */
+/* A tensor that is expected so, and is there: a shape that is NULL, or no dtype, is any.
+ */
 static void compare_tensor(struct compared_findings *findings, struct text name,
 	const int64_t *shape, uint32_t dims, struct text dtype,
 	const struct fsdp_compare_tensor *found)
@@ -371,7 +373,8 @@ static void compare_expected(
 			.dims = actual.dims });
 }
 
-/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of memory. */
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of
+ * memory. */
 static bool check_expected(
 	const struct expectation *expectation, struct run *run, struct selection *ignored)
 {
@@ -516,8 +519,8 @@ static void report_compared(
 	omit_rest(findings);
 }
 
-/* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the level that
- * reads bytes, FI6004. False: out of memory, or *ret_error. */
+/* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the
+ * level that reads bytes, FI6004. False: out of memory, or *ret_error. */
 static bool check_merged(
 	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
@@ -567,7 +570,8 @@ static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
 	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
 }
 
-/* All bytes were read, and no checksum is stored: this is an error only if the caller requires checksums. */
+/* All bytes were read, and no checksum is stored: this is an error only if the caller
+ * requires checksums. */
 static bool is_unchecked(
 	enum fsdp_rule_reason reason, const struct audit_options *options)
 {
@@ -662,7 +666,8 @@ static bool lacks_something(const struct auditing *auditing)
 	auditing->verdict->open = FSDP_REASON_NONE;
 	if (auditing->verdict->counts.unsupported > 0)
 		return true;
-	/* A reader says so too; at a lower level than its own it was not asked to look. */
+	/* A reader says so too; at a lower level than its own it was not asked to look.
+	 */
 	for (size_t i = auditing->run->first.finding;
 		auditing->audit->level >= FSDP_LEVEL_HEADERS &&
 		i < collected->finding_count;
@@ -802,12 +807,14 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 			.reason = FSDP_REASON_UNREADABLE };
 		bool off = level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF;
 
-		/* Rules of recordings, and rules about checks that could not run, are not checks of a checkpoint. */
+		/* Rules of recordings, and rules about checks that could not run, are not
+		 * checks of a checkpoint. */
 		if (strcmp(rule->category, "recording") == 0 || rule_is_limit(rule))
 			continue;
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
-		/* What no file states is stated by what the checkpoint is compared with. */
+		/* What no file states is stated by what the checkpoint is compared with.
+		 */
 		if (!is_requested(auditing->audit->options, rule) ||
 			(auditing->audit->ignored == NULL &&
 				is_expected(auditing->audit, rule->id)) ||
@@ -848,7 +855,8 @@ static bool keep_scope(struct auditing *auditing, const struct passes *passes)
 	return true;
 }
 
-/* A check that a limit or a failed read prevented is not evidence against the checkpoint. */
+/* A check that a limit or a failed read prevented is not evidence against the checkpoint.
+ */
 static void count(
 	struct verdict *verdict, const char *rule, enum severity severity, uint64_t count)
 {

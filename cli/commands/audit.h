@@ -14,7 +14,8 @@
 #include "render/out.h"
 
 /*
- * Level of each rule: its findings keep their own severity, have another one, or are dropped. All zero keeps all.
+ * Level of each rule: its findings keep their own severity, have another one, or are
+ * dropped. All zero keeps all.
  */
 struct levels {
 	unsigned char *of; /* by the index of the rule; NULL: all keep their own */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints completion scripts for shells, from the table of commands and the templates of data/completion. Names in a
- * checkpoint come from the command itself, limited to a fifth of a second; it escapes control characters, and the shell
- * never evaluates them.
+ * Prints completion scripts for shells, from the table of commands and the templates of
+ * data/completion. Names in a checkpoint come from the command itself, limited to a fifth
+ * of a second; it escapes control characters, and the shell never evaluates them.
  */
 #include <stdio.h>
 #include <string.h>

@@ -452,7 +452,8 @@ static void note_same(struct diffing *diffing)
 				: "");
 }
 
-/* Writes a line per difference, or per group of siblings with the same change. False: out of memory. */
+/* Writes a line per difference, or per group of siblings with the same change. False: out
+ * of memory. */
 static bool print_diff(struct diffing *diffing)
 {
 	bool good = true;

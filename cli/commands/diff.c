@@ -93,7 +93,8 @@ static bool fold_modules(struct diffing *diffing)
 	if (good) {
 		count = list_entries(diffing, entries);
 		qsort(entries, count, sizeof *entries, by_module);
-		/* Entries of one module are adjacent; the result is at the position of the first one. */
+		/* Entries of one module are adjacent; the result is at the position of
+		 * the first one. */
 		for (size_t i = 0; i < count; i++) {
 			bool first = i == 0 ||
 				     text_compare(text_of_span(entries[i - 1].module),
@@ -633,7 +634,8 @@ static bool answer(struct diffing *diffing)
 	diffing->facts = fsdp_compare_facts(diffing->compare);
 	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
 	note_idle_renames(run, &diffing->options->renames, diffing->facts.idle_renames);
-	/* What could not be read. Files that change give one message: all of it has to run again. */
+	/* What could not be read. Files that change give one message: all of it has to
+	 * run again. */
 	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
 		const struct fsdp_error *error =
 			fsdp_compare_failure(diffing->compare, i);
@@ -672,7 +674,8 @@ static bool open_second(struct diffing *diffing)
 	bool good = true;
 
 	diffing->paths[1] = path;
-	/* A file of the first changed while it was opened: then all of it runs again, with one message. */
+	/* A file of the first changed while it was opened: then all of it runs again,
+	 * with one message. */
 	for (size_t i = 0; i < collected->failure_count; i++)
 		if (collected->failures[i].rule != NULL &&
 			strcmp(collected->failures[i].rule, "FI2004") == 0)

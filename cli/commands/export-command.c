@@ -174,7 +174,8 @@ static bool has_lora(struct exporting *exporting)
 	return has_pair && has_inner;
 }
 
-/* Whether it is not known what is meant: two state dicts, or LoRA in a model. It was refused then. */
+/* Whether it is not known what is meant: two state dicts, or LoRA in a model. It was
+ * refused then. */
 static bool refuse_sorts(struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
@@ -275,8 +276,8 @@ static bool only_model(const struct exporting *exporting)
 	return strcmp(exporting->options->weights, "model") == 0;
 }
 
-/* Parameters and buffers, unless other roles are asked for. DeepSpeed has the weight X a second time as
- * module.X, of another role. */
+/* Parameters and buffers, unless other roles are asked for. DeepSpeed has the weight X a
+ * second time as module.X, of another role. */
 static bool has_role(
 	struct exporting *exporting, const struct fsdp_tensor *tensor, struct text name)
 {
@@ -489,7 +490,8 @@ static bool find_target(struct exporting *exporting)
 	return exporting->folder != NULL && exporting->file != NULL;
 }
 
-/* The given directory, or that of the checkpoint, unless it is the target. False: out of memory. */
+/* The given directory, or that of the checkpoint, unless it is the target. False: out of
+ * memory. */
 static bool find_config(struct exporting *exporting)
 {
 	const char *path = answer_place(exporting->run),
@@ -557,7 +559,8 @@ static const char *objection(const struct exporting *exporting)
 	return NULL;
 }
 
-/* Whether the target cannot be written; it was reported then. The library reports all other problems of the target. */
+/* Whether the target cannot be written; it was reported then. The library reports all
+ * other problems of the target. */
 static bool refuse_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->out;
@@ -734,8 +737,8 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		!fsdp_map_open(helper_remote(), exporting->options->map, run->limits,
 			run->limit_count, &exporting->map, ret_error))
 		return false;
-	/* A selector without a match, as other commands take it. Without selectors, a checkpoint
-	 * that has nothing to write is a failure. */
+	/* A selector without a match, as other commands take it. Without selectors, a
+	 * checkpoint that has nothing to write is a failure. */
 	matched = exporting->options->index_only || exporting->named != NULL ||
 		  selection_is_all(exporting->selection);
 	for (uint32_t i = 0; i < count && !matched; i++)

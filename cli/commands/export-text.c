@@ -89,8 +89,8 @@ static bool is_about_tensors(const char *id)
 	return rule == NULL || rule->subject == FSDP_SCOPE_TENSORS;
 }
 
-/* Whether all pieces can be read: a finding may name the first of many that a file lacks. Reads no
- * elements. */
+/* Whether all pieces can be read: a finding may name the first of many that a file lacks.
+ * Reads no elements. */
 static bool is_whole(
 	const struct exporting *exporting, struct fsdp_locator *locator, uint32_t index)
 {
@@ -512,7 +512,8 @@ static void print_names(struct exporting *exporting)
 		value_word(strips ? "; " : ""), value_some(facts->cleaned));
 }
 
-/* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of this name among others. */
+/* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of
+ * this name among others. */
 static void print_wrapped(struct exporting *exporting)
 {
 	static const struct {
@@ -607,7 +608,8 @@ static void print_refused(struct exporting *exporting)
 	out_line_end(run->out);
 }
 
-/* Whether an audit of the output can be compared with the checkpoint: all tensors, with their names and their bytes. */
+/* Whether an audit of the output can be compared with the checkpoint: all tensors, with
+ * their names and their bytes. */
 static bool is_comparable(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;

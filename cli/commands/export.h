@@ -48,7 +48,8 @@ struct exporting {
 	char *config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;
 
-	/* Names that are written otherwise: those that were typed, and those of LoRA's parts. */
+	/* Names that are written otherwise: those that were typed, and those of LoRA's
+	 * parts. */
 	const struct fsdp_rename *renames;
 	struct fsdp_rename *own_renames;
 	char **texts;
@@ -71,12 +72,13 @@ bool digest_exported(struct exporting *exporting);
 /* Of a struct exporting, which is its context as well. */
 extern const struct record export_record;
 
-/* Whether the source lacks something that is to be written: then `refused` is set, or with
- * --partial the tensors that suffer are `torn`. False: out of memory. */
+/* Whether the source lacks something that is to be written: then `refused` is set, or
+ * with --partial the tensors that suffer are `torn`. False: out of memory. */
 bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
 
-/* Converts an error about damage of the source to a finding, if it stopped the export: then nothing was written,
- * `damaged` is set, and *error is taken. False: another error, which is kept. */
+/* Converts an error about damage of the source to a finding, if it stopped the export:
+ * then nothing was written, `damaged` is set, and *error is taken. False: another error,
+ * which is kept. */
 bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
 
 /* Whether the checkpoint is an adapter by itself. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command `flat`: records of units, entries, ties, ranks and spans of flat parameters,
- * their text, and the search for what a request names: a unit, ranks, an element.
+ * The command `flat`: records of units, entries, ties, ranks and spans of flat
+ * parameters, their text, and the search for what a request names: a unit, ranks, an
+ * element.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -768,7 +769,8 @@ static bool find_named(
 	uint32_t alias =
 		tensor != FSDP_NONE ? fsdp_tensor(checkpoint, tensor).alias : FSDP_NONE;
 
-	/* Or another name of the same tensor, as a module has that is visited by two paths. */
+	/* Or another name of the same tensor, as a module has that is visited by two
+	 * paths. */
 	return find_entry(ledger, fsdp_name_find(checkpoint, span_of_text(word)),
 		       ret_unit, ret_entry) ||
 	       (alias != FSDP_NONE &&

@@ -393,7 +393,8 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 		return taken;
 	}
 	unit = fsdp_unit(map->run->checkpoint, module->unit);
-	/* A group over several modules lists its parameters once, at the first of them. */
+	/* A group over several modules lists its parameters once, at the first of them.
+	 */
 	if ((unit.module != index && unit.module != module->same_as) ||
 		!takes_name(map, module))
 		return false;
@@ -455,8 +456,8 @@ static bool collect(struct map *map)
 
 /* ---- the names below a key ---- */
 
-/* Path of the parameter from the root: below the visit (in PyTorch's map below the prefix of its traversal), or, in
- * a group over several modules, by its full name. */
+/* Path of the parameter from the root: below the visit (in PyTorch's map below the prefix
+ * of its traversal), or, in a group over several modules, by its full name. */
 static struct text full_name(
 	struct map *map, uint32_t visit, const struct fsdp_unit *unit, uint32_t n)
 {

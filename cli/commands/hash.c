@@ -323,7 +323,8 @@ static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	{ "check", OBJECT_AT(HASHING, check, hash_check_record),
 		IF_SET(HASHING, compared), ABOUT("With `--check`: the comparison.") });
 
-/* As sha256sum does: of a name with such characters a backslash in front, and "\\", "\n" and "\r". */
+/* As sha256sum does: of a name with such characters a backslash in front, and "\\", "\n"
+ * and "\r". */
 static void print_sum(struct out *out, const struct hash_row *row)
 {
 	static const char *const escapes[] = {
@@ -634,7 +635,8 @@ static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
 	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
 		(hashing->manifest != NULL && !hash_compare(hashing)))
 		return false;
-	/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names too. */
+	/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names
+	 * too. */
 	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		for (size_t at = 0; at < row.name.size;) {

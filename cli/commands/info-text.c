@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the summary of a checkpoint on one screen: its kind, then the usual questions in order.
+ * Prints the summary of a checkpoint on one screen: its kind, then the usual questions in
+ * order.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -195,7 +196,8 @@ static bool print_adapter(struct info *info)
 	return true;
 }
 
-/* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an adapter. */
+/* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an
+ * adapter. */
 static void print_lora(struct info *info)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
@@ -287,8 +289,8 @@ static void print_flat(struct info *info)
 		has_ranks(info) ? value_id(info->world_size) : value_absent());
 }
 
-/* What Megatron-core and others call the weights in full precision, or the lower half of their
- * bits where the model has the upper one. */
+/* What Megatron-core and others call the weights in full precision, or the lower half of
+ * their bits where the model has the upper one. */
 static const char *state_words(const char *key, uint32_t dtype)
 {
 	if (strcmp(key, "master_param") == 0 && !fsdp_dtype(dtype)->is_floating)
@@ -638,7 +640,8 @@ static void print_check(struct info *info)
 	print_findings(info);
 }
 
-/* Files of one set are typed together: the named ones, and those found in their directory. NULL past the last one. */
+/* Files of one set are typed together: the named ones, and those found in their
+ * directory. NULL past the last one. */
 enum { MOST_NAMED = 8 };
 
 static const struct input_record *input_of_set(const struct run *run, size_t nth)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects the facts that info prints, and the findings that opening allows. Reads headers only, except with --waste.
+ * Collects the facts that info prints, and the findings that opening allows. Reads
+ * headers only, except with --waste.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,8 +170,9 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 			struct text file = text_of_span(finding->file);
 			char text[sizeof row->text];
 
-			/* "FILE: what is wrong with it", since a finding's sentence may speak of its file. The row
- * begins with the name of a checkpoint that is one file. */
+			/* "FILE: what is wrong with it", since a finding's sentence may
+			 * speak of its file. The row begins with the name of a checkpoint
+			 * that is one file. */
 			if (row->others == 0 &&
 				text_is(file, text_last(text_of(row->path), '/')))
 				file.size = 0;
@@ -345,8 +347,8 @@ static size_t join_sets(struct below_row *rows, size_t count)
 	return kept;
 }
 
-/* Opens the checkpoints of run->below in order, which reads their headers, and prints a row per checkpoint. False as
- * for the command. */
+/* Opens the checkpoints of run->below in order, which reads their headers, and prints a
+ * row per checkpoint. False as for the command. */
 static bool below_show(struct run *run, struct fsdp_error **ret_error)
 {
 	static const struct table LIKE = { .key = "below", .main = true };
@@ -945,8 +947,8 @@ static void list_suffixes(struct info *info)
 	}
 }
 
-/* Strategies of its units, each once; dtypes of parameters, the most frequent first; and where values
- * are that are printed by name. */
+/* Strategies of its units, each once; dtypes of parameters, the most frequent first; and
+ * where values are that are printed by name. */
 static void list_words(struct info *info)
 {
 	static const char *const names[SETTINGS] = {

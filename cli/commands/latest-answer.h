@@ -82,7 +82,8 @@ size_t folder_size(const char *path);
 void set_bad(struct run_candidate *candidate, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Checks it at this level, and fills all except its path and names. False as for a command. */
+/* Checks it at this level, and fills all except its path and names. False as for a
+ * command. */
 bool candidate_check(struct run_candidate *candidate, const struct run *run,
 	enum fsdp_level level, struct fsdp_error **ret_error);
 

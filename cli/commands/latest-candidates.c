@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks one candidate as audit does at the same level: it is good if no error was found and all checks ran.
+ * Checks one candidate as audit does at the same level: it is good if no error was found
+ * and all checks ran.
  */
 #include <dirent.h>
 #include <stdarg.h>
@@ -25,8 +26,8 @@ struct kinds {
 	bool is_folder;
 };
 
-/* "model_rank#.pt". With a step only the number that is the step becomes #; *ret_found: it is
- * there. Without one, -1, all numbers do. */
+/* "model_rank#.pt". With a step only the number that is the step becomes #; *ret_found:
+ * it is there. Without one, -1, all numbers do. */
 static void generalise(const char *name, int64_t step, char *kind, bool *ret_found)
 {
 	size_t at = 0;
@@ -93,8 +94,8 @@ static bool add_kind(struct kinds *kinds, const char *kind)
 	return names[kinds->count++] != NULL;
 }
 
-/* For a directory the kinds of its files; for a file those of the files of its directory with the same step. An
- * unreadable directory has none. False: out of memory. */
+/* For a directory the kinds of its files; for a file those of the files of its directory
+ * with the same step. An unreadable directory has none. False: out of memory. */
 static bool kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
 {
 	char folder[4096], kind[NAME_MOST];
@@ -158,7 +159,8 @@ void set_bad(struct run_candidate *candidate, const char *format, ...)
 	candidate->why = collected_text(&candidate->own, why).data;
 }
 
-/* Kinds that all others have. A directory that differs from only one other may have been saved in another way. */
+/* Kinds that all others have. A directory that differs from only one other may have been
+ * saved in another way. */
 static bool check_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];
@@ -296,8 +298,8 @@ static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	struct text place = text_of(base != NULL ? base : one->run.path);
 	struct text first = { NULL, 0 };
 
-	/* Megatron keeps the initial weights next to the steps, as a step without number: the opened
-	 * directory, or the one that its tracker names. */
+	/* Megatron keeps the initial weights next to the steps, as a step without number:
+	 * the opened directory, or the one that its tracker names. */
 	if (fsdp_file_count(checkpoint) > 0)
 		first = text_of_span(fsdp_file(checkpoint, 0).path);
 	one->candidate->is_release |=
@@ -323,7 +325,8 @@ static bool open_path(struct examined *one, const char *path,
 		steps_only(&options);
 	else
 		options.read_values = true;
-	/* Names of other steps differ in one number too, and are not a set with this one. */
+	/* Names of other steps differ in one number too, and are not a set with this one.
+	 */
 	options.single_file = strstr(path, "rank") == NULL;
 	if (path == one->candidate->path && one->candidate->is_lone) {
 		options.single_file = true;
@@ -411,15 +414,17 @@ static bool check_unopened(struct examined *one, const char *path,
 	struct fsdp_discover *below = NULL;
 	size_t count, folders = 0;
 
-	/* A directory that is not a checkpoint may contain several, which are its parts. */
+	/* A directory that is not a checkpoint may contain several, which are its parts.
+	 */
 	if ((code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT) &&
 		!fsdp_discover_new(path, &options, &below, NULL))
 		return false;
 	count = below != NULL ? fsdp_discover_count(below) : 0;
 	for (size_t i = 0; i < count; i++)
 		folders += path_is_folder(fsdp_discover_path(below, i));
-	/* Files that differ in a number, for example model_1.pt and model_2.pt, and do not belong to ranks:
-	 * each is a save of its own, and they are checked in its place. */
+	/* Files that differ in a number, for example model_1.pt and model_2.pt, and do
+	 * not belong to ranks: each is a save of its own, and they are checked in its
+	 * place. */
 	one->candidate->is_several = count > 1 && folders == 0 && !is_step;
 	if (one->candidate->is_several)
 		;

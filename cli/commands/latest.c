@@ -76,8 +76,8 @@ static void pointers_follow(struct latest *latest)
 	}
 }
 
-/* "latest points to step-30 (bad); newest good step: step-20". `good` is below the directory
- * of the pointer, or NULL; `has_other`: another run has a good one. */
+/* "latest points to step-30 (bad); newest good step: step-20". `good` is below the
+ * directory of the pointer, or NULL; `has_other`: another run has a good one. */
 static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	const struct run_candidate *good, bool has_other)
 {
@@ -118,8 +118,8 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 		good != NULL ? "; newest good checkpoint: " : "", newest);
 }
 
-/* A link to something that exists and is outside of the checkpoints, in a run without other links: wandb's
- * latest-run. */
+/* A link to something that exists and is outside of the checkpoints, in a run without
+ * other links: wandb's latest-run. */
 static bool is_other(const struct latest *latest, const struct run_pointer *pointer)
 {
 	const char *run = latest->run->collected->inputs[pointer->input].path.data;
@@ -232,7 +232,8 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 	latest->folders[input].below = below;
 	if (!add_below(latest, below, input) || !add_pointers(latest, below, input))
 		return false;
-	/* Steps decide the order, or epochs if no name has a step: one without may be the newest. */
+	/* Steps decide the order, or epochs if no name has a step: one without may be the
+	 * newest. */
 	for (size_t i = first; i < latest->count; i++)
 		has_steps |= latest->candidates[i].step_name.step >= 0;
 	for (size_t i = first; i < latest->count; i++) {
@@ -301,8 +302,8 @@ static bool candidates_find(struct latest *latest)
 
 /* ---- order ---- */
 
-/* Order: with a step, then with an epoch, then others. For the same step the name decides, else the shorter name is
- * first. Unchecked ones are older than the rest. */
+/* Order: with a step, then with an epoch, then others. For the same step the name
+ * decides, else the shorter name is first. Unchecked ones are older than the rest. */
 static int compare(const void *left, const void *right)
 {
 	const struct run_candidate *a = left, *b = right;
@@ -535,13 +536,14 @@ static bool check_newest(
 	return good;
 }
 
-/* A file of the trainer's state, in a directory with weights in other files: checks that one of them has the same
- * step. */
+/* A file of the trainer's state, in a directory with weights in other files: checks that
+ * one of them has the same step. */
 static void check_weights(struct latest *latest, struct run_candidate *candidate)
 {
 	const char *example = NULL, *end;
 
-	/* What follows the first word of a file's name: ".0.20.pt" of checkpoint.0.20.pt. */
+	/* What follows the first word of a file's name: ".0.20.pt" of checkpoint.0.20.pt.
+	 */
 	end = candidate->path + folder_size(candidate->path);
 	end += strcspn(end, "0123456789");
 	if (!is_good(candidate) || !candidate->is_lone || candidate->weights != 0 ||
@@ -592,7 +594,8 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* Names usually show the newest, so that most checkpoints of a long run are not opened. Listing all needs all. */
+/* Names usually show the newest, so that most checkpoints of a long run are not opened.
+ * Listing all needs all. */
 static bool check_inputs(struct latest *latest, struct fsdp_error **ret_error)
 {
 	bool all = latest->options->all || answer_is_machine(latest->run);
@@ -738,7 +741,8 @@ static void print_cost(struct latest *latest)
 		out_bytes(latest->run->out, old, rest));
 }
 
-/* Nothing could be checked, the run is empty, nothing is good, or something newer may be. */
+/* Nothing could be checked, the run is empty, nothing is good, or something newer may be.
+ */
 static int status_of(const struct latest *latest)
 {
 	bool blind = latest->count > 0 || latest->is_blind;

@@ -18,7 +18,8 @@
 #include "session/session.h"
 
 /*
- * Lists tensors, their pieces, sums over them, or values for `ls`. Each is a table of the rows in a struct listing.
+ * Lists tensors, their pieces, sums over them, or values for `ls`. Each is a table of the
+ * rows in a struct listing.
  */
 struct ls_options {
 	bool pieces;
@@ -443,8 +444,8 @@ static bool show_groups(struct listing *listing)
 
 		count = head_of(run, count);
 		listing_begin(listing);
-		/* What has no key is a row for people; programs have keys alone, in their order unless
-		 * another was asked for, and the total. */
+		/* What has no key is a row for people; programs have keys alone, in their
+		 * order unless another was asked for, and the total. */
 		emit_groups(listing, rows, count, false);
 		if (select->sort.count == 0 && !select->largest && !select->reverse)
 			qsort(rows, count, sizeof *rows, by_number);
@@ -777,7 +778,8 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 	return &listing->tensor;
 }
 
-/* Rows that differ only in numbers become one row, at the position of the first of them, with their common values. */
+/* Rows that differ only in numbers become one row, at the position of the first of them,
+ * with their common values. */
 static void emit_folded(struct listing *listing, struct folding *folding, size_t index)
 {
 	struct folded folded = folding_at(folding, index);
@@ -919,8 +921,8 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 	if (!fsdp_storage_total(checkpoint, listing->rows, listing->row_count,
 		    &listing->total, ret_error))
 		return false;
-	/* What the rows add up to as they are listed: tied tensors count for each of their
- * names. */
+	/* What the rows add up to as they are listed: tied tensors count for each of
+	 * their names. */
 	listing->numel = listing->total.numel;
 	listing->bytes = listing->total.bytes;
 	listing->tensors = listing->row_count;

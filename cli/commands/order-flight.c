@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `order` on Flight Recorder dumps: the collective in which ranks diverge, the ranks that cause it,
- * and the ranks that wait.
+ * `order` on Flight Recorder dumps: the collective in which ranks diverge, the ranks that
+ * cause it, and the ranks that wait.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static struct value name(struct fsdp_span name)
 	return name.size == 0 ? value_absent() : value_name(text_of_span(name));
 }
 
-/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year. */
+/* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year.
+ */
 static const char *format_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
 {
 	static const size_t year = sizeof "1970-" - 1;
@@ -163,8 +164,8 @@ static void line_inputs(const struct flight *flight)
 	if (!flight->is_log)
 		out_values(out, "[, NCCL {}]",
 			value_name(text_of_span(flight->first->flight->library)));
-	/* Groups that are called alike, as meshes make them, are named once. A log does not
-	 * contain the size of a group. */
+	/* Groups that are called alike, as meshes make them, are named once. A log does
+	 * not contain the size of a group. */
 	for (size_t i = 0; i < joined->group_count; i++) {
 		for (j = 0; j < shown; j++)
 			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
@@ -210,8 +211,8 @@ static const char *missing_words(struct fsdp_span op)
 							    : "never entered";
 }
 
-/* "rank 5 never entered" and the like, before the collective; without an expected call no rank is the one that
- * differs. NULL: no such sentence. */
+/* "rank 5 never entered" and the like, before the collective; without an expected call no
+ * rank is the one that differs. NULL: no such sentence. */
 static const char *verb_of(const struct fsdp_flight *joined)
 {
 	static const struct {
@@ -664,8 +665,8 @@ bool order_show_flight(struct listing *listing)
 
 /* ---- findings and status ---- */
 
-/* By the problem, with the culprits between; after NULL: without them. What ranks that never
- * came did instead is not in the recordings. */
+/* By the problem, with the culprits between; after NULL: without them. What ranks that
+ * never came did instead is not in the recordings. */
 static const struct {
 	const char *problem, *before, *after;
 } FIXES[] = {

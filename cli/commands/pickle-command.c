@@ -498,8 +498,8 @@ static bool may_have_pickle(const char *path)
 		       memcmp(head, "PK\3\4", 4) == 0);
 }
 
-/* A directory has many files: names the first one with a pickle. Names that start with a dot are skipped,
- * except the metadata of a checkpoint. False: out of memory. */
+/* A directory has many files: names the first one with a pickle. Names that start with a
+ * dot are skipped, except the metadata of a checkpoint. False: out of memory. */
 static bool refuse_folder(struct run *run)
 {
 	struct trace_paths files = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a page about a checkpoint, a recording, or two checkpoints: collects the documents of
- * other commands and fills the template.
+ * Writes a page about a checkpoint, a recording, or two checkpoints: collects the
+ * documents of other commands and fills the template.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -52,7 +52,8 @@ struct report {
 	struct fsdp_document_value data[REPORT_PARSED]; /* its `data` */
 };
 
-/* ---- page without a script: the words are here, the markup is in data/report-blocks.html ---- */
+/* ---- page without a script: the words are here, the markup is in
+ * data/report-blocks.html ---- */
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -132,8 +133,8 @@ static json find_value(json info, struct text name, bool is_end)
 	return (json){ 0 };
 }
 
-/* "cost.0.mean_ns": keys of objects and numbers of items; in a list of objects also the `key` of
- * one. "=lr" is a stored value, "~.lr" the first whose name ends so. */
+/* "cost.0.mean_ns": keys of objects and numbers of items; in a list of objects also the
+ * `key` of one. "=lr" is a stored value, "~.lr" the first whose name ends so. */
 static json find_field(json of, struct text path)
 {
 	char key[64];
@@ -218,8 +219,8 @@ static const char *title_of(json word)
 	return NULL;
 }
 
-/* Of "=truncated" the items that are so, of "=dtype" the pairs that differ in that, of "bytes"
- * the sum. */
+/* Of "=truncated" the items that are so, of "=dtype" the pairs that differ in that, of
+ * "bytes" the sum. */
 static int64_t count_items(json list, const char *name)
 {
 	int64_t count = 0;
@@ -243,7 +244,8 @@ static int64_t count_steps(json steps)
 	return count;
 }
 
-/* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of "PEFT adapter (…)". */
+/* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of "PEFT adapter (…)".
+ */
 static void write_short(struct writer *to, struct text title)
 {
 	const char *open = memchr(title.data, '(', title.size);
@@ -332,8 +334,8 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 	return true;
 }
 
-/* Writes a pattern: {path} is a field as it is, {path:form} in one of the forms above. What
- * is in [] is skipped if one of its fields cannot be written; [a|b] then is b. */
+/* Writes a pattern: {path} is a field as it is, {path:form} in one of the forms above.
+ * What is in [] is skipped if one of its fields cannot be written; [a|b] then is b. */
 static bool write_words(struct writer *to, json of, const char *pattern, size_t size)
 {
 	const char *end = pattern + size;
@@ -481,8 +483,8 @@ static int compare_names(const void *one, const void *other)
 		text_of_span(*(const struct fsdp_span *)other));
 }
 
-/* Affected names that are tensors of the checkpoint, not values, nor tensors that are missing.
- * 0: they are not all listed. */
+/* Affected names that are tensors of the checkpoint, not values, nor tensors that are
+ * missing. 0: they are not all listed. */
 static int64_t count_affected(const struct report *report, json finding)
 {
 	json affected = find(finding, "affected"), tensors;
@@ -748,7 +750,8 @@ static void write_cards(struct page *page, struct writer *to)
 	for (size_t i = 0; i < COUNT_OF(cards); i++) {
 		const struct card *card = &cards[i];
 
-		/* Of two checkpoints those of a comparison, of several runs none of both. */
+		/* Of two checkpoints those of a comparison, of several runs none of both.
+		 */
 		if (card->key == OF_RUN || (card->is_else && is_made) ||
 			(card->key == REPORT_REPLAY && has_runs(report)) ||
 			(card->key == REPORT_INFO &&
@@ -1189,8 +1192,8 @@ static bool shorten(struct text *text, const char *path)
 	return to.error == 0;
 }
 
-/* Of a long recording the list of collectives is omitted: a page shows only their number. A line
- * of JSON begins nowhere within a text. */
+/* Of a long recording the list of collectives is omitted: a page shows only their number.
+ * A line of JSON begins nowhere within a text. */
 static void drop_collectives(struct text *text)
 {
 	static const char first[] = "\n\"collectives\":[", last[] = "],\n\"dumps\":";
@@ -1395,8 +1398,9 @@ static bool is_one(struct report *report, enum report_key key, const char *path)
 	return false;
 }
 
-/* A good checkpoint of a known architecture, in another format than from_pretrained() reads, but
- * with its names: those of Meta and of Megatron are others, and GPT-2 has other shapes. */
+/* A good checkpoint of a known architecture, in another format than from_pretrained()
+ * reads, but with its names: those of Meta and of Megatron are others, and GPT-2 has
+ * other shapes. */
 static bool is_exportable(const struct report *report)
 {
 	static const char *const others[] = { ".wq.", ".linear_qkv.", ".c_attn." };

@@ -92,7 +92,8 @@ static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	{ "shard_dim", GET(FIELD_KEY, get_dim),
 		ALWAYS("Dimension that is cut of all tensors; `auto`: not the same of all.") });
 
-/* Whether the list is read in order: it continues after the previous element, or restarts. */
+/* Whether the list is read in order: it continues after the previous element, or
+ * restarts. */
 static void seek(struct list_cursor *cursor, uint32_t rank, size_t i)
 {
 	if (cursor->rank != rank || cursor->next != i)
@@ -607,7 +608,8 @@ static bool describe(struct resharding *resharding, struct fsdp_error **ret_erro
 		struct ways *is = &resharding->is;
 		struct fsdp_mesh mesh;
 
-		/* The mesh of the run, as far as two dimensions in addition to tensor parallelism determine it. */
+		/* The mesh of the run, as far as two dimensions in addition to tensor
+		 * parallelism determine it. */
 		if (kind.mesh != FSDP_NONE) {
 			mesh = fsdp_mesh(resharding->run->checkpoint, kind.mesh);
 			for (uint32_t i = 0; i < mesh.dims; i++) {
@@ -704,7 +706,8 @@ static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
 	good = calculate(&resharding, (int32_t)dim, ret_error) &&
 	       find_staying(&resharding) && run_loader(&resharding, ret_error);
 	if (good) {
-		/* Programs with tensor parallelism cut a model by these numbers, whichever pieces are stored. */
+		/* Programs with tensor parallelism cut a model by these numbers,
+		 * whichever pieces are stored. */
 		static const struct {
 			const char *keys[3], *what, *then;
 		} sizes[] = {

@@ -214,7 +214,8 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 
 /* ---- drawing ---- */
 
-/* Number of cells that fit into a line after this many columns and an ellipsis, at least three. */
+/* Number of cells that fit into a line after this many columns and an ellipsis, at least
+ * three. */
 static size_t picture_room(int width, size_t used)
 {
 	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)width + 1);

@@ -32,20 +32,21 @@ struct element_range {
 /* False: the text is not a list of slices, or has more than SLICES_MAX. */
 bool slices_parse(const char *text, struct element_slices *ret_slices);
 
-/* The ranges of a tensor with so many elements, without empty ones; together at most `most` elements. *ret_cut: more
- * exist. Returns the number of ranges. */
+/* The ranges of a tensor with so many elements, without empty ones; together at most
+ * `most` elements. *ret_cut: more exist. Returns the number of ranges. */
 size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
 	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut);
 
 /*
- * Map of one tensor to ranks, drawn with characters in 80 columns: a cell per part, in the order of the tensor, with
- * its ranks. Of many cells the middle is omitted. Drawn from the pieces, not from the placement.
+ * Map of one tensor to ranks, drawn with characters in 80 columns: a cell per part, in
+ * the order of the tensor, with its ranks. Of many cells the middle is omitted. Drawn
+ * from the pieces, not from the placement.
  */
 struct picture;
 
 /*
- * State of `show`. show.c parses the request and collects the facts, show-data.c describes machine output, show-text.c
- * prints text.
+ * State of `show`. show.c parses the request and collects the facts, show-data.c
+ * describes machine output, show-text.c prints text.
  */
 struct show_options {
 	const char *values; /* slices; NULL: none */
@@ -128,7 +129,8 @@ struct item_state {
 
 const void *find_state(struct subject of, size_t i, void *room);
 
-/* Another name on the storage; then names that the file lists as the same tensor, without data of their own. */
+/* Another name on the storage; then names that the file lists as the same tensor, without
+ * data of their own. */
 struct alias {
 	struct text name;
 	uint32_t tensor; /* on the storage */
@@ -142,11 +144,12 @@ const void *each_alias(struct subject of, size_t i, void *room);
  * out of memory. */
 bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
 
-/* Answers requests for elements on standard input until it ends. A request is a line, {"name": NAME, "start": FIRST,
- * "stop": END}: elements of a tensor in C order, all if both are absent; "files" is the output of --whole, and a
- * changed file is an error. An answer is frames on standard output: a length in digits, a line feed, that many
- * bytes; length 0 ends it. After a minus it is the length of an error, which ends it too: code, rule, path, hint and
- * message, a zero byte after each. False: out of memory. */
+/* Answers requests for elements on standard input until it ends. A request is a line,
+ * {"name": NAME, "start": FIRST, "stop": END}: elements of a tensor in C order, all if
+ * both are absent; "files" is the output of --whole, and a changed file is an error. An
+ * answer is frames on standard output: a length in digits, a line feed, that many bytes;
+ * length 0 ends it. After a minus it is the length of an error, which ends it too: code,
+ * rule, path, hint and message, a zero byte after each. False: out of memory. */
 bool show_serve(struct show *show, struct fsdp_error **ret_error);
 
 void print_item(struct show *show, const struct item *item);

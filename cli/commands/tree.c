@@ -203,8 +203,8 @@ static struct text folded_name(struct tree *tree, size_t index, struct text *ret
 	return (struct text){ buffer->data, length };
 }
 
-/* The name of a shown visit, made of joined segments when they are folded; and the part after the parent's name, or
- * all of it if that is empty. */
+/* The name of a shown visit, made of joined segments when they are folded; and the part
+ * after the parent's name, or all of it if that is empty. */
 static struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_leaf)
 {
 	struct text name;
@@ -460,8 +460,8 @@ static bool tree_as_torch(struct tree *tree)
 
 /* ---- parts with weights, for ncdu ---- */
 
-/* A module with the bytes that none of its children has, then its tensors, unless -d cuts them off. What
- * a further name of a tensor holds is in it already. */
+/* A module with the bytes that none of its children has, then its tensors, unless -d cuts
+ * them off. What a further name of a tensor holds is in it already. */
 static void emit_weighed(struct tree *tree, size_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
@@ -534,8 +534,8 @@ static void print_origin(struct tree *tree)
 	bool by_name = false, has_class = false;
 
 	if (fsdp_checkpoint_plan(checkpoint, &plan)) {
-		/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
-		 * be its author's. */
+		/* A print has a class of its own for each unit of FSDP2, and a class of
+		 * the same name may be its author's. */
 		for (uint32_t i = 0; plan.from != NULL && i < fsdp_unit_count(checkpoint);
 			i++)
 			by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;

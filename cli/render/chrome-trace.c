@@ -93,7 +93,8 @@ static void event_begin(struct chrome *chrome, const char *phase)
 	writer_count(to, chrome->thread);
 }
 
-/* Title and sort position of a process or a thread. number below 0: it is not part of the title. */
+/* Title and sort position of a process or a thread. number below 0: it is not part of the
+ * title. */
 static void write_title(struct chrome *chrome, const char *event, const char *title,
 	int64_t number, int64_t place)
 {

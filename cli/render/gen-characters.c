@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Build-time program: writes the table of escape.c from the character properties of utf8proc, whose
- * own tables are forty times as large.
+ * Build-time program: writes the table of escape.c from the character properties of
+ * utf8proc, whose own tables are forty times as large.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -202,7 +202,8 @@ static void write_keywords(struct printer *printer, const struct column *field)
 		write_elements(printer, "items", field->of);
 		break;
 	case FIELD_MAP: {
-		/* What a map has for each key: the second field, or an object of all but the first. */
+		/* What a map has for each key: the second field, or an object of all but
+		 * the first. */
 		struct record rest = *field->of;
 		rest.fields++;
 		rest.count--;
@@ -238,14 +239,16 @@ static bool is_for_machines(const struct printer *printer, const struct column *
 	       (field->name != NULL || field->of != NULL);
 }
 
-/* In a line of JSON Lines `type` and `of` are of the line; the members of the element with these names are not written (json.c). */
+/* In a line of JSON Lines `type` and `of` are of the line; the members of the element
+ * with these names are not written (json.c). */
 static bool is_skipped(const struct column *field, bool in_line)
 {
 	return in_line && field->name != NULL &&
 	       (strcmp(field->name, "type") == 0 || strcmp(field->name, "of") == 0);
 }
 
-/* The names of fields that are always present. An object that may be missing has no such fields. */
+/* The names of fields that are always present. An object that may be missing has no such
+ * fields. */
 static void write_required(
 	struct printer *printer, const struct record *record, bool in_line, bool *comma)
 {
@@ -423,7 +426,8 @@ static struct column schema_field(const struct printer *printer)
 		ABOUT("Which command wrote the document.") };
 }
 
-/* The nth list with elements in separate lines, or NULL: of the answer, or of an inlined record. */
+/* The nth list with elements in separate lines, or NULL: of the answer, or of an inlined
+ * record. */
 static const struct column *items_of(const struct record *answer, size_t n)
 {
 	for (size_t i = 0; i < answer->count; i++) {

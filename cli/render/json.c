@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes JSON and JSON Lines: values, answers in their envelope, and the sharding plan, which
- * has none.
+ * Writes JSON and JSON Lines: values, answers in their envelope, and the sharding plan,
+ * which has none.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -54,7 +54,8 @@ static void write_unit(struct writer *writer, unsigned unit)
 	writer_put(writer, text, sizeof text);
 }
 
-/* The first character, which is not plain. Returns its length; *ret_valid becomes false if it was none. */
+/* The first character, which is not plain. Returns its length; *ret_valid becomes false
+ * if it was none. */
 static size_t write_special(
 	struct writer *writer, const char *data, size_t size, bool *ret_valid)
 {
@@ -543,7 +544,8 @@ static void begin(struct out *out, const struct out_header *header)
 	}
 	if (!json->lines && !json->bare && !header->has_data)
 		writer_text(json->to, "null");
-	/* Without data, whatever is emitted all the same goes to `rest` and is dropped. */
+	/* Without data, whatever is emitted all the same goes to `rest` and is dropped.
+	 */
 	if (json->lines || !header->has_data)
 		json->to = &json->rest;
 	json->depth = IN_ENVELOPE;
@@ -657,8 +659,9 @@ static bool at_items(const struct json *json)
 	return json->of != NULL && json->depth == json->of_depth;
 }
 
-/* A line has a `type` and an `of` of its own. An element that has one too (a value: its type in Python) has it under
- * another name as well (`value_type`), which is the one that a line shows. */
+/* A line has a `type` and an `of` of its own. An element that has one too (a value: its
+ * type in Python) has it under another name as well (`value_type`), which is the one that
+ * a line shows. */
 static bool is_of_line(struct text key)
 {
 	return (key.size == 4 && memcmp(key.data, "type", 4) == 0) ||
@@ -865,8 +868,8 @@ const struct out_functions json_functions = { JSON_FUNCTIONS };
 const struct out_functions jsonl_functions = { JSON_FUNCTIONS };
 
 /*
- * A document in addition to an answer: objects that are emitted only for it are written as
- * JSON without an envelope.
+ * A document in addition to an answer: objects that are emitted only for it are written
+ * as JSON without an envelope.
  */
 
 struct plan_file {

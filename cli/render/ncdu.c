@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes sizes as a directory listing for `ncdu -f`: modules are directories, tensors are files.
+ * Writes sizes as a directory listing for `ncdu -f`: modules are directories, tensors are
+ * files.
  */
 #include <stdlib.h>
 

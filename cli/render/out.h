@@ -47,7 +47,8 @@ struct path_part {
 	struct text text;
 };
 
-/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON has only the first group. */
+/* One token of a VALUE_TOKENS list; same meaning as enum fsdp_token_kind, JSON has only
+ * the first group. */
 enum token_type {
 	TOKEN_NULL,
 	TOKEN_BOOL,
@@ -274,7 +275,8 @@ enum field_by {
 struct out;
 struct record;
 
-/* What the functions of a row are asked about: an object, and what the caller of the walk has at hand. */
+/* What the functions of a row are asked about: an object, and what the caller of the walk
+ * has at hand. */
 struct subject {
 	void *context;
 	const void *object;
@@ -328,8 +330,9 @@ struct column {
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */
-	/* For the schema and the manual, which are printed from rows: what the field means, in sentences (`code` in
-	 * backquotes), and if it is one of a few words, which. */
+	/* For the schema and the manual, which are printed from rows: what the field
+	 * means, in sentences (`code` in backquotes), and if it is one of a few words,
+	 * which. */
 	const char *about;
 	const char *const *words; /* the last is NULL */
 };
@@ -555,8 +558,8 @@ void out_array_end(struct out *out);
 void out_field(struct out *out, const char *key, struct value value);
 /*
  * The command's main array, if its elements hold arrays or objects of their own and so
- * are not rows: out_object_begin(out, NULL) … for each, then out_array_end. jsonl makes an
- * item of each.
+ * are not rows: out_object_begin(out, NULL) … for each, then out_array_end. jsonl makes
+ * an item of each.
  */
 void out_items_begin(struct out *out, const char *key);
 /* A key that comes from a file (the map of fqns). */
@@ -584,7 +587,8 @@ void out_line_shell(struct out *out, struct text word);
 void out_line_value(struct out *out, struct value value);
 /* A severity, a verdict or a mark of a comparison, in its colour. */
 void out_line_painted(struct out *out, const char *word);
-/* Whether pieces from here on are kept on one line, for what people type; the end of the line ends it, too. */
+/* Whether pieces from here on are kept on one line, for what people type; the end of the
+ * line ends it, too. */
 void out_line_keep(struct out *out, bool keep);
 void out_line_end(struct out *out);
 
@@ -605,7 +609,8 @@ void out_fill(struct out *out, const char *format, const struct value *values);
 #define out_values(out, format, ...) \
 	out_fill(out, format, (const struct value[]){ __VA_ARGS__ })
 
-/* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may not hold is escaped. */
+/* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may
+ * not hold is escaped. */
 void out_verbatim(struct out *out, struct text text);
 
 /*
@@ -658,9 +663,10 @@ bool out_has_chosen(const struct out *out);
 void out_table_end(struct out *out);
 
 /*
- * A row of a tree, parents before children. Text shows the node and no columns: what leads
- * it, right-aligned below the heads, four spaces a level, then name, class and mark, then
- * the trail, right-aligned. Beyond 256 levels it writes the level instead of indenting.
+ * A row of a tree, parents before children. Text shows the node and no columns: what
+ * leads it, right-aligned below the heads, four spaces a level, then name, class and
+ * mark, then the trail, right-aligned. Beyond 256 levels it writes the level instead of
+ * indenting.
  */
 struct tree_node {
 	uint32_t depth;
@@ -690,8 +696,8 @@ void out_weighed(struct out *out, const struct weighed *part);
 bool out_weighs(struct out *out);
 
 /*
- * What a rank did for a while, for outputs that draw time: rank by rank, lane by lane, and
- * in each in order of begin. All ranks are on one clock.
+ * What a rank did for a while, for outputs that draw time: rank by rank, lane by lane,
+ * and in each in order of begin. All ranks are on one clock.
  */
 struct timed_span {
 	int64_t rank;
@@ -726,7 +732,8 @@ void out_node(struct out *out, const struct tree_node *node, const struct value 
 
 /* ---- pages ---- */
 
-/* internal to html.c: data/report.html and the blocks of data/report-blocks.html in pieces, the page first. */
+/* internal to html.c: data/report.html and the blocks of data/report-blocks.html in
+ * pieces, the page first. */
 struct html_piece {
 	enum { HTML_MARKUP, HTML_TEXT, HTML_BLOCKS } kind;
 	const char *text; /* of a field its name; NULL: the end */
@@ -736,20 +743,22 @@ extern const struct html_block {
 	const struct html_piece *pieces;
 } html_blocks[];
 
-/* A field of a block. Its text is escaped, unless the template has filled blocks there. */
+/* A field of a block. Its text is escaped, unless the template has filled blocks there.
+ */
 struct html_field {
 	const char *name; /* NULL: the end */
 	struct text text;
 };
 
-/* Writes a block with its fields filled in. What is filled in is not scanned again; a field that
- * is not given is empty. */
+/* Writes a block with its fields filled in. What is filled in is not scanned again; a
+ * field that is not given is empty. */
 void html_fill(struct writer *to, const char *block, const struct html_field *fields);
 #define HTML_FILL(to, block, ...) \
 	html_fill(to, block,      \
 		(const struct html_field[]){ __VA_ARGS__, { NULL, { NULL, 0 } } })
 
-/* Compresses a text (gzip, without a time), and writes it in base64. False: out of memory. */
+/* Compresses a text (gzip, without a time), and writes it in base64. False: out of
+ * memory. */
 bool html_data(struct writer *to, struct text text);
 
 #endif

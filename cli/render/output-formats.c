@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of outputs. A new one is a file and a row here. It is a file by itself since it
- * needs all outputs, and these need out.c.
+ * The table of outputs. A new one is a file and a row here. It is a file by itself since
+ * it needs all outputs, and these need out.c.
  */
 #include <string.h>
 

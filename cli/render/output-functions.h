@@ -26,7 +26,8 @@ struct out_functions {
 	/* Size of its own struct, and offsets of its writers in it: the first one
 	 * has the stream, the others stay in memory. 0 ends them. */
 	size_t size, writers[OUT_WRITERS];
-	/* Once the writers are there; NULL: nothing more is to be done. False: out of memory. */
+	/* Once the writers are there; NULL: nothing more is to be done. False: out of
+	 * memory. */
 	bool (*start)(struct out *out, FILE *stream, const struct looks *looks);
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
@@ -66,7 +67,8 @@ struct out_functions {
 	void (*weighed)(struct out *out, const struct weighed *part);
 	void (*timed)(struct out *out, const struct timed_span *span);
 	void (*clock)(struct out *out, const struct timed_clock *clock);
-	/* Of an output that shows nothing of an answer but what is emitted for it alone: where that goes. */
+	/* Of an output that shows nothing of an answer but what is emitted for it alone:
+	 * where that goes. */
 	struct out *(*aside)(struct out *out);
 };
 
@@ -125,12 +127,12 @@ void plain_texts(struct writer *writer, const struct text *items, size_t count,
 	const char *separator);
 
 /*
- * None of these is called json_something: that is how jansson names its own, and both
- * may be in one program.
+ * None of these is called json_something: that is how jansson names its own, and both may
+ * be in one program.
  *
- * A string with its quotes. Always valid UTF-8: each maximal run of invalid
- * bytes becomes U+FFFD, and false is returned. Characters that a terminal may not show are
- * written as \uNNNN, like all beyond ASCII into a writer that is `ascii`.
+ * A string with its quotes. Always valid UTF-8: each maximal run of invalid bytes becomes
+ * U+FFFD, and false is returned. Characters that a terminal may not show are written as
+ * \uNNNN, like all beyond ASCII into a writer that is `ascii`.
  */
 bool write_json_string(struct writer *writer, const char *data, size_t size);
 
@@ -152,9 +154,9 @@ extern const struct record jsonl_header, jsonl_finding, jsonl_error, jsonl_end;
 
 /*
  * Writes the JSON Schema (draft 2020-12) of a command's document, printed from the rows
- * of records. It is self-contained: a record with a name is a definition, other objects are
- * described where they are used. If the answer has items, the definition `record` is that
- * of a line of JSON Lines. Rows without `about` have no description.
+ * of records. It is self-contained: a record with a name is a definition, other objects
+ * are described where they are used. If the answer has items, the definition `record` is
+ * that of a line of JSON Lines. Rows without `about` have no description.
  *
  * Ends with a newline. A write that fails is seen in the stream. False: out of memory.
  */

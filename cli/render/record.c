@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks records: the rows that describe the fields of an object, and the records of what every
- * answer has next to it (inputs, findings, failures, omissions).
+ * Walks records: the rows that describe the fields of an object, and the records of what
+ * every answer has next to it (inputs, findings, failures, omissions).
  */
 #include <string.h>
 

@@ -21,13 +21,14 @@
  *	how rows are sorted by it  sort
  *	what it means              about; words, if it is one of a few
  *
- * JSON Schema and the manual's list of fields are printed from the rows too (output-functions.h).
+ * JSON Schema and the manual's list of fields are printed from the rows too
+ * (output-functions.h).
  *
  * Rows are written with the macros below, which refuse a member of another type. So one
  * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What
- * must be computed has a function: { "dtype", GET(FIELD_WORD, get_dtype) }. Functions
- * are asked only where some output shows the field, about an object and a context, which
- * is the caller's and goes unchanged through the walk.
+ * must be computed has a function: { "dtype", GET(FIELD_WORD, get_dtype) }. Functions are
+ * asked only where some output shows the field, about an object and a context, which is
+ * the caller's and goes unchanged through the walk.
  *
  * Sentences with several facts for people are not fields: out_line.
  */
@@ -164,7 +165,8 @@ struct record {
 #define EACH_OF(from, size, function, record)                                            \
 	.type = FIELD_LIST, SIZE_OF_LIST(from, size), .by = BY_EACH, .each = (function), \
 	.of = &(record)
-/* What a member that is an id stands for, as a function finds it; UINT32_MAX is absent. */
+/* What a member that is an id stands for, as a function finds it; UINT32_MAX is absent.
+ */
 #define FOUND_AT(from, member, has_kind, function)                                  \
 	.type = (has_kind), .at = MEMBER_OF(from, member, uint32_t), .by = BY_FIND, \
 	.find = (function)
@@ -172,8 +174,9 @@ struct record {
 #define MADE_AT(from, member, function, record)                                       \
 	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), .by = BY_EACH, \
 	.each = (function), .of = &(record)
-/* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer, whose elements are lines in
- * JSON Lines. Walks pass them over, unless a function makes the items; the schema describes them. */
+/* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer,
+ * whose elements are lines in JSON Lines. Walks pass them over, unless a function makes
+ * the items; the schema describes them. */
 #define ROWS(record) .type = FIELD_ROWS, .of = &(record)
 #define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
 #define EACH_ITEM(from, size, function, record)                       \
@@ -238,7 +241,8 @@ enum { RECORD_ROOM = 1024 };
 
 /* ---- objects ---- */
 
-/* The value of a field that is neither an object nor a list; absent if the object has none. */
+/* The value of a field that is neither an object nor a list; absent if the object has
+ * none. */
 struct value field_value(const struct column *field, struct subject of);
 
 /* All fields but those that machine outputs never show, into the object that is open. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes rows for spreadsheets and shells: the main table as CSV or TSV, or one name per line.
+ * Writes rows for spreadsheets and shells: the main table as CSV or TSV, or one name per
+ * line.
  */
 #include <stdlib.h>
 
@@ -235,7 +236,8 @@ static void name_row(struct out *out, const struct value *values)
 	if (!name->active)
 		return;
 	if (!name->decided) {
-		/* No column of that name: the first that holds one in the first row, else the first. */
+		/* No column of that name: the first that holds one in the first row, else
+		 * the first. */
 		name->decided = true;
 		size_t column = 0;
 		while (column < name->column_count && values[column].type != VALUE_NAME)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
- * driver. A check that could not run is a notification, and then the run was not successful.
+ * driver. A check that could not run is a notification, and then the run was not
+ * successful.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@ struct findings_out {
 	size_t count; /* findings in the sorted list */
 };
 
-/* The path by which the user finds a file of an input, in two pieces with a slash between.
- * Without a directory only the file. */
+/* The path by which the user finds a file of an input, in two pieces with a slash
+ * between. Without a directory only the file. */
 struct place_of_file {
 	struct text folder, file;
 };
@@ -39,8 +40,9 @@ static void findings_out_begin(struct out *out, const struct out_header *header)
 	findings_out_of(out)->header = *header;
 }
 
-/* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated (FI9006 of no file) is
- * omitted: it is about the audit. NULL: out of memory, remembered. */
+/* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
+ * (FI9006 of no file) is omitted: it is about the audit. NULL: out of memory, remembered.
+ */
 static const struct finding **findings_out_sorted(struct findings_out *findings,
 	const struct out_footer *footer, int (*compare)(const void *, const void *))
 {

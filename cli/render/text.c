@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes answers for people: sentences, tables whose columns fit the terminal, trees. What comes
- * from a file passes escape_write on its way.
+ * Writes answers for people: sentences, tables whose columns fit the terminal, trees.
+ * What comes from a file passes escape_write on its way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
  * first rows are held back until their widths are known (1,000, or fewer if they are
  * long); later ones go out at once in the widths of those.
  *
- * How wide each column is, and what happens to names that do not fit, fit_columns() decides.
+ * How wide each column is, and what happens to names that do not fit, fit_columns()
+ * decides.
  */
 enum {
 	GRID_GAP = 2,       /* between columns */
@@ -129,7 +130,8 @@ static bool column_goes_on(const struct grid *grid, const struct grid_column *co
 	return true;
 }
 
-/* A sentence at the end of a row continues in the next line, so names need not give way. */
+/* A sentence at the end of a row continues in the next line, so names need not give way.
+ */
 static size_t least_width(const struct grid *grid, size_t index)
 {
 	const struct grid_column *column = &grid->columns[index];
@@ -337,7 +339,8 @@ static struct grid_column *widest_behind_first(struct grid *grid)
 	return widest;
 }
 
-/* Whether names of all columns that had to give way stay apart; others get back their width. */
+/* Whether names of all columns that had to give way stay apart; others get back their
+ * width. */
 static bool narrow_behind_first(struct grid *grid, const size_t *before, size_t most)
 {
 	struct grid_column *column;
@@ -381,8 +384,8 @@ static void fit_columns(struct grid *grid, bool all)
 				      ? first->width - NARROWEST_NAME
 				      : 0;
 
-		/* Columns after the first get narrower, together with it where their names would become
- * equal. */
+		/* Columns after the first get narrower, together with it where their
+		 * names would become equal. */
 		if (!narrow_behind_first(grid, before, most) && room != 0) {
 			for (size_t i = 1; i < grid->column_count; i++)
 				grid->columns[i].width = before[i];
@@ -395,8 +398,8 @@ static void fit_columns(struct grid *grid, bool all)
 	if (total_width(grid) > most) {
 		size_t at = 0;
 
-		/* A row becomes several lines, where each column may take all of one. A sentence finds its
- * line by itself. */
+		/* A row becomes several lines, where each column may take all of one. A
+		 * sentence finds its line by itself. */
 		for (size_t i = 0; i < grid->column_count; i++) {
 			struct grid_column *column = &grid->columns[i];
 			size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
@@ -873,7 +876,8 @@ static void line_end(struct out *out)
 	while (indent < line->size && line->data[indent] == ' ')
 		indent++;
 	glue_from(text, text->kept);
-	/* Indented text continues below its start, and cells of a row below the last one. */
+	/* Indented text continues below its start, and cells of a row below the last one.
+	 */
 	if (indent > LABEL_INDENT) {
 		text->hang = indent;
 		for (size_t i = indent + 2; i < line->size && i < COLUMNS_MOST; i++)

@@ -79,7 +79,8 @@ void writer_spaces(struct writer *writer, size_t count);
 void writer_count(struct writer *writer, uint64_t count);
 void writer_integer(struct writer *writer, int64_t integer);
 
-/* The shortest decimal that reads back the same; NaN, Infinity, -Infinity as these words. */
+/* The shortest decimal that reads back the same; NaN, Infinity, -Infinity as these words.
+ */
 void writer_number(struct writer *writer, double number);
 
 /* Numbers as people read them, the same in every locale. */
@@ -104,9 +105,9 @@ const char *human_ms(int64_t ns, char buffer[HUMAN_ROOM]);
 enum { DATE_SIZE = 56 };
 
 /*
- * Date and time of day in UTC of seconds since 1970, joined by this character; of a moment
- * before that an empty text. By itself: that of the C library reads the local time zone,
- * whatever it is asked, from files that the sandbox would have to allow.
+ * Date and time of day in UTC of seconds since 1970, joined by this character; of a
+ * moment before that an empty text. By itself: that of the C library reads the local time
+ * zone, whatever it is asked, from files that the sandbox would have to allow.
  */
 void date_format(char text[static DATE_SIZE], int64_t seconds, char between);
 
@@ -131,8 +132,8 @@ static inline bool is_digit(char c)
 /* Columns that it takes on a terminal: 0, 1 or 2. */
 unsigned character_columns(uint32_t character);
 
-/* Whether it is a control, a format or otherwise invisible character, a separator of lines
- * or paragraphs, half of a surrogate pair, or none that is assigned. */
+/* Whether it is a control, a format or otherwise invisible character, a separator of
+ * lines or paragraphs, half of a surrogate pair, or none that is assigned. */
 bool character_is_hidden(uint32_t character);
 
 /* internal to escape.c; gen-characters.c writes it while the program is built: where
@@ -170,9 +171,9 @@ size_t escape_cut(const char *data, size_t size, size_t limit);
 bool escape_needed(uint32_t character);
 
 /*
- * The first character of `size` > 0 bytes: its length, and the character itself. Invalid bytes
- * are taken by maximal subparts (Unicode 15, section 3.9):
- * *ret_character is then CHARACTER_NONE.
+ * The first character of `size` > 0 bytes: its length, and the character itself. Invalid
+ * bytes are taken by maximal subparts (Unicode 15, section 3.9): *ret_character is then
+ * CHARACTER_NONE.
  */
 #define CHARACTER_NONE UINT32_MAX
 size_t character_decode(const char *data, size_t size, uint32_t *ret_character);
@@ -184,14 +185,15 @@ size_t width_of(const char *data, size_t size);
 size_t width_front(const char *data, size_t size, size_t columns);
 size_t width_back(const char *data, size_t size, size_t columns);
 
-/* Stands for a space at which no line is broken: between a number and its unit. Escaped text never holds it. */
+/* Stands for a space at which no line is broken: between a number and its unit. Escaped
+ * text never holds it. */
 enum { WRAP_GLUE = '\x1f' };
 
 /*
  * Writes a sentence in lines of at most `width` columns, broken at spaces only, so that a
- * word that is longer than a line sticks out (on the first line if it begins at `hang`). Lines after the first begin with `hang`
- * spaces. Colours take no columns. width 0: one line. Without a newline at the end. The
- * line has `column` columns already.
+ * word that is longer than a line sticks out (on the first line if it begins at `hang`).
+ * Lines after the first begin with `hang` spaces. Colours take no columns. width 0: one
+ * line. Without a newline at the end. The line has `column` columns already.
  */
 void wrap_write(struct writer *to, const char *data, size_t size, size_t width,
 	size_t hang, size_t column);

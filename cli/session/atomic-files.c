@@ -2,10 +2,10 @@
 /*
  * Creates output files that appear complete or not at all.
  *
- * A process in the sandbox cannot rename files. A second process, forked before the sandbox is
- * entered, does it: it receives the number of a file and an action through a pipe, uses only
- * the names that it had at the fork, and answers with an errno. When the pipe ends, it removes
- * unfinished files.
+ * A process in the sandbox cannot rename files. A second process, forked before the
+ * sandbox is entered, does it: it receives the number of a file and an action through a
+ * pipe, uses only the names that it had at the fork, and answers with an errno. When the
+ * pipe ends, it removes unfinished files.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is reported next to an answer: inputs, findings, failures and notes; the order in which people
- * see findings, the lines on standard error, and the answer to a wrong command line.
+ * What is reported next to an answer: inputs, findings, failures and notes; the order in
+ * which people see findings, the lines on standard error, and the answer to a wrong
+ * command line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -489,7 +490,8 @@ bool rule_is_limit(const struct fsdp_rule *rule)
 const char *fingerprint_library_version(void)
 {
 #ifdef STATIC_LIBRARIES
-	/* The same by then; to ask links all of it into the program, ten times its size. */
+	/* The same by then; to ask links all of it into the program, ten times its size.
+	 */
 	return OPENSSL_VERSION_STR;
 #else
 	return OpenSSL_version(OPENSSL_VERSION_STRING);
@@ -606,7 +608,8 @@ static void print_lost(
 		shown = FINDINGS_SHOWN;
 	out_line_begin(out, NULL);
 	out_line_text(out, "%saffected: ", margin);
-	/* Length of the longest prefix of three names or more that ends at a dot; 0: none. */
+	/* Length of the longest prefix of three names or more that ends at a dot; 0:
+	 * none. */
 	prefix = shown > 2 ? finding->affected[0].size : 0;
 	for (size_t i = 1; i < shown && prefix > 0; i++) {
 		size_t same = 0;
@@ -639,7 +642,8 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of the tensor bytes)"; of names that the checkpoint may not have: "(3 names)" */
+	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of the tensor bytes)"; of names that the
+	 * checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
 	if (stored)
@@ -835,7 +839,8 @@ static bool end(struct message *message)
 	bool good = message->line.error == 0 && writer_init(&lines, NULL);
 
 	if (good) {
-		/* What is typed stays on one line: from the command's name to the next mark. */
+		/* What is typed stays on one line: from the command's name to the next
+		 * mark. */
 		static const char NAME[] = "fsdp-inspect ";
 		char *at = message->line.data,
 		     *end = message->line.data + message->line.size;

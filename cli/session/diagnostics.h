@@ -82,7 +82,8 @@ enum severity collected_severity(enum fsdp_severity severity);
 /* A finding; its fingerprint is made here. */
 void collected_finding(struct collected *collected, const struct finding *finding);
 
-/* Whether it leaves open if the checkpoint is good: something was not looked at, or a class is on no list. */
+/* Whether it leaves open if the checkpoint is good: something was not looked at, or a
+ * class is on no list. */
 bool finding_is_open(const struct finding *finding);
 
 /* One that a command makes: `about` has severity, input, and copied texts of
@@ -155,7 +156,8 @@ bool message_reason(const struct looks *looks, const char *reason);
 /* Totals of tables: plain lines, hidden by -q. False: no memory, not printed. */
 bool message_total(const struct looks *looks, const char *total);
 
-/* Neighbors with equal text are grouped. Unsupported input is not an error of a partial answer. */
+/* Neighbors with equal text are grouped. Unsupported input is not an error of a partial
+ * answer. */
 void message_failures(const struct looks *looks, const struct failure *failures,
 	size_t count, bool partial);
 
@@ -165,8 +167,9 @@ bool message_findings(const struct looks *looks, const struct findings_view *vie
 /* When nothing else can be shown. */
 void message_out_of_memory(void);
 
-/* A command line that was refused, as a document, if one of its words asks for json or jsonl on standard output; else
- * nothing. `words` end with NULL; command NULL: it has none. */
+/* A command line that was refused, as a document, if one of its words asks for json or
+ * jsonl on standard output; else nothing. `words` end with NULL; command NULL: it has
+ * none. */
 void write_usage_error(FILE *stream, char *const *words, const struct command *command,
 	const struct usage *usage);
 

@@ -83,7 +83,8 @@ static void note_opening(
 
 /* ---- which paths are one checkpoint ---- */
 
-/* Status of the directory of a path. False: it does not exist, or the path is too long. */
+/* Status of the directory of a path. False: it does not exist, or the path is too long.
+ */
 static bool stat_parent(const char *path, struct stat *ret_found)
 {
 	const char *slash = strrchr(path, '/');
@@ -234,8 +235,9 @@ static bool are_its_own(const struct fsdp_discover *below, const char *path)
 	return true;
 }
 
-/* Whether the command lists several checkpoints below a directory, or checks each of them. Files
- * of one directory may be parts of one checkpoint: each alone says nothing of it. */
+/* Whether the command lists several checkpoints below a directory, or checks each of
+ * them. Files of one directory may be parts of one checkpoint: each alone says nothing of
+ * it. */
 static bool takes_below(const struct session *session, const struct fsdp_discover *below,
 	const char *path)
 {
@@ -609,7 +611,8 @@ bool session_read_recordings(struct session *session, struct run *run)
 		collect_recording_errors(session);
 		note_skipped(session);
 		if (session->interrupted != 0) {
-			/* Whatever the form of the answer, it is to say that it is for a part. */
+			/* Whatever the form of the answer, it is to say that it is for a
+			 * part. */
 			const struct fsdp_recordings *recordings = session->recordings;
 			uint64_t events = 0, read = progress.read;
 			char share[64] = "";

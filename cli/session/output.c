@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where answers go: which outputs were asked for, how they look, which files they may not replace,
- * and the share of the work that a launcher gives to this process.
+ * Where answers go: which outputs were asked for, how they look, which files they may not
+ * replace, and the share of the work that a launcher gives to this process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,8 +29,8 @@
 
 enum { PARTS_MOST = 1000000 };
 
-/* What a launcher says in its variables. `first` is what the numbers begin with: a number,
- * or the name of a variable. */
+/* What a launcher says in its variables. `first` is what the numbers begin with: a
+ * number, or the name of a variable. */
 struct launcher {
 	const char *name;
 	const char *number, *count;
@@ -268,8 +268,8 @@ struct looks looks_for(
 	};
 }
 
-/* Directory of an existing or planned file, and its name there, of *ret_size bytes. False:
- * the directory does not exist. */
+/* Directory of an existing or planned file, and its name there, of *ret_size bytes.
+ * False: the directory does not exist. */
 /* ---- places ---- */
 static bool kept_place(const char *file, struct stat *ret_folder, const char **ret_name,
 	size_t *ret_size)
@@ -303,8 +303,8 @@ struct kept_place {
 	char *stem; /* what the paths of a file's set have in common, or NULL */
 };
 
-/* What the paths of a set have in common, in the place of one without links: a number in a
- * name is one digit, a shard has no part "-1-of-2", and an index is called like what it
+/* What the paths of a set have in common, in the place of one without links: a number in
+ * a name is one digit, a shard has no part "-1-of-2", and an index is called like what it
  * lists. Of ranks with a directory each ("mp_rank_00") that is a part of the name. */
 static void make_stem(char *path)
 {
@@ -400,9 +400,10 @@ static bool add_stem(struct kept *kept, const struct stat *status, char *path)
 	return add(kept, status, path);
 }
 
-/* Adds the file at the path, or all files of a directory; "-" is the source of stdin. With `has_set` also the set of
- * a file: the files in its directory whose names differ from its own in numbers only, and their index. A path that
- * leads nowhere adds nothing. False when out of memory. */
+/* Adds the file at the path, or all files of a directory; "-" is the source of stdin.
+ * With `has_set` also the set of a file: the files in its directory whose names differ
+ * from its own in numbers only, and their index. A path that leads nowhere adds nothing.
+ * False when out of memory. */
 static bool kept_add(struct kept *kept, const char *path, bool has_set)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
@@ -458,7 +459,8 @@ static bool is_below(const struct kept *kept, char *real)
 	return false;
 }
 
-/* Of a path without links but in its last part. NULL: errno says why there is none. Takes it. */
+/* Of a path without links but in its last part. NULL: errno says why there is none. Takes
+ * it. */
 static enum kept_why compare_kept(const struct kept *kept, char *real)
 {
 	char *stem = real != NULL ? strdup(real) : NULL;
@@ -478,8 +480,8 @@ static enum kept_why compare_kept(const struct kept *kept, char *real)
 	return why;
 }
 
-/* Whether replacing the file at this path, or the target of its link, would remove a file of the list. Pipes and
- * devices are not replaced. Reads the file system on each call. */
+/* Whether replacing the file at this path, or the target of its link, would remove a file
+ * of the list. Pipes and devices are not replaced. Reads the file system on each call. */
 static enum kept_why kept_find(const struct kept *kept, const char *path)
 {
 	enum kept_why why = KEPT_NOT;
@@ -586,7 +588,8 @@ static enum usage_result add_sink(struct outputs *outputs, const struct command 
 	return USAGE_GOOD;
 }
 
-/* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the command. */
+/* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the
+ * command. */
 static const struct out_format *named_format(
 	const struct command *command, const char *file)
 {
@@ -683,7 +686,8 @@ static const char *page_file(const struct texts *inputs, struct owned *owned)
 	return owned_add(owned, file);
 }
 
-/* Whether a file that was not named may be replaced: it is missing, or a page that report wrote. */
+/* Whether a file that was not named may be replaced: it is missing, or a page that report
+ * wrote. */
 static bool is_own_page(const char *path)
 {
 	static const char head[] =

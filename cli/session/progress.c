@@ -2,7 +2,8 @@
 /*
  * Shows the progress of reading.
  *
- * Timer and signal handlers print it, so they call only async-signal-safe functions and no stdio.
+ * Timer and signal handlers print it, so they call only async-signal-safe functions and
+ * no stdio.
  */
 #include <errno.h>
 #include <signal.h>

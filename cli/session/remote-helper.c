@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the process that reads URLs: a program in Python that is built into this one, or what
- * FSDP_INSPECT_HELPER names. It has one end of a pair of sockets as its descriptor 3.
+ * Starts the process that reads URLs: a program in Python that is built into this one, or
+ * what FSDP_INSPECT_HELPER names. It has one end of a pair of sockets as its descriptor
+ * 3.
  */
 #include "session/session.h"
 
@@ -116,7 +117,8 @@ static char **environment(void)
 	return list;
 }
 
-/* Never returns. What it would write may hold a URL with its query, so it goes nowhere. */
+/* Never returns. What it would write may hold a URL with its query, so it goes nowhere.
+ */
 static void run_helper(int socket, char **words, char **variables)
 {
 	int null = open("/dev/null", O_RDWR);

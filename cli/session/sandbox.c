@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Locks the process to the system calls that a reader needs and the files that it may
- * open: by a filter program of the classic kind (seccomp(2)), which the kernel runs on the
- * number and the arguments of every call, and by rules about files below a directory
+ * open: by a filter program of the classic kind (seccomp(2)), which the kernel runs on
+ * the number and the arguments of every call, and by rules about files below a directory
  * (landlock(7)).
  *
  * The filter has a list of what is allowed: a list of what is denied is never complete,
@@ -160,9 +160,9 @@ static void from_on(struct program *program, uint32_t first, uint32_t action)
 
 /*
  * A call with only some allowed forms: those where an argument, masked, has one of these
- * values. All checked values fit an argument's lower half, as well as those that the kernel
- * makes of it: flags, protections, process numbers. All
- * machines above keep it first.
+ * values. All checked values fit an argument's lower half, as well as those that the
+ * kernel makes of it: flags, protections, process numbers. All machines above keep it
+ * first.
  */
 struct form {
 	uint32_t call, argument, mask;
@@ -326,7 +326,8 @@ static bool lock_calls(const struct sandbox *sandbox)
 		add_call(&list, needed[i], NULL);
 	for (size_t i = 0; sandbox->writes && i < COUNT(needed_to_write); i++)
 		add_call(&list, needed_to_write[i], NULL);
-	/* A system call number of another machine's table would be checked under the wrong name. */
+	/* A system call number of another machine's table would be checked under the
+	 * wrong name. */
 	load(&program, offsetof(struct seccomp_data, arch));
 	append(&program,
 		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0));

@@ -19,9 +19,9 @@
  * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
  * Once both are shut this process, with all its threads, can read below the paths that
  * were allowed, ask what any path leads to, allocate, start threads and write to what it
- * has open. It cannot create, name, remove, connect, execute or change anything, except the
- * files of one directory in which it was allowed to write. A lock
- * that the kernel does not have is not a failure, only a lock less.
+ * has open. It cannot create, name, remove, connect, execute or change anything, except
+ * the files of one directory in which it was allowed to write. A lock that the kernel
+ * does not have is not a failure, only a lock less.
  */
 enum sandbox_lock {
 	SANDBOX_CALLS = 1 << 0,
@@ -93,10 +93,10 @@ bool temporary_commit(struct temporary *temporary);
 void temporary_done(struct temporary *temporary);
 
 /*
- * From now on the process itself makes files in this directory, with names that begin with
- * temporary_prefix. With `make` a missing directory is made. However the process ends, its
- * remaining files are removed, and the directory too if it was made here and is empty. For
- * one directory only, before temporary_hand_over.
+ * From now on the process itself makes files in this directory, with names that begin
+ * with temporary_prefix. With `make` a missing directory is made. However the process
+ * ends, its remaining files are removed, and the directory too if it was made here and is
+ * empty. For one directory only, before temporary_hand_over.
  */
 void temporary_watch(const char *folder, bool make);
 
@@ -107,11 +107,13 @@ int temporary_why(void);
  * alike. Static; NULL before temporary_watch. */
 const char *temporary_prefix(void);
 
-/* Starts the process that names and removes all that are open now, and watches the directory; none if there is
- * nothing to do. No other may be opened after it. False with errno, and nothing has changed. */
+/* Starts the process that names and removes all that are open now, and watches the
+ * directory; none if there is nothing to do. No other may be opened after it. False with
+ * errno, and nothing has changed. */
 bool temporary_hand_over(void);
 
-/* For an end that was not planned: removes all that are not done. May be called in a signal handler. */
+/* For an end that was not planned: removes all that are not done. May be called in a
+ * signal handler. */
 void temporary_abandon_all(void);
 
 /* Removes all that are not done, and ends the process as the signal does that is not
@@ -122,7 +124,8 @@ _Noreturn void temporary_die(int signal_number);
 
 /* ---- outputs ---- */
 
-/* Files that a run reads, and their directories, which no output may replace. All zero is an empty list. */
+/* Files that a run reads, and their directories, which no output may replace. All zero is
+ * an empty list. */
 struct kept {
 	struct kept_place *places;
 	size_t count;
@@ -141,7 +144,8 @@ enum kept_why {
 struct looks looks_for(
 	const struct common_options *common, int descriptor, bool for_program);
 
-/* Whether the environment names a locale of UTF-8. If not, the locale must be asked, once it is set. */
+/* Whether the environment names a locale of UTF-8. If not, the locale must be asked, once
+ * it is set. */
 bool locale_is_utf8(void);
 
 /*
@@ -270,11 +274,13 @@ void session_out_of_memory(struct session *session, struct failure *failure);
 
 /* ---- open-inputs.c ---- */
 
-/* How many paths from the first on are one checkpoint; and how many there are of these. */
+/* How many paths from the first on are one checkpoint; and how many there are of these.
+ */
 size_t session_paths_together(const struct session *session, size_t first);
 size_t session_count_groups(const struct session *session);
 
-/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed, and that was collected. */
+/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed,
+ * and that was collected. */
 struct fsdp_checkpoint *session_open(
 	struct session *session, const char *const *paths, size_t count, size_t first);
 
@@ -287,9 +293,10 @@ void session_name_file(struct session *session, const char *path);
 /* False: none can be answered for, and that was collected. */
 bool session_read_recordings(struct session *session, struct run *run);
 
-/* After the inputs could not be opened as a checkpoint: whether all of them are recordings
- * that can be read; then run->recordings are these, and what failed before is forgotten.
- * Where a log holds no recording but a printed model, run->checkpoint is that. */
+/* After the inputs could not be opened as a checkpoint: whether all of them are
+ * recordings that can be read; then run->recordings are these, and what failed before is
+ * forgotten. Where a log holds no recording but a printed model, run->checkpoint is that.
+ */
 bool session_recognise(struct session *session, struct run *run);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command over its inputs: opens them, hands each to the command, writes the envelope, reports
- * what went wrong, and decides the exit status.
+ * Runs a command over its inputs: opens them, hands each to the command, writes the
+ * envelope, reports what went wrong, and decides the exit status.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -57,7 +57,8 @@ static bool provenance_collect(struct provenance_source *source, char *const *wo
 	return true;
 }
 
-/* ---- Collects reports in addition to an answer: notes, totals, failures and findings ---- */
+/* ---- Collects reports in addition to an answer: notes, totals, failures and findings
+ * ---- */
 
 /* Running out of memory needs no memory to be reported. */
 void session_out_of_memory(struct session *session, struct failure *failure)
@@ -376,7 +377,8 @@ static void begin(struct session *session, bool has_data)
 		out_begin(session->outputs->out, &header);
 }
 
-/* Whether a finding of this checkpoint is as bad as --fail-on says. A command with a verdict checks it itself. */
+/* Whether a finding of this checkpoint is as bad as --fail-on says. A command with a
+ * verdict checks it itself. */
 static bool fails(const struct session *session)
 {
 	const struct collected *collected = &session->collected;
@@ -957,7 +959,8 @@ static void allow_files(
 			sandbox_allow(sandbox, path);
 }
 
-/* The output directory of the command, which is made here; NULL: none. The caller frees it. */
+/* The output directory of the command, which is made here; NULL: none. The caller frees
+ * it. */
 static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
@@ -983,7 +986,8 @@ static char *claim_folder(const struct session *session)
 	return folder;
 }
 
-/* Nothing is parsed, for this is asked before the locks are shut: the text after the key is taken as it is. */
+/* Nothing is parsed, for this is asked before the locks are shut: the text after the key
+ * is taken as it is. */
 bool path_of_base(const char *folder, char *ret_path, size_t size)
 {
 	static const char KEY[] = "\"base_model_name_or_path\"";

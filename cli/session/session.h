@@ -34,8 +34,8 @@ int answer_selection_status(
 /* Whether the path is a directory, or a link to one. */
 bool path_is_folder(const char *path);
 
-/* Directory of the base model in adapter_config.json of this directory, relative to it or as
- * stored. False: not named, or it does not exist. */
+/* Directory of the base model in adapter_config.json of this directory, relative to it or
+ * as stored. False: not named, or it does not exist. */
 bool path_of_base(const char *folder, char *ret_path, size_t size);
 
 /* Path of the checkpoint: as it was typed, or the directory below it that was
@@ -82,8 +82,9 @@ static inline bool text_is(struct text a, struct text b)
 struct inputs;
 struct outputs;
 
-/* Runs the command over its inputs into its outputs, prints messages to stderr, and gives the exit status. Outputs
- * are open. Without looks it runs inside of another command: it prints nothing and leaves the locks as they are. */
+/* Runs the command over its inputs into its outputs, prints messages to stderr, and gives
+ * the exit status. Outputs are open. Without looks it runs inside of another command: it
+ * prints nothing and leaves the locks as they are. */
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks);
 
@@ -92,25 +93,27 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 void progress_listen(void);
 
 /*
- * While something long is read: a line on stderr with the progress. With `progress`
- * it shows bytes, and an interrupt ends the reading rather than the process, which has a
- * second for what is left to do; then, or with a second interrupt, the process ends by the
- * signal wherever it is. Without (NULL) it shows the time, and an interrupt does as ever.
- * With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
+ * While something long is read: a line on stderr with the progress. With `progress` it
+ * shows bytes, and an interrupt ends the reading rather than the process, which has a
+ * second for what is left to do; then, or with a second interrupt, the process ends by
+ * the signal wherever it is. Without (NULL) it shows the time, and an interrupt does as
+ * ever. With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
  * every 30 seconds.
  */
 void progress_begin(
 	const struct common_options *common, struct fsdp_recording_progress *progress);
 
-/* Takes the line away. Returns the signal that interrupted, or 0. From now on another ends the process. */
+/* Takes the line away. Returns the signal that interrupted, or 0. From now on another
+ * ends the process. */
 int progress_end(void);
 
 /*
- * The process that reads URLs (fsdp-inspect-remote(7)): the one of this run, if some input is
- * a URL. It is started before this process locks itself up.
+ * The process that reads URLs (fsdp-inspect-remote(7)): the one of this run, if some
+ * input is a URL. It is started before this process locks itself up.
  */
 
-/* Starts it and asks for each URL. Why that failed is reported when a URL is opened. False: out of memory. */
+/* Starts it and asks for each URL. Why that failed is reported when a URL is opened.
+ * False: out of memory. */
 bool helper_start(const struct inputs *inputs);
 
 /* NULL: nothing is read from URLs. */

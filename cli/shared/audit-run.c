@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the checks of the library over one checkpoint or over several sets of weights in a directory, and
- * makes findings of failures that mean a bad file.
+ * Runs the checks of the library over one checkpoint or over several sets of weights in a
+ * directory, and makes findings of failures that mean a bad file.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "session/session.h"
 
 /*
- * Makes findings of the failures that are results: those of a file so damaged that the rest
- * cannot be read, and not those of checks that could not run.
+ * Makes findings of the failures that are results: those of a file so damaged that the
+ * rest cannot be read, and not those of checks that could not run.
  */
 
 /* The path under the root of what was typed, as findings have it. */
@@ -435,7 +435,8 @@ bool opened_check(struct run *run, enum fsdp_level level, bool items,
 	passes_done(&passes);
 	if (good && level >= FSDP_LEVEL_HEADERS)
 		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
-	/* Also where no headers are read, for what its own loader refuses is nothing to resume from. */
+	/* Also where no headers are read, for what its own loader refuses is nothing to
+	 * resume from. */
 	if (good && reads) {
 		good = loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
 		loading_done(&answer);

@@ -59,8 +59,8 @@ void loading_done(struct loading_answer *answer);
 /* Whether no loader was named: then it is that of the directory's own family. */
 bool loading_is_own(const struct loading_options *options);
 
-/* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a finding. What
- * is not known says nothing. False: out of memory. */
+/* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a
+ * finding. What is not known says nothing. False: out of memory. */
 bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer);
 
@@ -88,11 +88,11 @@ bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error);
 void passes_done(struct passes *passes);
 
-/* Checks run->checkpoint, which must be open, as audit does with default options: findings of
- * opening it, of the passes, of sets of weights and of the loader of its own kind go to
- * run->collected. `items`: reads the items of DCP, which may be in thousands of files, and
- * checks its loader, which needs them. *ret_open, unless it is NULL: checks that could not be
- * evaluated. False as for a command. */
+/* Checks run->checkpoint, which must be open, as audit does with default options:
+ * findings of opening it, of the passes, of sets of weights and of the loader of its own
+ * kind go to run->collected. `items`: reads the items of DCP, which may be in thousands
+ * of files, and checks its loader, which needs them. *ret_open, unless it is NULL: checks
+ * that could not be evaluated. False as for a command. */
 bool opened_check(struct run *run, enum fsdp_level level, bool items,
 	enum fsdp_rule_reason *ret_open, struct fsdp_error **ret_error);
 

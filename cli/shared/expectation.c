@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens what a checkpoint is compared with, lists the tensors that it asks for, and parses renames
- * and the sizes that a map of names uses.
+ * Opens what a checkpoint is compared with, lists the tensors that it asks for, and
+ * parses renames and the sizes that a map of names uses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static bool is_shape(struct fsdp_document_value value)
 	return value.kind == FSDP_DOCUMENT_LIST;
 }
 
-/* Whether each entry may stand for a tensor: other JSON, a trace for one, is not a list. */
+/* Whether each entry may stand for a tensor: other JSON, a trace for one, is not a list.
+ */
 static bool are_names(struct fsdp_document_value names)
 {
 	bool keyed = names.kind == FSDP_DOCUMENT_OBJECT;
@@ -163,8 +164,8 @@ static void parse_shape(struct wanted_list *wanted_list, struct fsdp_document_va
 	ret_wanted->dims = (uint32_t)shape.count;
 }
 
-/* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
- * with an object of both. */
+/* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape,
+ * or with an object of both. */
 static bool entry_at(
 	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
 {

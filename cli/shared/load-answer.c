@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which settings the loaders of other programs get, and what they would do with a checkpoint.
+ * Which settings the loaders of other programs get, and what they would do with a
+ * checkpoint.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,8 +30,8 @@ __attribute__((format(printf, 3, 4))) static void add(
 	va_end(arguments);
 }
 
-/* The parameter of one of these loaders that this name is of. NULL: none, and `list` has all:
- * "dcp: allow_partial_load; megatron: strict, allow_shape_mismatch". */
+/* The parameter of one of these loaders that this name is of. NULL: none, and `list` has
+ * all: "dcp: allow_partial_load; megatron: strict, allow_shape_mismatch". */
 static const struct fsdp_loader_option *find_option(
 	struct text name, const char *const *loaders, size_t loader_count, char *list)
 {
@@ -49,8 +50,8 @@ static const struct fsdp_loader_option *find_option(
 	return NULL;
 }
 
-/* Whether each is of a parameter of one of these loaders, with a value that it takes; else
- * refuse() was called. */
+/* Whether each is of a parameter of one of these loaders, with a value that it takes;
+ * else refuse() was called. */
 static bool loader_choices_prepare(const struct texts *typed, const char *const *loaders,
 	size_t loader_count, struct run *run)
 {
@@ -210,10 +211,11 @@ static bool fill_loader(
 	return shown->reasons != NULL;
 }
 
-/* Whether an error says of the stored tensors that they are not those of the model. No rule of the loader is
- * about the same: pickles, what differs from --expect, several sets of weights, where the index has a
- * name, tied weights. DCP looks at the length of each item that it reads, and reads none without elements;
- * the names of the model are compared with those of the files, not of the index. */
+/* Whether an error says of the stored tensors that they are not those of the model. No
+ * rule of the loader is about the same: pickles, what differs from --expect, several sets
+ * of weights, where the index has a name, tied weights. DCP looks at the length of each
+ * item that it reads, and reads none without elements; the names of the model are
+ * compared with those of the files, not of the index. */
 static bool forbids_loads(const struct finding *finding, const char *loader)
 {
 	static const struct {
@@ -286,8 +288,8 @@ static bool fill_answer(struct loading_answer *answer,
 	return answer->loaders != NULL;
 }
 
-/* Whether an error was collected for this checkpoint; `between`: or what differs from something that it
- * was compared with. */
+/* Whether an error was collected for this checkpoint; `between`: or what differs from
+ * something that it was compared with. */
 static bool has_error(const struct run *run, bool between)
 {
 	const struct collected *collected = run->collected;
@@ -301,8 +303,8 @@ static bool has_error(const struct run *run, bool between)
 	return false;
 }
 
-/* What cannot be reached was reported when it was to be opened, and a file that changes meanwhile
- * when its bytes were read; no loader is asked then. */
+/* What cannot be reached was reported when it was to be opened, and a file that changes
+ * meanwhile when its bytes were read; no loader is asked then. */
 static bool was_reported(const struct run *run, struct fsdp_error **error)
 {
 	enum fsdp_error_code code;
@@ -379,9 +381,9 @@ static bool has_segment(const struct fsdp_checkpoint *base, const char *segment)
 	return found;
 }
 
-/* Whether names of the model can be compared with those of the adapter: they share a module, or
- * it is certain that they share none. An expert that is stored by itself is a part of a tensor in
- * memory, and a prefix may be added when the model is loaded. */
+/* Whether names of the model can be compared with those of the adapter: they share a
+ * module, or it is certain that they share none. An expert that is stored by itself is a
+ * part of a tensor in memory, and a prefix may be added when the model is loaded. */
 static bool is_comparable(
 	const struct fsdp_checkpoint *adapter, const struct fsdp_checkpoint *base)
 {
@@ -487,8 +489,8 @@ bool loading_check(const struct loading_options *options, struct run *run,
 
 /* ---- the loader of the directory's own family ---- */
 
-/* A resume without states of the optimizer is FI5007, and values are cast without a loss of
- * weights. */
+/* A resume without states of the optimizer is FI5007, and values are cast without a loss
+ * of weights. */
 static bool is_harmless(const struct fsdp_load_reason *reason)
 {
 	return reason->verdict == FSDP_LOAD_DIFFERS &&
@@ -496,7 +498,8 @@ static bool is_harmless(const struct fsdp_load_reason *reason)
 		       strcmp(reason->code, "optimizer") == 0);
 }
 
-/* Makes a finding with the same content as this reason more severe. False: none has it. */
+/* Makes a finding with the same content as this reason more severe. False: none has it.
+ */
 static bool join_same(const struct run *run, const struct fsdp_load_reason *reason,
 	enum severity severity)
 {
@@ -576,8 +579,8 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	open_base(run, place, path, sizeof path, &base);
 	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
-	/* A run has its steps below it: the loader of Hugging Face begins at a step, that of
-	 * DeepSpeed at the run. */
+	/* A run has its steps below it: the loader of Hugging Face begins at a step, that
+	 * of DeepSpeed at the run. */
 	if (good && place != run->path && answer->loads != NULL &&
 		(fsdp_load_check_count(answer->loads) == 0 ||
 			(step_of_path(place) >= 0 &&
@@ -625,8 +628,9 @@ bool loading_check_own(const struct loading_options *options, struct run *run, b
 	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS) {
 		struct collected *collected = run->collected;
 
-		/* A tensor that the index lists and no file has is not one of the model then, and the loader ties a
- * head that is not stored, whatever config.json says. */
+		/* A tensor that the index lists and no file has is not one of the model
+		 * then, and the loader ties a head that is not stored, whatever
+		 * config.json says. */
 		for (size_t i = run->first.finding; i < collected->finding_count; i++)
 			if (strcmp(result->loader, "hf") == 0 &&
 				collected->findings[i].severity == SEVERITY_ERROR &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, FSDP units and meshes: their records, which modules a tree shows, and the checkpoint as
- * a sharding plan.
+ * Modules, FSDP units and meshes: their records, which modules a tree shows, and the
+ * checkpoint as a sharding plan.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -549,7 +549,8 @@ void plan_document_write(struct run *run, struct row_buffers *buffers)
 	document.raw_begin += document.raw_begin != 0;
 	document.tensor_count = (uint32_t)fsdp_tensor_count(run->checkpoint);
 	document.lists_parameters = document.tensor_count > 0;
-	/* Parameters that are only in flat parameters are not listed, and then no parameter is. */
+	/* Parameters that are only in flat parameters are not listed, and then no
+	 * parameter is. */
 	for (uint32_t i = 0; i < document.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
 

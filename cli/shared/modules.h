@@ -99,9 +99,9 @@ struct text module_tree_name(
 struct sums module_tree_sums(const struct module_tree *tree, size_t index);
 
 /*
- * Writes modules and units as a sharding plan (fsdp-inspect-plan(5)), if requested. Only of
- * the input of --units-from: an exported plan contains more
- * than a checkpoint that was opened with it. Before run_begin. False: it was refused.
+ * Writes modules and units as a sharding plan (fsdp-inspect-plan(5)), if requested. Only
+ * of the input of --units-from: an exported plan contains more than a checkpoint that was
+ * opened with it. Before run_begin. False: it was refused.
  */
 bool plan_document_check(struct run *run);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results of parts of a run (--part): the digest that identifies parts of one run, and their reader,
- * which uses the records that wrote them.
+ * Results of parts of a run (--part): the digest that identifies parts of one run, and
+ * their reader, which uses the records that wrote them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -182,7 +182,8 @@ static bool fits(const struct column *field, struct fsdp_document_value from)
 	return good;
 }
 
-/* Adds up the members that are fields of the record. False: one is not as it should be. */
+/* Adds up the members that are fields of the record. False: one is not as it should be.
+ */
 static bool count_members(
 	const struct record *record, struct fsdp_document_value from, size_t *count)
 {
@@ -202,8 +203,8 @@ static bool count_members(
 	return good;
 }
 
-/* Whether it is such an object: its members, all but `others`, are fields of the record that
- * hold what they should, and none that is always there lacks. */
+/* Whether it is such an object: its members, all but `others`, are fields of the record
+ * that hold what they should, and none that is always there lacks. */
 static bool fits_record(
 	const struct record *record, struct fsdp_document_value from, size_t others)
 {
@@ -316,7 +317,8 @@ static bool check_end(struct part_result *result, uint64_t sum)
 	return result->facts.part - 1 < result->facts.parts;
 }
 
-/* False: it cannot be read, *ret_error. *ret_whole: it is the complete result of a part. */
+/* False: it cannot be read, *ret_error. *ret_whole: it is the complete result of a part.
+ */
 static bool open_result(struct part_result *result, const struct run *run,
 	bool *ret_whole, struct fsdp_error **ret_error)
 {

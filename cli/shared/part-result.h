@@ -11,8 +11,8 @@
 #include "session/session.h"
 
 /*
- * What makes the results of parts known to each other. A part is written as JSON Lines (-o
- * jsonl=FILE); its rows have numbers, in the order in which one run would show them.
+ * What makes the results of parts known to each other. A part is written as JSON Lines
+ * (-o jsonl=FILE); its rows have numbers, in the order in which one run would show them.
  */
 
 /* What a result says about its part. All zero: it is whole. */
@@ -29,7 +29,8 @@ extern const struct record partial_record;
 const char *files_state(struct run *run);
 
 /* Fills it from --part. The request, the checkpoint (if it could be opened) and what was
- * chosen of it decide `of`; the first line of the request is kept. False: out of memory. */
+ * chosen of it decide `of`; the first line of the request is kept. False: out of memory.
+ */
 bool partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count);
 
@@ -38,8 +39,8 @@ enum { PARTIAL_NONE, PARTIAL_VIEW };
 #define PART_ALONE .machine_only = EVERY_VIEW, .text_only = EVERY_VIEW / 3
 
 /*
- * Results of parts, read again and checked: each line and field is there and holds what its
- * record says, the last line counts the others, and its checksum is right. They are
+ * Results of parts, read again and checked: each line and field is there and holds what
+ * its record says, the last line counts the others, and its checksum is right. They are
  * the parts of one run, each once, and each row is in one of them.
  */
 enum line_kind { LINE_HEADER, LINE_ITEM, LINE_FINDING, LINE_ERROR, LINE_END, LINE_KINDS };
@@ -64,13 +65,14 @@ struct joined_parts {
 };
 
 /* Reads the files that were typed, and takes over what their run has read. Not `refused`:
- * they are such results; else refuse() was called. False: *ret_error, or out of memory. */
+ * they are such results; else refuse() was called. False: *ret_error, or out of memory.
+ */
 bool parts_open(
 	struct joined_parts *joined, struct run *run, struct fsdp_error **ret_error);
 void parts_close(struct joined_parts *joined);
 
-/* Fills members of an object with what an object of a result has. Texts are the document's,
- * or copies. */
+/* Fills members of an object with what an object of a result has. Texts are the
+ * document's, or copies. */
 void part_result_read(const struct record *record, struct fsdp_document_value from,
 	void *object, struct collected *copies);
 

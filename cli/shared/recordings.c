@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings: which files an option names, pickles that are recordings, and what each rank did on
- * one clock, for outputs that draw time.
+ * Recordings: which files an option names, pickles that are recordings, and what each
+ * rank did on one clock, for outputs that draw time.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -104,7 +104,8 @@ void trace_paths_done(struct trace_paths *paths)
 	free(paths->items);
 }
 
-/* ---- What a pickle without tensors is, by the names in it, and which command takes it ---- */
+/* ---- What a pickle without tensors is, by the names in it, and which command takes it
+ * ---- */
 
 struct pickled_recording pickled_recording_find(
 	const struct run *run, struct name_buffer *buffer)
@@ -235,8 +236,8 @@ static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, s
 	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
 }
 
-/* Those of a run. Runs follow each other: the first begins at 0, and `begin_ns` is the end
- * of the ones before. */
+/* Those of a run. Runs follow each other: the first begins at 0, and `begin_ns` is the
+ * end of the ones before. */
 struct run_lanes {
 	struct run *run;
 	const struct fsdp_recordings *set;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folds many names into one pattern, finds similar names, and reports names that match nothing.
+ * Folds many names into one pattern, finds similar names, and reports names that match
+ * nothing.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -741,7 +742,8 @@ static bool some_name_matches(
 	return some;
 }
 
-/* "; patterns match whole names: try '**.layers.0.**'", if that is all that is missing. */
+/* "; patterns match whole names: try '**.layers.0.**'", if that is all that is missing.
+ */
 static void add_hint(struct request *request, struct run *run, struct name_buffer *buffer,
 	enum nameable of)
 {

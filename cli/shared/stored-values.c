@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, values, elements and digests as text: for people as Python prints them, for programs as
- * JSON. Evaluates nothing.
+ * Names, values, elements and digests as text: for people as Python prints them, for
+ * programs as JSON. Evaluates nothing.
  */
 #include <inttypes.h>
 #include <math.h>

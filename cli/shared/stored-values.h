@@ -109,8 +109,8 @@ struct text hex_text(const unsigned char *digest, char buffer[HEX_ROOM]);
 bool hex_bytes(struct text digits, unsigned char ret_digest[HEX_BYTES]);
 
 /*
- * The list of digests that has a digest of its own: "SHA256 bfloat16 4096x14336 NAME" of a
- * tensor, "SHA256  PATH" of a file, one per line.
+ * The list of digests that has a digest of its own: "SHA256 bfloat16 4096x14336 NAME" of
+ * a tensor, "SHA256  PATH" of a file, one per line.
  */
 struct digest_line {
 	struct text digits; /* of the SHA-256; absent: names alone are digested */
@@ -122,8 +122,8 @@ struct digest_line {
 
 void digest_list_add(struct fsdp_digester *digester, const struct digest_line *line);
 
-/* The number that a text begins with, of nine digits at most, and what follows it; NULL if
- * it begins otherwise. */
+/* The number that a text begins with, of nine digits at most, and what follows it; NULL
+ * if it begins otherwise. */
 static inline const char *digits_read(const char *text, unsigned *ret_number)
 {
 	const char *at = text;

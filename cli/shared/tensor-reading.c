@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads tensors for commands: finds pieces in the cheap order, copies a few elements, prints
- * progress, and reports what could not be read.
+ * Reads tensors for commands: finds pieces in the cheap order, copies a few elements,
+ * prints progress, and reports what could not be read.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #include "session/diagnostics.h"
 #include "session/session.h"
 
-/* ---- Asks for the places of pieces in the cheap order, and reports many failures briefly ---- */
+/* ---- Asks for the places of pieces in the cheap order, and reports many failures
+ * briefly ---- */
 
 enum { REPORTED_MAX = 3 };
 
@@ -281,7 +282,8 @@ bool reading_choose(struct run *run, struct selection *selection,
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
-		/* The bytes of a FlatParameter whose parameters are listed too are theirs. */
+		/* The bytes of a FlatParameter whose parameters are listed too are
+		 * theirs. */
 		if ((tensor.flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw)
 			continue;
 		if (selection_is_all(selection) ||

@@ -20,8 +20,8 @@ typedef bool place_function(
 	void *context, size_t position, const struct fsdp_place *place);
 
 /*
- * Pieces that cannot be located are reported once a message, through run_failure, and make
- * *status partial. False: nothing more can be done (out of memory).
+ * Pieces that cannot be located are reported once a message, through run_failure, and
+ * make *status partial. False: nothing more can be done (out of memory).
  */
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, int *status, struct fsdp_error **ret_error);
@@ -43,8 +43,8 @@ bool elements_are_stored(const struct fsdp_tensor *tensor);
 size_t elements_room(const struct fsdp_tensor *tensor, uint64_t count);
 
 /*
- * Reads `count` elements of a tensor from `first` on; of those that share a byte each gets
- * one of its own. There must be as many, and elements_room at `to`. `tensor` is what
+ * Reads `count` elements of a tensor from `first` on; of those that share a byte each
+ * gets one of its own. There must be as many, and elements_room at `to`. `tensor` is what
  * fsdp_tensor says of `index`. False: they cannot be read.
  */
 bool elements_copy(struct fsdp_locator *locator, uint32_t index,
@@ -57,11 +57,13 @@ bool elements_copy(struct fsdp_locator *locator, uint32_t index,
  * progress_begin got. False: the user interrupted it. */
 bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 
-/* Tensors that are selected, in their order; freed by the caller. False: out of memory. */
+/* Tensors that are selected, in their order; freed by the caller. False: out of memory.
+ */
 bool reading_choose(struct run *run, struct selection *selection,
 	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count);
 
-/* Reports why a tensor or file could not be read: the first few, counted in the last argument. */
+/* Reports why a tensor or file could not be read: the first few, counted in the last
+ * argument. */
 void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
 	size_t *printed);
 

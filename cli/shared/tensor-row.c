@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of tensors, pieces and values as users see them, what groups of tensors have in common,
- * which columns a command line names, and the step of a checkpoint. Needs no command and no output.
+ * Fields of tensors, pieces and values as users see them, what groups of tensors have in
+ * common, which columns a command line names, and the step of a checkpoint. Needs no
+ * command and no output.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -623,7 +624,8 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group
 		name_text(buffer, checkpoint, raw ? module.raw_name : module.name));
 }
 
-/* ---- Finds columns by the names on the command line, and puts rows in order by numbers ---- */
+/* ---- Finds columns by the names on the command line, and puts rows in order by numbers
+ * ---- */
 
 /* "name, dtype, shape": possible columns. Names too long are omitted. */
 static const char *list_columns(

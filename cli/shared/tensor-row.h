@@ -90,8 +90,8 @@ struct place_facts {
 
 extern const struct place_facts place_unknown;
 
-/* The object of a piece: its data in the container, if it was found, else the facts of its
- * tensor. Ends of ranges are inclusive. */
+/* The object of a piece: its data in the container, if it was found, else the facts of
+ * its tensor. Ends of ranges are inclusive. */
 struct piece_facts {
 	const struct fsdp_tensor *tensor;
 	struct fsdp_piece piece;
@@ -166,8 +166,8 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group
  * and columns have the names of JSON fields.
  */
 
-/* Takes --columns; "all" is every column of the machine-readable outputs. False: a column is
- * unknown, and refuse() was called. */
+/* Takes --columns; "all" is every column of the machine-readable outputs. False: a column
+ * is unknown, and refuse() was called. */
 bool choose_columns(struct run *run, struct record_table *table);
 
 /* Whether something that costs reads is shown or sorted by. */

@@ -129,7 +129,8 @@ static inline bool fsdp_tensor_has_bytes(const struct fsdp_checkpoint *checkpoin
 		       fsdp_tensor_storage_next(checkpoint, index) == index);
 }
 
-/* counts: its elements are counted (fsdp_tensor_has_bytes). Parameters are counted once for all names. */
+/* counts: its elements are counted (fsdp_tensor_has_bytes). Parameters are counted once
+ * for all names. */
 static inline struct fsdp_addend fsdp_addend_of_piece(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor,
 	uint32_t piece, bool counts, uint32_t *ret_rank)
@@ -198,12 +199,13 @@ struct fsdp_state_reading {
 	bool key_first;
 };
 
-/* The next way to read the name; start with *reading all zero. False: no more. Takes time linear in the name over
- * all calls. */
+/* The next way to read the name; start with *reading all zero. False: no more. Takes time
+ * linear in the name over all calls. */
 bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *reading,
 	struct fsdp_state_name *ret_state);
 
-/* Path of a key in an optimizer file: OWNER.WORD.PART.PART…, for example "optimizer.param_groups.0.params.3". */
+/* Path of a key in an optimizer file: OWNER.WORD.PART.PART…, for example
+ * "optimizer.param_groups.0.params.3". */
 struct fsdp_container_path {
 	size_t owner;                    /* bytes before the word, with the dot */
 	struct fsdp_path_part behind[4]; /* what follows the word … */
@@ -211,8 +213,8 @@ struct fsdp_container_path {
 	size_t count;   /* … so many; further ones are not looked at */
 };
 
-/* Splits `raw`, the full text of the raw name, at the first part equal to `word`. The parts are borrowed from it.
- * False: no such part, or not a path. */
+/* Splits `raw`, the full text of the raw name, at the first part equal to `word`. The
+ * parts are borrowed from it. False: no such part, or not a path. */
 bool fsdp_container_path_read(const struct fsdp_checkpoint *checkpoint, uint32_t path,
 	struct fsdp_span raw, const char *word, struct fsdp_container_path *ret);
 

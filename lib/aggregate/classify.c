@@ -121,7 +121,8 @@ static void find_state_dict(struct finder *finder)
 	else if (kind->state_dict == FSDP_STATE_DICT_UNKNOWN &&
 		 kind->flavour != FSDP_API_UNKNOWN && facts->whole > 0)
 		kind->state_dict = FSDP_STATE_DICT_FULL;
-	/* Every rank of FSDP1 and of DTensors saved its own part: what is there more than once is a copy. */
+	/* Every rank of FSDP1 and of DTensors saved its own part: what is there more than
+	 * once is a copy. */
 	if (kind->flavour != FSDP_API_UNKNOWN && facts->sharding_count == 1 &&
 		facts->shardings[0].how != FSDP_SHARDING_REPLICATED &&
 		facts->shardings[0].copies > 1)

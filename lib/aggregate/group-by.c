@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of a run: what is added up of all that has one key, over ranks and steps. A comparison
- * adds up the same by step, before and now.
+ * Tables of a run: what is added up of all that has one key, over ranks and steps. A
+ * comparison adds up the same by step, before and now.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -104,7 +104,8 @@ struct fsdp_optimizer_states {
 	size_t tie_count;
 };
 
-/* So many of what `pointer` points at, to be assigned to it; pages that are not reached cost nothing. */
+/* So many of what `pointer` points at, to be assigned to it; pages that are not reached
+ * cost nothing. */
 #define STATES_TAKE(states, pointer, count) \
 	need(states, FSDP_TAKE(&(states)->arena, pointer, (count) + 1))
 static void *need(struct fsdp_optimizer_states *states, void *memory)
@@ -167,8 +168,9 @@ static void add_item(struct owners *owners, struct owner *owner, uint64_t number
 	owner->count++;
 }
 
-/* "OWNER.WORD.….NUMBER…": after `word` follow `skip` more parts, then the number. False: another path. The owner's
- * bytes are with the dot; *ret_behind are the bytes up to what follows the number. */
+/* "OWNER.WORD.….NUMBER…": after `word` follow `skip` more parts, then the number. False:
+ * another path. The owner's bytes are with the dot; *ret_behind are the bytes up to what
+ * follows the number. */
 static bool read_number(const struct fsdp_optimizer_states *states, uint32_t path,
 	struct fsdp_span raw, const char *word, size_t skip, struct fsdp_span *ret_owner,
 	size_t *ret_behind, uint64_t *ret_number)
@@ -232,7 +234,8 @@ static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
 			tensor->alias != FSDP_NONE ? tensor->alias : index, 0, 0 });
 }
 
-/* In the order of owners and numbers; a tied parameter is counted where it is first met. */
+/* In the order of owners and numbers; a tied parameter is counted where it is first met.
+ */
 static void sort_items(
 	struct fsdp_optimizer_states *states, struct owners *owners, bool once)
 {
@@ -350,7 +353,8 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 	for (uint32_t i = 0; i < values; i++) {
 		struct fsdp_value value = fsdp_value(states->checkpoint, i);
 
-		/* "OWNER.param_groups.0.params.3": each is one parameter of the optimizer. */
+		/* "OWNER.param_groups.0.params.3": each is one parameter of the
+		 * optimizer. */
 		struct fsdp_span raw = raw_name(states, value.raw_name), name;
 		struct owner *owner;
 		uint64_t number;
@@ -545,8 +549,8 @@ static void add_wanted(
 	states->wanted_count = kept + 1;
 }
 
-/* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name was
- * found for it when it was read. */
+/* An optimizer of plain torch counts its parameters: its 0 is not a name, unless a name
+ * was found for it when it was read. */
 static bool is_numbered(
 	struct fsdp_optimizer_states *states, const struct fsdp_tensor *tensor)
 {

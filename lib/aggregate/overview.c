@@ -131,8 +131,9 @@ bool fsdp_inferred_units_new(const struct fsdp_checkpoint *checkpoint,
 	if (likely->ends != NULL && likely->sharded != NULL && likely->blocks != NULL &&
 		likely->number != NULL) {
 		if (look_at_visits(likely)) {
-			/* What is below a block is not a block of its own. A block is compared once for each level
-			 * above it that has some, and with one of its own size: n log n comparisons. */
+			/* What is below a block is not a block of its own. A block is
+			 * compared once for each level above it that has some, and with
+			 * one of its own size: n log n comparisons. */
 			for (uint32_t i = 0; i < likely->count;) {
 				if (likely->blocks[i]) {
 					i = likely->ends[i];
@@ -171,7 +172,8 @@ bool fsdp_inferred_unit(const struct fsdp_inferred_units *likely, uint32_t modul
 
 /*
  * Adds up what a checkpoint holds: tensors by role and class, what optimizers keep, how
- * tensors are sharded. One pass over all tensors, or over the sums of those that were only counted.
+ * tensors are sharded. One pass over all tensors, or over the sums of those that were
+ * only counted.
  */
 
 struct fsdp_overview {
@@ -308,7 +310,8 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 	return tensor->piece_count % copies == 0 ? copies : 1;
 }
 
-/* More ranks than rows: the first piece is all of the tensor, and the others are empty, not copies. */
+/* More ranks than rows: the first piece is all of the tensor, and the others are empty,
+ * not copies. */
 static void cut_if_some_are_empty(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct fsdp_sharding *sharding)
 {
@@ -481,7 +484,8 @@ static bool are_twins(struct fsdp_overview *overview, const uint32_t *tops,
 	}
 }
 
-/* For each module, the root that contains it. Parent modules come before their children. */
+/* For each module, the root that contains it. Parent modules come before their children.
+ */
 static bool find_average(struct fsdp_overview *overview, uint32_t **ret_tops)
 {
 	enum { TOPS_MOST = 16 };
@@ -608,7 +612,8 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 		return false;
 	}
 	if (sums > 0) {
-		/* The same for tensors that are so plain that they were added up while reading. */
+		/* The same for tensors that are so plain that they were added up while
+		 * reading. */
 		for (size_t i = 0; i < sums; i++) {
 			struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
 			add_to(&overview->facts.roles[sum.role], sum.dtype, sum.tensors,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shards of another world size: along which dimension a tensor is cut (as it is saved,
- * else by its name), tensor parallelism, flat parameters, and the bytes that each rank
- * holds and reads.
+ * The shards of another world size: along which dimension a tensor is cut (as it is
+ * saved, else by its name), tensor parallelism, flat parameters, and the bytes that each
+ * rank holds and reads.
  */
 #include <fsdp/analysis.h>
 #include <stdlib.h>
@@ -141,7 +141,8 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 	}
 }
 
-/* On the mesh dimension "tp"; FSDP_NONE: no such dimension, or it does not shard. *ret_told: it exists. */
+/* On the mesh dimension "tp"; FSDP_NONE: no such dimension, or it does not shard.
+ * *ret_told: it exists. */
 static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, bool *ret_told)
 {
@@ -281,7 +282,8 @@ static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
 	name = fsdp_scratch_name(&reshard->name, reshard->checkpoint, tensor.name);
 	for (uint32_t i = 0; i < (*ret_flat)->facts.entry_count; i++) {
 		*ret_entry = fsdp_flat_entry(reshard->checkpoint, &(*ret_flat)->facts, i);
-		/* Whether a name is the entry's, maybe below the container of a checkpoint. */
+		/* Whether a name is the entry's, maybe below the container of a
+		 * checkpoint. */
 		if (ret_entry->fqn != FSDP_NONE && ret_entry->numel == tensor.numel) {
 			struct fsdp_span entry = fsdp_scratch_name(&reshard->entry_name,
 				reshard->checkpoint, ret_entry->fqn);
@@ -337,7 +339,8 @@ static bool find_flats(struct fsdp_reshard *reshard)
 		if (reshard->options.tp > 1 || reshard->options.shard_dim >= 0 ||
 			!fsdp_unit_flat(checkpoint, i, &flat->facts))
 			continue;
-		/* The padding after the last parameter depends on the world size it was made for. */
+		/* The padding after the last parameter depends on the world size it was
+		 * made for. */
 		uint64_t numel = 0;
 		for (uint32_t k = 0; k < flat->facts.entry_count; k++) {
 			struct fsdp_flat_entry entry =
@@ -364,7 +367,8 @@ static void add_padding(struct fsdp_reshard *reshard)
 			flat->item_bytes + (flat->pads_states ? flat->state_bytes : 0);
 
 		for (uint32_t k = 0; flat->shard_numel != 0 && k < reshard->shards; k++) {
-			/* Elements of parameters in a rank's shard; all others are padding. */
+			/* Elements of parameters in a rank's shard; all others are
+			 * padding. */
 			uint64_t used = 0;
 			for (uint32_t j = 0; j < flat->facts.entry_count; j++) {
 				struct fsdp_flat_entry entry = fsdp_flat_entry(
@@ -452,7 +456,8 @@ static bool is_needed(const struct fsdp_reshard *reshard,
 	return true;
 }
 
-/* The cells that may need a piece: those of the rows that it has of the dimension that is cut. */
+/* The cells that may need a piece: those of the rows that it has of the dimension that is
+ * cut. */
 static void cells_near(const struct fsdp_reshard *reshard,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut,
 	const struct fsdp_piece *piece, size_t ret_range[2])
@@ -559,7 +564,8 @@ static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 				numel_of(reshard, &tensor, &cut, i % reshard->options.tp);
 			hold(reshard, i, &tensor, numel);
 			if (cut.is_cut) {
-				/* FSDP2 makes the storage of each parameter as long as that of the first rank. */
+				/* FSDP2 makes the storage of each parameter as long as
+				 * that of the first rank. */
 				if (tensor.role == FSDP_ROLE_PARAM && first > numel)
 					fsdp_tally(&reshard->ranks[i].padding_bytes,
 						fsdp_elements_bytes(

@@ -51,7 +51,8 @@ static size_t cut_at(struct fsdp_span name, int64_t segments)
 	return size;
 }
 
-/* Tensors are in natural order, so those with the same prefix are adjacent: their key is the first of them. */
+/* Tensors are in natural order, so those with the same prefix are adjacent: their key is
+ * the first of them. */
 static void map_names(
 	struct fsdp_keys *keys, struct fsdp_scratch *scratch, struct fsdp_scratch *last)
 {
@@ -85,7 +86,8 @@ static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 		return fsdp_fail_memory(ret_error);
 	fsdp_arena_init_lean(&arena, &budget);
 	if (keys->by == FSDP_BY_LAYER) {
-		/* The topmost visit that is called a number, of each visit at or below one. */
+		/* The topmost visit that is called a number, of each visit at or below
+		 * one. */
 		for (uint32_t i = 0; i < keys->count; i++) {
 			struct fsdp_module module = fsdp_module(keys->checkpoint, i);
 			uint32_t above = FSDP_NONE;
@@ -249,7 +251,8 @@ void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	struct fsdp_addend part = fsdp_addend_of_tensor(tensor);
 
 	if (fsdp_keys_of_pieces(&sums->keys)) {
-		/* Where a piece is stored is looked at only where it matters: that is most of the cost. */
+		/* Where a piece is stored is looked at only where it matters: that is
+		 * most of the cost. */
 		const struct fsdp_checkpoint *checkpoint = sums->keys.checkpoint;
 		bool counts = fsdp_tensor_has_bytes(checkpoint, index, tensor);
 		for (uint32_t i = 0; i < tensor->piece_count; i++) {
@@ -446,7 +449,8 @@ bool fsdp_storage_total(const struct fsdp_checkpoint *checkpoint, const uint32_t
 		FSDP_SORT(adding.views, adding.view_count, FSDP_BY(adding.views, storage),
 			FSDP_BY(adding.views, start), FSDP_BY(adding.views, end));
 		for (size_t i = 0; i < adding.view_count;) {
-			/* What views of one storage see together: never more than each by itself. */
+			/* What views of one storage see together: never more than each by
+			 * itself. */
 			const struct seen *views = adding.views;
 			uint64_t seen = 0, bytes = 0, end = 0;
 			size_t k = i;
@@ -501,8 +505,9 @@ static uint64_t share_of_unit(
 	return tensor->bytes / ranks + (tensor->bytes % ranks != 0);
 }
 
-/* The most that one rank holds of a tensor, or FSDP_UNKNOWN. A flat parameter is cut evenly, wherever that cuts the
- * parameters in it: each counts with its share, for one rank holds most of this and another one most of that. */
+/* The most that one rank holds of a tensor, or FSDP_UNKNOWN. A flat parameter is cut
+ * evenly, wherever that cuts the parameters in it: each counts with its share, for one
+ * rank holds most of this and another one most of that. */
 static uint64_t rank_bytes(
 	const struct fsdp_rank_bytes *shares, const struct fsdp_tensor *tensor)
 {
@@ -530,8 +535,9 @@ static void add_module(struct fsdp_rank_bytes *shares, uint32_t index)
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		uint32_t tensor = fsdp_module_tensor(shares->checkpoint, &module, i);
 		struct fsdp_tensor facts = fsdp_tensor(shares->checkpoint, tensor);
-		/* As parameters and bytes are counted: each name where it is, and where two names of one parameter meet
-		 * it is taken back. What wraps comes out right in the sum. */
+		/* As parameters and bytes are counted: each name where it is, and where
+		 * two names of one parameter meet it is taken back. What wraps comes out
+		 * right in the sum. */
 		uint64_t most = rank_bytes(shares, &facts);
 		uint32_t tied = FSDP_NONE;
 		if (facts.role == FSDP_ROLE_BUFFER)
@@ -587,7 +593,8 @@ void fsdp_rank_bytes_free(struct fsdp_rank_bytes *shares)
 	free(shares);
 }
 
-/* If the bytes differ from those of the module, the plan lists more, or ties that no file records. */
+/* If the bytes differ from those of the module, the plan lists more, or ties that no file
+ * records. */
 uint64_t fsdp_rank_bytes_of(const struct fsdp_rank_bytes *shares, uint32_t module)
 {
 	if (module >= shares->count || shares->unknown ||

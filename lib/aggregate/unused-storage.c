@@ -98,7 +98,8 @@ bool fsdp_pivot_new(const struct fsdp_checkpoint *checkpoint,
 	}
 	for (size_t i = 0; i < count; i++)
 		add_tensor(crossed, tensors[i], of_pieces, takes, context);
-	/* Entries of the same keys become one; the tensors among them are told apart by their order. */
+	/* Entries of the same keys become one; the tensors among them are told apart by
+	 * their order. */
 	size_t kept = 0;
 	FSDP_SORT(crossed->entries, crossed->count, FSDP_BY(crossed->entries, keys[0]),
 		FSDP_BY(crossed->entries, keys[1]), FSDP_BY(crossed->entries, tensor));
@@ -265,7 +266,8 @@ static int compare_positions(const struct question *question, uint32_t a, uint32
 	struct fsdp_piece left = fsdp_piece(question->checkpoint, first + a),
 			  right = fsdp_piece(question->checkpoint, first + b);
 
-	/* Boxes in the order of their first elements, a whole tensor as the box that it is. */
+	/* Boxes in the order of their first elements, a whole tensor as the box that it
+	 * is. */
 	const struct fsdp_tensor *tensor = question->tensor;
 	int order = compare_numbers(left.is_run, right.is_run);
 	if (order != 0)
@@ -396,8 +398,8 @@ void fsdp_replicas_free(struct fsdp_replicas *replicas)
 }
 
 /*
- * Computes the used part of each storage: views of one storage are adjacent in a sorted list, and their ranges are
- * merged.
+ * Computes the used part of each storage: views of one storage are adjacent in a sorted
+ * list, and their ranges are merged.
  */
 
 struct view {

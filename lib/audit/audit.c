@@ -19,9 +19,11 @@
 #include "base/span.h"
 
 /*
- * Tensors and values that are affected by a finding with a file, a member or a range but without names. The ids of each
- * file's contents are listed when a finding first needs them; a finding reads only its own file. Memory: four bytes per
- * piece and value, eight per file, five per name. Names are kept in the arena, at most FSDP_AFFECTED_KEPT per finding.
+ * Tensors and values that are affected by a finding with a file, a member or a range but
+ * without names. The ids of each file's contents are listed when a finding first needs
+ * them; a finding reads only its own file. Memory: four bytes per piece and value, eight
+ * per file, five per name. Names are kept in the arena, at most FSDP_AFFECTED_KEPT per
+ * finding.
  */
 struct fsdp_affected {
 	const struct fsdp_checkpoint *checkpoint;
@@ -112,7 +114,8 @@ static uint64_t end_of(uint64_t begin, uint64_t length)
 		       : end;
 }
 
-/* Whether each of its elements is stored once: of others a lost piece loses nothing, or how much is not known. */
+/* Whether each of its elements is stored once: of others a lost piece loses nothing, or
+ * how much is not known. */
 static bool is_stored_once(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
@@ -124,7 +127,8 @@ static bool is_stored_once(
 	return stored <= tensor->numel;
 }
 
-/* Logical bytes of a piece, or FSDP_UNKNOWN. A tensor is checked on first use, while `seen` is 0. */
+/* Logical bytes of a piece, or FSDP_UNKNOWN. A tensor is checked on first use, while
+ * `seen` is 0. */
 static uint64_t bytes_of(
 	struct fsdp_affected *affected, const struct fsdp_content *content)
 {
@@ -236,7 +240,8 @@ static bool list_contents(struct fsdp_affected *affected)
 
 /* ---- a finding ---- */
 
-/* Within the file: the member of a storage is called as its records begin, then its key. */
+/* Within the file: the member of a storage is called as its records begin, then its key.
+ */
 static bool is_in_member(const struct fsdp_content *content, struct fsdp_span member)
 {
 	return content->storage.data != NULL && content->records.data != NULL &&
@@ -387,8 +392,8 @@ static bool gather_tensors(struct fsdp_affected *affected, struct fsdp_finding *
 }
 
 /* Fills `affected` and `affected_count` of the finding if it has none and they follow
- * from its place, and with them `affected_bytes` if none of it is stored twice. False: out of
- * memory. Beyond a bounded amount of work findings stay as they are. */
+ * from its place, and with them `affected_bytes` if none of it is stored twice. False:
+ * out of memory. Beyond a bounded amount of work findings stay as they are. */
 static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *all,
 	const size_t *next, size_t index)
 {
@@ -434,7 +439,8 @@ static bool joins(const struct fsdp_finding *finding, const struct fsdp_finding 
 }
 
 /*
- * Finds the rules that do not apply to a checkpoint: zip rules to safetensors, plan rules without a plan.
+ * Finds the rules that do not apply to a checkpoint: zip rules to safetensors, plan rules
+ * without a plan.
  */
 
 /* Things that rules are about. */
@@ -483,7 +489,8 @@ static const struct {
 	{ "torchscript", ZIP | PICKLE },
 };
 
-/* Ranges of rules in the order of the table, both ends included. A rule in no row applies to every checkpoint. */
+/* Ranges of rules in the order of the table, both ends included. A rule in no row applies
+ * to every checkpoint. */
 static const struct {
 	const char *first, *last;
 	unsigned subjects; /* of any of these */

@@ -10,9 +10,9 @@
 #include "base/num.h"
 
 /*
- * Compares facts of one scope and reports the findings of its rules. Each check is in a file of this directory and a row
- * of the table in audit.c; no check calls another. Checks read the checkpoint through <fsdp/model.h> and run in the
- * order of the table.
+ * Compares facts of one scope and reports the findings of its rules. Each check is in a
+ * file of this directory and a row of the table in audit.c; no check calls another.
+ * Checks read the checkpoint through <fsdp/model.h> and run in the order of the table.
  */
 struct fsdp_checking {
 	const struct fsdp_checkpoint *checkpoint;
@@ -41,8 +41,9 @@ struct fsdp_check {
 	.rule_count = sizeof((enum fsdp_rule_index[]){ __VA_ARGS__ }) / \
 		      sizeof(enum fsdp_rule_index)
 
-/* Says why a rule was not judged (not evaluated), or without a reason that there is nothing
- * it is about (not applicable). A finding of the rule, before or later, has the last word. */
+/* Says why a rule was not judged (not evaluated), or without a reason that there is
+ * nothing it is about (not applicable). A finding of the rule, before or later, has the
+ * last word. */
 static inline void fsdp_check_skip(struct fsdp_checking *checking,
 	enum fsdp_rule_index rule, enum fsdp_rule_reason reason)
 {
@@ -53,8 +54,8 @@ static inline void fsdp_check_skip(struct fsdp_checking *checking,
 	result->reason = reason;
 }
 
-/* So many of what `pointer` points at from the arena, to be assigned to it. NULL: out of memory,
- * and `no_memory` is set. */
+/* So many of what `pointer` points at from the arena, to be assigned to it. NULL: out of
+ * memory, and `no_memory` is set. */
 #define FSDP_CHECK_TAKE(checking, pointer, count) \
 	fsdp_check_need(checking, FSDP_TAKE((checking)->arena, pointer, (count) + 1))
 static inline void *fsdp_check_need(struct fsdp_checking *checking, void *memory)
@@ -98,10 +99,12 @@ void fsdp_check_report(struct fsdp_checking *checking, enum fsdp_rule_index rule
 	struct fsdp_span tensor, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The step by the files, the directory's name or the scheduler; -1: none states it, or an error. */
+/* The step by the files, the directory's name or the scheduler; -1: none states it, or an
+ * error. */
 int64_t fsdp_check_step(struct fsdp_checking *checking);
 
-/* Reads the indices of sparse tensors, and raises a finding of each that does not fit its tensor. */
+/* Reads the indices of sparse tensors, and raises a finding of each that does not fit its
+ * tensor. */
 void fsdp_check_indices(struct fsdp_checking *checking);
 
 extern const struct fsdp_check fsdp_check_boxes;

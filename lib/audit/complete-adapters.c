@@ -92,8 +92,8 @@ static void check_pairs(struct model *model, uint32_t tensor)
 
 static const char MAGNITUDE[] = "lora_magnitude_vector";
 
-/* The magnitude is the only tensor of its module (bare), or has a name of its own below it:
- * others show how this release stores it. */
+/* The magnitude is the only tensor of its module (bare), or has a name of its own below
+ * it: others show how this release stores it. */
 static void check_magnitude(
 	struct model *model, uint32_t tensor, const char *why, bool are_bare)
 {
@@ -136,8 +136,8 @@ static void check_all_pairs(struct model *model)
 
 /* ---- rank ---- */
 
-/* Whether the configuration gives all matrices of LoRA one rank. Of other types of adapters
- * `r` can mean something else. */
+/* Whether the configuration gives all matrices of LoRA one rank. Of other types of
+ * adapters `r` can mean something else. */
 static bool has_rank(const struct model *model, uint64_t *ret_rank)
 {
 	uint32_t adapter = model->adapter;
@@ -173,7 +173,8 @@ static bool is_cut(const struct model *model, uint32_t index, uint64_t rank)
 	       find_node(model, index, "lora_B") != FSDP_NONE;
 }
 
-/* Whether the sides of a matrix are exchanged: what should be the rank is not, and the other side is. */
+/* Whether the sides of a matrix are exchanged: what should be the rank is not, and the
+ * other side is. */
 static bool is_transposed(const struct model *model, uint32_t index, uint64_t rank)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
@@ -198,8 +199,8 @@ static uint32_t find_other(const struct model *model, uint32_t index)
 	return FSDP_NONE;
 }
 
-/* PEFT before 0.3 kept the adapters of a fused projection in one: lora_A has a rank for each of
- * its parts, and lora_B is a convolution. */
+/* PEFT before 0.3 kept the adapters of a fused projection in one: lora_A has a rank for
+ * each of its parts, and lora_B is a convolution. */
 static bool is_of_old_peft(const struct model *model)
 {
 	struct fsdp_token value =
@@ -210,9 +211,9 @@ static bool is_of_old_peft(const struct model *model)
 
 enum rank_fault { PARTS, TURNED, OTHERS, RANK_FAULTS };
 
-/* A matrix whose rank is `r` and not the configured one. A transposed matrix alone is not enough if the rank of its
- * pair differs too: its lengths may be equal by chance. It is the part of one rank if the other one of its pair has W
- * times its rank. */
+/* A matrix whose rank is `r` and not the configured one. A transposed matrix alone is not
+ * enough if the rank of its pair differs too: its lengths may be equal by chance. It is
+ * the part of one rank if the other one of its pair has W times its rank. */
 static enum rank_fault fault_of(
 	const struct model *model, uint32_t index, int64_t r, uint64_t rank)
 {
@@ -474,8 +475,8 @@ static void check_transformed(struct model *model)
 
 /* ---- adapters inside of a model ---- */
 
-/* A tensor below an adapted module that is not an adapter file: names of PEFT, of MLX, and of training loops that
- * keep the weight in its place. */
+/* A tensor below an adapted module that is not an adapter file: names of PEFT, of MLX,
+ * and of training loops that keep the weight in its place. */
 static bool is_wrapped(const struct model *model, uint32_t index)
 {
 	uint32_t node = find_node(model, index, "lora_A"), module;
@@ -520,8 +521,8 @@ static void check_unmerged(struct model *model)
 			: "not stored");
 }
 
-/* Pairs that are called as PEFT does and pairs that are called as kohya's scripts do: what reads the ones looks for
- * none of the others. */
+/* Pairs that are called as PEFT does and pairs that are called as kohya's scripts do:
+ * what reads the ones looks for none of the others. */
 static void check_conventions(struct model *model)
 {
 	struct affected down = { 0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a model with its configuration: numbers of layers and experts, rows and widths of tensors, and the parts that
- * it describes, as a head of its own or a tower for images or sound.
+ * Compares a model with its configuration: numbers of layers and experts, rows and widths
+ * of tensors, and the parts that it describes, as a head of its own or a tower for images
+ * or sound.
  */
 #include <stdio.h>
 
@@ -130,8 +131,8 @@ static const struct stack *find_largest(
 	return largest;
 }
 
-/* The one that a number of layers is about; NULL: none, or one has as many, or the largest
- * as many as another key says. */
+/* The one that a number of layers is about; NULL: none, or one has as many, or the
+ * largest as many as another key says. */
 static const struct stack *find_stack(const struct model *model,
 	const struct layer_choice *choice, uint32_t object, uint64_t due)
 {
@@ -429,8 +430,8 @@ static bool are_experts(const struct model *model, const struct stack *stack)
 	return stack->is_deep && is_called(model, stack->name, "experts");
 }
 
-/* The router of a layer, by the name of what holds the experts. It has a row per expert, and one more
- * in models with empty experts; 0: no router. */
+/* The router of a layer, by the name of what holds the experts. It has a row per expert,
+ * and one more in models with empty experts; 0: no router. */
 static uint64_t rows_of_router(
 	const struct model *model, uint32_t experts, uint32_t *ret_index)
 {
@@ -568,7 +569,8 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 		FSDP_TEXT(due->key), FSDP_LLU(wanted), FSDP_LLU(found));
 }
 
-/* Where the configuration has the number of those that are stored, only the router has more. */
+/* Where the configuration has the number of those that are stored, only the router has
+ * more. */
 static void check_routers(struct model *model, const struct due_experts *due)
 {
 	const struct stack *first = NULL;
@@ -709,8 +711,8 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 	return rows - vocab <= (vocab / 256 > 8 ? vocab / 256 : 8);
 }
 
-/* transformers builds the embedding and the head with vocab_size rows. Where the embedding alone
- * has others, the model was built so. */
+/* transformers builds the embedding and the head with vocab_size rows. Where the
+ * embedding alone has others, the model was built so. */
 static void read_rows(const struct model *model, struct widths *widths)
 {
 	bool has_embedding = false, differ = false;
@@ -919,8 +921,8 @@ static void check_vocabulary(
 			model, index, widths->hidden_key, widths->hidden, FSDP_ERROR);
 }
 
-/* The tokenizer's last token has no row: what looks it up stops. Models for text alone keep the
- * tokens for images of their family without rows. */
+/* The tokenizer's last token has no row: what looks it up stops. Models for text alone
+ * keep the tokens for images of their family without rows. */
 static void check_tokens(struct model *model)
 {
 	uint32_t least = FSDP_NONE;
@@ -973,8 +975,8 @@ static bool is_below(const struct model *model, uint32_t name, const char *word)
 	return false;
 }
 
-/* Some models halve the width on both sides of the middle part: the matrix at its output then has this number of
- * columns. */
+/* Some models halve the width on both sides of the middle part: the matrix at its output
+ * then has this number of columns. */
 static bool fits_down(const struct model *model, uint32_t name, int64_t rows)
 {
 	uint32_t above = parent_of(model, parent_of(model, name));
@@ -1025,9 +1027,9 @@ static void check_layer_weight(
 	}
 }
 
-/* A configuration that no rank's piece explains. Keys and values of all layers have another number of heads, and
- * queries have all of theirs; or all three have heads of another size, and the middle part is whole, which it is not
- * in a piece. */
+/* A configuration that no rank's piece explains. Keys and values of all layers have
+ * another number of heads, and queries have all of theirs; or all three have heads of
+ * another size, and the middle part is whole, which it is not in a piece. */
 static void check_heads(struct model *model, struct widths *widths)
 {
 	uint64_t rows = size_in_layers(model, "k_proj v_proj", 2, 0);
@@ -1073,7 +1075,8 @@ static void check_heads(struct model *model, struct widths *widths)
 	widths->key_value = 0;
 }
 
-/* Norms and columns of queries have one other width: a piece would have that in one dimension only. */
+/* Norms and columns of queries have one other width: a piece would have that in one
+ * dimension only. */
 static void check_hidden(struct model *model, struct widths *widths)
 {
 	uint64_t width = size_in_layers(model, NORMS, 1, 0);
@@ -1170,7 +1173,8 @@ static bool is_called_head(const struct model *model, uint32_t name)
 	return called;
 }
 
-/* A tensor other than the embedding that is called a head, or has as many rows or columns. */
+/* A tensor other than the embedding that is called a head, or has as many rows or
+ * columns. */
 static bool has_head(const struct model *model, int64_t rows, uint32_t embedding)
 {
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -1268,7 +1272,8 @@ static bool is_folded_head(const struct model *model, uint32_t index)
 	return model->folded[index] != FSDP_NONE && fsdp_complete_is_head(model, index);
 }
 
-/* A head as wide as the vocabulary, and nothing else that could be looked up by tokens. */
+/* A head as wide as the vocabulary, and nothing else that could be looked up by tokens.
+ */
 static void check_absent_embedding(struct model *model)
 {
 	uint32_t head = FSDP_NONE;
@@ -1323,7 +1328,8 @@ static bool has_segments_of(const struct model *model, uint32_t name, uint32_t o
 	return true;
 }
 
-/* Whether the elements of one have parts of the children of the other, and no member of it. */
+/* Whether the elements of one have parts of the children of the other, and no member of
+ * it. */
 static bool complements(const struct stack *part, const struct stack *whole)
 {
 	const struct stack_element *a = part->elements, *b = whole->elements;
@@ -1393,8 +1399,8 @@ static void check_places(struct model *model)
 	}
 }
 
-/* The fields of the language model at the top of the configuration mean that its layers are at
- * the top of the names. */
+/* The fields of the language model at the top of the configuration mean that its layers
+ * are at the top of the names. */
 static void check_wrapped_twice(struct model *model)
 {
 	static const char TWICE[] = "model.language_model.model.";

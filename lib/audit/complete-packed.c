@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a quantised weight cannot be read without, and the shapes of it. A weight is a packed one by its dtype, never by
- * its name: what a method leaves alone needs nothing. b are the bits of a number before packing, groups the values per
- * scale.
+ * What a quantised weight cannot be read without, and the shapes of it. A weight is a
+ * packed one by its dtype, never by its name: what a method leaves alone needs nothing. b
+ * are the bits of a number before packing, groups the values per scale.
  *
  * Origin: transformers/integrations (5.23), compressed-tensors, AutoGPTQ, AutoAWQ,
  * bitsandbytes, Model-Optimizer, mlx-lm; files of them.
@@ -443,7 +443,8 @@ static enum packed_layout layout_of(const struct packing *packed,
 
 /* ---- members ---- */
 
-/* What a member's name begins with, of the last segment of its weight's: of X_blocks X, else nothing. */
+/* What a member's name begins with, of the last segment of its weight's: of X_blocks X,
+ * else nothing. */
 static struct fsdp_span stem_of(enum packed_layout layout, struct fsdp_span leaf)
 {
 	if (layout == PACKED_MXFP4)
@@ -453,7 +454,8 @@ static struct fsdp_span stem_of(enum packed_layout layout, struct fsdp_span leaf
 	return leaf;
 }
 
-/* The tensor of a member, or the first one below it: what its name has more is kept. FSDP_NONE: it is absent. */
+/* The tensor of a member, or the first one below it: what its name has more is kept.
+ * FSDP_NONE: it is absent. */
 static uint32_t find_member(struct packing *packed, const struct packed_weight *weight,
 	struct fsdp_span stem, size_t member)
 {
@@ -550,7 +552,8 @@ static void check_members(struct packing *packed, const struct packed_weight *we
 	const uint32_t *have = packed->have[PACKED_FP8];
 	struct model *model = packed->model;
 
-	/* FP8 has one of two scales. A file without any, and without a method, was only cast. */
+	/* FP8 has one of two scales. A file without any, and without a method, was only
+	 * cast. */
 	if (weight->layout == PACKED_FP8 && weight->members[0] == FSDP_NONE &&
 		weight->members[1] == FSDP_NONE && have[0] + have[1] > 0 &&
 		model->folded[weight->tensor] != FSDP_NONE &&
@@ -738,7 +741,8 @@ static void check_unpacked(struct packing *packed)
 
 /* ---- a configuration with the wrong bits or group ---- */
 
-/* Bits and group that the shapes of a weight's scales and zeros give; false: none that is certain. */
+/* Bits and group that the shapes of a weight's scales and zeros give; false: none that is
+ * certain. */
 static bool read_groups(
 	const struct packing *packed, const struct packed_weight *weight, uint64_t ret[2])
 {
@@ -768,7 +772,8 @@ static bool read_groups(
 	return in % (uint64_t)scale.shape[0] == 0;
 }
 
-/* All weights agree on bits and a group that are not the configured ones: the configuration is wrong. */
+/* All weights agree on bits and a group that are not the configured ones: the
+ * configuration is wrong. */
 static bool is_stated_wrong(struct packing *packed)
 {
 	static const char *const keys[] = { "bits", "group_size" };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Siblings without a configuration: a tensor of another shape than in all other elements of its stack, numbers that a
- * stack skips, and modules whose names differ only in their numbers.
+ * Siblings without a configuration: a tensor of another shape than in all other elements
+ * of its stack, numbers that a stack skips, and modules whose names differ only in their
+ * numbers.
  */
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ struct stack_column {
 	uint32_t count;
 };
 
-/* Shape of at least three quarters of them, or of two of three; FSDP_NONE: no such shape. Found by majority vote. */
+/* Shape of at least three quarters of them, or of two of three; FSDP_NONE: no such shape.
+ * Found by majority vote. */
 static uint32_t common_shape(const struct model *model, const struct stack_column *column)
 {
 	uint32_t best = 0, votes = 0, held = 0;
@@ -57,8 +59,8 @@ static bool is_one_dtype(const struct model *model, const struct stack_column *c
 	return true;
 }
 
-/* Widths differ by design in stacks that are not counted (complete-stacks.c), and the first
- * or last one of few in all else. */
+/* Widths differ by design in stacks that are not counted (complete-stacks.c), and the
+ * first or last one of few in all else. */
 static bool may_differ(const struct model *model, const struct layer_set *set,
 	const struct name_record *record, const struct fsdp_tensor *due)
 {
@@ -418,8 +420,8 @@ void fsdp_complete_check_numbers(struct model *model)
 /*
  * ---- modules whose names differ only in their numbers ----
  *
- * What all of them but one have is a tensor that the one has lost, and where in all but one a bias is as long as its
- * weight has rows, the one has a piece.
+ * What all of them but one have is a tensor that the one has lost, and where in all but
+ * one a bias is as long as its weight has rows, the one has a piece.
  */
 
 enum { MODULES_LEAST = 3, TENSORS_MOST = 8 };
@@ -573,8 +575,8 @@ static void check_unfit(struct model *model, const struct module_tensor *vector,
 		fsdp_show_shape(is_turned ? &a : &b, theirs), FSDP_LLU(more / less));
 }
 
-/* If all others have equal numbers of rows and columns: a matrix of nn.Linear has rows first; other modules are
- * unknown. */
+/* If all others have equal numbers of rows and columns: a matrix of nn.Linear has rows
+ * first; other modules are unknown. */
 static void check_pair(
 	struct model *model, const struct module_kind *kind, uint32_t a, uint32_t b)
 {

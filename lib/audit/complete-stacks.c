@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members that an element of a stack lacks and its siblings have. Layers differ on purpose, too: by kind, by a list of
- * the configuration, by a rule. What sets of members there are, and which of them are alike, is learned from the stack
- * itself: elements with the same members are a class, and a class is compared with the one that it should be like.
+ * Members that an element of a stack lacks and its siblings have. Layers differ on
+ * purpose, too: by kind, by a list of the configuration, by a rule. What sets of members
+ * there are, and which of them are alike, is learned from the stack itself: elements with
+ * the same members are a class, and a class is compared with the one that it should be
+ * like.
  */
 #include <stdlib.h>
 
@@ -13,7 +15,8 @@
 /* A stack of more kinds, or with more differences, is a design that is not known. */
 enum { CLASSES_MOST = 64, GROUPS_MOST = 1024 };
 
-/* A flat stack of fewer elements is not checked, and one that is not counted not at its ends. */
+/* A flat stack of fewer elements is not checked, and one that is not counted not at its
+ * ends. */
 enum { FLAT_LEAST = 6 };
 
 /* An element, or the part of it in one child. */
@@ -36,7 +39,8 @@ struct stack_class {
 	uint32_t node_count;
 };
 
-/* Elements that are compared with each other: those of a stack, or those that have one child. */
+/* Elements that are compared with each other: those of a stack, or those that have one
+ * child. */
 struct stack_part {
 	struct model *model;
 	struct fsdp_hasher hasher;
@@ -147,7 +151,8 @@ static void hash_items(struct stack_part *part)
 	}
 }
 
-/* Classes in the order of their first elements; items in that of their numbers. False: too many classes. */
+/* Classes in the order of their first elements; items in that of their numbers. False:
+ * too many classes. */
 static bool sort_classes(struct stack_part *part)
 {
 	struct stack_class *class = NULL;
@@ -251,7 +256,8 @@ static uint32_t count_common(const struct stack_class *a, const struct stack_cla
 	return common;
 }
 
-/* The class that it should be like: the most similar of the larger ones, then the largest of these. */
+/* The class that it should be like: the most similar of the larger ones, then the largest
+ * of these. */
 static void find_reference(struct stack_part *part, struct stack_class *class)
 {
 	uint64_t best_common = 0, best_all = 1;
@@ -305,7 +311,8 @@ static struct lack lack_of(const struct stack_part *part, const struct stack_cla
 	return (struct lack){ group, above, above_of(part, like->member), like };
 }
 
-/* Names of `like` that `class` lacks, by group; the additional names of `class` are stamped. */
+/* Names of `like` that `class` lacks, by group; the additional names of `class` are
+ * stamped. */
 static struct lack *find_lacks(struct stack_part *part, const struct stack_class *class,
 	const struct stack_class *like, uint32_t *ret_count, uint32_t *ret_extra)
 {
@@ -419,7 +426,8 @@ static struct layer_set make_set(struct stack_part *part, const struct lack_grou
 	return set;
 }
 
-/* Whether the group is the end of a list: its number is higher than all that the class has. */
+/* Whether the group is the end of a list: its number is higher than all that the class
+ * has. */
 static bool is_tail(const struct stack_part *part, const struct lack_group *group)
 {
 	uint32_t number, other, above = group->lacks->above;
@@ -453,7 +461,8 @@ static bool is_lost(struct stack_part *part, const struct lack_group *group)
 			fsdp_complete_first_lacks(
 				part->model, member_segment(part, group->lacks->group))))
 		return false;
-	/* Of lists that are longer in less than half of the layers each may end elsewhere. */
+	/* Of lists that are longer in less than half of the layers each may end
+	 * elsewhere. */
 	if (is_tail(part, group) &&
 		(uint64_t)count_having(part, group) * 2 < part->item_count)
 		return false;
@@ -476,8 +485,8 @@ static void check_class(struct stack_part *part, const struct stack_class *class
 
 /* ---- a bias that lost its weight ---- */
 
-/* Whether the element stores the inputs of the weight instead: weight_norm and spectral_norm keep them below
- * parametrizations. */
+/* Whether the element stores the inputs of the weight instead: weight_norm and
+ * spectral_norm keep them below parametrizations. */
 static bool is_computed(
 	struct stack_part *part, const struct stack_class *class, uint32_t above)
 {
@@ -597,7 +606,8 @@ static void count_members(struct stack_part *part, bool forget)
 		}
 }
 
-/* Elements are compared by the kinds of the configuration, and by the names that all others have. */
+/* Elements are compared by the kinds of the configuration, and by the names that all
+ * others have. */
 static void check_few(struct stack_part *part)
 {
 	for (uint32_t i = 0; i < part->class_count; i++)
@@ -632,9 +642,10 @@ static void check_two(struct stack_part *part)
 /* ---- stacks whose length no configuration gives ---- */
 
 /*
- * Stages, blocks and the items of an nn.Sequential differ by design in names and widths, so a majority decides nothing.
- * An element is compared only with elements that are equal to each other in all names and shapes, and that differ from
- * it only by the defect. What is known of an element that is like others:
+ * Stages, blocks and the items of an nn.Sequential differ by design in names and widths,
+ * so a majority decides nothing. An element is compared only with elements that are equal
+ * to each other in all names and shapes, and that differ from it only by the defect. What
+ * is known of an element that is like others:
  */
 enum {
 	LACKS = 1 << 0,    /* members that the others have */

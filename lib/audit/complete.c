@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completeness of a model: folds names, makes stacks of them, looks things up in the configuration, and runs the steps:
- * first missing groups, last tensors that are only too small.
+ * Completeness of a model: folds names, makes stacks of them, looks things up in the
+ * configuration, and runs the steps: first missing groups, last tensors that are only too
+ * small.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ static const char WRAPPERS[] =
 	"_orig_mod module _forward_module _fpw_module _fsdp_wrapped_module "
 	"_checkpoint_wrapped_module lightning_module";
 
-/* Tensors that accompany a packed weight and are not members of their own; also the extra state of a module. */
+/* Tensors that accompany a packed weight and are not members of their own; also the extra
+ * state of a module. */
 static const char PACKING[] =
 	"qzeros scales g_idx weight_scale weight_scale_inv weight_scale_2 "
 	"weight_global_scale weight_shape weight_zero_point weight_g_idx input_scale "
@@ -543,7 +545,8 @@ static uint32_t *kinds_of_list(struct model *model, uint32_t list)
 	return distinct < length ? kinds : NULL;
 }
 
-/* Kinds that a list, or a text with a letter for each layer, gives. NULL: none. Made on first use. */
+/* Kinds that a list, or a text with a letter for each layer, gives. NULL: none. Made on
+ * first use. */
 static const uint32_t *kinds_of(struct model *model, struct layer_list *list)
 {
 	struct fsdp_token value = setting_at(model, list->setting).value;
@@ -948,8 +951,8 @@ void fsdp_complete_check_shape(
 
 /* ---- the steps ---- */
 
-/* Names in a missing file are missing for that reason only, and a plan lists the expected names itself. If one
- * tensor is damaged, no name is missing. */
+/* Names in a missing file are missing for that reason only, and a plan lists the expected
+ * names itself. If one tensor is damaged, no name is missing. */
 static bool has_other_cause(const struct fsdp_checkpoint *checkpoint, bool is_planned)
 {
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
@@ -962,8 +965,8 @@ static bool has_other_cause(const struct fsdp_checkpoint *checkpoint, bool is_pl
 	return fsdp_checkpoint_error_count(checkpoint) > 0 || is_planned;
 }
 
-/* Marks the rules that have nothing to check, and those whose files are not there; of a model
- * with a plan other rules say what is missing. */
+/* Marks the rules that have nothing to check, and those whose files are not there; of a
+ * model with a plan other rules say what is missing. */
 static void skip_rules(struct model *model, bool is_planned)
 {
 	const bool no_stacks = model->stack_count == 0,
@@ -1019,7 +1022,8 @@ static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoi
 static void check_empty(struct model *model)
 {
 	struct fsdp_span file = find_weights_file(model->checkpoint);
-	/* What a model is called, but without the metadata that libraries save with one. */
+	/* What a model is called, but without the metadata that libraries save with one.
+	 */
 	bool is_bare = fsdp_span_is(fsdp_span_last(file, '/'), "model.safetensors") &&
 		       fsdp_value_count(model->checkpoint) == 0;
 	bool is_configured = (strncmp(model->family, "hf", 2) == 0 ||

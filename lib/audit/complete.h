@@ -60,7 +60,8 @@ struct stack {
 	enum tower tower;
 };
 
-/* A setting that distinguishes layers: kinds of all of them, indices of some, or a count. */
+/* A setting that distinguishes layers: kinds of all of them, indices of some, or a count.
+ */
 struct layer_list {
 	uint32_t setting;
 	uint32_t length;       /* of a list or a text; 1: a number */
@@ -88,8 +89,8 @@ struct model {
 	struct fsdp_table gone;  /* folded names that a finding says are missing */
 	struct fsdp_table there; /* folded name → tensor */
 	struct fsdp_table pattern_of; /* name of a stack → pattern */
-	/* Settings, or FSDP_NONE: config.json, adapter_config.json, and the part about the
-	 * language model, else the root. */
+	/* Settings, or FSDP_NONE: config.json, adapter_config.json, and the part about
+	 * the language model, else the root. */
 	uint32_t root, adapter, text;
 	const char *family; /* of the format, or "" */
 	struct layer_list lists[LISTS_MOST];
@@ -103,8 +104,8 @@ struct model {
 	bool failed;    /* out of memory: answers mean nothing from then on */
 };
 
-/* So many of what `pointer` points at, to be assigned to it: until the check ends, or until its
- * part of the work does. NULL: out of memory, and `failed` is set. */
+/* So many of what `pointer` points at, to be assigned to it: until the check ends, or
+ * until its part of the work does. NULL: out of memory, and `failed` is set. */
 #define MODEL_KEEP(model, pointer, count) \
 	need(model, FSDP_TAKE((model)->arena, pointer, (count) + 1))
 #define MODEL_TAKE(model, pointer, count) \
@@ -215,7 +216,8 @@ static inline struct fsdp_span config_file(const struct model *model, uint32_t s
 /* A member of an object, or FSDP_NONE. */
 uint32_t fsdp_complete_get(const struct model *model, uint32_t object, const char *key);
 
-/* Its value, of the kind NONE if it is absent; a number that is not negative; a text, absent if it is none. */
+/* Its value, of the kind NONE if it is absent; a number that is not negative; a text,
+ * absent if it is none. */
 struct fsdp_token fsdp_complete_get_value(
 	const struct model *model, uint32_t object, const char *key);
 bool fsdp_complete_get_integer(
@@ -231,7 +233,8 @@ static inline bool contains(struct fsdp_span text, const char *word)
 	       memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-/* Whether an integer anywhere in the configuration is this number; with `word`, only those whose key contains it. */
+/* Whether an integer anywhere in the configuration is this number; with `word`, only
+ * those whose key contains it. */
 bool fsdp_complete_config_has(const struct model *model, const char *word, uint64_t n);
 
 /* Whether any key contains the word. */
@@ -258,8 +261,8 @@ bool fsdp_complete_is_explained(struct model *model, const struct layer_set *set
 /* The same by the configuration only. */
 bool fsdp_complete_is_configured(struct model *model, const struct layer_set *set);
 
-/* Kinds that a list "layer_types" gives to layers of a stack of this length: equal kinds have
- * equal numbers. NULL: no such list. */
+/* Kinds that a list "layer_types" gives to layers of a stack of this length: equal kinds
+ * have equal numbers. NULL: no such list. */
 const uint32_t *fsdp_complete_layer_kinds(struct model *model, uint32_t length);
 
 /* ---- findings ---- */
@@ -275,7 +278,8 @@ struct hole {
 	uint32_t have, of; /* elements that have it, out of so many */
 };
 
-/* Whether a finding has already reported this name or a parent of it; and from now on it has. */
+/* Whether a finding has already reported this name or a parent of it; and from now on it
+ * has. */
 bool fsdp_complete_is_gone(
 	struct model *model, const struct stack *stack, uint32_t element, uint32_t group);
 void fsdp_complete_mark_gone(
@@ -284,28 +288,29 @@ void fsdp_complete_mark_gone(
 /* Raises stack-hole, unless it is gone already. */
 void fsdp_complete_report_gone(struct model *model, const struct hole *hole);
 
-/* Raises stack-hole, unless it is gone already: the module lacks a member, whose stored name
- * would be `missing`. It is in the file of `tensor`. */
+/* Raises stack-hole, unless it is gone already: the module lacks a member, whose stored
+ * name would be `missing`. It is in the file of `tensor`. */
 void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t module,
 	struct fsdp_span member, struct fsdp_span missing, const char *format, ...)
 	__attribute__((format(printf, 6, 7)));
 
-/* Raises a finding about the shape of a tensor, which counts as reported from then on. `severity`
- * is as in a place. */
+/* Raises a finding about the shape of a tensor, which counts as reported from then on.
+ * `severity` is as in a place. */
 void fsdp_complete_report(struct model *model, uint32_t index, enum fsdp_rule_index rule,
 	int severity, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* ---- shapes ---- */
 
-/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a piece, or equal. */
+/* World size if the shape is a piece of the expected one: one dimension is 1/W. 0: not a
+ * piece, or equal. */
 uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim);
 
 /* How often so many numbers go into the due ones, up to padding; 0: they do not. */
 uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due);
 
-/* Reports one rank's piece of the expected shape, or a flattened tensor; reports nothing else,
- * and each tensor once. */
+/* Reports one rank's piece of the expected shape, or a flattened tensor; reports nothing
+ * else, and each tensor once. */
 void fsdp_complete_check_shape(
 	struct model *model, uint32_t index, const struct fsdp_tensor *due);
 

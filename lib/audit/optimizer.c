@@ -23,9 +23,10 @@ static bool is_packed(const struct fsdp_checking *checking)
 /*
  * ---- groups ----
  *
- * Each parameter is in one group, once; numbers count from 0 without a hole, as PyTorch writes them since 1.6, or
- * are the addresses that it wrote before; a state belongs to a number that a group has, and
- * a parameter of a group has a state if the others have. A list that was cut is not judged.
+ * Each parameter is in one group, once; numbers count from 0 without a hole, as PyTorch
+ * writes them since 1.6, or are the addresses that it wrote before; a state belongs to a
+ * number that a group has, and a parameter of a group has a state if the others have. A
+ * list that was cut is not judged.
  */
 
 enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
@@ -36,7 +37,8 @@ struct optim_owner {
 	uint32_t rank;         /* FSDP_NONE: of all ranks */
 	bool is_cut;           /* some parameters of its groups are not known */
 
-	/* States of parameters that none of its groups has, and the parameter of the very first. */
+	/* States of parameters that none of its groups has, and the parameter of the very
+	 * first. */
 	struct fsdp_kept strays;
 	int64_t first_stray;
 
@@ -126,7 +128,8 @@ static void add_token(struct optim_groups *groups, struct optim_owner *owner,
 		owner->is_cut = true;
 }
 
-/* "OWNER.param_groups.NAME.lr" of a flattened one: each parameter has a group of its own. */
+/* "OWNER.param_groups.NAME.lr" of a flattened one: each parameter has a group of its own.
+ */
 static void add_flattened(
 	struct optim_groups *groups, struct fsdp_span raw, uint32_t rank)
 {
@@ -305,8 +308,8 @@ static bool mark_state(struct optim_groups *groups, struct optim_owner *owner,
 	return entry != NULL;
 }
 
-/* "OWNER.state.17.exp_avg": a group has parameter 17. Names ("OWNER.state.NAME.exp_avg", or the
- * key first) are compared with the model's elsewhere. */
+/* "OWNER.state.17.exp_avg": a group has parameter 17. Names ("OWNER.state.NAME.exp_avg",
+ * or the key first) are compared with the model's elsewhere. */
 static void read_state(struct optim_groups *groups, uint32_t raw_name,
 	uint32_t path_index, uint32_t rank, bool is_tensor)
 {
@@ -375,8 +378,8 @@ static void check_untrained(
 			count, step);
 }
 
-/* Parameters without a state where most have one, and states without a step. Frozen parameters are usually in no
- * group; a group of many frozen ones is valid. */
+/* Parameters without a state where most have one, and states without a step. Frozen
+ * parameters are usually in no group; a group of many frozen ones is valid. */
 static void check_states(
 	struct optim_groups *groups, const struct group_entry *entries, size_t count)
 {
@@ -480,8 +483,8 @@ const struct fsdp_check fsdp_check_optim_groups = {
 /*
  * ---- states ----
  *
- * Moments have the shape of their parameter, parameters that have some of what the others have, have all of it, and
- * each moment is that of a parameter.
+ * Moments have the shape of their parameter, parameters that have some of what the others
+ * have, have all of it, and each moment is that of a parameter.
  */
 
 /* States that belong together: one that has the first has the others, if most have. */
@@ -584,7 +587,8 @@ static void check_counters(struct fsdp_checking *checking)
 			names.count, dtype, strcmp(dtype, "float16") == 0 ? 2048U : 256U);
 }
 
-/* Of each of these states whether the parameter has it. False: it lacks the first and has others. */
+/* Of each of these states whether the parameter has it. False: it lacks the first and has
+ * others. */
 static bool find_together(
 	struct optimizer *optimizer, uint32_t parameter, bool has[TOGETHER])
 {
@@ -703,8 +707,9 @@ static bool is_state_reported(const struct fsdp_findings *findings)
 	return false;
 }
 
-/* Other parameters of its layer have states, and the same parameter of other layers has one: it was not frozen. If
- * the groups of the optimizer were read, these are checked instead. */
+/* Other parameters of its layer have states, and the same parameter of other layers has
+ * one: it was not frozen. If the groups of the optimizer were read, these are checked
+ * instead. */
 static void check_stateless(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
@@ -762,8 +767,9 @@ static int by_hash(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* A numbered state has no name, but its shape is that of some parameter. Optimizers that project have other matrices.
- * Where matrices have vectors only, FSDP1 flattened them, or all are in one buffer. */
+/* A numbered state has no name, but its shape is that of some parameter. Optimizers that
+ * project have other matrices. Where matrices have vectors only, FSDP1 flattened them, or
+ * all are in one buffer. */
 static void check_numbered_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
@@ -814,7 +820,8 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 			without, states);
 }
 
-/* An optimizer state without a parameter. Numbers in place of names do not show the parameter. */
+/* An optimizer state without a parameter. Numbers in place of names do not show the
+ * parameter. */
 static bool is_orphan(struct fsdp_checking *checking, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);

@@ -14,8 +14,9 @@
  * design (e3nn has), so a warning needs a fact that only a placeholder explains.
  */
 
-/* A zero in another dimension than the first is a model that was built so. AdaLoRA may leave a module no rank at all:
- * its matrices are parameters themselves, and keep their other size. */
+/* A zero in another dimension than the first is a model that was built so. AdaLoRA may
+ * leave a module no rank at all: its matrices are parameters themselves, and keep their
+ * other size. */
 static bool is_left_empty(
 	struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
@@ -75,8 +76,8 @@ struct empties {
 	struct fsdp_optimizer_states *states;
 };
 
-/* "a.b.weight" with an "a.b.bias" that has elements. In the order of tensors the members of a module are neighbors,
- * with few others between these two. */
+/* "a.b.weight" with an "a.b.bias" that has elements. In the order of tensors the members
+ * of a module are neighbors, with few others between these two. */
 static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_span name)
 {
 	enum { NEAR = 8 };
@@ -376,7 +377,8 @@ static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 		!fsdp_span_begins(names[1], names[0]) ||
 		names[1].data[names[0].size] != '.')
 		return;
-	/* The bytes of a tensor of a library's class, or what bitsandbytes puts below the name of a weight. */
+	/* The bytes of a tensor of a library's class, or what bitsandbytes puts below the
+	 * name of a weight. */
 	rest = fsdp_span(
 		names[1].data + names[0].size + 1, names[1].size - names[0].size - 1);
 	if (((a->flags & FSDP_TENSOR_NO_DATA) != 0 && a->class_name != NULL &&
@@ -417,8 +419,8 @@ static void check_names(struct fsdp_checking *checking)
 	struct wrapped wrapped = { .checking = checking };
 	struct fsdp_scratch other = { .arena = checking->arena };
 	struct fsdp_tensor last = { .name = FSDP_NONE };
-	/* "module" before a name may be part of the model: the plan lists the modules, or DeepSpeed keeps all
-	 * tensors under this key. */
+	/* "module" before a name may be part of the model: the plan lists the modules, or
+	 * DeepSpeed keeps all tensors under this key. */
 	bool is_own =
 		fsdp_has_visits(checkpoint) || fsdp_check_is_of(checking, "deepspeed");
 
@@ -440,7 +442,8 @@ static void check_names(struct fsdp_checking *checking)
 		last = tensor;
 	}
 	checking->no_memory |= other.failed;
-	/* A whole model was saved with the names of its adapters: those of an adapter begin so rightly. */
+	/* A whole model was saved with the names of its adapters: those of an adapter
+	 * begin so rightly. */
 	for (size_t i = 0; i < WRAPPERS && !checking->no_memory; i++)
 		if (wrapped.names[i].count > 0 && !(wrappers[i].only_first && is_own) &&
 			(i != OF_PEFT || (fsdp_check_is_of(checking, "hf") &&

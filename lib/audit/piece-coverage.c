@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces and storages: whether pieces cover their tensor without overlaps, weights with several names, and storages far
- * larger than the tensors that use them.
+ * Pieces and storages: whether pieces cover their tensor without overlaps, weights with
+ * several names, and storages far larger than the tensors that use them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,7 +346,8 @@ const struct fsdp_check fsdp_check_boxes = {
 /*
  * ---- weights with several names ----
  *
- * Views of the same part of one storage, or names that a file declares for what it stores once.
+ * Views of the same part of one storage, or names that a file declares for what it stores
+ * once.
  */
 
 /* A tensor, and the one that it is another name of. */
@@ -354,7 +355,8 @@ struct tied_pair {
 	uint32_t kept, other;
 };
 
-/* Of "ema.layers.0.weight" and "model.layers.0.weight": what is after the first segment. */
+/* Of "ema.layers.0.weight" and "model.layers.0.weight": what is after the first segment.
+ */
 static bool is_copy(struct fsdp_span a, struct fsdp_span b)
 {
 	struct fsdp_span first = fsdp_span_first(a, '.'),
@@ -422,8 +424,8 @@ const struct fsdp_check fsdp_check_ties = {
 /*
  * ---- storages far larger than the tensors that use them ----
  *
- * Saving a slice saves the full base tensor. Reads no data, so containers that must be read to find their storages are
- * skipped.
+ * Saving a slice saves the full base tensor. Reads no data, so containers that must be
+ * read to find their storages are skipped.
  */
 
 /* A storage is reported if it has so many bytes and as many times what is used. */

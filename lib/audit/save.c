@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks that the files belong to one save: steps in names and files, and the file that commits
- * the save.
+ * Checks that the files belong to one save: steps in names and files, and the file that
+ * commits the save.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 #include "audit/checking.h"
 
-/* ---- steps: a directory may be named after another counter, so one that agrees with any of the files is accepted ---- */
+/* ---- steps: a directory may be named after another counter, so one that agrees with any
+ * of the files is accepted ---- */
 
 /* Of the path's last component, or of the one above if that says none; -1: neither. */
 static int64_t step_of_path(const char *path, struct fsdp_span *ret_name)
@@ -89,8 +90,9 @@ int64_t fsdp_check_step(struct fsdp_checking *checking)
 	return step;
 }
 
-/* A scheduler that a training loop saves in a file of its own counts the steps of the optimizer.
- * One that is a step ahead, counts epochs, or counts each step once for each rank, is sound. */
+/* A scheduler that a training loop saves in a file of its own counts the steps of the
+ * optimizer. One that is a step ahead, counts epochs, or counts each step once for each
+ * rank, is sound. */
 static void check_scheduler(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -219,8 +221,8 @@ const struct fsdp_check fsdp_check_folder_step = {
  *
  * A sharded save of Lightning's Trainer whose last file is not there: rank 0 writes
  * meta.pt when the states are. ModelParallelStrategy keeps the module below `state_dict`
- * and each optimizer below `optimizer_N`. FSDPStrategy has `model` instead, as programs of
- * other people may: that proves nothing.
+ * and each optimizer below `optimizer_N`. FSDPStrategy has `model` instead, as programs
+ * of other people may: that proves nothing.
  *
  * Origin: lightning/pytorch/strategies/model_parallel.py (2.6).
  */
@@ -260,9 +262,10 @@ const struct fsdp_check fsdp_check_no_meta = {
 };
 
 /*
- * Facts that no file states and that therefore cannot be checked: the world size of shards that PyTorch's
- * HuggingFaceStorageWriter leaves without an index. A rank without data writes no shard, and the shape of a tensor is
- * only the end of its pieces. Of files in a list only the names may state it.
+ * Facts that no file states and that therefore cannot be checked: the world size of
+ * shards that PyTorch's HuggingFaceStorageWriter leaves without an index. A rank without
+ * data writes no shard, and the shape of a tensor is only the end of its pieces. Of files
+ * in a list only the names may state it.
  */
 static void check_unstated(struct fsdp_checking *checking)
 {

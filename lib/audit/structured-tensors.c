@@ -273,9 +273,9 @@ const struct fsdp_check fsdp_check_make_up = {
 /*
  * ---- indices of sparse tensors, when data is read ----
  *
- * Each index is inside the shape, coalesced ones ascend, and row pointers start with 0, never fall and end with the
- * number of values. PyTorch checks neither on load, except weights_only from 2.14 on, and later reads or writes outside
- * of the tensor.
+ * Each index is inside the shape, coalesced ones ascend, and row pointers start with 0,
+ * never fall and end with the number of values. PyTorch checks neither on load, except
+ * weights_only from 2.14 on, and later reads or writes outside of the tensor.
  */
 
 struct sparse {
@@ -285,7 +285,8 @@ struct sparse {
 	bool skipped, unreadable;
 };
 
-/* What the numbers of one part must be: `run` of them belong to one limit, and limits come again and again. */
+/* What the numbers of one part must be: `run` of them belong to one limit, and limits
+ * come again and again. */
 struct numbers {
 	const char *what;
 	const int64_t *limits; /* exclusive */
@@ -348,8 +349,9 @@ static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count
 	return 0;
 }
 
-/* Reads the numbers of a part: checks each, or copies them to `copies`. Only the first fault of a part is reported:
- * true if there is one. What cannot be read is not checked; other rules report the damage. */
+/* Reads the numbers of a part: checks each, or copies them to `copies`. Only the first
+ * fault of a part is reported: true if there is one. What cannot be read is not checked;
+ * other rules report the damage. */
 static bool read_part(struct sparse *sparse, const struct fsdp_tensor *tensor,
 	uint32_t part, struct numbers *numbers, unsigned char *copies)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks whether weights look trained. A constant matrix has no effect; one full of huge or
- * subnormal numbers is memory that was never written; one that is ten times as wide as all of
- * its siblings was scaled by mistake; layers or experts with equal bytes were never trained apart.
+ * Checks whether weights look trained. A constant matrix has no effect; one full of huge
+ * or subnormal numbers is memory that was never written; one that is ten times as wide as
+ * all of its siblings was scaled by mistake; layers or experts with equal bytes were
+ * never trained apart.
  *
- * Needs a pass over the values, and about 50 bytes per tensor. Siblings are tensors of one
- * shape and dtype whose names differ only in numbers.
+ * Needs a pass over the values, and about 50 bytes per tensor. Siblings are tensors of
+ * one shape and dtype whose names differ only in numbers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static struct fsdp_span name_of(struct values_check *check, uint32_t tensor)
 	return fsdp_check_tensor_name(check->checking, tensor);
 }
 
-/* Floats that are called a weight, or integers that several numbers of a weight are packed in. */
+/* Floats that are called a weight, or integers that several numbers of a weight are
+ * packed in. */
 static bool is_weight_name(struct fsdp_span name, const struct fsdp_dtype *dtype)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
@@ -72,7 +74,8 @@ static bool is_weight_name(struct fsdp_span name, const struct fsdp_dtype *dtype
 	       fsdp_span_ends(last, FSDP_SPAN("proj"));
 }
 
-/* Norms start as ones, optimizer states as zeros; masks and tables are constant by design. */
+/* Norms start as ones, optimizer states as zeros; masks and tables are constant by
+ * design. */
 static bool is_checked(struct values_check *check, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
 {
@@ -408,7 +411,8 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 								       : -1;
 }
 
-/* Whether each matrix of a layer is equal to one of another stage: a converter that wrote one stage twice. */
+/* Whether each matrix of a layer is equal to one of another stage: a converter that wrote
+ * one stage twice. */
 static bool are_stages_equal(struct values_check *check, int64_t stages[2])
 {
 	size_t pairs = 0, of_layers = 0;

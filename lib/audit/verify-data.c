@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans the data of files: each byte is read once, for checksums, replicas, equal tensors and
- * statistics.
+ * Scans the data of files: each byte is read once, for checksums, replicas, equal tensors
+ * and statistics.
  */
 #include <math.h>
 #include <stdio.h>
@@ -170,7 +170,8 @@ static bool verify_see_equal(struct fsdp_verify *verify, struct fsdp_repeats *re
 	return good;
 }
 
-/* ---- Pieces that should be alike: copies of one box, and tied tensors stored apart ---- */
+/* ---- Pieces that should be alike: copies of one box, and tied tensors stored apart ----
+ */
 
 enum { COMPARED = 32 << 10 };
 
@@ -386,7 +387,8 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
 	return good || fsdp_arena_fail(&verify->arena, ret_error);
 }
 
-/* The first entry of a piece, or NULL; its others follow. The list ends with an entry without a piece. */
+/* The first entry of a piece, or NULL; its others follow. The list ends with an entry
+ * without a piece. */
 static struct fsdp_copy *verify_copy(const struct fsdp_verify *verify, uint32_t piece)
 {
 	size_t low = 0, high = verify->copy_count;
@@ -573,7 +575,8 @@ static int compare_strides(const void *left, const void *right, void *context)
 	return a < b ? -1 : a > b;
 }
 
-/* Whether a view that is not in C order has each of its bytes once, and no others in between. */
+/* Whether a view that is not in C order has each of its bytes once, and no others in
+ * between. */
 static bool is_dense(const struct fsdp_view *view)
 {
 	uint32_t order[FSDP_DIMS_MAX], count = 0;
@@ -654,7 +657,8 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 	struct fsdp_segment found = segment_at(file, segment);
 	if (found.begin != view->record || end > found.size)
 		return;
-	/* Where the bytes were cut while they were hashed: views that were cut in other places cannot be compared. */
+	/* Where the bytes were cut while they were hashed: views that were cut in other
+	 * places cannot be compared. */
 	file->views[file->view_count++] = (struct fsdp_pass_view){
 		.begin = begin,
 		.end = end,
@@ -728,7 +732,8 @@ static bool verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file
 
 /* ---- what was seen ---- */
 
-/* Adds the statistics of a view to its tensor and, unless it is damaged, to the tensor that it copies. */
+/* Adds the statistics of a view to its tensor and, unless it is damaged, to the tensor
+ * that it copies. */
 static void verify_deliver(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, size_t view, bool spoiled)
 {
@@ -752,7 +757,8 @@ static void verify_deliver(struct fsdp_verify *verify,
 			numbers->bad_piece = index;
 			numbers->moments.bad_index = result->moments.bad_index;
 		}
-		/* Pieces come in the order of their files, so that order must not count. */
+		/* Pieces come in the order of their files, so that order must not count.
+		 */
 		numbers->trait.words[0] +=
 			fsdp_mix(result->sample.words[0] ^ layout, FSDP_VERIFY_MIX_A);
 		numbers->trait.words[1] +=
@@ -929,7 +935,8 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (!verify_end_views(verify, file, ret_error))
 		return false;
 	if (verify->foreign) {
-		/* In a file of another part, keeps only segments with views. Views are in order. */
+		/* In a file of another part, keeps only segments with views. Views are in
+		 * order. */
 		size_t kept = 0, last = SIZE_MAX;
 		for (size_t i = 0; i < file->view_count; i++) {
 			struct fsdp_pass_view *view = &file->views[i];
@@ -1080,8 +1087,9 @@ static bool check_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 			FSDP_LLU(before->st_size), (long long)before->st_mtim.tv_sec,
 			FSDP_LLU(after.st_size), (long long)after.st_mtim.tv_sec);
 	if (error == NULL) {
-		/* What is not known of a segment is not known of its views either; and bytes that are wrong by their
-		 * checksum need not be compared with others. */
+		/* What is not known of a segment is not known of its views either; and
+		 * bytes that are wrong by their checksum need not be compared with
+		 * others. */
 		const struct fsdp_pass_bad *bad = file->pass.bad;
 		size_t next = 0, count = file->pass.bad_count;
 		for (size_t i = 0; i < file->view_count; i++) {
@@ -1122,8 +1130,8 @@ bool fsdp_verify_read(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 }
 
 /*
- * The numbers of tensors, which come from their pieces one by one: what the pass could not see is
- * read here, and what cannot be a weight, a state or a step is reported.
+ * The numbers of tensors, which come from their pieces one by one: what the pass could
+ * not see is read here, and what cannot be a weight, a state or a step is reported.
  */
 
 /* ---- The numbers of a tensor, from its pieces ---- */
@@ -1263,7 +1271,8 @@ static void check_finite(
 	if (m->bad_index == FSDP_UNKNOWN)
 		return;
 	struct fsdp_place_of place = place_of(verify, index);
-	/* Masks are full of -inf, and bounds of clipping that have seen nothing are infinite. */
+	/* Masks are full of -inf, and bounds of clipping that have seen nothing are
+	 * infinite. */
 	if (m->nan == 0 &&
 		((m->pos_inf == 0 &&
 			 fsdp_span_ends_any(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of a checkpoint: the bytes that facts describe, the other files of their directory, their times and holes in
- * the file system, and the SHA-256 lists.
+ * Files of a checkpoint: the bytes that facts describe, the other files of their
+ * directory, their times and holes in the file system, and the SHA-256 lists.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -86,8 +86,8 @@ static struct unwritten add_holes(const struct fsdp_verify *verify,
 	return sum;
 }
 
-/* A copy that omits zeros makes holes too, but half of a model is never zero unless it is an adapter. A file that is
- * small next to the model may be. */
+/* A copy that omits zeros makes holes too, but half of a model is never zero unless it is
+ * an adapter. A file that is small next to the model may be. */
 static bool is_most(const struct fsdp_verify *verify, const struct unwritten *sum)
 {
 	return sum->bytes != 0 && sum->bytes >= sum->model - sum->bytes &&
@@ -177,8 +177,9 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 			file->unrecorded != 0) &&
 		!find_unwritten(verify, file))
 		while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
-			/* The bytes of a file that its facts refer to, from `begin` to `end`. Only the first run of
-			 * them is reported: holes are few, and the tensors in them are named. */
+			/* The bytes of a file that its facts refer to, from `begin` to
+			 * `end`. Only the first run of them is reported: holes are few,
+			 * and the tensors in them are named. */
 			const struct fsdp_model *model = &verify->checkpoint->model;
 			size_t low = 0, high = file->extent_count;
 			FSDP_HALVE(low, high, middle,
@@ -295,7 +296,8 @@ enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };
 
 /* ---- entries ---- */
 
-/* A name from the list of the directory, or from the user, stays inside, whatever characters it has. */
+/* A name from the list of the directory, or from the user, stays inside, whatever
+ * characters it has. */
 static bool is_there(const struct fsdp_verify *verify, struct fsdp_span name)
 {
 	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
@@ -772,8 +774,8 @@ static const struct list_kind by_extent = { file_of_extent, compare_extents },
 			      by_piece = { file_of_piece, compare_pieces },
 			      by_value = { file_of_value, compare_values };
 
-/* Those of each file together. `ends` has room for the number of files and one more; after
- * the list is filled, each file's part ends where its entry says. */
+/* Those of each file together. `ends` has room for the number of files and one more;
+ * after the list is filled, each file's part ends where its entry says. */
 static void fill_list(uint32_t *list, uint32_t total, uint32_t *ends,
 	const struct list_kind *kind, const struct fsdp_model *model)
 {

@@ -38,7 +38,8 @@ struct fsdp_verify {
 	struct fsdp_numbers *numbers;    /* of each tensor, at the level of values */
 	uint8_t *is_copy; /* of each piece: another one has its place and is counted */
 
-	/* Numbers of extents, pieces and values in files, each in the order of files and of their bytes. */
+	/* Numbers of extents, pieces and values in files, each in the order of files and
+	 * of their bytes. */
 	uint32_t *extents, *pieces, *values;
 	size_t extent_count, piece_count, value_count;
 
@@ -79,7 +80,8 @@ struct fsdp_listed_digest {
 	bool met;
 };
 
-/* A piece that must have the bytes of the others of its group: copies of one box, or the same box of tied tensors. */
+/* A piece that must have the bytes of the others of its group: copies of one box, or the
+ * same box of tied tensors. */
 struct fsdp_copy {
 	uint32_t piece, group;
 	bool tied, known;
@@ -167,7 +169,8 @@ bool fsdp_verify_head(
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);
 
-/* Names of tensors in a range of a file, the first `most` of how many there are. The names live as long as the batch. */
+/* Names of tensors in a range of a file, the first `most` of how many there are. The
+ * names live as long as the batch. */
 size_t fsdp_verify_names(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	uint64_t begin, uint64_t end, size_t most, const struct fsdp_span **ret_names);
 
@@ -199,7 +202,8 @@ bool fsdp_verify_lists(const struct fsdp_verify *verify, struct fsdp_span name);
 void fsdp_verify_check_digest(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
 
-/* Listed files that are none of the checkpoint: the next one to be read, or false. What is absent is reported. */
+/* Listed files that are none of the checkpoint: the next one to be read, or false. What
+ * is absent is reported. */
 bool fsdp_verify_next_listed(
 	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
 
@@ -208,7 +212,8 @@ void fsdp_verify_check_lists(struct fsdp_verify *verify);
 
 /* ---- verify.c ---- */
 
-/* Whether the next file is this part's; call it once of each, in an order that all parts have. */
+/* Whether the next file is this part's; call it once of each, in an order that all parts
+ * have. */
 bool fsdp_verify_takes(struct fsdp_verify *verify, uint64_t bytes);
 
 /* Findings made since the last mark belong to this place. */
@@ -252,7 +257,8 @@ bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret
 /* Whether a piece of another part's file is needed. */
 bool fsdp_verify_needs(const struct fsdp_verify *verify, uint32_t piece);
 
-/* For each group whose first copy is in a file of another part: requests that copy, and marks its file. */
+/* For each group whose first copy is in a file of another part: requests that copy, and
+ * marks its file. */
 void fsdp_verify_add_first(struct fsdp_verify *verify, uint8_t *files);
 
 /* Says which differ. */

@@ -13,11 +13,11 @@
 #include "audit/verify-private.h"
 
 /*
- * Files that are a zip, and the items of a .distcp file, each a zip of torch.save: their headers,
- * unreferenced members, checksums, and the positions of records.
+ * Files that are a zip, and the items of a .distcp file, each a zip of torch.save: their
+ * headers, unreferenced members, checksums, and the positions of records.
  *
- * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13) for how
- * records are aligned.
+ * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13)
+ * for how records are aligned.
  */
 
 /* ---- A file that is a zip ---- */
@@ -102,7 +102,8 @@ static const char *threat_of(struct fsdp_span head, bool *ret_native)
 	return NULL;
 }
 
-/* Reports what could not be read; damage is in the checkpoint's own findings. Takes the error. */
+/* Reports what could not be read; damage is in the checkpoint's own findings. Takes the
+ * error. */
 static bool excuse_reading(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error *error,
 	struct fsdp_error **ret_error)
@@ -258,7 +259,8 @@ static uint64_t number_of(struct fsdp_span key)
 	return number;
 }
 
-/* Loaders that compute the positions of records start from the real position of the first. */
+/* Loaders that compute the positions of records start from the real position of the
+ * first. */
 static bool check_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
 	struct fsdp_span records, struct fsdp_error **ret_error)
 {
@@ -345,8 +347,9 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 }
 
 /*
- * The items of a .distcp file: each a zip of torch.save at a range from the metadata. Their headers are checked, and
- * their contents are compared with the metadata. A compressed one is checked as a file of its own after it is unpacked.
+ * The items of a .distcp file: each a zip of torch.save at a range from the metadata.
+ * Their headers are checked, and their contents are compared with the metadata. A
+ * compressed one is checked as a file of its own after it is unpacked.
  */
 
 enum { SMALL = 256 << 10 };
@@ -521,7 +524,8 @@ static bool check_source(struct item_walk *items, const struct item *item,
 	return good;
 }
 
-/* Of a file whose items are compressed: reads it to the end, since what was unpacked goes. */
+/* Of a file whose items are compressed: reads it to the end, since what was unpacked
+ * goes. */
 static bool check_unpacked(struct item_walk *items, const struct item *item,
 	const struct fsdp_source *packed, struct fsdp_error **error)
 {
@@ -625,8 +629,8 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	return true;
 }
 
-/* Bytes up to `end` that no item has. The cause may be a finding already: pieces or names that the
- * metadata does not list. */
+/* Bytes up to `end` that no item has. The cause may be a finding already: pieces or names
+ * that the metadata does not list. */
 static void note_unreferenced(struct item_walk *items, uint64_t end)
 {
 	struct fsdp_verify *verify = items->verify;
@@ -726,7 +730,8 @@ struct finding_place {
 	size_t index;
 };
 
-/* Puts findings in the order of their places. Which files were in hand together does not show then. */
+/* Puts findings in the order of their places. Which files were in hand together does not
+ * show then. */
 static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	struct fsdp_vec *list = &verify->findings.list;
@@ -750,7 +755,8 @@ static bool verify_order(struct fsdp_verify *verify, struct fsdp_error **ret_err
 	return true;
 }
 
-/* ---- One of several parts of the work: its files, and copies in files of other parts ---- */
+/* ---- One of several parts of the work: its files, and copies in files of other parts
+ * ---- */
 
 /* Adds the bytes of other files that are read in addition to those of the model. */
 static bool add_beside(struct fsdp_verify *verify, uint64_t *total)
@@ -809,8 +815,9 @@ static bool verify_takes_file(struct fsdp_verify *verify, uint32_t id)
 
 /* ---- copies ---- */
 
-/* Reads copies in files of other parts that this part's are compared with. `look_at` takes a file in hand. What is
- * wrong with these files, and what they add up to, another part says. */
+/* Reads copies in files of other parts that this part's are compared with. `look_at`
+ * takes a file in hand. What is wrong with these files, and what they add up to, another
+ * part says. */
 static bool verify_foreign(struct fsdp_verify *verify,
 	bool (*look_at)(struct fsdp_verify *, uint32_t, struct fsdp_error **),
 	struct fsdp_error **ret_error)

@@ -186,7 +186,8 @@ bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget
 	return true;
 }
 
-/* To map memory, touch it and unmap it costs microseconds; what malloc has it has again. */
+/* To map memory, touch it and unmap it costs microseconds; what malloc has it has again.
+ */
 static void *new_memory(size_t size)
 {
 	if (size < MAPPED_BLOCK)

@@ -91,8 +91,9 @@ struct fsdp_budget {
 struct fsdp_limits;
 void fsdp_budget_init(struct fsdp_budget *budget, const struct fsdp_limits *limits);
 
-/* A lean arena of its own for one answer: up to the limit `memory` that the caller of the library chose, else up to
- * `room`. Fails (usage) if a limit has another name; nothing is begun then. */
+/* A lean arena of its own for one answer: up to the limit `memory` that the caller of the
+ * library chose, else up to `room`. Fails (usage) if a limit has another name; nothing is
+ * begun then. */
 struct fsdp_arena;
 struct fsdp_limit_setting;
 struct fsdp_error;
@@ -100,8 +101,9 @@ bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget
 	const struct fsdp_limit_setting *settings, size_t count, uint64_t room,
 	struct fsdp_error **ret_error);
 
-/* What `count` budgets leave together for what is asked of their inputs: two bytes more for each byte of these than
- * opening may take. If `memory` was chosen, the least that one leaves. */
+/* What `count` budgets leave together for what is asked of their inputs: two bytes more
+ * for each byte of these than opening may take. If `memory` was chosen, the least that
+ * one leaves. */
 uint64_t fsdp_budget_room(const struct fsdp_budget *const *budgets, size_t count);
 
 /* So many more bytes of input are there, as they are stored. */
@@ -137,8 +139,8 @@ void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget);
  * takes no more from the system than it uses. */
 void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget);
 
-/* Zeroed, because it is fresh and never handed out twice. align is a power of two up to 4096. NULL when the budget or
- * the system refuses; a size of 0 gives a valid pointer. */
+/* Zeroed, because it is fresh and never handed out twice. align is a power of two up to
+ * 4096. NULL when the budget or the system refuses; a size of 0 gives a valid pointer. */
 void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	__attribute__((warn_unused_result));
 
@@ -151,7 +153,8 @@ void *fsdp_arena_take_items(struct fsdp_arena *arena, size_t count, size_t size,
 	fsdp_arena_take_items(           \
 		arena, count, sizeof *(pointer), _Alignof(__typeof__(*(pointer))))
 
-/* A copy with a zero byte after it, so that it may be used as a C string too. data == NULL on failure. */
+/* A copy with a zero byte after it, so that it may be used as a C string too. data ==
+ * NULL on failure. */
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
 	__attribute__((warn_unused_result));
 
@@ -324,8 +327,8 @@ static inline bool fsdp_bits_set(struct fsdp_bits *bits, uint32_t number, bool *
 
 /*
  * A part of a stream that slides over it. Bytes before it are dropped, bytes after it are
- * fetched on request, and data that must stay together (a line, an event) makes the window
- * grow, up to a named ceiling.
+ * fetched on request, and data that must stay together (a line, an event) makes the
+ * window grow, up to a named ceiling.
  *
  * After the last byte follow FSDP_WINDOW_PADDING zero bytes that may be read: a loop that
  * scans sixteen at a time needs no second loop for the end.

@@ -253,8 +253,9 @@ bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 		*ret_memory = true;
 		return false;
 	}
-	/* strtod reads the decimal point of the process's locale, which is none of our business. So it gets none:
-	 * 1.25e3 becomes 125e1, which is the same number and rounds the same. */
+	/* strtod reads the decimal point of the process's locale, which is none of our
+	 * business. So it gets none: 1.25e3 becomes 125e1, which is the same number and
+	 * rounds the same. */
 	char *out = room;
 	char *begin = out;
 	memcpy(out, number.whole, number.whole_size);

@@ -5,7 +5,8 @@
 #include "base/arena.h"
 #include "base/span.h"
 
-/* Surrogates are written like any other code point. Up to four bytes; returns the position after them. */
+/* Surrogates are written like any other code point. Up to four bytes; returns the
+ * position after them. */
 unsigned char *fsdp_utf8_put(unsigned char *out, uint32_t point);
 
 /* No surrogates, nothing overlong, nothing beyond U+10FFFF. */
@@ -34,7 +35,8 @@ static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *va
 	unsigned count = other != 0 ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 	if (count == 0)
 		return 0;
-	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a number of its own. */
+	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a
+	 * number of its own. */
 	digits <<= 64 - 8 * count;
 	digits = digits * 10 + (digits >> 8);
 	digits = ((digits & 0x000000ff000000ff) * 0x000f424000000064 +
@@ -56,8 +58,8 @@ bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value);
 /* An integer: -digits, and zeros after a point are accepted. */
 bool fsdp_decimal_integer(struct fsdp_span text, int64_t *ret_value);
 
-/* To the nearest double, whatever the locale; infinite if it is out of range. *ret_memory:
- * the scratch arena failed. */
+/* To the nearest double, whatever the locale; infinite if it is out of range.
+ * *ret_memory: the scratch arena failed. */
 bool fsdp_decimal_real(struct fsdp_span text, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory);
 

@@ -11,7 +11,8 @@
  * holds one is left alone, so cleanup code may fail without hiding the cause.
  */
 
-/* These and the additions below are always false, so that a failing function can end with `return fsdp_fail(…)`. */
+/* These and the additions below are always false, so that a failing function can end with
+ * `return fsdp_fail(…)`. */
 bool fsdp_fail(struct fsdp_error **ret_error, enum fsdp_error_code code, uint64_t offset,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -210,8 +210,8 @@ static struct fsdp_span from_root(
 	return fsdp_span(room, below.size + file.size);
 }
 
-/* A cause that several tensors share is one finding: the last one of its rule and file has the same text, and both are
- * about one tensor and no more. */
+/* A cause that several tensors share is one finding: the last one of its rule and file
+ * has the same text, and both are about one tensor and no more. */
 static bool joins_last(struct fsdp_findings *findings, struct rule_tally *tally,
 	const struct fsdp_place_of *place, const struct fsdp_finding *finding)
 {

@@ -12,7 +12,8 @@
  * them. If the system returns none they are weak: only speed is at stake. */
 void fsdp_seed(uint64_t ret_seeds[2]);
 
-/* A product of 128 bits folded to 64. With secret factors no file can aim at a slot of a hash table. */
+/* A product of 128 bits folded to 64. With secret factors no file can aim at a slot of a
+ * hash table. */
 static inline uint64_t fsdp_mix(uint64_t a, uint64_t b)
 {
 	__extension__ unsigned __int128 product = (unsigned __int128)a * b;
@@ -66,8 +67,9 @@ struct fsdp_name {
 	uint32_t next;   /* the next below the same name, 0: none, or in the table */
 };
 
-/* A name's first children are a list: they are made shortly after each other, so they are close in memory, unlike
- * slots of a hash. Only names with more children use the table. */
+/* A name's first children are a list: they are made shortly after each other, so they are
+ * close in memory, unlike slots of a hash. Only names with more children use the table.
+ */
 enum { FSDP_NAMES_LISTED = 4 };
 
 enum { FSDP_NAMES_LAST = 16, FSDP_NAMES_LAST_BYTES = 240, FSDP_NAMES_KEPT = 256 };
@@ -144,7 +146,8 @@ size_t fsdp_names_depth(const struct fsdp_names *names, uint32_t id);
 /* Bytes of the full dotted name, dots included. */
 size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id);
 
-/* Writes the full name into buffer if it fits (no zero byte after it) and returns its length either way. */
+/* Writes the full name into buffer if it fits (no zero byte after it) and returns its
+ * length either way. */
 size_t fsdp_names_write(
 	const struct fsdp_names *names, uint32_t id, char *buffer, size_t size);
 

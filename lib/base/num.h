@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Checked arithmetic on numbers that a file claims. All return false on overflow and then leave *ret untouched. */
+/* Checked arithmetic on numbers that a file claims. All return false on overflow and then
+ * leave *ret untouched. */
 
 static inline bool fsdp_add(uint64_t a, uint64_t b, uint64_t *ret)
 {
@@ -82,8 +83,8 @@ static inline uint64_t fsdp_min(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A loop that is compiled for several kinds of processors; the program selects one when it
- * starts. Not with sanitizers, which run before that. */
+/* A loop that is compiled for several kinds of processors; the program selects one when
+ * it starts. Not with sanitizers, which run before that. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && \
 	!defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&          \
 	!defined(__SANITIZE_THREAD__)
@@ -106,8 +107,9 @@ static inline float fsdp_float_of_bf16(uint16_t bits)
 	return fsdp_float_of_bits((uint32_t)bits << 16);
 }
 
-/* Of a sign, some bits of exponent and a fraction of 10: `scale` moves the exponent to where a float has it, of
- * subnormal numbers too; what begins with `infinite` is not finite, which the product would make of it. */
+/* Of a sign, some bits of exponent and a fraction of 10: `scale` moves the exponent to
+ * where a float has it, of subnormal numbers too; what begins with `infinite` is not
+ * finite, which the product would make of it. */
 static inline float fsdp_float_of_f16(uint16_t half, uint16_t infinite, float scale)
 {
 	uint32_t bits = (uint32_t)(half & 0x7fff) << 13, scaled;

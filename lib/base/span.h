@@ -56,7 +56,8 @@ static inline uint32_t fsdp_load_four(const unsigned char *bytes)
 	return word;
 }
 
-/* For a few bytes, where calling memcmp costs more than comparing: the last ones may be looked at twice. */
+/* For a few bytes, where calling memcmp costs more than comparing: the last ones may be
+ * looked at twice. */
 static inline bool fsdp_bytes_equal(
 	const unsigned char *a, const unsigned char *b, size_t size)
 {
@@ -108,8 +109,8 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
-/* Cuts the digits at the start off. False, and the text stays: it begins with none, or their
- * number is not below `end`, which is at most 2^59. */
+/* Cuts the digits at the start off. False, and the text stays: it begins with none, or
+ * their number is not below `end`, which is at most 2^59. */
 static inline bool fsdp_span_number(
 	struct fsdp_span *text, uint64_t end, uint64_t *ret_number)
 {
@@ -193,8 +194,8 @@ static inline bool fsdp_span_ends_any(struct fsdp_span text, const char *words)
 	return false;
 }
 
-/* The place of a text in a list; `count`: it is not there. Texts differ in their length or their first
- * byte as a rule: millions of keys are looked for. */
+/* The place of a text in a list; `count`: it is not there. Texts differ in their length
+ * or their first byte as a rule: millions of keys are looked for. */
 static inline size_t fsdp_span_place(
 	struct fsdp_span text, const struct fsdp_span *list, size_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs tasks on several threads, and divides work into shares. It is short because threads
- * are its own.
+ * Runs tasks on several threads, and divides work into shares. It is short because
+ * threads are its own.
  */
 #include <pthread.h>
 #include <stdatomic.h>

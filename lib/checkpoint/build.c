@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs facts into a model while a checkpoint is read, and checks every index against the array it
- * points into. Whether a record is true is not checked.
+ * Packs facts into a model while a checkpoint is read, and checks every index against the
+ * array it points into. Whether a record is true is not checked.
  */
 #include "base/num.h"
 #include "checkpoint/build.h"

@@ -18,8 +18,9 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
 	struct fsdp_error **ret_error);
 
-/* Zero-terminated copies. NULL on failure. The first is for words (classes, devices, layouts): a few bytes of a
- * pickle may ask for the same one again and again, so what is longer than FSDP_WORD_MAX is cut with a mark. */
+/* Zero-terminated copies. NULL on failure. The first is for words (classes, devices,
+ * layouts): a few bytes of a pickle may ask for the same one again and again, so what is
+ * longer than FSDP_WORD_MAX is cut with a mark. */
 enum { FSDP_WORD_MAX = 256 };
 const char *fsdp_build_text(
 	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
@@ -59,8 +60,9 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 	struct fsdp_error **ret_error);
 
 /* The record is copied; returns its id. The pieces of a tensor must be added
- * consecutively (first_piece and piece_count are set by fsdp_build_piece). A piece may name
- * an extent below model->extents_due: the family that set it adds them, come what may. */
+ * consecutively (first_piece and piece_count are set by fsdp_build_piece). A piece may
+ * name an extent below model->extents_due: the family that set it adds them, come what
+ * may. */
 uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error);
 uint32_t fsdp_build_piece(struct fsdp_model *model,
@@ -87,17 +89,20 @@ struct fsdp_plain_tensor {
 uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
 	struct fsdp_error **ret_error);
 
-/* From now on such tensors are counted, and only their names are kept: a header of a million of them is read in a
- * third of the memory. Where the counts would differ from what records say, or the family needs one, reading ends
- * without an error and with `needs_records`, and the checkpoint is read again. */
+/* From now on such tensors are counted, and only their names are kept: a header of a
+ * million of them is read in a third of the memory. Where the counts would differ from
+ * what records say, or the family needs one, reading ends without an error and with
+ * `needs_records`, and the checkpoint is read again. */
 bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error);
 
-/* Takes the container's key `strip` (empty: nothing) from the names of all tensors and values from these on that have
- * it, and gives all of them the role (-1: they keep theirs). */
+/* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
+ * values from these on that have it, and gives all of them the role (-1: they keep
+ * theirs). */
 bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
 	struct fsdp_span strip, int role, struct fsdp_error **ret_error);
 
-/* Puts the names of all tensors and values from these on below `above` (empty: leaves them where they are). */
+/* Puts the names of all tensors and values from these on below `above` (empty: leaves
+ * them where they are). */
 bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
 	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error);
 
@@ -129,9 +134,10 @@ struct fsdp_ranks_here {
 	const char *what;    /* each rank has: "file", "counterpart" */
 };
 
-/* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if no tensor is lost: FSDP_RULE_RESUME_PART) at
- * this place, whose rank and next step are filled in: "only ranks 8-15 of 16 are here, as of one node; files of ranks
- * 0-7 are missing". No finding if every rank has one. */
+/* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if no tensor is lost:
+ * FSDP_RULE_RESUME_PART) at this place, whose rank and next step are filled in: "only
+ * ranks 8-15 of 16 are here, as of one node; files of ranks 0-7 are missing". No finding
+ * if every rank has one. */
 void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
 	struct fsdp_place_of *place);
 
@@ -161,12 +167,14 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* module-tree.c: where a name in a container may start again. All zero is before the first border. */
+/* module-tree.c: where a name in a container may start again. All zero is before the
+ * first border. */
 struct fsdp_border {
 	size_t part, at; /* `at` bytes of the name are those of containers */
 };
 
-/* The next border of a tensor's name: of the container path, or after one well-known word. */
+/* The next border of a tensor's name: of the container path, or after one well-known
+ * word. */
 bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
 	struct fsdp_border *border);
@@ -195,7 +203,8 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
 	uint64_t size);
 
-/* Adds a parameter to the module that owns it; a tied one is taken back where the two names meet. */
+/* Adds a parameter to the module that owns it; a tied one is taken back where the two
+ * names meet. */
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	uint32_t tied_module, uint64_t numel, uint64_t bytes);
 

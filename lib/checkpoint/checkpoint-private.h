@@ -49,24 +49,26 @@ bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
 /* The opened directory, also if it only led to one file of it; or NULL. */
 const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint);
 
-/* If a directory only led to one file, that file's descriptor belongs to the directory, which
- * closes it when many others are requested. Call it before each. */
+/* If a directory only led to one file, that file's descriptor belongs to the directory,
+ * which closes it when many others are requested. Call it before each. */
 void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 
 /* Bytes that views may repeat: the limit `expanded-bytes` (elements.c). */
 uint64_t fsdp_checkpoint_repeatable(const struct fsdp_checkpoint *checkpoint);
 
-/* Whether training programs load a file of this name, of pickles, with a checkpoint (sidecars.c). */
+/* Whether training programs load a file of this name, of pickles, with a checkpoint
+ * (sidecars.c). */
 bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 
 /* Layout of a piece in its storage, and the storage's position (elements.c). */
 struct fsdp_locator;
-/* `item` is what the caller read of the piece's item already: all its bytes as they are stored; or NULL. */
+/* `item` is what the caller read of the piece's item already: all its bytes as they are
+ * stored; or NULL. */
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
 	const struct fsdp_source *item, struct fsdp_view *ret_view,
 	struct fsdp_error **ret_error);
-/* The source of a file of the model, or of what a view calls one, for the locator's thread;
- * valid until another one was asked for. */
+/* The source of a file of the model, or of what a view calls one, for the locator's
+ * thread; valid until another one was asked for. */
 bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 

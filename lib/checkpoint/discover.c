@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the checkpoints below a directory, level by level, without opening any of them; and what was
- * saved in the directory of a run.
+ * Finds the checkpoints below a directory, level by level, without opening any of them;
+ * and what was saved in the directory of a run.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ struct fsdp_discover_place {
 struct fsdp_discover_found {
 	const char *path;
 	struct fsdp_step_name step;
-	/* A file that no other file of its directory concerns, except this plan (or NULL). */
+	/* A file that no other file of its directory concerns, except this plan (or
+	 * NULL). */
 	bool is_lone;
 	const char *plan;
 };
@@ -77,7 +78,8 @@ static const char *below_join(
 	return path;
 }
 
-/* What could not be looked at is counted, unless memory is all that was missing. Takes the error. */
+/* What could not be looked at is counted, unless memory is all that was missing. Takes
+ * the error. */
 static void below_pass_over(struct fsdp_discover *below, struct fsdp_error *error)
 {
 	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
@@ -85,7 +87,8 @@ static void below_pass_over(struct fsdp_discover *below, struct fsdp_error *erro
 	fsdp_error_free(error);
 }
 
-/* A name with "rank" in it may be one of a set, and another may represent its directory. */
+/* A name with "rank" in it may be one of a set, and another may represent its directory.
+ */
 static bool is_lone(struct fsdp_span name)
 {
 	return memmem(name.data, name.size, "rank", 4) == NULL &&
@@ -132,7 +135,8 @@ static bool below_is_checkpoint(const struct fsdp_folder *folder)
 	       fsdp_registry_lead(folder) != NULL;
 }
 
-/* Whether the file holds tensors, and is not a plan, a bare pickle or something to refuse: by its first bytes. */
+/* Whether the file holds tensors, and is not a plan, a bare pickle or something to
+ * refuse: by its first bytes. */
 static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder *folder,
 	const struct fsdp_entry *entry)
 {
@@ -174,7 +178,8 @@ static bool below_is_refused(
 	return is_refused;
 }
 
-/* ---- The directory of a run: names of steps, and of files and links that name the newest ---- */
+/* ---- The directory of a run: names of steps, and of files and links that name the
+ * newest ---- */
 
 enum { POINTER_BYTES = 256 };
 
@@ -304,8 +309,8 @@ static bool has_word(struct fsdp_span name)
 	return false;
 }
 
-/* An entry that is neither checkpoint nor pointer, but may be the rest of a save or contain a
- * checkpoint. Pictures and logs have steps in their names too. */
+/* An entry that is neither checkpoint nor pointer, but may be the rest of a save or
+ * contain a checkpoint. Pictures and logs have steps in their names too. */
 static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
 {
 	bool is_hidden = entry->name.data[0] == '.';
@@ -339,7 +344,8 @@ static void find_unclear(struct fsdp_discover *below,
 		below->unclear = below_join(below, place->path, entry->name);
 }
 
-/* An entry without a step counts only if the directory is not a checkpoint itself, which would contain it. */
+/* An entry without a step counts only if the directory is not a checkpoint itself, which
+ * would contain it. */
 static void look_at_saved(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder,
 	bool is_own)
@@ -382,7 +388,8 @@ static bool is_pointer(const struct fsdp_folder *folder, const struct fsdp_entry
 				 is_pointer_link(entry->name);
 }
 
-/* Parts that a pipeline lists by their library and class; a part that is null is not needed. */
+/* Parts that a pipeline lists by their library and class; a part that is null is not
+ * needed. */
 static bool list_parts(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
@@ -428,7 +435,8 @@ static bool list_parts(struct fsdp_discover *below,
 	return root != NULL;
 }
 
-/* Whether weights were found under one of the names that are loaded without further words. */
+/* Whether weights were found under one of the names that are loaded without further
+ * words. */
 static bool has_weights(const struct fsdp_discover *below, const char *path)
 {
 	size_t size = strlen(path);
@@ -463,7 +471,8 @@ static void look_at_entries(struct fsdp_discover *below,
 	/* Of sentence-transformers, too. */
 	bool is_part = place->is_part || list_parts(below, place, folder) ||
 		       fsdp_folder_has(folder, "modules.json", FSDP_ENTRY_FILE);
-	/* The hub's cache has the files, by their digests, next to directories of links. */
+	/* The hub's cache has the files, by their digests, next to directories of links.
+	 */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
 
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small JSON files that a user names, which jansson parses, and earlier results read from them. JSON
- * of a checkpoint is hostile, has limits of its own and is read by the scanner (lib/syntax).
+ * Small JSON files that a user names, which jansson parses, and earlier results read from
+ * them. JSON of a checkpoint is hostile, has limits of its own and is read by the scanner
+ * (lib/syntax).
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -270,7 +271,8 @@ static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
 	document->root = json_array();
 	if (document->root == NULL)
 		return fsdp_fail_memory(ret_error);
-	/* FNV-1a of the text before the last comma, without white space between values. */
+	/* FNV-1a of the text before the last comma, without white space between values.
+	 */
 	uint64_t sum = UINT64_C(14695981039346656037), in_front = sum;
 	bool in_text = false, escaped = false;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FlatParameters of FSDP1: the arithmetic of their layout, the entries of one, and the shards that
- * LOCAL state dicts hold, matched with the layout that a plan gives.
+ * FlatParameters of FSDP1: the arithmetic of their layout, the entries of one, and the
+ * shards that LOCAL state dicts hold, matched with the layout that a plan gives.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -585,7 +585,8 @@ struct inference {
 	struct fsdp_error *error;
 };
 
-/* The shards must have the length that the world size gives; else the layout is unknown. */
+/* The shards must have the length that the world size gives; else the layout is unknown.
+ */
 static bool note_shards(struct inference *inference, uint32_t index, uint32_t unit,
 	const struct held *held)
 {

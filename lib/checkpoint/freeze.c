@@ -87,8 +87,9 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 	return use.end - use.begin;
 }
 
-/* freeze.c: payload, and what of it no tensor views. Payload and what of it no tensor views. A storage counts as used
- * from the first byte of its lowest view to the last byte of its highest; the inside of strided views counts too. */
+/* freeze.c: payload, and what of it no tensor views. Payload and what of it no tensor
+ * views. A storage counts as used from the first byte of its lowest view to the last byte
+ * of its highest; the inside of strided views counts too. */
 static bool freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->extents.count;
@@ -194,8 +195,9 @@ static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_r
 		!same_ints(fsdp_model_ints(model, a->shape),
 			fsdp_model_ints(model, b->shape), a->dims))
 		return false;
-	/* A tensor of several ranks is the same as another only if all of its pieces are: the first ones may both be
-	 * empty. Parts without elements have no position and do not count. */
+	/* A tensor of several ranks is the same as another only if all of its pieces are:
+	 * the first ones may both be empty. Parts without elements have no position and
+	 * do not count. */
 	if (a->piece_count != b->piece_count)
 		return false;
 	for (uint32_t i = 0; i < a->piece_count; i++) {
@@ -254,7 +256,8 @@ static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 			(piece_at(model, tensor, 0)->is_run &&
 				fsdp_model_numel(model, tensor) == 0))
 			continue;
-		/* All that is compared: of many tensors the first pieces alone may be the same. */
+		/* All that is compared: of many tensors the first pieces alone may be the
+		 * same. */
 		uint64_t hash = fsdp_hash(&hasher, tensor->dtype);
 		hash = hash_ints(&hasher, hash, fsdp_model_ints(model, tensor->shape),
 			tensor->dims);
@@ -544,7 +547,8 @@ struct fsdp_counts {
 
 enum outcome { COUNTED, ODD, NO_MEMORY };
 
-/* Marks a name and all above it as modules. The second mark: one of them is a wrapper's. */
+/* Marks a name and all above it as modules. The second mark: one of them is a wrapper's.
+ */
 static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
@@ -671,7 +675,8 @@ static enum outcome count_tensors(struct fsdp_counts *counts)
 			return ODD;
 		const struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, tensor->first_piece);
-		/* On a storage that no earlier tensor uses, if they are in ascending order. */
+		/* On a storage that no earlier tensor uses, if they are in ascending
+		 * order. */
 		if (piece->extent == FSDP_NONE || piece->extent < counts->next_extent)
 			return ODD;
 		count_extents(counts, piece->extent);
@@ -703,7 +708,8 @@ static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value = fsdp_model_value(model, i);
-		/* After all of the sorted values that it is not before: few comparisons, for names may be long. */
+		/* After all of the sorted values that it is not before: few comparisons,
+		 * for names may be long. */
 		size_t low = 0, high = i;
 		while (low < high) {
 			/* Most come in order. */
@@ -756,8 +762,9 @@ size_t fsdp_model_counted(const struct fsdp_model *model)
 	return model->counting->tensors;
 }
 
-/* freeze.c: what can be counted without order and tree, if the model is so plain that it makes no difference; else
- * *ret_counted is false and nothing was counted. False: out of memory. */
+/* freeze.c: what can be counted without order and tree, if the model is so plain that it
+ * makes no difference; else *ret_counted is false and nothing was counted. False: out of
+ * memory. */
 static bool model_count(struct fsdp_model *model, bool *ret_counted)
 {
 	bool begun = model->counting != NULL, good = true;

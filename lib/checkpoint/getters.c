@@ -438,7 +438,8 @@ static const char *literal_of(
 		       : NULL;
 }
 
-/* Written in one go where it is wanted: building it up somewhere and copying it costs as much as everything else. */
+/* Written in one go where it is wanted: building it up somewhere and copying it costs as
+ * much as everything else. */
 static inline struct fsdp_tensor tensor_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a list of the files of a bucket or directory, as other tools print it, and makes it
- * the directory that is opened: names and sizes come from the list, bytes from the files
- * that were copied into the directory that the user named.
+ * Reads a list of the files of a bucket or directory, as other tools print it, and makes
+ * it the directory that is opened: names and sizes come from the list, bytes from the
+ * files that were copied into the directory that the user named.
  *
  * Origin: output of aws-cli 1.45 (s3 ls, s3api list-objects-v2), google-cloud-sdk's
- * command_lib/storage/ls_command_util.py (gsutil ls -l, gcloud storage ls -l), rclone 1.60
- * (ls, lsl, lsjson), coreutils 9.1 (ls -lR), findutils 4.9 (find -printf '%s %p\n').
+ * command_lib/storage/ls_command_util.py (gsutil ls -l, gcloud storage ls -l), rclone
+ * 1.60 (ls, lsl, lsjson), coreutils 9.1 (ls -lR), findutils 4.9 (find -printf '%s %p\n').
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -8,7 +8,8 @@
 #include "base/sort.h"
 #include "checkpoint/build.h"
 
-/* ---- Ranks without a file. A world may claim millions: ranks are never counted through ---- */
+/* ---- Ranks without a file. A world may claim millions: ranks are never counted through
+ * ---- */
 
 /* The first rank from this one on that is present, or missing, as requested; the world
  * size: none. *at: the position in the list to search from. */
@@ -110,11 +111,11 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
  *
  * A tensor that is complete in several files keeps one piece per rank: replicas. A tensor
  * of neither model nor optimizer (the state of a random generator) is separate for each
- * rank, as well as one that its family calls so. If the sharding of a set is unknown, plain
- * tensors are copies only if their records have the same CRC; else they are separate too. Runs of a
- * flattened parameter (LOCAL state dicts with use_orig_params) have one name, one
- * dimension and a length of their own in every file: they are concatenated in
- * order of ranks, which is the parameter in its flattened form.
+ * rank, as well as one that its family calls so. If the sharding of a set is unknown,
+ * plain tensors are copies only if their records have the same CRC; else they are
+ * separate too. Runs of a flattened parameter (LOCAL state dicts with use_orig_params)
+ * have one name, one dimension and a length of their own in every file: they are
+ * concatenated in order of ranks, which is the parameter in its flattened form.
  */
 
 struct merge {
@@ -247,8 +248,8 @@ static enum likeness compare(const struct fsdp_model *model,
 	return here->crc == there->crc ? LIKE_SAME : LIKE_OTHER;
 }
 
-/* Names with different content on the ranks become separate for each rank. Another shape is a
- * disagreement unless the files are slices. */
+/* Names with different content on the ranks become separate for each rank. Another shape
+ * is a disagreement unless the files are slices. */
 static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
@@ -317,7 +318,8 @@ static void meet(
 	merge->fragments[first] &= may_be_run(model, tensor);
 	if (tensor->dtype == known->dtype &&
 		(same_shape(model, tensor, known) || merge->fragments[first])) {
-		/* The parts of a structured tensor that became part of another go with it. */
+		/* The parts of a structured tensor that became part of another go with
+		 * it. */
 		if (tensor->extra != FSDP_NONE) {
 			const struct fsdp_extra *extra =
 				fsdp_model_extra(merge->model, tensor->extra);
@@ -371,8 +373,9 @@ static bool is_on_mesh(const struct fsdp_model *model,
 	return ranks == NULL && rank < mesh->rank_count;
 }
 
-/* The file of the rank that should have what another rank's has: its name differs in numbers. Where each rank
- * has several, one that is missing, or has a finding, is the cause (NULL). */
+/* The file of the rank that should have what another rank's has: its name differs in
+ * numbers. Where each rank has several, one that is missing, or has a finding, is the
+ * cause (NULL). */
 static const struct fsdp_file_record *find_sibling(const struct fsdp_model *model,
 	const struct fsdp_file_record *record, const struct fsdp_file_record *other)
 {
@@ -784,7 +787,8 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		merge->target[i] = i;
 		shapes[i] = fsdp_model_tensor(model, i)->shape;
 	}
-	/* Tensors of skipped files, and the parts of structured ones among them, are removed. */
+	/* Tensors of skipped files, and the parts of structured ones among them, are
+	 * removed. */
 	for (uint32_t i = 0; i < model->files.count; i++) {
 		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		const struct fsdp_file_record *next =

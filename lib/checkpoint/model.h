@@ -144,7 +144,8 @@ struct fsdp_unit_fqn_record {
 	uint32_t placement;
 };
 
-/* A module that a whole pickled model names with its class, or whose class follows from the architecture. */
+/* A module that a whole pickled model names with its class, or whose class follows from
+ * the architecture. */
 struct fsdp_class_hint {
 	uint32_t raw_name;
 	bool inferred;
@@ -353,8 +354,9 @@ struct fsdp_span fsdp_model_name(
 
 /* ---- freeze.c ---- */
 
-/* Checks every index once, then sorts, links, joins and counts. Nothing may be added afterwards. What it needs
- * meanwhile is taken from the budget and given back. False without an error: needs_records. */
+/* Checks every index once, then sorts, links, joins and counts. Nothing may be added
+ * afterwards. What it needs meanwhile is taken from the budget and given back. False
+ * without an error: needs_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 
@@ -380,7 +382,8 @@ uint32_t fsdp_dtype_of_tensor_class(struct fsdp_span class_name);
 /* Bytes of `numel` elements of the logical tensor; false on overflow. */
 bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes);
 
-/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is learned by nothing. */
+/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is
+ * learned by nothing. */
 bool fsdp_dtype_counts(uint32_t dtype, uint32_t dims);
 
 /* ---- module-tree.c: clean names ---- */
@@ -443,7 +446,8 @@ struct fsdp_flat_rules {
 
 /*
  * With use_orig_params every parameter begins at 16 bytes of the dtype it is computed in,
- * and the layout is padded to a multiple of the process group; else nothing is padded. item_bytes 0: a dtype that is not known, nothing is aligned.
+ * and the layout is padded to a multiple of the process group; else nothing is padded.
+ * item_bytes 0: a dtype that is not known, nothing is aligned.
  */
 struct fsdp_flat_rules fsdp_flat_rules(
 	bool use_orig_params, uint32_t item_bytes, uint32_t group);
@@ -490,11 +494,13 @@ struct fsdp_flat_part {
 	uint64_t numel;
 };
 
-/* Of a parameter that begins at `start` of the layout: its part on the rank. False: nothing. */
+/* Of a parameter that begins at `start` of the layout: its part on the rank. False:
+ * nothing. */
 bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
 	uint64_t numel, struct fsdp_flat_part *ret_part);
 
-/* The rank that holds an element of the layout, and the position in its shard. False: the element does not exist. */
+/* The rank that holds an element of the layout, and the position in its shard. False: the
+ * element does not exist. */
 bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
 	uint64_t *ret_shard_offset);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules: names of tensors without the segments of wrappers, the tree of modules that own them,
- * roles of tensors, and units that are known by name.
+ * Modules: names of tensors without the segments of wrappers, the tree of modules that
+ * own them, roles of tensors, and units that are known by name.
  */
 #include "checkpoint/build.h"
 
@@ -167,7 +167,8 @@ bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
 	       fsdp_dtype_counts(tensor->dtype, tensor->dims);
 }
 
-/* An integer alone that is called so counts something: steps, or tokens that were seen. Nothing learns it. */
+/* An integer alone that is called so counts something: steps, or tokens that were seen.
+ * Nothing learns it. */
 static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
 {
 	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
@@ -230,9 +231,9 @@ bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 }
 
 /*
- * Finds the modules of units that are known by their names from the root model, as a trace
- * has them. A checkpoint may keep the model in a container, and may have segments of
- * wrappers in its names.
+ * Finds the modules of units that are known by their names from the root model, as a
+ * trace has them. A checkpoint may keep the model in a container, and may have segments
+ * of wrappers in its names.
  */
 
 enum { STARTS = 8, STARTS_FROM = 256, NEAREST_FOR = 16, NAME_SHOWN = 200 };
@@ -486,12 +487,13 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 }
 
 /*
- * Makes modules of dotted names without a plan, then links tensors to the modules
- * that own them and adds up the tensors below each. Every walk is a loop over an array with
+ * Makes modules of dotted names without a plan, then links tensors to the modules that
+ * own them and adds up the tensors below each. Every walk is a loop over an array with
  * parents before children.
  */
 
-/* Optimizer states, and other states of a trainer, have paths that are not modules, unless all tensors are such. */
+/* Optimizer states, and other states of a trainer, have paths that are not modules,
+ * unless all tensors are such. */
 static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_optimizer)
 {
 	if (tensor->flags & FSDP_TENSOR_COMPONENT)
@@ -767,7 +769,8 @@ static struct fsdp_unit_record *infer_unit(
 /* Counts for inference: number of parameters below, and of sharded ones among them. */
 struct tally {
 	uint32_t parameters, sharded, world_size;
-	/* Parameters of its own; children with a number as name and modules of their own; other children. */
+	/* Parameters of its own; children with a number as name and modules of their own;
+	 * other children. */
 	bool has_own, has_blocks, has_others;
 };
 
@@ -776,7 +779,8 @@ static bool all_sharded(const struct tally *tally)
 	return tally->parameters != 0 && tally->sharded == tally->parameters;
 }
 
-/* A list of blocks, as nn.ModuleList: fully_shard refuses it, since it has no forward(). */
+/* A list of blocks, as nn.ModuleList: fully_shard refuses it, since it has no forward().
+ */
 static bool is_list(const struct tally *tally)
 {
 	return tally->has_blocks && !tally->has_others && !tally->has_own;

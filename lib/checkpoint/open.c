@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens what the user named: what the paths mean, sets of rank files, several files as one
- * checkpoint, and pickles of an input that does not open. Closes a checkpoint.
+ * Opens what the user named: what the paths mean, sets of rank files, several files as
+ * one checkpoint, and pickles of an input that does not open. Closes a checkpoint.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -170,7 +170,8 @@ struct looking {
 	struct fsdp_checkpoint *checkpoint;
 	struct fsdp_arena *scratch;
 	size_t looks;
-	/* Files of the model by their paths, which are names of it here: from the last component to the first. */
+	/* Files of the model by their paths, which are names of it here: from the last
+	 * component to the first. */
 	struct fsdp_table files;
 	uint32_t known; /* so many files are in the table */
 };
@@ -184,7 +185,8 @@ static struct fsdp_span cut_component(struct fsdp_span *path, bool *ret_more)
 	return last;
 }
 
-/* Whether a file of this name was read. A member's name may begin with directories that were entered since. */
+/* Whether a file of this name was read. A member's name may begin with directories that
+ * were entered since. */
 static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_read,
 	struct fsdp_error **ret_error)
 {
@@ -215,7 +217,8 @@ static bool was_read(struct looking *looking, struct fsdp_span name, bool *ret_r
 	return fsdp_budget_work(&looking->checkpoint->budget, steps, ret_error);
 }
 
-/* An unreadable file does not stop the checks, and does not count as good. Takes the error over. */
+/* An unreadable file does not stop the checks, and does not count as good. Takes the
+ * error over. */
 static void pass_over(
 	struct looking *looking, struct fsdp_span name, struct fsdp_error *error)
 {
@@ -261,7 +264,8 @@ static void look_at(
 	fsdp_names_let_go(names);
 }
 
-/* The member of the archive, or the entry of the directory, at an index. False: the look ends here. */
+/* The member of the archive, or the entry of the directory, at an index. False: the look
+ * ends here. */
 static bool look_at_entry(
 	struct looking *looking, size_t index, struct fsdp_span *ret_name)
 {
@@ -404,8 +408,9 @@ static bool open_directory(struct opening *opening, struct fsdp_error **ret_erro
 	return true;
 }
 
-/* The directory of a file, which may contain its plan. If it cannot be listed the file is still opened, unless it
- * needs the directory: the error is kept. False: out of memory. */
+/* The directory of a file, which may contain its plan. If it cannot be listed the file is
+ * still opened, unless it needs the directory: the error is kept. False: out of memory.
+ */
 static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	const char *slash = strrchr(opening->path, '/');
@@ -672,7 +677,8 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 		opening->path_count != 0 && is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
 	if (outcome == FSDP_FAILED) {
-		/* A file that is not a checkpoint may stand for its directory, which was not seen. */
+		/* A file that is not a checkpoint may stand for its directory, which was
+		 * not seen. */
 		struct fsdp_span name =
 			fsdp_span_last(fsdp_span_text(opening->path), '/');
 		if (opening->beside_error != NULL && fsdp_registry_may_anchor(name) &&

@@ -56,12 +56,14 @@ bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 void fsdp_opening_set_folder(struct opening *opening);
 
-/* From the named path to the input to read: through archives and directories around it. */
+/* From the named path to the input to read: through archives and directories around it.
+ */
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- listing.c ---- */
 
-/* The files of options->listing_path in the place of those of the open directory, which has copies of some. */
+/* The files of options->listing_path in the place of those of the open directory, which
+ * has copies of some. */
 bool fsdp_listing_open(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- open.c ---- */
@@ -77,13 +79,14 @@ const char *fsdp_opening_join(
 /* It is read although the user did not name it. */
 void fsdp_opening_report(const struct opening *opening, const char *path);
 
-/* Whether the file is one of a set: by its name, or (once it was read) by its content; and
- * others of the set are in its directory. */
+/* Whether the file is one of a set: by its name, or (once it was read) by its content;
+ * and others of the set are in its directory. */
 bool fsdp_opening_has_set(struct opening *opening, bool has_hint);
 
 /* ---- read.c ---- */
 
-/* Reads what options->units_path names in the place of a plan; without a path it is all there is. */
+/* Reads what options->units_path names in the place of a plan; without a path it is all
+ * there is. */
 bool fsdp_unit_source(struct opening *opening, struct fsdp_error **ret_error);
 
 /* Reads what was entered into the model. */
@@ -120,20 +123,21 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 
 /*
  * Files that training programs write in addition to the tensors of a checkpoint and load
- * with them: states of schedulers and random generators, arguments, configurations. Each that
- * was not read is checked separately: whether it is complete, the calls that its pickles
- * would have a loader make, and the code that a configuration names. Only findings go to
- * the checkpoint.
+ * with them: states of schedulers and random generators, arguments, configurations. Each
+ * that was not read is checked separately: whether it is complete, the calls that its
+ * pickles would have a loader make, and the code that a configuration names. Only
+ * findings go to the checkpoint.
  *
- * Of all other files in the named directory, and below it, those that are
- * pickles by their first bytes are checked for the calls that they would have a loader make;
- * one that cannot be checked is a finding. A named file means itself and its set.
+ * Of all other files in the named directory, and below it, those that are pickles by
+ * their first bytes are checked for the calls that they would have a loader make; one
+ * that cannot be checked is a finding. A named file means itself and its set.
  *
  * Before the model is frozen. False: memory or the work that may be done ended.
  */
 bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error);
 
-/* Counts the pickles that it would look at by their first bytes, up to some hundred files.
+/* Counts the pickles that it would look at by their first bytes, up to some hundred
+ * files.
  */
 bool fsdp_count_beside(struct opening *opening, struct fsdp_error **ret_error);
 
@@ -165,8 +169,8 @@ static inline const struct fsdp_listed *fsdp_listed(
 	return fsdp_vec_at(&pickles->list, stream);
 }
 
-/* What the pickle of the values makes: of a zip data.pkl, of a stream of torch.save before
- * 1.6 the fourth. Texts are copied. False: out of memory. */
+/* What the pickle of the values makes: of a zip data.pkl, of a stream of torch.save
+ * before 1.6 the fourth. Texts are copied. False: out of memory. */
 bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *arena,
 	struct fsdp_scan_root *ret_root);
 

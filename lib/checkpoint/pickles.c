@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the pickles of a file: opens it, finds them, keeps of each what it names and what torch would
- * refuse of it; walks the values that one builds.
+ * Lists the pickles of a file: opens it, finds them, keeps of each what it names and what
+ * torch would refuse of it; walks the values that one builds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,9 +137,9 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 }
 
 /*
- * Walks the values that a pickle builds, in pre-order. A container is shown where it is met
- * first: later it is only named, so that shared values are not expanded. How deep a walk
- * goes is fixed, so it keeps one frame a level and nothing calls itself.
+ * Walks the values that a pickle builds, in pre-order. A container is shown where it is
+ * met first: later it is only named, so that shared values are not expanded. How deep a
+ * walk goes is fixed, so it keeps one frame a level and nothing calls itself.
  */
 
 enum phase { FUNCTION, ARGUMENTS, KEYWORDS, ITEMS, STATES, OVER };

@@ -50,7 +50,8 @@ static void chunk(
 	*ret_end = length - *ret_begin < size ? length : *ret_begin + size;
 }
 
-/* Most runs that a cut can leave: each part touches at most all old runs, and together they cover them once. */
+/* Most runs that a cut can leave: each part touches at most all old runs, and together
+ * they cover them once. */
 static size_t most_runs(const struct fsdp_runs *old, const struct fsdp_placed *placed)
 {
 	uint64_t parts = placed->kind == FSDP_STRIDED_SHARD && placed->factor > 0

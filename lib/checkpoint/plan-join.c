@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins a sharding plan with its checkpoint: completes a plan that lists modules only, joins the
- * names of both, and reports where they contradict each other.
+ * Joins a sharding plan with its checkpoint: completes a plan that lists modules only,
+ * joins the names of both, and reports where they contradict each other.
  */
 #include <stdio.h>
 
@@ -88,8 +88,9 @@ static bool add_planned(
 	return true;
 }
 
-/* plan-join.c: of a plan that lists none, the parameters that the checkpoint has in its modules. `visit_of` is by
- * clean name, of `name_count`; `stripped` by visit: its name without segments of wrappers. */
+/* plan-join.c: of a plan that lists none, the parameters that the checkpoint has in its
+ * modules. `visit_of` is by clean name, of `name_count`; `stripped` by visit: its name
+ * without segments of wrappers. */
 static bool freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
 	size_t name_count, const uint32_t *stripped, struct fsdp_arena *scratch)
 {
@@ -188,8 +189,9 @@ bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 	for (uint32_t i = 0; i < model->units.count; i++) {
 		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
 		moved[i] = FSDP_NONE;
-		/* PyTorch makes no unit of a module without parameters of its own. A class FSDP… whose parameters are
-		 * stored as they are, while others are sharded, only is called so. */
+		/* PyTorch makes no unit of a module without parameters of its own. A
+		 * class FSDP… whose parameters are stored as they are, while others are
+		 * sharded, only is called so. */
 		bool shards = holds[i].sharded != 0 || !any_sharded;
 		if (holds[i].parameters == 0 ||
 			(!shards && strcmp(unit.api, "fsdp1") != 0)) {
@@ -271,7 +273,8 @@ static bool in_container(
 	return name != FSDP_NONE;
 }
 
-/* FSDP1 casts the buffers of a unit when it runs first: a plan may be from before that, and so may a save. */
+/* FSDP1 casts the buffers of a unit when it runs first: a plan may be from before that,
+ * and so may a save. */
 static bool is_cast_buffer(
 	const struct compare *compare, const struct fsdp_planned *planned, uint32_t dtype)
 {
@@ -423,7 +426,8 @@ static void freeze_compare(
 {
 	struct compare compare = { model, scratch, prefix, false };
 	compare.flattened = has_flat_parameters(&compare);
-	/* Rank files are of as many ranks as wrote them; what was saved whole may be loaded by any number. */
+	/* Rank files are of as many ranks as wrote them; what was saved whole may be
+	 * loaded by any number. */
 	if (model->is_set && model->world_size != FSDP_NONE &&
 		model->plan.world_size != model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
@@ -671,8 +675,9 @@ static void tie_tensors(const struct join *join)
 			tensor->alias = fsdp_model_planned(model, first)->tensor;
 	}
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		/* Of what stands for what stands for it the last: ties of a plan may be a chain, but no ring, since
-		 * each leads to a tensor that is not an alias yet. */
+		/* Of what stands for what stands for it the last: ties of a plan may be a
+		 * chain, but no ring, since each leads to a tensor that is not an alias
+		 * yet. */
 		uint32_t index = i, last = i;
 		while (fsdp_model_tensor(model, last)->alias != FSDP_NONE)
 			last = fsdp_model_tensor(model, last)->alias;

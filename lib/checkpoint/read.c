@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what was opened into the model: the own part of the family, the children it names, the
- * counter of its optimizer, units out of a log or trace, the sharding plan.
+ * Reads what was opened into the model: the own part of the family, the children it
+ * names, the counter of its optimizer, units out of a log or trace, the sharding plan.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -100,8 +100,8 @@ static bool counter_read(
 }
 
 /*
- * Reads units and classes from what a training run left: the model that a log has printed,
- * or the units that a trace names.
+ * Reads units and classes from what a training run left: the model that a log has
+ * printed, or the units that a trace names.
  */
 
 /* ---- a log ---- */
@@ -262,7 +262,8 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	return count == 1;
 }
 
-/* Whether a found plan may cost that much: a plan larger than a small checkpoint was not requested. */
+/* Whether a found plan may cost that much: a plan larger than a small checkpoint was not
+ * requested. */
 static bool is_small_beside(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
 {
@@ -306,7 +307,8 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		fsdp_error_free(error);
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	}
-	/* Bytes that were not read say nothing of the plan, and with it the answer might be another one. */
+	/* Bytes that were not read say nothing of the plan, and with it the answer might
+	 * be another one. */
 	bool has_bytes = checkpoint->plan_path != NULL;
 	if (!has_bytes && fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
 		fsdp_error_add_path(&error, path);
@@ -395,8 +397,8 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 		       opening, &beside, opening->beside_path, entry.name, ret_error);
 }
 
-/* Files in findings since `first`, and in *error, become relative to the prefix; those of the
- * input layer already are. */
+/* Files in findings since `first`, and in *error, become relative to the prefix; those of
+ * the input layer already are. */
 static void report_errors_below(struct opening *opening, size_t first, const char *folder,
 	struct fsdp_error **error)
 {
@@ -471,8 +473,9 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 static bool read_below(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
 
-/* Into the same model as all others. What it needs meanwhile goes with it: there may be many. Of one of many files
- * that repeat what the others say the names are copied, and none of its bytes stay. */
+/* Into the same model as all others. What it needs meanwhile goes with it: there may be
+ * many. Of one of many files that repeat what the others say the names are copied, and
+ * none of its bytes stay. */
 static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {

@@ -296,8 +296,8 @@ const struct fsdp_scan_entry *fsdp_scan_find(
 
 /* ---- reading ---- */
 
-/* A file that cannot be opened has no head. One that has fewer bytes than it had when it was
- * opened is changed meanwhile. */
+/* A file that cannot be opened has no head. One that has fewer bytes than it had when it
+ * was opened is changed meanwhile. */
 struct fsdp_span fsdp_scan_head(struct fsdp_scan *survey, const char *name)
 {
 	struct survey_entry *entry = find_entry(survey, name);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the files that training programs load with the tensors of a checkpoint, and searches
- * all other files of the tree for pickles (opening.h).
+ * Checks the files that training programs load with the tensors of a checkpoint, and
+ * searches all other files of the tree for pickles (opening.h).
  *
- * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the
- * remote code of transformers/dynamic_module_utils.py.
+ * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the remote
+ * code of transformers/dynamic_module_utils.py.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -84,7 +84,8 @@ struct beside {
 	size_t read_count;
 	struct fsdp_ranks_here here; /* with states of random generators */
 	struct fsdp_span example;    /* a file of them */
-	/* A file that nothing names is looked at: only what its pickles would do counts. */
+	/* A file that nothing names is looked at: only what its pickles would do counts.
+	 */
 	bool is_stray;
 	bool is_data;        /* by its name one of a distributed checkpoint */
 	bool has_listed;     /* the files that programs load were looked at */
@@ -190,8 +191,9 @@ static void report_error(
 /* How far a file was read that nothing names. */
 enum whole { WHOLE, BROKEN, BROKEN_TEXT };
 
-/* What a program runs that loads the file counts in such a file, up to where it breaks off; what else no writer of
- * pickles writes only in a whole one. What a text that is not a pickle says counts if a global is named in it. */
+/* What a program runs that loads the file counts in such a file, up to where it breaks
+ * off; what else no writer of pickles writes only in a whole one. What a text that is not
+ * a pickle says counts if a global is named in it. */
 static bool is_taken(
 	const struct beside *beside, const struct fsdp_finding *finding, enum whole whole)
 {
@@ -367,7 +369,8 @@ static void add_token(struct token *last, uint64_t number, struct fsdp_span text
 		*last = (struct token){ number, text };
 }
 
-/* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json. False: memory ended. */
+/* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json.
+ * False: memory ended. */
 static bool read_tokens(
 	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
 {
@@ -524,8 +527,8 @@ static void check_with(struct beside *beside, const struct fsdp_look *look,
 								 : BROKEN);
 	if (whole)
 		return;
-	/* A truncated pickle was checked up to its end, and no program continues there. The content
-	 * of an archive is unknown without its directory. */
+	/* A truncated pickle was checked up to its end, and no program continues there.
+	 * The content of an archive is unknown without its directory. */
 	enum fsdp_error_code code = fsdp_error_code(*error);
 	bool is_archive =
 		look->folder != NULL || fsdp_span_begins(look->head, FSDP_SPAN("PK"));
@@ -739,7 +742,8 @@ static struct fsdp_span name_from(
 	return fsdp_span(name, up * step + path.size);
 }
 
-/* Files that were read are known, as well as files that programs load, and targets of links that were read. */
+/* Files that were read are known, as well as files that programs load, and targets of
+ * links that were read. */
 static bool is_known(
 	const struct beside *beside, const struct around *around, struct fsdp_span name)
 {
@@ -796,7 +800,8 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 	beside->files_left--;
 	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
 		return true;
-	/* Each look at a remote file is a request: others hold no pickles, by their names. */
+	/* Each look at a remote file is a request: others hold no pickles, by their
+	 * names. */
 	if (error == NULL && item->folder->dir != NULL &&
 		item->folder->dir->remote != NULL && item->entry.size != 0) {
 		static const char ends[] =
@@ -1090,7 +1095,8 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	return good;
 }
 
-/* Training programs keep these files when they remove the weights. A part that could not be read may have them. */
+/* Training programs keep these files when they remove the weights. A part that could not
+ * be read may have them. */
 static void check_weights(struct beside *beside)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goes from what the user named to what is read: picks files of a directory, peels archives off, and
- * enters directories that only lead to a checkpoint.
+ * Goes from what the user named to what is read: picks files of a directory, peels
+ * archives off, and enters directories that only lead to a checkpoint.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -167,8 +167,9 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 			return false;
 		}
 		if (checkpoint->packed.count > 1) {
-			/* The members of the archive. A member that a plain tar stores as is has an offset in the
-			 * tar, unless it was inside of another archive. */
+			/* The members of the archive. A member that a plain tar stores as
+			 * is has an offset in the tar, unless it was inside of another
+			 * archive. */
 			struct fsdp_look file = opening->look;
 			if (!fsdp_folder_of_packed(&checkpoint->folder,
 				    &checkpoint->packed, &checkpoint->arena, ret_error))
@@ -219,7 +220,8 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 	return bids;
 }
 
-/* The tar of torch 0.1 begins with this member. Others are not entered unasked: they may hold anything. */
+/* The tar of torch 0.1 begins with this member. Others are not entered unasked: they may
+ * hold anything. */
 static bool is_torch_tar(struct fsdp_span head)
 {
 	static const char FIRST[] = "sys_info";
@@ -325,7 +327,8 @@ static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* What could be meant one level down. Of checkpoints that can only be named the first one is as good as all. */
+/* What could be meant one level down. Of checkpoints that can only be named the first one
+ * is as good as all. */
 static void list_below(struct opening *opening, struct fsdp_candidates *ret_folders,
 	struct fsdp_candidates *ret_files)
 {

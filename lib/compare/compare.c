@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares two checkpoints by name, shape, dtype, role and placement: reads both lists of tensors,
- * pairs equal names, then names that differ in their first segments or by a rule, and keeps
- * the differences.
+ * Compares two checkpoints by name, shape, dtype, role and placement: reads both lists of
+ * tensors, pairs equal names, then names that differ in their first segments or by a
+ * rule, and keeps the differences.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,8 @@ static size_t partner_of(const struct fsdp_compare *compare,
 		return compare->sides[1].count;
 	struct fsdp_span rest = fsdp_span(
 		name.data + exchange->from.size, name.size - exchange->from.size);
-	/* The tensor of B that has this name; its count if there is none without a partner. */
+	/* The tensor of B that has this name; its count if there is none without a
+	 * partner. */
 	const struct fsdp_compared_side *side = &compare->sides[1];
 	size_t low = 0, high = side->count;
 	FSDP_HALVE(low, high, middle,
@@ -167,8 +168,9 @@ void fsdp_compare_match_prefixes(struct fsdp_compare *compare)
 }
 
 /*
- * Compares the entries of both sides that are not tensors, if both have the same ones. Other entries belong to other
- * programs or settings and describe these more than the model.
+ * Compares the entries of both sides that are not tensors, if both have the same ones.
+ * Other entries belong to other programs or settings and describe these more than the
+ * model.
  */
 
 static bool is_same_token(const struct fsdp_token *a, const struct fsdp_token *b)
@@ -277,7 +279,8 @@ static bool add_names(
 		return fsdp_arena_fail(naming->arena, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, i);
-		/* A FlatParameter whose parameters are listed too is not a tensor of the model. */
+		/* A FlatParameter whose parameters are listed too is not a tensor of the
+		 * model. */
 		if (stored || (tensor.flags & FSDP_TENSOR_SPREAD) == 0)
 			naming->list[naming->count++].tensor = i;
 	}
@@ -320,7 +323,8 @@ static bool is_chosen(const struct fsdp_compare_options *options, unsigned side,
 	       options->choose(options->choose_context, side, tensor, name);
 }
 
-/* The tensors of a side, converted by the map. If one configuration lacks a setting, that of the other may have it. */
+/* The tensors of a side, converted by the map. If one configuration lacks a setting, that
+ * of the other may have it. */
 static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 	const struct fsdp_compare_options *options, struct fsdp_mapped **ret_list,
 	size_t *ret_count, struct fsdp_error **ret_error)
@@ -472,8 +476,8 @@ struct fsdp_compared_pair *fsdp_compare_join(
 }
 
 /*
- * Pairs tensors of both sides by name, and separates tensors that one side lacks from those it has under the name of a
- * tied tensor.
+ * Pairs tensors of both sides by name, and separates tensors that one side lacks from
+ * those it has under the name of a tied tensor.
  */
 
 /* ---- sorting ---- */
@@ -537,8 +541,8 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 			one->excused = !one->paired && one->mapped == NULL &&
 				       shared[root_of(side, one)] != 0;
 		}
-		/* DeepSpeed has weights twice: those of the optimizer by their names, and the module's own, which say
-		 * nothing new where the first are there. */
+		/* DeepSpeed has weights twice: those of the optimizer by their names, and
+		 * the module's own, which say nothing new where the first are there. */
 		for (size_t k = 0; k < side->count; k++) {
 			struct fsdp_compared *one = &side->list[k];
 			struct fsdp_span rest;
@@ -564,7 +568,8 @@ bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_er
 		return fsdp_arena_fail(&compare->arena, ret_error);
 	sort(&compare->sides[0]);
 	sort(&compare->sides[1]);
-	/* Both lists are in order of names; of one name the first with the first, and so on. */
+	/* Both lists are in order of names; of one name the first with the first, and so
+	 * on. */
 	const struct fsdp_compared_side *a = &compare->sides[0], *b = &compare->sides[1];
 	size_t i = 0, k = 0;
 	while (i < a->count && k < b->count) {
@@ -648,7 +653,8 @@ size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side
 }
 
 /*
- * Compares shape, dtype and layout of two tensors, and finds the probable cause of a difference.
+ * Compares shape, dtype and layout of two tensors, and finds the probable cause of a
+ * difference.
  */
 
 /* ---- hints ---- */
@@ -663,8 +669,8 @@ static void hint(struct fsdp_compared_pair *pair, enum fsdp_probable_cause which
 	pair->dim = dim;
 }
 
-/* Number of parts of a length if this is one of them; 0: not a part. The last part may be shorter, all others have
- * the maximum length. */
+/* Number of parts of a length if this is one of them; 0: not a part. The last part may be
+ * shorter, all others have the maximum length. */
 static uint64_t parts_of(uint64_t whole, uint64_t part)
 {
 	uint64_t parts = part != 0 ? whole / part + (whole % part != 0) : 0;
@@ -738,8 +744,9 @@ static size_t put(char text[FSDP_LAYOUT_TEXT], size_t used, struct fsdp_span mor
 	return used + size;
 }
 
-/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies saved partly by one rank
- * and partly by another are unordered; the longest piece decides there. */
+/* How often a tensor of these pieces is cut along a dimension: different offsets. Copies
+ * saved partly by one rank and partly by another are unordered; the longest piece decides
+ * there. */
 static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, uint32_t dim)
 {
@@ -829,7 +836,8 @@ static bool is_other_unit(
 		inferred[i] = unit.inferred;
 		names[i] = fsdp_module(checkpoint, unit.module).name;
 	}
-	/* The last `size` bytes of names of both sides: long ones differ in front at most. */
+	/* The last `size` bytes of names of both sides: long ones differ in front at
+	 * most. */
 	if (inferred[0] != inferred[1])
 		return false;
 	char texts[2][1024];

@@ -73,7 +73,8 @@ static inline struct fsdp_compared *fsdp_compared_at(
 bool fsdp_compare_take(struct fsdp_compare *compare,
 	const struct fsdp_compare_options *options, struct fsdp_error **ret_error);
 
-/* Pairs of one name, then of names that differ in their first segments (compare.c, compare.c). */
+/* Pairs of one name, then of names that differ in their first segments (compare.c,
+ * compare.c). */
 bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
 
@@ -94,7 +95,8 @@ void fsdp_compare_describe(
 bool fsdp_compare_elements(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
 
-/* How those that differ came about, and pairs of what was left over (probable-cause.c). */
+/* How those that differ came about, and pairs of what was left over (probable-cause.c).
+ */
 bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error);
 
 /* What is not a tensor (compare.c). */
@@ -108,10 +110,10 @@ bool fsdp_compare_alike(
 	const struct fsdp_compare_tensor *a, const struct fsdp_compare_tensor *b);
 
 /*
- * How far the numbers of two runs are apart. Sums are made of sixteen partial ones that the
- * place of a number in its run decides, so that equal runs give equal digits however they
- * are cut. Equal numbers, and two that are not numbers, are not apart; what is finite on one
- * side only, and two different infinities, are apart without end.
+ * How far the numbers of two runs are apart. Sums are made of sixteen partial ones that
+ * the place of a number in its run decides, so that equal runs give equal digits however
+ * they are cut. Equal numbers, and two that are not numbers, are not apart; what is
+ * finite on one side only, and two different infinities, are apart without end.
  */
 enum { FSDP_APART_LANES = 16 };
 
@@ -125,7 +127,8 @@ struct fsdp_apart {
 void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first);
 
-/* The same for numbers that single precision holds, in their stored form: 32 bits, bfloat16 and float16. */
+/* The same for numbers that single precision holds, in their stored form: 32 bits,
+ * bfloat16 and float16. */
 enum fsdp_apart_kind { FSDP_APART_FLOATS, FSDP_APART_BRAINS, FSDP_APART_HALVES };
 void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first);
@@ -143,9 +146,10 @@ static inline double fsdp_apart_max(const struct fsdp_apart *apart)
 double fsdp_apart_sum(const struct fsdp_apart *apart);
 
 /*
- * Numbers of 16 bits, read in pairs as one word: they are only added up, which is fast. `kind` is FSDP_APART_BRAINS or
- * FSDP_APART_HALVES, and the first number is in the first lane. False, and nothing was added: some of the `rows` of all
- * lanes may be farther apart than before, or single precision cannot hold a distance.
+ * Numbers of 16 bits, read in pairs as one word: they are only added up, which is fast.
+ * `kind` is FSDP_APART_BRAINS or FSDP_APART_HALVES, and the first number is in the first
+ * lane. False, and nothing was added: some of the `rows` of all lanes may be farther
+ * apart than before, or single precision cannot hold a distance.
  */
 bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t rows);

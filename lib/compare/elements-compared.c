@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the elements of paired tensors: bits, or numbers where dtypes differ; largest and mean
- * differences, and the first different element.
+ * Compares the elements of paired tensors: bits, or numbers where dtypes differ; largest
+ * and mean differences, and the first different element.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -48,7 +48,8 @@ static inline uint32_t word_at(const unsigned char *from)
 	return word;
 }
 
-/* Of two neighbours one is there when the word is shifted, and the other when it is masked. */
+/* Of two neighbours one is there when the word is shifted, and the other when it is
+ * masked. */
 static inline float first_brain(uint32_t word)
 {
 	return fsdp_float_of_bits(word << 16);
@@ -59,8 +60,8 @@ static inline float second_brain(uint32_t word)
 	return fsdp_float_of_bits(word & UINT32_C(0xffff0000));
 }
 
-/* Values of float16 are scaled by 2^-112, NaN and Inf too: their distance from any other number exceeds every bound,
- * unless both are the same. */
+/* Values of float16 are scaled by 2^-112, NaN and Inf too: their distance from any other
+ * number exceeds every bound, unless both are the same. */
 static inline float second_half(uint32_t word)
 {
 	return fsdp_float_of_bits((uint32_t)((int32_t)word >> 3) & UINT32_C(0x8fffe000));
@@ -175,8 +176,8 @@ static bool add_any_brains(struct fsdp_apart *apart, const unsigned char *a,
 	return add_brains(apart, a, b, rows, bounds);
 }
 
-/* Distances below one are exact, since all numbers are multiples of one. After an inexact distance there may be
- * more. */
+/* Distances below one are exact, since all numbers are multiples of one. After an inexact
+ * distance there may be more. */
 static bool add_any_halves(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t rows, struct bounds *bounds)
 {
@@ -280,8 +281,9 @@ static int64_t add_rows(struct fsdp_apart *apart, const double *a, const double 
 	return over;
 }
 
-/* The same for finite numbers; false if others occur, or some are too far apart: the added result is then invalid.
- * `more` is 0 if values that equal the product of `near` cannot be larger, else 1. */
+/* The same for finite numbers; false if others occur, or some are too far apart: the
+ * added result is then invalid. `more` is 0 if values that equal the product of `near`
+ * cannot be larger, else 1. */
 #define ADD_FINITE_ROWS(name, type)                                                    \
 	FSDP_CLONES static bool name(struct fsdp_apart *apart, const unsigned char *a, \
 		const unsigned char *b, size_t rows, double near, int64_t more,        \
@@ -393,8 +395,9 @@ static inline float half_at(const unsigned char *from)
 	return fsdp_float_of_f16(half, 0x7c00, 0x1p112f);
 }
 
-/* Adds numbers whose distance is at most the previous one, which single precision checks quickly: a larger product
- * or difference does not round to less. False: nothing was added. */
+/* Adds numbers whose distance is at most the previous one, which single precision checks
+ * quickly: a larger product or difference does not round to less. False: nothing was
+ * added. */
 FSDP_CLONES
 static bool add_smaller(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t rows, float near, int32_t most)
@@ -473,7 +476,8 @@ static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	return add_smaller(apart, a, b, rows, near_of(apart), most_bits(apart));
 }
 
-/* The product of two such numbers is exact, so that what equals that of the largest share does not exceed it. */
+/* The product of two such numbers is exact, so that what equals that of the largest share
+ * does not exceed it. */
 static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t count)
 {
@@ -630,8 +634,8 @@ static inline double of_bits(int64_t bits)
 	return number;
 }
 
-/* To the nearest number of the dtype, ties to even: a sum this much larger has no bits left after it. NaN and Inf
- * become NaN. */
+/* To the nearest number of the dtype, ties to even: a sum this much larger has no bits
+ * left after it. NaN and Inf become NaN. */
 static inline double rounded(double number, const struct precision *to)
 {
 	const int64_t exponents = INT64_C(0x7FF) << 52;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds probable causes of differences: one tensor is a piece of the other, several copies of it,
- * or has its blocks in another order; unpaired tensors have equal bytes. A few elements are
- * compared first.
+ * Finds probable causes of differences: one tensor is a piece of the other, several
+ * copies of it, or has its blocks in another order; unpaired tensors have equal bytes. A
+ * few elements are compared first.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,8 @@ struct extract {
 
 /* ---- reading a little ---- */
 
-/* Takes the error. A file that cannot be read at all was reported before; a failure during a read is reported once. */
+/* Takes the error. A file that cannot be read at all was reported before; a failure
+ * during a read is reported once. */
 static void note_error(struct explaining *explaining, struct fsdp_error *error)
 {
 	enum fsdp_error_code code =
@@ -139,7 +140,8 @@ static struct extract extract_of(
 	return (struct extract){ side, both->facts[side].tensor, first, count };
 }
 
-/* Whether B is one of the parts of A, and which. Parts are runs of elements: rows, or what was flattened. */
+/* Whether B is one of the parts of A, and which. Parts are runs of elements: rows, or
+ * what was flattened. */
 static void find_part(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {
@@ -205,7 +207,8 @@ static bool is_shuffled(
 	return true;
 }
 
-/* Tries first the block of B that contains the first difference: one read shows that it is not a block of A. */
+/* Tries first the block of B that contains the first difference: one read shows that it
+ * is not a block of A. */
 static void find_order(struct explaining *explaining, struct fsdp_compared_pair *pair,
 	const struct both *both)
 {

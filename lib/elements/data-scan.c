@@ -225,7 +225,8 @@ static void add_to_view(struct pass_reader *reader, size_t index,
 	if (view->traced)
 		fsdp_trait_add(&result->trait, bytes, size);
 	if (view->sampled) {
-		/* The bytes of each block of the sample, where they are there; the first one is `at` of the view. */
+		/* The bytes of each block of the sample, where they are there; the first
+		 * one is `at` of the view. */
 		uint64_t place = at - view->begin;
 		const uint64_t step = FSDP_SAMPLE_BYTES * FSDP_SAMPLE_OF;
 		for (uint64_t block = place - place % step; block < place + size;
@@ -397,7 +398,8 @@ static void read_part(struct pass_run *pass, struct pass_part *part,
 		bool deflated;
 		uint64_t end = buffer_end(&reader, &deflated);
 		if (deflated) {
-			/* The inflater reads for itself; who hashes the file sees the stored bytes too. */
+			/* The inflater reads for itself; who hashes the file sees the
+			 * stored bytes too. */
 			struct fsdp_segment segment = reader.file->segment(
 				reader.file->context, reader.segment);
 			struct fsdp_error *error = NULL;

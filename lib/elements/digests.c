@@ -178,7 +178,8 @@ void fsdp_digests_free(struct fsdp_digests *digests)
 	free(digests);
 }
 
-/* Digests that `make` fills: it gets them all zero except the options; only the caller's part of these is read. */
+/* Digests that `make` fills: it gets them all zero except the options; only the caller's
+ * part of these is read. */
 static bool digests_make(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_digests_options *options,
 	bool (*make)(struct fsdp_digests *digests, struct fsdp_error **ret_error),
@@ -546,8 +547,9 @@ static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
 	digests->list = FSDP_TAKE(&digests->arena, digests->list, count + 1);
 	if (taken == NULL || tensors == NULL || digests->list == NULL)
 		return fsdp_arena_fail(&digests->arena, ret_error);
-	/* Which of `count` tensors (NULL: the first ones) belong to share `part` of `parts`; shares follow the order
-	 * in which tensors are read, so that each reads few files. */
+	/* Which of `count` tensors (NULL: the first ones) belong to share `part` of
+	 * `parts`; shares follow the order in which tensors are read, so that each reads
+	 * few files. */
 	struct fsdp_share share = { .part = options->part, .parts = options->parts };
 	size_t *order = malloc((count + 1) * sizeof *order);
 	if (order == NULL)

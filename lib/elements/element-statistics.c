@@ -6,8 +6,8 @@
  *
  * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
- * fit into a float are scaled. Floats of eight bits become some of sixteen; where they are
- * not added up, their bytes are looked at as they are.
+ * fit into a float are scaled. Floats of eight bits become some of sixteen; where they
+ * are not added up, their bytes are looked at as they are.
  *
  * Origin of the dtypes of eight bits: "OCP 8-bit floating point specification", revision
  * 1.0; c10/util/Float8_*.h (PyTorch 2.13).
@@ -181,7 +181,8 @@ bool fsdp_moments_takes(uint32_t dtype)
 
 /* ---- decoding ---- */
 
-/* Bytes as numbers of sixteen bits: those of no fraction have no sign, and their zero is the least number. */
+/* Bytes as numbers of sixteen bits: those of no fraction have no sign, and their zero is
+ * the least number. */
 FSDP_CLONES
 static void widen_floats(const struct small_float *small, const unsigned char *bytes,
 	size_t count, int16_t *to)
@@ -330,9 +331,10 @@ struct scan {
 	bool has_minus_zero;
 };
 
-/* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those below zero are the greater
- * ones; as signed they are the lesser ones, and either way they grow with their magnitude. So four bounds determine
- * the keys and the least magnitude. Few blocks hold numbers that are zero or subnormal, so they are counted only
+/* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
+ * below zero are the greater ones; as signed they are the lesser ones, and either way
+ * they grow with their magnitude. So four bounds determine the keys and the least
+ * magnitude. Few blocks hold numbers that are zero or subnormal, so they are counted only
  * there, and only if `normal` is not 0; counters hold as many as a block has. */
 #define SCAN(name, type, unsigned_type, counter, top)                                   \
 	FSDP_CLONES static void name(                                                   \

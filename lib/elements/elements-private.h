@@ -150,10 +150,12 @@ void fsdp_nest_add(struct fsdp_nest *nest, uint64_t count, uint64_t from, uint64
 /* Brings the loops in order when all are there. */
 void fsdp_nest_finish(struct fsdp_nest *nest);
 
-/* One after the last byte in the storage; *ret_dense: whether all gaps before it are short. */
+/* One after the last byte in the storage; *ret_dense: whether all gaps before it are
+ * short. */
 uint64_t fsdp_nest_end(const struct fsdp_nest *nest, bool *ret_dense);
 
-/* A counter of the turns of several loops, the last one fastest, and how far they have come in both. */
+/* A counter of the turns of several loops, the last one fastest, and how far they have
+ * come in both. */
 struct fsdp_odometer {
 	const struct fsdp_nest_loop *loops;
 	size_t count;
@@ -191,7 +193,8 @@ bool fsdp_marks_set(struct fsdp_marks *marks, uint64_t first, uint64_t count);
 bool fsdp_marks_lacking(
 	const struct fsdp_marks *marks, uint64_t *ret_first, uint64_t *ret_count);
 
-/* The bytes of records in order, and their CRC-32: a run for each record, as long as no byte is skipped. */
+/* The bytes of records in order, and their CRC-32: a run for each record, as long as no
+ * byte is skipped. */
 struct fsdp_stored_runs {
 	struct fsdp_elements_run *list;
 	size_t count, room;
@@ -233,8 +236,8 @@ struct fsdp_assemble_input {
 	uint64_t first, count; /* the elements that are wanted */
 	uint64_t inflate_ceiling;
 
-	/* Facts of the public function. Pieces count from 0; a source is valid until others were
-	 * asked for. The shape of a run's view has one dimension. */
+	/* Facts of the public function. Pieces count from 0; a source is valid until
+	 * others were asked for. The shape of a run's view has one dimension. */
 	void *context;
 	struct fsdp_part (*part)(void *context, uint32_t piece);
 	bool (*view)(void *context, uint32_t piece, struct fsdp_view *ret_view,
@@ -299,8 +302,8 @@ void fsdp_trait_add(struct fsdp_trait *trait, const unsigned char *bytes, size_t
 void fsdp_trait_join(struct fsdp_trait *trait, const struct fsdp_trait *next);
 
 /*
- * A line as sha256sum writes it: 64 hex digits, a space, a space or "*", the name. A "\" in
- * front of the line says that the name has "\\", "\n" and "\r" instead of these bytes.
+ * A line as sha256sum writes it: 64 hex digits, a space, a space or "*", the name. A "\"
+ * in front of the line says that the name has "\\", "\n" and "\r" instead of these bytes.
  *
  * Origin: coreutils, digest.c.
  */
@@ -315,8 +318,8 @@ struct fsdp_sha256_line {
 /* The line has no newline at its end. False: it is none. */
 bool fsdp_sha256_line_read(struct fsdp_span line, struct fsdp_sha256_line *ret_line);
 
-/* The next line of a text, without its newline and a carriage return before that; the text
- * is moved after it. False: no more lines. */
+/* The next line of a text, without its newline and a carriage return before that; the
+ * text is moved after it. False: no more lines. */
 bool fsdp_sha256_line_next(struct fsdp_span *text, struct fsdp_span *ret_line);
 
 /* The name as it is meant, without "./" in front; room for as many bytes as it has. */
@@ -332,16 +335,17 @@ enum { FSDP_SAMPLE_BYTES = 8 << 10, FSDP_SAMPLE_OF = 16 };
 
 /*
  * What is counted of numbers as they come by. Sums are made of sixteen partial ones that
- * the place of a number in its run decides, so equal runs give equal digits, whatever adds
- * them on which machine.
+ * the place of a number in its run decides, so equal runs give equal digits, whatever
+ * adds them on which machine.
  */
 struct fsdp_moments {
 	uint64_t count, nan, pos_inf, neg_inf;
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
-	/* Set it before the first numbers come: of floats, only blocks of the sample are added up, which the place in
-	 * the run decides: of narrow ones fewer, so that as many numbers are. `summed` are then fewer. */
+	/* Set it before the first numbers come: of floats, only blocks of the sample are
+	 * added up, which the place in the run decides: of narrow ones fewer, so that as
+	 * many numbers are. `summed` are then fewer. */
 	bool samples;
 	uint64_t summed;            /* finite numbers in the sums */
 	uint64_t zeros, subnormals; /* of these */
@@ -356,7 +360,8 @@ bool fsdp_moments_takes(uint32_t dtype);
 void fsdp_moments_decode(
 	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
 
-/* Consecutive numbers of a storage, from byte `at` of their run on. A complex number is two. */
+/* Consecutive numbers of a storage, from byte `at` of their run on. A complex number is
+ * two. */
 void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,
 	const unsigned char *bytes, size_t size, uint64_t at);
 
@@ -441,7 +446,8 @@ struct fsdp_pass_options {
 	void *context;
 };
 
-/* Fails only if memory ends. The caller releases each file with fsdp_pass_file_done, also after a failure. */
+/* Fails only if memory ends. The caller releases each file with fsdp_pass_file_done, also
+ * after a failure. */
 bool fsdp_pass_run(struct fsdp_pass_file *files, size_t count,
 	struct fsdp_pass_options *options, struct fsdp_error **ret_error);
 

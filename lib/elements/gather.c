@@ -261,7 +261,8 @@ static int compare_parts(const struct fsdp_assembly *assembly, const struct fsdp
 	return 0;
 }
 
-/* In order of their first elements; equal positions are adjacent, those with bytes before those without. */
+/* In order of their first elements; equal positions are adjacent, those with bytes before
+ * those without. */
 static int compare_places(const void *left, const void *right, void *context)
 {
 	const struct place *a = left, *b = right;

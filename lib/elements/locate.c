@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of tensors: finds where the payload of a piece begins, and hands the pieces of a tensor to
- * the assembler, which puts their elements together. Changes nothing in the checkpoint.
+ * Elements of tensors: finds where the payload of a piece begins, and hands the pieces of
+ * a tensor to the assembler, which puts their elements together. Changes nothing in the
+ * checkpoint.
  */
 #include <stdlib.h>
 
@@ -27,7 +28,8 @@ enum {
 	UNPACKED_KEPT = 256 << 20, /* in addition to the current one */
 };
 
-/* In the place of a file: what was unpacked of an item, whose extent the other bits are. */
+/* In the place of a file: what was unpacked of an item, whose extent the other bits are.
+ */
 #define UNPACKED (UINT32_C(1) << 31)
 
 /* An item that is stored compressed, in memory. */
@@ -89,7 +91,8 @@ static void forget(struct unpacked *unpacked)
 	unpacked->extent = FSDP_NONE;
 }
 
-/* Its slot, or one that is free now: what waited longest goes, if there are too many or too much. */
+/* Its slot, or one that is free now: what waited longest goes, if there are too many or
+ * too much. */
 static struct unpacked *find_slot(struct fsdp_locator *locator, uint32_t extent)
 {
 	for (;;) {
@@ -219,7 +222,8 @@ static bool fill_place(const struct fsdp_view *view, struct fsdp_place *place,
 	place->strided = !fsdp_view_is_contiguous(view);
 	memcpy(place->strides, view->strides, view->dims * sizeof *view->strides);
 	if (view->dtype == FSDP_DTYPE_UNKNOWN) {
-		/* The width of an element is unknown, the position of the elements is known. */
+		/* The width of an element is unknown, the position of the elements is
+		 * known. */
 		place->offset = view->stored_size != 0 ? view->record : 0;
 		place->length = view->stored_size;
 		return true;
@@ -827,7 +831,8 @@ bool fsdp_tensor_is_packed(const struct fsdp_checkpoint *checkpoint, uint32_t te
 	return false;
 }
 
-/* How long it is after unpacking, of a tensor of so many bytes; of zstd only the ratio that may be is known. */
+/* How long it is after unpacking, of a tensor of so many bytes; of zstd only the ratio
+ * that may be is known. */
 static uint64_t unpacked_size(const struct fsdp_repeats *repeats,
 	const struct fsdp_extent *extent, uint64_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strided elements: the arithmetic of a view, bytes of its storage with few reads, and the
- * order in which they are moved best.
+ * Strided elements: the arithmetic of a view, bytes of its storage with few reads, and
+ * the order in which they are moved best.
  */
 #include <stdlib.h>
 
@@ -59,7 +59,8 @@ bool fsdp_view_bytes(const struct fsdp_view *view, uint64_t *ret_begin, uint64_t
  * Bytes of a storage with few reads; what is asked for in order is inflated once.
  */
 
-/* Bytes that stay before a position in a window of inflated bytes: the next request may start a little before it. */
+/* Bytes that stay before a position in a window of inflated bytes: the next request may
+ * start a little before it. */
 enum { BEHIND = 64 << 10 };
 
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
@@ -133,7 +134,8 @@ static bool inflate_next(struct fsdp_fetch *fetch, unsigned char *to, size_t siz
 	return fsdp_inflate_read(fetch->stream->inflate, to, size, ret_error);
 }
 
-/* Moves the window so that it begins at `from`, never after the stream; bytes that are there already stay. */
+/* Moves the window so that it begins at `from`, never after the stream; bytes that are
+ * there already stay. */
 static bool slide(struct fsdp_fetch *fetch, uint64_t from, struct fsdp_error **ret_error)
 {
 	if (from < fetch->end) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statistics of tensors: counts blocks while they are read, joins them in order within a range,
- * and joins ranges in order at the end.
+ * Statistics of tensors: counts blocks while they are read, joins them in order within a
+ * range, and joins ranges in order at the end.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ struct fsdp_statistics {
 
 /* ---- a block ---- */
 
-/* Sums about zero become sums about the mean of the block, which are small where the numbers are alike. */
+/* Sums about zero become sums about the mean of the block, which are small where the
+ * numbers are alike. */
 static struct fsdp_value_statistics center_moments(const struct fsdp_moments *moments)
 {
 	struct fsdp_value_statistics numbers = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts tensors into ranges, hands these out to threads, and cuts what is read of them into
- * blocks.
+ * Cuts tensors into ranges, hands these out to threads, and cuts what is read of them
+ * into blocks.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -167,7 +167,8 @@ static uint64_t bytes_of(const struct walk *walk, size_t index)
 	return fsdp_tensor(walk->checkpoint, tensor_of(&walk->options, index)).bytes;
 }
 
-/* In the order of their sources, but first those that would keep one thread busy when the others are done. */
+/* In the order of their sources, but first those that would keep one thread busy when the
+ * others are done. */
 static bool cut_in_order(struct walk *walk, const size_t *order, const bool *over)
 {
 	const struct fsdp_walk_options *options = &walk->options;

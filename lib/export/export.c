@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what an export writes: which tensors of a checkpoint and as which dtype, their names, and
- * their files.
+ * Decides what an export writes: which tensors of a checkpoint and as which dtype, their
+ * names, and their files.
  *
- * Origin: split_state_dict_into_shards_factory of huggingface_hub 2.4, prepare of safetensors 0.8.
+ * Origin: split_state_dict_into_shards_factory of huggingface_hub 2.4, prepare of
+ * safetensors 0.8.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -525,7 +526,8 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		above = fsdp_naming_container(naming);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
-	/* What torch.compile and DistributedDataParallel put around a module may be anywhere. */
+	/* What torch.compile and DistributedDataParallel put around a module may be
+	 * anywhere. */
 	if (options->strip == NULL)
 		return true;
 	if (!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module"))
@@ -772,7 +774,8 @@ static bool export_count_repeats(struct fsdp_export *plan, struct fsdp_error **r
 	return good;
 }
 
-/* ---- Files, as save_torch_state_dict deals them out, in the order of safetensors ---- */
+/* ---- Files, as save_torch_state_dict deals them out, in the order of safetensors ----
+ */
 
 #define SHARD_BYTES UINT64_C(5000000000)
 enum { FILES_MOST = 99999 }; /* five digits in the names of shards */

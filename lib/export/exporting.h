@@ -10,7 +10,8 @@
 #include "naming/naming.h"
 #include "elements/elements-private.h"
 
-/* What the files of this room share: the tensors that are written, and the files that they are written into. */
+/* What the files of this room share: the tensors that are written, and the files that
+ * they are written into. */
 
 /* A tensor that is written. */
 struct fsdp_export_item {
@@ -80,8 +81,8 @@ void fsdp_export_put(struct fsdp_export_text *text, const void *bytes, size_t si
 void fsdp_export_put_text(struct fsdp_export_text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A string of JSON with its quotes, of valid UTF-8. `ascii`: as Python writes it, all else
- * escaped; otherwise as serde_json does. */
+/* A string of JSON with its quotes, of valid UTF-8. `ascii`: as Python writes it, all
+ * else escaped; otherwise as serde_json does. */
 void fsdp_export_put_json(
 	struct fsdp_export_text *text, struct fsdp_span string, bool ascii);
 

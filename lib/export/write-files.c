@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes files under temporary names, until all of them are on the disk and were read back; then
- * gives them their names. On failure none of them stays.
+ * Writes files under temporary names, until all of them are on the disk and were read
+ * back; then gives them their names. On failure none of them stays.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -69,7 +69,8 @@ struct fsdp_writing {
 };
 
 /* The work of one step: `count` pieces of it, taken in order by the threads. Each thread
- * has an object of its own, which `begin` makes and `end` takes. False of `work`: stop. */
+ * has an object of its own, which `begin` makes and `end` takes. False of `work`: stop.
+ */
 struct fsdp_export_step {
 	size_t count;
 	void *(*begin)(struct fsdp_writing *writing, struct fsdp_error **ret_error);
@@ -86,14 +87,14 @@ struct fsdp_export_blocks {
 };
 
 /*
- * Copies tensors, range by range, to their positions in the files: casts, threads, and the checksums
- * that the source records.
+ * Copies tensors, range by range, to their positions in the files: casts, threads, and
+ * the checksums that the source records.
  */
 
 /*
  * Turns floating numbers of one width into another: to the nearest, ties to even; a NaN
- * stays one with the upper bits of its payload, and what is too large becomes infinite, as
- * the hardware and torch do it. All goes through the bits of a double, which
+ * stays one with the upper bits of its payload, and what is too large becomes infinite,
+ * as the hardware and torch do it. All goes through the bits of a double, which
  * represents each of them exactly: rounding happens once.
  */
 
@@ -379,9 +380,9 @@ static bool export_advance(
 }
 
 /*
- * Compares what was read from the source with the checksums that it records: at once where
- * a range holds all of a stored record, else when everything was read and what several
- * ranges saw of a record can be joined.
+ * Compares what was read from the source with the checksums that it records: at once
+ * where a range holds all of a stored record, else when everything was read and what
+ * several ranges saw of a record can be joined.
  */
 
 static bool fail_sum(struct fsdp_writing *writing, const struct fsdp_elements_run *run,
@@ -430,8 +431,9 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 		FSDP_BY(all, begin), FSDP_BY(all, end));
 	for (size_t i = 0; good && i < count;) {
 		struct fsdp_elements_run joined;
-		/* Joins those of one record as far as they follow each other from its begin on, and gives how many
-		 * there were. What was seen twice counts once. */
+		/* Joins those of one record as far as they follow each other from its
+		 * begin on, and gives how many there were. What was seen twice counts
+		 * once. */
 		const struct fsdp_elements_run *runs = all + i;
 		size_t k = 0;
 		joined = runs[0];
@@ -455,7 +457,8 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 	return good;
 }
 
-/* What a range read of stored records is compared with their checksums, or kept until all was read. */
+/* What a range read of stored records is compared with their checksums, or kept until all
+ * was read. */
 static void export_forget_runs(struct fsdp_writing *writing)
 {
 	for (size_t i = 0; i < writing->range_count; i++) {
@@ -468,7 +471,8 @@ static void export_forget_runs(struct fsdp_writing *writing)
 
 /* ---- writes ---- */
 
-/* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */
+/* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is.
+ */
 static bool export_write_at(int descriptor, const void *bytes, size_t size,
 	uint64_t offset, struct fsdp_error **ret_error)
 {
@@ -746,7 +750,8 @@ static bool export_open_temporary(struct fsdp_writing *writing,
  * them or fails, wherever the process is killed.
  */
 
-/* Whether a loader would take a file for weights of this directory: model.safetensors, a shard, or their index. */
+/* Whether a loader would take a file for weights of this directory: model.safetensors, a
+ * shard, or their index. */
 static bool is_weights(const char *name)
 {
 	struct fsdp_span rest;
@@ -769,7 +774,8 @@ bool fsdp_export_replaces(const char *name)
 	return is_weights(name) || strcmp(name, FSDP_EXPORT_SUMS) == 0;
 }
 
-/* Renames the file to its final name in the directory, if it has one; an earlier file of that name is replaced. */
+/* Renames the file to its final name in the directory, if it has one; an earlier file of
+ * that name is replaced. */
 static bool export_name_file(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, const char *name,
 	struct fsdp_error **ret_error)

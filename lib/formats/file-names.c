@@ -129,7 +129,8 @@ bool fsdp_path_is_of_optimizer(struct fsdp_span path)
 /* ---- the step in a name ---- */
 
 /*
- * Reads the step of training out of the name of a directory or file, as programs write it:
+ * Reads the step of training out of the name of a directory or file, as programs write
+ * it:
  *
  *	step-N  stepN  global_stepN  iter_NNNNNNN  batch-N  epNbaM
  *	checkpoint-N  ckpt-N  checkpoint_EPOCH_STEP  model_NNNNNNN

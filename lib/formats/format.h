@@ -7,8 +7,8 @@
 
 /*
  * What a family of checkpoints is made of: how it is recognized, how it is read into a
- * model, and its facts for the public functions (struct fsdp_family, below). Each
- * is a file or directory of this module and a row in families.def. No family includes another:
+ * model, and its facts for the public functions (struct fsdp_family, below). Each is a
+ * file or directory of this module and a row in families.def. No family includes another:
  * one that finds another inside names it as a child, which lib/checkpoint/read.c reads.
  */
 
@@ -19,7 +19,8 @@ struct fsdp_look {
 	const struct fsdp_folder *folder; /* a directory; NULL: a file */
 	struct fsdp_source source;        /* a file */
 	struct fsdp_span head;            /* its first 4,096 bytes */
-	/* Of a plain tar the name: the directory has its members, the source is all of it.
+	/* Of a plain tar the name: the directory has its members, the source is all of
+	 * it.
 	 */
 	struct fsdp_span tar;
 	/* Of the opened directory, as the user would type it; empty for a child.
@@ -151,8 +152,8 @@ struct fsdp_family {
 	/* Of a file that no family recognises: whether its end is this family's. One more
 	 * read. May be NULL. */
 	bool (*recognise_end)(const struct fsdp_look *look);
-	/* Adds the content of the input to the model, and names the inputs to read after it
-	 * (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
+	/* Adds the content of the input to the model, and names the inputs to read after
+	 * it (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
 	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_error **ret_error);
@@ -183,7 +184,8 @@ struct fsdp_family {
 	const char *suffix;
 	/* Its files are pickles or contain some, which are checked when they are read. */
 	bool has_pickles;
-	/* Its files are stored with a checkpoint, and are neither a checkpoint nor a set. */
+	/* Its files are stored with a checkpoint, and are neither a checkpoint nor a set.
+	 */
 	bool is_beside;
 	/* It is recognized only to be refused with its name. */
 	bool is_refused;
@@ -226,8 +228,8 @@ const struct fsdp_family *fsdp_registry_at(size_t index);
  */
 unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
 
-/* file-names.c: whether it is the path of an optimizer's state: it begins with "optim", or a
- * segment "optim", "optimizer", ... below is followed by "state", as the states of a
+/* file-names.c: whether it is the path of an optimizer's state: it begins with "optim",
+ * or a segment "optim", "optimizer", ... below is followed by "state", as the states of a
  * Stateful object have it: "app.optim.state.0.weight.exp_avg". */
 bool fsdp_path_is_of_optimizer(struct fsdp_span path);
 
@@ -240,8 +242,8 @@ bool fsdp_pattern_takes(
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
-/* Reports a file that is missing in the directory though `list` ("the index") has it, with
- * the name under which a download left it. True: that one is whole. */
+/* Reports a file that is missing in the directory though `list` ("the index") has it,
+ * with the name under which a download left it. True: that one is whole. */
 bool fsdp_report_missing(struct fsdp_findings *findings, const struct fsdp_folder *folder,
 	struct fsdp_place_of place, bool is_link, const char *list);
 
@@ -264,12 +266,12 @@ const char *fsdp_foreign_placeholder_fix(struct fsdp_span head);
 /* Where the pickle of a NumPy file of Python objects (.npy) begins; 0: it has none. */
 uint64_t fsdp_numpy_pickle(struct fsdp_span head);
 
-/* pickle-files.c: whether the file may be a pickle, of whatever protocol and however long,
- * by its first bytes. Some texts may be, which no pickle machine takes. */
+/* pickle-files.c: whether the file may be a pickle, of whatever protocol and however
+ * long, by its first bytes. Some texts may be, which no pickle machine takes. */
 bool fsdp_pickle_may_begin(const struct fsdp_look *look);
 
-/* rank-files.c: the files of a directory whose names differ from this one in one number only,
- * itself among them: their positions, ascending; the array has room for all. 0: the
+/* rank-files.c: the files of a directory whose names differ from this one in one number
+ * only, itself among them: their positions, ascending; the array has room for all. 0: the
  * name has no number. *ret_sure: the names alone say that these are ranks. */
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
 	uint32_t *positions, bool *ret_sure);
@@ -308,15 +310,15 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
-/* plan-printed.c: the plan that a printed model stands for: modules, and which of them are
- * units. With plan_is_checkpoint there is nothing else. */
+/* plan-printed.c: the plan that a printed model stands for: modules, and which of them
+ * are units. With plan_is_checkpoint there is nothing else. */
 struct fsdp_printed_model;
 bool fsdp_plan_from_printed(struct fsdp_reading *reading,
 	const struct fsdp_printed_model *printed, struct fsdp_span path,
 	struct fsdp_error **ret_error);
 
-/* hf-trainer.c: the order in which a model lists its parameters, which a file that is sorted by name
- * does not keep: a table for architectures whose modules are known. */
+/* hf-trainer.c: the order in which a model lists its parameters, which a file that is
+ * sorted by name does not keep: a table for architectures whose modules are known. */
 struct fsdp_parameter_order;
 
 /* Of a model of this type (model_type of config.json). `type` absent: the one that takes

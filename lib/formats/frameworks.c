@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Directories of training frameworks with checkpoints of other families: the file or
- * directory of the model, of the optimizer, of loose values. Adds these as
- * children by their names and does not read them.
+ * directory of the model, of the optimizer, of loose values. Adds these as children by
+ * their names and does not read them.
  *
  *	Lightning, Fabric   .metadata __R_N.distcp   the state: model or, of ModelParallel-
  *	                                             Strategy, state_dict; optimizer, …
@@ -28,8 +28,8 @@
  * Of several models or optimizers (I beyond 0) names may be the same: those of the later
  * ones are put below a name with their number.
  *
- * Accelerate's LOCAL files have of a parameter only the elements of a rank. Its shape
- * is that of its moments in the optimizer, which are complete.
+ * Accelerate's LOCAL files have of a parameter only the elements of a rank. Its shape is
+ * that of its moments in the optimizer, which are complete.
  *
  * Origin: lightning/fabric/strategies/fsdp.py (2.6), megatron/core/dist_checkpointing
  * (0.16), accelerate/utils/fsdp_utils.py (1.15), verl/utils/checkpoint.
@@ -113,7 +113,8 @@ struct object_shard {
 	uint64_t due;
 };
 
-/* So many numbers at most, with dots between them; answers how many, and cuts the text there. */
+/* So many numbers at most, with dots between them; answers how many, and cuts the text
+ * there. */
 static size_t read_place(struct fsdp_span *text, size_t most, uint64_t *ret_product)
 {
 	size_t at = 0, count = 0;
@@ -461,8 +462,8 @@ static bool has_only_state(const struct fsdp_folder *folder)
 	return has_optimizer;
 }
 
-/* With DeepSpeed below, Accelerate leaves the model to it. Its Trainer, which has its own file for
- * the schedule, writes optimizer.bin, too. */
+/* With DeepSpeed below, Accelerate leaves the model to it. Its Trainer, which has its own
+ * file for the schedule, writes optimizer.bin, too. */
 static bool is_accelerate(const struct fsdp_folder *folder)
 {
 	bool has_parts =
@@ -571,7 +572,8 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
 			"the optimizer is missing, but the scheduler, which accelerate writes later, is present: load_state fails");
 	struct fsdp_model *model = reading->model;
-	/* A scheduler of torch adds initial_lr to each group; a script may not save the scheduler. */
+	/* A scheduler of torch adds initial_lr to each group; a script may not save the
+	 * scheduler. */
 	for (uint32_t i = 0; i < model->values.count && optimizer && !scheduler; i++) {
 		const struct fsdp_value_record *value = fsdp_model_value(model, i);
 		scheduler = fsdp_span_is(

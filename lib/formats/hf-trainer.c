@@ -538,7 +538,8 @@ static void read_shape(struct parameter_number *numbered, struct fsdp_span key,
 }
 
 /* The shapes of their states. *ret_count: how many tensors are states of numbers;
- * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory. */
+ * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory.
+ */
 static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_count,
 	struct fsdp_error **ret_error)
 {
@@ -558,8 +559,8 @@ static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_co
 	return *ret_error == NULL;
 }
 
-/* Whether a parameter may have these states: rows lack the last dimension, columns the one
- * before it. */
+/* Whether a parameter may have these states: rows lack the last dimension, columns the
+ * one before it. */
 static bool trainer_fits(const struct id_naming *naming,
 	const struct parameter_number *numbered, uint32_t parameter)
 {
@@ -665,7 +666,8 @@ static bool list_candidates(struct id_naming *naming, bool ordered, bool *ret_fi
 		if (tensor->role != FSDP_ROLE_PARAM ||
 			(tensor->flags & FSDP_TENSOR_COMPONENT))
 			continue;
-		/* Of two names of one storage only the first is a parameter of its own. */
+		/* Of two names of one storage only the first is a parameter of its own.
+		 */
 		uint32_t extent =
 			tensor->piece_count != 0
 				? fsdp_model_piece(model, tensor->first_piece)->extent
@@ -1149,7 +1151,8 @@ static bool check_fsdp(struct fsdp_reading *reading, const struct trainer *train
 	return gone == NULL;
 }
 
-/* What a resume needs and does not find. Without the state file it does not even begin. */
+/* What a resume needs and does not find. Without the state file it does not even begin.
+ */
 static void check_parts(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;

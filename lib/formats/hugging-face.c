@@ -228,14 +228,16 @@ static const struct single *find_single(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-/* The only index of the directory; of a variant and the plain one the plain one counts. */
+/* The only index of the directory; of a variant and the plain one the plain one counts.
+ */
 static struct fsdp_span find_index(const struct fsdp_folder *folder)
 {
 	static const char *const names[] = { "model.safetensors.index.json",
 		"pytorch_model.bin.index.json" };
 	struct fsdp_span found = { 0 };
 	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
-		/* Downloads without *.bin leave their index, and loaders take the other weights. */
+		/* Downloads without *.bin leave their index, and loaders take the other
+		 * weights. */
 		if (i == 1 && find_single(folder) == &singles[0])
 			return found;
 		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
@@ -343,8 +345,8 @@ static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *w
 		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
 }
 
-/* A file of the map, seen for the first time. A path that leaves the directory or is of another
- * kind is never opened. */
+/* A file of the map, seen for the first time. A path that leaves the directory or is of
+ * another kind is never opened. */
 static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 	struct fsdp_error **ret_error)
 {
@@ -738,7 +740,8 @@ static bool count_listed(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Whether a file has none of its tensors in the index, but others: it is another shard under this name. */
+/* Whether a file has none of its tensors in the index, but others: it is another shard
+ * under this name. */
 static bool is_other_shard(const struct hf *hf, uint32_t number)
 {
 	return number != FSDP_NONE && hf->listed[number].listed > 1 &&
@@ -768,8 +771,8 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		is_other_shard(hf, number_of(hf, file->path)))
 		return;
 	struct fsdp_span name = name_of(hf, tensor->name);
-	/* transformers takes the names of files from the index, and from these all that is
-	 * there. */
+	/* transformers takes the names of files from the index, and from these all that
+	 * is there. */
 	bool loads = !again && has_file(hf->folder, "config.json");
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
 		FSDP_PLACE(.file = file->path, .tensor = name,
@@ -950,8 +953,8 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Files that are numbered like those that the index names, and are not in it: loaders do not
- * open them. */
+/* Files that are numbered like those that the index names, and are not in it: loaders do
+ * not open them. */
 static void check_unnamed(struct hf *hf)
 {
 	struct fsdp_span file = fsdp_names_segment(&hf->files, 1), first = { 0 };

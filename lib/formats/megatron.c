@@ -86,8 +86,8 @@ static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_sp
 		reading, fsdp_span(path, size - 1), rank, ret_error);
 }
 
-/* Files of the first data-parallel rank next to a rank's file: buffers that are not joined
- * with those of other ranks. */
+/* Files of the first data-parallel rank next to a rank's file: buffers that are not
+ * joined with those of other ranks. */
 static bool add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {

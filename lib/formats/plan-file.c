@@ -95,7 +95,8 @@ static uint32_t full_name(
 		&plan->model->names, fsdp_model_module(plan->model, module)->name, fqn);
 }
 
-/* One more name of the unit, still without names. NULL: out of memory, which the reading keeps. */
+/* One more name of the unit, still without names. NULL: out of memory, which the reading
+ * keeps. */
 static struct fsdp_unit_fqn_record *add_fqn(
 	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit)
 {

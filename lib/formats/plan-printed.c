@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a plan of a printed model: its modules with their classes, which of them only wrap
- * another one, and which are units. A print has neither parameters nor strategies nor
- * meshes, and the sizes in it may be those of one rank's shard: none are taken.
+ * Makes a plan of a printed model: its modules with their classes, which of them only
+ * wrap another one, and which are units. A print has neither parameters nor strategies
+ * nor meshes, and the sizes in it may be those of one rank's shard: none are taken.
  *
  * FSDP1 wraps a module in a FullyShardedDataParallel; FSDP2 gives a module a class of its
  * own, whose name is FSDP and then that of the class it replaces.

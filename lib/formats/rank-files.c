@@ -13,16 +13,16 @@
 /* ---- the ranks of one save ---- */
 
 /*
- * Files of one directory that are the ranks of one save: their names differ in one number,
- * or the user named them together. Adds them as children, and checks when all were read
- * whether they are one save.
+ * Files of one directory that are the ranks of one save: their names differ in one
+ * number, or the user named them together. Adds them as children, and checks when all
+ * were read whether they are one save.
  *
  *	rank0.pt rank1.pt …                      free naming
  *	model_world_size_2_rank_0.pt …           verl
  *	consolidated.00.pth …                    one number anywhere in the name
  *
- * The content of the files (the process group of a ShardedTensor, the mesh of a
- * DTensor) determines the rank; the number in the name is used only without it.
+ * The content of the files (the process group of a ShardedTensor, the mesh of a DTensor)
+ * determines the rank; the number in the name is used only without it.
  */
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
@@ -86,7 +86,8 @@ static bool same_pattern(const struct numbered_name *a, const struct numbered_na
 	       fsdp_span_equal(a->suffix, b->suffix);
 }
 
-/* All torch files of the directory have one pattern; the first one's goes to *ret_pattern.
+/* All torch files of the directory have one pattern; the first one's goes to
+ * *ret_pattern.
  */
 static size_t count_members(
 	const struct fsdp_folder *folder, struct numbered_name *ret_pattern)
@@ -359,8 +360,8 @@ static const struct fsdp_span *names_of_file(const struct fsdp_model *model,
 	return names;
 }
 
-/* A second file of a rank. If it has the name of a rank that is missing, the parts of that
- * one are lost. */
+/* A second file of a rank. If it has the name of a rank that is missing, the parts of
+ * that one are lost. */
 static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
 	struct fsdp_arena *scratch)
 {

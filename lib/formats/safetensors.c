@@ -7,8 +7,9 @@
  *	               "shape": [u64 …], "data_offsets": [begin, end]}, …}, then blanks
  *	buffer         the elements, C order; begin and end count from here
  *
- * The format has no magic; holes, overlaps and bytes after the last tensor are invalid. The
- * metadata of a file of a distributed save has the offsets of its tensors in the full ones:
+ * The format has no magic; holes, overlaps and bytes after the last tensor are invalid.
+ * The metadata of a file of a distributed save has the offsets of its tensors in the full
+ * ones:
  *
  *	DCP_SHARDING_INFO  text of {"<tensor>": {"saved_offsets": [u64 …], ["fqn": text]}}
  *

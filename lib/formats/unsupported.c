@@ -212,7 +212,8 @@ static bool fail(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	return false;
 }
 
-/* A configuration without weights. A file of a download cache is a link: the file that it leads to may be missing. */
+/* A configuration without weights. A file of a download cache is a link: the file that it
+ * leads to may be missing. */
 static bool fail_weights(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < look->folder->count; i++) {
@@ -338,8 +339,8 @@ static bool is_onnx(const struct fsdp_look *look)
 }
 
 /*
- * Other protobufs, by how they begin: tags, and what follows them. "(" goes into a message,
- * a quote steps over a short text, and "v" over a number.
+ * Other protobufs, by how they begin: tags, and what follows them. "(" goes into a
+ * message, a quote steps over a short text, and "v" over a number.
  */
 static const struct protobuf {
 	const char *shape, *suffix; /* of the name, or NULL */
@@ -895,7 +896,8 @@ static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 			       strncmp(first, second, size) == 0));
 }
 
-/* Kind of the files of a directory, if all that are recognized by content are the same. */
+/* Kind of the files of a directory, if all that are recognized by content are the same.
+ */
 static bool fail_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *first = NULL;

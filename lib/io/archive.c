@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tar and compressed files through libarchive, which no other file uses. Only the
- * formats of this table are enabled: no program is run, nothing is unpacked twice,
- * nothing is written to disk.
+ * Tar and compressed files through libarchive, which no other file uses. Only the formats
+ * of this table are enabled: no program is run, nothing is unpacked twice, nothing is
+ * written to disk.
  *
  *	gzip   1f 8b 08             xz     fd "7zXZ" 00
  *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
@@ -73,8 +73,8 @@ static void search(struct fsdp_reach *reach, struct fsdp_span bytes)
 	}
 }
 
-/* A pattern may cross from one block into the next: the seam is searched separately. After the last truncated header
- * hardly a byte is left to unpack. */
+/* A pattern may cross from one block into the next: the seam is searched separately.
+ * After the last truncated header hardly a byte is left to unpack. */
 void fsdp_reach_see(struct fsdp_reach *reach, struct fsdp_span bytes)
 {
 	unsigned char seam[2 * sizeof reach->tail];
@@ -147,7 +147,8 @@ static bool is_bzip2(struct fsdp_span head)
 	       memcmp(head.data + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0;
 }
 
-/* No writer asks for a larger dictionary than 64 MiB. The size of the data may be unknown: all ones. */
+/* No writer asks for a larger dictionary than 64 MiB. The size of the data may be
+ * unknown: all ones. */
 static bool is_lzma(struct fsdp_span head)
 {
 	uint64_t dictionary = 0, size = 0;
@@ -352,7 +353,8 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 			       : fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED,
 					 FSDP_UNKNOWN, "this libarchive cannot read %s",
 					 unpacker->kind->name);
-	/* What goes wrong in the filter while it opens is reported by the message alone. */
+	/* What goes wrong in the filter while it opens is reported by the message alone.
+	 */
 	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker) ||
 		archive_errno(archive) != 0)
 		return fail_archive(unpacker);
@@ -360,7 +362,8 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 	return unpacker->entry != NULL || fail_archive(unpacker);
 }
 
-/* What came out of the filter since it was asked last, headers of a tar as well: all of it was work. */
+/* What came out of the filter since it was asked last, headers of a tar as well: all of
+ * it was work. */
 static bool count_unpacked(struct unpacker *unpacker)
 {
 	la_int64_t passed = archive_filter_bytes(unpacker->archive, 0);
@@ -460,8 +463,8 @@ static bool keep_bytes(struct unpacker *unpacker, const void *bytes, size_t coun
 	return fsdp_pager_add(&unpacker->pager, bytes, count, unpacker->error);
 }
 
-/* Skips the member's bytes and counts them; kept bytes go to the pager. Skipped bytes count too, because they must
- * be inflated. */
+/* Skips the member's bytes and counts them; kept bytes go to the pager. Skipped bytes
+ * count too, because they must be inflated. */
 static bool read_bytes(
 	struct unpacker *unpacker, bool kept, struct fsdp_span name, uint64_t *ret_size)
 {
@@ -547,8 +550,8 @@ static bool read_member(struct unpacker *unpacker, struct archive_entry *entry)
 	return ok && add_packed(unpacker, packed);
 }
 
-/* A tar ends with zero blocks. If the file ends directly after a member instead, members may be missing, and
- * libarchive reports nothing. */
+/* A tar ends with zero blocks. If the file ends directly after a member instead, members
+ * may be missing, and libarchive reports nothing. */
 static bool check_end(struct unpacker *unpacker)
 {
 	struct archive *archive = unpacker->archive;

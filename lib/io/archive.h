@@ -38,14 +38,16 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 	struct fsdp_vec *ret_packed /* struct fsdp_packed */,
 	struct fsdp_error **ret_error);
 
-/* The same of bytes that must be compressed in this way, with nothing but one thing in them. */
+/* The same of bytes that must be compressed in this way, with nothing but one thing in
+ * them. */
 bool fsdp_archive_unpack_one(const struct fsdp_source *source, const char *kind,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
- * One compressed file as a stream over another stream. A truncated file ends after its last readable byte. `head` is
- * its first bytes. Memory for unpacking is taken from the budget.
+ * One compressed file as a stream over another stream. A truncated file ends after its
+ * last readable byte. `head` is its first bytes. Memory for unpacking is taken from the
+ * budget.
  */
 struct fsdp_unpack;
 

@@ -871,7 +871,8 @@ static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	if (!may_open(dir, entry, name, ret_error))
 		return false;
 	if (dir->remote != NULL) {
-		/* One of the list is known; of another one the directory below is listed. */
+		/* One of the list is known; of another one the directory below is listed.
+		 */
 		struct fsdp_remote_file *file = NULL;
 		enum fsdp_remote_kind kind = FSDP_REMOTE_FILE;
 		if (entry != NULL) {
@@ -1123,8 +1124,8 @@ bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	return list_packed(folder, arena, ret_error);
 }
 
-/* Whether a member sorts before all members of the directory of this name (-1), is one of them (0), or sorts after
- * them. */
+/* Whether a member sorts before all members of the directory of this name (-1), is one of
+ * them (0), or sorts after them. */
 static int compare_below(struct fsdp_span member, struct fsdp_span name)
 {
 	size_t size = member.size < name.size ? member.size : name.size;

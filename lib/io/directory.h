@@ -66,8 +66,8 @@ bool fsdp_dir_open(struct fsdp_remote *remote, const char *path, struct fsdp_are
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error);
 
-/* The same without stat of each entry, if the file system returns the types: files have no size and no time, and a
- * file that changes meanwhile is not noticed. */
+/* The same without stat of each entry, if the file system returns the types: files have
+ * no size and no time, and a file that changes meanwhile is not noticed. */
 bool fsdp_dir_open_names(struct fsdp_remote *remote, const char *path,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
@@ -78,9 +78,10 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
 /*
- * The same directory for another thread: its sources are opened again, and close with it. It uses the list and the
- * paths of `dir`, which must outlive it, and opens no subdirectories. All users of one directory together keep about
- * 512 files open, each at least one, so a source is valid until another one is requested. Fails only when out of
+ * The same directory for another thread: its sources are opened again, and close with it.
+ * It uses the list and the paths of `dir`, which must outlive it, and opens no
+ * subdirectories. All users of one directory together keep about 512 files open, each at
+ * least one, so a source is valid until another one is requested. Fails only when out of
  * memory.
  */
 bool fsdp_dir_share(const struct fsdp_dir *dir, struct fsdp_dir *ret_dir,
@@ -97,16 +98,17 @@ bool fsdp_dir_position(
 const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name);
 
 /*
- * A source over a regular file: one of the list, or one in a subdirectory ("sub/file", by a safe name). It is valid
- * until 64 others were requested: request it again instead of keeping it. For one thread: others share
- * (fsdp_dir_share). A missing file fails with "no such file"; one of the list that changed since then with rule FI2004.
+ * A source over a regular file: one of the list, or one in a subdirectory ("sub/file", by
+ * a safe name). It is valid until 64 others were requested: request it again instead of
+ * keeping it. For one thread: others share (fsdp_dir_share). A missing file fails with
+ * "no such file"; one of the list that changed since then with rule FI2004.
  */
 bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
- * Whether a file of the list is a link of the Hugging Face cache whose target is named by the SHA-256 of its bytes, or
- * is a remote one with that: 64 hex digits and a zero byte.
+ * Whether a file of the list is a link of the Hugging Face cache whose target is named by
+ * the SHA-256 of its bytes, or is a remote one with that: 64 hex digits and a zero byte.
  */
 enum { FSDP_BLOB_HEX = 64 };
 bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
@@ -148,8 +150,8 @@ void fsdp_dir_close(struct fsdp_dir *dir);
 /* ---- files by name, in a directory or unpacked ---- */
 
 /*
- * The files of a checkpoint by name, in a directory or unpacked from an archive into memory. Readers of formats see no
- * difference.
+ * The files of a checkpoint by name, in a directory or unpacked from an archive into
+ * memory. Readers of formats see no difference.
  */
 struct fsdp_folder {
 	struct fsdp_dir *dir;    /* NULL: unpacked */
@@ -176,8 +178,8 @@ bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
 /*
- * A subdirectory by its name in the list. On disk *ret_dir is open, and the caller closes it; unpacked, it is not open,
- * and closing it does nothing.
+ * A subdirectory by its name in the list. On disk *ret_dir is open, and the caller closes
+ * it; unpacked, it is not open, and closing it does nothing.
  */
 bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
@@ -197,8 +199,8 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 bool fsdp_folder_has(
 	const struct fsdp_folder *folder, const char *name, enum fsdp_entry_kind kind);
 
-/* Offset of a file of an unpacked directory in the archive; FSDP_UNKNOWN: it is in a directory on disk, or
- * compressed. */
+/* Offset of a file of an unpacked directory in the archive; FSDP_UNKNOWN: it is in a
+ * directory on disk, or compressed. */
 uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span name);
 
 /* As fsdp_dir_source: valid until 64 others were asked for. */
@@ -209,9 +211,10 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 bool fsdp_folder_is_listed(const struct fsdp_folder *folder, struct fsdp_span name);
 
 /*
- * The files of a directory and its subdirectories in order: first those of the directory itself, then each subdirectory
- * with its files, in bytewise order. Links to directories are not followed: their targets are in the tree, or outside
- * of it. A limit bounds the depth, and one directory per depth is listed at a time.
+ * The files of a directory and its subdirectories in order: first those of the directory
+ * itself, then each subdirectory with its files, in bytewise order. Links to directories
+ * are not followed: their targets are in the tree, or outside of it. A limit bounds the
+ * depth, and one directory per depth is listed at a time.
  */
 struct fsdp_tree_item {
 	/* From the root of the tree on, up to the next item. */
@@ -255,14 +258,15 @@ struct fsdp_remote_file {
 	uint64_t expected; /* all bytes up to here were announced */
 };
 
-/* Whether the path is below a root; *ret_kind and, of a file, *ret_file are what is there. Fails
- * if that cannot be known. */
+/* Whether the path is below a root; *ret_kind and, of a file, *ret_file are what is
+ * there. Fails if that cannot be known. */
 bool fsdp_remote_look(struct fsdp_remote *remote, const char *path,
 	enum fsdp_remote_kind *ret_kind, struct fsdp_remote_file **ret_file,
 	struct fsdp_error **ret_error);
 
-/* The entries of a directory below a root, by name; asked for once. They live as long as the remote, and their `file`
- * is a file's number. What is read of a directory that is opened is asked for ahead, as far as names show. */
+/* The entries of a directory below a root, by name; asked for once. They live as long as
+ * the remote, and their `file` is a file's number. What is read of a directory that is
+ * opened is asked for ahead, as far as names show. */
 bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_opened,
 	const struct fsdp_entry **ret_entries, size_t *ret_count,
 	struct fsdp_error **ret_error);

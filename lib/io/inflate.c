@@ -230,7 +230,8 @@ bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_si
 			return false;
 		int status = inflate(zlib, Z_NO_FLUSH);
 		if (status == Z_STREAM_END) {
-			/* After a member: another one, or the end. Other bytes are padding. */
+			/* After a member: another one, or the end. Other bytes are
+			 * padding. */
 			if (!have(gunzip, 2, ret_error))
 				return false;
 			if (fsdp_gunzip_is(fsdp_span(

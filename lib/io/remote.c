@@ -2,13 +2,13 @@
 /*
  * Speaks with the process that reads what is not here (fsdp-inspect-remote(7)).
  *
- * A thread that waits reads the next frame and hands it out under the mutex; the others wait for
- * that. Nothing that the process sends is believed: each frame has a size that is bounded,
- * answers a request that is open, and brings bytes that were asked for, each once and, in a
- * block, in order. The first frame that does not ends the connection.
+ * A thread that waits reads the next frame and hands it out under the mutex; the others
+ * wait for that. Nothing that the process sends is believed: each frame has a size that
+ * is bounded, answers a request that is open, and brings bytes that were asked for, each
+ * once and, in a block, in order. The first frame that does not ends the connection.
  *
- * Bytes are asked for and kept by blocks. What is announced is in a queue; as much of it is
- * asked for as fits into the memory that kept blocks leave.
+ * Bytes are asked for and kept by blocks. What is announced is in a queue; as much of it
+ * is asked for as fits into the memory that kept blocks leave.
  */
 #include "io/directory.h"
 
@@ -382,8 +382,9 @@ static bool is_ready(const struct block *block)
 	return block->filled == block->size;
 }
 
-/* A free block, or one that is given up: of those that were read the one that waited longest,
- * else of the others the one that was announced last. NULL: all are on their way. */
+/* A free block, or one that is given up: of those that were read the one that waited
+ * longest, else of the others the one that was announced last. NULL: all are on their
+ * way. */
 static struct block *free_block(struct fsdp_remote *remote, bool give_up)
 {
 	struct block *old = NULL;
@@ -460,8 +461,8 @@ static bool is_at_limit(const struct fsdp_remote *remote, enum fsdp_limit *ret_l
 	       fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_BYTES);
 }
 
-/* Asks for what is next in the queue, once half of the blocks were read. What is begun of a
- * range is asked for to its end, so that it is one request. */
+/* Asks for what is next in the queue, once half of the blocks were read. What is begun of
+ * a range is asked for to its end, so that it is one request. */
 static void request_ahead(struct fsdp_remote *remote)
 {
 	size_t most = remote->block_count / 4 * 3, ahead;
@@ -939,7 +940,8 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 	return root != NULL;
 }
 
-/* The list of a directory below a root, which is asked for unless it was. NULL: out of memory. */
+/* The list of a directory below a root, which is asked for unless it was. NULL: out of
+ * memory. */
 static struct remote_list *request_list(
 	struct fsdp_remote *remote, const struct root *root, const char *path)
 {
@@ -1139,7 +1141,8 @@ struct fsdp_remote_file *fsdp_remote_file(struct fsdp_remote *remote, uint32_t n
 
 /* ---- reading ---- */
 
-/* Whether all blocks from the first to the last are there; asks for those that are not on their way. */
+/* Whether all blocks from the first to the last are there; asks for those that are not on
+ * their way. */
 static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file,
 	uint64_t first, uint64_t last, struct pending **request, bool *limited,
 	enum fsdp_limit *ret_limit)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads bytes at an offset from a file or from memory, and keeps bytes of unknown number by
- * pages.
+ * Reads bytes at an offset from a file or from memory, and keeps bytes of unknown number
+ * by pages.
  */
 #include <errno.h>
 #include <poll.h>
@@ -233,7 +233,8 @@ void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint6
 		fsdp_remote_expect(source->remote, source->base + offset, size);
 }
 
-/* As many of the rows as one call takes. What it leaves over of the last one that it began is read by itself. */
+/* As many of the rows as one call takes. What it leaves over of the last one that it
+ * began is read by itself. */
 static bool read_some_rows(const struct fsdp_source *source, uint64_t offset,
 	unsigned char *to, size_t row, size_t step, size_t count, size_t *ret_done,
 	struct fsdp_error **ret_error)

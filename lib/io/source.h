@@ -8,9 +8,9 @@
 #include "base/error.h"
 
 /*
- * A source answers: which bytes are at this offset? A file, a remote
- * one, memory, or a part of another source. Short reads and EINTR end in here: a read gives all bytes or fails
- * with the offset. Inputs are never mapped. A source is a small value; it owns
+ * A source answers: which bytes are at this offset? A file, a remote one, memory, or a
+ * part of another source. Short reads and EINTR end in here: a read gives all bytes or
+ * fails with the offset. Inputs are never mapped. A source is a small value; it owns
  * nothing but the descriptor that its `file` says it owns.
  */
 struct fsdp_source {
@@ -41,7 +41,8 @@ static inline bool fsdp_source_is_listed(const struct fsdp_source *source)
 bool fsdp_source_file(
 	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
-/* The bytes in memory, if all are contiguous there; NULL: they must be read. The source has at least `offset` bytes. */
+/* The bytes in memory, if all are contiguous there; NULL: they must be read. The source
+ * has at least `offset` bytes. */
 const unsigned char *fsdp_source_bytes(const struct fsdp_source *source, uint64_t offset);
 
 /* A part of a source; fails (damaged, offset) if it is not inside. */
@@ -52,16 +53,17 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
 
-/* A hint: these bytes will be read, after what was expected before. Of a local file it does nothing. */
+/* A hint: these bytes will be read, after what was expected before. Of a local file it
+ * does nothing. */
 void fsdp_source_expect(const struct fsdp_source *source, uint64_t offset, uint64_t size);
 
-/* The first run at or after `at` that was never written and reads as zero. False: none, or the file system does not
- * report holes. */
+/* The first run at or after `at` that was never written and reads as zero. False: none,
+ * or the file system does not report holes. */
 bool fsdp_source_find_hole(const struct fsdp_source *source, uint64_t at,
 	uint64_t *ret_begin, uint64_t *ret_end);
 
-/* Whether it begins as a safetensors file does: a length, then the brace of a header, and no
- * zip. False too if it cannot be read: then with an error. */
+/* Whether it begins as a safetensors file does: a length, then the brace of a header, and
+ * no zip. False too if it cannot be read: then with an error. */
 bool fsdp_source_begins_safetensors(
 	const struct fsdp_source *source, struct fsdp_error **ret_error);
 
@@ -109,7 +111,8 @@ struct fsdp_pager {
 bool fsdp_pager_init(struct fsdp_pager *pager, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error);
 
-/* Space for at least one byte after the present ones, and then how many of it were filled. */
+/* Space for at least one byte after the present ones, and then how many of it were
+ * filled. */
 unsigned char *fsdp_pager_room(struct fsdp_pager *pager, size_t *ret_room);
 bool fsdp_pager_filled(
 	struct fsdp_pager *pager, size_t size, struct fsdp_error **ret_error);
@@ -144,8 +147,9 @@ bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_e
 void fsdp_inflate_free(struct fsdp_inflate *inflate);
 
 /*
- * A gzip file read from another stream, with concatenated members as one; or the output of zlib. If it is truncated or
- * a checksum is wrong, it ends after the last readable byte.
+ * A gzip file read from another stream, with concatenated members as one; or the output
+ * of zlib. If it is truncated or a checksum is wrong, it ends after the last readable
+ * byte.
  */
 struct fsdp_gunzip;
 
@@ -190,7 +194,8 @@ bool fsdp_stream_open(const char *path, const struct fsdp_stream_options *option
 bool fsdp_stream_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error);
 
-/* What it begins with, uncompressed, up to FSDP_STREAM_PEEK bytes. Before the first refill only. */
+/* What it begins with, uncompressed, up to FSDP_STREAM_PEEK bytes. Before the first
+ * refill only. */
 enum { FSDP_STREAM_PEEK = 4096 };
 bool fsdp_stream_peek(struct fsdp_stream *stream, struct fsdp_span *ret_head,
 	struct fsdp_error **ret_error);

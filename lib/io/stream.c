@@ -15,8 +15,9 @@
 #include "io/source.h"
 
 /*
- * Reads one step ahead: a thread fills a ring of blocks from another stream while the caller uses them. The bytes are
- * the same, and the error too, which follows the bytes before it.
+ * Reads one step ahead: a thread fills a ring of blocks from another stream while the
+ * caller uses them. The bytes are the same, and the error too, which follows the bytes
+ * before it.
  */
 struct fsdp_ahead;
 

@@ -6,9 +6,9 @@
  *	header  "PK\3\4"  needed u16  flags u16  method u16  time u16  date u16  crc u32
  *	        stored size u32  size u32  name length u16  extra length u16  name  extra
  *
- * Origin: APPNOTE 6.3.10, section 4.3.7; fields that PyTorch leaves zero (crc and sizes when
- * bit 3 of the flags is set) and fields that it adds (padding as an extra field, a ZIP64
- * field of its own) are accepted.
+ * Origin: APPNOTE 6.3.10, section 4.3.7; fields that PyTorch leaves zero (crc and sizes
+ * when bit 3 of the flags is set) and fields that it adds (padding as an extra field, a
+ * ZIP64 field of its own) are accepted.
  */
 #include <stdlib.h>
 
@@ -92,8 +92,9 @@ bool fsdp_zip_locate(const struct fsdp_source *source,
 }
 
 /*
- * At least `need` bytes at `at`: NULL if the source has fewer bytes or the window is too small. A fill that continues
- * the last one is twice as long, one elsewhere is short: small members stream, large ones cost a page.
+ * At least `need` bytes at `at`: NULL if the source has fewer bytes or the window is too
+ * small. A fill that continues the last one is twice as long, one elsewhere is short:
+ * small members stream, large ones cost a page.
  */
 static bool look(struct fsdp_zip_window *window, uint64_t at, size_t need,
 	const unsigned char **ret_bytes, struct fsdp_error **ret_error)

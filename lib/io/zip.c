@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory of a zip: entries at the front of a truncated one, the records at the end, the names, and the entries
- * with their defects, alone and together. zip-local.c has the local headers.
+ * The directory of a zip: entries at the front of a truncated one, the records at the
+ * end, the names, and the entries with their defects, alone and together. zip-local.c has
+ * the local headers.
  */
 #include <stdlib.h>
 #include <sys/random.h>
@@ -27,7 +28,8 @@ struct front {
 	bool bounded;
 };
 
-/* Bytes from `at` on: at least `need` bytes, or all that are left, or none once the limit of read bytes was reached. */
+/* Bytes from `at` on: at least `need` bytes, or all that are left, or none once the limit
+ * of read bytes was reached. */
 static bool see(
 	struct front *front, uint64_t at, size_t need, struct fsdp_span *ret_bytes)
 {
@@ -47,8 +49,9 @@ static bool see(
 	return true;
 }
 
-/* Length of a descriptor whose stored size equals the bytes before it, or 0. A narrow one taken for a wide one has
- * its other size in the upper half of the first, or, if that is 0, the header that follows in the second. */
+/* Length of a descriptor whose stored size equals the bytes before it, or 0. A narrow one
+ * taken for a wide one has its other size in the upper half of the first, or, if that is
+ * 0, the header that follows in the second. */
 static size_t descriptor_size(struct fsdp_span bytes, uint64_t before)
 {
 	struct fsdp_cursor narrow = fsdp_cursor(bytes), wide = fsdp_cursor(bytes);
@@ -254,8 +257,8 @@ static bool is_plausible(
 	return has_magic(tail, record->offset, FSDP_ZIP_CENTRAL_MAGIC, ret_plausible);
 }
 
-/* Whether the directory is at the position of the record: before it, or before ZIP64 records that start with the
- * fields it leaves to them. */
+/* Whether the directory is at the position of the record: before it, or before ZIP64
+ * records that start with the fields it leaves to them. */
 static bool fits(const struct end_record *record)
 {
 	return record->offset + record->size == record->at ||
@@ -264,8 +267,9 @@ static bool fits(const struct end_record *record)
 }
 
 /*
- * miniz takes the last signature; any other that a reader could take is reported. If the last one is not a valid end
- * record, the last valid one is read, so that its contents are visible.
+ * miniz takes the last signature; any other that a reader could take is reported. If the
+ * last one is not a valid end record, the last valid one is read, so that its contents
+ * are visible.
  */
 static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *ret_found)
 {
@@ -481,7 +485,8 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 	if (!load_tail(tail) || !choose_end(tail, &record, &found))
 		return false;
 	if (!found) {
-		/* For a file without an end record: always false; the message says how much of its front is whole. */
+		/* For a file without an end record: always false; the message says how
+		 * much of its front is whole. */
 		struct front front = { .source = tail->source,
 			.error = tail->error,
 			.window = malloc(WINDOW) };
@@ -654,7 +659,8 @@ static inline struct digest digest_name(
 			memcpy(&word, text, sizeof word);
 		else
 			memcpy(&word, text, part);
-		/* Whether one of the bytes needs a second look: none of them does in "archive/data/7". */
+		/* Whether one of the bytes needs a second look: none of them does in
+		 * "archive/data/7". */
 		suspect |= (~at_least(word, 0x20) | equal_to(word, 0x7f) |
 				   equal_to(word, '\\') | equal_to(word, '.') |
 				   equal_to(word, ':')) &
@@ -764,8 +770,9 @@ static void index_members(struct indexer *indexer, bool *ret_variants)
 }
 
 /*
- * Checks all names and makes the index in `memory`, which follows the names and has at least 46 bytes per member: the
- * index needs at most 12, a list of numbers 4 more. Returns the used bytes.
+ * Checks all names and makes the index in `memory`, which follows the names and has at
+ * least 46 bytes per member: the index needs at most 12, a list of numbers 4 more.
+ * Returns the used bytes.
  */
 static size_t zip_index_make(struct fsdp_zip *zip, unsigned char *memory,
 	struct fsdp_span file, struct fsdp_findings *findings)
@@ -816,8 +823,8 @@ const struct fsdp_zip_member *fsdp_zip_find(
 }
 
 /*
- * The directory of a zip: its entries, and their defects, alone and together. zip.c has the
- * records after it, zip-local.c the headers before it, zip.c the names.
+ * The directory of a zip: its entries, and their defects, alone and together. zip.c has
+ * the records after it, zip-local.c the headers before it, zip.c the names.
  *
  *	entry  "PK\1\2"  made by u16  needed u16  flags u16  method u16  time u16
  *	       date u16  crc u32  stored size u32  size u32  name length u16
@@ -830,8 +837,8 @@ const struct fsdp_zip_member *fsdp_zip_find(
  *
  * Origin: APPNOTE 6.3.10, sections 4.3.12 and 4.5.
  *
- * The directory is read at once. Parsing moves the names together at its front; the
- * freed space, at least 46 bytes per entry, holds the index afterwards.
+ * The directory is read at once. Parsing moves the names together at its front; the freed
+ * space, at least 46 bytes per entry, holds the index afterwards.
  */
 
 enum {

@@ -35,8 +35,9 @@ struct fsdp_zip {
 	uint64_t members_end; /* of the last member's stored bytes, as far as is known */
 	bool no_crc;          /* all CRCs are 0 although members have bytes */
 
-	/* An index of names, and the order of headers if it is not the central one. Both reuse the memory of the
-	 * directory's entries: a member needs only those and its 48 bytes. */
+	/* An index of names, and the order of headers if it is not the central one. Both
+	 * reuse the memory of the directory's entries: a member needs only those and its
+	 * 48 bytes. */
 	struct fsdp_zip_index {
 		uint32_t *slots;
 		size_t mask;
@@ -48,8 +49,9 @@ struct fsdp_zip {
 };
 
 /*
- * Reads the directory. `file` is the path in findings. Fails (damaged) if the end record is missing or the directory
- * cannot be parsed; the message of a truncated file has the number of intact local headers at its front.
+ * Reads the directory. `file` is the path in findings. Fails (damaged) if the end record
+ * is missing or the directory cannot be parsed; the message of a truncated file has the
+ * number of intact local headers at its front.
  */
 bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_span file,
@@ -73,8 +75,8 @@ bool fsdp_zip_locate(const struct fsdp_source *source,
 	struct fsdp_error **ret_error);
 
 /*
- * Reads in windows: for many members requested in the order of their headers, headers within 64 KiB of each other share
- * one read. Zero it, set source; free nothing.
+ * Reads in windows: for many members requested in the order of their headers, headers
+ * within 64 KiB of each other share one read. Zero it, set source; free nothing.
  */
 struct fsdp_zip_window {
 	struct fsdp_source source;
@@ -86,9 +88,10 @@ bool fsdp_zip_locate_in(struct fsdp_zip_window *window, uint64_t header,
 	uint64_t stored_size, uint64_t *ret_offset, struct fsdp_error **ret_error);
 
 /*
- * Visits every local header once, in order and in windows, and finds where it contradicts the directory (name, method,
- * flags, CRC, sizes), local headers that the directory does not list, and bytes between members that are not padding.
- * ret_offsets, if not NULL, has an entry per member: the offset of its stored bytes, or FSDP_UNKNOWN if its header is
+ * Visits every local header once, in order and in windows, and finds where it contradicts
+ * the directory (name, method, flags, CRC, sizes), local headers that the directory does
+ * not list, and bytes between members that are not padding. ret_offsets, if not NULL, has
+ * an entry per member: the offset of its stored bytes, or FSDP_UNKNOWN if its header is
  * broken. Fails only if the file cannot be read.
  */
 bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
@@ -130,8 +133,8 @@ enum {
 #define FSDP_ZIP_CENTRAL_MAGIC "PK\1\2"
 #define FSDP_ZIP_DESCRIPTOR_MAGIC "PK\7\10"
 
-/* The next extra field of an area, at any position: false at the end, or, with the cursor no longer ok, when it
- * claims more than the area has. */
+/* The next extra field of an area, at any position: false at the end, or, with the cursor
+ * no longer ok, when it claims more than the area has. */
 bool fsdp_zip_next_extra(
 	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field);
 
@@ -140,8 +143,8 @@ bool fsdp_zip_same_unicode_path(
 	struct fsdp_cursor field, const struct fsdp_zip_member *member);
 
 /*
- * The records at the end of a zip, and the real position of the directory. A contradiction is a finding, as long as one
- * reading is possible.
+ * The records at the end of a zip, and the real position of the directory. A
+ * contradiction is a finding, as long as one reading is possible.
  */
 struct fsdp_zip_end {
 	uint64_t directory;     /* where the first entry begins */

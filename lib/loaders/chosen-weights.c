@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which set of weights a loader takes, and how that compares with the model. Experts are stored
- * one by one and loaded as two tensors for each layer: all gates and ups, all downs.
+ * Which set of weights a loader takes, and how that compares with the model. Experts are
+ * stored one by one and loaded as two tensors for each layer: all gates and ups, all
+ * downs.
  *
- * Origin: transformers/modeling_utils.py, conversion_mapping.py, core_model_loading.py (5.23),
- * accelerate/utils/modeling.py (1.15), safetensors/src/tensor.rs (0.8).
+ * Origin: transformers/modeling_utils.py, conversion_mapping.py, core_model_loading.py
+ * (5.23), accelerate/utils/modeling.py (1.15), safetensors/src/tensor.rs (0.8).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ static bool is_index(const struct fsdp_loading *loading)
 	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
 }
 
-/* Of an index its shards that exist, without the index and the other files of the directory. */
+/* Of an index its shards that exist, without the index and the other files of the
+ * directory. */
 bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
 	const struct fsdp_checkpoint *index =
@@ -331,8 +333,9 @@ static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 	return find_tensor(&loading->model, fsdp_span(text, size + name.size - cut));
 }
 
-/* The tensor of the model that a stored one becomes, or NULL: transformers reads some names of TensorFlow; 5 cuts the
- * prefix of the base model where the rest is a name of the model, and adds it where it is missing. */
+/* The tensor of the model that a stored one becomes, or NULL: transformers reads some
+ * names of TensorFlow; 5 cuts the prefix of the base model where the rest is a name of
+ * the model, and adds it where it is missing. */
 static struct fsdp_load_tensor *find_wanted(
 	struct fsdp_loading *loading, struct fsdp_span name)
 {
@@ -387,7 +390,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
 		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
 	root = fsdp_load_root(loading);
-	/* Loaders read only the outermost dict of a pickle. A nested dict is one unexpected entry, under its key. */
+	/* Loaders read only the outermost dict of a pickle. A nested dict is one
+	 * unexpected entry, under its key. */
 	if (loading->has_stored && root.is_dict) {
 		for (size_t i = 0; i < stored->count; i++)
 			if (root.tensors != 0 && !stored->items[i].is_deep)
@@ -398,8 +402,9 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 			};
 		stored->count = count;
 	}
-	/* transformers 5 has names in memory that save_pretrained does not write (vit.layers.0 for
-	 * vit.encoder.layer.0). It loads those, too, and they are not known here. */
+	/* transformers 5 has names in memory that save_pretrained does not write
+	 * (vit.layers.0 for vit.encoder.layer.0). It loads those, too, and they are not
+	 * known here. */
 	if (loading->has_stored && loading->base_prefix != NULL &&
 		has_layers(stored, loading->base_prefix) &&
 		!has_layers(&loading->model, loading->base_prefix))
@@ -438,8 +443,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 
 /* ---- names that differ ---- */
 
-/* Whether all that is stored and not expected is all that is missing, once the prefix is cut
- * off or put in front. Of two tied names that are both missing one is enough. */
+/* Whether all that is stored and not expected is all that is missing, once the prefix is
+ * cut off or put in front. Of two tied names that are both missing one is enough. */
 static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
 {
 	size_t tied = 0;
@@ -475,7 +480,8 @@ static bool write_renaming(struct fsdp_loading *loading)
 	if (loading->unexpected == 0)
 		return true;
 	there = loading->first_unexpected->name;
-	/* Names of Meta's files, which a map converts: it also puts rows of queries and keys in order. */
+	/* Names of Meta's files, which a map converts: it also puts rows of queries and
+	 * keys in order. */
 	while (i < FSDP_COUNT(metas) &&
 		find_tensor(&loading->stored, fsdp_span_text(metas[i])) != NULL)
 		i++;
@@ -553,8 +559,9 @@ void fsdp_load_write_numbers(
 			i == 0 ? "%lld" : ", %lld", (long long)tensor->shape[i]);
 }
 
-/* Whether one size of the configuration differs, and no other: each tensor of another shape has one other number
- * where it is due. Word 3: what it would be. Other sizes may be one rank's piece, which has fewer rows. */
+/* Whether one size of the configuration differs, and no other: each tensor of another
+ * shape has one other number where it is due. Word 3: what it would be. Other sizes may
+ * be one rank's piece, which has fewer rows. */
 static bool is_of_other_size(struct fsdp_loading *loading)
 {
 	/* The first three: only more than configured. */
@@ -578,7 +585,8 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 			fits = item->dims == wanted->dims;
 			for (uint32_t d = 0; d < item->dims && fits; d++) {
 				if (item->shape[d] == wanted->shape[d])
-					/* Rows of a vocabulary that some tensors have, and some not. */
+					/* Rows of a vocabulary that some tensors have,
+					 * and some not. */
 					fits = !only_more || d != 0 ||
 					       item->shape[d] != due;
 				else if (wanted->shape[d] != due ||
@@ -610,7 +618,8 @@ static bool write_other_shape(struct fsdp_loading *loading)
 			memcmp(found->shape + 1, wanted->shape + 1,
 				(found->dims - 1) * sizeof *found->shape) == 0;
 
-	/* Of the embedding and the head, which both have the rows of all tokens, one was given more. */
+	/* Of the embedding and the head, which both have the rows of all tokens, one was
+	 * given more. */
 	kept = find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
 	if (loading->misshaped == 1 && has_rows && found->shape[0] > rows &&
 		wanted->dims == 2 && wanted->shape[0] == rows &&
@@ -653,9 +662,10 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 
 /* ---- experts ---- */
 
-/* The first layer whose gates and ups cannot be joined; or, with an argument, that has some of its experts and lacks
- * others. The tensors are in order of names, which keeps those of a layer together. Experts are joined in the order
- * of their numbers, whatever these are: with others than those of the model the count may be right. */
+/* The first layer whose gates and ups cannot be joined; or, with an argument, that has
+ * some of its experts and lacks others. The tensors are in order of names, which keeps
+ * those of a layer together. Experts are joined in the order of their numbers, whatever
+ * these are: with others than those of the model the count may be right. */
 bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
 {
 	enum { GATE = FSDP_LOAD_EXPERT_GATE, UP, DOWN };

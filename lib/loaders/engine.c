@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the rules of loaders over the contents of a directory; facts of it that the rules of all
- * loaders use, and the words of their results.
+ * Runs the rules of loaders over the contents of a directory; facts of it that the rules
+ * of all loaders use, and the words of their results.
  */
 #include <fnmatch.h>
 #include <stdarg.h>
@@ -420,7 +420,8 @@ static const struct family {
 	const char *any, *and_any;
 	const char *keys; /* config.json has one of them; NULL: any */
 } families[] = {
-	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of PEFT. */
+	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of
+	 * PEFT. */
 	{ NULL, "adapters.safetensors *.gguf params.json model-rank-*" },
 	{ NULL, "config.json", .keys = "quantization" },
 	{ "trainer", "trainer_state.json training_args.bin", OF_RUN },
@@ -570,7 +571,8 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
-	/* What is certain counts before what is not known, and what is not known before that nothing was found. */
+	/* What is certain counts before what is not known, and what is not known before
+	 * that nothing was found. */
 	static const int worse[] = { [FSDP_LOADS] = 0,
 		[FSDP_LOAD_NOT_JUDGED] = 1,
 		[FSDP_LOAD_DIFFERS] = 2,

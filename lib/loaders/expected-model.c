@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names and shapes of the model that config.json describes: a table of tensors for each
- * architecture, whose sizes the configuration has. Names are those that save_pretrained writes.
+ * architecture, whose sizes the configuration has. Names are those that save_pretrained
+ * writes.
  *
- * Origin: configuration_*.py and modeling_*.py of transformers 5.23 and 5.24, and runs of them.
+ * Origin: configuration_*.py and modeling_*.py of transformers 5.23 and 5.24, and runs of
+ * them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +27,10 @@ enum {
 
 /* ---- sizes ---- */
 
-/* A letter for each size that shapes are made of, in the order in which they are found: the first
- * of the keys that is a number, else the default of the architecture, else the expression.
- * An expression is letters and numbers with * / + between them, from left to right. */
+/* A letter for each size that shapes are made of, in the order in which they are found:
+ * the first of the keys that is a number, else the default of the architecture, else the
+ * expression. An expression is letters and numbers with * / + between them, from left to
+ * right. */
 static const struct size_key {
 	char letter;
 	const char *keys, *otherwise;
@@ -128,8 +131,9 @@ enum sharing {
 	EITHER, /* one of two names of an untied head */
 };
 
-/* In a name: @: the layer, as the family has it; %L, %D, %l: the number of a layer; %E: of an
- * expert; {a,b}: both; .*: weight and bias. A shape is expressions with spaces between. */
+/* In a name: @: the layer, as the family has it; %L, %D, %l: the number of a layer; %E:
+ * of an expert; {a,b}: both; .*: weight and bias. A shape is expressions with spaces
+ * between. */
 struct row {
 	const char *name, *shape;
 	uint32_t when, unless;
@@ -627,7 +631,8 @@ static bool read_sizes(struct building *building)
 	       building->sizes['l'] <= LAYERS_MAX;
 }
 
-/* What changes names of modules, or is asked for in few architectures: other values of these are not known. */
+/* What changes names of modules, or is asked for in few architectures: other values of
+ * these are not known. */
 static const struct {
 	const char *key;
 	int64_t known;
@@ -677,7 +682,8 @@ static bool read_flags(struct building *building)
 		if (fsdp_load_integer(loading, CONFIG, module_keys[i].key,
 			    module_keys[i].known) != module_keys[i].known)
 			return false;
-	/* Of experts: a loader that joins them, in every layer, in a number that may be. */
+	/* Of experts: a loader that joins them, in every layer, in a number that may be.
+	 */
 	if ((flags & EXPERTS) != 0 &&
 		(!loading->converts || building->sizes['E'] <= 0 ||
 			building->sizes['E'] > EXPERTS_MAX ||
@@ -795,8 +801,9 @@ static bool add_row(struct building *building, const struct row *row)
 		int64_t experts = strstr(whole, "%E") != NULL ? building->sizes['E'] : 1;
 		for (int64_t layer = 0; layer < layers; layer++) {
 			bool is_joined = false;
-			/* From 5 on transformers keeps all experts of a layer in two tensors, and
-			 * takes those from a file as it takes single ones. */
+			/* From 5 on transformers keeps all experts of a layer in two
+			 * tensors, and takes those from a file as it takes single ones.
+			 */
 			for (size_t i = 0; i < FSDP_COUNT(parts) && checkpoint != NULL;
 				i++) {
 				snprintf(name, sizeof name,

@@ -16,11 +16,12 @@
 
 enum { NAME_BYTES = 4096 };
 
-/* Shapes of weights that are compared with those of states; above that the rule does not apply. */
+/* Shapes of weights that are compared with those of states; above that the rule does not
+ * apply. */
 #define SHAPES_COMPARED_MAX (UINT64_C(1) << 24)
 
-/* Kind of the directory: a state written by save_state, else weights; with FSDP; one file per rank, or not; what else it
- * has. */
+/* Kind of the directory: a state written by save_state, else weights; with FSDP; one file
+ * per rank, or not; what else it has. */
 enum {
 	STATE = 1 << 0,
 	FSDP = 1 << 1,
@@ -111,8 +112,8 @@ static bool had_scheduler(struct fsdp_loading *loading)
 	return false;
 }
 
-/* A moment has the shape of its parameter. torch compares only numbers of parameters, and fails at
- * the first step. Words: the state, its shape. */
+/* A moment has the shape of its parameter. torch compares only numbers of parameters, and
+ * fails at the first step. Words: the state, its shape. */
 static bool has_other_shapes(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *optimizer, *model;
@@ -150,7 +151,8 @@ static bool has_other_shapes(struct fsdp_loading *loading)
 			continue;
 		if (!is_moment)
 			return false;
-		/* States are in the order of their parameters: the next weight is tried first. */
+		/* States are in the order of their parameters: the next weight is tried
+		 * first. */
 		for (uint32_t k = 0; !found && k < count;
 			k++, next = (next + 1) % count) {
 			struct fsdp_tensor weight = fsdp_tensor(model, next);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * torch.distributed.checkpoint.load into a model of the expected names. What any rank
- * raises arrives on all. A directory of safetensors is read by HuggingFaceStorageReader: all its
- * files, by their headers; the index is not read.
+ * raises arrives on all. A directory of safetensors is read by HuggingFaceStorageReader:
+ * all its files, by their headers; the index is not read.
  *
  * Origin: torch/distributed/checkpoint/{state_dict_loader,default_planner,
  * planner_helpers,filesystem,metadata}.py (2.13 to 2.15), hf_storage.py (2.13).
@@ -55,13 +55,15 @@ static void begin(struct fsdp_loading *loading)
 				    : NULL;
 	uint32_t world = loading->options->world, rank = 0;
 
-	/* The default reader is not what people call for files of another writer of PyTorch. */
+	/* The default reader is not what people call for files of another writer of
+	 * PyTorch. */
 	if (fsdp_loader_setting(loading, READER) == NULL &&
 		(loading->is & (SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
 		loading->is |= BY_DEFAULT | SAFETENSORS;
 	if (fsdp_load_is_chosen(loading, READER, HUGGING_FACE))
 		loading->is |= SAFETENSORS;
-	/* Ranks that saved without collectives wrote metadata of their own, which counts where there is no other. */
+	/* Ranks that saved without collectives wrote metadata of their own, which counts
+	 * where there is no other. */
 	while (rank < (world != 0 ? world : 1) &&
 		fsdp_load_has_file(loading, "__%u.metadata", rank))
 		rank++;
@@ -100,7 +102,8 @@ static const char *next_shard(struct fsdp_loading *loading, size_t *at)
 	return NULL;
 }
 
-/* A name in two full files, as word 0. Files of ranks hold pieces of one tensor, and list which. */
+/* A name in two full files, as word 0. Files of ranks hold pieces of one tensor, and list
+ * which. */
 static bool has_name_twice(struct fsdp_loading *loading)
 {
 	const char *name, *other;
@@ -177,8 +180,8 @@ static bool has_metadata_below(struct fsdp_loading *loading)
 	return fsdp_load_set_word(loading, 1, name) && fsdp_load_name(loading, name);
 }
 
-/* Whether one is asked for: all that is stored, where no model is given. Ranks without a row of a
- * tensor store pieces without elements. */
+/* Whether one is asked for: all that is stored, where no model is given. Ranks without a
+ * row of a tensor store pieces without elements. */
 static bool is_asked(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
 {
@@ -279,9 +282,9 @@ struct dcp_item {
 	uint32_t file, piece;
 };
 
-/* Counts the items that are tensors, and those that are not, in files that are long enough and in
- * the order of their bytes, until there are some of both. An audit that asks the own loader has
- * looked at each item, and reports what is none. */
+/* Counts the items that are tensors, and those that are not, in files that are long
+ * enough and in the order of their bytes, until there are some of both. An audit that
+ * asks the own loader has looked at each item, and reports what is none. */
 static bool has_other_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
@@ -320,7 +323,8 @@ static bool has_other_items(struct fsdp_loading *loading)
 		fsdp_error_free(error);
 	}
 	fsdp_locator_free(locator);
-	/* One item of another kind, or in a set of files with wrong lengths: the file is from another save. */
+	/* One item of another kind, or in a set of files with wrong lengths: the file is
+	 * from another save. */
 	return loading->bad_items > 0 &&
 	       (loading->good_items > 0 ||
 		       find_file(loading, checkpoint, SHORT).data != NULL);
@@ -416,7 +420,8 @@ static bool has_gap(struct fsdp_loading *loading)
 		false);
 }
 
-/* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for it. */
+/* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks
+ * for it. */
 static bool find_rank_key(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
@@ -507,7 +512,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(SHAPE, has_gap, NULL,
 		"build the model with the sizes that are stored",
 		.arg = FSDP_LOAD_MISSHAPED),
-	/* The reader looks up the position of an item; it does not check that pieces cover a tensor once. */
+	/* The reader looks up the position of an item; it does not check that pieces
+	 * cover a tensor once. */
 	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
 		.fix = "copy .metadata again, or save again"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,

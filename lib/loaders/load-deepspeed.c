@@ -160,7 +160,8 @@ static void begin(struct fsdp_loading *loading)
 
 	loading->is |= fsdp_load_read_zero(loading);
 	zero = loading->own;
-	/* Files of one rank's part of each parameter do not have the names of the module. */
+	/* Files of one rank's part of each parameter do not have the names of the module.
+	 */
 	if (zero != NULL && zero->stage <= 2 && (loading->is & FSDP_LOAD_EXPECTS) != 0)
 		loading->weights = zero->tag;
 }
@@ -168,9 +169,11 @@ static void begin(struct fsdp_loading *loading)
 /* ---- what helps ---- */
 
 /*
- * Word 2: the conversion to a universal directory. ds_to_universal.py of 0.19.8 was tried: for stages 1 and 2 it needs
- * universal_checkpoint_info or a flag; on a round-robin save it scrambles states and exits with 0; on an elastic one it
- * raises. Slices of tensor parallelism and experts were not tried. It keeps two states of each parameter and no others.
+ * Word 2: the conversion to a universal directory. ds_to_universal.py of 0.19.8 was
+ * tried: for stages 1 and 2 it needs universal_checkpoint_info or a flag; on a
+ * round-robin save it scrambles states and exits with 0; on an elastic one it raises.
+ * Slices of tensor parallelism and experts were not tried. It keeps two states of each
+ * parameter and no others.
  */
 static bool write_conversion(struct fsdp_loading *loading)
 {
@@ -209,7 +212,8 @@ static bool write_conversion(struct fsdp_loading *loading)
 			: " --inject_missing_state");
 }
 
-/* Word 2: the intended directory, if one is undamaged: the only one with states that is not universal. */
+/* Word 2: the intended directory, if one is undamaged: the only one with states that is
+ * not universal. */
 static bool write_tag(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
@@ -281,8 +285,9 @@ bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 
 #define OPTIM "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt"
 
-/* Word 2: what helps. The prefix of the names of state files is that of the run, else of the files.
- * A run in another precision looks for other names; files of stage 3 hold all weights. */
+/* Word 2: what helps. The prefix of the names of state files is that of the run, else of
+ * the files. A run in another precision looks for other names; files of stage 3 hold all
+ * weights. */
 bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 {
 	static const char *const prefixes[] = { "", "bf16_", "fp16_" };

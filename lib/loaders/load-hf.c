@@ -132,7 +132,8 @@ static const struct fsdp_setting *find_member(
 	return item;
 }
 
-/* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the kind, the number. */
+/* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the
+ * kind, the number. */
 static bool lacks_rope_number(struct fsdp_loading *loading)
 {
 	static const char *const kinds[][2] = { { "linear", "factor" },
@@ -164,8 +165,8 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 
 /* ---- what else than a dict of tensors a pickle may be ---- */
 
-/* A dict is not made from one value, nor from items that are not pairs: dict.update finds a key and a value in the
- * first item of a list of tensors, or of a tensor. */
+/* A dict is not made from one value, nor from items that are not pairs: dict.update finds
+ * a key and a value in the first item of a list of tensors, or of a tensor. */
 static bool rejects_root(struct fsdp_loading *loading)
 {
 	struct fsdp_scan_root root = fsdp_load_root(loading);
@@ -216,8 +217,8 @@ static bool has_tensors(struct fsdp_loading *loading)
 	return fsdp_load_open(loading, "") != NULL;
 }
 
-/* A file that is called otherwise than the loader asks for. If there are several, which of them is
- * meant is not known. */
+/* A file that is called otherwise than the loader asks for. If there are several, which
+ * of them is meant is not known. */
 static bool has_other_name(struct fsdp_loading *loading)
 {
 	static const char names[] =
@@ -284,7 +285,8 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 	return bare && head;
 }
 
-/* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one. */
+/* Without quantization_config nothing asks for the scale of an FP8 weight. Word 0: one.
+ */
 static bool omits_scales(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_compare(loading))
@@ -307,8 +309,8 @@ static bool omits_scales(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
-/* Of a class whose names are not known, too: no model of transformers has such names. The first word is also a module's
- * own name further in. */
+/* Of a class whose names are not known, too: no model of transformers has such names. The
+ * first word is also a module's own name further in. */
 static bool has_wrapped_names(struct fsdp_loading *loading)
 {
 	static const char *const words[] = { "module.", "_orig_mod.",

@@ -26,8 +26,8 @@ enum {
 	NO_BACKEND = 1 << 3,
 	WROTE_COMMON = 1 << 4, /* the writer wrote common.pt */
 	IS_UNREAD = 1 << 5,
-	/* Keys are looked for before they are asked for; those that are not stored are then removed from the
-	 * request, or it is refused. */
+	/* Keys are looked for before they are asked for; those that are not stored are
+	 * then removed from the request, or it is refused. */
 	LOOKS_FIRST = 1 << 6,
 	RAISES = 1 << 7,
 	RAISES_ALL = 1 << 8,
@@ -41,7 +41,8 @@ static const struct fsdp_load_fact facts[] = {
 	{ 0 },
 };
 
-/* The step directory that the root of a run names, for example "iter_0000010"; else "". */
+/* The step directory that the root of a run names, for example "iter_0000010"; else "".
+ */
 static const char *folder(struct fsdp_loading *loading)
 {
 	return loading->own;
@@ -82,8 +83,8 @@ static void begin(struct fsdp_loading *loading)
 		loading->is |= OTHER_BACKEND;
 	if (fsdp_load_text(loading, name, "common_backend").data != NULL)
 		loading->is |= WROTE_COMMON;
-	/* The common state is stored in DCP: as the object of that name, or after reading it, as
-	 * values that are not shards. */
+	/* The common state is stored in DCP: as the object of that name, or after reading
+	 * it, as values that are not shards. */
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_value_count(checkpoint);
 		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PeftModel.from_pretrained(base, directory). The base is stored elsewhere: the adapter's settings
- * about it are trusted, unless --expect has its names.
+ * PeftModel.from_pretrained(base, directory). The base is stored elsewhere: the adapter's
+ * settings about it are trusted, unless --expect has its names.
  *
- * Origin: peft/peft_model.py, config.py, utils/save_and_load.py, utils/other.py, tuners (0.21).
+ * Origin: peft/peft_model.py, config.py, utils/save_and_load.py, utils/other.py, tuners
+ * (0.21).
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,7 +20,8 @@
 enum {
 	NAME_BYTES = 4096,
 	MEMBERS = 7,
-	/* Of a list: people write a few, programs one per module. Each is compared with each tensor. */
+	/* Of a list: people write a few, programs one per module. Each is compared with
+	 * each tensor. */
 	ITEMS_MOST = 4096,
 	LITERAL = 1024,
 };
@@ -236,8 +238,8 @@ static bool is_adapted_kind(const struct adapter *adapter, struct fsdp_span modu
 	return false;
 }
 
-/* Whether a module of the base is adapted, if no pattern decides otherwise. Of all linear ones those
- * are known that are called like one that is stored. */
+/* Whether a module of the base is adapted, if no pattern decides otherwise. Of all linear
+ * ones those are known that are called like one that is stored. */
 static bool is_target(struct fsdp_loading *loading, const struct adapter *adapter,
 	struct fsdp_span module)
 {
@@ -271,7 +273,8 @@ static bool is_target(struct fsdp_loading *loading, const struct adapter *adapte
 	return false;
 }
 
-/* The member's part of a name that ends with its tail. The adapter's own name may be in between. */
+/* The member's part of a name that ends with its tail. The adapter's own name may be in
+ * between. */
 static bool read_member(
 	struct peft_part *part, const struct adapter_member *member, const char *tail)
 {
@@ -299,7 +302,8 @@ static bool read_member(
 	return true;
 }
 
-/* A tensor that is stored under this name, with "%.*s" and so on filled in; FSDP_NONE: none. */
+/* A tensor that is stored under this name, with "%.*s" and so on filled in; FSDP_NONE:
+ * none. */
 __attribute__((format(printf, 2, 3))) static uint32_t find_stored(
 	const struct adapter *adapter, const char *format, ...)
 {
@@ -316,7 +320,8 @@ __attribute__((format(printf, 2, 3))) static uint32_t find_stored(
 		       : FSDP_NONE;
 }
 
-/* Whether a module of the base has this member; a name of the adapter that is absent is "default". */
+/* Whether a module of the base has this member; a name of the adapter that is absent is
+ * "default". */
 static bool is_stored(const struct adapter *adapter, struct fsdp_span module,
 	const struct adapter_member *member, struct fsdp_span name)
 {
@@ -379,8 +384,8 @@ static bool scales_inputs(const struct adapter *adapter, struct fsdp_span module
 	return has_word(&adapter->lists[INPUTS], module);
 }
 
-/* The only text that a pattern matches: "\." is a dot, and "." is read as one, as people write it. False: it has
- * other metacharacters. */
+/* The only text that a pattern matches: "\." is a dot, and "." is read as one, as people
+ * write it. False: it has other metacharacters. */
 static bool read_literal(
 	struct fsdp_span pattern, char *text, size_t *ret_size, bool *ret_whole)
 {
@@ -431,9 +436,9 @@ static bool is_ranked(const struct adapter *adapter, const struct peft_part *par
 	       part->member->rank_dim != 0;
 }
 
-/* Of a tensor with too few dimensions it is not a rank that is wrong. Parameters that are not
- * weights of their modules have a rank for each of their parts. A convolution in groups has its
- * rank cut among them in the second matrix. */
+/* Of a tensor with too few dimensions it is not a rank that is wrong. Parameters that are
+ * not weights of their modules have a rank for each of their parts. A convolution in
+ * groups has its rank cut among them in the second matrix. */
 static uint32_t find_rank_mark(struct fsdp_loading *loading,
 	const struct adapter *adapter, struct peft_part *part)
 {
@@ -464,9 +469,9 @@ static const struct fsdp_load_tensor *find_base(
 		       : NULL;
 }
 
-/* What wraps a module leaves its name in that of the tensor; that of others than torch.compile ends
- * with "module". ZeRO-3 leaves a parameter without any size. A vector of IA3 is a row if it scales
- * inputs, and a column if it scales outputs. */
+/* What wraps a module leaves its name in that of the tensor; that of others than
+ * torch.compile ends with "module". ZeRO-3 leaves a parameter without any size. A vector
+ * of IA3 is a row if it scales inputs, and a column if it scales outputs. */
 static void mark_part(struct fsdp_loading *loading, const struct adapter *adapter,
 	struct peft_part *part)
 {
@@ -631,7 +636,8 @@ static bool write_numbers(struct fsdp_loading *loading, int64_t stored, int64_t 
 
 /* ---- the configuration against itself ---- */
 
-/* A type that this release does not have; with an argument one that is not supported here. */
+/* A type that this release does not have; with an argument one that is not supported
+ * here. */
 static bool is_other_type(struct fsdp_loading *loading)
 {
 	static const char types[] =
@@ -814,8 +820,9 @@ static bool has_other_prompts(struct fsdp_loading *loading)
 
 /* ---- tensors against the configuration ---- */
 
-/* Words: the tensor, its rank or dimensions, the configured rank; 4: what helps: only if both matrices of all
- * modules have this rank, and none could be transposed or the piece of one process, the configuration is wrong. */
+/* Words: the tensor, its rank or dimensions, the configured rank; 4: what helps: only if
+ * both matrices of all modules have this rank, and none could be transposed or the piece
+ * of one process, the configuration is wrong. */
 static bool has_rank_fault(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
@@ -908,8 +915,8 @@ static bool lacks_half(struct fsdp_loading *loading)
 
 /* ---- whole modules and tokens, which are asked for by name ---- */
 
-/* Whether a module that holds the tensor has a name that ends with the word, not only with
- * its last segments: so the library chooses them. */
+/* Whether a module that holds the tensor has a name that ends with the word, not only
+ * with its last segments: so the library chooses them. */
 static bool is_held_by(struct fsdp_span name, struct fsdp_span word)
 {
 	for (name = parent(name); name.size != 0; name = parent(name))
@@ -918,8 +925,8 @@ static bool is_held_by(struct fsdp_span name, struct fsdp_span word)
 	return false;
 }
 
-/* Word 0: a tensor of a module that is stored under another name. With an argument: the module, of
- * which nothing is stored; without the base, which may have no such module. */
+/* Word 0: a tensor of a module that is stored under another name. With an argument: the
+ * module, of which nothing is stored; without the base, which may have no such module. */
 static bool lacks_whole(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
@@ -927,7 +934,8 @@ static bool lacks_whole(struct fsdp_loading *loading)
 
 	for (size_t i = 0; i < whole->count; i++) {
 		struct fsdp_span word = whole->items[i], lost = { 0 };
-		/* Heads of classifiers: the library lists two names; a model has one of them. */
+		/* Heads of classifiers: the library lists two names; a model has one of
+		 * them. */
 		const char *other = fsdp_span_is(word, "score")        ? "classifier"
 				    : fsdp_span_is(word, "classifier") ? "score"
 								       : "";
@@ -1008,7 +1016,8 @@ static bool has_other_tokens(struct fsdp_loading *loading)
 
 /* ---- the base model, if its names are known ---- */
 
-/* Words: a tensor of a layer that the base, which has others of them, lacks; the layers of the base. */
+/* Words: a tensor of a layer that the base, which has others of them, lacks; the layers
+ * of the base. */
 static bool has_more_layers(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
@@ -1020,7 +1029,8 @@ static bool has_more_layers(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the names are those of the base. */
+/* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the
+ * names are those of the base. */
 static bool lacks_module_of_base(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_check_options *options = loading->options;
@@ -1052,9 +1062,10 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	return false;
 }
 
-/* A tensor whose shape is not that of the base's of the same name: one of a whole module, a
- * bias that is trained, an embedding that is saved with its adapter. Word 1: what helps. Tokens
- * were added before the adapter was trained, if an embedding or a head has more rows. */
+/* A tensor whose shape is not that of the base's of the same name: one of a whole module,
+ * a bias that is trained, an embedding that is saved with its adapter. Word 1: what
+ * helps. Tokens were added before the adapter was trained, if an embedding or a head has
+ * more rows. */
 static bool has_other_module(struct fsdp_loading *loading)
 {
 	static const char embeddings[] =
@@ -1095,8 +1106,8 @@ static bool has_other_module(struct fsdp_loading *loading)
 
 #define TRAINED_ON "load it into the base that it was trained on"
 
-/* A member whose size is not that of its module. Word 4: what helps, if nothing of the adapter fits; else some
- * of its tensors are wrong. */
+/* A member whose size is not that of its module. Word 4: what helps, if nothing of the
+ * adapter fits; else some of its tensors are wrong. */
 static bool has_other_sizes(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
@@ -1135,7 +1146,8 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 				   : size_at(part, member->at) >= 0 && times > 0 &&
 					     fsdp_mul((uint64_t)size_at(part, member->at),
 						     (uint64_t)times, &stored);
-		/* The inputs of a convolution are those of a group, and often times its extent. */
+		/* The inputs of a convolution are those of a group, and often times its
+		 * extent. */
 		fits = is_known && (base->dims > 2 && member->size == IN && wanted != 0
 						   ? stored % wanted == 0
 						   : stored == wanted);
@@ -1149,7 +1161,8 @@ static bool has_other_sizes(struct fsdp_loading *loading)
 	return found;
 }
 
-/* Targets of the base without stored tensors; `by_pattern`: targets that only a pattern decides. */
+/* Targets of the base without stored tensors; `by_pattern`: targets that only a pattern
+ * decides. */
 static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 {
 	const struct fsdp_load_check_options *options = loading->options;
@@ -1172,7 +1185,8 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 				!has_word(&adapter->lists[PARAMETERS], wanted->name)) ||
 			has_module(adapter, module))
 			continue;
-		/* Members of an embedding have other names; a module is likely to be one by its usual names. */
+		/* Members of an embedding have other names; a module is likely to be one
+		 * by its usual names. */
 		for (size_t k = 0; k < MEMBERS; k++)
 			if (adapter->form->members[k].size == ROWS &&
 				fsdp_span_find(fsdp_span_last(module, '.'),
@@ -1185,8 +1199,8 @@ static bool lacks_targets(struct fsdp_loading *loading, bool by_pattern)
 	return loading->all_names > 0;
 }
 
-/* Word 4: what helps. Either the base has more layers than the one that was trained on, or the
- * adapter lost its last ones. */
+/* Word 4: what helps. Either the base has more layers than the one that was trained on,
+ * or the adapter lost its last ones. */
 static bool lacks_target(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
@@ -1207,7 +1221,8 @@ static bool may_lack_target(struct fsdp_loading *loading)
 	return lacks_targets(loading, true);
 }
 
-/* A matrix of the base that is adapted if its module is linear, and neither an embedding nor the head. */
+/* A matrix of the base that is adapted if its module is linear, and neither an embedding
+ * nor the head. */
 static bool may_lack_linear(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_check_options *options = loading->options;
@@ -1230,8 +1245,8 @@ static bool may_lack_linear(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* A bias that was trained with the adapter stays as the base has it. It is stored below its
- * module if that is adapted. */
+/* A bias that was trained with the adapter stays as the base has it. It is stored below
+ * its module if that is adapted. */
 static bool lacks_bias(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_check_options *options = loading->options;
@@ -1256,7 +1271,8 @@ static bool lacks_bias(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* The base is on the hub, or cannot be read. Prompts are built from what the configuration has alone. */
+/* The base is on the hub, or cannot be read. Prompts are built from what the
+ * configuration has alone. */
 static bool has_no_base(struct fsdp_loading *loading)
 {
 	struct fsdp_span base =

@@ -55,8 +55,9 @@ static const struct {
 	{ "traceback.StackSummary", "", "2.14", "2.15" },
 };
 
-/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library that opens a file of its own
- * takes no other option of torch.load, only classes that were allowed before. */
+/* The fix of FI3003 for this file; empty: a class may run code, or is unknown. A library
+ * that opens a file of its own takes no other option of torch.load, only classes that
+ * were allowed before. */
 static struct fsdp_span find_fix(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
@@ -277,7 +278,8 @@ bool fsdp_load_has_new_dtype(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Of such types the old form names no class that has them: torch.load fails in any mode. */
+/* Of such types the old form names no class that has them: torch.load fails in any mode.
+ */
 static bool has_untyped_storage(struct fsdp_loading *loading)
 {
 	static const char *const begins[] = { "float8", "float4", "uint16", "uint32",

@@ -2,15 +2,16 @@
 /*
  * Trainer.train(resume_from_checkpoint=directory), in a run of the kind that saved it.
  *
- * Origin: transformers/trainer.py, trainer_utils.py, integrations/deepspeed.py (5.23, 5.24).
+ * Origin: transformers/trainer.py, trainer_utils.py, integrations/deepspeed.py (5.23,
+ * 5.24).
  */
 #include "loaders/loading.h"
 #include "base/num.h"
 
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
 
-/* What the run that saved it used and left; whether weights are read from files of the model,
- * and whether that model is known. */
+/* What the run that saved it used and left; whether weights are read from files of the
+ * model, and whether that model is known. */
 enum {
 	SHARDS = 1 << 0,
 	FSDP = 1 << 1,
@@ -62,7 +63,8 @@ static bool is_other_run(struct fsdp_loading *loading)
 		loading, (loading->is & FSDP) != 0 ? "deepspeed" : "fsdp", false);
 }
 
-/* Trainer makes two groups, one that decays and one that does not; another optimizer may have been handed to it. */
+/* Trainer makes two groups, one that decays and one that does not; another optimizer may
+ * have been handed to it. */
 static bool has_one_group(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "param_groups.0.lr", "param_groups.1.lr",

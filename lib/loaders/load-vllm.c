@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vllm.LLM(directory) or sglang.Engine(directory) with load_format auto and without tensor
- * parallelism, or a LoRA adapter that is given to it. They choose files and cut weights alike. What
- * SGLang's model has no name for it ignores, except in some classes, and it never checks that a
- * parameter was loaded.
+ * vllm.LLM(directory) or sglang.Engine(directory) with load_format auto and without
+ * tensor parallelism, or a LoRA adapter that is given to it. They choose files and cut
+ * weights alike. What SGLang's model has no name for it ignores, except in some classes,
+ * and it never checks that a parameter was loaded.
  *
  * Origin: vllm/model_executor/model_loader/{default_loader,weight_utils}.py,
- * model_executor/models/{utils,llama,qwen2,qwen3,phi3,granite}.py, model_executor/layers/{linear,
- * vocab_parallel_embedding}.py, lora/{peft_helper,lora_model,utils}.py (0.33); sglang/srt/
- * model_loader/{loader,weight_utils}.py, models/{llama,qwen2,qwen3,granite}.py, layers/{linear,
- * vocab_parallel_embedding}.py, configs/model_config.py, lora/{lora,lora_config,lora_manager}.py
- * (0.5.23).
+ * model_executor/models/{utils,llama,qwen2,qwen3,phi3,granite}.py,
+ * model_executor/layers/{linear, vocab_parallel_embedding}.py,
+ * lora/{peft_helper,lora_model,utils}.py (0.33); sglang/srt/
+ * model_loader/{loader,weight_utils}.py, models/{llama,qwen2,qwen3,granite}.py,
+ * layers/{linear, vocab_parallel_embedding}.py, configs/model_config.py,
+ * lora/{lora,lora_config,lora_manager}.py (0.5.23).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ enum {
 	TIED = 1 << 8,
 	FLOAT32 = 1 << 9,
 	SGLANG = 1 << 10,
-	/* Of SGLang's class: it raises at the name of a layer's projection that it does not have,
-	 * or at any such name. */
+	/* Of SGLang's class: it raises at the name of a layer's projection that it does
+	 * not have, or at any such name. */
 	RAISES_PROJECTIONS = 1 << 11,
 	RAISES_ALL = 1 << 12
 };
@@ -52,8 +53,8 @@ static const struct fsdp_load_fact facts[] = {
 	{ 0 },
 };
 
-/* The class that config.json lists first, as word 0. Those that are known take exactly the names of
- * transformers, without a map of other prefixes. */
+/* The class that config.json lists first, as word 0. Those that are known take exactly
+ * the names of transformers, without a map of other prefixes. */
 static const struct {
 	const char *name;
 	uint32_t is;
@@ -105,7 +106,8 @@ static void begin(struct fsdp_loading *loading)
 			loading->weights = (const char *)entry->name.data;
 			count++;
 		}
-	/* The index is read of safetensors only. Pickles of the last kind are not looked into. */
+	/* The index is read of safetensors only. Pickles of the last kind are not looked
+	 * into. */
 	if (count > 0 && kind == 1 && (loading->is & INDEX) != 0)
 		loading->weights = "model.safetensors.index.json";
 	else if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
@@ -144,8 +146,8 @@ static bool is_unknown_class(struct fsdp_loading *loading)
 	return find_class(loading) == 0;
 }
 
-/* quantization_config has a method whose linear layers have no parameter named weight, and all
- * weights are plain. Word 0: the method. */
+/* quantization_config has a method whose linear layers have no parameter named weight,
+ * and all weights are plain. Word 0: the method. */
 static bool is_not_packed(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
@@ -209,7 +211,8 @@ static bool adds_prefix(struct fsdp_loading *loading)
 	return false;
 }
 
-/* What the model has no name for, except a bias and tables of rotary positions, as word 1. */
+/* What the model has no name for, except a bias and tables of rotary positions, as word
+ * 1. */
 static bool has_unexpected(struct fsdp_loading *loading)
 {
 	static const char ignored[] =
@@ -251,8 +254,8 @@ static bool is_misshaped(struct fsdp_loading *loading)
 	return found->shape[0] < wanted->shape[0] || found->shape[1] < wanted->shape[1];
 }
 
-/* Of parameters without a method of quantization vLLM checks that they were loaded: of norms.
- * Others keep the memory as it was. */
+/* Of parameters without a method of quantization vLLM checks that they were loaded: of
+ * norms. Others keep the memory as it was. */
 static bool lacks_norm(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_compare(loading))

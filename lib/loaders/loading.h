@@ -8,7 +8,8 @@
 
 /*
  * One loader that is asked about one checkpoint: the facts that its rules share, and the
- * words of a rule that holds. A rule is a row: when it holds, and what the loader does then.
+ * words of a rule that holds. A rule is a row: when it holds, and what the loader does
+ * then.
  */
 
 enum { FSDP_LOAD_WORDS = 5, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
@@ -63,11 +64,13 @@ struct fsdp_loading {
 	bool is_own; /* the loader was chosen from the contents of the directory */
 	uint32_t is; /* facts: bits of the loader's own, and shared ones */
 	void *own;   /* what its rules have read, or NULL */
-	/* The answer lists the files of the chosen weights, and this file; NULL: no other. */
+	/* The answer lists the files of the chosen weights, and this file; NULL: no
+	 * other. */
 	bool lists_weights;
 	const char *listed_beside;
 
-	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first, and its names. */
+	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first,
+	 * and its names. */
 	const struct fsdp_load_rule *rule;
 	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
@@ -102,8 +105,9 @@ struct fsdp_load_rule {
 	enum fsdp_load_verdict verdict;
 	enum fsdp_load_code code;
 	bool (*holds)(struct fsdp_loading *loading); /* may be NULL */
-	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it is not given: `holds` checks
-	 * what it needs, or makes it a word, which is empty then. */
+	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it
+	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
+	 * then. */
 	const char *message, *fix;
 	uint32_t when, unless; /* facts that must all be true, or all be false */
 	const char *lacks;     /* a file that is missing, which is word 0; or NULL */
@@ -137,7 +141,8 @@ struct fsdp_load_rule {
 	}
 #define FSDP_NO_FIX ""
 
-/* Rows of all loaders that open weights by themselves, and of those that choose one of several sets. */
+/* Rows of all loaders that open weights by themselves, and of those that choose one of
+ * several sets. */
 #define FSDP_READS_WEIGHTS(facts)                                                        \
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),                \
 		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = facts), \
@@ -151,8 +156,9 @@ struct fsdp_load_rule {
 		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
 			.arg = FSDP_SETS_NOT_STATED, .when = facts)
 
-/* A fact that holds if one of these files or directories is there: names or patterns, which single spaces separate.
- * "?" stands for a character, also for a space; "*" for any text without "/", if the pattern has none. */
+/* A fact that holds if one of these files or directories is there: names or patterns,
+ * which single spaces separate. "?" stands for a character, also for a space; "*" for any
+ * text without "/", if the pattern has none. */
 struct fsdp_load_fact {
 	uint32_t bit;
 	const char *any;
@@ -199,7 +205,8 @@ int fsdp_load_compare_versions(const char *a, const char *b);
 bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool fsdp_load_set_word(struct fsdp_loading *loading, size_t word, struct fsdp_span text);
-/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0, unless that is set. */
+/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. The first one is word 0,
+ * unless that is set. */
 bool fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
 /* Forgets words and names. */
 void fsdp_load_clear(struct fsdp_loading *loading);
@@ -216,11 +223,12 @@ const struct fsdp_scan_entry *fsdp_load_next(
 /* A file that the first of the patterns finds. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order);
 
-/* Fix for a file whose content does not match its name: it may be a pointer of Git LFS. */
+/* Fix for a file whose content does not match its name: it may be a pointer of Git LFS.
+ */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
 
-/* Whether the weights, or the directory if no set is taken, break this rule of reading: word 0
- * and the names are the tensors, or files. */
+/* Whether the weights, or the directory if no set is taken, break this rule of reading:
+ * word 0 and the names are the tensors, or files. */
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 
 #define FSDP_LOAD_BROKEN \
@@ -248,7 +256,8 @@ struct fsdp_scan_document fsdp_load_document(
 /* A member of a document; absent (kind NONE, key absent) if it is not there. */
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key);
-/* What a list or a dict holds: at, then settings[at].end, up to end. None if it is neither. */
+/* What a list or a dict holds: at, then settings[at].end, up to end. None if it is
+ * neither. */
 struct fsdp_load_items {
 	const struct fsdp_setting *settings;
 	uint32_t at, end;
@@ -260,8 +269,8 @@ struct fsdp_load_items fsdp_load_members(
 	struct fsdp_loading *loading, const char *document);
 /* NULL: no more. */
 const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items);
-/* The first with one of these keys, words that single spaces separate, that is neither null, false,
- * 0 nor empty; NULL: none. */
+/* The first with one of these keys, words that single spaces separate, that is neither
+ * null, false, 0 nor empty; NULL: none. */
 const struct fsdp_setting *fsdp_load_find_set(
 	struct fsdp_loading *loading, const char *document, const char *keys);
 int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
@@ -289,13 +298,15 @@ bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
-/* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words: the file, how. */
+/* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words:
+ * the file, how. */
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 
-/* Tensors of any role as they are stored, of the opened checkpoint; none if nothing is opened. */
+/* Tensors of any role as they are stored, of the opened checkpoint; none if nothing is
+ * opened. */
 const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading);
 const struct fsdp_load_tensor *fsdp_load_find_stored(
 	struct fsdp_loading *loading, struct fsdp_span name);
@@ -324,8 +335,8 @@ bool fsdp_load_same_shape(
 /* Compares what the model has with what is stored; false: one of them is not known. */
 bool fsdp_load_compare(struct fsdp_loading *loading);
 
-/* Rules that several loaders share. Something is missing; the argument: only if nothing is there
- * that the model does not have, or only if something is. */
+/* Rules that several loaders share. Something is missing; the argument: only if nothing
+ * is there that the model does not have, or only if something is. */
 enum { FSDP_LOAD_ONLY_MISSING = 1, FSDP_LOAD_ALSO_OTHERS };
 bool fsdp_load_misses(struct fsdp_loading *loading);
 /* What load_state_dict(strict=True) refuses: other names or other shapes. */
@@ -334,17 +345,19 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_has_no_model(struct fsdp_loading *loading);
 bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
-/* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
- * as those of one expert lack or have other shapes; with an argument, fewer are stored than the
- * model has. Word 0 is the tensor that they would be. */
+/* The experts of a layer, which are loaded as two tensors: gates and ups cannot be
+ * joined, as those of one expert lack or have other shapes; with an argument, fewer are
+ * stored than the model has. Word 0 is the tensor that they would be. */
 bool fsdp_load_has_other_experts(struct fsdp_loading *loading);
 
 /* ---- weight-sets.c ---- */
 
-/* Another weight set in the directory, as word 0, compares so with the chosen one, as word 1: the
- * argument is an enum fsdp_set_likeness. Their bytes are compared with `data`. */
+/* Another weight set in the directory, as word 0, compares so with the chosen one, as
+ * word 1: the argument is an enum fsdp_set_likeness. Their bytes are compared with
+ * `data`. */
 bool fsdp_load_has_other_set(struct fsdp_loading *loading);
-/* All names of the tied weight are stored: with bytes that differ; or with bytes that nothing compared. */
+/* All names of the tied weight are stored: with bytes that differ; or with bytes that
+ * nothing compared. */
 #define FSDP_LOAD_UNTIE "set tie_word_embeddings to false in config.json"
 bool fsdp_load_ties_contradict(struct fsdp_loading *loading);
 bool fsdp_load_ties_unread(struct fsdp_loading *loading);
@@ -360,9 +373,9 @@ bool fsdp_load_lacks_data(struct fsdp_loading *loading);
 
 enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
 
-/* The first expected tensor, in their order, that is missing or has another shape is of this kind;
- * `among` selects which of both count. Words: its name, its shape, the stored one. The names are
- * that one or, with `names_all`, all of this kind. */
+/* The first expected tensor, in their order, that is missing or has another shape is of
+ * this kind; `among` selects which of both count. Words: its name, its shape, the stored
+ * one. The names are that one or, with `names_all`, all of this kind. */
 bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
 	unsigned among, bool names_all);
 
@@ -383,8 +396,8 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading);
 
 /* ---- load-pickle.c ---- */
 
-/* Whether torch.load(weights_only=True) refuses the weights that the loader takes, if these
- * are a pickle: rules of all loaders that read weights with it. */
+/* Whether torch.load(weights_only=True) refuses the weights that the loader takes, if
+ * these are a pickle: rules of all loaders that read weights with it. */
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several weight sets in one directory: how their names, shapes, dtypes and bytes compare, and
- * which loader reads which.
+ * Several weight sets in one directory: how their names, shapes, dtypes and bytes
+ * compare, and which loader reads which.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ enum {
 	SETS_MOST = 8,
 	PAIRS_MOST = SETS_MOST * SETS_MOST / 2,
 	TEXT_BYTES = 512,
-	/* Without `data` the first bytes of some tensors are enough to separate sets of two steps. */
+	/* Without `data` the first bytes of some tensors are enough to separate sets of
+	 * two steps. */
 	FIRST_TENSORS = 16,
 	FIRST_BYTES = 1 << 16
 };
@@ -142,7 +143,8 @@ static void count_shares(struct fsdp_loading *loading, const struct two_sets *si
 	}
 }
 
-/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of the first that differs. */
+/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
+ * the first that differs. */
 static enum fsdp_set_likeness compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
@@ -155,7 +157,8 @@ static enum fsdp_set_likeness compare_sets(
 	is_opened = open_two(loading, left, right, &sides);
 	if (is_opened)
 		count_shares(loading, &sides, false, &shares, &names);
-	/* One of them is written for other programs: by other names, or as a part for a rank. */
+	/* One of them is written for other programs: by other names, or as a part for a
+	 * rank. */
 	if (is_opened && (is_native(left) || is_native(right)) &&
 		(names == 0 || fsdp_load_has_file(loading, "consolidated.01.pth")))
 		likeness = FSDP_SETS_OTHER_FORMAT;
@@ -200,7 +203,8 @@ bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Names of the tied weight, if all of them are stored: the first two. 0: none, or it is not tied. */
+/* Names of the tied weight, if all of them are stored: the first two. 0: none, or it is
+ * not tied. */
 static size_t find_ties(struct fsdp_loading *loading, struct fsdp_span names[2])
 {
 	size_t count = 0;
@@ -276,7 +280,8 @@ const char *fsdp_set_model_name(size_t index)
 	return index < FSDP_COUNT(models) ? models[index] : NULL;
 }
 
-/* "hf, trainer take model.safetensors", for each of the sets; those of other programs are the last. */
+/* "hf, trainer take model.safetensors", for each of the sets; those of other programs are
+ * the last. */
 static void write_takers(
 	struct fsdp_weight_set_pairs *pairs, struct fsdp_loading *loading)
 {

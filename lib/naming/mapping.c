@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applies a map to tensors: renames them, cuts or joins them where the other side has parts, joins
- * slices of ranks, and reads their elements, run by run or gathered in a window.
+ * Applies a map to tensors: renames them, cuts or joins them where the other side has
+ * parts, joins slices of ranks, and reads their elements, run by run or gathered in a
+ * window.
  *
  * The first dimension of a tensor is cut. Its rows form groups with a share for each
  * part; all groups of a part, in order, are its rows on the other side.
@@ -80,7 +81,8 @@ static struct run run_at(const struct fsdp_mapped *mapped, uint64_t at, uint64_t
 	return run;
 }
 
-/* Whether runs from here on are long enough to be read one by one; else *ret_end is how far they are alike. */
+/* Whether runs from here on are long enough to be read one by one; else *ret_end is how
+ * far they are alike. */
 static bool is_long(const struct fsdp_mapped_elements *elements, uint64_t *ret_end)
 {
 	uint64_t within;
@@ -141,7 +143,8 @@ static bool fail_short(struct fsdp_error **ret_error)
 
 /* ---- gathering ---- */
 
-/* All elements of one stored tensor that a window needs: `from` is the first one, `to` after the last. */
+/* All elements of one stored tensor that a window needs: `from` is the first one, `to`
+ * after the last. */
 static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 	uint64_t from, uint64_t to, uint64_t window, struct fsdp_error **ret_error)
 {
@@ -166,7 +169,8 @@ static bool gather_from(struct fsdp_mapped_elements *elements, uint32_t tensor,
 			return false;
 		if (got != size)
 			return fail_short(ret_error);
-		/* Part of a window within some elements of one stored tensor, which are in `source`. */
+		/* Part of a window within some elements of one stored tensor, which are
+		 * in `source`. */
 		uint32_t width = elements->width;
 		for (uint64_t at = 0; at < window;) {
 			struct run piece =
@@ -442,8 +446,9 @@ static bool join(const struct rank_slice *slices, uint32_t ranks,
 
 /*
  * Joins slices that ranks of tensor parallelism have under one name, where `cut` has a
- * dimension: the result replaces the first of them. Each of `ranks` ranks must have one, of
- * the same dtype and shape. Of a tensor that is complete on all ranks, the first is taken.
+ * dimension: the result replaces the first of them. Each of `ranks` ranks must have one,
+ * of the same dtype and shape. Of a tensor that is complete on all ranks, the first is
+ * taken.
  */
 static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t ranks,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error)
@@ -657,8 +662,8 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 		struct fsdp_block *block = &list[rule.transpose ? 0 : i];
 		struct fsdp_strand *strand = &block->strands[rule.transpose ? i : 0];
 		if (rule.rotary != 0) {
-			/* Rows in pairs become the first ones, then the second ones: (head, i,
-			 * 2) to (head, 2, i). */
+			/* Rows in pairs become the first ones, then the second ones:
+			 * (head, i, 2) to (head, 2, i). */
 			uint32_t tensor = from->tensor;
 			uint64_t head = rows.count / rule.rotary, length = rows.length;
 			block->turns = rule.rotary;
@@ -713,14 +718,16 @@ static bool add_run(struct mapping *mapping, const struct fsdp_mapped *from,
 	return true;
 }
 
-/* Layers, or experts, that are stacked in one tensor become one tensor each; experts of stacked layers too. */
+/* Layers, or experts, that are stacked in one tensor become one tensor each; experts of
+ * stacked layers too. */
 static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
 {
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
 	if (which == FSDP_MAP_CAPTURES) {
-		/* All that a rule makes of a tensor, or of one slice of it that begins at `first`. */
+		/* All that a rule makes of a tensor, or of one slice of it that begins at
+		 * `first`. */
 		for (size_t i = 0; i < rule->names; i++) {
 			struct fsdp_mapped *to = add(mapping, ret_error);
 			if (to == NULL)
@@ -985,7 +992,8 @@ static bool is_stacked(const struct map_part *part)
 	return false;
 }
 
-/* Number of layers of each capture that the full tensor lacks: all from 0 on must exist. */
+/* Number of layers of each capture that the full tensor lacks: all from 0 on must exist.
+ */
 static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part *parts,
 	size_t count, uint64_t layers[FSDP_MAP_CAPTURES])
 {

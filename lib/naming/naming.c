@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names under which tensors are written or compared, and the maps that give them: opens maps,
- * and looks up their rows.
+ * The names under which tensors are written or compared, and the maps that give them:
+ * opens maps, and looks up their rows.
  */
 #include <stdlib.h>
 

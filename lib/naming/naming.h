@@ -11,9 +11,9 @@
 #include "base/num.h"
 
 /*
- * Tensors of one naming scheme as another one has them: under other names, cut, joined, with
- * rows in another order or transposed. Its blocks contain the positions
- * of its elements in tensors of the checkpoint.
+ * Tensors of one naming scheme as another one has them: under other names, cut, joined,
+ * with rows in another order or transposed. Its blocks contain the positions of its
+ * elements in tensors of the checkpoint.
  */
 
 /* Positions of the elements of one tensor, as nested loops over runs: the outermost loop
@@ -72,8 +72,8 @@ struct fsdp_map_sizes {
 
 /*
  * Maps a list of tensors, which belong to one checkpoint and are as they are stored. The
- * result is in the order of its sources. With `strict` a tensor that the map has
- * no row for is a failure; else it stays as it is. Slices that ranks have of their own are
+ * result is in the order of its sources. With `strict` a tensor that the map has no row
+ * for is a failure; else it stays as it is. Slices that ranks have of their own are
  * joined, where the row says how. All is taken from the arena.
  */
 bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes *sizes,
@@ -100,7 +100,8 @@ bool fsdp_mapped_open(struct fsdp_locator *locator, const struct fsdp_mapped *ma
 bool fsdp_mapped_next(struct fsdp_mapped_elements *elements, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
-/* Called with the stored bytes that were read (fsdp_elements_runs) when a run was read to its end. */
+/* Called with the stored bytes that were read (fsdp_elements_runs) when a run was read to
+ * its end. */
 struct fsdp_mapped_sums {
 	bool (*take)(void *context, const struct fsdp_elements_run *runs, size_t count,
 		struct fsdp_error **ret_error);
@@ -133,15 +134,18 @@ struct fsdp_naming {
 	uint64_t idle_renames; /* bit n: the n-th of the first 64 met no name */
 };
 
-/* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers. False: out of memory. */
+/* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers.
+ * False: out of memory. */
 bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
 	struct fsdp_error **ret_error);
 
-/* The key under which a training program keeps its model ("model", "state_dict"): all names of the list are below it,
- * and it is recorded as a key, or an optimizer is next to it. Absent: none. */
+/* The key under which a training program keeps its model ("model", "state_dict"): all
+ * names of the list are below it, and it is recorded as a key, or an optimizer is next to
+ * it. Absent: none. */
 struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming);
 
-/* Removes these segments from the front of each name that has them and more. False: none has. */
+/* Removes these segments from the front of each name that has them and more. False: none
+ * has. */
 bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above);
 
 /* Renames in order: each is applied to what the one before left. False: out of memory. */

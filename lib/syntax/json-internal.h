@@ -5,8 +5,8 @@
 #include "base/characters.h"
 #include "syntax/json-scan.h"
 
-/* Classes of the bytes of JSON, and loops that pass many at once. All of these may read up
- * to the zero bytes after a window, and stop there at the latest. */
+/* Classes of the bytes of JSON, and loops that pass many at once. All of these may read
+ * up to the zero bytes after a window, and stop there at the latest. */
 
 enum { BLANK = 1, DIGIT = 2, NUMBER = 4, WORD = 8 };
 
@@ -112,7 +112,8 @@ static inline unsigned find_not_digits(sixteen bytes)
 	return bits((sixteen)((bytes - '0') >= 10));
 }
 
-/* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth bit. */
+/* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth
+ * bit. */
 static inline const unsigned char *find_special(const unsigned char *at, unsigned *high)
 {
 	for (;; at += 16) {

@@ -65,7 +65,8 @@ void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
 
 /* ---- what is next ---- */
 
-/* The next byte that is not blank; `at` is there then. forget: the blanks before it are of no use. */
+/* The next byte that is not blank; `at` is there then. forget: the blanks before it are
+ * of no use. */
 static inline int peek(struct fsdp_json_scan *scan, bool forget)
 {
 	const unsigned char *at = scan->window.bytes + scan->at;
@@ -590,7 +591,8 @@ void fsdp_json_scan_release(struct fsdp_json_scan *scan)
 
 /* ---- what texts mean ---- */
 
-/* The code point of \uXXXX at *at, which it moves after it; a pair of surrogates is one. */
+/* The code point of \uXXXX at *at, which it moves after it; a pair of surrogates is one.
+ */
 static uint32_t parse_code_point(const unsigned char **at, const unsigned char *end)
 {
 	enum { REPLACEMENT = 0xfffd };
@@ -693,7 +695,8 @@ static int byte_at(struct fsdp_span text, size_t at)
 	return at < text.size ? text.data[at] : PEEK_END;
 }
 
-/* Position after `"KEY" :` at `at`, or 0. keys NULL: any without quotes, backslashes and line ends. */
+/* Position after `"KEY" :` at `at`, or 0. keys NULL: any without quotes, backslashes and
+ * line ends. */
 static size_t behind_key(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
 {
 	if (byte_at(text, at) != '"')
@@ -734,7 +737,8 @@ static bool is_event(struct fsdp_span text, size_t at, const struct fsdp_span *k
 	       !is_member_value(text, at);
 }
 
-/* Whether the brace at `at` ends the last event: a bracket follows, and then what may follow an array of events. */
+/* Whether the brace at `at` ends the last event: a bracket follows, and then what may
+ * follow an array of events. */
 static bool is_finish(struct fsdp_span text, size_t at, const struct fsdp_span *keys)
 {
 	if (byte_at(text, at) != '}')
@@ -808,7 +812,8 @@ static enum quote json_check_quote(
 	text = fsdp_span(scan->window.bytes + scan->mark, scan->window.size - scan->mark);
 	bool top = scan->depth == scan->events_depth + 1;
 	size_t most = (size_t)fsdp_min(text.size, QUOTE_REACH + 1);
-	/* The search for another quote stops where the line ends or another event begins. */
+	/* The search for another quote stops where the line ends or another event begins.
+	 */
 	for (size_t i = 0; i < most && text.data[i] != '\n' &&
 			   (text.data[i] != '{' || !is_event(text, i, scan->event_keys));
 		i++) {

@@ -12,8 +12,9 @@
  *
  * Strict by default: what is not JSON, or nested deeper than the limit, is an error with
  * its offset. Duplicate keys are checked by the caller. With `lenient` set, what programs
- * write instead of JSON is read and counted (enum fsdp_json_deviation), and what cannot be
- * read is a token of its own, FSDP_SCAN_BAD, after which fsdp_json_scan_resync continues.
+ * write instead of JSON is read and counted (enum fsdp_json_deviation), and what cannot
+ * be read is a token of its own, FSDP_SCAN_BAD, after which fsdp_json_scan_resync
+ * continues.
  */
 enum fsdp_json_token_kind {
 	FSDP_SCAN_END, /* the document is complete, and again with every call */
@@ -122,8 +123,8 @@ static inline uint64_t fsdp_json_scan_offset(
 
 /*
  * Lenient, after BAD among events: continues at the next event or after the last one,
- * whichever comes first. An event is a brace and one of `event_keys`, and is not a member's
- * value. *ret_found false: the input ends before that.
+ * whichever comes first. An event is a brace and one of `event_keys`, and is not a
+ * member's value. *ret_found false: the input ends before that.
  */
 bool fsdp_json_scan_resync(struct fsdp_json_scan *scan, bool *ret_found,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
@@ -141,7 +142,8 @@ bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
  */
 size_t fsdp_json_text(struct fsdp_span span, unsigned char *out);
 
-/* The same in the arena, zero-terminated; a copy where nothing is escaped. data NULL: out of memory. */
+/* The same in the arena, zero-terminated; a copy where nothing is escaped. data NULL: out
+ * of memory. */
 struct fsdp_span fsdp_json_text_copy(
 	const struct fsdp_json_token *token, struct fsdp_arena *arena);
 

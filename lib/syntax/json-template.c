@@ -5,17 +5,17 @@
  *
  * The texts between the values are looked at once and remembered as pieces. The second
  * part goes from piece to piece, as long as they are in the window, with strings, numbers
- * and lists of counts between them. Unusual, long or truncated text is left to json-scan.c, which
- * reads it from the beginning.
+ * and lists of counts between them. Unusual, long or truncated text is left to
+ * json-scan.c, which reads it from the beginning.
  *
  *	{"ph": "X", "ts": 12.5, "args": {"stream": 7}}
  *	 ~~~~~~~ ~~~~~~~~ ~~~~~~    ~~~~~~~~~~~~~~~~~~~~ ~~
  *	, "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
  *	     ~~~~~~~~~~~~~~~~~~~~~~~~~~~~     ~~~~~~~~~~~~~~~~~~~     ~~
  *
- * It is the same piece only at the same place, inside the same
- * objects and arrays; so its meaning need not be computed again. Of a member what is
- * wanted are lists of counts, and the one text is part of a piece.
+ * It is the same piece only at the same place, inside the same objects and arrays; so its
+ * meaning need not be computed again. Of a member what is wanted are lists of counts, and
+ * the one text is part of a piece.
  */
 #include <stdlib.h>
 
@@ -215,7 +215,8 @@ static bool scan_text(struct quick_walk *walk, const unsigned char *begin,
 	return true;
 }
 
-/* After the key of a member, or after a list in it: as far as the counts of a list, or to its end. */
+/* After the key of a member, or after a list in it: as far as the counts of a list, or to
+ * its end. */
 static bool scan_member(const struct fsdp_json_wanted *wanted, struct quick_walk *walk,
 	struct fsdp_json_piece *piece)
 {
@@ -325,7 +326,8 @@ struct fsdp_json_quick *fsdp_json_quick_new(const struct fsdp_json_wanted *wante
 		/* All of it is zero before. */
 		quick->pieces.wanted = *wanted;
 		fsdp_seed(quick->pieces.seeds);
-		/* What is not a piece: no JSON has so many of this byte, and if one had, it is of no kind. */
+		/* What is not a piece: no JSON has so many of this byte, and if one had,
+		 * it is of no kind. */
 		memset(quick->pieces.none.text, 0xff, FSDP_QUICK_TEXT);
 		memset(quick->pieces.none.mask, 0xff, FSDP_QUICK_TEXT);
 		quick->pieces.none.size = FSDP_QUICK_TEXT;
@@ -348,7 +350,8 @@ void fsdp_json_quick_free(struct fsdp_json_quick *quick)
 
 /* ---- values ---- */
 
-/* Position after the quote that ends the string whose text begins at `at`; NULL: not plain. */
+/* Position after the quote that ends the string whose text begins at `at`; NULL: not
+ * plain. */
 COLD const unsigned char *pass_long(const unsigned char *at, bool *ret_escaped)
 {
 	unsigned high = 0;
@@ -390,8 +393,9 @@ COLD const unsigned char *skip_rare_number(const unsigned char *at)
 	return size != 0 ? at + size : NULL;
 }
 
-/* The next byte is checked together with the comma. The end of a number is found in as few steps as possible, because
- * no other token can begin before it; its syntax is checked separately. */
+/* The next byte is checked together with the comma. The end of a number is found in as
+ * few steps as possible, because no other token can begin before it; its syntax is
+ * checked separately. */
 HOT const unsigned char *pass_number(const unsigned char *at)
 {
 #if defined __SSE2__
@@ -420,7 +424,8 @@ HOT unsigned parse_count(const unsigned char *at, uint64_t *ret_value)
 	return *at != '0' || size <= 1 ? size : 0;
 }
 
-/* Position after the bracket that ends a list of counts; NULL: too many, or other values. */
+/* Position after the bracket that ends a list of counts; NULL: too many, or other values.
+ */
 HOT const unsigned char *pass_list(const unsigned char *at, struct fsdp_json_list *list)
 {
 	size_t size = 0;
@@ -494,7 +499,8 @@ static void clear(struct fsdp_json_quick *quick, unsigned from, unsigned to)
 		quick->values[__builtin_ctz(absent)].kind = FSDP_SCAN_END;
 }
 
-/* From piece to piece, to the end of the object or member. Returns the position after it; NULL: not plain. */
+/* From piece to piece, to the end of the object or member. Returns the position after it;
+ * NULL: not plain. */
 HOT const unsigned char *pass_pieces(struct fsdp_json_quick *quick,
 	const unsigned char *at, const unsigned char *end, struct fsdp_json_list *lists,
 	struct fsdp_json_member *member)
@@ -536,7 +542,8 @@ HOT const unsigned char *behind_sign(const unsigned char *at, unsigned char sign
 	return *at == sign ? at + 1 : NULL;
 }
 
-/* Position after the next comma of an object or array, and after the start of the next element or member. */
+/* Position after the next comma of an object or array, and after the start of the next
+ * element or member. */
 HOT const unsigned char *behind_comma(
 	const struct fsdp_json_scan *scan, bool object, unsigned char sign)
 {

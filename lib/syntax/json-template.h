@@ -5,8 +5,8 @@
 #include "syntax/json-scan.h"
 
 /*
- * The texts between the values of objects that look alike (json-template.h): each is looked
- * at once and remembered, with its meaning and its successor.
+ * The texts between the values of objects that look alike (json-template.h): each is
+ * looked at once and remembered, with its meaning and its successor.
  */
 
 /* Members that are wanted: of the object itself, and of one object in it. */
@@ -16,7 +16,8 @@ struct fsdp_json_wanted {
 	unsigned inner_of;               /* the place of a key */
 
 	/* For fsdp_json_quick_member. Values are objects of these keys and no others, the
-	 * first with lists of counts, the last with a text; without keys they are texts. */
+	 * first with lists of counts, the last with a text; without keys they are texts.
+	 */
 	bool members;
 	unsigned list_count;
 };
@@ -64,15 +65,15 @@ struct fsdp_json_pieces {
 };
 
 /*
- * The quick way through JSON that is like the last one: objects in an array, or members of
- * an object, that programs write by the million. The text between two values of one
- * is the same in the next one: keys, commas, blanks and all. So these texts are
- * looked at once and remembered, each with what may follow it; from then on an object is
- * passed by comparing up to sixty-four bytes at a time. What is remembered is bounded, and
- * texts beyond that are looked at each time.
+ * The quick way through JSON that is like the last one: objects in an array, or members
+ * of an object, that programs write by the million. The text between two values of one is
+ * the same in the next one: keys, commas, blanks and all. So these texts are looked at
+ * once and remembered, each with what may follow it; from then on an object is passed by
+ * comparing up to sixty-four bytes at a time. What is remembered is bounded, and texts
+ * beyond that are looked at each time.
  *
- * Only what is plain JSON is passed, and only if all of it is in the window; the rest
- * is left to json-scan.c, untouched.
+ * Only what is plain JSON is passed, and only if all of it is in the window; the rest is
+ * left to json-scan.c, untouched.
  */
 struct fsdp_json_value {
 	enum fsdp_json_token_kind kind; /* FSDP_SCAN_END: absent */

@@ -179,7 +179,8 @@ static bool read_token(struct tree_reader *reader)
 		       fail(reader, reader->token.offset, "a key with a zero byte");
 	}
 	if (kind == FSDP_SCAN_OBJECT_END || kind == FSDP_SCAN_ARRAY_END) {
-		/* The values on the stack after the innermost array or object become its items. */
+		/* The values on the stack after the innermost array or object become its
+		 * items. */
 		struct fsdp_json *list = value_at(reader, reader->open);
 		size_t first = reader->open + 1;
 		list->count = (uint32_t)(reader->stack.count - first);

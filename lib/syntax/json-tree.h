@@ -6,8 +6,8 @@
 #include "base/error.h"
 
 /*
- * A small JSON document as a tree in an arena. Objects keep their order. What is not
- * JSON or not UTF-8, keys that come twice or hold a zero byte, integers beyond 64 bits and
+ * A small JSON document as a tree in an arena. Objects keep their order. What is not JSON
+ * or not UTF-8, keys that come twice or hold a zero byte, integers beyond 64 bits and
  * anything after the document are errors with a byte offset, a line and a column. For
  * documents that do not grow with the model.
  */

@@ -80,7 +80,8 @@ static bool parse_bounds(struct fsdp_printed_child *child)
 	return digits != 0 && digits == rest.size && child->first <= child->last;
 }
 
-/* A name may hold brackets and colons: it ends at the first "): " that a class follows. */
+/* A name may hold brackets and colons: it ends at the first "): " that a class follows.
+ */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child)
 {
 	static const char end[] = "): ";
@@ -135,7 +136,8 @@ static bool is_blank(struct fsdp_span text)
 	return true;
 }
 
-/* Text before the two blanks of a child of a head, if it matches the text before the head. */
+/* Text before the two blanks of a child of a head, if it matches the text before the
+ * head. */
 static bool printed_margin(
 	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin)
 {
@@ -216,7 +218,8 @@ static size_t printed_plain(unsigned char *line, size_t size)
 	return size;
 }
 
-/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and the text after it. False: no mark. */
+/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and the text after it. False:
+ * no mark. */
 static bool printed_rank(
 	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest)
 {
@@ -311,8 +314,8 @@ static bool open_module(
 		       fsdp_arena_fail(tree->arena, tree->error));
 }
 
-/* At the end of a module: the line to continue at, which is after it, or the one below its own
- * line for the next of its run. */
+/* At the end of a module: the line to continue at, which is after it, or the one below
+ * its own line for the next of its run. */
 static bool close_module(struct printed_tree *tree, size_t end, size_t *ret_next)
 {
 	struct printed_frame frame =
@@ -349,7 +352,8 @@ static bool write_closed(struct printed_tree *tree, size_t line, size_t *ret_nex
 	return true;
 }
 
-/* model-repr.c: writes out the lines below a root. False without an error: a name comes twice below one module. */
+/* model-repr.c: writes out the lines below a root. False without an error: a name comes
+ * twice below one module. */
 static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_class,
 	struct fsdp_arena *arena, struct fsdp_vec *ret_modules,
 	struct fsdp_error **ret_error)
@@ -389,9 +393,10 @@ static bool append_modules(const struct fsdp_vec *lines, struct fsdp_span root_c
  * Finds printed models among the lines of a log, and chooses one.
  *
  * The lines of each rank are a stream of their own. A head that ends with `CLASS(` begins
- * a model once a first child is below it; from then on the depth determines the next line.
- * Lines of another shape belong to something else. A line with the shape of a model's that
- * does not fit, after a second head inside of a model, shows that two models are mixed.
+ * a model once a first child is below it; from then on the depth determines the next
+ * line. Lines of another shape belong to something else. A line with the shape of a
+ * model's that does not fit, after a second head inside of a model, shows that two models
+ * are mixed.
  */
 
 enum {
@@ -545,7 +550,8 @@ static bool keep_line(struct printed_found *found, struct printed_line line)
 	return fsdp_vec_add(&found->lines, &line);
 }
 
-/* A line for the open model. *ret_taken: it was one of its lines. False: out of memory. */
+/* A line for the open model. *ret_taken: it was one of its lines. False: out of memory.
+ */
 static bool parse_for_open(struct fsdp_printed *printed, struct printed_stream *stream,
 	struct fsdp_span text, bool *ret_taken)
 {
@@ -579,7 +585,8 @@ static struct fsdp_span head_class(const struct printed_head *head)
 	return fsdp_span(head->bytes + head->before, head->class_size);
 }
 
-/* The head whose first child this line is, or NULL: one whose class is of FSDP, else the newest. */
+/* The head whose first child this line is, or NULL: one whose class is of FSDP, else the
+ * newest. */
 static const struct printed_head *find_head(const struct printed_stream *stream,
 	struct fsdp_span line, struct fsdp_span *ret_margin)
 {
@@ -632,7 +639,8 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	struct fsdp_span line)
 {
 	struct fsdp_span before, class_name;
-	/* Whether the line ends with `CLASS(` and is not a child; the text before that. */
+	/* Whether the line ends with `CLASS(` and is not a child; the text before that.
+	 */
 	struct fsdp_printed_child child;
 	if (line.size < 2 || line.data[line.size - 1] != '(')
 		return;
@@ -719,7 +727,8 @@ static bool parse_line(struct fsdp_printed *printed, struct printed_stream *stre
 			break;
 		}
 	if (stream->late != NULL) {
-		/* A suspect model is proven to be one of two that are mixed when lines of the other follow. */
+		/* A suspect model is proven to be one of two that are mixed when lines of
+		 * the other follow. */
 		struct printed_line late_line;
 		if (parse_shape(stream->late, line, &late_line) != SHAPE_NONE)
 			refuse(printed, &stream->late);

@@ -30,8 +30,8 @@ struct fsdp_printed_child {
 /* Whether the text begins with one. The texts of the result are borrowed from it. */
 bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
 
-/* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel, or
- * FSDP and a capital after it. */
+/* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel,
+ * or FSDP and a capital after it. */
 bool fsdp_printed_is_fsdp(struct fsdp_span class_name);
 
 /* ---- a log ---- */
@@ -58,7 +58,8 @@ struct fsdp_printed *fsdp_printed_new(struct fsdp_budget *budget);
 /* NULL is fine. */
 void fsdp_printed_free(struct fsdp_printed *printed);
 
-/* The next line, without its end. It is written to. What is kept is copied. False: out of memory. */
+/* The next line, without its end. It is written to. What is kept is copied. False: out of
+ * memory. */
 bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *line, size_t size);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk over what remains once STOP has been reached: how deep it is nested, how
- * large it would be without sharing, whether it contains itself, which keys are duplicates.
+ * The walk over what remains once STOP has been reached: how deep it is nested, how large
+ * it would be without sharing, whether it contains itself, which keys are duplicates.
  *
  * Every container is walked once, whatever its parents: results of those that have
  * several (CELL_SHARED) are kept in a hash, and a sum that would overflow stays at the

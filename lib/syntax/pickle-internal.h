@@ -8,8 +8,8 @@
 
 /*
  * What the files of the pickle machine share: how a value is kept, and the functions
- * between lexing (pickle-lex.c), the machine (pickle-machine.c, pickle-stack.c), the walk at the
- * end (pickle-check.c) and the getters (pickle-values.c).
+ * between lexing (pickle-lex.c), the machine (pickle-machine.c, pickle-stack.c), the walk
+ * at the end (pickle-check.c) and the getters (pickle-values.c).
  */
 
 /* ---- references: three bits say what, 29 bits say which ---- */
@@ -371,7 +371,8 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
 	__attribute__((warn_unused_result));
 
-/* Whether an opcode that names a global occurs before the first fault or STOP, from an offset on. */
+/* Whether an opcode that names a global occurs before the first fault or STOP, from an
+ * offset on. */
 bool fsdp_pickle_names_globals(struct part *part, uint64_t offset);
 
 /* A memo slot written as decimal text. */

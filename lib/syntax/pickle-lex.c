@@ -183,7 +183,8 @@ void fsdp_part_all(struct part *part, struct fsdp_span stream)
 	};
 }
 
-/* The earlier table stays in the arena: sizes double, so all tables together are at most twice the last. */
+/* The earlier table stays in the arena: sizes double, so all tables together are at most
+ * twice the last. */
 static bool make_room(struct part *part, uint64_t room, struct fsdp_error **ret_error)
 {
 	unsigned char *buffer =
@@ -225,7 +226,8 @@ bool fsdp_part_move(
 	return true;
 }
 
-/* The part that begins at an offset and holds at least `need` bytes, if there are so many: the room grows. */
+/* The part that begins at an offset and holds at least `need` bytes, if there are so
+ * many: the room grows. */
 static bool part_reach(
 	struct part *part, uint64_t offset, uint64_t need, struct fsdp_error **ret_error)
 {
@@ -352,7 +354,8 @@ fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
 
 /* ---- which slots are filled ---- */
 
-/* A hash of slots with linear probing. The slot 2^32 - 1 would look like an empty entry and has a flag of its own. */
+/* A hash of slots with linear probing. The slot 2^32 - 1 would look like an empty entry
+ * and has a flag of its own. */
 static size_t other_at(const struct memo *memo, uint32_t slot)
 {
 	size_t at = (size_t)fsdp_hash(&memo->hasher, slot) & (memo->others_room - 1);
@@ -441,8 +444,8 @@ static void follow(struct moulds *moulds, unsigned index)
 	moulds->last = index;
 }
 
-/* The mould that fits at `at`; NULL: none of those that are tried. It and its text are before
- * `end`; *ret_size is the size of both, *ret_text the text. */
+/* The mould that fits at `at`; NULL: none of those that are tried. It and its text are
+ * before `end`; *ret_size is the size of both, *ret_text the text. */
 static const struct mould *mould_find(struct moulds *moulds, const unsigned char *at,
 	const unsigned char *end, size_t *ret_size, struct fsdp_span *ret_text)
 {
@@ -786,7 +789,8 @@ static inline void check_frame(
 	struct pass *pass, const unsigned char *at, const unsigned char *last)
 {
 	if (pass->frame_stop != NULL && at >= pass->frame_stop) {
-		/* `at` is at or after the end of the frame; `last` is the opcode before it. */
+		/* `at` is at or after the end of the frame; `last` is the opcode before
+		 * it. */
 		if (at > pass->frame_stop)
 			PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME,
 				offset_at(pass, last), FSDP_ERROR,
@@ -839,7 +843,8 @@ static bool pass_moulds(struct pass *pass, const unsigned char **at)
 	return true;
 }
 
-/* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory, or reading failed. */
+/* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory,
+ * or reading failed. */
 static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 	enum fault *ret_fault, struct token *token, struct fsdp_error **ret_error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's loop: what each opcode does, in one switch, and what comes before and
- * after it; before it globals, calls and folds. Calls nothing but the folds of the caller.
- * pickle-run.h describes how the parts work together.
+ * after it; before it globals, calls and folds. Calls nothing but the folds of the
+ * caller. pickle-run.h describes how the parts work together.
  */
 #include "syntax/pickle-run.h"
 
@@ -64,8 +64,9 @@ static void map_python2(struct fsdp_pickle_global *global)
 		}
 }
 
-/* The table is keyed by the names as written: two spellings of one name are two globals to the caller, who may print
- * both. Mapping never depends on anything else but `python2`, which is part of the key. */
+/* The table is keyed by the names as written: two spellings of one name are two globals
+ * to the caller, who may print both. Mapping never depends on anything else but
+ * `python2`, which is part of the key. */
 static size_t hash_global(
 	const struct fsdp_hasher *hasher, struct fsdp_span module, struct fsdp_span name)
 {
@@ -293,7 +294,8 @@ static bool report_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments
 					      .keywords = keywords });
 }
 
-/* The callable is applied to arguments; both are in `slot` and above it, and the result takes the place of `slot`. */
+/* The callable is applied to arguments; both are in `slot` and above it, and the result
+ * takes the place of `slot`. */
 static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref callable,
 	fsdp_ref arguments, uint8_t use)
 {
@@ -461,7 +463,8 @@ static const struct cell *find_cell(const struct machine *m, fsdp_ref ref)
 	return ref_is_cell(ref) ? ref_cell(m, ref) : NULL;
 }
 
-/* The run of the keys and values of a state that is a small dict, or None and one; NULL: it is something else. */
+/* The run of the keys and values of a state that is a small dict, or None and one; NULL:
+ * it is something else. */
 static struct cell *few_pairs(const struct machine *m, fsdp_ref state, bool *ret_slots)
 {
 	const struct cell *cell = find_cell(m, state);
@@ -818,7 +821,8 @@ static inline struct slot *step(
 	case FSDP_OP_BUILD:
 		return machine_build(m, top);
 	case FSDP_OP_GLOBAL: {
-		/* GLOBAL and INST: two lines after the opcode; *ret_next is where they end. */
+		/* GLOBAL and INST: two lines after the opcode; *ret_next is where they
+		 * end. */
 		fsdp_ref ref = intern_lines(m, m->at + 1, &behind);
 		top = ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
 	}
@@ -876,8 +880,9 @@ static inline struct slot *step(
 	return top; /* not reached: the lexer has all codes */
 }
 
-/* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last opcode of the last part
- * (`stops`), and nowhere else: what it left on top would not outlive what follows. */
+/* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last
+ * opcode of the last part (`stops`), and nowhere else: what it left on top would not
+ * outlive what follows. */
 static struct slot *run_part(struct machine *m, struct slot *top, bool stops)
 {
 	const unsigned char *next = m->part.begin;

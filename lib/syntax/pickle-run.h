@@ -6,52 +6,51 @@
 #include "syntax/pickle-internal.h"
 
 /*
- * The machine's parts: a stack, marks, a memo, cells. pickle-stack.c grows
- * them and makes containers, numbers and texts; pickle-machine.c has the loop, globals, calls
- * and folds. Both work on one `struct machine`. What every opcode needs is inline here.
+ * The machine's parts: a stack, marks, a memo, cells. pickle-stack.c grows them and makes
+ * containers, numbers and texts; pickle-machine.c has the loop, globals, calls and folds.
+ * Both work on one `struct machine`. What every opcode needs is inline here.
  *
  * The lexer has been over the stream: of one in memory every opcode is whole, so
  * arguments of fixed size are read without asking again. One that is read in parts may
- * have changed since: after a part are zeros for these arguments, and every length,
- * every line and where the part's last opcode ends is compared with what is there once
- * more.
+ * have changed since: after a part are zeros for these arguments, and every length, every
+ * line and where the part's last opcode ends is compared with what is there once more.
  *
  * A stream that breaks the machine's rules makes the reading fail, but does not stop it:
- * what is missing (a value, a mark, a memo slot) is replaced by an unknown value, so
- * that every global of a damaged stream is listed and checked.
+ * what is missing (a value, a mark, a memo slot) is replaced by an unknown value, so that
+ * every global of a damaged stream is listed and checked.
  *
  *
  * Fold and forget
  *
- * Cells are numbered in order of making, and when a fold has packed a value the newest
- * of them are cut off. Why nothing that remains can refer to what was cut:
+ * Cells are numbered in order of making, and when a fold has packed a value the newest of
+ * them are cut off. Why nothing that remains can refer to what was cut:
  *
  * Each stack slot has a `mark`: how many cells there were before its value was begun. A
- * value made of operands takes the mark of the deepest of them. Marks never
- * decrease towards the top. `pin` is a number of cells that are never cut. `count` is the
- * number of cells now; mark(top + 1) means count. Two statements hold between opcodes:
+ * value made of operands takes the mark of the deepest of them. Marks never decrease
+ * towards the top. `pin` is a number of cells that are never cut. `count` is the number
+ * of cells now; mark(top + 1) means count. Two statements hold between opcodes:
  *
- *   M  All cells reachable from a memo slot are below pin.
- *   S  All cells reachable from stack slot i are below max(mark(i + 1), pin).
+ * M  All cells reachable from a memo slot are below pin. S  All cells reachable from
+ * stack slot i are below max(mark(i + 1), pin).
  *
  * Cutting at max(mark(s), pin), where s is the slot that receives the folded value, harms
  * neither the memo (M) nor the slots below s (S, and marks do not decrease); the slots
  * from s upwards are consumed, and the fold keeps no reference. What keeps them true:
  *
- *   - A fresh value on top: its mark is the count before it, so S of the slot
+ * - A fresh value on top: its mark is the count before it, so S of the slot
  *     below says what it said; its own cells are below the count.
- *   - GET: by M all it reaches is below pin. DUP: below the count, which is the new mark.
- *   - Storing a value in a slot that is read later: pin becomes the count, if the value
+ * - GET: by M all it reaches is below pin. DUP: below the count, which is the new mark. -
+ * Storing a value in a slot that is read later: pin becomes the count, if the value
  *     is a cell at all. Slots never read are not stored.
- *   - Building from operands: the result is above all of them, and below the count.
- *   - Putting something new into an old container c, from slot s: what reaches c now
+ * - Building from operands: the result is above all of them, and below the count. -
+ * Putting something new into an old container c, from slot s: what reaches c now
  *     reaches cells up to the count. If c is below pin the memo may reach it; if c is
  *     below mark(s) a slot below s may. In both cases pin becomes the count. Else, by M
  *     and S, only slot s reaches c.
  *
  * An instance folded at BUILD may be known to the memo, or to its own state. Its cell is
- * turned into a forward to the folded number before cutting, so whatever reaches it
- * finds the folded value, and GET hands out the number itself.
+ * turned into a forward to the folded number before cutting, so whatever reaches it finds
+ * the folded value, and GET hands out the number itself.
  */
 
 struct slot {
@@ -121,7 +120,8 @@ struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t 
 
 struct slot *fsdp_machine_mark(struct machine *m, struct slot *top);
 
-/* Several cells in one page; the index of the first goes to *ret_index. NULL when it cannot go on. */
+/* Several cells in one page; the index of the first goes to *ret_index. NULL when it
+ * cannot go on. */
 struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index);
 
 struct cell *fsdp_machine_new_page(struct machine *m);
@@ -274,7 +274,8 @@ bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
 struct slot *fsdp_machine_collect(struct machine *m, struct slot *begin, struct slot *top,
 	uint8_t kind, bool pairs);
 
-/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot continue. */
+/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot
+ * continue. */
 bool fsdp_machine_fill(struct machine *m, struct cell *call);
 
 /* The two cells after a call that got more than its arguments. */
@@ -335,7 +336,8 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 /* Calls the caller's check; whether it needs no more calls like this one. */
 bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);
 
-/* What something is done to, for a message: the name of a global, else a type. Answers `room`. */
+/* What something is done to, for a message: the name of a global, else a type. Answers
+ * `room`. */
 const char *fsdp_machine_target(
 	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine's stack, marks and cells with their ceilings, its numbers and texts, and its
- * containers. pickle-run.h describes how the parts work together.
+ * The machine's stack, marks and cells with their ceilings, its numbers and texts, and
+ * its containers. pickle-run.h describes how the parts work together.
  */
 #include <stdio.h>
 
@@ -232,8 +232,8 @@ struct slot *fsdp_machine_push_text(
 	return push_decoded(m, top, FSDP_PICKLE_TEXT, text);
 }
 
-/* Into the next cells, so that it is dropped with its value; a text that would fill much of
- * a page goes to the arena. */
+/* Into the next cells, so that it is dropped with its value; a text that would fill much
+ * of a page goes to the arena. */
 struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
 	const unsigned char *at, uint64_t size)
 {
@@ -386,8 +386,9 @@ struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t ki
 	return fsdp_machine_collect(m, begin, top, kind, pairs);
 }
 
-/* Whether the caller's check needs no more calls like this one. The deed comes by its address: a copy would be read in wider
- * parts than it was just written in, and processors wait for that. */
+/* Whether the caller's check needs no more calls like this one. The deed comes by its
+ * address: a copy would be read in wider parts than it was just written in, and
+ * processors wait for that. */
 __attribute__((noinline)) bool fsdp_machine_report(
 	struct machine *m, struct fsdp_pickle_deed *deed)
 {
@@ -510,8 +511,9 @@ static struct slot *fold_dict(struct machine *m, struct slot *target, struct cel
 	return target + 1;
 }
 
-/* The values between target + 1 and top go into the target, which is the new top. They go into another kind of
- * container as well if it has a place for them, so that they are checked; a finding reports the error. */
+/* The values between target + 1 and top go into the target, which is the new top. They go
+ * into another kind of container as well if it has a place for them, so that they are
+ * checked; a finding reports the error. */
 static struct slot *append_items(
 	struct machine *m, struct slot *target, struct slot *top, enum putting how)
 {

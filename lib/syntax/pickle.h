@@ -7,24 +7,24 @@
 #include "base/span.h"
 
 /*
- * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and
- * calls nothing: a global is two texts, a call is "this applied to these". The caller's fold
+ * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and calls
+ * nothing: a global is two texts, a call is "this applied to these". The caller's fold
  * table defines what a class means.
  *
- * Values are 32-bit references. Small integers, constants, globals and folded
- * values sit in the reference itself; everything else is one or more cells of 16 bytes
- * in a paged array. Texts are (offset, length) into the stream, which the caller keeps;
- * of a stream that is read in parts they are copied after their cells instead.
+ * Values are 32-bit references. Small integers, constants, globals and folded values sit
+ * in the reference itself; everything else is one or more cells of 16 bytes in a paged
+ * array. Texts are (offset, length) into the stream, which the caller keeps; of a stream
+ * that is read in parts they are copied after their cells instead.
  *
- * Two passes. The first lexes: it checks every length against what is left, finds
- * STOP, and notes which memo slots are ever read back, because the pickler memoizes
- * everything and reads back little. The second builds. When a call or a BUILD
- * completes a value of a class in the fold table, the family's `fold` packs it into a
- * number of its own and the machine forgets the children (unless something else
- * still refers to them). So a stream of millions of records needs no tree of them.
+ * Two passes. The first lexes: it checks every length against what is left, finds STOP,
+ * and notes which memo slots are ever read back, because the pickler memoizes everything
+ * and reads back little. The second builds. When a call or a BUILD completes a value of a
+ * class in the fold table, the family's `fold` packs it into a number of its own and the
+ * machine forgets the children (unless something else still refers to them). So a stream
+ * of millions of records needs no tree of them.
  *
- * Time and memory are linear in the stream: every opcode is at least one byte and
- * makes at most one value. Nothing here recurses.
+ * Time and memory are linear in the stream: every opcode is at least one byte and makes
+ * at most one value. Nothing here recurses.
  *
  * Origin: CPython Lib/pickletools.py (opcodes, arguments); Modules/_pickle.c (what the
  * machine does); torch/_weights_only_unpickler.py (what torch accepts).
@@ -97,10 +97,11 @@ struct fsdp_folding {
 };
 
 /*
- * One recognised class or function. `fold` may look at the call and answers true with a number below 2^29, or false: then the value stays
- * symbolic. It must keep no reference to what it looked at, only what it copied or
- * numbers of earlier folds; texts of a stream in memory may be kept as spans. To
- * fail for good (out of memory) it fills *ret_error and answers false.
+ * One recognised class or function. `fold` may look at the call and answers true with a
+ * number below 2^29, or false: then the value stays symbolic. It must keep no reference
+ * to what it looked at, only what it copied or numbers of earlier folds; texts of a
+ * stream in memory may be kept as spans. To fail for good (out of memory) it fills
+ * *ret_error and answers false.
  *
  * A module that ends in `*` stands for every module that begins so. Of several rows for
  * one global the first of each `when` counts. BUILD is not asked for a call into which
@@ -142,20 +143,23 @@ struct fsdp_pickle_options {
 	const struct fsdp_fold *folds;
 	size_t fold_count;
 
-	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays symbolic. */
+	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays
+	 * symbolic. */
 	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
-	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold, which takes the place of the
-	 * dict and its values. More pairs that follow then find no dict. NULL: dicts stay. */
+	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold,
+	 * which takes the place of the dict and its values. More pairs that follow then
+	 * find no dict. NULL: dicts stay. */
 	bool (*fold_dict)(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
 	void *context;
 
-	/* Is called for these deeds, if it is there. What the machine itself finds wrong (a state for what is not a
-	 * call, items for what is not a container) is not asked. True of a deed: no call for others like it. Alike
-	 * are calls of one global that a fold knew, and those without arguments by one kind of opcode; states of one
-	 * global that are dicts of the same few keys, or None and such a dict; persistent ids that are tuples of as
-	 * many items, and that a fold knew. */
+	/* Is called for these deeds, if it is there. What the machine itself finds wrong
+	 * (a state for what is not a call, items for what is not a container) is not
+	 * asked. True of a deed: no call for others like it. Alike are calls of one
+	 * global that a fold knew, and those without arguments by one kind of opcode;
+	 * states of one global that are dicts of the same few keys, or None and such a
+	 * dict; persistent ids that are tuples of as many items, and that a fold knew. */
 	bool (*check_deed)(void *check_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);
 	void *check_context;
@@ -169,8 +173,9 @@ struct fsdp_pickle_options {
 	 * items too, as it has them once it is loaded. */
 	bool fills;
 
-	/* Where texts are decoded to that cannot be borrowed from the stream; to keep texts longer than the pickle,
-	 * name an arena that lives as long. NULL: the pickle's own. */
+	/* Where texts are decoded to that cannot be borrowed from the stream; to keep
+	 * texts longer than the pickle, name an arena that lives as long. NULL: the
+	 * pickle's own. */
 	struct fsdp_arena *texts;
 };
 
@@ -220,7 +225,8 @@ size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
 const struct fsdp_pickle_global *fsdp_pickle_global(
 	const struct fsdp_pickle *pickle, size_t index);
 
-/* The global of a GLOBAL, for the caller's check, which may set `known`; NULL for others. */
+/* The global of a GLOBAL, for the caller's check, which may set `known`; NULL for others.
+ */
 struct fsdp_pickle_global *fsdp_pickle_global_of(
 	const struct fsdp_pickle *pickle, fsdp_ref ref);
 
@@ -306,7 +312,8 @@ const struct fsdp_pickle_global *fsdp_pickle_named(
 bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
 	const char *module, const char *name);
 
-/* Whether it is a class whose objects are dicts: builtins.dict, OrderedDict, Counter, defaultdict. */
+/* Whether it is a class whose objects are dicts: builtins.dict, OrderedDict, Counter,
+ * defaultdict. */
 bool fsdp_pickle_is_mapping(const struct fsdp_pickle *pickle, fsdp_ref callable);
 
 /* The number a fold answered with; false for all others. */
@@ -323,7 +330,8 @@ fsdp_ref fsdp_pickle_keywords(const struct fsdp_pickle *pickle, fsdp_ref ref);
 /* States that BUILD gave to a value, first to last; FSDP_REF_NONE past the end. */
 fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
-/* Items of TUPLE, LIST, SET, FROZENSET; pairs of DICT; items or pairs that were put into a CALL (an OrderedDict). */
+/* Items of TUPLE, LIST, SET, FROZENSET; pairs of DICT; items or pairs that were put into
+ * a CALL (an OrderedDict). */
 uint64_t fsdp_pickle_count(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* Walks them in constant memory: zero the iterator, set `ref`. For pairs (DICT, and CALLs
@@ -337,8 +345,8 @@ struct fsdp_pickle_iterator {
 bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
 	struct fsdp_pickle_iterator *iterator, fsdp_ref *ret_key, fsdp_ref *ret_value);
 
-/* The index-th item of a TUPLE, LIST, SET … that is not a pair; FSDP_REF_NONE past the end.
- * Walks in steps of up to a thousand. */
+/* The index-th item of a TUPLE, LIST, SET … that is not a pair; FSDP_REF_NONE past the
+ * end. Walks in steps of up to a thousand. */
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
 /* All items of a tuple or list, if they are integers of 64 bits and at most `room`. */
@@ -349,7 +357,8 @@ bool fsdp_pickle_ints(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *i
 fsdp_ref fsdp_pickle_get_span(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_span key);
 
-/* Inline, so that the length of a literal is a constant: families ask this millions of times. */
+/* Inline, so that the length of a literal is a constant: families ask this millions of
+ * times. */
 static inline fsdp_ref fsdp_pickle_get(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key)
 {

@@ -602,8 +602,8 @@ static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 		for (size_t j = 0; first == NULL && j < team->count; j++)
 			if (team->states[j].waits && team->states[j].first->seq <= most)
 				first = team->states[j].first;
-		/* No rank goes far beyond a collective without the others: lines that name
-		 * no group are of several then. */
+		/* No rank goes far beyond a collective without the others: lines that
+		 * name no group are of several then. */
 		if (first != NULL && team->name.size == 0 && most > first->seq + 1) {
 			first = NULL;
 			flight->verdict = FSDP_FLIGHT_INCOMPLETE;

@@ -484,7 +484,8 @@ static bool parse_dtypes(
 }
 
 /* "SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDevi…";
- * without a tensor only the first two, with nothing between. PyTorch 1.x has no number. */
+ * without a tensor only the first two, with nothing between. PyTorch 1.x has no number.
+ */
 static bool parse_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	struct fsdp_watchdog_line *printed)
 {
@@ -581,7 +582,8 @@ static bool has_any(struct fsdp_span text, const char *const *parts, size_t coun
 }
 
 /* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
- * line of an exception of Python. data NULL: it is not one, or it has lines of its own. */
+ * line of an exception of Python. data NULL: it is not one, or it has lines of its own.
+ */
 static struct fsdp_span find_python_error(struct fsdp_span line)
 {
 	static const char *const others[] = { "imed out", "imeout", "monitoredBarrier",
@@ -734,7 +736,8 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 		size_t size = strlen(exceptions[i].words);
 		text = fsdp_span(text.data - size, text.size + size);
 	}
-	/* "unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete" */
+	/* "unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete"
+	 */
 	if (i == GLOO_EXCEPTION && has(text, "] "))
 		text = after(text, "] ");
 	/* Errors that a rank has because another one is gone. */
@@ -777,7 +780,8 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 		if (line.completed > line.enqueued)
 			line.completed = FSDP_ABSENT;
 	} else {
-		/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds". */
+		/* The text in the brackets of "WorkNCCL(…) ran for 600020 milliseconds".
+		 */
 		line.seq = number_after(message, "SeqNum=");
 		line.numel_in = number_after(message, "NumelIn=");
 		line.numel_out = number_after(message, "NumelOut=");
@@ -793,8 +797,8 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 	       fsdp_vec_add(&watchdog->lines, &line);
 }
 
-/* Each of the two kinds of messages is looked for once: many of one do not make the search
- * for the other long. */
+/* Each of the two kinds of messages is looked for once: many of one do not make the
+ * search for the other long. */
 bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span timeout = after(line, timeout_words),

@@ -187,8 +187,9 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 	return count;
 }
 
-/* Where most are missing, and none of them waits, the ranks that entered are wrong; but of a
- * monitored barrier one rank prints who is missing, and others that came print nothing. */
+/* Where most are missing, and none of them waits, the ranks that entered are wrong; but
+ * of a monitored barrier one rank prints who is missing, and others that came print
+ * nothing. */
 static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;

@@ -201,16 +201,16 @@ static inline struct fsdp_flight_fault *fsdp_flight_fault_at(
 /* The place of a rank, or SIZE_MAX: no file is of it. */
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
 
-/* flight-divergence.c: fills the job from its ranks: world, teams, the first fault of each
- * team, and which ranks are ahead, late or stopped. False: job->error. */
+/* flight-divergence.c: fills the job from its ranks: world, teams, the first fault of
+ * each team, and which ranks are ahead, late or stopped. False: job->error. */
 bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
 
 /* The ranks of a team as far as they are known, ascending; NULL: out of memory. */
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
-/* flight-verdict.c: compares the dumps of a job, or what logs show of its ranks. `ranks` are
- * ascending, each once, and stay as long as the arena. */
+/* flight-verdict.c: compares the dumps of a job, or what logs show of its ranks. `ranks`
+ * are ascending, each once, and stay as long as the arena. */
 bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
@@ -224,7 +224,8 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
 
 /*
  * Lines that PyTorch prints into a log when a collective fails. The watchdog of
- * ProcessGroupNCCL prints one when it times out. PyTorch 1.10 to 2.13 have printed these forms:
+ * ProcessGroupNCCL prints one when it times out. PyTorch 1.10 to 2.13 have printed these
+ * forms:
  *
  *	[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8,
  *	OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020
@@ -254,9 +255,9 @@ bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count
  *
  * Rank is that in the group. Since 2.2 "[rank5]:" in front is the rank of the job.
  *
- * monitored_barrier of gloo names ranks that did not come: rank 0 prints the first or all.
- * With TORCH_DISTRIBUTED_DEBUG=DETAIL one precedes each collective, and each rank compares
- * its call with those of the others:
+ * monitored_barrier of gloo names ranks that did not come: rank 0 prints the first or
+ * all. With TORCH_DISTRIBUTED_DEBUG=DETAIL one precedes each collective, and each rank
+ * compares its call with those of the others:
  *
  *	[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms
  *	Rank 3 successfully reached monitoredBarrier, but received errors while waiting for

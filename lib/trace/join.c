@@ -407,7 +407,8 @@ size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count)
 			least = world;
 		most = world > most ? world : most;
 	}
-	/* Unless several jobs are known, a trace without it is of the same as the others. */
+	/* Unless several jobs are known, a trace without it is of the same as the others.
+	 */
 	if (least >= most)
 		return number_job(sorted, count, 0);
 	qsort(sorted, count, sizeof *sorted, compare_worlds);

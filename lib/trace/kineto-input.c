@@ -32,7 +32,8 @@ void fsdp_kineto_words_done(struct fsdp_kineto_words *words)
 	free(words->scratch);
 }
 
-/* Most texts are one of the few that came last: to compare them is faster than to hash. */
+/* Most texts are one of the few that came last: to compare them is faster than to hash.
+ */
 uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
 	enum fsdp_kineto_space space, struct fsdp_span text, uint32_t *ret_id)
 {

@@ -81,7 +81,8 @@ bool fsdp_kineto_walk_next(
 		walk->next++;
 		row = next_row(walk);
 	}
-	/* A row of a kind that runs makes it longer; one of another kind ends the piece. */
+	/* A row of a kind that runs makes it longer; one of another kind ends the piece.
+	 */
 	for (bool longer = true; longer;) {
 		longer = false;
 		end = INT64_MAX;

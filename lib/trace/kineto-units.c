@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The units of FSDP in a trace: which annotation a collective was issued in, and what each
- * unit costs. The annotations (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py,
- * _runtime_utils.py), from PyTorch 2.0 on:
+ * The units of FSDP in a trace: which annotation a collective was issued in, and what
+ * each unit costs. The annotations
+ * (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _runtime_utils.py), from
+ * PyTorch 2.0 on:
  *
  *	FSDP::KIND			before 2.5, or of the root
  *	FSDP::KIND (NAME)		since 2.5
@@ -329,7 +330,8 @@ bool fsdp_unit_rows_join(struct fsdp_recording *const *recordings, size_t count,
 
 /* ---- the annotations of a trace ---- */
 
-/* The word of a name without the segments of wrappers; that of each name is found once. */
+/* The word of a name without the segments of wrappers; that of each name is found once.
+ */
 static bool find_unit(
 	struct fsdp_kineto_words *words, struct fsdp_span name, uint32_t *ret_unit)
 {
@@ -416,8 +418,8 @@ static const struct fsdp_comm *comm_at(const struct settling *at, size_t index)
 	return fsdp_comm_at(&at->kineto->comms.list, index);
 }
 
-/* The row of a unit (a word, or FSDP_NONE: unknown), which is added if it is new. All that
- * return bool are false when out of memory. */
+/* The row of a unit (a word, or FSDP_NONE: unknown), which is added if it is new. All
+ * that return bool are false when out of memory. */
 static bool find_row(struct settling *at, uint32_t unit, enum fsdp_unit_phase phase,
 	int64_t pg, uint32_t *ret_row)
 {

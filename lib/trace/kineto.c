@@ -90,9 +90,9 @@ static bool append_host(
 
 /* ---- the device ---- */
 
-/* With kernels or idle causes: the row of a name on a stream. What is new beyond the limit
- * `kernels` has no name and no stream. Call it before the args are read: their texts
- * overwrite a name that had escapes. */
+/* With kernels or idle causes: the row of a name on a stream. What is new beyond the
+ * limit `kernels` has no name and no stream. Call it before the args are read: their
+ * texts overwrite a name that had escapes. */
 static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
 	enum fsdp_kernel_kind kind, struct fsdp_kineto_row *row)
 {

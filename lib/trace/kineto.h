@@ -61,8 +61,8 @@ bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits 
 	struct fsdp_error **ret_error);
 
 /*
- * A trace of torch.profiler: kineto.c reads its JSON and appends each event that counts to
- * a table. When the table is complete, kineto-tables.c and kineto-units.c add it up.
+ * A trace of torch.profiler: kineto.c reads its JSON and appends each event that counts
+ * to a table. When the table is complete, kineto-tables.c and kineto-units.c add it up.
  */
 
 /* ---- words ---- */
@@ -220,8 +220,8 @@ bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
 	const struct fsdp_limits *limits, struct fsdp_error **error);
 void fsdp_kineto_input_done(struct fsdp_kineto_input *input);
 
-/* Starts a stream. *ret_mark: it had a byte order mark, which is skipped. False: *error is
- * made. */
+/* Starts a stream. *ret_mark: it had a byte order mark, which is skipped. False: *error
+ * is made. */
 bool fsdp_kineto_input_open(
 	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark);
 
@@ -323,8 +323,8 @@ enum fsdp_kineto_table {
 /* One event. */
 struct fsdp_kineto_row {
 	int64_t ts_ns;
-	/* The correlation of work and calls, or FSDP_ABSENT; the number of a step; the mesh
-	 * size of a unit. Later, of work: the index of its call, or FSDP_ABSENT. */
+	/* The correlation of work and calls, or FSDP_ABSENT; the number of a step; the
+	 * mesh size of a unit. Later, of work: the index of its call, or FSDP_ABSENT. */
 	int64_t id;
 	uint64_t dur_ns : 50; /* a week at most */
 	uint64_t type : 6;    /* enum fsdp_time_type */
@@ -425,8 +425,8 @@ size_t fsdp_kineto_step_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
 int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
 
 /*
- * Goes through events in order of time: each piece is a stretch in which the same kinds of
- * events run.
+ * Goes through events in order of time: each piece is a stretch in which the same kinds
+ * of events run.
  */
 struct fsdp_kineto_walk {
 	const struct fsdp_vec *rows;
@@ -452,8 +452,8 @@ bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 
 /* ---- units ---- */
 
-/* What FSDP is busy with, by its annotations ("FSDP::all_gather (layers.0)"). FSDP2 writes
- * the name of the unit since PyTorch 2.5, FSDP1 never. */
+/* What FSDP is busy with, by its annotations ("FSDP::all_gather (layers.0)"). FSDP2
+ * writes the name of the unit since PyTorch 2.5, FSDP1 never. */
 enum fsdp_kineto_unit_kind {
 	FSDP_UNIT_NONE, /* no annotation of a unit */
 

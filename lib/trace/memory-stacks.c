@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of memory snapshots as people read them: what a stack is called by, stacks of one label
- * added up, and what grew since an earlier snapshot.
+ * Stacks of memory snapshots as people read them: what a stack is called by, stacks of
+ * one label added up, and what grew since an earlier snapshot.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,8 @@ struct fsdp_memory_label fsdp_memory_label(
 			label.op = find_part(frame->name, "at::_ops::", "::call");
 		if (node.size == 0)
 			node = find_part(frame->name, "torch::autograd::", "::apply(");
-		/* Of the allocator and of what records the stack: it is in each of them. */
+		/* Of the allocator and of what records the stack: it is in each of them.
+		 */
 		if (other == NULL && !is_python(frame) &&
 			!has(frame->name, "torch::unwind::") &&
 			!has(frame->name, "torch::CapturedTraceback") &&

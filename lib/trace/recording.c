@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens recordings, has them read in parallel and joined, puts the collectives of several ranks on one
- * clock, and hands out the result.
+ * Opens recordings, has them read in parallel and joined, puts the collectives of several
+ * ranks on one clock, and hands out the result.
  */
 #include <stdlib.h>
 #include <string.h>

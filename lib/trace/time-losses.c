@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step costs, and where most of the time is lost. A conclusion is a row of a table: what
- * must be so, and the words.
+ * What a step costs, and where most of the time is lost. A conclusion is a row of a
+ * table: what must be so, and the words.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -85,8 +85,9 @@ const char *fsdp_straggler_cause_name(enum fsdp_straggler_cause cause)
 	return (size_t)cause < STRAGGLERS_COUNT ? STRAGGLERS[cause].name : NULL;
 }
 
-/* The activity with the most time beyond the others, if that is at least a quarter of their
- * waits. While a host waits for data its device idles: the loader is the cause of both. */
+/* The activity with the most time beyond the others, if that is at least a quarter of
+ * their waits. While a host waits for data its device idles: the loader is the cause of
+ * both. */
 static void find_cause(struct fsdp_cost *cost, const double excess[], double wait_ns)
 {
 	enum fsdp_straggler_cause most = FSDP_STRAGGLER_HOST;
@@ -482,7 +483,8 @@ int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording)
 	return exposed;
 }
 
-/* The type of collectives with the most exposed time; empty: no exposed time, or unknown. */
+/* The type of collectives with the most exposed time; empty: no exposed time, or unknown.
+ */
 static bool find_most_exposed(
 	const struct fsdp_recordings *run, struct fsdp_span *ret_type)
 {
@@ -520,8 +522,8 @@ static bool find_most_exposed(
 
 /* ---- the largest loss ---- */
 
-/* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the wait
- * for the other rank is a part. False: out of memory. */
+/* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the
+ * wait for the other rank is a part. False: out of memory. */
 static bool append_exposed(struct fsdp_loss *loss, const struct fsdp_recordings *run)
 {
 	struct fsdp_span type;
@@ -600,7 +602,8 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		append(loss,
 			"idle (%.0f %%): the GPU waits for the host; look for data loading",
 			cost->idle);
-		/* The GPU may work at that time: --by=idle shows how much of it is idle. */
+		/* The GPU may work at that time: --by=idle shows how much of it is idle.
+		 */
 		if (cost->data_ns > 0)
 			append(loss, " (%s ms per step)",
 				format_ms((int64_t)cost->data_ns, &ms));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names that PyTorch and its backends give to what takes time. Origin: SimpleProfiler.Type in
- * torch/distributed/fsdp/_debug_utils.py (2.13), the collectives' names in
- * torch/csrc/distributed/c10d, the kernels of NCCL 2.4 to 2.27, RCCL, HCCL and CNCL.
+ * The names that PyTorch and its backends give to what takes time. Origin:
+ * SimpleProfiler.Type in torch/distributed/fsdp/_debug_utils.py (2.13), the collectives'
+ * names in torch/csrc/distributed/c10d, the kernels of NCCL 2.4 to 2.27, RCCL, HCCL and
+ * CNCL.
  */
 #include <fsdp/trace.h>
 

@@ -148,8 +148,8 @@ struct record {
 	uint64_t number, report_bytes, out_bytes, err_bytes;
 };
 
-/* Where a command forks: the rest of a list of numbers. After its first thread it does not:
- * a child would have none of the others. */
+/* Where a command forks: the rest of a list of numbers. After its first thread it does
+ * not: a child would have none of the others. */
 struct moments {
 	const char *list;
 	bool all;
@@ -341,8 +341,8 @@ static bool alloc_fails(void)
 
 static enum kind owner(const void *caller)
 {
-	/* What belongs to a thread is made by the loader and kept for the next one: as many
-	 * as ran at once, which chance decides, so they are not counted. */
+	/* What belongs to a thread is made by the loader and kept for the next one: as
+	 * many as ran at once, which chance decides, so they are not counted. */
 	if (is_in(&loader, caller))
 		return BLOCK_OF_LOADER;
 	return is_in(&libc, caller) ? BLOCK_OF_LIBC : BLOCK;

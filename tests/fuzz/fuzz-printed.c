@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as the lines of a log in which a model may be printed. What is found must hold
- * together: modules behind those they lie in, names that a module can have, the root first.
+ * Any bytes as the lines of a log in which a model may be printed. What is found must
+ * hold together: modules behind those they lie in, names that a module can have, the root
+ * first.
  */
 #include <stdlib.h>
 

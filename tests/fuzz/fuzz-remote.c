@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as what the helper sends. What is listed has a safe name, and a read gives bytes
- * or an error.
+ * Any bytes as what the helper sends. What is listed has a safe name, and a read gives
+ * bytes or an error.
  */
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the bytes of a file or of a folder say, and an audit with that: the first byte says
- * which level, and whether the others are a file or a list of files (tar.h). On several
- * threads the same is said as on one.
+ * What the bytes of a file or of a folder say, and an audit with that: the first byte
+ * says which level, and whether the others are a file or a list of files (tar.h). On
+ * several threads the same is said as on one.
  */
 #include <fsdp/audit.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as the log of a job, in which the watchdog of NCCL may have printed lines. What
- * is read of them must be what such a line can say.
+ * Any bytes as the log of a job, in which the watchdog of NCCL may have printed lines.
+ * What is read of them must be what such a line can say.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * replay NAME FOLDER... : gives the fuzz target NAME every file of these folders, and
- * nothing at all, once. Each input is in memory of exactly its size, so that the sanitizers
- * see one byte too far.
+ * nothing at all, once. Each input is in memory of exactly its size, so that the
+ * sanitizers see one byte too far.
  */
 #include <dirent.h>
 #include <stdint.h>

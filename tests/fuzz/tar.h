@@ -43,8 +43,8 @@ static inline void tar_put(
 
 enum { TAR_FILES = 24 };
 
-/* Any files: a list of a byte that says how long a name is, the name, three bytes that say
- * how long the data is, the data. Names with slashes make folders below. */
+/* Any files: a list of a byte that says how long a name is, the name, three bytes that
+ * say how long the data is, the data. Names with slashes make folders below. */
 static inline struct tar tar_list(const uint8_t *data, size_t size)
 {
 	struct tar tar = { .at = malloc(

@@ -545,7 +545,8 @@ static inline void walk_analyses(const struct walk *walk)
 	walk_reshard(walk);
 }
 
-/* What the audit says, and what became of each rule. verify: what its bytes said, or NULL.
+/* What the audit says, and what became of each rule. verify: what its bytes said, or
+ * NULL.
  */
 static inline void walk_audit(
 	struct walk *walk, enum fsdp_level level, const struct fsdp_verify *verify)
@@ -589,7 +590,8 @@ static inline enum fsdp_skip_reason walk_takes(void *context, uint32_t tensor)
 
 enum { WALK_SMALL = 1 << 16 };
 
-/* What would be written, as shards and as one file; and that, if it is small, to nowhere. */
+/* What would be written, as shards and as one file; and that, if it is small, to nowhere.
+ */
 static inline void walk_export(struct walk *walk, enum fsdp_export_form form)
 {
 	const struct fsdp_export_options options = { .size = sizeof options,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""C files look as .clang-format says. Only version 14 is asked: others differ.
+"""C files look as .clang-format says. Only version 14 is asked: others differ. It leaves comments as they are: their
+lines end at column 90 too, except tables and what another program printed.
 
 formatting.py [ROOT [KEPT]]: in the file KEPT stands what was seen to be well formed, as a hash of the formatter, the
 style and the bytes of a file: such a file is not formatted again, whatever its name and time."""
@@ -51,6 +52,18 @@ def said_of(root, files):
     return done.stdout
 
 
+COLUMNS = 90
+VERBATIM = re.compile(r"\s*\*(\t|   )|\S {3,}\S|\S\t|[^ ]{60}")
+
+
+def wide_comments(root, files):
+    for path in files:
+        for number, line in enumerate(law.text(root, path).splitlines(), 1):
+            if len(line) > 70 and line.lstrip().startswith(("* ", "/*")) and \
+                    len(line.expandtabs(8)) > COLUMNS and not VERBATIM.search(line.lstrip("\t")):
+                yield f"{path}:{number}: a comment that is wider than {COLUMNS} columns"
+
+
 def check(root, kept=None):
     files = [
         p for p in law.tracked(root)
@@ -68,7 +81,7 @@ def check(root, kept=None):
         with open(kept + ".new", "w", encoding="ascii") as stream:
             stream.writelines(found + "\n" for found in hash_of.values())
         os.replace(kept + ".new", kept)
-    return [f"{place}: not as .clang-format says" for place in places]
+    return [f"{place}: not as .clang-format says" for place in places] + list(wide_comments(root, files))
 
 
 if __name__ == "__main__":

@@ -343,6 +343,10 @@ CASES = [
      {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint  b;\n"}, ["lib/a.c:2: "]),
     ("formatting", formatting.check, formatting.formatter() is not None,
      {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint b;\n"}, []),
+    ("formatting", formatting.check, formatting.formatter() is not None,
+     {".clang-format": CLANG_FORMAT.replace("...", "ColumnLimit: 90\nReflowComments: false\n..."),
+      "lib/a.c": "/* " + "word " * 20 + "*/\nint a;\n", "lib/b.c": "/* " + "word " * 16 + "*/\n/*\n *\t" + "word " * 20 + "\n */\nint b;\n"},
+     ["lib/a.c:1: a comment"]),
 ]
 
 

@@ -5,9 +5,9 @@
  *
  *	CHECKPOINT	FILE	OFFSET	BIT
  *
- * and each line of its output an answer, "1" or "0". The bit is flipped in place, and back
- * again. Told is what is a warning at least and is not told of the checkpoint as it is;
- * or that it cannot be opened.
+ * and each line of its output an answer, "1" or "0". The bit is flipped in place, and
+ * back again. Told is what is a warning at least and is not told of the checkpoint as it
+ * is; or that it cannot be opened.
  */
 #include <fcntl.h>
 #include <stdio.h>

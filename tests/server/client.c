@@ -35,7 +35,8 @@ static int open_socket(const struct sockaddr_un *address, socklen_t length)
 	return -1;
 }
 
-/* Returns when the server listens, or another does: it closes its end of the pipe then. */
+/* Returns when the server listens, or another does: it closes its end of the pipe then.
+ */
 static void start_server(void)
 {
 	int ready[2];

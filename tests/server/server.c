@@ -32,8 +32,8 @@ static struct running {
 	int connection;
 } running[RUNNING_MAX];
 
-/* A report must not look like a status of the command. Where memory was taken is half of the
- * work of taking it; two callers are what the search for leaks needs. */
+/* A report must not look like a status of the command. Where memory was taken is half of
+ * the work of taking it; two callers are what the search for leaks needs. */
 const char *__asan_default_options(void)
 {
 	return "exitcode=99:detect_leaks=1:malloc_context_size=2";
@@ -171,8 +171,8 @@ static _Noreturn void serve(int connection)
 	status = command_main((int)request.arguments, argument_strings);
 	fflush(NULL);
 	leak();
-	/* What exit() would do of use. The sanitizers would give up each global, one after the
-	 * other, which takes longer than a short command. */
+	/* What exit() would do of use. The sanitizers would give up each global, one
+	 * after the other, which takes longer than a short command. */
 	if (!__lsan_is_turned_off())
 		__lsan_do_leak_check();
 	_exit(status);
@@ -243,7 +243,8 @@ static void leave_client(int listener)
 		_exit(125);
 }
 
-/* What the first client asks of the sanitizers would hold for all, and its leaks=0 for good. */
+/* What the first client asks of the sanitizers would hold for all, and its leaks=0 for
+ * good. */
 static void start_without_options(char **arguments)
 {
 	if (getenv("ASAN_OPTIONS") == NULL && getenv("LSAN_OPTIONS") == NULL)

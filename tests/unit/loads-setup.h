@@ -89,7 +89,8 @@ static inline void expect(const char *loader, const char *expected)
 	"\x80\x02" value "."                                        \
 	"\x80\x02]."
 
-/* A GPT-2 of one layer, as CONFIG has it, and a head; all zeros but the head's last byte. */
+/* A GPT-2 of one layer, as CONFIG has it, and a head; all zeros but the head's last byte.
+ */
 static inline void put_gpt2(unsigned char last)
 {
 	static const struct {

@@ -122,8 +122,8 @@ static void put_item(struct fsdp_checkpoint *checkpoint, const char *name, uint3
 		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
 }
 
-/* Of a file "a" of 100 bytes, in which `first` lies at 10, `second` at 50 and `last` at 90,
- * and a file "b" with `other`; the finding is at byte 55 of "a". */
+/* Of a file "a" of 100 bytes, in which `first` lies at 10, `second` at 50 and `last` at
+ * 90, and a file "b" with `other`; the finding is at byte 55 of "a". */
 static const struct {
 	enum fsdp_rule_index rule;
 	const char *names;

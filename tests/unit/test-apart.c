@@ -169,8 +169,8 @@ static void singles_are_apart_as_doubles(void **state)
 		}
 }
 
-/* Behind a first block that is farther apart than the others most are only added up; one of
- * them, in turn, is farther than all by little. */
+/* Behind a first block that is farther apart than the others most are only added up; one
+ * of them, in turn, is farther than all by little. */
 static void what_is_farther_by_little_is_found(void **state)
 {
 	static const double first[][2] = { { 3, 2 }, { 0x1p-149, 0x1p-148 },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An audit: what its checks find in facts put in by hand, and what became of each rule. */
+/* An audit: what its checks find in facts put in by hand, and what became of each rule.
+ */
 #include <string.h>
 
 #include "audit-by-hand.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Floating numbers of one width in another: every number of 16 bits there and back, ties,
- * subnormals, infinities and NaN; against what the compiler makes of them where it can. */
+ * subnormals, infinities and NaN; against what the compiler makes of them where it can.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +83,8 @@ static void floats_are_rounded_as_the_compiler_does(void **state)
 static void ties_go_to_even(void **state)
 {
 	(void)state;
-	/* 1 + 2^-8 lies between 1 and 1 + 2^-7; 1 + 3 * 2^-8 between that and the next. */
+	/* 1 + 2^-8 lies between 1 and 1 + 2^-7; 1 + 3 * 2^-8 between that and the next.
+	 */
 	assert_int_equal(cast("float32", "bfloat16", 0x3f808000, NULL), 0x3f80);
 	assert_int_equal(cast("float32", "bfloat16", 0x3f818000, NULL), 0x3f82);
 	assert_int_equal(cast("float32", "bfloat16", 0x3f808001, NULL), 0x3f81);

@@ -112,7 +112,8 @@ static void experts_are_missing(void **state)
 		"FI1091 error layers.0.experts.3.up.weight layers.1.experts.3.up.weight layers.2.experts.3.up.weight\n");
 }
 
-/* The routers have as many rows as experts are stored: none is missing, and the configuration is of another model. */
+/* The routers have as many rows as experts are stored: none is missing, and the
+ * configuration is of another model. */
 static void the_routers_have_as_many_rows(void **state)
 {
 	put_experts(*state, 3);

@@ -203,8 +203,8 @@ static void a_gap_is_where_all_are_of_a_kind(void **state)
 		"FI1090 error last.2.b.weight last.2.c.weight\nFI1090 error solo.6.a.weight\n");
 }
 
-/* Between layers that differ may be a module without parameters, unless the configuration counts
- * them. */
+/* Between layers that differ may be a module without parameters, unless the configuration
+ * counts them. */
 static void a_gap_is_counted(void **state)
 {
 	static const char *const AB[] = { "a.weight", "b.weight", NULL }, *const BC[] = {
@@ -412,8 +412,8 @@ static void the_first_layer_is_known_to_differ(void **state)
 	}
 }
 
-/* Three layers have no majority of layers that are alike: what the one in the middle lacks
- * of both others is a hole, and at an end it may be a design. */
+/* Three layers have no majority of layers that are alike: what the one in the middle
+ * lacks of both others is a hole, and at an end it may be a design. */
 static void a_layer_lacks_what_all_others_have(void **state)
 {
 	static const char *const FIRST[] = { "attn.q.weight", "attn.norm.weight",
@@ -587,7 +587,8 @@ static void a_missing_file_leaves_rules_open(void **state)
 
 /* ---- stacks that no configuration counts ---- */
 
-/* Six blocks, of which one has another tensor: its name, its shape (NULL: it lacks it). */
+/* Six blocks, of which one has another tensor: its name, its shape (NULL: it lacks it).
+ */
 static void put_blocks(struct fsdp_checkpoint *checkpoint, const char *prefix, int odd,
 	const char *member, const char *shape)
 {

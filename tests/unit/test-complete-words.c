@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words by which completeness knows layers, experts, embeddings and towers, each once:
- * with it something is found, or is not, that another word leaves the other way round. */
+/* The words by which completeness knows layers, experts, embeddings and towers, each
+ * once: with it something is found, or is not, that another word leaves the other way
+ * round. */
 #include "audit-by-hand.h"
 
 static const char *const MEMBERS[] = { "attn.weight", "mlp.weight", NULL };
@@ -312,8 +313,8 @@ static void scales_without_a_weight(void **state)
 	}
 }
 
-/* The number is that of layers at one end: dense ones before those with experts, and layers
- * that share the keys and values of others. */
+/* The number is that of layers at one end: dense ones before those with experts, and
+ * layers that share the keys and values of others. */
 static void words_that_count_layers(void **state)
 {
 	static const char *const words[] = { "dense_layers", "my_first", "start_k",

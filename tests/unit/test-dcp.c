@@ -92,7 +92,8 @@ static void items_that_share_bytes_are_told(void **state)
 	}
 }
 
-/* A file of SerializationFormat.SAFETENSORS is one item, and all its tensors begin at 0. */
+/* A file of SerializationFormat.SAFETENSORS is one item, and all its tensors begin at 0.
+ */
 static void tensors_of_one_item_share_nothing(void **state)
 {
 	const struct fsdp_finding *finding;
@@ -413,7 +414,8 @@ static bool pieces_share(const unsigned char first[2], const unsigned char secon
 	return share;
 }
 
-/* Two entries for one piece may have its bytes; pieces of other places or sizes may not. */
+/* Two entries for one piece may have its bytes; pieces of other places or sizes may not.
+ */
 static void pieces_that_share_bytes_are_alike(void **state)
 {
 	static const unsigned char whole[] = { 0, 4 }, lower[] = { 0, 2 },

@@ -9,7 +9,8 @@
 
 #include "base/characters.h"
 
-/* Eight bytes may be read where as many are said to be there, so the text stands alone. */
+/* Eight bytes may be read where as many are said to be there, so the text stands alone.
+ */
 static struct fsdp_span given(const char *text, char *room)
 {
 	size_t size = strlen(text);

@@ -251,7 +251,8 @@ static void check_elements(uint64_t count, const char *expected)
 	assert_string_equal(human_elements(count, buffer), expected);
 }
 
-/* Decimal numbers are also those of the page of report, whose script has the same forms (axe.py). */
+/* Decimal numbers are also those of the page of report, whose script has the same forms
+ * (axe.py). */
 static void large_numbers_are_short(void **state)
 {
 	(void)state;

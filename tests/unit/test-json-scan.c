@@ -336,8 +336,8 @@ static void passes_objects_that_look_alike(void **state)
 	reading_done(&reading);
 }
 
-/* The quote that ends a text stands anywhere in what is looked at at once, and so does what
- * is escaped before it. */
+/* The quote that ends a text stands anywhere in what is looked at at once, and so does
+ * what is escaped before it. */
 static void passes_texts_of_any_length(void **state)
 {
 	(void)state;

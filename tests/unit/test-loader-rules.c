@@ -468,7 +468,8 @@ static void heads_are_stored_alone(void **state)
 	JUDGE(cases);
 }
 
-/* Transformers 5 was seen to refuse each of these, and to miss all where none is there. */
+/* Transformers 5 was seen to refuse each of these, and to miss all where none is there.
+ */
 static void experts_are_joined(void **state)
 {
 #define MIXTRAL LLAMA_OF("mixtral", ", \"num_local_experts\": 2")

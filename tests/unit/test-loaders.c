@@ -22,7 +22,8 @@ static void expect_way_out(const char *loader, const char *expected)
 	fsdp_load_check_free(loads);
 }
 
-/* Each file that a loader might have been given under another name, alone in its folder. */
+/* Each file that a loader might have been given under another name, alone in its folder.
+ */
 static void files_of_another_name_are_named(void **state)
 {
 	static const char *const names[] = { "consolidated.safetensors",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors made of others, flat parameters, odd states: what does not fit, and what does. */
+/* Tensors made of others, flat parameters, odd states: what does not fit, and what does.
+ */
 #include <stdio.h>
 
 #include <fsdp/audit.h>

@@ -11,8 +11,8 @@
 
 #include "checkpoint/build.h"
 
-/* The message, then the rank if there is but one, and the next step if it is not that of the
- * rule; "" for no finding. */
+/* The message, then the rank if there is but one, and the next step if it is not that of
+ * the rule; "" for no finding. */
 static void expect(const char *list, struct fsdp_ranks_here here, const char *expected)
 {
 	struct fsdp_budget budget = { .ceiling = UINT64_MAX };

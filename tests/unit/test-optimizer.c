@@ -140,8 +140,8 @@ static void a_moment_has_another_shape(void **state)
 	expect_findings(*state, "FI5003 error optim.state.b.weight.exp_avg\n");
 }
 
-/* A placeholder of ZeRO has no elements, a parameter of one element is no placeholder, and
- * what is flat or one rank's own has a shape of its own. */
+/* A placeholder of ZeRO has no elements, a parameter of one element is no placeholder,
+ * and what is flat or one rank's own has a shape of its own. */
 static void parameters_without_a_shape_are_not_compared(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;

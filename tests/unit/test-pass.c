@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over large and small segments: what is seen does not depend on how it is cut. */
+/* One pass over large and small segments: what is seen does not depend on how it is cut.
+ */
 #include "store-setup.h"
 
 #include <zlib.h>
@@ -83,7 +84,8 @@ static void checksums_are_joined(void **state)
 		assert_int_equal(file.bad_count, 0);
 		fsdp_pass_file_done(&file);
 	}
-	/* One bit of each is enough, wherever it is: a place of each segment at a time. */
+	/* One bit of each is enough, wherever it is: a place of each segment at a time.
+	 */
 	static const uint64_t places[] = { 64, 256 + 299 * KIB, 301 * KIB + 4, 302 * KIB,
 		302 * KIB + 70 * MIB, 302 * KIB + 130 * MIB + 76, 131 * MIB + 5,
 		131 * MIB + 5 + 39 * MIB, ALL - 1 };

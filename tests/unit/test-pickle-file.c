@@ -112,7 +112,8 @@ static void count_values(size_t numbers, size_t at, size_t expected)
 	fsdp_checkpoint_free(checkpoint);
 }
 
-/* The state of a random generator is one value, and a tuple of other things is its items. */
+/* The state of a random generator is one value, and a tuple of other things is its items.
+ */
 static void test_long_tuples(void **state)
 {
 	(void)state;

@@ -206,7 +206,8 @@ static void names_of_uses_have_a_ceiling(void **state)
 
 /* ---- names of kernels ---- */
 
-/* So many names, each on two streams: a kernel of 3 us on one and of 1 us on the other. */
+/* So many names, each on two streams: a kernel of 3 us on one and of 1 us on the other.
+ */
 static struct made begin_kernels(unsigned names)
 {
 	struct made made = begin();

@@ -7,8 +7,8 @@
 #include "io/directory.h"
 
 /*
- * What the helper sends is written before it is asked, for the numbers of requests are known:
- * 1 is HELLO, 2 the root, and then one each for a list or a read.
+ * What the helper sends is written before it is asked, for the numbers of requests are
+ * known: 1 is HELLO, 2 the root, and then one each for a list or a read.
  */
 struct talk {
 	struct setup setup;

@@ -234,7 +234,8 @@ static void deep_modules_are_added_above(void **state)
 	fsdp_sums_free(sums);
 }
 
-/* Three modules called by a number, one of them inside of another, and one that is not. */
+/* Three modules called by a number, one of them inside of another, and one that is not.
+ */
 static void make_layers(struct fsdp_checkpoint *checkpoint)
 {
 	static const int64_t SHAPE[] = { 4 }, FIRST[] = { 0, 2 }, LAST[] = { 2, 2 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How slices of tensor parallelism are put together, by what DeepSpeed is told of them. */
+/* How slices of tensor parallelism are put together, by what DeepSpeed is told of them.
+ */
 #include <stdio.h>
 
 #include "by-hand.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over tensors: every element once, in blocks that depend on the tensor alone. */
+/* The walk over tensors: every element once, in blocks that depend on the tensor alone.
+ */
 #include "open-bytes.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders of Hugging Face's Trainer: the order of parameters, and the state of training. */
+/* Folders of Hugging Face's Trainer: the order of parameters, and the state of training.
+ */
 #include "folder-setup.h"
 
 #include <fsdp/model.h>

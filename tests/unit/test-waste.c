@@ -60,7 +60,8 @@ static void ranges_of_views_are_joined(void **state)
 	fsdp_unused_free(waste);
 }
 
-/* A storage of which nothing is a view is all waste; one of an empty view is told once. */
+/* A storage of which nothing is a view is all waste; one of an empty view is told once.
+ */
 static void storages_without_views_are_waste(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;

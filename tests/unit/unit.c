@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unit NAME : runs the unit tests of test-NAME.c, whose main() is compiled as test_NAME().
- * Status 2 if there are none of that name.
+ * unit NAME : runs the unit tests of test-NAME.c, whose main() is compiled as
+ * test_NAME(). Status 2 if there are none of that name.
  */
 #include <stdio.h>
 #include <string.h>

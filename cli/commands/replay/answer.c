@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of `replay`: for people lines on the input and tables in milliseconds, for programs
- * the document in nanoseconds.
+ * The answer of `replay`: for people lines on the input and tables in milliseconds, for
+ * programs the document in nanoseconds.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of `replay` whose rows the library adds up by key: calls of process groups, kernels,
- * idle times, and what --compare finds. A table is a record, for people and programs.
+ * The tables of `replay` whose rows the library adds up by key: calls of process groups,
+ * kernels, idle times, and what --compare finds. A table is a record, for people and
+ * programs.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,8 +57,8 @@ HAS(has_algbw, ROW, one->algbw >= 0)
 HAS(has_busbw, ROW, one->busbw >= 0)
 HAS(is_communication, ROW, one->key.kind == FSDP_KERNEL_COMMUNICATION)
 
-/* If it is long, without its parameters, and cut in the middle, for shapes and layouts are
- * at the end. */
+/* If it is long, without its parameters, and cut in the middle, for shapes and layouts
+ * are at the end. */
 static struct text shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH])
 {
 	static const char *const common[] = { "void ", "at::native::" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and at the peak
- * of what was recorded, and which stacks hold it; its course over the history; and what grew since
- * an earlier snapshot.
+ * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and
+ * at the peak of what was recorded, and which stacks hold it; its course over the
+ * history; and what grew since an earlier snapshot.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -180,7 +180,8 @@ static const char *format_change(
 	return text;
 }
 
-/* The first of the rows, as far as --top asks for them; with signs, if they are changes. */
+/* The first of the rows, as far as --top asks for them; with signs, if they are changes.
+ */
 static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum *rows,
 	size_t count, bool changes)
 {
@@ -424,8 +425,9 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 
 /* ---- the course over the history ---- */
 
-/* Fills the spans of one device: what it held at the begin of each, and what more it came to
- * hold in it. An event that is out of order counts in the span of the one before it. */
+/* Fills the spans of one device: what it held at the begin of each, and what more it came
+ * to hold in it. An event that is out of order counts in the span of the one before it.
+ */
 static void fill_moments(
 	const struct memory_row *row, struct memory_moment *list, uint64_t count)
 {

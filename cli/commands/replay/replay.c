@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows where the time of a run went: by type, rank, step and collective. The library reads
- * recordings and adds them up.
+ * Shows where the time of a run went: by type, rank, step and collective. The library
+ * reads recordings and adds them up.
  */
 #include <inttypes.h>
 #include <stdlib.h>

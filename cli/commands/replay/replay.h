@@ -101,8 +101,8 @@ bool replay_find_type(const struct replay *run, struct fsdp_span name,
 bool replay_list(struct replay *replay);
 void replay_list_free(struct replay *replay);
 
-/* The tables of --by that each run has for itself; that of types and that of ranks. False:
- * out of memory. */
+/* The tables of --by that each run has for itself; that of types and that of ranks.
+ * False: out of memory. */
 bool replay_show_table(struct replay *run);
 bool replay_show_types(struct replay *replay, bool regions);
 bool replay_show_ranks(struct replay *replay);
@@ -117,7 +117,8 @@ bool replay_list_sums(struct replay *replay);
 void replay_show_sums(struct replay *run);
 bool replay_put_sums(struct replay *replay);
 
-/* Its fields are those of the answer about a struct replay, which is the context as well. */
+/* Its fields are those of the answer about a struct replay, which is the context as well.
+ */
 extern const struct record replay_type_record, replay_sums_record,
 	replay_collective_record, replay_matching_record;
 const void *replay_each_collective(struct subject of, size_t i, void *room);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of `replay` by type, step, rank and collective. Each is one record, for people and
- * programs.
+ * The tables of `replay` by type, step, rank and collective. Each is one record, for
+ * people and programs.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,8 +58,8 @@ static size_t top_of(const struct replay *replay, struct place *places, size_t c
 /* ---- types ---- */
 
 /* Columns by what there is to say: over ranks, of single calls, of several runs. The sets
- * of views that lack each of these hide its columns; those that would make the table wider
- * than a terminal hide what ranks need least. */
+ * of views that lack each of these hide its columns; those that would make the table
+ * wider than a terminal hide what ranks need least. */
 enum { VIEW_RANKS = 1, VIEW_CALLS = 2, VIEW_RUNS = 4 };
 #define OF_RANKS .machine_only = 0xfd
 #define OF_MOST .machine_only = 0xdd
@@ -392,8 +392,8 @@ static void print_separated(struct replay *replay)
 
 /* ---- steps ---- */
 
-/* What a step costs over all ranks, and the rank that takes longest; or a type in a step of
- * one rank. */
+/* What a step costs over all ranks, and the rank that takes longest; or a type in a step
+ * of one rank. */
 struct step_row {
 	int64_t step, rank, mean_ns, max_ns, worst;
 	int64_t compute_ns, comm_ns, exposed_ns, idle_ns; /* or FSDP_ABSENT */
@@ -1134,7 +1134,8 @@ static size_t rows_of_run(const struct replay *run, const struct fsdp_row_list *
 	return count;
 }
 
-/* A table that was asked for and has no rows says why: then that is the answer, not a note. */
+/* A table that was asked for and has no rows says why: then that is the answer, not a
+ * note. */
 static void print_empty(struct replay *run)
 {
 	bool has_device = false;

@@ -168,9 +168,10 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	struct fsdp_dcp_seen *seen = &texts->seen[place % SEEN_TEXTS];
 	bool is_long = text.size > FSDP_DCP_SHORT_BYTES;
 	if (!fsdp_pickle_stays(pickle, ref)) {
-		/* A text that is written out, not recalled: ranks write in turn, so the one that came after the last
-		 * one before is tried first. FSDP_NONE when out of memory; 0, which is not a text: all of them are
-		 * longer than the file, so a few are looked at again and again. */
+		/* A text that is written out, not recalled: ranks write in turn, so the
+		 * one that came after the last one before is tried first. FSDP_NONE when
+		 * out of memory; 0, which is not a text: all of them are longer than the
+		 * file, so a few are looked at again and again. */
 		texts->written += text.size;
 		if (texts->written > texts->most)
 			return 0;
@@ -197,8 +198,9 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	return id;
 }
 
-/* Of an object that folds, with so many fields mostly. Any number of objects may share one state, so one with many
- * fields is none of theirs; reduce-checks.c checks further arguments. */
+/* Of an object that folds, with so many fields mostly. Any number of objects may share
+ * one state, so one with many fields is none of theirs; reduce-checks.c checks further
+ * arguments. */
 static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t fields)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = state };
@@ -643,8 +645,9 @@ static bool try_place(const struct fsdp_dcp *dcp, const struct fsdp_dcp_list *li
 	return true;
 }
 
-/* The index's hint, and then the place after the one found last, are believed only if the chunk there has the offset:
- * ranks write in turn, so one of them is nearly always right and spares the search. */
+/* The index's hint, and then the place after the one found last, are believed only if the
+ * chunk there has the offset: ranks write in turn, so one of them is nearly always right
+ * and spares the search. */
 static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 	const struct fsdp_dcp_index *index, uint32_t *ret_chunk)
 {
@@ -744,8 +747,9 @@ enum { CHUNK_STEPS = 4 }; /* of work, for one that a key lists */
 
 /* ---- from records to items ---- */
 
-/* The name of a key of the state dict or of planner_data: any number of entries may share a long one, which is looked
- * at once. FSDP_NONE when out of memory. *ret_known: it was a long one, and looked at before. */
+/* The name of a key of the state dict or of planner_data: any number of entries may share
+ * a long one, which is looked at once. FSDP_NONE when out of memory. *ret_known: it was a
+ * long one, and looked at before. */
 static uint32_t key_name(struct fsdp_dcp_parse *parse, fsdp_ref key,
 	struct fsdp_span text, bool *ret_known)
 {

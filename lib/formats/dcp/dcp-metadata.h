@@ -6,8 +6,8 @@
 #include "formats/format.h"
 
 /*
- * One `.metadata` (or `__R.metadata`) as packed records: its content, not yet linked to the
- * model. Several of them are collected in one struct before the model is made.
+ * One `.metadata` (or `__R.metadata`) as packed records: its content, not yet linked to
+ * the model. Several of them are collected in one struct before the model is made.
  */
 struct fsdp_dcp_chunk {
 	fsdp_ints box; /* offsets, then sizes */

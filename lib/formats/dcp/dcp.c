@@ -21,9 +21,9 @@
 /* ---- ranges of items ---- */
 
 /*
- * Whether two items share bytes of a data file. A writer concatenates items
- * and records them in that order, so nearly always one check of each range proves that they
- * do not overlap; only the ranges of other files are sorted.
+ * Whether two items share bytes of a data file. A writer concatenates items and records
+ * them in that order, so nearly always one check of each range proves that they do not
+ * overlap; only the ranges of other files are sorted.
  *
  * Origin: torch/distributed/checkpoint/filesystem.py (_write_item), PyTorch 1.13 to 2.13.
  */
@@ -56,8 +56,9 @@ static bool is_range(const struct fsdp_dcp_info *info)
 	       fsdp_add(info->offset, info->length, &end);
 }
 
-/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains the positions of tensors:
- * their recorded offsets are 0. False too if the file cannot be read, and true of a file that is only listed. */
+/* With SerializationFormat.SAFETENSORS a data file is one item, whose own header contains
+ * the positions of tensors: their recorded offsets are 0. False too if the file cannot be
+ * read, and true of a file that is only listed. */
 static bool is_one_item(const struct fsdp_folder *folder, struct fsdp_span path)
 {
 	struct fsdp_source source;
@@ -114,7 +115,8 @@ static int by_place(const void *a, const void *b)
 	return left->chunk < right->chunk ? -1 : left->chunk > right->chunk;
 }
 
-/* Copies of a piece that the metadata names twice, and keys that share a list of chunks. */
+/* Copies of a piece that the metadata names twice, and keys that share a list of chunks.
+ */
 static bool may_share(const struct range_walk *walk, const struct item_range *a,
 	const struct item_range *b)
 {
@@ -307,7 +309,8 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- metadata files ---- */
 
-/* Other programs use this name: no control character, and no name of a pickle before a byte that no pickle has. */
+/* Other programs use this name: no control character, and no name of a pickle before a
+ * byte that no pickle has. */
 static bool is_text(struct fsdp_span head)
 {
 	const struct fsdp_pickle_opcode *opcode;
@@ -357,7 +360,8 @@ static bool read_metadata(
 		return false;
 	const char *placeholder =
 		fsdp_foreign_placeholder(fsdp_span(head, size), dcp->reading->scratch);
-	/* Not what other programs store under this name: the data files are not looked at alone. */
+	/* Not what other programs store under this name: the data files are not looked at
+	 * alone. */
 	if (placeholder != NULL) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI4001", FSDP_UNKNOWN,
 			"this is %s", placeholder);
@@ -429,7 +433,8 @@ static bool report_uncommitted(
 			"use an earlier checkpoint, or wait for the save to end");
 	}
 	if (seen.count != 0 && seen.first > 0) {
-		/* Rank 0 writes .metadata once all are done: where its files are missing too, they are elsewhere. */
+		/* Rank 0 writes .metadata once all are done: where its files are missing
+		 * too, they are elsewhere. */
 		if (seen.count == 1)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
@@ -459,8 +464,8 @@ static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
 	return fsdp_folder_find(dcp->folder, fsdp_span(name, (size_t)size), &entry);
 }
 
-/* Without collectives each rank writes its own metadata: ranks with only data files were not
- * committed, or not copied. No other file contains their metadata. */
+/* Without collectives each rank writes its own metadata: ranks with only data files were
+ * not committed, or not copied. No other file contains their metadata. */
 static void check_ranks(struct dcp *dcp)
 {
 	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
@@ -608,9 +613,10 @@ static void find_other_saves(struct dcp *dcp)
 	}
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		struct data_file *file = file_of(dcp, id);
-		/* A file of another save, or of another rank: it ends with a complete item, but not at the size that
-		 * the metadata needs, and the last item is not at its range. A truncated file ends inside an item, and
-		 * its items before are in place. */
+		/* A file of another save, or of another rank: it ends with a complete
+		 * item, but not at the size that the metadata needs, and the last item is
+		 * not at its range. A truncated file ends inside an item, and its items
+		 * before are in place. */
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		unsigned char head[4];
 		struct fsdp_source source;
@@ -627,7 +633,8 @@ static void find_other_saves(struct dcp *dcp)
 	}
 }
 
-/* Adds an item's range to its file, once for all names that share it. False: the range is outside of it. */
+/* Adds an item's range to its file, once for all names that share it. False: the range is
+ * outside of it. */
 static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item)
 {
 	struct data_file *file = file_of(dcp, info->path);
@@ -666,7 +673,8 @@ static bool is_zstd(const struct dcp *dcp, const struct fsdp_dcp_info *info)
 	       (name.size == 0 || name.data[0] == '.');
 }
 
-/* Of one that is not known: once for each file, of a few of them. False: the item cannot be read. */
+/* Of one that is not known: once for each file, of a few of them. False: the item cannot
+ * be read. */
 static bool read_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 {
 	struct fsdp_span name =
@@ -918,8 +926,8 @@ static bool has_only_texts(const struct fsdp_pickle *pickle, fsdp_ref dict)
 	return true;
 }
 
-/* Content that all ranks share, by the names that it would have in a separate file; `common`
- * contains its place. *ret_split: it has that form. */
+/* Content that all ranks share, by the names that it would have in a separate file;
+ * `common` contains its place. *ret_split: it has that form. */
 static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
 	const struct fsdp_value_record *common, bool *ret_split,
 	struct fsdp_error **ret_error)
@@ -1174,7 +1182,8 @@ static bool check_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* A metadata file of another save: no data file has its items. Missing files are of that save. */
+/* A metadata file of another save: no data file has its items. Missing files are of that
+ * save. */
 static bool report_other_metadata(struct dcp *dcp)
 {
 	uint32_t others = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what the files of a DeepSpeed checkpoint declare besides tensors: which parameters
- * there are and in which groups, over how many ranks they are cut, how they are aligned,
- * which are one. Contradictions stay as they are: flat-buffers.c settles them.
+ * Reads what the files of a DeepSpeed checkpoint declare besides tensors: which
+ * parameters there are and in which groups, over how many ranks they are cut, how they
+ * are aligned, which are one. Contradictions stay as they are: flat-buffers.c settles
+ * them.
  *
  *	param_shapes                  {fqn: shape}, or a list of these, one a group
  *	frozen_param_shapes           {fqn: shape}
@@ -26,8 +27,8 @@
 /* ---- param_slice_mappings ---- */
 
 /*
- * Reads the position of a parameter in a rank's part of a flat buffer, as DeepSpeed names it,
- * and finds it by name. flat-buffers.c checks whether it can be true.
+ * Reads the position of a parameter in a rank's part of a flat buffer, as DeepSpeed names
+ * it, and finds it by name. flat-buffers.c checks whether it can be true.
  *
  *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
  *	fragment_address       an object whose state is {"numel": n, "start": n}
@@ -64,7 +65,8 @@ bool fsdp_mapping_read(
 	return start && numel;
 }
 
-/* In order of ranks, and of one rank in order of groups. Its group is below FSDP_MAPPING_GROUPS. */
+/* In order of ranks, and of one rank in order of groups. Its group is below
+ * FSDP_MAPPING_GROUPS. */
 static bool mappings_add(struct fsdp_mappings *mappings,
 	const struct fsdp_mapping *mapping, struct fsdp_error **ret_error)
 {
@@ -179,8 +181,8 @@ bool fsdp_mappings_has_rank(const struct fsdp_mappings *mappings, uint32_t rank)
  *
  * The first line that takes a name decides, of the first four. A pattern has to match
  * from the start of the name, not to its end. It may hold letters, ".", "\d", "\w", an
- * escaped sign, "^", "$", each of them except the last two may be followed by "*", "+" or "?". Groups,
- * sets and counts are not supported; then no pattern is used.
+ * escaped sign, "^", "$", each of them except the last two may be followed by "*", "+" or
+ * "?". Groups, sets and counts are not supported; then no pattern is used.
  *
  * Origin: deepspeed/checkpoint/{constants,ds_to_universal}.py (0.19.8).
  */
@@ -605,7 +607,8 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 		if (path != NULL && path[0] >= 2 && (path[2] & 1) != 0 &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
 			return true;
-		/* The stage of a pipeline with a layer determines the names of its parameters. */
+		/* The stage of a pipeline with a layer determines the names of its
+		 * parameters. */
 		struct fsdp_span fqn = rest;
 		uint32_t layer;
 		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
@@ -628,7 +631,8 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 	return true;
 }
 
-/* Elements of padding after each parameter of ZeRO 1 and 2, if recorded; number of ranks of a group. */
+/* Elements of padding after each parameter of ZeRO 1 and 2, if recorded; number of ranks
+ * of a group. */
 static void read_number(
 	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_declared *stated)
 {

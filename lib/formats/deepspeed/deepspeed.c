@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identifies the files of a DeepSpeed checkpoint by their names: their ranks, and the order
- * in which their content is joined. Does not read them: lib/checkpoint/read.c does, and their
- * content is taken from the model. The other files of this directory join parameters.
+ * Identifies the files of a DeepSpeed checkpoint by their names: their ranks, and the
+ * order in which their content is joined. Does not read them: lib/checkpoint/read.c does,
+ * and their content is taken from the model. The other files of this directory join
+ * parameters.
  *
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
  *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank
@@ -14,9 +15,9 @@
  *
  * With tensor or pipeline parallelism (mp_rank) all of this exists once per rank of it.
  * Slices of one parameter are joined if universal_checkpoint_info contains their
- * dimension; else only the model's code has it, and they are listed as each
- * rank's own. Every parameter belongs to one stage of a pipeline, unless
- * universal_checkpoint_info has another rule. Without a pipeline ranks are those of the save.
+ * dimension; else only the model's code has it, and they are listed as each rank's own.
+ * Every parameter belongs to one stage of a pipeline, unless universal_checkpoint_info
+ * has another rule. Without a pipeline ranks are those of the save.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
@@ -142,7 +143,8 @@ static bool read_pointer(struct fsdp_reading *reading, const struct fsdp_folder 
 	return true;
 }
 
-/* That a file names a tag which is not there, and what was opened: less bad if another file names that. */
+/* That a file names a tag which is not there, and what was opened: less bad if another
+ * file names that. */
 static void report_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
 	struct fsdp_span opened, enum fsdp_severity severity)
 {
@@ -230,8 +232,8 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 /* ---- the universal form ---- */
 
 /*
- * Reads the universal form of a DeepSpeed checkpoint, where each tensor has a separate file
- * and nothing is cut. Its directories are a family that only deepspeed.c names.
+ * Reads the universal form of a DeepSpeed checkpoint, where each tensor has a separate
+ * file and nothing is cut. Its directories are a family that only deepspeed.c names.
  *
  *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …   one tensor each, in a dict or bare
  *	TAG/zero/optimizer_state.pt             shared state of the optimizer: not read
@@ -345,7 +347,8 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	size_t number = number_state(ds, state);
 	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
 		held->states[id] |= UINT32_C(1) << number;
-	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded, and slices are smaller. */
+	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded,
+	 * and slices are smaller. */
 	if (id != FSDP_NONE && id <= ds->slice.parameter_count &&
 		!ds->slicing.is_patterned && ds->model_ranks <= 1 &&
 		stored->tensor.dims != 0 &&
@@ -752,8 +755,8 @@ static bool join_slice(
 	return fsdp_deepspeed_add_module(ds, ret_error);
 }
 
-/* Every rank of a slice has a file of the optimizer. If those of the last ranks are missing,
- * the files are fewer than the world size that they contain. */
+/* Every rank of a slice has a file of the optimizer. If those of the last ranks are
+ * missing, the files are fewer than the world size that they contain. */
 static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = ds->reading;

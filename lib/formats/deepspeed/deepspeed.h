@@ -54,9 +54,9 @@ static inline struct fsdp_mapping *fsdp_mappings_at(
 }
 
 /*
- * universal_checkpoint_info: a model's rules for DeepSpeed's universal converter about the slices of
- * its parameters on ranks of tensor parallelism. Patterns of names, one list
- * per rule; parameters without a pattern were cut along the first dimension.
+ * universal_checkpoint_info: a model's rules for DeepSpeed's universal converter about
+ * the slices of its parameters on ranks of tensor parallelism. Patterns of names, one
+ * list per rule; parameters without a pattern were cut along the first dimension.
  */
 enum fsdp_cut {
 	FSDP_CUT_UNKNOWN, /* it is absent, or not understood */
@@ -89,15 +89,16 @@ enum fsdp_cut fsdp_slicing_of(
 	struct fsdp_slicing *slicing, struct fsdp_span fqn, bool *ret_everywhere);
 
 /*
- * A checkpoint of DeepSpeed while it is read: shared state of the files of its reader. All of
- * it is in the reading's scratch arena and freed with it; only texts of values are
+ * A checkpoint of DeepSpeed while it is read: shared state of the files of its reader.
+ * All of it is in the reading's scratch arena and freed with it; only texts of values are
  * the model's. Each part of the struct is written by the file that is named with it.
  *
  * A slice is what one rank of tensor or pipeline parallelism has (mp_rank). One is taken
  * up at a time; within it ranks are those of data parallelism.
  */
 
-/* What names of the optimizer's tensors begin with; then come the group, and of states a dot and the state. */
+/* What names of the optimizer's tensors begin with; then come the group, and of states a
+ * dot and the state. */
 #define FSDP_ZERO_STATES "optimizer_state_dict.base_optimizer_state.state."
 #define FSDP_ZERO_STATES_ELASTIC "optimizer_state_dict.base_optimizer_state."
 #define FSDP_ZERO_STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
@@ -107,7 +108,8 @@ enum fsdp_cut fsdp_slicing_of(
 /* What tensors of files that hold only them are put below until they are joined. */
 #define FSDP_DEEPSPEED_LAYER "pipeline_layer"
 #define FSDP_DEEPSPEED_EXPERT "pipeline_expert"
-/* Optimizer states of an expert-parallel rank without ZeRO: those of all parameters; those of experts are its own. */
+/* Optimizer states of an expert-parallel rank without ZeRO: those of all parameters;
+ * those of experts are its own. */
 #define FSDP_DEEPSPEED_RANK "expert_rank"
 
 enum {
@@ -172,7 +174,8 @@ struct fsdp_deepspeed_slice {
 	uint32_t first_tensor; /* of those that were joined */
 };
 
-/* Things in order of slices: their indexes, and where in these each slice begins and the last one ends. */
+/* Things in order of slices: their indexes, and where in these each slice begins and the
+ * last one ends. */
 struct fsdp_deepspeed_order {
 	uint32_t *indexes;
 	size_t *begin;
@@ -217,8 +220,9 @@ struct fsdp_deepspeed {
 	size_t *declared_begin; /* by slice, and where the last ends */
 	uint32_t *stage_of;     /* of a pipeline's layer, + 1 */
 
-	/* The slice that was begun (deepspeed-metadata.c); what only mappings name is added to its parameters
-	 * (flat-buffers.c), and what only files name to its states (deepspeed.c). */
+	/* The slice that was begun (deepspeed-metadata.c); what only mappings name is
+	 * added to its parameters (flat-buffers.c), and what only files name to its
+	 * states (deepspeed.c). */
 	uint32_t slice_index;
 	struct fsdp_deepspeed_slice slice;
 
@@ -281,11 +285,13 @@ void fsdp_deepspeed_check_groups(struct fsdp_deepspeed *ds);
 /* Adds the parameters that param_shapes do not name but the mappings do. */
 bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* A finding if no file names the parameters of flat buffers, which then stay as they are stored. */
+/* A finding if no file names the parameters of flat buffers, which then stay as they are
+ * stored. */
 void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
-/* Whether files of model and optimizer exist; for the current slice, whether its layers and experts have files, whether
- * all ranks of the optimizer have files, and whether flat buffers and moments have the length of their parameters. */
+/* Whether files of model and optimizer exist; for the current slice, whether its layers
+ * and experts have files, whether all ranks of the optimizer have files, and whether flat
+ * buffers and moments have the length of their parameters. */
 void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_parts(struct fsdp_deepspeed *ds);
 void fsdp_deepspeed_check_counts(struct fsdp_deepspeed *ds);
@@ -296,7 +302,8 @@ void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds);
 /* A number before the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
 bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index);
 
-/* Reads the values of the files. Values of the first rank stay in the model; those that become tensors are removed. */
+/* Reads the values of the files. Values of the first rank stay in the model; those that
+ * become tensors are removed. */
 bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* Starts a slice: ds->slice has the values of its files from now on. */
@@ -330,12 +337,14 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error);
 
-/* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained; second names for parameters
- * that were added; buffers and all that is not a part of a flat buffer. */
+/* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
+ * second names for parameters that were added; buffers and all that is not a part of a
+ * flat buffer. */
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
-/* Of ZeRO 3 without any file of the optimizer: the parameters as they are declared. Their elements are nowhere. */
+/* Of ZeRO 3 without any file of the optimizer: the parameters as they are declared. Their
+ * elements are nowhere. */
 bool fsdp_deepspeed_add_declared(
 	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins parameters that are cut over the flat buffers of ZeRO's ranks: each is
- * runs of these buffers, like its optimizer states. For the start of a
- * parameter see groups of parameters, below.
+ * Joins parameters that are cut over the flat buffers of ZeRO's ranks: each is runs of
+ * these buffers, like its optimizer states. For the start of a parameter see groups of
+ * parameters, below.
  *
  * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
  *
- * ZeRO 3: of each parameter every rank has the R-th of W equal parts; a rank concatenates its
- * parts and cuts the result into its flat groups. Parameters that are not
- * trained are cut alike, each separately.
+ * ZeRO 3: of each parameter every rank has the R-th of W equal parts; a rank concatenates
+ * its parts and cuts the result into its flat groups. Parameters that are not trained are
+ * cut alike, each separately.
  *
  * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py
  * (0.19.8).
@@ -22,16 +22,16 @@
 /* ---- groups of parameters ---- */
 
 /*
- * Finds the positions of the parameters of a group in its flat buffer: for ZeRO 1 and 2 by
- * param_shapes and param_slice_mappings, which can differ.
+ * Finds the positions of the parameters of a group in its flat buffer: for ZeRO 1 and 2
+ * by param_shapes and param_slice_mappings, which can differ.
  *
  * The parameters of a group are in the order of param_shapes[group], each followed by its
  * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.
  *
  * param_slice_mappings say the same, but not with round_robin_gradients: then only
  * param_shapes follows the buffer, and the mappings point elsewhere. They are followed
- * where param_shapes are missing, or insufficient: in a save that aligns and is older than
- * param_alignment_paddings. Else they are compared.
+ * where param_shapes are missing, or insufficient: in a save that aligns and is older
+ * than param_alignment_paddings. Else they are compared.
  *
  * Origin: deepspeed/runtime/zero/stage_1_and_2.py (0.19.8), and files of it.
  */
@@ -48,7 +48,8 @@ static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
 	return round_up(ds->slice.lengths[group], align) / world;
 }
 
-/* A rank whose flat buffer is longer than an equal part of all: parameters after it are displaced. */
+/* A rank whose flat buffer is longer than an equal part of all: parameters after it are
+ * displaced. */
 static void check_cut(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	uint64_t part = part_of(ds, group);
@@ -136,8 +137,8 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	uint64_t found = 0;
 	size_t strays =
 		ds->mappings.present[group] ? count_strays(ds, group, &ordered) : 0;
-	/* param_shapes determine the length of the flat buffers. If it differs, parameters
-	 * may have other positions: an alignment that no file records. */
+	/* param_shapes determine the length of the flat buffers. If it differs,
+	 * parameters may have other positions: an alignment that no file records. */
 	uint64_t align = 2 * (uint64_t)ds->world_size;
 	bool whole;
 	char name[256];

@@ -88,7 +88,8 @@ static const struct fsdp_deepspeed_stored *find_of_rank(
 						       : NULL;
 }
 
-/* A stored tensor with bytes, of a rank of data parallelism in the current slice; NULL: none. */
+/* A stored tensor with bytes, of a rank of data parallelism in the current slice; NULL:
+ * none. */
 static const struct fsdp_deepspeed_stored *find_stored(
 	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
@@ -176,10 +177,10 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
  * Adds the complete tensors of a DeepSpeed checkpoint. Of flat buffers it lists only
  * those of experts, as they are stored.
  *
- * Buffers are complete; without ZeRO all tensors are. With it the other weights are copies
- * in the dtype of training, or placeholders; before ZeRO 3 the first rank has the
- * parameters that are not trained. Other tensors of the user are separate for each rank. Files
- * of layers and of experts contain only their tensors.
+ * Buffers are complete; without ZeRO all tensors are. With it the other weights are
+ * copies in the dtype of training, or placeholders; before ZeRO 3 the first rank has the
+ * parameters that are not trained. Other tensors of the user are separate for each rank.
+ * Files of layers and of experts contain only their tensors.
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
@@ -309,7 +310,8 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 	return true;
 }
 
-/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old releases one of a single element. */
+/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old releases
+ * one of a single element. */
 static bool is_placeholder(
 	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
 {
@@ -341,7 +343,8 @@ bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **
 	return true;
 }
 
-/* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what is not trained. */
+/* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what
+ * is not trained. */
 static void check_lost(
 	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
 {
@@ -421,8 +424,8 @@ static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *
 	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
 }
 
-/* A layer's file contains the tensor-parallel rank; the names of the masters determine its
- * stage. If masters exist, these are the copies of training. */
+/* A layer's file contains the tensor-parallel rank; the names of the masters determine
+ * its stage. If masters exist, these are the copies of training. */
 static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -466,12 +469,12 @@ bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret
 /* ---- slices of tensor parallelism ---- */
 
 /*
- * Joins slices of tensor parallelism to full parameters, if deepspeed-metadata.c has their
- * dimension.
+ * Joins slices of tensor parallelism to full parameters, if deepspeed-metadata.c has
+ * their dimension.
  *
- * A slice in flat buffers is runs of them. Cut along the first dimension, these
- * are runs of the full parameter too; along the second they are the end of a row, full rows
- * and the start of a row, which are boxes.
+ * A slice in flat buffers is runs of them. Cut along the first dimension, these are runs
+ * of the full parameter too; along the second they are the end of a row, full rows and
+ * the start of a row, which are boxes.
  */
 
 /* The slices of one name, in order of ranks. */

@@ -5,9 +5,8 @@
  * library or if it is called as only functions are; else a class that is not checked.
  *
  * Origin: torch/_weights_only_unpickler.py (PyTorch 2.13 to 2.15) for what torch itself
- * takes;
- * files of FSDP, DCP, numpy and the older releases, and the sources of the libraries (what
- * their __new__, __reduce__ and __setstate__ do) for the rest.
+ * takes; files of FSDP, DCP, numpy and the older releases, and the sources of the
+ * libraries (what their __new__, __reduce__ and __setstate__ do) for the rest.
  */
 #include <stdio.h>
 
@@ -434,7 +433,8 @@ static const struct gadget {
 static const char reached[] =
 	"os posix nt sys subprocess shutil socket importlib runpy pty ctypes builtins io pickle";
 
-/* What Python brings itself: what is data of it is in the table. Its other modules begin with an underscore. */
+/* What Python brings itself: what is data of it is in the table. Its other modules begin
+ * with an underscore. */
 static const char standard[] = STANDARD;
 
 static bool module_matches(const char *pattern, struct fsdp_span module)
@@ -719,11 +719,13 @@ static bool is_dotted_name(struct fsdp_span name)
 	return name.size != 0;
 }
 
-/* Adds a class to the line "import MODULE, ...; torch.serialization.add_safe_globals([CLASS, ...])". */
+/* Adds a class to the line "import MODULE, ...;
+ * torch.serialization.add_safe_globals([CLASS, ...])". */
 static void allow(struct refused *refused, const struct fsdp_pickle_global *global,
 	const struct fsdp_torch_known *known)
 {
-	/* Objects that are not classes, and classes that protocol 2 has under a name of Python 2. */
+	/* Objects that are not classes, and classes that protocol 2 has under a name of
+	 * Python 2. */
 	const char *const unnamed = "Ellipsis NotImplemented " EXCEPTIONS;
 	const struct fsdp_span dtypes =
 		FSDP_SPAN("*{type(numpy.dtype(c)) for c in numpy.typecodes[\"All\"]}");
@@ -746,7 +748,8 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 		refused->cannot_allow = true;
 	if (refused->cannot_allow)
 		return;
-	/* torch.optim deletes the names of its modules that have optimizers, and has their classes itself. */
+	/* torch.optim deletes the names of its modules that have optimizers, and has
+	 * their classes itself. */
 	if (fsdp_span_begins(module, FSDP_SPAN("torch.optim.")) &&
 		!fsdp_span_is_any(
 			module, "torch.optim.lr_scheduler torch.optim.swa_utils"))
@@ -759,7 +762,8 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 
 		snprintf(path, sizeof path, "%.*s.%.*s", (int)module.size, module.data,
 			(int)global->name.size, global->name.data);
-		/* Modules whose classes are found under more than one name: torch looks for the stored one. */
+		/* Modules whose classes are found under more than one name: torch looks
+		 * for the stored one. */
 		if (fsdp_span_begins(module, FSDP_SPAN("pathlib")) ||
 			fsdp_span_begins(module, FSDP_SPAN("numpy")) ||
 			fsdp_span_begins(module, FSDP_SPAN("torch.distributed._tensor")))
@@ -832,7 +836,8 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 					      : find_known(torch->profile, global);
 		enum standing standing = standing_of(torch, global);
 		if (standing == UNCHECKED) {
-			/* An object of a class that is on no list, or its class or a function as a value. */
+			/* An object of a class that is on no list, or its class or a
+			 * function as a value. */
 			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 80];
 			size_t size = format(global, text);
 			struct fsdp_span package = package_of(global);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of PyTorch that are pickles and no zip: what torch.save wrote before 1.6, and bare
- * pickles.
+ * Files of PyTorch that are pickles and no zip: what torch.save wrote before 1.6, and
+ * bare pickles.
  */
 #include "base/num.h"
 #include "formats/format.h"
@@ -250,7 +250,8 @@ static int shown(struct fsdp_span key)
 	return key.size > 64 ? 64 : (int)key.size;
 }
 
-/* Gives a storage its bytes, which begin here, and moves after them. False: the file ends first, which is a finding. */
+/* Gives a storage its bytes, which begin here, and moves after them. False: the file ends
+ * first, which is a finding. */
 static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t count)
 {
 	struct fsdp_extent *extent = extent_of(legacy, storage);
@@ -293,7 +294,8 @@ static void report_unplaced(struct legacy *legacy)
 	}
 }
 
-/* The storages after the list of their keys. Where one cannot be stepped over, the others cannot be found. */
+/* The storages after the list of their keys. Where one cannot be stepped over, the others
+ * cannot be found. */
 static bool place_listed(
 	struct legacy *legacy, fsdp_ref keys, struct fsdp_error **ret_error)
 {
@@ -460,7 +462,8 @@ static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
 	return false;
 }
 
-/* Reads these pickles. *at is where the payload begins; false too: it is something else. */
+/* Reads these pickles. *at is where the payload begins; false too: it is something else.
+ */
 static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_t base,
 	size_t *at, const struct fsdp_pickle_global **ret_class,
 	struct fsdp_error **ret_error)
@@ -518,9 +521,10 @@ static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner
 	       fsdp_arena_fail(torch->kept, ret_error);
 }
 
-/* The storage in the bytes of a value, if pickle wrote them for one: a complete stream of torch.save with nothing else
- * in it. All of its pickles are checked. `begin` is the position of the value in the pickle, and as_text whether it is
- * text there. False without an error: they are not. */
+/* The storage in the bytes of a value, if pickle wrote them for one: a complete stream of
+ * torch.save with nothing else in it. All of its pickles are checked. `begin` is the
+ * position of the value in the pickle, and as_text whether it is text there. False
+ * without an error: they are not. */
 static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
 	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
 	struct fsdp_error **ret_error)
@@ -650,7 +654,8 @@ static bool open_member(
 	if (!fsdp_folder_source(legacy->folder, text, &legacy->source, ret_error))
 		return false;
 	if (legacy->tar.size != 0) {
-		/* The member as a part of the tar that ends with it, so that offsets are the tar's. */
+		/* The member as a part of the tar that ends with it, so that offsets are
+		 * the tar's. */
 		legacy->at = fsdp_folder_offset(legacy->folder, text);
 		legacy->member = legacy->facts.member = legacy->torch.member = text;
 		return fsdp_source_slice(&legacy->tar, 0,
@@ -992,7 +997,8 @@ static bool calls_something(struct fsdp_span opcodes, bool *ret_sound)
 	return calls;
 }
 
-/* Whether the argument of the opcode at `at` continues after the head and fits into the file. */
+/* Whether the argument of the opcode at `at` continues after the head and fits into the
+ * file. */
 static bool goes_on(const struct fsdp_look *look, uint64_t at)
 {
 	static const unsigned char widths[] = {
@@ -1037,8 +1043,9 @@ static bool may_be_first(unsigned char code)
 	       memchr(takers, code, sizeof takers) == NULL;
 }
 
-/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is what is one to its end, what
- * calls something, and what is opcodes for long. A long text or a line in the beginning may be that of a pickle. */
+/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
+ * what is one to its end, what calls something, and what is opcodes for long. A long text
+ * or a line in the beginning may be that of a pickle. */
 static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
 {
 	struct fsdp_span head = look->head, argument;
@@ -1162,7 +1169,8 @@ static void report_missing(const struct pickles *file)
 			!fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta");
 	}
 	if (as_text != 0) {
-		/* Tensors of such storages are listed; their elements are not where a place could name them. */
+		/* Tensors of such storages are listed; their elements are not where a
+		 * place could name them. */
 		struct fsdp_error *error = NULL;
 		fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 			"elements of %llu storage%s are stored as text (pickle below protocol 3), which is not read",
@@ -1242,7 +1250,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		reading->model, look->path, look->source.size, reading->rank, ret_error);
 	if (file->file_id == FSDP_NONE)
 		return false;
-	/* What follows the first is looked at for what it would call, as long as it is pickles. */
+	/* What follows the first is looked at for what it would call, as long as it is
+	 * pickles. */
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	for (uint64_t count = 0; file->at < file->look->source.size; count++) {
 		struct fsdp_error *error = NULL;

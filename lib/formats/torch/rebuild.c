@@ -198,7 +198,8 @@ bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	uint32_t dtype = fsdp_dtype_of_storage(global->name);
 	if (dtype == FSDP_DTYPE_UNKNOWN)
 		return false;
-	/* Any number of storages may share a text of any length, and a location is compared with several. */
+	/* Any number of storages may share a text of any length, and a location is
+	 * compared with several. */
 	if (!fsdp_budget_work(
 		    torch->kept->budget, key.size / 8 + location.size, ret_error))
 		return false;
@@ -250,7 +251,8 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 	int64_t numel;
 	uint64_t count = fsdp_pickle_count(pickle, id);
 	if (fsdp_pickle_kind(pickle, id) == FSDP_PICKLE_TEXT) {
-		/* Protocol 0 has no ids but texts, so torch writes there what Python prints of the id. */
+		/* Protocol 0 has no ids but texts, so torch writes there what Python
+		 * prints of the id. */
 		struct fsdp_span text = fsdp_pickle_text(pickle, id);
 		if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
 			return false;
@@ -282,7 +284,8 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 			FSDP_TEXT_MOST(key, 64));
 		return false;
 	}
-	/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of the storage. */
+	/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a
+	 * part of the storage. */
 	if (!fsdp_torch_add_storage(
 		    torch, key, global, location, (uint64_t)numel, &index, ret_error))
 		return false;
@@ -891,7 +894,8 @@ static bool fold_old(void *context, struct fsdp_pickle *pickle,
 	return fold_tensor(context, pickle, &made, ret_number, ret_error);
 }
 
-/* What pickle makes of a storage. Below protocol 3 its bytes are text, and how to encode it. */
+/* What pickle makes of a storage. Below protocol 3 its bytes are text, and how to encode
+ * it. */
 static bool fold_inlined(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)

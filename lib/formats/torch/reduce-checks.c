@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks the operations of a pickle: each call with its arguments, each state, each
- * persistent id, as they occur, against the shapes that their writers use. globals.c lists
- * the globals there are, rebuild.c what they build.
+ * persistent id, as they occur, against the shapes that their writers use. globals.c
+ * lists the globals there are, rebuild.c what they build.
  *
  * A file can run only what it can name and what it can reach from there. So whatever is
  * called must be a global of the list, by its own name, with arguments that do not make
@@ -51,7 +51,8 @@ static const char *op_name(const struct trial *trial)
 	return fsdp_pickle_opcode(trial->deed->opcode)->name;
 }
 
-/* Any number of operations may share their operands: all checks together read no more than the stream could contain. */
+/* Any number of operations may share their operands: all checks together read no more
+ * than the stream could contain. */
 static bool may_watch(const struct trial *trial, uint64_t count)
 {
 	struct fsdp_torch *torch = trial->torch;
@@ -273,7 +274,8 @@ static bool is_object_type(const struct trial *trial, fsdp_ref ref)
 					    memmem(text.data, text.size, "object", 6));
 }
 
-/* As numpy writes it for an array of nothing but objects, which then are in the pickle. */
+/* As numpy writes it for an array of nothing but objects, which then are in the pickle.
+ */
 static bool is_plain_object_type(const struct trial *trial, fsdp_ref ref)
 {
 	static const char *const texts[] = { "O", "O4", "O8" };
@@ -330,7 +332,8 @@ static bool makes_object(const struct trial *trial)
 	       trial->deed->opcode == FSDP_OP_NEWOBJ_EX;
 }
 
-/* A global that stands for itself: one that is not on the list is reported by its name. */
+/* A global that stands for itself: one that is not on the list is reported by its name.
+ */
 static bool global_fits(const struct trial *trial, fsdp_ref ref, char letter)
 {
 	struct fsdp_pickle_global *global = fsdp_pickle_global_of(trial->pickle, ref);
@@ -400,7 +403,8 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 		       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
 	}
 	case 'C': {
-		/* Codecs that make bytes of characters and do nothing else: others unpack or import. */
+		/* Codecs that make bytes of characters and do nothing else: others unpack
+		 * or import. */
 		static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
 			"iso-8859-1", "utf-8", "utf8", "ascii" };
 		return is_text_of(trial, ref, codecs, FSDP_COUNT(codecs));
@@ -546,7 +550,8 @@ static bool is_member(struct fsdp_span name)
 	return true;
 }
 
-/* (class, name) as one of two ordinary writers has it. *ret_inner: a class with objects. */
+/* (class, name) as one of two ordinary writers has it. *ret_inner: a class with objects.
+ */
 static bool is_ordinary_getattr(
 	const struct trial *trial, fsdp_ref arguments, bool *ret_inner)
 {
@@ -687,7 +692,8 @@ static bool check_call(const struct trial *trial)
 
 /* ---- states of objects ---- */
 
-/* What the type of an array is built of: another type, or a tuple that begins with one. */
+/* What the type of an array is built of: another type, or a tuple that begins with one.
+ */
 static bool has_objects(const struct trial *trial, fsdp_ref type)
 {
 	if (kind_of(trial, type) == FSDP_PICKLE_TUPLE)

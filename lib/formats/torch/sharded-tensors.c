@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pickled form of DTensors and ShardedTensors, and the position of their local parts in the
- * global tensor.
+ * Pickled form of DTensors and ShardedTensors, and the position of their local parts in
+ * the global tensor.
  *
  *	DTensor        (None, {_local_tensor, _spec: DTensorSpec})
  *	DTensorSpec    {mesh, placements, …}
@@ -40,9 +40,10 @@ enum {
 	PAID_STEP = 4,   /* ranks and runs that are looked at in a step of work */
 };
 
-/* Of all that one file has of a kind. False: it is spent, which costs the place, not the tensor; the first time it is
- * kept in `over_limit`, which the container takes. Of all that one file has of a kind. What is beyond costs the place,
- * not the tensor; the first time it is kept as an error, which the container takes. */
+/* Of all that one file has of a kind. False: it is spent, which costs the place, not the
+ * tensor; the first time it is kept in `over_limit`, which the container takes. Of all
+ * that one file has of a kind. What is beyond costs the place, not the tensor; the first
+ * time it is kept as an error, which the container takes. */
 static bool torch_pay(
 	struct fsdp_torch *torch, enum fsdp_limit limit, uint64_t *spent, uint64_t cost)
 {
@@ -56,7 +57,8 @@ static bool torch_pay(
 	return false;
 }
 
-/* A field of a dict of them, of a few. A field of a dict of them. No class has so many that they are searched for. */
+/* A field of a dict of them, of a few. A field of a dict of them. No class has so many
+ * that they are searched for. */
 static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char *name)
 {
 	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
@@ -65,8 +67,8 @@ static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char
 	return fsdp_pickle_get(pickle, fields, name);
 }
 
-/* A field of an object, whichever way its state was given. A field of an object, whichever way its state was given: a
- * dict, or (dict or None, dict of slots). */
+/* A field of an object, whichever way its state was given. A field of an object,
+ * whichever way its state was given: a dict, or (dict or None, dict of slots). */
 static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name)
 {
 	fsdp_ref state = fsdp_pickle_state(pickle, object, 0);
@@ -80,8 +82,9 @@ static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const c
 	return field_in(pickle, state, name);
 }
 
-/* The largest world that a file names; whole: of exactly so many ranks. The largest world that a file names. A mesh may
- * be of some ranks only: then the world has at least as many as its highest rank says. */
+/* The largest world that a file names; whole: of exactly so many ranks. The largest world
+ * that a file names. A mesh may be of some ranks only: then the world has at least as
+ * many as its highest rank says. */
 static void record_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 {
 	if (torch->world_size != FSDP_NONE && torch->world_size > size)
@@ -291,8 +294,9 @@ static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_me
 	       fsdp_torch_tensor(torch, b->rank_map)->storage;
 }
 
-/* Its index in `meshes`, perhaps that of an equal one. False: out of memory. Meshes are few and mostly shared; equal
- * ones are kept once. Only the newest few are compared, so a file of a million different meshes stays linear. */
+/* Its index in `meshes`, perhaps that of an equal one. False: out of memory. Meshes are
+ * few and mostly shared; equal ones are kept once. Only the newest few are compared, so a
+ * file of a million different meshes stays linear. */
 static bool keep_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
 	uint32_t *ret_index, struct fsdp_error **ret_error)
 {
@@ -483,7 +487,8 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 	int64_t *ranks = NULL, base = 0;
 	uint64_t count = 0;
 	struct fsdp_error *error = NULL;
-	/* A mesh of millions of ranks is believed, a thousand of them in one file are not. */
+	/* A mesh of millions of ranks is believed, a thousand of them in one file are
+	 * not. */
 	struct rank_view view = { 0 };
 	int64_t mesh_ranks = 0;
 	(void)product(mesh->shape, mesh->dims, &mesh_ranks);
@@ -718,7 +723,8 @@ static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 	return local->box != FSDP_NONE;
 }
 
-/* Run of each dimension in a box, and number of elements of the local tensor before it there. */
+/* Run of each dimension in a box, and number of elements of the local tensor before it
+ * there. */
 struct boxes {
 	const struct fsdp_runs *runs;
 	size_t dims;

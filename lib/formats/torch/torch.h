@@ -98,7 +98,8 @@ struct fsdp_torch_location {
 			   yet */
 };
 
-/* A storage that was pickled by itself: a stream of torch.save in a value of the pickle. */
+/* A storage that was pickled by itself: a stream of torch.save in a value of the pickle.
+ */
 struct fsdp_torch_inlined {
 	uint32_t storage;
 	uint64_t begin, end; /* of that value in the pickle */
@@ -255,8 +256,8 @@ static inline bool fsdp_torch_folded(struct fsdp_pickle *pickle, fsdp_ref ref,
 bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, int64_t *items, size_t *ret_count);
 
-/* Bytes of the text of Latin-1 as which protocols below 3 have them, in the arena. False: it
- * has other characters, or memory ended. */
+/* Bytes of the text of Latin-1 as which protocols below 3 have them, in the arena. False:
+ * it has other characters, or memory ended. */
 bool fsdp_torch_latin1(
 	struct fsdp_span text, struct fsdp_arena *arena, struct fsdp_span *ret_bytes);
 
@@ -279,27 +280,30 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 
 /* ---- sharded-tensors.c ---- */
 
-/* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state is of no known form. */
+/* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
+ * is of no known form. */
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error);
 
-/* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: no bytes, and so no parts of DTensors on
- * such meshes. Turns DTensors into local parts. Called once after the pickle was read. */
+/* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: no bytes, and
+ * so no parts of DTensors on such meshes. Turns DTensors into local parts. Called once
+ * after the pickle was read. */
 typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_t offset,
 	void *buffer, size_t size, struct fsdp_error **ret_error);
 bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 	void *context, struct fsdp_error **ret_error);
 
 enum { FSDP_TORCH_MESH_RANKS = 1 << 24 };
-/* Reads the ranks of a mesh, bounded by the limit `mesh-ranks`, and makes it one of the model.
- * Unreadable ranks cost the mesh its ranks. False: out of memory. */
+/* Reads the ranks of a mesh, bounded by the limit `mesh-ranks`, and makes it one of the
+ * model. Unreadable ranks cost the mesh its ranks. False: out of memory. */
 bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error);
 
 /* ---- walk-values.c ---- */
 
-/* Adds all tensors and values below the pickle's top to the model. Their pieces name extents from first_extent on. The
- * caller adds those afterwards, one a storage, even if this failed: other files may be read into the model. */
+/* Adds all tensors and values below the pickle's top to the model. Their pieces name
+ * extents from first_extent on. The caller adds those afterwards, one a storage, even if
+ * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
 /* ---- value-tokens.c ---- */
@@ -340,13 +344,15 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error);
 /* What Python calls the type of a value. */
 struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
-/* A class after its outer classes. Of a very long name only the end is searched: many values may be of one class. */
+/* A class after its outer classes. Of a very long name only the end is searched: many
+ * values may be of one class. */
 struct fsdp_span fsdp_torch_class_name(struct fsdp_span name);
 
 /* ---- pickle-files.c ---- */
 
-/* Of several consecutive pickles without lengths: the one at *offset, from PROTO to STOP, in the arena. Moves *offset
- * after it. Reads little more than the pickle, whatever follows. */
+/* Of several consecutive pickles without lengths: the one at *offset, from PROTO to STOP,
+ * in the arena. Moves *offset after it. Reads little more than the pickle, whatever
+ * follows. */
 bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_span *ret_stream, struct fsdp_error **ret_error);
@@ -402,13 +408,14 @@ enum {
 const struct fsdp_torch_known *fsdp_torch_known(
 	const struct fsdp_torch *torch, struct fsdp_pickle_global *global);
 
-/* Whose data a global of a pickle that was watched is: "torch", "dtensor", "sharded", "dcp", "numpy", "plain",
- * "torchscript"; NULL: it is not on the list, or is called as no ordinary writer does. */
+/* Whose data a global of a pickle that was watched is: "torch", "dtensor", "sharded",
+ * "dcp", "numpy", "plain", "torchscript"; NULL: it is not on the list, or is called as no
+ * ordinary writer does. */
 const char *fsdp_torch_profile_of(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
 
-/* Whether a global that is not on the list is an error at its position: it is known to run
- * commands, or is called as only functions are. */
+/* Whether a global that is not on the list is an error at its position: it is known to
+ * run commands, or is called as only functions are. */
 bool fsdp_torch_is_bad(
 	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
 
@@ -422,19 +429,21 @@ bool fsdp_torch_is_class_name(struct fsdp_span name);
 bool fsdp_torch_same_package(
 	const struct fsdp_pickle_global *one, const struct fsdp_pickle_global *other);
 
-/* Checks every global of the pickle that was read: findings FI3001 to FI3004, FI3011, FI3018. */
+/* Checks every global of the pickle that was read: findings FI3001 to FI3004, FI3011,
+ * FI3018. */
 void fsdp_torch_check(struct fsdp_torch *torch);
 
 /* ---- value-tokens.c ---- */
 
-/* Reports pickles inside the values of this one, which was read: findings FI3005. Searches
- * 64 MiB of such values at most. */
+/* Reports pickles inside the values of this one, which was read: findings FI3005.
+ * Searches 64 MiB of such values at most. */
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream);
 
 /* ---- reduce-checks.c ---- */
 
-/* Checks the operations of the pickle while it is read: findings FI3004, FI3007 to FI3009, FI3012. `size` is that of
- * the stream, `base` is added to offsets. Call fsdp_torch_check afterwards. */
+/* Checks the operations of the pickle while it is read: findings FI3004, FI3007 to
+ * FI3009, FI3012. `size` is that of the stream, `base` is added to offsets. Call
+ * fsdp_torch_check afterwards. */
 void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,
 	uint64_t size, uint64_t base);
 

@@ -18,8 +18,9 @@
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 
-/* What all values of a checkpoint may take together: so much, and so much for each byte of the input. A token counts as
- * several bytes. Unshared, no file has more tokens than bytes. */
+/* What all values of a checkpoint may take together: so much, and so much for each byte
+ * of the input. A token counts as several bytes. Unshared, no file has more tokens than
+ * bytes. */
 enum { VALUES_BYTES = 1 << 20, BYTES_PER_GIVEN = 8, TOKEN_BYTES = 8, LAST_PART = 4096 };
 
 struct formatting {
@@ -411,7 +412,8 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, formatting.tokens, formatting.count * sizeof *tokens);
-	/* One finding a file, if values are cut because all of them together are too large. */
+	/* One finding a file, if values are cut because all of them together are too
+	 * large. */
 	torch->model->value_bytes += taken_by(&formatting);
 	if (formatting.cut && taken_by(&formatting) >= formatting.ceiling &&
 		!torch->values_cut) {
@@ -434,13 +436,12 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 
 /*
  * Finds pickles inside the values of a pickle: bytes, or text that stands for bytes, that
- * begin as pickles do and run to their STOP. A program that
- * loads the value may hand it to a loader, so their globals are reported; nothing of them
- * is read into the model.
+ * begin as pickles do and run to their STOP. A program that loads the value may hand it
+ * to a loader, so their globals are reported; nothing of them is read into the model.
  *
- * Values are found without reading the pickle again: by PROTO, with the opcode of bytes or
- * text and its length before it. A number may look like that, but it is not followed by
- * a complete pickle with a global.
+ * Values are found without reading the pickle again: by PROTO, with the opcode of bytes
+ * or text and its length before it. A number may look like that, but it is not followed
+ * by a complete pickle with a global.
  */
 
 enum {

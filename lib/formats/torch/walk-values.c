@@ -17,11 +17,12 @@
 /* More numbers than that are not listed one by one. */
 enum { SHORT_TUPLE = 64 };
 
-/* Of a pickle without tensors, such as a vocabulary: items of a container that is one value
- * if it has more, and values after which all containers are. */
+/* Of a pickle without tensors, such as a vocabulary: items of a container that is one
+ * value if it has more, and values after which all containers are. */
 enum { SHORT_CONTAINER = 4096, VALUES_MOST = 1 << 16 };
 
-/* Steps of work: an item of a container, fields of a state that are looked at, bytes of a key that are. */
+/* Steps of work: an item of a container, fields of a state that are looked at, bytes of a
+ * key that are. */
 enum { ITEM_STEPS = 4, FIELDS_STEP = 2, KEY_STEP = 8 };
 
 /* How a container hands out its items. */
@@ -313,7 +314,8 @@ static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *te
 static bool add_tensor(
 	struct walk *walk, uint32_t index, uint32_t name, uint32_t raw_name);
 
-/* Tensors that hold the bytes of a tensor of a library's class: NAME.qdata, NAME.scale. */
+/* Tensors that hold the bytes of a tensor of a library's class: NAME.qdata, NAME.scale.
+ */
 static bool add_inner(struct walk *walk, uint32_t name, uint32_t raw_name,
 	const struct fsdp_torch_rare *rare)
 {
@@ -701,7 +703,8 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	       add_value(walk, ref, name, raw_name, hides);
 }
 
-/* A key of a dict that is not a string is a value of its own if a tensor is it, or in it. */
+/* A key of a dict that is not a string is a value of its own if a tensor is it, or in it.
+ */
 static bool meet_key(struct walk *walk, fsdp_ref key, uint32_t name, uint32_t raw_name)
 {
 	bool hides;
@@ -823,9 +826,9 @@ static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 }
 
 /*
- * What torch.cuda.memory._snapshot() gives, or the list of segments in it: the levels that
- * identify it. Events share their stacks, so that names of all values would take many times the
- * bytes of the file. 0: it is something else.
+ * What torch.cuda.memory._snapshot() gives, or the list of segments in it: the levels
+ * that identify it. Events share their stacks, so that names of all values would take
+ * many times the bytes of the file. 0: it is something else.
  */
 static size_t snapshot_levels(struct fsdp_pickle *pickle, fsdp_ref top)
 {

@@ -279,7 +279,8 @@ static bool is_sound(struct taking *taking, const struct flat_parts *parts,
 	struct flat_part part;
 	uint64_t all = 0, stored;
 	bool bad = false;
-	/* Each part is in the pickle; lists that many flat parameters share would be walked again and again. */
+	/* Each part is in the pickle; lists that many flat parameters share would be
+	 * walked again and again. */
 	while (!bad && next_part(taking, parts, &walk, &part, &bad))
 		bad |= !fsdp_add(all, part.numel, &all) || all > INT64_MAX ||
 		       ++taking->parts > fsdp_pickle_length(torch->pickle);

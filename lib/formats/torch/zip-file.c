@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the records of the container that torch.save writes. For the meaning of the pickle
- * see torch.h.
+ * Reads the records of the container that torch.save writes. For the meaning of the
+ * pickle see torch.h.
  *
  *	ROOT/data.pkl                one pickle
  *	ROOT/data/<key>              the bytes of one storage
@@ -41,8 +41,8 @@ struct torch_zip {
 	struct fsdp_torch torch;
 };
 
-/* The last 22 bytes are the end of a zip directory. Other bytes precede the zip: torch refuses
- * that, other readers of zips do not. */
+/* The last 22 bytes are the end of a zip directory. Other bytes precede the zip: torch
+ * refuses that, other readers of zips do not. */
 static bool recognise_end(const struct fsdp_look *look)
 {
 	unsigned char end[22];
@@ -393,7 +393,8 @@ static uint8_t role_in_lightning(
 		       : FSDP_ROLE_OTHER;
 }
 
-/* Files of Ultralytics have the arguments of the training, two models, and the result of the best one. */
+/* Files of Ultralytics have the arguments of the training, two models, and the result of
+ * the best one. */
 static void name_ultralytics(struct torch_zip *file)
 {
 	static const char *const keys[] = { "train_args", "best_fitness", "ema" };
@@ -460,7 +461,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_check(&file->torch);
 	if (file->constants) {
-		/* What torch.jit.save writes is an object of a class that its code defines. */
+		/* What torch.jit.save writes is an object of a class that its code
+		 * defines. */
 		const struct fsdp_pickle *pickle = file->torch.pickle;
 		bool defined = false;
 		for (size_t i = 0; pickle != NULL && i < fsdp_pickle_global_count(pickle);
@@ -563,8 +565,9 @@ static bool begins_as_pickle(
 		       fsdp_numpy_pickle(fsdp_span(head, size)) != 0);
 }
 
-/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it begins. What is not a checkpoint
- * of torch, and what has code, has members of all kinds: of these that of an archive of NumPy is looked at. */
+/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
+ * begins. What is not a checkpoint of torch, and what has code, has members of all kinds:
+ * of these that of an archive of NumPy is looked at. */
 static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	if (has_name_of_pickle(member->name))

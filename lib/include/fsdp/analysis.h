@@ -580,8 +580,8 @@ FSDP_API bool fsdp_tied_weights_find(const struct fsdp_checkpoint *checkpoint,
 /* ---- waste ---- */
 
 /**
- * Storages with bytes that no tensor views: saving a slice of a tensor saves all of
- * it. Made in three steps, because only the caller may read:
+ * Storages with bytes that no tensor views: saving a slice of a tensor saves all of it.
+ * Made in three steps, because only the caller may read:
  *
  *     fsdp_unused_new         notes what every piece sees of its storage
  *     fsdp_unused_to_locate        whether a piece must be located for that: those of a DCP
@@ -743,15 +743,15 @@ struct fsdp_reshard_facts {
 	uint64_t cut, whole;
 	/* Units that are cut as flat parameters. */
 	uint64_t flat_units;
-	/* Of the cut ones: their tensor-parallel placement is unknown, and they are assumed
-	 * to have none. */
+	/* Of the cut ones: their tensor-parallel placement is unknown, and they are
+	 * assumed to have none. */
 	uint64_t tp_unknown;
 	/* Uneven along another dimension than 0: FSDP2 raises. */
 	uint64_t refused;
 	/* Of all that are cut; AUTO: they differ, or no tensor is cut. */
 	int32_t shard_dim;
-	/* Of all ranks together: bytes of the checkpoint that they own, and bytes that they
-	 * read. */
+	/* Of all ranks together: bytes of the checkpoint that they own, and bytes that
+	 * they read. */
 	uint64_t needed_bytes, read_bytes;
 };
 FSDP_API struct fsdp_reshard_facts fsdp_reshard_facts(const struct fsdp_reshard *reshard);

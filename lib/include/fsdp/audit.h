@@ -66,9 +66,9 @@ struct fsdp_verify_options {
 	size_t size; /* of this struct in the caller's version */
 
 	/* How much is read: headers and directories of every file (a lower level is taken
-	 * for this one), every byte of every file once, or these bytes as numbers too. From
-	 * the second on, zips that are loaded with the checkpoint and hold no tensor of it
-	 * (optimizer.pt, rng_state.pth) are read too. */
+	 * for this one), every byte of every file once, or these bytes as numbers too.
+	 * From the second on, zips that are loaded with the checkpoint and hold no tensor
+	 * of it (optimizer.pt, rng_state.pth) are read too. */
 	enum fsdp_level level;
 
 	/* Threads that read, at most 64. 0: one. No result depends on it. */
@@ -84,10 +84,10 @@ struct fsdp_verify_options {
 	void *progress_context;
 
 	/* At the level of data: share `part` (from 1 on) of `parts`, an equal cut of the
-	 * bytes by whole files, the same in every process. Of other files only copies
-	 * are read that those of this part must be equal to. Findings without a file are in
-	 * every part; the results of all parts together are those of a run without parts. 0
-	 * of 0: all files. At the level of values a part checks no numbers. */
+	 * bytes by whole files, the same in every process. Of other files only copies are
+	 * read that those of this part must be equal to. Findings without a file are in
+	 * every part; the results of all parts together are those of a run without parts.
+	 * 0 of 0: all files. At the level of values a part checks no numbers. */
 	uint32_t part, parts;
 };
 
@@ -181,8 +181,8 @@ struct fsdp_verify_values {
 	/* All are finite and the same; true of a single number. */
 	bool constant;
 	double min, max; /* of the finite ones; 0 if there are none */
-	/* Of so many finite ones: of all integers, and of a sample of the floats, which the
-	 * place decides. The sums of numbers of 16 bits have six digits. */
+	/* Of so many finite ones: of all integers, and of a sample of the floats, which
+	 * the place decides. The sums of numbers of 16 bits have six digits. */
 	uint64_t summed;
 	double sum, squares;
 	/* Of these: zeros of either sign, and what else is below the smallest normal
@@ -237,15 +237,16 @@ struct fsdp_audit_options {
 	 * that level. */
 	enum fsdp_level level;
 
-	/* What its bytes said (struct fsdp_verify), whose findings count as if they were the
-	 * checkpoint's own; it must outlive the audit. NULL: they were not looked at. */
+	/* What its bytes said (struct fsdp_verify), whose findings count as if they were
+	 * the checkpoint's own; it must outlive the audit. NULL: they were not looked at.
+	 */
 	const struct fsdp_verify *verify;
 
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
 
-	/* What was opened, as it was typed: the step in its name, or in that of the directory
-	 * above, is compared with the one that is stored. NULL: it is not. */
+	/* What was opened, as it was typed: the step in its name, or in that of the
+	 * directory above, is compared with the one that is stored. NULL: it is not. */
 	const char *path;
 };
 

@@ -104,8 +104,8 @@ struct fsdp_options {
 	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
 
-	/* A sharding plan (fsdp-inspect-plan(5)), or NULL: the one next to the checkpoint,
-	 * if it exists. */
+	/* A sharding plan (fsdp-inspect-plan(5)), or NULL: the one next to the
+	 * checkpoint, if it exists. */
 	const char *plan_path;
 	/* Ignore a plan next to the checkpoint. */
 	bool no_plan;
@@ -126,7 +126,8 @@ struct fsdp_options {
 	bool read_values;
 
 	/* Of those values only the ones are needed whose name may be one of these; a few
-	 * others may be read too. NULL: all. What was not read is reported as a finding. */
+	 * others may be read too. NULL: all. What was not read is reported as a finding.
+	 */
 	const char *const *value_names;
 	size_t value_name_count;
 
@@ -155,31 +156,32 @@ struct fsdp_options {
 	 * see fsdp_checkpoint_open. */
 	bool keep_failed;
 
-	/* The checkpoint is this part of the file; offsets count from its start. A .distcp
-	 * file is a list of such parts, each a torch.save file. */
+	/* The checkpoint is this part of the file; offsets count from its start. A
+	 * .distcp file is a list of such parts, each a torch.save file. */
 	bool slice;
 	/* Where it starts, in bytes from the start of the file. */
 	uint64_t slice_offset;
 	/* In bytes; FSDP_UNKNOWN: to the end of the file. */
 	uint64_t slice_length;
 
-	/* Called before a part of the checkpoint is read that was not named, with its path
-	 * as the user would type it: a file, or a directory with all its files. It may be
-	 * called more than once, also if opening fails. NULL: not called. */
+	/* Called before a part of the checkpoint is read that was not named, with its
+	 * path as the user would type it: a file, or a directory with all its files. It
+	 * may be called more than once, also if opening fails. NULL: not called. */
 	void (*belongs)(void *context, const char *path);
 	/* Handed to `belongs` as it is. */
 	void *belongs_context;
 
-	/* With `alone`, of one file: the sharding plan next to it (fsdp_discover_is_lone), so
-	 * that its directory is not listed to find one. NULL: unknown. */
+	/* With `alone`, of one file: the sharding plan next to it
+	 * (fsdp_discover_is_lone), so that its directory is not listed to find one. NULL:
+	 * unknown. */
 	const char *plan_beside;
 
 	/* A directory that contains the opened path: look_beside checks all its pickles.
 	 * NULL: those of the opened path. */
 	const char *within;
 
-	/* With `only_counts`: the number of tensors from which on they are only counted. A
-	 * checkpoint with fewer is read completely. */
+	/* With `only_counts`: the number of tensors from which on they are only counted.
+	 * A checkpoint with fewer is read completely. */
 	uint64_t only_counts_from;
 
 	/* Reads paths that are URLs; NULL: none are. It must outlive the
@@ -187,8 +189,8 @@ struct fsdp_options {
 	struct fsdp_remote *remote;
 
 	/* A list of files with their sizes, as other tools print it for a bucket or a
-	 * directory, or NULL. Its files are those of the named directory, which has copies
-	 * of the small ones: the bytes of the others are not read. */
+	 * directory, or NULL. Its files are those of the named directory, which has
+	 * copies of the small ones: the bytes of the others are not read. */
 	const char *listing_path;
 };
 
@@ -307,8 +309,8 @@ struct fsdp_discover_part {
 	bool is_there, has_no_weights; /* the directory; a tokenizer, for example */
 };
 
-/** The part without directory, or without weights that diffusers loads, of this number; NULL: there
- * are not so many. */
+/* The part without directory, or without weights that diffusers loads, of this number;
+ * NULL: there are not so many. */
 FSDP_API const struct fsdp_discover_part *fsdp_discover_lacking(
 	const struct fsdp_discover *below, size_t index);
 
@@ -366,7 +368,8 @@ struct fsdp_plan_facts {
 	/* NULL: it was exported from a live model. Else what units and classes were read
 	 * from: "log" (a printed model) or "trace". */
 	const char *from;
-	/* The version of PyTorch that it was exported with, "2.13.0"; NULL: not recorded. */
+	/* The version of PyTorch that it was exported with, "2.13.0"; NULL: not recorded.
+	 */
 	const char *torch;
 	/* Ranks of the job; FSDP_NONE: not known. */
 	uint32_t world_size;
@@ -442,14 +445,16 @@ FSDP_API bool fsdp_unused_next(const struct fsdp_checkpoint *checkpoint, size_t 
 struct fsdp_bytes {
 	/* Storages of tensors, as stored: compressed ones with their compressed size. */
 	uint64_t payload;
-	/* Sizes of all files of the checkpoint, holes included (fsdp_checkpoint_holes). */
+	/* Sizes of all files of the checkpoint, holes included (fsdp_checkpoint_holes).
+	 */
 	uint64_t on_disk;
 	/* Directories of zips, headers, pickles and padding: on_disk less payload and
 	 * unaccounted. */
 	uint64_t records;
 	/* Bytes that no directory, header or index refers to. */
 	uint64_t unaccounted;
-	/* Of payload: bytes that are stored and viewed by no tensor (analysis.h, waste). */
+	/* Of payload: bytes that are stored and viewed by no tensor (analysis.h, waste).
+	 */
 	uint64_t unused;
 };
 

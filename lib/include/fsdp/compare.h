@@ -109,8 +109,8 @@ struct fsdp_compare_options {
 	/* A table of names (struct fsdp_map), applied after the renames to both sides: a
 	 * tensor without a row keeps its name. NULL: none. */
 	const struct fsdp_map *map;
-	/* Numbers that the map uses and no configuration contains: heads, experts. They are
-	 * borrowed during the call. */
+	/* Numbers that the map uses and no configuration contains: heads, experts. They
+	 * are borrowed during the call. */
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
@@ -206,8 +206,8 @@ struct fsdp_compare_elements {
 	/* The first one that differs, in C order; FSDP_UNKNOWN: none. */
 	uint64_t first;
 	/* The largest difference, the largest by |b|, and the mean over all elements. Of
-	 * what is not a number there are none (has_numbers). A pair with a NaN or an infinity
-	 * in one of both differs by infinity, and has no part in the mean. */
+	 * what is not a number there are none (has_numbers). A pair with a NaN or an
+	 * infinity in one of both differs by infinity, and has no part in the mean. */
 	bool has_numbers;
 	/* The largest |a - b|, the largest |a - b| / |b|, and the mean of |a - b|, in the
 	 * unit of the elements. */
@@ -224,8 +224,8 @@ struct fsdp_compare_pair {
 	/* The side that the hint is about: its tensor is the piece, the joined or the
 	 * empty one. */
 	unsigned hint_side;
-	/* Of the hint: the number of parts, and the index of this one from 0, FSDP_UNKNOWN if
-	 * not known. */
+	/* Of the hint: the number of parts, and the index of this one from 0,
+	 * FSDP_UNKNOWN if not known. */
 	uint64_t parts, part;
 	/* Of the hint: the dimension, from 0. */
 	uint32_t dim;

@@ -232,8 +232,8 @@ struct fsdp_walk_options {
 		const struct fsdp_walk_range *range);
 	void *context;
 
-	/* Called with how many bytes of how many were read, on one thread at a time. False:
-	 * stop; ranges that are not started are not visited. NULL: not called. */
+	/* Called with how many bytes of how many were read, on one thread at a time.
+	 * False: stop; ranges that are not started are not visited. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
@@ -294,8 +294,8 @@ struct fsdp_statistics_options {
 	/* Threads, at most 64; 0: one. */
 	unsigned jobs;
 
-	/* Called with how many bytes of how many were read, on one thread at a time. False:
-	 * stop. NULL: not called. */
+	/* Called with how many bytes of how many were read, on one thread at a time.
+	 * False: stop. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };
@@ -411,17 +411,18 @@ struct fsdp_digests_options {
 	/* Of files: those that are listed are read too, if they are there. */
 	const struct fsdp_manifest *listed;
 
-	/* Of files: the SHA-256 that a store lists is the result; the file is not read. */
+	/* Of files: the SHA-256 that a store lists is the result; the file is not read.
+	 */
 	bool trust_store;
 
-	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors, or
-	 * whole files. Each is in one of them. 0 of 0: all. */
+	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors,
+	 * or whole files. Each is in one of them. 0 of 0: all. */
 	uint32_t part, parts;
 
 	unsigned jobs; /* threads, at most 64; 0: one. No result depends on it. */
 
-	/* Called with how many bytes of how many were read, on one thread at a time. False:
-	 * stop. NULL: not called. */
+	/* Called with how many bytes of how many were read, on one thread at a time.
+	 * False: stop. NULL: not called. */
 	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_context;
 };

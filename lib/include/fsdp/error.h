@@ -261,8 +261,8 @@ enum fsdp_finding_scope {
 	/* Tensors: some are missing, or their shapes or elements may not be those that
 	 * were saved. */
 	FSDP_SCOPE_TENSORS,
-	/* Concerns data other than tensors, or what a program that loads the file would do.
-	 * The tensors are as they were saved. */
+	/* Concerns data other than tensors, or what a program that loads the file would
+	 * do. The tensors are as they were saved. */
 	FSDP_SCOPE_OTHER,
 	FSDP_SCOPE_COUNT
 };

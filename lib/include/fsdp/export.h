@@ -111,7 +111,8 @@ struct fsdp_export_options {
 	bool stored_names;
 
 	/* Segments that are removed from the front of names. NULL: the key under which a
-	 * training program keeps its model, if all selected tensors are below it. "": none. */
+	 * training program keeps its model, if all selected tensors are below it. "":
+	 * none. */
 	const char *strip;
 	const struct fsdp_rename *renames; /* applied in order, after `strip` */
 	size_t rename_count;
@@ -122,8 +123,8 @@ struct fsdp_export_options {
 	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
-	/* Tensors stay where they are, in files of safetensors of one directory; only their
-	 * index is written. All else but `choose` has no meaning then. */
+	/* Tensors stay where they are, in files of safetensors of one directory; only
+	 * their index is written. All else but `choose` has no meaning then. */
 	bool index_only;
 
 	/* Files of a directory are called as those of an adapter of PEFT. */
@@ -274,8 +275,8 @@ struct fsdp_export_target {
 
 	/* A directory that exists. Files are written in it under temporary names, synced,
 	 * verified, then renamed, the last shard last: until then an empty file has its
-	 * name, on which loaders fail. On failure none of them stays. NULL: the
-	 * bytes go to `stream`, which is only written forwards, and nothing is verified. */
+	 * name, on which loaders fail. On failure none of them stays. NULL: the bytes go
+	 * to `stream`, which is only written forwards, and nothing is verified. */
 	const char *folder;
 	/* The name of the only file; NULL for a directory of shards. */
 	const char *file;
@@ -291,11 +292,11 @@ struct fsdp_export_target {
 	/* Threads, at most 64; 0: one. The bytes do not depend on it. */
 	unsigned jobs;
 
-	/* A directory whose configuration and tokenizer files are copied to the shards, as
-	 * far as they exist; NULL: none. */
+	/* A directory whose configuration and tokenizer files are copied to the shards,
+	 * as far as they exist; NULL: none. */
 	const char *config_folder;
-	/* That directory is read through it, as far as it is below one of its roots; NULL:
-	 * from the file system. */
+	/* That directory is read through it, as far as it is below one of its roots;
+	 * NULL: from the file system. */
 	struct fsdp_remote *remote;
 
 	/* What names of temporary files begin with, at most 32 bytes, so that they can be

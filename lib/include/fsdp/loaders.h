@@ -83,8 +83,8 @@ struct fsdp_load_reason {
 	const char *code;
 	/* What this reason alone leads to. */
 	enum fsdp_load_verdict verdict;
-	/* One sentence without a full stop. The loader itself prints another one, which may
-	 * change with its releases. */
+	/* One sentence without a full stop. The loader itself prints another one, which
+	 * may change with its releases. */
 	const char *message;
 	/* What was seen to help, or NULL. */
 	const char *way_out;
@@ -131,8 +131,9 @@ struct fsdp_load_result {
 	/* Those of the asked choices that it has; their texts are the caller's. */
 	const struct fsdp_loader_setting *choices;
 	size_t choice_count;
-	/* Files of weights that it reads, relative to the directory, in order of names: if it
-	 * has several sets, those of the chosen one. Empty if it refuses, or names no file. */
+	/* Files of weights that it reads, relative to the directory, in order of names:
+	 * if it has several sets, those of the chosen one. Empty if it refuses, or names
+	 * no file. */
 	const struct fsdp_span *took;
 	size_t took_count;
 };
@@ -154,7 +155,8 @@ struct fsdp_load_check_options {
 	 * the loader of the directory's own family, if it has one. */
 	const char *const *loaders;
 	size_t loader_count;
-	/* The directory as the user typed it, for messages and suggested commands; NULL: "". */
+	/* The directory as the user typed it, for messages and suggested commands; NULL:
+	 * "". */
 	const char *path;
 	/* Of the libraries; NULL: the newest that is known. */
 	const char *version;
@@ -203,8 +205,8 @@ enum fsdp_set_likeness {
 	FSDP_SETS_DIFFER,
 	/* All but the bytes are the same, which were not compared. */
 	FSDP_SETS_NOT_STATED,
-	/* Of Mistral or Meta in addition to that of transformers: no name is in both, or it
-	 * is the part of one rank; not compared */
+	/* Of Mistral or Meta in addition to that of transformers: no name is in both, or
+	 * it is the part of one rank; not compared */
 	FSDP_SETS_OTHER_FORMAT,
 	/* An actor and a critic, which are meant to differ. */
 	FSDP_SETS_OTHER_MODEL
@@ -229,8 +231,8 @@ struct fsdp_weight_set_pair {
 	struct fsdp_span name;
 	/* Of FSDP_SETS_OTHER_MODEL; else zero. */
 	struct fsdp_set_shares shares;
-	/* Of FSDP_SETS_OTHER_MODEL: the second, which lives as long as the survey; NULL: it
-	 * cannot be opened, and nothing is compared. */
+	/* Of FSDP_SETS_OTHER_MODEL: the second, which lives as long as the survey; NULL:
+	 * it cannot be opened, and nothing is compared. */
 	const struct fsdp_checkpoint *checkpoint;
 };
 

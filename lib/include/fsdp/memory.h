@@ -148,14 +148,14 @@ struct fsdp_memory_device {
 	/* The largest block that is not in use. A request beyond it needs the driver,
 	 * however much is free in total: fragmentation. */
 	uint64_t largest_free_bytes;
-	/* Segments in which some blocks are in use and others are free, so that the driver
-	 * cannot have them back: those free bytes, the largest free block, and the stack
-	 * that holds blocks in most of them, `blocks` of them. Expandable and private ones
-	 * do not count. */
+	/* Segments in which some blocks are in use and others are free, so that the
+	 * driver cannot have them back: those free bytes, the largest free block, and the
+	 * stack that holds blocks in most of them, `blocks` of them. Expandable and
+	 * private ones do not count. */
 	uint64_t split_segments, split_free_bytes, split_largest_bytes;
 	struct fsdp_memory_stack split_holder;
-	/* Segments of private pools, as CUDA graphs have, their bytes, and those of blocks
-	 * in use: nothing else is allocated in them. */
+	/* Segments of private pools, as CUDA graphs have, their bytes, and those of
+	 * blocks in use: nothing else is allocated in them. */
 	uint64_t private_segments, private_bytes, private_active_bytes;
 	/* Events of the history; 0: none was recorded
 	 * (torch.cuda.memory._record_memory_history was not called). */
@@ -209,8 +209,8 @@ struct fsdp_memory {
 	/* Lines of code that stacks refer to by index. */
 	const struct fsdp_memory_frame *frames;
 	size_t frame_count;
-	/* The file is truncated within the history, which is not shown then; the memory at
-	 * the end is complete. */
+	/* The file is truncated within the history, which is not shown then; the memory
+	 * at the end is complete. */
 	bool is_cut;
 };
 

@@ -219,9 +219,9 @@ struct fsdp_tensor {
 	enum fsdp_role role;
 	/* Bits of enum fsdp_tensor_flag. */
 	uint32_t flags;
-	/* FSDP_NONE, or the tensor that this is another name of, which has no alias itself:
-	 * the first with the same view of the same storage, else the one (earlier or
-	 * later) that a plan ties to */
+	/* FSDP_NONE, or the tensor that this is another name of, which has no alias
+	 * itself: the first with the same view of the same storage, else the one (earlier
+	 * or later) that a plan ties to */
 	uint32_t alias;
 	/* Visit of the module that owns it, or FSDP_NONE. */
 	uint32_t module;
@@ -395,8 +395,8 @@ struct fsdp_place {
 	bool strided;
 	int64_t strides[FSDP_DIMS_MAX];
 	uint32_t dims;
-	/* FSDP_TENSOR_CONJ, FSDP_TENSOR_NEG: what an item of DCP says of the piece, for its
-	 * metadata does not. */
+	/* FSDP_TENSOR_CONJ, FSDP_TENSOR_NEG: what an item of DCP says of the piece, for
+	 * its metadata does not. */
 	uint32_t flags;
 };
 
@@ -900,7 +900,8 @@ struct fsdp_map_facts {
 	/* A sentence or two, for people: the programs on both sides, and the models that
 	 * it is for. */
 	const char *about;
-	/* Words that select it, by what names are to become: "hf-llama megatron-llama". */
+	/* Words that select it, by what names are to become: "hf-llama megatron-llama".
+	 */
 	const char *words;
 };
 

@@ -163,8 +163,8 @@ struct fsdp_order_snapshot {
 	/* Handles: by first use, and as their forwards end. */
 	const int64_t *pre, *post;
 	size_t pre_count, post_count;
-	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's _ExecOrderWarnStatus has
-	 * it. After WARNED nothing is checked any more. */
+	/* Of the check: "NONE", "WARNING", "WARNED", as PyTorch's _ExecOrderWarnStatus
+	 * has it. After WARNED nothing is checked any more. */
 	const char *status;
 };
 
@@ -390,8 +390,8 @@ struct fsdp_watchdog_status {
 	struct fsdp_span op;
 	/* Its elements (not bytes), of the input and of the output of one rank. */
 	int64_t numel_in, numel_out;
-	/* How long it may take, in milliseconds, and how long it had run when the watchdog
-	 * looked. */
+	/* How long it may take, in milliseconds, and how long it had run when the
+	 * watchdog looked. */
 	int64_t timeout_ms, ran_ms;
 };
 
@@ -456,9 +456,9 @@ struct fsdp_flight_exception {
 	struct fsdp_span text;
 	/* The rank failed by itself; else because of a peer, or it is not known. */
 	bool is_own;
-	/* From the traceback before it: the function of torch.distributed that the rank was
-	 * in, empty if none or unknown; and the line outside of PyTorch that called it,
-	 * filename with data NULL if unknown. */
+	/* From the traceback before it: the function of torch.distributed that the rank
+	 * was in, empty if none or unknown; and the line outside of PyTorch that called
+	 * it, filename with data NULL if unknown. */
 	struct fsdp_span op;
 	struct fsdp_flight_place place;
 };
@@ -469,7 +469,8 @@ struct fsdp_flight_cause {
 	/* Global ranks, ascending. */
 	const int64_t *ranks;
 	size_t rank_count;
-	/* The device stopped in what rank `other` finished; else `other` is FSDP_ABSENT. */
+	/* The device stopped in what rank `other` finished; else `other` is FSDP_ABSENT.
+	 */
 	int64_t other;
 	/* Number of the collective within its group. */
 	int64_t seq;
@@ -507,11 +508,11 @@ FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
 struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* How it was found: "missing", "extra", "cycle", "status", "idle", "unheard",
-	 * "no_entries", "op", "size", "dtype", "parted", "gpu_stopped", "exception"; NULL: none.
-	 * Three are of logs. "idle": the
-	 * culprits wait in no group, while others do, first in the one that follows.
-	 * "parted": the culprits failed in what `entered` completed. "exception": the
-	 * culprit ended by itself, before the others timed out. */
+	 * "no_entries", "op", "size", "dtype", "parted", "gpu_stopped", "exception";
+	 * NULL: none. Three are of logs. "idle": the culprits wait in no group, while
+	 * others do, first in the one that follows. "parted": the culprits failed in what
+	 * `entered` completed. "exception": the culprit ended by itself, before the
+	 * others timed out. */
 	const char *problem;
 	/* Ranks to look at first: others wait for them, and they wait for none. */
 	const int64_t *culprits;
@@ -529,7 +530,8 @@ struct fsdp_flight {
 	struct fsdp_span group_name;
 	/* Number of the collective within the group. */
 	int64_t seq;
-	/* "all_gather", whatever variant it is: all_gather_into_tensor has this type too. */
+	/* "all_gather", whatever variant it is: all_gather_into_tensor has this type too.
+	 */
 	struct fsdp_span op;
 	/* Ranks of the group, as far as they are known. */
 	const int64_t *members;
@@ -560,8 +562,8 @@ struct fsdp_flight {
 	/* Ranks that wait elsewhere, in the end for a culprit. */
 	const int64_t *waiting;
 	size_t waiting_count;
-	/* Ranks without a dump, and ranks whose dump could not be read: a verdict on their
-	 * collectives rests on the dumps of the others. */
+	/* Ranks without a dump, and ranks whose dump could not be read: a verdict on
+	 * their collectives rests on the dumps of the others. */
 	const int64_t *missing_dumps, *unreadable;
 	size_t missing_dump_count, unreadable_count;
 	/* Versions of the dumps, each once, in order of their bytes. More than one: the
@@ -572,8 +574,8 @@ struct fsdp_flight {
 	const struct fsdp_span *groups;
 	const size_t *group_sizes; /* ranks in each */
 	size_t group_count;
-	/* Of logs: one per group and rank, by group, then by rank. NULL: the set has dumps, or
-	 * nothing. */
+	/* Of logs: one per group and rank, by group, then by rank. NULL: the set has
+	 * dumps, or nothing. */
 	const struct fsdp_watchdog_status *watches;
 	size_t watch_count;
 	/* Of logs: errors of ranks other than timeouts, the earliest first. */

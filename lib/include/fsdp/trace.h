@@ -130,8 +130,8 @@ struct fsdp_recording_options {
 	bool timeline;
 	/* fsdp_recording.units, the collectives of each FSDP unit; */
 	bool units;
-	/* fsdp_recording.computing and exposed, which fsdp_recording_exposed and the type in
-	 * fsdp_recordings_loss need; */
+	/* fsdp_recording.computing and exposed, which fsdp_recording_exposed and the type
+	 * in fsdp_recordings_loss need; */
 	bool spans;
 	/* fsdp_recording.kernels, one row per name of a kernel; */
 	bool kernels;
@@ -161,8 +161,8 @@ struct fsdp_recording_options {
  * before.
  */
 struct fsdp_recording_progress {
-	/* Bytes as stored (compressed ones as they are), of all recordings together; size 0:
-	 * unknown, as of a pipe. */
+	/* Bytes as stored (compressed ones as they are), of all recordings together; size
+	 * 0: unknown, as of a pipe. */
 	uint64_t read, size;
 	/* Set it to anything but 0, and what was read so far is the answer. */
 	int stop;
@@ -177,8 +177,8 @@ struct fsdp_recording_progress {
 struct fsdp_times {
 	/* Calls. */
 	uint64_t count;
-	/* Sum, shortest, longest, median and 95th percentile, in nanoseconds; FSDP_ABSENT if
-	 * count is 0. */
+	/* Sum, shortest, longest, median and 95th percentile, in nanoseconds; FSDP_ABSENT
+	 * if count is 0. */
 	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns;
 	/* Always false: p50 and p95 are exact. */
 	bool approx;
@@ -186,8 +186,8 @@ struct fsdp_times {
 
 /** One type of call: its name, and what was spent on it. */
 struct fsdp_type_times {
-	/* "all_gather", "compute", "copy", …; SimpleProfiler's names where it has one. Lives
-	 * as long as the set. */
+	/* "all_gather", "compute", "copy", …; SimpleProfiler's names where it has one.
+	 * Lives as long as the set. */
 	struct fsdp_span name;
 	/* Of all calls of this type. */
 	struct fsdp_times times;
@@ -345,8 +345,8 @@ struct fsdp_busy_span {
  * belongs to the step in which the host launched it, though it may run later; all
  * else to the step in which it begins. */
 struct fsdp_step {
-	/* Its number as in its name, its start since fsdp_recording.base_ns, and its length
-	 * on the host. */
+	/* Its number as in its name, its start since fsdp_recording.base_ns, and its
+	 * length on the host. */
 	int64_t step, ts_ns, dur_ns;
 	/* What is of it, by type. */
 	const struct fsdp_tally *types;
@@ -435,8 +435,8 @@ struct fsdp_unit_times {
 	/* Size of the shard mesh of this group of its parameters, or FSDP_ABSENT: it has
 	 * one group */
 	int64_t pg;
-	/* All-gathers of its parameters, and reductions of its gradients: reduce-scatters, and
-	 * the all-reduces that follow them with HSDP. */
+	/* All-gathers of its parameters, and reductions of its gradients:
+	 * reduce-scatters, and the all-reduces that follow them with HSDP. */
 	struct fsdp_unit_collectives gathers, reduces;
 	/* Gathers that were asked for ahead of the unit's own turn. */
 	uint64_t prefetched;
@@ -657,14 +657,15 @@ struct fsdp_recording {
 	const char *all_source;
 	/* Where collectives are counted. */
 	enum fsdp_comm_layer layer;
-	/* Collectives by how their type is known: an index is an enum fsdp_collective_source. */
+	/* Collectives by how their type is known: an index is an enum
+	 * fsdp_collective_source. */
 	uint64_t resolution[FSDP_BY_COUNT];
 	/* There is work on a device, and `device` counts. */
 	bool has_device;
 	/* How the device spent the time from its first work to its last. */
 	struct fsdp_device_times device;
-	/* The same within the steps, from the begin of the first to the end of the last or
-	 * of the last work; without steps within the complete recording. */
+	/* The same within the steps, from the begin of the first to the end of the last
+	 * or of the last work; without steps within the complete recording. */
 	struct fsdp_device_times base;
 	/* Busy with collectives on the host, or FSDP_ABSENT. */
 	int64_t host_comm_busy_ns;
@@ -762,8 +763,8 @@ struct fsdp_match {
 	int64_t first_rank, last_rank;
 	/* Last start less first start: what the first rank waited for the last one. */
 	int64_t start_skew_ns;
-	/* Last end less first end. Ranks leave a collective together, so this is mostly the
-	 * error of the clocks. */
+	/* Last end less first end. Ranks leave a collective together, so this is mostly
+	 * the error of the clocks. */
 	int64_t end_skew_ns;
 	/* The shortest of all: the time of moving data, without any waiting. */
 	int64_t transfer_ns;
@@ -942,30 +943,31 @@ struct fsdp_cost {
 	uint64_t steps;
 	/* They are steps; else each is a complete recording. */
 	bool marked;
-	/* Length of a step: mean, shortest, longest, and the rank that had the longest. */
+	/* Length of a step: mean, shortest, longest, and the rank that had the longest.
+	 */
 	int64_t mean_ns, min_ns, max_ns, max_rank;
 	/* Kernels were recorded, and the shares are known; the only kernels are those of
 	 * collectives. */
 	bool has_device, only_calls;
-	/* Busy with kernels that compute; with collectives and no such kernel; with copies
-	 * alone, which is the rest of 100; with nothing. */
+	/* Busy with kernels that compute; with collectives and no such kernel; with
+	 * copies alone, which is the rest of 100; with nothing. */
 	double compute, exposed, copies, idle;
-	/* In the data loader: nanoseconds per step, and as a share of the time of the ranks,
-	 * in per cent. */
+	/* In the data loader: nanoseconds per step, and as a share of the time of the
+	 * ranks, in per cent. */
 	double data_ns, data;
 	/* Of a device, in what the shares are of. */
 	int64_t busy_ns, span_ns;
 	/* As in fsdp_matching.straggler; and the same if its waits are worth naming. */
 	int64_t least_waiting, straggler;
 	/* What the others wait beyond the waits of this rank, or all for each other, and
-	 * the time of their steps, both in nanoseconds and of all ranks together; the first
-	 * as a share of the second, in per cent. */
+	 * the time of their steps, both in nanoseconds and of all ranks together; the
+	 * first as a share of the second, in per cent. */
 	int64_t waits_ns, waiting_ns;
 	double waiting;
 	/* The share is worth naming. */
 	bool waits;
-	/* What the straggler does longer than the others, and how much, in nanoseconds per
-	 * step. */
+	/* What the straggler does longer than the others, and how much, in nanoseconds
+	 * per step. */
 	enum fsdp_straggler_cause cause;
 	double cause_ns;
 };
@@ -1097,13 +1099,13 @@ struct fsdp_row {
 	uint64_t run;
 	/* Calls, and those of them on the stream that computes most. */
 	uint64_t count, on_compute_stream;
-	/* Time of all calls, of that exposed (FSDP_ABSENT: no kernels recorded), and of the
-	 * longest call. */
+	/* Time of all calls, of that exposed (FSDP_ABSENT: no kernels recorded), and of
+	 * the longest call. */
 	int64_t ns, exposed_ns, longest_ns;
 	/* Of the time of all kernels that compute, in per cent; below 0: absent. */
 	double share;
-	/* Of collectives, in 10^9 bytes per second: bytes by time, and that times the factor of
-	 * nccl-tests for what the bus carries. Below 0: absent. */
+	/* Of collectives, in 10^9 bytes per second: bytes by time, and that times the
+	 * factor of nccl-tests for what the bus carries. Below 0: absent. */
 	double algbw, busbw;
 	size_t sample; /* internal */
 };
