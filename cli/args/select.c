@@ -92,17 +92,13 @@ static void add(struct expression *expression, const char *text)
 	expression->size += size;
 }
 
-static bool is_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
-	       c == '_';
-}
-
 static void add_literal(struct expression *expression, char c)
 {
 	/* A backslash before any byte that is not a letter or digit makes it stand for
 	 * itself. */
-	if (!is_word(c) && (unsigned char)c < 0x80)
+	bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
+		       c == '_';
+	if (!is_word && (unsigned char)c < 0x80)
 		expression->data[expression->size++] = '\\';
 	expression->data[expression->size++] = c;
 }

@@ -24,11 +24,6 @@ static uint64_t special(uint64_t word)
 	return (control | quote | backslash | delete | word) & EACH_BYTE(0x80);
 }
 
-static bool is_special(unsigned char byte)
-{
-	return byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x7f;
-}
-
 /* How many bytes from the beginning stand for themselves. */
 static size_t plain_run(const char *data, size_t size)
 {
@@ -41,7 +36,8 @@ static size_t plain_run(const char *data, size_t size)
 	/* The last word once more rather than its bytes one by one. */
 	if (size >= 8 && size - at < 8 && special(load_eight(data + size - 8)) == 0)
 		return size;
-	while (at < size && !is_special((unsigned char)data[at]))
+	while (at < size && data[at] >= 0x20 && data[at] < 0x7f && data[at] != '"' &&
+		data[at] != '\\')
 		at++;
 	return at;
 }

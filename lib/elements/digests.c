@@ -354,13 +354,6 @@ static bool open_found(const struct fsdp_digests *digests, const struct found_fi
 	       fsdp_error_add_path(ret_error, (const char *)found->path.data);
 }
 
-/* Whether the store lists the SHA-256 of these bytes. */
-static bool is_listed(const struct fsdp_source *source)
-{
-	return source->remote != NULL && source->remote->has_sha256 &&
-	       source->size == source->remote->size;
-}
-
 static bool is_changed(const struct fsdp_pass_file *pass, const struct stat *before)
 {
 	struct stat after;
@@ -412,8 +405,11 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 				continue;
 			}
 			digest->shown.bytes = pass->source.size;
-			if (digests->options.trust_store && is_listed(&pass->source)) {
-				memcpy(digest->shown.sha256, pass->source.remote->sha256,
+			/* The store lists the SHA-256 of these bytes. */
+			const struct fsdp_remote_file *remote = pass->source.remote;
+			if (digests->options.trust_store && remote != NULL &&
+				remote->has_sha256 && pass->source.size == remote->size) {
+				memcpy(digest->shown.sha256, remote->sha256,
 					sizeof digest->shown.sha256);
 				options.total -= file_size(found);
 				fsdp_pass_file_done(pass);

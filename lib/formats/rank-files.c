@@ -36,11 +36,6 @@ struct numbered_name {
 	uint32_t number;
 };
 
-static bool is_letter(unsigned char byte)
-{
-	return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
 static bool has_torch_suffix(struct fsdp_span name)
 {
 	return fsdp_span_ends(name, FSDP_SPAN(".pt")) ||
@@ -113,7 +108,8 @@ static bool names_a_slice(struct fsdp_span name)
 	static const char *const words[] = { "mp_", "tp_" };
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		const unsigned char *at = memmem(name.data, name.size, words[i], 3);
-		if (at != NULL && (at == name.data || !is_letter(at[-1])))
+		if (at != NULL && (at == name.data || (at[-1] | 0x20) < 'a' ||
+					  (at[-1] | 0x20) > 'z'))
 			return true;
 	}
 	return false;

@@ -79,16 +79,11 @@ static const struct foreign table[] = {
 	{ MAGIC("PAR1", 0), OTHER, "a Parquet file", NULL },
 };
 
-static bool is_blank(unsigned char byte)
-{
-	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
-}
-
 static struct fsdp_span without_blanks(struct fsdp_span head)
 {
 	if (fsdp_span_begins(head, FSDP_SPAN("\xef\xbb\xbf")))
 		head = fsdp_span(head.data + 3, head.size - 3);
-	while (head.size != 0 && is_blank(*head.data))
+	while (head.size != 0 && memchr(" \t\n\r", *head.data, 4) != NULL)
 		head = fsdp_span(head.data + 1, head.size - 1);
 	return head;
 }

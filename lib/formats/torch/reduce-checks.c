@@ -319,13 +319,6 @@ static struct fsdp_pickle_global *class_of(const struct trial *trial, fsdp_ref o
 		trial, item(trial, fsdp_pickle_argument(trial->pickle, object), 0));
 }
 
-/* A class that is on no list, as far as its name shows. */
-static bool is_unchecked(const struct trial *trial, struct fsdp_pickle_global *global)
-{
-	return global != NULL && fsdp_torch_known(trial->torch, global) == NULL &&
-	       fsdp_torch_may_be_class(global);
-}
-
 static bool makes_object(const struct trial *trial)
 {
 	return trial->deed->opcode == FSDP_OP_NEWOBJ ||
@@ -578,10 +571,14 @@ static bool is_ordinary_getattr(
 static bool is_bound_method(const struct trial *trial, fsdp_ref arguments)
 {
 	fsdp_ref object = item(trial, arguments, 0);
-	return kind_of(trial, arguments) == FSDP_PICKLE_TUPLE &&
-	       fsdp_pickle_count(trial->pickle, arguments) == 2 &&
-	       kind_of(trial, object) == FSDP_PICKLE_CALL &&
-	       is_unchecked(trial, class_of(trial, object)) &&
+	if (kind_of(trial, arguments) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(trial->pickle, arguments) != 2 ||
+		kind_of(trial, object) != FSDP_PICKLE_CALL)
+		return false;
+	/* A class that is on no list, as far as its name shows. */
+	struct fsdp_pickle_global *global = class_of(trial, object);
+	return global != NULL && fsdp_torch_known(trial->torch, global) == NULL &&
+	       fsdp_torch_may_be_class(global) &&
 	       is_member(fsdp_pickle_text(trial->pickle, item(trial, arguments, 1)));
 }
 
