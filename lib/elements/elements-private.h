@@ -303,7 +303,7 @@ void fsdp_trait_join(struct fsdp_trait *trait, const struct fsdp_trait *next);
 
 /*
  * A line as sha256sum writes it: 64 hex digits, a space, a space or "*", the name. A "\"
- * in front of the line says that the name has "\\", "\n" and "\r" instead of these bytes.
+ * before the line says that the name has "\\", "\n" and "\r" instead of these bytes.
  *
  * Origin: coreutils, digest.c.
  */

@@ -926,7 +926,7 @@ static bool is_held_by(struct fsdp_span name, struct fsdp_span word)
 }
 
 /* Word 0: a tensor of a module that is stored under another name. With an argument: the
- * module, of which nothing is stored; without the base, which may have no such module. */
+ * module without a stored tensor; without the base, which may have no such module. */
 static bool lacks_whole(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;

@@ -310,7 +310,7 @@ struct fsdp_discover_part {
 };
 
 /* The part without directory, or without weights that diffusers loads, of this number;
- * NULL: there are not so many. */
+ * NULL: past the last one. */
 FSDP_API const struct fsdp_discover_part *fsdp_discover_lacking(
 	const struct fsdp_discover *below, size_t index);
 
