@@ -256,13 +256,21 @@ static void report_lacking(
 	const struct fsdp_discover_part *part;
 
 	for (size_t i = 0; (part = fsdp_discover_lacking(below, i)) != NULL; i++) {
+		const char *name = strrchr(part->path, '/');
+		/* Pipelines load without these. */
+		bool is_optional =
+			name != NULL && (strcmp(name, "/safety_checker") == 0 ||
+						strcmp(name, "/feature_extractor") == 0 ||
+						strcmp(name, "/image_encoder") == 0);
 		struct failure *failure = collected_fail(&session->collected, "damaged",
 			part->is_there
 				? "copy the weights again; if they have the name of a variant: from_pretrained(variant=...)"
-				: "copy the directory again; a part that is not needed can be None: from_pretrained(safety_checker=None)",
+			: is_optional
+				? "copy the directory again, or pass None for this part to from_pretrained"
+				: "copy the directory again",
 			part->is_there
-				? "model_index.json lists this %s, and the directory has no weights that are loaded by default"
-				: "the directory is missing, and model_index.json lists its %s",
+				? "no weights that are loaded by default (model_index.json lists %s)"
+				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
 		session->status = STATUS_BAD;
 		if (failure == NULL)

@@ -454,6 +454,21 @@ static bool has_weights(const struct fsdp_discover *below, const char *path)
 	return false;
 }
 
+/* Of the parts that pipelines list, keeps those that cannot be loaded. */
+static void keep_lacking(struct fsdp_discover *below)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < below->parts.count; i++) {
+		struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
+		if (!part->is_there ||
+			!(part->has_no_weights || has_weights(below, part->path)))
+			*(struct fsdp_discover_part *)fsdp_vec_at(&below->parts, kept++) =
+				*part;
+	}
+	fsdp_vec_truncate(&below->parts, kept);
+}
+
 /* Files of programs next to checkpoints: no loader reads one as a checkpoint. */
 static bool is_text(const struct fsdp_entry *entry)
 {
@@ -619,6 +634,7 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 		i++)
 		look_at_place(below,
 			*(struct fsdp_discover_place *)fsdp_vec_at(&below->deep, i));
+	keep_lacking(below);
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
 		fsdp_discover_free(below);
@@ -688,14 +704,7 @@ struct fsdp_tracker fsdp_discover_tracker(const struct fsdp_discover *below, siz
 const struct fsdp_discover_part *fsdp_discover_lacking(
 	const struct fsdp_discover *below, size_t index)
 {
-	for (size_t i = 0; i < below->parts.count; i++) {
-		const struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
-		if (!(part->is_there &&
-			    (part->has_no_weights || has_weights(below, part->path))) &&
-			index-- == 0)
-			return part;
-	}
-	return NULL;
+	return index < below->parts.count ? fsdp_vec_at(&below->parts, index) : NULL;
 }
 
 bool fsdp_discover_limit_reached(const struct fsdp_discover *below)
