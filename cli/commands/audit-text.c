@@ -418,7 +418,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 {
 	static const char *const words[] = { "bad", "partial", "good" };
 	size_t counts[3] = { 0 }, word = 0;
-	uint64_t warnings = 0;
+	uint64_t warnings = 0, errors = 0;
 	const char *before = " ";
 	struct out *out = run->out;
 
@@ -429,10 +429,15 @@ static void show_total(const struct audit *audit, const struct run *run)
 	}
 	while (word < 2 && counts[word] == 0)
 		word++;
-	/* Something below it was not checked. */
+	/* Something below it was not checked, or is missing. */
 	for (size_t i = 0; i < run->collected->failure_count; i++)
-		if (word > 0 && run->collected->failures[i].input == 0)
-			word = strcmp(run->collected->failures[i].code, "damaged") != 0;
+		if (word > 1 && run->collected->failures[i].input == 0)
+			word = 1;
+	for (size_t i = 0; i < run->collected->finding_count; i++)
+		errors += run->collected->findings[i].input == 0 &&
+			  run->collected->findings[i].severity == SEVERITY_ERROR;
+	if (errors > 0)
+		word = 0;
 	out_line_begin(out, NULL);
 	out_line_name(out, run->collected->inputs[0].path);
 	out_line_text(out, ": ");
@@ -441,12 +446,12 @@ static void show_total(const struct audit *audit, const struct run *run)
 		out_line_text(out, ": %zu of %zu checkpoints %s %s", counts[word],
 			audit->count, counts[word] == 1 ? "is" : "are", words[word]);
 	} else {
-		out_line_text(out, warnings > 0 ? ":" : ": no problems");
+		out_line_text(out, warnings + errors > 0 ? ":" : ": no problems");
+		print_count(out, &before, errors, "error");
 		print_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
-			word == 0   ? "; parts of the pipeline are missing"
-			: word == 1 ? "; some checks could not run (--checks lists them)"
-				    : "");
+			word == 1 ? "; some checks could not run (--checks lists them)"
+				  : "");
 	}
 	out_line_end(out);
 	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);

@@ -250,19 +250,31 @@ static bool takes_below(const struct session *session, const struct fsdp_discove
 }
 
 /* What a pipeline cannot be loaded without. */
-static void report_lacking(
-	struct session *session, const struct fsdp_discover *below, uint32_t input)
+static void report_lacking(struct session *session, const char *folder,
+	const struct fsdp_discover *below, uint32_t input)
 {
 	const struct fsdp_discover_part *part;
 
 	for (size_t i = 0; (part = fsdp_discover_lacking(below, i)) != NULL; i++) {
+		size_t above = strncmp(part->path, folder, strlen(folder)) == 0
+				       ? strlen(folder)
+				       : 0;
+		struct text path = collected_text(&session->collected,
+			part->path + above + strspn(part->path + above, "/"));
 		const char *name = strrchr(part->path, '/');
 		/* Pipelines load without these. */
 		bool is_optional =
 			name != NULL && (strcmp(name, "/safety_checker") == 0 ||
 						strcmp(name, "/feature_extractor") == 0 ||
 						strcmp(name, "/image_encoder") == 0);
-		struct failure *failure = collected_fail(&session->collected, "damaged",
+		const struct finding about = {
+			.severity = SEVERITY_ERROR, .input = input, .file = path
+		};
+
+		session->status = STATUS_BAD;
+		if (path.data == NULL)
+			return;
+		collected_report(&session->collected, "FI1001", about,
 			part->is_there
 				? "copy the weights again; if they have the name of a variant: from_pretrained(variant=...)"
 			: is_optional
@@ -272,11 +284,6 @@ static void report_lacking(
 				? "no weights that are loaded by default (model_index.json lists %s)"
 				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
-		session->status = STATUS_BAD;
-		if (failure == NULL)
-			return;
-		failure->path = collected_text(&session->collected, part->path);
-		failure->input = input;
 	}
 }
 
@@ -305,7 +312,7 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 			"");
 	}
 	if (session->command->check_inputs != NULL)
-		report_lacking(session, below, input);
+		report_lacking(session, path, below, input);
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {
