@@ -839,8 +839,8 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
-			"tensor is missing: %u of %u sibling modules %s it", hole->have,
-			hole->of, hole->have == 1 ? "has" : "have");
+			"tensor is missing: %u of the other %u siblings %s it",
+			hole->have, hole->of - 1, hole->have == 1 ? "has" : "have");
 	else
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = name_module(model, hole, affected[0]),
@@ -848,8 +848,8 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 				.affected_count = model->formatted > FORMATTED_MAX
 							  ? 1
 							  : hole->count),
-			"module is missing (%zu tensors): %u of %u sibling modules %s it",
-			hole->count, hole->have, hole->of,
+			"module is missing (%zu tensors): %u of the other %u siblings %s it",
+			hole->count, hole->have, hole->of - 1,
 			hole->have == 1 ? "has" : "have");
 }
 

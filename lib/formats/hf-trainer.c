@@ -1164,8 +1164,6 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 			"missing file (Trainer writes it last): the save did not finish, or these files belong to a node that is not the first");
 	if (!check_fsdp(reading, trainer))
 		return;
-	if (!has_weights(folder))
-		lack(reading, NULL, FSDP_WARNING, "weights are missing");
 	/* Scripts and pointers that DeepSpeed writes next to its directory. */
 	if ((is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
 		!fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#"))
