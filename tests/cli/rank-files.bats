@@ -260,10 +260,10 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__[23]_0.distcp dcp/
 	inspect info dcp
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"data files of 2 ranks only (2-3), and no .metadata"*"one node"*"copy the files of all nodes"* ]]
+	[[ $stderr == *"only the data files of 2 ranks (2-3) are present, as on one node"*".metadata"*"copy the files of all nodes"* ]]
 	rm dcp/__2_0.distcp
 	inspect info dcp
-	[[ $stderr == *"data files of rank 3 only, and no .metadata"*"one node"* ]]
+	[[ $stderr == *"only the data files of rank 3 are present, as on one node"* ]]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__0_0.distcp dcp/
 	inspect info dcp
 	[[ $stderr == *".metadata is missing (2 data files found): the save did not finish, or a copy skipped it"* ]]
@@ -291,7 +291,7 @@ node() {
 	node random_states_2.pkl random_states_3.pkl
 	inspect audit node
 	[ "$status" -eq 1 ]
-	[[ $output == *"pytorch_model_fsdp_0: data files of rank 1 only"*"[FI1008 rank-missing]"* ]]
+	[[ $output == *"pytorch_model_fsdp_0: only the data files of rank 1 are present"*"[FI1008 rank-missing]"* ]]
 	[[ $output == *"only ranks 2-3 of at least 4 are present, as on one node; counterparts of ranks 0-1 are missing"* ]]
 	[[ $output == *"copy the files of all nodes into one directory"* ]]
 	[[ $output != *"no file of this folder has weights"* ]]
