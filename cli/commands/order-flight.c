@@ -150,11 +150,10 @@ static void line_inputs(const struct flight *flight)
 
 	out_line_begin(out, NULL);
 	if (flight->is_log)
-		out_values(out, "{} from {} rank{s}",
-			value_word(joined->watch_count != 0
-					   ? "lines about failed collectives"
-					   : "errors"),
-			value_count(joined->log_rank_count));
+		out_values(out, "logs of {} rank{s} with {}",
+			value_count(joined->log_rank_count),
+			value_word(joined->watch_count != 0 ? "failed collectives"
+							    : "errors"));
 	else
 		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
 	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++) {

@@ -301,7 +301,8 @@ static void print_uneven(struct resharding *resharding)
 
 		if (!fsdp_reshard_is_empty(resharding->to, i, last))
 			continue;
-		out_values(out, "{}{} (on {} ranks)", value_word(shown++ > 0 ? ", " : ""),
+		out_values(out, "{}{} (on {} rank{s})",
+			value_word(shown++ > 0 ? ", " : ""),
 			value_name(shown_name(resharding, cut.tensor)),
 			value_id(cut.ranks));
 	}
