@@ -246,13 +246,6 @@ static void append_scalar(struct token_printer *writer, const struct fsdp_token 
 	}
 }
 
-static bool is_container(enum fsdp_token_kind kind)
-{
-	return kind == FSDP_TOKEN_LIST || kind == FSDP_TOKEN_TUPLE ||
-	       kind == FSDP_TOKEN_SET || kind == FSDP_TOKEN_DICT ||
-	       kind == FSDP_TOKEN_OBJECT;
-}
-
 static uint64_t item_count(const struct fsdp_token *token)
 {
 	return token->kind == FSDP_TOKEN_DICT ? 2 * (uint64_t)token->count : token->count;
@@ -318,7 +311,10 @@ struct text tokens_text(
 		return (struct text){ "", 0 };
 	for (size_t i = 0; i < count && !writer.cut; i++) {
 		append_separator(&writer);
-		if (!is_container(tokens[i].kind)) {
+		enum fsdp_token_kind kind = tokens[i].kind;
+		if (kind != FSDP_TOKEN_LIST && kind != FSDP_TOKEN_TUPLE &&
+			kind != FSDP_TOKEN_SET && kind != FSDP_TOKEN_DICT &&
+			kind != FSDP_TOKEN_OBJECT) {
 			append_scalar(&writer, &tokens[i]);
 			finish_item(&writer);
 			continue;

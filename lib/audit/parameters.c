@@ -340,12 +340,6 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		fsdp_shown(wrapped->first[wrapper].names[0], room));
 }
 
-static bool has_empty_segment(struct fsdp_span name)
-{
-	return name.size == 0 || name.data[0] == '.' || name.data[name.size - 1] == '.' ||
-	       memmem(name.data, name.size, "..", 2) != NULL;
-}
-
 /* A tensor that is the full content of a file has no name. */
 static bool is_bare(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
@@ -434,7 +428,10 @@ static void check_names(struct fsdp_checking *checking)
 			continue;
 		read_segments(&wrapped, &tensor);
 		name = fsdp_check_name(checking, tensor.name);
-		if (has_empty_segment(name) && !is_bare(checkpoint, &tensor))
+		bool has_empty = name.size == 0 || name.data[0] == '.' ||
+				 name.data[name.size - 1] == '.' ||
+				 memmem(name.data, name.size, "..", 2) != NULL;
+		if (has_empty && !is_bare(checkpoint, &tensor))
 			fsdp_check_report(checking, FSDP_RULE_NAME_CONFLICT, name,
 				"the name has an empty segment");
 		if (last.name != FSDP_NONE)
