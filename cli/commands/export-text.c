@@ -563,9 +563,9 @@ static void print_companions(struct exporting *exporting)
 
 	if (exporting->facts.companions == 0 && exporting->config == NULL)
 		return;
-	out_line_begin(out, "copied");
+	out_line_begin(out, exporting->facts.companions == 0 ? "missing" : "copied");
 	if (exporting->facts.companions == 0)
-		out_line_text(out, "no %s found (add one with --with-config=DIR)",
+		out_line_text(out, "%s (add one with --with-config=DIR)",
 			exporting->options->adapter || is_adapter(exporting->run)
 				? "adapter_config.json"
 				: "config.json");
@@ -680,7 +680,7 @@ void print_export(struct exporting *exporting)
 			"NumPy has no %s: unsigned integers of its width were written",
 			dtype_name(fsdp_export_tensor(exporting->plan, 0).dtype));
 	if (exporting->copied > 0) {
-		out_line_begin(out, "copies");
+		out_line_begin(out, "replicas");
 		out_line_text(out,
 			"%" PRIu64
 			" tensors are replicated; exported the first copy; compare: fsdp-inspect audit --data ",

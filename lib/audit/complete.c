@@ -820,6 +820,7 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 			       ? 1
 			       : fsdp_min(hole->count, FSDP_AFFECTED_KEPT);
 	struct fsdp_span *affected;
+	char siblings[64];
 	size_t known = 0;
 
 	if (hole->count == 0 || model->is_silent ||
@@ -835,12 +836,16 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 	fsdp_complete_mark_gone(model, hole->stack, hole->element, hole->group);
 	if (model->failed || known == hole->count)
 		return;
+	if (hole->have + 1 == hole->of)
+		snprintf(siblings, sizeof siblings, "the other %u siblings", hole->have);
+	else
+		snprintf(siblings, sizeof siblings, "%u of the other %u siblings",
+			hole->have, hole->of - 1);
 	if (hole->count == 1)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
-			"tensor is missing: %u of the other %u siblings %s it",
-			hole->have, hole->of - 1, hole->have == 1 ? "has" : "have");
+			"tensor is missing: %s have it", siblings);
 	else
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = name_module(model, hole, affected[0]),
@@ -848,9 +853,8 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 				.affected_count = model->formatted > FORMATTED_MAX
 							  ? 1
 							  : hole->count),
-			"module is missing (%zu tensors): %u of the other %u siblings %s it",
-			hole->count, hole->have, hole->of - 1,
-			hole->have == 1 ? "has" : "have");
+			"module is missing (%zu tensors): %s have it", hole->count,
+			siblings);
 }
 
 void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t module,

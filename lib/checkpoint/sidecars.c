@@ -1107,8 +1107,9 @@ static void check_weights(struct beside *beside)
 			return;
 	if (beside->read_count != 0)
 		fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = { 0 }),
-			"no file of this directory has weights, only files that are loaded with them, for example %.*s",
+			FSDP_PLACE(.file = { 0 },
+				.fix = "copy the weights, for example model.safetensors, from where the checkpoint was written"),
+			"weights are missing: the directory has only files that are loaded with them, for example %.*s",
 			FSDP_TEXT_MOST(beside->read[0], 256));
 }
 

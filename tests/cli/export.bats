@@ -656,7 +656,7 @@ names_in() {
 	export_to base --base lora.safetensors
 	[ "$(names_in base)" = "a.q.weight b.weight" ]
 	run "$FSDP_INSPECT" export -o lora --adapter lora.safetensors
-	[[ $output == *"no adapter_config.json found"* ]]
+	[[ $output == *"adapter_config.json (add one"* ]]
 	[ "$(names_in lora/adapter_model.safetensors)" = "base_model.model.a.q.lora_A.weight base_model.model.a.q.lora_B.weight" ]
 	run --separate-stderr "$FSDP_INSPECT" export -o both --adapter --base lora.safetensors
 	[ "$status" -eq 2 ]

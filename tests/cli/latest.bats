@@ -209,7 +209,7 @@ latest() {
 	cp "$TESTDATA/torch-zip/state-dict/model.pt" run/checkpoint-2000/scheduler.pt
 	latest run
 	[ "$output" = run/checkpoint-10 ]
-	[[ $stderr == *"no file of this directory has weights"* ]]
+	[[ $stderr == *"weights are missing"* ]]
 	mv run/checkpoint-2000/rng_state.pth run/checkpoint-2000/model.pt
 	latest run
 	[ "$output" = run/checkpoint-2000 ]

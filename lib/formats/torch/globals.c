@@ -817,7 +817,7 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 			refused->imports, refused->items);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .fix = fix),
-		"torch.load(weights_only=True) refuses %zu of its classes: %.*s%s",
+		"torch.load(weights_only=True) does not allow %zu of its globals: %.*s%s",
 		refused->count, (int)refused->size, refused->names, more);
 }
 
