@@ -631,7 +631,7 @@ static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 	count_findings(audit, omitted.rule, omitted.count);
 }
 
-/* "…; the same is true of __3_0.distcp and 2 more", or "…; 2 more tensors have a gap" */
+/* "…; also __3_0.distcp and 2 more", or "…; 2 more tensors have a gap" */
 static bool write_others(struct fsdp_audit *audit, const size_t *next, size_t index)
 {
 	enum { SHOWN = 8, NAME_MOST = 200, MORE = 96 };
@@ -646,7 +646,7 @@ static bool write_others(struct fsdp_audit *audit, const size_t *next, size_t in
 	while ((index = next[index]) != SIZE_MAX)
 		if (k++ < SHOWN && part_of(finding) != PART_TENSOR)
 			size += (size_t)snprintf(text + size, room - size, "%s%.*s",
-				k == 1 ? "; the same is true of " : ", ",
+				k == 1 ? "; also " : ", ",
 				FSDP_TEXT_MOST(audit->all[index].file, NAME_MOST));
 	if (part_of(finding) == PART_TENSOR)
 		size += (size_t)snprintf(

@@ -62,8 +62,7 @@ static void what_a_lost_file_held_is_named_and_counted(void **state)
 	assert_int_equal(finding->affected_bytes, 8);
 	/* Two files with one cause are one finding. */
 	finding = fsdp_audit_finding(audit, 1);
-	assert_true(
-		fsdp_span_is(finding->message, "another page; the same is true of c"));
+	assert_true(fsdp_span_is(finding->message, "another page; also c"));
 	assert_int_equal(finding->affected_count, 2);
 	assert_int_equal(finding->affected_bytes, 24);
 	finding = fsdp_audit_finding(audit, 2);
