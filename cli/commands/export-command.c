@@ -464,11 +464,6 @@ static enum fsdp_export_form get_form(const struct export_options *options)
 	return form;
 }
 
-static bool is_file(const struct export_options *options)
-{
-	return get_form(options) != FSDP_EXPORT_HF;
-}
-
 /* OUT, split into the target directory and the name of the only file. */
 static bool find_target(struct exporting *exporting)
 {
@@ -479,7 +474,7 @@ static bool find_target(struct exporting *exporting)
 	exporting->to_stdout = strcmp(out, "-") == 0;
 	if (exporting->to_stdout)
 		return true;
-	if (!is_file(exporting->options)) {
+	if (exporting->form == FSDP_EXPORT_HF) {
 		exporting->folder = strdup(out);
 		return exporting->folder != NULL;
 	}
@@ -530,6 +525,7 @@ static bool find_config(struct exporting *exporting)
 static const char *objection(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
+	bool is_file = exporting->form != FSDP_EXPORT_HF;
 
 	if (options->out != NULL
 			? url_is(options->out)
@@ -537,7 +533,7 @@ static const char *objection(const struct exporting *exporting)
 				  helper_kind(exporting->run->path) != FSDP_REMOTE_LOCAL)
 		return "outputs are written to local files, and copied by the tools of the store";
 	if (options->index_only)
-		return options->out != NULL || is_file(options)
+		return options->out != NULL || is_file
 			       ? "--index-only writes into the directory of the shards, and takes no -o and no --to"
 			       : NULL;
 	if (options->out == NULL)
@@ -546,12 +542,12 @@ static const char *objection(const struct exporting *exporting)
 		return "--adapter excludes --base";
 	if (options->shard_bytes == 0)
 		return "--max-shard-size=0 leaves room for nothing";
-	if (strcmp(options->out, "-") == 0 && !is_file(options))
+	if (strcmp(options->out, "-") == 0 && !is_file)
 		return "a directory cannot go to standard output: choose --to=safetensors, npy or raw";
 	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&
 		exporting->run->common->outputs.count == 0)
 		return "standard output contains the tensors: write the answer to a file with --output=json=FILE";
-	if (is_file(options) && options->out[0] != '\0' &&
+	if (is_file && options->out[0] != '\0' &&
 		options->out[strlen(options->out) - 1] == '/')
 		return "-o names a directory, and one file is to be written";
 	if (options->out[0] == '\0')
@@ -607,7 +603,7 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 
 	wanted = (struct fsdp_export_options){
 		.size = sizeof wanted,
-		.form = get_form(options),
+		.form = exporting->form,
 		.choose = choose,
 		.choose_context = exporting,
 		.with_hidden = with_hidden,
@@ -783,7 +779,9 @@ static void exporting_done(struct exporting *exporting)
 
 static bool run_export(struct run *run, struct fsdp_error **ret_error)
 {
-	struct exporting exporting = { .run = run, .options = run->options };
+	struct exporting exporting = {
+		.run = run, .options = run->options, .form = get_form(run->options)
+	};
 	const char *what = objection(&exporting), *wrong;
 	struct typed_names names = { .rename_count = 0 };
 	bool good;
@@ -819,6 +817,7 @@ static bool is_index(const char *name)
 static bool writes(const void *values, const char *path, struct written *ret_written)
 {
 	const struct export_options *options = values;
+	bool is_file;
 
 	if (options->index_only) {
 		*ret_written = (struct written){
@@ -828,13 +827,13 @@ static bool writes(const void *values, const char *path, struct written *ret_wri
 	}
 	if (options->out == NULL || options->out[0] == '\0')
 		return false;
+	is_file = get_form(options) != FSDP_EXPORT_HF;
 	*ret_written = (struct written){
 		.path = options->out,
-		.is_file = is_file(options) || strcmp(options->out, "-") == 0,
+		.is_file = is_file || strcmp(options->out, "-") == 0,
 		.replaces = fsdp_export_replaces,
-		.reads = !is_file(options) && options->config == NULL
-				 ? fsdp_export_companion_name
-				 : NULL,
+		.reads = !is_file && options->config == NULL ? fsdp_export_companion_name
+							     : NULL,
 	};
 	return true;
 }

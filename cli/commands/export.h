@@ -44,6 +44,7 @@ struct exporting {
 	struct fsdp_map *map;
 
 	/* Where to. */
+	enum fsdp_export_form form;
 	char *folder, *file; /* NULL: to standard output; a directory of shards */
 	char *config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;

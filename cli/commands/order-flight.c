@@ -240,25 +240,29 @@ static const char *verb_of(const struct fsdp_flight *joined)
 	return NULL;
 }
 
+static bool culprit_failed(const struct fsdp_flight *joined)
+{
+	for (size_t i = 0; i < joined->exception_count; i++)
+		if (joined->exceptions[i].is_own &&
+			joined->exceptions[i].rank == joined->culprits[0])
+			return true;
+	return false;
+}
+
 static const char *exception_words(
 	const struct fsdp_flight *joined, char *text, size_t room)
 {
-	const char *head = "the watchdog of ", *tail = "is stuck";
+	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
+	bool stuck = !differ && !culprit_failed(joined);
+	const char *head = stuck ? "the watchdog of " : "";
+	const char *tail = stuck    ? "is stuck"
+			   : differ ? "run their forwards in different orders"
+			   : joined->watch_count != 0
+				   ? "failed before the other ranks timed out"
+			   : joined->exception_count > 1 ? "failed first"
+							 : "failed";
 	struct rank_words words;
 
-	for (size_t i = 0; i < joined->exception_count; i++)
-		if (joined->exceptions[i].is_own &&
-			joined->exceptions[i].rank == joined->culprits[0]) {
-			head = "";
-			tail = joined->watch_count != 0
-				       ? "failed before the other ranks timed out"
-			       : joined->exception_count > 1 ? "failed first"
-							     : "failed";
-		}
-	if (joined->verdict == FSDP_FLIGHT_MISMATCH) {
-		head = "";
-		tail = "run their forwards in different orders";
-	}
 	snprintf(text, room, "%s%s %s", head,
 		rank_words(joined->culprits, joined->culprit_count, &words), tail);
 	return text;
@@ -741,13 +745,12 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 	if (joined->cause_count != 0)
 		return;
 	if (problem_is(joined, "exception")) {
-		exception_words(joined, text, sizeof text);
 		run_finding(run, differ ? "FI7041" : "FI7040",
-			fix_of(differ                              ? "orders"
-				: strstr(text, "is stuck") != NULL ? ""
-								   : "failed",
+			fix_of(differ                    ? "orders"
+				: culprit_failed(joined) ? "failed"
+							 : "",
 				joined->culprits, joined->culprit_count, "", &fix),
-			"%s", text);
+			"%s", exception_words(joined, text, sizeof text));
 		return;
 	}
 	if (joined->culprit_count == 0) {

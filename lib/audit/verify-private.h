@@ -34,6 +34,7 @@ struct fsdp_verify {
 	struct fsdp_span only;    /* absent, or of the one file whose digests count */
 	struct fsdp_copy *copies; /* by piece */
 	size_t copy_count;
+	bool is_unlisted; /* a finding of the metadata explains bytes without an item */
 	bool unlike_copies, unlike_ties; /* some are cut or laid out in two ways */
 	struct fsdp_numbers *numbers;    /* of each tensor, at the level of values */
 	uint8_t *is_copy; /* of each piece: another one has its place and is counted */

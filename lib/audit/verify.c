@@ -629,21 +629,14 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	return true;
 }
 
-/* Bytes up to `end` that no item has. The cause may be a finding already: pieces or names
- * that the metadata does not list. */
+/* Bytes up to `end` that no item has. */
 static void note_unreferenced(struct item_walk *items, uint64_t end)
 {
 	struct fsdp_verify *verify = items->verify;
 	uint64_t size = items->file->source.size;
-	bool is_explained = false;
 
-	for (size_t i = 0; i < fsdp_finding_count(verify->checkpoint); i++) {
-		const struct fsdp_rule *rule = fsdp_finding(verify->checkpoint, i)->rule;
-		is_explained |= rule == fsdp_rule(FSDP_RULE_CHUNK_GAP) ||
-				rule == fsdp_rule(FSDP_RULE_METADATA_INCONSISTENT);
-	}
 	verify->scope.unreferenced += end - items->reach;
-	if (is_explained)
+	if (verify->is_unlisted)
 		return;
 	if (end < size)
 		fsdp_find(&verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
@@ -1010,6 +1003,11 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 		&verify->digests, &verify->arena, sizeof(struct fsdp_listed_digest));
 	fsdp_vec_init(&verify->sources, &verify->arena, sizeof(const char *));
 	fsdp_vec_init(&verify->places, &verify->arena, sizeof(uint32_t));
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_rule *rule = fsdp_finding(checkpoint, i)->rule;
+		verify->is_unlisted |= rule == fsdp_rule(FSDP_RULE_CHUNK_GAP) ||
+				       rule == fsdp_rule(FSDP_RULE_METADATA_INCONSISTENT);
+	}
 	verify->window = malloc(FSDP_VERIFY_WINDOW);
 	if (verify->window == NULL)
 		return fsdp_fail_memory(ret_error);

@@ -110,19 +110,15 @@ static void below_add(struct fsdp_discover *below, const char *path, bool is_fil
 	fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &found->step);
 }
 
-static void below_add_place(
-	struct fsdp_discover *below, const char *path, unsigned level, bool is_named)
+static void below_add_place(struct fsdp_discover *below, struct fsdp_discover_place place)
 {
-	struct fsdp_vec *places =
-		level <= FSDP_BELOW_LEVELS ? &below->places : &below->deep;
-	struct fsdp_discover_place *place = path != NULL ? fsdp_vec_push(places) : NULL;
+	bool is_deep = place.level > FSDP_BELOW_LEVELS;
 
-	below->failed |= place == NULL;
-	if (place == NULL)
-		return;
-	*place = (struct fsdp_discover_place){ path, level, false, is_named };
-	if (level <= FSDP_BELOW_LEVELS)
-		fsdp_remote_expect_directory(below->remote, path, false);
+	if (place.path == NULL ||
+		!fsdp_vec_add(is_deep ? &below->deep : &below->places, &place))
+		below->failed = true;
+	else if (!is_deep)
+		fsdp_remote_expect_directory(below->remote, place.path, false);
 }
 
 /* Whether the directory is a checkpoint, or only leads to one; by its names. */
@@ -362,8 +358,11 @@ static void look_at_saved(struct fsdp_discover *below,
 			below_add(below, below_join(below, place->path, entry.name),
 				entry.kind == FSDP_ENTRY_FILE);
 		else if (!is_hidden && !is_own && entry.kind == FSDP_ENTRY_DIRECTORY)
-			below_add_place(below, below_join(below, place->path, entry.name),
-				place->level + 1, fsdp_step_name(entry.name, &step));
+			below_add_place(below,
+				(struct fsdp_discover_place){
+					below_join(below, place->path, entry.name),
+					place->level + 1,
+					.is_named = fsdp_step_name(entry.name, &step) });
 		else if (!is_hidden && !is_own && entry.kind == FSDP_ENTRY_FILE &&
 			 folder->count <= FSDP_BELOW_SMALL &&
 			 below_is_file(below, folder, &entry))
@@ -508,12 +507,9 @@ static void look_at_entries(struct fsdp_discover *below,
 				below, below_join(below, place->path, entry.name), true);
 		if (!is_folder || (is_cache && fsdp_span_is(entry.name, "blobs")))
 			continue;
-		below_add_place(below, below_join(below, place->path, entry.name),
-			place->level + 1, false);
-		if (below->places.count > 0)
-			((struct fsdp_discover_place *)fsdp_vec_at(
-				 &below->places, below->places.count - 1))
-				->is_part = is_part;
+		below_add_place(below, (struct fsdp_discover_place){
+					       below_join(below, place->path, entry.name),
+					       place->level + 1, .is_part = is_part });
 	}
 }
 
@@ -553,9 +549,11 @@ static void look_at_folder(struct fsdp_discover *below,
 					below_join(below, place->path, entry.name);
 			else if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 				 entry.name.data[0] != '.')
-				below_add_place(below,
-					below_join(below, place->path, entry.name),
-					place->level + 1, false);
+				below_add_place(
+					below, (struct fsdp_discover_place){
+						       below_join(below, place->path,
+							       entry.name),
+						       place->level + 1 });
 		}
 	} else if (below->is_run) {
 		/* discover.c: searches one directory of a run. */
@@ -621,7 +619,7 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 		return false;
 	}
 	below->is_run = is_run;
-	below_add_place(below, path, 0, false);
+	below_add_place(below, (struct fsdp_discover_place){ path });
 	for (size_t i = 0; i < below->places.count && !below->failed && !below->is_cut;
 		i++)
 		look_at_place(below,
