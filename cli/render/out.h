@@ -263,7 +263,7 @@ enum field_sort {
 enum field_by {
 	BY_MEMBER,
 	BY_VALUE,   /* a struct value of the type of the field */
-	BY_SIGNED,  /* an int64_t that is absent if it is negative */
+	BY_SIGNED,  /* an int64_t, or a double, that is absent if it is negative */
 	BY_CHARS,   /* characters, up to a zero byte */
 	BY_POINTER, /* a pointer to them, and to the items of an answer */
 	BY_WORD,
@@ -340,8 +340,10 @@ struct column {
 /* A page of rows is written to when a position-independent program is loaded. */
 static_assert(sizeof(struct column) <= 10 * sizeof(void *), "rows are small");
 
-/* All views: for machine_only and text_only. */
+/* All views: for machine_only and text_only. The last is that of objects, as opposed to
+ * rows of a table. */
 #define EVERY_VIEW UINT16_MAX
+enum { OBJECT_VIEW = 15 };
 
 /* A message in addition to the answer: a finding, an error or a note. */
 enum severity {

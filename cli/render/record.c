@@ -124,6 +124,11 @@ static struct value given_value(const struct column *field, struct subject of)
 	}
 	if (field->by == BY_VALUE)
 		return COPY(struct value, of.object, field->at);
+	if (field->by == BY_SIGNED && field->type == FIELD_NUMBER) {
+		double number = COPY(double, of.object, field->at);
+
+		return number >= 0 ? value_number(number) : value_absent();
+	}
 	if (field->by == BY_SIGNED) {
 		int64_t bytes = COPY(int64_t, of.object, field->at);
 
@@ -230,7 +235,7 @@ static void write_field(
 {
 	bool nested = field->type >= FIELD_OBJECT;
 
-	if (field->text_only == EVERY_VIEW || field->type == FIELD_ROWS ||
+	if ((field->text_only >> OBJECT_VIEW & 1) != 0 || field->type == FIELD_ROWS ||
 		(field->type == FIELD_ITEMS && field->by == BY_MEMBER))
 		return;
 	if (nested && !is_there(field, of)) {

@@ -92,6 +92,9 @@ struct record {
 #define NS_AT(from, member) .type = FIELD_NS, .at = MEMBER_OF(from, member, int64_t)
 #define NUMBER_AT(from, member) \
 	.type = FIELD_NUMBER, .at = MEMBER_OF(from, member, double)
+/* A share or a rate; a negative number is absent. */
+#define SHARE_AT(from, member) \
+	.type = FIELD_NUMBER, .by = BY_SIGNED, .at = MEMBER_OF(from, member, double)
 #define WORD_AT(from, member) \
 	.type = FIELD_WORD, .at = MEMBER_OF(from, member, const char *)
 #define ENUM_AT(from, member, name_of)                                              \
