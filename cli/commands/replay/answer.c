@@ -13,8 +13,10 @@
 
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
 {
-	return fsdp_recording(
-		replay->recordings, fsdp_recording_by_rank(replay->recordings, nth));
+	return nth < replay->count
+		       ? fsdp_recording(replay->recordings,
+				 fsdp_recording_by_rank(replay->recordings, nth))
+		       : NULL;
 }
 
 struct replay replay_run(const struct replay *replay, size_t nth)
@@ -42,22 +44,21 @@ bool replay_shows_only(const struct replay *replay, const char *table)
 }
 
 const struct fsdp_type_times *replay_type_of(
-	const struct fsdp_recording *recording, const char *name, size_t size)
+	const struct fsdp_recording *recording, struct text name)
 {
 	for (size_t i = 0; i < recording->type_count; i++)
-		if (text_is(text_of_span(recording->types[i].name),
-			    (struct text){ name, size }))
+		if (text_is(text_of_span(recording->types[i].name), name))
 			return &recording->types[i];
 	return NULL;
 }
 
 bool replay_find_type(
-	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
+	const struct replay *run, struct text name, struct fsdp_type_times *ret_type)
 {
 	for (size_t i = 0; i < fsdp_recordings_type_count(run->recordings); i++) {
 		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
 
-		if (!text_is(text_of_span(type.name), text_of_span(name)))
+		if (!text_is(text_of_span(type.name), name))
 			continue;
 		*ret_type = type;
 		return true;
@@ -86,9 +87,9 @@ static struct replay_collectives find_collectives(const struct replay *replay)
 	return all;
 }
 
-void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss)
+void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss)
 {
-	if (loss->sentence[0] != '\0')
+	if (loss->sentence[0] != '\0' && strcmp(run->options->advice, "no") != 0)
 		out_line(run->run->out, NULL, "%s", loss->sentence);
 }
 
@@ -105,61 +106,47 @@ static uint64_t count_category(const struct fsdp_recording *one, const char *nam
 	return count;
 }
 
-bool replay_has_nothing(const struct replay *replay)
+struct replay_lack replay_find_lack(const struct replay *replay)
 {
-	bool nothing = replay->count != 0;
+	struct replay_lack lack = { .all = replay->count != 0,
+		.empty = replay->has_traces };
+	const struct fsdp_recording *one;
 
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		lack.empty &= one->events == 0;
+		lack.dropped += one->dropped;
+		/* Events of other profilers have no categories. */
+		lack.bare += count_category(one, "None");
 		if (one->kind == FSDP_RECORDING_KINETO)
-			nothing &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
-				   count_category(one, "cpu_op") +
-						   count_category(one, "Operator") ==
-					   0;
+			lack.all &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
+				    count_category(one, "cpu_op") == 0 &&
+				    count_category(one, "Operator") == 0;
 		else
-			nothing &= one->dump_count == 0 && one->type_count == 0 &&
-				   one->problem_count == 0 && one->bad_line_count == 0;
+			lack.all &= one->dump_count == 0 && one->type_count == 0 &&
+				    one->problem_count == 0 && one->bad_line_count == 0;
 	}
-	return nothing;
+	return lack;
 }
 
-bool replay_is_empty(const struct replay *replay)
+static void show_lack(struct replay *replay, const struct replay_lack *lack)
 {
-	bool empty = replay->has_traces;
-
-	for (size_t i = 0; i < replay->count; i++)
-		empty &= replay_by_rank(replay, i)->events == 0;
-	return empty;
-}
-
-/* Events of other profilers have no categories. */
-static void show_nothing(struct replay *replay)
-{
+	bool bare = lack->bare != 0 && replay->has_traces && !lack->empty;
 	struct out *out = replay->run->out;
-	bool empty = replay_is_empty(replay);
-	uint64_t dropped = 0, bare = 0;
 
-	for (size_t i = 0; i < replay->count; i++) {
-		dropped += replay_by_rank(replay, i)->dropped;
-		bare += count_category(replay_by_rank(replay, i), "None");
-	}
-	out_line_begin(out, NULL);
-	if (empty && dropped != 0)
-		out_values(
-			out, "none of its {} elements is an event", value_count(dropped));
+	if (lack->empty && lack->dropped != 0)
+		out_values_line(out, NULL, "none of its {} elements is an event",
+			value_count(lack->dropped));
 	else
-		out_line_text(out, "%s",
-			empty ? "trace has no events: was the profiler stopped before its first step?"
-			: replay->has_traces
-				? "no operators, kernels or collectives were recorded: step times are unknown"
-				: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only");
-	if (bare != 0 && replay->has_traces && !empty)
-		out_values(out,
-			": {} {} without category, as other profilers (XLA, rocprof) write them",
-			value_count(bare),
-			value_word(bare == 1 ? "event is" : "events are"));
-	out_line_end(out);
+		out_values_line(out, NULL,
+			"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
+			value_word(
+				lack->empty
+					? "trace has no events: was the profiler stopped before its first step?"
+				: replay->has_traces
+					? "no operators, kernels or collectives were recorded: step times are unknown"
+					: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
+			bare ? value_count(lack->bare) : value_absent(),
+			value_word(lack->bare == 1 ? "event is" : "events are"));
 	out_line(out, NULL,
 		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
 }
@@ -187,33 +174,27 @@ static const char *format_time(int64_t ns, int64_t like, bool unit, char buffer[
 	return buffer;
 }
 
-/* A share of the time in whole percents. */
-static void print_share(struct out *out, const char *name, double share)
-{
-	out_line_text(out, "%s %.0f %%", name, share);
-}
-
 static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 {
+	const struct fsdp_recording *one;
 	struct out *out = replay->run->out;
 	char mean[32], least[32], most[32];
 	size_t longest = 0;
 
 	if (cost->steps == 0)
 		return;
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
-		format_time(cost->mean_ns, cost->mean_ns, true, mean));
-	format_time(cost->min_ns, cost->mean_ns, false, least);
-	format_time(cost->max_ns, cost->mean_ns, false, most);
 	/* One rank is the slow one if no other has a step that is nearly as long. */
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_type_times *steps =
-			replay_type_of(replay_by_rank(replay, i), "all", 3);
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
 
 		longest += steps != NULL &&
 			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
 	}
+	format_time(cost->min_ns, cost->mean_ns, false, least);
+	format_time(cost->max_ns, cost->mean_ns, false, most);
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1 && strcmp(least, most) == 0)
 		out_line_text(out, " (all equal)");
 	else if (cost->steps > 1)
@@ -221,64 +202,66 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 			value_word(most),
 			replay->count > 1 && longest == 1 ? value_integer(cost->max_rank)
 							  : value_absent());
-	if (!cost->has_device) {
+	if (!cost->has_device)
 		out_line_text(out,
 			": no GPU kernels%s, so compute and idle are not known",
 			cost->only_calls ? " but those of collectives" : "");
-	} else {
-		if (!cost->marked)
-			out_line_text(out, ": the GPU worked in %s of %s",
-				format_time(cost->busy_ns, cost->span_ns, false, least),
-				format_time(cost->span_ns, cost->span_ns, true, most));
-		print_share(out, cost->marked ? ": compute" : "; compute", cost->compute);
-		print_share(out, ", exposed communication", cost->exposed);
-		if (cost->copies >= 0.5)
-			print_share(out, ", copies", cost->copies);
-		print_share(out, ", idle", cost->idle);
-	}
-	for (size_t i = 0; i < replay->count; i++)
-		if (replay_by_rank(replay, i)->truncated)
-			out_line_text(out, "; rank %" PRId64 " is truncated",
-				replay_by_rank(replay, i)->rank);
+	if (cost->has_device && !cost->marked)
+		out_line_text(out, ": the GPU worked in %s of %s",
+			format_time(cost->busy_ns, cost->span_ns, false, least),
+			format_time(cost->span_ns, cost->span_ns, true, most));
+	const struct {
+		const char *name;
+		double share;
+		bool hidden;
+	} shares[] = { { cost->marked ? ": compute" : "; compute", cost->compute, false },
+		{ ", exposed communication", cost->exposed, false },
+		{ ", copies", cost->copies, cost->copies < 0.5 },
+		{ ", idle", cost->idle, false } };
+	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)
+		if (!shares[i].hidden)
+			out_line_text(out, "%s %.0f %%", shares[i].name, shares[i].share);
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+		if (one->truncated)
+			out_line_text(out, "; rank %" PRId64 " is truncated", one->rank);
 	out_line_end(out);
 }
 
 static void line_inputs(struct replay *replay)
 {
-	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+	const struct fsdp_recording *first = replay_by_rank(replay, 0), *one;
 	struct replay_collectives all = find_collectives(replay);
 	struct out *out = replay->run->out;
 	uint64_t count = 0, dumps = 0;
 
-	for (size_t i = 0; i < replay->count; i++)
-		dumps += replay_by_rank(replay, i)->dump_count;
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+		dumps += one->dump_count;
 	for (int i = 0; i < FSDP_BY_COUNT; i++)
 		count += all.by[i];
-	out_line_begin(out, NULL);
-	if (!replay->has_traces) {
-		out_values(out, "{} recording{s} of SimpleProfiler, {} dump{s}",
-			value_count(replay->count), value_count(dumps));
-		if (dumps > 0)
-			out_line_text(out, " (--style=torch prints %s)",
-				dumps == 1 ? "it" : "them");
-		out_line_end(out);
-		return;
-	}
-	out_values(out, "{} rank{s}[ ({})], ", value_count(replay->count),
-		value_name(text_of_span(first->backend)));
-	out_values(out,
-		first->step_count == 0 ? "no steps (schedule= and p.step() mark them)"
-				       : "{} step{s}",
-		value_count(first->step_count));
-	if (all.layer == FSDP_LAYER_NONE)
-		out_line_text(out, "; no collectives");
+	if (!replay->has_traces)
+		out_values_line(out, NULL,
+			"{} recording{s} of SimpleProfiler, {} dump{s}[ (--style=torch prints {})]",
+			value_count(replay->count), value_count(dumps),
+			value_word(dumps == 0   ? NULL
+				   : dumps == 1 ? "it"
+						: "them"));
 	else
-		out_values(out,
-			"; {} collective{s}, timed on the {}[, {} of an unknown type]",
+		out_values_line(out, NULL,
+			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective{s}, timed on the {}]{}[, {} of an unknown type]",
+			value_count(replay->count),
+			value_name(text_of_span(first->backend)),
+			value_some(first->step_count),
+			value_word(
+				first->step_count != 0
+					? ""
+					: "no steps (schedule= and p.step() mark them)"),
 			value_count(count),
-			value_word(all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host"),
-			value_some(all.by[FSDP_BY_NONE]));
-	out_line_end(out);
+			value_word(all.layer == FSDP_LAYER_NONE     ? NULL
+				   : all.layer == FSDP_LAYER_DEVICE ? "GPU"
+								    : "host"),
+			value_word(all.layer != FSDP_LAYER_NONE ? "" : "no collectives"),
+			all.layer == FSDP_LAYER_NONE ? value_absent()
+						     : value_some(all.by[FSDP_BY_NONE]));
 }
 
 /* Where most of the time is lost, unless --advice=no. */
@@ -321,35 +304,13 @@ static const struct {
 };
 enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
 
-static void show_strip(
-	struct replay *replay, const struct fsdp_recording *one, size_t count, bool *used)
-{
-	struct out *out = replay->run->out;
-	char strip[256];
-	size_t i;
-
-	for (i = 0; i < count && i + 1 < sizeof strip; i++) {
-		size_t mark = 0;
-		while (mark < MARK_COUNT && !text_is(text_of_span(one->timeline[i]),
-						    text_of(MARKS[mark].name)))
-			mark++;
-		strip[i] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
-		if (mark < MARK_COUNT)
-			used[mark] = true;
-	}
-	/* Nothing follows. */
-	while (i > 0 && strip[i - 1] == ' ')
-		i--;
-	strip[i] = '\0';
-	out_line(out, NULL, "%4" PRId64 "  %s", one->rank, strip);
-}
-
 static void show_timeline(struct replay *replay)
 {
 	const struct fsdp_timeline *timeline =
 		fsdp_recordings_timeline(replay->recordings);
 	struct out *out = replay->run->out;
-	bool used[MARK_COUNT] = { false };
+	bool used[MARK_COUNT + 1] = { false };
+	const struct fsdp_recording *one;
 	const char *gap = "";
 	struct ms cell;
 
@@ -363,10 +324,24 @@ static void show_timeline(struct replay *replay)
 		replay_ms(timeline->cell_ns, &cell),
 		timeline->begin_ns != FSDP_ABSENT ? ""
 						  : ", each rank from its own start");
-	for (size_t i = 0; i < replay->count; i++)
-		if (replay_by_rank(replay, i)->timeline != NULL)
-			show_strip(replay, replay_by_rank(replay, i),
-				timeline->cell_count, used);
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		char strip[256];
+		size_t size = 0, mark;
+
+		if (one->timeline == NULL)
+			continue;
+		/* Nothing follows the last mark. */
+		for (size_t k = 0; k < timeline->cell_count && k < sizeof strip; k++) {
+			for (mark = 0; mark < MARK_COUNT &&
+				       !text_is(text_of_span(one->timeline[k]),
+					       text_of(MARKS[mark].name));)
+				mark++;
+			strip[k] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
+			size = mark < MARK_COUNT ? k + 1 : size;
+			used[mark] = true;
+		}
+		out_line(out, NULL, "%4" PRId64 "  %.*s", one->rank, (int)size, strip);
+	}
 	out_line_begin(out, NULL);
 	out_line_text(out, "      ");
 	for (size_t i = 0; i < MARK_COUNT; i++) {
@@ -395,8 +370,9 @@ bool replay_show_text(struct replay *replay)
 		}
 		return true;
 	}
-	if (replay_has_nothing(replay)) {
-		show_nothing(replay);
+	struct replay_lack lack = replay_find_lack(replay);
+	if (lack.all) {
+		show_lack(replay, &lack);
 		return true;
 	}
 	for (size_t i = 0; i < replay->run_count; i++) {
@@ -496,12 +472,9 @@ static const struct record tally_record =
 		{ "sum_ns", NS_AT(TALLY, sum_ns), ALWAYS("How long together.") });
 
 #define RECORDING struct fsdp_recording
-HAS(has_device, RECORDING, one->has_device)
 HAS(is_trace, RECORDING, one->kind == FSDP_RECORDING_KINETO)
 HAS(is_no_trace, RECORDING, one->kind != FSDP_RECORDING_KINETO)
 HAS(is_profile, RECORDING, one->kind == FSDP_RECORDING_PROFILE)
-HAS(is_interrupted, RECORDING, one->interrupted)
-HAS(has_timeline, RECORDING, one->timeline != NULL)
 static const void *each_cell(struct subject of, size_t i, void *room)
 {
 	(void)room;
@@ -563,9 +536,11 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	COMM_ROWS(RECORDING, layer, resolution),
 	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), OR_NULL("The first start.") },
 	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), OR_NULL("The last end.") },
-	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
+	{ "device", OBJECT_AT(RECORDING, device, device_record),
+		IF_SET(RECORDING, has_device),
 		OR_NULL("Times of the device; null without events of one.") },
-	{ "base", OBJECT_AT(RECORDING, base, device_record), .has = has_device,
+	{ "base", OBJECT_AT(RECORDING, base, device_record),
+		IF_SET(RECORDING, has_device),
 		OR_NULL("The same within the steps, without steps within the full recording: shares refer to this.") },
 	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
 		ABOUT("Time the host was busy with collectives; absent where the device has them.") },
@@ -584,12 +559,12 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 	{ NULL, FIELDS(simple_record), .has = is_profile },
 	{ "truncated", BOOL_AT(RECORDING, truncated),
 		ALWAYS("True when it was cut off.") },
-	{ "interrupted", BOOL_AT(RECORDING, interrupted), .has = is_interrupted,
+	{ "interrupted", BOOL_AT(RECORDING, interrupted), IF_SET(RECORDING, interrupted),
 		ABOUT("True when a signal ended the reading of it.") },
 	{ NULL, FIELDS(trace_record), .has = is_trace },
 	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts),
 		.has = is_no_trace, ABOUT("Numbers of lines that cannot be read.") },
-	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
+	{ "timeline", EACH(each_cell, record_texts_or_null), IF_SET(RECORDING, timeline),
 		ABOUT("With `--timeline`: the type that fills most of each cell, or `idle`; null if unknown.") });
 
 static const struct record rank_record = OBJECT_RECORD(RECORDING, "rank",
@@ -598,7 +573,7 @@ static const struct record rank_record = OBJECT_RECORD(RECORDING, "rank",
 		WORDS("distributedInfo", "rank-regex", "name", "position"),
 		ALWAYS("Source of the rank.") },
 	{ "input", SIZE_AT(RECORDING, input), ALWAYS("`id` of the input.") },
-	RUN_ROW(RECORDING, run), { NULL, FIELDS(recording_record) });
+	RUN_ROW(RECORDING, run, FOR_PROGRAMS), { NULL, FIELDS(recording_record) });
 
 static const void *each_ranked(struct subject of, size_t i, void *room)
 {
@@ -618,127 +593,107 @@ static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
 /* ---- lists that each recording has ---- */
 
 /* An element of one of them, by rank. */
-struct place {
-	size_t nth, at;
+struct ranked {
+	size_t nth, at; /* recording by rank, and place in its list */
 	int64_t rank;
-	uint64_t input;
+	uint64_t input, run;
+	union {
+		struct fsdp_step step;
+		struct fsdp_dump dump;
+		struct fsdp_profile_problem problem;
+	};
 };
+_Static_assert(sizeof(struct ranked) <= RECORD_ROOM, "room for one");
 
-/* The recording of the next one, or NULL; outside: what is of no step comes after the
- * steps. */
-static const RECORDING *next_of(
-	struct subject of, size_t i, struct place *place, size_t count_at, bool outside)
+/* The next of those at `items`, so many as at `count`. outside: what is of no step comes
+ * after the steps. */
+static const void *each_ranked_in(struct subject of, size_t i, struct ranked *one,
+	size_t items, size_t count, size_t size, bool outside)
 {
-	const struct replay *replay = of.context;
+	const struct fsdp_recording *from;
+	const char *list;
 
 	if (i == 0)
-		*place = (struct place){ 0 };
+		*one = (struct ranked){ 0 };
 	else
-		place->at++;
-	for (; place->nth < replay->count; place->nth++, place->at = 0) {
-		const RECORDING *one = replay_by_rank(replay, place->nth);
+		one->at++;
+	for (; (from = replay_by_rank(of.context, one->nth)) != NULL;
+		one->nth++, one->at = 0) {
+		size_t listed = *(const size_t *)((const char *)from + count);
 
-		place->rank = one->rank;
-		place->input = one->input;
-		if (place->at < *(const size_t *)((const char *)one + count_at) +
-					(outside && one->outside_count != 0))
-			return one;
+		if (one->at == listed + (outside && from->outside_count != 0))
+			continue;
+		one->rank = from->rank;
+		one->input = from->input;
+		one->run = from->run;
+		memcpy(&list, (const char *)from + items, sizeof list);
+		if (one->at < listed)
+			memcpy(&one->step, list + one->at * size, size);
+		else
+			one->step = (struct fsdp_step){ .step = FSDP_ABSENT,
+				.ts_ns = FSDP_ABSENT,
+				.dur_ns = FSDP_ABSENT,
+				.types = from->outside,
+				.type_count = from->outside_count };
+		return one;
 	}
 	return NULL;
 }
 
-struct ranked_step {
-	struct place place;
-	uint64_t run;
-	struct fsdp_step step;
-};
-HAS(has_step_host, struct ranked_step, one->step.step != FSDP_ABSENT)
-#define STEP struct ranked_step
-static const struct record step_record = OBJECT_RECORD(STEP, "step",
+#define EACH_RANKED(name, items, count, outside)                                     \
+	static const void *name(struct subject of, size_t i, void *room)             \
+	{                                                                            \
+		return each_ranked_in(of, i, room, offsetof(RECORDING, items),       \
+			offsetof(RECORDING, count), sizeof *((RECORDING *)0)->items, \
+			outside);                                                    \
+	}
+EACH_RANKED(each_step, steps, step_count, true)
+EACH_RANKED(each_dump, dumps, dump_count, false)
+EACH_RANKED(each_problem, problems, problem_count, false)
+
+#define RANKED struct ranked
+HAS(has_step_host, RANKED, one->step.step != FSDP_ABSENT)
+static const struct record step_record = OBJECT_RECORD(RANKED, "step",
 	"One `ProfilerStep`.",
-	{ "step", INTEGER_AT(STEP, step.step),
+	{ "step", INTEGER_AT(RANKED, step.step),
 		OR_NULL("Its number; null for what is of no step. Of that the times below are null.") },
-	{ "rank", INTEGER_AT(STEP, place.rank), ALWAYS("Its rank.") },
-	{ "input", COUNT_AT(STEP, place.input), ALWAYS("`id` of its input.") },
-	RUN_ROW(STEP, run), { "ts_ns", NS_AT(STEP, step.ts_ns), OR_NULL("Its start.") },
-	{ "dur_ns", NS_AT(STEP, step.dur_ns), OR_NULL("How long it is.") },
-	{ "device", OBJECT_AT(STEP, step.device, device_record),
-		IF_SET(STEP, step.has_device),
+	{ "rank", INTEGER_AT(RANKED, rank), ALWAYS("Its rank.") },
+	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of its input.") },
+	RUN_ROW(RANKED, run, FOR_PROGRAMS),
+	{ "ts_ns", NS_AT(RANKED, step.ts_ns), OR_NULL("Its start.") },
+	{ "dur_ns", NS_AT(RANKED, step.dur_ns), OR_NULL("How long it is.") },
+	{ "device", OBJECT_AT(RANKED, step.device, device_record),
+		IF_SET(RANKED, step.has_device),
 		ABOUT("Times of the device from the first to the last work that was launched in it.") },
-	{ "allocator", MAP_AT(STEP, step.allocs, step.alloc_count, tally_record),
+	{ "allocator", MAP_AT(RANKED, step.allocs, step.alloc_count, tally_record),
 		.has = has_step_host,
 		ABOUT("By name, the calls on the host that allocate or free memory, such as `cudaMalloc`; absent in what is of no step.") },
-	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
+	{ "types", MAP_AT(RANKED, step.types, step.type_count, tally_record),
 		ALWAYS("By type, what the device does that was launched in it, and what the host began in it.") });
 
-static const void *each_step(struct subject of, size_t i, void *room)
-{
-	struct ranked_step *step = room;
-	const struct fsdp_recording *one =
-		next_of(of, i, &step->place, offsetof(RECORDING, step_count), true);
-
-	if (one == NULL)
-		return NULL;
-	bool outside = step->place.at == one->step_count;
-	step->run = one->run;
-	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
-		.ts_ns = FSDP_ABSENT,
-		.dur_ns = FSDP_ABSENT,
-		.types = one->outside,
-		.type_count = one->outside_count }
-			     : one->steps[step->place.at];
-	return step;
-}
-
-struct ranked_dump {
-	struct place place;
-	struct fsdp_dump dump;
-};
-#define DUMP struct ranked_dump
-static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
+static const struct record dump_record = OBJECT_RECORD(RANKED, "dump",
 	"A dump of `SimpleProfiler`.",
-	{ "rank", INTEGER_AT(DUMP, place.rank), ALWAYS("Its rank.") },
-	{ "line", COUNT_AT(DUMP, dump.line), ALWAYS("Its line.") },
-	{ "msg", TEXT_AT(DUMP, dump.msg), OR_NULL("Text before the results.") },
-	{ "emitted", BOOL_AT(DUMP, dump.emitted),
+	{ "rank", INTEGER_AT(RANKED, rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(RANKED, dump.line), ALWAYS("Its line.") },
+	{ "msg", TEXT_AT(RANKED, dump.msg), OR_NULL("Text before the results.") },
+	{ "emitted", BOOL_AT(RANKED, dump.emitted),
 		ALWAYS("True when PyTorch printed it.") },
-	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),
+	{ "results", LIST_AT(RANKED, dump.results, dump.result_count, result_record),
 		ALWAYS("In PyTorch's order.") },
-	{ "log_message", TEXT_AT(DUMP, dump.log_message),
+	{ "log_message", TEXT_AT(RANKED, dump.log_message),
 		OR_NULL("The line that PyTorch prints.") });
 
-struct ranked_problem {
-	struct place place;
-	struct fsdp_profile_problem problem;
-};
-#define PROBLEM struct ranked_problem
-static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
+static const struct record problem_record = OBJECT_RECORD(RANKED, "problem",
 	"A use of `SimpleProfiler` that PyTorch refuses.",
-	{ "input", COUNT_AT(PROBLEM, place.input), ALWAYS("`id` of its input.") },
-	{ "rank", INTEGER_AT(PROBLEM, place.rank), ALWAYS("Its rank.") },
-	{ "line", COUNT_AT(PROBLEM, problem.line), ALWAYS("Its line.") },
-	{ "kind", WORD_AT(PROBLEM, problem.kind),
+	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of its input.") },
+	{ "rank", INTEGER_AT(RANKED, rank), ALWAYS("Its rank.") },
+	{ "line", COUNT_AT(RANKED, problem.line), ALWAYS("Its line.") },
+	{ "kind", WORD_AT(RANKED, problem.kind),
 		WORDS("reentry", "end_without_begin", "end_after_reset"),
 		ALWAYS("What is wrong with it.") },
-	{ "type", TEXT_AT(PROBLEM, problem.type), ALWAYS("The type that is used.") },
-	{ "message", WORD_AT(PROBLEM, problem.message),
+	{ "type", TEXT_AT(RANKED, problem.type), ALWAYS("The type that is used.") },
+	{ "message", WORD_AT(RANKED, problem.message),
 		ALWAYS("What PyTorch does there.") });
-
-/* With an element of a list that each recording has. */
-#define EACH_BY_RANK(name, type, element, items, counted)                         \
-	static const void *name(struct subject of, size_t i, void *room)          \
-	{                                                                         \
-		struct type *one = room;                                          \
-		const RECORDING *recording = next_of(                             \
-			of, i, &one->place, offsetof(RECORDING, counted), false); \
-                                                                                  \
-		if (recording == NULL)                                            \
-			return NULL;                                              \
-		one->element = recording->items[one->place.at];                   \
-		return one;                                                       \
-	}
-EACH_BY_RANK(each_dump, ranked_dump, dump, dumps, dump_count)
-EACH_BY_RANK(each_problem, ranked_problem, problem, problems, problem_count)
 
 /* ---- the cost of a step ---- */
 
@@ -780,7 +735,8 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	{ "sentence", TEXT_AT(COST, words),
 		ALWAYS("Meaning of the last line of the text.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
-	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
+	"What a step costs: means over all ranks and steps.",
+	RUN_ROW(COST, run, FOR_PROGRAMS),
 	{ "steps", COUNT_AT(COST, cost.steps),
 		ALWAYS("Number of steps of all ranks; without steps, of recordings.") },
 	{ "mean_ns", NS_AT(COST, cost.mean_ns), OR_NULL("How long a step is.") },
@@ -858,7 +814,7 @@ const struct record replay_answer =
 		{ NULL, FIELDS(times_record), .has = has_times_option },
 		{ NULL, FIELDS(replay_snapshots_record), .has = has_memory_option });
 
-bool replay_put_data(struct replay *replay)
+void replay_put_data(struct replay *replay)
 {
 	struct answer answer = { *replay, FSDP_ABSENT, find_collectives(replay),
 		*fsdp_recordings_timeline(replay->recordings),
@@ -867,5 +823,5 @@ bool replay_put_data(struct replay *replay)
 	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
 		answer.world_size = replay_by_rank(replay, i)->world_size;
 	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
-	return replay_put_rows(replay);
+	replay_put_rows(replay);
 }

@@ -156,8 +156,7 @@ static void check_ranks(struct threshold *limit)
 	for (size_t i = 0; i < limit->replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(limit->replay, i);
 		const struct fsdp_device_times *base = &one->base;
-		const struct fsdp_type_times *type =
-			replay_type_of(one, check->name.data, check->name.size);
+		const struct fsdp_type_times *type = replay_type_of(one, check->name);
 		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
 
 		if (check->unit == CHECK_NUMBER)
@@ -190,9 +189,9 @@ static void check_factor(struct threshold *limit)
 	if (replay->before == NULL ||
 		!comparison_find_type(&replay->comparison, name, &before, &now)) {
 		before = now = FSDP_ABSENT;
-		if (comparison_find_earlier(replay, span_of_text(name), &earlier))
+		if (comparison_find_earlier(replay, name, &earlier))
 			before = earlier.sum_ns;
-		if (replay_find_type(replay, span_of_text(name), &type))
+		if (replay_find_type(replay, name, &type))
 			now = type.times.sum_ns;
 	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)

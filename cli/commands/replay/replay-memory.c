@@ -30,10 +30,9 @@ struct memory_row {
 	const struct fsdp_memory *memory;
 	struct fsdp_memory_device state;
 	/* for people */
-	int64_t peak_bytes;            /* or FSDP_ABSENT: not known */
+	int64_t peak_bytes;            /* below 0: not known */
 	struct memory_moment *moments; /* NULL: none */
-	const char *note;
-	char note_room[160];
+	char note[160];
 };
 
 /* How a device changed since an earlier snapshot. */
@@ -102,24 +101,23 @@ static bool note_rows(const struct snapshots *all)
 	for (size_t i = 0; i < all->count; i++) {
 		struct memory_row *row = &all->rows[i];
 		const struct fsdp_memory_device *state = &row->state;
-		uint64_t active = state->active_bytes;
-		uint64_t apart = active > median ? active - median : median - active;
-		const struct fsdp_memory_oom *oom =
-			state->oom_count != 0 ? &state->ooms[state->oom_count - 1] : NULL;
+		bool more = state->active_bytes > median;
+		uint64_t apart = more ? state->active_bytes - median
+				      : median - state->active_bytes;
 
-		row->note = row->note_room;
 		row->peak_bytes = state->start_bytes >= 0 && state->events != 0
 					  ? state->peak_bytes
-					  : FSDP_ABSENT;
-		if (oom != NULL)
-			row->note = "out of memory";
-		else if (state->start_bytes < 0)
-			row->note = "events are missing: peak unknown";
+					  : -1;
+		if (state->oom_count != 0 || state->start_bytes < 0)
+			snprintf(row->note, sizeof row->note, "%s",
+				state->oom_count != 0
+					? "out of memory"
+					: "events are missing: peak unknown");
 		else if (all->count > 2 && apart > median / 10)
-			snprintf(row->note_room, sizeof row->note_room,
+			snprintf(row->note, sizeof row->note,
 				"%.0f %% %s than the median",
 				(double)apart * 100 / (double)(median != 0 ? median : 1),
-				active > median ? "more" : "less");
+				more ? "more" : "less");
 	}
 	return true;
 }
@@ -131,39 +129,28 @@ static void print_frame(struct out *out, const struct fsdp_memory_frame *frame)
 	recordings_show_frame(out, frame->filename, frame->line, frame->name);
 }
 
-static void format_label(
+static void print_label(
 	struct out *out, const struct fsdp_memory_label *label, bool with_caller)
 {
-	const char *gap = "";
+	bool outer = label->own != NULL || label->node.size != 0;
+	bool inner = label->torch != NULL || label->op.size != 0;
 
-	if (label->own != NULL) {
+	if (label->own != NULL)
 		print_frame(out, label->own);
-		gap = " > ";
-	} else if (label->node.size != 0) {
+	else
 		out_line_name(out, text_of_span(label->node));
-		gap = " > ";
-	}
-	if (label->torch != NULL) {
-		out_line_text(out, "%s", gap);
+	out_line_text(out, "%s",
+		!outer && !inner ? "no stack was recorded"
+		: outer && inner ? " > "
+				 : "");
+	if (label->torch != NULL)
 		print_frame(out, label->torch);
-	} else if (label->op.size != 0) {
-		out_line_text(out, "%s", gap);
+	else
 		out_line_name(out, text_of_span(label->op));
-	} else if (*gap == '\0') {
-		out_line_text(out, "no stack was recorded");
-	}
 	if (with_caller && label->caller != NULL) {
 		out_line_text(out, ", called from ");
 		print_frame(out, label->caller);
 	}
-}
-
-static void print_stack(struct out *out, const struct fsdp_memory *memory,
-	const uint32_t *frames, size_t count)
-{
-	struct fsdp_memory_label label = fsdp_memory_label(memory, frames, count);
-
-	format_label(out, &label, false);
 }
 
 /* With a sign. */
@@ -178,6 +165,14 @@ static const char *format_change(
 			    : "",
 		out_bytes(out, bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
 	return text;
+}
+
+static void print_stack(struct out *out, const struct fsdp_memory *memory,
+	const uint32_t *frames, size_t count)
+{
+	struct fsdp_memory_label label = fsdp_memory_label(memory, frames, count);
+
+	print_label(out, &label, false);
 }
 
 /* The first of the rows, as far as --top asks for them; with signs, if they are changes.
@@ -205,7 +200,7 @@ static void lines_sums(const struct replay *replay, const struct fsdp_memory_sum
 		if (!changes && row->stack->before)
 			out_line_text(out, "allocated before the recording");
 		else
-			format_label(out, &row->label, !changes && row->with_caller);
+			print_label(out, &row->label, !changes && row->with_caller);
 		out_line_end(out);
 		if (!changes && looks != NULL && looks->verbosity >= 1) {
 			for (size_t j = 0; j < row->stack->frame_count; j++) {
@@ -354,13 +349,6 @@ static const struct record oom_record = OBJECT_RECORD(OOM, "memory_oom",
 	{ "frames", EACH(each_oom_frame, frame_record),
 		ALWAYS("The stack, innermost first.") });
 
-static struct value get_peak(struct subject of)
-{
-	int64_t bytes = ((const struct memory_row *)of.object)->peak_bytes;
-
-	return bytes != FSDP_ABSENT ? value_bytes((uint64_t)bytes) : value_absent();
-}
-
 #define ROW struct memory_row
 static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 	"Memory of the CUDA caching allocator on one device of one rank.",
@@ -381,7 +369,7 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
 	{ "largest_free_bytes", BYTES_AT(ROW, state.largest_free_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes of the largest block that is free.") },
-	{ "peak", GET(FIELD_BYTES, get_peak), FOR_PEOPLE },
+	{ "peak", SIGNED_BYTES_AT(ROW, peak_bytes), FOR_PEOPLE },
 	{ "events", COUNT_AT(ROW, state.events), ALWAYS("Number of recorded events.") },
 	{ "start_bytes", INTEGER_AT(ROW, state.start_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
@@ -403,7 +391,7 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("What is active at the peak, by stack, in bytes asked for.") },
 	{ "oom", LIST_AT(ROW, state.ooms, state.oom_count, oom_record), FOR_PROGRAMS,
 		ALWAYS("Allocations that were refused.") },
-	{ "note", WORD_AT(ROW, note), FOR_PEOPLE });
+	{ "note", CHARS_AT(ROW, note), FOR_PEOPLE });
 
 /* ---- rows of events ---- */
 

@@ -30,26 +30,37 @@ struct replay_options {
 	struct texts compare;
 };
 
-/* Columns that only people see, and that only programs see. */
+/* Who sees a column: people; programs, as objects and as rows; of these only one. Tables
+ * of rows are the view VIEW_ROWS. */
+enum { VIEW_ROWS = 8 };
 #define FOR_PEOPLE .text_only = EVERY_VIEW
 #define FOR_PROGRAMS .machine_only = EVERY_VIEW
+#define IN_OBJECTS .machine_only = EVERY_VIEW, .text_only = 1 << VIEW_ROWS
+#define IN_ROWS .machine_only = EVERY_VIEW, NOT_IN_OBJECTS
+#define NOT_IN_OBJECTS .text_only = 1 | 1 << OBJECT_VIEW
 
 /* ---- tables (key-tables.c, tables.c) ---- */
 
-/* A type of calls: of a run over all its ranks, or of one rank or step. */
+/* Time, and the rank that spent it; or FSDP_ABSENT. */
+struct replay_ranked {
+	int64_t ns, rank;
+};
+
+/* A type of calls of a run, over all its ranks. */
 struct replay_type {
 	struct fsdp_span name;
 	struct fsdp_times times;
 	uint64_t run;
-	bool absent;        /* one of the six that no recording has */
-	int64_t rank, step; /* FSDP_ABSENT: of all */
-	/* over ranks: the mean, and those that spent least and most; or FSDP_ABSENT */
-	int64_t mean_ns, min_ns, min_rank, max_ns, max_rank;
+	bool absent;                     /* one of the six that no recording has */
+	const struct replay_type *first; /* the same of the first run that has it */
+	/* over ranks: the mean, and those that spent least and most */
+	int64_t mean_ns;
+	struct replay_ranked min, max;
 	/* Of the type "all"; compared to the first run. Below 0: absent. */
 	double percent, ratio;
 };
 
-enum { REPLAY_SCRATCH = 96 };
+enum { REPLAY_SCRATCH = 96, REPLAY_ROWS = 20 /* unless --top says how many */ };
 
 /* What one run of this command has at hand. */
 struct replay {
@@ -62,13 +73,14 @@ struct replay {
 	struct trace_paths compared_paths; /* which are of these */
 	size_t count;
 	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
-	bool has_traces, has_dumps;
+	bool has_traces;
 	/* of all runs: its types, and what --by asks for */
 	struct replay_type *types;
 	size_t type_count;
 	struct fsdp_row_list groups, classes, kernels, causes, idles, idle_kinds;
+	struct replay_step *steps;
 	struct replay_unit *units;
-	size_t unit_count;
+	size_t step_count, unit_count;
 	/* texts of the row in hand */
 	char scratch[3][REPLAY_SCRATCH];
 };
@@ -81,7 +93,7 @@ static inline char *scratch(struct subject of, int nth)
 /* The same of one run, from 0; its recordings alone. */
 struct replay replay_run(const struct replay *replay, size_t nth);
 
-/* The nth recording by rank. */
+/* The nth recording by rank; NULL past the end. */
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth);
 
 /* How many steps all ranks have. */
@@ -92,10 +104,10 @@ bool replay_shows_only(const struct replay *replay, const char *table);
 
 /* Of one recording; NULL: it has none of these. */
 const struct fsdp_type_times *replay_type_of(
-	const struct fsdp_recording *recording, const char *name, size_t size);
+	const struct fsdp_recording *recording, struct text name);
 /* Of a run, over all its ranks. False: none has it. */
-bool replay_find_type(const struct replay *run, struct fsdp_span name,
-	struct fsdp_type_times *ret_type);
+bool replay_find_type(
+	const struct replay *run, struct text name, struct fsdp_type_times *ret_type);
 /* Fills the lists of *replay. False: out of memory; replay_list_free frees a part as
  * well. */
 bool replay_list(struct replay *replay);
@@ -106,16 +118,16 @@ void replay_list_free(struct replay *replay);
 bool replay_show_table(struct replay *run);
 bool replay_show_types(struct replay *replay, bool regions);
 bool replay_show_ranks(struct replay *replay);
-/* The table for outputs of rows. False: out of memory. */
-bool replay_put_rows(struct replay *replay);
+/* The table for outputs of rows. */
+void replay_put_rows(struct replay *replay);
 void replay_begin_table(struct replay *replay, struct record_table *table,
 	const struct table *like, const struct record *record);
 extern const struct table replay_rows; /* for outputs of rows */
-
-/* The same of the tables of sums. Whether there is such a table. */
-bool replay_list_sums(struct replay *replay);
-void replay_show_sums(struct replay *run);
-bool replay_put_sums(struct replay *replay);
+/* How many rows are shown. */
+int64_t replay_most_rows(const struct replay *run, int64_t initial);
+/* The name of a kernel; if it is long, without its parameters, and cut in the middle, for
+ * shapes and layouts are at the end. */
+struct text replay_shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH]);
 
 /* Its fields are those of the answer about a struct replay, which is the context as well.
  */
@@ -125,22 +137,26 @@ const void *replay_each_collective(struct subject of, size_t i, void *room);
 
 /* With several runs, which one an element is of. */
 bool replay_has_runs(struct subject of);
-#define RUN_ROW(from, run)                                                                     \
+#define RUN_ROW(from, run, seen)                                                               \
 	{                                                                                      \
-		"run", COUNT_AT(from, run),                                                    \
-			.has = replay_has_runs, FOR_PROGRAMS,                                  \
+		"run", COUNT_AT(from, run), seen,                                              \
+			.has = replay_has_runs,                                                \
 			.about =                                                               \
 				"Of several recordings of each rank, which run it is, from 1." \
 	}
 
 /* ---- what a step costs, and what is not there (answer.c) ---- */
 
-/* Its sentence, if it has one. */
-void replay_show_loss(const struct replay *run, const struct fsdp_loss *loss);
+/* Its sentence, if it has one, unless --advice=no. */
+void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss);
 
-/* Whether no recorded time can be shown; and whether all recordings are empty. */
-bool replay_has_nothing(const struct replay *replay);
-bool replay_is_empty(const struct replay *replay);
+/* Whether no recorded time can be shown, and all traces are empty; elements that are not
+ * events, and events without a category. */
+struct replay_lack {
+	bool all, empty;
+	uint64_t dropped, bare;
+};
+struct replay_lack replay_find_lack(const struct replay *replay);
 
 /* What each unit of FSDP costs. */
 extern const struct record replay_units;
@@ -155,7 +171,7 @@ bool comparison_find_type(const struct fsdp_comparison *comparison, struct text 
 void comparison_show(struct replay *replay);
 void comparison_put_rows(struct replay *replay);
 /* A type of replay->baseline. False: without calls there, or without a baseline. */
-bool comparison_find_earlier(const struct replay *replay, struct fsdp_span name,
+bool comparison_find_earlier(const struct replay *replay, struct text name,
 	struct fsdp_replay_baseline_type *ret_type);
 /* The types that changed since replay->baseline, if there is one. */
 void comparison_show_result(struct replay *replay);
@@ -173,7 +189,7 @@ int checks_evaluate(struct replay *replay);
 
 /* False: out of memory. */
 bool replay_show_text(struct replay *replay);
-bool replay_put_data(struct replay *replay);
+void replay_put_data(struct replay *replay);
 extern const struct record replay_answer;
 
 /* ---- times ---- */

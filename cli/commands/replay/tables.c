@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of `replay` by type, step, rank and collective. Each is one record, for
- * people and programs.
+ * The tables of `replay` by type, step, rank, collective and unit. Each is one record,
+ * for people and programs.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/replay/replay.h"
+#include "session/diagnostics.h"
+
+const struct table replay_rows = {
+	.key = "types", .main = true, .rows_only = true, .view = VIEW_ROWS
+};
 
 void replay_begin_table(struct replay *replay, struct record_table *table,
 	const struct table *like, const struct record *record)
@@ -15,8 +20,6 @@ void replay_begin_table(struct replay *replay, struct record_table *table,
 	record_table_init(table, like, record, replay);
 	out_records_begin(replay->run->out, table);
 }
-
-const struct table replay_rows = { .key = "types", .main = true, .rows_only = true };
 
 bool replay_has_runs(struct subject of)
 {
@@ -70,71 +73,59 @@ enum { VIEW_RANKS = 1, VIEW_CALLS = 2, VIEW_RUNS = 4 };
 /* Those that SimpleProfiler names: programs always see them, in this order. */
 static const char *const SIX[] = { "all", "all_gather", "all_gather_object", "resharding",
 	"H2D", "D2H" };
+enum { SIX_COUNT = sizeof SIX / sizeof *SIX };
 
-static struct replay_type type_row(
-	const struct replay *run, const struct fsdp_type_times *type, int64_t all_ns)
+static const struct fsdp_times NO_TIMES = { 0, 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
+	FSDP_ABSENT, false };
+
+/* A type of a run over its ranks, or (NULL) one of the six that no recording has; as a
+ * share of `all`. */
+static void list_type(struct replay *replay, const struct replay *run, const char *name,
+	const struct fsdp_type_times *type, const struct replay_type *all)
 {
-	struct replay_type row = { .name = type->name,
-		.times = type->times,
-		.run = run->nth,
-		.rank = FSDP_ABSENT,
-		.step = FSDP_ABSENT,
-		.mean_ns = FSDP_ABSENT,
-		.min_ns = FSDP_ABSENT,
-		.min_rank = FSDP_ABSENT,
-		.max_ns = FSDP_ABSENT,
-		.max_rank = FSDP_ABSENT,
-		.percent = -1 };
-	int64_t ranks = 0;
+	struct replay_type *row = &replay->types[replay->type_count++],
+			   *first = replay->types;
+	int64_t sum_ns, ranks = 0;
 
+	*row = (struct replay_type){ .name = span_of_text(text_of(name)),
+		.times = NO_TIMES,
+		.run = run->nth,
+		.absent = type == NULL,
+		.mean_ns = FSDP_ABSENT,
+		.min = { FSDP_ABSENT, FSDP_ABSENT },
+		.max = { FSDP_ABSENT, FSDP_ABSENT },
+		.percent = -1,
+		.ratio = -1 };
+	if (type == NULL)
+		return;
+	row->name = type->name;
+	row->times = type->times;
+	sum_ns = type->times.sum_ns;
 	for (size_t i = 0; i < run->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(run, i);
-		const struct fsdp_type_times *of = replay_type_of(
-			one, (const char *)type->name.data, type->name.size);
+		const struct fsdp_type_times *of =
+			replay_type_of(one, text_of_span(type->name));
 		int64_t ns = of != NULL ? of->times.sum_ns : FSDP_ABSENT;
 
 		if (ns == FSDP_ABSENT)
 			continue;
-		if (ranks == 0 || ns < row.min_ns) {
-			row.min_ns = ns;
-			row.min_rank = one->rank;
-		}
-		if (ranks++ == 0 || ns > row.max_ns) {
-			row.max_ns = ns;
-			row.max_rank = one->rank;
-		}
+		if (ranks == 0 || ns < row->min.ns)
+			row->min = (struct replay_ranked){ ns, one->rank };
+		if (ranks++ == 0 || ns > row->max.ns)
+			row->max = (struct replay_ranked){ ns, one->rank };
 	}
-	if (type->times.sum_ns == FSDP_ABSENT)
-		return row;
-	if (ranks != 0)
-		row.mean_ns = type->times.sum_ns / ranks;
+	while (first->absent ||
+		!text_is(text_of_span(first->name), text_of_span(row->name)))
+		first++;
+	row->first = first;
+	if (sum_ns == FSDP_ABSENT)
+		return;
+	row->mean_ns = ranks != 0 ? sum_ns / ranks : FSDP_ABSENT;
 	/* Calls that overlap, or are outside of the steps, have no share. */
-	if (all_ns > 0 && type->times.sum_ns <= all_ns)
-		row.percent = (double)type->times.sum_ns * 100 / (double)all_ns;
-	return row;
-}
-
-static void list_absent(struct replay *replay, const struct replay *run,
-	struct fsdp_span before, size_t *at)
-{
-	struct fsdp_type_times type;
-
-	for (; *at < sizeof SIX / sizeof *SIX; (*at)++) {
-		struct fsdp_span name = span_of_text(text_of(SIX[*at]));
-
-		if (text_is(text_of_span(before), text_of_span(name))) {
-			(*at)++;
-			return;
-		}
-		if (!replay_find_type(run, name, &type))
-			replay->types[replay->type_count++] = (struct replay_type){
-				.name = name,
-				.times = { 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-					FSDP_ABSENT, FSDP_ABSENT, false },
-				.run = run->nth,
-				.absent = true
-			};
-	}
+	if (all->times.sum_ns > 0 && sum_ns <= all->times.sum_ns)
+		row->percent = (double)sum_ns * 100 / (double)all->times.sum_ns;
+	if (run->nth > 1 && first->run == 1 && first->times.sum_ns > 0)
+		row->ratio = (double)sum_ns / (double)first->times.sum_ns;
 }
 
 /* Of each run, in the order of reports; one of the six that no recording has is in its
@@ -144,60 +135,50 @@ static bool list_types(struct replay *replay)
 	size_t room = 1;
 
 	for (size_t i = 0; i < replay->run_count; i++)
-		room += sizeof SIX / sizeof *SIX +
-			fsdp_recordings_type_count(
-				fsdp_recordings_run(replay->recordings, i));
+		room += SIX_COUNT + fsdp_recordings_type_count(
+					    fsdp_recordings_run(replay->recordings, i));
 	replay->types = calloc(room, sizeof *replay->types);
 	for (size_t i = 0; replay->types != NULL && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		struct fsdp_type_times all = { 0 }, type;
-		size_t at = 0;
+		const struct replay_type *all = &replay->types[replay->type_count];
+		struct fsdp_type_times type;
 
-		replay_find_type(&run, span_of_text(text_of("all")), &all);
+		for (size_t k = 0; k < SIX_COUNT; k++)
+			list_type(replay, &run, SIX[k],
+				replay_find_type(&run, text_of(SIX[k]), &type) ? &type
+									       : NULL,
+				all);
 		for (size_t k = 0; k < fsdp_recordings_type_count(run.recordings); k++) {
 			type = fsdp_recordings_type(run.recordings, k);
-			list_absent(replay, &run, type.name, &at);
-			replay->types[replay->type_count++] =
-				type_row(&run, &type, all.times.sum_ns);
+			if (!fsdp_type_is_named(type.name))
+				list_type(replay, &run, NULL, &type, all);
 		}
-		list_absent(replay, &run, (struct fsdp_span){ 0 }, &at);
 	}
 	return replay->types != NULL;
-}
-
-#define TYPE_OF(of) ((const struct replay_type *)(of).object)
-
-/* Of a type that was not called the rest is null. */
-static struct value get_sum(struct subject of)
-{
-	return value_ns(TYPE_OF(of)->times.count == 0 ? 0 : TYPE_OF(of)->times.sum_ns);
 }
 
 struct type_of_rank {
 	int64_t rank;
 	struct fsdp_times times;
-	size_t next; /* by rank */
+	size_t next; /* recording by rank */
 };
 
 static const void *each_rank_of_type(struct subject of, size_t i, void *room)
 {
 	const struct replay_type *type = of.object;
-	struct replay run = replay_run(of.context, type->run - 1);
-	struct type_of_rank *one = room;
+	const struct fsdp_recording *one;
+	struct type_of_rank *row = room;
 
-	if (i == 0)
-		one->next = 0;
-	while (one->next < run.count) {
-		const struct fsdp_recording *recording =
-			replay_by_rank(&run, one->next++);
-		const struct fsdp_type_times *found = replay_type_of(
-			recording, (const char *)type->name.data, type->name.size);
+	row->next = i == 0 ? 0 : row->next;
+	while ((one = replay_by_rank(of.context, row->next++)) != NULL) {
+		const struct fsdp_type_times *found =
+			replay_type_of(one, text_of_span(type->name));
 
-		if (found == NULL)
+		if (one->run != type->run || found == NULL)
 			continue;
-		one->rank = recording->rank;
-		one->times = found->times;
-		return one;
+		row->rank = one->rank;
+		row->times = found->times;
+		return row;
 	}
 	return NULL;
 }
@@ -210,15 +191,42 @@ static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		OR_NULL("Time of these calls together.") });
 #undef RANK
 
+/* "1.250 (3)": with the rank, where ranks differ. */
+static struct value format_ranked(
+	struct subject of, int nth, const struct replay_ranked *ranked)
+{
+	const struct replay_type *type = of.object;
+	struct ms ms;
+
+	if (ranked->ns == FSDP_ABSENT)
+		return value_absent();
+	int size = snprintf(
+		scratch(of, nth), REPLAY_SCRATCH, "%s", replay_ms(ranked->ns, &ms));
+	if (type->min.ns != type->max.ns)
+		snprintf(scratch(of, nth) + size, REPLAY_SCRATCH - (size_t)size,
+			" (%" PRId64 ")", ranked->rank);
+	return value_word(scratch(of, nth));
+}
+
+static struct value get_min(struct subject of)
+{
+	return format_ranked(of, 0, &((const struct replay_type *)of.object)->min);
+}
+
+static struct value get_max(struct subject of)
+{
+	return format_ranked(of, 1, &((const struct replay_type *)of.object)->max);
+}
+
 #define TYPE struct replay_type
 const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
 	{ "type", TEXT_AT(TYPE, name),
 		ALWAYS("Its name; the same as `value_type`, which JSON Lines have alone.") },
 	{ "value_type", TEXT_AT(TYPE, name),
 		ALWAYS("Its name, under the name that JSON and JSON Lines share.") },
-	RUN_ROW(TYPE, run),
+	RUN_ROW(TYPE, run, FOR_PROGRAMS),
 	{ "count", COUNT_AT(TYPE, times.count), ALWAYS("Number of calls.") },
-	{ "sum_ns", GET(FIELD_NS, get_sum), OR_NULL("Time of all calls together.") },
+	{ "sum_ns", NS_AT(TYPE, times.sum_ns), OR_NULL("Time of all calls together.") },
 	{ "min_ns", NS_AT(TYPE, times.min_ns),
 		OR_NULL("The shortest call; this and those below are null when there is none.") },
 	{ "p50_ns", NS_AT(TYPE, times.p50_ns),
@@ -230,80 +238,29 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 
-HAS(has_percent, TYPE, one->percent >= 0)
-HAS(has_ratio, TYPE, one->ratio >= 0)
-
-/* "1.250 (3)" */
-static struct value format_ranked(struct subject of, int nth, int64_t ns, int64_t rank)
-{
-	struct ms ms;
-
-	if (ns == FSDP_ABSENT)
-		return value_absent();
-	if (rank == FSDP_ABSENT)
-		snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s", replay_ms(ns, &ms));
-	else
-		snprintf(scratch(of, nth), REPLAY_SCRATCH, "%s (%" PRId64 ")",
-			replay_ms(ns, &ms), rank);
-	return value_word(scratch(of, nth));
-}
-
-static struct value get_min(struct subject of)
-{
-	const TYPE *type = TYPE_OF(of);
-
-	return format_ranked(of, 0, type->min_ns,
-		type->min_ns != type->max_ns ? type->min_rank : FSDP_ABSENT);
-}
-
-static struct value get_max(struct subject of)
-{
-	const TYPE *type = TYPE_OF(of);
-
-	return format_ranked(of, 1, type->max_ns,
-		type->min_ns != type->max_ns ? type->max_rank : FSDP_ABSENT);
-}
-
-static const struct record sum_record = RECORD_OF(RECORD_OBJECT, TYPE,
+static const struct record type_row_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "type", NAME_AT(TYPE, name) }, { "run", COUNT_AT(TYPE, run), OF_RUNS },
 	{ "count", COUNT_AT(TYPE, times.count), .label = "calls" },
 	{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
 	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
-	{ "rank_min_ns", NS_AT(TYPE, min_ns), FOR_PROGRAMS },
-	{ "min_rank", INTEGER_AT(TYPE, min_rank), FOR_PROGRAMS },
+	{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
+	{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
 	{ "min (rank)", GET(FIELD_WORD, get_min), OF_RANKS, FOR_PEOPLE, .right = true },
-	{ "rank_max_ns", NS_AT(TYPE, max_ns), FOR_PROGRAMS },
-	{ "max_rank", INTEGER_AT(TYPE, max_rank), FOR_PROGRAMS },
+	{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
+	{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
 	{ "max (rank)", GET(FIELD_WORD, get_max), OF_MOST, FOR_PEOPLE, .right = true },
 	{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
 	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
 	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
 	{ "max_ns", NS_AT(TYPE, times.max_ns), .label = "max", OF_CALLS },
-	{ "percent_of_all", NUMBER_AT(TYPE, percent), .has = has_percent, .null = true,
-		.label = "%", .digits = 1, NOT_OF_RUN_CALLS },
-	{ "of run 1", NUMBER_AT(TYPE, ratio), .has = has_ratio, .digits = 2,
-		.times = true, OF_RUNS, FOR_PEOPLE });
+	{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "%",
+		.digits = 1, NOT_OF_RUN_CALLS },
+	{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
+		FOR_PEOPLE });
 
-static void print_sums(struct replay *replay, bool regions)
+static bool is_shown(const TYPE *type, bool regions)
 {
-	struct record_table table;
-
-	replay_begin_table(replay, &table, &replay_rows, &sum_record);
-	for (size_t i = 0; i < replay->type_count; i++)
-		if (replay->types[i].times.count != 0 &&
-			(!regions || fsdp_type_is_region(replay->types[i].name)))
-			out_records_row(replay->run->out, &table, &replay->types[i]);
-	out_table_end(replay->run->out);
-}
-
-static const struct replay_type *find_row(
-	const struct replay *replay, uint64_t nth, struct fsdp_span name)
-{
-	for (size_t i = 0; i < replay->type_count; i++)
-		if (replay->types[i].run == nth && !replay->types[i].absent &&
-			text_is(text_of_span(replay->types[i].name), text_of_span(name)))
-			return &replay->types[i];
-	return NULL;
+	return type->times.count != 0 && (!regions || fsdp_type_is_region(type->name));
 }
 
 /* A type is where the first run with it has it; the other runs follow. */
@@ -315,34 +272,25 @@ bool replay_show_types(struct replay *replay, bool regions)
 			(replay->options->percentiles ? VIEW_CALLS : 0) +
 			(replay->run_count > 1 ? VIEW_RUNS : 0) };
 	struct place *places = malloc((replay->type_count + 1) * sizeof *places);
+	const TYPE *types = replay->types, *end = types + replay->type_count;
 	struct record_table table;
 
 	if (places == NULL)
 		return false;
-	replay_begin_table(replay, &table, &like, &sum_record);
-	for (uint64_t nth = 1; nth <= replay->run_count; nth++) {
+	replay_begin_table(replay, &table, &like, &type_row_record);
+	for (const TYPE *begin = types, *next; begin < end; begin = next) {
 		size_t count = 0;
 
-		for (size_t i = 0; i < replay->type_count; i++)
-			if (replay->types[i].run == nth && !replay->types[i].absent)
-				places[count++] =
-					(struct place){ replay->types[i].times.sum_ns,
-						i };
+		for (next = begin; next < end && next->run == begin->run; next++)
+			if (!next->absent)
+				places[count++] = (struct place){ next->times.sum_ns,
+					(size_t)(next - types) };
 		count = top_of(replay, places, count);
-		for (size_t i = 0; i < count; i++) {
-			struct fsdp_span name = replay->types[places[i].index].name;
-			bool before = regions && !fsdp_type_is_region(name);
-
-			for (uint64_t k = 1; k < nth && !before; k++)
-				before = find_row(replay, k, name) != NULL;
-			for (uint64_t k = nth; k <= replay->run_count && !before; k++) {
-				const struct replay_type *type =
-					find_row(replay, k, name);
-
-				if (type != NULL && type->times.count != 0)
-					out_records_row(replay->run->out, &table, type);
-			}
-		}
+		for (size_t i = 0; i < count; i++)
+			for (const TYPE *one = &types[places[i].index]; one < end; one++)
+				if (one->first == &types[places[i].index] &&
+					is_shown(one, regions))
+					out_records_row(replay->run->out, &table, one);
 	}
 	out_table_end(replay->run->out);
 	free(places);
@@ -351,291 +299,251 @@ bool replay_show_types(struct replay *replay, bool regions)
 
 /* ---- types by rank and step ---- */
 
-static const struct record separated_record = RECORD_OF(RECORD_OBJECT, TYPE,
-	{ "rank", INTEGER_AT(TYPE, rank) }, { "step", INTEGER_AT(TYPE, step) },
-	{ "type", NAME_AT(TYPE, name) }, { "count", COUNT_AT(TYPE, times.count) },
-	{ "sum_ns", NS_AT(TYPE, times.sum_ns) }, { "min_ns", NS_AT(TYPE, times.min_ns) },
-	{ "p50_ns", NS_AT(TYPE, times.p50_ns) }, { "p95_ns", NS_AT(TYPE, times.p95_ns) },
-	{ "max_ns", NS_AT(TYPE, times.max_ns) }, { "run", COUNT_AT(TYPE, run) });
+/* A type on a rank, or in a step of it. */
+struct type_in_step {
+	int64_t rank, step, step_ns;
+	struct fsdp_type_times type;
+	uint64_t run;
+};
 
-static void print_separated(struct replay *replay)
+#define TYPED struct type_in_step
+static const struct record separated_record = RECORD_OF(RECORD_OBJECT, TYPED,
+	{ "rank", INTEGER_AT(TYPED, rank) }, { "step", INTEGER_AT(TYPED, step) },
+	{ "type", NAME_AT(TYPED, type.name) },
+	{ "count", COUNT_AT(TYPED, type.times.count) },
+	{ "sum_ns", NS_AT(TYPED, type.times.sum_ns) },
+	{ "min_ns", NS_AT(TYPED, type.times.min_ns) },
+	{ "p50_ns", NS_AT(TYPED, type.times.p50_ns) },
+	{ "p95_ns", NS_AT(TYPED, type.times.p95_ns) },
+	{ "max_ns", NS_AT(TYPED, type.times.max_ns) }, { "run", COUNT_AT(TYPED, run) });
+
+static const struct record step_type_record = RECORD_OF(RECORD_OBJECT, TYPED,
+	{ "step", INTEGER_AT(TYPED, step) }, { "rank", INTEGER_AT(TYPED, rank) },
+	{ "ms", NS_AT(TYPED, step_ns) }, { "type", NAME_AT(TYPED, type.name) },
+	{ "calls", COUNT_AT(TYPED, type.times.count), IF_SET(TYPED, type.name.data) },
+	{ "total ms", NS_AT(TYPED, type.times.sum_ns), IF_SET(TYPED, type.name.data) });
+
+/* The types of a step; at least one row, if `empty`. */
+static void print_step(struct replay *replay, const struct record_table *table, TYPED row,
+	const struct fsdp_tally *types, size_t count, bool empty)
 {
+	for (size_t i = 0; i < count || (empty && i == 0); i++) {
+		row.type = (struct fsdp_type_times){ .times = NO_TIMES };
+		if (i < count) {
+			row.type.name = types[i].name;
+			row.type.times.count = types[i].count;
+			row.type.times.sum_ns = types[i].sum_ns;
+		}
+		out_records_row(replay->run->out, table, &row);
+	}
+}
+
+/* For programs by rank, for people by step. */
+static void print_separated(
+	struct replay *replay, const struct table *like, const struct record *record)
+{
+	bool people = record == &step_type_record;
+	const struct fsdp_recording *one;
 	struct record_table table;
 
-	replay_begin_table(replay, &table, &replay_rows, &separated_record);
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		struct replay_type row = {
-			.rank = one->rank, .step = FSDP_ABSENT, .run = one->run
-		};
+	replay_begin_table(replay, &table, like, record);
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		TYPED row = { one->rank, FSDP_ABSENT, FSDP_ABSENT, .run = one->run };
 
-		for (size_t j = 0; j < one->type_count; j++) {
-			row.name = one->types[j].name;
-			row.times = one->types[j].times;
+		for (size_t j = 0; j < one->type_count && !people; j++) {
+			row.type = one->types[j];
 			out_records_row(replay->run->out, &table, &row);
 		}
 		for (size_t j = 0; j < one->step_count; j++) {
-			const struct fsdp_step *step = &one->steps[j];
-
-			row.step = step->step;
-			for (size_t k = 0; k < step->type_count; k++) {
-				row.name = step->types[k].name;
-				row.times = (struct fsdp_times){ step->types[k].count,
-					step->types[k].sum_ns, FSDP_ABSENT, FSDP_ABSENT,
-					FSDP_ABSENT, FSDP_ABSENT, false };
-				out_records_row(replay->run->out, &table, &row);
-			}
+			row.step = one->steps[j].step;
+			row.step_ns = one->steps[j].dur_ns;
+			print_step(replay, &table, row, one->steps[j].types,
+				one->steps[j].type_count, people);
 		}
+		row.step = row.step_ns = FSDP_ABSENT;
+		if (people)
+			print_step(replay, &table, row, one->outside, one->outside_count,
+				false);
 	}
 	out_table_end(replay->run->out);
 }
 
 /* ---- steps ---- */
 
-/* What a step costs over all ranks, and the rank that takes longest; or a type in a step
- * of one rank. */
-struct step_row {
-	int64_t step, rank, mean_ns, max_ns, worst;
-	int64_t compute_ns, comm_ns, exposed_ns, idle_ns; /* or FSDP_ABSENT */
-	uint64_t run;
-	struct fsdp_tally type;
-};
+enum { COMPUTE, COMM, EXPOSED, IDLE, PARTS };
 
-/* A step of one rank. */
-struct step_of_rank {
-	const struct fsdp_step *step;
-	int64_t rank;
+/* What a step costs over all ranks, and the rank that takes longest. */
+struct replay_step {
+	int64_t step, rank, ts_ns, mean_ns, max_ns;
+	int64_t parts[PARTS]; /* or FSDP_ABSENT */
+	int64_t ranks, devices;
+	uint64_t run;
 };
 
 static int compare_steps(const void *a, const void *b)
 {
-	const struct step_of_rank *left = a, *right = b;
-	int order = compare_numbers(left->step->step, right->step->step);
+	const struct replay_step *left = a, *right = b;
+	int order = compare_numbers(left->step, right->step);
 
 	if (order == 0)
 		order = compare_numbers(left->rank, right->rank);
-	return order != 0 ? order
-			  : compare_numbers(left->step->ts_ns, right->step->ts_ns);
+	return order != 0 ? order : compare_numbers(left->ts_ns, right->ts_ns);
 }
 
 /* A single rank is its own worst. */
 #define OF_SEVERAL .machine_only = 0x55
-#define STEP struct step_row
+#define STEP struct replay_step
 static const struct record cost_record = RECORD_OF(RECORD_OBJECT, STEP,
 	{ "step", INTEGER_AT(STEP, step) }, { "run", COUNT_AT(STEP, run), FOR_PROGRAMS },
 	{ "mean_ns", NS_AT(STEP, mean_ns), .label = "ms" },
 	{ "max_ns", NS_AT(STEP, max_ns), .label = "max", OF_SEVERAL },
-	{ "max_rank", INTEGER_AT(STEP, worst), .label = "on rank", OF_SEVERAL },
-	{ "compute_busy_ns", NS_AT(STEP, compute_ns), .label = "compute" },
-	{ "comm_busy_ns", NS_AT(STEP, comm_ns), .label = "comm" },
-	{ "exposed_ns", NS_AT(STEP, exposed_ns), .label = "exposed" },
-	{ "idle_ns", NS_AT(STEP, idle_ns), .label = "idle" });
+	{ "max_rank", INTEGER_AT(STEP, rank), .label = "on rank", OF_SEVERAL },
+	{ "compute_busy_ns", NS_AT(STEP, parts[COMPUTE]), .label = "compute" },
+	{ "comm_busy_ns", NS_AT(STEP, parts[COMM]), .label = "comm" },
+	{ "exposed_ns", NS_AT(STEP, parts[EXPOSED]), .label = "exposed" },
+	{ "idle_ns", NS_AT(STEP, parts[IDLE]), .label = "idle" });
 
-static const struct record step_type_record = RECORD_OF(RECORD_OBJECT, STEP,
-	{ "step", INTEGER_AT(STEP, step) }, { "rank", INTEGER_AT(STEP, rank) },
-	{ "ms", NS_AT(STEP, mean_ns) }, { "type", NAME_AT(STEP, type.name) },
-	{ "calls", COUNT_AT(STEP, type.count), IF_SET(STEP, type.name.data) },
-	{ "total ms", NS_AT(STEP, type.sum_ns), IF_SET(STEP, type.name.data) });
-
-/* Sums fit: each is less than a week, and there is one a rank. */
-static struct step_row step_cost(const struct step_of_rank *list, size_t count)
+/* Adds a step of another rank. Sums fit: each is less than a week, and there is one a
+ * rank. */
+static void add_step(STEP *sum, const STEP *one)
 {
-	struct step_row row = { .step = list->step->step, .max_ns = -1 };
-	int64_t *const parts[] = { &row.compute_ns, &row.comm_ns, &row.exposed_ns,
-		&row.idle_ns };
-	int64_t devices = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_step *step = list[i].step;
-
-		row.mean_ns += step->dur_ns;
-		if (step->dur_ns > row.max_ns) {
-			row.max_ns = step->dur_ns;
-			row.worst = list[i].rank;
-		}
-		if (!step->has_device)
-			continue;
-		devices++;
-		row.compute_ns += step->device.compute_busy_ns;
-		row.comm_ns += step->device.comm_busy_ns;
-		row.exposed_ns += step->device.exposed_ns;
-		row.idle_ns += step->idle_ns;
+	if (one->max_ns > sum->max_ns) {
+		sum->max_ns = one->max_ns;
+		sum->rank = one->rank;
 	}
-	row.mean_ns /= (int64_t)count;
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		*parts[i] = devices != 0 ? *parts[i] / devices : FSDP_ABSENT;
-	return row;
+	sum->mean_ns += one->mean_ns;
+	for (size_t i = 0; i < PARTS; i++)
+		sum->parts[i] += one->parts[i];
+	sum->ranks += one->ranks;
+	sum->devices += one->devices;
 }
 
-/* One row per step of a run. False: out of memory. */
-static bool print_steps(struct replay *run, const struct record_table *table)
+/* One row per step of each run. */
+static bool list_steps(struct replay *replay)
 {
-	struct step_of_rank *list = malloc((replay_step_count(run) + 1) * sizeof *list);
-	size_t count = 0;
+	replay->steps = calloc(replay_step_count(replay) + 1, sizeof *replay->steps);
+	for (size_t i = 0; replay->steps != NULL && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		STEP *list = &replay->steps[replay->step_count], *last = NULL;
+		size_t count = 0;
 
-	if (list == NULL)
-		return false;
-	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(run, i);
+		for (size_t j = 0; j < run.count; j++) {
+			const struct fsdp_recording *one = replay_by_rank(&run, j);
 
-		for (size_t j = 0; j < one->step_count; j++)
-			list[count++] =
-				(struct step_of_rank){ &one->steps[j], one->rank };
-	}
-	if (count != 0)
-		qsort(list, count, sizeof *list, compare_steps);
-	for (size_t i = 0, next; i < count; i = next) {
-		struct step_row row;
+			for (size_t k = 0; k < one->step_count; k++) {
+				const struct fsdp_step *step = &one->steps[k];
+				STEP *row = &list[count++];
 
-		for (next = i + 1;
-			next < count && list[next].step->step == list[i].step->step;)
-			next++;
-		row = step_cost(&list[i], next - i);
-		row.run = run->nth;
-		out_records_row(run->run->out, table, &row);
-	}
-	free(list);
-	return true;
-}
-
-static bool show_steps(struct replay *run)
-{
-	struct table like = { .key = "steps", .text_only = true, .view = run->count > 1 };
-	struct record_table table;
-	struct fsdp_loss loss;
-	bool good;
-
-	replay_begin_table(run, &table, &like, &cost_record);
-	good = print_steps(run, &table);
-	out_table_end(run->run->out);
-	if (!good)
-		return false;
-	fsdp_recordings_allocator_loss(run->recordings, &loss);
-	if (strcmp(run->options->advice, "no") != 0)
-		replay_show_loss(run, &loss);
-	out_line(run->run->out, NULL, "%s", "");
-	like.view = 0;
-	replay_begin_table(run, &table, &like, &step_type_record);
-	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(run, i);
-
-		for (size_t j = 0; j < one->step_count + (one->outside_count != 0); j++) {
-			bool inside = j < one->step_count;
-			const struct fsdp_step *step = inside ? &one->steps[j] : NULL;
-			size_t count = inside ? step->type_count : one->outside_count;
-			struct step_row row = { .step = inside ? step->step : FSDP_ABSENT,
-				.rank = one->rank,
-				.mean_ns = inside ? step->dur_ns : FSDP_ABSENT };
-
-			for (size_t k = 0; k == 0 || k < count; k++) {
-				if (k < count)
-					row.type =
-						inside ? step->types[k] : one->outside[k];
-				out_records_row(run->run->out, &table, &row);
+				*row = (STEP){ step->step, one->rank, step->ts_ns,
+					step->dur_ns, step->dur_ns, .ranks = 1,
+					.run = run.nth };
+				if (!step->has_device)
+					continue;
+				row->devices = 1;
+				row->parts[COMPUTE] = step->device.compute_busy_ns;
+				row->parts[COMM] = step->device.comm_busy_ns;
+				row->parts[EXPOSED] = step->device.exposed_ns;
+				row->parts[IDLE] = step->idle_ns;
 			}
 		}
+		qsort(list, count, sizeof *list, compare_steps);
+		for (size_t k = 0; k < count; k++)
+			if (last != NULL && last->step == list[k].step)
+				add_step(last, &list[k]);
+			else
+				*(last = &replay->steps[replay->step_count++]) = list[k];
 	}
-	out_table_end(run->run->out);
-	return true;
+	for (size_t i = 0; i < replay->step_count; i++) {
+		STEP *row = &replay->steps[i];
+
+		row->mean_ns /= row->ranks;
+		for (size_t k = 0; k < PARTS; k++)
+			row->parts[k] = row->devices != 0 ? row->parts[k] / row->devices
+							  : FSDP_ABSENT;
+	}
+	return replay->steps != NULL;
 }
 
 /* ---- ranks ---- */
 
 struct rank_row {
-	const struct fsdp_recording *one;
-	struct fsdp_device_times device, base;
-	int64_t rank, run, all_ns, comm_ns, host_comm_busy_ns, wait_ns;
-	uint64_t times_last;
-	size_t input;
+	struct fsdp_recording one;
+	int64_t all_ns, comm_ns;
 	bool has_base, has_waits;
 	double overlap;
 	const char *mark;
 };
 
-static bool has_waits(const struct replay *run)
-{
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
-
-	return matching->by != NULL && matching->aligned;
-}
-
 /* So that the table of several runs fits 80 columns. */
 #define OF_ONE_RUN .machine_only = 0xf0
 #define RANK struct rank_row
-HAS(has_device, RANK, one->one->has_device)
-HAS(has_overlap, RANK, one->one->has_device && one->base.comm_busy_ns > 0)
+#define OF_DEVICE(name, at)                                                     \
+	{                                                                       \
+		name, NS_AT(RANK, one.device.at), IF_SET(RANK, one.has_device), \
+			FOR_PROGRAMS                                            \
+	}
 
 /* Programs see the times of the complete recording, people those within the steps. */
 static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
-	{ "rank", INTEGER_AT(RANK, rank) },
-	{ "run", INTEGER_AT(RANK, run), OF_RUNS, FOR_PEOPLE },
-	{ "input", SIZE_AT(RANK, input), FOR_PROGRAMS },
+	{ "rank", INTEGER_AT(RANK, one.rank) },
+	{ "run", COUNT_AT(RANK, one.run), OF_RUNS, FOR_PEOPLE },
+	{ "input", SIZE_AT(RANK, one.input), FOR_PROGRAMS },
 	{ "all_ns", NS_AT(RANK, all_ns), .label = "all ms" },
 	{ "comm", NS_AT(RANK, comm_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(RANK, base.exposed_ns), FOR_PEOPLE, IF_SET(RANK, has_base) },
-	{ "overlap", NUMBER_AT(RANK, overlap), .has = has_overlap, .digits = 1,
-		.percent = true, OF_ONE_RUN, FOR_PEOPLE },
-	{ "compute", NS_AT(RANK, base.compute_busy_ns), FOR_PEOPLE,
-		IF_SET(RANK, has_base) },
-	{ "idle", NS_AT(RANK, base.idle_ns), FOR_PEOPLE, IF_SET(RANK, has_base) },
-	{ "comm_busy_ns", NS_AT(RANK, device.comm_busy_ns), FOR_PROGRAMS,
-		.has = has_device },
-	{ "exposed_ns", NS_AT(RANK, device.exposed_ns), FOR_PROGRAMS, .has = has_device },
-	{ "overlap_ns", NS_AT(RANK, device.overlap_ns), FOR_PROGRAMS, .has = has_device },
-	{ "compute_busy_ns", NS_AT(RANK, device.compute_busy_ns), FOR_PROGRAMS,
-		.has = has_device },
-	{ "idle_ns", NS_AT(RANK, device.idle_ns), FOR_PROGRAMS, .has = has_device },
-	{ "host_comm_busy_ns", NS_AT(RANK, host_comm_busy_ns), FOR_PROGRAMS },
-	{ "wait_ns", NS_AT(RANK, wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
-	{ "times_last", COUNT_AT(RANK, times_last), .label = "times late",
+	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_base),
+		FOR_PEOPLE },
+	{ "overlap", SHARE_AT(RANK, overlap), .digits = 1, .percent = true, OF_ONE_RUN,
+		FOR_PEOPLE },
+	{ "compute", NS_AT(RANK, one.base.compute_busy_ns), IF_SET(RANK, has_base),
+		FOR_PEOPLE },
+	{ "idle", NS_AT(RANK, one.base.idle_ns), IF_SET(RANK, has_base), FOR_PEOPLE },
+	OF_DEVICE("comm_busy_ns", comm_busy_ns), OF_DEVICE("exposed_ns", exposed_ns),
+	OF_DEVICE("overlap_ns", overlap_ns),
+	OF_DEVICE("compute_busy_ns", compute_busy_ns), OF_DEVICE("idle_ns", idle_ns),
+	{ "host_comm_busy_ns", NS_AT(RANK, one.host_comm_busy_ns), FOR_PROGRAMS },
+	{ "wait_ns", NS_AT(RANK, one.wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
+	{ "times_last", COUNT_AT(RANK, one.times_last), .label = "times late",
 		IF_SET(RANK, has_waits) },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
 static void print_rank(struct replay *run, const struct record_table *table,
-	const struct fsdp_recording *one, bool waits, const struct fsdp_cost *cost)
+	const struct fsdp_recording *one, int64_t straggler)
 {
-	const struct fsdp_type_times *all = replay_type_of(one, "all", 3);
+	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
+	const struct fsdp_type_times *all = replay_type_of(one, text_of("all"));
 	const struct fsdp_device_times *base = &one->base;
-	struct rank_row row = { .one = one,
-		.device = one->device,
-		.base = *base,
-		.rank = one->rank,
-		.run = (int64_t)run->nth,
-		.all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
+	RANK row = { *one, .all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
 		.comm_ns = one->has_device ? base->comm_busy_ns : one->host_comm_busy_ns,
-		.host_comm_busy_ns = one->host_comm_busy_ns,
-		.wait_ns = one->wait_ns,
-		.times_last = one->times_last,
-		.input = one->input,
 		/* Kernels are at the end of a trace. */
 		.has_base = one->has_device && !((one->interrupted || one->truncated) &&
 						       base->comm_busy_ns == 0 &&
 						       base->compute_busy_ns == 0),
-		.has_waits = waits,
-		.mark = "" };
+		.has_waits = matching->by != NULL && matching->aligned,
+		.overlap = one->has_device && base->comm_busy_ns > 0
+				   ? (double)base->overlap_ns * 100 /
+					     (double)base->comm_busy_ns
+				   : -1,
+		.mark = one->truncated           ? "truncated"
+			: straggler == one->rank ? "straggler"
+						 : "" };
 
-	row.overlap = (double)base->overlap_ns * 100 / (double)base->comm_busy_ns;
-	if (one->truncated)
-		row.mark = "truncated";
-	else if (cost != NULL && cost->straggler == one->rank)
-		row.mark = "straggler";
 	out_records_row(run->run->out, table, &row);
 }
 
 bool replay_show_ranks(struct replay *replay)
 {
-	struct table like = { .key = "ranks", .text_only = true };
+	struct table like = { .key = "ranks",
+		.text_only = true,
+		.view = replay->run_count > 1 ? VIEW_RUNS : 0 };
 	struct place *places = malloc((replay->count + 1) * sizeof *places);
 	struct record_table table;
 
 	if (places == NULL)
 		return false;
-	if (replay->run_count > 1)
-		like.view = VIEW_RUNS;
 	replay_begin_table(replay, &table, &like, &rank_record);
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
+		int64_t straggler = fsdp_recordings_cost(run.recordings).straggler;
 		size_t count;
 
 		for (size_t k = 0; k < run.count; k++)
@@ -644,7 +552,7 @@ bool replay_show_ranks(struct replay *replay)
 		count = top_of(&run, places, run.count);
 		for (size_t k = 0; k < count; k++)
 			print_rank(&run, &table, replay_by_rank(&run, places[k].index),
-				has_waits(&run), &cost);
+				straggler);
 	}
 	out_table_end(replay->run->out);
 	free(places);
@@ -657,12 +565,10 @@ bool replay_show_ranks(struct replay *replay)
 struct collective {
 	bool is_match;
 	struct replay of; /* the run */
-	uint64_t run;
-	size_t at; /* in it */
+	size_t at;        /* in it */
 	struct fsdp_match match;
 	struct fsdp_collective own;
-	double algbw, busbw;   /* below 0: absent */
-	int64_t skew_ns, last; /* of a match, else FSDP_ABSENT */
+	double algbw, busbw; /* below 0: absent */
 };
 
 _Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
@@ -678,12 +584,11 @@ static size_t collectives_of(const struct replay *run)
 /* The one at one->at of the run one->of. */
 static void fill_collective(struct collective *one)
 {
-	char digits[2][32];
 	const struct fsdp_matching *matching =
 		fsdp_recordings_matching(one->of.recordings);
 	struct fsdp_match *match = &one->match;
+	char digits[2][32];
 
-	one->run = one->of.nth;
 	one->is_match = matching->by != NULL;
 	one->own = (struct fsdp_collective){ 0 };
 	if (one->is_match) {
@@ -703,8 +608,6 @@ static void fill_collective(struct collective *one)
 		match->group_size = FSDP_ABSENT;
 	one->algbw = digits[0][0] != '\0' ? strtod(digits[0], NULL) : -1;
 	one->busbw = digits[1][0] != '\0' ? strtod(digits[1], NULL) : -1;
-	one->skew_ns = one->is_match ? match->start_skew_ns : FSDP_ABSENT;
-	one->last = one->is_match ? match->last_rank : FSDP_ABSENT;
 }
 
 const void *replay_each_collective(struct subject of, size_t i, void *room)
@@ -712,12 +615,10 @@ const void *replay_each_collective(struct subject of, size_t i, void *room)
 	const struct replay *replay = of.context;
 	struct collective *one = room;
 
-	if (i == 0) {
-		one->of = replay_run(replay, 0);
-		one->at = 0;
-	} else {
+	if (i == 0)
+		*one = (struct collective){ .of = replay_run(replay, 0) };
+	else
 		one->at++;
-	}
 	for (; one->at == collectives_of(&one->of); one->at = 0) {
 		if (one->of.nth == replay->run_count)
 			return NULL;
@@ -736,19 +637,9 @@ static const char *how_name(unsigned how)
 }
 
 #define COLLECTIVE struct collective
-HAS(has_alg, COLLECTIVE, one->algbw >= 0)
-HAS(has_bus, COLLECTIVE, one->busbw >= 0)
 HAS(is_match, COLLECTIVE, one->is_match)
 HAS(is_own, COLLECTIVE, !one->is_match)
-HAS(has_group_column, COLLECTIVE, one->is_match || one->match.group.data != NULL)
-
-static struct value get_group(struct subject of)
-{
-	struct text group =
-		text_of_span(((const struct collective *)of.object)->match.group);
-
-	return is_match(of) && group.size == 0 ? value_absent() : value_text(group);
-}
+HAS(has_group, COLLECTIVE, one->is_match || one->match.group.data != NULL)
 
 /* A number, as far as it is one; a single rank has the text. */
 static struct value get_seq(struct subject of)
@@ -765,6 +656,14 @@ static struct value get_seq(struct subject of)
 	return value_integer(strtoll(digits, NULL, 10));
 }
 
+static struct value get_group(struct subject of)
+{
+	struct text group =
+		text_of_span(((const struct collective *)of.object)->match.group);
+
+	return is_match(of) && group.size == 0 ? value_absent() : value_text(group);
+}
+
 static const void *each_rank(struct subject of, size_t i, void *room)
 {
 	const struct collective *one = of.object;
@@ -776,46 +675,57 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 }
 
 static const struct record of_group_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
-	{ "group", GET(FIELD_TEXT, get_group),
+	{ "group", GET(FIELD_TEXT, get_group), FOR_PROGRAMS,
 		OR_NULL("Process group; null where ranks were matched without one.") });
 const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collective",
 	"A collective: matched over several ranks, or that of a single rank.",
-	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match,
+	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match, IN_OBJECTS,
 		ABOUT("Position among all collectives, those included that are omitted.") },
-	RUN_ROW(COLLECTIVE, run),
-	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own,
+	RUN_ROW(COLLECTIVE, of.nth, IN_OBJECTS),
+	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own, IN_OBJECTS,
 		ABOUT("Start, of a single rank.") },
-	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
+	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own, IN_OBJECTS,
 		ABOUT("Duration, of a single rank.") },
 	{ "type", TEXT_AT(COLLECTIVE, match.type), ALWAYS("Its operation.") },
-	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own,
+	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own, IN_OBJECTS,
 		WORDS("args", "launch", "name", "unknown"),
 		ABOUT("How its type was found, as in `comm_resolution`.") },
-	{ NULL, FIELDS(of_group_record), .has = has_group_column },
-	{ "seq", GET(FIELD_ANY, get_seq),
+	{ NULL, FIELDS(of_group_record), .has = has_group },
+	{ "group", NAME_AT(COLLECTIVE, match.group), FOR_PEOPLE },
+	{ "seq", GET(FIELD_ANY, get_seq), FOR_PROGRAMS,
 		ABOUT("Sequence number within the group: an integer or null, of a single rank the text.") },
-	{ "ranks", EACH(each_rank, record_integers), .has = is_match,
+	{ "seq", TEXT_AT(COLLECTIVE, match.seq), FOR_PEOPLE },
+	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns), .label = "ms",
+		NOT_IN_OBJECTS },
+	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match,
+		.label = "skew ms", NOT_IN_OBJECTS },
+	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
+		.label = "last", NOT_IN_OBJECTS },
+	{ "ranks", EACH(each_rank, record_integers), .has = is_match, IN_OBJECTS,
 		ABOUT("Ranks that took part.") },
 	{ "first_rank", INTEGER_AT(COLLECTIVE, match.first_rank), .has = is_match,
-		ABOUT("The rank that began first.") },
+		IN_OBJECTS, ABOUT("The rank that began first.") },
 	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
-		ABOUT("The rank that began last.") },
+		IN_OBJECTS, ABOUT("The rank that began last.") },
 	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match,
-		ABOUT("From the first start to the last.") },
+		IN_OBJECTS, ABOUT("From the first start to the last.") },
 	{ "end_skew_ns", NS_AT(COLLECTIVE, match.end_skew_ns), .has = is_match,
-		ABOUT("From the first end to the last.") },
+		IN_OBJECTS, ABOUT("From the first end to the last.") },
 	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns), .has = is_match,
+		IN_OBJECTS,
 		ABOUT("The shortest duration of all ranks: the time of moving data.") },
-	{ "max_dur_ns", NS_AT(COLLECTIVE, match.max_dur_ns), .has = is_match,
+	{ "max_dur_ns", NS_AT(COLLECTIVE, match.max_dur_ns), .has = is_match, IN_OBJECTS,
 		ABOUT("The longest duration of all ranks.") },
-	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes),
+	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes), FOR_PROGRAMS,
 		ABOUT("Bytes of the output of an all-gather, of the input of others.") },
-	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size),
+	{ "bytes", SIGNED_BYTES_AT(COLLECTIVE, match.bytes), .right = true, FOR_PEOPLE },
+	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size), FOR_PROGRAMS,
 		ABOUT("Number of ranks of the group.") },
-	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_alg,
+	{ "algbw_GBps", SHARE_AT(COLLECTIVE, algbw), FOR_PROGRAMS,
 		ABOUT("Bytes by time, in 10^9 bytes a second with six decimals: by `transfer_ns`, of a single rank by `dur_ns`.") },
-	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus,
-		ABOUT("The same for the bus.") });
+	{ "busbw_GBps", SHARE_AT(COLLECTIVE, busbw), .label = "busbw GB/s", .digits = 6,
+		ABOUT("The same for the bus.") },
+	{ "run", COUNT_AT(COLLECTIVE, of.nth), IN_ROWS });
 
 #define MATCHING struct fsdp_matching
 const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
@@ -830,23 +740,6 @@ const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
 		ALWAYS("Number of collectives, of all ranks, without a process group or number to match them by.") },
 	{ "aligned", BOOL_AT(MATCHING, aligned),
 		ALWAYS("False if the clocks of the ranks differ: then waits and stragglers are unknown.") });
-
-static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
-	{ "type", TEXT_AT(COLLECTIVE, match.type) },
-	{ "group", GET(FIELD_TEXT, get_group), FOR_PROGRAMS },
-	{ "seq", GET(FIELD_ANY, get_seq), FOR_PROGRAMS },
-	{ "group", NAME_AT(COLLECTIVE, match.group), FOR_PEOPLE },
-	{ "seq", TEXT_AT(COLLECTIVE, match.seq), FOR_PEOPLE },
-	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns), .label = "ms" },
-	{ "start_skew_ns", NS_AT(COLLECTIVE, skew_ns), .label = "skew ms" },
-	{ "last_rank", INTEGER_AT(COLLECTIVE, last), .label = "last" },
-	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes), FOR_PROGRAMS },
-	{ "bytes", SIGNED_BYTES_AT(COLLECTIVE, match.bytes), .right = true, FOR_PEOPLE },
-	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size), FOR_PROGRAMS },
-	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_alg, FOR_PROGRAMS },
-	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_bus,
-		.label = "busbw GB/s", .digits = 6 },
-	{ "run", COUNT_AT(COLLECTIVE, run), FOR_PROGRAMS });
 
 static bool show_collectives(struct replay *run)
 {
@@ -863,7 +756,7 @@ static bool show_collectives(struct replay *run)
 		places[one.at] = (struct place){ one.match.transfer_ns, one.at };
 	}
 	count = top_of(run, places, count);
-	replay_begin_table(run, &table, &like, &collective_row_record);
+	replay_begin_table(run, &table, &like, &replay_collective_record);
 	for (size_t i = 0; i < count; i++) {
 		one.at = places[i].index;
 		fill_collective(&one);
@@ -879,25 +772,27 @@ static bool show_collectives(struct replay *run)
 struct replay_unit {
 	struct fsdp_unit_times unit;
 	uint64_t run;
-	/* for people; times FSDP_ABSENT: it has no such collectives */
+	/* for people */
 	struct text label;
-	const char *phase, *ahead, *stream;
-	int64_t gather_ns, gather_exposed_ns, reduce_ns, reduce_exposed_ns;
-	char label_room[FSDP_UNIT_LABEL_ROOM], ahead_room[48], stream_room[32];
+	const char *phase;
+	char label_room[FSDP_UNIT_LABEL_ROOM], ahead[48], streams[32];
 };
 
 #define UNIT struct replay_unit
-static const struct record key_record = RECORD_OF(RECORD_OBJECT, UNIT,
+/* Times on the host have no exposed part: their table lacks these columns. */
+#define OF_EXPOSED .machine_only = 0x55
+#define GATHERED IF_SET(UNIT, unit.gathers.kernels), FOR_PEOPLE
+#define REDUCED IF_SET(UNIT, unit.reduces.kernels), FOR_PEOPLE
+static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
+	"What one unit of FSDP costs in one phase, over all ranks and steps.",
 	{ "unit", TEXT_AT(UNIT, unit.unit), FOR_PROGRAMS,
 		OR_NULL("Its name, empty for the root; null where it is not known. Of FSDP1 `#N`, its place in the forward.") },
-	RUN_ROW(UNIT, run),
+	RUN_ROW(UNIT, run, FOR_PROGRAMS),
 	{ "phase", ENUM_AT(UNIT, unit.phase, fsdp_unit_phase_name), FOR_PROGRAMS,
 		WORDS("forward", "backward"),
 		OR_NULL("When it is used; null where that is not known.") },
 	{ "pg", INTEGER_AT(UNIT, unit.pg), FOR_PROGRAMS,
-		OR_NULL("Size of the shard mesh, where the unit has several groups of parameters.") });
-
-static const struct record sums_record = RECORD_OF(RECORD_OBJECT, UNIT,
+		OR_NULL("Size of the shard mesh, where the unit has several groups of parameters.") },
 	{ "gathers", COUNT_AT(UNIT, unit.gathers.count), FOR_PROGRAMS,
 		ALWAYS("Number of times its parameters were gathered.") },
 	{ "gather_ns", NS_AT(UNIT, unit.gathers.ns), FOR_PROGRAMS,
@@ -915,48 +810,23 @@ static const struct record sums_record = RECORD_OF(RECORD_OBJECT, UNIT,
 	{ "reshards", COUNT_AT(UNIT, unit.reshards), FOR_PROGRAMS,
 		ALWAYS("Number of times it was resharded after the backward.") },
 	{ "forwards", COUNT_AT(UNIT, unit.forwards), FOR_PROGRAMS,
-		ALWAYS("Number of its forwards.") });
-
-static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
-	"What one unit of FSDP costs in one phase, over all ranks and steps.",
-	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
+		ALWAYS("Number of its forwards.") },
 	{ "groups", LIST_AT(UNIT, unit.groups.texts, unit.groups.count, record_texts),
-		ALWAYS("Process groups of its kernels.") },
+		IN_OBJECTS, ALWAYS("Process groups of its kernels.") },
 	{ "streams", LIST_AT(UNIT, unit.streams.texts, unit.streams.count, record_texts),
-		ALWAYS("Streams, or threads, that its kernels ran on.") },
-	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream),
-		ALWAYS("Number of kernels of gathers on the stream that computes most.") });
-
-/* Times on the host have no exposed part: their table lacks these columns. */
-#define OF_EXPOSED .machine_only = 0x55
-HAS(is_exposed, UNIT, one->unit.gathers.exposed_ns != FSDP_ABSENT)
-static const struct record unit_row_record = RECORD_OF(RECORD_OBJECT, UNIT,
-	{ NULL, FIELDS(key_record) }, { NULL, FIELDS(sums_record) },
+		IN_OBJECTS, ALWAYS("Streams, or threads, that its kernels ran on.") },
+	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream), IN_OBJECTS,
+		ALWAYS("Number of kernels of gathers on the stream that computes most.") },
 	{ "unit", NAME_AT(UNIT, label), FOR_PEOPLE },
 	{ "phase", WORD_AT(UNIT, phase), FOR_PEOPLE },
-	{ "gather ms", NS_AT(UNIT, gather_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(UNIT, gather_exposed_ns), .has = is_exposed, OF_EXPOSED,
-		FOR_PEOPLE },
-	{ "prefetch", WORD_AT(UNIT, ahead), .right = true, FOR_PEOPLE },
-	{ "reduce ms", NS_AT(UNIT, reduce_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(UNIT, reduce_exposed_ns), .has = is_exposed, OF_EXPOSED,
-		FOR_PEOPLE },
-	{ "stream", WORD_AT(UNIT, stream), .right = true, OF_EXPOSED, FOR_PEOPLE });
-
-static struct fsdp_time_without_unit unassigned_of(const struct replay *replay)
-{
-	struct fsdp_time_without_unit sum = { 0 };
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_time_without_unit *one =
-			&replay_by_rank(replay, i)->unassigned;
-		sum.gathers += one->gathers;
-		sum.reduces += one->reduces;
-		sum.gather_ns += one->gather_ns;
-		sum.reduce_ns += one->reduce_ns;
-	}
-	return sum;
-}
+	{ "gather ms", NS_AT(UNIT, unit.gathers.ns), GATHERED },
+	{ "exposed", NS_AT(UNIT, unit.gathers.exposed_ns), OF_EXPOSED, GATHERED },
+	{ "prefetch", CHARS_AT(UNIT, ahead), .right = true,
+		IF_SET(UNIT, unit.gathers.count), FOR_PEOPLE },
+	{ "reduce ms", NS_AT(UNIT, unit.reduces.ns), REDUCED },
+	{ "exposed", NS_AT(UNIT, unit.reduces.exposed_ns), OF_EXPOSED, REDUCED },
+	{ "stream", CHARS_AT(UNIT, streams), .right = true, OF_EXPOSED,
+		IF_SET(UNIT, unit.streams.count), FOR_PEOPLE });
 
 #define REST struct fsdp_time_without_unit
 static const struct record unassigned_record =
@@ -966,6 +836,20 @@ static const struct record unassigned_record =
 		{ "reduces", COUNT_AT(REST, reduces),
 			ALWAYS("Number of reduce-scatters and all-reduces.") },
 		{ "reduce_ns", NS_AT(REST, reduce_ns), ALWAYS("Their time.") });
+
+static REST unassigned_of(const struct replay *replay)
+{
+	const struct fsdp_recording *one;
+	REST sum = { 0 };
+
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		sum.gathers += one->unassigned.gathers;
+		sum.reduces += one->unassigned.reduces;
+		sum.gather_ns += one->unassigned.gather_ns;
+		sum.reduce_ns += one->unassigned.reduce_ns;
+	}
+	return sum;
+}
 
 static const void *get_unassigned(struct subject of, size_t i, void *room)
 {
@@ -981,21 +865,20 @@ const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
 		.of = &unassigned_record, .always = true });
 
 /* "20", "20,24"; what has no room is replaced by a mark. */
-static const char *format_streams(
-	const struct fsdp_unit_texts *streams, char *text, size_t room)
+static void format_streams(const struct fsdp_unit_texts *streams, char text[32])
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < streams->count; i++) {
 		const struct fsdp_span *one = &streams->texts[i];
-		if (used + one->size + sizeof ",…" > room) {
+
+		if (used + one->size + sizeof ",…" > 32) {
 			memcpy(text + used, "…", sizeof "…");
-			return text;
+			return;
 		}
-		used += (size_t)snprintf(text + used, room - used, "%s%.*s",
+		used += (size_t)snprintf(text + used, 32 - used, "%s%.*s",
 			i != 0 ? "," : "", (int)one->size, (const char *)one->data);
 	}
-	return text;
 }
 
 static bool list_units(struct replay *replay)
@@ -1007,115 +890,515 @@ static bool list_units(struct replay *replay)
 			fsdp_recordings_run(replay->recordings, i));
 	replay->units = calloc(count + 1, sizeof *replay->units);
 	for (size_t i = 0; replay->units != NULL && i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
+		const struct fsdp_recordings *run =
+			fsdp_recordings_run(replay->recordings, i);
 
-		for (size_t k = 0; k < fsdp_recordings_unit_count(run.recordings); k++) {
+		for (size_t k = 0; k < fsdp_recordings_unit_count(run); k++) {
 			UNIT *row = &replay->units[replay->unit_count++];
-			const struct fsdp_unit_times *unit =
-				fsdp_recordings_unit(run.recordings, k);
-			bool gathers = unit->gathers.kernels != 0,
-			     reduces = unit->reduces.kernels != 0;
-			row->unit = *unit;
-			row->run = run.nth;
-			row->label = text_of(fsdp_unit_label(unit, row->label_room));
-			row->phase = fsdp_unit_phase_name(unit->phase);
-			row->gather_ns = gathers ? unit->gathers.ns : FSDP_ABSENT;
-			row->gather_exposed_ns =
-				gathers ? unit->gathers.exposed_ns : FSDP_ABSENT;
-			row->reduce_ns = reduces ? unit->reduces.ns : FSDP_ABSENT;
-			row->reduce_exposed_ns =
-				reduces ? unit->reduces.exposed_ns : FSDP_ABSENT;
-			if (unit->gathers.count != 0) {
-				snprintf(row->ahead_room, sizeof row->ahead_room,
-					"%" PRIu64 " of %" PRIu64, unit->prefetched,
-					unit->gathers.count);
-				row->ahead = row->ahead_room;
-			}
-			if (unit->streams.count != 0)
-				row->stream = format_streams(&unit->streams,
-					row->stream_room, sizeof row->stream_room);
+
+			row->unit = *fsdp_recordings_unit(run, k);
+			row->run = i + 1;
+			row->label =
+				text_of(fsdp_unit_label(&row->unit, row->label_room));
+			row->phase = fsdp_unit_phase_name(row->unit.phase);
+			snprintf(row->ahead, sizeof row->ahead, "%" PRIu64 " of %" PRIu64,
+				row->unit.prefetched, row->unit.gathers.count);
+			format_streams(&row->unit.streams, row->streams);
 		}
 	}
 	return replay->units != NULL;
 }
 
-/* Where launches are not recorded, kernels are of no unit. */
-static void print_unplaced(struct replay *run, const struct fsdp_time_without_unit *rest)
+/* ---- what the library adds up by key: groups, kernels, idle times ---- */
+
+enum {
+	LEAST_IDLE = 5, /* percent of the time: less needs no advice */
+};
+
+static const struct {
+	const char *word, *means, *advice;
+} CAUSES[FSDP_IDLE_CAUSE_COUNT] = {
+	[FSDP_IDLE_SYNCHRONISATION] = { "synchronisation",
+		"the host waited for the device",
+		"look for .item(), .cpu() and print of tensors: torch.cuda.set_sync_debug_mode finds them" },
+	[FSDP_IDLE_ALLOCATION] = { "allocation",
+		"the host allocated or freed memory of the device",
+		"memory is nearly full: try expandable_segments, or smaller batches" },
+	[FSDP_IDLE_COPY] = { "copy", "the host was in a call that copies",
+		"copy from pinned memory, with non_blocking=True" },
+	[FSDP_IDLE_COLLECTIVE] = { "collective", "the host was in a collective",
+		"look for barriers and all_gather_object in the step" },
+	[FSDP_IDLE_DATA_LOADER] = { "data loader", "the host waited for a batch",
+		"use more data loader workers, or a larger prefetch_factor" },
+	[FSDP_IDLE_LAUNCH] = { "launch", "operators and launches of the host took longer",
+		"launch fewer and larger kernels: torch.compile, CUDA graphs, fused optimizers" },
+	[FSDP_IDLE_HOST] = { "host", "the host was outside of PyTorch calls",
+		"look for Python, logging and files between operators: record with_stack=True" },
+	[FSDP_IDLE_QUEUED] = { "queued", "the device started launched work late", NULL },
+	[FSDP_IDLE_UNKNOWN] = { "unknown", "the launch is not recorded", NULL },
+};
+
+static const char *cause_shown(unsigned number)
 {
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run->recordings); i++) {
-		const struct fsdp_unit_times *unit =
-			fsdp_recordings_unit(run->recordings, i);
-		if (unit->gathers.kernels + unit->reduces.kernels != 0)
-			return;
+	return CAUSES[number].word;
+}
+
+static const char *cause_meaning(unsigned number)
+{
+	return CAUSES[number].means;
+}
+
+#define ROW struct fsdp_row
+HAS(is_communication, ROW, one->key.kind == FSDP_KERNEL_COMMUNICATION)
+
+/* If it is long, without its parameters, and cut in the middle, for shapes and layouts
+ * are at the end. */
+struct text replay_shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH])
+{
+	static const char *const common[] = { "void ", "at::native::" };
+	enum { BYTES = 36, MARK = 3, TAIL = 13, HEAD = BYTES - MARK - TAIL };
+	size_t head = HEAD, tail = TAIL, depth = 0;
+
+	for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+		size_t size = strlen(common[i]);
+		if (name.size > size && memcmp(name.data, common[i], size) == 0) {
+			name.data += size;
+			name.size -= size;
+		}
 	}
-	if (rest->gathers + rest->reduces != 0)
-		run_note(run->run,
-			"times of units are not known: no collective was issued within an annotation of FSDP");
+	if (name.size > BYTES && name.data[name.size - 1] == ')')
+		for (size_t at = name.size; at-- > 1;) {
+			depth += name.data[at] == ')';
+			depth -= name.data[at] == '(';
+			if (depth == 0) {
+				name.size = at;
+				break;
+			}
+		}
+	if (name.size <= BYTES)
+		return text_of_span(name);
+	/* Not inside of a character. */
+	while (head > 0 && (name.data[head] & 0xc0) == 0x80)
+		head--;
+	while (tail > 0 && (name.data[name.size - tail] & 0xc0) == 0x80)
+		tail--;
+	memcpy(buffer, name.data, head);
+	memcpy(buffer + head, "...", MARK);
+	memcpy(buffer + head + MARK, name.data + name.size - tail, tail);
+	return (struct text){ buffer, head + MARK + tail };
+}
+
+static struct value get_short_name(struct subject of)
+{
+	const struct fsdp_row_key *key = &((const ROW *)of.object)->key;
+
+	return value_name(key->name.data == NULL
+				  ? text_of("other names")
+				  : replay_shorten(key->name, scratch(of, 0)));
+}
+
+#define CALLS_AND_TIME                                                   \
+	{ "count", COUNT_AT(ROW, count), .label = "calls",               \
+		ALWAYS("Number of calls on all ranks.") },               \
+	{                                                                \
+		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms", \
+					  ABOUT("Their time.")           \
+	}
+#define COMPUTE_ROW(text)                                                              \
+	{                                                                              \
+		"compute_percent", SHARE_AT(ROW, share), .label = "compute",           \
+							 .digits = 1, .percent = true, \
+							 .about = (text)               \
+	}
+#define CLASS_ROW(text)                                                                \
+	{                                                                              \
+		"class", ENUM_AT(ROW, key.kind, fsdp_kernel_class_name),               \
+			.always = true,                                                \
+			WORDS("gemm", "attention", "elementwise", "reduction", "copy", \
+				"communication", "other"),                             \
+			.about = (text)                                                \
+	}
+
+static const struct record group_record = OBJECT_RECORD(ROW, "group_times",
+	"Collectives of one type and message size in one process group, over all ranks and steps.",
+	{ "group", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The process group; null where it is not recorded.") },
+	{ "group", NAME_AT(ROW, key.name), FOR_PEOPLE }, RUN_ROW(ROW, run, FOR_PROGRAMS),
+	{ "type", TEXT_AT(ROW, key.type), ALWAYS("The collective.") },
+	{ "bytes", INTEGER_AT(ROW, key.bytes), FOR_PROGRAMS,
+		OR_NULL("Bytes of one call: of the output of an all-gather, of the input of others.") },
+	{ "message", SIGNED_BYTES_AT(ROW, key.bytes), FOR_PEOPLE },
+	{ "group_size", INTEGER_AT(ROW, key.size), FOR_PROGRAMS,
+		OR_NULL("Number of ranks of the group.") },
+	CALLS_AND_TIME,
+	{ "exposed_ns", NS_AT(ROW, exposed_ns), .label = "exposed",
+		OR_NULL("Of that, while nothing computes; null without kernels.") },
+	{ "algbw_GBps", SHARE_AT(ROW, algbw), .label = "GB/s", .digits = 2,
+		ABOUT("Bytes of all calls by their time, in 10^9 bytes a second.") },
+	{ "busbw_GBps", SHARE_AT(ROW, busbw), .label = "bus GB/s", .digits = 2,
+		ABOUT("The same for the bus.") });
+
+static const struct record class_record = OBJECT_RECORD(ROW, "kernel_class",
+	"All that devices ran of one class, over all ranks and steps.",
+	CLASS_ROW("The class."), RUN_ROW(ROW, run, FOR_PROGRAMS), CALLS_AND_TIME,
+	COMPUTE_ROW(
+		"Time of those that compute by that of all kernels that compute; absent where none does."));
+
+static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
+	"What devices ran under one name, over all ranks and steps.",
+	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The name, as the trace has it; null for the names beyond the limit `kernels` together.") },
+	{ "kernel", GET(FIELD_NAME, get_short_name), FOR_PEOPLE },
+	RUN_ROW(ROW, run, FOR_PROGRAMS), CLASS_ROW("Its operation."), CALLS_AND_TIME,
+	COMPUTE_ROW(
+		"Their time by that of all kernels that compute; absent for collectives and for copies that are not kernels."),
+	{ "on_compute_stream", COUNT_AT(ROW, on_compute_stream), .has = is_communication,
+		FOR_PROGRAMS,
+		ABOUT("Of a collective, the calls on the stream that computes most on their rank: what comes next there waits for them.") });
+
+#define CAUSE_ROWS                                                                     \
+	RUN_ROW(ROW, run, FOR_PROGRAMS),                                               \
+		{ "cause", ENUM_AT(ROW, key.kind, fsdp_idle_cause_name), FOR_PROGRAMS, \
+			WORDS("synchronisation", "allocation", "copy", "collective",   \
+				"data_loader", "launch", "host", "queued", "unknown"), \
+			ALWAYS("What the thread did that launched what came next.") }, \
+		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },          \
+		{ "gaps", COUNT_AT(ROW, count),                                        \
+			ALWAYS("Number of gaps that it was a part of.") },             \
+	{                                                                              \
+		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",               \
+					  ABOUT("Time of these parts.")                \
+	}
+#define LONGEST_ROW                                                                 \
+	{                                                                           \
+		"longest_ns", NS_AT(ROW, longest_ns), .always = true,               \
+						      .label = "longest",           \
+						      ABOUT("The longest of them.") \
+	}
+static const struct record cause_record = OBJECT_RECORD(ROW, "idle_cause",
+	"What the device of one rank was idle for by one cause.",
+	{ "rank", INTEGER_AT(ROW, key.rank), FOR_PROGRAMS, ALWAYS("The rank.") },
+	CAUSE_ROWS,
+	{ "of idle", NUMBER_AT(ROW, share), .digits = 1, .percent = true, FOR_PEOPLE },
+	LONGEST_ROW, { "meaning", ENUM_AT(ROW, key.kind, cause_meaning), FOR_PEOPLE });
+static const struct record idle_record = OBJECT_RECORD(ROW, "idle",
+	"What devices were idle for by one cause before one kernel or copy, over all ranks.",
+	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
+		OR_NULL("The name of what the device did next, `(end)` after the last; null for the names beyond the limit `kernels` together.") },
+	{ "before", GET(FIELD_NAME, get_short_name), FOR_PEOPLE }, CAUSE_ROWS,
+	LONGEST_ROW);
+
+#define REPLAY struct replay
+#define ROWS_AT(list, record) \
+	LIST_AT(REPLAY, list.items, list.count, record), IF_SET(REPLAY, list.items)
+const struct record replay_sums_record = RECORD_OF(RECORD_OBJECT, REPLAY,
+	{ "groups", ROWS_AT(groups, group_record),
+		ABOUT("With `--by=group`: by process group, type and message size, the one that takes most first.") },
+	{ "kernel_classes", ROWS_AT(classes, class_record),
+		ABOUT("With `--by=kernel`: what devices ran by class, the one that takes most first.") },
+	{ "kernels", ROWS_AT(kernels, kernel_record),
+		ABOUT("With `--by=kernel`: what devices ran by name, the one that takes most first.") },
+	{ "idle_causes", ROWS_AT(causes, cause_record),
+		ABOUT("With `--by=idle`: why devices were idle, by rank and cause; those of a rank add up to `idle_ns` of its `base`.") },
+	{ "idle", ROWS_AT(idles, idle_record),
+		ABOUT("With `--by=idle`: before which kernels, what takes most first.") });
+
+/* ---- rows of lists ---- */
+
+enum { OF_STEPS, OF_UNITS, OF_GROUPS, OF_KERNELS, OF_IDLES, OF_CLASSES, OF_CAUSES };
+#define LISTED(list, counted, from)                                      \
+	offsetof(struct replay, list), offsetof(struct replay, counted), \
+		offsetof(from, run)
+static const struct rows_shown {
+	const char *by;
+	const struct record *record;
+	size_t items, count, run; /* where these are: in struct replay, and in a row */
+	const char *none;         /* why it has no rows */
+} LISTS[] = {
+	[OF_STEPS] = { "step", &cost_record, LISTED(steps, step_count, STEP),
+		"no steps: schedule= and p.step() of the profiler mark them" },
+	[OF_UNITS] = { "unit", &unit_record, LISTED(units, unit_count, UNIT),
+		"no annotations of FSDP: its units are unknown" },
+	[OF_GROUPS] = { "group", &group_record, LISTED(groups.items, groups.count, ROW),
+		"no collectives were recorded" },
+	[OF_KERNELS] = { "kernel", &kernel_record,
+		LISTED(kernels.items, kernels.count, ROW),
+		"no device events: kernels are unknown without ProfilerActivity.CUDA" },
+	[OF_IDLES] = { "idle", &idle_record, LISTED(idles.items, idles.count, ROW),
+		"no device events: idle times are unknown without ProfilerActivity.CUDA" },
+	[OF_CLASSES] = { NULL, &class_record, LISTED(classes.items, classes.count, ROW),
+		NULL },
+	[OF_CAUSES] = { NULL, &cause_record,
+		LISTED(idle_kinds.items, idle_kinds.count, ROW), NULL },
+};
+enum { LIST_COUNT = sizeof LISTS / sizeof *LISTS };
+
+/* Of --by; LIST_COUNT: none. */
+static unsigned find_list(const struct replay *replay)
+{
+	unsigned i = 0;
+
+	while (i < LIST_COUNT &&
+		(LISTS[i].by == NULL || !replay_shows_only(replay, LISTS[i].by)))
+		i++;
+	return i;
+}
+
+/* Those of a run, which follow each other; nth 0: all. */
+static const char *rows_of(const struct replay *replay, const struct rows_shown *list,
+	uint64_t nth, size_t *ret_count)
+{
+	const char *rows, *in = (const char *)replay;
+	uint64_t run;
+	size_t count;
+
+	memcpy(&rows, in + list->items, sizeof rows);
+	memcpy(&count, in + list->count, sizeof count);
+	*ret_count = nth == 0 ? count : 0;
+	for (; nth != 0 && count != 0; count--) {
+		memcpy(&run, rows + *ret_count * list->record->size + list->run,
+			sizeof run);
+		if (run == nth)
+			++*ret_count;
+		else if (*ret_count == 0)
+			rows += list->record->size;
+		else
+			break;
+	}
+	return rows;
+}
+
+/* The first rows of a run, at the end `last`, and the number of the others. */
+static void show_rows(struct replay *run, unsigned number, unsigned view, int64_t most,
+	const void *last)
+{
+	const struct table like = { .key = "types", .text_only = true, .view = view };
+	const struct rows_shown *list = &LISTS[number];
+	int64_t more_ns = 0;
+	struct record_table table;
+	size_t count;
+	const char *row = rows_of(run, list, run->nth, &count);
+
+	replay_begin_table(run, &table, &like, list->record);
+	for (; count != 0 && most-- > 0; count--, row += list->record->size)
+		out_records_row(run->run->out, &table, row);
+	if (last != NULL)
+		out_records_row(run->run->out, &table, last);
+	out_table_end(run->run->out);
+	for (size_t i = 0; i < count; i++)
+		if (__builtin_add_overflow(
+			    more_ns, ((const ROW *)(const void *)row)[i].ns, &more_ns))
+			more_ns = INT64_MAX;
+	if (count != 0)
+		out_values_line(run->run->out, NULL, "... and {} more[, {} ms]",
+			value_count(count),
+			number == OF_GROUPS ? value_absent() : value_ns(more_ns));
+}
+
+/* ---- tables of a run, for people ---- */
+
+int64_t replay_most_rows(const struct replay *run, int64_t initial)
+{
+	return run->options->top > 0 ? run->options->top : initial;
+}
+
+static void show_steps(struct replay *run)
+{
+	static const struct table like = { .key = "steps", .text_only = true };
+	struct fsdp_loss loss;
+
+	if (replay_step_count(run) == 0)
+		return;
+	show_rows(run, OF_STEPS, run->count > 1, INT64_MAX, NULL);
+	fsdp_recordings_allocator_loss(run->recordings, &loss);
+	replay_show_advice(run, &loss);
+	out_line(run->run->out, NULL, "%s", "");
+	print_separated(run, &like, &step_type_record);
 }
 
 static void show_units(struct replay *run)
 {
-	struct table like = { .key = "types", .text_only = true };
-	struct fsdp_time_without_unit rest = unassigned_of(run);
-	struct record_table table;
-	struct fsdp_loss loss;
+	static const char *const notes[] = {
+		[FSDP_UNITS_OLD] =
+			"PyTorch before 2.5 names no unit, so they cannot be distinguished",
+		[FSDP_UNITS_FSDP1] =
+			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
+	};
 	enum fsdp_unit_source from = replay_by_rank(run, 0)->units_from;
-	if (from == FSDP_UNITS_OLD)
-		run_note(run->run,
-			"PyTorch before 2.5 names no unit, so they cannot be distinguished");
-	if (from == FSDP_UNITS_FSDP1)
-		run_note(run->run,
-			"FSDP1 names no unit: #0 is the root, the others in the order of the forward");
-	if (fsdp_recordings_unit_count(run->recordings) == 0)
+	REST rest = unassigned_of(run);
+	const UNIT none = { .label = text_of("(no unit)"),
+		.unit.gathers = { .kernels = rest.gathers,
+			.ns = rest.gather_ns,
+			.exposed_ns = FSDP_ABSENT },
+		.unit.reduces = { .kernels = rest.reduces,
+			.ns = rest.reduce_ns,
+			.exposed_ns = FSDP_ABSENT } };
+	bool has_rest = rest.gathers + rest.reduces != 0, has_kernels = false;
+	struct fsdp_loss loss;
+	size_t count;
+	const UNIT *units =
+		(const void *)rows_of(run, &LISTS[OF_UNITS], run->nth, &count);
+
+	if (from < sizeof notes / sizeof *notes && notes[from] != NULL)
+		run_note(run->run, "%s", notes[from]);
+	if (count == 0)
 		return;
-	print_unplaced(run, &rest);
-	like.view = fsdp_recordings_unit(run->recordings, 0)->gathers.exposed_ns !=
-		    FSDP_ABSENT;
-	replay_begin_table(run, &table, &like, &unit_row_record);
-	for (size_t i = 0; i < run->unit_count; i++)
-		if (run->units[i].run == run->nth)
-			out_records_row(run->run->out, &table, &run->units[i]);
-	if (rest.gathers + rest.reduces != 0)
-		out_records_row(run->run->out, &table,
-			&(UNIT){ .label = text_of("(no unit)"),
-				.unit.gathers.exposed_ns = FSDP_ABSENT,
-				.gather_ns =
-					rest.gathers != 0 ? rest.gather_ns : FSDP_ABSENT,
-				.reduce_ns = rest.reduces != 0 ? rest.reduce_ns
-							       : FSDP_ABSENT });
-	out_table_end(run->run->out);
+	/* Where launches are not recorded, kernels are of no unit. */
+	for (size_t i = 0; i < count; i++)
+		has_kernels |=
+			units[i].unit.gathers.kernels + units[i].unit.reduces.kernels !=
+			0;
+	if (has_rest && !has_kernels)
+		run_note(run->run,
+			"times of units are not known: no collective was issued within an annotation of FSDP");
+	show_rows(run, OF_UNITS, units->unit.gathers.exposed_ns != FSDP_ABSENT, INT64_MAX,
+		has_rest ? &none : NULL);
 	for (unsigned note = 0; note < FSDP_UNIT_NOTES; note++) {
 		fsdp_recordings_unit_note(run->recordings, note, &loss);
-		replay_show_loss(run, &loss);
+		if (loss.sentence[0] != '\0')
+			out_line(run->run->out, NULL, "%s", loss.sentence);
 	}
 	fsdp_recordings_unit_loss(run->recordings, &loss);
-	if (strcmp(run->options->advice, "no") != 0)
-		replay_show_loss(run, &loss);
+	replay_show_advice(run, &loss);
+}
+
+static void show_kernels(struct replay *run)
+{
+	uint64_t counts[2] = { 0 }, on_compute_stream = 0;
+	size_t count;
+	const ROW *rows =
+		(const void *)rows_of(run, &LISTS[OF_KERNELS], run->nth, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		bool communicates = rows[i].key.kind == FSDP_KERNEL_COMMUNICATION;
+
+		counts[communicates] += rows[i].count;
+		on_compute_stream += communicates ? rows[i].on_compute_stream : 0;
+	}
+	show_rows(run, OF_CLASSES, 0, INT64_MAX, NULL);
+	if (counts[0] + counts[1] != 0)
+		out_line(run->run->out, NULL, "%s", "");
+	show_rows(run, OF_KERNELS, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
+	if (on_compute_stream != 0)
+		out_values_line(run->run->out, NULL,
+			"{} of {} collectives ran on the compute stream: all their time is exposed",
+			value_count(on_compute_stream), value_count(counts[1]));
+	else if (counts[0] != 0 && counts[1] != 0)
+		out_line(run->run->out, NULL,
+			"no collective ran on the stream that computes");
+}
+
+static void show_idle(struct replay *run)
+{
+	const ROW *worst = NULL;
+	double all = 0;
+	size_t count;
+	ROW *kinds = (void *)(uintptr_t)rows_of(run, &LISTS[OF_CAUSES], run->nth, &count);
+
+	for (size_t i = 0; i < count; i++)
+		all += (double)kinds[i].ns;
+	/* The cause that takes most, if something can be done about it. */
+	for (size_t i = 0; i < count; i++) {
+		kinds[i].share = 100 * (double)kinds[i].ns / all;
+		if (worst == NULL && CAUSES[kinds[i].key.kind].advice != NULL)
+			worst = &kinds[i];
+	}
+	if (!(all > 0))
+		return;
+	show_rows(run, OF_CAUSES, 0, INT64_MAX, NULL);
+	out_line(run->run->out, NULL, "%s", "");
+	show_rows(run, OF_IDLES, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
+	if (worst != NULL && fsdp_recordings_cost(run->recordings).idle >= LEAST_IDLE &&
+		fsdp_recordings_are_complete(run->recordings) &&
+		strcmp(run->options->advice, "no") != 0)
+		out_line(run->run->out, NULL, "most idle: %s (%.0f %%): %s",
+			CAUSES[worst->key.kind].word, worst->share,
+			CAUSES[worst->key.kind].advice);
+}
+
+/* A table that was asked for and has no rows says why: then that is the answer, not a
+ * note. */
+bool replay_show_table(struct replay *run)
+{
+	unsigned list = find_list(run);
+	bool good = true, has_device = false;
+	const struct fsdp_recording *one;
+	const char *none = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; (one = replay_by_rank(run, i)) != NULL; i++)
+		has_device |= one->has_device;
+	if (list != LIST_COUNT) {
+		none = list == OF_IDLES && has_device ? "no device was idle"
+						      : LISTS[list].none;
+		rows_of(run, &LISTS[list], run->nth, &count);
+	}
+	if (list == OF_STEPS)
+		show_steps(run);
+	else if (list == OF_UNITS)
+		show_units(run);
+	else if (list == OF_GROUPS)
+		show_rows(run, list, 0, replay_most_rows(run, INT64_MAX), NULL);
+	else if (list == OF_KERNELS)
+		show_kernels(run);
+	else if (list == OF_IDLES)
+		show_idle(run);
+	else if (replay_shows_only(run, "collective")) {
+		count = collectives_of(run);
+		good = show_collectives(run);
+		none = replay_by_rank(run, 0)->collective_count == 0
+			       ? LISTS[OF_GROUPS].none
+			       : "no collective was matched with other ranks: one trace alone lists its own";
+	} else if (replay_shows_only(run, "region")) {
+		for (size_t i = 0; i < run->type_count; i++)
+			count += run->types[i].run == run->nth &&
+				 is_shown(&run->types[i], true);
+		none = "no regions: record_function(NAME) marks them";
+	}
+	if (none == NULL || count != 0)
+		return good;
+	if (!run->has_traces)
+		none = "SimpleProfiler records calls by type alone: leave --by out";
+	if (answer_has_output(run->run, "text"))
+		out_line(run->run->out, NULL, "%s", none);
+	else
+		run_note(run->run, "%s", none);
+	return good;
 }
 
 /* ---- all tables ---- */
 
 bool replay_list(struct replay *replay)
 {
+	const struct fsdp_recordings *all = replay->recordings;
+
 	if (!list_types(replay))
 		return false;
-	/* Times compared to the first run. */
-	for (size_t i = 0; i < replay->type_count; i++) {
-		struct replay_type *row = &replay->types[i];
-		const struct replay_type *first = find_row(replay, 1, row->name);
-		row->ratio =
-			row->run > 1 && first != NULL && first->times.sum_ns > 0 &&
-					row->times.sum_ns != FSDP_ABSENT
-				? (double)row->times.sum_ns / (double)first->times.sum_ns
-				: -1;
+	switch (find_list(replay)) {
+	case OF_STEPS:
+		return list_steps(replay);
+	case OF_UNITS:
+		return list_units(replay);
+	case OF_GROUPS:
+		return fsdp_recordings_group(all, FSDP_ROWS_OF_GROUP, &replay->groups);
+	case OF_KERNELS:
+		return fsdp_recordings_group(
+			       all, FSDP_ROWS_OF_KERNEL, &replay->kernels) &&
+		       fsdp_rows_by_kind(&replay->kernels, &replay->classes);
+	case OF_IDLES:
+		return fsdp_recordings_group(all, FSDP_ROWS_OF_IDLE, &replay->idles) &&
+		       fsdp_rows_by_kind(&replay->idles, &replay->idle_kinds) &&
+		       fsdp_recordings_group(
+			       all, FSDP_ROWS_OF_IDLE_CAUSE, &replay->causes);
+	default:
+		return true;
 	}
-	return replay_list_sums(replay) &&
-	       (!replay_shows_only(replay, "unit") || list_units(replay));
 }
 
 void replay_list_free(struct replay *replay)
 {
 	free(replay->types);
+	free(replay->steps);
 	free(replay->units);
 	free(replay->groups.items);
 	free(replay->classes.items);
@@ -1125,114 +1408,37 @@ void replay_list_free(struct replay *replay)
 	free(replay->idle_kinds.items);
 }
 
-static size_t rows_of_run(const struct replay *run, const struct fsdp_row_list *rows)
+void replay_put_rows(struct replay *replay)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < rows->count; i++)
-		count += rows->items[i].run == run->nth;
-	return count;
-}
-
-/* A table that was asked for and has no rows says why: then that is the answer, not a
- * note. */
-static void print_empty(struct replay *run)
-{
-	bool has_device = false;
-	size_t regions = 0;
-
-	for (size_t i = 0; i < run->count; i++)
-		has_device |= replay_by_rank(run, i)->has_device;
-	for (size_t i = 0; i < run->type_count; i++)
-		regions += run->types[i].run == run->nth &&
-			   run->types[i].times.count != 0 &&
-			   fsdp_type_is_region(run->types[i].name);
-	const struct {
-		const char *by;
-		size_t rows;
-		const char *sentence;
-	} tables[] = {
-		{ "step", replay_step_count(run),
-			"no steps: schedule= and p.step() of the profiler mark them" },
-		{ "collective", collectives_of(run),
-			replay_by_rank(run, 0)->collective_count == 0
-				? "no collectives were recorded"
-				: "no collective was matched with other ranks: one trace alone lists its own" },
-		{ "group", rows_of_run(run, &run->groups),
-			"no collectives were recorded" },
-		{ "unit", fsdp_recordings_unit_count(run->recordings),
-			"no annotations of FSDP: its units are unknown" },
-		{ "kernel", rows_of_run(run, &run->kernels),
-			"no device events: kernels are unknown without ProfilerActivity.CUDA" },
-		{ "idle", rows_of_run(run, &run->idle_kinds),
-			has_device
-				? "no device was idle"
-				: "no device events: idle times are unknown without ProfilerActivity.CUDA" },
-		{ "region", regions, "no regions: record_function(NAME) marks them" },
-	};
-
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-		if (!replay_shows_only(run, tables[i].by) || tables[i].rows != 0)
-			continue;
-		const char *sentence =
-			run->has_traces
-				? tables[i].sentence
-				: "SimpleProfiler records calls by type alone: leave --by out";
-
-		if (answer_has_output(run->run, "text"))
-			out_line(run->run->out, NULL, "%s", sentence);
-		else
-			run_note(run->run, "%s", sentence);
-	}
-}
-
-bool replay_show_table(struct replay *run)
-{
-	bool good = true;
-
-	if (replay_shows_only(run, "step") && replay_step_count(run) != 0)
-		good = show_steps(run);
-	if (replay_shows_only(run, "collective"))
-		good = show_collectives(run);
-	if (replay_shows_only(run, "unit"))
-		show_units(run);
-	replay_show_sums(run);
-	print_empty(run);
-	return good;
-}
-
-bool replay_put_rows(struct replay *replay)
-{
+	const struct fsdp_recording *one;
+	unsigned list = find_list(replay);
+	struct out *out = replay->run->out;
 	struct record_table table;
-	bool good = true;
+	size_t count;
 
 	if (replay->before != NULL) {
 		comparison_put_rows(replay);
-	} else if (replay_shows_only(replay, "step")) {
-		replay_begin_table(replay, &table, &replay_rows, &cost_record);
-		for (size_t i = 0; good && i < replay->run_count; i++) {
-			struct replay run = replay_run(replay, i);
-
-			good = print_steps(&run, &table);
-		}
-		out_table_end(replay->run->out);
 	} else if (replay->options->by == NULL) {
-		print_separated(replay);
-	} else if (replay_shows_only(replay, "rank")) {
-		replay_begin_table(replay, &table, &replay_rows, &rank_record);
-		for (size_t i = 0; i < replay->count; i++)
-			print_rank(replay, &table, replay_by_rank(replay, i),
-				has_waits(replay), NULL);
-		out_table_end(replay->run->out);
+		print_separated(replay, &replay_rows, &separated_record);
+	} else if (list != LIST_COUNT) {
+		const char *rows = rows_of(replay, &LISTS[list], 0, &count);
+
+		out_records(out, &replay_rows, LISTS[list].record, replay, rows, count);
 	} else if (replay_shows_only(replay, "collective")) {
-		out_each_record(replay->run->out, &replay_rows, &collective_row_record,
+		out_each_record(out, &replay_rows, &replay_collective_record,
 			(struct subject){ replay, replay }, SIZE_MAX,
 			replay_each_collective);
-	} else if (replay_shows_only(replay, "unit")) {
-		out_records(replay->run->out, &replay_rows, &unit_row_record, replay,
-			replay->units, replay->unit_count);
-	} else if (!replay_put_sums(replay)) {
-		print_sums(replay, replay_shows_only(replay, "region"));
+	} else if (replay_shows_only(replay, "rank")) {
+		replay_begin_table(replay, &table, &replay_rows, &rank_record);
+		for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+			print_rank(replay, &table, one, FSDP_ABSENT);
+		out_table_end(out);
+	} else {
+		replay_begin_table(replay, &table, &replay_rows, &type_row_record);
+		for (size_t i = 0; i < replay->type_count; i++)
+			if (is_shown(&replay->types[i],
+				    replay_shows_only(replay, "region")))
+				out_records_row(out, &table, &replay->types[i]);
+		out_table_end(out);
 	}
-	return good;
 }
