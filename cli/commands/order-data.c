@@ -11,11 +11,6 @@
 #include "commands/order.h"
 #include "render/record.h"
 
-static struct order_data *data_of(struct subject of)
-{
-	return of.context;
-}
-
 /* ---- fx ---- */
 
 static const struct record param_record = RECORD_OF(RECORD_TUPLE, struct fsdp_named_param,
@@ -35,7 +30,7 @@ static const struct record module_record =
 static const void *each_visited(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_fx_order *fx = of.object;
-	int64_t *sorted = data_of(of)->scratch;
+	int64_t *sorted = ((const struct orders *)of.context)->scratch;
 
 	(void)room;
 	if (i == fx->param_count)
@@ -171,7 +166,8 @@ _Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
 static const void *each_snapshot(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_exec_order *order = of.object;
-	int64_t *pre = data_of(of)->scratch, *post = pre + order->handle_count;
+	int64_t *pre = ((const struct orders *)of.context)->scratch,
+		*post = pre + order->handle_count;
 	struct snapshot *one = room;
 
 	if (i == order->snapshot_count)
@@ -246,38 +242,19 @@ static const struct record pair_record = RECORD_OF(RECORD_TUPLE, unsigned[2],
 		.word = fsdp_handle_state_name,
 		.at = sizeof(unsigned) });
 
-struct lane {
-	uint64_t index;
-	struct fsdp_handle handle;
-	struct fsdp_state_lane states;
-};
-
-#define LANE struct lane
+#define LANE struct fsdp_state_lane
 static const struct record lane_record = OBJECT_RECORD(LANE, "lane",
 	"The states of one handle.",
-	{ "handle", COUNT_AT(LANE, index), ALWAYS("Its place in `handles`.") },
-	{ NULL, FIELDS_AT(LANE, handle, fqns_record) },
-	{ "lane", LIST_AT(LANE, states.changes, states.change_count, change_record),
+	{ "handle", COUNT_AT(LANE, handle), ALWAYS("Its place in `handles`.") },
+	{ NULL, POINTED_AT(LANE, unit, fqns_record), .always = true },
+	{ "lane", LIST_AT(LANE, changes, change_count, change_record),
 		ALWAYS("Changes: line, state of training, state of the handle.") },
-	{ "counts", OBJECT_AT(LANE, states, counts_record),
+	{ "counts", OBJECT(counts_record),
 		ALWAYS("How often each state was entered; states that were never entered are omitted.") },
-	{ "prefetches", COUNT_AT(LANE, states.prefetches),
+	{ "prefetches", COUNT_AT(LANE, prefetches),
 		ALWAYS("Number of these changes that were prefetches.") },
-	{ "last", OBJECT_AT(LANE, states, last_record), .always = true,
+	{ "last", OBJECT(last_record), .always = true,
 		.about = STATES "those it ended in." });
-
-_Static_assert(sizeof(struct lane) <= RECORD_ROOM, "room for one");
-
-static const void *each_lane(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_exec_order *order = of.object;
-	struct lane *lane = room;
-
-	if (i == order->handle_count)
-		return NULL;
-	*lane = (struct lane){ i, order->handles[i], order->lanes[i] };
-	return lane;
-}
 
 struct problem {
 	struct fsdp_state_problem state;
@@ -325,7 +302,8 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 
 static struct value get_error(struct subject of)
 {
-	const struct fsdp_divergence *divergence = &data_of(of)->divergence;
+	const struct fsdp_divergence *divergence =
+		&((const struct orders *)of.context)->divergence;
 	const struct fsdp_recording *one = of.object;
 
 	return !divergence->agree &&
@@ -345,7 +323,8 @@ static const struct record order_record = RECORD_OF(RECORD_OBJECT, ORDER,
 static const struct record checked_record = RECORD_OF(RECORD_OBJECT, ORDER,
 	{ "unchecked", COUNT_AT(ORDER, unchecked),
 		ABOUT("Number of training forwards that PyTorch did not check.") },
-	{ "states", EACH(each_lane, lane_record), IF_SET(ORDER, lanes),
+	{ "states", LIST_AT(ORDER, lanes, handle_count, lane_record),
+		IF_SET(ORDER, lanes),
 		ABOUT("States of each handle, where they were recorded.") });
 
 #define RECORDING struct fsdp_recording
@@ -361,34 +340,20 @@ static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "state_problems", EACH(each_problem, problem_record), .has = has_states,
 		ABOUT("Changes of state that PyTorch refuses.") });
 
-struct argument {
-	uint64_t input;
-	struct fsdp_recording recording;
-};
-
-#define ARGUMENT struct argument
-HAS(has_order, ARGUMENT, one->recording.order != NULL)
-static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording",
+HAS(has_order, RECORDING, one->order != NULL)
+static const struct record recording_record = OBJECT_RECORD(RECORDING, "recording",
 	"One recording. Names of fields are those of PyTorch's own structures.",
-	{ "input", COUNT_AT(ARGUMENT, input), ALWAYS("`id` of the input.") },
-	{ "kind", ENUM_AT(ARGUMENT, recording.kind, fsdp_recording_kind_name),
+	{ "input", SIZE_AT(RECORDING, input), ALWAYS("`id` of the input.") },
+	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name),
 		WORDS("fx_exec_order", "exec_order", "flight_recorder", "nccl_watchdog"),
 		ALWAYS("What was recorded.") },
-	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
-	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });
-
-_Static_assert(sizeof(ARGUMENT) <= RECORD_ROOM, "room for one");
+	{ NULL, POINTED_AT(RECORDING, fx, fx_record) },
+	{ NULL, FIELDS(order_recording), .has = has_order });
 
 static const void *each_recording(struct subject of, size_t i, void *room)
 {
-	const struct listing *listing = data_of(of)->listing;
-	ARGUMENT *argument = room;
-
-	if (i == listing->count)
-		return NULL;
-	argument->recording = *fsdp_recording(listing->recordings, i);
-	argument->input = argument->recording.input;
-	return argument;
+	(void)room;
+	return fsdp_recording(((const struct orders *)of.context)->recordings, i);
 }
 
 /* ---- one row per use ---- */
@@ -406,59 +371,57 @@ static const struct record use_record = RECORD_OF(RECORD_OBJECT, USE,
 	{ "position", COUNT_AT(USE, position) }, { "what", WORD_AT(USE, what) },
 	{ "id", INTEGER_AT(USE, id) }, { "fqn", NAME_AT(USE, fqn) });
 
-/* ids NULL: they have none. */
-static void rows_fx(struct out *out, const struct record_table *table, const char *what,
-	const int64_t *ids, const struct fsdp_span *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct use use = { FSDP_ABSENT, FSDP_ABSENT, i, what,
-			ids != NULL ? ids[i] : FSDP_ABSENT, names[i] };
-		out_records_row(out, table, &use);
-	}
-}
-
-static void write_uses(const struct listing *listing)
+static void write_uses(const struct orders *order)
 {
 	static const struct table like = {
 		.key = "recordings", .main = true, .rows_only = true
 	};
-	struct out *out = listing->run->out;
+	const struct fsdp_recording *one;
+	struct out *out = order->run->out;
 	struct record_table table;
 
 	record_table_init(&table, &like, &use_record, NULL);
 	out_records_begin(out, &table);
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
-			fsdp_recording_by_rank(listing->recordings, i));
-		const struct fsdp_fx_order *fx = one->fx;
-		if (fx == NULL) {
-			/* A forward of a unit is one row per parameter. */
-			struct use use = { .rank = one->rank, .what = "forward" };
-			for (size_t k = 0; k < one->order->forward_count; k++) {
-				const struct fsdp_forward *forward =
-					&one->order->forwards[k];
-				const struct fsdp_handle *handle =
-					order_handle(one->order, forward->handle);
-				bool again = k != 0 && one->order->forwards[k - 1].iter ==
-							       forward->iter;
+	for (size_t i = 0; (one = order_by_rank(order, i)) != NULL; i++) {
+		static const struct fsdp_fx_order none;
+		const struct fsdp_fx_order *fx = one->fx != NULL ? one->fx : &none;
+		const struct {
+			const char *what;
+			const int64_t *ids;
+			const struct fsdp_span *names;
+			size_t count;
+		} lists[] = { { "module", fx->modules, fx->module_names,
+				      fx->module_count },
+			{ "parameter", fx->params, fx->param_names, fx->param_count },
+			{ "never_visited", NULL, fx->never_visited,
+				fx->never_visited_count } };
+		/* A forward of a unit is one row per parameter. */
+		struct use use = { .rank = one->rank, .what = "forward" };
+		for (size_t k = 0; one->fx == NULL && k < one->order->forward_count;
+			k++) {
+			const struct fsdp_forward *forward = &one->order->forwards[k];
+			const struct fsdp_handle *handle =
+				order_handle(one->order, forward->handle);
+			bool again = k != 0 &&
+				     one->order->forwards[k - 1].iter == forward->iter;
 
-				use.iteration = (int64_t)forward->iter;
-				use.position = again ? use.position + 1 : 0;
-				for (size_t j = 0;
-					handle != NULL && j < handle->fqn_count; j++) {
-					use.id = handle->id;
-					use.fqn = handle->fqns[j];
-					out_records_row(out, &table, &use);
-				}
+			use.iteration = (int64_t)forward->iter;
+			use.position = again ? use.position + 1 : 0;
+			for (size_t j = 0; handle != NULL && j < handle->fqn_count; j++) {
+				use.id = handle->id;
+				use.fqn = handle->fqns[j];
+				out_records_row(out, &table, &use);
 			}
-			continue;
 		}
-		rows_fx(out, &table, "module", fx->modules, fx->module_names,
-			fx->module_count);
-		rows_fx(out, &table, "parameter", fx->params, fx->param_names,
-			fx->param_count);
-		rows_fx(out, &table, "never_visited", NULL, fx->never_visited,
-			fx->never_visited_count);
+		for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+			for (size_t j = 0; j < lists[k].count; j++) {
+				use = (struct use){ FSDP_ABSENT, FSDP_ABSENT, j,
+					lists[k].what,
+					lists[k].ids != NULL ? lists[k].ids[j]
+							     : FSDP_ABSENT,
+					lists[k].names[j] };
+				out_records_row(out, &table, &use);
+			}
 	}
 	out_table_end(out);
 }
@@ -481,55 +444,13 @@ static const struct record divergence_record = OBJECT_RECORD(DIVERGENCE, "diverg
 	{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart,
 		ABOUT("What PyTorch says.") });
 
-/* Ranks that do the same at that place. */
-struct group {
-	size_t first; /* of its recordings, by rank */
-	int64_t index;
-	struct fsdp_handle handle;
-};
-
-static const void *each_group(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_first_diff *diff = of.object;
-	const struct fsdp_handle none = { 0 }, *handle;
-	struct group *group = room;
-	size_t at = i == 0 ? 0 : group->first + 1;
-
-	while (at < diff->count && !order_begins_group(diff, at))
-		at++;
-	if (at == diff->count)
-		return NULL;
-	handle = order_handle(
-		order_nth(&data_of(of)->parts, at)->order, diff->handles[at]);
-	*group = (struct group){ at, diff->handles[at], handle != NULL ? *handle : none };
-	return group;
-}
-
-static const void *each_rank(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_first_diff *diff = &data_of(of)->first_diff;
-	const struct group *group = of.object;
-	struct {
-		int64_t rank;
-		size_t next;
-	} *at = room;
-
-	if (i == 0)
-		at->next = group->first;
-	while (at->next < diff->count && diff->handles[at->next] != group->index)
-		at->next++;
-	if (at->next == diff->count)
-		return NULL;
-	at->rank = order_nth(&data_of(of)->parts, at->next++)->rank;
-	return at;
-}
-
-#define GROUP struct group
+#define GROUP struct fsdp_order_group
 static const struct record group_record = RECORD_OF(RECORD_OBJECT, GROUP,
-	{ "ranks", EACH(each_rank, record_integers), ALWAYS("These ranks.") },
-	{ "handle", INTEGER_AT(GROUP, index),
+	{ "ranks", LIST_AT(GROUP, ranks, rank_count, record_integers),
+		ALWAYS("These ranks.") },
+	{ "handle", INTEGER_AT(GROUP, handle),
 		OR_NULL("The handle that they use there; null when their lists have ended.") },
-	{ NULL, FIELDS_AT(GROUP, handle, fqns_record) });
+	{ NULL, FIELDS_AT(GROUP, unit, fqns_record) });
 
 #define DIFF struct fsdp_first_diff
 static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
@@ -537,15 +458,16 @@ static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
 	{ "iteration", COUNT_AT(DIFF, iteration),
 		ALWAYS("Number of that iteration, from 0.") },
 	{ "position", COUNT_AT(DIFF, position), ALWAYS("The place in it, from 0.") },
-	{ "groups", EACH(each_group, group_record), ALWAYS("Ranks that do the same.") });
+	{ "groups", LIST_AT(DIFF, groups, group_count, group_record),
+		ALWAYS("Ranks that do the same.") });
 
 /* ---- the answer ---- */
 
-#define DATA struct order_data
-#define FLIGHT_OF(data) fsdp_recordings_flight((data)->listing->recordings)
+#define DATA struct orders
+#define FLIGHT_OF(data) fsdp_recordings_flight((data)->recordings)
 HAS(has_dumps, DATA, FLIGHT_OF(one) != NULL)
 HAS(has_no_dumps, DATA, FLIGHT_OF(one) == NULL)
-HAS(has_first_diff_option, DATA, one->listing->options->first_diff)
+HAS(has_first_diff_option, DATA, one->options->first_diff)
 static const struct record request_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record),
 		IF_SET(DATA, first_diff.found),
@@ -558,45 +480,35 @@ const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
 	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },
 	{ NULL, FIELDS(request_record), .has = has_first_diff_option });
 
-static struct listing first_apart(const struct listing *listing)
+bool order_put_data(struct orders *order)
 {
-	size_t count = fsdp_recordings_run_count(listing->recordings);
+	const struct fsdp_flight *flight = FLIGHT_OF(order);
+	size_t count = fsdp_recordings_run_count(order->recordings), room = 1, nth = 0;
+	struct orders run = order_run(order, 0);
 
-	for (size_t i = 0; i < count; i++) {
-		struct listing run = order_run(listing, i);
-
-		if (order_parts(&run))
-			return run;
-	}
-	return order_run(listing, 0);
-}
-
-bool order_put_data(struct listing *listing)
-{
-	struct listing parts = first_apart(listing);
-	struct order_data data = { listing, listing->count, NULL,
-		*fsdp_recordings_divergence(parts.recordings),
-		*fsdp_recordings_first_diff(parts.recordings), .parts = parts };
-	const struct fsdp_flight *flight = FLIGHT_OF(&data);
-	size_t room = 1;
-
+	while (!order_parts(&run) && ++nth < count)
+		run = order_run(order, nth);
+	if (nth == count)
+		run = order_run(order, 0);
+	order->divergence = *fsdp_recordings_divergence(run.recordings);
+	order->first_diff = *fsdp_recordings_first_diff(run.recordings);
 	if (flight != NULL)
-		data.flight = *flight;
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+		order->flight = *flight;
+	for (size_t i = 0; i < order->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
 		size_t wanted = one->fx != NULL      ? one->fx->param_count
 				: one->order != NULL ? 2 * one->order->handle_count
 						     : 0;
 		room = wanted > room ? wanted : room;
 	}
-	data.scratch = calloc(room, sizeof *data.scratch);
-	if (data.scratch == NULL)
+	order->scratch = calloc(room, sizeof *order->scratch);
+	if (order->scratch == NULL)
 		return false;
-	out_fields(listing->run->out, &order_answer, (struct subject){ &data, &data });
+	out_fields(order->run->out, &order_answer, (struct subject){ order, order });
 	if (flight != NULL)
-		order_put_dumps(listing, (struct subject){ &data, &data });
+		order_put_dumps(order, (struct subject){ order, order });
 	else
-		write_uses(listing);
-	free(data.scratch);
+		write_uses(order);
+	free(order->scratch);
 	return true;
 }

@@ -11,16 +11,22 @@
 #include "shared/recordings.h"
 #include "render/writer.h"
 
+enum { MOST_SHOWN = 8, MOMENT_ROOM = DATE_SIZE + 16 };
+
 /* The answer in hand. */
 struct flight {
-	struct listing *listing;
+	struct orders *order;
 	struct out *out;
 	const struct fsdp_flight *joined;
 	bool is_log;   /* these are logs, not dumps */
 	bool is_alone; /* of what one rank left nothing follows for the others */
 	size_t dump_count;
 	const struct fsdp_recording *first; /* of the dumps */
-	char since[DATE_SIZE + 16];         /* of the collective; "": not known */
+	const char *since;                  /* of the collective; NULL: not known */
+	char since_room[MOMENT_ROOM];
+	/* for elements that are alike: their ranks, and which were shown */
+	int64_t *ranks;
+	bool *taken;
 	bool has_timeout; /* some error in logs is one, and no rank failed by itself */
 };
 
@@ -61,24 +67,18 @@ static struct value name(struct fsdp_span name)
 }
 
 /* The wall clock of the ranks, as a date in UTC, or as logs have it, which name no year.
- */
-static const char *format_moment(int64_t ns, bool is_log, char text[DATE_SIZE + 16])
+ * NULL: not known. */
+static const char *format_moment(int64_t ns, bool is_log, char text[MOMENT_ROOM])
 {
 	static const size_t year = sizeof "1970-" - 1;
 	char date[DATE_SIZE];
 
-	text[0] = '\0';
 	if (ns < 0)
-		return text;
+		return NULL;
 	date_format(date, ns / 1000000000, ' ');
-	snprintf(text, DATE_SIZE + 16, "%s.%03d%s", is_log ? date + year : date,
+	snprintf(text, MOMENT_ROOM, "%s.%03d%s", is_log ? date + year : date,
 		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
 	return text;
-}
-
-static struct value since_of(const struct flight *flight)
-{
-	return flight->since[0] != '\0' ? value_word(flight->since) : value_absent();
 }
 
 static void print_place(struct out *out, const struct fsdp_flight_place *place)
@@ -138,8 +138,6 @@ static void print_place_in(
 }
 
 /* ---- what there is ---- */
-
-enum { MOST_SHOWN = 8 };
 
 static void line_inputs(const struct flight *flight)
 {
@@ -278,45 +276,55 @@ static void line_rest(struct out *out, const char *label, size_t count)
 /* Gloo names no rank. */
 static const char OTHER_SIZES[] = "ranks used different sizes in one call";
 
-/* The first cause is the collective of the answer, and has its sizes and place. */
+/* A cause by its index; without causes what the culprits did in the collective of the
+ * answer is the only one. */
+static struct fsdp_flight_cause cause_at(
+	const struct fsdp_flight *joined, size_t i, const char **ret_verb)
+{
+	struct fsdp_flight_cause one = { joined->culprits, joined->culprit_count,
+		FSDP_ABSENT, joined->seq, joined->op, joined->group };
+
+	if (i < joined->cause_count)
+		one = joined->causes[i];
+	*ret_verb = one.other != FSDP_ABSENT  ? "never finished"
+		    : i < joined->cause_count ? missing_words(one.op)
+					      : verb_of(joined);
+	return one;
+}
+
 static void lines_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
-	const char *verb = verb_of(joined);
 	struct out *out = flight->out;
+	const char *verb;
 	char text[300];
 
-	for (size_t i = 0; i < joined->cause_count && i < MOST_SHOWN; i++) {
-		const struct fsdp_flight_cause *one = &joined->causes[i];
-		bool stopped = one->other != FSDP_ABSENT;
+	if (joined->culprit_count == 0 && problem_is(joined, "size"))
+		out_line(out, NULL, "%s", OTHER_SIZES);
+	if (problem_is(joined, "exception") && joined->cause_count == 0 &&
+		joined->culprit_count != 0)
+		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
+	for (size_t i = 0; (i < joined->cause_count || i == 0) && i < MOST_SHOWN; i++) {
+		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
+		bool stopped = one.other != FSDP_ABSENT;
 
+		if (verb == NULL || one.rank_count == 0)
+			continue;
 		out_line_begin(out, NULL);
 		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
-			RANKS(one->ranks, one->rank_count),
-			value_word(missing_words(one->op)));
+			RANKS(one.ranks, one.rank_count), value_word(verb));
+		/* The first is the collective of the answer, and has its sizes and
+		 * place. */
 		if (i == 0 && !stopped) {
 			out_line_text(out, " ");
 			print_collective(flight);
 		} else {
-			print_place_in(out, one->seq, one->op, one->group);
+			print_place_in(out, one.seq, one.op, one.group);
 		}
-		out_values(out, "[, which rank {} finished]", number(one->other));
+		out_values(out, "[, which rank {} finished]", number(one.other));
 		out_line_end(out);
 	}
 	line_rest(out, NULL, joined->cause_count);
-	if (joined->culprit_count == 0 && problem_is(joined, "size"))
-		out_line(out, NULL, "%s", OTHER_SIZES);
-	if (joined->cause_count != 0 || joined->culprit_count == 0)
-		return;
-	if (problem_is(joined, "exception"))
-		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
-	if (verb == NULL)
-		return;
-	out_line_begin(out, NULL);
-	out_values(out, "{} {} ", RANKS(joined->culprits, joined->culprit_count),
-		value_word(verb));
-	print_collective(flight);
-	out_line_end(out);
 }
 
 /* What the culprits called in place of what most did, and what they entered last. */
@@ -375,7 +383,7 @@ static void lines_agree(const struct flight *flight)
 		print_place_in(out, joined->common.seq,
 			joined->common.op.size != 0 ? joined->common.op : unnamed,
 			joined->common.group);
-		out_values(out, "[ since {}]", since_of(flight));
+		out_values(out, "[ since {}]", value_word(flight->since));
 		print_place(out, &joined->common.place);
 		out_line_end(out);
 	}
@@ -476,40 +484,33 @@ static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 	{ "ran_ms", INTEGER_AT(WATCH, ran_ms),
 		OR_NULL("How long the rank had waited in it, in milliseconds.") });
 
-static const struct column WATCH_TABLE[] = {
-	{ "ranks", .right = true },
-	{ "group" },
-	{ "enqueued", .right = true },
-	{ "completed", .right = true },
-	{ "failed in" },
-};
+static const struct table WATCHES = TEXT_TABLE(NUMBERS("ranks"), { "group" },
+	NUMBERS("enqueued"), NUMBERS("completed"), { "failed in" });
 
-/* One row for all that are alike. False: out of memory. */
-static bool show_watches(const struct flight *flight)
+/* One row for all that are alike. */
+static void show_watches(const struct flight *flight)
 {
 	enum { MOST_ROWS = 32 };
-	static const struct table table = TEXT_TABLE("watchdog", WATCH_TABLE);
 	const struct fsdp_flight *joined = flight->joined;
-	int64_t *ranks = calloc(joined->watch_count + 1, sizeof *ranks);
-	bool *taken = calloc(joined->watch_count + 1, sizeof *taken);
-	int64_t head = flight->listing->options->head, rows = 0;
-	bool good = ranks != NULL && taken != NULL;
+	int64_t head = flight->order->options->head, rows = 0;
 
 	head = head >= 0 ? head : MOST_ROWS;
-	if (joined->watch_count != 0 && good)
-		out_table_begin(flight->out, &table);
-	for (size_t i = 0; good && i < joined->watch_count && rows <= head; i++) {
+	if (joined->watch_count == 0)
+		return;
+	memset(flight->taken, 0, joined->watch_count * sizeof *flight->taken);
+	out_table_begin(flight->out, &WATCHES);
+	for (size_t i = 0; i < joined->watch_count && rows <= head; i++) {
 		const WATCH *first = &joined->watches[i];
 		int64_t longest = FSDP_ABSENT;
 		char list[160], failed[200];
 		size_t count = 0;
 
-		if (taken[i] || ++rows > head)
+		if (flight->taken[i] || ++rows > head)
 			continue;
 		for (size_t k = i; k < joined->watch_count; k++) {
 			const WATCH *one = &joined->watches[k];
 
-			if (taken[k] || first->enqueued != one->enqueued ||
+			if (flight->taken[k] || first->enqueued != one->enqueued ||
 				first->completed != one->completed ||
 				first->seq != one->seq ||
 				first->numel_in != one->numel_in ||
@@ -518,11 +519,11 @@ static bool show_watches(const struct flight *flight)
 					text_of_span(one->group)) ||
 				!text_is(text_of_span(first->op), text_of_span(one->op)))
 				continue;
-			taken[k] = true;
-			ranks[count++] = one->rank;
+			flight->taken[k] = true;
+			flight->ranks[count++] = one->rank;
 			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
-		order_put_ranks(ranks, count, list, sizeof list);
+		order_put_ranks(flight->ranks, count, list, sizeof list);
 		/* "#7 all_reduce after 600.1 s"; empty where none failed. */
 		const struct text op = text_of_span(first->op);
 		size_t size = 0;
@@ -542,13 +543,9 @@ static bool show_watches(const struct flight *flight)
 			number(first->completed), value_word(failed) };
 		out_row(flight->out, values);
 	}
-	if (joined->watch_count != 0 && good)
-		out_table_end(flight->out);
+	out_table_end(flight->out);
 	if (rows > head)
 		out_line(flight->out, "", "... and more: --json has all ranks");
-	free(ranks);
-	free(taken);
-	return good;
 }
 
 /* The text up to an address, which each rank has another one of. */
@@ -561,30 +558,28 @@ static struct text without_peer(struct fsdp_span text)
 		(size_t)((peer != NULL ? peer : end) - text.data) };
 }
 
-/* One line for all that are alike. False: out of memory. */
-static bool lines_exceptions(const struct flight *flight)
+/* One line for all that are alike. */
+static void lines_exceptions(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
 	size_t count = joined->exception_count, shown = 0;
-	int64_t *ranks = calloc(count + 1, sizeof *ranks);
-	bool *taken = calloc(count + 1, sizeof *taken);
-	bool good = ranks != NULL && taken != NULL, differ = false;
-	char at[DATE_SIZE + 16];
+	bool differ = false;
+	char at[MOMENT_ROOM];
 
-	for (size_t i = 0; good && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_flight_exception *one = &joined->exceptions[i],
 						   *first = joined->exceptions;
 		size_t alike = 0;
 
 		differ |= one->op.size != 0 && first->op.size != 0 &&
 			  !text_is(text_of_span(one->op), text_of_span(first->op));
-		if (taken[i] || shown++ >= MOST_SHOWN)
+		if (flight->taken[i] || shown++ >= MOST_SHOWN)
 			continue;
 		for (size_t k = i; k < count; k++) {
 			const struct fsdp_flight_exception *other =
 				&joined->exceptions[k];
 
-			if (taken[k] || one->place.line != other->place.line ||
+			if (flight->taken[k] || one->place.line != other->place.line ||
 				one->time_ns != other->time_ns ||
 				!text_is(text_of_span(one->place.filename),
 					text_of_span(other->place.filename)) ||
@@ -593,19 +588,18 @@ static bool lines_exceptions(const struct flight *flight)
 				!text_is(without_peer(one->text),
 					without_peer(other->text)))
 				continue;
-			taken[k] = true;
-			ranks[alike++] = other->rank;
+			flight->taken[k] = true;
+			flight->ranks[alike++] = other->rank;
 		}
-		qsort(ranks, alike, sizeof *ranks, order_compare_numbers);
+		qsort(flight->ranks, alike, sizeof *flight->ranks, order_compare_numbers);
 		out_line_begin(flight->out, shown == 1 ? "error" : "");
-		format_moment(one->time_ns, true, at);
 		out_values(flight->out, "{}[ in {}]",
-			one->rank != FSDP_ABSENT ? RANKS(ranks, alike)
+			one->rank != FSDP_ABSENT ? RANKS(flight->ranks, alike)
 						 : value_word("a rank"),
 			name(one->op));
 		print_place(flight->out, &one->place);
 		out_values(flight->out,
-			"[ at {}]: ", *at != '\0' ? value_word(at) : value_absent());
+			"[ at {}]: ", value_word(format_moment(one->time_ns, true, at)));
 		out_line_name(flight->out,
 			one->is_own ? text_of_span(one->text) : without_peer(one->text));
 		out_line_end(flight->out);
@@ -614,30 +608,32 @@ static bool lines_exceptions(const struct flight *flight)
 	if (differ && flight->has_timeout)
 		out_line(flight->out, NULL,
 			"these ranks wait in different calls: those of one group must make the same calls in the same order");
-	free(ranks);
-	free(taken);
-	return good;
 }
 
-bool order_show_flight(struct listing *listing)
+bool order_show_flight(struct orders *order)
 {
-	struct flight flight = { listing, listing->run->out,
-		fsdp_recordings_flight(listing->recordings) };
+	struct flight flight = { order, order->run->out,
+		fsdp_recordings_flight(order->recordings) };
 	const struct fsdp_flight *joined = flight.joined;
-	bool good;
+	size_t most = joined->watch_count > joined->exception_count
+			      ? joined->watch_count
+			      : joined->exception_count;
 
+	flight.ranks = calloc(most + 1, sizeof *flight.ranks);
+	flight.taken = calloc(most + 1, sizeof *flight.taken);
+	bool good = flight.ranks != NULL && flight.taken != NULL;
 	flight.is_log = is_log(joined);
 	flight.is_alone = flight.is_log && joined->watch_count != 0;
 	for (size_t i = 1; i < joined->watch_count; i++)
 		flight.is_alone &= joined->watches[i].rank == joined->watches[0].rank;
-	for (size_t i = listing->count; i-- > 0;) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+	for (size_t i = order->count; i-- > 0;) {
+		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
 
 		flight.first = one->flight != NULL ? one : flight.first;
 		flight.dump_count += one->flight != NULL;
 	}
 	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
-	format_moment(joined->since_ns, flight.is_log, flight.since);
+	flight.since = format_moment(joined->since_ns, flight.is_log, flight.since_room);
 	for (size_t i = 0; joined->watch_count == 0 && i < joined->exception_count; i++)
 		flight.has_timeout |=
 			joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
@@ -646,13 +642,14 @@ bool order_show_flight(struct listing *listing)
 
 	line_inputs(&flight);
 	lines_cause(&flight);
-	good = lines_exceptions(&flight);
+	if (good)
+		lines_exceptions(&flight);
 	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered_count != 0 &&
 		!problem_is(joined, "exception"))
 		out_values_line(flight.out,
 			problem_is(joined, "parted") ? "completed" : "entered",
 			"{}[, since {}]", RANKS(joined->entered, joined->entered_count),
-			since_of(&flight));
+			value_word(flight.since));
 	lines_culprits(&flight);
 	line_ranks(&flight, "waiting", "{}, in other collectives", joined->waiting,
 		joined->waiting_count);
@@ -661,8 +658,11 @@ bool order_show_flight(struct listing *listing)
 		joined->missing_dumps, joined->missing_dump_count);
 	line_ranks(&flight, "unreadable", "{}", joined->unreadable,
 		joined->unreadable_count);
-	good = show_watches(&flight) && good;
+	if (good)
+		show_watches(&flight);
 	lines_next(&flight);
+	free(flight.ranks);
+	free(flight.taken);
 	return good;
 }
 
@@ -704,7 +704,7 @@ static const char *fix_of(const char *problem, const int64_t *ranks, size_t coun
 
 	while (FIXES[i].problem != NULL && strcmp(FIXES[i].problem, problem) != 0)
 		i++;
-	bool reads = FIXES[i].problem == NULL && *since != '\0';
+	bool reads = FIXES[i].problem == NULL && since != NULL;
 	if (FIXES[i].after == NULL)
 		return FIXES[i].before;
 	snprintf(fix->text, sizeof fix->text, "%s%s%s%s%s", FIXES[i].before,
@@ -717,66 +717,54 @@ static const char *fix_of(const char *problem, const int64_t *ranks, size_t coun
 static void find_cause(struct run *run, const struct fsdp_flight *joined)
 {
 	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
-	char number[32] = "", op[80] = "", text[300], since[DATE_SIZE + 16];
+	const char *rule = differ ? "FI7041" : "FI7040", *verb;
+	char text[300], room[MOMENT_ROOM];
 	struct rank_words words;
 	struct fix fix;
 
-	format_moment(joined->since_ns, is_log(joined), since);
-	for (size_t i = 0; i < joined->cause_count; i++) {
-		const struct fsdp_flight_cause *one = &joined->causes[i];
-		bool stopped = one->other != FSDP_ABSENT;
-		char other[64] = "";
-
-		if (stopped)
-			snprintf(other, sizeof other,
-				": its GPU stopped, rank %" PRId64 " finished it",
-				one->other);
-		run_finding(run, "FI7040",
-			fix_of(stopped ? "gpu_stopped" : joined->problem, one->ranks,
-				one->rank_count, since, &fix),
-			"%s %s #%" PRId64 " %.*s of %.*s%s",
-			rank_words(one->ranks, one->rank_count, &words),
-			stopped ? "never finished" : missing_words(one->op), one->seq,
-			(int)(one->op.size < 64 ? one->op.size : 64),
-			(const char *)one->op.data,
-			(int)(one->group.size < 200 ? one->group.size : 200),
-			(const char *)one->group.data, other);
-	}
-	if (joined->cause_count != 0)
-		return;
-	if (problem_is(joined, "exception")) {
-		run_finding(run, differ ? "FI7041" : "FI7040",
+	if (joined->cause_count == 0 && problem_is(joined, "exception")) {
+		run_finding(run, rule,
 			fix_of(differ                    ? "orders"
 				: culprit_failed(joined) ? "failed"
 							 : "",
-				joined->culprits, joined->culprit_count, "", &fix),
+				joined->culprits, joined->culprit_count, NULL, &fix),
 			"%s", exception_words(joined, text, sizeof text));
 		return;
 	}
-	if (joined->culprit_count == 0) {
+	if (joined->cause_count == 0 && joined->culprit_count == 0) {
 		run_finding(
-			run, "FI7041", fix_of("size", NULL, 0, "", &fix), OTHER_SIZES);
+			run, "FI7041", fix_of("size", NULL, 0, NULL, &fix), OTHER_SIZES);
 		return;
 	}
-	if (joined->seq != FSDP_ABSENT)
-		snprintf(number, sizeof number, " #%" PRId64, joined->seq);
-	if (joined->op.data != NULL)
-		snprintf(op, sizeof op, " %.*s",
-			(int)(joined->op.size < 64 ? joined->op.size : 64),
-			(const char *)joined->op.data);
-	run_finding(run, differ ? "FI7041" : "FI7040",
-		fix_of(joined->problem, joined->culprits, joined->culprit_count, since,
-			&fix),
-		"%s %s%s%s%s%.*s",
-		rank_words(joined->culprits, joined->culprit_count, &words),
-		verb_of(joined), number, op, joined->group.size != 0 ? " of " : "",
-		(int)(joined->group.size < 200 ? joined->group.size : 200),
-		(const char *)joined->group.data);
+	for (size_t i = 0; i < joined->cause_count || i == 0; i++) {
+		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
+		bool stopped = one.other != FSDP_ABSENT;
+		char seq[32] = "", other[64] = "";
+
+		if (one.seq != FSDP_ABSENT)
+			snprintf(seq, sizeof seq, " #%" PRId64, one.seq);
+		if (stopped)
+			snprintf(other, sizeof other,
+				": its GPU stopped, rank %" PRId64 " finished it",
+				one.other);
+		run_finding(run, rule,
+			fix_of(stopped ? "gpu_stopped" : joined->problem, one.ranks,
+				one.rank_count,
+				format_moment(joined->since_ns, is_log(joined), room),
+				&fix),
+			"%s %s%s%s%.*s%s%.*s%s",
+			rank_words(one.ranks, one.rank_count, &words), verb, seq,
+			one.op.data != NULL ? " " : "",
+			(int)(one.op.size < 64 ? one.op.size : 64),
+			(const char *)one.op.data, one.group.size != 0 ? " of " : "",
+			(int)(one.group.size < 200 ? one.group.size : 200),
+			(const char *)one.group.data, other);
+	}
 }
 
-int order_check_flight(struct listing *listing)
+int order_check_flight(struct orders *order)
 {
-	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
 	bool is_bad = joined->verdict == FSDP_FLIGHT_STUCK ||
 		      joined->verdict == FSDP_FLIGHT_MISMATCH;
 	int status =
@@ -784,9 +772,9 @@ int order_check_flight(struct listing *listing)
 	struct rank_words words;
 
 	if (is_bad)
-		find_cause(listing->run, joined);
+		find_cause(order->run, joined);
 	if (joined->missing_dump_count != 0)
-		run_finding(listing->run, "FI7042",
+		run_finding(order->run, "FI7042",
 			is_log(joined)
 				? "collect the logs of these ranks: an error, or the last line, shows where each is"
 				: "collect these dumps; a rank that crashed left none, and its log has the error",
@@ -795,20 +783,20 @@ int order_check_flight(struct listing *listing)
 				&words),
 			is_log(joined) ? "printed no failed collective" : "left no dump");
 	if (joined->unreadable_count != 0)
-		run_finding(listing->run, "FI7042", "", "the dump of %s cannot be read",
+		run_finding(order->run, "FI7042", "", "the dump of %s cannot be read",
 			rank_words(joined->unreadable, joined->unreadable_count, &words));
-	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+	for (size_t i = 0; i < order->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
 
 		if (one->truncated)
 			status = STATUS_PARTIAL;
 		if (one->flight == NULL && !is_log(joined))
-			run_note(listing->run,
+			run_note(order->run,
 				"skipped %s: dumps of the Flight Recorder contain more than a log",
 				one->path);
 	}
 	if (joined->version_count > 1)
-		run_note(listing->run,
+		run_note(order->run,
 			"the dumps were written by %zu versions of the recorder",
 			joined->version_count);
 	return is_bad ? STATUS_BAD : status;
@@ -872,8 +860,8 @@ struct dump {
 
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
-	const struct listing *listing = ((const struct order_data *)of.context)->listing;
-	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	const struct orders *order = of.context;
+	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
 	const struct {
 		const int64_t *ranks;
 		size_t count;
@@ -884,9 +872,9 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 		{ joined->waiting, joined->waiting_count, "waiting" } };
 	struct dump *dump = room;
 
-	for (size_t nth = i == 0 ? 0 : dump->next; nth < listing->count; nth++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
-			fsdp_recording_by_rank(listing->recordings, nth));
+	for (size_t nth = i == 0 ? 0 : dump->next; nth < order->count; nth++) {
+		const struct fsdp_recording *one = fsdp_recording(order->recordings,
+			fsdp_recording_by_rank(order->recordings, nth));
 
 		if (one->flight == NULL)
 			continue;
@@ -991,7 +979,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.has = is_of_logs,
 		ABOUT("Of logs: the lines of each rank in each group, summarized.") });
 
-void order_put_dumps(struct listing *listing, struct subject of)
+void order_put_dumps(struct orders *order, struct subject of)
 {
 	static const struct table dumps = {
 		.key = "dumps", .main = true, .rows_only = true
@@ -999,12 +987,12 @@ void order_put_dumps(struct listing *listing, struct subject of)
 	static const struct table watches = {
 		.key = "watchdog", .main = true, .rows_only = true
 	};
-	const struct fsdp_flight *joined = fsdp_recordings_flight(listing->recordings);
+	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
 
 	if (is_log(joined))
-		out_records(listing->run->out, &watches, &watch_record, NULL,
+		out_records(order->run->out, &watches, &watch_record, NULL,
 			joined->watches, joined->watch_count);
 	else
 		out_each_record(
-			listing->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
+			order->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
 }

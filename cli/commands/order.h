@@ -18,51 +18,47 @@ struct order_options {
 };
 
 /* A table for people. */
-#define TEXT_TABLE(name, list)                                                    \
-	{                                                                         \
-		.key = (name), .columns = (list),                                 \
-		.column_count = sizeof(list) / sizeof *(list), .text_only = true, \
-		.indent = 2                                                       \
+#define TEXT_TABLE(...)                                                          \
+	{                                                                        \
+		.columns = (const struct column[]){ __VA_ARGS__ },               \
+		.column_count = sizeof((const struct column[]){ __VA_ARGS__ }) / \
+				sizeof(struct column),                           \
+		.text_only = true, .indent = 2                                   \
+	}
+#define NUMBERS(name)                 \
+	{                             \
+		(name), .right = true \
 	}
 
-/* What one run of this command has at hand. */
-struct listing {
+/* What one run of this command has at hand: the object of the answer, and the context of
+ * all records. */
+struct orders {
 	struct run *run;
 	const struct order_options *options;
-	const struct fsdp_recordings *recordings;
-	struct fsdp_checkpoint *checkpoint; /* --names, or NULL */
+	const struct fsdp_recordings *recordings; /* all, or those of one run */
+	struct fsdp_checkpoint *checkpoint;       /* --names, or NULL */
 	size_t count;
-};
-
-/* The object of the answer, and the context of all records. */
-struct order_data {
-	struct listing *listing;
-	size_t count; /* of its recordings */
 	/* For what is made of one recording: its parameters sorted, or the places of
 	 * its handles, before and after. */
 	int64_t *scratch;
+	/* Of the first run whose ranks diverge. */
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff first_diff;
-	/* The run of these: the first whose ranks diverge. */
-	struct listing parts;
 	struct fsdp_flight flight;
 };
+
+/* The nth recording by rank; NULL past the end. */
+const struct fsdp_recording *order_by_rank(const struct orders *order, size_t nth);
 
 /* By its index; NULL: none. */
 const struct fsdp_handle *order_handle(
 	const struct fsdp_exec_order *order, int64_t index);
 
-/* The recordings of handles, by rank. */
-const struct fsdp_recording *order_nth(const struct listing *listing, size_t nth);
-
 /* Two recordings of one rank are of two runs: those of one run. */
-struct listing order_run(const struct listing *listing, size_t nth);
+struct orders order_run(const struct orders *order, size_t nth);
 
 /* Whether the ranks of a run part. */
-bool order_parts(const struct listing *run);
-
-/* Whether this one begins a group: none before it did the same. */
-bool order_begins_group(const struct fsdp_first_diff *diff, size_t index);
+bool order_parts(const struct orders *run);
 
 /* "0-2,5"; the list of ranks is cut where it does not fit. */
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
@@ -78,11 +74,11 @@ static inline int order_compare_numbers(const void *a, const void *b)
 /* ---- order-flight.c ---- */
 
 /* Dumps of the Flight Recorder: the findings about them, and the status. */
-int order_check_flight(struct listing *listing);
+int order_check_flight(struct orders *order);
 /* False: out of memory. */
-bool order_show_flight(struct listing *listing);
+bool order_show_flight(struct orders *order);
 /* The rows of tables, one per dump. */
-void order_put_dumps(struct listing *listing, struct subject subject);
+void order_put_dumps(struct orders *order, struct subject subject);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;
 
@@ -90,7 +86,7 @@ extern const struct record order_flight_record;
 
 extern const struct record order_answer;
 
-/* All that machines read. False: no memory. */
-bool order_put_data(struct listing *listing);
+/* All that programs read. False: out of memory. */
+bool order_put_data(struct orders *order);
 
 #endif

@@ -555,11 +555,11 @@ static bool find_first(struct sequence *ranks, size_t count, struct fsdp_arena *
 {
 	uint64_t last = 0;
 	size_t other;
-	int64_t *handles = FSDP_TAKE(arena, handles, count);
-	if (handles == NULL)
+	int64_t *grouped = FSDP_TAKE(arena, grouped, count);
+	struct fsdp_order_group *groups = FSDP_TAKE(arena, groups, count);
+	if (grouped == NULL || groups == NULL)
 		return false;
-	diff->handles = handles;
-	diff->count = count;
+	diff->groups = groups;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_exec_order *order = ranks[i].recording->order;
 		if (order->forward_count != 0 &&
@@ -575,8 +575,23 @@ static bool find_first(struct sequence *ranks, size_t count, struct fsdp_arena *
 	}
 	if (!diff->found)
 		diff->position = diff->iteration = 0;
-	for (size_t i = 0; diff->found && i < count; i++)
-		handles[i] = handle_at(&ranks[i], diff->position);
+	for (size_t i = 0, g; diff->found && i < count; i++) {
+		int64_t handle = handle_at(&ranks[i], diff->position);
+		for (g = 0; g < diff->group_count && groups[g].handle != handle;)
+			g++;
+		if (g < diff->group_count)
+			continue;
+		groups[g] =
+			(struct fsdp_order_group){ .ranks = grouped, .handle = handle };
+		if (handle != FSDP_ABSENT)
+			groups[g].unit = ranks[i].recording->order->handles[handle];
+		for (size_t k = i; k < count; k++)
+			if (handle_at(&ranks[k], diff->position) == handle) {
+				*grouped++ = ranks[k].recording->rank;
+				groups[g].rank_count++;
+			}
+		diff->group_count++;
+	}
 	return true;
 }
 

@@ -514,6 +514,8 @@ static bool list_handles(struct handles *handles)
 		uint32_t at = handles->list[i].first;
 		shown[i] = handles->list[i].shown;
 		lanes[i] = handles->list[i].lane;
+		lanes[i].unit = &shown[i];
+		lanes[i].handle = i;
 		lanes[i].changes = changes;
 		for (size_t j = 0; j < lanes[i].change_count; j++) {
 			const struct change *change = fsdp_vec_at(&handles->changes, at);

@@ -207,6 +207,9 @@ FSDP_API const char *fsdp_handle_state_name(unsigned state);
 
 /** The states of one handle in the order of lines. */
 struct fsdp_state_lane {
+	/* The handle, and its index. */
+	const struct fsdp_handle *unit;
+	uint64_t handle;
 	/* In the order of lines. */
 	const struct fsdp_state_change *changes;
 	size_t change_count;
@@ -318,15 +321,26 @@ struct fsdp_divergence {
 	struct fsdp_span message;
 };
 
+/** Ranks that do the same where ranks diverge. */
+struct fsdp_order_group {
+	/* Global ranks, ascending. */
+	const int64_t *ranks;
+	size_t rank_count;
+	/* Index of the handle that they use there, or FSDP_ABSENT: their lists end. */
+	int64_t handle;
+	/* That of the first of these ranks; all zero: none. */
+	struct fsdp_handle unit;
+};
+
 /** Where ranks diverge first, in any iteration. */
 struct fsdp_first_diff {
 	/* Else all agree, or there is only one rank, and the rest is 0. */
 	bool found;
 	/* Iteration, and position in the list of its uses; both from 0. */
 	uint64_t iteration, position;
-	/* One a recording of handles; FSDP_ABSENT: it has none there. */
-	const int64_t *handles;
-	size_t count;
+	/* In order of their first ranks. */
+	const struct fsdp_order_group *groups;
+	size_t group_count;
 };
 
 /** Of recordings of handles: what PyTorch itself would find in the first iteration.
