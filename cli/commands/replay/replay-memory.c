@@ -524,20 +524,16 @@ static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_
  * there is. False: *ret_error, or out of memory. */
 static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 {
-	const struct run *run = all->replay->run;
 	const char *path = all->replay->options->compare.items[0];
-	const struct fsdp_recording_options options = { .size = sizeof options,
-		.remote = helper_remote(),
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.kinds = 1u << FSDP_RECORDING_MEMORY };
 	struct memory_row *before;
 	size_t count = 0;
 	bool good;
 
-	if (!trace_paths_add(&all->paths, path) ||
-		!fsdp_recordings_read((const char *const *)all->paths.items,
-			all->paths.count, &options, &all->before, ret_error))
+	if (!trace_paths_add(&all->paths, path))
+		return false;
+	const struct fsdp_recording_options options = replay_reads_earlier(all->replay);
+	if (!fsdp_recordings_read((const char *const *)all->paths.items, all->paths.count,
+		    &options, &all->before, ret_error))
 		return false;
 	all->growth = calloc(all->count + 1, sizeof *all->growth);
 	before = list_rows(all->before, &count);

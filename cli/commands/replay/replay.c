@@ -53,11 +53,11 @@ static const struct option_row OPTIONS[] = {
 };
 #undef AT
 
-/* The options of reading, while it runs. */
+/* How recordings are read, while it runs. */
 struct prepared {
+	struct fsdp_recording_options options;
 	void *pattern;
 	int64_t *steps;
-	size_t range_count;
 };
 
 static void release(void *context)
@@ -71,92 +71,83 @@ static void release(void *context)
 	free(prepared);
 }
 
-/* "3,10-19" as pairs of first and last. */
-static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_count)
+/* "3,10-19" as pairs of first and last. Returns how many; 0: it cannot be read. */
+static size_t read_steps(const char *text, int64_t *range)
 {
-	size_t most = strlen(text) + 1, count = 0;
+	size_t count = 0;
 	char *end;
 
-	prepared->steps = calloc(most, 2 * sizeof *prepared->steps);
-	if (prepared->steps == NULL)
-		return false;
-	for (; *text != '\0'; count++) {
-		int64_t *range = prepared->steps + 2 * count;
-
-		for (int i = 0; i < 2; i++) {
-			if (!is_digit(*text))
-				return false;
-			range[i] = strtoll(text, &end, 10);
-			text = end;
-			if (i == 0 && *text != '-')
-				range[++i] = range[0];
-			else if (i == 0)
-				text++;
+	for (; *text != '\0'; count++, range += 2) {
+		if (!is_digit(*text))
+			return 0;
+		range[0] = range[1] = strtoll(text, &end, 10);
+		if (*end == '-') {
+			if (!is_digit(end[1]))
+				return 0;
+			range[1] = strtoll(end + 1, &end, 10);
 		}
-		if ((*text != ',' && *text != '\0') || range[0] > range[1])
-			return false;
-		text += *text == ',';
+		if ((*end != ',' && *end != '\0') || range[0] > range[1])
+			return 0;
+		text = end + (*end == ',');
 	}
-	*ret_count = count;
-	return count != 0;
-}
-
-static void note_missing_table(const struct run *run, const struct replay_options *replay,
-	struct fsdp_recording_options *options)
-{
-	const char *by = replay->by != NULL ? replay->by : "";
-	/* The summary advises on what is exposed; JSON has it with every table. */
-	bool advises = ((replay->by == NULL && replay->compare.count == 0) ||
-			       answer_has_output(run, "json") ||
-			       answer_has_output(run, "jsonl")) &&
-		       strcmp(replay->advice, "no") != 0;
-
-	options->spans |= advises || strcmp(by, "group") == 0;
-	options->kernels = strcmp(by, "kernel") == 0;
-	options->units = advises || strcmp(by, "unit") == 0;
-	options->idle = strcmp(by, "idle") == 0;
-	options->by_step = replay->compare.count != 0;
-	options->kinds = TIMES;
+	return count;
 }
 
 static bool prepare(struct run *run, struct fsdp_recording_options *options)
 {
 	const struct replay_options *replay = run->options;
+	const char *by = replay->by != NULL ? replay->by : "";
+	size_t room = replay->steps != NULL ? strlen(replay->steps) + 1 : 1;
+	/* The summary advises on what is exposed; JSON has it with every table. */
+	bool advises = ((replay->by == NULL && replay->compare.count == 0) ||
+			       answer_has_output(run, "json") ||
+			       answer_has_output(run, "jsonl")) &&
+		       strcmp(replay->advice, "no") != 0;
+	struct prepared *prepared;
 
-	if (replay->compare.count > 1 && replay->memory) {
-		refuse(run, "compare with one of them",
+	if (replay->compare.count > 1 && replay->memory)
+		return !refuse(run, "compare with one of them",
 			"--memory compares with one earlier snapshot");
-		return false;
-	}
 	if (!checks_prepare(run, replay))
 		return false;
-	struct prepared *prepared = calloc(1, sizeof *prepared);
-
-	run->prepared = prepared;
-	if (prepared == NULL) {
+	run->prepared = prepared = calloc(1, sizeof *prepared);
+	if (prepared != NULL)
+		prepared->steps = calloc(room, 2 * sizeof *prepared->steps);
+	if (prepared == NULL || prepared->steps == NULL) {
 		run_failure(run, "memory", NULL, "out of memory");
 		return false;
 	}
-	if (replay->steps != NULL &&
-		!read_steps(replay->steps, prepared, &options->step_range_count)) {
-		refuse(run, "numbers and ranges: 3,10-19", "--steps '%s' cannot be read",
-			replay->steps);
-		return false;
-	}
-	if (replay->timeline > 0 && replay->timeline != REPLAY_CELLS && !replay->memory) {
-		refuse(run, "leave the number out",
+	if (replay->steps != NULL)
+		options->step_range_count = read_steps(replay->steps, prepared->steps);
+	if (replay->steps != NULL && options->step_range_count == 0)
+		return !refuse(run, "numbers and ranges: 3,10-19",
+			"--steps '%s' cannot be read", replay->steps);
+	if (replay->timeline > 0 && replay->timeline != REPLAY_CELLS && !replay->memory)
+		return !refuse(run, "leave the number out",
 			"--timeline=N needs --memory: of traces it always has sixty cells");
-		return false;
-	}
-	prepared->range_count = options->step_range_count;
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
-	options->spans = out_times(run->out);
-	note_missing_table(run, replay, options);
-	if (replay->memory)
-		options->kinds = 1u << FSDP_RECORDING_MEMORY;
-	return recordings_rank_regex(
-		run, replay->rank_regex, options, &prepared->pattern);
+	options->spans = out_times(run->out) || advises || strcmp(by, "group") == 0;
+	options->kernels = strcmp(by, "kernel") == 0;
+	options->units = advises || strcmp(by, "unit") == 0;
+	options->idle = strcmp(by, "idle") == 0;
+	options->by_step = replay->compare.count != 0;
+	options->kinds = replay->memory ? 1u << FSDP_RECORDING_MEMORY : TIMES;
+	if (!recordings_rank_regex(run, replay->rank_regex, options, &prepared->pattern))
+		return false;
+	prepared->options = *options;
+	return true;
+}
+
+struct fsdp_recording_options replay_reads_earlier(const struct replay *replay)
+{
+	struct fsdp_recording_options options =
+		((const struct prepared *)replay->run->prepared)->options;
+
+	options.timeline = false;
+	options.progress = NULL;
+	options.folder = false;
+	return options;
 }
 
 static bool is_answerable(struct replay *replay)
@@ -180,21 +171,16 @@ static bool is_answerable(struct replay *replay)
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
 		char hint[512];
 
-		if (others[one->kind].what != NULL) {
-			snprintf(hint, sizeof hint, "fsdp-inspect %s %s",
-				others[one->kind].command, one->path);
-			refuse(replay->run, hint, "%s is %s", one->path,
+		snprintf(hint, sizeof hint, "fsdp-inspect %s %s",
+			others[one->kind].command, one->path);
+		if (others[one->kind].what != NULL)
+			return !refuse(replay->run, hint, "%s is %s", one->path,
 				others[one->kind].what);
-			return false;
-		}
 		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
 	}
-	if (replay->options->steps != NULL && replay_step_count(replay) == 0) {
-		refuse(replay->run, "replay --by=step shows which there are",
-			"step %s is not in the recordings", replay->options->steps);
-		return false;
-	}
-	return true;
+	return replay->options->steps == NULL || replay_step_count(replay) != 0 ||
+	       !refuse(replay->run, "replay --by=step shows which there are",
+		       "step %s is not in the recordings", replay->options->steps);
 }
 
 static int status_of(struct replay *replay)
@@ -234,29 +220,29 @@ static void add_note(void *context, const char *sentence)
 
 /* ---- something earlier ---- */
 
-/* False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
-static bool open_earlier(struct replay *replay, struct trace_paths *paths,
-	bool *ret_refused, struct fsdp_error **ret_error)
+/* Recordings, or a result. Standard input is a result: recordings may be read twice.
+ * False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
+static bool open_compared(
+	struct replay *replay, bool *ret_refused, struct fsdp_error **ret_error)
 {
-	struct run *run = replay->run;
-	const struct prepared *prepared = run->prepared;
-	struct fsdp_recording_options options = { .size = sizeof options,
-		.remote = helper_remote(),
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.jobs = jobs_wanted(run->common),
-		.steps = prepared->steps,
-		.step_range_count = prepared->range_count,
-		.rank_of = prepared->pattern != NULL ? rank_pattern_find : NULL,
-		.context = prepared->pattern,
-		.folder = paths->of_folder };
-	struct fsdp_recordings *before = NULL;
-	struct fsdp_error *error = NULL;
+	const struct texts *names = &replay->options->compare;
+	struct trace_paths *paths = &replay->compared_paths;
 	unsigned tables = 1u << FSDP_ROWS_OF_STEP | 1u << FSDP_ROWS_OF_TYPE;
+	struct run *run = replay->run;
+	struct fsdp_error *error = NULL;
+	size_t count = 0;
 
-	note_missing_table(run, replay->options, &options);
+	if (names->count == 0)
+		return true;
+	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
+		return fsdp_replay_baseline_open(NULL, "-", &replay->baseline, ret_error);
+	for (size_t i = 0; i < names->count; i++)
+		if (!trace_paths_add(paths, names->items[i]))
+			return false;
+	struct fsdp_recording_options options = replay_reads_earlier(replay);
+	options.folder = paths->of_folder;
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
-		    &options, &before, &error)) {
+		    &options, &replay->before, &error)) {
 		const char *kind = error != NULL ? fsdp_error_kind(error) : NULL;
 
 		if (paths->count != 1 || kind == NULL ||
@@ -266,60 +252,34 @@ static bool open_earlier(struct replay *replay, struct trace_paths *paths,
 		return fsdp_replay_baseline_open(
 			helper_remote(), paths->items[0], &replay->baseline, ret_error);
 	}
-	for (size_t i = 0; i < fsdp_recording_count(before) && !*ret_refused; i++)
-		if ((TIMES >> fsdp_recording(before, i)->kind & 1) == 0)
-			*ret_refused = refuse(run,
-				"compare with recordings of times, or a result of replay --json",
-				"%s is not a recording of times",
-				fsdp_recording(before, i)->path);
-	if (*ret_refused) {
-		fsdp_recordings_free(before);
-		return true;
+	for (size_t i = 0; i < fsdp_recording_count(replay->before); i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->before, i);
+
+		if ((TIMES >> one->kind & 1) == 0)
+			return *ret_refused = refuse(run,
+				       "compare with recordings of times, or a result of replay --json",
+				       "%s is not a recording of times", one->path);
 	}
 	/* Files that could not be read do not hide the others, and a directory may
 	 * contain other files. */
-	const char *path = fsdp_recordings_skipped(before, 0);
-	size_t count = 0;
-	for (size_t i = 0; i < fsdp_recordings_error_count(before); i++)
-		collected_error(replay->run->collected, fsdp_recordings_error(before, i),
+	for (size_t i = 0; i < fsdp_recordings_error_count(replay->before); i++)
+		collected_error(run->collected, fsdp_recordings_error(replay->before, i),
 			UINT32_MAX);
-	while (fsdp_recordings_skipped(before, count) != NULL)
+	while (fsdp_recordings_skipped(replay->before, count) != NULL)
 		count++;
 	if (count == 1)
-		run_note(replay->run,
-			"%s is not compared: it is not a recording of times", path);
+		run_note(run, "%s is not compared: it is not a recording of times",
+			fsdp_recordings_skipped(replay->before, 0));
 	else if (count > 1)
-		run_note(replay->run,
+		run_note(run,
 			"%s and %zu more are not compared: they are not recordings of times",
-			path, count - 1);
-	replay->before = before;
+			fsdp_recordings_skipped(replay->before, 0), count - 1);
 	for (unsigned i = 0; i < FSDP_ROWS_OF_COUNT; i++)
 		if (replay_shows_only(
 			    replay, fsdp_row_table_name((enum fsdp_row_table)i)))
 			tables = 1u << i;
 	return fsdp_recordings_compare(
-		before, replay->recordings, tables, &replay->comparison);
-}
-
-/* Standard input is a result: recordings may be read twice. */
-static bool open_compared(
-	struct replay *replay, bool *ret_refused, struct fsdp_error **ret_error)
-{
-	const struct texts *names = &replay->options->compare;
-	struct trace_paths paths = { 0 };
-	bool good = true;
-
-	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
-		return fsdp_replay_baseline_open(NULL, "-", &replay->baseline, ret_error);
-	for (size_t i = 0; good && i < names->count; i++)
-		good = trace_paths_add(&paths, names->items[i]);
-	if (good && names->count != 0)
-		good = open_earlier(replay, &paths, ret_refused, ret_error);
-	if (replay->before == NULL)
-		trace_paths_done(&paths);
-	else
-		replay->compared_paths = paths;
-	return good;
+		replay->before, replay->recordings, tables, &replay->comparison);
 }
 
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
@@ -329,21 +289,18 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		.recordings = run->recordings,
 		.count = fsdp_recording_count(run->recordings),
 		.run_count = fsdp_recordings_run_count(run->recordings) };
-	bool good = true, refused = false;
+	bool good, refused = false;
 
 	if (replay.options->memory)
 		return replay_memory(&replay, ret_error);
 	if (!is_answerable(&replay))
 		return true;
-	if (!open_compared(&replay, &refused, ret_error) || refused) {
-		free(replay.comparison.rows);
-		fsdp_recordings_free(replay.before);
-		trace_paths_done(&replay.compared_paths);
-		return refused;
+	good = open_compared(&replay, &refused, ret_error);
+	if (good && !refused) {
+		fsdp_recordings_notes(replay.recordings, add_note, run);
+		run_begin(run, status_of(&replay));
 	}
-	fsdp_recordings_notes(replay.recordings, add_note, run);
-	run_begin(run, status_of(&replay));
-	if (run->status != STATUS_FAILED) {
+	if (good && !refused && run->status != STATUS_FAILED) {
 		good = time_lanes_write(run, replay.recordings);
 		good = replay_list(&replay) && good;
 		good = replay_show_text(&replay) && good;

@@ -163,6 +163,9 @@ extern const struct record replay_units;
 
 /* ---- earlier recordings (key-tables.c) ---- */
 
+/* How these are read. */
+struct fsdp_recording_options replay_reads_earlier(const struct replay *replay);
+
 /* What a type took in a sample before, and takes now. False: one of them lacks it. */
 bool comparison_find_type(const struct fsdp_comparison *comparison, struct text name,
 	int64_t *ret_before, int64_t *ret_now);
