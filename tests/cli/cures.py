@@ -3,11 +3,10 @@
 """Causes and cures of what users of checkpoint libraries report: samples, near misses, and what is printed about each."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-from rule_examples import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, on_base, write
+from rule_examples import BINARY, ENDS, LLAMA_ALL, adapter, always, copy, layers, model, on_base, serving, write
 
 BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_hidden_layers": 1, "vocab_size": 64, "hidden_size": 16,
         "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}
@@ -185,7 +184,7 @@ OLDER = [(gptj(), "loads", None), (gptj(""), "refuses", "rename the tensors to t
 
 
 def audit(path, *options):
-    run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
+    run = serving.completed([BINARY, "audit", "--json", *options, path])
     return json.loads(run.stdout)
 
 

@@ -13,6 +13,7 @@ manual.py [--update] BINARY [PAGE...]
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -150,22 +151,23 @@ def furnish(binary, folder, real):
     subprocess.run(["/bin/sh", "-ec", FOLDER], cwd=folder, env=sandbox.environment(folder), check=True)
 
 
-def on_terminal(line, folder):
+def on_terminal(binary, line, folder):
     """([line of text...], status) of a shell line whose output is a terminal. Progress, which comes and goes
     with the load of the machine, is off."""
     environment = {**sandbox.environment(folder), "FSDP_INSPECT_PROGRESS": "never"}
-    sent, status = terminals.shown(["/bin/sh", "-c", line], COLUMNS, folder, environment)
+    words = [os.path.abspath(binary), *shlex.split(line)[1:]] if sandbox.PLAIN.fullmatch(line) else ["/bin/sh", "-c", line]
+    sent, status = terminals.shown(words, COLUMNS, folder, environment)
     return readme.trimmed([one.rstrip() for one in PAINT.sub("", sent).split("\n")]), status
 
 
-def judge(binary, path, real, update, count):
+def judge(binary, path, template, update, count):
     """Tests of one page, numbered from count + 1 on: how many there are, and how many failed."""
     with open(path, encoding="utf-8") as stream:
         page = stream.read()
     lines, found, failed, new = page.split("\n"), commands(page), 0, []
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         if found:
-            furnish(binary, folder, real)
+            shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
         for document in documents(page):
             with open(os.path.join(folder, "linear.fsdp-plan.json"), "w", encoding="utf-8") as stream:
                 stream.write(document)
@@ -174,7 +176,7 @@ def judge(binary, path, real, update, count):
             if why := skipped(command) or terminals.missing():
                 print(f"ok {index} - {name} # SKIP {why}")
                 continue
-            said, status = on_terminal(command, folder)
+            said, status = on_terminal(binary, command, folder)
             expected = readme.trimmed([plain(line) for line in lines[behind:end]])
             good = status != 2 and status < 126 and (not expected or readme.matches(expected, said))
             if update and expected and "..." not in expected:
@@ -200,10 +202,11 @@ def main():
     update = words[:1] == ["--update"]
     binary, *chosen = words[1:] if update else words
     count = failed = 0
-    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as real:
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as real, tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as template:
         real_size.make(os.path.join(real, readme.REAL, "step-1000"))
+        furnish(binary, template, real)
         for path in chosen or sorted(glob.glob(os.path.join(sandbox.ROOT, "man", "*.[157]"))):
-            of_page = judge(binary, path, real, update, count)
+            of_page = judge(binary, path, template, update, count)
             count, failed = count + of_page[0], failed + of_page[1]
     print(f"1..{count}")
     return 1 if failed else 0

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 import rule_examples
+from rule_examples import serving
 
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TEMPLATE = os.path.join(os.path.dirname(__file__), "..", "..", "data", "report.html")
@@ -31,7 +32,7 @@ HOSTILE = ("<img src=x onerror=alert(1)>", "\"' onload='x", "</style><b>", "</sc
 
 
 def run(*words):
-    return subprocess.run([BINARY, *words], cwd=TESTDATA, capture_output=True)
+    return serving.completed([BINARY, *words], TESTDATA)
 
 
 class Page(html.parser.HTMLParser):

@@ -11,11 +11,13 @@ import pickle
 import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import types
 import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+import serving  # noqa: E402
 
 BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 Storage = collections.namedtuple("Storage", "key numel")
@@ -1076,7 +1078,7 @@ LOADS = [
 
 
 def ways_out(path):
-    run = subprocess.run([BINARY, "audit", "--json", "--for=peft", path], capture_output=True, check=False)
+    run = serving.completed([BINARY, "audit", "--json", "--for=peft", path])
     return [reason.get("way_out") for loader in json.loads(run.stdout)["data"]["loaders"] for reason in loader["reasons"]]
 
 
@@ -1110,24 +1112,24 @@ INFOS = [(always(model({n: (3,) + s[1:] if ".experts." in n or ".gate." in n els
 
 
 def checked(path):
-    run = subprocess.run([BINARY, "info", "--json", path], capture_output=True, check=False)
+    run = serving.completed([BINARY, "info", "--json", path])
     check = json.loads(run.stdout)["data"].get("check", {})
     return [run.returncode, check.get("verdict"), check.get("counts", {}).get("error"), check.get("ran")]
 
 
 def verdict(options, path):
-    run = subprocess.run([BINARY, "audit", "--json", *options, path], capture_output=True, check=False)
+    run = serving.completed([BINARY, "audit", "--json", *options, path])
     return [loader["verdict"] for loader in json.loads(run.stdout)["data"]["loaders"]]
 
 
 def cure(path, rule):
-    run = subprocess.run([BINARY, "audit", "--json", path], capture_output=True, check=False)
+    run = serving.completed([BINARY, "audit", "--json", path])
     return [f.get("fix") for f in json.loads(run.stdout)["findings"] if f["rule"] == rule]
 
 
 def found(rule, words):
     own = [] if rule == "FI1013" else ["--for=none"]  # samples are parts of models
-    run = subprocess.run([BINARY, "audit", "--json", *own, *words], capture_output=True, check=False)
+    run = serving.completed([BINARY, "audit", "--json", *own, *words])
     return collections.Counter((f["rule"], f["severity"]) for f in json.loads(run.stdout)["findings"])
 
 

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import termios
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+import serving  # noqa: E402
+
 
 def missing():
     """Why no test can have one, or None. A root without /dev/pts has none."""
@@ -24,17 +27,26 @@ def shown(words, columns, folder, environment):
     """(text, status) of a program whose output is a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    child = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs,
-                             stderr=theirs)
-    os.close(theirs)
     sent = b""
-    try:
-        while more := os.read(ours, 65536):
-            sent += more
-    except OSError:
-        pass  # the other end is closed
-    os.close(ours)
-    return sent.decode("utf-8", "backslashreplace").replace("\r\n", "\n"), child.wait()
+
+    def read():
+        nonlocal sent
+        os.close(theirs)
+        try:
+            while more := os.read(ours, 65536):
+                sent += more
+        except OSError:
+            pass  # the other end is closed
+        os.close(ours)
+
+    if os.path.exists(serving.server_of(words[0])):
+        with open(os.devnull, "rb") as null:
+            status, _ = serving.serve(words[0], words, [null.fileno(), theirs, theirs], folder, 600, {}, environment, read)
+    else:
+        child = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+        read()
+        status = child.wait()
+    return sent.decode("utf-8", "backslashreplace").replace("\r\n", "\n"), status
 
 
 if __name__ == "__main__":

@@ -80,3 +80,12 @@ def run(command, argv, cwd, timeout, env):
     with open(os.devnull, "rb") as null:
         status, _ = serve(command, argv, [null.fileno(), pipes[0][1], pipes[1][1]], cwd, timeout, {}, env, read)
     return b"".join(texts[0]), b"".join(texts[1]), status
+
+
+def completed(argv, cwd="."):
+    """What subprocess.run() gives of a command whose output is captured and whose input is empty; of one that is served
+    without a process."""
+    if not os.path.exists(server_of(argv[0])):
+        return subprocess.run(argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    out, err, status = run(argv[0], argv, cwd, 600, dict(os.environ))
+    return subprocess.CompletedProcess(argv, status, out, err)
