@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """URLs: each answer is the one of the local files, each failure has its words, and no secret is shown. Prints TAP.
 
-remote.py BINARY TESTDATA
+remote.py BINARY TESTDATA [PROCESS]
+  BINARY answers; PROCESS, if it is another program, where the test looks at the process itself.
   A helper that serves local folders stands for the network; then the one that is built in reads from servers on the
   loopback: a web server, a stand-in of the Hugging Face Hub, and S3 by moto where it is installed, beside obstore.
 """
@@ -23,8 +24,10 @@ import threading
 import time
 import urllib.parse
 
-BINARY, TESTDATA = map(os.path.abspath, sys.argv[1:3])
+BINARY, TESTDATA, PROCESS = map(os.path.abspath, [*sys.argv[1:], sys.argv[1]][:3])
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "server"))
+import serving  # noqa: E402
 FAKE = os.path.join(HERE, "remote_helper.py")
 PROGRAM = os.path.join(HERE, "..", "..", "contrib", "python", "fsdp_inspect", "_remote.py")
 SECRET = "hushhush"
@@ -50,6 +53,9 @@ def run(words, **variables):
     kept = {name: value for name, value in os.environ.items()
             if name not in ("HF_TOKEN", "HF_ENDPOINT") and not name.lower().endswith("_proxy") and not name.startswith("AWS_")}
     env = {**kept, "AWS_EC2_METADATA_DISABLED": "true", "FSDP_INSPECT_PYTHON": sys.executable, **variables}
+    if os.path.exists(serving.server_of(BINARY)):
+        out, err, status = serving.run(BINARY, [BINARY, *words], ".", 120, env)
+        return status, out.decode(), err.decode()
     done = subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=120, env=env, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
 
@@ -427,7 +433,7 @@ def locked(servers):
         return check("no strace # SKIP", None)
     with tempfile.TemporaryDirectory() as scratch:
         url = f"http://127.0.0.1:{servers[0].server_port}/torch-zip/state-dict/model.pt"
-        subprocess.run(["strace", "-f", "-o", scratch + "/trace", "-e", "trace=network,seccomp,process", BINARY, "info", url],
+        subprocess.run(["strace", "-f", "-o", scratch + "/trace", "-e", "trace=network,seccomp,process", PROCESS, "info", url],
                        capture_output=True, env={**os.environ, "FSDP_INSPECT_PYTHON": sys.executable, "ASAN_OPTIONS": "detect_leaks=0"})
         with open(scratch + "/trace", encoding="utf-8", errors="replace") as stream:
             lines = stream.readlines()
@@ -794,7 +800,7 @@ def store_faults():
         check("without credentials instance metadata is not asked if it is disabled", (
             found[0] != 2 or "no credentials were found" not in found[2] or Faulty.seen) and (found, Faulty.seen))
     servers[0].fault = "hangs"
-    process = subprocess.Popen([BINARY, "info", "--json", "--provenance", f"http://127.0.0.1:{servers[0].server_port}/x.pt?token={SECRET}"],
+    process = subprocess.Popen([PROCESS, "info", "--json", "--provenance", f"http://127.0.0.1:{servers[0].server_port}/x.pt?token={SECRET}"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                env={**os.environ, **variables, "FSDP_INSPECT_PYTHON": sys.executable, "HF_TOKEN": SECRET,
                                     "ALL_PROXY": SECRET, "NO_PROXY": "127.0.0.1"})
