@@ -3,7 +3,8 @@
 """The page of report as it is written, without a browser: its template, what C fills in, the data that the script reads.
 Prints TAP. (axe.py opens pages in a browser.)
 
-report.py BINARY TESTDATA
+report.py BINARY TESTDATA [--claims]
+  --claims judges the claims of all pages of broken checkpoints; without it those of every third.
 """
 import base64
 import collections
@@ -218,7 +219,7 @@ def check_claims():
     paths = sorted(glob.glob(TESTDATA + "/broken/*/checkpoint") + glob.glob(TESTDATA + "/complete/*/checkpoint") + glob.glob(TESTDATA + "/deepspeed/*"))
     paths = [os.path.relpath(path, TESTDATA) for path in paths]
     assert len(paths) >= 30, len(paths)
-    for path in paths:
+    for path in paths if "--claims" in sys.argv else paths[::3]:
         try:
             check_claim(path)
         except AssertionError as error:
@@ -396,8 +397,9 @@ CHECKS = {
 
 
 def main():
-    print(f"1..{len(CHECKS)}")
-    for number, (title, check) in enumerate(CHECKS.items(), 1):
+    checks = {title: check for title, check in CHECKS.items() if check == check_claims or "--claims" not in sys.argv}
+    print(f"1..{len(checks)}")
+    for number, (title, check) in enumerate(checks.items(), 1):
         try:
             check()
             print(f"ok {number} - {title}")
