@@ -205,7 +205,7 @@ def check_cost(args, sample):
         files = sum(len(names) for _, _, names in os.walk(root))
         with tempfile.NamedTemporaryFile() as trace:
             for words, opened, steps in ((("--all",), files, 20), ((), files // 20, 1)):
-                subprocess.run(["strace", "-f", "-o", trace.name, "-e", "trace=%stat,%fstat,statx", args.bin, "latest", "--no-sandbox", *words, root],
+                subprocess.run(["strace", "-f", "-o", trace.name, "-e", "trace=%stat,%fstat,statx", args.helper or args.bin, "latest", "--no-sandbox", *words, root],
                                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env=environment(ASAN_OPTIONS="detect_leaks=0"))  # which cannot be told of a process that is traced
                 with open(trace.name) as f:
@@ -216,7 +216,7 @@ def check_cost(args, sample):
 
 
 def main():
-    args = arguments(__doc__)
+    args = arguments(__doc__, helper=None)  # the command as a process of its own, which can be traced
     tap = Tap()
     here = {case.name: case for case in cases(args)}
     for case in here.values():
