@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The server searches leaks after each run that does not turn that off, whatever the process that started it turned off.
-Prints TAP.
+"""The server searches leaks after each run that does not turn that off, whatever the process that started it turned off,
+and undefined behaviour ends a run. Prints TAP.
 
 leaks.py SERVER
 """
@@ -16,6 +16,7 @@ import serving
 
 OFF = {"ASAN_OPTIONS": "detect_leaks=0"}
 LEAKS = {"TEST_SERVER_LEAKS": "yes"}
+OVERFLOWS = {"TEST_SERVER_OVERFLOWS": "yes"}
 
 
 def status(command, **variables):
@@ -33,6 +34,7 @@ def main():
             ("a run without leaks ends with its status", status(command), 0),
             ("a leak is found", status(command, **LEAKS), 99),
             ("a leak is not searched if its run says so", status(command, **LEAKS, **OFF), 0),
+            ("an overflow is found", status(command, **OVERFLOWS, **OFF), 99),
         ]
     print(f"1..{len(found)}")
     for number, (title, ended, expected) in enumerate(found, 1):

@@ -8,9 +8,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sanitizer/lsan_interface.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
@@ -22,7 +24,6 @@
 int command_main(int argc, char **argv);
 /* The libraries of the sanitizers find only what is visible. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
-__attribute__((visibility("default"))) const char *__ubsan_default_options(void);
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 
 enum { RUNNING_MAX = 256, IDLE_MS = 20000 };
@@ -33,15 +34,11 @@ static struct running {
 } running[RUNNING_MAX];
 
 /* A report must not look like a status of the command. Where memory was taken is half of
- * the work of taking it; two callers are what the search for leaks needs. */
+ * the work of taking it; two callers are what the search for leaks needs. Undefined
+ * behaviour is an illegal instruction (build-dev.ini). */
 const char *__asan_default_options(void)
 {
-	return "exitcode=99:detect_leaks=1:malloc_context_size=2";
-}
-
-const char *__ubsan_default_options(void)
-{
-	return "print_stacktrace=1";
+	return "exitcode=99:detect_leaks=1:malloc_context_size=2:handle_sigill=1";
 }
 
 /* Asked at the end of the process: half of what a short run costs. */
@@ -123,14 +120,25 @@ static char **split(char **text, uint32_t count)
 /* Kept reachable for the leak checker. */
 static char *text_start, **argument_strings, **variable_strings;
 
-/* For the test that leaks are found. Several: one may be left in a register. */
-static void leak(void)
+/* For the tests that leaks and undefined behaviour are found. Several: one may be left in
+ * a register. */
+static void err(void)
 {
+	volatile int most = INT_MAX;
 	char *volatile taken = NULL;
 
 	for (int i = 0; getenv("TEST_SERVER_LEAKS") != NULL && i < 16; i++)
 		taken = malloc(1);
 	(void)taken;
+	if (getenv("TEST_SERVER_OVERFLOWS") != NULL)
+		most++;
+}
+
+/* By AddressSanitizer, with the place. */
+static bool is_reported(int number)
+{
+	return number == SIGILL || number == SIGSEGV || number == SIGBUS ||
+	       number == SIGFPE;
 }
 
 static _Noreturn void serve(int connection)
@@ -155,9 +163,10 @@ static _Noreturn void serve(int connection)
 		fail("working directory");
 	umask((mode_t)request.umask);
 	for (int number = 1; number < 32; number++) {
-		if (number != SIGKILL && number != SIGSTOP)
-			signal(number,
-				request.ignored >> (number - 1) & 1 ? SIG_IGN : SIG_DFL);
+		bool is_ignored = request.ignored >> (number - 1) & 1;
+
+		if (is_ignored || !is_reported(number))
+			signal(number, is_ignored ? SIG_IGN : SIG_DFL);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -170,7 +179,7 @@ static _Noreturn void serve(int connection)
 	place_descriptors(&request, sent + 1);
 	status = command_main((int)request.arguments, argument_strings);
 	fflush(NULL);
-	leak();
+	err();
 	/* What exit() would do of use. The sanitizers would give up each global, one
 	 * after the other, which takes longer than a short command. */
 	if (!__lsan_is_turned_off())
