@@ -278,15 +278,6 @@ static void add_cuts(struct fsdp_sharding *sharding, const struct fsdp_tensor *t
 					      : FSDP_SHARDING_DIMS;
 }
 
-static bool are_cut_alike(const struct fsdp_sharding *a, const struct fsdp_sharding *b)
-{
-	/* In one dimension the number of pieces says it all: parts may be uneven. */
-	if (a->how == FSDP_SHARDING_DIMS && memcmp(a->cut, b->cut, sizeof a->cut) != 0)
-		return false;
-	return a->how == b->how && a->dim == b->dim && a->over == b->over &&
-	       a->copies == b->copies;
-}
-
 /* Pieces with the box of the first one, if each box has as many. */
 static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *first)
@@ -328,17 +319,6 @@ static void cut_if_some_are_empty(const struct fsdp_checkpoint *checkpoint,
 	}
 }
 
-static void add_whole(struct fsdp_overview *overview, uint32_t rank)
-{
-	struct fsdp_overview_facts *facts = &overview->facts;
-
-	if (facts->whole == 0)
-		facts->whole_rank = rank;
-	else if (facts->whole_rank != rank)
-		facts->whole_rank = FSDP_NONE;
-	facts->whole++;
-}
-
 static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_sharding sharding = {
@@ -347,6 +327,7 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 		.tensors = 1,
 		.pieces = tensor->piece_count,
 	};
+	struct fsdp_overview_facts *facts = &overview->facts;
 	struct fsdp_piece piece;
 	uint32_t rank = FSDP_NONE;
 
@@ -355,10 +336,15 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	if (tensor->piece_count == 1) {
 		uint64_t numel = fsdp_piece_numel(
 			overview->checkpoint, tensor->first_piece, &rank);
+		if (overview->rank_count == 0)
+			rank = FSDP_NONE;
 		if (numel < tensor->numel)
-			overview->facts.partial++;
+			facts->partial++;
 		else
-			add_whole(overview, overview->rank_count > 0 ? rank : FSDP_NONE);
+			facts->whole_rank =
+				facts->whole++ == 0 || facts->whole_rank == rank
+					? rank
+					: FSDP_NONE;
 		return;
 	}
 	piece = fsdp_piece(overview->checkpoint, tensor->first_piece);
@@ -370,11 +356,16 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	if (sharding.how != FSDP_SHARDING_REPLICATED)
 		sharding.copies = copies_of(overview->checkpoint, tensor, &piece);
 	sharding.over /= sharding.copies;
-	struct fsdp_overview_facts *facts = &overview->facts;
 	struct fsdp_sharding *known = facts->shardings;
 	size_t i = 0;
 	for (; i < facts->sharding_count; i++, known++)
-		if (are_cut_alike(known, &sharding))
+		/* In one dimension the number of pieces says it all: parts may be uneven.
+		 */
+		if (known->how == sharding.how && known->dim == sharding.dim &&
+			known->over == sharding.over &&
+			known->copies == sharding.copies &&
+			(known->how != FSDP_SHARDING_DIMS ||
+				memcmp(known->cut, sharding.cut, sizeof known->cut) == 0))
 			break;
 	if (i == FSDP_OVERVIEW_KINDS) {
 		facts->other_shardings++;

@@ -492,14 +492,6 @@ static bool is_sane(const struct fsdp_piece *piece)
 	return true;
 }
 
-/* Replicas are read once. */
-static bool is_copy(struct fsdp_reshard *reshard, uint32_t n, bool in_parts)
-{
-	uint32_t number = fsdp_replicas_number(reshard->replicas, n);
-
-	return in_parts ? number != FSDP_NONE && number > 0 : n > 0;
-}
-
 static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
 	const struct fsdp_new_cut *cut)
 {
@@ -511,8 +503,11 @@ static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *
 	for (uint32_t i = 0; i < tensor->piece_count && !reshard->failed; i++) {
 		uint32_t index = tensor->first_piece + i;
 		struct fsdp_piece piece = fsdp_piece(reshard->checkpoint, index);
+		uint32_t number = fsdp_replicas_number(reshard->replicas, i);
 
-		if (!is_sane(&piece) || is_copy(reshard, i, in_parts))
+		/* Replicas are read once. */
+		if (!is_sane(&piece) ||
+			(in_parts ? number != FSDP_NONE && number > 0 : i > 0))
 			continue;
 		cells_near(reshard, tensor, cut, &piece, near);
 		for (size_t k = near[0]; k < near[1]; k++)

@@ -468,17 +468,6 @@ static void keep_lacking(struct fsdp_discover *below)
 	fsdp_vec_truncate(&below->parts, kept);
 }
 
-/* Files of programs next to checkpoints: no loader reads one as a checkpoint. */
-static bool is_text(const struct fsdp_entry *entry)
-{
-	struct fsdp_span end = fsdp_span_last(entry->name, '.');
-
-	return entry->kind == FSDP_ENTRY_FILE && end.size < entry->name.size &&
-	       fsdp_span_is_any(
-		       end, "csv err json jsonl log md out py sh txt yaml yml") &&
-	       !fsdp_span_ends(entry->name, FSDP_SPAN(".index.json"));
-}
-
 static void look_at_entries(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
@@ -498,7 +487,14 @@ static void look_at_entries(struct fsdp_discover *below,
 			       !(is_cache && fsdp_span_is(entry.name, "blobs")) &&
 			       folder->count <= FSDP_BELOW_SMALL &&
 			       below_is_file(below, folder, &entry);
-		if (!is_folder && !is_text(&entry) && !is_pointer(folder, &entry) &&
+		struct fsdp_span end = fsdp_span_last(entry.name, '.');
+		/* Of programs: no loader reads one as a checkpoint. */
+		bool is_text =
+			entry.kind == FSDP_ENTRY_FILE && end.size < entry.name.size &&
+			fsdp_span_is_any(end,
+				"csv err json jsonl log md out py sh txt yaml yml") &&
+			!fsdp_span_ends(entry.name, FSDP_SPAN(".index.json"));
+		if (!is_folder && !is_text && !is_pointer(folder, &entry) &&
 			(!is_part || (!is_file && has_suffix(entry.name))) &&
 			below->others++ == 0)
 			below->first_other = below_join(below, place->path, entry.name);

@@ -216,16 +216,6 @@ static const struct fsdp_piece_record *whole_piece(
 		       : NULL;
 }
 
-static bool same_view(const struct fsdp_model *model, uint32_t dims,
-	const struct fsdp_piece_record *a, const struct fsdp_piece_record *b)
-{
-	const int64_t *left = fsdp_model_ints(model, a->strides);
-	const int64_t *right = fsdp_model_ints(model, b->strides);
-	return a->storage_offset == b->storage_offset &&
-	       (left == NULL) == (right == NULL) &&
-	       (left == NULL || memcmp(left, right, dims * sizeof *left) == 0);
-}
-
 enum likeness { LIKE_SAME, LIKE_OTHER, LIKE_UNKNOWN };
 
 /* As far as the directories of the files show. */
@@ -238,7 +228,13 @@ static enum likeness compare(const struct fsdp_model *model,
 		return LIKE_SAME;
 	const struct fsdp_piece_record *left = whole_piece(model, a);
 	const struct fsdp_piece_record *right = whole_piece(model, b);
-	if (left == NULL || right == NULL || !same_view(model, a->dims, left, right))
+	if (left == NULL || right == NULL ||
+		left->storage_offset != right->storage_offset)
+		return LIKE_UNKNOWN;
+	const int64_t *steps = fsdp_model_ints(model, left->strides);
+	const int64_t *others = fsdp_model_ints(model, right->strides);
+	if ((steps == NULL) != (others == NULL) ||
+		(steps != NULL && memcmp(steps, others, a->dims * sizeof *steps) != 0))
 		return LIKE_UNKNOWN;
 	const struct fsdp_extent *here = fsdp_model_extent(model, left->extent);
 	const struct fsdp_extent *there = fsdp_model_extent(model, right->extent);

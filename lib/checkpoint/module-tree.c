@@ -103,17 +103,6 @@ const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
 
 /* ---- Where in the name of a tensor the name of a container may end ---- */
 
-/* A container's key that people use where no path is stored. */
-static bool is_container_word(struct fsdp_span word)
-{
-	static const char *const words[] = { "model", "module", "state_dict",
-		"model_state_dict", "model_state", "app", "net", "network", "_orig_mod" };
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (fsdp_span_is(word, words[i]))
-			return true;
-	return false;
-}
-
 bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
 	struct fsdp_border *border)
@@ -127,7 +116,9 @@ bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	} else {
 		struct fsdp_span word = fsdp_span_first(name, '.');
 		length = word.size;
-		if (!is_container_word(word))
+		/* A container's key that people use where no path is stored. */
+		if (!fsdp_span_is_any(word,
+			    "model module state_dict model_state_dict model_state app net network _orig_mod"))
 			return false;
 	}
 	if (border->at + length >= name.size)

@@ -588,13 +588,6 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 
 /* ---- all steps ---- */
 
-/* Not what was typed wrong, nor what was too much already. */
-static bool is_broken(enum fsdp_error_code code)
-{
-	return code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED ||
-	       code == FSDP_ERROR_NOT_A_CHECKPOINT;
-}
-
 /* How it is opened, which only an attempt may show. */
 struct attempt {
 	bool as_set;       /* the one file as one of a set */
@@ -673,8 +666,12 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	if (outcome == FSDP_OPENED && opening->options->count_beside &&
 		!fsdp_count_beside(opening, ret_error))
 		outcome = FSDP_FAILED;
-	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
-		opening->path_count != 0 && is_broken(fsdp_error_code(*ret_error)))
+	/* Not what was typed wrong, nor what was too much already. */
+	enum fsdp_error_code code =
+		outcome == FSDP_FAILED ? fsdp_error_code(*ret_error) : FSDP_ERROR_USAGE;
+	if (opening->options->keep_failed && opening->path_count != 0 &&
+		(code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED ||
+			code == FSDP_ERROR_NOT_A_CHECKPOINT))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
 	if (outcome == FSDP_FAILED) {
 		/* A file that is not a checkpoint may stand for its directory, which was

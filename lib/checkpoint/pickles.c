@@ -545,13 +545,6 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 
 /* ---- where they are ---- */
 
-static bool is_wanted(
-	const struct fsdp_pickles_options *options, const struct fsdp_zip_member *member)
-{
-	return options->member != NULL ? fsdp_span_is(member->name, options->member)
-				       : fsdp_span_ends(member->name, FSDP_SPAN(".pkl"));
-}
-
 static bool read_zip(struct fsdp_pickles *pickles,
 	const struct fsdp_pickles_options *options, struct fsdp_error **ret_error)
 {
@@ -564,7 +557,11 @@ static bool read_zip(struct fsdp_pickles *pickles,
 		script |= fsdp_span_ends(
 			fsdp_zip_member(&zip, i)->name, FSDP_SPAN("/constants.pkl"));
 	for (size_t i = 0; i < zip.members.count; i++)
-		if (is_wanted(options, fsdp_zip_member(&zip, i))) {
+		if (options->member != NULL
+				? fsdp_span_is(
+					  fsdp_zip_member(&zip, i)->name, options->member)
+				: fsdp_span_ends(fsdp_zip_member(&zip, i)->name,
+					  FSDP_SPAN(".pkl"))) {
 			const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
 			struct fsdp_span bytes;
 			uint64_t offset;

@@ -2,6 +2,7 @@
 /*
  * Splits a dimension as DTensor placements do. Arithmetic only.
  */
+#include "base/num.h"
 #include "checkpoint/model.h"
 
 static int64_t least(int64_t a, int64_t b)
@@ -50,17 +51,6 @@ static void chunk(
 	*ret_end = length - *ret_begin < size ? length : *ret_begin + size;
 }
 
-/* Most runs that a cut can leave: each part touches at most all old runs, and together
- * they cover them once. */
-static size_t most_runs(const struct fsdp_runs *old, const struct fsdp_placed *placed)
-{
-	uint64_t parts = placed->kind == FSDP_STRIDED_SHARD && placed->factor > 0
-				 ? (uint64_t)least(placed->factor, FSDP_RUNS_MAX)
-				 : 1;
-	uint64_t most = old->count + parts;
-	return most < FSDP_RUNS_MAX ? (size_t)most : FSDP_RUNS_MAX;
-}
-
 bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *placed,
 	const int64_t *mesh_shape, const int64_t *coordinates, size_t mesh_dims,
 	struct fsdp_arena *arena, struct fsdp_runs *ret_runs)
@@ -79,7 +69,13 @@ bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *
 			coordinates[i] >= mesh_shape[i])
 			return false;
 		struct fsdp_runs taken = { 0 };
-		size_t room = most_runs(&runs, &placed[i]);
+		/* Each part of a cut touches at most all old runs, and together they
+		 * cover them once. */
+		uint64_t most = runs.count + 1;
+		if (placed[i].kind == FSDP_STRIDED_SHARD && placed[i].factor > 0)
+			most = runs.count +
+			       (uint64_t)least(placed[i].factor, FSDP_RUNS_MAX);
+		size_t room = (size_t)fsdp_min(most, FSDP_RUNS_MAX);
 		taken.runs = FSDP_TAKE(arena, taken.runs, room + 1);
 		if (taken.runs == NULL)
 			return false;

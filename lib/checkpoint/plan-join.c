@@ -346,15 +346,6 @@ static void compare_extra(const struct compare *compare)
 	}
 }
 
-/* Cut along dim 0 it would have been more than one piece. */
-static bool could_be_sharded(
-	const struct compare *compare, const struct fsdp_planned *planned)
-{
-	if (planned->tensor == FSDP_NONE || planned->dims == 0)
-		return false;
-	return fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
-}
-
 enum { REPORTED = 1, SHARDED = 2, WHOLE = 4 };
 
 /* Where parameters of most units are cut and those of one are not (or the reverse), plan
@@ -379,12 +370,14 @@ static void compare_units(const struct compare *compare)
 			planned->tensor != FSDP_NONE &&
 			fsdp_model_is_sharded(compare->model,
 				fsdp_model_tensor(compare->model, planned->tensor));
+		/* Cut along dim 0 it would have been more than one piece. */
+		bool could_be = planned->tensor != FSDP_NONE && planned->dims != 0 &&
+				fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
 		any_sharded |= sharded && planned->unit != FSDP_NONE;
 		if (planned->unit != FSDP_NONE)
-			unit_marks[planned->unit] |= sharded ? SHARDED
-						     : could_be_sharded(compare, planned)
-							     ? WHOLE
-							     : 0;
+			unit_marks[planned->unit] |= sharded    ? SHARDED
+						     : could_be ? WHOLE
+								: 0;
 		else if (sharded && planned->module != FSDP_NONE &&
 			 !(module_marks[planned->module] & REPORTED)) {
 			module_marks[planned->module] |= REPORTED;

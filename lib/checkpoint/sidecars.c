@@ -868,16 +868,6 @@ static bool is_below(
 	return true;
 }
 
-/* The directory that the files of the checkpoint are relative to. */
-static struct fsdp_span own_folder(const struct opening *opening)
-{
-	struct fsdp_span path = fsdp_span_text(opening->path);
-	if (opening->folder_path != NULL)
-		return fsdp_span_text(opening->folder_path);
-	size_t size = path.size - fsdp_span_last(path, '/').size;
-	return fsdp_span(path.data, size);
-}
-
 /* Of links among the files that were read, so that the hub's cache is not read twice. */
 static bool list_targets(struct beside *beside, struct fsdp_error **ret_error)
 {
@@ -904,12 +894,16 @@ static bool list_targets(struct beside *beside, struct fsdp_error **ret_error)
 static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 {
 	struct opening *opening = beside->opening;
-	struct fsdp_span own = own_folder(opening);
+	struct fsdp_span own = fsdp_span_text(
+		opening->folder_path != NULL ? opening->folder_path : opening->path);
 	const char *named = opening->options->within != NULL ? opening->options->within
 							     : opening->paths[0];
 	struct fsdp_folder folder;
 	struct fsdp_arena arena;
 	struct fsdp_dir dir;
+
+	if (opening->folder_path == NULL)
+		own.size -= fsdp_span_last(own, '/').size;
 	struct around around = { .root = &folder };
 	char where[PATH_MAX];
 	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL;

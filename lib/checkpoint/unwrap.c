@@ -220,15 +220,6 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 	return bids;
 }
 
-/* The tar of torch 0.1 begins with this member. Others are not entered unasked: they may
- * hold anything. */
-static bool is_torch_tar(struct fsdp_span head)
-{
-	static const char FIRST[] = "sys_info";
-	return fsdp_archive_is_tar(head) && head.size >= sizeof FIRST &&
-	       memcmp(head.data, FIRST, sizeof FIRST) == 0;
-}
-
 static bool bids_on_file(
 	struct opening *opening, const struct fsdp_entry *entry, bool *ret_is_unread)
 {
@@ -245,7 +236,11 @@ static bool bids_on_file(
 		return false;
 	}
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	return is_torch_tar(look.head) || (family != NULL && !family->is_beside);
+	/* The tar of torch 0.1 begins with this member. Others are not entered unasked:
+	 * they may hold anything. */
+	return (fsdp_archive_is_tar(look.head) &&
+		       fsdp_span_begins(look.head, FSDP_SPAN("sys_info\0"))) ||
+	       (family != NULL && !family->is_beside);
 }
 
 /* A subdirectory becomes the one to read. */

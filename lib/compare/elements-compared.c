@@ -450,30 +450,19 @@ static const struct {
 	[FSDP_APART_HALVES] = { 2, widen_halves },
 };
 
-/* The largest share so far, or just less. */
-static float near_of(const struct fsdp_apart *apart)
-{
-	float near = (float)apart->max_rel;
-
-	return (double)near > apart->max_rel ? nextafterf(near, 0) : near;
-}
-
-/* The largest distance so far. */
-static int32_t most_bits(const struct fsdp_apart *apart)
-{
-	float most = (float)fsdp_apart_max(apart);
-	int32_t bits;
-
-	memcpy(&bits, &most, sizeof bits);
-	return bits;
-}
-
 static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t rows)
 {
+	float near = (float)apart->max_rel, most = (float)fsdp_apart_max(apart);
+	int32_t most_bits;
+
 	if (kind != FSDP_APART_FLOATS)
 		return fsdp_apart_add_pairs(apart, kind, a, b, rows);
-	return add_smaller(apart, a, b, rows, near_of(apart), most_bits(apart));
+	/* The largest share so far, or just less. */
+	if ((double)near > apart->max_rel)
+		near = nextafterf(near, 0);
+	memcpy(&most_bits, &most, sizeof most_bits);
+	return add_smaller(apart, a, b, rows, near, most_bits);
 }
 
 /* The product of two such numbers is exact, so that what equals that of the largest share
@@ -799,19 +788,17 @@ static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char 
 	}
 }
 
-static bool is_zero(const unsigned char *bytes, size_t size)
-{
-	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
 static void look(struct fsdp_spotting *spotting, const unsigned char *a,
 	const unsigned char *b, size_t count)
 {
 	const unsigned char *bytes[2] = { a, b };
-	for (unsigned i = 0; i < 2; i++)
-		if (spotting->spotted.zero[i])
+	for (unsigned i = 0; i < 2; i++) {
+		size_t size = count * spotting->widths[i];
+		if (spotting->spotted.zero[i] && size != 0)
 			spotting->spotted.zero[i] =
-				is_zero(bytes[i], count * spotting->widths[i]);
+				bytes[i][0] == 0 &&
+				memcmp(bytes[i], bytes[i] + 1, size - 1) == 0;
+	}
 	if (spotting->dtypes[0] == spotting->dtypes[1] &&
 		memcmp(a, b, count * spotting->widths[0]) == 0)
 		return;

@@ -260,13 +260,6 @@ static bool is_skipped(struct fsdp_span path)
 	       memmem(path.data, path.size, own, sizeof own - 1) != NULL;
 }
 
-static bool is_taken(const struct fsdp_digests *digests, struct fsdp_span path)
-{
-	const struct fsdp_digests_options *options = &digests->options;
-	return options->takes_file == NULL ||
-	       options->takes_file(options->takes_context, path);
-}
-
 static bool list_found(struct fsdp_digests *digests, struct found_file **ret_found,
 	size_t *ret_count, struct fsdp_error **ret_error)
 {
@@ -313,7 +306,9 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 	FSDP_SORT(list, vec.count, FSDP_BY(list, path), FSDP_BY(list, file));
 	for (size_t i = 0; i < vec.count; i++)
 		if ((kept == 0 || !fsdp_span_equal(list[kept - 1].path, list[i].path)) &&
-			is_taken(digests, list[i].path))
+			(digests->options.takes_file == NULL ||
+				digests->options.takes_file(
+					digests->options.takes_context, list[i].path)))
 			list[kept++] = list[i];
 	*ret_found = list;
 	*ret_count = kept;

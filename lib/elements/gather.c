@@ -694,19 +694,11 @@ static const char *index_text(
 	return buffer;
 }
 
-static bool fail_overlap(
-	struct fsdp_assembly *assembly, uint64_t element, struct fsdp_error **ret_error)
-{
-	char at[192];
-	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1022", FSDP_UNKNOWN,
-		"two different pieces have element %s, or a later one",
-		index_text(assembly, element, at, sizeof at));
-}
-
 static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	struct fsdp_error **ret_error)
 {
 	uint64_t first, count;
+	char text[192];
 	/* One piece that holds all of it needs no marks. */
 	struct fsdp_nest nest;
 	if (assembly->task_count == 1 &&
@@ -725,8 +717,11 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 		do {
 			uint64_t at = piece_nest.to + odometer.to;
 			if (!fsdp_marks_set(&assembly->marks, at, piece_nest.row))
-				return fail_overlap(
-					assembly, chunk->first + at, ret_error);
+				return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED,
+					"FI1022", FSDP_UNKNOWN,
+					"two different pieces have element %s, or a later one",
+					index_text(assembly, chunk->first + at, text,
+						sizeof text));
 		} while (fsdp_odometer_next(&odometer));
 	}
 	if (fsdp_marks_lacking(&assembly->marks, &first, &count)) {

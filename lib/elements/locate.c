@@ -77,13 +77,6 @@ static const struct fsdp_extent *extent_at(
 	return fsdp_model_extent(&locator->checkpoint->model, extent);
 }
 
-static uint32_t locator_file(const struct fsdp_locator *locator, uint32_t file)
-{
-	return file != FSDP_NONE && (file & UNPACKED) != 0
-		       ? extent_at(locator, file & ~UNPACKED)->file
-		       : file;
-}
-
 static void forget(struct unpacked *unpacked)
 {
 	if (unpacked->extent != FSDP_NONE)
@@ -728,8 +721,9 @@ bool fsdp_elements_next(struct fsdp_elements *elements, struct fsdp_span *ret_by
 {
 	if (fsdp_assembly_next(elements->assembly, ret_bytes, ret_error))
 		return true;
-	uint32_t file =
-		locator_file(elements->locator, fsdp_assembly_file(elements->assembly));
+	uint32_t file = fsdp_assembly_file(elements->assembly);
+	if (file != FSDP_NONE && (file & UNPACKED) != 0)
+		file = extent_at(elements->locator, file & ~UNPACKED)->file;
 	if (file != FSDP_NONE) {
 		const struct fsdp_file_record *record =
 			fsdp_model_file(&elements->checkpoint->model, file);

@@ -61,13 +61,6 @@ static uint64_t width_of(const struct fsdp_checkpoint *checkpoint, uint32_t tens
 	return width != 0 ? width : 1;
 }
 
-static uint64_t elements_a_byte(const struct fsdp_checkpoint *checkpoint, uint32_t tensor)
-{
-	uint32_t dtype = fsdp_model_tensor(&checkpoint->model, tensor)->dtype;
-	unsigned bits = fsdp_dtype(dtype)->item_bits;
-	return bits != 0 && bits < 8 ? 8 / bits : 1;
-}
-
 /* ---- order ---- */
 
 struct walk_source {
@@ -118,8 +111,11 @@ static uint64_t widest(const struct walk *walk, size_t index)
 static uint64_t block_numel(const struct walk *walk, size_t index)
 {
 	uint32_t tensor = tensor_of(&walk->options, index);
+	uint32_t dtype = fsdp_model_tensor(&walk->checkpoint->model, tensor)->dtype;
+	unsigned bits = fsdp_dtype(dtype)->item_bits;
+
 	return FSDP_WALK_BLOCK / widest(walk, index) *
-	       elements_a_byte(walk->checkpoint, tensor);
+	       (bits != 0 && bits < 8 ? 8 / bits : 1);
 }
 
 /* A start in the middle of deflated data inflates all data before it. */

@@ -1075,18 +1075,6 @@ static bool check_range(struct fsdp_writing *writing, struct rereader *reader,
 		FSDP_TEXT_MOST(item->name, 200));
 }
 
-static bool digest_item(struct fsdp_writing *writing, struct rereader *reader,
-	size_t index, struct fsdp_error **ret_error)
-{
-	struct fsdp_export_item *item = &writing->plan->items[index];
-	struct stretch all = {
-		.descriptor = writing->files[item->file].descriptor,
-		.offset = item->offset,
-		.size = item->bytes,
-	};
-	return digest(writing, reader, all, item->sha256, ret_error);
-}
-
 /* Files take longest and come first, then ranges, then tensors. */
 static bool reread_one(struct fsdp_writing *writing, void *own, size_t index,
 	struct fsdp_error **ret_error)
@@ -1103,7 +1091,14 @@ static bool reread_one(struct fsdp_writing *writing, void *own, size_t index,
 	index -= files;
 	if (index < writing->range_count)
 		return check_range(writing, own, &writing->ranges[index], ret_error);
-	return digest_item(writing, own, index - writing->range_count, ret_error);
+	struct fsdp_export_item *item =
+		&writing->plan->items[index - writing->range_count];
+	struct stretch whole = {
+		.descriptor = writing->files[item->file].descriptor,
+		.offset = item->offset,
+		.size = item->bytes,
+	};
+	return digest(writing, own, whole, item->sha256, ret_error);
 }
 
 static bool check_head(struct fsdp_writing *writing, size_t index, unsigned char *buffer,

@@ -165,11 +165,6 @@ static const struct {
 	{ "ep", EPOCH },
 };
 
-static bool is_letter(unsigned char byte)
-{
-	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
-}
-
 /* Of the word that ends where the number begins, or one separator before. */
 static enum meaning meaning_at(struct fsdp_span name, size_t number)
 {
@@ -178,7 +173,8 @@ static enum meaning meaning_at(struct fsdp_span name, size_t number)
 	if (end > 0 && memchr("-_=.", name.data[end - 1], 4) != NULL)
 		end--;
 	begin = end;
-	while (begin > 0 && is_letter(name.data[begin - 1]))
+	while (begin > 0 && (name.data[begin - 1] | 0x20) >= 'a' &&
+		(name.data[begin - 1] | 0x20) <= 'z')
 		begin--;
 	if (begin == end || end - begin >= sizeof word)
 		return NOTHING;

@@ -198,13 +198,6 @@ static int cut_dimension(struct fsdp_span name, uint32_t dims)
 	return dims == 2 && ends_in(name, rows, FSDP_COUNT(rows), "weight") ? 1 : -1;
 }
 
-static bool is_gate(const struct megatron *megatron, struct fsdp_span name)
-{
-	static const char *const gates[] = { "linear_fc1", "dense_h_to_4h" };
-	return megatron->is_gated &&
-	       (ends_in(name, gates, 2, "weight") || ends_in(name, gates, 2, "bias"));
-}
-
 #define LAYERS "layers."
 #define EXPERTS "local_experts."
 
@@ -414,6 +407,7 @@ static bool widen(struct megatron *megatron, const struct rank_file *part, uint3
 static bool join_part(struct megatron *megatron, const struct rank_file *part,
 	struct fsdp_error **ret_error)
 {
+	static const char *const gates[] = { "linear_fc1", "dense_h_to_4h" };
 	struct fsdp_model *model = megatron->model;
 	for (uint32_t i = part->first; i < part->end; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -435,7 +429,10 @@ static bool join_part(struct megatron *megatron, const struct rank_file *part,
 			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
 		if (!set_name(megatron, part, chunk, name, tensor, ret_error) ||
 			(dim >= 0 && megatron->tp_size > 1 &&
-				!widen(megatron, part, i, dim, is_gate(megatron, name),
+				!widen(megatron, part, i, dim,
+					megatron->is_gated &&
+						(ends_in(name, gates, 2, "weight") ||
+							ends_in(name, gates, 2, "bias")),
 					ret_error)))
 			return false;
 	}

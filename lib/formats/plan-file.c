@@ -1212,18 +1212,6 @@ static bool check_units(struct fsdp_plan_reading *plan)
 	return true;
 }
 
-/* Whether PyTorch wrapped this module: below a wrapper of FSDP1, or a class that
- * fully_shard replaced. */
-static bool is_wrapped(
-	const struct fsdp_model *model, const struct fsdp_module_record *module)
-{
-	if (module->parent != FSDP_NONE &&
-		fsdp_model_module(model, module->parent)->wrapper == FSDP_WRAPPER_FSDP1)
-		return true;
-	return module->original_class != NULL && module->class_name != NULL &&
-	       strncmp(module->class_name, "FSDP", 4) == 0;
-}
-
 /* A wrapped module with parameters has a unit; one without may have none. */
 static bool check_wrappers(struct fsdp_plan_reading *plan)
 {
@@ -1240,8 +1228,15 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
-		nearest[i] = module->unit != FSDP_NONE || is_wrapped(model, module) ? i
-			     : module->parent == FSDP_NONE ? FSDP_NONE
+		/* Below a wrapper of FSDP1, or a class that fully_shard replaced. */
+		bool is_wrapped =
+			(module->parent != FSDP_NONE &&
+				fsdp_model_module(model, module->parent)->wrapper ==
+					FSDP_WRAPPER_FSDP1) ||
+			(module->original_class != NULL && module->class_name != NULL &&
+				strncmp(module->class_name, "FSDP", 4) == 0);
+		nearest[i] = module->unit != FSDP_NONE || is_wrapped ? i
+			     : module->parent == FSDP_NONE           ? FSDP_NONE
 							   : nearest[module->parent];
 		visit[module->name] = i + 1;
 	}
@@ -1272,16 +1267,6 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 
 /* ---- the plan ---- */
 
-/* {"model.layers.*.mlp.up_proj": "colwise", …}, as transformers keeps in a model. */
-static bool is_layer_map(const struct fsdp_json *root)
-{
-	if (!fsdp_json_is(root, FSDP_JSON_OBJECT) || root->count == 0 ||
-		root->items[0].kind != FSDP_JSON_TEXT)
-		return false;
-	return fsdp_span_begins(root->items[0].text, FSDP_SPAN("colwise")) ||
-	       fsdp_span_begins(root->items[0].text, FSDP_SPAN("rowwise"));
-}
-
 static bool read_head(struct fsdp_plan_reading *plan)
 {
 	int64_t version, world = 0;
@@ -1294,8 +1279,15 @@ static bool read_head(struct fsdp_plan_reading *plan)
 			"tp_plan", "base_model_fsdp_plan", "base_model_tp_plan",
 			"fsdp_version", "fsdp_transformer_layer_cls_to_wrap",
 			"transformer_layer_cls_to_wrap" };
-		const struct fsdp_json *found =
-			is_layer_map(plan->root) ? plan->root->items : NULL;
+		const struct fsdp_json *root = plan->root, *found = NULL;
+		/* {"model.layers.*.mlp.up_proj": "colwise", …}, as transformers keeps in
+		 * a model. */
+		if (fsdp_json_is(root, FSDP_JSON_OBJECT) && root->count != 0 &&
+			root->items[0].kind == FSDP_JSON_TEXT &&
+			(fsdp_span_begins(root->items[0].text, FSDP_SPAN("colwise")) ||
+				fsdp_span_begins(
+					root->items[0].text, FSDP_SPAN("rowwise"))))
+			found = root->items;
 		for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
 			found = fsdp_json_get(plan->root, KEYS[i]);
 		if (found == NULL)

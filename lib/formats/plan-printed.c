@@ -91,20 +91,16 @@ static bool is_fsdp1(struct fsdp_span class_name)
 	return fsdp_span_is(class_name, "FullyShardedDataParallel");
 }
 
-/* The class that fully_shard replaced; data NULL: it did not. */
-static struct fsdp_span replaced_class(struct fsdp_span class_name)
-{
-	if (is_fsdp1(class_name) || !fsdp_printed_is_fsdp(class_name))
-		return (struct fsdp_span){ 0 };
-	return fsdp_span(class_name.data + 4, class_name.size - 4);
-}
-
 /* ---- modules and units ---- */
 
 static bool add_module(struct making *making, uint32_t index)
 {
 	const struct fsdp_printed_module *module = module_at(making, index);
-	struct fsdp_span replaced = replaced_class(module->class_name);
+	struct fsdp_span own_class = module->class_name;
+	struct fsdp_span replaced =
+		is_fsdp1(own_class) || !fsdp_printed_is_fsdp(own_class)
+			? (struct fsdp_span){ 0 }
+			: fsdp_span(own_class.data + 4, own_class.size - 4);
 	const char *wrapper =
 		wrapper_of(replaced.data != NULL ? replaced : module->class_name);
 	struct fsdp_json *members = FSDP_TAKE(making->arena, members, MODULE_MEMBERS);
@@ -123,17 +119,6 @@ static bool add_module(struct making *making, uint32_t index)
 	return members[0].text.data != NULL && class_name.data != NULL;
 }
 
-/* The module in a wrapper of FSDP1; itself, if the print breaks off before it. */
-static uint32_t wrapped_by(const struct making *making, uint32_t index)
-{
-	static const char segment[] = "_fsdp_wrapped_module";
-	if (index + 1 < making->printed->modules.count &&
-		module_at(making, index + 1)->parent == index &&
-		fsdp_span_is(module_at(making, index + 1)->name, segment))
-		return index + 1;
-	return index;
-}
-
 static bool add_unit(struct making *making, uint32_t index)
 {
 	struct fsdp_span class_name = module_at(making, index)->class_name;
@@ -142,9 +127,14 @@ static bool add_unit(struct making *making, uint32_t index)
 	struct fsdp_json *members = FSDP_TAKE(making->arena, members, UNIT_MEMBERS);
 	struct fsdp_json *object = &making->units[making->unit_count++];
 	bool wraps = is_fsdp1(class_name);
-	uint32_t module = wraps ? wrapped_by(making, index) : index;
+	uint32_t module = index;
 	if (members == NULL)
 		return false;
+	/* The module in a wrapper of FSDP1; itself, if the print breaks off before it. */
+	if (wraps && index + 1 < making->printed->modules.count &&
+		module_at(making, index + 1)->parent == index &&
+		fsdp_span_is(module_at(making, index + 1)->name, "_fsdp_wrapped_module"))
+		module = index + 1;
 	*object = (struct fsdp_json){ .kind = FSDP_JSON_OBJECT, .items = members };
 	add_text(
 		members, &object->count, "module", making->modules[module].items[0].text);

@@ -311,13 +311,6 @@ static void check_fields(struct check *check, const struct fsdp_zip_member *memb
 			(unsigned long)local->size, FSDP_LLU(member->size));
 }
 
-static bool is_zero(struct fsdp_span bytes)
-{
-	return bytes.size == 0 ||
-	       (bytes.data[0] == 0 &&
-		       memcmp(bytes.data, bytes.data + 1, bytes.size - 1) == 0);
-}
-
 static void find_gap(
 	struct check *check, uint64_t begin, uint64_t end, bool alive, const char *what)
 {
@@ -342,7 +335,11 @@ static bool check_gap(struct check *check, uint64_t begin, uint64_t end)
 		if (bytes == NULL)
 			return true;
 		size_t described = at == 0 ? fsdp_min(size, DESCRIPTOR_MOST) : 0;
-		zero = zero && is_zero(fsdp_span(bytes + described, size - described));
+		zero = zero &&
+		       (size == described ||
+			       (bytes[described] == 0 &&
+				       memcmp(bytes + described, bytes + described + 1,
+					       size - described - 1) == 0));
 		hidden = memmem(bytes, size, FSDP_ZIP_LOCAL_MAGIC, 4) != NULL;
 	}
 	if (hidden)

@@ -74,14 +74,6 @@ static size_t hash_global(
 		hasher, fsdp_hash_span(hasher, hasher->seed, module), name);
 }
 
-static bool same(const struct global *global, struct fsdp_span module,
-	struct fsdp_span name, bool python2)
-{
-	return global->python2 == python2 &&
-	       fsdp_span_equal(global->shown.written_name, name) &&
-	       fsdp_span_equal(global->shown.written_module, module);
-}
-
 static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
 {
 	size_t count = table->slot_count * 2;
@@ -152,7 +144,10 @@ static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *
 		uint32_t entry = table->slots[slot &= table->slot_count - 1];
 		if (entry == 0)
 			break;
-		if (same(global_at(pickle, entry - 1), module, name, naming->python2))
+		const struct global *global = global_at(pickle, entry - 1);
+		if (global->python2 == naming->python2 &&
+			fsdp_span_equal(global->shown.written_name, name) &&
+			fsdp_span_equal(global->shown.written_module, module))
 			return entry - 1;
 	}
 	if (!keep(&module, naming->copies) || !keep(&name, naming->copies))

@@ -586,14 +586,6 @@ static bool is_end(const struct fsdp_source *source, uint64_t end)
 	       record[21] == 0;
 }
 
-static bool ends_whole(
-	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
-{
-	struct fsdp_source source;
-	return fsdp_folder_source(dcp->folder, path, &source, NULL) &&
-	       is_end(&source, file->size);
-}
-
 static void find_other_saves(struct dcp *dcp)
 {
 	for (size_t i = 0; i < dcp->meta.infos.count; i++) {
@@ -1161,10 +1153,12 @@ static bool report_placeholder(
 static enum fsdp_rule_index rule_of(
 	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
 {
+	struct fsdp_source source;
 	if (file->size == 0)
 		return FSDP_RULE_EMPTY_FILE;
 	return file->bad_count == 1 && file->bad_begin < file->size &&
-			       ends_whole(dcp, file, path)
+			       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+			       is_end(&source, file->size)
 		       ? FSDP_RULE_STORAGE_RANGE
 		       : FSDP_RULE_TRUNCATED_FILE;
 }

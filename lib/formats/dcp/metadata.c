@@ -216,14 +216,6 @@ static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t 
 
 /* ---- folds ---- */
 
-/* The slot where such a size is, if it was kept. */
-static struct fsdp_dcp_size *size_slot(
-	const struct fsdp_dcp *dcp, const int64_t *items, size_t count)
-{
-	uint64_t hash = hash_ints(dcp, count, items, count);
-	return &dcp->kept->sizes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
-}
-
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)
@@ -237,7 +229,10 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 			items, FSDP_DIMS_MAX, &count))
 		return false;
 	bool kept = count <= FSDP_DCP_KEPT_DIMS;
-	struct fsdp_dcp_size *slot = kept ? size_slot(dcp, items, count) : NULL;
+	struct fsdp_dcp_size *slot =
+		kept ? &dcp->kept->sizes[hash_ints(dcp, count, items, count) >> 32 &
+					 (FSDP_DCP_KEPT - 1)]
+		     : NULL;
 	if (kept && slot->size != 0 && slot->count == count &&
 		same_ints(slot->items, items, count)) {
 		*ret_number = dcp_pack(slot->size - 1, FSDP_DCP_SIZE);
@@ -556,16 +551,6 @@ struct match {
 	size_t slot_count;
 };
 
-/* The newest list of an item is the one of this file. */
-static struct fsdp_dcp_list *own_list(
-	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item)
-{
-	if (item->last_list == FSDP_NONE)
-		return NULL;
-	struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->lists, item->last_list);
-	return list->file == dcp->file_number ? list : NULL;
-}
-
 /* The slot of the chunk that a run of chunks has at an offset, or the free one where it
  * belongs. Of several at one offset the first is found, so equal ones make no chain. */
 static size_t find_slot(const struct match *match, uint32_t first, uint32_t count,
@@ -652,9 +637,11 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 	const struct fsdp_dcp_index *index, uint32_t *ret_chunk)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	struct fsdp_dcp_list *list = own_list(dcp, item);
+	struct fsdp_dcp_list *list = item->last_list != FSDP_NONE
+					     ? fsdp_vec_at(&dcp->lists, item->last_list)
+					     : NULL;
 	*ret_chunk = FSDP_NONE;
-	if (list == NULL || index->size == FSDP_NONE)
+	if (list == NULL || list->file != dcp->file_number || index->size == FSDP_NONE)
 		return true;
 	bool guessed = index->hint >= 0 && try_place(dcp, list, (uint32_t)index->hint,
 						   index->size, ret_chunk);

@@ -316,17 +316,6 @@ static bool add_run(struct fsdp_deepspeed *ds, struct joined *joined,
 	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
 }
 
-/* Whether elements of the parameter are missing between two of its mappings, or before
- * the first: a file of that rank is not there. */
-static bool is_cut_off(const struct fsdp_deepspeed *ds, const struct fsdp_mapping *before,
-	const struct fsdp_mapping *mapping)
-{
-	if (before != NULL)
-		return mapping->rank != before->rank + 1;
-	return mapping->start == 0 && mapping->rank != 0 &&
-	       !fsdp_mappings_has_rank(&ds->mappings, mapping->rank - 1);
-}
-
 /* ZeRO 1 and 2, where the mappings say. */
 static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
 	const char *flat_name, struct fsdp_error **ret_error)
@@ -341,7 +330,12 @@ static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
 		uint64_t count = fsdp_min(mapping->numel, parameter->numel - done);
 		if (mapping->numel == 0)
 			continue;
-		if (is_cut_off(ds, before, mapping))
+		/* Elements are missing between two mappings, or before the first: a file
+		 * of that rank is not there. */
+		if (before != NULL ? mapping->rank != before->rank + 1
+				   : mapping->start == 0 && mapping->rank != 0 &&
+					     !fsdp_mappings_has_rank(
+						     &ds->mappings, mapping->rank - 1))
 			return true;
 		if (flat != NULL && !begin_joined(ds, joined, flat, ret_error))
 			return false;

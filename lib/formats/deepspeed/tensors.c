@@ -413,17 +413,6 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 	return true;
 }
 
-/* The name of an expert's file does not contain its owner. */
-static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
-	struct fsdp_span name, struct fsdp_error **ret_error)
-{
-	const struct fsdp_deepspeed_target target = { .fqn = name,
-		.role = FSDP_ROLE_PARAM };
-	if (ds->model_ranks == 1)
-		stored->piece.rank = FSDP_NONE;
-	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
-}
-
 /* A layer's file contains the tensor-parallel rank; the names of the masters determine
  * its stage. If masters exist, these are the copies of training. */
 static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
@@ -456,9 +445,15 @@ bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret
 		struct fsdp_span name;
 		if (!stored->has_piece)
 			continue;
-		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &name) &&
-			!add_expert(ds, stored, name, ret_error))
-			return false;
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &name)) {
+			const struct fsdp_deepspeed_target target = { .fqn = name,
+				.role = FSDP_ROLE_PARAM };
+			if (ds->model_ranks == 1)
+				stored->piece.rank = FSDP_NONE;
+			if (fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
+				FSDP_NONE)
+				return false;
+		}
 		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &name) &&
 			!add_layer(ds, stored, name, ret_error))
 			return false;
