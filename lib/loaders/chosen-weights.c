@@ -90,50 +90,11 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 	return first.data != NULL && fsdp_load_set_word(loading, 0, first);
 }
 
-/* What is wrong with a file of safetensors, of this checkpoint, or NULL. */
-static const char *find_damage(struct fsdp_loading *loading,
-	const struct fsdp_scan_entry *entry, const struct fsdp_checkpoint *checkpoint)
+/* A shard without a header is not a file of the checkpoint, and its damage an error. */
+bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
 	static const char not_covered[] = "its size is not that of its tensors",
 			  not_json[] = "its header is not valid JSON";
-	const char *name = (const char *)entry->name.data;
-	struct fsdp_span head = fsdp_scan_head(loading->survey, name);
-	uint64_t size = 0;
-
-	if (head.size < 8)
-		return "it has no header";
-	for (unsigned i = 8; i-- > 0;)
-		size = size << 8 | head.data[i];
-	if (size > HEADER_MOST)
-		return "its header is too large";
-	if (size > entry->size - 8)
-		return "its header is truncated";
-	if (checkpoint == NULL)
-		return is_index(loading) ? NULL : not_covered;
-	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
-		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-		struct fsdp_span id = fsdp_span_text(finding->rule->id);
-		if (fsdp_span_is(finding->file, name) &&
-			fsdp_span_is_any(id, "FI1004 FI1052"))
-			return not_covered;
-		if (fsdp_span_is(finding->file, name) &&
-			fsdp_span_is_any(id, "FI1050 FI1051"))
-			return not_json;
-	}
-	/* A shard without a header is not a file of the checkpoint. */
-	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
-		const struct fsdp_error *error = fsdp_checkpoint_error(checkpoint, i);
-		const char *path = fsdp_error_path(error), *id = fsdp_error_rule(error);
-		if (path != NULL && id != NULL &&
-			fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'), name) &&
-			fsdp_span_is_any(fsdp_span_text(id), "FI1050 FI1051"))
-			return not_json;
-	}
-	return NULL;
-}
-
-bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
-{
 	const struct fsdp_checkpoint *checkpoint =
 		loading->weights != NULL ? fsdp_load_opened(loading) : NULL;
 	const char *patterns = loading->weights != NULL ? "*.safetensors */*.safetensors"
@@ -144,9 +105,11 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	if (is_index(loading))
 		index = fsdp_load_document(loading, loading->weights);
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
+		const char *name = (const char *)entry->name.data, *damage = NULL;
 		bool is_of_weights = loading->weights == NULL ||
 				     fsdp_span_is(entry->name, loading->weights);
-		const char *damage;
+		struct fsdp_span head;
+		uint64_t size = 0;
 
 		for (size_t i = 0; i < index.count && !is_of_weights; i++)
 			is_of_weights = index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
@@ -156,9 +119,43 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 			continue;
 		/* Without a chosen set each file is one. */
 		if (loading->weights == NULL)
-			checkpoint =
-				fsdp_load_open(loading, (const char *)entry->name.data);
-		damage = find_damage(loading, entry, checkpoint);
+			checkpoint = fsdp_load_open(loading, name);
+		head = fsdp_scan_head(loading->survey, name);
+		for (unsigned i = 8; i-- > 0 && head.size >= 8;)
+			size = size << 8 | head.data[i];
+		if (head.size < 8)
+			damage = "it has no header";
+		else if (size > HEADER_MOST)
+			damage = "its header is too large";
+		else if (size > entry->size - 8)
+			damage = "its header is truncated";
+		else if (checkpoint == NULL && !is_index(loading))
+			damage = not_covered;
+		for (size_t i = 0; damage == NULL && checkpoint != NULL &&
+				   i < fsdp_finding_count(checkpoint);
+			i++) {
+			const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+			struct fsdp_span id = fsdp_span_text(finding->rule->id);
+			if (fsdp_span_is(finding->file, name))
+				damage = fsdp_span_is_any(id, "FI1004 FI1052")
+						 ? not_covered
+					 : fsdp_span_is_any(id, "FI1050 FI1051")
+						 ? not_json
+						 : NULL;
+		}
+		for (size_t i = 0; damage == NULL && checkpoint != NULL &&
+				   i < fsdp_checkpoint_error_count(checkpoint);
+			i++) {
+			const struct fsdp_error *error =
+				fsdp_checkpoint_error(checkpoint, i);
+			const char *path = fsdp_error_path(error);
+			const char *id = fsdp_error_rule(error);
+			if (path != NULL && id != NULL &&
+				fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'),
+					name) &&
+				fsdp_span_is_any(fsdp_span_text(id), "FI1050 FI1051"))
+				damage = not_json;
+		}
 		if (damage != NULL)
 			return fsdp_load_report(loading, 1, "%s", damage) &&
 			       fsdp_load_name(loading, entry->name);
@@ -333,54 +330,21 @@ static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 	return find_tensor(&loading->model, fsdp_span(text, size + name.size - cut));
 }
 
-/* The tensor of the model that a stored one becomes, or NULL: transformers reads some
- * names of TensorFlow; 5 cuts the prefix of the base model where the rest is a name of
- * the model, and adds it where it is missing. */
-static struct fsdp_load_tensor *find_wanted(
-	struct fsdp_loading *loading, struct fsdp_span name)
+/* transformers reads some names of TensorFlow; 5 cuts the prefix of the base model where
+ * the rest is a name of the model, and adds it where it is missing. It has names in
+ * memory that save_pretrained does not write (vit.layers.0 for vit.encoder.layer.0). It
+ * loads those, too, and they are not known here. */
+bool fsdp_load_compare(struct fsdp_loading *loading)
 {
 	static const char *const ends[][2] = { { "LayerNorm.gamma", "weight" },
 		{ "LayerNorm.beta", "bias" } };
-	const char *prefix = loading->adds_prefix ? loading->base_prefix : NULL;
-	struct fsdp_load_tensor *found = NULL;
-	char text[NAME_BYTES];
-
-	for (size_t i = 0; loading->converts && i < FSDP_COUNT(ends); i++) {
-		size_t cut = fsdp_span_last(name, '.').size;
-		if (!fsdp_span_ends(name, fsdp_span_text(ends[i][0])) ||
-			name.size + 8 > sizeof text)
-			continue;
-		name = fsdp_span(
-			text, (size_t)snprintf(text, sizeof text, "%.*s%s",
-				      FSDP_TEXT_MOST(name, name.size - cut), ends[i][1]));
-	}
-	if (prefix != NULL && !loading->is_before_5 &&
-		fsdp_span_begins(name, fsdp_span_text(prefix)))
-		found = find_renamed(loading, name, strlen(prefix), "");
-	if (found == NULL)
-		found = find_tensor(&loading->model, name);
-	return found == NULL && prefix != NULL ? find_renamed(loading, name, 0, prefix)
-					       : found;
-}
-
-/* Whether a name begins with the prefix of the model and "layers.". */
-static bool has_layers(const struct fsdp_load_tensors *tensors, const char *prefix)
-{
-	struct fsdp_span rest;
-
-	for (size_t i = 0; i < tensors->count; i++)
-		if (fsdp_span_behind(tensors->items[i].name, prefix, &rest) &&
-			fsdp_span_begins(rest, FSDP_SPAN("layers.")))
-			return true;
-	return false;
-}
-
-bool fsdp_load_compare(struct fsdp_loading *loading)
-{
 	struct fsdp_load_tensors *stored = &loading->stored;
-	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false };
+	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false }, has_layers[2] = { false };
+	const char *prefix;
 	struct fsdp_scan_root root;
+	struct fsdp_span rest;
 	size_t count = 0;
+	char text[NAME_BYTES];
 
 	if (loading->was_compared)
 		return loading->has_model && loading->has_stored;
@@ -402,18 +366,38 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 			};
 		stored->count = count;
 	}
-	/* transformers 5 has names in memory that save_pretrained does not write
-	 * (vit.layers.0 for vit.encoder.layer.0). It loads those, too, and they are not
-	 * known here. */
-	if (loading->has_stored && loading->base_prefix != NULL &&
-		has_layers(stored, loading->base_prefix) &&
-		!has_layers(&loading->model, loading->base_prefix))
+	for (size_t i = 0; loading->has_stored && loading->base_prefix != NULL && i < 2;
+		i++) {
+		const struct fsdp_load_tensors *side = i == 0 ? stored : &loading->model;
+		for (size_t k = 0; k < side->count && !has_layers[i]; k++)
+			has_layers[i] = fsdp_span_behind(side->items[k].name,
+						loading->base_prefix, &rest) &&
+					fsdp_span_begins(rest, FSDP_SPAN("layers."));
+	}
+	if (has_layers[0] && !has_layers[1])
 		loading->has_model = false;
 	if (!loading->has_model || !loading->has_stored)
 		return false;
+	prefix = loading->adds_prefix ? loading->base_prefix : NULL;
 	for (size_t i = 0; i < stored->count; i++) {
-		struct fsdp_load_tensor *item = &stored->items[i];
-		struct fsdp_load_tensor *wanted = find_wanted(loading, item->name);
+		struct fsdp_load_tensor *item = &stored->items[i], *wanted = NULL;
+		struct fsdp_span name = item->name;
+		for (size_t k = 0; loading->converts && k < FSDP_COUNT(ends); k++) {
+			size_t cut = fsdp_span_last(name, '.').size;
+			if (fsdp_span_ends(name, fsdp_span_text(ends[k][0])) &&
+				name.size + 8 <= sizeof text)
+				name = fsdp_span(text,
+					(size_t)snprintf(text, sizeof text, "%.*s%s",
+						FSDP_TEXT_MOST(name, name.size - cut),
+						ends[k][1]));
+		}
+		if (prefix != NULL && !loading->is_before_5 &&
+			fsdp_span_begins(name, fsdp_span_text(prefix)))
+			wanted = find_renamed(loading, name, strlen(prefix), "");
+		if (wanted == NULL)
+			wanted = find_tensor(&loading->model, name);
+		if (wanted == NULL && prefix != NULL)
+			wanted = find_renamed(loading, name, 0, prefix);
 		if (wanted == NULL) {
 			if (loading->unexpected++ == 0)
 				loading->first_unexpected = item;
@@ -468,20 +452,31 @@ static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool 
 	       loading->misshaped == 0;
 }
 
-/* Word 3: the prefix that separates stored from missing names; empty: no such prefix. */
-static bool write_renaming(struct fsdp_loading *loading)
+/* Words: 1: the first of what is there and has no name of the model; 3: what helps.
+ * Names of Meta's files are converted by a map, which also puts rows of queries and keys
+ * in order. */
+bool fsdp_load_misses(struct fsdp_loading *loading)
 {
 	static const char *const metas[] = { "tok_embeddings.weight",
 		"layers.0.attention.wq.weight", "layers.0.feed_forward.w1.weight" };
-	size_t i = 0;
+	unsigned only = loading->rule->arg;
 	struct fsdp_span there, missing;
 	char prefix[NAME_BYTES];
+	size_t i = 0;
 
+	if (!fsdp_load_compare(loading) || loading->missing == 0 ||
+		(only == FSDP_LOAD_ONLY_MISSING && loading->unexpected > 0) ||
+		(only == FSDP_LOAD_ALSO_OTHERS && loading->unexpected == 0))
+		return false;
+	fsdp_load_set_word(loading, 0, loading->first_missing->name);
+	for (size_t k = 0; k < loading->model.count; k++)
+		if (loading->model.items[k].match == NULL &&
+			loading->model.items[k].tie == FSDP_LOAD_UNTIED)
+			fsdp_load_name(loading, loading->model.items[k].name);
 	if (loading->unexpected == 0)
 		return true;
 	there = loading->first_unexpected->name;
-	/* Names of Meta's files, which a map converts: it also puts rows of queries and
-	 * keys in order. */
+	fsdp_load_set_word(loading, 1, there);
 	while (i < FSDP_COUNT(metas) &&
 		find_tensor(&loading->stored, fsdp_span_text(metas[i])) != NULL)
 		i++;
@@ -495,6 +490,7 @@ static bool write_renaming(struct fsdp_loading *loading)
 		return fsdp_load_report(loading, 3,
 			"save only the dict under the key %.*s",
 			FSDP_TEXT_MOST(there, 200));
+	/* The prefix that separates stored from missing names. */
 	for (i = 0; i < loading->model.count; i++) {
 		missing = loading->model.items[i].name;
 		bool is_cut = there.size > missing.size;
@@ -512,25 +508,6 @@ static bool write_renaming(struct fsdp_loading *loading)
 				is_cut ? "without" : "with", prefix);
 	}
 	return true;
-}
-
-/* Word 1 is the first of what is there and has no name of the model. */
-bool fsdp_load_misses(struct fsdp_loading *loading)
-{
-	unsigned only = loading->rule->arg;
-
-	if (!fsdp_load_compare(loading) || loading->missing == 0 ||
-		(only == FSDP_LOAD_ONLY_MISSING && loading->unexpected > 0) ||
-		(only == FSDP_LOAD_ALSO_OTHERS && loading->unexpected == 0))
-		return false;
-	fsdp_load_set_word(loading, 0, loading->first_missing->name);
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].match == NULL &&
-			loading->model.items[i].tie == FSDP_LOAD_UNTIED)
-			fsdp_load_name(loading, loading->model.items[i].name);
-	if (loading->unexpected > 0)
-		fsdp_load_set_word(loading, 1, loading->first_unexpected->name);
-	return write_renaming(loading);
 }
 
 bool fsdp_load_is_other_model(struct fsdp_loading *loading)
@@ -604,22 +581,31 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Word 3: what else helps. */
-static bool write_other_shape(struct fsdp_loading *loading)
+/* Words: the tensor, its shape, that of the model, what helps, or nothing. */
+bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "lm_head.weight",
 		"model.embed_tokens.weight" };
-	const struct fsdp_load_tensor *found = loading->first_misshaped,
-				      *wanted = found->match, *kept;
+	const struct fsdp_load_tensor *found, *wanted, *kept;
 	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
-	bool is_head = fsdp_span_is(wanted->name, names[0]);
-	bool has_rows = found->dims == wanted->dims && found->dims > 0 &&
-			found->shape[0] != wanted->shape[0] &&
-			memcmp(found->shape + 1, wanted->shape + 1,
-				(found->dims - 1) * sizeof *found->shape) == 0;
+	bool is_head, has_rows;
 
+	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
+		return false;
+	found = loading->first_misshaped;
+	wanted = found->match;
+	fsdp_load_name(loading, found->name);
+	fsdp_load_write_numbers(loading, 1, found);
+	fsdp_load_write_numbers(loading, 2, wanted);
+	if (is_of_other_size(loading))
+		return true;
 	/* Of the embedding and the head, which both have the rows of all tokens, one was
 	 * given more. */
+	is_head = fsdp_span_is(wanted->name, names[0]);
+	has_rows = found->dims == wanted->dims && found->dims > 0 &&
+		   found->shape[0] != wanted->shape[0] &&
+		   memcmp(found->shape + 1, wanted->shape + 1,
+			   (found->dims - 1) * sizeof *found->shape) == 0;
 	kept = find_tensor(&loading->stored, fsdp_span_text(names[is_head]));
 	if (loading->misshaped == 1 && has_rows && found->shape[0] > rows &&
 		wanted->dims == 2 && wanted->shape[0] == rows &&
@@ -644,20 +630,6 @@ static bool write_other_shape(struct fsdp_loading *loading)
 	}
 	return fsdp_load_report(loading, 3, "save %s transposed",
 		loading->misshaped > 1 ? "these matrices" : "this matrix");
-}
-
-/* Words: the tensor, its shape, that of the model, what helps, or nothing. */
-bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
-{
-	const struct fsdp_load_tensor *found;
-
-	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
-		return false;
-	found = loading->first_misshaped;
-	fsdp_load_name(loading, found->name);
-	fsdp_load_write_numbers(loading, 1, found);
-	fsdp_load_write_numbers(loading, 2, found->match);
-	return is_of_other_size(loading) || write_other_shape(loading);
 }
 
 /* ---- experts ---- */

@@ -286,31 +286,43 @@ const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
 	return item;
 }
 
+const struct fsdp_setting *fsdp_load_find_item(
+	struct fsdp_load_items items, struct fsdp_span key)
+{
+	const struct fsdp_setting *item;
+
+	while ((item = fsdp_load_next_item(&items)) != NULL &&
+		!fsdp_span_equal(item->key, key))
+		;
+	return item;
+}
+
+struct fsdp_load_items fsdp_load_items_of(
+	struct fsdp_load_items items, const struct fsdp_setting *item)
+{
+	if (item == NULL || (item->value.kind != FSDP_TOKEN_LIST &&
+				    item->value.kind != FSDP_TOKEN_DICT))
+		return (struct fsdp_load_items){ 0 };
+	return (struct fsdp_load_items){ items.settings,
+		(uint32_t)(item - items.settings) + 1, item->end };
+}
+
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
-	struct fsdp_load_items items = fsdp_load_members(loading, document);
-	const struct fsdp_setting *item;
+	const struct fsdp_setting *item = fsdp_load_find_item(
+		fsdp_load_members(loading, document), fsdp_span_text(key));
 
-	while ((item = fsdp_load_next_item(&items)) != NULL)
-		if (fsdp_span_is(item->key, key))
-			return *item;
-	return (struct fsdp_setting){ .end = 0 };
+	return item != NULL ? *item : (struct fsdp_setting){ .end = 0 };
 }
 
 struct fsdp_load_items fsdp_load_items(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
-	struct fsdp_load_items items = fsdp_load_members(loading, document);
-	const struct fsdp_setting *item;
+	struct fsdp_load_items members = fsdp_load_members(loading, document);
 
-	while ((item = fsdp_load_next_item(&items)) != NULL)
-		if (fsdp_span_is(item->key, key) &&
-			(item->value.kind == FSDP_TOKEN_LIST ||
-				item->value.kind == FSDP_TOKEN_DICT))
-			return (struct fsdp_load_items){ items.settings,
-				(uint32_t)(item - items.settings) + 1, item->end };
-	return (struct fsdp_load_items){ 0 };
+	return fsdp_load_items_of(
+		members, fsdp_load_find_item(members, fsdp_span_text(key)));
 }
 
 const struct fsdp_setting *fsdp_load_find_set(
@@ -393,7 +405,8 @@ bool fsdp_load_is_chosen(
 {
 	const char *chosen = fsdp_loader_setting(loading, name);
 
-	return chosen != NULL && fsdp_span_is_any(fsdp_span_text(chosen), values);
+	return chosen != NULL &&
+	       (values == NULL || fsdp_span_is_any(fsdp_span_text(chosen), values));
 }
 
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
@@ -447,17 +460,15 @@ static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
 		const struct family *of = &families[i];
 		struct fsdp_load_items members =
 			fsdp_load_members(&loading, "config.json");
-		const struct fsdp_setting *member = NULL;
-
-		while (of->keys != NULL &&
-			(member = fsdp_load_next_item(&members)) != NULL &&
-			!fsdp_span_is_any(member->key, of->keys))
-			;
+		const struct fsdp_setting *member;
 		/* One that is not valid may have had it. */
-		if ((of->keys == NULL || member != NULL ||
-			    (of->loader != NULL && config.is_there &&
-				    !config.is_valid)) &&
-			fsdp_load_has(&loading, of->any) &&
+		bool has_key =
+			of->keys == NULL ||
+			(of->loader != NULL && config.is_there && !config.is_valid);
+
+		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
+			has_key = fsdp_span_is_any(member->key, of->keys);
+		if (has_key && fsdp_load_has(&loading, of->any) &&
 			(of->and_any == NULL || fsdp_load_has(&loading, of->and_any)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
@@ -521,7 +532,12 @@ void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loa
 		loader->order != NULL ? fsdp_load_choose(loading, loader->order) : NULL;
 	for (const struct fsdp_load_fact *fact = loader->facts;
 		fact != NULL && fact->bit != 0; fact++)
-		if (fsdp_load_has(loading, fact->any))
+		if (fact->any != NULL ? fsdp_load_has(loading, fact->any)
+			: fact->key != NULL
+				? fsdp_load_setting(loading, fact->document, fact->key)
+						  .value.kind != FSDP_TOKEN_NONE
+				: fsdp_load_is_chosen(
+					  loading, fact->option, fact->values))
 			loading->is |= fact->bit;
 	if (loader->begin != NULL)
 		loader->begin(loading);
@@ -635,46 +651,58 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	return !loading->failed && !fsdp_scan_failed(loading->survey, NULL);
 }
 
-static bool run_loaders(struct fsdp_load_check *loads, struct fsdp_scan *survey,
-	const struct fsdp_load_check_options *options)
+bool fsdp_load_check_new(struct fsdp_scan *survey,
+	const struct fsdp_load_check_options *options, struct fsdp_load_check **ret_loads,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_loading *loading = FSDP_TAKE(&loads->arena, loading, 1);
+	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
 	const struct fsdp_loader_option *option;
-	struct fsdp_loader_setting *taken;
+	struct fsdp_loading *loading;
+	bool good;
 
+	if (loads == NULL)
+		return fsdp_fail_memory(ret_error);
+	loads->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&loads->arena, &loads->budget);
+	loading = FSDP_TAKE(&loads->arena, loading, 1);
 	loads->results =
 		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
-	if (loading == NULL || loads->results == NULL)
-		return false;
-	for (size_t i = 0; i < options->loader_count; i++) {
+	good = loading != NULL && loads->results != NULL;
+	for (size_t i = 0; i < options->loader_count && good; i++) {
+		const struct fsdp_loader *own = find_own(survey);
 		bool is_own = strcmp(options->loaders[i], "auto") == 0;
 		const struct fsdp_loader *loader =
-			is_own ? find_own(survey) : find_loader(options->loaders[i]);
-		struct fsdp_load_result *result = &loads->results[loads->count];
+			is_own ? own : find_loader(options->loaders[i]);
 		const char *version =
 			loader != NULL ? find_version(loader, options->version) : NULL;
-		if (version == NULL)
+		struct fsdp_load_result *result = &loads->results[loads->count];
+		struct fsdp_loader_setting *taken =
+			FSDP_TAKE(&loads->arena, taken, options->choice_count + 1);
+		bool is_transformers;
+
+		good = taken != NULL;
+		if (version == NULL || !good)
 			continue;
+		is_transformers = strcmp(loader->library, "transformers") == 0;
 		*loading = (struct fsdp_loading){
 			.survey = survey,
 			.options = options,
 			.arena = &loads->arena,
 			.path = options->path != NULL ? options->path : "",
 			.is_own = is_own,
-			.is_before_5 = strcmp(loader->library, "transformers") == 0 &&
+			.is_before_5 = is_transformers &&
 				       fsdp_load_compare_versions(version, "5") < 0,
 			.torch = strcmp(loader->library, "torch") == 0 ? version : NULL,
+			.choices = taken,
 		};
 		*result = (struct fsdp_load_result){
 			.loader = loader->name,
 			.library = loader->library,
 			.version = version,
-			.is_family = is_own || loader == find_own(survey),
+			.is_family = loader == own,
+			.choices = taken,
 		};
 		/* What the caller chose of what this loader has. */
-		taken = FSDP_TAKE(&loads->arena, taken, options->choice_count + 1);
-		if (taken == NULL)
-			return false;
 		for (size_t k = 0; k < options->choice_count; k++)
 			for (size_t j = 0;
 				(option = fsdp_loader_option(loader->name, j)) != NULL;
@@ -684,26 +712,11 @@ static bool run_loaders(struct fsdp_load_check *loads, struct fsdp_scan *survey,
 						option, options->choices[k].value))
 					taken[result->choice_count++] =
 						options->choices[k];
-		loading->choices = result->choices = taken;
 		loading->choice_count = result->choice_count;
-		if (!ask(loading, loader, result))
-			return false;
-		loads->count++;
+		good = ask(loading, loader, result);
+		loads->count += good;
 	}
-	return true;
-}
-
-bool fsdp_load_check_new(struct fsdp_scan *survey,
-	const struct fsdp_load_check_options *options, struct fsdp_load_check **ret_loads,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
-
-	if (loads == NULL)
-		return fsdp_fail_memory(ret_error);
-	loads->budget.ceiling = UINT64_MAX;
-	fsdp_arena_init_lean(&loads->arena, &loads->budget);
-	if (!run_loaders(loads, survey, options)) {
+	if (!good) {
 		fsdp_load_check_free(loads);
 		return !fsdp_scan_failed(survey, ret_error) &&
 		       fsdp_fail_memory(ret_error);

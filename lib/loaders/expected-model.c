@@ -538,25 +538,6 @@ struct building {
 	size_t count;
 };
 
-/* A key, or "outer.key". */
-static struct fsdp_token find_key(struct fsdp_load_items items, struct fsdp_span key)
-{
-	struct fsdp_span outer = fsdp_span_first(key, '.');
-	const struct fsdp_setting *item;
-
-	while ((item = fsdp_load_next_item(&items)) != NULL) {
-		uint32_t at = (uint32_t)(item - items.settings);
-		if (!fsdp_span_equal(item->key, outer))
-			continue;
-		if (outer.size == key.size)
-			return item->value;
-		key = fsdp_span(key.data + outer.size + 1, key.size - outer.size - 1);
-		outer = fsdp_span_first(key, '.');
-		items = (struct fsdp_load_items){ items.settings, at + 1, item->end };
-	}
-	return (struct fsdp_token){ .kind = FSDP_TOKEN_NONE };
-}
-
 /* Left to right; 0: a size of it is not known, or too large. */
 static int64_t evaluate(
 	const struct building *building, const char *text, const char **ret_end)
@@ -594,7 +575,8 @@ static int64_t evaluate(
 static bool read_sizes(struct building *building)
 {
 	struct fsdp_load_items config = fsdp_load_members(building->loading, CONFIG);
-	struct fsdp_token labels = find_key(config, FSDP_SPAN("id2label"));
+	struct fsdp_token labels =
+		fsdp_load_setting(building->loading, CONFIG, "id2label").value;
 	const char *end;
 
 	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++) {
@@ -607,16 +589,24 @@ static bool read_sizes(struct building *building)
 			at += strcspn(at, " "), at += *at == ' ')
 			if (*at == key->letter)
 				otherwise = at + 2;
+		/* A key, or "outer.key"; null is the default. */
 		for (at = key->keys; at != NULL && size < 0;) {
-			size_t length = strcspn(at, "|");
-			struct fsdp_token value = find_key(config, fsdp_span(at, length));
+			struct fsdp_span name = fsdp_span(at, strcspn(at, "|")), rest;
+			struct fsdp_span outer = fsdp_span_first(name, '.');
+			const struct fsdp_setting *item =
+				fsdp_load_find_item(config, outer);
 
-			/* null is the default. */
-			if (value.kind == FSDP_TOKEN_INTEGER)
-				size = value.integer;
-			else if (value.kind != FSDP_TOKEN_NONE)
+			if (item != NULL && outer.size < name.size) {
+				rest = fsdp_span(name.data + outer.size + 1,
+					name.size - outer.size - 1);
+				item = fsdp_load_find_item(
+					fsdp_load_items_of(config, item), rest);
+			}
+			if (item != NULL && item->value.kind == FSDP_TOKEN_INTEGER)
+				size = item->value.integer;
+			else if (item != NULL && item->value.kind != FSDP_TOKEN_NONE)
 				return false;
-			at = at[length] == '|' ? at + length + 1 : NULL;
+			at = at[name.size] == '|' ? at + name.size + 1 : NULL;
 		}
 		if (size < 0)
 			size = otherwise != NULL ? evaluate(building, otherwise, &end)
@@ -744,28 +734,6 @@ static bool add(struct building *building, struct fsdp_span name, const struct r
 	return !loading->failed;
 }
 
-/* One of a row: with the numbers of its layer and expert in its name. */
-static bool add_one(struct building *building, const struct row *row, const char *from,
-	int64_t layer, int64_t expert)
-{
-	char name[NAME_BYTES];
-	size_t size = 0;
-
-	for (const char *at = from; *at != '\0' && *at != '*'; at++)
-		if (*at == '%')
-			size += (size_t)snprintf(name + size, sizeof name - size, "%lld",
-				(long long)(*++at == 'E' ? expert : layer));
-		else
-			name[size++] = *at;
-	if (from[strlen(from) - 1] != '*')
-		return add(building, fsdp_span(name, size), row, DIMS, layer);
-	memcpy(name + size, "weight", 6);
-	if (!add(building, fsdp_span(name, size + 6), row, DIMS, layer))
-		return false;
-	memcpy(name + size, "bias", 4);
-	return add(building, fsdp_span(name, size + 4), row, 1, layer);
-}
-
 /* Each of the names that its braces stand for, with the layer for its "@". */
 static bool add_row(struct building *building, const struct row *row)
 {
@@ -780,6 +748,7 @@ static bool add_row(struct building *building, const struct row *row)
 			? fsdp_load_opened(building->loading)
 			: NULL;
 	char name[NAME_BYTES], whole[NAME_BYTES];
+	size_t length;
 
 	if ((row->when & ~(uint32_t)JOINED & ~building->flags) != 0 ||
 		(row->unless & building->flags) != 0)
@@ -814,9 +783,31 @@ static bool add_row(struct building *building, const struct row *row)
 			}
 			if (is_either && is_joined != ((row->when & JOINED) != 0))
 				continue;
-			for (int64_t expert = 0; expert < experts; expert++)
-				if (!add_one(building, row, whole, layer, expert))
+			for (int64_t expert = 0; expert < experts; expert++) {
+				bool is_pair = whole[strlen(whole) - 1] == '*';
+
+				length = 0;
+				for (mark = whole; *mark != '\0' && *mark != '*'; mark++)
+					if (*mark == '%')
+						length += (size_t)snprintf(name + length,
+							sizeof name - length, "%lld",
+							(long long)(*++mark == 'E'
+									    ? expert
+									    : layer));
+					else
+						name[length++] = *mark;
+				if (is_pair)
+					memcpy(name + length, "weight", 6);
+				if (!add(building,
+					    fsdp_span(name, length + (is_pair ? 6 : 0)),
+					    row, DIMS, layer))
 					return false;
+				if (is_pair)
+					memcpy(name + length, "bias", 4);
+				if (is_pair && !add(building, fsdp_span(name, length + 4),
+						       row, 1, layer))
+					return false;
+			}
 		}
 		if (layers <= 0)
 			return false;

@@ -30,13 +30,13 @@ enum {
 	LACKS_METADATA = 1 << 4,
 	DATA_FILES = 1 << 5,
 	ANY_METADATA = 1 << 6,
-	WHOLE = 1 << 7, /* what is missing is refused */
+	PARTIAL_LOAD = 1 << 7, /* what is missing is not refused */
 	OTHER_RANKS = 1 << 8,
 	IS_CUT = 1 << 9,
 	NOT_OPENED = 1 << 10,
-	STRIDES =
-		1
-		<< 11 /* each tensor has one property more than earlier releases unpack */
+	/* Each tensor has one property more than earlier releases unpack. */
+	STRIDES = 1 << 11,
+	CHOSEN = 1 << 12 /* a reader */
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -44,6 +44,9 @@ static const struct fsdp_load_fact facts[] = {
 	{ METADATA, ".metadata" },
 	{ ANY_METADATA, "*.metadata" },
 	{ DATA_FILES, "*.distcp" },
+	{ CHOSEN, .option = READER },
+	{ SAFETENSORS, .option = READER, .values = HUGGING_FACE },
+	{ PARTIAL_LOAD, .option = PARTIAL, .values = "true" },
 	{ 0 },
 };
 
@@ -53,25 +56,19 @@ static void begin(struct fsdp_loading *loading)
 	const char *torch = checkpoint != NULL
 				    ? fsdp_checkpoint_format(checkpoint).torch_guess
 				    : NULL;
-	uint32_t world = loading->options->world, rank = 0;
+	uint32_t world = loading->options->world, ranks = world != 0 ? world : 1;
+	uint32_t rank = 0;
 
 	/* The default reader is not what people call for files of another writer of
 	 * PyTorch. */
-	if (fsdp_loader_setting(loading, READER) == NULL &&
-		(loading->is & (SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
+	if ((loading->is & (CHOSEN | SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
 		loading->is |= BY_DEFAULT | SAFETENSORS;
-	if (fsdp_load_is_chosen(loading, READER, HUGGING_FACE))
-		loading->is |= SAFETENSORS;
 	/* Ranks that saved without collectives wrote metadata of their own, which counts
 	 * where there is no other. */
-	while (rank < (world != 0 ? world : 1) &&
-		fsdp_load_has_file(loading, "__%u.metadata", rank))
+	while (rank < ranks && fsdp_load_has_file(loading, "__%u.metadata", rank))
 		rank++;
-	if (rank < (world != 0 ? world : 1) &&
-		(loading->is & (SAFETENSORS | METADATA)) == 0)
+	if (rank < ranks && (loading->is & (SAFETENSORS | METADATA)) == 0)
 		loading->is |= LACKS_METADATA;
-	if (!fsdp_load_flag(loading, PARTIAL, false))
-		loading->is |= WHOLE;
 	/* Each rank loads what it saved itself. */
 	if (fsdp_load_has_file(loading, "__0.metadata") &&
 		((loading->is & FSDP_LOAD_EXPECTS) != 0 ||
@@ -233,35 +230,25 @@ static struct fsdp_span find_file(struct fsdp_loading *loading,
 	return (struct fsdp_span){ NULL, 0 };
 }
 
-bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *folder)
-{
-	struct fsdp_span path =
-		find_file(loading, fsdp_load_open(loading, folder), ABSENT);
-
-	return path.data != NULL &&
-	       fsdp_load_report(loading, 0, "%s%s%.*s", folder,
-		       *folder != '\0' ? "/" : "", FSDP_TEXT_MOST(path, 512)) &&
-	       fsdp_load_name(loading, path);
-}
-
 bool fsdp_load_lacks_data(struct fsdp_loading *loading)
 {
+	const char *own = loading->own != NULL ? loading->own : "";
+	const char *at = loading->rule->text != NULL ? loading->rule->text : own;
 	char folder[64];
 
-	for (const char *at = loading->rule->text; *at != '\0';) {
+	do {
 		size_t size = fsdp_word_size(at);
+		struct fsdp_span path;
 
 		snprintf(folder, sizeof folder, "%.*s", (int)size, at);
-		if (fsdp_load_lacks_distcp(loading, folder))
-			return true;
+		path = find_file(loading, fsdp_load_open(loading, folder), ABSENT);
+		if (path.data != NULL)
+			return fsdp_load_report(loading, 0, "%s%s%.*s", folder,
+				       size != 0 ? "/" : "", FSDP_TEXT_MOST(path, 512)) &&
+			       fsdp_load_name(loading, path);
 		at += size + (at[size] == ' ');
-	}
+	} while (*at != '\0');
 	return false;
-}
-
-static bool lacks_file(struct fsdp_loading *loading)
-{
-	return fsdp_load_lacks_distcp(loading, "");
 }
 
 /* Words: the file, how it is damaged. */
@@ -361,9 +348,10 @@ static int by_number(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
-	unsigned among, bool names_all)
+bool fsdp_load_has_gap(struct fsdp_loading *loading)
 {
+	unsigned arg = loading->rule->arg, kind = arg & FSDP_LOAD_OF_BOTH;
+	unsigned among = (arg & FSDP_LOAD_FIRST_GAP) != 0 ? FSDP_LOAD_OF_BOTH : kind;
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	const struct fsdp_load_check_options *options = loading->options;
 	size_t values = checkpoint != NULL ? fsdp_value_count(checkpoint) : 0;
@@ -405,19 +393,10 @@ bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
 			fsdp_load_write_numbers(loading, 1, stored);
 			fsdp_load_write_numbers(loading, 2, &wanted);
 		}
-		if (!names_all)
+		if ((arg & FSDP_LOAD_ALL_GAPS) == 0)
 			break;
 	}
 	return loading->all_names > 0;
-}
-
-/* With a partial load nothing that is missing stops it. The argument is the gap. */
-static bool has_gap(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_gap(loading, loading->rule->arg,
-		FSDP_LOAD_MISSHAPED |
-			((loading->is & WHOLE) != 0 ? FSDP_LOAD_MISSING : 0),
-		false);
 }
 
 /* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks
@@ -458,8 +437,7 @@ static bool find_rank_key(struct fsdp_loading *loading)
 
 static bool omits(struct fsdp_loading *loading)
 {
-	return fsdp_load_has_gap(loading, FSDP_LOAD_MISSING, FSDP_LOAD_MISSING, true) ||
-	       find_rank_key(loading);
+	return fsdp_load_has_gap(loading) || find_rank_key(loading);
 }
 
 #define PASS_READER "pass storage_reader=HuggingFaceStorageReader(path)"
@@ -502,14 +480,14 @@ static const struct fsdp_load_rule rules[] = {
 		.ends = true, .fix = FSDP_NO_FIX,
 		.message =
 			"each rank has its own metadata: the result with fewer ranks or other names is unknown"),
-	FSDP_REFUSES(MISSING_TENSOR, has_gap, "{0} is not stored",
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
 		"request only stored names, or pass DefaultLoadPlanner(allow_partial_load=True)",
-		.arg = FSDP_LOAD_MISSING),
+		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_FIRST_GAP, .unless = PARTIAL_LOAD),
 	FSDP_REFUSES(WORLD_SIZE, find_rank_key,
 		"{0} is not stored: each rank saved a key of its own",
 		"load with as many ranks as saved it, or omit the keys that single ranks saved",
-		.when = WHOLE),
-	FSDP_REFUSES(SHAPE, has_gap, NULL,
+		.unless = PARTIAL_LOAD),
+	FSDP_REFUSES(SHAPE, fsdp_load_has_gap, NULL,
 		"build the model with the sizes that are stored",
 		.arg = FSDP_LOAD_MISSHAPED),
 	/* The reader looks up the position of an item; it does not check that pieces
@@ -518,7 +496,7 @@ static const struct fsdp_load_rule rules[] = {
 		.fix = "copy .metadata again, or save again"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,
 		.message = "{0} is outside of the directory and is not read"),
-	FSDP_REFUSES(MISSING_FILE, lacks_file),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_data),
 	FSDP_REFUSES(
 		DAMAGED_FILE, has_bad_file, NULL, "copy the file again", .arg = NO_BYTES),
 	FSDP_REFUSES(PIECES, .finding = "FI1029",
@@ -544,7 +522,8 @@ static const struct fsdp_load_rule rules[] = {
 		.message = "{0} is read from the bytes of another tensor",
 		.fix = "save again, or use an earlier checkpoint"),
 	FSDP_DIFFERS(MISSING_TENSOR, omits, "{0} is not stored and keeps its value",
-		FSDP_NO_FIX, .unless = WHOLE),
+		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS,
+		.when = PARTIAL_LOAD),
 	{ 0 },
 };
 

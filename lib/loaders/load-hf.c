@@ -120,18 +120,6 @@ static bool counts_other_layers(struct fsdp_loading *loading)
 	       fsdp_load_report(loading, 1, "%lld", (long long)layers);
 }
 
-/* A member that is not null; NULL: none. */
-static const struct fsdp_setting *find_member(
-	struct fsdp_load_items items, const char *key)
-{
-	const struct fsdp_setting *item;
-
-	while ((item = fsdp_load_next_item(&items)) != NULL)
-		if (fsdp_span_is(item->key, key) && item->value.kind != FSDP_TOKEN_NONE)
-			break;
-	return item;
-}
-
 /* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the
  * kind, the number. */
 static bool lacks_rope_number(struct fsdp_loading *loading)
@@ -142,24 +130,26 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 		{ "longrope", "short_factor" }, { "longrope", "long_factor" } };
 	const char *place = "rope_scaling";
 	struct fsdp_load_items items = fsdp_load_items(loading, FILE_NAME, place);
-	const struct fsdp_setting *type;
+	const struct fsdp_setting *type, *number;
 
 	if (items.at == items.end)
 		items = fsdp_load_items(loading, FILE_NAME, place = "rope_parameters");
-	type = find_member(items, "rope_type");
-	if (type == NULL)
-		type = find_member(items, "type");
+	type = fsdp_load_find_item(items, FSDP_SPAN("rope_type"));
+	if (type == NULL || type->value.kind == FSDP_TOKEN_NONE)
+		type = fsdp_load_find_item(items, FSDP_SPAN("type"));
 	/* Phi-3 gives its kinds other names. */
 	if (type == NULL || type->value.kind != FSDP_TOKEN_TEXT ||
 		fsdp_span_is(fsdp_load_text(loading, FILE_NAME, "model_type"), "phi3") ||
 		!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++) {
+		number = fsdp_load_find_item(items, fsdp_span_text(kinds[i][1]));
 		if (fsdp_span_is(type->value.text, kinds[i][0]) &&
-			find_member(items, kinds[i][1]) == NULL)
+			(number == NULL || number->value.kind == FSDP_TOKEN_NONE))
 			return fsdp_load_report(loading, 0, "%s", place) &&
 			       fsdp_load_report(loading, 1, "%s", kinds[i][0]) &&
 			       fsdp_load_report(loading, 2, "%s", kinds[i][1]);
+	}
 	return false;
 }
 
@@ -317,7 +307,8 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
 	const struct fsdp_load_tensors *stored;
 
-	if (!fsdp_load_has_no_model(loading) ||
+	if (loading->weights == NULL || fsdp_load_compare(loading) ||
+		loading->has_model ||
 		fsdp_load_setting(loading, FILE_NAME, "auto_map").end != 0 ||
 		fsdp_load_text(loading, FILE_NAME, "model_type").size == 0)
 		return false;

@@ -15,6 +15,7 @@
 #define TRACKER "latest_checkpointed_iteration.txt"
 #define STRICT "strict"
 #define ALLOW "allow_shape_mismatch"
+#define BACKEND FSDP_LOAD_WORDS
 
 enum { FOLDER_BYTES = 64 };
 
@@ -38,32 +39,24 @@ enum {
 static const struct fsdp_load_fact facts[] = {
 	{ IS_LEGACY, "mp_rank_* */mp_rank_*" },
 	{ PARTS, ".metadata common.pt *.distcp" },
+	{ LOOKS_FIRST, .option = STRICT,
+		.values =
+			"log_unexpected log_all raise_unexpected raise_all return_unexpected return_all ignore_all" },
+	{ RAISES, .option = STRICT, .values = "raise_all raise_unexpected" },
+	{ RAISES_ALL, .option = STRICT, .values = "raise_all" },
+	{ ALLOWS, .option = ALLOW, .values = "true" },
 	{ 0 },
 };
 
-/* The step directory that the root of a run names, for example "iter_0000010"; else "".
- */
-static const char *folder(struct fsdp_loading *loading)
-{
-	return loading->own;
-}
-
-static bool lacks(struct fsdp_loading *loading)
-{
-	const char *below = folder(loading);
-
-	return fsdp_load_lacks(
-		loading, "%s%s%s", below, *below != '\0' ? "/" : "", loading->rule->text);
-}
-
+/* The loader's own: the step directory that the root of a run names, for example
+ * "iter_0000010"; else "". Kept word 5: the backend. */
 static void begin(struct fsdp_loading *loading)
 {
 	struct fsdp_span tracker = fsdp_scan_text(loading->survey, TRACKER), backend;
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	char *below = fsdp_arena_take(loading->arena, FOLDER_BYTES, 1);
+	char *below = loading->own = fsdp_arena_take(loading->arena, FOLDER_BYTES, 1);
 	char number[20] = "", name[FOLDER_BYTES + 16]; /* nothing ends the text */
 
-	loading->own = below;
 	loading->failed |= below == NULL;
 	if (below == NULL)
 		return;
@@ -77,6 +70,7 @@ static void begin(struct fsdp_loading *loading)
 	snprintf(
 		name, sizeof name, "%s%smetadata.json", below, *below != '\0' ? "/" : "");
 	backend = fsdp_load_text(loading, name, "sharded_backend");
+	fsdp_load_set_word(loading, BACKEND, backend);
 	if (backend.data == NULL)
 		loading->is |= NO_BACKEND;
 	else if (!fsdp_span_is(backend, "torch_dist"))
@@ -101,32 +95,14 @@ static void begin(struct fsdp_loading *loading)
 	}
 	if (checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0)
 		loading->is |= IS_UNREAD;
-	if (fsdp_loader_setting(loading, STRICT) != NULL &&
-		!fsdp_load_is_chosen(loading, STRICT, "assume_ok_unexpected"))
-		loading->is |= LOOKS_FIRST;
-	if (fsdp_load_is_chosen(loading, STRICT, "raise_all raise_unexpected"))
-		loading->is |= RAISES;
-	if (fsdp_load_is_chosen(loading, STRICT, "raise_all"))
-		loading->is |= RAISES_ALL;
-	if (fsdp_load_flag(loading, ALLOW, false))
-		loading->is |= ALLOWS;
 }
 
-/* Word 0: the backend. */
-static bool write_backend(struct fsdp_loading *loading)
+static bool lacks(struct fsdp_loading *loading)
 {
-	const char *below = folder(loading);
-	char name[FOLDER_BYTES + 16];
+	const char *below = loading->own;
 
-	snprintf(
-		name, sizeof name, "%s%smetadata.json", below, *below != '\0' ? "/" : "");
-	return fsdp_load_set_word(
-		loading, 0, fsdp_load_text(loading, name, "sharded_backend"));
-}
-
-static bool lacks_file(struct fsdp_loading *loading)
-{
-	return fsdp_load_lacks_distcp(loading, folder(loading));
+	return fsdp_load_lacks(
+		loading, "%s%s%s", below, *below != '\0' ? "/" : "", loading->rule->text);
 }
 
 /* The list of a model whose names are not those that Megatron stores. */
@@ -152,22 +128,6 @@ static bool leaves_keys(struct fsdp_loading *loading)
 	return loading->all_names > 0;
 }
 
-/* What is asked for is looked at in its order, unless keys are looked for before. */
-static bool misses_first(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_gap(loading, FSDP_LOAD_MISSING,
-		FSDP_LOAD_MISSING | FSDP_LOAD_MISSHAPED, false);
-}
-
-/* The argument is the gap. */
-static bool has_gap(struct fsdp_loading *loading)
-{
-	unsigned gap = loading->rule->arg;
-
-	return fsdp_load_has_gap(loading, gap, gap,
-		gap == FSDP_LOAD_MISSING || (loading->is & ALLOWS) != 0);
-}
-
 #define NO_COMMON "common.pt is missing, and its values are not in the files of DCP"
 #define COPY_COMMON "copy common.pt from where the checkpoint was written"
 
@@ -182,17 +142,17 @@ static const struct fsdp_load_rule rules[] = {
 		.text = "metadata.json"),
 	FSDP_NOT_JUDGED(
 		FORMAT, .when = NO_BACKEND, .message = "metadata.json names no backend"),
-	FSDP_REFUSES(FORMAT, write_backend,
-		"metadata.json names the backend {0}, which this release does not have",
-		"convert it with the release that wrote it", .when = OTHER_BACKEND,
-		.until = "0.19"),
+	FSDP_REFUSES(FORMAT, .when = OTHER_BACKEND, .until = "0.19",
+		.message =
+			"metadata.json names the backend {5}, which this release does not have",
+		.fix = "convert it with the release that wrote it"),
 	FSDP_REFUSES(RELEASE, lacks,
 		"the values that all ranks share are in the files of DCP; releases before 0.19 read common.pt",
 		"load it with megatron-core 0.19 or later", .text = "common.pt",
 		.when = COMMON_INSIDE, .until = "0.19"),
 	FSDP_REFUSES(MISSING_FILE, lacks, .text = "common.pt", .until = "0.19"),
 	FSDP_REFUSES(MISSING_FILE, lacks, .text = ".metadata"),
-	FSDP_REFUSES(MISSING_FILE, lacks_file),
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_data),
 	FSDP_REFUSES(MISSING_FILE, lacks, NO_COMMON, COPY_COMMON, .text = "common.pt",
 		.when = WROTE_COMMON, .unless = COMMON_INSIDE, .since = "0.19"),
 	FSDP_REFUSES(MISSING_FILE, lacks, NO_COMMON, FSDP_NO_FIX, .text = "common.pt",
@@ -207,26 +167,29 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(OTHER_NAMES, leaves_keys, "{0} is stored and not asked for",
 		"request all stored keys, or omit strict",
 		.when = FSDP_LOAD_EXPECTS | RAISES_ALL),
-	FSDP_REFUSES(MISSING_TENSOR, has_gap, "{0} is not stored",
-		"build the model that was saved", .arg = FSDP_LOAD_MISSING,
-		.when = RAISES),
-	FSDP_REFUSES(MISSING_TENSOR, misses_first, "{0} is not stored",
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
+		"build the model that was saved",
+		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS, .when = RAISES),
+	/* What is asked for is looked at in its order, unless keys are looked for before.
+	 */
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
 		"build the model that was saved, or pass strict=\"return_all\"",
-		.unless = LOOKS_FIRST),
-	FSDP_REFUSES(SHAPE, has_gap, NULL,
+		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_FIRST_GAP, .unless = LOOKS_FIRST),
+	FSDP_REFUSES(SHAPE, fsdp_load_has_gap, NULL,
 		"build the model with the sizes that are stored",
 		.arg = FSDP_LOAD_MISSHAPED, .unless = ALLOWS),
-	FSDP_DIFFERS(SHAPE, has_gap,
+	FSDP_DIFFERS(SHAPE, fsdp_load_has_gap,
 		"{0} has shape [{1}], the model expects [{2}]: the common part is loaded, the rest keeps its value",
-		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSHAPED, .when = ALLOWS),
+		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSHAPED | FSDP_LOAD_ALL_GAPS,
+		.when = ALLOWS),
 	/* Torch reads what is stored and does not compare it with what is asked for. */
 	FSDP_DIFFERS(PIECES, .finding = "FI1021",
 		.message = "pieces of {0} do not cover it: the rest keeps its value",
 		.fix = "save again, or use an earlier checkpoint"),
-	FSDP_IGNORES(MISSING_TENSOR, has_gap,
+	FSDP_IGNORES(MISSING_TENSOR, fsdp_load_has_gap,
 		"{0} is not stored: the result is without it, and the model keeps its value",
-		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING, .when = LOOKS_FIRST,
-		.unless = RAISES),
+		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS,
+		.when = LOOKS_FIRST, .unless = RAISES),
 	{ 0 },
 };
 

@@ -41,7 +41,8 @@ enum {
 	/* Of SGLang's class: it raises at the name of a layer's projection that it does
 	 * not have, or at any such name. */
 	RAISES_PROJECTIONS = 1 << 11,
-	RAISES_ALL = 1 << 12
+	RAISES_ALL = 1 << 12,
+	NO_MAP = 1 << 13 /* the index lists no files */
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -114,6 +115,10 @@ static void begin(struct fsdp_loading *loading)
 		loading->is |= SEVERAL;
 	loading->is &= ~(uint32_t)ADAPTER;
 	loading->is |= find_class(loading);
+	if ((loading->is & INDEX) != 0 && loading->weights != NULL &&
+		fsdp_load_setting(loading, loading->weights, "weight_map").value.kind !=
+			FSDP_TOKEN_DICT)
+		loading->is |= NO_MAP;
 	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
 		FSDP_TOKEN_DICT)
 		loading->is |= QUANTIZED;
@@ -125,21 +130,6 @@ static void begin(struct fsdp_loading *loading)
 }
 
 /* ---- a model ---- */
-
-static bool is_bad_index(struct fsdp_loading *loading)
-{
-	return fsdp_load_is_bad_index(loading) ||
-	       (loading->weights != NULL &&
-		       fsdp_load_setting(loading, loading->weights, "weight_map")
-				       .value.kind != FSDP_TOKEN_DICT);
-}
-
-/* It takes no other file than those of the index, and all files without one. */
-static bool has_other_root(struct fsdp_loading *loading)
-{
-	return fsdp_load_is_nested(loading) || fsdp_load_is_unknown_root(loading) ||
-	       fsdp_load_has_unusual_key(loading);
-}
 
 static bool is_unknown_class(struct fsdp_loading *loading)
 {
@@ -175,28 +165,6 @@ static bool is_not_packed(struct fsdp_loading *loading)
 	       fsdp_load_set_word(loading, 0, method);
 }
 
-/* Whether the class of SGLang raises at a name that its model does not have. */
-static bool raises_at(struct fsdp_loading *loading, struct fsdp_span name)
-{
-	const unsigned char *layers = fsdp_span_find(name, FSDP_SPAN("layers."));
-	uint64_t number;
-
-	if ((loading->is & RAISES_ALL) != 0)
-		return fsdp_span_find(name, FSDP_SPAN("projector")) == NULL &&
-		       !fsdp_span_ends(name, FSDP_SPAN(".kv_scale"));
-	/* Layers beyond those of config.json are skipped. */
-	if (layers != NULL) {
-		struct fsdp_span rest = fsdp_span(
-			layers + 7, name.size - (size_t)(layers + 7 - name.data));
-		if (fsdp_span_number(&rest, INT32_MAX, &number) &&
-			(int64_t)number >= fsdp_load_integer(loading, CONFIG_FILE,
-						   "num_hidden_layers", INT32_MAX))
-			return false;
-	}
-	return (loading->is & RAISES_PROJECTIONS) != 0 &&
-	       fsdp_span_has_any(name, "q_proj k_proj v_proj gate_proj up_proj");
-}
-
 /* This class puts "model." before names that lack it. */
 static bool adds_prefix(struct fsdp_loading *loading)
 {
@@ -212,27 +180,49 @@ static bool adds_prefix(struct fsdp_loading *loading)
 }
 
 /* What the model has no name for, except a bias and tables of rotary positions, as word
- * 1. */
+ * 1. Some classes of SGLang raise at such a name; layers beyond those of config.json they
+ * skip. */
 static bool has_unexpected(struct fsdp_loading *loading)
 {
 	static const char ignored[] =
 		".bias rotary_emb.inv_freq rotary_emb.cos_cached rotary_emb.sin_cached";
+	int64_t layers =
+		fsdp_load_integer(loading, CONFIG_FILE, "num_hidden_layers", INT32_MAX);
 
 	if (!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		struct fsdp_span name = item->name, rest;
+		const unsigned char *at = fsdp_span_find(name, FSDP_SPAN("layers."));
+		bool is_skipped = false, raises = true;
+		uint64_t number;
+
 		/* A head that is tied is skipped. */
-		if (item->match != NULL || fsdp_span_ends_any(item->name, ignored) ||
+		if (item->match != NULL || fsdp_span_ends_any(name, ignored) ||
 			((loading->is & TIED) != 0 &&
-				fsdp_span_is(item->name, "lm_head.weight")) ||
-			((loading->is & SGLANG) != 0 && !raises_at(loading, item->name)))
+				fsdp_span_is(name, "lm_head.weight")))
+			continue;
+		if (at != NULL) {
+			rest = fsdp_span(
+				at + 7, name.size - (size_t)(at + 7 - name.data));
+			is_skipped = fsdp_span_number(&rest, INT32_MAX, &number) &&
+				     (int64_t)number >= layers;
+		}
+		if ((loading->is & SGLANG) != 0 && (loading->is & RAISES_ALL) != 0)
+			raises = fsdp_span_find(name, FSDP_SPAN("projector")) == NULL &&
+				 !fsdp_span_ends(name, FSDP_SPAN(".kv_scale"));
+		else if ((loading->is & SGLANG) != 0)
+			raises = (loading->is & RAISES_PROJECTIONS) != 0 && !is_skipped &&
+				 fsdp_span_has_any(
+					 name, "q_proj k_proj v_proj gate_proj up_proj");
+		if (!raises)
 			continue;
 		(void)fsdp_load_misses(loading);
 		loading->name_count = 0;
 		loading->all_names = 0;
-		fsdp_load_set_word(loading, 1, item->name);
-		return fsdp_load_name(loading, item->name);
+		fsdp_load_set_word(loading, 1, name);
+		return fsdp_load_name(loading, name);
 	}
 	return false;
 }
@@ -405,7 +395,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
 		.message =
 			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
-	FSDP_REFUSES(INDEX, is_bad_index, "the index has no weight_map", .when = INDEX),
+	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index has no weight_map",
+		.when = INDEX),
+	FSDP_REFUSES(
+		INDEX, .when = INDEX | NO_MAP, .message = "the index has no weight_map"),
 	FSDP_READS_WEIGHTS(0),
 	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN, .unless = SGLANG,
 		.message =
@@ -415,7 +408,9 @@ static const struct fsdp_load_rule rules[] = {
 		.message =
 			"it reads all files of this kind in the directory, and no index lists them"),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, has_other_root, .ends = true),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_nested, .ends = true),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_unknown_root, .ends = true),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_has_unusual_key, .ends = true),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
 	FSDP_REFUSES(DTYPE, is_not_packed,
 		"quantization_config of config.json has the method {0}, and no weight is packed",

@@ -12,7 +12,12 @@
  * then.
  */
 
-enum { FSDP_LOAD_WORDS = 5, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
+enum {
+	FSDP_LOAD_WORDS = 5, /* of a rule … */
+	FSDP_LOAD_KEPT = 10, /* … and from there on of all rules of the loader */
+	FSDP_LOAD_WORD = 1024,
+	FSDP_LOAD_NAMES = 20
+};
 
 /* A tensor of the model, or of what is stored. */
 struct fsdp_load_tensor {
@@ -70,9 +75,9 @@ struct fsdp_loading {
 	const char *listed_beside;
 
 	/* That is asked; if it holds: {0} to {4} in its texts, which are empty at first,
-	 * and its names. */
+	 * and its names. {5} to {9} are written before any rule. */
 	const struct fsdp_load_rule *rule;
-	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
+	char words[FSDP_LOAD_KEPT][FSDP_LOAD_WORD];
 	struct fsdp_span names[FSDP_LOAD_NAMES];
 	size_t name_count;
 	uint64_t all_names;
@@ -156,12 +161,17 @@ struct fsdp_load_rule {
 		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
 			.arg = FSDP_SETS_NOT_STATED, .when = facts)
 
-/* A fact that holds if one of these files or directories is there: names or patterns,
- * which single spaces separate. "?" stands for a character, also for a space; "*" for any
- * text without "/", if the pattern has none. */
+/* A fact that holds if what its row has is so. Words are separated by single spaces. */
 struct fsdp_load_fact {
 	uint32_t bit;
+	/* One of these files or directories is there: names or patterns. "?" stands for a
+	 * character, also for a space; "*" for any text without "/", if the pattern has
+	 * none. */
 	const char *any;
+	/* This parameter has one of these values; NULL: any. */
+	const char *option, *values;
+	/* This document has this key, with a value that is not null. */
+	const char *document, *key;
 };
 
 /* Facts of all loaders. */
@@ -253,15 +263,21 @@ struct fsdp_scan_pickles fsdp_load_pickles(
 struct fsdp_scan_document fsdp_load_document(
 	struct fsdp_loading *loading, const char *name);
 
-/* A member of a document; absent (kind NONE, key absent) if it is not there. */
-struct fsdp_setting fsdp_load_setting(
-	struct fsdp_loading *loading, const char *document, const char *key);
 /* What a list or a dict holds: at, then settings[at].end, up to end. None if it is
  * neither. */
 struct fsdp_load_items {
 	const struct fsdp_setting *settings;
 	uint32_t at, end;
 };
+/* A member or item with this key; NULL: none. Those of a container, which it is; else
+ * none. */
+const struct fsdp_setting *fsdp_load_find_item(
+	struct fsdp_load_items items, struct fsdp_span key);
+struct fsdp_load_items fsdp_load_items_of(
+	struct fsdp_load_items items, const struct fsdp_setting *item);
+/* A member of a document; absent (kind NONE, key absent) if it is not there. */
+struct fsdp_setting fsdp_load_setting(
+	struct fsdp_loading *loading, const char *document, const char *key);
 struct fsdp_load_items fsdp_load_items(
 	struct fsdp_loading *loading, const char *document, const char *key);
 /* Those of the document itself. */
@@ -284,7 +300,7 @@ extern const char *const fsdp_load_flags[]; /* "true", "false" */
 
 /* Its value, or NULL. */
 const char *fsdp_loader_setting(struct fsdp_loading *loading, const char *name);
-/* It is one of these words. */
+/* It is one of these words; NULL: it was set. */
 bool fsdp_load_is_chosen(
 	struct fsdp_loading *loading, const char *name, const char *values);
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise);
@@ -366,18 +382,22 @@ bool fsdp_load_has_only_head(struct fsdp_loading *loading);
 
 /* ---- load-dcp.c ---- */
 
-/* A data file that is listed and absent, as word 0; the directory may be "". */
-bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *folder);
-/* The same of one of the directories that are the text of the rule. */
+/* A data file that is listed and absent, as word 0: of the directories that are the text
+ * of the rule, else of the one that is the loader's own, else of the directory itself. */
 bool fsdp_load_lacks_data(struct fsdp_loading *loading);
 
-enum fsdp_load_gap { FSDP_LOAD_MISSING = 1, FSDP_LOAD_MISSHAPED = 2 };
+/* What the argument of the rule asks for. */
+enum fsdp_load_gap {
+	FSDP_LOAD_MISSING = 1,
+	FSDP_LOAD_MISSHAPED = 2,
+	FSDP_LOAD_OF_BOTH = 3, /* with one of them: if the first of both is of its kind */
+	FSDP_LOAD_FIRST_GAP = 4,
+	FSDP_LOAD_ALL_GAPS = 8,
+};
 
-/* The first expected tensor, in their order, that is missing or has another shape is of
- * this kind; `among` selects which of both count. Words: its name, its shape, the stored
- * one. The names are that one or, with `names_all`, all of this kind. */
-bool fsdp_load_has_gap(struct fsdp_loading *loading, enum fsdp_load_gap kind,
-	unsigned among, bool names_all);
+/* An expected tensor is missing or has another shape. Words: the first one in their
+ * order, its shape, the stored one. The names are that one, or all of its kind. */
+bool fsdp_load_has_gap(struct fsdp_loading *loading);
 
 /* ---- load-deepspeed.c ---- */
 
