@@ -810,6 +810,38 @@ static void jobs_of_other_sizes_are_other_runs(void **state)
 		end(&made[i]);
 }
 
+/* Two traces of each rank, one rank in turn with the other, beside a trace of another
+ * job. */
+static void traces_of_ranks_in_turn_are_two_runs_of_their_job(void **state)
+{
+	(void)state;
+	static const int worlds[] = { 2, 2, 2, 2, 4 }, ranks[] = { 0, 1, 0, 1, 3 };
+	static const size_t runs[3][2] = { { 0, 1 }, { 2, 3 }, { 4, 4 } };
+	struct made made[5], *all[5];
+	char limit[32];
+	for (size_t i = 0; i < 5; i++) {
+		made[i] = begin();
+		all[i] = &made[i];
+		put(&made[i],
+			"{\"distributedInfo\":{\"rank\":%d,\"world_size\":%d},"
+			"\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\","
+			"\"name\":\"ncclAllReduce\",\"ts\":%d,\"dur\":90}]}",
+			ranks[i], worlds[i], 10 * (int)i);
+	}
+	struct fsdp_recordings *set = read_made(all, 5, NULL, 0, limit);
+	assert_non_null(set);
+	assert_int_equal(fsdp_recordings_run_count(set), 3);
+	for (size_t i = 0; i < 3; i++) {
+		const struct fsdp_recordings *run = fsdp_recordings_run(set, i);
+		assert_int_equal(fsdp_recording_count(run), i == 2 ? 1 : 2);
+		for (size_t j = 0; j < fsdp_recording_count(run); j++)
+			assert_int_equal(fsdp_recording(run, j)->input, runs[i][j]);
+	}
+	fsdp_recordings_free(set);
+	for (size_t i = 0; i < 5; i++)
+		end(&made[i]);
+}
+
 static void what_cannot_be_read_is_left_out(void **state)
 {
 	(void)state;
@@ -913,6 +945,7 @@ int main(void)
 		cmocka_unit_test(clocks_are_set_by_common_ends),
 		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
 		cmocka_unit_test(jobs_of_other_sizes_are_other_runs),
+		cmocka_unit_test(traces_of_ranks_in_turn_are_two_runs_of_their_job),
 		cmocka_unit_test(what_cannot_be_read_is_left_out),
 		cmocka_unit_test(a_trace_is_read_once),
 	};
