@@ -111,6 +111,23 @@ static void checksums_are_joined(void **state)
 	}
 }
 
+/* Segments that are cut, and end where their last part does. */
+static void checksums_of_segments_that_touch_are_joined(void **state)
+{
+	(void)state;
+	struct fsdp_segment segments[] = { make_segment(0, 100 * MIB),
+		make_segment(100 * MIB, ALL - 100 * MIB) };
+	bytes[100 * MIB - 1] ^= 4;
+	bytes[ALL - 1] ^= 4;
+	struct fsdp_pass_file file = run(segments, 2, NULL, NULL, 0, 3, false);
+	bytes[100 * MIB - 1] ^= 4;
+	bytes[ALL - 1] ^= 4;
+	assert_int_equal(file.bad_count, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(file.bad[i].segment, i);
+	fsdp_pass_file_done(&file);
+}
+
 /* The same bytes at two places of a file, at the front of a segment and inside. */
 static void views_do_not_depend_on_their_place(void **state)
 {
@@ -243,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(checksums_are_joined),
+		cmocka_unit_test(checksums_of_segments_that_touch_are_joined),
 		cmocka_unit_test(views_do_not_depend_on_their_place),
 		cmocka_unit_test(numbers_of_parts_are_those_of_the_whole),
 		cmocka_unit_test(traits_tell_bytes_apart),
