@@ -139,12 +139,18 @@ static void print_place_in(
 
 /* ---- what there is ---- */
 
+static bool same_group(const struct fsdp_flight *joined, size_t a, size_t b)
+{
+	return joined->group_sizes[a] == joined->group_sizes[b] &&
+	       text_is(text_of_span(joined->groups[a]), text_of_span(joined->groups[b]));
+}
+
 static void line_inputs(const struct flight *flight)
 {
 	enum { MOST_GROUPS = 3 };
-	size_t alike[MOST_GROUPS], first[MOST_GROUPS], shown = 0, more = 0, j;
 	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
+	size_t shown = 0, more = 0, first;
 
 	out_line_begin(out, NULL);
 	if (flight->is_log)
@@ -154,42 +160,38 @@ static void line_inputs(const struct flight *flight)
 							    : "errors"));
 	else
 		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
-	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++) {
-		out_line_text(out, "%s", i == 0 ? " " : ", ");
-		out_line_name(out, text_of_span(joined->versions[i]));
-	}
+	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++)
+		out_values(out, "{}{}", value_word(i == 0 ? " " : ", "),
+			value_name(text_of_span(joined->versions[i])));
 	if (!flight->is_log)
 		out_values(out, "[, NCCL {}]",
 			value_name(text_of_span(flight->first->flight->library)));
 	/* Groups that are called alike, as meshes make them, are named once. A log does
 	 * not contain the size of a group. */
 	for (size_t i = 0; i < joined->group_count; i++) {
-		for (j = 0; j < shown; j++)
-			if (joined->group_sizes[first[j]] == joined->group_sizes[i] &&
-				text_is(text_of_span(joined->groups[first[j]]),
-					text_of_span(joined->groups[i])))
-				break;
-		if (j < shown) {
-			alike[j]++;
-		} else if (joined->groups[i].size != 0 && shown == MOST_GROUPS) {
-			more++;
-		} else if (joined->groups[i].size != 0) {
-			alike[shown] = 1;
-			first[shown++] = i;
+		size_t alike = 0;
+
+		for (first = 0; first < i && !same_group(joined, first, i);)
+			first++;
+		if (first < i || joined->groups[i].size == 0)
+			continue;
+		for (size_t k = i; k < joined->group_count; k++)
+			alike += same_group(joined, k, i);
+		if (shown++ >= MOST_GROUPS) {
+			more += alike;
+			continue;
 		}
-	}
-	for (j = 0; j < shown; j++)
 		out_values(out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
-			value_word(j == 0 ? "; groups " : ", "),
-			name(joined->groups[first[j]]),
-			flight->is_log || alike[j] == 1 ? value_absent()
-							: value_count(alike[j]),
-			value_count(joined->group_sizes[first[j]]),
-			flight->is_log || alike[j] != 1
+			value_word(shown == 1 ? "; groups " : ", "),
+			name(joined->groups[i]),
+			flight->is_log || alike == 1 ? value_absent()
+						     : value_count(alike),
+			value_count(joined->group_sizes[i]),
+			flight->is_log || alike != 1
 				? value_absent()
-				: value_count(joined->group_sizes[first[j]]));
-	if (more != 0)
-		out_line_text(out, ", and %zu more", more);
+				: value_count(joined->group_sizes[i]));
+	}
+	out_values(out, "[, and {} more]", value_some(more));
 	out_line_end(out);
 }
 
@@ -821,34 +823,9 @@ static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
 	{ "output_dtypes", LIST_AT(CALL, output_dtypes, output_dtype_count, record_texts),
 		ALWAYS("Dtype of each output.") });
 
-/* A culprit's call, by its rank. */
-struct found_call {
-	char rank[24];
-	struct fsdp_flight_call call;
-};
-
-static const void *each_found(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_flight *joined = of.object;
-	struct found_call *found = room;
-
-	if (i == joined->found_count)
-		return NULL;
-	snprintf(found->rank, sizeof found->rank, "%" PRId64, joined->found[i].rank);
-	found->call = joined->found[i].call;
-	return found;
-}
-
-static struct value get_found_rank(struct subject of)
-{
-	return value_word(((const struct found_call *)of.object)->rank);
-}
-
-static const struct record found_record = RECORD_OF(RECORD_OBJECT, struct found_call,
-	{ NULL, GET(FIELD_WORD, get_found_rank) },
-	{ NULL, OBJECT_AT(struct found_call, call, call_record) });
-
-_Static_assert(sizeof(struct found_call) <= RECORD_ROOM, "room for one");
+#define FOUND struct fsdp_mismatched_call
+static const struct record found_record = RECORD_OF(RECORD_OBJECT, FOUND,
+	{ NULL, INTEGER_AT(FOUND, rank) }, { NULL, OBJECT_AT(FOUND, call, call_record) });
 
 /* One dump, and what its rank has to do with it. */
 struct dump {
@@ -911,7 +888,7 @@ static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
 	{ "expected", OBJECT_AT(FLIGHT, expected, call_record),
 		IF_SET(FLIGHT, has_expected),
 		OR_NULL("What most ranks called; null when no majority agrees.") },
-	{ "found", MAP_EACH(each_found, found_record),
+	{ "found", MAP_AT(FLIGHT, found, found_count, found_record),
 		ABOUT("By rank, what each culprit called.") });
 
 #define LAST struct fsdp_last_call

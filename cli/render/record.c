@@ -3,6 +3,7 @@
  * Walks records: the rows that describe the fields of an object, and the records of what
  * every answer has next to it (inputs, findings, failures, omissions).
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "render/output-functions.h"
@@ -271,7 +272,12 @@ static void write_field(
 		for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL;
 			i++) {
 			struct value name = field_value(&fields[0], about(of, element));
+			char digits[24];
 			struct key own = { NULL, &name.text };
+			if (name.type == VALUE_INTEGER) {
+				snprintf(digits, sizeof digits, "%" PRId64, name.integer);
+				name.text = text_of(digits);
+			}
 			if (field->of->count == 2)
 				write_field(out, own, &fields[1], about(of, element));
 			else

@@ -154,88 +154,6 @@ void pickled_recording_report(struct run *run)
 
 /* ---- Emits what each rank did, on one clock, for outputs that draw time ---- */
 
-/* One rank while its lanes are emitted. */
-struct rank_lanes {
-	struct out *out;
-	const struct fsdp_recording *one;
-	const struct fsdp_alignment *alignment;
-	size_t index;
-	int64_t offset_ns;
-	int64_t begin_ns, total_ns; /* of its run; of all */
-};
-
-static struct timed_span span_of(const struct rank_lanes *lanes, const char *lane,
-	int64_t begin_ns, int64_t dur_ns)
-{
-	int64_t total = lanes->total_ns, begin;
-
-	if (__builtin_add_overflow(begin_ns, lanes->offset_ns, &begin) || begin < 0)
-		begin = 0;
-	if (__builtin_add_overflow(begin, lanes->begin_ns, &begin) || begin > total)
-		begin = total;
-	return (struct timed_span){ .rank = lanes->one->rank,
-		.lane = lane,
-		.name = text_of(lane),
-		.begin_ns = begin,
-		.dur_ns = dur_ns < 0               ? 0
-			  : dur_ns > total - begin ? total - begin
-						   : dur_ns,
-		.total_ns = total,
-		.bytes = UINT64_MAX };
-}
-
-static void write_steps(const struct rank_lanes *lanes)
-{
-	for (size_t i = 0; i < lanes->one->step_count; i++) {
-		const struct fsdp_step *step = &lanes->one->steps[i];
-		struct timed_span span =
-			span_of(lanes, "steps", step->ts_ns, step->dur_ns);
-		char name[40];
-
-		snprintf(name, sizeof name, "step %lld", (long long)step->step);
-		span.name = text_of(name);
-		out_timed(lanes->out, &span);
-	}
-}
-
-static void write_busy(const struct rank_lanes *lanes, const char *lane,
-	const struct fsdp_busy_span *spans, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct timed_span span = span_of(lanes, lane, spans[i].begin_ns,
-			spans[i].end_ns - spans[i].begin_ns);
-		out_timed(lanes->out, &span);
-	}
-}
-
-/* Collectives, or what each rank waits in them for the last one. */
-static void write_calls(const struct rank_lanes *lanes, bool waits)
-{
-	for (size_t i = 0; i < lanes->one->collective_count; i++) {
-		struct fsdp_collective collective;
-		fsdp_recording_collective(lanes->one, i, &collective);
-		int64_t ns =
-			waits ? fsdp_alignment_wait(lanes->alignment, lanes->index, i)
-			      : collective.dur_ns;
-		struct timed_span span = span_of(
-			lanes, waits ? "waiting" : "collectives", collective.ts_ns, ns);
-
-		if (waits && ns <= 0)
-			continue;
-		span.name = text_of_span(collective.type);
-		if (!waits)
-			span.group = text_of_span(collective.group);
-		if (!waits && collective.bytes != FSDP_ABSENT)
-			span.bytes = (uint64_t)collective.bytes;
-		out_timed(lanes->out, &span);
-	}
-}
-
-static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, size_t nth)
-{
-	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
-}
-
 /* Those of a run. Runs follow each other: the first begins at 0, and `begin_ns` is the
  * end of the ones before. */
 struct run_lanes {
@@ -244,6 +162,66 @@ struct run_lanes {
 	struct fsdp_alignment *alignment;
 	int64_t begin_ns, total_ns, number;
 };
+
+enum { STEPS, COMPUTING, COLLECTIVES, EXPOSED, WAITS, LANES };
+
+static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
+{
+	static const char *const names[] = { "steps", "computing", "collectives",
+		"exposed", "waiting" };
+	const struct fsdp_recording *one = fsdp_recording(of->set, index);
+	const size_t counts[] = { one->step_count, one->computing_count,
+		one->collective_count, one->exposed_count, one->collective_count };
+	const struct fsdp_busy_span *busy =
+		lane == COMPUTING ? one->computing : one->exposed;
+
+	for (size_t i = 0; i < counts[lane]; i++) {
+		struct timed_span span = { .rank = one->rank,
+			.lane = names[lane],
+			.name = text_of(names[lane]),
+			.total_ns = of->total_ns,
+			.bytes = UINT64_MAX };
+		struct fsdp_collective collective;
+		int64_t begin;
+		char name[40];
+
+		if (lane == STEPS) {
+			snprintf(name, sizeof name, "step %" PRId64, one->steps[i].step);
+			span.name = text_of(name);
+			begin = one->steps[i].ts_ns;
+			span.dur_ns = one->steps[i].dur_ns;
+		} else if (lane == COMPUTING || lane == EXPOSED) {
+			begin = busy[i].begin_ns;
+			span.dur_ns = busy[i].end_ns - begin;
+		} else {
+			fsdp_recording_collective(one, i, &collective);
+			begin = collective.ts_ns;
+			span.dur_ns =
+				lane == COLLECTIVES
+					? collective.dur_ns
+					: fsdp_alignment_wait(of->alignment, index, i);
+			span.name = text_of_span(collective.type);
+			if (lane == COLLECTIVES)
+				span.group = text_of_span(collective.group);
+			else if (span.dur_ns <= 0)
+				continue;
+			if (lane == COLLECTIVES && collective.bytes != FSDP_ABSENT)
+				span.bytes = (uint64_t)collective.bytes;
+		}
+		if (__builtin_add_overflow(
+			    begin, fsdp_alignment_offset(of->alignment, index), &begin) ||
+			begin < 0)
+			begin = 0;
+		if (__builtin_add_overflow(begin, of->begin_ns, &span.begin_ns) ||
+			span.begin_ns > of->total_ns)
+			span.begin_ns = of->total_ns;
+		if (span.dur_ns > of->total_ns - span.begin_ns)
+			span.dur_ns = of->total_ns - span.begin_ns;
+		if (span.dur_ns < 0)
+			span.dur_ns = 0;
+		out_timed(of->run->out, &span);
+	}
+}
 
 static void write_clocks(const struct run_lanes *lanes)
 {
@@ -258,7 +236,7 @@ static void write_clocks(const struct run_lanes *lanes)
 			fsdp_alignment_offset(lanes->alignment, index), lanes->number,
 			lanes->begin_ns, true };
 
-		if (fsdp_recording(lanes->set, index)->kind != FSDP_RECORDING_KINETO)
+		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
 		common = first == NULL ? own : common;
 		first = first == NULL ? one : first;
@@ -275,7 +253,10 @@ static void write_clocks(const struct run_lanes *lanes)
 	}
 }
 
-enum { STEPS, COMPUTING, COLLECTIVES, EXPOSED, WAITS, LANES };
+static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, size_t nth)
+{
+	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
+}
 
 /* Rank by rank, lane by lane, run by run. */
 static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
@@ -283,71 +264,49 @@ static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordin
 	size_t count = fsdp_recording_count(set);
 
 	for (size_t i = 0, next; i < count; i = next) {
-		const struct fsdp_recording *one = by_rank(set, i);
-		for (next = i + 1; next < count && by_rank(set, next)->rank == one->rank;)
+		for (next = i + 1; next < count &&
+				   by_rank(set, next)->rank == by_rank(set, i)->rank;)
 			next++;
 		for (unsigned lane = 0; lane < LANES; lane++)
 			for (size_t j = i; j < next; j++) {
-				const struct run_lanes *of =
-					&runs[by_rank(set, j)->run - 1];
+				const struct fsdp_recording *one = by_rank(set, j);
+				const struct run_lanes *of = &runs[one->run - 1];
 				size_t index = 0;
 
-				one = by_rank(set, j);
 				while (fsdp_recording(of->set, index) != one)
 					index++;
-				const struct rank_lanes lanes = { of->run->out, one,
-					of->alignment, index,
-					fsdp_alignment_offset(of->alignment, index),
-					of->begin_ns, of->total_ns };
-				if (one->kind != FSDP_RECORDING_KINETO)
-					continue;
-				if (lane == STEPS)
-					write_steps(&lanes);
-				else if (lane == COMPUTING)
-					write_busy(&lanes, "computing", one->computing,
-						one->computing_count);
-				else if (lane == EXPOSED)
-					write_busy(&lanes, "exposed", one->exposed,
-						one->exposed_count);
-				else
-					write_calls(&lanes, lane == WAITS);
+				if (one->kind == FSDP_RECORDING_KINETO)
+					write_lane(of, index, lane);
 			}
 	}
 }
 
-/* Aligns each run. Returns how many; the last is missing if memory ran out. */
-static size_t align_runs(struct run *run, const struct fsdp_recordings *set,
-	struct run_lanes *lanes, size_t count)
-{
-	int64_t end = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		lanes[i] = (struct run_lanes){ run, fsdp_recordings_run(set, i), NULL,
-			end, 0, (int64_t)i + 1 };
-		if (!fsdp_alignment_new(lanes[i].set, &lanes[i].alignment, NULL))
-			return i;
-		if (__builtin_add_overflow(
-			    end, fsdp_alignment_span(lanes[i].alignment), &end))
-			end = INT64_MAX;
-	}
-	for (size_t i = 0; i < count; i++)
-		lanes[i].total_ns = end;
-	return count;
-}
-
 bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 {
-	size_t count = fsdp_recordings_run_count(set), made;
+	size_t count = fsdp_recordings_run_count(set), made = 0;
 	struct run_lanes *lanes;
+	int64_t end = 0;
 
 	if (!out_times(run->out))
 		return true;
 	lanes = calloc(count + 1, sizeof *lanes);
 	if (lanes == NULL)
 		return false;
-	made = align_runs(run, set, lanes, count);
-	for (size_t i = 0; made == count && i < count; i++)
+	for (; made < count; made++) {
+		struct run_lanes *one = &lanes[made];
+
+		*one = (struct run_lanes){ run, fsdp_recordings_run(set, made), NULL, end,
+			0, (int64_t)made + 1 };
+		if (!fsdp_alignment_new(one->set, &one->alignment, NULL))
+			break;
+		if (__builtin_add_overflow(
+			    end, fsdp_alignment_span(one->alignment), &end))
+			end = INT64_MAX;
+	}
+	for (size_t i = 0; made == count && i < count; i++) {
+		lanes[i].total_ns = end;
 		write_clocks(&lanes[i]);
+	}
 	if (made == count)
 		write_ranks(lanes, set);
 	for (size_t i = 0; i < made; i++)
