@@ -4,6 +4,7 @@
  * programs the document in nanoseconds.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/replay/replay.h"
@@ -264,15 +265,23 @@ static void line_inputs(struct replay *replay)
 						     : value_some(all.by[FSDP_BY_NONE]));
 }
 
-/* Where most of the time is lost, unless --advice=no. */
-static struct fsdp_loss find_loss(const struct replay *run, const struct fsdp_cost *cost)
+bool replay_list_costs(struct replay *replay)
 {
-	struct fsdp_loss loss = { .rank = FSDP_ABSENT };
+	replay->costs = calloc(replay->run_count + 1, sizeof *replay->costs);
+	for (size_t i = 0; replay->costs != NULL && i < replay->run_count; i++) {
+		const struct fsdp_recordings *run =
+			fsdp_recordings_run(replay->recordings, i);
+		struct replay_cost *one = &replay->costs[i];
 
-	if (strcmp(run->options->advice, "no") != 0 &&
-		!fsdp_recordings_loss(run->recordings, cost, &loss))
-		run->run->collected->out_of_memory = true;
-	return loss;
+		one->cost = fsdp_recordings_cost(run);
+		one->run = i + 1;
+		one->loss.rank = FSDP_ABSENT;
+		if (strcmp(replay->options->advice, "no") != 0 &&
+			!fsdp_recordings_loss(run, &one->cost, &one->loss))
+			return false;
+		one->words = text_of(one->loss.sentence);
+	}
+	return replay->costs != NULL;
 }
 
 /* ---- the timeline ---- */
@@ -377,11 +386,10 @@ bool replay_show_text(struct replay *replay)
 	}
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		struct fsdp_cost cost = fsdp_recordings_cost(run.recordings);
 		if (replay->run_count > 1)
 			recordings_show_run(run.run->out, run.recordings, run.nth);
 		if (replay->has_traces)
-			show_cost(&run, &cost);
+			show_cost(&run, &replay->costs[i].cost);
 		line_inputs(&run);
 	}
 	if (replay->before != NULL) {
@@ -406,15 +414,12 @@ bool replay_show_text(struct replay *replay)
 		good = replay_show_table(&run);
 		show_timeline(&run);
 	}
-	if (good && replay->has_traces && replay->run_count == 1 && all) {
-		struct fsdp_cost cost = fsdp_recordings_cost(replay->recordings);
-		struct fsdp_loss loss = find_loss(replay, &cost);
-
-		if (loss.kind != NULL)
-			out_line(out, NULL, "%s%s",
-				strcmp(loss.kind, "none") != 0 ? "most time lost: " : "",
-				loss.sentence);
-	}
+	if (good && replay->has_traces && replay->run_count == 1 && all &&
+		replay->costs->loss.kind != NULL)
+		out_line(out, NULL, "%s%s",
+			strcmp(replay->costs->loss.kind, "none") != 0 ? "most time lost: "
+								      : "",
+			replay->costs->loss.sentence);
 	return good;
 }
 
@@ -697,30 +702,7 @@ static const struct record problem_record = OBJECT_RECORD(RANKED, "problem",
 
 /* ---- the cost of a step ---- */
 
-struct cost_row {
-	struct fsdp_cost cost;
-	uint64_t run;
-	struct fsdp_loss loss;
-	struct text words; /* its sentence */
-};
-_Static_assert(sizeof(struct cost_row) <= RECORD_ROOM, "room for one");
-
-static const void *each_cost(struct subject of, size_t i, void *room)
-{
-	const struct replay *replay = of.context;
-
-	if (i == replay->run_count)
-		return NULL;
-	struct replay run = replay_run(replay, i);
-	struct cost_row *row = room;
-	row->cost = fsdp_recordings_cost(run.recordings);
-	row->run = run.nth;
-	row->loss = find_loss(&run, &row->cost);
-	row->words = text_of(row->loss.sentence);
-	return row;
-}
-
-#define COST struct cost_row
+#define COST struct replay_cost
 HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
 HAS(has_size, COST, one->loss.percent > 0)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
@@ -777,19 +759,14 @@ HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
 HAS(has_times_option, ANSWER, !one->of.options->memory)
 HAS(has_memory_option, ANSWER, one->of.options->memory)
 
-static const void *each_type(struct subject of, size_t i, void *room)
-{
-	(void)room;
-	return &((const struct replay *)of.context)->types[i];
-}
-
 static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 	{ "world_size", INTEGER_AT(ANSWER, world_size),
 		OR_NULL("Number of ranks of the job.") },
 	COMM_ROWS(ANSWER, all.layer, all.by),
-	{ "types", EACH_ITEM(ANSWER, of.type_count, each_type, replay_type_record),
+	{ "types", ITEMS_AT(ANSWER, of.types, of.type_count, replay_type_record),
 		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
-	{ "cost", EACH(each_cost, cost_record), ALWAYS("What a step costs, by run.") },
+	{ "cost", LIST_AT(ANSWER, of.costs, of.run_count, cost_record),
+		ALWAYS("What a step costs, by run.") },
 	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
 	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record),
 		IF_SET(ANSWER, timeline.cell_count),

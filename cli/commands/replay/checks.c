@@ -49,55 +49,50 @@ static bool read_decimal(const char **at, int64_t *ret_millionths)
 	return *at != begin;
 }
 
+/* What follows a value; ns: of one. */
 static const struct {
 	const char *name;
 	enum check_unit unit;
-	int64_t ns; /* of one */
-} units[] = {
-	{ "%", CHECK_PERCENT, 0 },
-	{ "x", CHECK_FACTOR, 0 },
-	{ "", CHECK_NUMBER, 0 },
-	{ "ns", CHECK_TIME, 1 },
-	{ "us", CHECK_TIME, 1000 },
-	{ "ms", CHECK_TIME, 1000000 },
-	{ "s", CHECK_TIME, 1000000000 },
-};
+	int64_t ns;
+} UNITS[] = { { "%", CHECK_PERCENT, 0 }, { "x", CHECK_FACTOR, 0 },
+	{ "", CHECK_NUMBER, 0 }, { "ns", CHECK_TIME, 1 }, { "us", CHECK_TIME, 1000 },
+	{ "ms", CHECK_TIME, 1000000 }, { "s", CHECK_TIME, 1000000000 } };
+
+/* Names with a unit of their own; types have a time or a factor. */
+static const struct {
+	const char *name;
+	enum check_unit unit;
+} NAMES[] = { { "exposed", CHECK_PERCENT }, { "idle", CHECK_PERCENT },
+	{ "straggler", CHECK_PERCENT }, { "dropped", CHECK_NUMBER } };
 
 static bool read_check(const char *text, struct check *check)
 {
-	const char *sign = strrchr(text, '>'), *at;
+	const char *sign = strrchr(text, '>'), *at = sign;
+	size_t i = 0;
+	wide ns;
 
 	if (sign == NULL || sign == text)
 		return false;
-	at = sign + 1;
 	*check = (struct check){ .text = text, .name = { text, (size_t)(sign - text) } };
 	while (check->name.size > 0 && check->name.data[check->name.size - 1] == ' ')
 		check->name.size--;
-	while (*at == ' ')
-		at++;
+	at += 1 + strspn(at + 1, " ");
 	if (!read_decimal(&at, &check->value))
 		return false;
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcmp(at, units[i].name) != 0)
-			continue;
-		check->unit = units[i].unit;
-		if (units[i].ns != 0) {
-			wide ns = (wide)check->value * units[i].ns / MILLION;
-
-			if (ns > INT64_MAX)
-				return false;
-			check->value = (int64_t)ns;
-		}
-		/* Each name has units of its own. */
-		if (text_is(check->name, text_of("exposed")) ||
-			text_is(check->name, text_of("idle")) ||
-			text_is(check->name, text_of("straggler")))
-			return check->unit == CHECK_PERCENT;
-		if (text_is(check->name, text_of("dropped")))
-			return check->unit == CHECK_NUMBER;
-		return check->unit == CHECK_TIME || check->unit == CHECK_FACTOR;
-	}
-	return false;
+	while (i < sizeof UNITS / sizeof *UNITS && strcmp(at, UNITS[i].name) != 0)
+		i++;
+	if (i == sizeof UNITS / sizeof *UNITS)
+		return false;
+	check->unit = UNITS[i].unit;
+	ns = (wide)check->value * UNITS[i].ns / MILLION;
+	if (ns > INT64_MAX)
+		return false;
+	if (check->unit == CHECK_TIME)
+		check->value = (int64_t)ns;
+	for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
+		if (text_is(check->name, text_of(NAMES[k].name)))
+			return check->unit == NAMES[k].unit;
+	return check->unit == CHECK_TIME || check->unit == CHECK_FACTOR;
 }
 
 /* ---- checks ---- */
@@ -202,6 +197,27 @@ static void check_factor(struct threshold *limit)
 		before > 0 ? (double)now / (double)before : 0);
 }
 
+/* Of each run: what the others wait for the straggler, as a share of their time. */
+static void check_straggler(struct threshold *limit)
+{
+	const struct fsdp_recordings *all = limit->replay->recordings;
+
+	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
+		struct fsdp_cost cost = fsdp_recordings_cost(one);
+
+		if (matching->match_count == 0 || !matching->aligned)
+			continue;
+		compare(limit,
+			cost.least_waiting != FSDP_ABSENT &&
+				is_above(cost.waits_ns, cost.waiting_ns,
+					limit->check->value),
+			"the others wait for rank %" PRId64 " %.1f %% of their time",
+			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
+	}
+}
+
 int checks_evaluate(struct replay *replay)
 {
 	const struct texts *texts = &replay->options->fail_if;
@@ -214,29 +230,9 @@ int checks_evaluate(struct replay *replay)
 
 		if (!read_check(texts->items[i], &check))
 			continue;
-		if (text_is(check.name, text_of("straggler"))) {
-			/* Of each run: what the others wait for the straggler, as a share
-			 * of their time. */
-			const struct fsdp_recordings *all = limit.replay->recordings;
-			for (size_t j = 0; j < fsdp_recordings_run_count(all); j++) {
-				const struct fsdp_recordings *one =
-					fsdp_recordings_run(all, j);
-				const struct fsdp_matching *matching =
-					fsdp_recordings_matching(one);
-				struct fsdp_cost cost = fsdp_recordings_cost(one);
-
-				if (matching->match_count == 0 || !matching->aligned)
-					continue;
-				compare(&limit,
-					cost.least_waiting != FSDP_ABSENT &&
-						is_above(cost.waits_ns, cost.waiting_ns,
-							limit.check->value),
-					"the others wait for rank %" PRId64
-					" %.1f %% of their time",
-					cost.least_waiting,
-					percent_of(cost.waits_ns, cost.waiting_ns));
-			}
-		} else if (check.unit == CHECK_FACTOR)
+		if (text_is(check.name, text_of("straggler")))
+			check_straggler(&limit);
+		else if (check.unit == CHECK_FACTOR)
 			check_factor(&limit);
 		else
 			check_ranks(&limit);
@@ -267,18 +263,15 @@ bool checks_prepare(struct run *run, const struct replay_options *options)
 		const char *text = options->fail_if.items[i];
 		struct check check;
 
-		if (!read_check(text, &check)) {
-			refuse(run,
+		if (!read_check(text, &check))
+			return !refuse(run,
 				"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
 				"--fail-if '%s' cannot be read", text);
-			return false;
-		}
-		if (check.unit != CHECK_FACTOR || options->compare.count != 0)
-			continue;
-		refuse(run,
-			"add --compare=FILE: earlier recordings, or a result of replay --json",
-			"--fail-if '%s' needs --compare and earlier results", text);
-		return false;
+		if (check.unit == CHECK_FACTOR && options->compare.count == 0)
+			return !refuse(run,
+				"add --compare=FILE: earlier recordings, or a result of replay --json",
+				"--fail-if '%s' needs --compare and earlier results",
+				text);
 	}
 	return true;
 }

@@ -277,11 +277,10 @@ void comparison_show(struct replay *replay)
 
 /* ---- an earlier result ---- */
 
-struct change {
+struct replay_change {
 	struct fsdp_span name;
 	int64_t sum_ns, before_ns;
 	uint64_t count, before;
-	size_t next; /* of all types, those of the earlier result last */
 };
 
 bool comparison_find_earlier(const struct replay *replay, struct text name,
@@ -297,60 +296,7 @@ bool comparison_find_earlier(const struct replay *replay, struct text name,
 	return false;
 }
 
-/* Whether a type is not the same. */
-static bool is_changed(const struct replay *replay, size_t index, struct change *change)
-{
-	size_t count = fsdp_recordings_type_count(replay->recordings);
-	struct fsdp_replay_baseline_type before;
-	struct fsdp_type_times type;
-
-	if (index >= count) {
-		before = fsdp_replay_baseline_type(replay->baseline, index - count);
-		*change = (struct change){ .name = before.name,
-			.before_ns = before.sum_ns,
-			.before = before.count };
-		return before.count != 0 &&
-		       !replay_find_type(replay, text_of_span(before.name), &type);
-	}
-	type = fsdp_recordings_type(replay->recordings, index);
-	*change = (struct change){
-		.name = type.name, .sum_ns = type.times.sum_ns, .count = type.times.count
-	};
-	if (comparison_find_earlier(replay, text_of_span(type.name), &before)) {
-		change->before_ns = before.sum_ns;
-		change->before = before.count;
-	}
-	return change->before != change->count || change->before_ns != change->sum_ns;
-}
-
-static const void *each_change(struct subject of, size_t i, void *room)
-{
-	const struct replay *replay = of.context;
-	size_t count = fsdp_recordings_type_count(replay->recordings) +
-		       fsdp_replay_baseline_type_count(replay->baseline);
-	struct change *change = room;
-
-	for (size_t at = i == 0 ? 0 : change->next; at < count; at++)
-		if (is_changed(replay, at, change)) {
-			change->next = at + 1;
-			return change;
-		}
-	return NULL;
-}
-
-static struct value get_same(struct subject of)
-{
-	struct change change;
-	uint64_t same = 0;
-
-	const struct replay *replay = of.context;
-
-	for (size_t i = 0; i < fsdp_recordings_type_count(replay->recordings); i++)
-		same += !is_changed(replay, i, &change);
-	return value_count(same);
-}
-
-#define CHANGE struct change
+#define CHANGE struct replay_change
 static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
 	{ "type", TEXT_AT(CHANGE, name), ALWAYS("Its name.") },
 	{ "count", COUNT_AT(CHANGE, count), ALWAYS("Number of calls now.") },
@@ -361,32 +307,69 @@ static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
 
 const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
 	"With `--compare`: what changed since the earlier result.",
-	{ "changed", EACH(each_change, change_record),
+	{ "changed", LIST_AT(struct replay, changes, change_count, change_record),
 		ALWAYS("Types that are not the same.") },
-	{ "same", GET(FIELD_COUNT, get_same),
+	{ "same", COUNT_AT(struct replay, same_count),
 		ALWAYS("Number of types that are the same.") });
 
-void comparison_show_result(struct replay *replay)
+/* The types of now, then those that only the earlier result has. */
+static bool list_changes(struct replay *replay)
 {
-	const struct subject of = { replay, replay };
-	struct out *out = replay->run->out;
-	struct change change;
-	struct ms now, before;
+	size_t count = fsdp_recordings_type_count(replay->recordings);
+	size_t all = count + fsdp_replay_baseline_type_count(replay->baseline);
+	struct fsdp_replay_baseline_type before = { 0 };
+	struct fsdp_type_times type;
 
-	for (size_t i = 0;
-		replay->baseline != NULL && each_change(of, i, &change) != NULL; i++) {
+	replay->changes = calloc(all + 1, sizeof *replay->changes);
+	for (size_t i = 0; replay->changes != NULL && i < all; i++) {
+		CHANGE *one = &replay->changes[replay->change_count];
+
+		if (i < count) {
+			type = fsdp_recordings_type(replay->recordings, i);
+			*one = (CHANGE){ type.name, type.times.sum_ns,
+				.count = type.times.count };
+			if (!comparison_find_earlier(
+				    replay, text_of_span(type.name), &before))
+				before = (struct fsdp_replay_baseline_type){ 0 };
+		} else {
+			before = fsdp_replay_baseline_type(replay->baseline, i - count);
+			if (before.count == 0 ||
+				replay_find_type(
+					replay, text_of_span(before.name), &type))
+				continue;
+			*one = (CHANGE){ before.name };
+		}
+		one->before_ns = before.sum_ns;
+		one->before = before.count;
+		if (one->before != one->count || one->before_ns != one->sum_ns)
+			replay->change_count++;
+		else
+			replay->same_count++;
+	}
+	return replay->changes != NULL;
+}
+
+bool comparison_show_result(struct replay *replay)
+{
+	struct out *out = replay->run->out;
+
+	if (replay->baseline == NULL)
+		return true;
+	if (!list_changes(replay))
+		return false;
+	for (size_t i = 0; i < replay->change_count; i++) {
+		const CHANGE *one = &replay->changes[i];
+
 		out_line_begin(out, NULL);
 		out_values(out, "~ {}: {} call{s}, {} ms before, now {}, {} ms",
-			value_name(text_of_span(change.name)), value_count(change.before),
-			value_word(change.before == 0
-					   ? "0"
-					   : replay_ms(change.before_ns, &before)),
-			value_count(change.count),
-			value_word(change.count == 0 ? "0"
-						     : replay_ms(change.sum_ns, &now)));
-		if (change.before_ns > 0 && change.sum_ns != FSDP_ABSENT)
+			value_name(text_of_span(one->name)), value_count(one->before),
+			one->before == 0 ? value_count(0) : value_ns(one->before_ns),
+			value_count(one->count),
+			one->count == 0 ? value_count(0) : value_ns(one->sum_ns));
+		if (one->before_ns > 0 && one->sum_ns != FSDP_ABSENT)
 			out_line_text(out, " (%.2fx)",
-				(double)change.sum_ns / (double)change.before_ns);
+				(double)one->sum_ns / (double)one->before_ns);
 		out_line_end(out);
 	}
+	return true;
 }

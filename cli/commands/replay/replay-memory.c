@@ -398,7 +398,6 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 struct event_row {
 	int64_t rank, device;
 	struct fsdp_memory_event event;
-	int64_t bytes, stack;
 };
 
 #define EVENT struct event_row
@@ -406,10 +405,10 @@ static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
 	{ "rank", INTEGER_AT(EVENT, rank) }, { "device", INTEGER_AT(EVENT, device) },
 	{ "time_us", INTEGER_AT(EVENT, event.time_us) },
 	{ "action", ENUM_AT(EVENT, event.action, fsdp_memory_action_name) },
-	{ "bytes", INTEGER_AT(EVENT, bytes) },
+	{ "bytes", COUNT_AT(EVENT, event.bytes) },
 	{ "active", INTEGER_AT(EVENT, event.active_bytes) },
 	{ "reserved", INTEGER_AT(EVENT, event.reserved_bytes) },
-	{ "stack", INTEGER_AT(EVENT, stack) });
+	{ "stack", ID_AT(EVENT, event.stack) });
 
 /* ---- the course over the history ---- */
 
@@ -524,40 +523,37 @@ static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_
  * there is. False: *ret_error, or out of memory. */
 static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 {
+	const struct fsdp_recording_options options = replay_reads_earlier(all->replay);
 	const char *path = all->replay->options->compare.items[0];
 	struct memory_row *before;
 	size_t count = 0;
 	bool good;
 
-	if (!trace_paths_add(&all->paths, path))
-		return false;
-	const struct fsdp_recording_options options = replay_reads_earlier(all->replay);
-	if (!fsdp_recordings_read((const char *const *)all->paths.items, all->paths.count,
-		    &options, &all->before, ret_error))
+	if (!trace_paths_add(&all->paths, path) ||
+		!fsdp_recordings_read((const char *const *)all->paths.items,
+			all->paths.count, &options, &all->before, ret_error))
 		return false;
 	all->growth = calloc(all->count + 1, sizeof *all->growth);
 	before = list_rows(all->before, &count);
 	good = all->growth != NULL && before != NULL;
 	for (size_t i = 0, j; good && i < all->count; i++) {
-		const struct memory_row *now = &all->rows[i];
+		const struct memory_row *now = &all->rows[i], *then;
 		struct growth *one = &all->growth[all->growth_count];
 
 		for (j = 0; j < count &&
 			    (before[j].rank != now->rank ||
 				    before[j].state.device != now->state.device);)
 			j++;
-		if (j == count && count == 1)
-			j = 0;
-		if (j == count)
+		if (j == count && count != 1)
 			continue;
+		then = j == count ? before : &before[j];
 		*one = (struct growth){ now->rank, now->state.device,
 			(int64_t)now->state.reserved_bytes -
-				(int64_t)before[j].state.reserved_bytes,
+				(int64_t)then->state.reserved_bytes,
 			(int64_t)now->state.active_bytes -
-				(int64_t)before[j].state.active_bytes,
-			NULL, 0 };
-		one->stacks = fsdp_memory_changes(before[j].memory, &before[j].state,
-			now->memory, &now->state, &one->count);
+				(int64_t)then->state.active_bytes };
+		one->stacks = fsdp_memory_changes(then->memory, &then->state, now->memory,
+			&now->state, &one->count);
 		good = one->stacks != NULL;
 		all->growth_count++;
 	}
@@ -649,37 +645,30 @@ static void show_text(struct snapshots *all)
 
 static void write_data(struct snapshots *all)
 {
-	static const struct table spans = {
-		.key = "timeline", .main = true, .rows_only = true
+	static const struct table like = {
+		.key = "events", .main = true, .rows_only = true
 	};
-	const struct subject of = { all, all };
 	struct run *run = all->replay->run;
+	struct record_table table;
 
-	out_fields(run->out, &replay_snapshots_record, of);
+	out_fields(run->out, &replay_snapshots_record, (struct subject){ all, all });
 	if (!answer_has_output(run, "csv") && !answer_has_output(run, "tsv"))
 		return;
-	if (all->replay->options->timeline > 0)
-		out_records(run->out, &spans, &memory_moment_record, all, all->moments,
+	if (all->replay->options->timeline > 0) {
+		out_records(run->out, &like, &memory_moment_record, all, all->moments,
 			all->moment_count);
-	else {
-		static const struct table like = {
-			.key = "events", .main = true, .rows_only = true
-		};
-		struct record_table table;
-		replay_begin_table(all->replay, &table, &like, &event_record);
-		for (size_t i = 0; i < all->count; i++) {
-			const struct fsdp_memory_device *state = &all->rows[i].state;
-			struct event_row event = { .rank = all->rows[i].rank,
-				.device = state->device };
-			for (uint64_t j = 0; fsdp_memory_event(state, j, &event.event);
-				j++) {
-				event.bytes = (int64_t)event.event.bytes;
-				event.stack = (int64_t)event.event.stack;
-				out_records_row(all->replay->run->out, &table, &event);
-			}
-		}
-		out_table_end(all->replay->run->out);
+		return;
 	}
+	replay_begin_table(all->replay, &table, &like, &event_record);
+	for (size_t i = 0; i < all->count; i++) {
+		const struct fsdp_memory_device *state = &all->rows[i].state;
+		struct event_row event = { .rank = all->rows[i].rank,
+			.device = state->device };
+
+		for (uint64_t j = 0; fsdp_memory_event(state, j, &event.event); j++)
+			out_records_row(run->out, &table, &event);
+	}
+	out_table_end(run->out);
 }
 
 static bool is_answerable(const struct replay *replay)
@@ -687,28 +676,24 @@ static bool is_answerable(const struct replay *replay)
 	const struct replay_options *options = replay->options;
 
 	if (options->by != NULL || options->steps != NULL || options->percentiles ||
-		options->fail_if.count != 0 || strcmp(options->style, "default") != 0) {
-		refuse(replay->run, "leave that option out",
+		options->fail_if.count != 0 || strcmp(options->style, "default") != 0)
+		return !refuse(replay->run, "leave that option out",
 			"--memory shows no times: --by, --steps, --percentiles, --style and --fail-if do not go with it");
-		return false;
-	}
-	if (out_only_times(replay->run->out)) {
-		refuse(replay->run, "--timeline=N -o csv has the course of memory",
+	if (out_only_times(replay->run->out))
+		return !refuse(replay->run,
+			"--timeline=N -o csv has the course of memory",
 			"-o chrome cannot be used with --memory: a snapshot has no calls over time");
-		return false;
-	}
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
-		if (one->memory == NULL) {
-			refuse(replay->run,
+
+		if (one->memory == NULL)
+			return !refuse(replay->run,
 				one->flight != NULL
 					? "read it with fsdp-inspect order"
 					: "give a file written by torch.cuda.memory._dump_snapshot",
 				"%s is %s, no snapshot of CUDA memory", one->path,
 				one->flight != NULL ? "a dump of the Flight Recorder"
 						    : "a recording");
-			return false;
-		}
 	}
 	return true;
 }

@@ -304,7 +304,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		good = time_lanes_write(run, replay.recordings);
 		good = replay_list(&replay) && good;
 		good = replay_show_text(&replay) && good;
-		comparison_show_result(&replay);
+		good = comparison_show_result(&replay) && good;
 		replay_put_data(&replay);
 	}
 	replay_list_free(&replay);

@@ -41,9 +41,12 @@ enum { VIEW_ROWS = 8 };
 
 /* ---- tables (key-tables.c, tables.c) ---- */
 
+enum { REPLAY_SCRATCH = 96, REPLAY_ROWS = 20 /* unless --top says how many */ };
+
 /* Time, and the rank that spent it; or FSDP_ABSENT. */
 struct replay_ranked {
 	int64_t ns, rank;
+	char text[REPLAY_SCRATCH]; /* of both; "": absent */
 };
 
 /* A type of calls of a run, over all its ranks. */
@@ -60,7 +63,13 @@ struct replay_type {
 	double percent, ratio;
 };
 
-enum { REPLAY_SCRATCH = 96, REPLAY_ROWS = 20 /* unless --top says how many */ };
+/* What a step of a run costs, and where most of its time is lost. */
+struct replay_cost {
+	struct fsdp_cost cost;
+	uint64_t run;
+	struct fsdp_loss loss;
+	struct text words; /* its sentence */
+};
 
 /* What one run of this command has at hand. */
 struct replay {
@@ -80,7 +89,11 @@ struct replay {
 	struct fsdp_row_list groups, classes, kernels, causes, idles, idle_kinds;
 	struct replay_step *steps;
 	struct replay_unit *units;
-	size_t step_count, unit_count;
+	struct replay_cost *costs; /* one a run */
+	struct fsdp_time_without_unit unassigned;
+	struct replay_change *changes; /* since the baseline */
+	size_t step_count, unit_count, change_count;
+	uint64_t same_count; /* types that did not change */
 	/* texts of the row in hand */
 	char scratch[3][REPLAY_SCRATCH];
 };
@@ -150,6 +163,9 @@ bool replay_has_runs(struct subject of);
 /* Its sentence, if it has one, unless --advice=no. */
 void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss);
 
+/* Fills replay->costs. False: out of memory. */
+bool replay_list_costs(struct replay *replay);
+
 /* Whether no recorded time can be shown, and all traces are empty; elements that are not
  * events, and events without a category. */
 struct replay_lack {
@@ -176,8 +192,8 @@ void comparison_put_rows(struct replay *replay);
 /* A type of replay->baseline. False: without calls there, or without a baseline. */
 bool comparison_find_earlier(const struct replay *replay, struct text name,
 	struct fsdp_replay_baseline_type *ret_type);
-/* The types that changed since replay->baseline, if there is one. */
-void comparison_show_result(struct replay *replay);
+/* Types that changed since replay->baseline, if there is one. False: out of memory. */
+bool comparison_show_result(struct replay *replay);
 extern const struct record comparison_record, compare_record;
 
 /* ---- thresholds (checks.c) ---- */

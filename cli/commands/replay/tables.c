@@ -78,6 +78,20 @@ enum { SIX_COUNT = sizeof SIX / sizeof *SIX };
 static const struct fsdp_times NO_TIMES = { 0, 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
 	FSDP_ABSENT, false };
 
+/* "1.250 (3)": with the rank, where ranks differ. */
+static void format_ranked(struct replay_ranked *ranked, bool differ)
+{
+	struct ms ms;
+
+	if (ranked->ns == FSDP_ABSENT)
+		return;
+	int size = snprintf(
+		ranked->text, sizeof ranked->text, "%s", replay_ms(ranked->ns, &ms));
+	if (differ)
+		snprintf(ranked->text + size, sizeof ranked->text - (size_t)size,
+			" (%" PRId64 ")", ranked->rank);
+}
+
 /* A type of a run over its ranks, or (NULL) one of the six that no recording has; as a
  * share of `all`. */
 static void list_type(struct replay *replay, const struct replay *run, const char *name,
@@ -92,8 +106,8 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 		.run = run->nth,
 		.absent = type == NULL,
 		.mean_ns = FSDP_ABSENT,
-		.min = { FSDP_ABSENT, FSDP_ABSENT },
-		.max = { FSDP_ABSENT, FSDP_ABSENT },
+		.min = { FSDP_ABSENT, FSDP_ABSENT, "" },
+		.max = { FSDP_ABSENT, FSDP_ABSENT, "" },
 		.percent = -1,
 		.ratio = -1 };
 	if (type == NULL)
@@ -110,10 +124,12 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 		if (ns == FSDP_ABSENT)
 			continue;
 		if (ranks == 0 || ns < row->min.ns)
-			row->min = (struct replay_ranked){ ns, one->rank };
+			row->min = (struct replay_ranked){ ns, one->rank, "" };
 		if (ranks++ == 0 || ns > row->max.ns)
-			row->max = (struct replay_ranked){ ns, one->rank };
+			row->max = (struct replay_ranked){ ns, one->rank, "" };
 	}
+	format_ranked(&row->min, row->min.ns != row->max.ns);
+	format_ranked(&row->max, row->min.ns != row->max.ns);
 	while (first->absent ||
 		!text_is(text_of_span(first->name), text_of_span(row->name)))
 		first++;
@@ -191,33 +207,6 @@ static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		OR_NULL("Time of these calls together.") });
 #undef RANK
 
-/* "1.250 (3)": with the rank, where ranks differ. */
-static struct value format_ranked(
-	struct subject of, int nth, const struct replay_ranked *ranked)
-{
-	const struct replay_type *type = of.object;
-	struct ms ms;
-
-	if (ranked->ns == FSDP_ABSENT)
-		return value_absent();
-	int size = snprintf(
-		scratch(of, nth), REPLAY_SCRATCH, "%s", replay_ms(ranked->ns, &ms));
-	if (type->min.ns != type->max.ns)
-		snprintf(scratch(of, nth) + size, REPLAY_SCRATCH - (size_t)size,
-			" (%" PRId64 ")", ranked->rank);
-	return value_word(scratch(of, nth));
-}
-
-static struct value get_min(struct subject of)
-{
-	return format_ranked(of, 0, &((const struct replay_type *)of.object)->min);
-}
-
-static struct value get_max(struct subject of)
-{
-	return format_ranked(of, 1, &((const struct replay_type *)of.object)->max);
-}
-
 #define TYPE struct replay_type
 const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
 	{ "type", TEXT_AT(TYPE, name),
@@ -245,10 +234,12 @@ static const struct record type_row_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
 	{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
 	{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
-	{ "min (rank)", GET(FIELD_WORD, get_min), OF_RANKS, FOR_PEOPLE, .right = true },
+	{ "min (rank)", CHARS_AT(TYPE, min.text), IF_SET(TYPE, min.text[0]), OF_RANKS,
+		FOR_PEOPLE, .right = true },
 	{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
 	{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
-	{ "max (rank)", GET(FIELD_WORD, get_max), OF_MOST, FOR_PEOPLE, .right = true },
+	{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]), OF_MOST,
+		FOR_PEOPLE, .right = true },
 	{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
 	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
 	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
@@ -543,7 +534,7 @@ bool replay_show_ranks(struct replay *replay)
 	replay_begin_table(replay, &table, &like, &rank_record);
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
-		int64_t straggler = fsdp_recordings_cost(run.recordings).straggler;
+		int64_t straggler = replay->costs[i].cost.straggler;
 		size_t count;
 
 		for (size_t k = 0; k < run.count; k++)
@@ -851,18 +842,11 @@ static REST unassigned_of(const struct replay *replay)
 	return sum;
 }
 
-static const void *get_unassigned(struct subject of, size_t i, void *room)
-{
-	(void)i;
-	*(REST *)room = unassigned_of(of.context);
-	return room;
-}
-
 const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
 	{ "units", LIST_AT(struct replay, units, unit_count, unit_record),
 		ALWAYS("With `--by=unit`: units in the order of their names, forward before backward.") },
-	{ "unassigned", .type = FIELD_OBJECT, .by = BY_EACH, .each = get_unassigned,
-		.of = &unassigned_record, .always = true });
+	{ "unassigned", OBJECT_AT(struct replay, unassigned, unassigned_record),
+		.always = true });
 
 /* "20", "20,24"; what has no room is replaced by a mark. */
 static void format_streams(const struct fsdp_unit_texts *streams, char text[32])
@@ -885,6 +869,7 @@ static bool list_units(struct replay *replay)
 {
 	size_t count = 0;
 
+	replay->unassigned = unassigned_of(replay);
 	for (size_t i = 0; i < replay->run_count; i++)
 		count += fsdp_recordings_unit_count(
 			fsdp_recordings_run(replay->recordings, i));
@@ -1308,7 +1293,7 @@ static void show_idle(struct replay *run)
 	show_rows(run, OF_CAUSES, 0, INT64_MAX, NULL);
 	out_line(run->run->out, NULL, "%s", "");
 	show_rows(run, OF_IDLES, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
-	if (worst != NULL && fsdp_recordings_cost(run->recordings).idle >= LEAST_IDLE &&
+	if (worst != NULL && run->costs[run->nth - 1].cost.idle >= LEAST_IDLE &&
 		fsdp_recordings_are_complete(run->recordings) &&
 		strcmp(run->options->advice, "no") != 0)
 		out_line(run->run->out, NULL, "most idle: %s (%.0f %%): %s",
@@ -1372,7 +1357,7 @@ bool replay_list(struct replay *replay)
 {
 	const struct fsdp_recordings *all = replay->recordings;
 
-	if (!list_types(replay))
+	if (!list_types(replay) || !replay_list_costs(replay))
 		return false;
 	switch (find_list(replay)) {
 	case OF_STEPS:
@@ -1398,8 +1383,10 @@ bool replay_list(struct replay *replay)
 void replay_list_free(struct replay *replay)
 {
 	free(replay->types);
+	free(replay->costs);
 	free(replay->steps);
 	free(replay->units);
+	free(replay->changes);
 	free(replay->groups.items);
 	free(replay->classes.items);
 	free(replay->kernels.items);
