@@ -50,16 +50,6 @@ struct orders {
 /* The nth recording by rank; NULL past the end. */
 const struct fsdp_recording *order_by_rank(const struct orders *order, size_t nth);
 
-/* By its index; NULL: none. */
-const struct fsdp_handle *order_handle(
-	const struct fsdp_exec_order *order, int64_t index);
-
-/* Two recordings of one rank are of two runs: those of one run. */
-struct orders order_run(const struct orders *order, size_t nth);
-
-/* Whether the ranks of a run part. */
-bool order_parts(const struct orders *run);
-
 /* "0-2,5"; the list of ranks is cut where it does not fit. */
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
 
@@ -81,12 +71,5 @@ bool order_show_flight(struct orders *order);
 void order_put_dumps(struct orders *order, struct subject subject);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;
-
-/* ---- order-data.c ---- */
-
-extern const struct record order_answer;
-
-/* All that programs read. False: out of memory. */
-bool order_put_data(struct orders *order);
 
 #endif
