@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of `replay`: for people lines on the input and tables in milliseconds, for
- * programs the document in nanoseconds.
+ * The answer of `replay` for programs: the document, in nanoseconds. What all answers ask
+ * of recordings.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands/replay/replay.h"
@@ -67,13 +66,7 @@ bool replay_find_type(
 	return false;
 }
 
-/* Where collectives are timed, of all recordings, and how their types are known. */
-struct replay_collectives {
-	enum fsdp_comm_layer layer;
-	uint64_t by[FSDP_BY_COUNT];
-};
-
-static struct replay_collectives find_collectives(const struct replay *replay)
+struct replay_collectives replay_find_collectives(const struct replay *replay)
 {
 	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
 
@@ -92,335 +85,6 @@ void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss)
 {
 	if (loss->sentence[0] != '\0' && strcmp(run->options->advice, "no") != 0)
 		out_line(run->run->out, NULL, "%s", loss->sentence);
-}
-
-/* ---- what is not there ---- */
-
-/* How many spans of a recording are of a category. */
-static uint64_t count_category(const struct fsdp_recording *one, const char *name)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < one->category_count; i++)
-		if (text_is(text_of_span(one->categories[i].name), text_of(name)))
-			count += one->categories[i].count;
-	return count;
-}
-
-struct replay_lack replay_find_lack(const struct replay *replay)
-{
-	struct replay_lack lack = { .all = replay->count != 0,
-		.empty = replay->has_traces };
-	const struct fsdp_recording *one;
-
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
-		lack.empty &= one->events == 0;
-		lack.dropped += one->dropped;
-		/* Events of other profilers have no categories. */
-		lack.bare += count_category(one, "None");
-		if (one->kind == FSDP_RECORDING_KINETO)
-			lack.all &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
-				    count_category(one, "cpu_op") == 0 &&
-				    count_category(one, "Operator") == 0;
-		else
-			lack.all &= one->dump_count == 0 && one->type_count == 0 &&
-				    one->problem_count == 0 && one->bad_line_count == 0;
-	}
-	return lack;
-}
-
-static void show_lack(struct replay *replay, const struct replay_lack *lack)
-{
-	bool bare = lack->bare != 0 && replay->has_traces && !lack->empty;
-	struct out *out = replay->run->out;
-
-	if (lack->empty && lack->dropped != 0)
-		out_values_line(out, NULL, "none of its {} elements is an event",
-			value_count(lack->dropped));
-	else
-		out_values_line(out, NULL,
-			"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
-			value_word(
-				lack->empty
-					? "trace has no events: was the profiler stopped before its first step?"
-				: replay->has_traces
-					? "no operators, kernels or collectives were recorded: step times are unknown"
-					: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
-			bare ? value_count(lack->bare) : value_absent(),
-			value_word(lack->bare == 1 ? "event is" : "events are"));
-	out_line(out, NULL,
-		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
-}
-
-/* ---- the first lines ---- */
-
-/* Three digits, in the unit that suits `like`. */
-static const char *format_time(int64_t ns, int64_t like, bool unit, char buffer[32])
-{
-	static const struct {
-		double ns;
-		const char *name;
-	} units[] = { { 1e9, " s" }, { 1e6, " ms" }, { 1e3, " us" }, { 1, " ns" } };
-	size_t i = 0;
-	double value;
-
-	while (i < 3 && (double)like < units[i].ns)
-		i++;
-	value = (double)ns / units[i].ns;
-	snprintf(buffer, 32, "%.*f%s",
-		value >= 100  ? 0
-		: value >= 10 ? 1
-			      : 2,
-		value, unit ? units[i].name : "");
-	return buffer;
-}
-
-static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
-{
-	const struct fsdp_recording *one;
-	struct out *out = replay->run->out;
-	char mean[32], least[32], most[32];
-	size_t longest = 0;
-
-	if (cost->steps == 0)
-		return;
-	/* One rank is the slow one if no other has a step that is nearly as long. */
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
-		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
-
-		longest += steps != NULL &&
-			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
-	}
-	format_time(cost->min_ns, cost->mean_ns, false, least);
-	format_time(cost->max_ns, cost->mean_ns, false, most);
-	out_line_begin(out, NULL);
-	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
-		format_time(cost->mean_ns, cost->mean_ns, true, mean));
-	if (cost->steps > 1 && strcmp(least, most) == 0)
-		out_line_text(out, " (all equal)");
-	else if (cost->steps > 1)
-		out_values(out, " (min {}, max {}[ on rank {}])", value_word(least),
-			value_word(most),
-			replay->count > 1 && longest == 1 ? value_integer(cost->max_rank)
-							  : value_absent());
-	if (!cost->has_device)
-		out_line_text(out,
-			": no GPU kernels%s, so compute and idle are not known",
-			cost->only_calls ? " but those of collectives" : "");
-	if (cost->has_device && !cost->marked)
-		out_line_text(out, ": the GPU worked in %s of %s",
-			format_time(cost->busy_ns, cost->span_ns, false, least),
-			format_time(cost->span_ns, cost->span_ns, true, most));
-	const struct {
-		const char *name;
-		double share;
-		bool hidden;
-	} shares[] = { { cost->marked ? ": compute" : "; compute", cost->compute, false },
-		{ ", exposed communication", cost->exposed, false },
-		{ ", copies", cost->copies, cost->copies < 0.5 },
-		{ ", idle", cost->idle, false } };
-	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)
-		if (!shares[i].hidden)
-			out_line_text(out, "%s %.0f %%", shares[i].name, shares[i].share);
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
-		if (one->truncated)
-			out_line_text(out, "; rank %" PRId64 " is truncated", one->rank);
-	out_line_end(out);
-}
-
-static void line_inputs(struct replay *replay)
-{
-	const struct fsdp_recording *first = replay_by_rank(replay, 0), *one;
-	struct replay_collectives all = find_collectives(replay);
-	struct out *out = replay->run->out;
-	uint64_t count = 0, dumps = 0;
-
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
-		dumps += one->dump_count;
-	for (int i = 0; i < FSDP_BY_COUNT; i++)
-		count += all.by[i];
-	if (!replay->has_traces)
-		out_values_line(out, NULL,
-			"{} recording{s} of SimpleProfiler, {} dump{s}[ (--style=torch prints {})]",
-			value_count(replay->count), value_count(dumps),
-			value_word(dumps == 0   ? NULL
-				   : dumps == 1 ? "it"
-						: "them"));
-	else
-		out_values_line(out, NULL,
-			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective{s}, timed on the {}]{}[, {} of an unknown type]",
-			value_count(replay->count),
-			value_name(text_of_span(first->backend)),
-			value_some(first->step_count),
-			value_word(
-				first->step_count != 0
-					? ""
-					: "no steps (schedule= and p.step() mark them)"),
-			value_count(count),
-			value_word(all.layer == FSDP_LAYER_NONE     ? NULL
-				   : all.layer == FSDP_LAYER_DEVICE ? "GPU"
-								    : "host"),
-			value_word(all.layer != FSDP_LAYER_NONE ? "" : "no collectives"),
-			all.layer == FSDP_LAYER_NONE ? value_absent()
-						     : value_some(all.by[FSDP_BY_NONE]));
-}
-
-bool replay_list_costs(struct replay *replay)
-{
-	replay->costs = calloc(replay->run_count + 1, sizeof *replay->costs);
-	for (size_t i = 0; replay->costs != NULL && i < replay->run_count; i++) {
-		const struct fsdp_recordings *run =
-			fsdp_recordings_run(replay->recordings, i);
-		struct replay_cost *one = &replay->costs[i];
-
-		one->cost = fsdp_recordings_cost(run);
-		one->run = i + 1;
-		one->loss.rank = FSDP_ABSENT;
-		if (strcmp(replay->options->advice, "no") != 0 &&
-			!fsdp_recordings_loss(run, &one->cost, &one->loss))
-			return false;
-		one->words = text_of(one->loss.sentence);
-	}
-	return replay->costs != NULL;
-}
-
-/* ---- the timeline ---- */
-
-static const struct {
-	const char *name;
-	char mark;
-} MARKS[] = {
-	{ "all_gather", 'G' },
-	{ "reduce_scatter", 'R' },
-	{ "all_reduce", 'A' },
-	{ "broadcast", 'B' },
-	{ "reduce", 'D' },
-	{ "all_to_all", 'T' },
-	{ "send_recv", 'S' },
-	{ "gather", 'g' },
-	{ "scatter", 's' },
-	{ "barrier", 'b' },
-	{ "coalesced", 'c' },
-	{ "comm_unknown", '?' },
-	{ "compute", '#' },
-	{ "H2D", '>' },
-	{ "D2H", '<' },
-	{ "D2D", '=' },
-	{ "P2P", '+' },
-	{ "HtoH", '-' },
-	{ "memset", '0' },
-	{ "idle", '.' },
-};
-enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
-
-static void show_timeline(struct replay *replay)
-{
-	const struct fsdp_timeline *timeline =
-		fsdp_recordings_timeline(replay->recordings);
-	struct out *out = replay->run->out;
-	bool used[MARK_COUNT + 1] = { false };
-	const struct fsdp_recording *one;
-	const char *gap = "";
-	struct ms cell;
-
-	if (timeline->cell_count == 0 && replay->options->timeline > 0)
-		out_line(out, NULL,
-			"no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
-	if (timeline->cell_count == 0)
-		return;
-	out_line(out, NULL, "%s", "");
-	out_line(out, NULL, "RANK  %zu cells of %s ms%s", timeline->cell_count,
-		replay_ms(timeline->cell_ns, &cell),
-		timeline->begin_ns != FSDP_ABSENT ? ""
-						  : ", each rank from its own start");
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
-		char strip[256];
-		size_t size = 0, mark;
-
-		if (one->timeline == NULL)
-			continue;
-		/* Nothing follows the last mark. */
-		for (size_t k = 0; k < timeline->cell_count && k < sizeof strip; k++) {
-			for (mark = 0; mark < MARK_COUNT &&
-				       !text_is(text_of_span(one->timeline[k]),
-					       text_of(MARKS[mark].name));)
-				mark++;
-			strip[k] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
-			size = mark < MARK_COUNT ? k + 1 : size;
-			used[mark] = true;
-		}
-		out_line(out, NULL, "%4" PRId64 "  %.*s", one->rank, (int)size, strip);
-	}
-	out_line_begin(out, NULL);
-	out_line_text(out, "      ");
-	for (size_t i = 0; i < MARK_COUNT; i++) {
-		if (!used[i])
-			continue;
-		out_line_text(out, "%s%c %s", gap, MARKS[i].mark, MARKS[i].name);
-		gap = "  ";
-	}
-	out_line_end(out);
-}
-
-bool replay_show_text(struct replay *replay)
-{
-	bool all = replay->options->by == NULL,
-	     regions = replay_shows_only(replay, "region"), good = true;
-	struct out *out = replay->run->out;
-
-	if (strcmp(replay->options->style, "torch") == 0) {
-		for (size_t i = 0; i < replay->count; i++) {
-			const struct fsdp_recording *one = replay_by_rank(replay, i);
-			for (size_t j = 0; j < one->dump_count; j++) {
-				out_verbatim(replay->run->out,
-					text_of_span(one->dumps[j].log_message));
-				out_verbatim(replay->run->out, text_of("\n"));
-			}
-		}
-		return true;
-	}
-	struct replay_lack lack = replay_find_lack(replay);
-	if (lack.all) {
-		show_lack(replay, &lack);
-		return true;
-	}
-	for (size_t i = 0; i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-		if (replay->run_count > 1)
-			recordings_show_run(run.run->out, run.recordings, run.nth);
-		if (replay->has_traces)
-			show_cost(&run, &replay->costs[i].cost);
-		line_inputs(&run);
-	}
-	if (replay->before != NULL) {
-		comparison_show(replay);
-		return true;
-	}
-	if (all || replay_shows_only(replay, "type") || regions)
-		good = replay_show_types(replay, regions);
-	if (replay->has_traces && all)
-		out_line(out, NULL, "%s", "");
-	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
-		good = good && replay_show_ranks(replay);
-	/* Tables that each run has for itself. */
-	for (size_t i = 0; good && i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-
-		if (replay->run_count > 1 &&
-			(replay->options->timeline > 0 ||
-				(!all && !regions && !replay_shows_only(replay, "type") &&
-					!replay_shows_only(replay, "rank"))))
-			recordings_show_run(run.run->out, run.recordings, run.nth);
-		good = replay_show_table(&run);
-		show_timeline(&run);
-	}
-	if (good && replay->has_traces && replay->run_count == 1 && all &&
-		replay->costs->loss.kind != NULL)
-		out_line(out, NULL, "%s%s",
-			strcmp(replay->costs->loss.kind, "none") != 0 ? "most time lost: "
-								      : "",
-			replay->costs->loss.sentence);
-	return good;
 }
 
 /* ---- recordings ---- */
@@ -746,6 +410,20 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 
 /* ---- the answer ---- */
 
+#define MATCHING struct fsdp_matching
+static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
+	"How the collectives of ranks were matched.",
+	{ "by", WORD_AT(MATCHING, by), WORDS("seq", "group", "position"),
+		OR_NULL("By what; null for a single rank.") },
+	{ "stopped", INTEGER_AT(MATCHING, stopped),
+		OR_NULL("Place from which on they could not be matched.") },
+	{ "straggler", INTEGER_AT(MATCHING, straggler),
+		OR_NULL("The rank that waits less than half of the average of the others; null: no such rank. `cost` has the price.") },
+	{ "left_out", COUNT_AT(MATCHING, left_out),
+		ALWAYS("Number of collectives, of all ranks, without a process group or number to match them by.") },
+	{ "aligned", BOOL_AT(MATCHING, aligned),
+		ALWAYS("False if the clocks of the ranks differ: then waits and stragglers are unknown.") });
+
 struct answer {
 	struct replay of; /* first: its lists are fields as well */
 	int64_t world_size;
@@ -772,8 +450,7 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 		IF_SET(ANSWER, timeline.cell_count),
 		ABOUT("With `--timeline`, where there is one: the cells in the `timeline` of each rank.") },
 	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
-	{ "matching", OBJECT_AT(ANSWER, matching, replay_matching_record),
-		.always = true },
+	{ "matching", OBJECT_AT(ANSWER, matching, matching_record), .always = true },
 	{ "collectives", EACH(replay_each_collective, replay_collective_record),
 		ALWAYS("Of several ranks those that were matched, else those of the one.") },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
@@ -793,7 +470,7 @@ const struct record replay_answer =
 
 void replay_put_data(struct replay *replay)
 {
-	struct answer answer = { *replay, FSDP_ABSENT, find_collectives(replay),
+	struct answer answer = { *replay, FSDP_ABSENT, replay_find_collectives(replay),
 		*fsdp_recordings_timeline(replay->recordings),
 		*fsdp_recordings_matching(replay->recordings) };
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shows where the time of a run went: by type, rank, step and collective. The library
- * reads recordings and adds them up.
+ * reads recordings and adds them up. People see lines on the input and tables in
+ * milliseconds.
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +15,277 @@
 #include "shared/recordings.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
+
+/* ---- thresholds: everything is compared as integers ---- */
+
+enum { MILLION = 1000000 };
+
+/* Sums and products of times that 64 bits do not hold. */
+__extension__ typedef __int128 wide;
+
+/*
+ * What --fail-if says: NAME>VALUE. NAME is exposed, idle, straggler (VALUE in %), dropped
+ * (a number), or a type (a time, or a factor of an earlier result: 50ms, 1.2x).
+ */
+enum check_unit { CHECK_PERCENT, CHECK_TIME, CHECK_FACTOR, CHECK_NUMBER };
+
+struct check {
+	const char *text; /* as typed */
+	struct text name;
+	enum check_unit unit;
+	int64_t value; /* millionths; of a time nanoseconds */
+};
+
+/* A decimal in millionths of it; places beyond these do not count. */
+static bool read_decimal(const char **at, int64_t *ret_millionths)
+{
+	const char *begin = *at;
+	wide value = 0, place = MILLION;
+	bool point = false;
+
+	for (; is_digit(**at) || (**at == '.' && !point && *at != begin); (*at)++) {
+		if (**at == '.')
+			point = true;
+		else if (point)
+			value += (**at - '0') * (place /= 10);
+		else
+			value = value * 10 + (**at - '0') * MILLION;
+		if (value > INT64_MAX)
+			return false;
+	}
+	*ret_millionths = (int64_t)value;
+	return *at != begin;
+}
+
+/* What follows a value; ns: of one. */
+static const struct {
+	const char *name;
+	enum check_unit unit;
+	int64_t ns;
+} UNITS[] = { { "%", CHECK_PERCENT, 0 }, { "x", CHECK_FACTOR, 0 },
+	{ "", CHECK_NUMBER, 0 }, { "ns", CHECK_TIME, 1 }, { "us", CHECK_TIME, 1000 },
+	{ "ms", CHECK_TIME, 1000000 }, { "s", CHECK_TIME, 1000000000 } };
+
+/* Names with a unit of their own; types have a time or a factor. */
+static const struct {
+	const char *name;
+	enum check_unit unit;
+} NAMES[] = { { "exposed", CHECK_PERCENT }, { "idle", CHECK_PERCENT },
+	{ "straggler", CHECK_PERCENT }, { "dropped", CHECK_NUMBER } };
+
+static bool read_check(const char *text, struct check *check)
+{
+	const char *sign = strrchr(text, '>'), *at = sign;
+	size_t i = 0;
+	wide ns;
+
+	if (sign == NULL || sign == text)
+		return false;
+	*check = (struct check){ .text = text, .name = { text, (size_t)(sign - text) } };
+	while (check->name.size > 0 && check->name.data[check->name.size - 1] == ' ')
+		check->name.size--;
+	at += 1 + strspn(at + 1, " ");
+	if (!read_decimal(&at, &check->value))
+		return false;
+	while (i < sizeof UNITS / sizeof *UNITS && strcmp(at, UNITS[i].name) != 0)
+		i++;
+	if (i == sizeof UNITS / sizeof *UNITS)
+		return false;
+	check->unit = UNITS[i].unit;
+	ns = (wide)check->value * UNITS[i].ns / MILLION;
+	if (ns > INT64_MAX)
+		return false;
+	if (check->unit == CHECK_TIME)
+		check->value = (int64_t)ns;
+	for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
+		if (text_is(check->name, text_of(NAMES[k].name)))
+			return check->unit == NAMES[k].unit;
+	return check->unit == CHECK_TIME || check->unit == CHECK_FACTOR;
+}
+
+enum { MOST_RANKS = 8 };
+
+/* The checked value, and by how much each rank exceeds it. */
+struct threshold {
+	const struct replay *replay;
+	const struct check *check;
+	bool known; /* something was compared */
+	char text[480];
+	size_t used, bad_count;
+};
+
+/* One comparison; the words are for a value that exceeds. */
+__attribute__((format(printf, 3, 4))) static void compare(
+	struct threshold *limit, bool exceeds, const char *format, ...)
+{
+	size_t room = sizeof limit->text - limit->used;
+	va_list arguments;
+	int size;
+
+	limit->known = true;
+	if (!exceeds || limit->bad_count++ >= MOST_RANKS)
+		return;
+	if (limit->bad_count > 1 && room > 3) {
+		memcpy(limit->text + limit->used, ", ", 3);
+		limit->used += 2;
+		room -= 2;
+	}
+	va_start(arguments, format);
+	size = vsnprintf(limit->text + limit->used, room, format, arguments);
+	va_end(arguments);
+	limit->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
+}
+
+static double percent_of(int64_t part, int64_t whole)
+{
+	return whole > 0 ? (double)part * 100 / (double)whole : 0;
+}
+
+/* part / whole > percent, in millionths. */
+static bool is_above(int64_t part, int64_t whole, int64_t percent)
+{
+	return (wide)part * 100 * MILLION > (wide)percent * (wide)whole;
+}
+
+/* Of each rank: a share of the time of the device, lost events, the sum of a type. */
+static void check_ranks(struct threshold *limit)
+{
+	const struct check *check = limit->check;
+	bool idle = text_is(check->name, text_of("idle"));
+	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
+
+	for (size_t i = 0; i < limit->replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(limit->replay, i);
+		const struct fsdp_device_times *base = &one->base;
+		const struct fsdp_type_times *type = replay_type_of(one, check->name);
+		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
+
+		if (check->unit == CHECK_NUMBER)
+			compare(limit, one->dropped > (uint64_t)(check->value / MILLION),
+				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
+				one->rank, one->dropped, one->events + one->dropped);
+		else if (check->unit == CHECK_PERCENT && one->has_device)
+			compare(limit, is_above(ns, base->span_ns, check->value),
+				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
+				percent_of(ns, base->span_ns), human_ms(ns, part),
+				human_ms(base->span_ns, whole));
+		else if (check->unit == CHECK_TIME && type != NULL &&
+			 type->times.sum_ns != FSDP_ABSENT)
+			compare(limit, type->times.sum_ns > check->value,
+				"rank %" PRId64 " %s ms", one->rank,
+				human_ms(type->times.sum_ns, part));
+	}
+}
+
+/* What a type took before, and takes now: of recordings in a step, of results in all. */
+static void check_factor(struct threshold *limit)
+{
+	const struct replay *replay = limit->replay;
+	struct text name = limit->check->name;
+	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
+	struct fsdp_replay_baseline_type earlier;
+	struct fsdp_type_times type;
+	char shown[2][HUMAN_ROOM];
+
+	if (replay->before == NULL ||
+		!comparison_find_type(&replay->comparison, name, &before, &now)) {
+		before = now = FSDP_ABSENT;
+		if (comparison_find_earlier(replay, name, &earlier))
+			before = earlier.sum_ns;
+		if (replay_find_type(replay, name, &type))
+			now = type.times.sum_ns;
+	}
+	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
+		return;
+	compare(limit, (wide)now * MILLION > (wide)before * (wide)limit->check->value,
+		"%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
+		human_ms(before, shown[1]),
+		before > 0 ? (double)now / (double)before : 0);
+}
+
+/* Of each run: what the others wait for the straggler, as a share of their time. */
+static void check_straggler(struct threshold *limit)
+{
+	const struct fsdp_recordings *all = limit->replay->recordings;
+
+	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
+		struct fsdp_cost cost = fsdp_recordings_cost(one);
+
+		if (matching->match_count == 0 || !matching->aligned)
+			continue;
+		compare(limit,
+			cost.least_waiting != FSDP_ABSENT &&
+				is_above(cost.waits_ns, cost.waiting_ns,
+					limit->check->value),
+			"the others wait for rank %" PRId64 " %.1f %% of their time",
+			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
+	}
+}
+
+/* Those that hold are findings. Returns the status: bad, or failed where something is
+ * asked of what is not there. */
+static int evaluate_checks(struct replay *replay)
+{
+	const struct texts *texts = &replay->options->fail_if;
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; i < texts->count; i++) {
+		struct check check;
+		struct threshold limit = { .replay = replay, .check = &check };
+		char more[48] = "";
+
+		if (!read_check(texts->items[i], &check))
+			continue;
+		if (text_is(check.name, text_of("straggler")))
+			check_straggler(&limit);
+		else if (check.unit == CHECK_FACTOR)
+			check_factor(&limit);
+		else
+			check_ranks(&limit);
+		if (limit.bad_count > MOST_RANKS)
+			snprintf(more, sizeof more, ", and %zu more rank%s",
+				limit.bad_count - MOST_RANKS,
+				limit.bad_count - MOST_RANKS == 1 ? "" : "s");
+		if (limit.bad_count != 0) {
+			run_finding(replay->run, "FI7031", NULL, "%s: %s%s", check.text,
+				limit.text, more);
+			status = status_worse(status, STATUS_BAD);
+		}
+		if (limit.known)
+			continue;
+		run_failure(replay->run, "usage", NULL,
+			"cannot evaluate --fail-if '%s': no %.*s %s", check.text,
+			(int)check.name.size, check.name.data,
+			check.unit == CHECK_FACTOR ? "here or in the result of --compare"
+						   : "here");
+		status = STATUS_FAILED;
+	}
+	return status;
+}
+
+/* Whether --fail-if can be read, and what it needs is there; else it is refused. */
+static bool prepare_checks(struct run *run, const struct replay_options *options)
+{
+	for (size_t i = 0; i < options->fail_if.count; i++) {
+		const char *text = options->fail_if.items[i];
+		struct check check;
+
+		if (!read_check(text, &check))
+			return !refuse(run,
+				"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
+				"--fail-if '%s' cannot be read", text);
+		if (check.unit == CHECK_FACTOR && options->compare.count == 0)
+			return !refuse(run,
+				"add --compare=FILE: earlier recordings, or a result of replay --json",
+				"--fail-if '%s' needs --compare and earlier results",
+				text);
+	}
+	return true;
+}
+
+/* ---- options ---- */
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"group", "kernel", "idle", "region", NULL };
@@ -108,7 +382,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	if (replay->compare.count > 1 && replay->memory)
 		return !refuse(run, "compare with one of them",
 			"--memory compares with one earlier snapshot");
-	if (!checks_prepare(run, replay))
+	if (!prepare_checks(run, replay))
 		return false;
 	run->prepared = prepared = calloc(1, sizeof *prepared);
 	if (prepared != NULL)
@@ -150,6 +424,326 @@ struct fsdp_recording_options replay_reads_earlier(const struct replay *replay)
 	return options;
 }
 
+/* ---- what is not there ---- */
+
+/* How many spans of a recording are of a category. */
+static uint64_t count_category(const struct fsdp_recording *one, const char *name)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < one->category_count; i++)
+		if (text_is(text_of_span(one->categories[i].name), text_of(name)))
+			count += one->categories[i].count;
+	return count;
+}
+
+/* Whether no recorded time can be shown, and all traces are empty; elements that are not
+ * events, and events without a category. */
+struct unrecorded {
+	bool all, empty;
+	uint64_t dropped, bare;
+};
+
+static struct unrecorded find_lack(const struct replay *replay)
+{
+	struct unrecorded lack = { .all = replay->count != 0,
+		.empty = replay->has_traces };
+	const struct fsdp_recording *one;
+
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		lack.empty &= one->events == 0;
+		lack.dropped += one->dropped;
+		/* Events of other profilers have no categories. */
+		lack.bare += count_category(one, "None");
+		if (one->kind == FSDP_RECORDING_KINETO)
+			lack.all &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
+				    count_category(one, "cpu_op") == 0 &&
+				    count_category(one, "Operator") == 0;
+		else
+			lack.all &= one->dump_count == 0 && one->type_count == 0 &&
+				    one->problem_count == 0 && one->bad_line_count == 0;
+	}
+	return lack;
+}
+
+static void show_lack(struct replay *replay, const struct unrecorded *lack)
+{
+	bool bare = lack->bare != 0 && replay->has_traces && !lack->empty;
+	struct out *out = replay->run->out;
+
+	if (lack->empty && lack->dropped != 0)
+		out_values_line(out, NULL, "none of its {} elements is an event",
+			value_count(lack->dropped));
+	else
+		out_values_line(out, NULL,
+			"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
+			value_word(
+				lack->empty
+					? "trace has no events: was the profiler stopped before its first step?"
+				: replay->has_traces
+					? "no operators, kernels or collectives were recorded: step times are unknown"
+					: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
+			bare ? value_count(lack->bare) : value_absent(),
+			value_word(lack->bare == 1 ? "event is" : "events are"));
+	out_line(out, NULL,
+		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
+}
+
+/* ---- the first lines ---- */
+
+/* Three digits, in the unit that suits `like`. */
+static const char *format_time(int64_t ns, int64_t like, bool unit, char buffer[32])
+{
+	static const struct {
+		double ns;
+		const char *name;
+	} units[] = { { 1e9, " s" }, { 1e6, " ms" }, { 1e3, " us" }, { 1, " ns" } };
+	size_t i = 0;
+	double value;
+
+	while (i < 3 && (double)like < units[i].ns)
+		i++;
+	value = (double)ns / units[i].ns;
+	snprintf(buffer, 32, "%.*f%s",
+		value >= 100  ? 0
+		: value >= 10 ? 1
+			      : 2,
+		value, unit ? units[i].name : "");
+	return buffer;
+}
+
+static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
+{
+	const struct fsdp_recording *one;
+	struct out *out = replay->run->out;
+	char mean[32], least[32], most[32];
+	size_t longest = 0;
+
+	if (cost->steps == 0)
+		return;
+	/* One rank is the slow one if no other has a step that is nearly as long. */
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
+
+		longest += steps != NULL &&
+			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
+	}
+	format_time(cost->min_ns, cost->mean_ns, false, least);
+	format_time(cost->max_ns, cost->mean_ns, false, most);
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+		format_time(cost->mean_ns, cost->mean_ns, true, mean));
+	if (cost->steps > 1 && strcmp(least, most) == 0)
+		out_line_text(out, " (all equal)");
+	else if (cost->steps > 1)
+		out_values(out, " (min {}, max {}[ on rank {}])", value_word(least),
+			value_word(most),
+			replay->count > 1 && longest == 1 ? value_integer(cost->max_rank)
+							  : value_absent());
+	if (!cost->has_device)
+		out_line_text(out,
+			": no GPU kernels%s, so compute and idle are not known",
+			cost->only_calls ? " but those of collectives" : "");
+	if (cost->has_device && !cost->marked)
+		out_line_text(out, ": the GPU worked in %s of %s",
+			format_time(cost->busy_ns, cost->span_ns, false, least),
+			format_time(cost->span_ns, cost->span_ns, true, most));
+	const struct {
+		const char *name;
+		double share;
+		bool hidden;
+	} shares[] = { { cost->marked ? ": compute" : "; compute", cost->compute, false },
+		{ ", exposed communication", cost->exposed, false },
+		{ ", copies", cost->copies, cost->copies < 0.5 },
+		{ ", idle", cost->idle, false } };
+	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)
+		if (!shares[i].hidden)
+			out_line_text(out, "%s %.0f %%", shares[i].name, shares[i].share);
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+		if (one->truncated)
+			out_line_text(out, "; rank %" PRId64 " is truncated", one->rank);
+	out_line_end(out);
+}
+
+static void line_inputs(struct replay *replay)
+{
+	const struct fsdp_recording *first = replay_by_rank(replay, 0), *one;
+	struct replay_collectives all = replay_find_collectives(replay);
+	struct out *out = replay->run->out;
+	uint64_t count = 0, dumps = 0;
+
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+		dumps += one->dump_count;
+	for (int i = 0; i < FSDP_BY_COUNT; i++)
+		count += all.by[i];
+	if (!replay->has_traces)
+		out_values_line(out, NULL,
+			"{} recording{s} of SimpleProfiler, {} dump{s}[ (--style=torch prints {})]",
+			value_count(replay->count), value_count(dumps),
+			value_word(dumps == 0   ? NULL
+				   : dumps == 1 ? "it"
+						: "them"));
+	else
+		out_values_line(out, NULL,
+			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective{s}, timed on the {}]{}[, {} of an unknown type]",
+			value_count(replay->count),
+			value_name(text_of_span(first->backend)),
+			value_some(first->step_count),
+			value_word(
+				first->step_count != 0
+					? ""
+					: "no steps (schedule= and p.step() mark them)"),
+			value_count(count),
+			value_word(all.layer == FSDP_LAYER_NONE     ? NULL
+				   : all.layer == FSDP_LAYER_DEVICE ? "GPU"
+								    : "host"),
+			value_word(all.layer != FSDP_LAYER_NONE ? "" : "no collectives"),
+			all.layer == FSDP_LAYER_NONE ? value_absent()
+						     : value_some(all.by[FSDP_BY_NONE]));
+}
+
+/* ---- the timeline ---- */
+
+static const struct {
+	const char *name;
+	char mark;
+} MARKS[] = {
+	{ "all_gather", 'G' },
+	{ "reduce_scatter", 'R' },
+	{ "all_reduce", 'A' },
+	{ "broadcast", 'B' },
+	{ "reduce", 'D' },
+	{ "all_to_all", 'T' },
+	{ "send_recv", 'S' },
+	{ "gather", 'g' },
+	{ "scatter", 's' },
+	{ "barrier", 'b' },
+	{ "coalesced", 'c' },
+	{ "comm_unknown", '?' },
+	{ "compute", '#' },
+	{ "H2D", '>' },
+	{ "D2H", '<' },
+	{ "D2D", '=' },
+	{ "P2P", '+' },
+	{ "HtoH", '-' },
+	{ "memset", '0' },
+	{ "idle", '.' },
+};
+enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
+
+static void show_timeline(struct replay *replay)
+{
+	const struct fsdp_timeline *timeline =
+		fsdp_recordings_timeline(replay->recordings);
+	struct out *out = replay->run->out;
+	bool used[MARK_COUNT + 1] = { false };
+	const struct fsdp_recording *one;
+	const char *gap = "";
+
+	if (timeline->cell_count == 0 && replay->options->timeline > 0)
+		out_line(out, NULL,
+			"no timeline: no kernel, copy or collective was timed (fsdp-inspect help trace)");
+	if (timeline->cell_count == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_values_line(out, NULL, "RANK  {} cells of {} ms{}",
+		value_count(timeline->cell_count), value_ns(timeline->cell_ns),
+		value_word(timeline->begin_ns != FSDP_ABSENT
+				   ? ""
+				   : ", each rank from its own start"));
+	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+		char strip[256];
+		size_t size = 0, mark;
+
+		if (one->timeline == NULL)
+			continue;
+		/* Nothing follows the last mark. */
+		for (size_t k = 0; k < timeline->cell_count && k < sizeof strip; k++) {
+			for (mark = 0; mark < MARK_COUNT &&
+				       !text_is(text_of_span(one->timeline[k]),
+					       text_of(MARKS[mark].name));)
+				mark++;
+			strip[k] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
+			size = mark < MARK_COUNT ? k + 1 : size;
+			used[mark] = true;
+		}
+		out_line(out, NULL, "%4" PRId64 "  %.*s", one->rank, (int)size, strip);
+	}
+	out_line_begin(out, NULL);
+	out_line_text(out, "      ");
+	for (size_t i = 0; i < MARK_COUNT; i++) {
+		if (!used[i])
+			continue;
+		out_line_text(out, "%s%c %s", gap, MARKS[i].mark, MARKS[i].name);
+		gap = "  ";
+	}
+	out_line_end(out);
+}
+
+/* False: out of memory. */
+static bool show_text(struct replay *replay)
+{
+	bool all = replay->options->by == NULL,
+	     regions = replay_shows_only(replay, "region"), good = true;
+	struct out *out = replay->run->out;
+
+	if (strcmp(replay->options->style, "torch") == 0) {
+		for (size_t i = 0; i < replay->count; i++) {
+			const struct fsdp_recording *one = replay_by_rank(replay, i);
+			for (size_t j = 0; j < one->dump_count; j++) {
+				out_verbatim(replay->run->out,
+					text_of_span(one->dumps[j].log_message));
+				out_verbatim(replay->run->out, text_of("\n"));
+			}
+		}
+		return true;
+	}
+	struct unrecorded lack = find_lack(replay);
+	if (lack.all) {
+		show_lack(replay, &lack);
+		return true;
+	}
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		if (replay->run_count > 1)
+			recordings_show_run(run.run->out, run.recordings, run.nth);
+		if (replay->has_traces)
+			show_cost(&run, &replay->costs[i].cost);
+		line_inputs(&run);
+	}
+	if (replay->before != NULL) {
+		comparison_show(replay);
+		return true;
+	}
+	if (all || replay_shows_only(replay, "type") || regions)
+		good = replay_show_types(replay, regions);
+	if (replay->has_traces && all)
+		out_line(out, NULL, "%s", "");
+	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
+		good = good && replay_show_ranks(replay);
+	/* Tables that each run has for itself. */
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		if (replay->run_count > 1 &&
+			(replay->options->timeline > 0 ||
+				(!all && !regions && !replay_shows_only(replay, "type") &&
+					!replay_shows_only(replay, "rank"))))
+			recordings_show_run(run.run->out, run.recordings, run.nth);
+		good = replay_show_table(&run);
+		show_timeline(&run);
+	}
+	if (good && replay->has_traces && replay->run_count == 1 && all &&
+		replay->costs->loss.kind != NULL)
+		out_line(out, NULL, "%s%s",
+			strcmp(replay->costs->loss.kind, "none") != 0 ? "most time lost: "
+								      : "",
+			replay->costs->loss.sentence);
+	return good;
+}
+
+/* ---- whether there is an answer ---- */
+
 static bool is_answerable(struct replay *replay)
 {
 	static const struct {
@@ -185,7 +779,7 @@ static bool is_answerable(struct replay *replay)
 
 static int status_of(struct replay *replay)
 {
-	struct replay_lack lack = replay_find_lack(replay);
+	struct unrecorded lack = find_lack(replay);
 	int status = STATUS_GOOD;
 	bool is_unusual = false;
 
@@ -210,7 +804,7 @@ static int status_of(struct replay *replay)
 		status = status_worse(status, STATUS_BAD);
 	if (replay->before != NULL && fsdp_recordings_error_count(replay->before) != 0)
 		status = status_worse(status, STATUS_PARTIAL);
-	return status_worse(status, checks_evaluate(replay));
+	return status_worse(status, evaluate_checks(replay));
 }
 
 static void add_note(void *context, const char *sentence)
@@ -303,7 +897,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	if (good && !refused && run->status != STATUS_FAILED) {
 		good = time_lanes_write(run, replay.recordings);
 		good = replay_list(&replay) && good;
-		good = replay_show_text(&replay) && good;
+		good = show_text(&replay) && good;
 		good = comparison_show_result(&replay) && good;
 		replay_put_data(&replay);
 	}

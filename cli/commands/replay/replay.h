@@ -39,7 +39,7 @@ enum { VIEW_ROWS = 8 };
 #define IN_ROWS .machine_only = EVERY_VIEW, NOT_IN_OBJECTS
 #define NOT_IN_OBJECTS .text_only = 1 | 1 << OBJECT_VIEW
 
-/* ---- tables (key-tables.c, tables.c) ---- */
+/* ---- tables (tables.c) ---- */
 
 enum { REPLAY_SCRATCH = 96, REPLAY_ROWS = 20 /* unless --top says how many */ };
 
@@ -145,7 +145,7 @@ struct text replay_shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH]);
 /* Its fields are those of the answer about a struct replay, which is the context as well.
  */
 extern const struct record replay_type_record, replay_sums_record,
-	replay_collective_record, replay_matching_record;
+	replay_collective_record;
 const void *replay_each_collective(struct subject of, size_t i, void *room);
 
 /* With several runs, which one an element is of. */
@@ -163,21 +163,17 @@ bool replay_has_runs(struct subject of);
 /* Its sentence, if it has one, unless --advice=no. */
 void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss);
 
-/* Fills replay->costs. False: out of memory. */
-bool replay_list_costs(struct replay *replay);
-
-/* Whether no recorded time can be shown, and all traces are empty; elements that are not
- * events, and events without a category. */
-struct replay_lack {
-	bool all, empty;
-	uint64_t dropped, bare;
+/* Where collectives are timed, of all recordings, and how their types are known. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
 };
-struct replay_lack replay_find_lack(const struct replay *replay);
+struct replay_collectives replay_find_collectives(const struct replay *replay);
 
 /* What each unit of FSDP costs. */
 extern const struct record replay_units;
 
-/* ---- earlier recordings (key-tables.c) ---- */
+/* ---- earlier recordings (replay-compare.c) ---- */
 
 /* How these are read. */
 struct fsdp_recording_options replay_reads_earlier(const struct replay *replay);
@@ -196,36 +192,10 @@ bool comparison_find_earlier(const struct replay *replay, struct text name,
 bool comparison_show_result(struct replay *replay);
 extern const struct record comparison_record, compare_record;
 
-/* ---- thresholds (checks.c) ---- */
+/* ---- the document (answer.c) ---- */
 
-/* Whether --fail-if can be read, and what it needs is there; else it is refused. */
-bool checks_prepare(struct run *run, const struct replay_options *options);
-/* Checks all; those that hold are findings. Returns the status: bad, or failed where
- * something is asked of what is not there. */
-int checks_evaluate(struct replay *replay);
-
-/* ---- answers (answer.c) ---- */
-
-/* False: out of memory. */
-bool replay_show_text(struct replay *replay);
 void replay_put_data(struct replay *replay);
 extern const struct record replay_answer;
-
-/* ---- times ---- */
-
-/* Milliseconds with three decimals, halves away from zero; "-" if absent. */
-struct ms {
-	char text[HUMAN_ROOM];
-};
-static inline const char *replay_ms(int64_t ns, struct ms *ms)
-{
-	return ns == FSDP_ABSENT ? "-" : human_ms(ns, ms->text);
-}
-
-static inline const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
 
 /* ---- replay-memory.c ---- */
 

@@ -81,12 +81,12 @@ static const struct fsdp_times NO_TIMES = { 0, 0, FSDP_ABSENT, FSDP_ABSENT, FSDP
 /* "1.250 (3)": with the rank, where ranks differ. */
 static void format_ranked(struct replay_ranked *ranked, bool differ)
 {
-	struct ms ms;
+	char ms[HUMAN_ROOM];
 
 	if (ranked->ns == FSDP_ABSENT)
 		return;
 	int size = snprintf(
-		ranked->text, sizeof ranked->text, "%s", replay_ms(ranked->ns, &ms));
+		ranked->text, sizeof ranked->text, "%s", human_ms(ranked->ns, ms));
 	if (differ)
 		snprintf(ranked->text + size, sizeof ranked->text - (size_t)size,
 			" (%" PRId64 ")", ranked->rank);
@@ -718,20 +718,6 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 		ABOUT("The same for the bus.") },
 	{ "run", COUNT_AT(COLLECTIVE, of.nth), IN_ROWS });
 
-#define MATCHING struct fsdp_matching
-const struct record replay_matching_record = OBJECT_RECORD(MATCHING, "matching",
-	"How the collectives of ranks were matched.",
-	{ "by", WORD_AT(MATCHING, by), WORDS("seq", "group", "position"),
-		OR_NULL("By what; null for a single rank.") },
-	{ "stopped", INTEGER_AT(MATCHING, stopped),
-		OR_NULL("Place from which on they could not be matched.") },
-	{ "straggler", INTEGER_AT(MATCHING, straggler),
-		OR_NULL("The rank that waits less than half of the average of the others; null: no such rank. `cost` has the price.") },
-	{ "left_out", COUNT_AT(MATCHING, left_out),
-		ALWAYS("Number of collectives, of all ranks, without a process group or number to match them by.") },
-	{ "aligned", BOOL_AT(MATCHING, aligned),
-		ALWAYS("False if the clocks of the ranks differ: then waits and stragglers are unknown.") });
-
 static bool show_collectives(struct replay *run)
 {
 	static const struct table like = { .key = "collectives", .text_only = true };
@@ -1353,11 +1339,30 @@ bool replay_show_table(struct replay *run)
 
 /* ---- all tables ---- */
 
+static bool list_costs(struct replay *replay)
+{
+	replay->costs = calloc(replay->run_count + 1, sizeof *replay->costs);
+	for (size_t i = 0; replay->costs != NULL && i < replay->run_count; i++) {
+		const struct fsdp_recordings *run =
+			fsdp_recordings_run(replay->recordings, i);
+		struct replay_cost *one = &replay->costs[i];
+
+		one->cost = fsdp_recordings_cost(run);
+		one->run = i + 1;
+		one->loss.rank = FSDP_ABSENT;
+		if (strcmp(replay->options->advice, "no") != 0 &&
+			!fsdp_recordings_loss(run, &one->cost, &one->loss))
+			return false;
+		one->words = text_of(one->loss.sentence);
+	}
+	return replay->costs != NULL;
+}
+
 bool replay_list(struct replay *replay)
 {
 	const struct fsdp_recordings *all = replay->recordings;
 
-	if (!list_types(replay) || !replay_list_costs(replay))
+	if (!list_types(replay) || !list_costs(replay))
 		return false;
 	switch (find_list(replay)) {
 	case OF_STEPS:

@@ -263,7 +263,7 @@ void comparison_show(struct replay *replay)
 		"compared with {} run{s} of {} rank{s}, {} {}{}; now {}; times of one, the mean over ranks",
 		value_count(comparison->runs), value_count(comparison->ranks),
 		value_count(comparison->before_samples), what,
-		value_word(plural(comparison->before_samples)),
+		value_word(comparison->before_samples == 1 ? "" : "s"),
 		value_count(comparison->now_samples));
 	for (size_t i = 0; i < comparison->count;) {
 		out_line(out, NULL, "%s", "");
