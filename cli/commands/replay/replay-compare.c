@@ -35,10 +35,7 @@ static const char *format_key(const char *name)
 
 #define ROW struct fsdp_row_pair
 #define TABLE_IS(name) one->key.table == FSDP_ROWS_OF_##name
-HAS(has_place, ROW, one->place != FSDP_COMPARED_UNKNOWN)
 HAS(has_name, ROW, !(TABLE_IS(STEP) || TABLE_IS(RANK)))
-HAS(is_of_rank, ROW, TABLE_IS(RANK))
-HAS(is_one_call, ROW, TABLE_IS(COLLECTIVE))
 HAS(is_of_unit, ROW, TABLE_IS(UNIT))
 HAS(is_of_group, ROW, TABLE_IS(GROUP) || TABLE_IS(COLLECTIVE))
 HAS(is_of_kernel, ROW, TABLE_IS(KERNEL))
@@ -94,24 +91,20 @@ static struct value get_of(struct subject of)
 	return value_word(text);
 }
 
-static bool has_both(const ROW *row)
-{
-	return row->before.mean_ns != FSDP_ABSENT && row->now.mean_ns != FSDP_ABSENT;
-}
+HAS(has_both, ROW, one->before.mean_ns != FSDP_ABSENT && one->now.mean_ns != FSDP_ABSENT)
 
 static struct value get_change(struct subject of)
 {
 	const ROW *row = of.object;
 
-	return has_both(row) ? value_integer(row->now.mean_ns - row->before.mean_ns)
-			     : value_absent();
+	return value_integer(row->now.mean_ns - row->before.mean_ns);
 }
 
 static struct value get_percent(struct subject of)
 {
 	const ROW *row = of.object;
 
-	if (!has_both(row) || row->before.mean_ns <= 0)
+	if (row->now.mean_ns == FSDP_ABSENT || row->before.mean_ns <= 0)
 		return value_absent();
 	return value_number(((double)row->now.mean_ns - (double)row->before.mean_ns) *
 			    100 / (double)row->before.mean_ns);
@@ -123,7 +116,7 @@ static struct value get_factor(struct subject of)
 	double before = (double)row->before.mean_ns, now = (double)row->now.mean_ns;
 	char *text = scratch(of, 2);
 
-	if (!has_both(row))
+	if (!has_both(of))
 		return value_word("-");
 	if (row->before.mean_ns == row->now.mean_ns)
 		return value_word("0");
@@ -149,17 +142,17 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		OR_NULL("The name of the type, unit, process group, kernel or cause of idle time, absent with steps and ranks; null where it is not known.") },
 	{ "name", GET(FIELD_ANY, get_name), FOR_PEOPLE },
 	{ "of", GET(FIELD_WORD, get_of), FOR_PEOPLE },
-	{ "rank", INTEGER_AT(ROW, key.rank), .has = is_of_rank, FOR_PROGRAMS,
+	{ "rank", INTEGER_AT(ROW, key.rank), FOR_PROGRAMS,
 		ABOUT("The rank whose steps are compared.") },
 	{ "phase", WORD_AT(ROW, key.phase), .has = is_of_unit, FOR_PROGRAMS,
 		WORDS("forward", "backward"), OR_NULL("Of a unit, when it is used.") },
 	{ "pg", INTEGER_AT(ROW, key.size), .has = is_of_unit, FOR_PROGRAMS,
 		OR_NULL("Of a unit, the size of the shard mesh of this group of its parameters; null when it has one group.") },
-	{ "type", TEXT_AT(ROW, key.type), .has = is_of_group, FOR_PROGRAMS,
+	{ "type", TEXT_AT(ROW, key.type), FOR_PROGRAMS,
 		ABOUT("Of a process group, the type of its calls.") },
 	{ "bytes", INTEGER_AT(ROW, key.bytes), .has = is_of_group, FOR_PROGRAMS,
 		OR_NULL("Of a process group, the size of one message.") },
-	{ "nth", INTEGER_AT(ROW, key.nth), .has = is_one_call, FOR_PROGRAMS,
+	{ "nth", INTEGER_AT(ROW, key.nth), FOR_PROGRAMS,
 		ABOUT("Of a collective, which of the calls of its process group and type in a step it is, from 1.") },
 	{ "class", ENUM_AT(ROW, key.kind, fsdp_kernel_class_name), .has = is_of_kernel,
 		FOR_PROGRAMS,
@@ -186,12 +179,12 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 		OR_NULL("The sample of now with the least time.") },
 	{ "max_ns", NS_AT(ROW, now.max_ns), FOR_PROGRAMS,
 		OR_NULL("The sample of now with the most time.") },
-	{ "change_ns", GET(FIELD_INTEGER, get_change), FOR_PROGRAMS,
+	{ "change_ns", GET(FIELD_INTEGER, get_change), .has = has_both, FOR_PROGRAMS,
 		OR_NULL("Mean of now less mean of before.") },
 	{ "change_percent", GET(FIELD_NUMBER, get_percent), FOR_PROGRAMS,
 		ABOUT("The same by the mean of before; absent where that is 0.") },
 	{ "change", GET(FIELD_WORD, get_factor), .right = true, FOR_PEOPLE },
-	{ "spread", ENUM_AT(ROW, place, place_word), .has = has_place, FOR_PROGRAMS,
+	{ "spread", ENUM_AT(ROW, place, place_word), FOR_PROGRAMS,
 		WORDS("inside", "below", "above"),
 		ABOUT("Whether the mean of now is between the minimum and the maximum of before; absent if the earlier recordings have fewer than two samples.") },
 	{ "spread", ENUM_AT(ROW, place, place_shown), FOR_PEOPLE });

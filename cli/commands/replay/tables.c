@@ -750,8 +750,7 @@ struct replay_unit {
 	struct fsdp_unit_times unit;
 	uint64_t run;
 	/* for people */
-	struct text label;
-	const char *phase;
+	const char *label;
 	char label_room[FSDP_UNIT_LABEL_ROOM], ahead[48], streams[32];
 };
 
@@ -794,8 +793,8 @@ static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
 		IN_OBJECTS, ALWAYS("Streams, or threads, that its kernels ran on.") },
 	{ "on_compute_stream", COUNT_AT(UNIT, unit.gathers.on_compute_stream), IN_OBJECTS,
 		ALWAYS("Number of kernels of gathers on the stream that computes most.") },
-	{ "unit", NAME_AT(UNIT, label), FOR_PEOPLE },
-	{ "phase", WORD_AT(UNIT, phase), FOR_PEOPLE },
+	{ "unit", PATH_AT(UNIT, label), FOR_PEOPLE },
+	{ "phase", ENUM_AT(UNIT, unit.phase, fsdp_unit_phase_name), FOR_PEOPLE },
 	{ "gather ms", NS_AT(UNIT, unit.gathers.ns), GATHERED },
 	{ "exposed", NS_AT(UNIT, unit.gathers.exposed_ns), OF_EXPOSED, GATHERED },
 	{ "prefetch", CHARS_AT(UNIT, ahead), .right = true,
@@ -869,9 +868,7 @@ static bool list_units(struct replay *replay)
 
 			row->unit = *fsdp_recordings_unit(run, k);
 			row->run = i + 1;
-			row->label =
-				text_of(fsdp_unit_label(&row->unit, row->label_room));
-			row->phase = fsdp_unit_phase_name(row->unit.phase);
+			row->label = fsdp_unit_label(&row->unit, row->label_room);
 			snprintf(row->ahead, sizeof row->ahead, "%" PRIu64 " of %" PRIu64,
 				row->unit.prefetched, row->unit.gathers.count);
 			format_streams(&row->unit.streams, row->streams);
@@ -1197,7 +1194,8 @@ static void show_units(struct replay *run)
 	};
 	enum fsdp_unit_source from = replay_by_rank(run, 0)->units_from;
 	REST rest = unassigned_of(run);
-	const UNIT none = { .label = text_of("(no unit)"),
+	const UNIT none = { .label = "(no unit)",
+		.unit.phase = FSDP_PHASE_NONE,
 		.unit.gathers = { .kernels = rest.gathers,
 			.ns = rest.gather_ns,
 			.exposed_ns = FSDP_ABSENT },
