@@ -71,10 +71,12 @@ static int compare_keys(const void *a, const void *b)
 	return order != 0 ? order : left->data < right->data ? -1 : 1;
 }
 
-/* Whether no key comes twice; if one does, the first place where that is seen. */
+/* Fails at the first key that comes twice. Python takes its last value: the others leave
+ * the items, and the quotes before their keys become zero bytes. */
 static bool check_keys(
-	struct tree_reader *reader, const struct fsdp_json *items, size_t count)
+	struct tree_reader *reader, struct fsdp_json *items, uint32_t *count_io)
 {
+	size_t count = *count_io;
 	struct fsdp_span twice = { 0 };
 	char room[FSDP_SHOWN];
 	if (count > reader->keys_room) {
@@ -87,10 +89,19 @@ static bool check_keys(
 		reader->keys[i] = items[i].key;
 	qsort(reader->keys, count, sizeof *reader->keys, compare_keys);
 	for (size_t i = 1; i < count; i++)
-		if (fsdp_span_equal(reader->keys[i - 1], reader->keys[i]) &&
-			(twice.data == NULL || reader->keys[i].data < twice.data))
-			twice = reader->keys[i];
-	/* Before the text there is its quote. */
+		if (fsdp_span_equal(reader->keys[i - 1], reader->keys[i])) {
+			reader->bytes[reader->keys[i - 1].data - 1 - reader->bytes] =
+				'\0';
+			if (twice.data == NULL || reader->keys[i].data < twice.data)
+				twice = reader->keys[i];
+		}
+	if (twice.data != NULL && reader->is_of_python) {
+		*count_io = 0;
+		for (size_t i = 0; i < count; i++)
+			if (items[i].key.data[-1] != '\0')
+				items[(*count_io)++] = items[i];
+		return true;
+	}
 	return twice.data == NULL ||
 	       fsdp_fail(reader->error, FSDP_ERROR_DAMAGED,
 		       (uint64_t)(twice.data - 1 - reader->bytes), "duplicate key '%s'",
@@ -147,19 +158,21 @@ static bool read_value(struct tree_reader *reader)
 		return read_text(reader, &value->text);
 	if (kind == FSDP_SCAN_NUMBER) {
 		struct fsdp_span span = reader->token.span;
-		uint64_t offset = reader->token.offset;
-		bool memory = false;
-		value->kind = FSDP_JSON_INTEGER;
+		bool memory = false, is_real = false;
 		for (size_t i = 0; i < span.size; i++)
-			if (memchr(".eE", span.data[i], 3) != NULL)
-				value->kind = FSDP_JSON_REAL;
-		if (value->kind == FSDP_JSON_INTEGER)
-			return fsdp_decimal_integer(span, &value->integer) ||
-			       fail(reader, offset, "an integer beyond 64 bits");
+			is_real |= memchr(".eE", span.data[i], 3) != NULL;
+		if (!is_real && fsdp_decimal_integer(span, &value->integer))
+			return true;
+		value->kind = FSDP_JSON_REAL;
 		if (!fsdp_decimal_real(span, &reader->scratch, &value->real, &memory))
 			return fail_memory(reader);
-		return (value->real >= -DBL_MAX && value->real <= DBL_MAX) ||
-		       fail(reader, offset, "a number that is too large for a double");
+		if (value->real >= -DBL_MAX && value->real <= DBL_MAX)
+			return true;
+		value->kind =
+			FSDP_JSON_NULL; /* as Infinity is, which Python makes of it */
+		return reader->is_of_python ||
+		       fail(reader, reader->token.offset,
+			       "a number that is too large for a double");
 	}
 	if (kind == FSDP_SCAN_OBJECT || kind == FSDP_SCAN_ARRAY) {
 		value->integer = (int64_t)reader->open;
@@ -199,7 +212,7 @@ static bool read_token(struct tree_reader *reader)
 			list->items = items;
 			reader->kept += list->count * sizeof *items;
 			if (list->kind != FSDP_JSON_ARRAY &&
-				!check_keys(reader, items, list->count))
+				!check_keys(reader, items, &list->count))
 				return false;
 		}
 		fsdp_vec_truncate(&reader->stack, first);

@@ -7,7 +7,7 @@
 
 /*
  * A small JSON document as a tree in an arena. Objects keep their order. What is not JSON
- * or not UTF-8, keys that come twice or hold a zero byte, integers beyond 64 bits and
+ * or not UTF-8, keys that come twice or hold a zero byte, numbers beyond a double and
  * anything after the document are errors with a byte offset, a line and a column. For
  * documents that do not grow with the model.
  */
@@ -15,7 +15,7 @@ enum fsdp_json_kind {
 	FSDP_JSON_NULL,
 	FSDP_JSON_BOOL,
 	FSDP_JSON_INTEGER,
-	FSDP_JSON_REAL,
+	FSDP_JSON_REAL, /* also an integer beyond 64 bits: the nearest double */
 	FSDP_JSON_TEXT,
 	FSDP_JSON_ARRAY,
 	FSDP_JSON_OBJECT,
@@ -70,7 +70,8 @@ bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error);
 
-/* Also NaN, Infinity and -Infinity, which Python writes and reads: they are null here. */
+/* What Python writes and reads: also NaN, Infinity and numbers beyond a double, which are
+ * null here, and the last of the keys that come twice. */
 bool fsdp_json_read_of_python(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error);

@@ -104,21 +104,27 @@ static void compare(const struct fsdp_json *value, json_t *other)
 	}
 }
 
-/* jansson loses a zero byte behind a number, and refuses half a surrogate pair. */
+/* jansson loses a zero byte behind a number, and refuses half a surrogate pair and an
+ * integer beyond 64 bits. */
 static void compare_documents(struct fsdp_span bytes, const struct fsdp_json *root,
 	const struct fsdp_error *error)
 {
 	static const char surrogates[][4] = { "\\ud", "\\uD" };
-	bool halves = false;
+	bool halves = false, is_large = false;
+	size_t digits = 0;
 	if (bytes.data == NULL || bytes.size == 0 ||
 		memchr(bytes.data, 0, bytes.size) != NULL ||
 		(root == NULL && fsdp_error_code(error) == FSDP_ERROR_LIMIT))
 		return;
 	for (size_t i = 0; i < 2; i++)
 		halves |= memmem(bytes.data, bytes.size, surrogates[i], 3) != NULL;
+	for (size_t i = 0; i < bytes.size; i++) {
+		digits = bytes.data[i] >= '0' && bytes.data[i] <= '9' ? digits + 1 : 0;
+		is_large |= digits >= 19;
+	}
 	json_t *document = json_loadb((const char *)bytes.data, bytes.size,
 		JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
-	require((document != NULL) == (root != NULL) || halves);
+	require((document != NULL) == (root != NULL) || halves || is_large);
 	if (document != NULL && root != NULL)
 		compare(root, document);
 	json_decref(document);

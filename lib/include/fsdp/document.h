@@ -4,7 +4,7 @@
  * results.
  *
  * The file is parsed once, completely, and checked: one value, no duplicate keys,
- * integers of at most 64 bits, valid UTF-8 (RFC 8259). The caller owns the
+ * finite numbers, valid UTF-8 (RFC 8259). The caller owns the
  * document. Values are plain structs that point into it.
  *
  * A value that does not exist has the kind FSDP_DOCUMENT_ABSENT, and every member
@@ -57,7 +57,7 @@ extern "C" {
  */
 struct fsdp_document;
 
-/** What a value is. Integers beyond 64 bits are not a valid document. */
+/** What a value is. */
 enum fsdp_document_kind {
 	/* The value does not exist. Zero, so that a struct of zeroes is absent. */
 	FSDP_DOCUMENT_ABSENT,
@@ -66,7 +66,7 @@ enum fsdp_document_kind {
 	FSDP_DOCUMENT_BOOL,
 	/* A number without fraction and exponent that fits into int64_t. */
 	FSDP_DOCUMENT_INTEGER,
-	/* Any other number. */
+	/* Any other number: the nearest double. */
 	FSDP_DOCUMENT_REAL,
 	FSDP_DOCUMENT_TEXT,
 	FSDP_DOCUMENT_LIST,
