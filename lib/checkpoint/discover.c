@@ -453,6 +453,21 @@ static bool has_weights(const struct fsdp_discover *below, const char *path)
 	return false;
 }
 
+/* Whether its configuration is not that of a model, whatever its class is called. */
+static bool is_no_model(struct fsdp_discover *below, const char *path)
+{
+	static const char *const names[] = { "config.json", "tokenizer_config.json",
+		"preprocessor_config.json", "processor_config.json",
+		"scheduler_config.json" };
+
+	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
+		const char *file = below_join(below, path, fsdp_span_text(names[i]));
+		if (file != NULL && fsdp_path_exists(below->remote, file))
+			return i > 0;
+	}
+	return false;
+}
+
 /* Of the parts that pipelines list, keeps those that cannot be loaded. */
 static void keep_lacking(struct fsdp_discover *below)
 {
@@ -461,7 +476,8 @@ static void keep_lacking(struct fsdp_discover *below)
 	for (size_t i = 0; i < below->parts.count; i++) {
 		struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
 		if (!part->is_there ||
-			!(part->has_no_weights || has_weights(below, part->path)))
+			!(part->has_no_weights || has_weights(below, part->path) ||
+				is_no_model(below, part->path)))
 			*(struct fsdp_discover_part *)fsdp_vec_at(&below->parts, kept++) =
 				*part;
 	}
