@@ -381,9 +381,8 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	ranks->is_reported[place] = true;
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
-			.affected_count = count,
-			.fix = "copy the file of the missing rank again"),
-		"file contains rank %u, like %.*s; its name is that of rank %u, which is missing",
+			.affected_count = count, .fix = FSDP_FIX_RANK),
+		"contains the data of rank %u, like %.*s; its name is that of rank %u, which is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
 	return true;
 }
@@ -413,8 +412,9 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 		return;
 	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file belongs to rank %u, but its name has %u", file->rank,
+			FSDP_PLACE(.file = file->path, .rank = file->rank,
+				.fix = FSDP_FIX_RANK),
+			"contains the data of rank %u instead of rank %u", file->rank,
 			file->named_rank);
 	ranks->next[index] = ranks->first[place];
 	ranks->first[place] = index + 1;

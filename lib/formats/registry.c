@@ -350,8 +350,9 @@ void fsdp_reading_resolve_rank(
 		*rank = named;
 	else if (named != FSDP_NONE && named != *rank && !reading->checks_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-			FSDP_PLACE(.file = record->path, .rank = *rank),
-			"the file belongs to rank %u, but its name has %u", *rank, named);
+			FSDP_PLACE(.file = record->path, .rank = *rank,
+				.fix = FSDP_FIX_RANK),
+			"contains the data of rank %u instead of rank %u", *rank, named);
 	record->rank = *rank;
 	record->named_rank = named;
 }

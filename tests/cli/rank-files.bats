@@ -116,7 +116,7 @@ message() {
 	cp set/rank1.pt set/rank2.pt
 	[ "$(rules set)" = FI1009 ]
 	[ "$(message FI1009 set)" = \
-		"file contains rank 1, like rank1.pt; its name is that of rank 2, which is missing" ]
+		"contains the data of rank 1, like rank1.pt; its name is that of rank 2, which is missing" ]
 	"$FSDP_INSPECT" info --json set 2>/dev/null | jq -e 'any(.findings[]; .rule == "FI1009" and .affected_count > 0)'
 }
 
