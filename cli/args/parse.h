@@ -365,16 +365,19 @@ struct command {
 	bool (*needs_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
 
-	/* Answers for results of all parts of a run, as `run` would without parts. NULL:
-	 * it takes no --part. */
-	bool (*join)(struct run *run, const struct joined_parts *joined,
-		struct fsdp_error **ret_error);
+	/* Answers for results of all parts of a run, as `perform` would without parts.
+	 * NULL: it takes no --part. */
+	void (*join)(struct run *run, const struct joined_parts *joined);
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
 	 * memory); the caller reports it. STATUS_FAILED in run_begin: no answer. Without
 	 * inputs run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
+
+	/* Instead of `run`: the same, but what cannot go on ends the run from where it is
+	 * (run_fail), and memory is the run's own. */
+	void (*perform)(struct run *run);
 };
 
 /* Of all commands; the last one is NULL. NULL: unknown name. */
@@ -425,10 +428,47 @@ struct run {
 	struct out *out;
 	int status;     /* set by run_begin */
 	unsigned locks; /* of the kernel, that hold: a set of enum sandbox_lock */
+	struct fsdp_error *error; /* for run_must */
 
 	/* internal to session.c */
 	struct session *session;
 };
+
+/*
+ * A command with `perform` ends its run from any depth, and all that it owns ends with
+ * the run. Not in a function that the library calls: its memory and locks would stay.
+ */
+
+/* Ends it with an error of the library; NULL: out of memory. */
+_Noreturn void run_fail(struct run *run, struct fsdp_error *error);
+
+/* Ends it with run->error, which a call of the library that was not good has filled. */
+static inline void run_must(struct run *run, bool good)
+{
+	if (!good)
+		run_fail(run, run->error);
+}
+
+/* Ends it as a request that is wrong, as refuse() does. */
+_Noreturn void run_refuse(struct run *run, const char *hint, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Zeroed memory for `count` elements, at least one; released after the run. */
+void *run_memory(struct run *run, size_t count, size_t size);
+
+/* A list of the run with room for one more element. */
+void *run_grown(struct run *run, void *items, size_t count, size_t size);
+
+/* What is to be released after the run, the last one first. */
+typedef void release_function(void *object);
+void run_owns(struct run *run, void *object, release_function *release);
+
+/* Makes one of a function that frees a struct. */
+#define RELEASE(name, frees)           \
+	static void name(void *object) \
+	{                              \
+		frees(object);         \
+	}
 
 /* Of INPUTS_PAIR: opens the second checkpoint, which lives as long as the first. Call it
  * before run_begin. NULL: it cannot be opened, and that will be reported. */

@@ -214,8 +214,7 @@ static bool check_whole(
 }
 
 /* The same for the results of all its parts. */
-static bool audit_join(
-	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
+static void audit_join(struct run *run, const struct joined_parts *joined)
 {
 	const struct audit_options options = { .data = true,
 		.checks = strstr(joined->results->facts.request, " checks") != NULL };
@@ -224,7 +223,6 @@ static bool audit_join(
 		add_verdict(&audit, run) };
 	bool wrong = false, good = check_whole(&auditing, joined, &wrong);
 
-	(void)ret_error;
 	run->input = 0;
 	if (good && wrong) {
 		refuse(run, "run the parts again",
@@ -234,7 +232,7 @@ static bool audit_join(
 		good = note_not_evaluated(&auditing) && audit_answer(&audit, run);
 	}
 	audit_done(&audit);
-	return good;
+	run_must(run, good);
 }
 
 /* ---- what a part of an audit says of itself ---- */

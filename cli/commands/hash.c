@@ -18,6 +18,7 @@
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/writer.h"
+#include "session/diagnostics.h"
 #include "session/session.h"
 
 /*
@@ -60,7 +61,7 @@ struct hashing {
 	enum hash_kind kind;
 	const char *word; /* of the kind */
 	struct selection *selection;
-	struct name_buffer name;
+	struct name_buffer *name;
 	bool selects;
 	uint32_t *tensors; /* that are selected */
 	size_t tensor_count;
@@ -77,7 +78,6 @@ struct hashing {
 	struct hash_check check; /* if it was */
 	uint8_t *listed;         /* of each row: enum listed */
 	bool *seen;              /* of each line of the list: what it names is there */
-	struct owned owned;      /* texts of the check */
 	int status;
 };
 
@@ -125,7 +125,7 @@ static void fill_tensor(struct hashing *hashing, uint32_t index, struct hash_row
 	struct run *run = hashing->run;
 	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
 
-	row->name = tensor_shown_name(run, &hashing->name, &tensor);
+	row->name = tensor_shown_name(run, hashing->name, &tensor);
 	row->dtype = dtype_name(tensor.dtype);
 	row->shape = tensor.shape;
 	row->dims = tensor.dims;
@@ -174,17 +174,11 @@ static void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret
 
 /* ---- compares digests with a list of them ---- */
 
-static bool keep(
+static void keep(
 	struct hashing *hashing, struct text **list, size_t *count, struct text name)
 {
-	struct text *more = list_grown(*list, *count, sizeof *more);
-
-	if (more == NULL)
-		return false;
-	*list = more;
-	more[*count].data = owned_copy(&hashing->owned, name.data, name.size);
-	more[*count].size = name.size;
-	return more[(*count)++].data != NULL;
+	*list = run_grown(hashing->run, *list, *count, sizeof **list);
+	(*list)[(*count)++] = collected_copy(hashing->run->collected, name);
 }
 
 /* Something of this name is there, in this part or another. */
@@ -219,42 +213,40 @@ static enum listed compare_row(const struct hashing *hashing, const struct hash_
 						      : LISTED_UNREAD; /* was reported */
 }
 
-/* False: out of memory. */
-static bool count_row(struct hashing *hashing, enum listed listed, struct text name)
+static void count_row(struct hashing *hashing, enum listed listed, struct text name)
 {
 	struct hash_check *check = &hashing->check;
 
 	check->matched += listed == LISTED_SAME;
 	if (listed == LISTED_OTHER)
-		return keep(hashing, &check->mismatched, &check->mismatched_count, name);
-	return listed != LISTED_NOT ||
-	       keep(hashing, &check->unlisted, &check->unlisted_count, name);
+		keep(hashing, &check->mismatched, &check->mismatched_count, name);
+	else if (listed == LISTED_NOT)
+		keep(hashing, &check->unlisted, &check->unlisted_count, name);
 }
 
-/* Compares rows with the list. False: out of memory. */
-static bool hash_compare(struct hashing *hashing)
+/* Compares rows with the list. */
+static void hash_compare(struct hashing *hashing)
 {
 	const struct fsdp_manifest *manifest = hashing->manifest;
-	bool good;
 
-	hashing->listed = calloc(hashing->row_count + 1, sizeof *hashing->listed);
-	good = hashing->listed != NULL;
+	hashing->listed =
+		run_memory(hashing->run, hashing->row_count, sizeof *hashing->listed);
 	hashing->compared = true;
-	for (size_t i = 0; good && i < hashing->row_count; i++) {
+	for (size_t i = 0; i < hashing->row_count; i++) {
 		struct hash_row row;
 
 		hash_row(hashing, i, &row);
 		hashing->listed[i] = (uint8_t)compare_row(hashing, &row);
-		good = count_row(hashing, (enum listed)hashing->listed[i], row.name);
+		count_row(hashing, (enum listed)hashing->listed[i], row.name);
 	}
 	for (size_t i = 0; i < hashing->tensor_count; i++) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(hashing->run->checkpoint, hashing->tensors[i]);
 
 		hash_see(hashing, span_of_text(tensor_shown_name(
-					  hashing->run, &hashing->name, &tensor)));
+					  hashing->run, hashing->name, &tensor)));
 	}
-	for (size_t i = 0; good && i < fsdp_manifest_count(manifest); i++) {
+	for (size_t i = 0; i < fsdp_manifest_count(manifest); i++) {
 		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
 		/* A line about what was not selected does not count. */
 		bool is_meant =
@@ -264,36 +256,30 @@ static bool hash_compare(struct hashing *hashing)
 				selection_takes_name(hashing->selection, entry.name));
 
 		if (!hashing->seen[i] && is_meant)
-			good = keep(hashing, &hashing->check.missing,
+			keep(hashing, &hashing->check.missing,
 				&hashing->check.missing_count, text_of_span(entry.name));
 	}
-	return good;
 }
 
 /* The same of what parts have compared. */
-static bool hash_join_check(struct hashing *hashing)
+static void hash_join_check(struct hashing *hashing)
 {
 	/* Each partial result lists the files missing in all. */
 	struct fsdp_document_value missing = fsdp_document_get(
 		fsdp_document_get(hashing->joined->results->data, "check"), "missing");
 	struct hash_row row;
-	bool good = true;
 
 	hashing->compared = true;
-	for (size_t i = 0; good && i < hashing->row_count; i++) {
+	for (size_t i = 0; i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
-		good = count_row(hashing, (enum listed)row.listed, row.name);
+		count_row(hashing, (enum listed)row.listed, row.name);
 	}
-	for (size_t i = 0; good && i < missing.count; i++)
-		good = keep(hashing, &hashing->check.missing,
-			&hashing->check.missing_count,
+	for (size_t i = 0; i < missing.count; i++)
+		keep(hashing, &hashing->check.missing, &hashing->check.missing_count,
 			text_of_span(fsdp_document_item(missing, i).text));
-	return good;
 }
 
 /* ---- output: lines like those of sha256sum, or records ---- */
-
-/* ---- for programs ---- */
 
 #define CHECK struct hash_check
 static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_check",
@@ -475,15 +461,14 @@ static bool takes_file(void *context, struct fsdp_span path)
 
 /* ---- digest of all tensors ---- */
 
-/* There is none if a row has none. False: out of memory. */
-static bool digest_all(struct hashing *hashing)
+/* There is none if a row has none. */
+static void digest_all(struct hashing *hashing)
 {
 	struct fsdp_digester *digester = fsdp_digester_new();
 	bool all = true;
 	struct hash_row row;
 
-	if (digester == NULL)
-		return false;
+	run_must(hashing->run, digester != NULL);
 	for (size_t i = 0; i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		all &= row.known || hashing->kind == HASH_NAMES;
@@ -499,10 +484,12 @@ static bool digest_all(struct hashing *hashing)
 	/* Partial results have no total digest. */
 	if (all && hashing->partial.parts == 0)
 		hashing->digest = hex_text(hashing->whole, hashing->digits);
-	return true;
 }
 
-static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
+RELEASE(release_digests, fsdp_digests_free)
+RELEASE(release_manifest, fsdp_manifest_free)
+
+static void read_bytes(struct hashing *hashing)
 {
 	struct run *run = hashing->run;
 	struct fsdp_recording_progress progress = { 0 };
@@ -524,40 +511,37 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 
 	progress_begin(run->common, &progress);
 	good = hashing->kind == HASH_STORED
-		       ? fsdp_digests_of_files(
-				 run->checkpoint, &options, &hashing->digests, ret_error)
-		       : fsdp_digests_of_tensors(
-				 run->checkpoint, &options, &hashing->digests, ret_error);
+		       ? fsdp_digests_of_files(run->checkpoint, &options,
+				 &hashing->digests, &run->error)
+		       : fsdp_digests_of_tensors(run->checkpoint, &options,
+				 &hashing->digests, &run->error);
 	run_interrupted(run, progress_end());
-	return good;
+	run_must(run, good);
+	run_owns(run, hashing->digests, release_digests);
 }
 
-/* False: out of memory, or *ret_error. */
-static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
+static void make_rows(struct hashing *hashing)
 {
 	const char *check = hashing->options->check;
+	struct run *run = hashing->run;
 	size_t unread = 0;
 
 	if (check != NULL) {
-		if (!fsdp_manifest_open(
-			    hashing->run->remote, check, &hashing->manifest, ret_error))
-			return false;
-		hashing->seen = calloc(fsdp_manifest_count(hashing->manifest) + 1,
+		run_must(run, fsdp_manifest_open(run->remote, check, &hashing->manifest,
+				      &run->error));
+		run_owns(run, hashing->manifest, release_manifest);
+		hashing->seen = run_memory(run, fsdp_manifest_count(hashing->manifest),
 			sizeof *hashing->seen);
-		if (hashing->seen == NULL)
-			return false;
 	}
-	if (hashing->kind != HASH_STORED &&
-		!reading_choose(hashing->run, hashing->selection, &hashing->name,
-			&hashing->tensors, &hashing->tensor_count))
-		return false;
+	if (hashing->kind != HASH_STORED)
+		hashing->tensors = reading_choose(
+			run, hashing->selection, hashing->name, &hashing->tensor_count);
 	hashing->selects = !selection_is_all(hashing->selection);
 	/* What parts must have been asked alike: also the list that they compare with. */
 	struct fsdp_digester *digester = fsdp_digester_new();
 	unsigned char list[FSDP_DIGEST_BYTES];
 	char request[96], digits[HEX_ROOM];
-	if (digester == NULL)
-		return false;
+	run_must(run, digester != NULL);
 	for (size_t i = 0;
 		hashing->manifest != NULL && i < fsdp_manifest_count(hashing->manifest);
 		i++) {
@@ -570,14 +554,12 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 	snprintf(request, sizeof request, "%s%s%s", hashing->word,
 		hashing->manifest != NULL ? " check\n" : "",
 		hashing->manifest != NULL ? hex_text(list, digits).data : "");
-	if (!partial_init(&hashing->partial, hashing->run, request, hashing->selection,
-		    hashing->tensors, hashing->tensor_count))
-		return false;
+	run_must(run, partial_init(&hashing->partial, run, request, hashing->selection,
+			      hashing->tensors, hashing->tensor_count));
 	hashing->row_count = hashing->tensor_count;
 	if (hashing->kind == HASH_NAMES)
-		return true;
-	if (!read_bytes(hashing, ret_error))
-		return false;
+		return;
+	read_bytes(hashing);
 	hashing->row_count = fsdp_digest_count(hashing->digests);
 	/* What could not be read leaves the answer partial. */
 	for (size_t i = 0; i < hashing->row_count; i++) {
@@ -588,15 +570,14 @@ static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
 			continue;
 		hash_row(hashing, i, &row);
 		/* The path of a file is in its error. */
-		reading_failed(hashing->run,
+		reading_failed(run,
 			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
 						     : row.name,
 			digest.error, &unread);
 	}
-	reading_failed_end(hashing->run, unread);
+	reading_failed_end(run, unread);
 	if (unread > 0)
 		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
-	return true;
 }
 
 static void check_inputs(struct hashing *hashing)
@@ -627,33 +608,6 @@ static void check_inputs(struct hashing *hashing)
 			hashing->run, hashing->selection, hashing->status);
 }
 
-static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
-{
-	struct hash_row row;
-	uint32_t character;
-
-	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
-		(hashing->manifest != NULL && !hash_compare(hashing)))
-		return false;
-	/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names
-	 * too. */
-	for (size_t i = 0; hashing->partial.parts != 0 && i < hashing->row_count; i++) {
-		hash_row(hashing, i, &row);
-		for (size_t at = 0; at < row.name.size;) {
-			at += character_decode(
-				row.name.data + at, row.name.size - at, &character);
-			if (character == CHARACTER_NONE)
-				return refuse(hashing->run, "run hash without --part",
-					"a name is not UTF-8, and a part cannot write it");
-		}
-	}
-	check_inputs(hashing);
-	run_begin(hashing->run, hashing->status);
-	if (hashing->status != STATUS_FAILED)
-		hash_show(hashing);
-	return !hashing->name.failed;
-}
-
 /* Why the request is rejected; NULL: it is not. */
 static const char *objection(const struct run *run)
 {
@@ -677,45 +631,49 @@ static const char *objection(const struct run *run)
 	return NULL;
 }
 
-static void hashing_done(struct hashing *hashing)
-{
-	fsdp_digests_free(hashing->digests);
-	fsdp_manifest_free(hashing->manifest);
-	free(hashing->check.mismatched);
-	free(hashing->check.missing);
-	free(hashing->check.unlisted);
-	free(hashing->listed);
-	free(hashing->seen);
-	owned_free(&hashing->owned);
-	name_buffer_done(&hashing->name);
-	selection_free(hashing->selection);
-	free(hashing->tensors);
-}
-
-static bool run_hash(struct run *run, struct fsdp_error **ret_error)
+static void run_hash(struct run *run)
 {
 	const struct hash_options *options = run->options;
+	struct row_buffers *buffers = row_buffers_of_run(run);
 	const char *what = objection(run);
 	struct hashing hashing = { .run = run,
 		.options = options,
+		.name = &buffers->name,
 		.kind = options->logical ? HASH_LOGICAL
 			: options->names ? HASH_NAMES
 					 : HASH_STORED };
-	bool good;
+	struct hash_row row;
+	uint32_t character;
 
 	hashing.word =
 		(const char *const[]){ "stored", "logical", "names" }[hashing.kind];
 	if (what != NULL)
-		return refuse(run, "fsdp-inspect help hash", "%s", what);
-	if (!answer_selection(run, &hashing.selection))
-		return true;
-	good = answer(&hashing, ret_error);
-	hashing_done(&hashing);
-	return good;
+		run_refuse(run, "fsdp-inspect help hash", "%s", what);
+	hashing.selection = run_selection(run);
+	make_rows(&hashing);
+	digest_all(&hashing);
+	if (hashing.manifest != NULL)
+		hash_compare(&hashing);
+	/* Of a part: JSON cannot hold a name that is not UTF-8, and merge digests names
+	 * too. */
+	for (size_t i = 0; hashing.partial.parts != 0 && i < hashing.row_count; i++) {
+		hash_row(&hashing, i, &row);
+		for (size_t at = 0; at < row.name.size;) {
+			at += character_decode(
+				row.name.data + at, row.name.size - at, &character);
+			if (character == CHARACTER_NONE)
+				run_refuse(run, "run hash without --part",
+					"a name is not UTF-8, and a part cannot write it");
+		}
+	}
+	check_inputs(&hashing);
+	run_begin(run, hashing.status);
+	if (hashing.status != STATUS_FAILED)
+		hash_show(&hashing);
+	row_buffers_check(run, buffers);
 }
 
-static bool join(
-	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
+static void join(struct run *run, const struct joined_parts *joined)
 {
 	const struct part_facts *facts = &joined->results->facts;
 	bool stored = strncmp(facts->request, "stored", 6) == 0;
@@ -726,20 +684,15 @@ static bool join(
 		.joined = joined,
 		.row_count = joined->count,
 		.status = joined->status };
-	bool good = digest_all(&hashing);
 
-	(void)ret_error;
+	digest_all(&hashing);
 	if (hashing.digest.data == NULL)
 		hashing.status = status_worse(hashing.status, STATUS_PARTIAL);
-	if (good && strstr(facts->request, " check") != NULL)
-		good = hash_join_check(&hashing);
-	if (good) {
-		check_inputs(&hashing);
-		run_begin(run, hashing.status);
-		hash_show(&hashing);
-	}
-	hashing_done(&hashing);
-	return good;
+	if (strstr(facts->request, " check") != NULL)
+		hash_join_check(&hashing);
+	check_inputs(&hashing);
+	run_begin(run, hashing.status);
+	hash_show(&hashing);
 }
 
 const struct command command_hash = {
@@ -763,5 +716,5 @@ const struct command command_hash = {
 	.shows_plan = true, /* it shows no module */
 	.options_size = sizeof(struct hash_options),
 	.join = join,
-	.run = run_hash,
+	.perform = run_hash,
 };

@@ -50,10 +50,10 @@ struct info {
 	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct info_options *options;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	struct fsdp_format format;
 	uint32_t world_size;
-	int64_t *ranks; /* that own a piece */
+	const int64_t *ranks; /* that own a piece */
 	uint32_t rank_count;
 	struct fsdp_plan_facts plan;
 	bool has_plan;

@@ -148,7 +148,7 @@ static struct text setting_of(struct info *info, enum info_setting setting)
 	return value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT
 		       ? text_of_span(value.tokens->text)
 		       : tokens_text(
-				 &info->buffers.text, value.tokens, value.token_count);
+				 &info->buffers->text, value.tokens, value.token_count);
 }
 
 struct text info_class(struct info *info)
@@ -209,7 +209,7 @@ static void print_lora(struct info *info)
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		struct text name =
-			name_text(&info->buffers.name, checkpoint, tensor.name);
+			name_text(&info->buffers->name, checkpoint, tensor.name);
 
 		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 2 ||
 			name.data == NULL ||
@@ -313,8 +313,8 @@ static void print_groups(struct info *info)
 
 	for (uint32_t i = 0; i < info->counts.values; i++) {
 		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
-		struct text name =
-			name_text(&info->buffers.name, info->run->checkpoint, value.name);
+		struct text name = name_text(
+			&info->buffers->name, info->run->checkpoint, value.name);
 		const char *at = name.data != NULL ? memmem(name.data, name.size, WORD,
 							     strlen(WORD))
 						   : NULL;
@@ -471,13 +471,13 @@ static void print_value(
 	struct info *info, uint32_t index, enum notable notable, struct shown *shown)
 {
 	struct fsdp_value value = fsdp_value(info->run->checkpoint, index);
-	struct text name = entry_shown_name(info->run, &info->buffers.name, &value);
+	struct text name = entry_shown_name(info->run, &info->buffers->name, &value);
 	struct out *out = info->run->out;
 	struct text text;
 
 	if (shown->values == VALUES_SHOWN || notable_value(name, value.tokens) != notable)
 		return;
-	text = tokens_text(&info->buffers.text, value.tokens, value.token_count);
+	text = tokens_text(&info->buffers->text, value.tokens, value.token_count);
 	if (text.size > VALUE_COLUMNS)
 		text = (struct text){ NULL, 0 };
 	/* The first one always, then what is short enough. */
@@ -707,8 +707,8 @@ void info_print(struct info *info)
 
 		out_line_begin(out, "average");
 		out_values(out, "{}, of the same names and shapes: ",
-			value_name(
-				name_text(&info->buffers.name, checkpoint, module.name)));
+			value_name(name_text(
+				&info->buffers->name, checkpoint, module.name)));
 		print_total(info, &info->facts->average, "tensor");
 		out_line_end(out);
 	}

@@ -70,8 +70,8 @@ static const struct record recordings_record =
 			ALWAYS("In the order of the inputs.") });
 
 /* What the recordings in run->recordings are, and which command reads them: begins and
- * writes the answer. False: out of memory. */
-static bool recordings_show(struct run *run)
+ * writes the answer. */
+static void recordings_show(struct run *run)
 {
 	static const struct table LIKE = {
 		.key = "recordings", .main = true, .rows_only = true
@@ -79,9 +79,7 @@ static bool recordings_show(struct run *run)
 	struct input_rows rows = { .count = fsdp_recording_count(run->recordings) };
 	int status = STATUS_GOOD;
 
-	rows.items = calloc(rows.count + 1, sizeof *rows.items);
-	if (rows.items == NULL)
-		return false;
+	rows.items = run_memory(run, rows.count, sizeof *rows.items);
 	for (size_t i = 0; i < rows.count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
 
@@ -124,8 +122,6 @@ static bool recordings_show(struct run *run)
 	out_line_end(run->out);
 	out_fields(run->out, &recordings_record, (struct subject){ run, &rows });
 	out_records(run->out, &LIKE, &row_record, run, rows.items, rows.count);
-	free(rows.items);
-	return true;
 }
 
 /* ---- checkpoints below a directory ---- */
@@ -190,29 +186,6 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 	row->errors += count;
 }
 
-static bool find_step(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
-{
-	struct fsdp_overview *overview;
-	int64_t step;
-	bool good;
-
-	if (!fsdp_overview_new(checkpoint, &overview, NULL))
-		return false;
-	good = step_inside(checkpoint, overview, &step, NULL);
-	fsdp_overview_free(overview);
-	if (good && step != FSDP_ABSENT)
-		row->step = step;
-	return good;
-}
-
-/* The rule of files that change while they are read. */
-static bool is_changing(const struct fsdp_error *error)
-{
-	const char *rule = fsdp_error_rule(error);
-
-	return rule != NULL && strcmp(rule, "FI2004") == 0;
-}
-
 /* For a file also the marker of its directory. */
 static void find_marker(struct below_row *row, const struct run *run)
 {
@@ -233,15 +206,16 @@ static void find_marker(struct below_row *row, const struct run *run)
 			"a file with its name and -unfinished is next to it: the save did not finish");
 }
 
-/* False: out of memory. */
-static bool look_at(struct below_row *row, struct below_row *end, const struct run *run)
+static void look_at(struct below_row *row, struct below_row *end, struct run *run)
 {
 	struct fsdp_options options = run_opens(run);
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_error *error = NULL;
-	bool good = true;
-	const char *slash;
+	struct fsdp_overview *overview = NULL;
+	const char *slash, *rule;
 	size_t folder, files;
+	int64_t step;
+	bool good;
 
 	options.no_plan = options.only_counts = true;
 	steps_only(&options);
@@ -249,18 +223,26 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	row->bytes = UINT64_MAX;
 	row->ranks = UINT32_MAX;
 	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
-		/* A file that cannot be read is not a defect of the checkpoint. */
-		row->is_unread = fsdp_error_is_unread(error) || is_changing(error);
-		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		/* A file that cannot be read, or that changes while it is read, is not a
+		 * defect of the checkpoint. */
+		rule = fsdp_error_rule(error);
+		row->is_unread = fsdp_error_is_unread(error) ||
+				 (rule != NULL && strcmp(rule, "FI2004") == 0);
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			run_fail(run, error);
 		row->errors = 1;
 		set_problem(row, fsdp_error_message(error));
 		fsdp_error_free(error);
-		return good;
+		return;
 	}
 	row->format = fsdp_checkpoint_format(checkpoint).family;
 	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
 	row->ranks = fsdp_checkpoint_world_size(checkpoint);
-	good = find_step(row, checkpoint);
+	good = fsdp_overview_new(checkpoint, &overview, NULL) &&
+	       step_inside(checkpoint, overview, &step, NULL);
+	fsdp_overview_free(overview);
+	if (good && step != FSDP_ABSENT)
+		row->step = step;
 	/* Files of one set are one checkpoint: each of them opens all. */
 	slash = strrchr(row->path, '/');
 	folder = slash != NULL ? (size_t)(slash - row->path) + 1 : 0;
@@ -278,7 +260,7 @@ static bool look_at(struct below_row *row, struct below_row *end, const struct r
 	examine(row, checkpoint);
 	find_marker(row, run);
 	fsdp_checkpoint_free(checkpoint);
-	return good;
+	run_must(run, good);
 }
 
 static struct value get_complete(struct subject of)
@@ -328,12 +310,26 @@ static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints
 	"Of a directory that is not a checkpoint itself: the checkpoints below it.",
 	{ "below", ROWS(below_row_record), ALWAYS("By step, then by path.") });
 
-/* Leaves one row of each set, which is called so. Returns how many there are. */
-static size_t join_sets(struct below_row *rows, size_t count)
+/* Opens the checkpoints of run->below in order, which reads their headers, and prints a
+ * row per checkpoint. */
+static void below_show(struct run *run)
 {
-	size_t kept = 0;
+	static const struct table LIKE = { .key = "below", .main = true };
+	size_t all = fsdp_discover_count(run->below), good = 0, count = 0;
+	struct below_row *rows = run_memory(run, all, sizeof *rows);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < all; i++) {
+		const char *name;
+		rows[i].path = fsdp_discover_path(run->below, i);
+		name = rows[i].path + strlen(run->path);
+		rows[i].name = text_of(name + (*name == '/'));
+		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
+	}
+	for (size_t i = 0; i < all; i++)
+		if (!rows[i].is_member)
+			look_at(&rows[i], rows + all, run);
+	/* One row of each set, which is called so. */
+	for (size_t i = 0; i < all; i++) {
 		struct below_row *row = &rows[i];
 
 		if (row->is_member)
@@ -342,87 +338,57 @@ static size_t join_sets(struct below_row *rows, size_t count)
 			snprintf(row->shown, sizeof row->shown,
 				"%.*s and %" PRIu64 " more", (int)row->name.size,
 				row->name.data, row->others);
-		rows[kept++] = *row;
+		good += row->errors == 0;
+		rows[count++] = *row;
 	}
-	return kept;
-}
-
-/* Opens the checkpoints of run->below in order, which reads their headers, and prints a
- * row per checkpoint. False as for the command. */
-static bool below_show(struct run *run, struct fsdp_error **ret_error)
-{
-	static const struct table LIKE = { .key = "below", .main = true };
-	size_t count = fsdp_discover_count(run->below), good = 0;
-	struct below_row *rows = calloc(count + 1, sizeof *rows);
-	bool done = rows != NULL;
-
-	(void)ret_error;
-	for (size_t i = 0; i < count && done; i++) {
-		const char *name;
-		rows[i].path = fsdp_discover_path(run->below, i);
-		name = rows[i].path + strlen(run->path);
-		rows[i].name = text_of(name + (*name == '/'));
-		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
-	}
-	for (size_t i = 0; i < count && done; i++)
-		done = rows[i].is_member || look_at(&rows[i], rows + count, run);
-	if (done)
-		count = join_sets(rows, count);
-	for (size_t i = 0; i < count && done; i++)
-		good += rows[i].errors == 0;
-	if (done) {
-		qsort(rows, count, sizeof *rows, by_step);
-		if (fsdp_discover_limit_reached(run->below))
-			run_note(run,
-				"there may be more: --limit below=N looks at more entries");
-		for (size_t i = 0; i < count; i++)
-			if (rows[i].is_unread)
-				run_failure(run, "system", "", "%.*s: %s",
-					(int)rows[i].name.size, rows[i].name.data,
-					rows[i].text);
-		run_begin(run, STATUS_GOOD);
-		out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
-		/* It was made where the row was before. */
-		for (size_t i = 0; i < count; i++)
-			if (rows[i].problem.data != NULL)
-				rows[i].problem = text_of(rows[i].text);
-		out_records(run->out, &LIKE, &below_row_record, NULL, rows, count);
-		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
-			count--;
-		out_line_begin(run->out, "next");
-		out_line_keep(run->out, true);
-		out_line_text(run->out, "fsdp-inspect info ");
-		out_line_shell(run->out, text_of(rows[count - 1].path));
-		out_line_end(run->out);
-	}
-	free(rows);
-	return done;
+	qsort(rows, count, sizeof *rows, by_step);
+	if (fsdp_discover_limit_reached(run->below))
+		run_note(run, "there may be more: --limit below=N looks at more entries");
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].is_unread)
+			run_failure(run, "system", "", "%.*s: %s", (int)rows[i].name.size,
+				rows[i].name.data, rows[i].text);
+	run_begin(run, STATUS_GOOD);
+	out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
+	/* It was made where the row was before. */
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].problem.data != NULL)
+			rows[i].problem = text_of(rows[i].text);
+	out_records(run->out, &LIKE, &below_row_record, NULL, rows, count);
+	while (count > 1 && good > 0 && rows[count - 1].errors > 0)
+		count--;
+	out_line_begin(run->out, "next");
+	out_line_keep(run->out, true);
+	out_line_text(run->out, "fsdp-inspect info ");
+	out_line_shell(run->out, text_of(rows[count - 1].path));
+	out_line_end(run->out);
 }
 
 /* ---- --waste: storages that tensors use only in part ---- */
 
 enum { NAMES_MAX = 1000 }; /* listed per storage */
 
-static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
+static void keep_place(void *context, size_t position, const struct fsdp_place *place)
 {
 	fsdp_unused_place(context, position, place);
-	return true;
 }
 
+RELEASE(release_unused, fsdp_unused_free)
+
 /* Locates what must be located first. A place that cannot be read makes *status
- * partial. False: out of memory; what is in *ret_waste is to be freed in any case. */
-static bool waste_find(struct run *run, struct fsdp_unused **ret_waste, int *status,
-	struct fsdp_error **ret_error)
+ * partial. */
+static struct fsdp_unused *waste_find(struct run *run, int *status)
 {
+	struct fsdp_unused *waste;
 	const uint32_t *asked;
 	size_t count;
 
-	if (!fsdp_unused_new(run->checkpoint, ret_waste, ret_error))
-		return false;
-	asked = fsdp_unused_to_locate(*ret_waste, &count);
-	return places_find(
-		       run, asked, count, keep_place, *ret_waste, status, ret_error) &&
-	       fsdp_unused_finish(*ret_waste, ret_error);
+	run_must(run, fsdp_unused_new(run->checkpoint, &waste, &run->error));
+	run_owns(run, waste, release_unused);
+	asked = fsdp_unused_to_locate(waste, &count);
+	places_find(run, asked, count, keep_place, waste, status);
+	run_must(run, fsdp_unused_finish(waste, &run->error));
+	return waste;
 }
 
 /* The context of the rows. */
@@ -472,23 +438,6 @@ static const void *each_waste(struct subject of, size_t i, void *room)
 {
 	*(struct fsdp_unused_row *)room = fsdp_unused_row(of.object, i);
 	return room;
-}
-
-/* The table `waste`, the largest first. False: out of memory. */
-static bool waste_show(
-	const struct fsdp_unused *waste, struct run *run, struct row_buffers *buffers)
-{
-	static const struct table LIKE = { .key = "waste", .indent = 2 };
-	struct waste_rows *rows = calloc(1, sizeof *rows);
-
-	if (rows == NULL)
-		return false;
-	rows->row = (struct row_context){ .run = run, .buffers = buffers };
-	rows->waste = waste;
-	out_each_record(run->out, &LIKE, &waste_record, (struct subject){ rows, waste },
-		fsdp_unused_count(waste), each_waste);
-	free(rows);
-	return true;
 }
 
 /* ---- what info says of a checkpoint, for programs ---- */
@@ -993,25 +942,13 @@ static void list_words(struct info *info)
 	for (uint32_t i = 0; i < info->counts.values; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		struct text name =
-			entry_shown_name(info->run, &info->buffers.name, &value);
+			entry_shown_name(info->run, &info->buffers->name, &value);
 
 		for (size_t k = 0; k < SETTINGS; k++)
 			if (info->settings[k] == FSDP_NONE &&
 				text_is(name, text_of(names[k])))
 				info->settings[k] = i;
 	}
-}
-
-static bool list_ranks(struct info *info)
-{
-	size_t count = 0;
-	const uint32_t *ranks = fsdp_checkpoint_ranks(info->run->checkpoint, &count);
-
-	info->ranks = malloc((count + 1) * sizeof *info->ranks);
-	info->rank_count = (uint32_t)count;
-	for (size_t i = 0; info->ranks != NULL && i < count; i++)
-		info->ranks[i] = ranks[i];
-	return info->ranks != NULL;
 }
 
 /* ---- shares ---- */
@@ -1041,14 +978,23 @@ static void divide(struct info *info)
 		info->per_rank.resume = info->facts->resume_bytes;
 }
 
-static bool prepare(struct info *info, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	struct pickled_recording pickled;
+RELEASE(release_overview, fsdp_overview_free)
 
-	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
-		!list_ranks(info))
-		return false;
+static void prepare(struct info *info)
+{
+	struct run *run = info->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	struct pickled_recording pickled;
+	size_t count = 0;
+	const uint32_t *ranks = fsdp_checkpoint_ranks(checkpoint, &count);
+	int64_t *shown_ranks = run_memory(run, count, sizeof *shown_ranks);
+
+	run_must(run, fsdp_overview_new(checkpoint, &info->overview, &run->error));
+	run_owns(run, info->overview, release_overview);
+	for (size_t i = 0; i < count; i++)
+		shown_ranks[i] = ranks[i];
+	info->ranks = shown_ranks;
+	info->rank_count = (uint32_t)count;
 	info->facts = fsdp_overview_facts(info->overview);
 	info->format = fsdp_checkpoint_format(checkpoint);
 	info->world_size = fsdp_checkpoint_world_size(checkpoint);
@@ -1058,9 +1004,9 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	if (info->holes == 0 || info->holes < info->bytes.on_disk - info->holes)
 		info->holes = FSDP_UNKNOWN;
 	info->unread = fsdp_checkpoint_unread(checkpoint, &info->unseen);
-	if (!fsdp_checkpoint_classify(checkpoint, info->facts, &info->kind, ret_error))
-		return false;
-	info->step = step_of_run(info->run, &info->kind);
+	run_must(run, fsdp_checkpoint_classify(
+			      checkpoint, info->facts, &info->kind, &run->error));
+	info->step = step_of_run(run, &info->kind);
 	divide(info);
 	info->counts.tensors = fsdp_tensor_count(checkpoint);
 	info->counts.parameters = info->facts->roles[FSDP_ROLE_PARAM].numel;
@@ -1070,7 +1016,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	info->counts.units = fsdp_unit_count(checkpoint);
 	info->counts.values = fsdp_value_count(checkpoint);
 	info->counts.prefixes = fsdp_prefix_count(checkpoint);
-	pickled = pickled_recording_find(info->run, &info->buffers.name);
+	pickled = pickled_recording_find(run, &info->buffers->name);
 	if (pickled.title != NULL) {
 		info->format.title = pickled.title;
 		info->recording = pickled.command;
@@ -1082,12 +1028,12 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	list_words(info);
 	list_suffixes(info);
 	info->class_name = info_class(info);
-	return !info->options->waste ||
-	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
 
+RELEASE(release_collected, collected_done)
+
 /* Findings go into the answer and change no status. */
-static bool check(struct info *info, struct fsdp_error **ret_error)
+static void check(struct info *info)
 {
 	struct collected *own = &info->check.own;
 	struct run run = *info->run;
@@ -1095,8 +1041,6 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	enum fsdp_rule_reason open = FSDP_REASON_NONE;
 	bool good;
 
-	if (info->counts.tensors >= CHECKED_MOST)
-		return true;
 	run.collected = own;
 	own->inputs = info->run->collected->inputs;
 	own->input_count = info->run->collected->input_count;
@@ -1104,15 +1048,13 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	good = opened_check(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
 	own->inputs = NULL;
 	own->input_count = 0;
-	if (!good && error == NULL)
-		return false; /* memory */
-	info->check.ran = good && !own->out_of_memory;
-	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
-	if (!info->check.ran)
-		return !own->out_of_memory && *ret_error == NULL;
+	if (own->out_of_memory ||
+		(!good && (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY)))
+		run_fail(info->run, error);
+	fsdp_error_free(error);
+	info->check.ran = good;
+	if (!good)
+		return;
 	for (size_t i = 0; i < own->finding_count; i++) {
 		enum severity severity = own->findings[i].severity;
 
@@ -1131,50 +1073,63 @@ static bool check(struct info *info, struct fsdp_error **ret_error)
 	if (open != FSDP_REASON_NONE && strcmp(info->check.verdict, "good") == 0)
 		info->check.verdict = "partial";
 	info->check.open = open;
-	return true;
 }
 
-static bool run_info(struct run *run, struct fsdp_error **ret_error)
+static void print_checkpoint(struct run *run)
 {
-	struct info info = { .run = run,
+	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct info *info = run_memory(run, 1, sizeof *info);
+	struct waste_rows *waste;
+
+	run_owns(run, &info->check.own, release_collected);
+	*info = (struct info){ .run = run,
 		.options = run->options,
+		.buffers = buffers,
+		.row = { .run = run, .buffers = buffers },
 		.by_dtype = FSDP_BY_DTYPE,
 		.by_role = FSDP_BY_ROLE,
 		.by_rank = FSDP_BY_RANK };
-	bool good;
-
-	if (run->below != NULL)
-		return below_show(run, ret_error);
-	if (run->recordings != NULL)
-		return recordings_show(run);
-	info.row = (struct row_context){ .run = run, .buffers = &info.buffers };
-	good = prepare(&info, ret_error) && check(&info, ret_error);
-	if (good) {
-		run_begin(run, info.status);
-		info_print(&info);
-		out_fields(run->out, &facts_record, (struct subject){ &info, &info });
-		/* A checkpoint by itself, for outputs that have rows alone. */
-		static const struct table LIKE = {
-			.key = "below", .main = true, .rows_only = true, .as_text = true
-		};
-		struct below_row row = { .path = run->path,
-			.name = text_of(run->path),
-			.format = fsdp_checkpoint_format(run->checkpoint).family,
-			.step = info.step,
-			.bytes = fsdp_checkpoint_bytes(run->checkpoint).on_disk,
-			.ranks = fsdp_checkpoint_world_size(run->checkpoint) };
-		examine(&row, run->checkpoint);
-		out_records(run->out, &LIKE, &below_row_record, NULL, &row, 1);
-		good = (info.waste == NULL ||
-			       waste_show(info.waste, run, &info.buffers)) &&
-		       !row_buffers_failed(&info.buffers);
+	prepare(info);
+	if (info->options->waste)
+		info->waste = waste_find(run, &info->status);
+	if (info->counts.tensors < CHECKED_MOST)
+		check(info);
+	run_begin(run, info->status);
+	info_print(info);
+	out_fields(run->out, &facts_record, (struct subject){ info, info });
+	/* A checkpoint by itself, for outputs that have rows alone. */
+	static const struct table ALONE = {
+		.key = "below", .main = true, .rows_only = true, .as_text = true
+	};
+	struct below_row row = { .path = run->path,
+		.name = text_of(run->path),
+		.format = info->format.family,
+		.step = info->step,
+		.bytes = info->bytes.on_disk,
+		.ranks = info->world_size };
+	examine(&row, run->checkpoint);
+	out_records(run->out, &ALONE, &below_row_record, NULL, &row, 1);
+	if (info->waste != NULL) {
+		/* The largest first. */
+		static const struct table STORAGES = { .key = "waste", .indent = 2 };
+		waste = run_memory(run, 1, sizeof *waste);
+		waste->row = info->row;
+		waste->waste = info->waste;
+		out_each_record(run->out, &STORAGES, &waste_record,
+			(struct subject){ waste, info->waste },
+			fsdp_unused_count(info->waste), each_waste);
 	}
-	fsdp_unused_free(info.waste);
-	fsdp_overview_free(info.overview);
-	free(info.ranks);
-	collected_done(&info.check.own);
-	row_buffers_done(&info.buffers);
-	return good;
+	row_buffers_check(run, buffers);
+}
+
+static void run_info(struct run *run)
+{
+	if (run->below != NULL)
+		below_show(run);
+	else if (run->recordings != NULL)
+		recordings_show(run);
+	else
+		print_checkpoint(run);
 }
 
 /* A table of what is stored but not viewed has rows, in order. */
@@ -1209,5 +1164,5 @@ const struct command command_info = {
 	.only_counts = only_counts,
 	.counts_from = CHECKED_MOST,
 	.options_size = sizeof(struct info_options),
-	.run = run_info,
+	.perform = run_info,
 };

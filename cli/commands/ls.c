@@ -33,7 +33,7 @@ struct listing {
 	struct run *run;
 	const struct ls_options *options;
 	struct selection *selection;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	struct record_table table;
 	uint32_t *rows; /* tensors; under -l pieces; groups; or values */
 	size_t row_count;
@@ -46,7 +46,6 @@ struct listing {
 		uint64_t offset, length;
 	} * spots;
 	struct place_facts *places;
-	struct fsdp_replicas *replicas;
 	uint32_t *copies;        /* numbers of all pieces; NULL: no copies */
 	struct state_of *states; /* of all tensors; NULL: not asked for */
 	bool *stored; /* ranks with a piece in a file that is there; NULL: all */
@@ -97,10 +96,10 @@ struct list {
 	const struct record *answer; /* its first field is the list */
 	row_function *object_of;
 	/* Locates the rows: NULL, or called only if locations are printed. */
-	bool (*locate)(struct listing *listing, struct fsdp_error **ret_error);
+	void (*locate)(struct listing *listing);
 	bool locates_sorted; /* facts are kept in the order of the rows */
 	/* With --fold: the first rows, joined. NULL: --fold has none of this kind. */
-	bool (*emit_folded)(struct listing *listing, size_t head);
+	void (*emit_folded)(struct listing *listing, size_t head);
 	/* Chooses what people see by what the first rows hold. NULL: it is always the
 	 * same. */
 	void (*suit)(struct listing *listing, size_t head);
@@ -134,7 +133,7 @@ static bool takes(struct listing *listing, uint32_t index)
 	if (selection_is_all(listing->selection) && listing->run->select->depth < 0)
 		return true;
 	tensor = fsdp_tensor(listing->run->checkpoint, index);
-	name = tensor_shown_name(listing->run, &listing->buffers.name, &tensor);
+	name = tensor_shown_name(listing->run, &listing->buffers->name, &tensor);
 	return (lists_groups(listing->options, listing->run->select) ||
 		       select_reaches(listing->run->select, span_of_text(name))) &&
 	       selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
@@ -205,38 +204,33 @@ static void listing_begin(struct listing *listing)
 	run_begin(listing->run, listing->status);
 }
 
-/* False: out of memory, or *ret_error. */
-static bool listing_show(struct listing *listing, const struct list *list, unsigned view,
-	struct fsdp_error **ret_error)
+static void listing_show(struct listing *listing, const struct list *list, unsigned view)
 {
 	struct run *run = listing->run;
 	struct record_table *table = &listing->table;
 	const struct column *items = &list->answer->fields[0];
 	const struct table like = { .key = items->name, .main = true, .view = view };
 	size_t head = head_of(run, listing->row_count);
-	bool memory, reads, good = true;
+	bool reads;
 	uint32_t order;
 
 	record_table_init(table, &like, items->of, &listing->row);
-	if (!choose_columns(run, table))
-		return true;
-	if (listing->wide && items->of != &entry_record &&
-		!states_of_all(listing->run->checkpoint, &listing->states, ret_error))
-		return false;
+	choose_columns(run, table);
+	if (listing->wide && items->of != &entry_record)
+		listing->states = states_of_all(run);
 	reads = list->locate != NULL && columns_read(run, table);
-	if (reads && !list->locates_sorted && !list->locate(listing, ret_error))
-		return false;
-	if (!sort_rows(run, table, NULL, list->object_of, listing, listing->rows,
-		    listing->row_count, &memory))
-		return !memory;
-	if (reads && list->locates_sorted && !list->locate(listing, ret_error))
-		return false;
+	if (reads && !list->locates_sorted)
+		list->locate(listing);
+	sort_rows(run, table, NULL, list->object_of, listing, listing->rows,
+		listing->row_count);
+	if (reads && list->locates_sorted)
+		list->locate(listing);
 	if (list->suit != NULL && run->select->columns.count == 0)
 		list->suit(listing, head);
 	listing_begin(listing);
 	out_records_begin(run->out, table);
 	if (list->emit_folded != NULL && listing->options->fold)
-		good = list->emit_folded(listing, head);
+		list->emit_folded(listing, head);
 	for (size_t i = 0; i < head && !listing->options->fold; i++) {
 		listing->position = i;
 		out_records_row(run->out, table,
@@ -244,10 +238,7 @@ static bool listing_show(struct listing *listing, const struct list *list, unsig
 	}
 	out_table_end(run->out);
 	listing_show_total(listing);
-	return good;
 }
-
-/* ---- life ---- */
 
 /* ---- a row per group of tensors or pieces: ls --by, and ls -d ---- */
 
@@ -301,7 +292,7 @@ static struct fsdp_group listing_group(
 }
 
 /* Which ranks have a piece in a file that is there, if some file is missing. */
-static bool find_stored(struct listing *listing)
+static void find_stored(struct listing *listing)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
 	size_t missing = 0, ranks = 0, pieces = fsdp_piece_count(checkpoint);
@@ -313,15 +304,16 @@ static bool find_stored(struct listing *listing)
 		if (rank != FSDP_NONE && rank >= ranks)
 			ranks = (size_t)rank + 1;
 	}
-	listing->stored = ranks > 0 ? calloc(ranks, sizeof *listing->stored) : NULL;
-	for (uint32_t i = 0; listing->stored != NULL && i < pieces; i++) {
+	if (ranks > 0)
+		listing->stored =
+			run_memory(listing->run, ranks, sizeof *listing->stored);
+	for (uint32_t i = 0; ranks > 0 && i < pieces; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
 		if (piece.rank != FSDP_NONE &&
 			(piece.file == FSDP_NONE ||
 				fsdp_file(checkpoint, piece.file).size != FSDP_UNKNOWN))
 			listing->stored[piece.rank] = true;
 	}
-	return ranks == 0 || listing->stored != NULL;
 }
 
 /* Its first key (which is 0) or second (1), and how people see it. Valid until the next
@@ -330,8 +322,8 @@ static struct value listing_key(
 	struct listing *listing, size_t which, uint32_t key, struct value *ret_shown)
 {
 	const struct run *run = listing->run;
-	struct name_buffer *buffers[] = { &listing->buffers.module,
-		&listing->buffers.unit };
+	struct name_buffer *buffers[] = { &listing->buffers->module,
+		&listing->buffers->unit };
 	enum fsdp_group_key by = listing->by[which];
 	struct value value =
 		group_key(run->checkpoint, by, key, buffers[which], run->common->raw);
@@ -412,20 +404,17 @@ static void emit_groups(
 	out_table_end(run->out);
 }
 
-static bool show_groups(struct listing *listing)
+static void show_groups(struct listing *listing)
 {
 	struct run *run = listing->run;
 	struct record_table *table = &listing->table;
 	struct table like = { .key = "groups", .main = true, .view = VIEW_WHAT };
 	size_t groups = listing_group_count(listing), count = 0;
-	uint32_t *rows = malloc((groups + 1) * sizeof *rows), second;
-	bool memory = rows == NULL;
+	uint32_t *rows = run_memory(run, groups, sizeof *rows), second;
 
-	for (uint32_t i = 0; rows != NULL && i < groups; i++) {
-		struct fsdp_group group = listing_group(listing, i, &second);
-		if (group.tensors > 0)
+	for (uint32_t i = 0; i < groups; i++)
+		if (listing_group(listing, i, &second).tensors > 0)
 			rows[count++] = i;
-	}
 	for (size_t i = 0; i < listing->by_count; i++)
 		if (listing->by[i] == FSDP_BY_RANK || listing->by[i] == FSDP_BY_FILE)
 			like.view = VIEW_WHERE;
@@ -437,23 +426,18 @@ static bool show_groups(struct listing *listing)
 	}
 	if (listing->by_count == 1)
 		table->columns[1].machine_only = EVERY_VIEW;
-	if (!memory && choose_columns(run, table) &&
-		sort_rows(
-			run, table, "-bytes", group_at, listing, rows, count, &memory)) {
-		const struct select_options *select = run->select;
-
-		count = head_of(run, count);
-		listing_begin(listing);
-		/* What has no key is a row for people; programs have keys alone, in their
-		 * order unless another was asked for, and the total. */
-		emit_groups(listing, rows, count, false);
-		if (select->sort.count == 0 && !select->largest && !select->reverse)
-			qsort(rows, count, sizeof *rows, by_number);
-		emit_groups(listing, rows, count, true);
-		listing_show_total(listing);
-	}
-	free(rows);
-	return !memory;
+	choose_columns(run, table);
+	sort_rows(run, table, "-bytes", group_at, listing, rows, count);
+	count = head_of(run, count);
+	listing_begin(listing);
+	/* What has no key is a row for people; programs have keys alone, in their order
+	 * unless another was asked for, and the total. */
+	emit_groups(listing, rows, count, false);
+	if (run->select->sort.count == 0 && !run->select->largest &&
+		!run->select->reverse)
+		qsort(rows, count, sizeof *rows, by_number);
+	emit_groups(listing, rows, count, true);
+	listing_show_total(listing);
 }
 
 /* ---- adding up ---- */
@@ -465,26 +449,33 @@ static bool takes_piece(void *context, const struct fsdp_piece *piece)
 	return selection_takes_piece(listing->selection, listing->run->checkpoint, piece);
 }
 
-static bool add_groups(struct listing *listing, struct fsdp_error **ret_error)
-{
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	int64_t depth = listing->run->select->depth;
+RELEASE(release_pivot, fsdp_pivot_free)
+RELEASE(release_sums, fsdp_sums_free)
 
-	if (listing->by_count == 2)
-		return fsdp_pivot_new(checkpoint, listing->by, depth, listing->rows,
-			listing->row_count, takes_piece, listing, &listing->crossed,
-			ret_error);
-	if (!fsdp_sums_new(checkpoint, listing->by[0], depth, &listing->sums, ret_error))
-		return false;
+static void add_groups(struct listing *listing)
+{
+	struct run *run = listing->run;
+	int64_t depth = run->select->depth;
+
+	if (listing->by_count == 2) {
+		run_must(run, fsdp_pivot_new(run->checkpoint, listing->by, depth,
+				      listing->rows, listing->row_count, takes_piece,
+				      listing, &listing->crossed, &run->error));
+		run_owns(run, listing->crossed, release_pivot);
+		return;
+	}
+	run_must(run, fsdp_sums_new(run->checkpoint, listing->by[0], depth,
+			      &listing->sums, &run->error));
+	run_owns(run, listing->sums, release_sums);
 	for (size_t i = 0; i < listing->row_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
+		struct fsdp_tensor tensor =
+			fsdp_tensor(run->checkpoint, listing->rows[i]);
 		fsdp_sums_add(
 			listing->sums, listing->rows[i], &tensor, takes_piece, listing);
 	}
-	return true;
 }
 
-static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
+static void list_groups(struct listing *listing)
 {
 	const struct texts *words = &listing->options->by;
 	uint32_t second;
@@ -500,8 +491,8 @@ static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 		listing->by[i] = by;
 		listing->by_count = i + 1;
 	}
-	if (!add_groups(listing, ret_error) || !find_stored(listing))
-		return false;
+	add_groups(listing);
+	find_stored(listing);
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = listing->total.parameters = 0;
 	for (size_t i = 0; i < listing_group_count(listing); i++) {
@@ -512,56 +503,51 @@ static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 	}
 	if (listing->total.stored_bytes > listing->bytes)
 		listing->total.stored_bytes = listing->bytes;
-	return show_groups(listing);
+	show_groups(listing);
 }
 
 /* ---- a row per piece: ls -l ---- */
 
 /* Numbers the copies among the pieces of a tensor. */
-static bool number_copies(struct listing *listing, const struct fsdp_tensor *tensor)
+static void number_copies(struct listing *listing, struct fsdp_replicas *replicas,
+	const struct fsdp_tensor *tensor)
 {
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	size_t all = fsdp_piece_count(checkpoint);
+	struct run *run = listing->run;
+	size_t all = fsdp_piece_count(run->checkpoint);
 	bool some;
 
-	if (listing->replicas == NULL &&
-		!fsdp_replicas_new(checkpoint, &listing->replicas, NULL))
-		return false;
-	if (!fsdp_replicas_find(listing->replicas, tensor, &some, NULL))
-		return false;
+	run_must(run, fsdp_replicas_find(replicas, tensor, &some, NULL));
 	if (!some)
-		return true;
+		return;
 	if (listing->copies == NULL) {
-		listing->copies = malloc(all * sizeof *listing->copies);
-		if (listing->copies == NULL)
-			return false;
+		listing->copies = run_memory(run, all, sizeof *listing->copies);
 		for (size_t i = 0; i < all; i++)
 			listing->copies[i] = FSDP_NONE;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++)
 		listing->copies[tensor->first_piece + i] =
-			fsdp_replicas_number(listing->replicas, i);
-	return true;
+			fsdp_replicas_number(replicas, i);
 }
 
+RELEASE(release_replicas, fsdp_replicas_free)
+
 /* From the selected tensors to those of their pieces that are selected. */
-static bool select_pieces(struct listing *listing)
+static void select_pieces(struct listing *listing)
 {
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	struct run *run = listing->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	struct fsdp_replicas *replicas;
 	size_t size = 0, count = 0;
 	uint32_t *pieces;
 
 	for (size_t i = 0; i < listing->row_count; i++)
 		size += fsdp_tensor(checkpoint, listing->rows[i]).piece_count;
-	pieces = malloc((size + 1) * sizeof *pieces);
-	if (pieces == NULL)
-		return false;
+	pieces = run_memory(run, size, sizeof *pieces);
+	run_must(run, fsdp_replicas_new(checkpoint, &replicas, NULL));
+	run_owns(run, replicas, release_replicas);
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
-		if (!number_copies(listing, &tensor)) {
-			free(pieces);
-			return false;
-		}
+		number_copies(listing, replicas, &tensor);
 		for (uint32_t j = 0; j < tensor.piece_count; j++) {
 			struct fsdp_piece piece =
 				fsdp_piece(checkpoint, tensor.first_piece + j);
@@ -569,10 +555,8 @@ static bool select_pieces(struct listing *listing)
 				pieces[count++] = tensor.first_piece + j;
 		}
 	}
-	free(listing->rows);
 	listing->rows = pieces;
 	listing->row_count = count;
-	return true;
 }
 
 #define PIECE struct listed_piece
@@ -676,10 +660,10 @@ static const struct record piece_list_record =
 	LIST_OF("piece_list", "With `-l`: one element for each piece.", "pieces",
 		listed_piece_record, "Pieces.");
 
-static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)
+static void locate_pieces(struct listing *listing)
 {
-	return places_list(listing->run, listing->rows, listing->row_count,
-		&listing->places, &listing->status, ret_error);
+	listing->places = places_list(
+		listing->run, listing->rows, listing->row_count, &listing->status);
 }
 
 static const struct list PIECES = { &piece_list_record, piece_at, locate_pieces, true,
@@ -687,26 +671,20 @@ static const struct list PIECES = { &piece_list_record, piece_at, locate_pieces,
 
 /* ---- a row per tensor ---- */
 
-static bool keep_spot(void *context, size_t position, const struct fsdp_place *place)
+static void keep_spot(void *context, size_t position, const struct fsdp_place *place)
 {
 	struct listing *listing = context;
 	listing->spots[position].offset = place->offset;
 	listing->spots[position].length = place->length;
-	return true;
 }
 
 /* One slot a tensor of the checkpoint, so that it can be found without a search. */
-static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_error)
+static void locate_tensors(struct listing *listing)
 {
 	size_t count = fsdp_tensor_count(listing->run->checkpoint);
-	uint32_t *pieces = malloc((count + 1) * sizeof *pieces);
-	bool good;
+	uint32_t *pieces = run_memory(listing->run, count, sizeof *pieces);
 
-	listing->spots = malloc((count + 1) * sizeof *listing->spots);
-	if (pieces == NULL || listing->spots == NULL) {
-		free(pieces);
-		return false;
-	}
+	listing->spots = run_memory(listing->run, count, sizeof *listing->spots);
 	for (size_t i = 0; i < count; i++) {
 		pieces[i] = FSDP_NONE;
 		listing->spots[i].offset = listing->spots[i].length = FSDP_UNKNOWN;
@@ -717,10 +695,7 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 		if (tensor.piece_count == 1)
 			pieces[listing->rows[i]] = tensor.first_piece;
 	}
-	good = places_find(listing->run, pieces, count, keep_spot, listing,
-		&listing->status, ret_error);
-	free(pieces);
-	return good;
+	places_find(listing->run, pieces, count, keep_spot, listing, &listing->status);
 }
 
 #define LISTED struct listed_tensor
@@ -812,17 +787,18 @@ static void emit_folded(struct listing *listing, struct folding *folding, size_t
 	out_records_row(listing->run->out, &listing->table, listed);
 }
 
-static bool emit_all_folded(struct listing *listing, size_t head)
+RELEASE(release_folding, folding_free)
+
+static void emit_all_folded(struct listing *listing, size_t head)
 {
 	struct folding *folding;
 
-	if (!folding_new(listing->run, listing->rows, listing->row_count, &folding))
-		return false;
+	run_must(listing->run,
+		folding_new(listing->run, listing->rows, listing->row_count, &folding));
+	run_owns(listing->run, folding, release_folding);
 	for (size_t i = 0; i < head && i < folding_count(folding); i++)
 		emit_folded(listing, folding, i);
-	listing->buffers.failed |= folding_failed(folding);
-	folding_free(folding);
-	return true;
+	run_must(listing->run, !folding_failed(folding));
 }
 
 /* Text marks the rows that share bytes if the sums show that some do. */
@@ -846,25 +822,22 @@ static const struct list TENSORS = { &tensor_list_record, tensor_at, locate_tens
 
 /* ---- a row per entry that is not a tensor ---- */
 
-static bool select_values(struct listing *listing)
+static void select_values(struct listing *listing)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
 	size_t count = fsdp_value_count(checkpoint);
 
-	listing->rows = malloc((count + 1) * sizeof *listing->rows);
-	if (listing->rows == NULL)
-		return false;
+	listing->rows = run_memory(listing->run, count, sizeof *listing->rows);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		struct fsdp_piece where = { .rank = value.rank, .file = value.file };
 		struct text name =
-			entry_shown_name(listing->run, &listing->buffers.name, &value);
+			entry_shown_name(listing->run, &listing->buffers->name, &value);
 		if (selection_takes_name(listing->selection, span_of_text(name)) &&
 			selection_takes_piece(listing->selection, checkpoint, &where) &&
 			select_reaches(listing->run->select, span_of_text(name)))
 			listing->rows[listing->row_count++] = i;
 	}
-	return true;
 }
 
 static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
@@ -901,77 +874,63 @@ static const struct record ls_record = RECORD_OF(RECORD_ONE_OF, struct listing,
 	{ NULL, OBJECT(tensor_list_record) }, { NULL, OBJECT(piece_list_record) },
 	{ NULL, OBJECT(group_list_record) }, { NULL, OBJECT(value_list_record) });
 
-static bool list(struct listing *listing, struct fsdp_error **ret_error)
+static void list_tensors(struct listing *listing)
 {
 	const struct ls_options *options = listing->options;
-	const struct fsdp_checkpoint *checkpoint;
-	size_t count;
+	struct run *run = listing->run;
+	size_t count = fsdp_tensor_count(run->checkpoint);
 
-	if (lists_values(options))
-		return select_values(listing) &&
-		       listing_show(listing, &VALUES, VIEW_PLAIN, ret_error);
-	checkpoint = listing->run->checkpoint;
-	count = fsdp_tensor_count(checkpoint);
-	listing->rows = malloc((count + 1) * sizeof *listing->rows);
-	if (listing->rows == NULL)
-		return false;
+	listing->rows = run_memory(run, count, sizeof *listing->rows);
 	for (uint32_t i = 0; i < count; i++)
 		if (takes(listing, i))
 			listing->rows[listing->row_count++] = i;
-	if (!fsdp_storage_total(checkpoint, listing->rows, listing->row_count,
-		    &listing->total, ret_error))
-		return false;
+	run_must(run, fsdp_storage_total(run->checkpoint, listing->rows,
+			      listing->row_count, &listing->total, &run->error));
 	/* What the rows add up to as they are listed: tied tensors count for each of
 	 * their names. */
 	listing->numel = listing->total.numel;
 	listing->bytes = listing->total.bytes;
 	listing->tensors = listing->row_count;
 	listing->has_rank_column |= listing->total.ranks_own > 0;
-	if (lists_groups(options, listing->run->select))
-		return list_groups(listing, ret_error);
-	/* The rows of each kind, for listing_show. False as above. */
-	return options->pieces
-		       ? (select_pieces(listing) &&
-				 listing_show(listing, &PIECES, VIEW_PIECES, ret_error))
-		       : listing_show(listing, &TENSORS,
-				 listing->options->fold     ? VIEW_FOLDED
-				 : listing->has_rank_column ? VIEW_RANKS
-							    : VIEW_PLAIN,
-				 ret_error);
+	if (lists_groups(options, run->select)) {
+		list_groups(listing);
+	} else if (options->pieces) {
+		select_pieces(listing);
+		listing_show(listing, &PIECES, VIEW_PIECES);
+	} else {
+		listing_show(listing, &TENSORS,
+			options->fold              ? VIEW_FOLDED
+			: listing->has_rank_column ? VIEW_RANKS
+						   : VIEW_PLAIN);
+	}
 }
 
-static bool run_ls(struct run *run, struct fsdp_error **ret_error)
+static void run_ls(struct run *run)
 {
+	struct row_buffers *buffers = row_buffers_of_run(run);
 	struct listing listing = { .run = run,
+		.row = { .run = run, .buffers = buffers },
+		.buffers = buffers,
 		.options = run->options,
 		.wide = run->select->columns.count > 0 || answer_is_machine(run) };
 	const struct ls_options *options = run->options;
-	bool good;
 
 	if (options->pieces + (options->by.count > 0) + options->fold +
 			lists_values(options) >
 		1)
-		return refuse(run, "give one of them",
+		run_refuse(run, "give one of them",
 			"-l, --by, --fold and --values exclude each other");
 	if (options->by.count > 2)
-		return refuse(run, "example: --by=layer,rank",
+		run_refuse(run, "example: --by=layer,rank",
 			"--by takes one key or two, not %zu", options->by.count);
-	if (!answer_selection(run, &listing.selection))
-		return true;
-	listing.row = (struct row_context){ .run = run, .buffers = &listing.buffers };
-	good = list(&listing, ret_error) && !row_buffers_failed(&listing.buffers);
-	places_free(listing.places, listing.row_count);
-	free(listing.spots);
-	free(listing.copies);
-	free(listing.states);
-	free(listing.stored);
-	fsdp_replicas_free(listing.replicas);
-	free(listing.rows);
-	fsdp_sums_free(listing.sums);
-	fsdp_pivot_free(listing.crossed);
-	row_buffers_done(&listing.buffers);
-	selection_free(listing.selection);
-	return good;
+	listing.selection = run_selection(run);
+	if (lists_values(options)) {
+		select_values(&listing);
+		listing_show(&listing, &VALUES, VIEW_PLAIN);
+	} else {
+		list_tensors(&listing);
+	}
+	row_buffers_check(run, buffers);
 }
 
 const struct command command_ls = {
@@ -990,5 +949,5 @@ const struct command command_ls = {
 	.inputs = INPUTS_MANY,
 	.reads_values = lists_values,
 	.options_size = sizeof(struct ls_options),
-	.run = run_ls,
+	.perform = run_ls,
 };

@@ -73,42 +73,34 @@ static bool has_note(const struct part_result *result, struct fsdp_span note)
 	return false;
 }
 
-static bool run_merge(struct run *run, struct fsdp_error **ret_error)
+static void run_merge(struct run *run)
 {
 	struct joined_parts joined = { .parts = run->path_count };
 	const struct command *command;
 	const char *unfit;
-	bool good = parts_open(&joined, run, ret_error);
 	struct fsdp_document_value notes;
 
-	if (good && !joined.refused) {
-		command = joined.results->command;
-		unfit = run_answer_as(run, command);
-		if (unfit != NULL) {
-			refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
-				command->name, unfit);
-		} else {
-			join_lines(&joined, run->collected);
-			/* What a part notes about itself, the others do not. */
-			notes = fsdp_document_get(joined.results[0].end, "notes");
-			for (size_t i = 0; i < notes.count; i++) {
-				struct fsdp_span note = fsdp_document_item(notes, i).text;
-				size_t parts = 0;
+	parts_open(&joined, run);
+	command = joined.results->command;
+	unfit = run_answer_as(run, command);
+	if (unfit != NULL)
+		run_refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
+			command->name, unfit);
+	join_lines(&joined, run->collected);
+	/* What a part notes about itself, the others do not. */
+	notes = fsdp_document_get(joined.results[0].end, "notes");
+	for (size_t i = 0; i < notes.count; i++) {
+		struct fsdp_span note = fsdp_document_item(notes, i).text;
+		size_t parts = 0;
 
-				while (parts < joined.parts &&
-					has_note(&joined.results[parts], note))
-					parts++;
-				if (parts == joined.parts)
-					collected_note(run->collected, "%.*s",
-						(int)note.size, (const char *)note.data);
-			}
-			if (run->collected->failure_count > 0)
-				run->status = STATUS_PARTIAL;
-			good = command->join(run, &joined, ret_error);
-		}
+		while (parts < joined.parts && has_note(&joined.results[parts], note))
+			parts++;
+		if (parts == joined.parts)
+			run_note(run, "%.*s", (int)note.size, (const char *)note.data);
 	}
-	parts_close(&joined);
-	return good;
+	if (run->collected->failure_count > 0)
+		run->status = STATUS_PARTIAL;
+	command->join(run, &joined);
 }
 
 const struct command command_merge = {
@@ -123,5 +115,5 @@ const struct command command_merge = {
 	.output = "text",
 	.inputs = INPUTS_FILE,
 	.shows_plan = true,
-	.run = run_merge,
+	.perform = run_merge,
 };

@@ -116,7 +116,7 @@ static uint32_t end_of(const struct fsdp_checkpoint *checkpoint, uint32_t module
 static bool is_called(
 	struct show *show, const struct fsdp_module *module, const char *word)
 {
-	struct text name = name_text(&show->buffers.module, show->run->checkpoint,
+	struct text name = name_text(&show->buffers->module, show->run->checkpoint,
 		show->run->common->raw ? module->raw_name : module->name);
 	struct fsdp_span prefix = selection_prefix(show->selection);
 	struct text typed = text_of(word);
@@ -143,18 +143,18 @@ bool show_find_module(struct show *show, const char *word, uint32_t *ret_module)
 	return false;
 }
 
-/* Own tensors of the module and of all that is in it. NULL: out of memory. */
-static uint32_t *list_tensors_of(
-	const struct fsdp_checkpoint *checkpoint, uint32_t first, size_t *ret_count)
+/* Own tensors of the module and of all that is in it. */
+static uint32_t *list_tensors_of(struct run *run, uint32_t first, size_t *ret_count)
 {
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	uint32_t end = end_of(checkpoint, first), *tensors;
 	size_t count = 0;
 
 	for (uint32_t i = first; i < end; i++)
 		count += fsdp_module(checkpoint, i).tensor_count;
-	tensors = malloc((count + 1) * sizeof *tensors);
+	tensors = run_memory(run, count, sizeof *tensors);
 	*ret_count = 0;
-	for (uint32_t i = first; i < end && tensors != NULL; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		struct fsdp_module module = fsdp_module(checkpoint, i);
 		/* A second visit has the tensors of the first. */
 		for (uint32_t k = 0;
@@ -172,24 +172,21 @@ static bool takes_piece(void *context, const struct fsdp_piece *piece)
 	return selection_takes_piece(show->selection, show->run->checkpoint, piece);
 }
 
-bool show_add_up_module(
-	struct show *show, struct item *item, struct fsdp_error **ret_error)
+RELEASE(release_pivot, fsdp_pivot_free)
+
+void show_add_up_module(struct show *show, struct item *item)
 {
 	static const enum fsdp_group_key by[2] = { FSDP_BY_MODULE, FSDP_BY_RANK };
-	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	uint32_t *tensors;
-	bool good;
+	struct run *run = show->run;
+	uint32_t *tensors = list_tensors_of(run, item->index, &item->tensor_count);
 
-	item->module = fsdp_module(checkpoint, item->index);
-	tensors = list_tensors_of(checkpoint, item->index, &item->tensor_count);
-	if (tensors == NULL)
-		return false;
-	good = fsdp_pivot_new(checkpoint, by, (int64_t)item->module.shown_depth + 1,
-		tensors, item->tensor_count, takes_piece, show, &item->groups, ret_error);
-	free(tensors);
-	if (good)
-		item->group_count = fsdp_pivot_count(item->groups);
-	return good;
+	item->module = fsdp_module(run->checkpoint, item->index);
+	run_must(run,
+		fsdp_pivot_new(run->checkpoint, by, (int64_t)item->module.shown_depth + 1,
+			tensors, item->tensor_count, takes_piece, show, &item->groups,
+			&run->error));
+	run_owns(run, item->groups, release_pivot);
+	item->group_count = fsdp_pivot_count(item->groups);
 }
 
 struct module_group {
@@ -261,7 +258,7 @@ void print_module_item(struct show *show, const struct item *item)
 	const char *class_name = module_shown_class(show->run, &item->module);
 	struct out *out = show->run->out;
 	struct value name = group_key(show->run->checkpoint, FSDP_BY_MODULE, item->index,
-		&show->buffers.module, show->run->common->raw);
+		&show->buffers->module, show->run->common->raw);
 
 	out_values_line(
 		out, NULL, "{}", name.type == VALUE_NAME ? name : value_word("(other)"));

@@ -78,9 +78,9 @@ static void add_up(struct item *item)
 	item->has_stats = stats.count > 0;
 }
 
-static bool read_elements(
-	struct show *show, struct item *item, struct fsdp_error **ret_error)
+static void read_elements(struct show *show, struct item *item)
 {
+	struct run *run = show->run;
 	const struct fsdp_tensor *tensor = &item->tensor;
 	struct fsdp_error *error = NULL;
 	uint64_t wanted = 0;
@@ -89,51 +89,39 @@ static bool read_elements(
 	char *message;
 
 	if (!elements_are_stored(tensor))
-		return true;
-	if (show->run->locator == NULL &&
-		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
-		return false;
+		return;
+	run_must(run, run->locator != NULL || fsdp_locator_new(run->checkpoint,
+						      &run->locator, &run->error));
 	item->range_count = slices_resolve(
 		&show->slices, tensor->numel, VALUES_MAX, item->ranges, &cut);
 	if (cut)
-		run_note(show->run,
-			"only the first %d elements that were asked for are read",
+		run_note(run, "only the first %d elements that were asked for are read",
 			VALUES_MAX);
 	for (size_t i = 0; i < item->range_count; i++)
 		wanted += item->ranges[i].end - item->ranges[i].start + 1;
-	item->elements = malloc(elements_room(tensor, wanted));
-	if (item->elements == NULL)
-		return false;
+	item->elements = run_memory(run, elements_room(tensor, wanted), 1);
 	if (copy_elements(show, item, &error)) {
 		add_up(item);
-		return true;
+		return;
 	}
-	free(item->elements);
 	item->elements = NULL;
-	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-		*ret_error = error;
-		return false;
-	}
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		run_fail(run, error);
 	/* The rest of the answer is still valid. */
-	name = tensor_shown_name(show->run, &show->buffers.name, tensor);
-	message = place_error_text(show->run, error);
-	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
-		fsdp_error_hint(error), "%s (elements of %.*s)",
-		message != NULL ? message : fsdp_error_message(error), (int)name.size,
+	name = tensor_shown_name(run, &show->buffers->name, tensor);
+	message = place_error_text(run, error);
+	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%s (elements of %.*s)", message, (int)name.size,
 		name.data);
 	free(message);
 	fsdp_error_free(error);
-	return true;
 }
 
-bool show_read_elements(struct show *show, struct fsdp_error **ret_error)
+void show_read_elements(struct show *show)
 {
-	bool good = true;
-
-	for (size_t i = 0; i < show->wanted_count && show->slices.count > 0 && good; i++)
+	for (size_t i = 0; i < show->wanted_count && show->slices.count > 0; i++)
 		if (show->items[i].is == ITEM_TENSOR)
-			good = read_elements(show, &show->items[i], ret_error);
-	return good;
+			read_elements(show, &show->items[i]);
 }
 
 /* ---- requests on standard input ---- */
@@ -248,21 +236,20 @@ static void answer_request(
 	fflush(stdout);
 }
 
-bool show_serve(struct show *show, struct fsdp_error **ret_error)
+void show_serve(struct show *show)
 {
-	const char *files_now = files_state(show->run);
+	struct run *run = show->run;
+	const char *files_now = files_state(run);
 	char *line = NULL;
 	size_t room = 0;
 	ssize_t size;
 
-	if (files_now == NULL ||
-		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
-		return false;
+	run_must(run, files_now != NULL && fsdp_locator_new(run->checkpoint,
+						   &run->locator, &run->error));
 	/* One write per answer wakes the reader once. */
 	setvbuf(stdout, NULL, _IOFBF, FRAMES_ROOM);
 	while (!ferror(stdout) && (size = getline(&line, &room, stdin)) > 0)
 		answer_request(show, span_of_text((struct text){ line, (size_t)size }),
 			files_now);
 	free(line);
-	return true;
 }

@@ -496,13 +496,13 @@ static void print_module(struct show *show, const struct fsdp_tensor *tensor)
 		struct fsdp_unit unit = fsdp_unit(checkpoint, tensor->unit);
 
 		if (unit.module != FSDP_NONE)
-			name = name_text(&show->buffers.unit, checkpoint,
+			name = name_text(&show->buffers->unit, checkpoint,
 				fsdp_module(checkpoint, unit.module).name);
 		if (name.size == 0)
 			name = text_of("(root)");
 	}
 	out_values_line(show->run->out, "module", "{}[{}{}{]}]{}[, FSDP unit {}]",
-		value_name(name_text(&show->buffers.module, checkpoint, module.name)),
+		value_name(name_text(&show->buffers->module, checkpoint, module.name)),
 		value_word(module.class_inferred ? "[~" : "["), value_word(class_name),
 		value_word(
 			class_name == NULL && module.parent == FSDP_NONE ? "(root)" : ""),
@@ -516,11 +516,11 @@ static void print_head(struct show *show, const struct item *item)
 	struct out *out = run->out;
 
 	out_values_line(out, NULL, "{}",
-		value_name(tensor_shown_name(run, &show->buffers.name, tensor)));
+		value_name(tensor_shown_name(run, &show->buffers->name, tensor)));
 	if (!run->common->raw && tensor->raw_name != tensor->name)
 		out_values_line(out, "stored as", "{}",
 			value_name(name_text(
-				&show->buffers.raw, run->checkpoint, tensor->raw_name)));
+				&show->buffers->raw, run->checkpoint, tensor->raw_name)));
 	print_what_it_is(show, item);
 	if (tensor->alias != FSDP_NONE)
 		out_values_line(out, "same as", "{}",
@@ -530,10 +530,11 @@ static void print_head(struct show *show, const struct item *item)
 			fsdp_tensor(run->checkpoint, item->owner.param);
 
 		out_values_line(out, "state of", "{}",
-			value_name(tensor_shown_name(run, &show->buffers.param, &param)));
+			value_name(
+				tensor_shown_name(run, &show->buffers->param, &param)));
 	}
 	print_module(show, tensor);
-	show->buffers.failed |= !draw_tensor(show, tensor);
+	show->buffers->failed |= !draw_tensor(show, tensor);
 }
 
 static void print_tensor(struct show *show, const struct item *item)
@@ -565,7 +566,7 @@ static void print_tensor(struct show *show, const struct item *item)
 		const struct fsdp_tensor *part = &item->components[i].tensor;
 		out_values_line(out, "component", "{}: {}, {}",
 			value_name(
-				tensor_shown_name(show->run, &show->buffers.name, part)),
+				tensor_shown_name(show->run, &show->buffers->name, part)),
 			value_word(fsdp_dtype(part->dtype)->name),
 			value_shape(part->shape, part->dims));
 		print_pieces(show, &item->components[i]);
@@ -619,7 +620,7 @@ static const struct record show_row_record = RECORD_OF(RECORD_OBJECT, ROW,
 
 static struct text item_name(struct show *show, const struct item *item)
 {
-	struct name_buffer *name = &show->buffers.name;
+	struct name_buffer *name = &show->buffers->name;
 
 	switch (item->is) {
 	case ITEM_TENSOR:
@@ -651,7 +652,7 @@ void show_rows(struct show *show)
 			row.shape = value_shape(item->tensor.shape, item->tensor.dims);
 		} else if (item->is == ITEM_VALUE) {
 			row.text = value_text(
-				entry_shown_text(&show->buffers.text, &item->value));
+				entry_shown_text(&show->buffers->text, &item->value));
 		}
 		/* What has no piece is a row all the same. */
 		for (size_t k = 0; k == 0 || k < item->piece_count; k++) {
@@ -675,10 +676,10 @@ void print_item(struct show *show, const struct item *item)
 		struct out *out = show->run->out;
 		out_values_line(out, NULL, "{}",
 			value_name(entry_shown_name(
-				show->run, &show->buffers.name, &item->value)));
+				show->run, &show->buffers->name, &item->value)));
 		out_values_line(out, "kind", "{}: {}",
 			value_word(item->value.type != NULL ? item->value.type : "value"),
-			value_name(entry_shown_text(&show->buffers.text, &item->value)));
+			value_name(entry_shown_text(&show->buffers->text, &item->value)));
 		if (item->value.file != FSDP_NONE)
 			out_values_line(out, "file", "{}[, offset {}, length {}]",
 				find_file(of, item->value.file),

@@ -103,17 +103,11 @@ struct show {
 	const struct show_options *options;
 	struct element_slices slices;
 	struct selection *selection;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	struct item *items; /* their components follow them */
-	size_t item_room;
-	size_t item_count; /* with components */
+	size_t item_count;  /* with components */
 	size_t wanted_count;
-	struct fsdp_optimizer_states *states;
 	struct show_whole whole;
-
-	struct place_facts *places; /* of the pieces of all items, concatenated */
-	size_t place_count;
-	struct piece_facts *pieces;
 	int status;
 };
 
@@ -140,17 +134,16 @@ struct alias {
 
 const void *each_alias(struct subject of, size_t i, void *room);
 
-/* All are read before the answer begins, whose head says whether that went well. False:
- * out of memory. */
-bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
+/* All are read before the answer begins, whose head says whether that went well. */
+void show_read_elements(struct show *show);
 
 /* Answers requests for elements on standard input until it ends. A request is a line,
  * {"name": NAME, "start": FIRST, "stop": END}: elements of a tensor in C order, all if
  * both are absent; "files" is the output of --whole, and a changed file is an error. An
  * answer is frames on standard output: a length in digits, a line feed, that many bytes;
  * length 0 ends it. After a minus it is the length of an error, which ends it too: code,
- * rule, path, hint and message, a zero byte after each. False: out of memory. */
-bool show_serve(struct show *show, struct fsdp_error **ret_error);
+ * rule, path, hint and message, a zero byte after each. */
+void show_serve(struct show *show);
 
 void print_item(struct show *show, const struct item *item);
 
@@ -160,9 +153,8 @@ void show_rows(struct show *show);
 /* The module of this name, which the plan or the checkpoint may have given it. */
 bool show_find_module(struct show *show, const char *word, uint32_t *ret_module);
 
-/* Fills what an item holds of its module. False: out of memory, or *ret_error. */
-bool show_add_up_module(
-	struct show *show, struct item *item, struct fsdp_error **ret_error);
+/* Fills what an item holds of its module. */
+void show_add_up_module(struct show *show, struct item *item);
 
 void print_module_item(struct show *show, const struct item *item);
 

@@ -53,7 +53,7 @@ struct counting {
 	struct run *run;
 	const struct stats_options *options;
 	struct selection *selection;
-	struct name_buffer name;
+	struct name_buffer *name;
 	uint32_t *tensors; /* that are selected */
 	size_t tensor_count;
 	struct fsdp_statistics *statistics;
@@ -108,7 +108,7 @@ static const struct stats_row *stats_tensor_row(
 	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, counted.tensor);
 
 	*row = (struct stats_row){
-		.name = tensor_shown_name(run, &counting->name, &tensor),
+		.name = tensor_shown_name(run, counting->name, &tensor),
 		.dtype = dtype_name(tensor.dtype),
 		.shape = tensor.shape,
 		.dims = tensor.dims,
@@ -129,7 +129,7 @@ static const struct stats_row *group_row(struct counting *counting, uint32_t num
 
 	*row = (struct stats_row){ .sum = counting->groups[number],
 		.key = group_key(run->checkpoint, counting->by,
-			fsdp_sums_group(counting->sums, number).key, &counting->name,
+			fsdp_sums_group(counting->sums, number).key, counting->name,
 			run->common->raw) };
 	fill(row, counting->group_bins != NULL
 			  ? &counting->group_bins[(size_t)number * STATS_BINS]
@@ -264,8 +264,8 @@ static void show_total(struct counting *counting, const char *common)
 		common != NULL ? "; all rows: " : "", common != NULL ? common : "");
 }
 
-/* Puts rows in order and shows them; sets the status. False: out of memory. */
-static bool stats_show(struct counting *counting)
+/* Puts rows in order and shows them; sets the status. */
+static void stats_show(struct counting *counting)
 {
 	struct run *run = counting->run;
 	const struct record *of =
@@ -277,15 +277,12 @@ static bool stats_show(struct counting *counting)
 	size_t head = head_of(run, counting->row_count);
 	struct record_table table;
 	const char *common;
-	bool memory;
 	uint64_t *omitted;
 
 	record_table_init(&table, &like, of, NULL);
-	if (!choose_columns(run, &table))
-		return true;
-	if (!sort_rows(run, &table, NULL, object_of, counting, counting->rows,
-		    counting->row_count, &memory))
-		return !memory;
+	choose_columns(run, &table);
+	sort_rows(run, &table, NULL, object_of, counting, counting->rows,
+		counting->row_count);
 	common = common_dtype(counting, head);
 	/* What is the same in each row is written once below the table. */
 	omitted = &table.table.omitted;
@@ -302,7 +299,6 @@ static bool stats_show(struct counting *counting)
 		out_records_row(run->out, &table, stats_row(counting, counting->rows[i]));
 	out_table_end(run->out);
 	show_total(counting, common);
-	return true;
 }
 
 static const struct {
@@ -322,26 +318,27 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-/* False: out of memory, or *ret_error. */
-static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
+RELEASE(release_sums, fsdp_sums_free)
+RELEASE(release_statistics, fsdp_statistics_free)
+
+static void fold_all(struct counting *counting)
 {
+	struct run *run = counting->run;
 	size_t at = 0;
 
 	while (strcmp(KEYS[at].word, counting->options->by) != 0)
 		at++;
 	counting->by = KEYS[at].by;
-	if (!fsdp_sums_new(counting->run->checkpoint, counting->by,
-		    counting->run->select->depth, &counting->sums, ret_error))
-		return false;
+	run_must(run, fsdp_sums_new(run->checkpoint, counting->by, run->select->depth,
+			      &counting->sums, &run->error));
+	run_owns(run, counting->sums, release_sums);
 	counting->group_count = fsdp_sums_count(counting->sums);
-	counting->groups = calloc(counting->group_count, sizeof *counting->groups);
-	if (counting->groups == NULL)
-		return false;
+	counting->groups =
+		run_memory(run, counting->group_count, sizeof *counting->groups);
 	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
 		struct fsdp_statistics_row counted =
 			fsdp_statistics_row(counting->statistics, i);
-		struct fsdp_tensor tensor =
-			fsdp_tensor(counting->run->checkpoint, counted.tensor);
+		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, counted.tensor);
 		struct stats_sum *group = &counting->groups[fsdp_sums_group_of(
 			counting->sums, counted.tensor, &tensor)];
 
@@ -357,7 +354,6 @@ static bool fold_all(struct counting *counting, struct fsdp_error **ret_error)
 		group->known = true;
 		fsdp_value_statistics_join(&group->numbers, &counted.numbers);
 	}
-	return true;
 }
 
 /* ---- histograms ---- */
@@ -371,19 +367,8 @@ static size_t group_of(const struct counting *counting, size_t index, bool *ret_
 	return fsdp_sums_group_of(counting->sums, id, &tensor);
 }
 
-static void add_bins(struct counting *counting, size_t index)
-{
-	struct fsdp_statistics_row counted =
-		fsdp_statistics_row(counting->statistics, index);
-	bool tied;
-	size_t group = group_of(counting, index, &tied);
-
-	for (size_t i = 0; !tied && counted.error == NULL && i < STATS_BINS; i++)
-		counting->group_bins[group * STATS_BINS + i] += counted.bins[i];
-}
-
-/* The span of a group is that of all its tensors. False: out of memory, or *ret_error. */
-static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
+/* The span of a group is that of all its tensors. */
+static void read_bins(struct counting *counting)
 {
 	struct run *run = counting->run;
 	struct fsdp_recording_progress *progress = &counting->progress;
@@ -392,13 +377,9 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	bool tied, good;
 
 	if (counting->groups != NULL) {
-		spans = calloc(count + 1, sizeof *spans);
-		counting->group_bins = calloc(
-			counting->group_count, STATS_BINS * sizeof *counting->group_bins);
-		if (spans == NULL || counting->group_bins == NULL) {
-			free(spans);
-			return false;
-		}
+		spans = run_memory(run, count, sizeof *spans);
+		counting->group_bins = run_memory(run, counting->group_count,
+			STATS_BINS * sizeof *counting->group_bins);
 		for (size_t i = 0; i < count; i++) {
 			const struct stats_sum *group =
 				&counting->groups[group_of(counting, i, &tied)];
@@ -408,15 +389,20 @@ static bool read_bins(struct counting *counting, struct fsdp_error **ret_error)
 	}
 	*progress = (struct fsdp_recording_progress){ 0 };
 	progress_begin(run->common, progress);
-	good = fsdp_statistics_bin(counting->statistics, spans, ret_error);
+	good = fsdp_statistics_bin(counting->statistics, spans, &run->error);
 	run_interrupted(run, progress_end());
-	free(spans);
-	for (size_t i = 0; good && counting->groups != NULL && i < count; i++)
-		add_bins(counting, i);
-	return good;
+	run_must(run, good);
+	for (size_t i = 0; counting->groups != NULL && i < count; i++) {
+		struct fsdp_statistics_row counted =
+			fsdp_statistics_row(counting->statistics, i);
+		size_t group = group_of(counting, i, &tied);
+
+		for (size_t k = 0; !tied && counted.error == NULL && k < STATS_BINS; k++)
+			counting->group_bins[group * STATS_BINS + k] += counted.bins[k];
+	}
 }
 
-static bool read_numbers(struct counting *counting, struct fsdp_error **ret_error)
+static void read_numbers(struct counting *counting)
 {
 	struct run *run = counting->run;
 	const struct fsdp_statistics_options options = {
@@ -431,32 +417,40 @@ static bool read_numbers(struct counting *counting, struct fsdp_error **ret_erro
 
 	progress_begin(run->common, &counting->progress);
 	good = fsdp_statistics_new(
-		run->checkpoint, &options, &counting->statistics, ret_error);
+		run->checkpoint, &options, &counting->statistics, &run->error);
 	run_interrupted(run, progress_end());
-	return good;
+	run_must(run, good);
+	run_owns(run, counting->statistics, release_statistics);
 }
 
-static bool answer(struct counting *counting, struct fsdp_error **ret_error)
+static void run_stats(struct run *run)
 {
-	size_t count;
-	size_t unread = 0;
-	struct run *run;
+	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct counting all = {
+		.run = run, .options = run->options, .name = &buffers->name
+	};
+	struct counting *counting = &all;
+	size_t count, unread = 0;
 
-	if (!reading_choose(counting->run, counting->selection, &counting->name,
-		    &counting->tensors, &counting->tensor_count) ||
-		!read_numbers(counting, ret_error))
-		return false;
-	if (counting->options->by != NULL && !fold_all(counting, ret_error))
-		return false;
-	if (counting->options->hist && !read_bins(counting, ret_error))
-		return false;
+	if (run->select->depth >= 0 &&
+		(counting->options->by == NULL ||
+			strcmp(counting->options->by, "module") != 0))
+		run_refuse(run, "give both: --by=module -d N", "-d needs --by=module");
+	counting->selection = run_selection(run);
+	counting->tensors = reading_choose(
+		run, counting->selection, counting->name, &counting->tensor_count);
+	read_numbers(counting);
+	if (counting->options->by != NULL)
+		fold_all(counting);
+	if (counting->options->hist)
+		read_bins(counting);
 	for (uint32_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
 		const struct stats_row *row = stats_tensor_row(counting, i);
 		const struct fsdp_error *error =
 			fsdp_statistics_row(counting->statistics, i).error;
 
 		if (error != NULL) {
-			reading_failed(counting->run, row->name, error, &unread);
+			reading_failed(run, row->name, error, &unread);
 			continue;
 		}
 		counting->total.tensors++;
@@ -464,22 +458,19 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 		counting->total.nan += row->sum.numbers.nan;
 		counting->total.inf += row->inf;
 	}
-	reading_failed_end(counting->run, unread);
+	reading_failed_end(run, unread);
 	if (unread > 0)
 		counting->status = status_worse(counting->status, STATUS_PARTIAL);
 	count = counting->groups != NULL ? counting->group_count
 					 : fsdp_statistics_count(counting->statistics);
-	counting->rows = malloc((count + 1) * sizeof *counting->rows);
-	for (uint32_t i = 0; counting->rows != NULL && i < count; i++) {
+	counting->rows = run_memory(run, count, sizeof *counting->rows);
+	for (uint32_t i = 0; i < count; i++) {
 		const struct stats_row *row = stats_row(counting, i);
 		bool has_nonfinite = row->sum.known && row->nan + row->inf > 0;
 		if (row->sum.tensors > 0 &&
 			(!counting->options->nonfinite || has_nonfinite))
 			counting->rows[counting->row_count++] = i;
 	}
-	if (counting->rows == NULL)
-		return false;
-	run = counting->run;
 	if (counting->tensor_count == 0 && !selection_is_all(counting->selection)) {
 		print_no_match(run, NAMEABLE_TENSORS);
 		counting->status = status_worse(counting->status, STATUS_BAD);
@@ -491,30 +482,8 @@ static bool answer(struct counting *counting, struct fsdp_error **ret_error)
 	}
 	counting->status =
 		answer_selection_status(run, counting->selection, counting->status);
-	return stats_show(counting) && !counting->name.failed;
-}
-
-static bool run_stats(struct run *run, struct fsdp_error **ret_error)
-{
-	struct counting counting = { .run = run, .options = run->options };
-	bool good;
-
-	if (run->select->depth >= 0 &&
-		(counting.options->by == NULL ||
-			strcmp(counting.options->by, "module") != 0))
-		return refuse(run, "give both: --by=module -d N", "-d needs --by=module");
-	if (!answer_selection(run, &counting.selection))
-		return true;
-	good = answer(&counting, ret_error);
-	fsdp_statistics_free(counting.statistics);
-	fsdp_sums_free(counting.sums);
-	selection_free(counting.selection);
-	name_buffer_done(&counting.name);
-	free(counting.groups);
-	free(counting.group_bins);
-	free(counting.tensors);
-	free(counting.rows);
-	return good;
+	stats_show(counting);
+	row_buffers_check(run, buffers);
 }
 
 const struct command command_stats = {
@@ -534,5 +503,5 @@ const struct command command_stats = {
 	.inputs = INPUTS_ONE,
 	.shows_plan = true, /* JSON names it */
 	.options_size = sizeof(struct stats_options),
-	.run = run_stats,
+	.perform = run_stats,
 };

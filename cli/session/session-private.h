@@ -2,6 +2,7 @@
 #ifndef SESSION_PRIVATE_H
 #define SESSION_PRIVATE_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -265,6 +266,15 @@ struct session {
 	bool answered; /* there is data */
 	int interrupted; /* by this signal */
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
+
+	/* What the command owns, which is released when it ends, and where it ends. */
+	struct owned_object {
+		void *object;
+		release_function *release;
+	} * objects;
+	size_t object_count;
+	jmp_buf end;
+	struct fsdp_error *error; /* why it ended there; NULL: out of memory */
 };
 
 /* ---- session.c ---- */

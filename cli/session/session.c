@@ -178,6 +178,89 @@ void run_finding(
 		collected_report(&session->collected, rule, about, fix, "%s", message);
 }
 
+static void refuse_with(
+	struct run *run, const char *hint, const char *format, va_list arguments)
+{
+	char *message;
+
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
+		message != NULL ? message : "out of memory");
+	free(message);
+	run_begin(run, STATUS_FAILED);
+}
+
+/* ---- what a command owns, and how it ends from within ---- */
+
+enum { RUN_REFUSED = 1, RUN_FAILED };
+
+void run_fail(struct run *run, struct fsdp_error *error)
+{
+	run->session->error = error;
+	longjmp(run->session->end, RUN_FAILED);
+}
+
+void run_refuse(struct run *run, const char *hint, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	refuse_with(run, hint, format, arguments);
+	va_end(arguments);
+	longjmp(run->session->end, RUN_REFUSED);
+}
+
+void run_owns(struct run *run, void *object, release_function *release)
+{
+	struct session *session = run->session;
+	struct owned_object *objects =
+		list_grown(session->objects, session->object_count, sizeof *objects);
+
+	if (objects == NULL) {
+		release(object);
+		run_fail(run, NULL);
+	}
+	session->objects = objects;
+	objects[session->object_count++] = (struct owned_object){ object, release };
+}
+
+void *run_memory(struct run *run, size_t count, size_t size)
+{
+	void *memory = calloc(count + (count == 0), size);
+
+	if (memory == NULL)
+		run_fail(run, NULL);
+	run_owns(run, memory, free);
+	return memory;
+}
+
+void *run_grown(struct run *run, void *items, size_t count, size_t size)
+{
+	void *more;
+
+	if ((count & (count - 1)) != 0)
+		return items;
+	more = run_memory(run, 2 * count, size);
+	if (count > 0)
+		memcpy(more, items, count * size);
+	return more;
+}
+
+/* Whether it came to an end of its own. */
+static bool perform(struct run *run)
+{
+	switch (setjmp(run->session->end)) {
+	case 0:
+		run->command->perform(run);
+		return true;
+	case RUN_REFUSED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
  * Begins an answer when the request itself is wrong; the requested kinds of output; the
  * place of the checkpoint.
@@ -185,17 +268,11 @@ void run_finding(
 
 bool refuse(struct run *run, const char *hint, const char *format, ...)
 {
-	char *message = NULL;
 	va_list arguments;
 
 	va_start(arguments, format);
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
+	refuse_with(run, hint, format, arguments);
 	va_end(arguments);
-	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
-		message != NULL ? message : "out of memory");
-	free(message);
-	run_begin(run, STATUS_FAILED);
 	return true;
 }
 
@@ -234,6 +311,18 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 	}
 	free(message);
 	return false;
+}
+
+RELEASE(release_selection, selection_free)
+
+struct selection *run_selection(struct run *run)
+{
+	struct selection *selection;
+
+	if (!answer_selection(run, &selection))
+		longjmp(run->session->end, RUN_REFUSED);
+	run_owns(run, selection, release_selection);
+	return selection;
 }
 
 int answer_selection_status(
@@ -441,8 +530,22 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input)
 static void call(struct session *session, struct run *run)
 {
 	struct fsdp_error *error = NULL;
-	bool done = session->command->run(run, &error);
+	bool done;
 
+	if (session->command->perform != NULL) {
+		session->error = NULL;
+		done = perform(run);
+		error = session->error;
+		while (session->object_count > 0) {
+			const struct owned_object *last =
+				&session->objects[--session->object_count];
+
+			last->release(last->object);
+		}
+		free(session->objects);
+		session->objects = NULL;
+	} else
+		done = session->command->run(run, &error);
 	fsdp_locator_free(run->locator);
 	run->locator = NULL;
 	if (!done) {

@@ -27,6 +27,10 @@ struct fsdp_options run_opens(const struct run *run);
 /* Compiles the selectors. False: they are wrong, and refuse() was called. */
 bool answer_selection(struct run *run, struct selection **ret_selection);
 
+/* The same for a command with `perform`: they belong to the run, which ends where they
+ * are wrong. */
+struct selection *run_selection(struct run *run);
+
 /* After matching: a pattern that was given up makes the answer partial. */
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status);

@@ -317,24 +317,23 @@ static bool check_end(struct part_result *result, uint64_t sum)
 	return result->facts.part - 1 < result->facts.parts;
 }
 
-/* False: it cannot be read, *ret_error. *ret_whole: it is the complete result of a part.
- */
-static bool open_result(struct part_result *result, const struct run *run,
-	bool *ret_whole, struct fsdp_error **ret_error)
+RELEASE(release_document, fsdp_document_free)
+
+/* Whether it is the complete result of a part. */
+static bool open_result(struct part_result *result, struct run *run)
 {
 	struct fsdp_document_value header;
 	uint64_t sum;
 
-	*ret_whole = false;
 	if (!fsdp_document_open_lines(result->path, run->limits, run->limit_count,
-		    &result->document, &sum, ret_error)) {
-		if (*ret_error == NULL ||
-			fsdp_error_code(*ret_error) != FSDP_ERROR_DAMAGED)
-			return false;
-		fsdp_error_free(*ret_error);
-		*ret_error = NULL;
-		return true;
+		    &result->document, &sum, &run->error)) {
+		if (run->error == NULL ||
+			fsdp_error_code(run->error) != FSDP_ERROR_DAMAGED)
+			run_fail(run, run->error);
+		fsdp_error_free(run->error);
+		return false;
 	}
+	run_owns(run, result->document, release_document);
 	result->lines = fsdp_document_root(result->document);
 	header = fsdp_document_item(result->lines, 0);
 	/* NULL: its results are not joined. */
@@ -345,10 +344,8 @@ static bool open_result(struct part_result *result, const struct run *run,
 		memcmp(schema.data, family, sizeof family - 1) == 0)
 		command = command_find(run->commands, schema.data + sizeof family - 1);
 	result->command = command != NULL && command->join != NULL ? command : NULL;
-	*ret_whole = result->command != NULL && check_lines(result) &&
-		     check_end(result, sum) &&
-		     fsdp_document_get(header, "inputs").count > 0;
-	return true;
+	return result->command != NULL && check_lines(result) && check_end(result, sum) &&
+	       fsdp_document_get(header, "inputs").count > 0;
 }
 
 /* ---- all results ---- */
@@ -360,14 +357,14 @@ static int compare_parts(const void *left, const void *right)
 	return (a->facts.part > b->facts.part) - (a->facts.part < b->facts.part);
 }
 
-/* Whether they are the parts of one run, each once; else it is refused. */
-static bool check_parts(struct joined_parts *joined, struct run *run)
+/* They are to be the parts of one run, each once. */
+static void check_parts(struct joined_parts *joined, struct run *run)
 {
 	const struct part_result *results = joined->results;
 	size_t i = 0;
 
 	qsort(joined->results, joined->parts, sizeof *results, compare_parts);
-	for (; i < joined->parts && !joined->refused; i++) {
+	for (; i < joined->parts; i++) {
 		const struct part_facts *first = &results->facts;
 		const struct part_facts *facts = &results[i].facts;
 
@@ -375,31 +372,29 @@ static bool check_parts(struct joined_parts *joined, struct run *run)
 			facts->parts != first->parts ||
 			strcmp(facts->of, first->of) != 0 ||
 			strcmp(facts->request, first->request) != 0)
-			joined->refused = refuse(run, "use the results of one run",
+			run_refuse(run, "use the results of one run",
 				"%s and %s are not of one run: checkpoint, command, options or number of parts differ",
 				results->path, results[i].path);
-		else if (facts->part <= i)
-			joined->refused = refuse(run, "leave one of them out",
+		if (facts->part <= i)
+			run_refuse(run, "leave one of them out",
 				"%s and %s are both part %" PRIu64, results[i - 1].path,
 				results[i].path, facts->part);
-		else if (facts->part != i + 1)
+		if (facts->part != i + 1)
 			break;
 	}
-	if (!joined->refused && i < results->facts.parts)
-		joined->refused = refuse(run, "run it, or give its result too",
+	if (i < results->facts.parts)
+		run_refuse(run, "run it, or give its result too",
 			"part %zu of %" PRIu64 " is missing", i + 1,
 			results->facts.parts);
-	return !joined->refused;
 }
 
-/* Puts all rows in the order of their numbers; each number must occur once. False: out of
- * memory, or refused. */
-static bool order_rows(struct joined_parts *joined, struct run *run)
+/* Puts all rows in the order of their numbers; each number must occur once. */
+static void order_rows(struct joined_parts *joined, struct run *run)
 {
 	for (size_t i = 0; i < joined->parts; i++)
 		joined->count += joined->results[i].counts[LINE_ITEM];
-	joined->rows = calloc(joined->count + 1, sizeof *joined->rows);
-	for (size_t i = 0; joined->rows != NULL && i < joined->parts; i++) {
+	joined->rows = run_memory(run, joined->count, sizeof *joined->rows);
+	for (size_t i = 0; i < joined->parts; i++) {
 		const struct part_result *result = &joined->results[i];
 
 		joined->status = status_worse(joined->status, result->status);
@@ -411,20 +406,16 @@ static bool order_rows(struct joined_parts *joined, struct run *run)
 
 			if (number.kind != FSDP_DOCUMENT_INTEGER ||
 				(uint64_t)number.integer >= joined->count ||
-				joined->rows[number.integer].count != 0) {
-				joined->refused = refuse(run, "run the parts again",
+				joined->rows[number.integer].count != 0)
+				run_refuse(run, "run the parts again",
 					"%s: not a complete result of a part: rows are missing, or in two parts",
 					result->path);
-				return false;
-			}
 			joined->rows[number.integer] = row;
 		}
 	}
-	return joined->rows != NULL;
 }
 
-/* False: out of memory. */
-static bool collect_inputs(struct run *run, struct fsdp_document_value header)
+static void collect_inputs(struct run *run, struct fsdp_document_value header)
 {
 	struct fsdp_document_value inputs = fsdp_document_get(header, "inputs");
 	struct collected *collected = run->collected;
@@ -434,49 +425,31 @@ static bool collect_inputs(struct run *run, struct fsdp_document_value header)
 		struct fsdp_document_value from = fsdp_document_item(inputs, i);
 		uint32_t id = collected_input(collected, "", "");
 
-		if (id == UINT32_MAX)
-			return false;
+		run_must(run, id != UINT32_MAX);
 		part_result_read(&input_object, from, &collected->inputs[id], collected);
 		collected->inputs[id].id = id;
 		if (fsdp_document_get(from, "status").kind != FSDP_DOCUMENT_ABSENT)
 			collected->inputs[id].status = STATUS_GOOD;
 	}
 	run->path = collected->inputs[0].path.data;
-	return !collected->out_of_memory;
+	run_must(run, !collected->out_of_memory);
 }
 
-bool parts_open(
-	struct joined_parts *joined, struct run *run, struct fsdp_error **ret_error)
+void parts_open(struct joined_parts *joined, struct run *run)
 {
-	bool whole = true;
-
-	joined->results = calloc(joined->parts, sizeof *joined->results);
-	if (joined->results == NULL)
-		return false;
+	joined->results = run_memory(run, joined->parts, sizeof *joined->results);
 	for (size_t i = 0; i < joined->parts; i++) {
 		struct part_result *result = &joined->results[i];
 
 		result->path = run->paths[i];
-		if (!open_result(result, run, &whole, ret_error))
-			return false;
-		if (!whole)
-			return joined->refused = refuse(run,
-				       "hash or audit --data, with --part=K/N -o jsonl=FILE, writes one",
-				       "%s: not a complete result of a part",
-				       result->path);
+		if (!open_result(result, run))
+			run_refuse(run,
+				"hash or audit --data, with --part=K/N -o jsonl=FILE, writes one",
+				"%s: not a complete result of a part", result->path);
 	}
-	return (check_parts(joined, run) && order_rows(joined, run) &&
-		       collect_inputs(
-			       run, fsdp_document_item(joined->results->lines, 0))) ||
-	       joined->refused;
-}
-
-void parts_close(struct joined_parts *joined)
-{
-	for (size_t i = 0; joined->results != NULL && i < joined->parts; i++)
-		fsdp_document_free(joined->results[i].document);
-	free(joined->results);
-	free(joined->rows);
+	check_parts(joined, run);
+	order_rows(joined, run);
+	collect_inputs(run, fsdp_document_item(joined->results->lines, 0));
 }
 
 /* ---- other parts of the document ---- */

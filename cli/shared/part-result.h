@@ -61,15 +61,11 @@ struct joined_parts {
 	struct fsdp_document_value *rows; /* in the order of their numbers */
 	size_t count;
 	int status; /* the worst of all parts */
-	bool refused;
 };
 
-/* Reads the files that were typed, and takes over what their run has read. Not `refused`:
- * they are such results; else refuse() was called. False: *ret_error, or out of memory.
- */
-bool parts_open(
-	struct joined_parts *joined, struct run *run, struct fsdp_error **ret_error);
-void parts_close(struct joined_parts *joined);
+/* Reads the files that were typed, and takes over what their run has read. Refuses all
+ * others. They belong to the run. */
+void parts_open(struct joined_parts *joined, struct run *run);
 
 /* Fills members of an object with what an object of a result has. Texts are the
  * document's, or copies. */

@@ -29,14 +29,12 @@ struct question {
 
 /* Failures printed so far. */
 struct failures {
-	const struct run *run;
-	char *messages[REPORTED_MAX];
-	char *hints[REPORTED_MAX];
-	const char *codes[REPORTED_MAX];
-	uint64_t counts[REPORTED_MAX];
+	struct failure_kind {
+		const char *message, *hint, *code;
+		uint64_t count;
+	} kinds[REPORTED_MAX];
 	size_t count;
 	uint64_t others;
-	bool out_of_memory;
 };
 
 static int by_place(const void *a, const void *b)
@@ -75,7 +73,7 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 	return request;
 }
 
-char *place_error_text(const struct run *run, const struct fsdp_error *error)
+char *place_error_text(struct run *run, const struct fsdp_error *error)
 {
 	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
 	uint64_t offset = fsdp_error_offset(error);
@@ -89,124 +87,93 @@ char *place_error_text(const struct run *run, const struct fsdp_error *error)
 	if (asprintf(&message, "%s%s%s%s%s%s", path != NULL ? path : "",
 		    path != NULL ? ": " : "", member != NULL ? member : "",
 		    member != NULL ? ": " : "", place, fsdp_error_message(error)) < 0)
-		return NULL;
+		run_fail(run, NULL);
 	return message;
 }
 
-static void remember(struct failures *failures, const struct fsdp_error *error)
+static void remember(
+	struct run *run, struct failures *failures, const struct fsdp_error *error)
 {
-	char *message = place_error_text(failures->run, error);
-	const char *hint = fsdp_error_hint(error);
+	char *message = place_error_text(run, error);
 	size_t i = 0;
 
-	while (i < failures->count && message != NULL &&
-		strcmp(failures->messages[i], message) != 0)
+	while (i < failures->count && strcmp(failures->kinds[i].message, message) != 0)
 		i++;
-	if (message == NULL || i == REPORTED_MAX) {
-		failures->out_of_memory |= message == NULL;
-		failures->others++;
+	if (i < failures->count || i == REPORTED_MAX) {
 		free(message);
-		return;
+	} else {
+		run_owns(run, message, free);
+		failures->kinds[failures->count++] = (struct failure_kind){ message,
+			collected_text(run->collected, fsdp_error_hint(error)).data,
+			fsdp_error_code_name(fsdp_error_code(error)), 0 };
 	}
-	failures->counts[i]++;
-	if (i < failures->count) {
-		free(message);
-		return;
-	}
-	failures->messages[i] = message;
-	failures->hints[i] = hint != NULL ? strdup(hint) : NULL;
-	failures->codes[i] = fsdp_error_code_name(fsdp_error_code(error));
-	failures->count++;
+	*(i < REPORTED_MAX ? &failures->kinds[i].count : &failures->others) += 1;
 }
 
-static bool ask(const uint32_t *pieces, const struct question *questions, size_t request,
-	struct fsdp_locator *locator, place_function *found, void *context,
-	struct failures *failures, struct fsdp_error **ret_error)
+void places_find(struct run *run, const uint32_t *pieces, size_t count,
+	place_function *found, void *context, int *status)
 {
+	struct failures failures = { .count = 0 };
+	struct question *questions;
 	struct fsdp_place place;
+	size_t request;
 
+	if (count == 0)
+		return;
+	questions = run_memory(run, count, sizeof *questions);
+	run_must(run, run->locator != NULL || fsdp_locator_new(run->checkpoint,
+						      &run->locator, &run->error));
+	request = collect(run->checkpoint, pieces, count, questions);
 	for (size_t i = 0; i < request; i++) {
 		struct fsdp_error *error = NULL;
 		size_t position = questions[i].position;
-		if (fsdp_piece_locate(locator, pieces[position], &place, &error)) {
-			if (!found(context, position, &place))
-				return false;
+
+		if (fsdp_piece_locate(run->locator, pieces[position], &place, &error)) {
+			found(context, position, &place);
 			continue;
 		}
-		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-			*ret_error = error;
-			return false;
-		}
-		remember(failures, error);
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			run_fail(run, error);
+		remember(run, &failures, error);
 		fsdp_error_free(error);
 	}
-	return true;
-}
-
-bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, int *status, struct fsdp_error **ret_error)
-{
-	struct failures failures = { .run = run };
-	struct question *questions;
-	bool good = false;
-
-	if (count == 0)
-		return true;
-	questions = malloc(count * sizeof *questions);
-	if (questions != NULL &&
-		(run->locator != NULL ||
-			fsdp_locator_new(run->checkpoint, &run->locator, ret_error))) {
-		size_t request = collect(run->checkpoint, pieces, count, questions);
-		good = ask(pieces, questions, request, run->locator, found, context,
-			&failures, ret_error);
-	}
-	if (failures.count > 0 || failures.others > 0)
+	if (failures.count > 0)
 		*status = status_worse(*status, STATUS_PARTIAL);
 	for (size_t i = 0; i < failures.count; i++) {
+		const struct failure_kind *kind = &failures.kinds[i];
 		char more[48] = "";
-		if (failures.counts[i] > 1)
-			snprintf(more, sizeof more, " (%" PRIu64 " pieces)",
-				failures.counts[i]);
-		run_failure(run, failures.codes[i], failures.hints[i], "%s%s",
-			failures.messages[i], more);
-		free(failures.messages[i]);
-		free(failures.hints[i]);
+
+		if (kind->count > 1)
+			snprintf(more, sizeof more, " (%" PRIu64 " pieces)", kind->count);
+		run_failure(run, kind->code, kind->hint, "%s%s", kind->message, more);
 	}
-	if (failures.out_of_memory)
-		run_failure(run, "memory", NULL, "out of memory");
-	else if (failures.others > 0)
+	if (failures.others > 0)
 		run_failure(run, "damaged", NULL,
 			"%" PRIu64 " more piece%s could not be located", failures.others,
 			failures.others == 1 ? "" : "s");
-	free(questions);
-	return good;
 }
 
-static bool keep(void *context, size_t position, const struct fsdp_place *place)
-{
-	struct place_facts *places = context;
+struct keeping {
+	struct run *run;
+	struct place_facts *places;
+};
 
-	return place_facts_copy(&places[position], place);
+static void keep(void *context, size_t position, const struct fsdp_place *place)
+{
+	struct keeping *keeping = context;
+
+	place_facts_copy(keeping->run, &keeping->places[position], place);
 }
 
-bool places_list(struct run *run, const uint32_t *pieces, size_t count,
-	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error)
+struct place_facts *places_list(
+	struct run *run, const uint32_t *pieces, size_t count, int *status)
 {
-	struct place_facts *places = malloc((count + 1) * sizeof *places);
+	struct keeping keeping = { run, run_memory(run, count, sizeof *keeping.places) };
 
-	*ret_places = places;
-	if (places == NULL)
-		return false;
 	for (size_t i = 0; i < count; i++)
-		places[i] = place_unknown;
-	return places_find(run, pieces, count, keep, places, status, ret_error);
-}
-
-void places_free(struct place_facts *places, size_t count)
-{
-	for (size_t i = 0; places != NULL && i < count; i++)
-		free(places[i].strides);
-	free(places);
+		keeping.places[i] = place_unknown;
+	places_find(run, pieces, count, keep, &keeping, status);
+	return keeping.places;
 }
 
 /* ---- Reads a few elements of a tensor ---- */
@@ -271,15 +238,12 @@ bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
 }
 
-bool reading_choose(struct run *run, struct selection *selection,
-	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count)
+uint32_t *reading_choose(struct run *run, struct selection *selection,
+	struct name_buffer *buffer, size_t *ret_count)
 {
 	size_t count = fsdp_tensor_count(run->checkpoint), kept = 0;
-	uint32_t *tensors = malloc((count + 1) * sizeof *tensors);
+	uint32_t *tensors = run_memory(run, count, sizeof *tensors);
 
-	*ret_tensors = tensors;
-	if (tensors == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
 		/* The bytes of a FlatParameter whose parameters are listed too are
@@ -292,23 +256,21 @@ bool reading_choose(struct run *run, struct selection *selection,
 			tensors[kept++] = i;
 	}
 	*ret_count = kept;
-	return !buffer->failed;
+	run_must(run, !buffer->failed);
+	return tensors;
 }
 
 void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
 	size_t *printed)
 {
-	const char *code = fsdp_error_code_name(fsdp_error_code(error));
-	char *message = place_error_text(run, error);
+	char *message;
 
-	if (message != NULL) {
-		const char *hint = fsdp_error_hint(error);
-		if ((*printed)++ < PRINTED_MAX)
-			run_failure(run, code, hint, "%.*s%s%s", (int)name.size,
-				name.size > 0 ? name.data : "", name.size > 0 ? ": " : "",
-				message);
-	} else
-		run_failure(run, "memory", NULL, "out of memory");
+	if ((*printed)++ >= PRINTED_MAX)
+		return;
+	message = place_error_text(run, error);
+	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%.*s%s%s", (int)name.size,
+		name.size > 0 ? name.data : "", name.size > 0 ? ": " : "", message);
 	free(message);
 }
 

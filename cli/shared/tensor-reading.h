@@ -14,27 +14,25 @@
  * and offsets, so that neighbours are read together, whatever order they are shown in.
  */
 
-/* Called for each piece that was found; `position` is its place in the list. False: out
- * of memory. */
-typedef bool place_function(
+/* Called for each piece that was found; `position` is its place in the list. */
+typedef void place_function(
 	void *context, size_t position, const struct fsdp_place *place);
 
 /*
  * Pieces that cannot be located are reported once a message, through run_failure, and
- * make *status partial. False: nothing more can be done (out of memory).
+ * make *status partial.
  */
-bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, int *status, struct fsdp_error **ret_error);
+void places_find(struct run *run, const uint32_t *pieces, size_t count,
+	place_function *found, void *context, int *status);
 
-/* The same for callers that keep what was found: a list with one place per piece,
- * which may be unknown. It is to be freed in any case. */
-bool places_list(struct run *run, const uint32_t *pieces, size_t count,
-	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error);
-void places_free(struct place_facts *places, size_t count);
+/* The same for callers that keep what was found: a list of the run with one place per
+ * piece, which may be unknown. */
+struct place_facts *places_list(
+	struct run *run, const uint32_t *pieces, size_t count, int *status);
 
-/* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. Without the
- * file if that is the input itself, which the message names anyway. */
-char *place_error_text(const struct run *run, const struct fsdp_error *error);
+/* "FILE: MEMBER: offset N: what is wrong", to be freed. Without the file if that is the
+ * input itself, which the message names anyway. */
+char *place_error_text(struct run *run, const struct fsdp_error *error);
 
 /* Whether its elements are in some file: those of sparse and meta tensors are not. */
 bool elements_are_stored(const struct fsdp_tensor *tensor);
@@ -57,10 +55,9 @@ bool elements_copy(struct fsdp_locator *locator, uint32_t index,
  * progress_begin got. False: the user interrupted it. */
 bool reading_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
 
-/* Tensors that are selected, in their order; freed by the caller. False: out of memory.
- */
-bool reading_choose(struct run *run, struct selection *selection,
-	struct name_buffer *buffer, uint32_t **ret_tensors, size_t *ret_count);
+/* Tensors that are selected, in their order: a list of the run. */
+uint32_t *reading_choose(struct run *run, struct selection *selection,
+	struct name_buffer *buffer, size_t *ret_count);
 
 /* Reports why a tensor or file could not be read: the first few, counted in the last
  * argument. */

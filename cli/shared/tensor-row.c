@@ -50,8 +50,26 @@ bool row_buffers_failed(const struct row_buffers *buffers)
 	       buffers->param.failed || buffers->state.failed;
 }
 
-bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place)
+RELEASE(release_buffers, row_buffers_done)
+
+struct row_buffers *row_buffers_of_run(struct run *run)
 {
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
+
+	run_owns(run, buffers, release_buffers);
+	return buffers;
+}
+
+void row_buffers_check(struct run *run, const struct row_buffers *buffers)
+{
+	run_must(run, !row_buffers_failed(buffers));
+}
+
+void place_facts_copy(
+	struct run *run, struct place_facts *facts, const struct fsdp_place *place)
+{
+	int64_t *strides;
+
 	*facts = (struct place_facts){
 		.offset = place->offset,
 		.length = place->length,
@@ -64,13 +82,11 @@ bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place)
 		.flags = place->flags,
 	};
 	if (!place->strided || place->dims == 0)
-		return true;
-	facts->strides = malloc(place->dims * sizeof *facts->strides);
-	if (facts->strides == NULL)
-		return false;
-	memcpy(facts->strides, place->strides, place->dims * sizeof *facts->strides);
+		return;
+	strides = run_memory(run, place->dims, sizeof *strides);
+	memcpy(strides, place->strides, place->dims * sizeof *strides);
+	facts->strides = strides;
 	facts->dims = place->dims;
-	return true;
 }
 
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
@@ -293,38 +309,36 @@ const struct record param_state_record = OBJECT_RECORD(STATE, "state_of",
 	{ "state", GET(FIELD_NAME, get_state), HIDDEN,
 		ABOUT("Of optimizer state: its key, such as `exp_avg`.") });
 
-bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **ret_states,
-	struct fsdp_error **ret_error)
+struct state_of *states_of_all(struct run *run)
 {
-	size_t all = fsdp_tensor_count(checkpoint), params = 0, states = 0, count;
-	uint32_t *tensors = malloc((all + 1) * sizeof *tensors);
-	struct fsdp_optimizer_states *found = NULL;
-	bool good = tensors != NULL;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	size_t all = fsdp_tensor_count(checkpoint), params = 0, count;
+	uint32_t *tensors = run_memory(run, all, sizeof *tensors);
+	struct state_of *states = NULL;
+	struct fsdp_optimizer_states *found;
 
-	*ret_states = NULL;
-	for (uint32_t i = 0; good && i < all; i++) {
+	for (uint32_t i = 0; i < all; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		states += tensor.role == FSDP_ROLE_OPTIM;
+		if (tensor.role == FSDP_ROLE_OPTIM && states == NULL)
+			states = run_memory(run, all, sizeof *states);
 		if (tensor.role == FSDP_ROLE_PARAM)
 			tensors[params++] = i;
 	}
-	if (good && states > 0) {
-		*ret_states = malloc(all * sizeof **ret_states);
-		good = *ret_states != NULL && fsdp_optimizer_states_new(checkpoint,
-						      tensors, params, &found, ret_error);
-	}
-	for (size_t i = 0; good && found != NULL && i < all; i++)
-		(*ret_states)[i].param = FSDP_NONE;
-	for (size_t i = 0; good && found != NULL && i < params; i++) {
+	if (states == NULL)
+		return NULL;
+	run_must(run, fsdp_optimizer_states_new(
+			      checkpoint, tensors, params, &found, &run->error));
+	for (size_t i = 0; i < all; i++)
+		states[i].param = FSDP_NONE;
+	for (size_t i = 0; i < params; i++) {
 		const struct fsdp_state *own =
 			fsdp_optimizer_states_of(found, tensors[i], &count);
 		for (size_t k = 0; k < count; k++)
-			(*ret_states)[own[k].tensor] = (struct state_of){ tensors[i],
+			states[own[k].tensor] = (struct state_of){ tensors[i],
 				own[k].tensor, own[k].key_offset, own[k].key_size };
 	}
 	fsdp_optimizer_states_free(found);
-	free(tensors);
-	return good;
+	return states;
 }
 
 struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
@@ -468,23 +482,6 @@ const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
 	{ "replica", ID_AT(FACTS, replica), .machine_only = EVERY_VIEW & ~IN(VIEW_COPIES),
 		ABOUT("Number of the copy, from 0, if several pieces are equal.") });
 
-/* Of the full tensor, or of a box in it; a run has neither. */
-static void write_box(struct piece_facts *facts)
-{
-	const struct fsdp_piece *piece = &facts->piece;
-	uint32_t dims = facts->tensor->dims;
-
-	if (piece->offsets != NULL && piece->sizes != NULL) {
-		facts->offsets = piece->offsets;
-		facts->sizes = piece->sizes;
-		facts->dims = piece->dims;
-	} else if (dims <= DIMS_MAX) {
-		facts->offsets = ZEROS;
-		facts->sizes = dims > 0 ? facts->tensor->shape : ZEROS;
-		facts->dims = dims;
-	}
-}
-
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place)
 {
@@ -503,8 +500,16 @@ struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 		.replica = FSDP_NONE,
 	};
 
-	if (!piece->is_run)
-		write_box(&facts);
+	/* Of the full tensor, or of a box in it; a run has neither. */
+	if (!piece->is_run && piece->offsets != NULL && piece->sizes != NULL) {
+		facts.offsets = piece->offsets;
+		facts.sizes = piece->sizes;
+		facts.dims = piece->dims;
+	} else if (!piece->is_run && tensor->dims <= DIMS_MAX) {
+		facts.offsets = ZEROS;
+		facts.sizes = tensor->dims > 0 ? tensor->shape : ZEROS;
+		facts.dims = tensor->dims;
+	}
 	if (place->storage.data == NULL)
 		facts.place.storage = piece->storage;
 	if (place->storage_offset == FSDP_UNKNOWN)
@@ -675,7 +680,7 @@ static void choose_column(struct record_table *table, size_t column)
 		table->chosen[table->table.chosen_count++] = column;
 }
 
-bool choose_columns(struct run *run, struct record_table *table)
+void choose_columns(struct run *run, struct record_table *table)
 {
 	const struct texts *names = &run->select->columns;
 	char known[512];
@@ -692,12 +697,10 @@ bool choose_columns(struct run *run, struct record_table *table)
 					    1) == 0)
 					choose_column(table, j);
 		} else {
-			refuse(run, list_columns(table, false, known, sizeof known),
+			run_refuse(run, list_columns(table, false, known, sizeof known),
 				"--columns: unknown column '%s'", names->items[i]);
-			return false;
 		}
 	}
-	return true;
 }
 
 /* ---- order ---- */
@@ -753,50 +756,21 @@ static int by_key(const void *a, const void *b)
 	return left->position < right->position ? -1 : 1;
 }
 
-/* False: some key is none of this table, and refuse() was called. */
-static bool check_keys(struct run *run, const struct record_table *table,
-	const char *usual, size_t *ret_count)
+void sort_rows(struct run *run, const struct record_table *table, const char *usual,
+	row_function *object_of, void *context, uint32_t *rows, size_t row_count)
 {
+	struct slot *slots = run_memory(run, row_count, sizeof *slots);
+	size_t keys = 0;
 	char known[512];
-	const char *key;
-	size_t count = 0;
+	const char *typed;
 
-	for (; (key = sort_key(run, usual, count)) != NULL; count++) {
-		size_t column = sort_column(table, key);
-		if (column < table->table.column_count &&
-			table->columns[column].sort != SORT_NEVER)
-			continue;
-		refuse(run, list_columns(table, true, known, sizeof known),
-			"--sort: cannot sort these rows by '%s'", key + is_falling(key));
-		return false;
-	}
-	*ret_count = count;
-	return true;
-}
-
-static void reverse(uint32_t *rows, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		uint32_t row = rows[i];
-		rows[i] = rows[count - 1 - i];
-		rows[count - 1 - i] = row;
-	}
-}
-
-bool sort_rows(struct run *run, const struct record_table *table, const char *usual,
-	row_function *object_of, void *context, uint32_t *rows, size_t row_count,
-	bool *ret_memory)
-{
-	struct slot *slots;
-	size_t keys;
-
-	*ret_memory = false;
-	if (!check_keys(run, table, usual, &keys))
-		return false;
-	slots = malloc((row_count + 1) * sizeof *slots);
-	if (slots == NULL) {
-		*ret_memory = true;
-		return false;
+	for (; (typed = sort_key(run, usual, keys)) != NULL; keys++) {
+		size_t column = sort_column(table, typed);
+		if (column >= table->table.column_count ||
+			table->columns[column].sort == SORT_NEVER)
+			run_refuse(run, list_columns(table, true, known, sizeof known),
+				"--sort: cannot sort these rows by '%s'",
+				typed + is_falling(typed));
 	}
 	/* The last key of the list is sorted by first, so that earlier ones rule. */
 	for (size_t i = keys; i-- > 0;) {
@@ -814,10 +788,11 @@ bool sort_rows(struct run *run, const struct record_table *table, const char *us
 		for (size_t j = 0; j < row_count; j++)
 			rows[j] = slots[j].row;
 	}
-	free(slots);
-	if (run->select->reverse)
-		reverse(rows, row_count);
-	return true;
+	for (size_t i = 0; run->select->reverse && i < row_count / 2; i++) {
+		uint32_t row = rows[i];
+		rows[i] = rows[row_count - 1 - i];
+		rows[row_count - 1 - i] = row;
+	}
 }
 
 size_t head_of(const struct run *run, size_t count)

@@ -76,6 +76,10 @@ void row_buffers_done(struct row_buffers *buffers);
 /* Whether some row could not be made for lack of memory. */
 bool row_buffers_failed(const struct row_buffers *buffers);
 
+/* The same of a command with `perform`: new ones of the run; ends it if they failed. */
+struct row_buffers *row_buffers_of_run(struct run *run);
+void row_buffers_check(struct run *run, const struct row_buffers *buffers);
+
 /* What was learned about a piece from its container. */
 struct place_facts {
 	uint64_t offset, length; /* FSDP_UNKNOWN: not located */
@@ -83,7 +87,7 @@ struct place_facts {
 	uint64_t item_offset, item_length; /* of a zip member */
 	struct fsdp_span storage;
 	const char *method;
-	int64_t *strides; /* owned by the keeper of the facts; NULL: contiguous */
+	const int64_t *strides; /* of the run; NULL: contiguous */
 	uint32_t dims;
 	uint32_t flags; /* as in struct fsdp_place */
 };
@@ -108,8 +112,8 @@ struct piece_facts {
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place);
 
-/* False: out of memory. */
-bool place_facts_copy(struct place_facts *facts, const struct fsdp_place *place);
+void place_facts_copy(
+	struct run *run, struct place_facts *facts, const struct fsdp_place *place);
 
 /* The name that is shown: clean, or as stored under --raw. */
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
@@ -142,10 +146,8 @@ struct state_of {
 };
 extern const struct record param_state_record;
 
-/* A list by index of tensor; NULL where no tensor is of an optimizer. The caller
- * frees the list. False: *ret_error, or out of memory. */
-bool states_of_all(const struct fsdp_checkpoint *checkpoint, struct state_of **ret_states,
-	struct fsdp_error **ret_error);
+/* A list of the run by index of tensor; NULL where no tensor is of an optimizer. */
+struct state_of *states_of_all(struct run *run);
 
 /* A tensor as it is shown: a state has the module and the unit of its parameter. */
 struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
@@ -166,9 +168,9 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group
  * and columns have the names of JSON fields.
  */
 
-/* Takes --columns; "all" is every column of the machine-readable outputs. False: a column
- * is unknown, and refuse() was called. */
-bool choose_columns(struct run *run, struct record_table *table);
+/* Takes --columns; "all" is every column of the machine-readable outputs. Refuses a
+ * column that is unknown. */
+void choose_columns(struct run *run, struct record_table *table);
 
 /* Whether something that costs reads is shown or sorted by. */
 bool columns_read(const struct run *run, const struct record_table *table);
@@ -178,13 +180,11 @@ typedef const void *row_function(void *context, uint32_t row, uint32_t *ret_orde
 
 /*
  * Puts rows in the order of -S, --sort and -r; rows that are equal stay as they are.
- * usual: the default key; NULL: rows stay. False: a column is unknown or
- * cannot be sorted by, and refuse() was called; or *ret_memory says that there was not
- * enough.
+ * usual: the default key; NULL: rows stay. Refuses a column that is unknown or cannot be
+ * sorted by.
  */
-bool sort_rows(struct run *run, const struct record_table *table, const char *usual,
-	row_function *object_of, void *context, uint32_t *rows, size_t row_count,
-	bool *ret_memory);
+void sort_rows(struct run *run, const struct record_table *table, const char *usual,
+	row_function *object_of, void *context, uint32_t *rows, size_t row_count);
 
 /* How many of `count` rows --head leaves. */
 size_t head_of(const struct run *run, size_t count);
