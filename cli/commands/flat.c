@@ -26,7 +26,7 @@ struct ledger {
 	struct run *run;
 	const struct flat_options *options;
 	struct selection *selection;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	uint32_t *files; /* by rank of the job: its file, or FSDP_NONE */
 	size_t file_count;
 
@@ -49,7 +49,7 @@ enum { RANGE_SIZE = 48, RANKS_TEXT = 64 };
 /* The full name of a parameter. Valid until the next one. */
 static struct text ledger_full_name(struct ledger *ledger, uint32_t fqn)
 {
-	return name_text(&ledger->buffers.name, ledger->run->checkpoint, fqn);
+	return name_text(&ledger->buffers->name, ledger->run->checkpoint, fqn);
 }
 
 /* The name of a unit's module; empty for the root. Valid until the next one. */
@@ -59,7 +59,7 @@ static struct text ledger_unit_name(struct ledger *ledger, uint32_t unit)
 
 	if (facts.module == FSDP_NONE)
 		return (struct text){ "", 0 };
-	return name_text(&ledger->buffers.unit, ledger->run->checkpoint,
+	return name_text(&ledger->buffers->unit, ledger->run->checkpoint,
 		fsdp_module(ledger->run->checkpoint, facts.module).name);
 }
 
@@ -634,7 +634,7 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static bool find_files(struct ledger *ledger)
+static void find_files(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	size_t count = fsdp_file_count(checkpoint), most = 0;
@@ -645,33 +645,28 @@ static bool find_files(struct ledger *ledger)
 		if (rank != FSDP_NONE && rank >= most)
 			most = (size_t)rank + 1;
 	}
-	ledger->files = malloc((most + 1) * sizeof *ledger->files);
-	if (ledger->files == NULL)
-		return false;
-	memset(ledger->files, 0xff, (most + 1) * sizeof *ledger->files);
+	ledger->files = run_memory(ledger->run, most, sizeof *ledger->files);
+	memset(ledger->files, 0xff, most * sizeof *ledger->files);
 	ledger->file_count = most;
 	for (size_t i = count; i-- > 0;)
 		if (fsdp_file(checkpoint, i).rank != FSDP_NONE)
 			ledger->files[fsdp_file(checkpoint, i).rank] = (uint32_t)i;
-	return true;
 }
 
-static bool find_units(struct ledger *ledger)
+static void find_units(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	const char *typed = ledger->options->unit;
 	size_t count = fsdp_unit_count(checkpoint);
 
-	ledger->units = malloc((count + 1) * sizeof *ledger->units);
-	if (ledger->units == NULL)
-		return false;
+	ledger->units = run_memory(ledger->run, count, sizeof *ledger->units);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t module = fsdp_unit(checkpoint, i).module;
 		struct text name = ledger_unit_name(ledger, i), raw = name;
 		struct fsdp_flat flat;
 
 		if (module != FSDP_NONE)
-			raw = name_text(&ledger->buffers.raw, checkpoint,
+			raw = name_text(&ledger->buffers->raw, checkpoint,
 				fsdp_module(checkpoint, module).raw_name);
 		if (fsdp_unit_flat(checkpoint, i, &flat) &&
 			(typed == NULL || text_is(name, text_of(typed)) ||
@@ -679,7 +674,6 @@ static bool find_units(struct ledger *ledger)
 			selection_takes_module(ledger->selection, span_of_text(name)))
 			ledger->units[ledger->unit_count++] = i;
 	}
-	return true;
 }
 
 /* The names nearest to one that was not found, as the end of a sentence. */
@@ -689,14 +683,14 @@ static void print_similar(struct ledger *ledger, struct similar *similar,
 	size_t length = 0;
 
 	for (size_t i = 0; i < similar->count; i++) {
-		name_buffer_append(&ledger->buffers.text, &length,
+		name_buffer_append(&ledger->buffers->text, &length,
 			text_of(i > 0 ? ", " : "; did you mean "));
-		name_buffer_append(&ledger->buffers.text, &length,
+		name_buffer_append(&ledger->buffers->text, &length,
 			ledger_full_name(ledger, similar->best[i].name));
 	}
-	name_buffer_append(&ledger->buffers.text, &length, (struct text){ "", 1 });
+	name_buffer_append(&ledger->buffers->text, &length, (struct text){ "", 1 });
 	run_note(ledger->run, "no flat parameter %s %s%s", what, word,
-		ledger->buffers.text.data != NULL ? ledger->buffers.text.data : "");
+		ledger->buffers->text.data != NULL ? ledger->buffers->text.data : "");
 	ledger->status = STATUS_BAD;
 	ledger->unit_count = 0;
 }
@@ -806,21 +800,18 @@ static bool read_index(
 }
 
 /* The answer's place in the shape of its parameter. */
-static bool unravel(struct ledger *ledger, const struct fsdp_flat_entry *entry)
+static void unravel(struct ledger *ledger, const struct fsdp_flat_entry *entry)
 {
 	uint64_t left = ledger->answer.param_offset;
 
 	if (entry->shape == NULL)
-		return true;
-	ledger->index = malloc((entry->dims + 1) * sizeof *ledger->index);
-	if (ledger->index == NULL)
-		return false;
+		return;
+	ledger->index = run_memory(ledger->run, entry->dims, sizeof *ledger->index);
 	ledger->dims = entry->dims;
 	for (uint32_t i = entry->dims; i-- > 0;) {
 		ledger->index[i] = (int64_t)(left % (uint64_t)entry->shape[i]);
 		left /= (uint64_t)entry->shape[i];
 	}
-	return true;
 }
 
 static void print_no_param(struct ledger *ledger, struct text word)
@@ -841,7 +832,7 @@ static void print_no_param(struct ledger *ledger, struct text word)
 }
 
 /* A name may hold colons itself, so all of it is tried first. */
-static bool find_param(struct ledger *ledger, bool *ret_refused)
+static void find_param(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	const char *word = ledger->options->param;
@@ -859,28 +850,25 @@ static bool find_param(struct ledger *ledger, bool *ret_refused)
 		if (colon == NULL ||
 			!find_named(ledger, name, &unit, &ledger->only_entry)) {
 			print_no_param(ledger, name);
-			return true;
+			return;
 		}
 	}
 	ledger->units[0] = unit;
 	ledger->unit_count = 1;
 	if (colon == NULL)
-		return true;
+		return;
 	flat = ledger_flat(ledger, unit);
 	entry = fsdp_flat_entry(checkpoint, &flat, ledger->only_entry);
 	if (!read_index(colon + 1, &entry, &offset) ||
 		!fsdp_flat_place_of(
-			checkpoint, &flat, ledger->only_entry, offset, &ledger->answer)) {
-		*ret_refused = true;
-		return refuse(ledger->run,
-			"an index is a number, or one per dimension: 6,4",
+			checkpoint, &flat, ledger->only_entry, offset, &ledger->answer))
+		run_refuse(ledger->run, "an index is a number, or one per dimension: 6,4",
 			"--param: the parameter has %" PRIu64
 			" elements, and no element %s",
 			entry.numel, colon + 1);
-	}
 	ledger->answer_unit = ledger->units[0];
 	ledger->only_rank = ledger->answer.rank;
-	return unravel(ledger, &entry);
+	unravel(ledger, &entry);
 }
 
 /* "RANK:OFFSET", the rank one of the job. */
@@ -921,19 +909,18 @@ static bool needs_rank(
 	return end != NULL && *end == '\0';
 }
 
-static bool find_place(struct ledger *ledger, bool *ret_refused)
+static void find_place(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
 	struct fsdp_flat flat;
 	uint32_t global, rank;
 	uint64_t offset;
 
-	*ret_refused = true;
 	if (!read_place(ledger->options->at, &global, &offset))
-		return refuse(ledger->run, "as in --at 3:31",
+		run_refuse(ledger->run, "as in --at 3:31",
 			"--at: '%s' is not RANK:OFFSET", ledger->options->at);
 	if (ledger->unit_count > 1)
-		return refuse(ledger->run, "fsdp-inspect flat lists them",
+		run_refuse(ledger->run, "fsdp-inspect flat lists them",
 			"--at: the checkpoint has %zu units; choose one with --unit",
 			ledger->unit_count);
 	flat = ledger_flat(ledger, ledger->units[0]);
@@ -941,33 +928,31 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 	if (rank == FSDP_NONE && global < flat.shards)
 		rank = global;
 	if (rank == FSDP_NONE)
-		return refuse(ledger->run, NULL,
+		run_refuse(ledger->run, NULL,
 			"--at: unknown rank %" PRIu32
 			"; the unit is sharded over %" PRIu32,
 			global, flat.shards);
 	if (!fsdp_flat_locate_shard_offset(
 		    checkpoint, &flat, rank, offset, &ledger->answer))
-		return refuse(ledger->run, NULL,
+		run_refuse(ledger->run, NULL,
 			"--at: a rank's shard has %" PRIu64
 			" elements, and no element %" PRIu64,
 			flat.sharded_numel, offset);
-	*ret_refused = false;
 	ledger->answer_unit = ledger->units[0];
 	ledger->only_rank = rank;
 	if (ledger->answer.entry == FSDP_NONE || ledger->answer.is_padding)
-		return true;
+		return;
 	struct fsdp_flat_entry entry =
 		fsdp_flat_entry(checkpoint, &flat, ledger->answer.entry);
-	return unravel(ledger, &entry);
+	unravel(ledger, &entry);
 }
 
-static bool find_what(struct ledger *ledger, bool *ret_refused)
+static void find_what(struct ledger *ledger)
 {
 	size_t count = fsdp_unit_count(ledger->run->checkpoint), refused = 0;
 
-	*ret_refused = false;
-	if (!find_units(ledger) || !find_files(ledger))
-		return false;
+	find_units(ledger);
+	find_files(ledger);
 	/* A layout that is not that of the files is not shown as theirs. */
 	for (uint32_t i = 0; i < count; i++)
 		refused += fsdp_unit(ledger->run->checkpoint, i).flat_refused;
@@ -980,54 +965,43 @@ static bool find_what(struct ledger *ledger, bool *ret_refused)
 	if (ledger->unit_count == 0) {
 		if (refused == 0)
 			print_no_unit(ledger);
-		return true;
+	} else if (ledger->options->param != NULL) {
+		find_param(ledger);
+	} else if (ledger->options->at != NULL) {
+		find_place(ledger);
 	}
-	if (ledger->options->param != NULL)
-		return find_param(ledger, ret_refused);
-	return ledger->options->at == NULL || find_place(ledger, ret_refused);
 }
 
-static bool run_flat(struct run *run, struct fsdp_error **ret_error)
+static void run_flat(struct run *run)
 {
+	struct row_buffers *buffers = row_buffers_of_run(run);
 	struct ledger ledger = { .run = run,
+		.row = { .run = run, .buffers = buffers },
+		.buffers = buffers,
 		.options = run->options,
 		.only_entry = FSDP_NONE,
 		.only_rank = FSDP_NONE,
 		.answer_unit = FSDP_NONE };
-	bool good, refused;
+	const struct subject all = { &ledger, &ledger };
+	struct flat_unit unit;
 
-	(void)ret_error; /* nothing here reads */
-	ledger.row = (struct row_context){ .run = run, .buffers = &ledger.buffers };
 	if (ledger.options->param != NULL && ledger.options->at != NULL)
-		return refuse(
+		run_refuse(
 			run, "give one of them", "--param and --at exclude each other");
-	if (!answer_selection(run, &ledger.selection))
-		return true;
-	good = find_what(&ledger, &refused);
-	if (good && !refused) {
-		/* Begins the answer and gives all of it, to people and to programs. */
-		const struct subject all = { &ledger, &ledger };
-		struct flat_unit unit;
-		run_begin(ledger.run, answer_selection_status(ledger.run,
-					      ledger.selection, ledger.status));
-		out_fields(ledger.run->out, &flat_record, all);
-		print_rows(&ledger);
-		if (ledger.answer_unit != FSDP_NONE)
-			print_answer(&ledger);
-		else
-			for (size_t i = 0; i < ledger.unit_count; i++) {
-				if (i > 0)
-					out_line(ledger.run->out, NULL, "%s", "");
-				print_unit(&ledger, find_unit(all, i, &unit));
-			}
-		good = !row_buffers_failed(&ledger.buffers);
-	}
-	free(ledger.units);
-	free(ledger.files);
-	free(ledger.index);
-	row_buffers_done(&ledger.buffers);
-	selection_free(ledger.selection);
-	return good;
+	ledger.selection = run_selection(run);
+	find_what(&ledger);
+	run_begin(run, answer_selection_status(run, ledger.selection, ledger.status));
+	out_fields(run->out, &flat_record, all);
+	print_rows(&ledger);
+	if (ledger.answer_unit != FSDP_NONE)
+		print_answer(&ledger);
+	else
+		for (size_t i = 0; i < ledger.unit_count; i++) {
+			if (i > 0)
+				out_line(run->out, NULL, "%s", "");
+			print_unit(&ledger, find_unit(all, i, &unit));
+		}
+	row_buffers_check(run, buffers);
 }
 
 const struct command command_flat = {
@@ -1049,5 +1023,5 @@ const struct command command_flat = {
 	.inputs = INPUTS_MANY,
 	.needs_rank = needs_rank,
 	.options_size = sizeof(struct flat_options),
-	.run = run_flat,
+	.perform = run_flat,
 };

@@ -43,7 +43,7 @@ struct map {
 		uint32_t *begin, *tensors;
 	} ties;
 	bool flattened; /* there are FlatParameters and nothing else */
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	struct fsdp_inferred_units *likely; /* NULL: they are not asked for */
 	bool skipped_fsdp2, inferred;
 };
@@ -60,7 +60,7 @@ struct cursor {
 static bool takes_tensor(
 	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	struct text name = tensor_shown_name(map->run, &map->buffers.name, tensor);
+	struct text name = tensor_shown_name(map->run, &map->buffers->name, tensor);
 
 	return select_reaches(map->run->select, span_of_text(name)) &&
 	       selection_takes_tensor(
@@ -103,11 +103,11 @@ static const void *each_tensor(struct subject of, size_t i, void *room)
 		if ((map->options->flat && !is_parameter(map, &tensor)) ||
 			!takes_tensor(map, index, &tensor))
 			continue;
-		cursor->raw = name_text(&map->buffers.raw, checkpoint, tensor.raw_name);
-		cursor->name =
-			map->options->flat
-				? tensor_shown_name(map->run, &map->buffers.name, &tensor)
-				: name_text(&map->buffers.name, checkpoint, tensor.name);
+		cursor->raw = name_text(&map->buffers->raw, checkpoint, tensor.raw_name);
+		cursor->name = map->options->flat ? tensor_shown_name(map->run,
+							    &map->buffers->name, &tensor)
+						  : name_text(&map->buffers->name,
+							    checkpoint, tensor.name);
 		return cursor;
 	}
 	return NULL;
@@ -129,16 +129,14 @@ static void fqns_print_names(struct map *map)
 
 /* ---- by parameter ---- */
 
-static bool find_ties(struct map *map)
+static void find_ties(struct map *map)
 {
 	struct ties *ties = &map->ties;
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
 
-	ties->begin = calloc(count + 2, sizeof *ties->begin);
-	ties->tensors = malloc((count + 1) * sizeof *ties->tensors);
-	if (ties->begin == NULL || ties->tensors == NULL)
-		return false;
+	ties->begin = run_memory(map->run, count + 2, sizeof *ties->begin);
+	ties->tensors = run_memory(map->run, count, sizeof *ties->tensors);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t alias = fsdp_tensor(checkpoint, i).alias;
 		ties->begin[(alias != FSDP_NONE ? alias : i) + 2]++;
@@ -154,7 +152,6 @@ static bool find_ties(struct map *map)
 		if (alias != FSDP_NONE)
 			ties->tensors[ties->begin[alias + 1]++] = i;
 	}
-	return true;
 }
 
 /* PyTorch shows the parameters of such a unit as one, the FlatParameter. */
@@ -188,7 +185,7 @@ static bool next_entry(
 		uint32_t fqn = fsdp_flat_entry(checkpoint, flat, cursor->next++).fqn;
 		if (fqn == FSDP_NONE)
 			continue;
-		cursor->name = name_text(&map->buffers.name, checkpoint, fqn);
+		cursor->name = name_text(&map->buffers->name, checkpoint, fqn);
 		return true;
 	}
 	return false;
@@ -201,18 +198,6 @@ static bool takes_flat(struct map *map, const struct fsdp_flat *flat)
 	while (next_entry(map, flat, &cursor))
 		if (select_reaches(map->run->select, span_of_text(cursor.name)) &&
 			selection_takes_name(map->selection, span_of_text(cursor.name)))
-			return true;
-	return false;
-}
-
-static bool takes_any_parameter(struct map *map)
-{
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint);
-
-	for (uint32_t i = 0; i < tensors; i++)
-		if (fsdp_tensor(checkpoint, i).role == FSDP_ROLE_PARAM &&
-			takes_tied(map, i))
 			return true;
 	return false;
 }
@@ -274,7 +259,7 @@ static const void *each_name(struct subject of, size_t i, void *room)
 	if (i >= begin[0] - begin[-1])
 		return NULL;
 	tied = fsdp_tensor(map->run->checkpoint, map->ties.tensors[begin[-1] + i]);
-	cursor->name = tensor_shown_name(map->run, &map->buffers.name, &tied);
+	cursor->name = tensor_shown_name(map->run, &map->buffers->name, &tied);
 	return cursor;
 }
 
@@ -296,18 +281,23 @@ static void fqns_print_parameters(struct map *map)
 	}
 }
 
-static bool fqns_begin_names(struct map *map)
+static void fqns_begin_names(struct map *map)
 {
 	const struct fqns_options *options = map->options;
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	struct cursor cursor;
+	bool any = false;
 	int status = STATUS_GOOD;
 
 	map->flattened = has_only_flattened(map);
-	if (options->by_parameter && !find_ties(map))
-		return false;
-	if (options->by_parameter
-			? !takes_any_parameter(map)
-			: each_tensor((struct subject){ map, map }, 0, &cursor) == NULL) {
+	if (options->by_parameter) {
+		find_ties(map);
+		for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !any; i++)
+			any = fsdp_tensor(checkpoint, i).role == FSDP_ROLE_PARAM &&
+			      takes_tied(map, i);
+	} else
+		any = each_tensor((struct subject){ map, map }, 0, &cursor) != NULL;
+	if (!any) {
 		if (selection_is_all(map->selection)) {
 			run_note(map->run,
 				options->raw_map ? "no tensors" : "no parameters");
@@ -317,7 +307,6 @@ static bool fqns_begin_names(struct map *map)
 		}
 	}
 	run_begin(map->run, answer_selection_status(map->run, map->selection, status));
-	return true;
 }
 
 static const struct record pair_record = RECORD_OF(RECORD_OBJECT, struct cursor,
@@ -356,7 +345,7 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 	       : run->common->raw ? module.raw_name
 				  : module.name;
 	name_buffer_append(
-		buffer, &length, name_text(&map->buffers.module, run->checkpoint, name));
+		buffer, &length, name_text(&map->buffers->module, run->checkpoint, name));
 	if (class_name != NULL || bare) {
 		name_buffer_append(buffer, &length, text_of("["));
 		if (class_name != NULL)
@@ -370,7 +359,7 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 static bool takes_name(struct map *map, const struct fsdp_module *module)
 {
 	const struct run *run = map->run;
-	struct text name = name_text(&map->buffers.name, run->checkpoint,
+	struct text name = name_text(&map->buffers->name, run->checkpoint,
 		run->common->raw ? module->raw_name : module->name);
 
 	return (run->select->depth < 0 ||
@@ -409,7 +398,7 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 /* JSON has no key twice, so visits with the same key are chained here. */
 static void add_visit(struct map *map, uint32_t index)
 {
-	struct text text = write_key(map, &map->buffers.unit, index);
+	struct text text = write_key(map, &map->buffers->unit, index);
 	uint64_t hash = mix_text(&map->mixer, 0, text);
 	size_t slot = (size_t)hash & map->slot_mask;
 
@@ -418,7 +407,7 @@ static void add_visit(struct map *map, uint32_t index)
 		struct key *key = &map->keys[map->slots[slot]];
 		if (key->hash != hash)
 			continue;
-		if (!text_is(write_key(map, &map->buffers.alias, key->first), text))
+		if (!text_is(write_key(map, &map->buffers->alias, key->first), text))
 			continue;
 		map->nexts[key->last] = index;
 		key->last = index;
@@ -428,31 +417,29 @@ static void add_visit(struct map *map, uint32_t index)
 	map->keys[map->count++] = (struct key){ hash, index, index };
 }
 
-static bool collect(struct map *map)
+static void collect(struct map *map)
 {
+	struct run *run = map->run;
 	size_t modules = fsdp_module_count(map->run->checkpoint), marked = 0, slots = 64;
 
-	map->nexts = malloc((modules + 1) * sizeof *map->nexts);
-	if (map->nexts == NULL)
-		return false;
+	map->nexts = run_memory(run, modules, sizeof *map->nexts);
 	for (uint32_t i = 0; i < modules; i++)
 		marked += fsdp_module(map->run->checkpoint, i).unit != FSDP_NONE ||
 			  is_likely(map, i);
 	while (slots < 2 * marked)
 		slots *= 2;
 	map->slot_mask = slots - 1;
-	map->keys = malloc((marked + 1) * sizeof *map->keys);
-	map->slots = malloc(slots * sizeof *map->slots);
-	if (map->keys == NULL || map->slots == NULL)
-		return false;
+	map->keys = run_memory(run, marked, sizeof *map->keys);
+	map->slots = run_memory(run, slots, sizeof *map->slots);
 	memset(map->slots, 0xff, slots * sizeof *map->slots);
 	for (uint32_t i = 0; i < modules; i++) {
 		struct fsdp_module module = fsdp_module(map->run->checkpoint, i);
 		if (takes_visit(map, &module, i))
 			add_visit(map, i);
 	}
-	return true;
 }
+
+RELEASE(release_likely, fsdp_inferred_units_free)
 
 /* ---- the names below a key ---- */
 
@@ -464,19 +451,19 @@ static struct text full_name(
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	bool is_full;
 	uint32_t fqn = fsdp_unit_fqn(checkpoint, unit, n, &is_full);
-	struct text own = name_text(&map->buffers.name, checkpoint, fqn);
+	struct text own = name_text(&map->buffers->name, checkpoint, fqn);
 	uint32_t prefix = map->options->bare
 				  ? fsdp_module_torch_clean_prefix(checkpoint, visit)
 				  : fsdp_module(checkpoint, visit).name;
-	struct text above = name_text(&map->buffers.module, checkpoint, prefix);
+	struct text above = name_text(&map->buffers->module, checkpoint, prefix);
 	size_t length = 0;
 
 	if (is_full || above.size == 0)
 		return own;
-	name_buffer_append(&map->buffers.text, &length, above);
-	name_buffer_append(&map->buffers.text, &length, text_of("."));
-	name_buffer_append(&map->buffers.text, &length, own);
-	return (struct text){ map->buffers.text.data, length };
+	name_buffer_append(&map->buffers->text, &length, above);
+	name_buffer_append(&map->buffers->text, &length, text_of("."));
+	name_buffer_append(&map->buffers->text, &length, own);
+	return (struct text){ map->buffers->text.data, length };
 }
 
 _Static_assert(sizeof(struct cursor) <= RECORD_ROOM, "room for one");
@@ -511,7 +498,7 @@ static bool next_below(struct map *map, struct cursor *cursor)
 			if (tensor.role != FSDP_ROLE_PARAM)
 				continue;
 			cursor->name =
-				name_text(&map->buffers.name, checkpoint, tensor.name);
+				name_text(&map->buffers->name, checkpoint, tensor.name);
 			return true;
 		}
 		cursor->module++;
@@ -542,7 +529,7 @@ static struct value get_key(struct subject of)
 	struct map *map = of.context;
 
 	return value_name(write_key(
-		map, &map->buffers.unit, ((const struct key *)of.object)->first));
+		map, &map->buffers->unit, ((const struct key *)of.object)->first));
 }
 
 static const void *each_fqn(struct subject of, size_t i, void *room)
@@ -586,27 +573,26 @@ static bool with_inferred(const struct map *map)
 	       !fsdp_checkpoint_plan(map->run->checkpoint, &plan);
 }
 
-/* Each starts an answer (false: out of memory) and prints it as text. */
-static bool fqns_begin_units(struct map *map)
+static void fqns_begin_units(struct map *map)
 {
 	bool none;
 	struct fsdp_plan_facts plan;
 
 	if (!selection_is_by_name(map->selection))
-		return refuse(map->run, "with --flat they select parameters",
+		run_refuse(map->run, "with --flat they select parameters",
 			"units are selected by name: use only -g, -e and -d");
 	if (map->options->bare && !fsdp_has_visits(map->run->checkpoint))
-		return refuse(map->run,
-			"name one with --plan FILE: fsdp-inspect help plan",
+		run_refuse(map->run, "name one with --plan FILE: fsdp-inspect help plan",
 			"--bare needs a sharding plan: the checkpoint has no classes");
 	if (map->options->bare && with_inferred(map))
-		return refuse(map->run, "omit one of them",
+		run_refuse(map->run, "omit one of them",
 			"--units=likely and --bare exclude each other: PyTorch's own map has no guesses");
-	if (with_inferred(map) &&
-		!fsdp_inferred_units_new(map->run->checkpoint, &map->likely, NULL))
-		return false;
-	if (!collect(map))
-		return false;
+	if (with_inferred(map)) {
+		run_must(map->run, fsdp_inferred_units_new(
+					   map->run->checkpoint, &map->likely, NULL));
+		run_owns(map->run, map->likely, release_likely);
+	}
+	collect(map);
 	none = map->count == 0 && !map->skipped_fsdp2 &&
 	       !selection_is_all(map->selection);
 	if (map->skipped_fsdp2)
@@ -627,7 +613,6 @@ static bool fqns_begin_units(struct map *map)
 		run_note(map->run, "the plan has no FSDP units");
 	run_begin(map->run, answer_selection_status(map->run, map->selection,
 				    none ? STATUS_BAD : STATUS_GOOD));
-	return true;
 }
 
 static const struct record key_record = RECORD_OF(RECORD_OBJECT, struct key,
@@ -667,7 +652,7 @@ static const struct record fqns_record = RECORD_OF(RECORD_ONE_OF, struct map,
 
 static const struct mode {
 	const struct record *answer;
-	bool (*begin)(struct map *map);
+	void (*begin)(struct map *map);
 	void (*print)(struct map *map); /* for people */
 } MODES[] = {
 	{ &unit_map_record, fqns_begin_units, fqns_print_units },
@@ -682,38 +667,29 @@ static bool is_bare(const void *options)
 	return ((const struct fqns_options *)options)->bare;
 }
 
-static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
+static void run_fqns(struct run *run)
 {
-	struct map map = { .run = run, .options = run->options, .mixer = mixer_new() };
+	struct map map = { .run = run,
+		.options = run->options,
+		.buffers = row_buffers_of_run(run),
+		.mixer = mixer_new() };
 	const struct fqns_options *options = map.options;
 	const struct mode *mode = &MODES[options->bare           ? 1
 					 : options->flat         ? 2
 					 : options->raw_map      ? 3
 					 : options->by_parameter ? 4
 								 : 0];
-	bool good;
 
-	(void)ret_error; /* nothing here reads */
 	if (options->bare + options->flat + options->raw_map + options->by_parameter > 1)
-		return refuse(run, "give one of them",
+		run_refuse(run, "give one of them",
 			"--bare, --flat, --raw-map and --by-parameter exclude each other");
-	if (!answer_selection(run, &map.selection))
-		return true;
-	good = mode->begin(&map);
-	if (good && answer_has_output(run, "text"))
+	map.selection = run_selection(run);
+	mode->begin(&map);
+	if (answer_has_output(run, "text"))
 		mode->print(&map);
-	if (good && answer_is_machine(run))
+	if (answer_is_machine(run))
 		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
-	good = good && !row_buffers_failed(&map.buffers);
-	fsdp_inferred_units_free(map.likely);
-	free(map.keys);
-	free(map.nexts);
-	free(map.slots);
-	free(map.ties.begin);
-	free(map.ties.tensors);
-	row_buffers_done(&map.buffers);
-	selection_free(map.selection);
-	return good;
+	row_buffers_check(run, map.buffers);
 }
 
 const struct command command_fqns = {
@@ -733,5 +709,5 @@ const struct command command_fqns = {
 	.inputs = INPUTS_MANY,
 	.options_size = sizeof(struct fqns_options),
 	.is_bare = is_bare,
-	.run = run_fqns,
+	.perform = run_fqns,
 };

@@ -29,7 +29,7 @@ struct tree {
 	struct mixer mixer;
 	size_t *name_sizes; /* by depth: how much of a shown name is the ancestor's; --fold */
 
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	struct join join;
 	bool summed;       /* what was folded away is in the sums of its representative */
 	bool folding;      /* the rows that are emitted now are joined … */
@@ -47,7 +47,7 @@ static struct text below_parent(struct tree *tree, struct text name, size_t inde
 
 	if (shown->parent == FSDP_NONE)
 		return name;
-	parent = module_tree_name(&tree->modules, &tree->buffers.raw,
+	parent = module_tree_name(&tree->modules, &tree->buffers->raw,
 		tree->modules.shown[shown->parent].module);
 	if (parent.size == 0 || name.size < parent.size + 1 ||
 		memcmp(name.data, parent.data, parent.size) != 0 ||
@@ -80,7 +80,7 @@ static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text name =
-			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
+			tensor_shown_name(tree->run, &tree->buffers->name, &tensor);
 		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
 		hash = mix_text(mixer, hash, text_last(name, '.'));
 		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
@@ -89,16 +89,13 @@ static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
 	return hash;
 }
 
-static bool hash_all(struct tree *tree)
+static void hash_all(struct tree *tree)
 {
 	const struct mixer *mixer = &tree->mixer;
-	uint64_t *below = calloc(tree->modules.shown_count + 1, sizeof *below);
+	size_t count = tree->modules.shown_count;
+	uint64_t *below = run_memory(tree->run, count, sizeof *below);
 
-	tree->hashes = malloc((tree->modules.shown_count + 1) * sizeof *tree->hashes);
-	if (below == NULL || tree->hashes == NULL) {
-		free(below);
-		return false;
-	}
+	tree->hashes = run_memory(tree->run, count, sizeof *tree->hashes);
 	for (size_t i = tree->modules.shown_count; i-- > 0;) {
 		uint32_t parent = tree->modules.shown[i].parent;
 		tree->hashes[i] =
@@ -106,10 +103,8 @@ static bool hash_all(struct tree *tree)
 		if (parent != FSDP_NONE)
 			below[parent] = mix_text(mixer,
 				mix(mixer, below[parent], tree->hashes[i]),
-				own_name(tree, &tree->buffers.alias, i));
+				own_name(tree, &tree->buffers->alias, i));
 	}
-	free(below);
-	return true;
 }
 
 static bool same_module(
@@ -139,8 +134,8 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 			tree->hashes[a + i] != tree->hashes[b + i] ||
 			!same_module(tree, left, right))
 			return false;
-		if (i > 0 && !text_is(own_name(tree, &tree->buffers.name, a + i),
-				     own_name(tree, &tree->buffers.alias, b + i)))
+		if (i > 0 && !text_is(own_name(tree, &tree->buffers->name, a + i),
+				     own_name(tree, &tree->buffers->alias, b + i)))
 			return false;
 	}
 	return true;
@@ -151,15 +146,15 @@ static void tree_fold(struct tree *tree, uint32_t first)
 {
 	uint32_t next = tree->modules.shown[first].end;
 
-	join_begin(&tree->join, own_name(tree, &tree->buffers.alias, first));
+	join_begin(&tree->join, own_name(tree, &tree->buffers->alias, first));
 	while (next < tree->modules.shown_count &&
 		tree->modules.shown[next].parent == tree->modules.shown[first].parent &&
 		tree->hashes[next] == tree->hashes[first] &&
 		same_below(tree, first, next) &&
-		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
+		join_add(&tree->join, own_name(tree, &tree->buffers->alias, next))) {
 		if (tree->numbers_only && !tree->join.numbers) {
-			join_begin(
-				&tree->join, own_name(tree, &tree->buffers.alias, first));
+			join_begin(&tree->join,
+				own_name(tree, &tree->buffers->alias, first));
 			break;
 		}
 		if (!tree->summed) {
@@ -187,7 +182,7 @@ static void tree_fold(struct tree *tree, uint32_t first)
 static struct text folded_name(struct tree *tree, size_t index, struct text *ret_leaf)
 {
 	const struct shown_visit *shown = &tree->modules.shown[index];
-	struct name_buffer *buffer = &tree->buffers.module;
+	struct name_buffer *buffer = &tree->buffers->module;
 	size_t length = 0, above;
 
 	if (shown->depth > 0)
@@ -212,7 +207,7 @@ static struct text tree_shown_name(struct tree *tree, size_t index, struct text 
 	if (tree->folding) {
 		name = folded_name(tree, index, ret_leaf);
 	} else {
-		name = module_tree_name(&tree->modules, &tree->buffers.module,
+		name = module_tree_name(&tree->modules, &tree->buffers->module,
 			tree->modules.shown[index].module);
 		*ret_leaf = below_parent(tree, name, index);
 	}
@@ -353,7 +348,7 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text own = text_last(
-			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
+			tensor_shown_name(tree->run, &tree->buffers->name, &tensor), '.');
 		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
 			value_shape(tensor.shape, tensor.dims) };
 		struct tree_node node = {
@@ -363,11 +358,11 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
 		if (tree->options->full && module_shown.size > 0) {
-			name_buffer_append(&tree->buffers.alias, &length, module_shown);
-			name_buffer_append(&tree->buffers.alias, &length, text_of("."));
+			name_buffer_append(&tree->buffers->alias, &length, module_shown);
+			name_buffer_append(&tree->buffers->alias, &length, text_of("."));
 		}
-		name_buffer_append(&tree->buffers.alias, &length, own);
-		node.name = (struct text){ tree->buffers.alias.data, length };
+		name_buffer_append(&tree->buffers->alias, &length, own);
+		node.name = (struct text){ tree->buffers->alias.data, length };
 		out_node(tree->run->out, &node, NULL);
 	}
 }
@@ -419,21 +414,20 @@ static const struct record tree_record = OBJECT_RECORD(struct tree, "tree",
 
 /* ---- writes PyTorch's own form, byte for byte ---- */
 
-/* False: out of memory. */
-static bool tree_as_torch(struct tree *tree)
+static void tree_as_torch(struct tree *tree)
 {
 	struct run *run = tree->run;
 	int64_t limit = run->select->depth;
 
 	if (!fsdp_has_visits(run->checkpoint))
-		return refuse(run, "name one with --plan FILE: fsdp-inspect help plan",
+		run_refuse(run, "name one with --plan FILE: fsdp-inspect help plan",
 			"--style=torch needs a sharding plan: the checkpoint has no classes");
 	if (!selection_is_all(tree->selection))
-		return refuse(run, "omit --style=torch",
+		run_refuse(run, "omit --style=torch",
 			"PyTorch's own form shows all modules, so there is nothing to select");
 	if (tree->options->sizes || tree->options->params || tree->options->fold ||
 		tree->options->sharded_only)
-		return refuse(run, "omit --style=torch",
+		run_refuse(run, "omit --style=torch",
 			"PyTorch's own form has no --sizes, --params, --fold or --sharded-only");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {
@@ -449,13 +443,12 @@ static bool tree_as_torch(struct tree *tree)
 		if (module.depth > 0)
 			out_line_text(run->out, "%*s", (int)(4 * module.depth), "");
 		out_values(run->out, "{}{[}{}{]}{}",
-			value_name(name_text(&tree->buffers.name, run->checkpoint,
+			value_name(name_text(&tree->buffers->name, run->checkpoint,
 				fsdp_module_torch_prefix(run->checkpoint, i))),
 			value_word(module.class_name != NULL ? module.class_name : ""),
 			value_word(is_marked ? " FULLY SHARDED" : ""));
 		out_line_end(run->out);
 	}
-	return true;
 }
 
 /* ---- parts with weights, for ncdu ---- */
@@ -494,7 +487,7 @@ static void emit_weighed(struct tree *tree, size_t index)
 			continue;
 		part = (struct weighed){ .depth = shown->depth + 1,
 			.name = text_last(tensor_shown_name(tree->run,
-						  &tree->buffers.name, &tensor),
+						  &tree->buffers->name, &tensor),
 				'.'),
 			.own = bytes,
 			.total = bytes,
@@ -578,26 +571,26 @@ static bool folds_for_people(const struct tree *tree)
 	       looks->width > 0;
 }
 
-/* False: out of memory. */
-static bool choose(struct tree *tree)
+static void choose(struct tree *tree)
 {
 	bool may_fold = tree->options->fold || folds_for_people(tree);
 
 	tree->modules.run = tree->run;
 	tree->modules.selection = tree->selection;
+	tree->modules.name = &tree->buffers->text;
 	tree->modules.wanted.sharded_only = tree->options->sharded_only;
 	tree->modules.wanted.sums = may_fold;
 	tree->modules.wanted.depth = tree->run->select->depth;
 	tree->modules.wanted.rank_bytes = tree->options->sizes;
-	if (!module_tree_choose(&tree->modules))
-		return false;
-	if (may_fold)
-		tree->name_sizes = calloc(
-			(size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
-	return !may_fold || (tree->name_sizes != NULL && hash_all(tree));
+	module_tree_choose(&tree->modules);
+	if (!may_fold)
+		return;
+	tree->name_sizes = run_memory(
+		tree->run, (size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
+	hash_all(tree);
 }
 
-static bool show_tree(struct tree *tree)
+static void show_tree(struct tree *tree)
 {
 	int status = tree->modules.shown_count == 0 && !selection_is_all(tree->selection)
 			     ? STATUS_BAD
@@ -632,36 +625,37 @@ static bool show_tree(struct tree *tree)
 	tree->folding |= tree->numbers_only;
 	tree_walk(tree, &table, tree->options->params);
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
-	plan_document_write(tree->run, &tree->buffers);
+	plan_document_write(tree->run, tree->buffers);
 	if (tree->modules.shown_count > 0)
 		print_origin(tree);
-	return !tree->join.first.failed && !tree->join.braces.failed;
+	run_must(tree->run, !tree->join.first.failed && !tree->join.braces.failed);
 }
 
-static bool run_tree(struct run *run, struct fsdp_error **ret_error)
-{
-	struct tree tree = { .run = run, .options = run->options, .mixer = mixer_new() };
-	bool good;
+RELEASE(release_join, join_done)
 
-	(void)ret_error; /* nothing here reads */
-	if (tree.options->fold && tree.options->no_fold)
-		return refuse(run, "give one of them",
+static void run_tree(struct run *run)
+{
+	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct tree *tree = run_memory(run, 1, sizeof *tree);
+
+	*tree = (struct tree){ .run = run,
+		.row = { .run = run, .buffers = buffers },
+		.buffers = buffers,
+		.options = run->options,
+		.mixer = mixer_new() };
+	run_owns(run, &tree->join, release_join);
+	if (tree->options->fold && tree->options->no_fold)
+		run_refuse(run, "give one of them",
 			"--fold and --no-fold exclude each other");
-	if (!plan_document_check(run) || !answer_selection(run, &tree.selection))
-		return true;
-	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
-	if (strcmp(tree.options->style, "torch") == 0)
-		good = tree_as_torch(&tree);
-	else
-		good = choose(&tree) && show_tree(&tree);
-	good = good && !row_buffers_failed(&tree.buffers);
-	module_tree_done(&tree.modules);
-	free(tree.hashes);
-	free(tree.name_sizes);
-	row_buffers_done(&tree.buffers);
-	join_done(&tree.join);
-	selection_free(tree.selection);
-	return good;
+	plan_document_check(run);
+	tree->selection = run_selection(run);
+	if (strcmp(tree->options->style, "torch") == 0) {
+		tree_as_torch(tree);
+	} else {
+		choose(tree);
+		show_tree(tree);
+	}
+	row_buffers_check(run, buffers);
 }
 
 const struct command command_tree = {
@@ -682,5 +676,5 @@ const struct command command_tree = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.options_size = sizeof(struct tree_options),
-	.run = run_tree,
+	.perform = run_tree,
 };

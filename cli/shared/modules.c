@@ -175,34 +175,29 @@ const char *module_mark_text(enum mark mark)
 
 /* ---- which visits are shown ---- */
 
-/* With more than names to go by, a module is selected if one of its own tensors is. */
-static bool takes_some_tensor(struct module_tree *tree, const struct fsdp_module *module)
-{
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-
-	for (uint32_t i = 0; i < module->tensor_count; i++) {
-		uint32_t index = fsdp_module_tensor(checkpoint, module, i);
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
-		if (selection_takes_tensor(
-			    tree->selection, checkpoint, index, span_of_text(name)))
-			return true;
-	}
-	return false;
-}
-
 static bool is_selected(struct module_tree *tree, uint32_t index)
 {
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	struct fsdp_module module = module_at(tree, index);
 
 	if (tree->wanted.sharded_only && tree->marks[index] == FSDP_NONE)
 		return false;
 	if (tree->selection == NULL || selection_is_all(tree->selection))
 		return true;
-	if (!selection_is_by_name(tree->selection))
-		return takes_some_tensor(tree, &module);
-	return selection_takes_module(tree->selection,
-		span_of_text(module_tree_name(tree, &tree->name, index)));
+	if (selection_is_by_name(tree->selection))
+		return selection_takes_module(tree->selection,
+			span_of_text(module_tree_name(tree, tree->name, index)));
+	/* With more than names to go by, a module is selected if one of its own tensors
+	 * is. */
+	for (uint32_t i = 0; i < module.tensor_count; i++) {
+		uint32_t own = fsdp_module_tensor(checkpoint, &module, i);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, own);
+		struct text name = tensor_shown_name(tree->run, tree->name, &tensor);
+		if (selection_takes_tensor(
+			    tree->selection, checkpoint, own, span_of_text(name)))
+			return true;
+	}
+	return false;
 }
 
 /* Where a visit hangs, and whether it hangs at all. */
@@ -236,18 +231,15 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 
 /* ---- sizes ---- */
 
-static bool sum_sizes(struct module_tree *tree)
+static void sum_sizes(struct module_tree *tree)
 {
 	struct fsdp_rank_bytes *shares = NULL;
 
-	if (!tree->wanted.sums && !tree->wanted.rank_bytes)
-		return true;
-	tree->sums = malloc((tree->shown_count + 1) * sizeof *tree->sums);
+	tree->sums = run_memory(tree->run, tree->shown_count, sizeof *tree->sums);
 	/* The library looks at all visits, shown or not. */
-	if (tree->sums == NULL ||
-		(tree->wanted.rank_bytes &&
-			!fsdp_rank_bytes_new(tree->run->checkpoint, &shares, NULL)))
-		return false;
+	run_must(tree->run,
+		!tree->wanted.rank_bytes ||
+			fsdp_rank_bytes_new(tree->run->checkpoint, &shares, NULL));
 	for (size_t i = 0; i < tree->shown_count; i++) {
 		struct fsdp_module module = module_at(tree, tree->shown[i].module);
 
@@ -256,7 +248,6 @@ static bool sum_sizes(struct module_tree *tree)
 				       : FSDP_UNKNOWN };
 	}
 	fsdp_rank_bytes_free(shares);
-	return true;
 }
 
 struct sums module_tree_sums(const struct module_tree *tree, size_t index)
@@ -271,22 +262,24 @@ struct sums module_tree_sums(const struct module_tree *tree, size_t index)
 
 /* ---- both ---- */
 
-bool module_tree_choose(struct module_tree *tree)
+RELEASE(release_likely, fsdp_inferred_units_free)
+
+void module_tree_choose(struct module_tree *tree)
 {
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	struct run *run = tree->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	size_t count = tree->module_count = fsdp_module_count(checkpoint);
 	struct fsdp_plan_facts plan;
 
-	tree->marks = malloc((count + 1) * sizeof *tree->marks);
-	tree->kept = calloc(count + 1, sizeof *tree->kept);
-	tree->places = malloc((count + 1) * sizeof *tree->places);
-	tree->shown = malloc((count + 1) * sizeof *tree->shown);
+	tree->marks = run_memory(run, count, sizeof *tree->marks);
+	tree->kept = run_memory(run, count, sizeof *tree->kept);
+	tree->places = run_memory(run, count, sizeof *tree->places);
+	tree->shown = run_memory(run, count, sizeof *tree->shown);
 	/* A plan has all units. */
-	if (tree->marks == NULL || tree->kept == NULL || tree->places == NULL ||
-		tree->shown == NULL ||
-		(!fsdp_checkpoint_plan(checkpoint, &plan) &&
-			!fsdp_inferred_units_new(checkpoint, &tree->likely, NULL)))
-		return false;
+	if (!fsdp_checkpoint_plan(checkpoint, &plan)) {
+		run_must(run, fsdp_inferred_units_new(checkpoint, &tree->likely, NULL));
+		run_owns(run, tree->likely, release_likely);
+	}
 	/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its
 	 * mark goes to the module that stands for both. */
 	for (uint32_t i = 0; i < tree->module_count; i++) {
@@ -314,18 +307,8 @@ bool module_tree_choose(struct module_tree *tree)
 			tree->shown[shown->parent].end < shown->end)
 			tree->shown[shown->parent].end = shown->end;
 	}
-	return sum_sizes(tree) && !tree->name.failed;
-}
-
-void module_tree_done(struct module_tree *tree)
-{
-	free(tree->kept);
-	free(tree->marks);
-	free(tree->places);
-	free(tree->shown);
-	free(tree->sums);
-	fsdp_inferred_units_free(tree->likely);
-	name_buffer_done(&tree->name);
+	if (tree->wanted.sums || tree->wanted.rank_bytes)
+		sum_sizes(tree);
 }
 
 /* ---- Describes a checkpoint's modules, parameters and units as a sharding plan ---- */
@@ -518,16 +501,15 @@ static const struct record plan_record = RECORD_OF(RECORD_OBJECT, PLAN,
 	{ "buffers", EACH(each_buffer, plan_parameter), IF_SET(PLAN, lists_parameters) },
 	{ "units", EACH(each_unit, plan_unit), .always = true });
 
-bool plan_document_check(struct run *run)
+void plan_document_check(struct run *run)
 {
 	struct fsdp_plan_facts plan;
 
-	if (out_aside(run->out) == NULL ||
-		(fsdp_checkpoint_plan(run->checkpoint, &plan) && plan.from != NULL))
-		return true;
-	refuse(run, "name a log in which the model was printed: --units-from=train.log",
-		"-o plan writes the units that --units-from finds: none found");
-	return false;
+	if (out_aside(run->out) != NULL &&
+		(!fsdp_checkpoint_plan(run->checkpoint, &plan) || plan.from == NULL))
+		run_refuse(run,
+			"name a log in which the model was printed: --units-from=train.log",
+			"-o plan writes the units that --units-from finds: none found");
 }
 
 void plan_document_write(struct run *run, struct row_buffers *buffers)

@@ -51,9 +51,10 @@ enum { NOT_SHOWN = -1, CUT_OFF = -2 };
 
 enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED, MARK_LIKELY };
 
-/* The caller fills the first three, and all else is zero. No selection: all modules. */
+/* The caller fills the first three and the name, and all else is zero. No selection: all
+ * modules. */
 struct module_tree {
-	const struct run *run;
+	struct run *run;
 	struct selection *selection; /* the caller's, and it outlives the tree, or NULL */
 	struct {
 		bool sharded_only; /* only modules that are, and those above them */
@@ -71,13 +72,11 @@ struct module_tree {
 	uint32_t deepest;
 	struct sums *sums; /* by shown visit; NULL: neither of them was wanted */
 	struct fsdp_inferred_units *likely;
-	struct name_buffer name;
+	struct name_buffer *name;
 };
 
-/* Chooses the visits and adds up their sizes. False: out of memory; it is to be freed in
- * any case. */
-bool module_tree_choose(struct module_tree *tree);
-void module_tree_done(struct module_tree *tree);
+/* Chooses the visits and adds up their sizes, in lists of the run. */
+void module_tree_choose(struct module_tree *tree);
 
 static inline struct fsdp_module module_at(const struct module_tree *tree, uint32_t index)
 {
@@ -101,9 +100,9 @@ struct sums module_tree_sums(const struct module_tree *tree, size_t index);
 /*
  * Writes modules and units as a sharding plan (fsdp-inspect-plan(5)), if requested. Only
  * of the input of --units-from: an exported plan contains more than a checkpoint that was
- * opened with it. Before run_begin. False: it was refused.
+ * opened with it. Before run_begin.
  */
-bool plan_document_check(struct run *run);
+void plan_document_check(struct run *run);
 
 /* After run_begin. */
 void plan_document_write(struct run *run, struct row_buffers *buffers);
