@@ -171,21 +171,6 @@ static bool join_verdicts(struct verdict *verdict, const struct joined_parts *jo
 	return true;
 }
 
-/* Whether the verdict in a partial result is worse than its findings. */
-static bool contradicts(const struct verdict *verdict, struct fsdp_document_value data)
-{
-	struct verdict part = { 0 };
-
-	part_result_read(&audit_record, data, &part, NULL);
-	return part.counts.error > verdict->counts.error ||
-	       part.counts.warning > verdict->counts.warning ||
-	       part.counts.note > verdict->counts.note ||
-	       part.counts.unsupported > verdict->counts.unsupported ||
-	       (strcmp(part.word, verdict->word) != 0 &&
-		       (strcmp(verdict->word, "good") == 0 ||
-			       strcmp(part.word, "bad") == 0));
-}
-
 /* *ret_wrong: the parts say what audits do not say. False: out of memory. */
 static bool check_whole(
 	struct auditing *auditing, const struct joined_parts *joined, bool *ret_wrong)
@@ -208,8 +193,19 @@ static bool check_whole(
 	count_findings(auditing);
 	decide(auditing);
 	*ret_wrong |= status_worse(verdict->status, joined->status) != verdict->status;
-	for (size_t i = 0; i < joined->parts; i++)
-		*ret_wrong |= contradicts(verdict, joined->results[i].data);
+	for (size_t i = 0; i < joined->parts; i++) {
+		struct verdict part = { 0 };
+
+		/* The verdict in a partial result may be worse than its findings. */
+		part_result_read(&audit_record, joined->results[i].data, &part, NULL);
+		*ret_wrong |= part.counts.error > verdict->counts.error ||
+			      part.counts.warning > verdict->counts.warning ||
+			      part.counts.note > verdict->counts.note ||
+			      part.counts.unsupported > verdict->counts.unsupported ||
+			      (strcmp(part.word, verdict->word) != 0 &&
+				      (strcmp(verdict->word, "good") == 0 ||
+					      strcmp(part.word, "bad") == 0));
+	}
 	return true;
 }
 

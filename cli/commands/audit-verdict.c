@@ -740,17 +740,6 @@ static bool is_allowed(const struct audit_options *options, const struct finding
 	return found;
 }
 
-/* Whether the finding is kept; sets its severity. */
-static bool keeps(const struct auditing *auditing, struct finding *finding)
-{
-	const struct audit *audit = auditing->audit;
-
-	finding->severity =
-		levels_severity(&audit->levels, finding->rule, finding->severity);
-	return level_of(&audit->levels, finding->rule) != LEVEL_OFF &&
-	       !is_checked_better(audit, finding) && !is_allowed(audit->options, finding);
-}
-
 /* Gives findings the requested levels, and drops those that are off or known. */
 static void drop_findings(struct auditing *auditing)
 {
@@ -761,7 +750,13 @@ static void drop_findings(struct auditing *auditing)
 	for (size_t i = kept; i < collected->finding_count; i++) {
 		struct finding finding = collected->findings[i];
 
-		if (keeps(auditing, &finding))
+		const struct audit *audit = auditing->audit;
+
+		finding.severity =
+			levels_severity(&audit->levels, finding.rule, finding.severity);
+		if (level_of(&audit->levels, finding.rule) != LEVEL_OFF &&
+			!is_checked_better(audit, &finding) &&
+			!is_allowed(audit->options, &finding))
 			collected->findings[kept++] = finding;
 	}
 	collected->finding_count = kept;
@@ -906,26 +901,6 @@ void count_findings(struct auditing *auditing)
 	verdict->not_evaluated[FSDP_REASON_NONE] = 0;
 }
 
-static void set_scope(struct auditing *auditing)
-{
-	const struct fsdp_checkpoint *checkpoint = auditing->run->checkpoint;
-	struct verdict *verdict = auditing->verdict;
-
-	verdict->detail = fsdp_level_name(auditing->audit->level);
-	if (checkpoint == NULL)
-		return;
-	verdict->files = fsdp_file_count(checkpoint);
-	verdict->tensors = fsdp_tensor_count(checkpoint);
-	verdict->pieces = fsdp_piece_count(checkpoint);
-	verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
-	for (uint32_t i = 0; i < verdict->tensors; i++) {
-		uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
-
-		verdict->bytes = verdict->bytes + bytes < bytes ? UINT64_MAX
-								: verdict->bytes + bytes;
-	}
-}
-
 /* Nothing to check: the input is of another kind, or empty. */
 static bool is_nothing(const struct auditing *auditing)
 {
@@ -1060,7 +1035,23 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 			&auditing.verdict->loading))
 		return false;
 	drop_findings(&auditing);
-	set_scope(&auditing);
+	const struct fsdp_checkpoint *checkpoint = auditing.run->checkpoint;
+	struct verdict *verdict = auditing.verdict;
+
+	verdict->detail = fsdp_level_name(auditing.audit->level);
+	if (checkpoint != NULL) {
+		verdict->files = fsdp_file_count(checkpoint);
+		verdict->tensors = fsdp_tensor_count(checkpoint);
+		verdict->pieces = fsdp_piece_count(checkpoint);
+		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
+		for (uint32_t i = 0; i < verdict->tensors; i++) {
+			uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
+
+			verdict->bytes = verdict->bytes + bytes < bytes
+						 ? UINT64_MAX
+						 : verdict->bytes + bytes;
+		}
+	}
 	count_findings(&auditing);
 	decide(&auditing);
 	/* For parts, merge reports it. */

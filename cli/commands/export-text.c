@@ -499,19 +499,6 @@ static void print_ties(struct exporting *exporting)
 		out_line(run->out, "", "and %" PRIu64 " more", count - printed);
 }
 
-static void print_names(struct exporting *exporting)
-{
-	const struct fsdp_export_facts *facts = &exporting->facts;
-	bool strips = facts->stripped.size > 0;
-
-	if (facts->cleaned == 0 && !strips)
-		return;
-	out_values_line(exporting->run->out, "names",
-		"[removed prefix \"{}.\"][{}{} without wrapper segments]",
-		strips ? value_span(facts->stripped) : value_absent(),
-		value_word(strips ? "; " : ""), value_some(facts->cleaned));
-}
-
 /* Wrappers add these prefixes, and loaders refuse them; but a model may have a module of
  * this name among others. */
 static void print_wrapped(struct exporting *exporting)
@@ -667,7 +654,13 @@ void print_export(struct exporting *exporting)
 		value_count(
 			exporting->file == NULL && count != 1 ? count - 1 : UINT64_MAX));
 	print_skipped(exporting);
-	print_names(exporting);
+	const struct fsdp_export_facts *facts = &exporting->facts;
+	bool strips = facts->stripped.size > 0;
+	if (facts->cleaned != 0 || strips)
+		out_values_line(exporting->run->out, "names",
+			"[removed prefix \"{}.\"][{}{} without wrapper segments]",
+			strips ? value_span(facts->stripped) : value_absent(),
+			value_word(strips ? "; " : ""), value_some(facts->cleaned));
 	print_wrapped(exporting);
 	print_ties(exporting);
 	print_companions(exporting);

@@ -261,24 +261,6 @@ static void hash_compare(struct hashing *hashing)
 	}
 }
 
-/* The same of what parts have compared. */
-static void hash_join_check(struct hashing *hashing)
-{
-	/* Each partial result lists the files missing in all. */
-	struct fsdp_document_value missing = fsdp_document_get(
-		fsdp_document_get(hashing->joined->results->data, "check"), "missing");
-	struct hash_row row;
-
-	hashing->compared = true;
-	for (size_t i = 0; i < hashing->row_count; i++) {
-		hash_row(hashing, i, &row);
-		count_row(hashing, (enum listed)row.listed, row.name);
-	}
-	for (size_t i = 0; i < missing.count; i++)
-		keep(hashing, &hashing->check.missing, &hashing->check.missing_count,
-			text_of_span(fsdp_document_item(missing, i).text));
-}
-
 /* ---- output: lines like those of sha256sum, or records ---- */
 
 #define CHECK struct hash_check
@@ -688,8 +670,24 @@ static void join(struct run *run, const struct joined_parts *joined)
 	digest_all(&hashing);
 	if (hashing.digest.data == NULL)
 		hashing.status = status_worse(hashing.status, STATUS_PARTIAL);
-	if (strstr(facts->request, " check") != NULL)
-		hash_join_check(&hashing);
+	if (strstr(facts->request, " check") != NULL) {
+		/* What parts have compared. Each partial result lists the files missing
+		 * in all. */
+		struct fsdp_document_value missing = fsdp_document_get(
+			fsdp_document_get(hashing.joined->results->data, "check"),
+			"missing");
+		struct hash_row row;
+
+		hashing.compared = true;
+		for (size_t i = 0; i < hashing.row_count; i++) {
+			hash_row(&hashing, i, &row);
+			count_row(&hashing, (enum listed)row.listed, row.name);
+		}
+		for (size_t i = 0; i < missing.count; i++)
+			keep(&hashing, &hashing.check.missing,
+				&hashing.check.missing_count,
+				text_of_span(fsdp_document_item(missing, i).text));
+	}
 	check_inputs(&hashing);
 	run_begin(run, hashing.status);
 	hash_show(&hashing);

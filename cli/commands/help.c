@@ -22,31 +22,19 @@ static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_ABOUT] = "About",
 };
 
-static void print_group(
-	FILE *stream, const struct command *const *commands, enum command_group group)
-{
-	bool any = false;
-
-	for (; *commands != NULL; commands++) {
-		const struct command *row = *commands;
-
-		if (row->group != group)
-			continue;
-		if (!any)
-			fprintf(stream, "%s\n", group_titles[group]);
-		any = true;
-		fprintf(stream, "  %-11s %s\n", row->name, row->summary);
-	}
-}
-
 void help_overview(FILE *stream, const struct command *const *commands)
 {
 	fprintf(stream,
 		"fsdp-inspect %s - inspect sharded PyTorch checkpoints without running them\n\n"
 		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
 		fsdp_version());
-	for (int group = 0; group < GROUP_COUNT; group++)
-		print_group(stream, commands, (enum command_group)group);
+	for (unsigned group = 0; group < GROUP_COUNT; group++) {
+		fprintf(stream, "%s\n", group_titles[group]);
+		for (size_t i = 0; commands[i] != NULL; i++)
+			if (commands[i]->group == group)
+				fprintf(stream, "  %-11s %s\n", commands[i]->name,
+					commands[i]->summary);
+	}
 	fputs("\nExamples: fsdp-inspect tree step-1000/\n"
 	      "          fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
 	      "Exit status: 0 success, 1 check failed, 2 error, 3 partial result.\n"

@@ -354,21 +354,6 @@ static void copy_error(struct examined *one, struct fsdp_checkpoint *failed,
 	report_failed_files(run);
 }
 
-static bool check_part(struct examined *one, const char *path)
-{
-	struct fsdp_checkpoint *checkpoint;
-	struct fsdp_error *error = NULL;
-	bool good = true;
-
-	if (open_path(one, path, &checkpoint, &error))
-		good = check_opened(one, checkpoint);
-	else
-		copy_error(one, checkpoint, error);
-	fsdp_checkpoint_free(checkpoint);
-	fsdp_error_free(error);
-	return good;
-}
-
 static void find_error(struct examined *one, const char *id, const char *message)
 {
 	collected_report(one->run.collected, id,
@@ -395,8 +380,17 @@ static bool check_parts(struct examined *one, const struct fsdp_discover *below)
 	bool good = true, has_weights = false;
 
 	for (size_t i = 0; i < fsdp_discover_count(below) && good; i++) {
-		good = check_part(one, fsdp_discover_path(below, i));
-		has_weights |= !is_beside(fsdp_discover_path(below, i));
+		const char *path = fsdp_discover_path(below, i);
+		struct fsdp_checkpoint *checkpoint;
+		struct fsdp_error *error = NULL;
+
+		if (open_path(one, path, &checkpoint, &error))
+			good = check_opened(one, checkpoint);
+		else
+			copy_error(one, checkpoint, error);
+		fsdp_checkpoint_free(checkpoint);
+		fsdp_error_free(error);
+		has_weights |= !is_beside(path);
 	}
 	if (good && !has_weights && one->run.collected->failure_count == 0)
 		find_error(one, "FI1001",

@@ -235,28 +235,6 @@ static int64_t count_items(json list, const char *name)
 	return count;
 }
 
-static int64_t count_steps(json steps)
-{
-	int64_t rank = find(steps, "0.rank").integer, count = 0;
-
-	for (size_t i = 0; i < steps.count; i++)
-		count += find(fsdp_document_item(steps, i), "rank").integer == rank;
-	return count;
-}
-
-/* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of "PEFT adapter (…)".
- */
-static void write_short(struct writer *to, struct text title)
-{
-	const char *open = memchr(title.data, '(', title.size);
-	size_t before = open != NULL ? (size_t)(open - title.data) : 0;
-
-	if (before > 1 && title.size > before + 2 && isupper((unsigned char)open[2]))
-		writer_put(to, open + 1, title.size - before - 2);
-	else
-		writer_put(to, title.data, before > 1 ? before - 1 : title.size);
-}
-
 /* A field in one of its forms. False: it is absent, or a number that is 0. */
 static bool write_form(struct writer *to, json of, json at, struct text form)
 {
@@ -274,14 +252,28 @@ static bool write_form(struct writer *to, json of, json at, struct text form)
 		snprintf(name, sizeof name, "%.*s", (int)form.size - 1, form.data + 1);
 		number = count_items(at, name);
 	} else if (text_is(form, text_of("steps"))) {
-		number = count_steps(at);
+		int64_t rank = find(at, "0.rank").integer;
+
+		number = 0;
+		for (size_t i = 0; i < at.count; i++)
+			number += find(fsdp_document_item(at, i), "rank").integer == rank;
 		form = text_of("# step");
 	} else if (text_is(form, text_of("stored"))) {
 		number = count_items(at, "missing");
 		number = number > 0 ? (int64_t)at.count - number : 0;
 	}
 	if (text_is(form, text_of("short")) && at.text.size > 0) {
-		write_short(to, text_of_span(at.text));
+		/* "DCP" of "PyTorch distributed checkpoint (DCP)", "PEFT adapter" of
+		 * "PEFT adapter (…)". */
+		struct text title = text_of_span(at.text);
+		const char *open = memchr(title.data, '(', title.size);
+		size_t before = open != NULL ? (size_t)(open - title.data) : 0;
+
+		if (before > 1 && title.size > before + 2 &&
+			isupper((unsigned char)open[2]))
+			writer_put(to, open + 1, title.size - before - 2);
+		else
+			writer_put(to, title.data, before > 1 ? before - 1 : title.size);
 		return true;
 	}
 	if (text_is(form, text_of("+")) ||
@@ -583,15 +575,6 @@ static bool has_runs(const struct report *report)
 	return find(report->data[REPORT_REPLAY], "cost").count > 1;
 }
 
-static void summarize_replay(const struct report *report, struct writer *to)
-{
-	if (has_runs(report))
-		write_html_text(to, report->data[REPORT_REPLAY],
-			"{cost:# run} of {ranks:# recording}: each run has its own section.");
-	else
-		summarize_run(find(report->data[REPORT_REPLAY], "cost.0"), to);
-}
-
 static void write_summary(struct page *page, struct writer *to)
 {
 	const struct report *report = page->report;
@@ -600,9 +583,13 @@ static void write_summary(struct page *page, struct writer *to)
 	if (report->other != NULL)
 		write_html_text(to, report->data[REPORT_DIFF],
 			"[{changed:# tensor}|0 tensors] changed, [{only_a:items}|0] missing, [{only_b:items}|0] unexpected, [{renamed:items} renamed, ]{same} equal in name, shape and dtype. Contents were not compared.");
-	else if (audit.kind != FSDP_DOCUMENT_OBJECT)
-		summarize_replay(report, to);
-	else if (summarize_error(report, to))
+	else if (audit.kind != FSDP_DOCUMENT_OBJECT) {
+		if (has_runs(report))
+			write_html_text(to, report->data[REPORT_REPLAY],
+				"{cost:# run} of {ranks:# recording}: each run has its own section.");
+		else
+			summarize_run(find(report->data[REPORT_REPLAY], "cost.0"), to);
+	} else if (summarize_error(report, to))
 		return;
 	else if (strcmp(verdict_of(report)->word, "good") != 0)
 		writer_text(to,
@@ -893,29 +880,6 @@ static void write_notes(struct page *page, struct writer *to)
 		{ "content", text_in(inner) });
 }
 
-/* Of two checkpoints only the commands that show them. */
-static void write_audits(struct page *page, struct writer *to)
-{
-	const struct report *report = page->report;
-	const struct {
-		const char *path;
-		json counts;
-	} audits[] = { { report->other, find(report->data[REPORT_AUDIT_A], "counts") },
-		{ report->paths[0], find(report->data[REPORT_AUDIT], "counts") } };
-
-	for (size_t i = 0; i < COUNT_OF(audits); i++) {
-		struct text name = report_name(report, audits[i].path);
-
-		write_html_text(begin(&page->words), audits[i].counts,
-			"[{error:# error}: ][{warning:# warning}: ]");
-		writer_text(begin(&page->detail), "fsdp-inspect audit ");
-		writer_put(&page->detail, name.data, name.size);
-		if (page->words.size > 0)
-			HTML_FILL(to, "command", { "before", text_in(&page->words) },
-				{ "command", text_in(&page->detail) });
-	}
-}
-
 static void write_findings(struct page *page, struct writer *to)
 {
 	struct writer *inner = &page->inner;
@@ -924,7 +888,28 @@ static void write_findings(struct page *page, struct writer *to)
 
 	begin(inner);
 	if (page->report->other != NULL) {
-		write_audits(page, inner);
+		/* Of two checkpoints only the commands that show them. */
+		const struct report *report = page->report;
+		const struct {
+			const char *path;
+			json counts;
+		} audits[] = {
+			{ report->other, find(report->data[REPORT_AUDIT_A], "counts") },
+			{ report->paths[0], find(report->data[REPORT_AUDIT], "counts") }
+		};
+
+		for (size_t i = 0; i < COUNT_OF(audits); i++) {
+			struct text name = report_name(report, audits[i].path);
+
+			write_html_text(begin(&page->words), audits[i].counts,
+				"[{error:# error}: ][{warning:# warning}: ]");
+			writer_text(begin(&page->detail), "fsdp-inspect audit ");
+			writer_put(&page->detail, name.data, name.size);
+			if (page->words.size > 0)
+				HTML_FILL(inner, "command",
+					{ "before", text_in(&page->words) },
+					{ "command", text_in(&page->detail) });
+		}
 	} else if (has_section(page->report) && writer_init(&notes, NULL)) {
 		write_notes(page, &notes);
 		begin(inner);
@@ -974,22 +959,6 @@ static void write_runs(struct page *page, struct writer *to)
 	}
 }
 
-/* What reads the checkpoint after an export, if that is all it needs. */
-static void write_after_export(struct page *page, struct writer *to)
-{
-	json loader = find(page->report->data[REPORT_AUDIT_HF], "loaders.0");
-	json fix = find(loader, "reasons.0.way_out");
-
-	if (!is_part(fix, " export "))
-		return;
-	write_chip(begin(&page->chip), "note", text_of("after export"));
-	write_html_text(begin(&page->words), loader, "{library} {version}");
-	HTML_FILL(to, "loader", { "chip", text_in(&page->chip) },
-		{ "name", text_at(loader, "title") },
-		{ "version", text_in(&page->words) },
-		{ "reason", text_of_span(fix.text) });
-}
-
 static void write_loaders(struct page *page, struct writer *to)
 {
 	struct writer *inner = &page->inner;
@@ -1031,7 +1000,17 @@ static void write_loaders(struct page *page, struct writer *to)
 			{ "reason", text_at(loader, "reasons.0.message") },
 			{ "fix", text_in(&page->content) });
 	}
-	write_after_export(page, inner);
+	/* What reads the checkpoint after an export, if that is all it needs. */
+	json loader = find(page->report->data[REPORT_AUDIT_HF], "loaders.0");
+	json fix = find(loader, "reasons.0.way_out");
+	if (is_part(fix, " export ")) {
+		write_chip(begin(&page->chip), "note", text_of("after export"));
+		write_html_text(begin(&page->words), loader, "{library} {version}");
+		HTML_FILL(inner, "loader", { "chip", text_in(&page->chip) },
+			{ "name", text_at(loader, "title") },
+			{ "version", text_in(&page->words) },
+			{ "reason", text_of_span(fix.text) });
+	}
 	if (inner->size > 0)
 		HTML_FILL(to, "section", { "title", text_of("Loaders") },
 			{ "content", text_in(inner) });
@@ -1192,22 +1171,6 @@ static bool shorten(struct text *text, const char *path)
 	return to.error == 0;
 }
 
-/* Of a long recording the list of collectives is omitted: a page shows only their number.
- * A line of JSON begins nowhere within a text. */
-static void drop_collectives(struct text *text)
-{
-	static const char first[] = "\n\"collectives\":[", last[] = "],\n\"dumps\":";
-	char *from = memmem(text->data, text->size, first, strlen(first)), *to;
-	size_t left = from == NULL ? 0 : text->size - (size_t)(from - text->data);
-
-	to = from == NULL ? NULL : memmem(from, left, last, strlen(last));
-	if (text->size <= REPLAY_BYTES_MOST || to == NULL)
-		return;
-	from += strlen(first);
-	memmove(from, to, text->size - (size_t)(to - text->data));
-	text->size -= (size_t)(to - from);
-}
-
 static bool make_document(struct report *report, enum report_key key)
 {
 	const struct page_document *document = &documents[key];
@@ -1248,8 +1211,21 @@ static bool make_document(struct report *report, enum report_key key)
 		(char **)(uintptr_t)words, (int)count, &size);
 	text->size = size;
 	free(words);
-	if (key == REPORT_REPLAY && text->data != NULL)
-		drop_collectives(text);
+	if (key == REPORT_REPLAY && text->data != NULL) {
+		/* Of a long recording the list of collectives is omitted: a page shows
+		 * only their number. A line of JSON begins nowhere within a text. */
+		static const char first[] = "\n\"collectives\":[",
+				  last[] = "],\n\"dumps\":";
+		char *from = memmem(text->data, text->size, first, strlen(first)), *to;
+		size_t left = from == NULL ? 0 : text->size - (size_t)(from - text->data);
+
+		to = from == NULL ? NULL : memmem(from, left, last, strlen(last));
+		if (text->size > REPLAY_BYTES_MOST && to != NULL) {
+			from += strlen(first);
+			memmove(from, to, text->size - (size_t)(to - text->data));
+			text->size -= (size_t)(to - from);
+		}
+	}
 	for (size_t i = 0; good && text->data != NULL && i < report->run->path_count; i++)
 		good = shorten(text, report->run->paths[i]);
 	for (size_t i = 0; good && text->data != NULL && i < report->trace_count; i++)
@@ -1377,14 +1353,6 @@ static bool read_recordings(struct report *report, struct fsdp_error **ret_error
 	return true;
 }
 
-/* Files of recordings, or a directory of them, which info does not read. */
-static bool is_recording(const struct report *report)
-{
-	return find(report->data[REPORT_INFO], "recordings").count > 0 ||
-	       is_part(find(find_root(report, REPORT_INFO, "errors"), "0.hint"),
-		       "fsdp-inspect replay ");
-}
-
 /* A page is about one checkpoint. False: refuse() was called. */
 static bool is_one(struct report *report, enum report_key key, const char *path)
 {
@@ -1421,7 +1389,10 @@ static bool read_all(struct report *report, struct fsdp_error **ret_error)
 
 	if (!read_document(report, REPORT_INFO, ret_error))
 		return false;
-	if (is_recording(report)) {
+	/* Files of recordings, or a directory of them, which info does not read. */
+	if (find(report->data[REPORT_INFO], "recordings").count > 0 ||
+		is_part(find(find_root(report, REPORT_INFO, "errors"), "0.hint"),
+			"fsdp-inspect replay ")) {
 		report->traces = report->paths;
 		report->trace_count = report->path_count;
 		return read_recordings(report, ret_error);

@@ -65,22 +65,6 @@ static const struct record rules_record = OBJECT_RECORD(RULE, NULL, "The rules."
 	{ "rules", ITEMS(rule_record),
 		ALWAYS("Rules in order of identifiers, or as they were asked for.") });
 
-static void fail(struct run *run, const char *name)
-{
-	struct nearest nearest;
-	char hint[120] = "fsdp-inspect rules lists them";
-
-	nearest_init(&nearest, name);
-	rule_nearest(&nearest);
-	for (size_t i = 0; nearest.best == NULL && i < fsdp_rule_count(); i++)
-		if (strstr(fsdp_rule(i)->slug, name) != NULL)
-			nearest.best = fsdp_rule(i)->slug;
-	if (nearest.best != NULL)
-		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect rules %s",
-			nearest.best);
-	run_failure(run, "usage", hint, "unknown rule %s", name);
-}
-
 static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 {
 	const struct table like = {
@@ -92,9 +76,21 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 
 	(void)ret_error;
 	for (size_t i = 0; i < run->word_count; i++) {
-		if (rule_of_name(run->words[i]) != NULL)
+		const char *name = run->words[i];
+		char hint[120] = "fsdp-inspect rules lists them";
+		struct nearest nearest;
+
+		if (rule_of_name(name) != NULL)
 			continue;
-		fail(run, run->words[i]);
+		nearest_init(&nearest, name);
+		rule_nearest(&nearest);
+		for (size_t k = 0; nearest.best == NULL && k < fsdp_rule_count(); k++)
+			if (strstr(fsdp_rule(k)->slug, name) != NULL)
+				nearest.best = fsdp_rule(k)->slug;
+		if (nearest.best != NULL)
+			snprintf(hint, sizeof hint, "did you mean: fsdp-inspect rules %s",
+				nearest.best);
+		run_failure(run, "usage", hint, "unknown rule %s", name);
 		status = STATUS_BAD;
 	}
 	run_begin(run, status);

@@ -130,16 +130,6 @@ static int cell_text(const struct picture *picture, size_t index, char text[CELL
 	return length;
 }
 
-/* The empty ones were put there from the end on. */
-static void reverse(struct held *held, size_t count)
-{
-	for (size_t i = 0; i < count / 2; i++) {
-		struct held other = held[i];
-		held[i] = held[count - 1 - i];
-		held[count - 1 - i] = other;
-	}
-}
-
 /* One rank that holds everything needs no picture. */
 static bool is_of_one(const struct picture *picture)
 {
@@ -185,7 +175,15 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 		picture_free(picture);
 		return true;
 	}
-	reverse(picture->held + picture->held_count, picture->empty_count);
+	/* The empty ones were put there from the end on. */
+	for (size_t i = 0; i < picture->empty_count / 2; i++) {
+		struct held *first = &picture->held[picture->held_count + i],
+			    *last = first + (picture->empty_count - 1 - 2 * i),
+			    other = *first;
+
+		*first = *last;
+		*last = other;
+	}
 	if (picture->label[0] == '\0') {
 		if (cut != FSDP_NONE && cut > 1)
 			snprintf(picture->label, sizeof picture->label,
@@ -279,9 +277,13 @@ static bool print_picture(const struct show *show, const struct picture *picture
 	return true;
 }
 
-static void print_placement(struct show *show, const struct fsdp_tensor *tensor,
-	const struct picture *picture)
+/* False: out of memory. */
+static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 {
+	struct picture *picture;
+
+	if (!picture_new(show->run->checkpoint, tensor, &picture))
+		return false;
 	struct fsdp_placement placement;
 	struct out *out = show->run->out;
 	struct fsdp_mesh mesh;
@@ -307,16 +309,6 @@ static void print_placement(struct show *show, const struct fsdp_tensor *tensor,
 		draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
 		out_line_end(out);
 	}
-}
-
-/* False: out of memory. */
-static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
-{
-	struct picture *picture;
-
-	if (!picture_new(show->run->checkpoint, tensor, &picture))
-		return false;
-	print_placement(show, tensor, picture);
 	if (picture != NULL && picture->empty_count != 0) {
 		const struct held *empty = picture->held + picture->held_count;
 		size_t count = picture->empty_count;

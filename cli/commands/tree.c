@@ -89,24 +89,6 @@ static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
 	return hash;
 }
 
-static void hash_all(struct tree *tree)
-{
-	const struct mixer *mixer = &tree->mixer;
-	size_t count = tree->modules.shown_count;
-	uint64_t *below = run_memory(tree->run, count, sizeof *below);
-
-	tree->hashes = run_memory(tree->run, count, sizeof *tree->hashes);
-	for (size_t i = tree->modules.shown_count; i-- > 0;) {
-		uint32_t parent = tree->modules.shown[i].parent;
-		tree->hashes[i] =
-			mix(mixer, hash_module(tree, &tree->modules.shown[i]), below[i]);
-		if (parent != FSDP_NONE)
-			below[parent] = mix_text(mixer,
-				mix(mixer, below[parent], tree->hashes[i]),
-				own_name(tree, &tree->buffers->alias, i));
-	}
-}
-
 static bool same_module(
 	struct tree *tree, const struct shown_visit *a, const struct shown_visit *b)
 {
@@ -587,7 +569,20 @@ static void choose(struct tree *tree)
 		return;
 	tree->name_sizes = run_memory(
 		tree->run, (size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
-	hash_all(tree);
+	const struct mixer *mixer = &tree->mixer;
+	size_t count = tree->modules.shown_count;
+	uint64_t *below = run_memory(tree->run, count, sizeof *below);
+
+	tree->hashes = run_memory(tree->run, count, sizeof *tree->hashes);
+	for (size_t i = tree->modules.shown_count; i-- > 0;) {
+		uint32_t parent = tree->modules.shown[i].parent;
+		tree->hashes[i] =
+			mix(mixer, hash_module(tree, &tree->modules.shown[i]), below[i]);
+		if (parent != FSDP_NONE)
+			below[parent] = mix_text(mixer,
+				mix(mixer, below[parent], tree->hashes[i]),
+				own_name(tree, &tree->buffers->alias, i));
+	}
 }
 
 static void show_tree(struct tree *tree)

@@ -228,18 +228,13 @@ static size_t step(const char *data, size_t size, size_t *ret_width)
 	return length;
 }
 
-static bool is_ascii(const char *data, size_t size)
-{
-	unsigned char all = 0;
-	for (size_t i = 0; i < size; i++)
-		all |= (unsigned char)data[i];
-	return all < 0x80;
-}
-
 size_t width_of(const char *data, size_t size)
 {
 	size_t width = 0;
-	if (is_ascii(data, size))
+	unsigned char all = 0;
+	for (size_t i = 0; i < size; i++)
+		all |= (unsigned char)data[i];
+	if (all < 0x80)
 		return size;
 	for (size_t at = 0; at < size;) {
 		size_t columns;

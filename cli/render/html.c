@@ -93,16 +93,6 @@ static void write_base64(struct base64 *base64, const unsigned char *data, size_
 	}
 }
 
-static void end_base64(struct base64 *base64)
-{
-	size_t left = base64->count;
-
-	if (left == 0)
-		return;
-	write_base64(base64, (const unsigned char[2]){ 0, 0 }, 3 - left);
-	memset(writer_room(base64->to, 0) - (3 - left), '=', 3 - left);
-}
-
 bool html_data(struct writer *to, struct text text)
 {
 	enum { LEVEL = 6, MEMORY = 8, GZIP = 16 };
@@ -127,7 +117,11 @@ bool html_data(struct writer *to, struct text text)
 			write_base64(&base64, out, sizeof out - stream.avail_out);
 		} while (stream.avail_out == 0);
 	} while (text.size > 0);
-	end_base64(&base64);
+	size_t left = base64.count;
+	if (left != 0) {
+		write_base64(&base64, (const unsigned char[2]){ 0, 0 }, 3 - left);
+		memset(writer_room(base64.to, 0) - (3 - left), '=', 3 - left);
+	}
 	deflateEnd(&stream);
 	return true;
 }

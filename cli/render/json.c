@@ -591,44 +591,39 @@ static void write_interrupted(struct json *json, const struct out_footer *footer
 		put(json, "interrupted", value_bool(true));
 }
 
-static void end_lines(struct json *json, const struct out_footer *footer)
-{
-	close_data(json);
-	json->to = &json->stream;
-	json->depth = 0;
-	write_beside(json, NULL, "finding", &finding_record, footer->findings,
-		footer->finding_count);
-	write_beside(json, NULL, "error", &failure_record, footer->failures,
-		footer->failure_count);
-	element_begin(json, "end");
-	write_known(json, "items", json->items);
-	write_known(json, "findings", footer->finding_count);
-	write_known(json, "errors", footer->failure_count);
-	put(json, "ok", value_bool(footer->status == 0));
-	put(json, "status", value_integer(footer->status));
-	write_interrupted(json, footer);
-	write_omissions(json, footer);
-	write_notes(json, footer);
-	member(json, text_of("data"), false);
-	if (json->has_data && json->rest.error == 0)
-		writer_put(json->to, json->rest.data, json->rest.size);
-	else
-		writer_text(json->to, "null");
-	if (json->stream.summed) {
-		char digits[17];
-		writer_flush(json->to);
-		snprintf(digits, sizeof digits, "%016" PRIx64, json->stream.sum);
-		put(json, "checksum", value_word(digits));
-	}
-	record_end(json);
-}
-
 static void end(struct out *out, const struct out_footer *footer)
 {
 	struct json *json = json_of(out);
-	if (json->lines)
-		end_lines(json, footer);
-	else {
+	if (json->lines) {
+		close_data(json);
+		json->to = &json->stream;
+		json->depth = 0;
+		write_beside(json, NULL, "finding", &finding_record, footer->findings,
+			footer->finding_count);
+		write_beside(json, NULL, "error", &failure_record, footer->failures,
+			footer->failure_count);
+		element_begin(json, "end");
+		write_known(json, "items", json->items);
+		write_known(json, "findings", footer->finding_count);
+		write_known(json, "errors", footer->failure_count);
+		put(json, "ok", value_bool(footer->status == 0));
+		put(json, "status", value_integer(footer->status));
+		write_interrupted(json, footer);
+		write_omissions(json, footer);
+		write_notes(json, footer);
+		member(json, text_of("data"), false);
+		if (json->has_data && json->rest.error == 0)
+			writer_put(json->to, json->rest.data, json->rest.size);
+		else
+			writer_text(json->to, "null");
+		if (json->stream.summed) {
+			char digits[17];
+			writer_flush(json->to);
+			snprintf(digits, sizeof digits, "%016" PRIx64, json->stream.sum);
+			put(json, "checksum", value_word(digits));
+		}
+		record_end(json);
+	} else {
 		close_data(json);
 		json->to = &json->stream;
 		if (!json->bare) {

@@ -72,15 +72,6 @@ static void note_siblings(
 	}
 }
 
-static void note_opening(
-	struct session *session, const struct fsdp_checkpoint *checkpoint)
-{
-	const char *note;
-
-	for (size_t i = 0; (note = fsdp_checkpoint_message(checkpoint, i)) != NULL; i++)
-		collected_note(&session->collected, "%s", note);
-}
-
 /* ---- which paths are one checkpoint ---- */
 
 /* Status of the directory of a path. False: it does not exist, or the path is too long.
@@ -370,16 +361,6 @@ void session_name_file(struct session *session, const char *path)
 		name_file(session, &session->collected.failures[count - 1], path);
 }
 
-/* Of a set some files could not be read: each line to type is about its own. */
-static void name_files(struct session *session, size_t first)
-{
-	for (size_t i = first; i < session->collected.failure_count; i++) {
-		struct failure *failure = &session->collected.failures[i];
-
-		name_file(session, failure, failure->path.data);
-	}
-}
-
 /* Of several files given the one that an error is of: what to type next is about that. */
 static const char *wrong_path(
 	const struct fsdp_error *error, const char *const *paths, size_t count)
@@ -453,13 +434,21 @@ struct fsdp_checkpoint *session_open(
 	if (session->command->check_inputs == NULL)
 		collected_checkpoint(&session->collected, checkpoint, (uint32_t)first,
 			session->fleeting);
-	note_opening(session, checkpoint);
+	const char *note;
+
+	for (size_t k = 0; (note = fsdp_checkpoint_message(checkpoint, k)) != NULL; k++)
+		collected_note(&session->collected, "%s", note);
 	error_count = fsdp_checkpoint_error_count(checkpoint);
 	failure_count = session->collected.failure_count;
 	for (size_t i = 0; i < error_count; i++)
 		collected_error(&session->collected, fsdp_checkpoint_error(checkpoint, i),
 			(uint32_t)first);
-	name_files(session, failure_count);
+	/* Of a set some files could not be read: each line to type is about its own. */
+	for (size_t n = failure_count; n < session->collected.failure_count; n++) {
+		struct failure *failure = &session->collected.failures[n];
+
+		name_file(session, failure, failure->path.data);
+	}
 	collected_recognised(&session->collected, first, count,
 		fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);

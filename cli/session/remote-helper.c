@@ -183,23 +183,6 @@ static bool add_root(const char *name, const char *url)
 	return good;
 }
 
-/* A parser that is taken over has no credentials: the helper has them. */
-static void forget_credentials(void)
-{
-	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
-		"HF_TOKEN=", "HUGGING_FACE_", "HTTPS_PROXY=", "https_proxy=",
-		"HTTP_PROXY=", "http_proxy=", "ALL_PROXY=", "all_proxy=" };
-
-	for (size_t i = 0; environ[i] != NULL; i++)
-		for (size_t j = 0; j < sizeof starts / sizeof *starts; j++) {
-			char *value = strchr(environ[i], '=');
-
-			if (value != NULL &&
-				strncmp(environ[i], starts[j], strlen(starts[j])) == 0)
-				memset(value + 1, '\0', strlen(value + 1));
-		}
-}
-
 bool helper_start(const struct inputs *inputs)
 {
 	const struct fsdp_options *options = &inputs->options;
@@ -217,7 +200,19 @@ bool helper_start(const struct inputs *inputs)
 		char *named[] = { program, NULL };
 		descriptor = start(own != NULL && *own != '\0' ? named : python);
 	}
-	forget_credentials();
+	/* A parser that is taken over has no credentials: the helper has them. */
+	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
+		"HF_TOKEN=", "HUGGING_FACE_", "HTTPS_PROXY=", "https_proxy=",
+		"HTTP_PROXY=", "http_proxy=", "ALL_PROXY=", "all_proxy=" };
+
+	for (size_t k = 0; environ[k] != NULL; k++)
+		for (size_t j = 0; j < sizeof starts / sizeof *starts; j++) {
+			char *value = strchr(environ[k], '=');
+
+			if (value != NULL &&
+				strncmp(environ[k], starts[j], strlen(starts[j])) == 0)
+				memset(value + 1, '\0', strlen(value + 1));
+		}
 	/* An end of the helper is an error of what is read. */
 	signal(SIGPIPE, SIG_IGN);
 	bool good = fsdp_remote_new(

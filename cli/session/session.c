@@ -420,13 +420,6 @@ static struct run new_run(struct session *session)
 	};
 }
 
-/* With --separate each answer is an element of a document. */
-static bool is_bare(const struct session *session)
-{
-	return session->command->is_bare != NULL && !session->separate &&
-	       session->command->is_bare(session->arguments->options);
-}
-
 static void begin(struct session *session, bool has_data)
 {
 	struct out_header header = {
@@ -441,7 +434,9 @@ static void begin(struct session *session, bool has_data)
 				      : NULL,
 		.rule = catalogue_rule,
 		.has_data = has_data,
-		.bare = is_bare(session),
+		/* With --separate each answer is an element of a document. */
+		.bare = session->command->is_bare != NULL && !session->separate &&
+			session->command->is_bare(session->arguments->options),
 		.summed = session->arguments->common.part_count != 0,
 	};
 
@@ -560,19 +555,6 @@ static void call(struct session *session, struct run *run)
 	/* An answer that nothing began is an empty one. */
 	if (!session->begun)
 		run_begin(run, STATUS_GOOD);
-}
-
-static void add_records(struct session *session)
-{
-	const struct texts *paths = &session->inputs->paths;
-
-	const char *kind = session->command->inputs == INPUTS_RECORDINGS ? "trace"
-			   : session->command->inputs == INPUTS_FILE     ? "pickle"
-			   : session->inputs->has_no_checkpoint          ? "log"
-									 : "checkpoint";
-
-	for (size_t i = 0; i < paths->count; i++)
-		collected_input(&session->collected, paths->items[i], kind);
 }
 
 static void answer_each(struct session *session);
@@ -1172,19 +1154,6 @@ static bool refuse_several(struct session *session)
 	return true;
 }
 
-static void note_remote(struct session *session)
-{
-	struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
-	char size[HUMAN_ROOM];
-
-	collected_note(&session->collected,
-		"remote: %s, %" PRIu64 " LIST, %" PRIu64 " GET, %" PRIu64
-		" HEAD, %" PRIu64 " retries, %s",
-		counts.backend[0] != '\0' ? counts.backend : "nothing", counts.lists,
-		counts.gets, counts.heads, counts.retries,
-		human_bytes(counts.bytes, HUMAN_BINARY, size));
-}
-
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks)
 {
@@ -1214,7 +1183,15 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	if (error_looks != NULL && error_looks->verbosity >= 1)
 		collected_note(
 			&session.collected, "sandbox: %s", sandbox_text(session.locks));
-	add_records(&session);
+	const struct texts *paths = &session.inputs->paths;
+
+	const char *kind = session.command->inputs == INPUTS_RECORDINGS ? "trace"
+			   : session.command->inputs == INPUTS_FILE     ? "pickle"
+			   : session.inputs->has_no_checkpoint          ? "log"
+									: "checkpoint";
+
+	for (size_t k = 0; k < paths->count; k++)
+		collected_input(&session.collected, paths->items[k], kind);
 	if (outputs->out != NULL)
 		out_choose(outputs->out, arguments->select.columns.items,
 			arguments->select.columns.count);
@@ -1244,8 +1221,18 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		answer_each(&session);
 	else
 		answer_one(&session);
-	if (error_looks != NULL && error_looks->verbosity >= 1 && helper_remote() != NULL)
-		note_remote(&session);
+	if (error_looks != NULL && error_looks->verbosity >= 1 &&
+		helper_remote() != NULL) {
+		struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
+		char size[HUMAN_ROOM];
+
+		collected_note(&session.collected,
+			"remote: %s, %" PRIu64 " LIST, %" PRIu64 " GET, %" PRIu64
+			" HEAD, %" PRIu64 " retries, %s",
+			counts.backend[0] != '\0' ? counts.backend : "nothing",
+			counts.lists, counts.gets, counts.heads, counts.retries,
+			human_bytes(counts.bytes, HUMAN_BINARY, size));
+	}
 	outputs->interrupted = session.interrupted;
 	outputs->spoilt |= session.interrupted != 0;
 	progress_end();

@@ -489,15 +489,6 @@ bool loading_check(const struct loading_options *options, struct run *run,
 
 /* ---- the loader of the directory's own family ---- */
 
-/* A resume without states of the optimizer is FI5007, and values are cast without a loss
- * of weights. */
-static bool is_harmless(const struct fsdp_load_reason *reason)
-{
-	return reason->verdict == FSDP_LOAD_DIFFERS &&
-	       (strcmp(reason->code, "dtype") == 0 ||
-		       strcmp(reason->code, "optimizer") == 0);
-}
-
 /* Makes a finding with the same content as this reason more severe. False: none has it.
  */
 static bool join_same(const struct run *run, const struct fsdp_load_reason *reason,
@@ -553,7 +544,12 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 		return;
 	for (size_t i = 0; i < result->reason_count; i++) {
 		const struct fsdp_load_reason *reason = &result->reasons[i];
-		if (reason->verdict != result->verdict || is_harmless(reason) ||
+		/* A resume without states of the optimizer is FI5007, and values are cast
+		 * without a loss of weights. */
+		if (reason->verdict != result->verdict ||
+			(reason->verdict == FSDP_LOAD_DIFFERS &&
+				(strcmp(reason->code, "dtype") == 0 ||
+					strcmp(reason->code, "optimizer") == 0)) ||
 			(reason->verdict == FSDP_LOADS &&
 				strcmp(reason->code, "ignored") != 0))
 			continue;
