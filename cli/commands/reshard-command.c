@@ -67,7 +67,7 @@ struct resharding {
 	uint64_t most_now; /* bytes on a rank as saved; FSDP_UNKNOWN: not known */
 	uint32_t unfit;    /* ranks that need more than --fit */
 	struct list_cursor files, empty;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 };
 
 /* ---- machine output ---- */
@@ -126,7 +126,7 @@ static struct text shown_name(struct resharding *resharding, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(resharding->run->checkpoint, index);
 
-	return tensor_shown_name(resharding->run, &resharding->buffers.name, &tensor);
+	return tensor_shown_name(resharding->run, &resharding->buffers->name, &tensor);
 }
 
 static const void *each_empty(struct subject of, size_t i, void *room)
@@ -184,7 +184,7 @@ static struct value find_name(struct subject of, uint32_t name)
 	struct resharding *resharding = of.context;
 
 	return value_name(
-		name_text(&resharding->buffers.text, resharding->run->checkpoint, name));
+		name_text(&resharding->buffers->text, resharding->run->checkpoint, name));
 }
 
 static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded",
@@ -373,7 +373,7 @@ static void reshard_text(struct resharding *resharding)
 			"{} not sharded again: ", value_count(resharding->stay_count));
 		for (size_t i = 0; i < resharding->stay_count && i < NAMED; i++)
 			out_values(out, "{}{}", value_word(i > 0 ? ", " : ""),
-				value_name(name_text(&resharding->buffers.text,
+				value_name(name_text(&resharding->buffers->text,
 					resharding->run->checkpoint,
 					resharding->stays[i].name)));
 		out_values(out, "[ and {} more]",
@@ -429,8 +429,8 @@ static bool read_mesh(const char *text, struct ways *will)
 	       shards <= FSDP_RESHARD_WORLD_MOST;
 }
 
-/* The world is given, or follows from the mesh. False: refuse() was called. */
-static bool read_world(struct resharding *resharding)
+/* The world is given, or follows from the mesh. */
+static void read_world(struct resharding *resharding)
 {
 	const struct reshard_options *options = resharding->options;
 	struct ways *will = &resharding->will;
@@ -438,7 +438,7 @@ static bool read_world(struct resharding *resharding)
 
 	will->tp = options->tp > 0 ? options->tp : FSDP_ABSENT;
 	if (options->mesh != NULL && !read_mesh(options->mesh, will))
-		return !refuse(resharding->run, "example: --mesh=2x4",
+		run_refuse(resharding->run, "example: --mesh=2x4",
 			"--mesh=%s: it is not COPIESxSHARDS", options->mesh);
 	if (will->mesh_dims != 0)
 		ranks = will->mesh[0] * will->mesh[1] * tp;
@@ -447,16 +447,15 @@ static bool read_world(struct resharding *resharding)
 		struct usage usage;
 
 		suggest_needs(&usage, resharding->run->arguments, "--world=6", NULL);
-		return !refuse(resharding->run, usage.hint,
+		run_refuse(resharding->run, usage.hint,
 			"reshard needs the number of ranks: --world, or --mesh");
 	}
 	if (will->world > FSDP_RESHARD_WORLD_MOST)
-		return !refuse(resharding->run, "example: --world=16",
+		run_refuse(resharding->run, "example: --world=16",
 			"reshard computes at most %d ranks", FSDP_RESHARD_WORLD_MOST);
 	if ((ranks > 0 && will->world != ranks) || will->world % tp != 0)
-		return !refuse(resharding->run, "example: --world=16 --mesh=2x4 --tp=2",
+		run_refuse(resharding->run, "example: --world=16 --mesh=2x4 --tp=2",
 			"--world is not the product of --mesh and --tp");
-	return true;
 }
 
 /* ---- the verdict of loaders ---- */
@@ -477,16 +476,19 @@ static const char *loader_of(const char *family)
 	return NULL;
 }
 
-static bool run_loader(struct resharding *resharding, struct fsdp_error **ret_error)
+RELEASE(release_loading, loading_done)
+
+static void run_loader(struct resharding *resharding)
 {
 	const struct expectation none = { 0 };
-	const char *name =
-		loader_of(fsdp_checkpoint_format(resharding->run->checkpoint).family);
+	struct run *run = resharding->run;
+	const char *name = loader_of(fsdp_checkpoint_format(run->checkpoint).family);
 	struct loading_options options = { .loaders = { &name, name != NULL },
 		.world = resharding->will.world };
 
-	return loading_check(
-		&options, resharding->run, &none, false, &resharding->loading, ret_error);
+	run_owns(run, &resharding->loading, release_loading);
+	run_must(run, loading_check(&options, run, &none, false, &resharding->loading,
+			      &run->error));
 }
 
 /* "dp_rank_2", "rank3": a word that ends with "rank", and a number. */
@@ -538,106 +540,94 @@ static bool is_padded_vocabulary(const struct resharding *resharding, struct tex
 	       contains_one(name, words);
 }
 
-static bool add_if_stays(struct resharding *resharding, uint32_t name, bool is_own,
+static void add_if_stays(struct resharding *resharding, uint32_t name, bool is_own,
 	const struct fsdp_tensor *tensor)
 {
 	static const char *const random[] = { "rng_state", "random_state", "cuda_rng",
 		"torch_rng", "rng_tracker", NULL };
 	struct text text =
-		name_text(&resharding->buffers.text, resharding->run->checkpoint, name);
+		name_text(&resharding->buffers->text, resharding->run->checkpoint, name);
 	const char *why =
 		contains_one(text, random)   ? "random"
 		: is_own || is_of_rank(text) ? "rank"
 		: tensor != NULL && is_padded_vocabulary(resharding, text, tensor)
 			? "vocabulary"
 			: NULL;
-	struct staying *more;
 
 	if (why == NULL)
-		return true;
-	more = list_grown(resharding->stays, resharding->stay_count, sizeof *more);
-	if (more == NULL)
-		return false;
-	resharding->stays = more;
-	more[resharding->stay_count++] = (struct staying){ name, why };
-	return true;
+		return;
+	resharding->stays = run_grown(resharding->run, resharding->stays,
+		resharding->stay_count, sizeof *resharding->stays);
+	resharding->stays[resharding->stay_count++] = (struct staying){ name, why };
 }
 
-static bool find_staying(struct resharding *resharding)
+static void find_staying(struct resharding *resharding)
 {
 	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
 	size_t tensors = fsdp_tensor_count(checkpoint),
 	       values = fsdp_value_count(checkpoint);
-	bool good = true;
 
-	for (uint32_t i = 0; i < tensors && good; i++) {
+	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
-		good = add_if_stays(resharding, tensor.name,
+		add_if_stays(resharding, tensor.name,
 			(tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0, &tensor);
 	}
-	for (uint32_t i = 0; i < values && good; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-
-		good = add_if_stays(resharding, value.name, false, NULL);
-	}
-	return good && !row_buffers_failed(&resharding->buffers);
+	for (uint32_t i = 0; i < values; i++)
+		add_if_stays(resharding, fsdp_value(checkpoint, i).name, false, NULL);
 }
 
 /* As it was saved. */
-static bool describe(struct resharding *resharding, struct fsdp_error **ret_error)
+static void describe(struct resharding *resharding)
 {
-	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	struct run *run = resharding->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	uint32_t world = fsdp_checkpoint_world_size(checkpoint);
 	/* Which dimension is cut does not depend on how many ranks there are. */
 	struct fsdp_reshard_options options = {
 		.size = sizeof options, .world = 1, .shard_dim = FSDP_RESHARD_AUTO
 	};
+	struct ways *is = &resharding->is;
 	struct fsdp_overview *overview;
 	struct fsdp_reshard *reshard;
 	struct fsdp_kind kind;
+	struct fsdp_mesh mesh;
 	bool good;
 
-	if (!fsdp_overview_new(checkpoint, &overview, ret_error))
-		return false;
+	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
 	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
 		.tp = FSDP_ABSENT };
 	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
 	good = fsdp_checkpoint_classify(
-		checkpoint, fsdp_overview_facts(overview), &kind, ret_error);
-	if (good) {
-		struct ways *is = &resharding->is;
-		struct fsdp_mesh mesh;
-
-		/* The mesh of the run, as far as two dimensions in addition to tensor
-		 * parallelism determine it. */
-		if (kind.mesh != FSDP_NONE) {
-			mesh = fsdp_mesh(resharding->run->checkpoint, kind.mesh);
-			for (uint32_t i = 0; i < mesh.dims; i++) {
-				if (mesh.dim_names != NULL &&
-					text_is(text_of_span(mesh.dim_names[i]),
-						text_of("tp")))
-					is->tp = mesh.shape[i];
-				else if (is->mesh_dims < 2)
-					is->mesh[is->mesh_dims++] = mesh.shape[i];
-				else
-					is->mesh_dims = 3;
-			}
-			if (is->mesh_dims > 2)
-				is->mesh_dims = 0;
-		}
-	}
+		checkpoint, fsdp_overview_facts(overview), &kind, &run->error);
 	fsdp_overview_free(overview);
-	if (!good || !fsdp_reshard_new(checkpoint, &options, &reshard, ret_error))
-		return false;
-	resharding->is.dim = fsdp_reshard_facts(reshard).shard_dim;
+	run_must(run, good);
+	/* The mesh of the run, as far as two dimensions in addition to tensor parallelism
+	 * determine it. */
+	if (kind.mesh != FSDP_NONE) {
+		mesh = fsdp_mesh(checkpoint, kind.mesh);
+		for (uint32_t i = 0; i < mesh.dims; i++) {
+			if (mesh.dim_names != NULL &&
+				text_is(text_of_span(mesh.dim_names[i]), text_of("tp")))
+				is->tp = mesh.shape[i];
+			else if (is->mesh_dims < 2)
+				is->mesh[is->mesh_dims++] = mesh.shape[i];
+			else
+				is->mesh_dims = 3;
+		}
+		if (is->mesh_dims > 2)
+			is->mesh_dims = 0;
+	}
+	run_must(run, fsdp_reshard_new(checkpoint, &options, &reshard, &run->error));
+	is->dim = fsdp_reshard_facts(reshard).shard_dim;
 	fsdp_reshard_free(reshard);
-	return true;
 }
 
-static bool calculate(
-	struct resharding *resharding, int32_t dim, struct fsdp_error **ret_error)
+RELEASE(release_reshard, fsdp_reshard_free)
+
+static void calculate(struct resharding *resharding, int32_t dim)
 {
+	struct run *run = resharding->run;
 	const struct ways *will = &resharding->will;
 	struct fsdp_reshard_options options = { .size = sizeof options,
 		.world = (uint32_t)will->world,
@@ -645,13 +635,14 @@ static bool calculate(
 		.tp = will->tp > 0 ? (uint32_t)will->tp : 1,
 		.shard_dim = dim };
 
-	if (!fsdp_reshard_new(
-		    resharding->run->checkpoint, &options, &resharding->to, ret_error))
-		return false;
+	run_must(run, fsdp_reshard_new(
+			      run->checkpoint, &options, &resharding->to, &run->error));
+	run_owns(run, resharding->to, release_reshard);
 	resharding->will.dim = fsdp_reshard_facts(resharding->to).shard_dim;
 	resharding->rank_count = (size_t)will->world;
-	resharding->ranks = calloc(resharding->rank_count, sizeof *resharding->ranks);
-	for (uint32_t i = 0; resharding->ranks != NULL && i < will->world; i++) {
+	resharding->ranks =
+		run_memory(run, resharding->rank_count, sizeof *resharding->ranks);
+	for (uint32_t i = 0; i < will->world; i++) {
 		struct shown_rank *rank = &resharding->ranks[i];
 		const struct fsdp_reshard_rank *facts = &rank->facts;
 
@@ -672,7 +663,7 @@ static bool calculate(
 		if (resharding->options->fit == UINT64_MAX)
 			rank->fits = -1;
 	}
-	return resharding->ranks != NULL && describe(resharding, ret_error);
+	describe(resharding);
 }
 
 /* An integer of config.json; 0: it has none. */
@@ -688,69 +679,60 @@ static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const ch
 	return 0;
 }
 
-static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
+static void run_reshard(struct run *run)
 {
-	struct resharding resharding = { .run = run, .options = run->options };
+	/* Programs with tensor parallelism cut a model by these numbers, whichever pieces
+	 * are stored. */
+	static const struct {
+		const char *keys[3], *what, *then;
+	} sizes[] = {
+		{ { "num_attention_heads", "n_head", "num_heads" }, "attention heads",
+			"" },
+		{ { "num_key_value_heads", "num_kv_heads" }, "key and value heads", "" },
+		{ { "intermediate_size", "ffn_dim", "n_inner" },
+			"rows of feed-forward layers", "" },
+		{ { "vocab_size" }, "rows of the vocabulary",
+			": programs that pad them store more rows" },
+	};
 	static const struct table like = {
 		.key = "ranks", .main = true, .rows_only = true
 	};
-	const char *typed = resharding.options->shard_dim;
-	int64_t dim = FSDP_RESHARD_AUTO;
-	bool good;
+	struct resharding *resharding = run_memory(run, 1, sizeof *resharding);
+	const char *typed;
+	int64_t dim = FSDP_RESHARD_AUTO, tp;
 
-	if (!read_world(&resharding))
-		return true;
+	resharding->run = run;
+	resharding->options = run->options;
+	resharding->buffers = row_buffers_of_run(run);
+	read_world(resharding);
+	typed = resharding->options->shard_dim;
 	if (strcmp(typed, "auto") != 0 &&
 		!option_integer(typed, 0, FSDP_DIMS_MAX - 1, &dim))
-		return refuse(run, "example: --shard-dim=1",
+		run_refuse(run, "example: --shard-dim=1",
 			"--shard-dim=%s: it is not a dimension", typed);
-	good = calculate(&resharding, (int32_t)dim, ret_error) &&
-	       find_staying(&resharding) && run_loader(&resharding, ret_error);
-	if (good) {
-		/* Programs with tensor parallelism cut a model by these numbers,
-		 * whichever pieces are stored. */
-		static const struct {
-			const char *keys[3], *what, *then;
-		} sizes[] = {
-			{ { "num_attention_heads", "n_head", "num_heads" },
-				"attention heads", "" },
-			{ { "num_key_value_heads", "num_kv_heads" },
-				"key and value heads", "" },
-			{ { "intermediate_size", "ffn_dim", "n_inner" },
-				"rows of feed-forward layers", "" },
-			{ { "vocab_size" }, "rows of the vocabulary",
-				": programs that pad them store more rows" },
-		};
-		int64_t tp = resharding.will.tp;
-		for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
-			for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
-				int64_t size = config_integer(
-					resharding.run->checkpoint, sizes[i].keys[k]);
-				/* Fewer of them than ranks are repeated. */
-				bool repeats =
-					size > 0 && size < tp && tp % size == 0 && i == 1;
+	calculate(resharding, (int32_t)dim);
+	find_staying(resharding);
+	row_buffers_check(run, resharding->buffers);
+	run_loader(resharding);
+	tp = resharding->will.tp;
+	for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t k = 0; k < 3 && sizes[i].keys[k] != NULL; k++) {
+			int64_t size = config_integer(run->checkpoint, sizes[i].keys[k]);
+			/* Fewer of them than ranks are repeated. */
+			bool repeats = size > 0 && size < tp && tp % size == 0 && i == 1;
 
-				if (size > 0 && size % tp != 0 && !repeats)
-					run_note(resharding.run,
-						"%lld %s (%s) are not divisible by --tp=%lld%s",
-						(long long)size, sizes[i].what,
-						sizes[i].keys[k], (long long)tp,
-						sizes[i].then);
-			}
-		run_begin(run, resharding.unfit > 0 ? STATUS_BAD : STATUS_GOOD);
-		reshard_text(&resharding);
-		out_fields(resharding.run->out, &reshard_record,
-			(struct subject){ &resharding, &resharding });
-		out_records(run->out, &like, &row_record, &resharding, resharding.ranks,
-			resharding.rank_count);
-		good = !row_buffers_failed(&resharding.buffers);
-	}
-	loading_done(&resharding.loading);
-	fsdp_reshard_free(resharding.to);
-	row_buffers_done(&resharding.buffers);
-	free(resharding.stays);
-	free(resharding.ranks);
-	return good;
+			if (size > 0 && size % tp != 0 && !repeats)
+				run_note(run,
+					"%lld %s (%s) are not divisible by --tp=%lld%s",
+					(long long)size, sizes[i].what, sizes[i].keys[k],
+					(long long)tp, sizes[i].then);
+		}
+	run_begin(run, resharding->unfit > 0 ? STATUS_BAD : STATUS_GOOD);
+	reshard_text(resharding);
+	out_fields(run->out, &reshard_record, (struct subject){ resharding, resharding });
+	out_records(run->out, &like, &row_record, resharding, resharding->ranks,
+		resharding->rank_count);
+	row_buffers_check(run, resharding->buffers);
 }
 
 const struct command command_reshard = {
@@ -770,5 +752,5 @@ const struct command command_reshard = {
 	.output = "text",
 	.inputs = INPUTS_ONE,
 	.options_size = sizeof(struct reshard_options),
-	.run = run_reshard,
+	.perform = run_reshard,
 };
