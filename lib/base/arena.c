@@ -3,6 +3,7 @@
  * Memory in blocks that is given back at once, and the budget that counts it; arrays that
  * grow by pages; windows that slide over a stream.
  */
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,10 +229,70 @@ static size_t place(const struct fsdp_arena_block *block, size_t size, size_t al
 	return begin;
 }
 
+/* ---- escapes ---- */
+
+struct fsdp_escape {
+	jmp_buf back;
+};
+
+struct fsdp_arena_owned {
+	struct fsdp_arena_owned *older;
+	void (*release)(void *object);
+	void *object;
+};
+
+bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *context)
+{
+	struct fsdp_escape *const outer = arena->escape;
+	struct fsdp_escape escape;
+	if (setjmp(escape.back) == 0) {
+		arena->escape = &escape;
+		run(context);
+		arena->escape = outer;
+		return true;
+	}
+	arena->escape = outer;
+	return false;
+}
+
+void fsdp_arena_leave(const struct fsdp_arena *arena)
+{
+	longjmp(arena->escape->back, 1);
+}
+
+void fsdp_arena_own(struct fsdp_arena *arena, void (*release)(void *object), void *object)
+{
+	struct fsdp_arena_owned *owned = FSDP_TAKE(arena, owned, 1);
+	*owned = (struct fsdp_arena_owned){ arena->owned, release, object };
+	arena->owned = owned;
+}
+
+static void release_arena(void *arena)
+{
+	fsdp_arena_done(arena);
+}
+
+struct fsdp_arena *fsdp_arena_new_below(struct fsdp_arena *arena)
+{
+	struct fsdp_arena *below = FSDP_TAKE(arena, below, 1);
+	fsdp_arena_init_lean(below, arena->budget);
+	below->escape = arena->escape;
+	fsdp_arena_own(arena, release_arena, below);
+	return below;
+}
+
+/* NULL, unless the arena leaves. */
+static void *refuse(const struct fsdp_arena *arena)
+{
+	if (arena->escape != NULL)
+		fsdp_arena_leave(arena);
+	return NULL;
+}
+
 void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 {
 	if (size > SIZE_MAX / 2)
-		return NULL;
+		return refuse(arena);
 	size += RED_ZONE;
 	struct fsdp_arena_block *block = arena->block;
 	size_t begin = block != NULL ? place(block, size, align) : 0;
@@ -249,7 +310,7 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 			most > need ? most : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
 		block = add_block(arena, room);
 		if (block == NULL)
-			return NULL;
+			return refuse(arena);
 		if (arena->next_size < arena->largest)
 			arena->next_size *= 2;
 		begin = place(block, size, align);
@@ -265,7 +326,7 @@ void *fsdp_arena_take_items(
 {
 	uint64_t bytes;
 	return fsdp_mul(count, size, &bytes) ? fsdp_arena_take(arena, bytes, align)
-					     : NULL;
+					     : refuse(arena);
 }
 
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
@@ -333,6 +394,8 @@ void fsdp_arena_reset(struct fsdp_arena *arena)
 
 void fsdp_arena_done(struct fsdp_arena *arena)
 {
+	for (; arena->owned != NULL; arena->owned = arena->owned->older)
+		arena->owned->release(arena->owned->object);
 	drop_blocks(arena, arena->block);
 	arena->block = NULL;
 }
@@ -418,7 +481,7 @@ bool fsdp_vec_sort(struct fsdp_vec *vec, int (*compare)(const void *, const void
 		return true;
 	copy = malloc(vec->count * size);
 	if (copy == NULL)
-		return false;
+		return refuse(vec->arena) != NULL;
 	for (size_t i = 0; i < vec->count; i++)
 		memcpy(copy + i * size, fsdp_vec_at(vec, i), size);
 	qsort(copy, vec->count, size, compare);

@@ -131,6 +131,8 @@ struct fsdp_arena {
 	struct fsdp_budget *budget;
 	struct fsdp_arena_block *block; /* newest first */
 	size_t next_size, largest;      /* of a block */
+	struct fsdp_escape *escape;     /* NULL: what cannot be had is NULL */
+	struct fsdp_arena_owned *owned; /* newest first */
 };
 
 void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget);
@@ -161,6 +163,33 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 /* The error that belongs to a NULL from this arena: a limit, or out of memory. */
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
+/*
+ * Running out of memory in one place. While fsdp_arena_try runs a function, what is
+ * taken from the arena is always there: where it is not, all functions that run are left,
+ * and fsdp_arena_try returns false. Only its caller asks why: fsdp_arena_fail, or an
+ * error that was made before fsdp_arena_leave.
+ *
+ * A function that is left returns nothing and frees nothing. Therefore what is held
+ * besides memory of arenas (a window, a file) belongs to an arena (fsdp_arena_own), or
+ * to the caller of fsdp_arena_try. A function that holds such things itself, as the
+ * reader of pickles does, does not get an arena that leaves, and what it calls back
+ * tries for itself. An arena is of one thread, and its escape too. Escapes nest.
+ */
+bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *context)
+	__attribute__((warn_unused_result));
+
+/* Leaves what runs. */
+void fsdp_arena_leave(const struct fsdp_arena *arena) __attribute__((noreturn));
+
+/* A lean arena that is made within for a while: it leaves with the other one, and is done
+ * when that is, or before. */
+struct fsdp_arena *fsdp_arena_new_below(struct fsdp_arena *arena);
+
+/* Has release(object) called when the arena is done, the newest first. Of an arena that
+ * leaves. The object may be in the arena. */
+void fsdp_arena_own(
+	struct fsdp_arena *arena, void (*release)(void *object), void *object);
+
 /* Forgets all pieces but keeps a first block for the next ones, zeroed again. */
 void fsdp_arena_reset(struct fsdp_arena *arena);
 
@@ -190,6 +219,12 @@ void *fsdp_vec_push(struct fsdp_vec *vec) __attribute__((warn_unused_result));
 /* One more item, a copy of this one. False when out of memory. */
 bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 	__attribute__((warn_unused_result));
+
+/* The same of an array in an arena that leaves when it is out of memory. */
+static inline void fsdp_vec_append(struct fsdp_vec *vec, const void *item)
+{
+	(void)!fsdp_vec_add(vec, item);
+}
 
 /*
  * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that

@@ -258,8 +258,11 @@ uint32_t fsdp_names_child(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
-		names->list.count >= FSDP_NONE - 1)
+		names->list.count >= FSDP_NONE - 1) {
+		if (names->arena->escape != NULL)
+			fsdp_arena_leave(names->arena);
 		return FSDP_NONE;
+	}
 	struct segment_place place;
 	uint32_t id = look_up(names, parent, segment, &place);
 	if (id != 0)

@@ -111,7 +111,8 @@ static inline void fsdp_names_let_go(struct fsdp_names *names)
 
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);
 
-/* FSDP_NONE when out of memory or when a segment or the table is too long. */
+/* FSDP_NONE when out of memory or when a segment or the table is too long; in an arena
+ * that leaves, it is left then. */
 uint32_t fsdp_names_child(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
 

@@ -106,23 +106,27 @@ static bool counter_read(
 
 /* ---- a log ---- */
 
-static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_printed *printed)
+struct printed_log {
+	struct fsdp_trace_reading reading;
+	struct fsdp_printed *printed;
+};
+
+static void read_lines(void *context)
 {
-	struct fsdp_lines lines;
+	struct printed_log *log = context;
 	struct fsdp_span line;
-	bool good = fsdp_lines_init(&lines, reading);
-	while (good && (good = fsdp_lines_next(&lines, &line, &reading->error)) &&
-		line.data != NULL) {
+	log->reading.scratch = fsdp_arena_new_below(&log->reading.arena);
+	struct fsdp_lines *lines = fsdp_lines_new(&log->reading);
+	while (fsdp_lines_next(lines, &line)) {
 		/* The scan writes to lines, which are in a writable window. */
 		union {
 			const unsigned char *is;
 			unsigned char *was;
 		} data = { line.data };
-		good = fsdp_printed_take(printed, data.was, line.size);
+		fsdp_trace_require(&log->reading,
+			fsdp_printed_take(log->printed, data.was, line.size));
 	}
-	fsdp_lines_done(&lines);
-	return good || (reading->error == NULL &&
-			       fsdp_arena_fail(&reading->arena, &reading->error));
+	fsdp_arena_done(log->reading.scratch);
 }
 
 static bool use(struct opening *opening, struct fsdp_trace_reading *reading,
@@ -178,19 +182,19 @@ static bool read_any(struct opening *opening, struct fsdp_stream *stream,
 		return true;
 	}
 	struct fsdp_budget *budget = &opening->checkpoint->budget;
-	struct fsdp_trace_reading reading = {
-		.stream = stream, .budget = budget, .limits = &opening->checkpoint->limits
-	};
-	struct fsdp_printed *printed = fsdp_printed_new(budget);
-	fsdp_arena_init_lean(&reading.arena, budget);
-	bool good = printed != NULL || fsdp_fail_memory(ret_error);
-	if (good && !read_lines(&reading, printed)) {
-		good = false;
-		*ret_error = reading.error;
-	}
-	good = good && use(opening, &reading, printed, ret_error);
-	fsdp_printed_free(printed);
-	fsdp_arena_done(&reading.arena);
+	struct printed_log log = { .printed = fsdp_printed_new(budget),
+		.reading = { .stream = stream,
+			.budget = budget,
+			.limits = &opening->checkpoint->limits } };
+	fsdp_arena_init_lean(&log.reading.arena, budget);
+	bool good = log.printed != NULL || fsdp_fail_memory(ret_error);
+	if (good && !fsdp_arena_try(&log.reading.arena, read_lines, &log))
+		good = log.reading.error != NULL
+			       ? fsdp_fail_with(ret_error, log.reading.error)
+			       : fsdp_arena_fail(&log.reading.arena, ret_error);
+	good = good && use(opening, &log.reading, log.printed, ret_error);
+	fsdp_printed_free(log.printed);
+	fsdp_arena_done(&log.reading.arena);
 	return good;
 }
 

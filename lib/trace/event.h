@@ -89,55 +89,29 @@ enum fsdp_kernel_class fsdp_kernel_class_of(struct fsdp_span name);
 /* Finds `what` in a text; without regard to case if `fold` (what is lower case then). */
 bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);
 
-/*
- * The durations of one type: sums, extremes, percentiles by nearest rank. All are kept, 8
- * bytes each.
- */
-struct fsdp_durations {
-	struct fsdp_arena arena; /* of the values */
-	struct fsdp_budget *budget;
-	struct fsdp_vec values; /* int64_t */
-	uint64_t count;
-	int64_t sum_ns, min_ns, max_ns;
-	bool overflow; /* the sum does not fit: absent */
-};
+/* In lower case, in the arena. */
+struct fsdp_span fsdp_span_lower(struct fsdp_span text, struct fsdp_arena *arena);
 
-void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget);
-void fsdp_durations_done(struct fsdp_durations *durations);
-
-/* To another place; `from` is empty then. */
-void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from);
-
-/* False when out of memory. */
-bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns);
-
-/* All of `more` as well. */
-bool fsdp_durations_join(
-	struct fsdp_durations *durations, const struct fsdp_durations *more);
-
-/* False when out of memory. */
-bool fsdp_durations_times(
-	const struct fsdp_durations *durations, struct fsdp_times *ret_times);
+/* Sum, extremes, and percentiles by nearest rank. The values are put in another order. */
+struct fsdp_times fsdp_times_of(int64_t *values, size_t count);
 
 /* Durations by type, in order of first use. */
 struct fsdp_typed {
-	struct fsdp_span name; /* borrowed */
-	struct fsdp_durations durations;
+	struct fsdp_span name;     /* borrowed */
+	struct fsdp_vec durations; /* int64_t */
 };
 struct fsdp_types {
 	struct fsdp_names names; /* the id of a type, less one, is its index */
 	struct fsdp_vec list;    /* struct fsdp_typed */
 };
-bool fsdp_types_init(struct fsdp_types *types, struct fsdp_arena *arena);
-void fsdp_types_done(struct fsdp_types *types);
+void fsdp_types_init(struct fsdp_types *types, struct fsdp_arena *arena);
 
-/* The index of a type, which may be new; FSDP_NONE when out of memory. */
+/* The index of a type, which may be new. */
 uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name);
 
-static inline struct fsdp_typed *fsdp_types_at(
-	const struct fsdp_types *types, size_t index)
+static inline struct fsdp_vec *fsdp_types_at(const struct fsdp_types *types, size_t index)
 {
-	return fsdp_vec_at(&types->list, index);
+	return &((struct fsdp_typed *)fsdp_vec_at(&types->list, index))->durations;
 }
 
 /* Adds; what does not fit makes *overflow true and stays. */
@@ -160,14 +134,14 @@ struct fsdp_time_sums {
 
 void fsdp_time_sums_init(struct fsdp_time_sums *sums, struct fsdp_arena *arena);
 
-/* One event. All that return bool are false when out of memory. */
-bool fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
+/* One event. */
+void fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
 	int64_t ns, int64_t exposed_ns);
 
 /* The sums of each row by column, in the arena: those of a row go to ret_lists of its
  * place, which several rows may share; a place of UINT32_MAX is skipped. places NULL:
  * its own. */
-bool fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
+void fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
 	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
 
 /*
@@ -213,9 +187,6 @@ size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t 
 int64_t fsdp_computed(
 	const struct fsdp_recording *recording, int64_t begin_ns, int64_t end_ns);
 
-/* By start; what starts together in the order of the file. False: out of memory. */
-bool fsdp_comm_sort(struct fsdp_vec *list);
-
 /*
  * What the time of one rank went to, in a fixed number of cells however long it took: a
  * sum for each type, and one for idle time. The ranks of a set are shown on one axis of
@@ -228,8 +199,8 @@ struct fsdp_strip {
 	int64_t (*sums)[FSDP_STRIP_TYPES];
 };
 
-/* Zeroed sums from begin to end, which comes after it. False: out of memory. */
-bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
+/* Zeroed sums from begin to end, which comes after it. */
+void fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
 	struct fsdp_arena *arena);
 
 /* Times outside are skipped. */
@@ -238,26 +209,22 @@ void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int6
 /* What was added as FSDP_STRIP_IDLE was busy; the rest of each cell is idle. */
 void fsdp_strip_finish_idle(struct fsdp_strip *strip);
 
-/* Puts the strips of recordings that have one on the axis they share, each from its own
- * start unless clocks agree; those of others are of 0 ns. False: out of memory. */
-bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
-	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
-	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline);
-
 /*
  * One recording while it is read. A reader fills `recording` with what lives in `arena`,
- * and `durations` where percentiles over ranks need them.
+ * and `durations` where percentiles over ranks need them. What it needs for itself is in
+ * `scratch`. Both arenas leave the reader where memory runs out, as does
+ * fsdp_trace_require where something else is wrong.
  */
 struct fsdp_watchdog;
 struct fsdp_trace_reading {
 	struct fsdp_stream *stream;
 	struct fsdp_budget *budget; /* of all recordings of the set */
-	struct fsdp_arena arena;
+	struct fsdp_arena arena, *scratch;
 	const struct fsdp_limits *limits;
 	const struct fsdp_recording_options *options;
 	struct fsdp_findings findings;
 	struct fsdp_recording recording;
-	struct fsdp_durations *durations; /* one per type of recording.types, or NULL */
+	int64_t **durations; /* a list per type of recording.types, or NULL */
 	struct fsdp_strip strip;
 	struct fsdp_watchdog *watchdog; /* what it prints into a log, or NULL */
 	struct fsdp_error *error;
@@ -270,8 +237,7 @@ struct fsdp_trace_reader {
 	/* Whether it reads files with this beginning (without blanks and byte order
 	 * mark). */
 	bool (*bid)(struct fsdp_span head);
-	/* False: reading->error says why; without an error, memory ran out. */
-	bool (*read)(struct fsdp_trace_reading *reading);
+	void (*read)(struct fsdp_trace_reading *reading);
 };
 
 extern const struct fsdp_trace_reader fsdp_trace_native;
@@ -295,9 +261,6 @@ static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *readin
 	       __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0;
 }
 
-/* readers.c: marks a recording as stopped by the caller; it counts as complete. */
-void fsdp_trace_interrupted(struct fsdp_trace_reading *reading);
-
 /* readers.c: findings on what was read. */
 void fsdp_trace_check(struct fsdp_trace_reading *reading);
 
@@ -305,35 +268,35 @@ void fsdp_trace_check(struct fsdp_trace_reading *reading);
  * there until the next line is asked for. */
 struct fsdp_lines;
 struct fsdp_record;
-bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
-bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
-bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
 
 /* ---- lines ---- */
 
 /* A text stream line by line; the last one needs no end. */
 struct fsdp_lines {
+	struct fsdp_trace_reading *reading;
 	struct fsdp_window window;
 	size_t at;
 	uint64_t number;     /* of the line that was handed out; the first is 1 */
 	struct fsdp_vec bad; /* uint64_t: numbers of lines that say nothing */
 };
 
-bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_trace_reading *reading);
-void fsdp_lines_done(struct fsdp_lines *lines);
+/* In the scratch of the reading. */
+struct fsdp_lines *fsdp_lines_new(struct fsdp_trace_reading *reading);
 
-/* Without its LF and a CR before that; data NULL at the end. The line may be written
- * to, and FSDP_WINDOW_PADDING bytes after it may be read. */
-bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line,
-	struct fsdp_error **ret_error);
+/* Without its LF and a CR before that; false at the end. The line may be written to, and
+ * FSDP_WINDOW_PADDING bytes after it may be read. */
+bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line);
 
 bool fsdp_lines_is_blank(struct fsdp_span line);
 
 /* Puts the numbers of bad lines into the recording. */
-bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_trace_reading *reading);
+void fsdp_lines_finish(struct fsdp_lines *lines);
 
 /* ---- records ---- */
 
@@ -354,10 +317,9 @@ struct fsdp_record {
 bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 	struct fsdp_record *ret_record);
 
-/* The next object of a native recording; false at the end, or with reading->error. Lines
- * that are not objects are kept as bad. */
-bool fsdp_record_next(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
-	struct fsdp_record *ret_record);
+/* The next object of a native recording; false at the end. Lines that are not objects are
+ * kept as bad. */
+bool fsdp_record_next(struct fsdp_lines *lines, struct fsdp_record *ret_record);
 
 /* The value of a member, the last one of that name, or NULL. */
 const struct fsdp_json_token *fsdp_record_get(
@@ -367,9 +329,9 @@ bool fsdp_record_is(const struct fsdp_record *record, const char *key, const cha
 bool fsdp_record_integer(
 	const struct fsdp_record *record, const char *key, int64_t *ret_value);
 
-/* In the arena; data NULL and no error: absent or no text. */
-bool fsdp_record_text(struct fsdp_trace_reading *reading,
-	const struct fsdp_record *record, const char *key, struct fsdp_span *ret_text);
+/* In the arena; data NULL: absent or no text. */
+struct fsdp_span fsdp_record_text(struct fsdp_trace_reading *reading,
+	const struct fsdp_record *record, const char *key);
 
 /* The elements of an array, one by one. */
 struct fsdp_items {
@@ -381,10 +343,6 @@ bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token 
 /* False at the end. Objects and arrays as a span of it all. */
 bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
 
-/* Fields of the header. */
-bool fsdp_trace_header(
-	struct fsdp_trace_reading *reading, const struct fsdp_record *header);
-
 /* ---- shared ---- */
 
 /* Without the byte order mark and blanks that it begins with. */
@@ -392,18 +350,23 @@ struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head);
 
 /* A name that is recorded once is shown wherever it is used: counts the bytes of that up
  * to the limit `order-bytes`. */
-bool fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes);
+void fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes);
 
-/* Fills reading->error. Always false. */
-bool fsdp_trace_memory(struct fsdp_trace_reading *reading);
+/* Leaves what reads; reading->error says why. What fails returns false and is given here,
+ * so it can be called for its error. */
+static inline void fsdp_trace_require(struct fsdp_trace_reading *reading, bool good)
+{
+	if (!good)
+		fsdp_arena_leave(&reading->arena);
+}
 
-/* The items of a vec as an array, in the arena. NULL: out of memory. */
+/* The items of a vec as an array, in the arena. */
 void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec);
 
-/* Fills recording.types: those with names of their own first, in the order of reports,
- * then the others as they come; types without durations are omitted. The durations are
- * the reading's from then on. */
-bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all);
+/* Fills recording.types and reading->durations: those with names of their own first, in
+ * the order of reports, then the others as they come; types without durations are
+ * omitted. */
+void fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all);
 
 #define FSDP_TRACE_FIND(reading, rule, ...)                                    \
 	fsdp_find(&(reading)->findings, FSDP_RULE_##rule,                      \
@@ -415,7 +378,6 @@ struct fsdp_python {
 	struct fsdp_arena *arena;
 	unsigned char *text;
 	size_t size, room;
-	bool failed; /* out of memory */
 };
 
 void fsdp_python_put(struct fsdp_python *python, const char *format, ...)
@@ -428,12 +390,12 @@ void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text);
 /* The repr of a float: so many nanoseconds in seconds. */
 void fsdp_python_seconds(struct fsdp_python *python, int64_t ns);
 
-/* Zero-terminated; data NULL: out of memory. */
+/* Zero-terminated. */
 struct fsdp_span fsdp_python_take(struct fsdp_python *python);
 
 /* What the recordings of a run say together. Lives in the arena. */
 struct fsdp_joined {
-	struct fsdp_arena *arena;
+	struct fsdp_arena *arena, *scratch;
 	struct fsdp_recording **by_rank; /* in order of rank, then of paths */
 	size_t count;
 	const struct fsdp_type_times *types;
@@ -450,11 +412,13 @@ struct fsdp_joined {
 /* Orders recordings by rank, then as their paths came. */
 void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count);
 
-/* Joins at least one recording that was read; `by_rank` is sorted, and stays the
- * caller's. False: out of memory. */
-bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
-	const struct fsdp_limits *limits, struct fsdp_arena *arena,
-	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error);
+/* Joins at least one recording that was read: arena, scratch, by_rank (sorted) and count
+ * are the caller's. */
+void fsdp_trace_join(struct fsdp_joined *joined, const struct fsdp_limits *limits);
+
+/* Puts the strips of recordings that have one on the axis they share, each from its own
+ * start unless clocks agree; those of others are of 0 ns. */
+void fsdp_timeline_make(struct fsdp_joined *joined);
 
 /* What a recording is part of. */
 const struct fsdp_trace_reading *fsdp_trace_reading_of(
@@ -473,19 +437,8 @@ const struct fsdp_trace_reading *fsdp_trace_reading_of(
  */
 size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count);
 
-/*
- * What several ranks did at the same time. `recordings` are in order of rank; those of
- * other kinds are skipped. False: out of memory.
- */
-
 /* Sets the collectives of traces against each other; fills wait_ns and times_last of each
- * recording. */
-bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_matching *ret_matching);
-
-/* As PyTorch compares the first iteration; and where ranks diverge first in any. */
-bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_divergence *ret_divergence,
-	struct fsdp_first_diff *ret_diff);
+ * recording. Those of other kinds are skipped. */
+void fsdp_match_collectives(struct fsdp_joined *joined);
 
 #endif

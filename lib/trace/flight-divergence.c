@@ -30,8 +30,8 @@ struct gatherer {
 	struct fsdp_names rosters; /* id - 1 is the index of the list */
 	struct fsdp_names names;   /* of groups */
 	struct fsdp_names teams;   /* roster and name; id - 1 is the index of the team */
-	struct fsdp_table roster_by_name; /* in the dump that is looked at */
-	uint32_t **team_of, **roster_of;  /* by rank */
+	struct fsdp_vec roster_by_name;  /* uint32_t, by name: of this dump, from 1 */
+	uint32_t **team_of, **roster_of; /* by rank */
 };
 
 static struct fsdp_flight_roster *roster_at(
@@ -41,40 +41,36 @@ static struct fsdp_flight_roster *roster_at(
 }
 
 /* Places of the ranks that left a dump. */
-static bool find_heard(struct fsdp_flight_job *job, struct fsdp_flight_roster *roster)
+static void find_heard(struct fsdp_flight_job *job, struct fsdp_flight_roster *roster)
 {
 	roster->heard_count = 0;
 	roster->heard =
 		FSDP_TAKE(job->arena, roster->heard, fsdp_min(roster->count, job->count));
-	for (size_t i = 0; roster->heard != NULL && i < roster->count; i++) {
+	for (size_t i = 0; i < roster->count; i++) {
 		size_t place = fsdp_flight_place_of(job, roster->ranks[i]);
 		if (place != SIZE_MAX && fsdp_flight_is_heard(job, place))
 			roster->heard[roster->heard_count++] = (uint32_t)place;
 	}
-	return roster->heard != NULL;
 }
 
 /* Numbers the lists of a dump: dumps of a job have the same ones. A nameless list is of
  * the world, and only where there is no other. */
-static bool find_rosters(struct gatherer *gatherer, size_t rank)
+static void find_rosters(struct gatherer *gatherer, size_t rank)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
 	uint32_t *numbers = FSDP_TAKE(job->arena, numbers, rows->rosters.count);
 	bool named = false;
-	if (numbers == NULL)
-		return false;
 	gatherer->roster_of[rank] = numbers;
 	for (size_t i = 0; i < rows->rosters.count; i++) {
 		const struct fsdp_flight_roster *one = fsdp_vec_at(&rows->rosters, i);
-		uint32_t id = fsdp_names_child(&gatherer->rosters, 0,
-			fsdp_span(one->ranks, one->count * sizeof *one->ranks));
-		numbers[i] = id - 1;
-		if (id == FSDP_NONE ||
-			(id > job->rosters.count &&
-				(!fsdp_vec_add(&job->rosters, one) ||
-					!find_heard(job, roster_at(job, id - 1)))))
-			return false;
+		struct fsdp_span key =
+			fsdp_span(one->ranks, one->count * sizeof *one->ranks);
+		numbers[i] = fsdp_names_child(&gatherer->rosters, 0, key) - 1;
+		if (numbers[i] == job->rosters.count) {
+			fsdp_vec_append(&job->rosters, one);
+			find_heard(job, roster_at(job, numbers[i]));
+		}
 	}
 	for (size_t i = 0; i < rows->members.count; i++) {
 		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
@@ -85,22 +81,19 @@ static bool find_rosters(struct gatherer *gatherer, size_t rank)
 		if ((one->name.size != 0) == named)
 			roster_at(job, numbers[one->roster])->in_world = true;
 	}
-	return true;
 }
 
-static bool find_world(struct gatherer *gatherer)
+static void find_world(struct gatherer *gatherer)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	size_t count = job->count;
 	for (size_t i = 0; i < job->count; i++)
-		if (fsdp_flight_is_heard(job, i) && !find_rosters(gatherer, i))
-			return false;
+		if (fsdp_flight_is_heard(job, i))
+			find_rosters(gatherer, i);
 	for (size_t i = 0; i < job->rosters.count; i++)
 		if (roster_at(job, i)->in_world)
 			count += roster_at(job, i)->count;
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, count);
-	if (ranks == NULL)
-		return false;
 	for (count = 0; count < job->count; count++)
 		ranks[count] = job->ranks[count].rank;
 	for (size_t i = 0; i < job->rosters.count; i++) {
@@ -112,23 +105,12 @@ static bool find_world(struct gatherer *gatherer)
 	}
 	job->world = (struct fsdp_flight_roster){ .ranks = ranks,
 		.count = fsdp_flight_sort_ranks(ranks, count) };
-	return find_heard(job, &job->world);
+	find_heard(job, &job->world);
 }
 
 /* ---- calls ---- */
 
-/* Operations whose sizes may differ between ranks. */
-static bool has_free_sizes(struct fsdp_span op)
-{
-	static const char *const names[] = { "all_to_all", "all_to_all_single",
-		"all_to_all_v_single", "alltoall", "alltoall_base", "all_to_allv" };
-	for (size_t i = 0; i < FSDP_COUNT(names); i++)
-		if (fsdp_span_is(op, names[i]))
-			return true;
-	return false;
-}
-
-/* Equal pairs have one number in their way. FSDP_NONE: out of memory. */
+/* Equal pairs have one number in their way. */
 static uint32_t number_of(struct fsdp_names *numbers, const char *way,
 	struct fsdp_span input, struct fsdp_span output)
 {
@@ -138,9 +120,9 @@ static uint32_t number_of(struct fsdp_names *numbers, const char *way,
 	return fsdp_names_child(numbers, id, output.size != 0 ? output : none);
 }
 
-/* What only the root has is not compared. Old recorders have no dtypes. A call that is
- * not known is equal to everything. False: out of memory. */
-static bool sign(struct fsdp_names *numbers, const struct fsdp_flight_called *called,
+/* What only the root has is not compared, nor sizes that may differ between ranks. Old
+ * recorders have no dtypes. A call that is not known is equal to everything. */
+static void sign(struct fsdp_names *numbers, const struct fsdp_flight_called *called,
 	struct fsdp_flight_signature *signature)
 {
 	struct fsdp_span op = fsdp_flight_op(called->name), lists[FSDP_FLIGHT_LISTS];
@@ -148,7 +130,7 @@ static bool sign(struct fsdp_names *numbers, const struct fsdp_flight_called *ca
 	     no_output = fsdp_span_is(op, "gather"), has_dtypes = true;
 	uint32_t *to = signature->numbers;
 	if (called->name.size == 0)
-		return true;
+		return;
 	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++) {
 		bool skips = i == FSDP_FLIGHT_INPUT_SIZES || i == FSDP_FLIGHT_INPUT_DTYPES
 				     ? no_input
@@ -157,100 +139,68 @@ static bool sign(struct fsdp_names *numbers, const struct fsdp_flight_called *ca
 		has_dtypes &= i < FSDP_FLIGHT_INPUT_DTYPES || lists[i].data != NULL;
 	}
 	to[FSDP_FLIGHT_BY_OP] = number_of(numbers, "o", op, FSDP_SPAN(""));
-	if (!has_free_sizes(op))
+	if (!fsdp_span_is_any(op, "all_to_all all_to_all_single all_to_all_v_single "
+				  "alltoall alltoall_base all_to_allv"))
 		to[FSDP_FLIGHT_BY_SIZE] = number_of(numbers, "s",
 			lists[FSDP_FLIGHT_INPUT_SIZES], lists[FSDP_FLIGHT_OUTPUT_SIZES]);
 	if (has_dtypes)
 		to[FSDP_FLIGHT_BY_DTYPE] =
 			number_of(numbers, "d", lists[FSDP_FLIGHT_INPUT_DTYPES],
 				lists[FSDP_FLIGHT_OUTPUT_DTYPES]);
-	return to[0] != FSDP_NONE && to[1] != FSDP_NONE && to[2] != FSDP_NONE;
-}
-
-static bool sign_calls(struct fsdp_flight_job *job)
-{
-	struct fsdp_names *numbers = FSDP_TAKE(job->arena, numbers, 1);
-	job->signatures = FSDP_TAKE(job->arena, job->signatures, job->count);
-	if (numbers == NULL || job->signatures == NULL ||
-		!fsdp_names_init(numbers, job->arena))
-		return false;
-	for (size_t i = 0; i < job->count; i++) {
-		if (!fsdp_flight_is_heard(job, i))
-			continue;
-		const struct fsdp_vec *calls = &job->ranks[i].rows->calls;
-		struct fsdp_flight_signature *list =
-			FSDP_TAKE(job->arena, list, calls->count);
-		job->signatures[i] = list;
-		for (size_t j = 0; j < calls->count; j++)
-			if (list == NULL ||
-				!sign(numbers, fsdp_vec_at(calls, j), &list[j]))
-				return false;
-	}
-	return true;
 }
 
 /* ---- teams ---- */
 
 /* `roster`: index, or FSDP_NONE. */
-static bool find_team(struct gatherer *gatherer, const struct fsdp_flight_group *group,
-	uint32_t name, uint32_t roster, uint32_t *ret_team)
+static uint32_t find_team(struct gatherer *gatherer,
+	const struct fsdp_flight_group *group, uint32_t name, uint32_t roster)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	const uint32_t key[] = { roster, name };
 	uint64_t most = fsdp_limit(job->limits, FSDP_LIMIT_FLIGHT_GROUPS);
-	uint32_t id = fsdp_names_child(&gatherer->teams, 0, fsdp_span(key, sizeof key));
-	*ret_team = id - 1;
-	if (id == FSDP_NONE || id <= job->teams.count)
-		return id != FSDP_NONE;
-	if (job->teams.count >= most)
-		return fsdp_fail_limit(&job->error, FSDP_LIMIT_FLIGHT_GROUPS, most);
+	uint32_t index =
+		fsdp_names_child(&gatherer->teams, 0, fsdp_span(key, sizeof key)) - 1;
+	if (index < job->teams.count)
+		return index;
+	if (index >= most) {
+		fsdp_fail_limit(job->error, FSDP_LIMIT_FLIGHT_GROUPS, most);
+		fsdp_arena_leave(job->arena);
+	}
 	struct fsdp_flight_team *team = fsdp_vec_push(&job->teams);
-	if (team == NULL)
-		return false;
 	*team = (struct fsdp_flight_team){
-		.name = group->name, .desc = group->desc, .order = *ret_team
+		.name = group->name, .desc = group->desc, .order = index
 	};
 	if (roster != FSDP_NONE)
 		team->roster = roster_at(job, roster);
 	else if (fsdp_span_is(group->desc, "default_pg"))
 		team->roster = &job->world;
-	return true;
+	return index;
 }
 
-static bool find_teams(struct gatherer *gatherer, size_t rank)
+static void find_teams(struct gatherer *gatherer, size_t rank)
 {
 	struct fsdp_flight_job *job = gatherer->job;
-	struct fsdp_table *rosters = &gatherer->roster_by_name;
+	struct fsdp_vec *rosters = &gatherer->roster_by_name;
 	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
 	uint32_t *teams = FSDP_TAKE(job->arena, teams, rows->groups.count);
-	if (teams == NULL)
-		return false;
+	uint32_t *ids = FSDP_TAKE(job->arena, ids, rows->members.count);
 	gatherer->team_of[rank] = teams;
 	for (size_t i = 0; i < rows->members.count; i++) {
 		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
-		uint32_t id = fsdp_names_child(&gatherer->names, 0, one->name);
-		if (id == FSDP_NONE)
-			return false;
-		if (one->name.size != 0 && fsdp_table_get(rosters, id) == FSDP_NONE &&
-			!fsdp_table_set(
-				rosters, id, gatherer->roster_of[rank][one->roster]))
-			return false;
+		ids[i] = fsdp_names_child(&gatherer->names, 0, one->name);
+		uint32_t *roster = fsdp_vec_reach(rosters, ids[i]);
+		if (one->name.size != 0 && *roster == 0)
+			*roster = gatherer->roster_of[rank][one->roster] + 1;
 	}
 	for (size_t i = 0; i < rows->groups.count; i++) {
 		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
 		uint32_t id = fsdp_names_child(&gatherer->names, 0, group->name);
-		if (id == FSDP_NONE || !find_team(gatherer, group, id,
-					       fsdp_table_get(rosters, id), &teams[i]))
-			return false;
+		uint32_t *roster = fsdp_vec_reach(rosters, id);
+		teams[i] = find_team(gatherer, group, id, *roster - 1);
 	}
 	/* The next dump has lists of its own. */
-	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
-		uint32_t id = fsdp_names_find_child(&gatherer->names, 0, one->name);
-		if (!fsdp_table_set(rosters, id, FSDP_NONE))
-			return false;
-	}
-	return true;
+	for (size_t i = 0; i < rows->members.count; i++)
+		*(uint32_t *)fsdp_vec_at(rosters, ids[i]) = 0;
 }
 
 static int compare_items(const void *a, const void *b)
@@ -264,7 +214,7 @@ static int compare_items(const void *a, const void *b)
 }
 
 /* Counts the entries of each team, and then lists them. */
-static bool gather_entries(struct gatherer *gatherer, bool lists)
+static void gather_entries(struct gatherer *gatherer, bool lists)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	for (size_t i = 0; i < job->count; i++) {
@@ -299,34 +249,41 @@ static bool gather_entries(struct gatherer *gatherer, bool lists)
 		team->collectives =
 			FSDP_TAKE(job->arena, team->collectives, team->collective_count);
 		team->p2p = FSDP_TAKE(job->arena, team->p2p, team->p2p_count);
-		if (team->collectives == NULL || team->p2p == NULL)
-			return false;
 		team->collective_count = team->p2p_count = 0;
 	}
-	return lists || gather_entries(gatherer, true);
+	if (!lists)
+		gather_entries(gatherer, true);
 }
 
-static bool gather(struct fsdp_flight_job *job)
+static void gather(struct fsdp_flight_job *job)
 {
 	struct gatherer *gatherer = FSDP_TAKE(job->arena, gatherer, 1);
+	struct fsdp_names *numbers = FSDP_TAKE(job->arena, numbers, 1);
 	fsdp_vec_init(&job->teams, job->arena, sizeof(struct fsdp_flight_team));
 	fsdp_vec_init(&job->rosters, job->arena, sizeof(struct fsdp_flight_roster));
-	if (gatherer == NULL || !fsdp_names_init(&gatherer->rosters, job->arena) ||
-		!fsdp_names_init(&gatherer->names, job->arena) ||
-		!fsdp_names_init(&gatherer->teams, job->arena))
-		return false;
+	fsdp_vec_init(&gatherer->roster_by_name, job->arena, sizeof(uint32_t));
+	fsdp_names_init(&gatherer->rosters, job->arena);
+	fsdp_names_init(&gatherer->names, job->arena);
+	fsdp_names_init(&gatherer->teams, job->arena);
+	fsdp_names_init(numbers, job->arena);
 	gatherer->job = job;
 	gatherer->teams.copies = job->arena;
-	fsdp_table_init(&gatherer->roster_by_name, job->arena);
 	gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
 	gatherer->roster_of = FSDP_TAKE(job->arena, gatherer->roster_of, job->count);
-	if (gatherer->team_of == NULL || gatherer->roster_of == NULL ||
-		!find_world(gatherer) || !sign_calls(job))
-		return false;
-	for (size_t i = 0; i < job->count; i++)
-		if (fsdp_flight_is_heard(job, i) && !find_teams(gatherer, i))
-			return false;
-	return gather_entries(gatherer, false);
+	job->signatures = FSDP_TAKE(job->arena, job->signatures, job->count);
+	find_world(gatherer);
+	for (size_t i = 0; i < job->count; i++) {
+		if (!fsdp_flight_is_heard(job, i))
+			continue;
+		const struct fsdp_vec *calls = &job->ranks[i].rows->calls;
+		struct fsdp_flight_signature *list =
+			FSDP_TAKE(job->arena, list, calls->count);
+		for (size_t j = 0; j < calls->count; j++)
+			sign(numbers, fsdp_vec_at(calls, j), &list[j]);
+		job->signatures[i] = list;
+		find_teams(gatherer, i);
+	}
+	gather_entries(gatherer, false);
 }
 
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
@@ -340,7 +297,7 @@ const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks,
 		fsdp_min(job->count, team->collective_count + team->p2p_count));
 	/* Both are in order of rank. */
-	while (ranks != NULL && (a < team->collective_count || b < team->p2p_count)) {
+	while (a < team->collective_count || b < team->p2p_count) {
 		bool first = b == team->p2p_count ||
 			     (a < team->collective_count &&
 				     team->collectives[a].rank <= team->p2p[b].rank);
@@ -581,46 +538,41 @@ static bool are_alike(const struct search *search, size_t nth)
 	return true;
 }
 
-/* Sets fault->problem where those that have the number differ. False: out of memory. */
-static bool compare(struct search *search, struct fsdp_flight_fault *fault)
+/* Sets fault->problem where those that have the number differ. */
+static void compare(struct search *search, struct fsdp_flight_fault *fault)
 {
 	static const char *const problems[FSDP_FLIGHT_WAYS] = { "op", "size", "dtype" };
-	size_t most = 0;
-	struct class top;
-	for (size_t i = 0; i < search->have_count; i++)
+	struct fsdp_arena *arena = search->job->arena;
+	size_t most = 0, nth = 0, have = search->have_count;
+	unsigned way = 0;
+	struct class top = { 0 };
+	for (size_t i = 0; i < have; i++)
 		most = search->have[i]->count > most ? search->have[i]->count : most;
-	for (size_t nth = 0; nth < most; nth++) {
-		if (are_alike(search, nth))
-			continue;
-		for (unsigned way = 0; way < FSDP_FLIGHT_WAYS; way++) {
-			if (classify(search, nth, way, &top) < 2)
-				continue;
-			fault->problem = problems[way];
-			struct fsdp_arena *arena = search->job->arena;
-			bool major = top.count * 2 > search->have_count;
-			fault->culprits =
-				FSDP_TAKE(arena, fault->culprits, search->have_count);
-			fault->found = fsdp_arena_take_items(arena, search->have_count,
-				sizeof *fault->found,
-				_Alignof(const struct fsdp_flight_item *));
-			if (fault->culprits == NULL || fault->found == NULL)
-				return false;
-			fault->verdict = FSDP_FLIGHT_MISMATCH;
-			fault->first = item_at(search, search->have[top.first], nth);
-			fault->expected = major ? fault->first : NULL;
-			for (size_t i = 0; i < search->have_count; i++) {
-				if (major && (search->class_of[i] == top.number ||
-						     search->class_of[i] == 0))
-					continue;
-				fault->found[fault->culprit_count] =
-					item_at(search, search->have[i], nth);
-				fault->culprits[fault->culprit_count++] =
-					search->have[i]->rank;
-			}
-			return true;
-		}
+	for (; nth < most; nth++) {
+		way = are_alike(search, nth) ? FSDP_FLIGHT_WAYS : 0;
+		while (way < FSDP_FLIGHT_WAYS && classify(search, nth, way, &top) < 2)
+			way++;
+		if (way < FSDP_FLIGHT_WAYS)
+			break;
 	}
-	return true;
+	if (nth == most)
+		return;
+	bool major = top.count * 2 > have;
+	fault->verdict = FSDP_FLIGHT_MISMATCH;
+	fault->problem = problems[way];
+	fault->culprits = FSDP_TAKE(arena, fault->culprits, have);
+	fault->found = fsdp_arena_take_items(arena, have, sizeof *fault->found,
+		_Alignof(const struct fsdp_flight_item *));
+	fault->first = item_at(search, search->have[top.first], nth);
+	fault->expected = major ? fault->first : NULL;
+	for (size_t i = 0; i < have; i++) {
+		if (major &&
+			(search->class_of[i] == top.number || search->class_of[i] == 0))
+			continue;
+		fault->found[fault->culprit_count] =
+			item_at(search, search->have[i], nth);
+		fault->culprits[fault->culprit_count++] = search->have[i]->rank;
+	}
 }
 
 /* Continues with the next number, the lowest that any rank has. False: no more
@@ -652,33 +604,30 @@ static bool next_seq(struct search *search, int64_t *ret_seq)
 	return true;
 }
 
-/* The ranks that entered it and those that lack it. False: out of memory. */
-static bool split_ranks(struct search *search, struct fsdp_flight_fault *fault)
+/* The ranks that entered it and those that lack it. */
+static void split_ranks(struct search *search, struct fsdp_flight_fault *fault)
 {
 	struct fsdp_arena *arena = search->job->arena;
 	fault->entered = FSDP_TAKE(arena, fault->entered, search->have_count);
 	fault->missing =
 		FSDP_TAKE(arena, fault->missing, search->run_count - search->have_count);
-	if (fault->entered == NULL || fault->missing == NULL)
-		return false;
+	fault->time_ns = INT64_MAX;
 	for (size_t i = 0; i < search->run_count; i++) {
 		const struct run *run = &search->runs[i];
-		if (run->count != 0)
-			fault->entered[fault->entered_count++] = run->rank;
-		else if (lacks(run, fault->seq))
-			fault->missing[fault->missing_count++] = run->rank;
-	}
-	fault->time_ns = INT64_MAX;
-	for (size_t i = 0; i < search->have_count; i++) {
-		int64_t time = item_at(search, search->have[i], 0)->entry->time_ns;
+		if (run->count == 0) {
+			if (lacks(run, fault->seq))
+				fault->missing[fault->missing_count++] = run->rank;
+			continue;
+		}
+		int64_t time = item_at(search, run, 0)->entry->time_ns;
+		fault->entered[fault->entered_count++] = run->rank;
 		if (time != FSDP_ABSENT && time < fault->time_ns)
 			fault->time_ns = time;
 	}
-	return true;
 }
 
 /* False: out of memory. */
-static bool search_team(struct search *search)
+static void search_team(struct search *search)
 {
 	struct fsdp_flight_fault fault = { .team = search->team };
 	int64_t start = 0;
@@ -706,16 +655,13 @@ static bool search_team(struct search *search)
 			continue;
 		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
 		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
-	}
-	find_stops(search);
-	/* A ring that lost its first entries says nothing of what came before its
-	 * lowest. */
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		if (run->end != 0 && rows_of(search, run)->facts.first_record > 0 &&
+		/* A ring that lost its first entries says nothing of what came before its
+		 * lowest. */
+		if (rows_of(search, run)->facts.first_record > 0 &&
 			entry_at(search, run->at)->seq > start)
 			start = entry_at(search, run->at)->seq;
 	}
+	find_stops(search);
 	for (size_t i = 0; i < search->run_count; i++) {
 		struct run *run = &search->runs[i];
 		while (run->at < run->end && entry_at(search, run->at)->seq < start)
@@ -723,16 +669,14 @@ static bool search_team(struct search *search)
 	}
 	while (next_seq(search, &fault.seq)) {
 		bool stuck = false;
-		if (!compare(search, &fault))
-			return false;
+		compare(search, &fault);
 		for (size_t i = 0; search->have_count < search->run_count && !stuck &&
 				   i < search->run_count;
 			i++)
 			stuck = lacks(&search->runs[i], fault.seq);
 		if (fault.problem == NULL && !stuck)
 			continue;
-		if (!split_ranks(search, &fault))
-			return false;
+		split_ranks(search, &fault);
 		if (fault.problem == NULL) {
 			fault.verdict = FSDP_FLIGHT_STUCK;
 			fault.problem = "missing";
@@ -748,9 +692,9 @@ static bool search_team(struct search *search)
 			fault.culprits = fault.missing;
 			fault.culprit_count = fault.missing_count;
 		}
-		return fsdp_vec_add(&search->job->faults, &fault);
+		fsdp_vec_append(&search->job->faults, &fault);
+		return;
 	}
-	return true;
 }
 
 /* ---- sends and receives ---- */
@@ -788,7 +732,7 @@ static bool parse_ends(
 
 /* A send and a receive that belong together differ in size, or (other NULL) the partner
  * of an end left a dump without the other end. */
-static bool add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
+static void add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
 	const struct end *end, const struct end *other)
 {
 	size_t partner = fsdp_flight_place_of(job, end->receives ? end->from : end->to);
@@ -802,12 +746,10 @@ static bool add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team 
 		.missing_count = 1,
 		.culprit_count = 1 };
 	if (other == NULL && (partner == SIZE_MAX || !fsdp_flight_is_heard(job, partner)))
-		return true;
+		return;
 	fault.entered = FSDP_TAKE(job->arena, fault.entered, 2);
 	fault.found = fsdp_arena_take_items(job->arena, 2, sizeof *fault.found,
 		_Alignof(const struct fsdp_flight_item *));
-	if (fault.entered == NULL || fault.found == NULL)
-		return false;
 	if (other == NULL) {
 		fault.entered[0] = end->item->rank;
 		fault.entered[1] = (uint32_t)partner;
@@ -824,7 +766,7 @@ static bool add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team 
 		fault.entered_count = fault.culprit_count = 2;
 		fault.missing_count = 0;
 	}
-	return fsdp_vec_add(&job->faults, &fault);
+	fsdp_vec_append(&job->faults, &fault);
 }
 
 static bool lists_active_only(const struct fsdp_flight_job *job, int64_t rank)
@@ -835,41 +777,41 @@ static bool lists_active_only(const struct fsdp_flight_job *job, int64_t rank)
 	return rows != NULL && rows->is_nccl && !rows->has_finished;
 }
 
-/* Transfers between two ranks in one direction; *ret_over: sizes differ, and what follows
- * is not looked at. */
+/* Transfers between two ranks in one direction. True: sizes differ, and what follows is
+ * not looked at. */
 static bool match_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team *team,
-	const struct end *ends, size_t count, bool *ret_over)
+	const struct end *ends, size_t count)
 {
 	size_t sends = 0;
 	/* By count, so only where both dumps hold what is finished too. */
 	if (lists_active_only(job, ends->from) || lists_active_only(job, ends->to))
-		return true;
+		return false;
 	while (sends < count && !ends[sends].receives)
 		sends++;
 	size_t receives = count - sends, both = sends < receives ? sends : receives;
 	for (size_t i = 0; i < both; i++) {
 		const struct end *send = &ends[i], *receive = &ends[sends + i];
-		*ret_over = !fsdp_span_equal(fsdp_flight_called_of(job, send->item)
-						     ->lists[FSDP_FLIGHT_INPUT_SIZES],
-			fsdp_flight_called_of(job, receive->item)
-				->lists[FSDP_FLIGHT_OUTPUT_SIZES]);
-		if (*ret_over)
-			return add_pair(job, team, send, receive);
+		if (fsdp_span_equal(fsdp_flight_called_of(job, send->item)
+					    ->lists[FSDP_FLIGHT_INPUT_SIZES],
+			    fsdp_flight_called_of(job, receive->item)
+				    ->lists[FSDP_FLIGHT_OUTPUT_SIZES]))
+			continue;
+		add_pair(job, team, send, receive);
+		return true;
 	}
-	if (sends > both)
-		return add_pair(job, team, &ends[both], NULL);
-	return receives == both || add_pair(job, team, &ends[sends + both], NULL);
+	if (sends != receives)
+		add_pair(job, team, &ends[sends > both ? both : sends + both], NULL);
+	return false;
 }
 
-static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_team *team)
+static void match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_team *team)
 {
 	size_t rank_count, count = 0;
 	if (team->p2p_count == 0)
-		return true;
+		return;
 	const int64_t *ranks = fsdp_flight_team_ranks(job, team, &rank_count);
-	struct end *ends = calloc(team->p2p_count, sizeof *ends);
-	bool good = ranks != NULL && ends != NULL, over = false;
-	for (size_t i = 0; good && i < team->p2p_count; i++) {
+	struct end *ends = FSDP_TAKE(job->arena, ends, team->p2p_count);
+	for (size_t i = 0; i < team->p2p_count; i++) {
 		uint64_t from, to;
 		struct end one = { .item = &team->p2p[i], .order = i };
 		if (!parse_ends(fsdp_flight_called_of(job, one.item)->name, &from, &to,
@@ -882,37 +824,33 @@ static bool match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_te
 	}
 	FSDP_SORT(ends, count, FSDP_BY(ends, from), FSDP_BY(ends, to),
 		FSDP_BY(ends, receives), FSDP_BY(ends, order));
-	for (size_t begin = 0, end; good && begin < count && !over; begin = end) {
+	for (size_t begin = 0, end; begin < count; begin = end) {
 		for (end = begin + 1; end < count && ends[end].from == ends[begin].from &&
 				      ends[end].to == ends[begin].to;)
 			end++;
-		good = match_pair(job, team, ends + begin, end - begin, &over);
+		if (match_pair(job, team, ends + begin, end - begin))
+			return;
 	}
-	free(ends);
-	return good;
 }
 
 /* ---- all teams ---- */
 
-static bool search_teams(struct fsdp_flight_job *job)
+void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 {
 	struct fsdp_arena *arena = job->arena;
 	size_t room = job->count + 1;
+	gather(job);
 	struct search search = { .job = job,
 		.runs = FSDP_TAKE(arena, search.runs, room),
 		.have = FSDP_TAKE(arena, search.have, room),
 		.classes = FSDP_TAKE(arena, search.classes, room),
 		.class_of = FSDP_TAKE(arena, search.class_of, room) };
-	struct fsdp_flight_team **sorted = FSDP_TAKE(arena, sorted, job->teams.count + 1);
+	struct fsdp_flight_team **sorted = FSDP_TAKE(arena, sorted, job->teams.count);
 	job->marks = FSDP_TAKE(arena, job->marks, job->count);
 	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
 	job->behind = FSDP_TAKE(arena, job->behind, job->count);
 	job->stops = FSDP_TAKE(arena, job->stops, job->count);
 	fsdp_vec_init(&job->faults, arena, sizeof(struct fsdp_flight_fault));
-	if (search.runs == NULL || search.have == NULL || search.classes == NULL ||
-		search.class_of == NULL || sorted == NULL || job->marks == NULL ||
-		job->ahead == NULL || job->behind == NULL || job->stops == NULL)
-		return false;
 	for (size_t i = 0; i < job->teams.count; i++)
 		sorted[i] = fsdp_flight_team_at(job, i);
 	/* By name; those that are called alike as they came. */
@@ -920,14 +858,7 @@ static bool search_teams(struct fsdp_flight_job *job)
 		FSDP_BY_OF(sorted, order));
 	for (size_t i = 0; i < job->teams.count; i++) {
 		search.team = sorted[i];
-		if (!search_team(&search) || !match_pairs(job, sorted[i]))
-			return false;
+		search_team(&search);
+		match_pairs(job, sorted[i]);
 	}
-	return true;
-}
-
-bool fsdp_flight_find_faults(struct fsdp_flight_job *job)
-{
-	return (gather(job) && search_teams(job)) ||
-	       (job->error == NULL && fsdp_arena_fail(job->arena, &job->error));
 }

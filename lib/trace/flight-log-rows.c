@@ -77,7 +77,7 @@ static bool is_used(const struct fsdp_trace_reading *reading)
 }
 
 /* Lines and exceptions of all logs. */
-static bool gather(
+static void gather(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
 	size_t lines = 0, exceptions = 0;
@@ -90,9 +90,7 @@ static bool gather(
 	}
 	join->reports = FSDP_TAKE(join->arena, join->reports, lines);
 	join->exceptions = FSDP_TAKE(join->arena, join->exceptions, exceptions);
-	if (join->reports == NULL || join->exceptions == NULL ||
-		!fsdp_names_init(&join->groups, join->arena))
-		return false;
+	fsdp_names_init(&join->groups, join->arena);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
 		if (!is_used(&readings[i]))
@@ -119,22 +117,19 @@ static bool gather(
 				.group = FSDP_NONE,
 				.order = (int64_t)join->report_count++,
 				.keys = { line->rank, line->seq } };
-			if (line->group == FSDP_NONE)
-				continue;
-			one->group = fsdp_watchdog_group(&join->groups,
-				fsdp_names_segment(groups,
-					fsdp_names_at(groups, line->group)->parent),
-				fsdp_names_segment(groups, line->group));
-			if (one->group == FSDP_NONE)
-				return false;
+			if (line->group != FSDP_NONE)
+				one->group = fsdp_watchdog_group(&join->groups,
+					fsdp_names_segment(
+						groups, fsdp_names_at(groups, line->group)
+								->parent),
+					fsdp_names_segment(groups, line->group));
 		}
 	}
-	return true;
 }
 
 /* The line that says what timed out names no group: the next one of that rank with that
  * number does. If there is one group only, it is of that. */
-static bool name_groups(struct log_join *join)
+static void name_groups(struct log_join *join)
 {
 	uint32_t only = FSDP_NONE;
 	bool several = false;
@@ -164,7 +159,6 @@ static bool name_groups(struct log_join *join)
 		one->keys[1] = one->line.rank;
 	}
 	sort_reports(join->reports, join->report_count);
-	return only != FSDP_NONE;
 }
 
 /* ---- states ---- */
@@ -222,13 +216,11 @@ static void find_state(struct rank_state *state)
 	}
 }
 
-static bool find_states(struct log_join *join)
+static void find_states(struct log_join *join)
 {
 	join->states = FSDP_TAKE(join->arena, join->states, join->report_count);
 	join->teams = FSDP_TAKE(join->arena, join->teams, join->report_count);
 	join->ranks = FSDP_TAKE(join->arena, join->ranks, join->report_count);
-	if (join->states == NULL || join->teams == NULL || join->ranks == NULL)
-		return false;
 	for (size_t i = 0; i < join->report_count; i++) {
 		struct log_report *one = &join->reports[i];
 		bool fresh = i == 0 || one[-1].group != one->group;
@@ -253,7 +245,6 @@ static bool find_states(struct log_join *join)
 	for (size_t i = 0; i < join->state_count; i++)
 		find_state(&join->states[i]);
 	join->rank_count = fsdp_flight_sort_ranks(join->ranks, join->rank_count);
-	return true;
 }
 
 static bool is_default(const struct log_team *team)
@@ -309,14 +300,12 @@ static void find_seqs(struct log_team *team)
 
 /* The ranks of a group: those that speak of it. All that say nothing may be of the
  * default group. */
-static bool find_roster(struct log_join *join, struct log_team *team)
+static void find_roster(struct log_join *join, struct log_team *team)
 {
 	bool all = is_default(team);
 	size_t room = all ? (size_t)join->world + team->count : team->count, at = 0,
 	       heard = 0;
 	int64_t *list = FSDP_TAKE(join->arena, list, room);
-	if (list == NULL)
-		return false;
 	team->roster.ranks = list;
 	for (int64_t rank = 0; all && rank < join->world; rank++) {
 		while (heard < join->rank_count && join->ranks[heard] < rank)
@@ -329,10 +318,9 @@ static bool find_roster(struct log_join *join, struct log_team *team)
 	}
 	for (; at < team->count; at++)
 		list[team->roster.count++] = team->states[at].rank;
-	return true;
 }
 
-static bool find_teams(struct log_join *join)
+static void find_teams(struct log_join *join)
 {
 	for (size_t i = 0; i < join->team_count; i++) {
 		const struct log_team *team = &join->teams[i];
@@ -344,127 +332,114 @@ static bool find_teams(struct log_join *join)
 	}
 	for (size_t i = 0; i < join->team_count; i++) {
 		find_seqs(&join->teams[i]);
-		if (!find_roster(join, &join->teams[i]))
-			return false;
+		find_roster(join, &join->teams[i]);
 	}
-	return true;
 }
 
 /* ---- rows ---- */
 
 /* [[numel]], or absent. */
-static bool pack_numel(
-	struct fsdp_arena *arena, int64_t numel, struct fsdp_span *ret_sizes)
+static struct fsdp_span pack_numel(struct fsdp_arena *arena, int64_t numel)
 {
 	const int64_t packed[] = { 1, 1, numel };
-	if (numel == FSDP_ABSENT)
-		return true;
-	*ret_sizes = fsdp_arena_copy(arena, fsdp_span(packed, sizeof packed));
-	return ret_sizes->data != NULL;
+	return numel != FSDP_ABSENT
+		       ? fsdp_arena_copy(arena, fsdp_span(packed, sizeof packed))
+		       : (struct fsdp_span){ 0 };
 }
 
-/* A fingerprint has the tensors that go in, with an empty list of those that come out. */
-static bool add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
-	const struct fsdp_watchdog_line *line, bool sizes, uint32_t *ret_call)
+/* The index of a call. A fingerprint has the tensors that go in, with an empty list of
+ * those that come out. */
+static uint32_t add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena,
+	const struct fsdp_watchdog_line *line, bool sizes)
 {
 	static const int64_t none = 0;
 	struct fsdp_flight_called *call = fsdp_vec_push(&rows->calls);
-	if (call == NULL)
-		return false;
-	*ret_call = (uint32_t)(rows->calls.count - 1);
+	struct fsdp_span *lists = call->lists;
 	call->name = line != NULL ? line->op : FSDP_SPAN("");
 	/* Both ends of a send have one number in their group. */
-	if (fsdp_span_is(call->name, "send") || fsdp_span_is(call->name, "recv") ||
-		fsdp_span_is(call->name, "recvanysource")) {
+	if (fsdp_span_is_any(call->name, "send recv recvanysource")) {
 		call->name = FSDP_SPAN("send_recv");
-		return true;
+	} else if (call->name.size != 0 && sizes && line->sizes.data == NULL) {
+		lists[FSDP_FLIGHT_INPUT_SIZES] = pack_numel(arena, line->numel_in);
+		lists[FSDP_FLIGHT_OUTPUT_SIZES] = pack_numel(arena, line->numel_out);
+	} else if (call->name.size != 0 && sizes) {
+		lists[FSDP_FLIGHT_OUTPUT_DTYPES] = fsdp_span(&none, sizeof none);
+		lists[FSDP_FLIGHT_INPUT_SIZES] = line->sizes;
+		lists[FSDP_FLIGHT_INPUT_DTYPES] = line->dtypes;
 	}
-	if (call->name.size == 0 || !sizes)
-		return true;
-	struct fsdp_span *lists = call->lists;
-	if (line->sizes.data == NULL)
-		return pack_numel(
-			       arena, line->numel_in, &lists[FSDP_FLIGHT_INPUT_SIZES]) &&
-		       pack_numel(
-			       arena, line->numel_out, &lists[FSDP_FLIGHT_OUTPUT_SIZES]);
-	lists[FSDP_FLIGHT_OUTPUT_DTYPES] = fsdp_span(&none, sizeof none);
-	lists[FSDP_FLIGHT_INPUT_SIZES] = line->sizes;
-	lists[FSDP_FLIGHT_INPUT_DTYPES] = line->dtypes;
-	return true;
+	return (uint32_t)(rows->calls.count - 1);
 }
 
-static bool add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
+static void add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
 	const struct fsdp_flight_roster *roster)
 {
 	const struct fsdp_flight_members members = { name,
 		(uint32_t)rows->rosters.count };
-	return fsdp_vec_add(&rows->rosters, roster) &&
-	       fsdp_vec_add(&rows->members, &members);
+	fsdp_vec_append(&rows->rosters, roster);
+	fsdp_vec_append(&rows->members, &members);
+}
+
+/* When the work of a line was entered, or FSDP_ABSENT. */
+static int64_t begin_of(const struct fsdp_watchdog_line *line)
+{
+	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
+		       ? line->time_ns - line->ran_ms * 1000000
+		       : FSDP_ABSENT;
 }
 
 /* The works of a group that ended on this rank, or those that did not. */
-static bool add_works(struct log_join *join, struct fsdp_flight_rows *rows,
+static void add_works(struct log_join *join, struct fsdp_flight_rows *rows,
 	const struct log_team *team, const struct rank_state *state, bool ended)
 {
 	const struct fsdp_flight_group group = { .name = team->name, .desc = team->desc };
-	if (!fsdp_vec_add(&rows->groups, &group))
-		return false;
+	fsdp_vec_append(&rows->groups, &group);
 	for (size_t i = 0; i < team->seq_count; i++) {
 		int64_t seq = team->seqs[i];
 		if (seq > state->enqueued || (seq <= state->completed) != ended)
 			continue;
 		const struct fsdp_watchdog_line *line = line_of(state, seq);
-		struct fsdp_flight_entry entry = { .seq = seq,
-			.time_ns = FSDP_ABSENT,
-			.group = (uint32_t)rows->groups.count - 1,
-			.place = FSDP_NONE,
-			.is_unfinished = !ended };
-		if (line != NULL && line->time_ns != FSDP_ABSENT &&
-			line->ran_ms != FSDP_ABSENT)
-			entry.time_ns = line->time_ns - line->ran_ms * 1000000;
-		if (!add_call(rows, join->arena, line, !team->no_sizes, &entry.call) ||
-			!fsdp_vec_add(&rows->entries, &entry))
-			return false;
+		fsdp_vec_append(&rows->entries,
+			&(struct fsdp_flight_entry){ .seq = seq,
+				.time_ns = line != NULL ? begin_of(line) : FSDP_ABSENT,
+				.group = (uint32_t)rows->groups.count - 1,
+				.call = add_call(
+					rows, join->arena, line, !team->no_sizes),
+				.place = FSDP_NONE,
+				.is_unfinished = !ended });
 	}
-	return !ended || add_roster(rows, team->name, &team->roster);
-}
-
-/* What ended before what did not, so that the last entry shows whether the rank waits. */
-static bool add_rank(struct log_join *join, struct fsdp_flight_rows *rows, int64_t rank)
-{
-	fsdp_flight_rows_init(rows, join->arena);
-	for (int ended = 1; ended >= 0; ended--)
-		for (size_t i = 0; i < join->team_count; i++) {
-			const struct log_team *team = &join->teams[i];
-			size_t low = 0, high = team->count;
-			FSDP_HALVE(low, high, middle, team->states[middle].rank < rank)
-			if (low < team->count && team->states[low].rank == rank &&
-				!add_works(
-					join, rows, team, &team->states[low], ended != 0))
-				return false;
-		}
-	rows->facts.entries = rows->entries.count;
-	return true;
+	if (ended)
+		add_roster(rows, team->name, &team->roster);
 }
 
 /* The rows of all ranks, and a list of no group, so that silent ranks are of the world:
- * no line holds the end of one, and so no group is called so. False: out of memory. */
-static bool add_ranks_of_job(struct log_join *join, struct fsdp_flight_rank *ranks)
+ * no line holds the end of one, and so no group is called so. */
+static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 {
+	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
 	struct fsdp_flight_rows *rows = FSDP_TAKE(join->arena, rows, join->rank_count);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
 	const struct fsdp_flight_roster world = { .ranks = list,
 		.count = (size_t)join->world };
-	if (rows == NULL || list == NULL)
-		return false;
-	for (size_t i = 0; i < join->rank_count; i++) {
-		ranks[i] = (struct fsdp_flight_rank){ join->ranks[i], &rows[i] };
-		if (!add_rank(join, &rows[i], join->ranks[i]))
-			return false;
+	for (size_t k = 0; k < join->rank_count; k++) {
+		int64_t rank = join->ranks[k];
+		ranks[k] = (struct fsdp_flight_rank){ rank, &rows[k] };
+		fsdp_flight_rows_init(&rows[k], join->arena);
+		/* What ended before what did not, so that the last entry shows whether
+		 * the rank waits. */
+		for (size_t i = 0; i < 2 * join->team_count; i++) {
+			const struct log_team *team = &join->teams[i % join->team_count];
+			size_t low = 0, high = team->count;
+			FSDP_HALVE(low, high, middle, team->states[middle].rank < rank)
+			if (low < team->count && team->states[low].rank == rank)
+				add_works(join, &rows[k], team, &team->states[low],
+					i < join->team_count);
+		}
+		rows[k].facts.entries = rows[k].entries.count;
 	}
 	for (int64_t rank = 0; rank < join->world; rank++)
 		list[rank] = rank;
-	return add_roster(&rows[0], FSDP_SPAN("\n"), &world);
+	add_roster(&rows[0], FSDP_SPAN("\n"), &world);
+	return ranks;
 }
 
 /* ---- the answer ---- */
@@ -475,14 +450,12 @@ static bool is_barrier(const struct log_team *team)
 }
 
 /* The numbers that were printed. */
-static bool describe_watches(struct log_join *join, struct fsdp_flight *flight)
+static void describe_watches(struct log_join *join, struct fsdp_flight *flight)
 {
 	struct fsdp_watchdog_status *watch =
 		FSDP_TAKE(join->arena, watch, join->state_count);
 	flight->watches = watch;
 	flight->watch_count = join->state_count;
-	if (watch == NULL)
-		return false;
 	for (size_t i = 0; i < join->team_count; i++)
 		for (size_t j = 0; j < join->teams[i].count; j++, watch++) {
 			const struct log_team *team = &join->teams[i];
@@ -500,21 +473,15 @@ static bool describe_watches(struct log_join *join, struct fsdp_flight *flight)
 				.numel_out = first->numel_out,
 				.timeout_ms = first->timeout_ms,
 				.ran_ms = first->ran_ms };
-			if (first->op.size == 0)
-				continue;
-			watch->op = fsdp_flight_folded(first->op, join->arena);
-			if (watch->op.data == NULL)
-				return false;
+			if (first->op.size != 0)
+				watch->op = fsdp_flight_folded(first->op, join->arena);
 		}
-	return true;
 }
 
 static int64_t entered_ns(const struct rank_state *state)
 {
-	const struct fsdp_watchdog_line *line = state->first;
-	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
-		       ? line->time_ns - line->ran_ms * 1000000
-		       : INT64_MAX;
+	int64_t begin = begin_of(state->first);
+	return begin != FSDP_ABSENT ? begin : INT64_MAX;
 }
 
 /* The work in which a rank has waited longest, and its team. NULL: none waits. */
@@ -535,8 +502,8 @@ static const struct rank_state *find_longest(
 	return longest;
 }
 
-/* Ranks that are stuck in one work of a team. False: out of memory. */
-static bool describe_work(const struct log_join *join, struct fsdp_flight *flight,
+/* Ranks that are stuck in one work of a team. */
+static void describe_work(const struct log_join *join, struct fsdp_flight *flight,
 	const char *problem, const struct log_team *team,
 	const struct fsdp_watchdog_line *line)
 {
@@ -548,20 +515,17 @@ static bool describe_work(const struct log_join *join, struct fsdp_flight *fligh
 	flight->group = fsdp_flight_title(team->name, team->desc);
 	if (line->op.size != 0)
 		flight->op = fsdp_flight_folded(line->op, join->arena);
-	return line->op.size == 0 || flight->op.data != NULL;
 }
 
 /* Ranks print nothing about a group in which they never entered what timed out, except
  * the default one. If others wait and these do not, they are the cause. */
-static bool describe_idle(struct log_join *join, struct fsdp_flight *flight)
+static void describe_idle(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
 	const struct rank_state *longest = find_longest(join, &team);
 	int64_t *idle = FSDP_TAKE(join->arena, idle, join->rank_count), *entered;
 	bool *waits = FSDP_TAKE(join->arena, waits, join->rank_count);
 	size_t count = 0, entered_count = 0;
-	if (idle == NULL || waits == NULL)
-		return false;
 	for (size_t i = 0; i < join->state_count; i++) {
 		size_t low = 0, high = join->rank_count;
 		FSDP_HALVE(low, high, middle, join->ranks[middle] < join->states[i].rank)
@@ -571,10 +535,8 @@ static bool describe_idle(struct log_join *join, struct fsdp_flight *flight)
 		if (!waits[i])
 			idle[count++] = join->ranks[i];
 	if (longest == NULL || count == 0)
-		return true;
+		return;
 	entered = FSDP_TAKE(join->arena, entered, team->count);
-	if (entered == NULL)
-		return false;
 	for (size_t i = 0; i < team->count; i++)
 		if (team->states[i].waits)
 			entered[entered_count++] = team->states[i].rank;
@@ -584,12 +546,12 @@ static bool describe_idle(struct log_join *join, struct fsdp_flight *flight)
 	flight->entered_count = flight->member_count = entered_count;
 	if (entered_ns(longest) != INT64_MAX)
 		flight->since_ns = entered_ns(longest);
-	return describe_work(join, flight, "idle", team, longest->first);
+	describe_work(join, flight, "idle", team, longest->first);
 }
 
 /* Ranks fail in what others of their group completed: there they diverge, whatever
  * they entered. */
-static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
+static void describe_parted(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
 	const struct fsdp_watchdog_line *first = NULL;
@@ -611,11 +573,9 @@ static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 		}
 	}
 	if (first == NULL)
-		return true;
+		return;
 	int64_t *failed = FSDP_TAKE(join->arena, failed, team->count),
 		*completed = FSDP_TAKE(join->arena, completed, team->count);
-	if (failed == NULL || completed == NULL)
-		return false;
 	flight->culprit_count = flight->entered_count = flight->missing_count = 0;
 	for (size_t i = 0; i < team->count; i++) {
 		const struct rank_state *one = &team->states[i];
@@ -626,7 +586,7 @@ static bool describe_parted(struct log_join *join, struct fsdp_flight *flight)
 	}
 	flight->culprits = failed;
 	flight->entered = completed;
-	return describe_work(join, flight, "parted", team, first);
+	describe_work(join, flight, "parted", team, first);
 }
 
 /* ---- exceptions of all logs ---- */
@@ -649,7 +609,7 @@ static bool is_after_timeout(
 
 /* All of them, the earliest first; a rank prints the same text again when it ends. Ranks
  * that printed one are not silent. */
-static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
+static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
 	struct log_exception *all = join->exceptions;
 	size_t found = join->exception_count, kept = 0, heard = 0, silent_count = 0;
@@ -664,8 +624,6 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + kept);
 	int64_t *silent = FSDP_TAKE(join->arena, silent, (size_t)join->world);
-	if (list == NULL || ranks == NULL || silent == NULL)
-		return false;
 	flight->exceptions = list;
 	for (size_t i = 0; i < join->rank_count; i++)
 		ranks[heard++] = join->ranks[i];
@@ -686,20 +644,17 @@ static bool list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 	}
 	flight->missing_dumps = silent;
 	flight->missing_dump_count = silent_count;
-	return true;
 }
 
 /* Those of the exceptions that are like one: the rank that failed by itself, all whose
  * watchdog hangs, or the two whose forwards differ. */
-static bool blame(const struct log_join *join, const struct fsdp_watchdog_exception *one,
+static void blame(const struct log_join *join, const struct fsdp_watchdog_exception *one,
 	struct fsdp_flight *flight)
 {
 	bool orders = one->failure == FSDP_WATCHDOG_ORDERS,
 	     sizes = one->failure == FSDP_WATCHDOG_SIZES;
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->exception_count + 2);
 	size_t found = 0;
-	if (ranks == NULL)
-		return false;
 	if (!sizes)
 		ranks[found++] = one->rank;
 	if (orders)
@@ -716,17 +671,15 @@ static bool blame(const struct log_join *join, const struct fsdp_watchdog_except
 	flight->last_count = 0;
 	if (one->time_ns != FSDP_ABSENT)
 		flight->since_ns = one->time_ns;
-	return true;
 }
 
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
-static bool describe_exceptions(struct log_join *join, struct fsdp_flight *flight)
+static void describe_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct fsdp_watchdog_exception *first = NULL;
 	bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
 		    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
-	if (!list_exceptions(join, flight))
-		return false;
+	list_exceptions(join, flight);
 	for (size_t i = 0; first == NULL && i < join->exception_count; i++)
 		if (join->exceptions[i].reports->failure != FSDP_WATCHDOG_FOLLOWS)
 			first = join->exceptions[i].reports;
@@ -737,29 +690,26 @@ static bool describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 		if (join->exception_count != 0 && join->report_count == 0)
 			flight->problem =
 				flight->missing_dump_count != 0 ? "unheard" : "exception";
-		return true;
+		return;
 	}
 	for (size_t i = 0; i < flight->culprit_count; i++)
 		open |= flight->culprits[i] == first->rank;
 	/* An abort that follows on a timeout makes errors, too. */
-	return !open || is_after_timeout(join, first) || blame(join, first, flight);
+	if (open && !is_after_timeout(join, first))
+		blame(join, first, flight);
 }
 
-static bool join_lines(struct log_join *join, const struct fsdp_limits *limits,
+static void join_lines(struct log_join *join, const struct fsdp_limits *limits,
 	struct fsdp_flight *flight, struct fsdp_error **ret_error)
 {
 	const struct log_team *team = NULL;
-	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
-	if (ranks == NULL || !add_ranks_of_job(join, ranks))
-		return fsdp_arena_fail(join->arena, ret_error);
-	if (!fsdp_flight_join(ranks, join->rank_count, true, limits, join->arena, flight,
-		    ret_error))
-		return false;
-	bool open = flight->verdict == FSDP_FLIGHT_AGREE ||
-		    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
-	if ((open && !describe_parted(join, flight)) ||
-		(flight->problem == NULL && !describe_idle(join, flight)))
-		return fsdp_arena_fail(join->arena, ret_error);
+	fsdp_flight_join(list_ranks(join), join->rank_count, true, limits, join->arena,
+		flight, ret_error);
+	if (flight->verdict == FSDP_FLIGHT_AGREE ||
+		flight->verdict == FSDP_FLIGHT_INCOMPLETE)
+		describe_parted(join, flight);
+	if (flight->problem == NULL)
+		describe_idle(join, flight);
 	/* The log of one rank does not show whether others agree. */
 	if (join->rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
@@ -767,40 +717,36 @@ static bool join_lines(struct log_join *join, const struct fsdp_limits *limits,
 		flight->since_ns = FSDP_ABSENT;
 	}
 	if (!join->left_out || flight->problem != NULL)
-		return true;
+		return;
 	/* Ranks reported others that cannot be named. */
 	const struct rank_state *longest = find_longest(join, &team);
 	flight->verdict = FSDP_FLIGHT_INCOMPLETE;
 	flight->all_wait = false;
 	if (longest == NULL)
-		return true;
+		return;
 	flight->problem = "unheard";
 	flight->op = fsdp_flight_folded(longest->first->op, join->arena);
-	return flight->op.data != NULL || fsdp_arena_fail(join->arena, ret_error);
 }
 
-bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error)
+const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings,
+	size_t count, struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
 	struct log_join join = { .arena = arena };
 	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
-	*ret_flight = NULL;
-	if (flight == NULL || !gather(&join, readings, count))
-		return fsdp_arena_fail(arena, ret_error);
+	gather(&join, readings, count);
 	if (join.report_count + join.exception_count == 0)
-		return true;
+		return NULL;
 	*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
 		.seq = FSDP_ABSENT,
 		.since_ns = FSDP_ABSENT,
 		.place.line = FSDP_ABSENT };
 	if (join.report_count != 0) {
-		if (!name_groups(&join) || !find_states(&join) || !find_teams(&join))
-			return fsdp_arena_fail(arena, ret_error);
-		if (!join_lines(&join, readings[0].limits, flight, ret_error))
-			return false;
+		name_groups(&join);
+		find_states(&join);
+		find_teams(&join);
+		join_lines(&join, readings[0].limits, flight, ret_error);
 	}
-	*ret_flight = flight;
-	return (describe_exceptions(&join, flight) && describe_watches(&join, flight)) ||
-	       fsdp_arena_fail(arena, ret_error);
+	describe_exceptions(&join, flight);
+	describe_watches(&join, flight);
+	return flight;
 }

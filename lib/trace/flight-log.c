@@ -52,18 +52,18 @@ static struct fsdp_span between(struct fsdp_span text, const char *begin, const 
 	return found.data != NULL ? found : FSDP_SPAN("");
 }
 
-static struct fsdp_span skip(struct fsdp_span text, size_t size)
-{
-	return fsdp_span(text.data + size, text.size - size);
-}
-
 static struct fsdp_span without_blanks(struct fsdp_span text)
 {
 	while (text.size != 0 && text.data[text.size - 1] == ' ')
 		text.size--;
 	while (text.size != 0 && text.data[0] == ' ')
-		text = skip(text, 1);
+		text = fsdp_span(text.data + 1, text.size - 1);
 	return text;
+}
+
+static struct fsdp_span skip(struct fsdp_span text, size_t size)
+{
+	return fsdp_span(text.data + size, text.size - size);
 }
 
 static bool parse_number(struct fsdp_span *text, int64_t *ret_number)
@@ -112,19 +112,9 @@ static int64_t ms_after(struct fsdp_span text, const char *word)
 	return ms <= INT64_MAX / 1000000 ? ms : FSDP_ABSENT;
 }
 
-/* In lower case. False: out of memory. */
-static bool parse_op(
-	struct fsdp_watchdog *watchdog, struct fsdp_span name, struct fsdp_span *ret_op)
-{
-	unsigned char *op = fsdp_arena_take(watchdog->lines.arena, name.size + 1, 1);
-	for (size_t i = 0; op != NULL && i < name.size; i++)
-		op[i] = name.data[i] >= 'A' && name.data[i] <= 'Z' ? name.data[i] | 0x20
-								   : name.data[i];
-	*ret_op = fsdp_span(op, name.size);
-	return op != NULL;
-}
+/* ---- the front of a message ---- */
 
-bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena)
+void fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena)
 {
 	fsdp_vec_init(&watchdog->lines, arena, sizeof(struct fsdp_watchdog_line));
 	fsdp_vec_init(
@@ -132,13 +122,9 @@ bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena
 	fsdp_vec_init(&watchdog->stacks, arena, sizeof(struct fsdp_watchdog_stack));
 	watchdog->highest_rank = -1;
 	watchdog->snapshot = watchdog->ended_rank = FSDP_ABSENT;
-	if (!fsdp_names_init(&watchdog->groups, arena))
-		return false;
+	fsdp_names_init(&watchdog->groups, arena);
 	watchdog->groups.copies = arena;
-	return true;
 }
-
-/* ---- the front of a message ---- */
 
 static void hear_of(struct fsdp_watchdog *watchdog, int64_t rank)
 {
@@ -199,8 +185,7 @@ uint32_t fsdp_watchdog_group(
 
 /* "ID 0 PG GUID 0(default_pg) ", "0 (default_pg) ", "GUID 1 ": the name and, in
  * brackets, the description. Group 0 is the default one even if it has none. */
-static bool parse_group(
-	struct fsdp_watchdog *watchdog, struct fsdp_span inside, uint32_t *ret_group)
+static uint32_t parse_group(struct fsdp_watchdog *watchdog, struct fsdp_span inside)
 {
 	struct fsdp_span guid = after_last(inside, "GUID "), desc = { 0 };
 	struct fsdp_span name = without_blanks(guid.data != NULL ? guid : inside);
@@ -213,40 +198,42 @@ static bool parse_group(
 	}
 	if (desc.size == 0)
 		desc = fsdp_span_is(name, "0") ? FSDP_SPAN("default_pg") : FSDP_SPAN("");
-	*ret_group = fsdp_watchdog_group(&watchdog->groups, name, desc);
-	return *ret_group != FSDP_NONE;
+	return fsdp_watchdog_group(&watchdog->groups, name, desc);
 }
 
-/* Whose message it is and when it was printed. *ret_known: it says so, in the last
- * "[… Rank 3]" or in "[rank3]". False: out of memory. */
+/* Whose message it is and when it was printed. False: it does not say so, in the last
+ * "[… Rank 3]" or in "[rank3]". */
 static bool parse_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
-	struct fsdp_watchdog_line *line, bool *ret_known)
+	struct fsdp_watchdog_line *line)
 {
 	struct fsdp_span at = after_last(front, "Rank "), number = at, inside = { 0 };
 	*line = fsdp_watchdog_blank();
 	line->time_ns = time_in(front);
-	*ret_known = at.data != NULL && parse_rank(&number, &line->rank) &&
+	bool known = at.data != NULL && parse_rank(&number, &line->rank) &&
 		     number.size != 0 && number.data[0] == ']';
-	if (*ret_known)
+	if (known)
 		inside = after_last(up_to(front, at.data - strlen("Rank ")), "[PG ");
-	*ret_known |= global_rank(front, &line->rank);
-	if (*ret_known)
+	known |= global_rank(front, &line->rank);
+	if (known)
 		hear_of(watchdog, line->rank);
-	return inside.data == NULL || memchr(inside.data, ']', inside.size) != NULL ||
-	       parse_group(watchdog, inside, &line->group);
+	if (inside.data != NULL && memchr(inside.data, ']', inside.size) == NULL)
+		line->group = parse_group(watchdog, inside);
+	return known;
 }
 
 /* ---- messages ---- */
 
 /* "ALLREDUCE" of "OpType=ALLREDUCE, ". */
-static bool parse_op_type(struct fsdp_watchdog *watchdog, struct fsdp_span work,
-	struct fsdp_watchdog_line *line)
+static struct fsdp_span parse_op_type(
+	struct fsdp_watchdog *watchdog, struct fsdp_span work, struct fsdp_span otherwise)
 {
 	struct fsdp_span at = after(work, "OpType=");
 	size_t size = 0;
 	while (size < at.size && at.data[size] != ',' && at.data[size] != ')')
 		size++;
-	return size == at.size || parse_op(watchdog, fsdp_span(at.data, size), &line->op);
+	return size == at.size
+		       ? otherwise
+		       : fsdp_span_lower(fsdp_span(at.data, size), watchdog->lines.arena);
 }
 
 /* "work: 5" after "last enqueued " or "last completed ", maybe with NCCL between. The
@@ -262,30 +249,27 @@ static int64_t status_number(struct fsdp_span text)
 }
 
 /* Of a rank that a message is about; the one that prints it is `own`. */
-static bool add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line line,
+static void add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line line,
 	int64_t rank, bool own)
 {
 	if (!fsdp_watchdog_is_rank(rank))
-		return true;
+		return;
 	hear_of(watchdog, rank);
 	line.rank = rank;
 	line.by_other = !own;
-	return fsdp_vec_add(&watchdog->lines, &line);
+	fsdp_vec_append(&watchdog->lines, &line);
 }
 
 /* The same of each rank in "1, 2". */
-static bool add_ranks(struct fsdp_watchdog *watchdog, struct fsdp_span list,
+static void add_ranks(struct fsdp_watchdog *watchdog, struct fsdp_span list,
 	struct fsdp_watchdog_line line, bool own)
 {
 	int64_t rank;
 	while (parse_rank(&list, &rank)) {
-		if (!add_line(watchdog, line, rank, own))
-			return false;
-		if (list.size < 2 || list.data[0] != ',' || list.data[1] != ' ')
+		add_line(watchdog, line, rank, own);
+		if (!fsdp_span_behind(list, ", ", &list))
 			break;
-		list = skip(list, 2);
 	}
-	return true;
 }
 
 /* ---- the report of ranks that diverge ---- */
@@ -308,7 +292,7 @@ static const struct {
 
 /* All lines have a number of a work, except those of a snapshot, which follow each other,
  * and the one about ranks that never joined. */
-static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+static void parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	bool number = memchr(line.data, '#', line.size) != NULL;
 	bool listed = watchdog->snapshot != FSDP_ABSENT && !number;
@@ -320,14 +304,14 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		head = after_last(head, "#");
 		if (!parse_work_number(&head, &watchdog->snapshot))
 			watchdog->snapshot = FSDP_ABSENT;
-		return true;
+		return;
 	}
 	if (!listed)
 		watchdog->snapshot = FSDP_ABSENT;
 	for (size_t i = 0; i < FSDP_COUNT(reports); i++) {
 		struct fsdp_watchdog_line printed = fsdp_watchdog_blank();
 		struct fsdp_span at = after(line, reports[i].words), tail = at, list;
-		int64_t seq = watchdog->snapshot;
+		int64_t seq = reports[i].number == NEVER ? -1 : watchdog->snapshot;
 		unsigned place = reports[i].number;
 		if (at.data == NULL || (place == OF_SNAPSHOT) != listed)
 			continue;
@@ -341,10 +325,8 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		struct fsdp_span ranks = fsdp_span_last(list, '[');
 		if (!fsdp_span_ends(list, FSDP_SPAN("]")) || ranks.size == list.size) {
 			watchdog->snapshot = FSDP_ABSENT;
-			return true;
+			return;
 		}
-		if (place == NEVER)
-			seq = -1;
 		if (reports[i].waits)
 			printed.seq = seq;
 		if (place == BEHIND_OP) {
@@ -353,25 +335,16 @@ static bool parse_report(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 			printed.enqueued = seq;
 			printed.completed = seq - reports[i].less;
 		}
-		if ((reports[i].waits || place == OF_SNAPSHOT) &&
-			!parse_op(watchdog, without_blanks(at), &printed.op))
-			return false;
-		return add_ranks(watchdog, up_to(ranks, ranks.data + ranks.size - 1),
-			printed, true);
+		if (reports[i].waits || place == OF_SNAPSHOT)
+			printed.op = fsdp_span_lower(
+				without_blanks(at), watchdog->lines.arena);
+		add_ranks(watchdog, up_to(ranks, ranks.data + ranks.size - 1), printed,
+			true);
+		return;
 	}
-	return true;
 }
 
 /* ---- gloo ---- */
-
-static bool begin_line(struct fsdp_watchdog *watchdog, const char *group,
-	struct fsdp_watchdog_line *ret_line)
-{
-	*ret_line = fsdp_watchdog_blank();
-	ret_line->group = fsdp_watchdog_group(
-		&watchdog->groups, fsdp_span_text(group), FSDP_SPAN(""));
-	return ret_line->group != FSDP_NONE;
-}
 
 /* Messages count ranks within the group. The text before one may have the rank of the
  * job: if the two differ, the other ranks are unknown. */
@@ -388,45 +361,33 @@ static const char failed[] = " failed to pass monitoredBarrier in ";
 static const char reached[] =
 	" successfully reached monitoredBarrier, but received errors";
 
-/* "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms" */
-static bool parse_failed(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+/* "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms"; or "Rank 3
+ * successfully reached monitoredBarrier, but received errors …". Of a barrier the number
+ * is 0. */
+static void parse_barrier(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
-	struct fsdp_span front = before(line, failed);
-	struct fsdp_span list = after_last(front, "[Rank ");
-	struct fsdp_watchdog_line printed;
+	bool fails = has(line, failed);
+	struct fsdp_span front = before(line, fails ? failed : reached);
+	struct fsdp_span list = after_last(front, fails ? "[Rank " : "Rank ");
+	struct fsdp_watchdog_line printed = fsdp_watchdog_blank();
 	int64_t rank;
-	if (!parse_rank(&list, &rank))
-		return true;
-	list = after(list, "]: Rank");
-	if (list.size != 0 && list.data[0] == 's')
-		list = skip(list, 1);
-	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &printed))
-		return false;
+	if (fails ? !parse_rank(&list, &rank)
+		  : !parse_number(&list, &rank) || list.size != 0)
+		return;
+	printed.group = fsdp_watchdog_group(
+		&watchdog->groups, FSDP_SPAN(FSDP_FLIGHT_BARRIER), FSDP_SPAN(""));
 	printed.enqueued = printed.completed = -1;
-	if (!add_ranks(watchdog, without_blanks(list), printed, false))
-		return false;
+	if (fails) {
+		list = after(list, "]: Rank");
+		if (list.size != 0 && list.data[0] == 's')
+			list = skip(list, 1);
+		add_ranks(watchdog, without_blanks(list), printed, false);
+		printed.time_ns = time_in(front);
+		printed.timeout_ms = printed.ran_ms = ms_after(line, failed);
+	}
 	printed.seq = printed.enqueued = 0;
 	printed.op = FSDP_SPAN("monitored_barrier");
-	printed.time_ns = time_in(front);
-	printed.timeout_ms = printed.ran_ms = ms_after(line, failed);
-	return add_line(watchdog, printed, rank_of_job(watchdog, front, rank), true);
-}
-
-/* "Rank 3 successfully reached monitoredBarrier, but received errors …" */
-static bool parse_reached(struct fsdp_watchdog *watchdog, struct fsdp_span line)
-{
-	struct fsdp_span front = before(line, reached);
-	struct fsdp_span number = after_last(front, "Rank ");
-	struct fsdp_watchdog_line printed;
-	int64_t rank;
-	if (!parse_number(&number, &rank) || number.size != 0)
-		return true;
-	if (!begin_line(watchdog, FSDP_FLIGHT_BARRIER, &printed))
-		return false;
-	printed.seq = printed.enqueued = 0;
-	printed.completed = -1;
-	printed.op = FSDP_SPAN("monitored_barrier");
-	return add_line(watchdog, printed, rank_of_job(watchdog, front, rank), true);
+	add_line(watchdog, printed, rank_of_job(watchdog, front, rank), true);
 }
 
 /* ---- calls that differ ---- */
@@ -434,17 +395,13 @@ static bool parse_reached(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 static const char print[] = "CollectiveFingerPrint(";
 
 /* "4, 8" as the only list of sizes, as dumps have it, and *ret_numel: its product. Of a
- * damaged line both are absent: what is left of it is not what a rank used. False: out of
- * memory. */
-static bool parse_shape(struct fsdp_arena *arena, struct fsdp_span shape,
-	struct fsdp_span *ret_sizes, int64_t *ret_numel)
+ * damaged line both are absent: what is left of it is not what a rank used. */
+static struct fsdp_span parse_shape(
+	struct fsdp_arena *arena, struct fsdp_span shape, int64_t *ret_numel)
 {
 	int64_t *packed = FSDP_TAKE(arena, packed, shape.size + 2), dim = 0, numel = 1;
 	bool damaged = false, more = shape.size != 0;
-	*ret_sizes = (struct fsdp_span){ 0 };
 	*ret_numel = FSDP_ABSENT;
-	if (packed == NULL)
-		return false;
 	packed[0] = 1;
 	while (more && !damaged) {
 		damaged = !parse_number(&shape, &dim) || dim < 0 ||
@@ -453,22 +410,18 @@ static bool parse_shape(struct fsdp_arena *arena, struct fsdp_span shape,
 		more = fsdp_span_behind(shape, ", ", &shape);
 	}
 	if (damaged || shape.size != 0)
-		return true;
-	*ret_sizes = fsdp_span(packed, (2 + (size_t)packed[1]) * sizeof *packed);
+		return (struct fsdp_span){ 0 };
 	*ret_numel = numel;
-	return true;
+	return fsdp_span(packed, (2 + (size_t)packed[1]) * sizeof *packed);
 }
 
 /* "Float, Double", as dumps have it. */
-static bool parse_dtypes(
-	struct fsdp_arena *arena, struct fsdp_span dtypes, struct fsdp_span *ret_dtypes)
+static struct fsdp_span parse_dtypes(struct fsdp_arena *arena, struct fsdp_span dtypes)
 {
 	int64_t count = 0, size;
 	unsigned char *packed = FSDP_TAKE(arena, packed,
 			      (dtypes.size + 1) * sizeof count + dtypes.size),
 		      *to = packed + sizeof count;
-	if (packed == NULL)
-		return false;
 	for (; dtypes.size != 0; count++) {
 		struct fsdp_span one = before(dtypes, ", ");
 		one = one.data != NULL ? one : dtypes;
@@ -479,14 +432,13 @@ static bool parse_dtypes(
 		dtypes = after(dtypes, ", ");
 	}
 	memcpy(packed, &count, sizeof count);
-	*ret_dtypes = fsdp_span(packed, (size_t)(to - packed));
-	return true;
+	return fsdp_span(packed, (size_t)(to - packed));
 }
 
 /* "SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDevi…";
  * without a tensor only the first two, with nothing between. PyTorch 1.x has no number.
  */
-static bool parse_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
+static void parse_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	struct fsdp_watchdog_line *printed)
 {
 	struct fsdp_arena *arena = watchdog->lines.arena;
@@ -496,13 +448,11 @@ static bool parse_call(struct fsdp_watchdog *watchdog, struct fsdp_span call,
 	if (printed->seq < 0 || printed->seq >= INT64_MAX / 2)
 		printed->seq = 0;
 	printed->enqueued = printed->seq;
-	if (!parse_shape(arena, between(call, "TensorShape=[", "]"), &printed->sizes,
-		    &numel) ||
-		!parse_dtypes(arena, dtypes, &printed->dtypes))
-		return false;
+	printed->sizes = parse_shape(arena, between(call, "TensorShape=[", "]"), &numel);
+	printed->dtypes = parse_dtypes(arena, dtypes);
 	if (dtypes.size != 0)
 		printed->numel_in = numel;
-	return parse_op_type(watchdog, call, printed);
+	printed->op = parse_op_type(watchdog, call, printed->op);
 }
 
 enum { MOST_BEFORE = 4096 };
@@ -511,31 +461,30 @@ enum { MOST_BEFORE = 4096 };
  * collective: CollectiveFingerPrint(…).Collectives differ …" Ranks are compared in their
  * order: those before the first that differs call the same. One message of a log shows
  * that. */
-static bool parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+static void parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span front = before(line, print), rest = after(line, print);
 	struct fsdp_span own_rank = after_last(front, "Rank ");
 	struct fsdp_span number = after(rest, ", but Rank "), call = after(rest, print);
 	static const int64_t no_sizes[] = { 1, 0 };
-	struct fsdp_watchdog_line own, printed;
+	struct fsdp_watchdog_line own = fsdp_watchdog_blank(), printed;
 	int64_t rank, other;
 	if (!parse_rank(&own_rank, &rank))
-		return true;
-	if (!begin_line(watchdog, FSDP_FLIGHT_DIFFER, &own) ||
-		!parse_call(watchdog,
-			number.data != NULL ? before(rest, ", but Rank ") : rest, &own) ||
-		!add_line(watchdog, own, rank_of_job(watchdog, front, rank), true))
-		return false;
+		return;
+	own.group = fsdp_watchdog_group(
+		&watchdog->groups, FSDP_SPAN(FSDP_FLIGHT_DIFFER), FSDP_SPAN(""));
+	parse_call(
+		watchdog, number.data != NULL ? before(rest, ", but Rank ") : rest, &own);
+	add_line(watchdog, own, rank_of_job(watchdog, front, rank), true);
 	if (call.data == NULL || !parse_number(&number, &other) || other < 0)
-		return true;
+		return;
 	for (int64_t one = watchdog->prints_others ? other : 0;
 		one < other && one < MOST_BEFORE; one++)
-		if (one != rank && !add_line(watchdog, own, one, false))
-			return false;
+		if (one != rank)
+			add_line(watchdog, own, one, false);
 	watchdog->prints_others = true;
 	printed = own;
-	if (!parse_call(watchdog, call, &printed))
-		return false;
+	parse_call(watchdog, call, &printed);
 	/* A rank reads what others send as if it had the length of its own: if numbers of
 	 * tensors or dimensions differ, it prints a call that no rank made. */
 	if ((own.sizes.data != NULL && printed.sizes.data != NULL &&
@@ -549,7 +498,7 @@ static bool parse_differ(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	}
 	printed.seq = own.seq;
 	printed.enqueued = own.enqueued;
-	return add_line(watchdog, printed, other, false);
+	add_line(watchdog, printed, other, false);
 }
 
 /* ---- exceptions ---- */
@@ -573,12 +522,15 @@ static const struct {
 };
 enum { GLOO_EXCEPTION = 7 };
 
+/* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
+ * line of an exception of Python. data NULL: it is not one, or it has lines of its own.
+ */
 static bool has_any(struct fsdp_span text, const char *const *parts, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (has(text, parts[i]))
-			return true;
-	return false;
+	size_t i = 0;
+	while (i < count && !has(text, parts[i]))
+		i++;
+	return i < count;
 }
 
 /* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
@@ -588,23 +540,21 @@ static struct fsdp_span find_python_error(struct fsdp_span line)
 {
 	static const char *const others[] = { "imed out", "imeout", "monitoredBarrier",
 		"CollectiveFingerPrint", "Detected mismatch" };
-	struct fsdp_span text = after(line, "[rank"), none = { 0 }, kind;
+	struct fsdp_span text = after(line, "[rank"), kind;
 	int64_t rank;
-	if (text.data == NULL || !parse_number(&text, &rank) ||
-		!fsdp_span_behind(text, "]: ", &text))
-		return none;
+	bool is_one = text.data != NULL && parse_number(&text, &rank) &&
+		      fsdp_span_behind(text, "]: ", &text);
 	kind = fsdp_span_first(text, ':');
-	for (size_t i = 0; i < kind.size; i++) {
+	for (size_t i = 0; is_one && i < kind.size; i++) {
 		unsigned char c = kind.data[i];
-		if (!fsdp_is_digit(c) && c != '.' && c != '_' &&
-			((c | 0x20) < 'a' || (c | 0x20) > 'z'))
-			return none;
+		is_one = fsdp_is_digit(c) || c == '.' || c == '_' ||
+			 ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 	}
-	return (fsdp_span_ends(kind, FSDP_SPAN("Error")) ||
-		       fsdp_span_ends(kind, FSDP_SPAN("Exception"))) &&
-			       !has_any(text, others, FSDP_COUNT(others))
-		       ? text
-		       : none;
+	is_one = is_one &&
+		 (fsdp_span_ends(kind, FSDP_SPAN("Error")) ||
+			 fsdp_span_ends(kind, FSDP_SPAN("Exception"))) &&
+		 !has_any(text, others, FSDP_COUNT(others));
+	return is_one ? text : (struct fsdp_span){ 0 };
 }
 
 /* The one of a rank; NULL: it printed no traceback. */
@@ -619,52 +569,46 @@ static struct fsdp_watchdog_stack *find_stack(
 	return NULL;
 }
 
-/* A line of a traceback. False: out of memory. */
-static bool parse_frame(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+/* A line of a traceback. */
+static void parse_frame(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	enum { MOST_STACKS = 4096 };
+	struct fsdp_arena *arena = watchdog->lines.arena;
 	struct fsdp_span text = after(line, "[rank"), path, function;
 	struct fsdp_watchdog_stack *stack = NULL;
 	int64_t rank, number;
 	if (text.data == NULL || !parse_rank(&text, &rank) ||
 		!fsdp_span_behind(text, "]: ", &text))
-		return true;
+		return;
 	text = without_blanks(text);
-	bool begins = fsdp_span_begins(text, FSDP_SPAN("Traceback (most recent")),
-	     frame = fsdp_span_begins(text, FSDP_SPAN("File \""));
-	if (begins || frame)
+	bool begins = fsdp_span_begins(text, FSDP_SPAN("Traceback (most recent"));
+	if (begins || fsdp_span_begins(text, FSDP_SPAN("File \"")))
 		stack = find_stack(watchdog, rank);
-	if (begins && stack == NULL && watchdog->stacks.count < MOST_STACKS &&
-		(stack = fsdp_vec_push(&watchdog->stacks)) == NULL)
-		return false;
+	if (begins && stack == NULL && watchdog->stacks.count < MOST_STACKS)
+		stack = fsdp_vec_push(&watchdog->stacks);
 	if (stack == NULL)
-		return true;
-	if (begins) {
+		return;
+	if (begins)
 		*stack = (struct fsdp_watchdog_stack){ rank, FSDP_SPAN(""),
 			{ .line = FSDP_ABSENT } };
-		return true;
-	}
 	path = between(text, "\"", "\", line ");
 	text = after(text, "\", line ");
-	if (path.size == 0 || !parse_number(&text, &number) ||
+	if (begins || path.size == 0 || !parse_number(&text, &number) ||
 		!fsdp_span_behind(text, ", in ", &function) || function.size == 0)
-		return true;
+		return;
 	if (fsdp_span_ends(path, FSDP_SPAN("/torch/distributed/distributed_c10d.py"))) {
 		if (stack->op.size == 0 && function.data[0] != '_')
-			stack->op = fsdp_arena_copy(watchdog->lines.arena, function);
-		return stack->op.data != NULL;
+			stack->op = fsdp_arena_copy(arena, function);
+	} else if (!has(path, "/torch/") && path.data[0] != '<') {
+		*stack = (struct fsdp_watchdog_stack){ rank, FSDP_SPAN(""),
+			{ fsdp_arena_copy(arena, path), fsdp_arena_copy(arena, function),
+				number } };
 	}
-	if (has(path, "/torch/") || path.data[0] == '<')
-		return true;
-	*stack = (struct fsdp_watchdog_stack){ rank, FSDP_SPAN(""),
-		{ fsdp_arena_copy(watchdog->lines.arena, path),
-			fsdp_arena_copy(watchdog->lines.arena, function), number } };
-	return stack->place.filename.data != NULL && stack->place.name.data != NULL;
 }
 
 /* What torchrun reports of the rank that ended first, if a signal ended it. The others it
  * ends itself. */
-static bool parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+static void parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span rank = after(line, "  rank      : "),
 			 code = after(line, "exitcode  : -"), name;
@@ -682,11 +626,11 @@ static bool parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	}
 	name = between(after(code, ")"), "(", ")");
 	if (name.size == 0 || one.rank == FSDP_ABSENT || fsdp_span_is(name, "SIGTERM"))
-		return true;
+		return;
 	watchdog->ended_rank = FSDP_ABSENT;
 	one.text = fsdp_arena_copy(
 		watchdog->lines.arena, fsdp_span(code.data - 13, code.size + 13));
-	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
+	fsdp_vec_append(&watchdog->exceptions, &one);
 }
 
 /* "rank 0 is all-gathering …", after which *text begins; false: no such rank. */
@@ -696,8 +640,7 @@ static bool parse_rank_of_order(struct fsdp_span *text, int64_t *ret_rank)
 	return text->data != NULL && parse_rank(text, ret_rank);
 }
 
-/* False: out of memory. */
-static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	static const char *const of_peers[] = { "remote process exited", "remote error",
 		"ncclRemoteError", "Connection closed", "Connection reset",
@@ -706,16 +649,14 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	size_t i = 0;
 	struct fsdp_span text = { 0 };
 	struct fsdp_watchdog_line printed_by;
-	bool known;
 	while (i < PYTHON && (text = after(line, exceptions[i].words)).data == NULL)
 		i++;
 	if (i == PYTHON)
 		text = find_python_error(line);
 	/* A timeout has a line of its own. */
 	if (text.data == NULL || has(text, "collective operation timeout"))
-		return true;
-	if (!parse_front(watchdog, up_to(line, text.data), &printed_by, &known))
-		return false;
+		return;
+	bool known = parse_front(watchdog, up_to(line, text.data), &printed_by);
 	struct fsdp_watchdog_exception one = { .rank = printed_by.rank,
 		.time_ns = printed_by.time_ns,
 		.other = FSDP_ABSENT,
@@ -729,7 +670,7 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	else if (!known)
 		known = parse_rank_of_order(&rest, &one.rank);
 	if (!known && one.failure != FSDP_WATCHDOG_SIZES)
-		return true;
+		return;
 	hear_of(watchdog, one.rank);
 	hear_of(watchdog, one.other);
 	if (i < PYTHON && exceptions[i].with_words) {
@@ -752,7 +693,7 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	if (i >= GLOO_EXCEPTION && (stack = find_stack(watchdog, one.rank)) != NULL)
 		one.stack = *stack;
 	one.text = fsdp_arena_copy(watchdog->lines.arena, without_blanks(text));
-	return one.text.data != NULL && fsdp_vec_add(&watchdog->exceptions, &one);
+	fsdp_vec_append(&watchdog->exceptions, &one);
 }
 
 /* ---- lines ---- */
@@ -760,17 +701,15 @@ static bool parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 static const char timeout_words[] = "Watchdog caught collective operation timeout: Work";
 static const char status_words[] = "ast enqueued ";
 
-static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
+static void parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	struct fsdp_span message, bool is_status)
 {
+	static const char *const works[] = {
+		"at work sequence id: ", "at work: ", "at NCCL work: "
+	};
 	struct fsdp_watchdog_line line;
-	bool known;
-	if (!parse_front(watchdog, front, &line, &known))
-		return false;
+	bool known = parse_front(watchdog, front, &line);
 	if (is_status) {
-		static const char *const works[] = {
-			"at work sequence id: ", "at work: ", "at NCCL work: "
-		};
 		struct fsdp_span completed = after(message, "last completed ");
 		for (size_t i = 0; i < FSDP_COUNT(works) && line.seq == FSDP_ABSENT; i++)
 			line.seq = number_after(front, works[i]);
@@ -789,53 +728,44 @@ static bool parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 		line.ran_ms = ms_after(message, ") ran for ");
 		if (line.ran_ms < 0)
 			line.ran_ms = FSDP_ABSENT;
-		if (!parse_op_type(watchdog, message, &line))
-			return false;
+		line.op = parse_op_type(watchdog, message, line.op);
 	}
 	hear_of(watchdog, number_after(front, "timeout from  rank "));
-	return !known || (line.seq == FSDP_ABSENT && line.enqueued == FSDP_ABSENT) ||
-	       fsdp_vec_add(&watchdog->lines, &line);
+	if (known && (line.seq != FSDP_ABSENT || line.enqueued != FSDP_ABSENT))
+		fsdp_vec_append(&watchdog->lines, &line);
 }
 
 /* Each of the two kinds of messages is looked for once: many of one do not make the
  * search for the other long. */
-bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
+void fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
-	struct fsdp_span timeout = after(line, timeout_words),
-			 status = after(line, status_words), rest = line;
-	if (!parse_exception(watchdog, line))
-		return false;
-	if (timeout.data == NULL && status.data == NULL) {
-		int64_t rank;
+	static const char *const words[] = { timeout_words, status_words };
+	struct fsdp_span found[] = { after(line, words[0]), after(line, words[1]) },
+			 rest = line;
+	int64_t rank;
+	parse_exception(watchdog, line);
+	if (found[0].data == NULL && found[1].data == NULL) {
 		if (global_rank(line, &rank))
 			hear_of(watchdog, rank);
-		if (!parse_frame(watchdog, line) || !parse_end(watchdog, line))
-			return false;
+		parse_frame(watchdog, line);
+		parse_end(watchdog, line);
 		if (has(line, print))
-			return parse_differ(watchdog, line);
-		if (!has(line, "monitoredBarrier"))
-			return line.size == 0 || parse_report(watchdog, line);
-		return has(line, failed)
-			       ? parse_failed(watchdog, line)
-			       : !has(line, reached) || parse_reached(watchdog, line);
+			parse_differ(watchdog, line);
+		else if (has(line, failed) || has(line, reached))
+			parse_barrier(watchdog, line);
+		else if (line.size != 0 && !has(line, "monitoredBarrier"))
+			parse_report(watchdog, line);
 	}
-	while (timeout.data != NULL || status.data != NULL) {
-		bool is_status = status.data != NULL &&
-				 (timeout.data == NULL || status.data < timeout.data);
-		struct fsdp_span message = is_status ? status : timeout, own = message;
-		if (is_status)
-			status = after(status, status_words);
-		else
-			timeout = after(timeout, timeout_words);
-		const unsigned char *next = timeout.data == NULL         ? status.data
-					    : status.data == NULL        ? timeout.data
-					    : status.data < timeout.data ? status.data
-									 : timeout.data;
-		if (next != NULL)
-			own = up_to(message, next);
-		if (!parse_message(watchdog, up_to(rest, message.data), own, is_status))
-			return false;
+	while (found[0].data != NULL || found[1].data != NULL) {
+		bool is_status = found[1].data != NULL &&
+				 (found[0].data == NULL || found[1].data < found[0].data);
+		struct fsdp_span message = found[is_status], own = message;
+		found[is_status] = after(message, words[is_status]);
+		/* Up to the next one of either. */
+		for (size_t i = 0; i < 2; i++)
+			if (found[i].data != NULL && found[i].data < own.data + own.size)
+				own = up_to(own, found[i].data);
+		parse_message(watchdog, up_to(rest, message.data), own, is_status);
 		rest = message;
 	}
-	return true;
 }

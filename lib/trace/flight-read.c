@@ -167,101 +167,80 @@ struct flight_reader {
 	bool counts_work;
 };
 
-static bool fail_memory(struct flight_reader *reader)
+/* Fails where the work is more than the input is worth. */
+static void count_work(struct flight_reader *reader, uint64_t steps)
 {
-	return fsdp_budget_work(&reader->budget, 0, &reader->reading->error) &&
-	       fsdp_trace_memory(reader->reading);
-}
-
-/* False: the work is more than the input is worth. */
-static bool count_work(struct flight_reader *reader, uint64_t steps)
-{
-	return !reader->counts_work || fsdp_budget_work(&reader->budget, steps, NULL);
+	fsdp_trace_require(reader->reading,
+		!reader->counts_work || fsdp_budget_work(&reader->budget, steps,
+						&reader->reading->error));
 }
 
 /* The number of a text or a packed list among all. A step for each byte: entries of a
- * pickle may share it. FSDP_NONE: out of memory, or too much work. */
+ * pickle may share it. */
 static uint32_t intern(struct flight_reader *reader, struct fsdp_span bytes)
 {
-	if (!count_work(reader, bytes.size))
-		return FSDP_NONE;
+	count_work(reader, bytes.size);
 	return fsdp_names_child(
 		&reader->tables[BYTES], 0, bytes.size != 0 ? bytes : FSDP_SPAN(""));
 }
 
-/* The row with a key, which may be new. NULL: out of memory. */
+static struct fsdp_span interned(const struct flight_reader *reader, uint32_t id)
+{
+	return fsdp_names_segment(&reader->tables[BYTES], id);
+}
+
+/* The index of the row with a key. Returns the row if it is new, else NULL. */
 static void *find_row(struct flight_reader *reader, unsigned table, struct fsdp_vec *rows,
 	struct fsdp_span key, uint32_t *ret_index)
 {
-	uint32_t id = fsdp_names_child(&reader->tables[table], 0, key);
-	*ret_index = id - 1;
-	if (id == FSDP_NONE)
-		return NULL;
-	return id <= rows->count ? fsdp_vec_at(rows, *ret_index) : fsdp_vec_push(rows);
+	*ret_index = fsdp_names_child(&reader->tables[table], 0, key) - 1;
+	return *ret_index == rows->count ? fsdp_vec_push(rows) : NULL;
 }
 
-static bool find_group(
-	struct flight_reader *reader, struct dump_value pair, uint32_t *ret_group)
+static uint32_t find_group(struct flight_reader *reader, struct dump_value pair)
 {
-	struct fsdp_vec *groups = &reader->rows->groups;
 	struct walk walk = walk_of(pair);
-	size_t had = groups->count;
-	uint32_t key[2];
-	for (size_t i = 0; i < 2; i++) {
+	uint32_t key[2], group;
+	for (size_t i = 0; i < 2; i++)
 		key[i] = intern(
 			reader, next_value(&walk) ? text_of(walk.value) : FSDP_SPAN(""));
-		if (key[i] == FSDP_NONE)
-			return false;
-	}
-	struct fsdp_flight_group *group =
-		find_row(reader, GROUPS, groups, fsdp_span(key, sizeof key), ret_group);
-	if (group == NULL || groups->count == had)
-		return group != NULL;
-	group->name = fsdp_names_segment(&reader->tables[BYTES], key[0]);
-	group->desc = fsdp_names_segment(&reader->tables[BYTES], key[1]);
-	group->pg_id = FSDP_ABSENT;
-	return true;
+	struct fsdp_flight_group *fresh = find_row(reader, GROUPS, &reader->rows->groups,
+		fsdp_span(key, sizeof key), &group);
+	if (fresh != NULL)
+		*fresh = (struct fsdp_flight_group){ interned(reader, key[0]),
+			interned(reader, key[1]), FSDP_ABSENT };
+	return group;
 }
 
-static bool append(struct flight_reader *reader, const void *data, size_t size)
+static void append(struct flight_reader *reader, const void *data, size_t size)
 {
-	if (!count_work(reader, size))
-		return false;
+	count_work(reader, size);
 	if (size > reader->room - reader->size) {
-		size_t room = (reader->room + size) * 2;
-		unsigned char *larger = realloc(reader->packed, room);
-		if (larger == NULL)
-			return false;
-		reader->packed = larger;
-		reader->room = room;
+		unsigned char *before = reader->packed;
+		reader->room = (reader->room + size) * 2;
+		reader->packed =
+			fsdp_arena_take(reader->reading->scratch, reader->room, 8);
+		if (reader->size != 0)
+			memcpy(reader->packed, before, reader->size);
 	}
 	if (size != 0)
 		memcpy(reader->packed + reader->size, data, size);
 	reader->size += size;
-	return true;
 }
 
-static bool append_number(struct flight_reader *reader, int64_t number)
-{
-	return append(reader, &number, sizeof number);
-}
-
-static bool append_dims(struct flight_reader *reader, struct dump_value dims)
+static void append_dims(struct flight_reader *reader, struct dump_value dims)
 {
 	struct walk walk = walk_of(dims);
 	size_t at = reader->size;
 	int64_t count = 0, dim;
-	if (!append_number(reader, 0) || !count_work(reader, count_of(dims)))
-		return false;
-	while (next_value(&walk)) {
-		if (!get_integer(walk.value, &dim))
-			continue;
-		if (!append_number(reader, dim))
-			return false;
-		count++;
-	}
+	append(reader, &count, sizeof count);
+	count_work(reader, count_of(dims));
+	while (next_value(&walk))
+		if (get_integer(walk.value, &dim)) {
+			append(reader, &dim, sizeof dim);
+			count++;
+		}
 	memcpy(reader->packed + at, &count, sizeof count);
-	return true;
 }
 
 /* Interns a list of lists of integers, or of texts, as struct fsdp_flight_called has
@@ -274,14 +253,16 @@ static uint32_t intern_list(
 	reader->size = 0;
 	if (!is_list(list))
 		return intern(reader, FSDP_SPAN(""));
-	if (!append_number(reader, 0))
-		return FSDP_NONE;
+	append(reader, &count, sizeof count);
 	for (; next_value(&walk); count++) {
 		struct fsdp_span text = text_of(walk.value);
-		if (of_texts ? !append_number(reader, (int64_t)text.size) ||
-					!append(reader, text.data, text.size)
-			     : !append_dims(reader, walk.value))
-			return FSDP_NONE;
+		int64_t size = (int64_t)text.size;
+		if (!of_texts) {
+			append_dims(reader, walk.value);
+			continue;
+		}
+		append(reader, &size, sizeof size);
+		append(reader, text.data, text.size);
 	}
 	memcpy(reader->packed, &count, sizeof count);
 	return intern(reader, fsdp_span(reader->packed, reader->size));
@@ -310,72 +291,57 @@ static uint32_t intern_list(
 enum { FIELDS(FIELD) FIELD_COUNT };
 static const struct fsdp_span field_names[FIELD_COUNT] = { FIELDS(FIELD_NAME) };
 
-static bool find_call(
-	struct flight_reader *reader, const struct dump_value *fields, uint32_t *ret_call)
+static uint32_t find_call(struct flight_reader *reader, const struct dump_value *fields)
 {
-	uint32_t key[1 + FSDP_FLIGHT_LISTS];
+	uint32_t key[1 + FSDP_FLIGHT_LISTS], call;
 	key[0] = intern(reader, text_of(fields[PROFILING_NAME]));
 	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++)
 		key[1 + i] = intern_list(
 			reader, fields[INPUT_SIZES + i], i >= FSDP_FLIGHT_INPUT_DTYPES);
-	for (unsigned i = 0; i < FSDP_COUNT(key); i++)
-		if (key[i] == FSDP_NONE)
-			return false;
-	struct fsdp_flight_called *call = find_row(reader, CALLS, &reader->rows->calls,
-		fsdp_span(key, sizeof key), ret_call);
-	if (call == NULL)
-		return false;
-	call->name = fsdp_names_segment(&reader->tables[BYTES], key[0]);
-	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++) {
-		struct fsdp_span list =
-			fsdp_names_segment(&reader->tables[BYTES], key[1 + i]);
-		call->lists[i] = list.size != 0 ? list : (struct fsdp_span){ 0 };
-	}
-	return true;
+	struct fsdp_flight_called *fresh = find_row(
+		reader, CALLS, &reader->rows->calls, fsdp_span(key, sizeof key), &call);
+	if (fresh == NULL)
+		return call;
+	fresh->name = interned(reader, key[0]);
+	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++)
+		if (interned(reader, key[1 + i]).size != 0)
+			fresh->lists[i] = interned(reader, key[1 + i]);
+	return call;
 }
 
 /* The innermost frame that is not of PyTorch, nor of code that wraps its functions;
  * FSDP_NONE: no such frame. */
-static bool find_place(
-	struct flight_reader *reader, struct dump_value frames, uint32_t *ret_place)
+static uint32_t find_place(struct flight_reader *reader, struct dump_value frames)
 {
 	struct walk walk = walk_of(frames);
-	struct fsdp_span file = { 0 };
+	uint32_t place;
 	struct {
 		uint32_t file, name;
 		int64_t line;
 	} key = { .line = FSDP_ABSENT };
-	*ret_place = FSDP_NONE;
 	while (next_value(&walk)) {
-		file = text_of(get(walk.value, "filename"));
-		if (!count_work(reader, 4 * (1 + count_of(walk.value)) + file.size / 16))
-			return false;
-		if (file.data != NULL && !fsdp_span_has(file, "torch/", false) &&
-			!fsdp_span_ends(file, FSDP_SPAN("/typing_extensions.py")) &&
-			!fsdp_span_ends(file, FSDP_SPAN("/contextlib.py")))
-			break;
-		file.data = NULL;
+		struct fsdp_span file = text_of(get(walk.value, "filename"));
+		count_work(reader, 4 * (1 + count_of(walk.value)) + file.size / 16);
+		if (file.data == NULL || fsdp_span_has(file, "torch/", false) ||
+			fsdp_span_ends_any(file, "/typing_extensions.py /contextlib.py"))
+			continue;
+		key.file = intern(reader, file);
+		key.name = intern(reader, text_of(get(walk.value, "name")));
+		get_integer(get(walk.value, "line"), &key.line);
+		struct fsdp_flight_place *fresh = find_row(reader, PLACES,
+			&reader->rows->places, fsdp_span(&key, sizeof key), &place);
+		if (fresh != NULL)
+			*fresh = (struct fsdp_flight_place){ interned(reader, key.file),
+				interned(reader, key.name), key.line };
+		return place;
 	}
-	if (file.data == NULL)
-		return true;
-	key.file = intern(reader, file);
-	key.name = intern(reader, text_of(get(walk.value, "name")));
-	get_integer(get(walk.value, "line"), &key.line);
-	if (key.file == FSDP_NONE || key.name == FSDP_NONE)
-		return false;
-	struct fsdp_flight_place *place = find_row(reader, PLACES, &reader->rows->places,
-		fsdp_span(&key, sizeof key), ret_place);
-	if (place != NULL)
-		*place = (struct fsdp_flight_place){
-			fsdp_names_segment(&reader->tables[BYTES], key.file),
-			fsdp_names_segment(&reader->tables[BYTES], key.name), key.line
-		};
-	return place != NULL;
+	return FSDP_NONE;
 }
 
-static bool add_entry(struct flight_reader *reader, struct dump_value value)
+static void add_entry(struct flight_reader *reader, struct dump_value value)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_error **error = &reader->reading->error;
 	struct dump_value fields[FIELD_COUNT];
 	struct fsdp_span rest;
 	int64_t seq;
@@ -386,22 +352,19 @@ static bool add_entry(struct flight_reader *reader, struct dump_value value)
 		if (place < FIELD_COUNT)
 			fields[place] = walk.value;
 	}
-	if (!count_work(reader, count_of(value)))
-		return fail_memory(reader);
+	count_work(reader, count_of(value));
 	const char *lacks =
 		text_of(fields[PROFILING_NAME]).data == NULL    ? "profiling_name"
 		: !is_list(fields[PROCESS_GROUP])               ? "process_group"
 		: !get_integer(fields[COLLECTIVE_SEQ_ID], &seq) ? "collective_seq_id"
 								: NULL;
 	if (lacks != NULL) {
-		fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		fsdp_fail(error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"entry %llu of this Flight Recorder dump has no %s",
 			FSDP_LLU(rows->entries.count), lacks);
-		return fsdp_error_add_kind(&reader->reading->error, "flight");
+		fsdp_trace_require(reader->reading, fsdp_error_add_kind(error, "flight"));
 	}
 	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
-	if (entry == NULL)
-		return fail_memory(reader);
 	bool is_p2p = is_true(fields[IS_P2P]);
 	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT,
 		.is_p2p = is_p2p,
@@ -414,14 +377,12 @@ static bool add_entry(struct flight_reader *reader, struct dump_value value)
 		fsdp_span_behind(text_of(fields[PROFILING_NAME]), "nccl:", &rest);
 	if (rows->entries.count == 1)
 		get_integer(fields[RECORD_ID], &rows->facts.first_record);
-	if (!find_group(reader, fields[PROCESS_GROUP], &entry->group) ||
-		!find_call(reader, fields, &entry->call) ||
-		!find_place(reader, fields[FRAMES], &entry->place))
-		return fail_memory(reader);
+	entry->group = find_group(reader, fields[PROCESS_GROUP]);
+	entry->call = find_call(reader, fields);
+	entry->place = find_place(reader, fields[FRAMES]);
 	struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
 	if (group->pg_id == FSDP_ABSENT)
 		get_integer(fields[PG_ID], &group->pg_id);
-	return true;
 }
 
 /* ---- groups ---- */
@@ -458,20 +419,18 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 }
 
 /* Groups of one pickle may share a list of ranks. */
-static const struct fsdp_flight_roster *find_roster(
-	struct flight_reader *reader, struct dump_value ranks, uint32_t *ret_roster)
+static uint32_t find_roster(struct flight_reader *reader, struct dump_value ranks)
 {
 	struct fsdp_vec *rosters = &reader->rows->rosters;
 	struct fsdp_span text = text_of(ranks);
-	size_t had = rosters->count, identity = ranks.pickle != NULL ? ranks.ref : had;
-	struct fsdp_flight_roster *roster = find_row(reader, ROSTERS, rosters,
-		fsdp_span(&identity, sizeof identity), ret_roster);
-	if (roster == NULL || rosters->count == had)
-		return roster;
+	size_t identity = ranks.pickle != NULL ? ranks.ref : rosters->count;
+	uint32_t index;
+	struct fsdp_flight_roster *fresh = find_row(
+		reader, ROSTERS, rosters, fsdp_span(&identity, sizeof identity), &index);
+	if (fresh == NULL)
+		return index;
 	size_t most = is_list(ranks) ? (size_t)count_of(ranks) : text.size / 2 + 1;
 	int64_t *list = FSDP_TAKE(&reader->reading->arena, list, most);
-	if (list == NULL)
-		return NULL;
 	size_t count = is_list(ranks) ? 0 : parse_ranks(text, list);
 	struct walk walk = walk_of(ranks);
 	while (is_list(ranks) && next_value(&walk))
@@ -480,32 +439,29 @@ static const struct fsdp_flight_roster *find_roster(
 			count = 0;
 			break;
 		}
-	roster->ranks = list;
-	roster->count = fsdp_flight_sort_ranks(list, count);
-	return roster;
+	*fresh = (struct fsdp_flight_roster){ .ranks = list,
+		.count = fsdp_flight_sort_ranks(list, count) };
+	return index;
 }
 
-static bool read_members(struct flight_reader *reader, struct dump_value config)
+static void read_members(struct flight_reader *reader, struct dump_value config)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct walk walk = walk_of(config);
 	while (next_value(&walk)) {
-		struct fsdp_flight_members members;
-		if (!count_work(reader, count_of(walk.value) + walk.key.size))
-			return fail_memory(reader);
+		count_work(reader, count_of(walk.value) + walk.key.size);
 		if (walk.key.data == NULL)
 			continue;
+		uint32_t index = find_roster(reader, get(walk.value, "ranks"));
 		const struct fsdp_flight_roster *roster =
-			find_roster(reader, get(walk.value, "ranks"), &members.roster);
-		if (roster == NULL)
-			return fail_memory(reader);
-		if (roster->count == 0)
-			continue;
-		members.name = fsdp_arena_copy(&reader->reading->arena, walk.key);
-		if (members.name.data == NULL || !fsdp_vec_add(&rows->members, &members))
-			return fail_memory(reader);
+			fsdp_vec_at(&rows->rosters, index);
+		if (roster->count != 0)
+			fsdp_vec_append(&rows->members,
+				&(struct fsdp_flight_members){
+					fsdp_arena_copy(
+						&reader->reading->arena, walk.key),
+					index });
 	}
-	return true;
 }
 
 /* ---- status ---- */
@@ -513,20 +469,22 @@ static bool read_members(struct flight_reader *reader, struct dump_value config)
 /* Names of groups are numbers that count in all processes, ids of statuses count in one:
  * both in the order in which the groups were made. So the n-th name is of the n-th id,
  * unless an entry, which has both, differs. */
-static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
+static void name_statuses(struct flight_reader *reader, size_t count)
 {
-	struct fsdp_flight_status *names = calloc(count + 1, sizeof *names);
-	bool match = names != NULL && count == rows->members.count;
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_flight_status *names =
+		FSDP_TAKE(reader->reading->scratch, names, count);
+	bool match = count == rows->members.count;
 	for (size_t i = 0; match && i < count; i++) {
 		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
 		names[i].group = one->name;
 		match = fsdp_decimal_integer(one->name, &names[i].pg_id);
 	}
-	if (match) {
-		FSDP_SORT(names, count, FSDP_BY(names, pg_id));
-		FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, pg_id));
-	}
-	for (size_t i = 0; match && i < count; i++)
+	if (!match)
+		return;
+	FSDP_SORT(names, count, FSDP_BY(names, pg_id));
+	FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, pg_id));
+	for (size_t i = 0; i < count; i++)
 		rows->statuses[i].group = names[i].group;
 	for (size_t i = 0; match && i < rows->groups.count; i++) {
 		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
@@ -535,36 +493,29 @@ static bool name_statuses(struct fsdp_flight_rows *rows, size_t count)
 		match = low < count && rows->statuses[low].pg_id == group->pg_id &&
 			fsdp_span_equal(rows->statuses[low].group, group->name);
 	}
-	if (match)
-		FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, group));
+	FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, group));
 	rows->status_count = match ? count : 0;
-	bool good = names != NULL;
-	free(names);
-	return good;
 }
 
 /* The last collective that this rank enqueued in each group. gloo counts otherwise. */
-static bool read_statuses(struct flight_reader *reader, struct dump_value status)
+static void read_statuses(struct flight_reader *reader, struct dump_value status)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct walk walk = walk_of(status);
 	size_t count = 0, most = rows->members.count;
 	rows->is_nccl |= rows->facts.library.size != 0;
 	if (!rows->is_nccl || count_of(status) != most)
-		return true;
+		return;
 	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
-	if (rows->statuses == NULL)
-		return fail_memory(reader);
 	while (count < most && next_value(&walk)) {
 		struct fsdp_flight_status *one = &rows->statuses[count];
-		if (!count_work(reader, count_of(walk.value)))
-			return fail_memory(reader);
+		count_work(reader, count_of(walk.value));
 		count += walk.key.data != NULL &&
 			 fsdp_decimal_integer(walk.key, &one->pg_id) &&
 			 get_number(get(walk.value, "last_enqueued_collective"),
 				 &one->enqueued);
 	}
-	return name_statuses(rows, count) || fail_memory(reader);
+	name_statuses(reader, count);
 }
 
 /* ---- the dump ---- */
@@ -575,7 +526,7 @@ static bool is_dump(struct dump_value top)
 	       (is_dict(get(top, "pg_config")) || is_list(get(top, "entries")));
 }
 
-static bool read_facts(struct flight_reader *reader, struct dump_value top)
+static void read_facts(struct flight_reader *reader, struct dump_value top)
 {
 	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
 	struct fsdp_flight_rows *rows = reader->rows;
@@ -584,11 +535,12 @@ static bool read_facts(struct flight_reader *reader, struct dump_value top)
 			 major = fsdp_span_first(version, '.');
 	char shown[FSDP_SHOWN];
 	/* Minor versions add fields; what a major one changes is not known. */
-	if (!fsdp_span_is(major, "1") && !fsdp_span_is(major, "2")) {
+	if (!fsdp_span_is_any(major, "1 2")) {
 		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this Flight Recorder dump has version %s; versions 1 and 2 are known",
 			fsdp_shown(version, shown));
-		return fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect");
+		fsdp_trace_require(reading,
+			fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect"));
 	}
 	get_number(get(get(get(top, "pg_status"), "0"), "last_enqueued_collective"),
 		&rows->enqueued);
@@ -598,7 +550,6 @@ static bool read_facts(struct flight_reader *reader, struct dump_value top)
 		if (text.size != 0)
 			rows->facts.library = fsdp_arena_copy(&reading->arena, text);
 	}
-	return rows->facts.version.data != NULL || fail_memory(reader);
 }
 
 void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
@@ -612,44 +563,29 @@ void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *are
 	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
 }
 
-static bool read_rows(struct flight_reader *reader, struct dump_value top)
+/* The rows of a dump, in the arena of the reading. */
+static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 {
-	struct fsdp_arena *arena = &reader->reading->arena;
-	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
-	if (reader->rows == NULL)
-		return fail_memory(reader);
-	fsdp_flight_rows_init(reader->rows, arena);
-	for (size_t i = 0; i < TABLES; i++) {
-		if (!fsdp_names_init(&reader->tables[i], arena))
-			return fail_memory(reader);
-		reader->tables[i].copies = arena;
-	}
-	if (!read_facts(reader, top) || !read_members(reader, get(top, "pg_config")))
-		return false;
-	struct walk walk = walk_of(get(top, "entries"));
-	while (next_value(&walk))
-		if (!add_entry(reader, walk.value))
-			return false;
-	reader->rows->facts.entries = reader->rows->entries.count;
-	return read_statuses(reader, get(top, "pg_status"));
-}
-
-/* The rows of a dump, in the arena of the reading. False: reading->error. */
-static bool read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
-{
-	struct flight_reader *reader = calloc(1, sizeof *reader);
-	if (reader == NULL)
-		return fsdp_trace_memory(reading);
+	struct fsdp_arena *arena = &reading->arena;
+	struct flight_reader *reader = FSDP_TAKE(reading->scratch, reader, 1);
 	reader->reading = reading;
 	reader->counts_work = top.pickle != NULL;
 	reader->budget = (struct fsdp_budget){ .limits = reading->limits,
 		.given = top.pickle != NULL ? fsdp_pickle_length(top.pickle) : 0 };
-	bool good = read_rows(reader, top);
-	if (good)
-		reading->recording.flight = &reader->rows->facts;
-	free(reader->packed);
-	free(reader);
-	return good;
+	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
+	fsdp_flight_rows_init(reader->rows, arena);
+	for (size_t i = 0; i < TABLES; i++) {
+		fsdp_names_init(&reader->tables[i], arena);
+		reader->tables[i].copies = arena;
+	}
+	read_facts(reader, top);
+	read_members(reader, get(top, "pg_config"));
+	struct walk walk = walk_of(get(top, "entries"));
+	while (next_value(&walk))
+		add_entry(reader, walk.value);
+	reader->rows->facts.entries = reader->rows->entries.count;
+	read_statuses(reader, get(top, "pg_status"));
+	reading->recording.flight = &reader->rows->facts;
 }
 
 /* ---- files ---- */
@@ -662,62 +598,62 @@ struct dump_bytes {
 	struct fsdp_budget *budget;
 };
 
-static void content_done(struct dump_bytes *content)
+static void release_bytes(void *object)
 {
-	fsdp_budget_return(content->budget, content->room);
-	free(content->data);
+	struct dump_bytes *bytes = object;
+	fsdp_budget_return(bytes->budget, bytes->room);
+	free(bytes->data);
 }
 
-static bool content_grow(
-	struct dump_bytes *content, uint64_t room, struct fsdp_error **ret_error)
+static void grow_bytes(
+	struct dump_bytes *bytes, uint64_t room, struct fsdp_trace_reading *reading)
 {
-	if (!fsdp_budget_spend(content->budget, room - content->room))
-		return fsdp_fail_limit(
-			ret_error, FSDP_LIMIT_MEMORY, content->budget->ceiling);
-	unsigned char *larger = realloc(content->data, room);
-	if (larger == NULL) {
-		fsdp_budget_return(content->budget, room - content->room);
-		return fsdp_fail_memory(ret_error);
-	}
-	content->room = room;
-	content->data = larger;
-	return true;
+	fsdp_trace_require(
+		reading, fsdp_budget_spend(bytes->budget, room - bytes->room) ||
+				 fsdp_fail_limit(&reading->error, FSDP_LIMIT_MEMORY,
+					 bytes->budget->ceiling));
+	bytes->room = room;
+	unsigned char *larger = realloc(bytes->data, room);
+	fsdp_trace_require(reading, larger != NULL || fsdp_fail_memory(&reading->error));
+	bytes->data = larger;
 }
 
 /* A scanner may read the bytes after it. */
-static bool content_read(struct dump_bytes *content, struct fsdp_trace_reading *reading,
-	enum fsdp_limit limit)
+static struct fsdp_span read_bytes(
+	struct fsdp_trace_reading *reading, enum fsdp_limit limit)
 {
 	enum { STEP = 64 << 10, PADDING = FSDP_WINDOW_PADDING };
+	struct dump_bytes *bytes = FSDP_TAKE(reading->scratch, bytes, 1);
 	uint64_t most = fsdp_limit(reading->limits, limit);
-	uint64_t known = fsdp_min(fsdp_stream_size(reading->stream), most);
 	size_t got = 1;
-	*content = (struct dump_bytes){ .budget = reading->budget };
-	if (!content_grow(content, known + STEP, &reading->error))
-		return false;
+	bytes->budget = reading->budget;
+	fsdp_arena_own(reading->scratch, release_bytes, bytes);
+	grow_bytes(
+		bytes, fsdp_min(fsdp_stream_size(reading->stream), most) + STEP, reading);
 	while (got != 0) {
-		if (content->room == PADDING + content->size &&
-			!content_grow(content, content->room * 2, &reading->error))
-			return false;
-		if (!fsdp_stream_refill(reading->stream, content->data + content->size,
-			    (size_t)content->room - PADDING - content->size, &got,
-			    &reading->error))
-			return false;
-		content->size += got;
-		if (content->size > most)
-			return fsdp_fail_limit(&reading->error, limit, most);
+		if (bytes->room == PADDING + bytes->size)
+			grow_bytes(bytes, bytes->room * 2, reading);
+		fsdp_trace_require(reading,
+			fsdp_stream_refill(reading->stream, bytes->data + bytes->size,
+				(size_t)bytes->room - PADDING - bytes->size, &got,
+				&reading->error));
+		bytes->size += got;
+		fsdp_trace_require(
+			reading, bytes->size <= most ||
+					 fsdp_fail_limit(&reading->error, limit, most));
 	}
-	memset(content->data + content->size, 0, PADDING);
-	return true;
+	memset(bytes->data + bytes->size, 0, PADDING);
+	return fsdp_span(bytes->data, bytes->size);
 }
 
-static bool fail_unknown(struct fsdp_trace_reading *reading, const char *what)
+static void fail_unknown(struct fsdp_trace_reading *reading, const char *what)
 {
 	fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"this is %s, but neither a Flight Recorder dump nor a memory snapshot",
 		what);
 	fsdp_error_add_kind(&reading->error, "no_dump");
-	return fsdp_error_add_hint(&reading->error, "see fsdp-inspect info FILE");
+	fsdp_trace_require(reading,
+		fsdp_error_add_hint(&reading->error, "see fsdp-inspect info FILE"));
 }
 
 /* ---- pickles ---- */
@@ -727,15 +663,9 @@ struct pickled {
 	struct fsdp_trace_reading *reading;
 	const struct fsdp_source *file; /* NULL: it is in `bytes` */
 	struct fsdp_span bytes;
-	struct fsdp_arena arena;
+	struct fsdp_arena *arena;
 	struct fsdp_pickle *pickle;
 };
-
-static bool bid_pickle(struct fsdp_span head)
-{
-	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] >= 2 &&
-	       head.data[1] <= 5;
-}
 
 /* Any operation of a loader other than building plain values. */
 static bool note_deed(void *context, const struct fsdp_pickle *pickle,
@@ -748,7 +678,7 @@ static bool note_deed(void *context, const struct fsdp_pickle *pickle,
 	return false;
 }
 
-static bool refuse_names(
+static void refuse_names(
 	struct fsdp_trace_reading *reading, const struct fsdp_pickle_global *global)
 {
 	char module[FSDP_SHOWN], name[FSDP_SHOWN];
@@ -763,8 +693,9 @@ static bool refuse_names(
 			fsdp_shown(global->module, module),
 			fsdp_shown(global->name, name));
 	fsdp_error_add_kind(&reading->error, "refused");
-	return fsdp_error_add_hint(&reading->error,
-		"do not load it; list its calls: fsdp-inspect pickle FILE");
+	fsdp_trace_require(reading,
+		fsdp_error_add_hint(&reading->error,
+			"do not load it; list its calls: fsdp-inspect pickle FILE"));
 }
 
 static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
@@ -791,103 +722,90 @@ static bool read_values(struct pickled *pickled, struct fsdp_memory_reader *memo
 		.context = pickled->file,
 		.size = pickled->file != NULL ? pickled->file->size : 0 };
 	/* An earlier attempt leaves nothing. */
-	fsdp_arena_done(&pickled->arena);
-	fsdp_arena_init(&pickled->arena, reading->budget);
+	fsdp_arena_done(pickled->arena);
+	fsdp_arena_init(pickled->arena, reading->budget);
 	pickled->pickle = NULL;
+	/* The reader of pickles is not left: it holds more than memory of arenas. */
+	struct fsdp_escape *escape = reading->arena.escape;
+	reading->arena.escape = NULL;
 	bool good = pickled->file != NULL
-			    ? fsdp_pickle_read_parts(&parts, &pickled->arena, &options,
+			    ? fsdp_pickle_read_parts(&parts, pickled->arena, &options,
 				      &pickled->pickle, error)
-			    : fsdp_pickle_read(pickled->bytes, &pickled->arena, &options,
+			    : fsdp_pickle_read(pickled->bytes, pickled->arena, &options,
 				      &pickled->pickle, error);
+	reading->arena.escape = escape;
 	bool names =
 		pickled->pickle != NULL && fsdp_pickle_global_count(pickled->pickle) != 0;
 	if (names || (pickled->pickle != NULL && deed))
-		return refuse_names(
+		refuse_names(
 			reading, names ? fsdp_pickle_global(pickled->pickle, 0) : NULL);
 	return good;
 }
 
-enum dump_outcome { FAILED, DONE, OTHER /* it is not of this kind */ };
-
-static enum dump_outcome read_flight(struct pickled *pickled)
+/* This and the next: false if it is not of this kind. */
+static bool read_flight(struct pickled *pickled)
 {
-	if (!read_values(pickled, NULL))
-		return FAILED;
+	fsdp_trace_require(pickled->reading, read_values(pickled, NULL));
 	struct dump_value top = { .pickle = pickled->pickle,
 		.ref = fsdp_pickle_top(pickled->pickle) };
 	if (is_list(get(top, "segments")))
-		return OTHER;
-	return (is_dump(top) ? read_dump(pickled->reading, top)
-			     : fail_unknown(pickled->reading, "a pickle"))
-		       ? DONE
-		       : FAILED;
+		return false;
+	if (!is_dump(top))
+		fail_unknown(pickled->reading, "a pickle");
+	read_dump(pickled->reading, top);
+	return true;
 }
 
 /* If the history is cut off, the segments are still there. */
-static enum dump_outcome read_memory(struct pickled *pickled)
+static bool read_memory(struct pickled *pickled)
 {
 	struct fsdp_trace_reading *reading = pickled->reading;
 	struct fsdp_memory_reader *reader = fsdp_memory_reader_new(reading);
-	bool good = false, is_one = true;
-	if (reader == NULL) {
-		fsdp_trace_memory(reading);
-		return FAILED;
-	}
 	bool is_cut = !read_values(pickled, reader);
 	struct fsdp_error *damage = reading->error;
-	if (!is_cut ||
-		(fsdp_error_code(damage) == FSDP_ERROR_DAMAGED &&
-			fsdp_error_kind(damage) == NULL && pickled->pickle != NULL)) {
-		reading->error = NULL;
-		good = fsdp_memory_take(reader, pickled->pickle, is_cut, &is_one);
-		if (is_cut && !is_one) {
-			is_one = true;
-			good = false;
-			reading->error = damage;
-		} else {
-			fsdp_error_free(damage);
-		}
-	}
-	fsdp_memory_reader_free(reader);
-	return !is_one ? OTHER : good ? DONE : FAILED;
+	fsdp_trace_require(
+		reading, !is_cut || (fsdp_error_code(damage) == FSDP_ERROR_DAMAGED &&
+					    fsdp_error_kind(damage) == NULL &&
+					    pickled->pickle != NULL));
+	bool is_one = fsdp_memory_is_one(reader, pickled->pickle, is_cut);
+	fsdp_trace_require(reading, is_one || !is_cut);
+	fsdp_error_free(damage);
+	reading->error = NULL;
+	if (is_one)
+		fsdp_memory_take(reader, pickled->pickle, is_cut);
+	return is_one;
 }
 
-/* The beginning of a pickle suggests its kind; its content decides. One that cannot be
- * read counts as an unreadable dump of the Flight Recorder. */
-static bool read_kind(struct pickled *pickled, struct fsdp_span head)
+static void read_pickle(struct fsdp_trace_reading *reading)
 {
-	struct fsdp_recording *recording = &pickled->reading->recording;
+	struct pickled *pickled = FSDP_TAKE(reading->scratch, pickled, 1);
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_span head;
+	fsdp_trace_require(
+		reading, fsdp_stream_peek(reading->stream, &head, &reading->error));
+	*pickled = (struct pickled){ .reading = reading,
+		.file = fsdp_stream_plain(reading->stream),
+		.arena = fsdp_arena_new_below(reading->scratch) };
+	if (pickled->file == NULL) {
+		pickled->bytes = read_bytes(reading, FSDP_LIMIT_PICKLE_BYTES);
+		head = pickled->bytes;
+		head.size = fsdp_min(head.size, FSDP_STREAM_PEEK);
+	}
 	bool is_memory = fsdp_memory_bid(head);
 	for (size_t i = 0; i < 2; i++, is_memory = !is_memory) {
 		recording->kind =
 			is_memory ? FSDP_RECORDING_MEMORY : FSDP_RECORDING_FLIGHT;
-		enum dump_outcome outcome =
-			is_memory ? read_memory(pickled) : read_flight(pickled);
-		if (outcome != OTHER)
-			return outcome == DONE;
+		if (is_memory ? read_memory(pickled) : read_flight(pickled))
+			return;
 	}
 	recording->kind = FSDP_RECORDING_FLIGHT;
-	return fail_unknown(pickled->reading, "a pickle");
+	fail_unknown(reading, "a pickle");
 }
 
-static bool read_pickle(struct fsdp_trace_reading *reading)
+static bool bid_pickle(struct fsdp_span head)
 {
-	struct pickled pickled = { .reading = reading,
-		.file = fsdp_stream_plain(reading->stream) };
-	struct dump_bytes content = { .budget = reading->budget };
-	struct fsdp_span head;
-	bool good = fsdp_stream_peek(reading->stream, &head, &reading->error);
-	fsdp_arena_init(&pickled.arena, reading->budget);
-	if (good && pickled.file == NULL) {
-		good = content_read(&content, reading, FSDP_LIMIT_PICKLE_BYTES);
-		pickled.bytes = fsdp_span(content.data, content.size);
-		head = fsdp_span(
-			content.data, (size_t)fsdp_min(content.size, FSDP_STREAM_PEEK));
-	}
-	good = good && read_kind(&pickled, head);
-	fsdp_arena_done(&pickled.arena);
-	content_done(&content);
-	return good;
+	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] >= 2 &&
+	       head.data[1] <= 5;
 }
 
 const struct fsdp_trace_reader fsdp_trace_pickle = { bid_pickle, read_pickle };
@@ -913,24 +831,20 @@ static bool bid_json(struct fsdp_span head)
 	return false;
 }
 
-static bool read_json(struct fsdp_trace_reading *reading)
+static void read_json(struct fsdp_trace_reading *reading)
 {
-	struct dump_bytes content;
-	struct fsdp_arena arena;
 	const struct fsdp_json *root;
+	struct fsdp_arena *arena = fsdp_arena_new_below(reading->scratch);
 	reading->recording.kind = FSDP_RECORDING_FLIGHT;
-	fsdp_arena_init(&arena, reading->budget);
-	bool good = content_read(&content, reading, FSDP_LIMIT_JSON_BYTES) &&
-		    fsdp_json_read(fsdp_span(content.data, content.size), reading->limits,
-			    &arena, &root, &reading->error);
-	if (good) {
-		struct dump_value top = { .json = root };
-		good = is_dump(top) ? read_dump(reading, top)
-				    : fail_unknown(reading, "JSON");
-	}
-	fsdp_arena_done(&arena);
-	content_done(&content);
-	return good;
+	/* The reader of JSON is not left. */
+	fsdp_arena_init(arena, reading->budget);
+	fsdp_trace_require(
+		reading, fsdp_json_read(read_bytes(reading, FSDP_LIMIT_JSON_BYTES),
+				 reading->limits, arena, &root, &reading->error));
+	struct dump_value top = { .json = root };
+	if (!is_dump(top))
+		fail_unknown(reading, "JSON");
+	read_dump(reading, top);
 }
 
 const struct fsdp_trace_reader fsdp_trace_flight = { bid_json, read_json };
@@ -950,11 +864,9 @@ static const struct fsdp_flight_sizes *unpack_sizes(
 {
 	*ret_count = rest.size != 0 ? (size_t)read_number(&rest) : 0;
 	struct fsdp_flight_sizes *sizes = FSDP_TAKE(arena, sizes, *ret_count);
-	for (size_t i = 0; sizes != NULL && i < *ret_count; i++) {
+	for (size_t i = 0; i < *ret_count; i++) {
 		size_t count = (size_t)read_number(&rest);
 		int64_t *dims = FSDP_TAKE(arena, dims, count);
-		if (dims == NULL)
-			return NULL;
 		for (size_t j = 0; j < count; j++)
 			dims[j] = read_number(&rest);
 		sizes[i] = (struct fsdp_flight_sizes){ dims, count };
@@ -967,7 +879,7 @@ static const struct fsdp_span *unpack_texts(
 {
 	*ret_count = rest.size != 0 ? (size_t)read_number(&rest) : 0;
 	struct fsdp_span *texts = FSDP_TAKE(arena, texts, *ret_count);
-	for (size_t i = 0; texts != NULL && i < *ret_count; i++) {
+	for (size_t i = 0; i < *ret_count; i++) {
 		size_t size = (size_t)read_number(&rest);
 		texts[i] = fsdp_span(rest.data, size);
 		rest = fsdp_span(rest.data + size, rest.size - size);
@@ -975,8 +887,8 @@ static const struct fsdp_span *unpack_texts(
 	return texts;
 }
 
-bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_arena *arena,
-	struct fsdp_flight_call *ret_call)
+struct fsdp_flight_call fsdp_flight_unpack(
+	const struct fsdp_flight_called *called, struct fsdp_arena *arena)
 {
 	const struct fsdp_span *lists = called->lists;
 	struct fsdp_flight_call call = { .op = fsdp_flight_op(called->name) };
@@ -988,9 +900,7 @@ bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_are
 		lists[FSDP_FLIGHT_INPUT_DTYPES], arena, &call.input_dtype_count);
 	call.output_dtypes = unpack_texts(
 		lists[FSDP_FLIGHT_OUTPUT_DTYPES], arena, &call.output_dtype_count);
-	*ret_call = call;
-	return call.input_sizes != NULL && call.output_sizes != NULL &&
-	       call.input_dtypes != NULL && call.output_dtypes != NULL;
+	return call;
 }
 
 struct fsdp_span fsdp_flight_op(struct fsdp_span name)
@@ -1012,11 +922,7 @@ struct fsdp_span fsdp_flight_folded(struct fsdp_span name, struct fsdp_arena *ar
 {
 	struct fsdp_span op = fsdp_flight_op(name);
 	enum fsdp_time_type type = fsdp_collective_type(op);
-	if (type != FSDP_TIME_OTHER && type != FSDP_TIME_SEND_RECV)
-		return fsdp_time_type_name(type);
-	unsigned char *lower = fsdp_arena_take(arena, op.size + 1, 1);
-	for (size_t i = 0; lower != NULL && i < op.size; i++)
-		lower[i] = op.data[i] >= 'A' && op.data[i] <= 'Z' ? op.data[i] | 0x20
-								  : op.data[i];
-	return fsdp_span(lower, lower != NULL ? op.size : 0);
+	return type != FSDP_TIME_OTHER && type != FSDP_TIME_SEND_RECV
+		       ? fsdp_time_type_name(type)
+		       : fsdp_span_lower(op, arena);
 }

@@ -38,7 +38,7 @@ static const int64_t *ranks_of(
 	const struct join *join, const uint32_t *places, size_t count)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, count);
-	for (size_t i = 0; ranks != NULL && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		ranks[i] = join->job.ranks[places[i]].rank;
 	return ranks;
 }
@@ -71,7 +71,7 @@ static const int64_t *ranks_where(const struct join *join,
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	*ret_count = 0;
-	for (size_t i = 0; ranks != NULL && i < join->job.count; i++)
+	for (size_t i = 0; i < join->job.count; i++)
 		if (is(join, i))
 			ranks[(*ret_count)++] = join->job.ranks[i].rank;
 	return ranks;
@@ -179,6 +179,11 @@ static void find_waits(struct join *join)
 
 /* ---- the cause ---- */
 
+static bool is_barrier(struct fsdp_span name)
+{
+	return fsdp_span_is(name, FSDP_FLIGHT_BARRIER);
+}
+
 static size_t count_roots(const struct join *join, const struct fsdp_flight_fault *fault)
 {
 	size_t count = 0;
@@ -190,7 +195,7 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 /* Where most are missing, and none of them waits, the ranks that entered are wrong; but
  * of a monitored barrier one rank prints who is missing, and others that came print
  * nothing. */
-static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
+static void name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
 	bool has_roots = join->has_roots;
@@ -204,8 +209,7 @@ static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 		flight->problem = "cycle";
 		flight->culprits = ranks_where(join, waits, &flight->culprit_count);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
-		   roots == fault->culprit_count &&
-		   !fsdp_span_is(fault->team->name, FSDP_FLIGHT_BARRIER)) {
+		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
 		flight->problem = "extra";
 		flight->culprits = flight->entered;
 		flight->culprit_count = flight->entered_count;
@@ -214,15 +218,9 @@ static bool name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 			flight->problem = "gpu_stopped";
 		flight->culprits = ranks_where(join, is_culprit, &flight->culprit_count);
 	}
-	return flight->culprits != NULL;
 }
 
 /* ---- the answer ---- */
-
-static bool is_barrier(struct fsdp_span name)
-{
-	return fsdp_span_is(name, FSDP_FLIGHT_BARRIER);
-}
 
 struct fsdp_span fsdp_flight_title(struct fsdp_span name, struct fsdp_span desc)
 {
@@ -242,7 +240,7 @@ static struct fsdp_flight_place place_of(
 }
 
 /* The collective that the answer is about. */
-static bool describe_collective(struct join *join, const struct fsdp_flight_team *team,
+static void describe_collective(struct join *join, const struct fsdp_flight_team *team,
 	const struct fsdp_flight_item *item)
 {
 	struct fsdp_flight *flight = join->flight;
@@ -250,19 +248,15 @@ static bool describe_collective(struct join *join, const struct fsdp_flight_team
 	flight->group = fsdp_flight_title(team->name, team->desc);
 	flight->group_name = fsdp_flight_title(team->name, FSDP_SPAN(""));
 	flight->seq = is_barrier(team->name) ? FSDP_ABSENT : item->entry->seq;
-	if (called->name.size != 0) {
+	if (called->name.size != 0)
 		flight->op = fsdp_flight_folded(called->name, join->job.arena);
-		if (flight->op.data == NULL)
-			return false;
-	}
 	flight->members = fsdp_flight_team_ranks(&join->job, team, &flight->member_count);
 	flight->place = place_of(join->job.ranks[item->rank].rows, item->entry);
-	return flight->members != NULL &&
-	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
+	flight->call = fsdp_flight_unpack(called, join->job.arena);
 }
 
 /* What culprits never entered, or where the device of one stopped (stop not NULL). */
-static bool add_cause(struct join *join, struct fsdp_flight_cause *cause,
+static void add_cause(struct join *join, struct fsdp_flight_cause *cause,
 	const struct fsdp_flight_team *team, const struct fsdp_flight_item *item,
 	const struct fsdp_flight_stop *stop)
 {
@@ -272,55 +266,43 @@ static bool add_cause(struct join *join, struct fsdp_flight_cause *cause,
 	cause->op = fsdp_flight_folded(
 		fsdp_flight_called_of(&join->job, item)->name, join->job.arena);
 	cause->group = fsdp_flight_title(team->name, team->desc);
-	return cause->op.data != NULL;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-	const struct fsdp_flight_fault *left =
-		*(const struct fsdp_flight_fault *const *)a;
-	const struct fsdp_flight_fault *right =
-		*(const struct fsdp_flight_fault *const *)b;
-	if (left->time_ns != right->time_ns)
-		return left->time_ns < right->time_ns ? -1 : 1;
-	return left < right ? -1 : left > right;
 }
 
 /* Each culprit once for what it never entered, in `fault` first, else by time; and once
  * for where its device stopped. */
-static bool describe_causes(struct join *join, const struct fsdp_flight_fault *fault)
+static void describe_causes(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight_job *job = &join->job;
 	size_t most = 2 * job->count, kept = 0, count = 0;
-	const struct fsdp_flight_fault **faults =
-		FSDP_TAKE(job->arena, faults, job->faults.count + 1);
+	struct dated {
+		int64_t time_ns;
+		uint64_t order;
+		const struct fsdp_flight_fault *fault;
+	} *faults = FSDP_TAKE(job->arena, faults, job->faults.count + 1);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, most);
 	struct fsdp_flight_cause *cause = FSDP_TAKE(job->arena, cause, most);
-	if (faults == NULL || cause == NULL || ranks == NULL)
-		return false;
 	join->flight->causes = cause;
 	if (fault != NULL)
-		faults[count++] = fault;
-	for (size_t i = 0; count != 0 && i < job->faults.count; i++) {
+		faults[count++] = (struct dated){ INT64_MIN, 0, fault };
+	for (size_t i = 0; fault != NULL && i < job->faults.count; i++) {
 		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(job, i);
 		if (one != fault && one->verdict == FSDP_FLIGHT_STUCK)
-			faults[count++] = one;
+			faults[count++] = (struct dated){ one->time_ns, i + 1, one };
 	}
-	if (count > 1)
-		qsort(faults + 1, count - 1, sizeof *faults, compare_times);
+	FSDP_SORT(faults, count, FSDP_BY(faults, time_ns), FSDP_BY(faults, order));
 	for (size_t k = 0; k < count; k++) {
+		const struct fsdp_flight_fault *one = faults[k].fault;
 		cause->ranks = ranks + kept;
-		for (size_t i = 0; i < faults[k]->missing_count; i++) {
-			uint32_t place = faults[k]->missing[i];
+		for (size_t i = 0; i < one->missing_count; i++) {
+			uint32_t place = one->missing[i];
 			if (job->marks[place] != 0 || !join->is_root[place])
 				continue;
 			job->marks[place] = 1;
 			ranks[kept++] = job->ranks[place].rank;
 			cause->rank_count++;
 		}
-		if (cause->rank_count != 0 && !add_cause(join, cause++, faults[k]->team,
-						      faults[k]->first, NULL))
-			return false;
+		if (cause->rank_count != 0)
+			add_cause(join, cause++, one->team, one->first, NULL);
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_stop *stop = &job->stops[i];
@@ -330,64 +312,57 @@ static bool describe_causes(struct join *join, const struct fsdp_flight_fault *f
 		cause->ranks = ranks + kept;
 		cause->rank_count = 1;
 		ranks[kept++] = job->ranks[i].rank;
-		if (!add_cause(join, cause++, stop->team, stop->item, stop))
-			return false;
+		add_cause(join, cause++, stop->team, stop->item, stop);
 	}
-	return true;
 }
 
-static bool describe_found(struct join *join, const struct fsdp_flight_fault *fault)
+static void describe_found(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
 	struct fsdp_flight_job *job = &join->job;
 	struct fsdp_mismatched_call *found =
 		FSDP_TAKE(job->arena, found, fault->culprit_count);
-	if (found == NULL)
-		return false;
-	for (size_t i = 0; i < fault->culprit_count; i++) {
-		found[i].rank = job->ranks[fault->culprits[i]].rank;
-		if (!fsdp_flight_unpack(fsdp_flight_called_of(job, fault->found[i]),
-			    job->arena, &found[i].call))
-			return false;
-	}
+	for (size_t i = 0; i < fault->culprit_count; i++)
+		found[i] = (struct fsdp_mismatched_call){
+			job->ranks[fault->culprits[i]].rank,
+			fsdp_flight_unpack(
+				fsdp_flight_called_of(job, fault->found[i]), job->arena)
+		};
 	flight->found = found;
 	flight->found_count = fault->culprit_count;
 	flight->has_expected = fault->expected != NULL;
-	return fault->expected == NULL ||
-	       fsdp_flight_unpack(fsdp_flight_called_of(job, fault->expected), job->arena,
-		       &flight->expected);
+	if (flight->has_expected)
+		flight->expected = fsdp_flight_unpack(
+			fsdp_flight_called_of(job, fault->expected), job->arena);
 }
 
 /* False: out of memory. */
-static bool describe_last(
-	struct join *join, size_t place, struct fsdp_last_call *ret_last)
+static struct fsdp_last_call describe_last(struct join *join, size_t place)
 {
 	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
 	const struct fsdp_flight_entry *entry = last_entry(rows);
-	*ret_last = (struct fsdp_last_call){ .rank = join->job.ranks[place].rank,
+	struct fsdp_last_call last = { .rank = join->job.ranks[place].rank,
 		.seq = FSDP_ABSENT,
 		.place.line = FSDP_ABSENT };
 	if (entry == NULL)
-		return true;
+		return last;
 	const struct fsdp_flight_called *called = fsdp_vec_at(&rows->calls, entry->call);
 	const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
-	ret_last->seq = is_barrier(group->name) ? FSDP_ABSENT : entry->seq;
-	ret_last->op = fsdp_flight_folded(called->name, join->job.arena);
-	ret_last->group = fsdp_flight_title(group->name, group->desc);
-	ret_last->place = place_of(rows, entry);
-	return ret_last->op.data != NULL;
+	last.seq = is_barrier(group->name) ? FSDP_ABSENT : entry->seq;
+	last.op = fsdp_flight_folded(called->name, join->job.arena);
+	last.group = fsdp_flight_title(group->name, group->desc);
+	last.place = place_of(rows, entry);
+	return last;
 }
 
 /* What the culprits entered last, and the ranks that wait in other collectives. */
-static bool describe_ranks(struct join *join, const struct fsdp_flight_team *team,
+static void describe_ranks(struct join *join, const struct fsdp_flight_team *team,
 	const uint32_t *entered, size_t entered_count)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
 	struct fsdp_last_call *last = FSDP_TAKE(job->arena, last, flight->culprit_count);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
-	if (last == NULL || ranks == NULL)
-		return false;
 	flight->last = last;
 	flight->waiting = ranks;
 	for (size_t i = 0; i < entered_count; i++)
@@ -395,19 +370,17 @@ static bool describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 	for (size_t i = 0; i < flight->culprit_count; i++) {
 		size_t place = fsdp_flight_place_of(job, flight->culprits[i]);
 		job->marks[place] = 1;
-		if (!is_barrier(team->name) &&
-			!describe_last(join, place, &last[flight->last_count++]))
-			return false;
+		if (!is_barrier(team->name))
+			last[flight->last_count++] = describe_last(join, place);
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		if (join->waits_for_some[i] && job->marks[i] == 0)
 			ranks[flight->waiting_count++] = job->ranks[i].rank;
 		job->marks[i] = 0;
 	}
-	return true;
 }
 
-static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fault)
+static void describe_fault(struct join *join, const struct fsdp_flight_fault *fault)
 {
 	struct fsdp_flight *flight = join->flight;
 	flight->verdict = fault->verdict;
@@ -419,26 +392,23 @@ static bool describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	flight->missing_count = fault->missing_count;
 	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
 		flight->gpu_stopped_count = 0;
-	if (flight->entered == NULL || flight->missing == NULL ||
-		!name_culprits(join, fault))
-		return false;
+	name_culprits(join, fault);
 	/* In these problems each culprit has its own cause. */
-	bool has_causes = fsdp_span_is(fsdp_span_text(flight->problem), "missing") ||
-			  fsdp_span_is(fsdp_span_text(flight->problem), "gpu_stopped");
-	if (has_causes && !describe_causes(join, fault))
-		return false;
+	if (fsdp_span_is_any(fsdp_span_text(flight->problem), "missing gpu_stopped"))
+		describe_causes(join, fault);
 	if (join->is_log && flight->cause_count != 0) {
 		flight->culprits = flight->causes[0].ranks;
 		flight->culprit_count = flight->causes[0].rank_count;
 		flight->cause_count = 0;
 	}
-	return describe_collective(join, fault->team, fault->first) &&
-	       (fault->verdict != FSDP_FLIGHT_MISMATCH || describe_found(join, fault)) &&
-	       describe_ranks(join, fault->team, fault->entered, fault->entered_count);
+	describe_collective(join, fault->team, fault->first);
+	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+		describe_found(join, fault);
+	describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
 /* Ranks that agree and all wait in one collective, without a cause among them. */
-static bool describe_common(struct join *join)
+static void describe_common(struct join *join)
 {
 	const struct fsdp_flight_entry *first = NULL;
 	size_t place = 0;
@@ -446,7 +416,7 @@ static bool describe_common(struct join *join)
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
 		if (last == NULL || !last->is_unfinished || last->is_p2p)
-			return true;
+			return;
 		const struct fsdp_flight_group *group =
 			fsdp_vec_at(&rows->groups, last->group);
 		const struct fsdp_flight_group *other =
@@ -456,53 +426,49 @@ static bool describe_common(struct join *join)
 		if ((first != NULL && first->seq != last->seq) ||
 			!fsdp_span_equal(group->name, other->name) ||
 			!fsdp_span_equal(group->desc, other->desc))
-			return true;
+			return;
 		if (first == NULL || last->time_ns < first->time_ns) {
 			first = last;
 			place = i;
 		}
 	}
 	if (first == NULL)
-		return true;
+		return;
 	join->flight->all_wait = true;
 	join->flight->since_ns = first->time_ns;
-	return describe_last(join, place, &join->flight->common);
+	join->flight->common = describe_last(join, place);
 }
 
 /* ---- dumps without entries ---- */
 
-static int64_t enqueued(const struct join *join, size_t place)
-{
-	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
-	return rows != NULL ? rows->enqueued : FSDP_ABSENT;
-}
-
 /* Compares the last collective of the default group. */
-static bool describe_status(struct join *join)
+static void describe_status(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
-	size_t count = join->job.count;
-	int64_t *missing = FSDP_TAKE(join->job.arena, missing, count),
-		*entered = FSDP_TAKE(join->job.arena, entered, count),
+	const struct fsdp_flight_job *job = &join->job;
+	int64_t *missing = FSDP_TAKE(job->arena, missing, job->count),
+		*entered = FSDP_TAKE(job->arena, entered, job->count),
 		highest = FSDP_ABSENT, first = INT64_MAX;
-	if (missing == NULL || entered == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		highest = enqueued(join, i) > highest ? enqueued(join, i) : highest;
+	for (size_t i = 0; i < job->count; i++)
+		if (job->ranks[i].rows != NULL && job->ranks[i].rows->enqueued > highest)
+			highest = job->ranks[i].rows->enqueued;
 	flight->missing = missing;
 	flight->problem = "no_entries";
-	for (size_t i = 0; i < count; i++) {
-		int64_t one = enqueued(join, i);
-		if (one == highest && one != FSDP_ABSENT)
-			entered[flight->entered_count++] = join->job.ranks[i].rank;
-		if (one == highest || one == FSDP_ABSENT)
+	for (size_t i = 0; i < job->count; i++) {
+		int64_t one = job->ranks[i].rows != NULL ? job->ranks[i].rows->enqueued
+							 : FSDP_ABSENT;
+		if (one == FSDP_ABSENT)
 			continue;
-		missing[flight->missing_count++] = join->job.ranks[i].rank;
+		if (one == highest) {
+			entered[flight->entered_count++] = job->ranks[i].rank;
+			continue;
+		}
+		missing[flight->missing_count++] = job->ranks[i].rank;
 		first = one < first ? one : first;
 	}
 	if (flight->missing_count == 0) {
 		flight->entered_count = 0;
-		return true;
+		return;
 	}
 	flight->verdict = FSDP_FLIGHT_STUCK;
 	flight->problem = "status";
@@ -512,24 +478,21 @@ static bool describe_status(struct join *join)
 	flight->culprits = missing;
 	flight->culprit_count = flight->missing_count;
 	flight->entered = entered;
-	return true;
 }
 
 /* ---- missing dumps ---- */
 
 /* Every rank that left a dump waits for others that did not. */
-static bool describe_unheard(struct join *join)
+static void describe_unheard(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_team *team = join->open_team;
 	for (size_t i = 0; i < join->job.count; i++)
 		if (fsdp_flight_is_heard(&join->job, i) && !join->waits_for_some[i])
-			return true;
+			return;
 	if (join->open == NULL)
-		return true;
+		return;
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
-	if (ranks == NULL)
-		return false;
 	flight->problem = "unheard";
 	flight->since_ns = join->open->entry->time_ns;
 	flight->entered = ranks;
@@ -540,23 +503,21 @@ static bool describe_unheard(struct join *join)
 				ranks[flight->entered_count - 1] != rank))
 			ranks[flight->entered_count++] = rank;
 	}
-	return describe_collective(join, team, join->open);
+	describe_collective(join, team, join->open);
 }
 
 /* ---- what the dumps hold ---- */
 
-static bool describe_dumps(struct join *join)
+static void describe_dumps(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
 	int64_t *silent = FSDP_TAKE(job->arena, silent, job->world.count);
 	struct fsdp_span *versions = FSDP_TAKE(job->arena, versions, job->count);
+	struct fsdp_span *groups = FSDP_TAKE(job->arena, groups, job->teams.count);
+	size_t *sizes = FSDP_TAKE(job->arena, sizes, job->teams.count), count = 0;
 	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
 	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
-	size_t count = 0;
-	if (silent == NULL || versions == NULL || flight->unreadable == NULL ||
-		flight->gpu_stopped == NULL)
-		return false;
 	for (size_t i = 0; i < job->world.count; i++)
 		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
 			silent[flight->missing_dump_count++] = job->world.ranks[i];
@@ -575,32 +536,27 @@ static bool describe_dumps(struct join *join)
 		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))
 			versions[flight->version_count++] = versions[i];
 	flight->versions = versions;
-	count = join->job.teams.count;
-	struct fsdp_span *groups = FSDP_TAKE(join->job.arena, groups, count);
-	size_t *sizes = FSDP_TAKE(join->job.arena, sizes, count);
-	if (groups == NULL || sizes == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_flight_team *team = fsdp_flight_team_at(&join->job, i);
+	for (size_t i = 0; i < job->teams.count; i++) {
+		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
 		groups[i] = fsdp_flight_title(team->name, team->desc);
-		if (fsdp_flight_team_ranks(&join->job, team, &sizes[i]) == NULL)
-			return false;
+		fsdp_flight_team_ranks(job, team, &sizes[i]);
 	}
 	flight->groups = groups;
 	flight->group_sizes = sizes;
-	flight->group_count = count;
-	return true;
+	flight->group_count = job->teams.count;
 }
 
-static bool decide(struct join *join)
+static void decide(struct join *join)
 {
-	bool has_stops = join->flight->gpu_stopped_count != 0;
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_job *job = &join->job;
+	bool has_stops = flight->gpu_stopped_count != 0;
 	/* The likeliest cause, of those alike the earliest. NULL: none can be it. */
 	const struct fsdp_flight_fault *cause = NULL;
+	const struct fsdp_flight_stop *first = NULL;
 	unsigned best_grade = 0;
-	for (size_t i = 0; i < join->job.faults.count; i++) {
-		const struct fsdp_flight_fault *fault =
-			fsdp_flight_fault_at(&join->job, i);
+	for (size_t i = 0; i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
 		size_t roots = count_roots(join, fault);
 		unsigned grade = roots == 0 ? 1 : roots < fault->culprit_count ? 2 : 3;
 		if (fault->verdict == FSDP_FLIGHT_MISMATCH)
@@ -613,42 +569,41 @@ static bool decide(struct join *join)
 			best_grade = grade;
 		}
 	}
-	if (cause != NULL)
-		return describe_fault(join, cause);
-	if (has_stops) {
+	for (size_t i = 0; i < job->count; i++)
+		if (job->stops[i].item != NULL &&
+			(first == NULL || job->stops[i].item->entry->time_ns <
+						  first->item->entry->time_ns))
+			first = &job->stops[i];
+	if (cause != NULL) {
+		describe_fault(join, cause);
+	} else if (has_stops) {
 		/* No collective lacks a rank, but devices stopped. */
-		struct fsdp_flight *flight = join->flight;
-		const struct fsdp_flight_stop *first = NULL;
-		for (size_t i = 0; i < join->job.count; i++) {
-			const struct fsdp_flight_stop *stop = &join->job.stops[i];
-			if (stop->item != NULL &&
-				(first == NULL || stop->item->entry->time_ns <
-							  first->item->entry->time_ns))
-				first = stop;
-		}
 		flight->verdict = FSDP_FLIGHT_STUCK;
 		flight->problem = "gpu_stopped";
 		flight->culprits = flight->gpu_stopped;
 		flight->culprit_count = flight->gpu_stopped_count;
 		flight->since_ns = first->item->entry->time_ns;
-		return describe_causes(join, NULL) &&
-		       describe_collective(join, first->team, first->item) &&
-		       describe_ranks(join, first->team, NULL, 0);
+		describe_causes(join, NULL);
+		describe_collective(join, first->team, first->item);
+		describe_ranks(join, first->team, NULL, 0);
+	} else if (job->teams.count == 0) {
+		describe_status(join);
+	} else if (flight->verdict == FSDP_FLIGHT_INCOMPLETE) {
+		describe_unheard(join);
+	} else {
+		describe_common(join);
 	}
-	if (join->job.teams.count == 0)
-		return describe_status(join);
-	return join->flight->verdict == FSDP_FLIGHT_INCOMPLETE ? describe_unheard(join)
-							       : describe_common(join);
 }
 
-bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
+void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error)
 {
 	struct join join = { .job = { .ranks = ranks,
 				     .count = count,
 				     .arena = arena,
-				     .limits = limits },
+				     .limits = limits,
+				     .error = ret_error },
 		.flight = ret_flight,
 		.is_log = is_log,
 		.waits = FSDP_TAKE(arena, join.waits, count),
@@ -657,32 +612,26 @@ bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 	*ret_flight = (struct fsdp_flight){
 		.seq = FSDP_ABSENT, .since_ns = FSDP_ABSENT, .place.line = FSDP_ABSENT
 	};
-	bool good = join.waits != NULL && join.waits_for_some != NULL &&
-		    join.is_root != NULL && fsdp_flight_find_faults(&join.job);
-	if (good) {
-		join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
-		good = join.awaited != NULL;
-	}
-	if (good)
-		find_waits(&join);
-	if (good && describe_dumps(&join) && decide(&join))
-		return true;
-	return join.job.error != NULL ? fsdp_fail_with(ret_error, join.job.error)
-				      : fsdp_arena_fail(arena, ret_error);
+	fsdp_flight_find_faults(&join.job);
+	join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
+	find_waits(&join);
+	describe_dumps(&join);
+	decide(&join);
 }
 
 /* ---- readings ---- */
 
-/* Lists the dumps by rank. With other dumps, an unreadable file counts as the dump of the
- * rank in its name. */
-static size_t collect(struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_trace_reading **list)
+const struct fsdp_flight *fsdp_flight_join_readings(struct fsdp_trace_reading *readings,
+	size_t count, struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
+	struct fsdp_trace_reading **list = FSDP_TAKE(arena, list, count);
 	size_t kept = 0;
 	bool has_dumps = false;
 	for (size_t i = 0; i < count; i++)
 		has_dumps |= readings[i].recording.kind == FSDP_RECORDING_FLIGHT &&
 			     readings[i].error == NULL;
+	/* With other dumps, an unreadable file counts as the dump of the rank in its
+	 * name. */
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_recording *recording = &readings[i].recording;
 		if (has_dumps && readings[i].unopened) {
@@ -694,54 +643,28 @@ static size_t collect(struct fsdp_trace_reading *readings, size_t count,
 		if (recording->kind == FSDP_RECORDING_FLIGHT && !readings[i].left_out)
 			list[kept++] = &readings[i];
 	}
+	/* Dumps contain more than logs. */
+	if (kept == 0)
+		return fsdp_watchdog_join(readings, count, arena, ret_error);
 	FSDP_SORT(list, kept, FSDP_BY_OF(list, recording.rank),
 		FSDP_BY_OF(list, recording.input));
-	return kept;
-}
-
-static bool join_dumps(struct fsdp_trace_reading *const *list, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error)
-{
 	struct fsdp_flight *flight = FSDP_TAKE(arena, flight, 1);
-	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, count);
-	/* Dumps of two jobs, or two dumps of one rank, cannot be compared. */
-	for (size_t i = 1; i < count; i++) {
-		const struct fsdp_recording *one = &list[i]->recording,
-					    *before = &list[i - 1]->recording;
-		if (one->rank != before->rank)
+	struct fsdp_flight_rank *ranks = FSDP_TAKE(arena, ranks, kept);
+	for (size_t i = 0; i < kept; i++) {
+		const struct fsdp_recording *one = &list[i]->recording;
+		ranks[i] =
+			(struct fsdp_flight_rank){ one->rank, (const void *)one->flight };
+		if (i == 0 || one->rank != ranks[i - 1].rank)
 			continue;
+		/* Dumps of two jobs, or two dumps of one rank, cannot be compared. */
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"dump %s has the same rank %lld: the dumps belong to different jobs",
-			before->path, (long long)one->rank);
+			list[i - 1]->recording.path, (long long)one->rank);
 		fsdp_error_add_path(ret_error, one->path);
-		return fsdp_error_add_hint(ret_error,
+		fsdp_error_add_hint(ret_error,
 			"give the dumps of one job, or the position of the rank in the names: --rank-regex");
+		fsdp_arena_leave(arena);
 	}
-	if (flight == NULL || ranks == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	for (size_t i = 0; i < count; i++)
-		ranks[i] = (struct fsdp_flight_rank){ list[i]->recording.rank,
-			(const void *)list[i]->recording.flight };
-	*ret_flight = flight;
-	return fsdp_flight_join(
-		ranks, count, false, list[0]->limits, arena, flight, ret_error);
-}
-
-bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_trace_reading **list =
-		calloc(count + 1, sizeof(struct fsdp_trace_reading *));
-	*ret_flight = NULL;
-	if (list == NULL)
-		return fsdp_fail_memory(ret_error);
-	size_t kept = collect(readings, count, list);
-	/* Dumps contain more than logs. */
-	bool good = kept != 0 ? join_dumps(list, kept, arena, ret_flight, ret_error)
-			      : fsdp_watchdog_join_readings(
-					readings, count, arena, ret_flight, ret_error);
-	free(list);
-	return good;
+	fsdp_flight_join(ranks, kept, false, list[0]->limits, arena, flight, ret_error);
+	return flight;
 }

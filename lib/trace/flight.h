@@ -84,14 +84,14 @@ void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *are
 /* Sorts ranks; returns how many stay when each is kept once. */
 size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count);
 
-/* The call with its lists. False: out of memory. */
-bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_arena *arena,
-	struct fsdp_flight_call *ret_call);
+/* The call with its lists. */
+struct fsdp_flight_call fsdp_flight_unpack(
+	const struct fsdp_flight_called *called, struct fsdp_arena *arena);
 
 /* all_reduce of "gloo:all_reduce", send of "nccl:send 0->1". */
 struct fsdp_span fsdp_flight_op(struct fsdp_span name);
 
-/* The same whatever variant it is, in the arena if need be; data NULL: out of memory. */
+/* The same whatever variant it is, in the arena if need be. */
 struct fsdp_span fsdp_flight_folded(struct fsdp_span name, struct fsdp_arena *arena);
 
 /*
@@ -172,7 +172,7 @@ struct fsdp_flight_job {
 	bool *ahead, *behind;
 	struct fsdp_flight_stop *stops; /* by rank: the earliest */
 	unsigned char *marks; /* of each rank: what is in hand uses it, and clears it */
-	struct fsdp_error *error;
+	struct fsdp_error **error; /* made before the arena leaves */
 };
 
 static inline bool fsdp_flight_is_heard(const struct fsdp_flight_job *job, size_t rank)
@@ -202,25 +202,24 @@ static inline struct fsdp_flight_fault *fsdp_flight_fault_at(
 size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
 
 /* flight-divergence.c: fills the job from its ranks: world, teams, the first fault of
- * each team, and which ranks are ahead, late or stopped. False: job->error. */
-bool fsdp_flight_find_faults(struct fsdp_flight_job *job);
+ * each team, and which ranks are ahead, late or stopped. */
+void fsdp_flight_find_faults(struct fsdp_flight_job *job);
 
-/* The ranks of a team as far as they are known, ascending; NULL: out of memory. */
+/* The ranks of a team as far as they are known, ascending. */
 const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
 	const struct fsdp_flight_team *team, size_t *ret_count);
 
 /* flight-verdict.c: compares the dumps of a job, or what logs show of its ranks. `ranks`
- * are ascending, each once, and stay as long as the arena. */
-bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
+ * are ascending, each once, and stay as long as the arena, which leaves. */
+void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
 
-/* flight-verdict.c: the result of the dumps among these readings; NULL: no dumps. One
- * that could not be read counts with its rank alone. False: two are of one rank, or
- * memory or a ceiling was used up. */
-bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error);
+/* flight-verdict.c: the result of the dumps among these readings, or of logs; NULL: there
+ * are none. A dump that could not be read counts with its rank alone. It is left with an
+ * error where two are of one rank, or a ceiling was used up. */
+const struct fsdp_flight *fsdp_flight_join_readings(struct fsdp_trace_reading *readings,
+	size_t count, struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
 /*
  * Lines that PyTorch prints into a log when a collective fails. The watchdog of
@@ -360,7 +359,7 @@ struct fsdp_watchdog {
 	bool numbers_differ;      /* those in some group and those of the job */
 };
 
-/* The id of a group by name and description. FSDP_NONE: out of memory. */
+/* The id of a group by name and description. */
 uint32_t fsdp_watchdog_group(
 	struct fsdp_names *groups, struct fsdp_span name, struct fsdp_span desc);
 
@@ -371,17 +370,13 @@ static inline bool fsdp_watchdog_is_rank(int64_t rank)
 	return rank >= 0 && rank < FSDP_WATCHDOG_RANKS;
 }
 
-/* False: out of memory. */
-bool fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
+void fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
 
-/* Adds the contents of a line of the log, if it has any. What is cut off is absent.
- * False: out of memory. */
-bool fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
+/* Adds the contents of a line of the log, if it has any. What is cut off is absent. */
+void fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
 
-/* flight-log-rows.c: the result of the lines of all these logs, as
- * fsdp_flight_join_readings does with dumps. NULL: no lines. */
-bool fsdp_watchdog_join_readings(struct fsdp_trace_reading *readings, size_t count,
-	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
-	struct fsdp_error **ret_error);
+/* flight-log-rows.c: the result of the lines of all these logs; NULL: no lines. */
+const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings,
+	size_t count, struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
 #endif

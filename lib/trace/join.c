@@ -23,104 +23,60 @@ const struct fsdp_trace_reading *fsdp_trace_reading_of(
 	return (const void *)(begin - offsetof(struct fsdp_trace_reading, recording));
 }
 
-/* Adds up the types of all recordings. */
-static bool add_types(struct fsdp_joined *set, struct fsdp_types *all)
-{
-	for (size_t i = 0; i < set->count; i++) {
-		const struct fsdp_recording *recording = set->by_rank[i];
-		const struct fsdp_durations *durations =
-			fsdp_trace_reading_of(recording)->durations;
-		for (size_t j = 0; j < recording->type_count; j++) {
-			uint32_t type = fsdp_types_find(all, recording->types[j].name);
-			if (type == FSDP_NONE ||
-				!fsdp_durations_join(&fsdp_types_at(all, type)->durations,
-					&durations[j]))
-				return false;
-		}
-	}
-	return true;
-}
-
-/* Types that have names of their own come first, in their order; others as they come. */
-static bool list_types(struct fsdp_joined *set, const struct fsdp_types *all)
-{
-	struct {
-		enum fsdp_time_type type;
-		uint32_t index;
-	} *order = FSDP_TAKE(set->arena, order, all->list.count);
-	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, all->list.count);
-	if (order == NULL || types == NULL)
-		return false;
-	set->types = types;
-	set->type_count = all->list.count;
-	for (uint32_t i = 0; i < set->type_count; i++) {
-		order[i].type = fsdp_time_type_of(fsdp_types_at(all, i)->name);
-		order[i].index = i;
-	}
-	FSDP_SORT(order, set->type_count, FSDP_BY(order, type), FSDP_BY(order, index));
-	for (size_t i = 0; i < set->type_count; i++) {
-		const struct fsdp_typed *one = fsdp_types_at(all, order[i].index);
-		types[i].name = one->name;
-		if (!fsdp_durations_times(&one->durations, &types[i].times))
-			return false;
-	}
-	return true;
-}
-
-static bool join_types(struct fsdp_joined *set)
+/* Types of all recordings. Those that have names of their own come first, in their order;
+ * others as they come. */
+static void join_types(struct fsdp_joined *set)
 {
 	struct fsdp_types all;
 	/* A single recording says already what all of them say. */
 	if (set->count == 1) {
 		set->types = set->by_rank[0]->types;
 		set->type_count = set->by_rank[0]->type_count;
-		return true;
+		return;
 	}
-	bool good = fsdp_types_init(&all, set->arena) && add_types(set, &all) &&
-		    list_types(set, &all);
-	fsdp_types_done(&all);
-	return good;
-}
-
-bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
-	const struct fsdp_limits *limits, struct fsdp_arena *arena,
-	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error)
-{
-	struct fsdp_joined *set = ret_joined;
-	*set = (struct fsdp_joined){ .arena = arena, .by_rank = by_rank, .count = count };
-	fsdp_findings_init(&set->findings, arena, limits);
-	const struct fsdp_strip **strips = fsdp_arena_take_items(
-		arena, count, sizeof *strips, _Alignof(const struct fsdp_strip *));
-	for (size_t i = 0; strips != NULL && i < count; i++)
-		strips[i] = &fsdp_trace_reading_of(by_rank[i])->strip;
-	bool good =
-		strips != NULL && join_types(set) &&
-		fsdp_match_collectives(by_rank, count, arena, &set->matching) &&
-		fsdp_timeline_make(by_rank, strips, count, set->matching.aligned, arena,
-			&set->timeline) &&
-		fsdp_unit_rows_join(
-			by_rank, count, arena, &set->units, &set->unit_count) &&
-		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
-	if (good) {
-		/* Findings about all of them are at the recording that was named first.
-		 */
-		const struct fsdp_recording *first = set->by_rank[0];
-		for (size_t i = 1; i < set->count; i++)
-			if (set->by_rank[i]->input < first->input)
-				first = set->by_rank[i];
-		struct fsdp_span path = fsdp_span_text(first->path);
-		if (set->matching.stopped != FSDP_ABSENT)
-			fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
-				FSDP_PLACE(.file = path),
-				"from collective %lld on the ranks cannot be set against each other (%s)",
-				(long long)set->matching.stopped,
-				set->matching.stopped_why);
-		if (!set->divergence.agree)
-			fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
-				FSDP_PLACE(.file = path), "%.*s",
-				FSDP_TEXT(set->divergence.message));
+	fsdp_types_init(&all, set->scratch);
+	for (size_t i = 0; i < set->count; i++)
+		for (size_t j = 0; j < set->by_rank[i]->type_count; j++)
+			fsdp_types_find(&all, set->by_rank[i]->types[j].name);
+	struct {
+		enum fsdp_time_type type;
+		uint32_t index;
+		uint64_t count, room;
+		int64_t *values;
+	} *lists = FSDP_TAKE(set->scratch, lists, all.list.count);
+	for (size_t pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < set->count; i++) {
+			const struct fsdp_recording *one = set->by_rank[i];
+			for (size_t j = 0; j < one->type_count; j++) {
+				uint64_t count = one->types[j].times.count;
+				uint32_t at = fsdp_types_find(&all, one->types[j].name);
+				if (pass == 0) {
+					lists[at].room += count;
+					continue;
+				}
+				if (lists[at].values == NULL)
+					lists[at].values = FSDP_TAKE(set->scratch,
+						lists[at].values, lists[at].room);
+				memcpy(lists[at].values + lists[at].count,
+					fsdp_trace_reading_of(one)->durations[j],
+					count * sizeof(int64_t));
+				lists[at].count += count;
+			}
+		}
+	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, all.list.count);
+	set->types = types;
+	set->type_count = all.list.count;
+	for (uint32_t i = 0; i < set->type_count; i++) {
+		const struct fsdp_typed *one = fsdp_vec_at(&all.list, i);
+		lists[i].type = fsdp_time_type_of(one->name);
+		lists[i].index = i;
 	}
-	return (good && !set->findings.lost) || fsdp_arena_fail(arena, ret_error);
+	FSDP_SORT(lists, set->type_count, FSDP_BY(lists, type), FSDP_BY(lists, index));
+	for (size_t i = 0; i < set->type_count; i++) {
+		const struct fsdp_typed *one = fsdp_vec_at(&all.list, lists[i].index);
+		types[i] = (struct fsdp_type_times){ one->name,
+			fsdp_times_of(lists[i].values, lists[i].count) };
+	}
 }
 
 /*
@@ -129,15 +85,12 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 
 __extension__ typedef __int128 wide;
 
-bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
+void fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
 	struct fsdp_arena *arena)
 {
-	*strip = (struct fsdp_strip){ .begin_ns = begin_ns, .end_ns = end_ns };
-	strip->sums = FSDP_TAKE(arena, strip->sums, FSDP_STRIP_CELLS);
-	if (strip->sums == NULL)
-		return false;
-	strip->cell_ns = (end_ns - begin_ns - 1) / FSDP_STRIP_CELLS + 1;
-	return true;
+	*strip = (struct fsdp_strip){ begin_ns, end_ns,
+		(end_ns - begin_ns - 1) / FSDP_STRIP_CELLS + 1,
+		FSDP_TAKE(arena, strip->sums, FSDP_STRIP_CELLS) };
 }
 
 /* Where a cell ends that begins there. */
@@ -181,13 +134,11 @@ enum { CELLS = 60 };
 
 /* What fills most of each cell of the axis, as if what is in a cell of the strip were
  * spread evenly. */
-static bool show_strip(struct fsdp_recording *recording, const struct fsdp_strip *strip,
+static void show_strip(struct fsdp_recording *recording, const struct fsdp_strip *strip,
 	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
 {
 	wide sums[CELLS][FSDP_STRIP_TYPES] = { { 0 } };
 	struct fsdp_span *names = FSDP_TAKE(arena, names, CELLS);
-	if (names == NULL)
-		return false;
 	int64_t begin = strip->begin_ns;
 	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {
 		int64_t end = cell_end(strip, begin), from = begin;
@@ -215,54 +166,50 @@ static bool show_strip(struct fsdp_recording *recording, const struct fsdp_strip
 		}
 	}
 	recording->timeline = names;
-	return true;
 }
 
-static int64_t strip_base(const struct fsdp_recording *recording)
+void fsdp_timeline_make(struct fsdp_joined *set)
 {
-	return recording->base_ns != FSDP_ABSENT ? recording->base_ns : 0;
-}
-
-bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
-	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
-	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline)
-{
-	int64_t first = 0, last = 0, begin, end;
-	bool any = false, aligned = clocks_agree;
-	*ret_timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
-	for (size_t i = 0; i < count; i++)
-		aligned &= strips[i]->cell_ns == 0 || count == 1 ||
-			   recordings[i]->base_ns != FSDP_ABSENT;
-	for (size_t i = 0; i < count; i++) {
-		int64_t shift =
-			aligned ? strip_base(recordings[i]) : -strips[i]->begin_ns;
-		if (strips[i]->cell_ns == 0)
+	int64_t first = 0, last = 0, begin, end, span;
+	bool any = false, aligned = set->matching.aligned;
+	struct {
+		const struct fsdp_strip *strip;
+		int64_t base;
+	} *rows = FSDP_TAKE(set->scratch, rows, set->count);
+	set->timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
+	for (size_t i = 0; i < set->count; i++) {
+		int64_t base = set->by_rank[i]->base_ns;
+		rows[i].strip = &fsdp_trace_reading_of(set->by_rank[i])->strip;
+		rows[i].base = base != FSDP_ABSENT ? base : 0;
+		aligned &= rows[i].strip->cell_ns == 0 || set->count == 1 ||
+			   base != FSDP_ABSENT;
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		const struct fsdp_strip *strip = rows[i].strip;
+		int64_t shift = aligned ? rows[i].base : -strip->begin_ns;
+		if (strip->cell_ns == 0)
 			continue;
 		/* Times that do not fit 64 bits are not those of a clock. */
-		if (__builtin_add_overflow(strips[i]->begin_ns, shift, &begin) ||
-			__builtin_add_overflow(strips[i]->end_ns, shift, &end))
-			return true;
+		if (__builtin_add_overflow(strip->begin_ns, shift, &begin) ||
+			__builtin_add_overflow(strip->end_ns, shift, &end))
+			return;
 		first = !any || begin < first ? begin : first;
 		last = !any || end > last ? end : last;
 		any = true;
 	}
-	int64_t span;
 	if (!any || __builtin_sub_overflow(last, first, &span) || span > INT64_MAX / 2)
-		return true;
+		return;
 	int64_t cell_ns = (span - 1) / CELLS + 1;
-	for (size_t i = 0; i < count; i++) {
-		int64_t shift = strips[i]->begin_ns;
-		if (aligned &&
-			__builtin_sub_overflow(first, strip_base(recordings[i]), &shift))
-			return true;
-		if (strips[i]->cell_ns != 0 &&
-			!show_strip(recordings[i], strips[i], shift, cell_ns, arena))
-			return false;
+	for (size_t i = 0; i < set->count; i++) {
+		int64_t shift = rows[i].strip->begin_ns;
+		if (aligned && __builtin_sub_overflow(first, rows[i].base, &shift))
+			return;
+		if (rows[i].strip->cell_ns != 0)
+			show_strip(set->by_rank[i], rows[i].strip, shift, cell_ns,
+				set->arena);
 	}
-	ret_timeline->begin_ns = aligned ? first : FSDP_ABSENT;
-	ret_timeline->cell_ns = cell_ns;
-	ret_timeline->cell_count = CELLS;
-	return true;
+	set->timeline =
+		(struct fsdp_timeline){ aligned ? first : FSDP_ABSENT, cell_ns, CELLS };
 }
 
 /*
@@ -492,17 +439,14 @@ static void add_fqns(
 }
 
 /* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
-static bool compare_first(const struct sequence *ranks, size_t count,
-	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
+static struct fsdp_divergence compare_first(
+	const struct sequence *ranks, size_t count, struct fsdp_arena *arena)
 {
 	struct fsdp_python text = { .arena = arena };
 	size_t other = 0, position = find_difference(ranks, count, &other);
-	if (position == SIZE_MAX)
-		return true;
 	const struct sequence *a = &ranks[0], *b = &ranks[other];
-	*divergence = (struct fsdp_divergence){ .position = (int64_t)position,
-		.ranks = { a->recording->rank, b->recording->rank },
-		.handles = { handle_at(a, position), handle_at(b, position) } };
+	if (position == SIZE_MAX)
+		return (struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
 	fsdp_python_put(&text,
 		"Forward order differs across ranks: rank %lld is all-gathering parameters for ",
 		(long long)a->recording->rank);
@@ -510,28 +454,28 @@ static bool compare_first(const struct sequence *ranks, size_t count,
 	fsdp_python_put(&text, " while rank %lld is all-gathering parameters for ",
 		(long long)b->recording->rank);
 	add_fqns(&text, b, position);
-	divergence->message = fsdp_python_take(&text);
-	return divergence->message.data != NULL;
+	return (struct fsdp_divergence){ .position = (int64_t)position,
+		.ranks = { a->recording->rank, b->recording->rank },
+		.handles = { handle_at(a, position), handle_at(b, position) },
+		.message = fsdp_python_take(&text) };
 }
 
 /* The lists of a rank at the time when PyTorch raises, which it does on every rank:
  * before it takes down the handle of that call. All snapshots share one list. */
-static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
-	size_t position, struct fsdp_arena *arena)
+static void end_lists(struct fsdp_joined *set, struct fsdp_recording *recording)
 {
 	enum { BEFORE = 1, LATER };
 	const struct fsdp_exec_order *order = recording->order;
-	struct fsdp_exec_order *ended = FSDP_TAKE(arena, ended, 1);
+	const struct sequence first = iteration_of(recording, 0);
+	struct fsdp_exec_order *ended = FSDP_TAKE(set->arena, ended, 1);
 	struct fsdp_order_snapshot *snapshots =
-		FSDP_TAKE(arena, snapshots, order->snapshot_count);
-	unsigned char *used = FSDP_TAKE(arena, used, order->handle_count);
+		FSDP_TAKE(set->arena, snapshots, order->snapshot_count);
+	unsigned char *used = FSDP_TAKE(set->scratch, used, order->handle_count);
 	size_t listed = 0;
-	if (ended == NULL || snapshots == NULL || used == NULL)
-		return false;
-	for (size_t i = 0; i < sequence->count; i++) {
-		unsigned char *one = &used[sequence->forwards[i].handle];
+	for (size_t i = 0; i < first.count; i++) {
+		unsigned char *one = &used[first.forwards[i].handle];
 		if (*one == 0)
-			*one = i < position ? BEFORE : LATER;
+			*one = (int64_t)i < set->divergence.position ? BEFORE : LATER;
 	}
 	if (order->snapshot_count != 0) {
 		const struct fsdp_order_snapshot *last =
@@ -546,19 +490,16 @@ static bool end_lists(struct fsdp_recording *recording, const struct sequence *s
 	*ended = *order;
 	ended->snapshots = snapshots;
 	recording->order = ended;
-	return true;
 }
 
 /* The iteration is the first in which any two differ; the place the first there. */
-static bool find_first(struct sequence *ranks, size_t count, struct fsdp_arena *arena,
-	struct fsdp_first_diff *diff)
+static void find_first(struct fsdp_joined *set, struct sequence *ranks, size_t count)
 {
+	struct fsdp_first_diff *diff = &set->diff;
 	uint64_t last = 0;
 	size_t other;
-	int64_t *grouped = FSDP_TAKE(arena, grouped, count);
-	struct fsdp_order_group *groups = FSDP_TAKE(arena, groups, count);
-	if (grouped == NULL || groups == NULL)
-		return false;
+	int64_t *grouped = FSDP_TAKE(set->arena, grouped, count);
+	struct fsdp_order_group *groups = FSDP_TAKE(set->arena, groups, count);
 	diff->groups = groups;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_exec_order *order = ranks[i].recording->order;
@@ -592,33 +533,50 @@ static bool find_first(struct sequence *ranks, size_t count, struct fsdp_arena *
 			}
 		diff->group_count++;
 	}
-	return true;
 }
 
-bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_divergence *divergence,
-	struct fsdp_first_diff *diff)
+/* As PyTorch compares the first iteration; and where ranks diverge first in any. */
+static void match_orders(struct fsdp_joined *set)
 {
-	struct sequence *ranks = FSDP_TAKE(arena, ranks, count);
+	struct sequence *ranks = FSDP_TAKE(set->scratch, ranks, set->count);
 	size_t used = 0;
-	*divergence = (struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
-	*diff = (struct fsdp_first_diff){ 0 };
-	for (size_t i = 0; ranks != NULL && i < count; i++)
-		if (recordings[i]->order != NULL)
-			ranks[used++] = iteration_of(recordings[i], 0);
+	set->divergence =
+		(struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
+	for (size_t i = 0; i < set->count; i++)
+		if (set->by_rank[i]->order != NULL)
+			ranks[used++] = iteration_of(set->by_rank[i], 0);
 	if (used < 2)
-		return ranks != NULL;
-	if (!compare_first(ranks, used, arena, divergence))
-		return false;
+		return;
+	set->divergence = compare_first(ranks, used, set->arena);
 	/* PyTorch compares ranks at this debug level only. */
-	for (size_t i = 0; !divergence->agree && i < count; i++) {
-		if (recordings[i]->order == NULL ||
-			!fsdp_span_is(recordings[i]->debug_level, "DETAIL"))
-			continue;
-		const struct sequence first = iteration_of(recordings[i], 0);
-		if (!end_lists(
-			    recordings[i], &first, (size_t)divergence->position, arena))
-			return false;
-	}
-	return find_first(ranks, used, arena, diff);
+	for (size_t i = 0; !set->divergence.agree && i < set->count; i++)
+		if (set->by_rank[i]->order != NULL &&
+			fsdp_span_is(set->by_rank[i]->debug_level, "DETAIL"))
+			end_lists(set, set->by_rank[i]);
+	find_first(set, ranks, used);
+}
+
+void fsdp_trace_join(struct fsdp_joined *set, const struct fsdp_limits *limits)
+{
+	/* Findings about all of them are at the recording that was named first. */
+	const struct fsdp_recording *first = set->by_rank[0];
+	for (size_t i = 1; i < set->count; i++)
+		if (set->by_rank[i]->input < first->input)
+			first = set->by_rank[i];
+	struct fsdp_span path = fsdp_span_text(first->path);
+	fsdp_findings_init(&set->findings, set->arena, limits);
+	join_types(set);
+	fsdp_match_collectives(set);
+	fsdp_timeline_make(set);
+	fsdp_unit_rows_join(set);
+	match_orders(set);
+	if (set->matching.stopped != FSDP_ABSENT)
+		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
+			FSDP_PLACE(.file = path),
+			"from collective %lld on the ranks cannot be set against each other (%s)",
+			(long long)set->matching.stopped, set->matching.stopped_why);
+	if (!set->divergence.agree)
+		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
+			FSDP_PLACE(.file = path), "%.*s",
+			FSDP_TEXT(set->divergence.message));
 }

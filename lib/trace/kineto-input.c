@@ -9,27 +9,21 @@
 
 /* ---- words ---- */
 
-bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena)
+void fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena,
+	struct fsdp_arena *scratch)
 {
 	static const unsigned char spaces[FSDP_KINETO_SPACES] = "0123456789abc";
 	*words = (struct fsdp_kineto_words){ .absent = { .name = FSDP_SPAN_INIT("None"),
-						     .meaning = FSDP_KINETO_ABSENT } };
+						     .meaning = FSDP_KINETO_ABSENT },
+		.scratch = scratch };
 	fsdp_vec_init(&words->known, arena, sizeof(uint32_t));
 	fsdp_vec_init(&words->categories, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&words->phases, arena, sizeof(struct fsdp_tally));
-	if (!fsdp_names_init(&words->names, arena))
-		return false;
+	fsdp_names_init(&words->names, arena);
 	/* A word outlives the event that it is in. */
 	words->names.copies = arena;
-	bool good = true;
-	for (uint32_t i = 1; good && i < FSDP_KINETO_SPACES; i++)
-		good = fsdp_names_child(&words->names, 0, fsdp_span(&spaces[i], 1)) == i;
-	return good;
-}
-
-void fsdp_kineto_words_done(struct fsdp_kineto_words *words)
-{
-	free(words->scratch);
+	for (uint32_t i = 1; i < FSDP_KINETO_SPACES; i++)
+		fsdp_names_child(&words->names, 0, fsdp_span(&spaces[i], 1));
 }
 
 /* Most texts are one of the few that came last: to compare them is faster than to hash.
@@ -46,33 +40,25 @@ uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
 		fsdp_span_equal(fsdp_kineto_words_text(words, *ret_id), text))
 		return fsdp_vec_at(&words->known, *ret_id);
 	*ret_id = fsdp_names_child(&words->names, space, text);
-	if (*ret_id == FSDP_NONE)
-		return NULL;
 	words->found[place].space = space;
 	words->found[place].id = *ret_id;
 	return fsdp_vec_reach(&words->known, *ret_id);
 }
 
-bool fsdp_kineto_words_unescape(struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
+struct fsdp_span fsdp_kineto_words_unescape(
+	struct fsdp_kineto_words *words, const struct fsdp_json_value *value)
 {
-	if (value->span.size > words->scratch_room) {
-		unsigned char *scratch = realloc(words->scratch, value->span.size);
-		if (scratch == NULL)
-			return false;
-		words->scratch = scratch;
-		words->scratch_room = value->span.size;
+	if (value->span.size > words->text_room) {
+		words->text_room = 2 * value->span.size;
+		words->text = fsdp_arena_take(words->scratch, words->text_room, 1);
 	}
-	*ret_text =
-		fsdp_span(words->scratch, fsdp_json_text(value->span, words->scratch));
-	return true;
+	return fsdp_span(words->text, fsdp_json_text(value->span, words->text));
 }
 
 /* pid and tid as they are written, cut if they are long; a text and a number are not the
  * same thread. */
-bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
-	uint32_t *ret_id)
+uint32_t fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid)
 {
 	enum { ROOM = sizeof words->threads->text / 2 - 2 };
 	struct fsdp_span a = pid->kind != FSDP_SCAN_END ? pid->span : FSDP_SPAN(""),
@@ -87,11 +73,8 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	unsigned char *text = last->text, *other = text + a.size + 2;
 	if (last->size == a.size + b.size + 4 && *text == '0' + pid->kind &&
 		fsdp_bytes_equal(text + 1, a.data, a.size) && other[-1] == '\n' &&
-		*other == '0' + tid->kind &&
-		fsdp_bytes_equal(other + 1, b.data, b.size)) {
-		*ret_id = last->id;
-		return true;
-	}
+		*other == '0' + tid->kind && fsdp_bytes_equal(other + 1, b.data, b.size))
+		return last->id;
 	last->size = a.size + b.size + 4;
 	*text = (unsigned char)('0' + pid->kind);
 	memcpy(text + 1, a.data, a.size);
@@ -99,11 +82,9 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	*other = (unsigned char)('0' + tid->kind);
 	memcpy(other + 1, b.data, b.size);
 	text[last->size - 1] = '\n';
-	if (fsdp_kineto_words_find(words, FSDP_KINETO_THREADS,
-		    fsdp_span(text, last->size), &last->id) == NULL)
-		return false;
-	*ret_id = last->id;
-	return true;
+	fsdp_kineto_words_find(
+		words, FSDP_KINETO_THREADS, fsdp_span(text, last->size), &last->id);
+	return last->id;
 }
 
 struct fsdp_span fsdp_kineto_words_thread_name(
@@ -190,32 +171,25 @@ static struct fsdp_tally *tally_of(struct fsdp_kineto_words *words,
 			return tally;
 	}
 	uint32_t *index = fsdp_kineto_words_find(words, space, text, &id);
-	if (index == NULL)
-		return NULL;
-	if (*index != 0)
-		return fsdp_vec_at(tallies, *index - 1);
-	struct fsdp_tally *tally = fsdp_vec_push(tallies);
-	if (tally == NULL)
-		return NULL;
-	tally->name = fsdp_names_segment(&words->names, id);
-	*index = (uint32_t)tallies->count;
-	return tally;
+	if (*index == 0) {
+		struct fsdp_tally *tally = fsdp_vec_push(tallies);
+		tally->name = fsdp_names_segment(&words->names, id);
+		*index = (uint32_t)tallies->count;
+	}
+	return fsdp_vec_at(tallies, *index - 1);
 }
 
-bool fsdp_kineto_words_count(struct fsdp_kineto_words *words,
+void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
 	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow)
 {
 	if (category->tally == NULL)
 		category->tally = tally_of(words, &words->categories,
 			FSDP_KINETO_CATEGORIES, category->name);
-	if (category->tally == NULL)
-		return false;
 	category->tally->count++;
 	fsdp_sum_ns(&category->tally->sum_ns, dur_ns, overflow);
-	return true;
 }
 
-bool fsdp_kineto_words_count_phase(
+void fsdp_kineto_words_count_phase(
 	struct fsdp_kineto_words *words, struct fsdp_span phase)
 {
 	enum { PLACES = sizeof words->phase / sizeof *words->phase };
@@ -224,10 +198,7 @@ bool fsdp_kineto_words_count_phase(
 		tally = &words->phase[phase.data[0]];
 	if (*tally == NULL)
 		*tally = tally_of(words, &words->phases, FSDP_KINETO_PHASES, phase);
-	if (*tally == NULL)
-		return false;
 	(*tally)->count++;
-	return true;
 }
 
 /* ---- tokens ---- */
@@ -259,17 +230,9 @@ enum { COLLECTIVE, CORRELATION };
 static const struct fsdp_json_wanted wanted = { event_values, args_keys,
 	FSDP_KINETO_VALUES, FSDP_KINETO_ARGS, ARGS };
 
-bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
-	const struct fsdp_limits *limits, struct fsdp_error **error)
+static void release_input(void *object)
 {
-	input->limits = limits;
-	input->error = error;
-	input->quick = fsdp_json_quick_new(&wanted);
-	return input->quick != NULL;
-}
-
-void fsdp_kineto_input_done(struct fsdp_kineto_input *input)
-{
+	struct fsdp_kineto_input *input = object;
 	fsdp_json_scan_done(&input->scan);
 	fsdp_json_quick_free(input->quick);
 }
@@ -290,26 +253,35 @@ bool fsdp_kineto_pass_mark(
 }
 
 bool fsdp_kineto_input_open(
-	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark)
+	struct fsdp_kineto_input *input, struct fsdp_trace_reading *reading)
 {
-	fsdp_json_scan_done(&input->scan);
-	if (!fsdp_json_scan_init(&input->scan, fsdp_stream_refill, stream, input->limits,
-		    input->error))
-		return false;
+	bool has_mark;
+	input->reading = reading;
+	fsdp_arena_own(reading->scratch, release_input, input);
+	input->quick = fsdp_json_quick_new(&wanted);
+	fsdp_trace_require(
+		reading, input->quick != NULL || fsdp_fail_memory(&reading->error));
+	fsdp_trace_require(
+		reading, fsdp_json_scan_init(&input->scan, fsdp_stream_refill,
+				 reading->stream, reading->limits, &reading->error));
 	input->scan.lenient = true;
 	input->scan.depth_limit = FSDP_SCAN_DEPTH;
 	input->scan.event_keys = event_keys;
-	return fsdp_kineto_pass_mark(&input->scan, ret_mark, input->error);
+	fsdp_trace_require(
+		reading, fsdp_kineto_pass_mark(&input->scan, &has_mark, &reading->error));
+	return has_mark;
 }
 
-bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
+void fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
 {
-	return fsdp_json_scan_next(&input->scan, token, input->error);
+	fsdp_trace_require(input->reading,
+		fsdp_json_scan_next(&input->scan, token, &input->reading->error));
 }
 
-bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
+void fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
 {
-	return fsdp_json_scan_skip(&input->scan, token, input->error);
+	fsdp_trace_require(input->reading,
+		fsdp_json_scan_skip(&input->scan, token, &input->reading->error));
 }
 
 /* ---- one event ---- */
@@ -329,20 +301,20 @@ struct event {
 };
 
 /* One member after its key; *token is its last token. */
-static bool parse_member(struct fsdp_kineto_input *input, struct event *event,
+static void parse_member(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
 	int place = 0;
 	while (place < FSDP_KINETO_VALUES &&
 		!fsdp_json_text_is(token, event_values[place]))
 		place++;
-	if (place == FSDP_KINETO_VALUES)
-		return fsdp_kineto_skip(input, token);
-	if (!fsdp_kineto_next(input, token))
-		return false;
+	if (place == FSDP_KINETO_VALUES) {
+		fsdp_kineto_skip(input, token);
+		return;
+	}
+	fsdp_kineto_next(input, token);
 	struct fsdp_json_token first = *token;
-	if (!fsdp_kineto_skip(input, token))
-		return false;
+	fsdp_kineto_skip(input, token);
 	bool nested = first.kind == FSDP_SCAN_OBJECT || first.kind == FSDP_SCAN_ARRAY;
 	event->pending = place;
 	event->pending_place = (struct value_place){
@@ -352,39 +324,33 @@ static bool parse_member(struct fsdp_kineto_input *input, struct event *event,
 		.kind = first.kind,
 		.escaped = first.escaped,
 	};
-	return true;
 }
 
 /* Members up to the end of the event, or to what is broken in it. */
-static bool parse_members(struct fsdp_kineto_input *input, struct event *event,
+static void parse_members(struct fsdp_kineto_input *input, struct event *event,
 	struct fsdp_json_token *token)
 {
-	for (;;) {
-		if (!fsdp_kineto_next(input, token))
-			return false;
+	do {
+		fsdp_kineto_next(input, token);
 		bool complete = !fsdp_kineto_is_broken(token) ||
 				!fsdp_json_scan_expects_comma(&input->scan);
 		if (complete && event->pending >= 0)
 			event->places[event->pending] = event->pending_place;
 		event->pending = -1;
 		if (token->kind != FSDP_SCAN_KEY)
-			return true;
-		if (!parse_member(input, event, token))
-			return false;
-		if (fsdp_kineto_is_broken(token))
-			return true;
-	}
+			return;
+		parse_member(input, event, token);
+	} while (!fsdp_kineto_is_broken(token));
 }
 
 /* Anything that is not plain JSON, or not in the window. */
-static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token *token,
-	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
+static enum fsdp_kineto_found read_slowly(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event)
 {
 	struct event event = { .pending = -1 };
 	uint64_t deviations = input->scan.deviation_sum;
 	fsdp_json_scan_keep(&input->scan);
-	if (!parse_members(input, &event, token))
-		return false;
+	parse_members(input, &event, token);
 	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
 		const struct value_place *place = &event.places[i];
 		ret_event->values[i] =
@@ -401,26 +367,20 @@ static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token 
 		      (!fsdp_span_is(ret_event->ph.span, "X") ||
 			      ret_event->dur.kind != FSDP_SCAN_END);
 	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
-	if (!whole && !usable)
-		*ret_found = FSDP_KINETO_LOST;
-	else if (!whole || input->scan.deviation_sum != deviations)
-		*ret_found = FSDP_KINETO_RECOVERED;
-	else
-		*ret_found = FSDP_KINETO_WHOLE;
-	return true;
+	return !whole && !usable                                   ? FSDP_KINETO_LOST
+	       : !whole || input->scan.deviation_sum != deviations ? FSDP_KINETO_RECOVERED
+								   : FSDP_KINETO_WHOLE;
 }
 
-bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
-	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
-	enum fsdp_kineto_found *ret_found)
+enum fsdp_kineto_found fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event)
 {
 	input->quick_args = fsdp_json_quick_object(input->quick, &input->scan);
 	if (!input->quick_args)
-		return read_slowly(input, token, ret_event, ret_found);
+		return read_slowly(input, token, ret_event);
 	memcpy(ret_event->values, input->quick->values, sizeof ret_event->values);
 	token->kind = FSDP_SCAN_OBJECT_END;
-	*ret_found = FSDP_KINETO_WHOLE;
-	return true;
+	return FSDP_KINETO_WHOLE;
 }
 
 void fsdp_kineto_release_event(struct fsdp_kineto_input *input)
@@ -449,7 +409,7 @@ void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 			sizeof ret_args->values);
 		return;
 	}
-	fsdp_json_scan_over(scan, data.was, value->span.size, input->limits);
+	fsdp_json_scan_over(scan, data.was, value->span.size, input->reading->limits);
 	scan->lenient = true;
 	scan->event_keys = event_keys;
 	scan->depth_limit = FSDP_SCAN_DEPTH;
@@ -505,34 +465,29 @@ bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value
 
 /* ---- begins that wait for their ends ---- */
 
-void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena)
-{
-	opens->budget = arena->budget;
-	fsdp_vec_init(&opens->stacks, arena, sizeof(struct fsdp_kineto_open *));
-}
-
-bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+void fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
 	const struct fsdp_kineto_event *event)
 {
 	struct fsdp_kineto_event kept = *event;
 	kept.ph = kept.dur = (struct fsdp_json_value){ 0 };
-	size_t size = sizeof(struct fsdp_kineto_open) + FSDP_WINDOW_PADDING;
+	size_t size = FSDP_WINDOW_PADDING;
 	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++)
 		size += kept.values[i].kind != FSDP_SCAN_END ? kept.values[i].span.size
 							     : 0;
-	if (*stack == 0 && fsdp_vec_push(&opens->stacks) == NULL)
-		return false;
-	if (*stack == 0)
+	if (*stack == 0) {
+		fsdp_vec_append(&opens->stacks, &(struct fsdp_kineto_open *){ NULL });
 		*stack = (uint32_t)opens->stacks.count;
-	if (!fsdp_budget_spend(opens->budget, size))
-		return false;
-	struct fsdp_kineto_open *open = malloc(size);
-	if (open == NULL) {
-		fsdp_budget_return(opens->budget, size);
-		return false;
 	}
 	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, *stack - 1);
-	*open = (struct fsdp_kineto_open){ *top, size, kept };
+	/* One of about this size that is no longer needed, if there is one. */
+	unsigned bits = 64 - (unsigned)__builtin_clzll(size);
+	struct fsdp_kineto_open *open = opens->spare[bits];
+	if (open != NULL)
+		opens->spare[bits] = open->below;
+	else
+		open = fsdp_arena_take(opens->stacks.arena,
+			sizeof *open + ((size_t)1 << bits), _Alignof(max_align_t));
+	*open = (struct fsdp_kineto_open){ *top, bits, kept };
 	*top = open;
 	unsigned char *room = (unsigned char *)(open + 1);
 	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++) {
@@ -544,107 +499,86 @@ bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
 		room += value->span.size;
 	}
 	memset(room, 0, FSDP_WINDOW_PADDING);
-	return true;
 }
 
 struct fsdp_kineto_open *fsdp_kineto_opens_end(
 	struct fsdp_kineto_opens *opens, uint32_t stack)
 {
+	struct fsdp_kineto_open **top, *open;
 	if (stack == 0)
 		return NULL;
-	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, stack - 1);
-	struct fsdp_kineto_open *open = *top;
-	if (open != NULL)
-		*top = open->below;
+	top = fsdp_vec_at(&opens->stacks, stack - 1);
+	open = *top;
+	if (open == NULL)
+		return NULL;
+	*top = open->below;
+	/* It is valid until the next begin. */
+	open->below = opens->spare[open->bits];
+	opens->spare[open->bits] = open;
 	return open;
 }
 
-void fsdp_kineto_opens_free(
-	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open)
-{
-	fsdp_budget_return(opens->budget, open->size);
-	free(open);
-}
-
-uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens)
+uint64_t fsdp_kineto_opens_count(const struct fsdp_kineto_opens *opens)
 {
 	uint64_t count = 0;
-	for (size_t i = 0; i < opens->stacks.count; i++) {
-		struct fsdp_kineto_open *open;
-		while ((open = fsdp_kineto_opens_end(opens, (uint32_t)i + 1)) != NULL) {
-			fsdp_kineto_opens_free(opens, open);
+	for (size_t i = 0; i < opens->stacks.count; i++)
+		for (const struct fsdp_kineto_open *open = *(
+			     struct fsdp_kineto_open **)fsdp_vec_at(&opens->stacks, i);
+			open != NULL; open = open->below)
 			count++;
-		}
-	}
 	return count;
 }
 
 /* ---- the args of a collective ---- */
 
 /* A text or number as a word; 0: neither. */
-static bool keep(struct fsdp_kineto_words *words, const struct fsdp_json_value *value,
-	uint32_t *ret_word)
+static uint32_t keep(struct fsdp_kineto_words *words, const struct fsdp_json_value *value)
 {
-	struct fsdp_span text;
-	*ret_word = 0;
-	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
-		return true;
-	return fsdp_kineto_words_read(words, value, &text) &&
-	       fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS, text, ret_word) != NULL;
+	uint32_t word = 0;
+	if (value->kind == FSDP_SCAN_TEXT || value->kind == FSDP_SCAN_NUMBER)
+		fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS,
+			fsdp_kineto_words_read(words, value), &word);
+	return word;
 }
 
 /* Each collective has another one, so a plain number is not kept as a text. */
-static bool keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *value, uint32_t *ret_seq)
+static uint32_t keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *value)
 {
 	int64_t number;
-	uint32_t id;
 	bool plain = value->kind == FSDP_SCAN_NUMBER && value->span.size < 10 &&
 		     (value->span.data[0] > '0' || value->span.size == 1);
-	if (plain && fsdp_decimal_integer(value->span, &number) && number >= 0) {
-		*ret_seq = FSDP_COMM_NUMBER | (uint32_t)number;
-		return true;
-	}
-	if (!keep(words, value, &id))
-		return false;
-	*ret_seq = 0;
+	if (plain && fsdp_decimal_integer(value->span, &number) && number >= 0)
+		return FSDP_COMM_NUMBER | (uint32_t)number;
+	uint32_t id = keep(words, value);
 	if (id == 0)
-		return true;
+		return 0;
 	const struct fsdp_span seq = fsdp_kineto_words_text(words, id);
-	*ret_seq = (uint32_t)seqs->count + 1;
-	return fsdp_vec_add(seqs, &seq);
+	fsdp_vec_append(seqs, &seq);
+	return (uint32_t)seqs->count;
 }
 
 /* Very many collectives have the same group and size: these are looked up as a word. */
-static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
-	const struct fsdp_kineto_args *args, uint32_t *ret_sort)
+static uint32_t keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args)
 {
-	int64_t group_size = FSDP_ABSENT;
-	uint32_t group, description, ranks, id;
-	fsdp_kineto_integer(&args->group_size, &group_size);
-	if (!keep(words, &args->group, &group) ||
-		!keep(words, &args->description, &description) ||
-		!keep(words, &args->ranks, &ranks))
-		return false;
-	int64_t key[] = { group_size, group, description, ranks };
+	int64_t key[4] = { FSDP_ABSENT, keep(words, &args->group),
+		keep(words, &args->description), keep(words, &args->ranks) };
+	struct fsdp_span texts[4] = { { 0 } };
+	uint32_t id;
+	fsdp_kineto_integer(&args->group_size, &key[0]);
 	uint32_t *index = fsdp_kineto_words_find(words, FSDP_KINETO_SORTS,
 		fsdp_span((const unsigned char *)key, sizeof key), &id);
-	if (index == NULL)
-		return false;
 	if (*index == 0) {
-		struct fsdp_comm_sort sort = { .group_size = group_size };
-		if (group != 0)
-			sort.group = fsdp_kineto_words_text(words, group);
-		if (description != 0)
-			sort.description = fsdp_kineto_words_text(words, description);
-		if (ranks != 0)
-			sort.ranks = fsdp_kineto_words_text(words, ranks);
-		if (!fsdp_vec_add(sorts, &sort))
-			return false;
+		for (size_t i = 1; i < FSDP_COUNT(key); i++)
+			if (key[i] != 0)
+				texts[i] =
+					fsdp_kineto_words_text(words, (uint32_t)key[i]);
+		fsdp_vec_append(sorts,
+			&(struct fsdp_comm_sort){ texts[1], texts[2], texts[3], key[0] });
 		*index = (uint32_t)sorts->count;
 	}
-	*ret_sort = *index - 1;
-	return true;
+	return *index - 1;
 }
 
 static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
@@ -656,19 +590,19 @@ static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
 	return bytes;
 }
 
-bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
-	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
-	int64_t *ret_bytes_out)
+int64_t fsdp_kineto_describe(struct fsdp_collectives *all,
+	struct fsdp_kineto_words *words, const struct fsdp_kineto_args *args,
+	struct fsdp_comm *comm)
 {
-	struct fsdp_span dtype = { 0 };
-	if (args->dtype.kind == FSDP_SCAN_TEXT &&
-		!fsdp_kineto_words_read(words, &args->dtype, &dtype))
-		return false;
-	unsigned size = fsdp_element_size(dtype);
-	comm->bytes = bytes_of(&args->in_elements, size);
-	*ret_bytes_out = bytes_of(&args->out_elements, size);
-	if (comm->type == FSDP_TIME_ALL_GATHER)
-		comm->bytes = *ret_bytes_out;
-	return keep_seq(&all->seqs, words, &args->seq, &comm->seq) &&
-	       keep_sort(&all->sorts, words, args, &comm->sort);
+	unsigned size =
+		args->dtype.kind == FSDP_SCAN_TEXT
+			? fsdp_element_size(fsdp_kineto_words_read(words, &args->dtype))
+			: 0;
+	int64_t bytes_out = bytes_of(&args->out_elements, size);
+	comm->bytes = comm->type == FSDP_TIME_ALL_GATHER
+			      ? bytes_out
+			      : bytes_of(&args->in_elements, size);
+	comm->seq = keep_seq(&all->seqs, words, &args->seq);
+	comm->sort = keep_sort(&all->sorts, words, args);
+	return bytes_out;
 }

@@ -106,6 +106,11 @@ bool fsdp_kineto_walk_next(
 	return kinds != 0;
 }
 
+static void sort_rows(struct fsdp_vec *rows, int (*compare)(const void *, const void *))
+{
+	(void)!fsdp_vec_sort(rows, compare);
+}
+
 static void begin_works(const struct fsdp_kineto *kineto, struct fsdp_kineto_walk *walk)
 {
 	const struct fsdp_vec *works = &kineto->tables[FSDP_KINETO_WORK];
@@ -147,16 +152,14 @@ struct bound {
 	int sign;
 };
 
-bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
+void fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 	const struct fsdp_busy_span *windows, size_t count,
 	struct fsdp_device_times *ret_times)
 {
-	struct bound *bounds = malloc((2 * count + 1) * sizeof *bounds);
+	struct bound *bounds = FSDP_TAKE(kineto->reading->scratch, bounds, 2 * count);
 	struct fsdp_device_times before = { 0 };
 	struct fsdp_kineto_piece piece = { INT64_MIN, INT64_MIN, 0 };
 	struct fsdp_kineto_walk walk;
-	if (bounds == NULL)
-		return false;
 	for (size_t i = 0; i < count; i++) {
 		bounds[2 * i] = (struct bound){ windows[i].begin_ns, i, -1 };
 		bounds[2 * i + 1] = (struct bound){ windows[i].end_ns, i, 1 };
@@ -178,8 +181,6 @@ bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 		ret_times[i].span_ns = windows[i].end_ns - windows[i].begin_ns;
 		ret_times[i].idle_ns = ret_times[i].span_ns - ret_times[i].busy_ns;
 	}
-	free(bounds);
-	return true;
 }
 
 /* ---- steps ---- */
@@ -201,6 +202,14 @@ int64_t fsdp_kineto_number_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
 {
 	size_t index = fsdp_kineto_step_at(kineto, ts_ns);
 	return index != SIZE_MAX ? kineto->steps[index].number : FSDP_ABSENT;
+}
+
+static int compare_comms(const void *a, const void *b)
+{
+	const struct fsdp_comm *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
 }
 
 static int compare_starts(const void *a, const void *b)
@@ -270,13 +279,12 @@ static int64_t find_call(
 }
 
 /* Gives each work its call, and counts launches without work. */
-static bool find_calls(struct fsdp_kineto *kineto)
+static void find_calls(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *calls = &kineto->tables[FSDP_KINETO_CALL];
 	size_t hint = 0;
-	if (!fsdp_vec_sort(calls, compare_calls))
-		return false;
+	sort_rows(calls, compare_calls);
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
 		struct fsdp_kineto_row *work =
 			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
@@ -297,22 +305,20 @@ static bool find_calls(struct fsdp_kineto *kineto)
 		recording->launches += call->is_launch;
 		recording->launches_without_work += call->is_launch && !call->found;
 	}
-	return true;
 }
 
 /* ---- collectives ---- */
 
 /* The types of kernels that their args do not name: the launch of the kernel begins in a
  * note on its thread, and the innermost such note has the type. */
-static bool find_types(struct fsdp_kineto *kineto)
+static void find_types(struct fsdp_kineto *kineto)
 {
+	struct fsdp_arena *scratch = kineto->reading->scratch;
 	size_t count = kineto->comms.list.count,
 	       notes = kineto->tables[FSDP_KINETO_NOTE].count, kept = 0, order = 0;
-	struct fsdp_enclosed *around = FSDP_TAKE(&kineto->arena, around, notes);
-	struct fsdp_enclosed *inner = FSDP_TAKE(&kineto->arena, inner, count);
-	uint32_t *found = FSDP_TAKE(&kineto->arena, found, count);
-	if (around == NULL || inner == NULL || found == NULL)
-		return false;
+	struct fsdp_enclosed *around = FSDP_TAKE(scratch, around, notes);
+	struct fsdp_enclosed *inner = FSDP_TAKE(scratch, inner, count);
+	uint32_t *found = FSDP_TAKE(scratch, found, count);
 	for (size_t i = 0; i < notes; i++) {
 		const struct fsdp_kineto_row *note =
 			fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
@@ -335,8 +341,7 @@ static bool find_types(struct fsdp_kineto *kineto)
 		}
 		order++;
 	}
-	if (!fsdp_enclosing_find(around, notes, inner, kept, found))
-		return false;
+	fsdp_enclosing_find(around, notes, inner, kept, found, scratch);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_comm *comm = fsdp_comm_at(&kineto->comms.list, i);
 		if (found[i] == FSDP_NONE)
@@ -346,14 +351,13 @@ static bool find_types(struct fsdp_kineto *kineto)
 				->type;
 		comm->how = FSDP_BY_LAUNCH;
 	}
-	return true;
 }
 
-static bool find_collectives(struct fsdp_kineto *kineto)
+static void find_collectives(struct fsdp_kineto *kineto)
 {
 	struct fsdp_vec *list = &kineto->comms.list;
-	if (kineto->by_kernel && !find_types(kineto))
-		return false;
+	if (kineto->by_kernel)
+		find_types(kineto);
 	for (size_t i = 0; i < list->count; i++) {
 		struct fsdp_comm *comm = fsdp_comm_at(list, i);
 		if (comm->type == FSDP_TIME_OTHER) {
@@ -368,7 +372,6 @@ static bool find_collectives(struct fsdp_kineto *kineto)
 	if (list->count != 0)
 		kineto->reading->recording.layer =
 			kineto->by_kernel ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
-	return true;
 }
 
 /* With units, where a collective was issued. */
@@ -397,12 +400,11 @@ struct trace_sums {
 	size_t step;             /* of the last event */
 };
 
-/* An event in the step of a moment. *ret_chosen: it counts. */
+/* An event in the step of a moment. Whether it counts. */
 static bool add_row(struct fsdp_kineto *kineto, struct trace_sums *sums,
-	const struct fsdp_kineto_row *row, int64_t moment_ns, bool device,
-	bool *ret_chosen)
+	const struct fsdp_kineto_row *row, int64_t moment_ns, bool device)
 {
-	const struct fsdp_kineto_step *steps = kineto->steps;
+	struct fsdp_kineto_step *steps = kineto->steps;
 	size_t step = sums->step, count = kineto->step_count;
 	int64_t ns = (int64_t)row->dur_ns;
 	/* Mostly it is in the same step as the event before it. */
@@ -410,36 +412,30 @@ static bool add_row(struct fsdp_kineto *kineto, struct trace_sums *sums,
 		moment_ns >= steps[step].end_ns ||
 		(step + 1 < count && moment_ns >= steps[step + 1].ts_ns))
 		step = sums->step = fsdp_kineto_step_at(kineto, moment_ns);
-	*ret_chosen =
-		!kineto->limited || (step != SIZE_MAX && kineto->steps[step].chosen);
-	if (!*ret_chosen)
-		return true;
+	if (kineto->limited && (step == SIZE_MAX || !steps[step].chosen))
+		return false;
 	if (device && step != SIZE_MAX) {
-		struct fsdp_kineto_step *one = &kineto->steps[step];
+		struct fsdp_kineto_step *one = &steps[step];
 		if (row->ts_ns < one->first_ns)
 			one->first_ns = row->ts_ns;
 		if (row->ts_ns + ns > one->last_ns)
 			one->last_ns = row->ts_ns + ns;
 	}
-	if (device && row->name != 0 &&
-		!fsdp_time_sums_add(&sums->kernels, row->name,
-			step != SIZE_MAX ? kineto->steps[step].number : FSDP_ABSENT, ns,
-			0))
-		return false;
-	if (device && row->lane != 0 && row->kind == FSDP_KINETO_COMPUTE) {
-		int64_t *stream = fsdp_vec_reach(&sums->streams, row->lane);
-		if (stream == NULL)
-			return false;
-		fsdp_sum_ns(stream, ns, &kineto->overflow);
-	}
-	return fsdp_time_sums_add(&sums->types, row->type,
-		       (int64_t)(step != SIZE_MAX ? step : kineto->step_count), ns, 0) &&
-	       fsdp_durations_add(&kineto->durations[row->type], ns);
+	if (device && row->name != 0)
+		fsdp_time_sums_add(&sums->kernels, row->name,
+			step != SIZE_MAX ? steps[step].number : FSDP_ABSENT, ns, 0);
+	if (device && row->lane != 0 && row->kind == FSDP_KINETO_COMPUTE)
+		fsdp_sum_ns(
+			fsdp_vec_reach(&sums->streams, row->lane), ns, &kineto->overflow);
+	fsdp_time_sums_add(&sums->types, row->type,
+		(int64_t)(step != SIZE_MAX ? step : count), ns, 0);
+	fsdp_vec_append(fsdp_types_at(&kineto->types, row->type), &ns);
+	return true;
 }
 
 /* Work of the device is of the step in which the host launched it. What is not chosen is
  * removed. */
-static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
+static void add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_vec *works = &kineto->tables[FSDP_KINETO_WORK];
 	struct fsdp_vec *comms = &kineto->comms.list;
@@ -451,7 +447,7 @@ static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 						      (size_t)row->id)
 						      ->ts_ns
 					    : row->ts_ns;
-		bool comm = row->kind == FSDP_KINETO_COMM, chosen;
+		bool comm = row->kind == FSDP_KINETO_COMM;
 		struct fsdp_comm one = { 0 };
 		if (comm) {
 			one = *fsdp_comm_at(comms, order);
@@ -461,9 +457,7 @@ static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 				kineto->places[order] = find_place(kineto, row);
 			order++;
 		}
-		if (!add_row(kineto, sums, row, moment_ns, true, &chosen))
-			return false;
-		if (!chosen)
+		if (!add_row(kineto, sums, row, moment_ns, true))
 			continue;
 		row->lane = 0;
 		*fsdp_kineto_at(kineto, FSDP_KINETO_WORK, kept++) = *row;
@@ -475,53 +469,45 @@ static bool add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	fsdp_vec_truncate(works, kept);
 	if (kineto->by_kernel)
 		fsdp_vec_truncate(comms, kept_comms);
-	return true;
 }
 
 /* Work of the host counts for the step in which it begins. */
-static bool add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
+static void add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_vec *comms = &kineto->comms.list;
 	size_t kept = 0;
-	bool chosen;
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_REGION].count; i++) {
 		const struct fsdp_kineto_row *row =
 			fsdp_kineto_at(kineto, FSDP_KINETO_REGION, i);
-		if (!add_row(kineto, sums, row, row->ts_ns, false, &chosen))
-			return false;
+		add_row(kineto, sums, row, row->ts_ns, false);
 	}
-	if (kineto->by_kernel)
-		return true;
-	for (size_t i = 0; i < comms->count; i++) {
+	for (size_t i = 0; !kineto->by_kernel && i < comms->count; i++) {
 		struct fsdp_kineto_row row = *fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
 		struct fsdp_comm one = *fsdp_comm_at(comms, i);
 		row.type = one.type & 63u;
 		if (kineto->places != NULL)
 			kineto->places[i] = find_place(kineto, &row);
-		if (!add_row(kineto, sums, &row, row.ts_ns, false, &chosen))
-			return false;
-		kineto->reading->recording.resolution[one.how] += chosen;
-		if (chosen)
-			*fsdp_comm_at(comms, kept++) = one;
+		if (!add_row(kineto, sums, &row, row.ts_ns, false))
+			continue;
+		kineto->reading->recording.resolution[one.how]++;
+		*fsdp_comm_at(comms, kept++) = one;
 	}
-	fsdp_vec_truncate(comms, kept);
-	return true;
+	if (!kineto->by_kernel)
+		fsdp_vec_truncate(comms, kept);
 }
 
 /* Sums of rows by step as tallies of each step, in the order of rows; the last step is
- * for what is in none. The columns are indexes of steps, the rows types or words. NULL:
- * out of memory. */
+ * for what is in none. The columns are indexes of steps, the rows types or words. */
 static struct tallies *list_by_step(
 	struct fsdp_kineto *kineto, struct fsdp_time_sums *sums, bool of_types)
 {
+	struct fsdp_arena *scratch = kineto->reading->scratch;
 	size_t rows = sums->last.count;
-	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, rows);
-	struct tallies *steps = FSDP_TAKE(&kineto->arena, steps, kineto->step_count + 1);
+	struct fsdp_step_list *lists = FSDP_TAKE(scratch, lists, rows);
+	struct tallies *steps = FSDP_TAKE(scratch, steps, kineto->step_count + 1);
 	struct fsdp_tally *all =
 		FSDP_TAKE(&kineto->reading->arena, all, sums->list.count);
-	if (lists == NULL || steps == NULL || all == NULL ||
-		!fsdp_time_sums_list(sums, NULL, &kineto->arena, lists))
-		return NULL;
+	fsdp_time_sums_list(sums, NULL, scratch, lists);
 	for (size_t row = 0; row < rows; row++)
 		for (size_t i = 0; i < lists[row].count; i++)
 			steps[lists[row].times[i].step].count++;
@@ -572,22 +558,18 @@ static struct fsdp_kernel_times make_kernel(
 	return times;
 }
 
-static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
+static void list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_arena *arena = &kineto->reading->arena;
+	struct fsdp_arena *arena = &kineto->reading->arena,
+			  *scratch = kineto->reading->scratch;
 	size_t count = kineto->kernels.count;
-	if (!kineto->reading->options->kernels)
-		return true;
 	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
-	struct placed_kernel *sorted = FSDP_TAKE(&kineto->arena, sorted, count);
-	uint32_t *places = FSDP_TAKE(&kineto->arena, places, count);
-	struct fsdp_step_list *lists = FSDP_TAKE(&kineto->arena, lists, count);
-	struct fsdp_step_list *steps = FSDP_TAKE(&kineto->arena, steps, count);
-	if (list == NULL || sorted == NULL || places == NULL || lists == NULL ||
-		steps == NULL ||
-		!fsdp_time_sums_list(&sums->kernels, NULL, &kineto->arena, lists))
-		return false;
+	struct placed_kernel *sorted = FSDP_TAKE(scratch, sorted, count);
+	uint32_t *places = FSDP_TAKE(scratch, places, count);
+	struct fsdp_step_list *lists = FSDP_TAKE(scratch, lists, count);
+	struct fsdp_step_list *steps = FSDP_TAKE(scratch, steps, count);
+	fsdp_time_sums_list(&sums->kernels, NULL, scratch, lists);
 	for (size_t i = 0; i < count; i++) {
 		sorted[i] = (struct placed_kernel){ *kernel_at(kineto, i), (uint32_t)i };
 		places[i] = UINT32_MAX;
@@ -618,38 +600,33 @@ static bool list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	}
 	recording->kernel_count = kept;
 	if (!kineto->reading->options->by_step)
-		return true;
-	if (!fsdp_time_sums_list(&sums->kernels, places, arena, steps))
-		return false;
-	for (size_t i = 0; i < recording->kernel_count; i++)
+		return;
+	fsdp_time_sums_list(&sums->kernels, places, arena, steps);
+	for (size_t i = 0; i < kept; i++)
 		list[i].by_step = steps[i];
-	return true;
 }
 
 /* ---- allocations ---- */
 
 /* Calls of the runtime that allocate or free memory, by step and in all. */
-static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
+static void add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	size_t count = kineto->step_count, kept = 0;
 	struct fsdp_time_sums by_step;
-	fsdp_time_sums_init(&by_step, &kineto->arena);
+	fsdp_time_sums_init(&by_step, kineto->reading->scratch);
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_ALLOC].count; i++) {
 		const struct fsdp_kineto_row *row =
 			fsdp_kineto_at(kineto, FSDP_KINETO_ALLOC, i);
 		size_t step = fsdp_kineto_step_at(kineto, row->ts_ns);
-		if ((step != SIZE_MAX || !kineto->limited) &&
-			!fsdp_time_sums_add(&by_step, row->name,
+		if (step != SIZE_MAX || !kineto->limited)
+			fsdp_time_sums_add(&by_step, row->name,
 				(int64_t)(step != SIZE_MAX ? step : count),
-				(int64_t)row->dur_ns, 0))
-			return false;
+				(int64_t)row->dur_ns, 0);
 	}
 	struct tallies *lists = list_by_step(kineto, &by_step, false);
 	struct fsdp_tally *all =
 		FSDP_TAKE(&kineto->reading->arena, all, by_step.list.count);
-	if (lists == NULL || all == NULL)
-		return false;
 	for (size_t i = 0; i <= count; i++) {
 		if (lists[i].count == 0)
 			continue;
@@ -673,19 +650,15 @@ static bool add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 		fsdp_sum_ns(&all[last - 1].sum_ns, all[i].sum_ns, &kineto->overflow);
 	}
 	kineto->overflow |= by_step.overflow;
-	return true;
 }
 
 /* The steps of the recording, with the sums by type and the allocations of each. */
-static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types,
-	struct fsdp_step **ret_steps)
+static struct fsdp_step *fill_steps(
+	struct fsdp_kineto *kineto, const struct tallies *types)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	size_t count = kineto->step_count;
-	struct fsdp_step *list = *ret_steps =
-		FSDP_TAKE(&kineto->reading->arena, list, count);
-	if (list == NULL)
-		return false;
+	struct fsdp_step *list = FSDP_TAKE(&kineto->reading->arena, list, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_step *step = &kineto->steps[i];
 		list[i] = (struct fsdp_step){ .step = step->number,
@@ -700,7 +673,8 @@ static bool fill_steps(struct fsdp_kineto *kineto, const struct tallies *types,
 		recording->outside = types[count].list;
 		recording->outside_count = types[count].count;
 	}
-	return add_allocs(kineto, list);
+	add_allocs(kineto, list);
+	return list;
 }
 
 /* ---- why idle ---- */
@@ -768,7 +742,7 @@ static void divide(struct idle *at, uint32_t lane, int64_t begin_ns, int64_t end
 
 /* A gap, or a part of one, and the work of the device that ends it. NULL: none follows,
  * and what counts is what the thread did that launched last. */
-static bool explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
+static void explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	const struct fsdp_kineto_row *work)
 {
 	int64_t ns[FSDP_IDLE_CAUSE_COUNT] = { 0 }, moment_ns = begin_ns;
@@ -800,16 +774,14 @@ static bool explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
 		sum->ns += ns[cause];
 		if (ns[cause] > sum->longest_ns)
 			sum->longest_ns = ns[cause];
-		if (!fsdp_time_sums_add(&at->steps, cause,
-			    fsdp_kineto_number_at(at->kineto, moment_ns), ns[cause],
-			    FSDP_ABSENT))
-			return false;
+		fsdp_time_sums_add(&at->steps, cause,
+			fsdp_kineto_number_at(at->kineto, moment_ns), ns[cause],
+			FSDP_ABSENT);
 	}
-	return true;
 }
 
 /* The parts of a gap that are in windows. */
-static bool explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
+static void explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	const struct fsdp_kineto_row *work)
 {
 	for (; at->window < at->window_count; at->window++) {
@@ -818,12 +790,11 @@ static bool explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
 		int64_t to = one->end_ns < end_ns ? one->end_ns : end_ns;
 		if (one->begin_ns >= end_ns)
 			break;
-		if (from < to && !explain(at, from, to, work))
-			return false;
+		if (from < to)
+			explain(at, from, to, work);
 		if (one->end_ns >= end_ns)
 			break;
 	}
-	return true;
 }
 
 static int compare_idles(const void *a, const void *b)
@@ -838,14 +809,12 @@ static int compare_idles(const void *a, const void *b)
 }
 
 /* Adds up the gaps before kernels of one name, on any stream. */
-static bool list_idles(const struct idle *at, struct fsdp_recording *recording)
+static void list_idles(const struct idle *at, struct fsdp_recording *recording)
 {
 	size_t all = (at->kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, count = 0, kept = 0;
 	for (size_t i = 0; i < all; i++)
 		count += at->sums[i].gaps != 0;
 	struct fsdp_idle_time *list = FSDP_TAKE(&at->kineto->reading->arena, list, count);
-	if (list == NULL)
-		return false;
 	for (size_t i = 0, next = 0; i < all; i++) {
 		size_t kernel = i / FSDP_IDLE_CAUSE_COUNT;
 		if (at->sums[i].gaps == 0)
@@ -877,13 +846,13 @@ static bool list_idles(const struct idle *at, struct fsdp_recording *recording)
 	}
 	recording->idles = list;
 	recording->idle_count = kept;
-	return true;
 }
 
-static bool find_idle_causes(
+static void find_idle_causes(
 	struct fsdp_kineto *kineto, const struct fsdp_busy_span *windows, size_t count)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_arena *scratch = kineto->reading->scratch;
 	size_t lanes = kineto->words.names.list.count;
 	struct idle at = { .kineto = kineto,
 		.windows = windows,
@@ -891,32 +860,29 @@ static bool find_idle_causes(
 		.kernel_count = kineto->kernels.count };
 	struct fsdp_vec *host = &kineto->tables[FSDP_KINETO_HOST];
 	int64_t end_ns = INT64_MIN;
-	if (!kineto->with_idle)
-		return true;
-	fsdp_time_sums_init(&at.steps, &kineto->arena);
+	fsdp_time_sums_init(&at.steps, scratch);
 	at.sums = FSDP_TAKE(
-		&kineto->arena, at.sums, (at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT);
-	at.ends = FSDP_TAKE(&kineto->arena, at.ends, lanes);
-	at.threads = FSDP_TAKE(&kineto->arena, at.threads, lanes);
-	bool good = at.sums != NULL && at.ends != NULL && at.threads != NULL &&
-		    fsdp_vec_sort(host, compare_times);
-	for (size_t i = 0; good && i < host->count; i++)
+		scratch, at.sums, (at.kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT);
+	at.ends = FSDP_TAKE(scratch, at.ends, lanes);
+	at.threads = FSDP_TAKE(scratch, at.threads, lanes);
+	sort_rows(host, compare_times);
+	for (size_t i = 0; i < host->count; i++)
 		at.ends[fsdp_kineto_at(kineto, FSDP_KINETO_HOST, i)->lane]++;
-	for (size_t lane = 1; good && lane < lanes; lane++)
+	for (size_t lane = 1; lane < lanes; lane++)
 		at.ends[lane] += at.ends[lane - 1];
-	for (size_t i = 0; good && i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
 		const struct fsdp_kineto_row *work =
 			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
 		if (work->ts_ns > end_ns)
-			good = explain_gap(&at, end_ns, work->ts_ns, work);
+			explain_gap(&at, end_ns, work->ts_ns, work);
 		if (fsdp_kineto_end(work) > end_ns)
 			end_ns = fsdp_kineto_end(work);
 	}
-	return good && explain_gap(&at, end_ns, INT64_MAX, NULL) &&
-	       list_idles(&at, recording) &&
-	       (!kineto->reading->options->by_step ||
-		       fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
-			       recording->idle_by_step));
+	explain_gap(&at, end_ns, INT64_MAX, NULL);
+	list_idles(&at, recording);
+	if (kineto->reading->options->by_step)
+		fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
+			recording->idle_by_step);
 }
 
 /* ---- the device ---- */
@@ -964,18 +930,16 @@ static int64_t add_host_comms(const struct fsdp_vec *comms)
 
 /* How the device was used: in all, within the time that shares are of, and by each step
  * within its time and between its first and last work. */
-static bool measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
+static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_arena *scratch = kineto->reading->scratch;
 	struct fsdp_busy_span extent,
 		complete = { recording->first_ts_ns, recording->last_end_ns };
 	size_t count = kineto->step_count, shares = 0, kept = 0;
 	bool any = find_extent(kineto, &extent);
-	struct fsdp_busy_span *windows =
-		FSDP_TAKE(&kineto->arena, windows, 3 * count + 2);
-	struct fsdp_device_times *times = FSDP_TAKE(&kineto->arena, times, 3 * count + 2);
-	if (windows == NULL || times == NULL)
-		return false;
+	struct fsdp_busy_span *windows = FSDP_TAKE(scratch, windows, 3 * count + 2);
+	struct fsdp_device_times *times = FSDP_TAKE(scratch, times, 3 * count + 2);
 	recording->has_device = kineto->tables[FSDP_KINETO_WORK].count != 0;
 	if (recording->has_device) {
 		windows[kept++] = extent;
@@ -997,8 +961,7 @@ static bool measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 			windows[kept++] =
 				(struct fsdp_busy_span){ step->first_ns, step->last_ns };
 	}
-	if (!fsdp_kineto_cover(kineto, windows, kept, times))
-		return false;
+	fsdp_kineto_cover(kineto, windows, kept, times);
 	if (recording->has_device)
 		recording->device = *times++;
 	for (size_t i = 0; i < shares; i++)
@@ -1008,11 +971,12 @@ static bool measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 		if (steps[i].has_device)
 			steps[i].device = *times++;
 	}
-	return find_idle_causes(kineto, windows + 1, shares);
+	if (kineto->with_idle)
+		find_idle_causes(kineto, windows + 1, shares);
 }
 
 /* Without a device, the strip has collectives alone. */
-static bool fill_strip(struct fsdp_kineto *kineto)
+static void fill_strip(struct fsdp_kineto *kineto)
 {
 	static const enum fsdp_time_type types[FSDP_KINETO_WORKS] = { FSDP_TIME_COUNT,
 		FSDP_TIME_COMPUTE, FSDP_TIME_H2D, FSDP_TIME_D2H, FSDP_TIME_D2D,
@@ -1023,16 +987,14 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 	struct fsdp_kineto_walk walk;
 	struct fsdp_kineto_piece piece;
 	if (!kineto->reading->options->timeline || !find_extent(kineto, &extent))
-		return true;
-	if (!fsdp_strip_init(
-		    strip, extent.begin_ns, extent.end_ns, &kineto->reading->arena))
-		return false;
+		return;
+	fsdp_strip_init(strip, extent.begin_ns, extent.end_ns, &kineto->reading->arena);
 	for (size_t i = 0; i < comms->count; i++) {
 		const struct fsdp_comm *one = fsdp_comm_at(comms, i);
 		fsdp_strip_add(strip, one->type, one->ts_ns, one->ts_ns + one->dur_ns);
 	}
 	if (!kineto->reading->recording.has_device)
-		return true;
+		return;
 	begin_works(kineto, &walk);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
 		for (unsigned kind = FSDP_KINETO_COMPUTE; kind < FSDP_KINETO_WORKS;
@@ -1043,95 +1005,76 @@ static bool fill_strip(struct fsdp_kineto *kineto)
 		fsdp_strip_add(strip, FSDP_STRIP_IDLE, piece.begin, piece.end);
 	}
 	fsdp_strip_finish_idle(strip);
-	return true;
 }
 
 /* When the device computed, and when it ran collectives and nothing that computes. */
-static bool keep_spans(struct fsdp_kineto *kineto)
+static void keep_spans(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_vec computing, exposed;
+	struct fsdp_vec lists[2]; /* computing, exposed */
 	struct fsdp_kineto_walk walk;
 	struct fsdp_kineto_piece piece;
 	int64_t sum_ns = 0;
 	if (!kineto->reading->options->spans && !kineto->with_units)
-		return true;
-	fsdp_vec_init(&computing, &kineto->arena, sizeof(struct fsdp_busy_span));
-	fsdp_vec_init(&exposed, &kineto->arena, sizeof(struct fsdp_busy_span));
+		return;
+	for (size_t i = 0; i < 2; i++)
+		fsdp_vec_init(&lists[i], kineto->reading->scratch,
+			sizeof(struct fsdp_busy_span));
 	begin_works(kineto, &walk);
 	while (fsdp_kineto_walk_next(&walk, &piece)) {
-		struct fsdp_vec *list = (piece.kinds & COMPUTE) != 0 ? &computing
-					: (piece.kinds & COMM) != 0  ? &exposed
-								     : NULL;
+		struct fsdp_vec *list = &lists[(piece.kinds & COMPUTE) == 0];
 		struct fsdp_busy_span span = { piece.begin, piece.end }, *last = NULL;
-		if (list != NULL && list->count != 0)
+		if ((piece.kinds & (COMPUTE | COMM)) == 0)
+			continue;
+		if (list->count != 0)
 			last = fsdp_vec_at(list, list->count - 1);
 		/* Stretches that touch are one. */
 		if (last != NULL && last->end_ns == span.begin_ns)
 			last->end_ns = span.end_ns;
-		else if (list != NULL && !fsdp_vec_add(list, &span))
-			return false;
+		else
+			fsdp_vec_append(list, &span);
 	}
-	recording->computing = fsdp_trace_flat(kineto->reading, &computing);
-	recording->computing_count = computing.count;
-	recording->exposed = fsdp_trace_flat(kineto->reading, &exposed);
-	recording->exposed_count = exposed.count;
-	int64_t *before = FSDP_TAKE(&kineto->reading->arena, before, computing.count);
-	if (recording->computing == NULL || recording->exposed == NULL || before == NULL)
-		return false;
+	recording->computing = fsdp_trace_flat(kineto->reading, &lists[0]);
+	recording->computing_count = lists[0].count;
+	recording->exposed = fsdp_trace_flat(kineto->reading, &lists[1]);
+	recording->exposed_count = lists[1].count;
+	int64_t *before = FSDP_TAKE(&kineto->reading->arena, before, lists[0].count);
 	recording->computed_ns = before;
-	for (size_t i = 0; i < computing.count; i++) {
+	for (size_t i = 0; i < recording->computing_count; i++) {
 		const struct fsdp_busy_span *one = &recording->computing[i];
 		before[i] = sum_ns;
 		sum_ns += one->end_ns - one->begin_ns;
 	}
-	return true;
 }
 
 /* ---- types and categories ---- */
 
-/* The type `all`: the steps, or else the recorded time. */
-static bool add_all(struct fsdp_kineto *kineto)
+/* Durations by type. The type `all`: the steps, or else the recorded time. */
+static void list_types(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_durations *all = &kineto->durations[FSDP_TIME_ALL];
-	recording->all_source = "none";
-	for (size_t i = 0; i < kineto->step_count; i++)
-		if (!fsdp_durations_add(
-			    all, kineto->steps[i].end_ns - kineto->steps[i].ts_ns))
-			return false;
-	if (kineto->step_count != 0) {
-		recording->all_source = "ProfilerStep";
-	} else if (recording->first_ts_ns != FSDP_ABSENT) {
-		recording->all_source = "span";
-		return fsdp_durations_add(
-			all, recording->last_end_ns - recording->first_ts_ns);
+	struct fsdp_vec *all = fsdp_types_at(&kineto->types, FSDP_TIME_ALL);
+	int64_t ns;
+	for (size_t i = 0; i < kineto->step_count; i++) {
+		ns = kineto->steps[i].end_ns - kineto->steps[i].ts_ns;
+		fsdp_vec_append(all, &ns);
 	}
-	return true;
-}
-
-static bool list_types(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_types all;
+	bool span = kineto->step_count == 0 && recording->first_ts_ns != FSDP_ABSENT;
+	recording->all_source = kineto->step_count != 0 ? "ProfilerStep"
+				: span                  ? "span"
+							: "none";
+	if (span) {
+		ns = recording->last_end_ns - recording->first_ts_ns;
+		fsdp_vec_append(all, &ns);
+	}
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
-		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
-	fsdp_vec_init(&all.list, &kineto->arena, sizeof(struct fsdp_typed));
-	for (int i = 0; i < FSDP_TIME_COUNT; i++) {
-		struct fsdp_typed *one = fsdp_vec_push(&all.list);
-		if (one == NULL)
-			return false;
-		one->name = fsdp_time_type_name((enum fsdp_time_type)i);
-		fsdp_durations_move(&one->durations, &kineto->durations[i]);
-	}
-	bool good = fsdp_trace_types(kineto->reading, &all);
-	fsdp_types_done(&all);
-	return good;
+		fsdp_types_at(&kineto->types, FSDP_TIME_REDUCE_SCATTER)->count == 0;
+	fsdp_trace_types(kineto->reading, &kineto->types);
 }
 
 /* Categories and phases by name, and the categories that are not known. */
-static bool list_categories(struct fsdp_kineto *kineto)
+static void list_categories(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	const struct fsdp_vec *categories = &kineto->words.categories;
@@ -1140,8 +1083,6 @@ static bool list_categories(struct fsdp_kineto *kineto)
 	struct fsdp_tally *by_phase = fsdp_trace_flat(kineto->reading, phases);
 	struct fsdp_tally *unknown =
 		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
-	if (all == NULL || by_phase == NULL || unknown == NULL)
-		return false;
 	FSDP_SORT(all, categories->count, FSDP_BY(all, name));
 	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
 	for (size_t i = 0; i < categories->count; i++)
@@ -1152,28 +1093,23 @@ static bool list_categories(struct fsdp_kineto *kineto)
 	recording->phases = by_phase;
 	recording->phase_count = phases->count;
 	recording->unknown = unknown;
-	return true;
 }
 
 /* ---- all of it ---- */
 
-/* Each event in its step; then the works in order of time. */
-static bool add_events(
-	struct fsdp_kineto *kineto, struct trace_sums *sums, struct tallies **ret_types)
+/* Each event in its step; then the works in order of time. The sums by type of each step.
+ */
+static struct tallies *add_events(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
-	if (kineto->with_units) {
-		kineto->places = FSDP_TAKE(
-			&kineto->arena, kineto->places, kineto->comms.list.count);
-		if (kineto->places == NULL)
-			return false;
-	}
-	/* By time; those that begin together in the order of the file. */
 	const struct fsdp_recording_options *options = kineto->reading->options;
+	struct fsdp_arena *scratch = kineto->reading->scratch;
 	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_STEP];
-	struct fsdp_kineto_step *steps =
-		FSDP_TAKE(&kineto->reading->arena, steps, list->count);
-	if (steps == NULL || !fsdp_vec_sort(list, compare_starts))
-		return false;
+	struct fsdp_kineto_step *steps = FSDP_TAKE(scratch, steps, list->count);
+	if (kineto->with_units)
+		kineto->places =
+			FSDP_TAKE(scratch, kineto->places, kineto->comms.list.count);
+	/* By time; those that begin together in the order of the file. */
+	sort_rows(list, compare_starts);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct fsdp_kineto_row *row =
 			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
@@ -1185,9 +1121,10 @@ static bool add_events(
 	}
 	kineto->steps = steps;
 	kineto->step_count = list->count;
-	if (!find_calls(kineto) || !find_collectives(kineto) ||
-		!add_works(kineto, sums) || !add_host(kineto, sums))
-		return false;
+	find_calls(kineto);
+	find_collectives(kineto);
+	add_works(kineto, sums);
+	add_host(kineto, sums);
 	int64_t most_ns = 0;
 	for (size_t i = 0; i < sums->streams.count; i++) {
 		int64_t ns = *(const int64_t *)fsdp_vec_at(&sums->streams, i);
@@ -1195,33 +1132,24 @@ static bool add_events(
 			kineto->compute_stream = (uint32_t)i;
 		most_ns = ns > most_ns ? ns : most_ns;
 	}
-	*ret_types = list_by_step(kineto, &sums->types, true);
-	return *ret_types != NULL &&
-	       fsdp_vec_sort(&kineto->tables[FSDP_KINETO_WORK], compare_times);
+	sort_rows(&kineto->tables[FSDP_KINETO_WORK], compare_times);
+	return list_by_step(kineto, &sums->types, true);
 }
 
-bool fsdp_kineto_finish(struct fsdp_kineto *kineto)
+void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
-	struct tallies *types;
-	struct fsdp_step *steps;
-	struct trace_sums sums;
-	fsdp_time_sums_init(&sums.types, &kineto->arena);
-	fsdp_time_sums_init(&sums.kernels, &kineto->arena);
-	fsdp_vec_init(&sums.streams, &kineto->arena, sizeof(int64_t));
-	sums.step = 0;
-	if (all == NULL || !list_categories(kineto) ||
-		!add_events(kineto, &sums, &types) ||
-		!fsdp_comm_sort(&kineto->comms.list))
-		return false;
+	struct trace_sums sums = { .step = 0 };
+	fsdp_time_sums_init(&sums.types, kineto->reading->scratch);
+	fsdp_time_sums_init(&sums.kernels, kineto->reading->scratch);
+	fsdp_vec_init(&sums.streams, kineto->reading->scratch, sizeof(int64_t));
+	list_categories(kineto);
+	struct tallies *types = add_events(kineto, &sums);
+	sort_rows(&kineto->comms.list, compare_comms);
 	/* Only idle causes need calls from here on. */
-	if (!kineto->with_idle) {
-		fsdp_arena_done(&kineto->calls);
-		fsdp_arena_init_lean(&kineto->calls, kineto->reading->budget);
-		fsdp_vec_init(&kineto->tables[FSDP_KINETO_CALL], &kineto->calls,
-			sizeof(struct fsdp_kineto_row));
-	}
+	if (!kineto->with_idle)
+		fsdp_arena_done(kineto->calls);
 	if (kineto->limited) {
 		/* With --steps: forgets the steps that are not chosen, and their sums. */
 		size_t kept = 0;
@@ -1240,13 +1168,15 @@ bool fsdp_kineto_finish(struct fsdp_kineto *kineto)
 	*all = kineto->comms;
 	recording->collectives = all;
 	recording->collective_count = all->list.count;
-	if (!keep_spans(kineto) || !fsdp_kineto_units_finish(kineto) ||
-		!add_all(kineto) || !fill_steps(kineto, types, &steps) ||
-		!measure_device(kineto, steps) || !fill_strip(kineto) ||
-		!list_types(kineto) || !list_kernels(kineto, &sums))
-		return false;
+	keep_spans(kineto);
+	if (kineto->with_units)
+		fsdp_kineto_units_finish(kineto);
+	measure_device(kineto, fill_steps(kineto, types));
+	fill_strip(kineto);
+	list_types(kineto);
+	if (kineto->reading->options->kernels)
+		list_kernels(kineto, &sums);
 	if (kineto->overflow || sums.types.overflow || sums.kernels.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
-	return true;
 }

@@ -199,23 +199,18 @@ static void find_enclosing(struct ends *tree, size_t around_count,
 	}
 }
 
-bool fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
-	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around)
+void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
+	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around,
+	struct fsdp_arena *scratch)
 {
 	struct ends tree = { .around = around,
-		.ends = malloc((around_count + 1) * sizeof *tree.ends),
-		.best = malloc((around_count + 1) * sizeof *tree.best) };
-	bool good = tree.ends != NULL && tree.best != NULL;
-	if (good) {
-		FSDP_SORT(around, around_count, FSDP_BY(around, lane),
-			FSDP_BY(around, begin), FSDP_BY(around, index));
-		FSDP_SORT(inner, inner_count, FSDP_BY(inner, lane), FSDP_BY(inner, begin),
-			FSDP_BY(inner, index));
-		find_enclosing(&tree, around_count, inner, inner_count, ret_around);
-	}
-	free(tree.ends);
-	free(tree.best);
-	return good;
+		.ends = FSDP_TAKE(scratch, tree.ends, around_count),
+		.best = FSDP_TAKE(scratch, tree.best, around_count + 1) };
+	FSDP_SORT(around, around_count, FSDP_BY(around, lane), FSDP_BY(around, begin),
+		FSDP_BY(around, index));
+	FSDP_SORT(inner, inner_count, FSDP_BY(inner, lane), FSDP_BY(inner, begin),
+		FSDP_BY(inner, index));
+	find_enclosing(&tree, around_count, inner, inner_count, ret_around);
 }
 
 /*
@@ -269,14 +264,12 @@ static void add_collectives(
 	add_ns(&sum->exposed_last_ns, more->exposed_last_ns);
 }
 
-/* The texts of both, each once, in the arena. False: out of memory. */
-static bool add_texts(struct fsdp_unit_texts *sum, const struct fsdp_unit_texts *more,
+/* The texts of both, each once, in the arena. */
+static void add_texts(struct fsdp_unit_texts *sum, const struct fsdp_unit_texts *more,
 	struct fsdp_arena *arena)
 {
 	size_t count = sum->count + more->count, kept = 0;
 	struct fsdp_span *all = FSDP_TAKE(arena, all, count);
-	if (all == NULL)
-		return false;
 	for (size_t i = 0; i < count; i++)
 		all[i] = i < sum->count ? sum->texts[i] : more->texts[i - sum->count];
 	FSDP_SORT(all, count, FSDP_BY_VALUE(all));
@@ -284,89 +277,71 @@ static bool add_texts(struct fsdp_unit_texts *sum, const struct fsdp_unit_texts 
 		if (i == 0 || !fsdp_span_equal(all[i], all[kept - 1]))
 			all[kept++] = all[i];
 	*sum = (struct fsdp_unit_texts){ all, kept };
-	return true;
 }
 
-/* Adds a row to the one with the same key; false: out of memory. */
-static bool add_row(struct fsdp_unit_times *sum, const struct fsdp_unit_times *more,
-	struct fsdp_arena *arena)
+void fsdp_unit_rows_join(struct fsdp_joined *joined)
 {
-	sum->prefetched += more->prefetched;
-	sum->firsts += more->firsts;
-	sum->reshards += more->reshards;
-	sum->forwards += more->forwards;
-	add_collectives(&sum->gathers, &more->gathers);
-	add_collectives(&sum->reduces, &more->reduces);
-	return add_texts(&sum->groups, &more->groups, arena) &&
-	       add_texts(&sum->streams, &more->streams, arena);
-}
-
-bool fsdp_unit_rows_join(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_unit_times **ret_rows, size_t *ret_count)
-{
-	size_t total = 0, kept = 0;
-	for (size_t i = 0; i < count; i++)
-		total += recordings[i]->unit_count;
-	struct fsdp_unit_times *rows = FSDP_TAKE(arena, rows, total);
-	if (rows == NULL)
-		return false;
-	for (size_t i = 0, at = 0; i < count; i++)
-		for (size_t j = 0; j < recordings[i]->unit_count; j++, at++) {
-			rows[at] = recordings[i]->units[j];
+	size_t total = 0, kept = 0, at = 0;
+	for (size_t i = 0; i < joined->count; i++)
+		total += joined->by_rank[i]->unit_count;
+	struct fsdp_unit_times *rows = FSDP_TAKE(joined->arena, rows, total);
+	for (size_t i = 0; i < joined->count; i++)
+		for (size_t j = 0; j < joined->by_rank[i]->unit_count; j++, at++) {
+			rows[at] = joined->by_rank[i]->units[j];
 			rows[at].gathers.by_step = rows[at].reduces.by_step =
 				(struct fsdp_step_list){ 0 };
 		}
 	unit_rows_sort(rows, total);
 	for (size_t i = 0; i < total; i++) {
-		if (i == 0 || compare_rows(&rows[kept - 1], &rows[i]) != 0)
-			rows[kept++] = rows[i];
-		else if (!add_row(&rows[kept - 1], &rows[i], arena))
-			return false;
+		struct fsdp_unit_times *more = &rows[i],
+				       *sum = kept != 0 ? &rows[kept - 1] : NULL;
+		if (sum == NULL || compare_rows(sum, more) != 0) {
+			rows[kept++] = *more;
+			continue;
+		}
+		sum->prefetched += more->prefetched;
+		sum->firsts += more->firsts;
+		sum->reshards += more->reshards;
+		sum->forwards += more->forwards;
+		add_collectives(&sum->gathers, &more->gathers);
+		add_collectives(&sum->reduces, &more->reduces);
+		add_texts(&sum->groups, &more->groups, joined->arena);
+		add_texts(&sum->streams, &more->streams, joined->arena);
 	}
-	*ret_rows = rows;
-	*ret_count = kept;
-	return true;
+	joined->units = rows;
+	joined->unit_count = kept;
 }
 
 /* ---- the annotations of a trace ---- */
 
 /* The word of a name without the segments of wrappers; that of each name is found once.
  */
-static bool find_unit(
-	struct fsdp_kineto_words *words, struct fsdp_span name, uint32_t *ret_unit)
+static uint32_t find_unit(struct fsdp_kineto_words *words, struct fsdp_span name)
 {
-	uint32_t raw;
+	uint32_t raw, id;
 	uint32_t *clean =
 		fsdp_kineto_words_find(words, FSDP_KINETO_UNIT_NAMES, name, &raw);
-	if (clean == NULL)
-		return false;
 	if (*clean == 0) {
-		unsigned char *buffer = malloc(name.size + 1);
-		uint32_t id = FSDP_NONE;
-		if (buffer != NULL)
-			fsdp_kineto_words_find(words, FSDP_KINETO_UNITS,
-				fsdp_span(buffer, fsdp_kineto_unit_clean(name, buffer)),
-				&id);
-		free(buffer);
-		if (id == FSDP_NONE)
-			return false;
+		unsigned char *buffer = fsdp_arena_take(words->scratch, name.size, 1);
+		fsdp_kineto_words_find(words, FSDP_KINETO_UNITS,
+			fsdp_span(buffer, fsdp_kineto_unit_clean(name, buffer)), &id);
 		clean = fsdp_vec_at(&words->known, raw);
 		*clean = id;
 	}
-	*ret_unit = *clean;
-	return true;
+	return *clean;
 }
 
-bool fsdp_kineto_units_add(
+void fsdp_kineto_units_add(
 	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row)
 {
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(name);
 	kineto->units_seen[note.kind] = true;
+	if (note.kind == FSDP_UNIT_NONE || note.kind == FSDP_UNIT_STATION)
+		return;
 	row.kind = (unsigned)note.kind & 31;
 	row.id = note.pg;
-	return note.kind == FSDP_UNIT_NONE || note.kind == FSDP_UNIT_STATION ||
-	       (find_unit(&kineto->words, note.unit, &row.name) &&
-		       fsdp_vec_add(&kineto->tables[FSDP_KINETO_UNIT], &row));
+	row.name = find_unit(&kineto->words, note.unit);
+	fsdp_vec_append(&kineto->tables[FSDP_KINETO_UNIT], &row);
 }
 
 /*
@@ -418,10 +393,9 @@ static const struct fsdp_comm *comm_at(const struct settling *at, size_t index)
 	return fsdp_comm_at(&at->kineto->comms.list, index);
 }
 
-/* The row of a unit (a word, or FSDP_NONE: unknown), which is added if it is new. All
- * that return bool are false when out of memory. */
-static bool find_row(struct settling *at, uint32_t unit, enum fsdp_unit_phase phase,
-	int64_t pg, uint32_t *ret_row)
+/* The row of a unit (a word, or FSDP_NONE: unknown), which is added if it is new. */
+static uint32_t find_row(
+	struct settling *at, uint32_t unit, enum fsdp_unit_phase phase, int64_t pg)
 {
 	struct fsdp_kineto_words *words = &at->kineto->words;
 	int64_t key[] = { unit, (int64_t)phase, pg };
@@ -429,8 +403,6 @@ static bool find_row(struct settling *at, uint32_t unit, enum fsdp_unit_phase ph
 	uint32_t id;
 	uint32_t *index = fsdp_kineto_words_find(
 		words, FSDP_KINETO_UNIT_ROWS, FSDP_KINETO_KEY(key), &id);
-	if (index == NULL)
-		return false;
 	if (*index == 0) {
 		struct fsdp_unit_times row = { .phase = phase,
 			.pg = pg,
@@ -438,58 +410,43 @@ static bool find_row(struct settling *at, uint32_t unit, enum fsdp_unit_phase ph
 			.reduces.exposed_ns = exposed_ns };
 		if (unit != FSDP_NONE)
 			row.unit = fsdp_kineto_words_text(words, unit);
-		if (!fsdp_vec_add(&at->rows, &row))
-			return false;
+		fsdp_vec_append(&at->rows, &row);
 		*index = (uint32_t)at->rows.count;
 	}
-	*ret_row = *index - 1;
-	return true;
+	return *index - 1;
 }
 
 /* Notes a process group or a stream of a row once. */
-static bool add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t word,
+static void add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t word,
 	struct fsdp_span text)
 {
 	uint32_t key[] = { is_stream, row, word }, id;
 	uint32_t *known = fsdp_kineto_words_find(
 		&at->kineto->words, FSDP_KINETO_UNIT_TEXTS, FSDP_KINETO_KEY(key), &id);
-	if (known == NULL || *known != 0)
-		return known != NULL;
+	if (*known == 0)
+		fsdp_vec_append(&at->texts, &(struct unit_text){ text, row, is_stream });
 	*known = 1;
-	return fsdp_vec_add(&at->texts, &(struct unit_text){ text, row, is_stream });
-}
-
-static int compare_unit_texts(const void *a, const void *b)
-{
-	const struct unit_text *left = a, *right = b;
-	if (left->is_stream != right->is_stream)
-		return left->is_stream ? 1 : -1;
-	if (left->row != right->row)
-		return left->row < right->row ? -1 : 1;
-	return fsdp_span_compare(left->text, right->text);
 }
 
 /* Fills in the units of the recording, in order. */
-static bool list_rows(struct settling *at)
+static void list_rows(struct settling *at)
 {
-	struct fsdp_recording *recording = &at->kineto->reading->recording;
-	struct fsdp_arena *arena = &at->kineto->reading->arena;
-	size_t count = at->rows.count;
-	struct fsdp_unit_times *list = FSDP_TAKE(arena, list, count);
-	struct fsdp_span *texts = FSDP_TAKE(arena, texts, at->texts.count);
-	struct fsdp_step_list *steps =
-		FSDP_TAKE(&at->kineto->arena, steps, 2 * count + 1);
-	if (list == NULL || texts == NULL || steps == NULL ||
-		!fsdp_vec_sort(&at->texts, compare_unit_texts) ||
-		!fsdp_time_sums_list(&at->sums, NULL, arena, steps))
-		return false;
+	struct fsdp_trace_reading *reading = at->kineto->reading;
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_unit_times *list = fsdp_trace_flat(reading, &at->rows);
+	size_t count = at->rows.count, text_count = at->texts.count;
+	struct unit_text *sorted = fsdp_trace_flat(reading, &at->texts);
+	struct fsdp_span *texts = FSDP_TAKE(&reading->arena, texts, text_count);
+	struct fsdp_step_list *steps = FSDP_TAKE(reading->scratch, steps, 2 * count);
+	FSDP_SORT(sorted, text_count, FSDP_BY(sorted, is_stream), FSDP_BY(sorted, row),
+		FSDP_BY(sorted, text));
+	fsdp_time_sums_list(&at->sums, NULL, &reading->arena, steps);
 	for (size_t i = 0; i < count; i++) {
-		list[i] = *row_at(at, i);
 		list[i].gathers.by_step = steps[2 * i];
 		list[i].reduces.by_step = steps[2 * i + 1];
 	}
-	for (size_t i = 0; i < at->texts.count; i++) {
-		const struct unit_text *one = fsdp_vec_at(&at->texts, i);
+	for (size_t i = 0; i < text_count; i++) {
+		const struct unit_text *one = &sorted[i];
 		struct fsdp_unit_texts *of =
 			one->is_stream ? &list[one->row].streams : &list[one->row].groups;
 		texts[i] = one->text;
@@ -499,7 +456,6 @@ static bool list_rows(struct settling *at)
 	unit_rows_sort(list, count);
 	recording->units = list;
 	recording->unit_count = count;
-	return true;
 }
 
 /* ---- the reductions at the end of each step ---- */
@@ -582,42 +538,31 @@ static size_t list_around(struct settling *at, uint32_t kinds, bool by_process)
 }
 
 /* For each annotation of some kinds the innermost one of others around it. */
-static bool find_around(struct settling *at, uint32_t inner, uint32_t around)
+static void find_around(struct settling *at, uint32_t inner, uint32_t around)
 {
 	size_t count = list_around(at, inner, false);
 	memcpy(at->inner, at->around, count * sizeof *at->inner);
-	return fsdp_enclosing_find(
-		at->around, list_around(at, around, false), at->inner, count, at->found);
+	fsdp_enclosing_find(at->around, list_around(at, around, false), at->inner, count,
+		at->found, at->kineto->reading->scratch);
 }
 
 /* ---- FSDP1: the units of one outermost forward, in order of start ---- */
 
 /* "#k" as a word. */
-static bool find_number(struct settling *at, uint32_t number, uint32_t *ret_unit)
+static uint32_t find_number(struct settling *at, uint32_t number)
 {
 	char text[16];
+	uint32_t unit;
 	int size = snprintf(text, sizeof text, "#%u", (unsigned)number);
-	return fsdp_kineto_words_find(&at->kineto->words, FSDP_KINETO_UNITS,
-		       fsdp_span(text, (size_t)size), ret_unit) != NULL;
-}
-
-/* A gather in the forward is for the unit whose forward contains it, or the next one. */
-static bool place_fsdp1(struct settling *at, size_t index)
-{
-	const struct fsdp_kineto_row *note = note_at(at, index);
-	uint32_t unit = FSDP_NONE,
-		 forward = is_forward(note->kind) ? at->found[index] : FSDP_NONE;
-	if (forward != FSDP_NONE &&
-		!find_number(
-			at, at->own[forward].number + is_prefetch(note->kind), &unit))
-		return false;
-	return find_row(at, unit, phase_of(note->kind), FSDP_ABSENT, &at->own[index].row);
+	fsdp_kineto_words_find(&at->kineto->words, FSDP_KINETO_UNITS,
+		fsdp_span(text, (size_t)size), &unit);
+	return unit;
 }
 
 /* ---- what is counted by annotations ---- */
 
 /* Before PyTorch 2.5 all units have one row. */
-static bool add_station(struct settling *at, size_t index)
+static void add_station(struct settling *at, size_t index)
 {
 	const struct fsdp_kineto_row *note = note_at(at, index);
 	unsigned kind = note->kind;
@@ -626,40 +571,35 @@ static bool add_station(struct settling *at, size_t index)
 	if (kind == FSDP_UNIT_ALL_GATHER) {
 		/* The phase of a gather of FSDP2, and whether it was asked for ahead of
 		 * its turn. */
-		const struct fsdp_kineto_row *gather = note_at(at, index), *turn;
 		enum fsdp_unit_phase phase = FSDP_PHASE_NONE;
 		bool ahead = false;
 		if (at->found[index] != FSDP_NONE) {
-			turn = note_at(at, at->found[index]);
+			const struct fsdp_kineto_row *turn =
+				note_at(at, at->found[index]);
 			phase = phase_of(turn->kind);
-			ahead = is_prefetch(turn->kind) || turn->name != gather->name ||
-				turn->id != gather->id;
+			ahead = is_prefetch(turn->kind) || turn->name != unit ||
+				turn->id != note->id;
 		}
-		if (!find_row(at, gather->name, phase, gather->id, &at->own[index].row))
-			return false;
+		at->own[index].row = find_row(at, unit, phase, note->id);
 		struct fsdp_unit_times *row = row_at(at, at->own[index].row);
 		row->gathers.count++;
 		row->prefetched += ahead;
-		return true;
+		return;
 	}
 	if ((GATHERS_OF_FSDP1 >> kind & 1) != 0 || kind == FSDP_UNIT1_POST_BACKWARD ||
 		((TURNS >> kind & 1) != 0 && kind != FSDP_UNIT_PRE_FORWARD))
-		return true;
-	if (kind == FSDP_UNIT1_FORWARD) {
-		if (!find_number(at, at->own[index].number, &unit))
-			return false;
-	} else if (kind == FSDP_UNIT1_RESHARD_ONLY || !is_named(at)) {
+		return;
+	if (kind == FSDP_UNIT1_FORWARD)
+		unit = find_number(at, at->own[index].number);
+	else if (kind == FSDP_UNIT1_RESHARD_ONLY || !is_named(at))
 		unit = FSDP_NONE;
-	}
-	if (!find_row(at, unit, forward ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD,
-		    note->id, &at->own[index].row))
-		return false;
+	at->own[index].row = find_row(
+		at, unit, forward ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD, note->id);
 	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
 	row->forwards += forward;
 	row->reduces.count += kind == FSDP_UNIT_POST_BACKWARD_REDUCE;
 	row->reshards += kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
 			 kind == FSDP_UNIT1_RESHARD_ONLY;
-	return true;
 }
 
 /* ---- what is counted by collectives ---- */
@@ -677,27 +617,27 @@ static bool is_reduction(const struct fsdp_comm *comm)
 
 /* The row of a collective that was issued in an annotation. The kinds that are gathers or
  * reductions themselves were counted before. */
-static bool find_row_of(
-	struct settling *at, uint32_t index, bool gathers, uint32_t *ret_row)
+static uint32_t find_row_of(struct settling *at, uint32_t index, bool gathers)
 {
 	const struct fsdp_kineto_row *note = note_at(at, index);
-	bool is_fsdp1 = (GATHERS_OF_FSDP1 >> note->kind & 1) != 0;
-	if (note->kind != FSDP_UNIT_ALL_GATHER &&
-		note->kind != FSDP_UNIT_POST_BACKWARD_REDUCE) {
-		if (is_fsdp1 ? !place_fsdp1(at, index)
-			     : !find_row(at, FSDP_NONE, phase_of(note->kind), FSDP_ABSENT,
-				       &at->own[index].row))
-			return false;
-		struct fsdp_unit_times *row = row_at(at, at->own[index].row);
-		row->gathers.count += gathers;
-		row->reduces.count += !gathers;
-		row->prefetched += gathers && is_prefetch(note->kind);
-	}
-	*ret_row = at->own[index].row;
-	return true;
+	uint32_t unit = FSDP_NONE, around;
+	if (note->kind == FSDP_UNIT_ALL_GATHER ||
+		note->kind == FSDP_UNIT_POST_BACKWARD_REDUCE)
+		return at->own[index].row;
+	/* A gather in the forward of FSDP1 is for the unit whose forward contains it, or
+	 * the next one. */
+	if ((GATHERS_OF_FSDP1 >> note->kind & 1) != 0 && is_forward(note->kind) &&
+		(around = at->found[index]) != FSDP_NONE)
+		unit = find_number(at, at->own[around].number + is_prefetch(note->kind));
+	at->own[index].row = find_row(at, unit, phase_of(note->kind), FSDP_ABSENT);
+	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
+	row->gathers.count += gathers;
+	row->reduces.count += !gathers;
+	row->prefetched += gathers && is_prefetch(note->kind);
+	return at->own[index].row;
 }
 
-static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
+static void add_collective(struct settling *at, size_t i, uint32_t row_index)
 {
 	const struct fsdp_kineto *kineto = at->kineto;
 	const struct fsdp_comm *comm = comm_at(at, i);
@@ -705,45 +645,44 @@ static bool add_collective(struct settling *at, size_t i, uint32_t row_index)
 	struct fsdp_unit_times *row = row_at(at, row_index);
 	struct fsdp_unit_collectives *sum =
 		is_gather(comm) ? &row->gathers : &row->reduces;
+	int64_t end_ns = comm->ts_ns + comm->dur_ns;
 	int64_t exposed_ns =
-		at->device
-			? comm->dur_ns - fsdp_computed(&kineto->reading->recording,
-						 comm->ts_ns, comm->ts_ns + comm->dur_ns)
-			: FSDP_ABSENT;
+		at->device ? comm->dur_ns - fsdp_computed(&kineto->reading->recording,
+						    comm->ts_ns, end_ns)
+			   : FSDP_ABSENT;
 	bool overflow = false;
 	uint32_t stream = kineto->places[comm->order].stream, group_id;
 	sum->kernels++;
 	fsdp_sum_ns(&sum->ns, comm->dur_ns, &overflow);
-	if (kineto->reading->options->by_step &&
-		!fsdp_time_sums_add(&at->sums, 2 * row_index + !is_gather(comm),
+	if (kineto->reading->options->by_step)
+		fsdp_time_sums_add(&at->sums, 2 * row_index + !is_gather(comm),
 			fsdp_kineto_number_at(kineto, comm->host_ns), comm->dur_ns,
-			exposed_ns))
-		return false;
+			exposed_ns);
 	if (!at->device)
-		return true;
+		return;
 	fsdp_sum_ns(&sum->exposed_ns, exposed_ns, &overflow);
 	if (is_reduction(comm))
-		at->reductions[at->reduction_count++] = (struct reduction){ comm->ts_ns,
-			comm->ts_ns + comm->dur_ns, exposed_ns,
-			fsdp_kineto_step_at(kineto, comm->host_ns), row_index };
+		at->reductions[at->reduction_count++] =
+			(struct reduction){ comm->ts_ns, end_ns, exposed_ns,
+				fsdp_kineto_step_at(kineto, comm->host_ns), row_index };
 	sum->on_compute_stream += stream != 0 && stream == kineto->compute_stream;
 	struct fsdp_span group =
 		sort->description.size != 0 ? sort->description : sort->group;
-	if (group.size != 0 && (fsdp_kineto_words_find(&at->kineto->words,
-					FSDP_KINETO_GROUPS, group, &group_id) == NULL ||
-				       !add_text(at, row_index, false, group_id, group)))
-		return false;
-	return add_text(at, row_index, true, stream,
+	if (group.size != 0) {
+		fsdp_kineto_words_find(
+			&at->kineto->words, FSDP_KINETO_GROUPS, group, &group_id);
+		add_text(at, row_index, false, group_id, group);
+	}
+	add_text(at, row_index, true, stream,
 		fsdp_kineto_words_thread_name(&kineto->words, stream));
 }
 
 /* Gathers or reductions, in the annotation of some kinds in which each was issued. */
-static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
+static void add_issued(struct settling *at, bool gathers, uint32_t kinds)
 {
 	struct fsdp_time_without_unit *rest = &at->kineto->reading->recording.unassigned;
 	size_t comms = at->kineto->comms.list.count, count = 0;
 	bool overflow = false;
-	uint32_t row;
 	for (size_t i = 0; i < comms; i++) {
 		const struct fsdp_comm *comm = comm_at(at, i);
 		const struct fsdp_kineto_place *place = &at->kineto->places[comm->order];
@@ -752,28 +691,25 @@ static bool add_issued(struct settling *at, bool gathers, uint32_t kinds)
 			at->inner[count++] = fsdp_enclosed_moment(
 				place->ts_ns, place->lane, (uint32_t)i);
 	}
-	if (!fsdp_enclosing_find(at->around, list_around(at, kinds, !at->device),
-		    at->inner, count, at->issued))
-		return false;
+	fsdp_enclosing_find(at->around, list_around(at, kinds, !at->device), at->inner,
+		count, at->issued, at->kineto->reading->scratch);
 	for (size_t i = 0; i < comms; i++) {
 		const struct fsdp_comm *comm = comm_at(at, i);
 		if (gathers ? !is_gather(comm) : !is_reduction(comm))
 			continue;
-		if (at->issued[i] == FSDP_NONE) {
-			*(gathers ? &rest->gathers : &rest->reduces) += 1;
-			fsdp_sum_ns(gathers ? &rest->gather_ns : &rest->reduce_ns,
-				comm->dur_ns, &overflow);
-		} else if (!find_row_of(at, at->issued[i], gathers, &row) ||
-			   !add_collective(at, i, row)) {
-			return false;
+		if (at->issued[i] != FSDP_NONE) {
+			add_collective(at, i, find_row_of(at, at->issued[i], gathers));
+			continue;
 		}
+		*(gathers ? &rest->gathers : &rest->reduces) += 1;
+		fsdp_sum_ns(gathers ? &rest->gather_ns : &rest->reduce_ns, comm->dur_ns,
+			&overflow);
 	}
-	return true;
 }
 
 /* ---- all of it ---- */
 
-static bool finish(struct settling *at)
+static void finish(struct settling *at)
 {
 	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
 			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
@@ -800,17 +736,13 @@ static bool finish(struct settling *at)
 		}
 		at->own[one->index].number = number++;
 	}
-	if (!find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS))
-		return false;
+	find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS);
 	for (size_t i = 0; i < at->count; i++)
-		if (!add_station(at, i))
-			return false;
+		add_station(at, i);
 	/* Of each step, or of a trace without steps, the gather that was asked for first.
 	 */
 	size_t steps = at->kineto->step_count;
-	uint32_t *first = FSDP_TAKE(&at->kineto->arena, first, steps + 1);
-	if (first == NULL)
-		return false;
+	uint32_t *first = FSDP_TAKE(at->kineto->reading->scratch, first, steps + 1);
 	memset(first, 0xff, (steps + 1) * sizeof *first);
 	for (uint32_t i = 0; i < at->count; i++) {
 		const struct fsdp_kineto_row *note = note_at(at, i);
@@ -824,19 +756,18 @@ static bool finish(struct settling *at)
 	for (size_t i = 0; i <= steps; i++)
 		if (first[i] != FSDP_NONE)
 			row_at(at, at->own[first[i]].row)->firsts++;
-	if (!find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD)) ||
-		!add_issued(at, true, gathers) || !add_issued(at, false, REDUCTIONS))
-		return false;
+	find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD));
+	add_issued(at, true, gathers);
+	add_issued(at, false, REDUCTIONS);
 	add_ends(at);
-	return list_rows(at);
+	list_rows(at);
 }
 
-bool fsdp_kineto_units_finish(struct fsdp_kineto *kineto)
+void fsdp_kineto_units_finish(struct fsdp_kineto *kineto)
 {
 	struct fsdp_vec *list = &kineto->tables[FSDP_KINETO_UNIT];
+	struct fsdp_arena *arena = kineto->reading->scratch;
 	size_t notes = 0, comms = kineto->comms.list.count;
-	if (!kineto->with_units)
-		return true;
 	/* With --steps: annotations that do not begin in one of them do not count. */
 	for (size_t i = 0; i < list->count; i++) {
 		const struct fsdp_kineto_row *note = fsdp_vec_at(list, i);
@@ -845,26 +776,21 @@ bool fsdp_kineto_units_finish(struct fsdp_kineto *kineto)
 			*(struct fsdp_kineto_row *)fsdp_vec_at(list, notes++) = *note;
 	}
 	fsdp_vec_truncate(list, notes);
-	size_t most = notes > comms ? notes : comms;
-	struct fsdp_arena *arena = &kineto->arena;
 	struct settling at = { .kineto = kineto,
 		.count = notes,
 		.device = kineto->reading->recording.layer == FSDP_LAYER_DEVICE,
 		.own = FSDP_TAKE(arena, at.own, notes),
 		.around = FSDP_TAKE(arena, at.around, notes),
-		.inner = FSDP_TAKE(arena, at.inner, most),
+		.inner = FSDP_TAKE(arena, at.inner, notes > comms ? notes : comms),
 		.found = FSDP_TAKE(arena, at.found, notes),
 		.issued = FSDP_TAKE(arena, at.issued, comms),
 		.reductions = FSDP_TAKE(arena, at.reductions, comms) };
-	if (at.own == NULL || at.around == NULL || at.inner == NULL || at.found == NULL ||
-		at.issued == NULL || at.reductions == NULL)
-		return false;
-	fsdp_vec_init(&at.rows, &kineto->arena, sizeof(struct fsdp_unit_times));
-	fsdp_vec_init(&at.texts, &kineto->arena, sizeof(struct unit_text));
-	fsdp_time_sums_init(&at.sums, &kineto->arena);
+	fsdp_vec_init(&at.rows, arena, sizeof(struct fsdp_unit_times));
+	fsdp_vec_init(&at.texts, arena, sizeof(struct unit_text));
+	fsdp_time_sums_init(&at.sums, arena);
 	for (size_t i = 0; i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
-	return finish(&at);
+	finish(&at);
 }
 
 /*
@@ -875,7 +801,11 @@ struct finding_names {
 	struct fsdp_arena *arena;
 	struct fsdp_names seen;
 	struct fsdp_vec *names;
-	bool kinds[FSDP_UNIT_KINDS];
+	struct fsdp_stream *stream;
+	const struct fsdp_limits *limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_error *error;
+	bool good, kinds[FSDP_UNIT_KINDS];
 };
 
 bool fsdp_trace_is_json(struct fsdp_span head)
@@ -890,49 +820,45 @@ bool fsdp_trace_is_json(struct fsdp_span head)
 	return rest.size == 0 || rest.data[0] == '"' || rest.data[0] == '}';
 }
 
-static bool parse_text(struct finding_names *finding, const struct fsdp_json_token *token)
+static void parse_text(struct finding_names *finding, const struct fsdp_json_token *token)
 {
-	static const char *const begins[] = { "FSDP::", "FullyShardedDataParallel." };
 	struct fsdp_span text = token->span;
-	if (!fsdp_span_begins(text, fsdp_span_text(begins[0])) &&
-		!fsdp_span_begins(text, fsdp_span_text(begins[1])))
-		return true;
-	if (token->escaped) {
-		unsigned char *decoded =
-			fsdp_arena_take(finding->arena, text.size + 1, 1);
-		if (decoded == NULL)
-			return false;
-		text = fsdp_span(decoded, fsdp_json_text(text, decoded));
-	}
+	if (!fsdp_span_begins(text, FSDP_SPAN("FSDP::")) &&
+		!fsdp_span_begins(text, FSDP_SPAN("FullyShardedDataParallel.")))
+		return;
+	if (token->escaped)
+		text = fsdp_json_text_copy(token, finding->arena);
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(text);
 	finding->kinds[note.kind] = true;
 	if (note.kind <= FSDP_UNIT_NONE || note.kind >= FSDP_UNIT_STATION)
-		return true;
+		return;
 	unsigned char *clean = fsdp_arena_take(finding->arena, note.unit.size + 1, 1);
-	if (clean == NULL)
-		return false;
 	struct fsdp_span name =
 		fsdp_span(clean, fsdp_kineto_unit_clean(note.unit, clean));
 	size_t known = finding->seen.list.count;
-	return fsdp_names_child(&finding->seen, 0, name) != FSDP_NONE &&
-	       (finding->seen.list.count == known || fsdp_vec_add(finding->names, &name));
+	fsdp_names_child(&finding->seen, 0, name);
+	if (finding->seen.list.count != known)
+		fsdp_vec_append(finding->names, &name);
 }
 
 /* Up to the end, or to what is not JSON. */
-static bool scan_names(struct finding_names *finding, struct fsdp_json_scan *scan,
-	struct fsdp_error **ret_error)
+static void scan_names(void *context)
 {
+	struct finding_names *finding = context;
 	struct fsdp_json_token token;
-	bool is_name = false;
-	for (;;) {
-		if (!fsdp_json_scan_next(scan, &token, ret_error))
-			return false;
-		if (token.kind == FSDP_SCAN_END || token.kind == FSDP_SCAN_BAD ||
-			token.kind == FSDP_SCAN_CUT)
-			return true;
-		if (is_name && token.kind == FSDP_SCAN_TEXT &&
-			!parse_text(finding, &token))
-			return fsdp_arena_fail(finding->arena, ret_error);
+	bool is_name = false, has_mark;
+	fsdp_vec_init(finding->names, finding->arena, sizeof(struct fsdp_span));
+	fsdp_names_init(&finding->seen, finding->arena);
+	finding->good = fsdp_json_scan_init(&finding->scan, fsdp_stream_refill,
+				finding->stream, finding->limits, &finding->error) &&
+			fsdp_kineto_pass_mark(&finding->scan, &has_mark, &finding->error);
+	finding->scan.lenient = true;
+	while (finding->good &&
+		(finding->good = fsdp_json_scan_next(
+			 &finding->scan, &token, &finding->error)) &&
+		token.kind != FSDP_SCAN_END && !fsdp_kineto_is_broken(&token)) {
+		if (is_name && token.kind == FSDP_SCAN_TEXT)
+			parse_text(finding, &token);
 		is_name = token.kind == FSDP_SCAN_KEY &&
 			  fsdp_json_text_is(&token, FSDP_SPAN("name"));
 	}
@@ -942,32 +868,27 @@ bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits 
 	struct fsdp_arena *arena, struct fsdp_vec *ret_names,
 	struct fsdp_error **ret_error)
 {
-	struct finding_names finding = { .arena = arena, .names = ret_names };
-	struct fsdp_json_scan scan = { 0 };
-	bool has_mark;
-	fsdp_vec_init(ret_names, arena, sizeof(struct fsdp_span));
-	if (!fsdp_names_init(&finding.seen, arena))
+	struct finding_names finding = {
+		.arena = arena, .names = ret_names, .stream = stream, .limits = limits
+	};
+	bool fsdp1 = false, fsdp2 = false;
+	bool left = !fsdp_arena_try(arena, scan_names, &finding);
+	fsdp_json_scan_done(&finding.scan);
+	if (left)
 		return fsdp_arena_fail(arena, ret_error);
-	bool good =
-		fsdp_json_scan_init(&scan, fsdp_stream_refill, stream, limits, ret_error);
-	scan.lenient = true;
-	good = good && fsdp_kineto_pass_mark(&scan, &has_mark, ret_error) &&
-	       scan_names(&finding, &scan, ret_error);
-	fsdp_json_scan_done(&scan);
-	if (good && !finding.kinds[FSDP_UNIT_ALL_GATHER]) {
-		bool fsdp1 = false, fsdp2 = false;
-		for (int i = FSDP_UNIT_NONE + 1; i < FSDP_UNIT_KINDS; i++) {
-			fsdp2 |= finding.kinds[i] && i < FSDP_UNIT1_FORWARD;
-			fsdp1 |= finding.kinds[i] && i >= FSDP_UNIT1_FORWARD;
-		}
-		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-			"%s",
-			fsdp2 ? "the units in this trace have no names: PyTorch writes them since 2.5"
-			: fsdp1 ? "FSDP1 writes no names of units into traces"
-				: "no annotation of FSDP is in this trace");
-		fsdp_error_add_kind(ret_error, "no_units");
-		return fsdp_error_add_hint(ret_error,
-			"give a log in which the model was printed, or export a plan: fsdp-inspect help plan");
+	if (!finding.good)
+		return fsdp_fail_with(ret_error, finding.error);
+	if (finding.kinds[FSDP_UNIT_ALL_GATHER])
+		return true;
+	for (int i = FSDP_UNIT_NONE + 1; i < FSDP_UNIT_KINDS; i++) {
+		fsdp2 |= finding.kinds[i] && i < FSDP_UNIT1_FORWARD;
+		fsdp1 |= finding.kinds[i] && i >= FSDP_UNIT1_FORWARD;
 	}
-	return good;
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN, "%s",
+		fsdp2 ? "the units in this trace have no names: PyTorch writes them since 2.5"
+		: fsdp1 ? "FSDP1 writes no names of units into traces"
+			: "no annotation of FSDP is in this trace");
+	fsdp_error_add_kind(ret_error, "no_units");
+	return fsdp_error_add_hint(ret_error,
+		"give a log in which the model was printed, or export a plan: fsdp-inspect help plan");
 }

@@ -29,14 +29,14 @@ struct timed {
 
 /* ---- rows ---- */
 
-static bool find_thread(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
-	uint32_t *ret_id)
+static uint32_t find_thread(
+	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	if (!kineto->thread_known)
-		kineto->thread_known = fsdp_kineto_words_thread(
-			&kineto->words, &event->pid, &event->tid, &kineto->thread);
-	*ret_id = kineto->thread;
-	return kineto->thread_known;
+		kineto->thread = fsdp_kineto_words_thread(
+			&kineto->words, &event->pid, &event->tid);
+	kineto->thread_known = true;
+	return kineto->thread;
 }
 
 static struct fsdp_kineto_row make_row(const struct timed *one, enum fsdp_time_type type)
@@ -47,29 +47,28 @@ static struct fsdp_kineto_row make_row(const struct timed *one, enum fsdp_time_t
 		.type = (unsigned)type & 63 };
 }
 
-static bool append(struct fsdp_kineto *kineto, enum fsdp_kineto_table table,
+static void append(struct fsdp_kineto *kineto, enum fsdp_kineto_table table,
 	const struct fsdp_kineto_row *row)
 {
 	struct fsdp_vec *list = &kineto->tables[table];
-	return list->count < UINT32_MAX && fsdp_vec_add(list, row);
+	if (list->count >= UINT32_MAX)
+		fsdp_arena_leave(&kineto->reading->arena);
+	fsdp_vec_append(list, row);
 }
 
 /* With idle causes: what a thread did. Operators in operators, and those that touch, are
  * one row. */
-static bool append_host(
+static void append_host(
 	struct fsdp_kineto *kineto, const struct timed *one, enum fsdp_idle_cause cause)
 {
 	if (!kineto->with_idle)
-		return true;
+		return;
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
 	row.kind = (unsigned)cause & 31;
-	if (!find_thread(kineto, one->event, &row.lane))
-		return false;
-	if (cause != FSDP_IDLE_LAUNCH)
-		return append(kineto, FSDP_KINETO_HOST, &row);
-	uint32_t *last = fsdp_vec_reach(&kineto->last, row.lane);
-	if (last == NULL)
-		return false;
+	row.lane = find_thread(kineto, one->event);
+	uint32_t none = 0, *last = cause == FSDP_IDLE_LAUNCH
+					   ? fsdp_vec_reach(&kineto->last, row.lane)
+					   : &none;
 	if (*last != 0) {
 		struct fsdp_kineto_row *before =
 			fsdp_kineto_at(kineto, FSDP_KINETO_HOST, *last - 1);
@@ -79,13 +78,11 @@ static bool append_host(
 			if (end_ns > fsdp_kineto_end(before))
 				before->dur_ns = (uint64_t)(end_ns - before->ts_ns) &
 						 ((UINT64_C(1) << 50) - 1);
-			return true;
+			return;
 		}
 	}
-	if (!append(kineto, FSDP_KINETO_HOST, &row))
-		return false;
+	append(kineto, FSDP_KINETO_HOST, &row);
 	*last = (uint32_t)kineto->tables[FSDP_KINETO_HOST].count;
-	return true;
 }
 
 /* ---- the device ---- */
@@ -93,7 +90,7 @@ static bool append_host(
 /* With kernels or idle causes: the row of a name on a stream. What is new beyond the
  * limit `kernels` has no name and no stream. Call it before the args are read: their
  * texts overwrite a name that had escapes. */
-static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
+static void find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
 	enum fsdp_kernel_kind kind, struct fsdp_kineto_row *row)
 {
 	struct fsdp_kineto_kernel kernel = { FSDP_NONE, FSDP_NONE, kind };
@@ -101,19 +98,18 @@ static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
 	uint32_t key[3] = { FSDP_NONE, FSDP_NONE, kind }, id;
 	row->name = 0;
 	if (!kineto->with_kernels && !kineto->with_units)
-		return true;
-	if (!find_thread(kineto, one->event, &row->lane))
-		return false;
+		return;
+	row->lane = find_thread(kineto, one->event);
 	if (!kineto->with_kernels)
-		return true;
+		return;
 	/* The row 0 is not counted. */
 	bool full = kineto->kernels.count >
 		    fsdp_limit(kineto->reading->limits, FSDP_LIMIT_KERNELS);
 	if (full)
 		key[0] = fsdp_names_find_child(names, FSDP_KINETO_NAMES, one->name);
-	else if (fsdp_kineto_words_find(
-			 &kineto->words, FSDP_KINETO_NAMES, one->name, &key[0]) == NULL)
-		return false;
+	else
+		fsdp_kineto_words_find(
+			&kineto->words, FSDP_KINETO_NAMES, one->name, &key[0]);
 	key[1] = row->lane;
 	if (!full ||
 		(key[0] != FSDP_NONE && fsdp_names_find_child(names, FSDP_KINETO_KERNELS,
@@ -125,26 +121,22 @@ static bool find_kernel(struct fsdp_kineto *kineto, const struct timed *one,
 	}
 	uint32_t *known = fsdp_kineto_words_find(
 		&kineto->words, FSDP_KINETO_KERNELS, FSDP_KINETO_KEY(key), &id);
-	if (known == NULL)
-		return false;
 	if (*known == 0) {
 		*known = (uint32_t)kineto->kernels.count;
-		if (!fsdp_vec_add(&kineto->kernels, &kernel))
-			return false;
+		fsdp_vec_append(&kineto->kernels, &kernel);
 	}
 	row->name = *known;
-	return true;
 }
 
-static bool append_work(
+static void append_work(
 	struct fsdp_kineto *kineto, const struct timed *one, struct fsdp_kineto_row *row)
 {
 	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row->id))
 		row->id = FSDP_ABSENT;
-	return append(kineto, FSDP_KINETO_WORK, row);
+	append(kineto, FSDP_KINETO_WORK, row);
 }
 
-static bool add_comm(struct fsdp_kineto *kineto, const struct timed *one,
+static void add_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	const struct fsdp_kineto_args *args, struct fsdp_kineto_row *row)
 {
 	struct fsdp_vec *list = &kineto->comms.list;
@@ -153,44 +145,37 @@ static bool add_comm(struct fsdp_kineto *kineto, const struct timed *one,
 		.type = FSDP_TIME_OTHER,
 		.how = FSDP_BY_ARGS,
 		.by_name = (unsigned char)fsdp_collective_of_kernel(one->name) };
-	struct fsdp_span name;
-	if (args->collective.kind == FSDP_SCAN_TEXT) {
-		if (!fsdp_kineto_words_read(&kineto->words, &args->collective, &name))
-			return false;
-		comm.type = (unsigned char)fsdp_collective_type(name);
-	}
+	if (args->collective.kind == FSDP_SCAN_TEXT)
+		comm.type = (unsigned char)fsdp_collective_type(
+			fsdp_kineto_words_read(&kineto->words, &args->collective));
 	/* With kernels, notes do not count as collectives. */
 	if (!kineto->by_kernel)
 		fsdp_vec_truncate(list, 0);
 	kineto->by_kernel = true;
-	if (!fsdp_kineto_describe(
-		    &kineto->comms, &kineto->words, args, &comm, &comm.host_ns))
-		return false;
+	comm.host_ns = fsdp_kineto_describe(&kineto->comms, &kineto->words, args, &comm);
+	comm.order = (uint32_t)list->count;
+	fsdp_vec_append(list, &comm);
 	if (!fsdp_kineto_integer(&args->correlation, &row->id))
 		row->id = FSDP_ABSENT;
 	row->kind = FSDP_KINETO_COMM;
-	comm.order = (uint32_t)list->count;
-	return append(kineto, FSDP_KINETO_WORK, row) && fsdp_vec_add(list, &comm);
+	append(kineto, FSDP_KINETO_WORK, row);
 }
 
 /* Or sets memory. */
-static bool add_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
+static void add_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
 {
 	static const enum fsdp_time_type copies[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
 		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
 	enum fsdp_time_type type = is_set ? FSDP_TIME_MEMSET : fsdp_copy_type(one->name);
 	struct fsdp_kineto_row row = make_row(one, type);
 	unsigned copy = 0;
-	if (!find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row))
-		return false;
+	find_kernel(kineto, one, FSDP_KERNEL_COPIES, &row);
 	if (type == FSDP_TIME_OTHER) {
 		struct fsdp_kineto_args args;
-		struct fsdp_span kind = FSDP_SPAN("");
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
-		if (args.kind.kind == FSDP_SCAN_TEXT &&
-			!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
-			return false;
-		type = fsdp_copy_type(kind);
+		if (args.kind.kind == FSDP_SCAN_TEXT)
+			type = fsdp_copy_type(
+				fsdp_kineto_words_read(&kineto->words, &args.kind));
 	}
 	if (type == FSDP_TIME_OTHER)
 		type = FSDP_TIME_D2D;
@@ -198,20 +183,18 @@ static bool add_copy(struct fsdp_kineto *kineto, const struct timed *one, bool i
 		copy++;
 	row.type = (unsigned)type & 63;
 	row.kind = (FSDP_KINETO_COPIES + copy) & 31;
-	return append_work(kineto, one, &row);
+	append_work(kineto, one, &row);
 }
 
 /* The meaning of a kernel's name, found once per name. */
 enum { KERNEL_COMPUTE = 1, KERNEL_COMM, KERNEL_COPY };
 
-static bool add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_args args = { 0 };
 	struct timed kept = *one;
 	uint32_t id, *what = fsdp_kineto_words_find(
 			     &kineto->words, FSDP_KINETO_NAMES, one->name, &id);
-	if (what == NULL)
-		return false;
 	if (*what == 0)
 		*what = fsdp_span_has(one->name, "MEMORY_COPY_", false) ||
 					fsdp_span_has(one->name,
@@ -219,8 +202,10 @@ static bool add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 				? KERNEL_COPY
 			: fsdp_is_comm_kernel(one->name) ? KERNEL_COMM
 							 : KERNEL_COMPUTE;
-	if (*what == KERNEL_COPY)
-		return add_copy(kineto, one, false);
+	if (*what == KERNEL_COPY) {
+		add_copy(kineto, one, false);
+		return;
+	}
 	bool comm = *what == KERNEL_COMM;
 	if (comm || fsdp_kineto_may_name(&kineto->input, &one->event->args)) {
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
@@ -230,63 +215,62 @@ static bool add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 	kept.name = fsdp_kineto_words_text(&kineto->words, id);
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_COMPUTE);
 	row.kind = FSDP_KINETO_COMPUTE;
-	if (!find_kernel(kineto, &kept,
-		    comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES, &row))
-		return false;
-	return comm ? add_comm(kineto, &kept, &args, &row)
-		    : append_work(kineto, one, &row);
+	find_kernel(kineto, &kept, comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES,
+		&row);
+	if (comm)
+		add_comm(kineto, &kept, &args, &row);
+	else
+		append_work(kineto, one, &row);
 }
 
 /* ---- the host ---- */
 
-static bool append_region(
+static void append_region(
 	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, type);
-	return append(kineto, FSDP_KINETO_REGION, &row);
+	append(kineto, FSDP_KINETO_REGION, &row);
 }
 
-static bool add_step(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_step(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_span digits;
 	if (one->name.size == 0 || one->name.data[0] != 'P')
-		return true;
+		return;
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_ALL);
 	row.name = (uint32_t)kineto->tables[FSDP_KINETO_STEP].count; /* its order */
 	if (!fsdp_span_behind(one->name, "ProfilerStep#", &digits) ||
 		!fsdp_decimal_integer(digits, &row.id) || digits.data[0] == '-' ||
 		memchr(digits.data, '.', digits.size) != NULL)
-		return true;
-	return find_thread(kineto, one->event, &kineto->step_thread) &&
-	       append(kineto, FSDP_KINETO_STEP, &row);
+		return;
+	kineto->step_thread = find_thread(kineto, one->event);
+	append(kineto, FSDP_KINETO_STEP, &row);
 }
 
-/* With units: the process of a thread. On the host, the threads that move data and those
- * that ask for it are of one process. */
-static bool add_process(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
-	uint32_t thread)
+/* The thread of a row. With units also the process of the thread: on the host, the
+ * threads that move data and those that ask for it are of one process. */
+static void add_process(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	struct fsdp_kineto_row *row)
 {
 	static const struct fsdp_json_value none = { .kind = FSDP_SCAN_END };
-	if (!kineto->with_units)
-		return true;
-	uint32_t *process = fsdp_vec_reach(&kineto->process_of, thread);
-	return process != NULL &&
-	       fsdp_kineto_words_thread(&kineto->words, &event->pid, &none, process);
+	row->lane = find_thread(kineto, event);
+	if (kineto->with_units)
+		*(uint32_t *)fsdp_vec_reach(&kineto->process_of, row->lane) =
+			fsdp_kineto_words_thread(&kineto->words, &event->pid, &none);
 }
 
-static bool add_unit(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_unit(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
 	if (!kineto->with_units || one->name.size == 0 || one->name.data[0] != 'F')
-		return true;
-	return find_thread(kineto, one->event, &row.lane) &&
-	       add_process(kineto, one->event, row.lane) &&
-	       fsdp_kineto_units_add(kineto, one->name, row);
+		return;
+	add_process(kineto, one->event, &row);
+	fsdp_kineto_units_add(kineto, one->name, row);
 }
 
 /* With kernels of collectives, notes only show which collective a kernel is. Without any,
  * they are the collectives, and their args count. */
-static bool add_note(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_note(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
 		.dur_ns = one->dur_ns,
@@ -294,23 +278,18 @@ static bool add_note(struct fsdp_kineto *kineto, const struct timed *one)
 		.how = FSDP_BY_NAME,
 		.by_name = FSDP_TIME_OTHER };
 	struct fsdp_kineto_args args;
-	int64_t bytes_out;
 	if (!fsdp_is_backend_note(one->name))
-		return true;
+		return;
 	comm.type = (unsigned char)fsdp_collective_type(one->name);
 	struct fsdp_kineto_row row = make_row(one, (enum fsdp_time_type)comm.type);
 	if (!kineto->by_kernel) {
 		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
-		if (!fsdp_kineto_describe(
-			    &kineto->comms, &kineto->words, &args, &comm, &bytes_out))
-			return false;
+		fsdp_kineto_describe(&kineto->comms, &kineto->words, &args, &comm);
 		comm.host_ns = one->ts_ns;
-		if (!fsdp_vec_add(&kineto->comms.list, &comm))
-			return false;
+		fsdp_vec_append(&kineto->comms.list, &comm);
 	}
-	return find_thread(kineto, one->event, &row.lane) &&
-	       add_process(kineto, one->event, row.lane) &&
-	       append(kineto, FSDP_KINETO_NOTE, &row);
+	add_process(kineto, one->event, &row);
+	append(kineto, FSDP_KINETO_NOTE, &row);
 }
 
 static bool is_resharding(struct fsdp_span name)
@@ -328,28 +307,25 @@ static bool is_resharding(struct fsdp_span name)
 		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
 }
 
-static bool add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	enum fsdp_time_type type = fsdp_time_type_of(one->name);
 	/* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
 	if (fsdp_span_begins(one->name, FSDP_SPAN("enumerate(DataLoader)#"))) {
-		uint32_t thread;
-		int64_t *data_ns;
-		if (!find_thread(kineto, one->event, &thread) ||
-			(data_ns = fsdp_vec_reach(&kineto->data_ns, thread)) == NULL)
-			return false;
+		int64_t *data_ns =
+			fsdp_vec_reach(&kineto->data_ns, find_thread(kineto, one->event));
 		if (!kineto->limited)
 			fsdp_sum_ns(data_ns, one->dur_ns, &kineto->overflow);
-		return append_host(kineto, one, FSDP_IDLE_DATA_LOADER);
+		append_host(kineto, one, FSDP_IDLE_DATA_LOADER);
+		return;
 	}
 	if (kineto->with_idle && fsdp_is_backend_note(one->name))
-		return append_host(kineto, one, FSDP_IDLE_COLLECTIVE);
-	if (is_resharding(one->name))
-		type = FSDP_TIME_RESHARDING;
-	else if (type != FSDP_TIME_ALL_GATHER_OBJECT &&
-		 !(type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT))
-		return true;
-	return append_region(kineto, type, one);
+		append_host(kineto, one, FSDP_IDLE_COLLECTIVE);
+	else if (is_resharding(one->name))
+		append_region(kineto, FSDP_TIME_RESHARDING, one);
+	else if (type == FSDP_TIME_ALL_GATHER_OBJECT ||
+		 (type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT))
+		append_region(kineto, type, one);
 }
 
 /* …distributed_c10d.py(N): all_gather_object */
@@ -379,35 +355,31 @@ static bool may_allocate(struct fsdp_span name)
 }
 
 /* The cause of idle time of a call of the runtime, found once per name. */
-static bool add_runtime(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_runtime(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
 	if (!kineto->with_idle && !may_allocate(one->name))
-		return true;
+		return;
 	uint32_t *cause = fsdp_kineto_words_find(
 		&kineto->words, FSDP_KINETO_RUNTIME_CALLS, one->name, &row.name);
-	if (cause == NULL)
-		return false;
 	if (*cause == 0)
 		*cause = (uint32_t)fsdp_runtime_cause(one->name) + 1;
-	if (*cause == FSDP_IDLE_ALLOCATION + 1 &&
-		!append(kineto, FSDP_KINETO_ALLOC, &row))
-		return false;
-	return append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
+	if (*cause == FSDP_IDLE_ALLOCATION + 1)
+		append(kineto, FSDP_KINETO_ALLOC, &row);
+	append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
 }
 
-static bool add_call(struct fsdp_kineto *kineto, const struct timed *one)
+static void add_call(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
-	if (!add_runtime(kineto, one))
-		return false;
+	add_runtime(kineto, one);
 	if (!fsdp_kineto_read_correlation(&kineto->input, &one->event->args, &row.id))
-		return true;
+		return;
 	row.is_launch = fsdp_span_is(one->name, "cudaLaunchKernel") ||
 			(fsdp_span_has(one->name, "Launch", false) &&
 				!fsdp_span_has(one->name, "HostFunc", false));
-	return find_thread(kineto, one->event, &row.lane) &&
-	       append(kineto, FSDP_KINETO_CALL, &row);
+	row.lane = find_thread(kineto, one->event);
+	append(kineto, FSDP_KINETO_CALL, &row);
 }
 
 /* ---- events ---- */
@@ -427,86 +399,88 @@ static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-static bool add_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
+static void add_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
 	const struct timed *one)
 {
 	switch (meaning) {
 	case FSDP_KINETO_KERNEL:
-		return add_kernel(kineto, one);
+		add_kernel(kineto, one);
+		break;
 	case FSDP_KINETO_COPY:
-		return add_copy(kineto, one, false);
 	case FSDP_KINETO_SET:
-		return add_copy(kineto, one, true);
+		add_copy(kineto, one, meaning == FSDP_KINETO_SET);
+		break;
 	case FSDP_KINETO_RUNTIME:
-		return add_call(kineto, one);
+		add_call(kineto, one);
+		break;
 	case FSDP_KINETO_PYTHON:
-		return !is_object_gather(one->name) ||
-		       append_region(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
+		if (is_object_gather(one->name))
+			append_region(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
+		break;
 	case FSDP_KINETO_OP:
 		kineto->any_reduce_scatter_op |=
 			fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
-		return add_step(kineto, one) && add_note(kineto, one) &&
-		       append_host(kineto, one,
-			       kineto->with_idle && fsdp_span_begins(one->name,
-							    FSDP_SPAN("c10d::"))
-				       ? FSDP_IDLE_COLLECTIVE
-				       : FSDP_IDLE_LAUNCH);
+		add_step(kineto, one);
+		add_note(kineto, one);
+		append_host(kineto, one,
+			kineto->with_idle &&
+					fsdp_span_begins(one->name, FSDP_SPAN("c10d::"))
+				? FSDP_IDLE_COLLECTIVE
+				: FSDP_IDLE_LAUNCH);
+		break;
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
 		/* Of its process "Overlap Analysis". */
 		kineto->reading->recording.is_ascend |=
 			fsdp_span_is(one->name, "Communication(Not Overlapped)");
-		return add_step(kineto, one) && add_note(kineto, one) &&
-		       add_unit(kineto, one) && add_annotation(kineto, one);
+		add_step(kineto, one);
+		add_note(kineto, one);
+		add_unit(kineto, one);
+		add_annotation(kineto, one);
+		break;
 	case FSDP_KINETO_TRACE:
 	case FSDP_KINETO_OTHER:
 		break;
 	}
-	return true;
 }
 
 /* An event from begin to end, whether it is written as one or as two. */
-static bool add_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
+static void add_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_kineto_category *category = &kineto->words.absent;
 	const struct fsdp_json_value *cat = &one.event->cat, *name = &one.event->name;
-	if (cat->kind == FSDP_SCAN_TEXT) {
-		if (!fsdp_kineto_words_read(&kineto->words, cat, &one.name))
-			return false;
-		category = fsdp_kineto_words_category(&kineto->words, one.name);
-	}
+	if (cat->kind == FSDP_SCAN_TEXT)
+		category = fsdp_kineto_words_category(
+			&kineto->words, fsdp_kineto_words_read(&kineto->words, cat));
 	enum fsdp_kineto_meaning meaning = category->meaning;
 	if (!has_times || one.dur_ns < 0 || one.dur_ns > WEEK) {
 		recording->bad_dur += meaning != FSDP_KINETO_TRACE;
-		return true;
+		return;
 	}
-	if (!fsdp_kineto_words_count(
-		    &kineto->words, category, one.dur_ns, &kineto->overflow))
-		return false;
+	fsdp_kineto_words_count(&kineto->words, category, one.dur_ns, &kineto->overflow);
 	if (meaning == FSDP_KINETO_TRACE)
-		return true;
+		return;
 	int64_t end_ns = one.ts_ns + one.dur_ns;
 	if (recording->first_ts_ns == FSDP_ABSENT || one.ts_ns < recording->first_ts_ns)
 		recording->first_ts_ns = one.ts_ns;
 	if (recording->last_end_ns == FSDP_ABSENT || end_ns > recording->last_end_ns)
 		recording->last_end_ns = end_ns;
 	if (meaning == FSDP_KINETO_OTHER)
-		return true;
-	one.name = FSDP_SPAN("");
-	if (name->kind == FSDP_SCAN_TEXT &&
-		!fsdp_kineto_words_read(&kineto->words, name, &one.name))
-		return false;
-	return add_meant(kineto, meaning, &one);
+		return;
+	one.name = name->kind == FSDP_SCAN_TEXT
+			   ? fsdp_kineto_words_read(&kineto->words, name)
+			   : FSDP_SPAN("");
+	add_meant(kineto, meaning, &one);
 }
 
-static bool add_end(
+static void add_end(
 	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event, uint32_t stack)
 {
 	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(&kineto->opens, stack);
 	if (open == NULL) {
 		kineto->reading->recording.unpaired++;
-		return true;
+		return;
 	}
 	struct timed one = { .event = &open->event };
 	int64_t end_ns;
@@ -515,35 +489,31 @@ static bool add_end(
 	if (has_times)
 		one.dur_ns = end_ns - one.ts_ns;
 	kineto->input.quick_args = false; /* those are of the end */
-	bool good = add_timed(kineto, one, has_times);
-	fsdp_kineto_opens_free(&kineto->opens, open);
-	return good;
+	add_timed(kineto, one, has_times);
 }
 
-static bool add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+static void add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
-	struct fsdp_span phase = FSDP_SPAN("?");
-	if (event->ph.kind == FSDP_SCAN_TEXT &&
-		!fsdp_kineto_words_read(&kineto->words, &event->ph, &phase))
-		return false;
-	if (!fsdp_kineto_words_count_phase(&kineto->words, phase))
-		return false;
+	struct fsdp_span phase =
+		event->ph.kind == FSDP_SCAN_TEXT
+			? fsdp_kineto_words_read(&kineto->words, &event->ph)
+			: FSDP_SPAN("?");
+	fsdp_kineto_words_count_phase(&kineto->words, phase);
 	char kind = phase.size == 1 ? (char)phase.data[0] : '\0';
 	kineto->thread_known = false;
 	if (kind == 'X') {
 		struct timed one = { .event = event };
 		bool has_times = nanoseconds(&event->ts, &one.ts_ns) &&
 				 nanoseconds(&event->dur, &one.dur_ns);
-		return add_timed(kineto, one, has_times);
+		add_timed(kineto, one, has_times);
+	} else if (kind == 'B' || kind == 'E') {
+		uint32_t *stack =
+			fsdp_vec_at(&kineto->words.known, find_thread(kineto, event));
+		if (kind == 'B')
+			fsdp_kineto_opens_begin(&kineto->opens, stack, event);
+		else
+			add_end(kineto, event, *stack);
 	}
-	uint32_t thread;
-	if (kind != 'B' && kind != 'E')
-		return true;
-	if (!find_thread(kineto, event, &thread))
-		return false;
-	uint32_t *stack = fsdp_vec_at(&kineto->words.known, thread);
-	return kind == 'B' ? fsdp_kineto_opens_begin(&kineto->opens, stack, event)
-			   : add_end(kineto, event, *stack);
 }
 
 static bool bid(struct fsdp_span head)
@@ -556,47 +526,43 @@ static bool bid(struct fsdp_span head)
 
 /* ---- all events ---- */
 
-static bool parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static void parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	uint32_t depth = kineto->input.scan.depth;
+	struct fsdp_trace_reading *reading = kineto->reading;
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_kineto_input *input = &kineto->input;
 	bool found = true;
-	kineto->input.scan.events_depth = depth;
+	input->scan.events_depth = input->scan.depth;
 	while (found) {
-		if (fsdp_json_quick_another(&kineto->input.scan))
+		if (fsdp_json_quick_another(&input->scan))
 			token->kind = FSDP_SCAN_OBJECT;
-		else if (!fsdp_kineto_next(&kineto->input, token))
-			return false;
+		else
+			fsdp_kineto_next(input, token);
 		if (token->kind == FSDP_SCAN_OBJECT) {
 			struct fsdp_kineto_event event;
-			enum fsdp_kineto_found how;
-			if (!fsdp_kineto_read_event(&kineto->input, token, &event, &how))
-				return false;
+			enum fsdp_kineto_found how =
+				fsdp_kineto_read_event(input, token, &event);
 			recording->events += how != FSDP_KINETO_LOST;
-			recording->dropped +=
-				how == FSDP_KINETO_LOST &&
-				!(token->kind == FSDP_SCAN_CUT &&
-					fsdp_trace_is_stopped(kineto->reading));
+			recording->dropped += how == FSDP_KINETO_LOST &&
+					      !(token->kind == FSDP_SCAN_CUT &&
+						      fsdp_trace_is_stopped(reading));
 			recording->recovered += how == FSDP_KINETO_RECOVERED;
-			bool good = how == FSDP_KINETO_LOST || add_any(kineto, &event);
-			fsdp_kineto_release_event(&kineto->input);
-			if (!good)
-				return fsdp_trace_memory(kineto->reading);
+			if (how != FSDP_KINETO_LOST)
+				add_any(kineto, &event);
+			fsdp_kineto_release_event(input);
 		} else if (token->kind == FSDP_SCAN_ARRAY_END ||
 			   token->kind == FSDP_SCAN_CUT) {
 			break;
 		} else if (token->kind != FSDP_SCAN_BAD) {
 			bool is_list = token->kind == FSDP_SCAN_ARRAY;
-			if (!fsdp_kineto_skip(&kineto->input, token))
-				return false;
+			fsdp_kineto_skip(input, token);
 			recording->dropped += !fsdp_kineto_is_broken(token);
 			kineto->lists += is_list && !fsdp_kineto_is_broken(token);
 		}
 		if (token->kind == FSDP_SCAN_BAD) {
 			kineto->bad_tokens++;
-			if (!fsdp_json_scan_resync(
-				    &kineto->input.scan, &found, &kineto->reading->error))
-				return false;
+			fsdp_trace_require(reading, fsdp_json_scan_resync(&input->scan,
+							    &found, &reading->error));
 		}
 		if (token->kind == FSDP_SCAN_CUT)
 			break;
@@ -604,15 +570,14 @@ static bool parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 	if (!found)
 		token->kind = FSDP_SCAN_CUT;
 	if (token->kind == FSDP_SCAN_ARRAY_END)
-		kineto->input.scan.events_depth = 0;
-	return true;
+		input->scan.events_depth = 0;
 }
 
 /* ---- the root ---- */
 
 /* The array "pg_config": whether two groups of several ranks have different ranks. *token
  * is its end, or what is broken. */
-static bool parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static void parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	uint64_t first = 0, ranks = 0;
@@ -620,11 +585,8 @@ static bool parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 	uint32_t depth = kineto->input.scan.depth;
 	bool is_ranks = false;
 	do {
-		if (!fsdp_kineto_next(&kineto->input, token))
-			return false;
-		if (fsdp_kineto_is_broken(token))
-			return true;
 		int64_t rank;
+		fsdp_kineto_next(&kineto->input, token);
 		if (token->kind == FSDP_SCAN_KEY) {
 			is_ranks = fsdp_json_text_is(token, FSDP_SPAN("ranks"));
 			count = 0;
@@ -637,173 +599,163 @@ static bool parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 			recording->has_several_groups |= first != 0 && first != ranks;
 			first = ranks;
 		}
-	} while (kineto->input.scan.depth >= depth);
-	return true;
+	} while (!fsdp_kineto_is_broken(token) && kineto->input.scan.depth >= depth);
 }
 
-static bool parse_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static void parse_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	enum { RANK, WORLD, BACKEND, GROUPS, OTHER } what;
-	if (!fsdp_kineto_next(&kineto->input, token))
-		return false;
-	if (token->kind != FSDP_SCAN_OBJECT)
-		return fsdp_kineto_skip(&kineto->input, token);
-	for (;;) {
-		if (!fsdp_kineto_next(&kineto->input, token) ||
-			token->kind != FSDP_SCAN_KEY)
-			return kineto->reading->error == NULL;
-		what = fsdp_json_text_is(token, FSDP_SPAN("rank"))         ? RANK
-		       : fsdp_json_text_is(token, FSDP_SPAN("world_size")) ? WORLD
-		       : fsdp_json_text_is(token, FSDP_SPAN("backend"))    ? BACKEND
-		       : fsdp_json_text_is(token, FSDP_SPAN("pg_config"))  ? GROUPS
-									   : OTHER;
-		if (what != GROUPS && !fsdp_kineto_skip(&kineto->input, token))
-			return false;
-		if (what == GROUPS) {
-			if (!fsdp_kineto_next(&kineto->input, token))
-				return false;
-			if (token->kind == FSDP_SCAN_ARRAY
-					? !parse_groups(kineto, token)
-					: !fsdp_kineto_skip(&kineto->input, token))
-				return false;
-		}
-		if (fsdp_kineto_is_broken(token))
-			return true;
-		bool number =
-			token->kind == FSDP_SCAN_NUMBER || token->kind == FSDP_SCAN_TEXT;
+	struct fsdp_kineto_input *input = &kineto->input;
+	static const char *const keys[] = { "rank", "world_size", "backend",
+		"pg_config" };
+	enum { RANK, WORLD, BACKEND, GROUPS, OTHER };
+	fsdp_kineto_next(input, token);
+	if (token->kind != FSDP_SCAN_OBJECT) {
+		fsdp_kineto_skip(input, token);
+		return;
+	}
+	do {
+		size_t what = 0;
+		fsdp_kineto_next(input, token);
+		if (token->kind != FSDP_SCAN_KEY)
+			return;
+		while (what < OTHER &&
+			!fsdp_json_text_is(token, fsdp_span_text(keys[what])))
+			what++;
+		if (what == GROUPS)
+			fsdp_kineto_next(input, token);
+		if (what == GROUPS && token->kind == FSDP_SCAN_ARRAY)
+			parse_groups(kineto, token);
+		else
+			fsdp_kineto_skip(input, token);
+		bool text = token->kind == FSDP_SCAN_TEXT,
+		     number = token->kind == FSDP_SCAN_NUMBER || text;
 		if (what == RANK && number &&
 			fsdp_decimal_integer(token->span, &recording->rank))
 			recording->rank_from = FSDP_RANK_FROM_FILE;
-		if (what == WORLD && number)
+		else if (what == WORLD && number)
 			fsdp_decimal_integer(token->span, &recording->world_size);
-		if (what == BACKEND && token->kind == FSDP_SCAN_TEXT)
+		else if (what == BACKEND && text)
 			recording->backend =
 				fsdp_json_text_copy(token, &kineto->reading->arena);
-	}
+	} while (!fsdp_kineto_is_broken(token));
 }
 
 /* A member of the root after its key. */
-static bool parse_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static void parse_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_kineto_input *input = &kineto->input;
 	if (fsdp_json_text_is(token, FSDP_SPAN("traceEvents"))) {
-		if (!fsdp_kineto_next(&kineto->input, token))
-			return false;
-		if (token->kind != FSDP_SCAN_ARRAY)
-			return fsdp_kineto_skip(&kineto->input, token);
-		kineto->seen_events = true;
-		return parse_events(kineto, token);
+		fsdp_kineto_next(input, token);
+		kineto->seen_events |= token->kind == FSDP_SCAN_ARRAY;
+		if (token->kind == FSDP_SCAN_ARRAY)
+			parse_events(kineto, token);
+		else
+			fsdp_kineto_skip(input, token);
+		return;
 	}
 	if (fsdp_json_text_is(token, FSDP_SPAN("distributedInfo"))) {
 		/* If it is broken, nothing of it counts. */
 		struct fsdp_recording before = *recording;
-		if (!parse_info(kineto, token))
-			return false;
+		parse_info(kineto, token);
 		if (fsdp_kineto_is_broken(token))
 			*recording = before;
-		return true;
+		return;
 	}
 	bool base = fsdp_json_text_is(token, FSDP_SPAN("baseTimeNanoseconds"));
 	kineto->seen_nodes |= fsdp_json_text_is(token, FSDP_SPAN("nodes"));
 	kineto->seen_rocprof |=
 		fsdp_json_text_is(token, FSDP_SPAN("rocprofiler-sdk-tool"));
-	if (!fsdp_kineto_skip(&kineto->input, token))
-		return false;
+	fsdp_kineto_skip(input, token);
 	if (base && (token->kind == FSDP_SCAN_NUMBER || token->kind == FSDP_SCAN_TEXT))
 		fsdp_decimal_integer(token->span, &recording->base_ns);
-	return true;
 }
 
 /* After the brace of the root. *token is its end, or CUT. */
-static bool parse_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+static void parse_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
-	bool found = true;
+	struct fsdp_json_scan *scan = &kineto->input.scan;
 	for (;;) {
-		if (!fsdp_kineto_next(&kineto->input, token))
-			return false;
-		if (token->kind == FSDP_SCAN_KEY && !parse_metadata(kineto, token))
-			return false;
+		fsdp_kineto_next(&kineto->input, token);
+		if (token->kind == FSDP_SCAN_KEY)
+			parse_metadata(kineto, token);
 		if (token->kind == FSDP_SCAN_CUT ||
-			(token->kind == FSDP_SCAN_OBJECT_END &&
-				kineto->input.scan.depth == 0))
-			return true;
+			(token->kind == FSDP_SCAN_OBJECT_END && scan->depth == 0))
+			return;
 		if (token->kind != FSDP_SCAN_BAD)
 			continue;
 		kineto->bad_metadata++;
-		found = !kineto->seen_events;
-		if (found && !fsdp_json_scan_seek(&kineto->input.scan,
-				     FSDP_SPAN("traceEvents"), &found,
-				     &kineto->reading->error))
-			return false;
+		bool found = !kineto->seen_events;
+		if (found)
+			fsdp_trace_require(kineto->reading,
+				fsdp_json_scan_seek(scan, FSDP_SPAN("traceEvents"),
+					&found, &kineto->reading->error));
 		if (!found) {
 			token->kind = FSDP_SCAN_CUT;
-			return true;
+			return;
 		}
 	}
 }
 
-static bool read_once(struct fsdp_kineto *kineto)
+static void fail_without_events(
+	struct fsdp_kineto *kineto, const char *kind, const char *what, const char *hint)
+{
+	struct fsdp_error **error = &kineto->reading->error;
+	bool other = strcmp(kind, "no_trace_events") != 0;
+	fsdp_fail(error, other ? FSDP_ERROR_UNSUPPORTED : FSDP_ERROR_NOT_A_CHECKPOINT,
+		FSDP_UNKNOWN, "%s", what);
+	fsdp_error_add_kind(error, kind);
+	fsdp_trace_require(kineto->reading, fsdp_error_add_hint(error, "%s", hint));
+}
+
+static void read_once(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_json_token token;
 	uint64_t dropped = recording->dropped;
-	if (!fsdp_kineto_next(&kineto->input, &token))
-		return false;
+	fsdp_kineto_next(&kineto->input, &token);
 	if (token.kind == FSDP_SCAN_ARRAY) {
 		recording->root = "list";
-		if (!parse_events(kineto, &token))
-			return false;
+		parse_events(kineto, &token);
 		if (kineto->lists != 0 && recording->events == 0 &&
-			kineto->lists == recording->dropped) {
-			struct fsdp_error **error = &kineto->reading->error;
-			fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"this is a list of lists, as export_memory_timeline() writes it, and has no times of calls");
-			fsdp_error_add_kind(error, "memory_timeline");
-			return fsdp_error_add_hint(error,
+			kineto->lists == recording->dropped)
+			fail_without_events(kineto, "memory_timeline",
+				"this is a list of lists, as export_memory_timeline() writes it, and has no times of calls",
 				"record memory with torch.cuda.memory._record_memory_history() and _dump_snapshot(FILE): replay --memory FILE");
-		}
 		/* The end of an array may be missing. */
 		recording->truncated =
 			token.kind == FSDP_SCAN_CUT && recording->dropped > dropped;
 	} else if (token.kind == FSDP_SCAN_OBJECT) {
+		static const char record[] =
+			"record with torch.profiler and export_chrome_trace";
 		recording->root = "object";
-		if (!parse_root(kineto, &token))
-			return false;
+		parse_root(kineto, &token);
 		recording->truncated = token.kind == FSDP_SCAN_CUT;
-		if (!kineto->seen_events) {
-			struct fsdp_error **error = &kineto->reading->error;
-			bool other = kineto->seen_nodes || kineto->seen_rocprof;
-			fsdp_fail(error,
-				other ? FSDP_ERROR_UNSUPPORTED
-				      : FSDP_ERROR_NOT_A_CHECKPOINT,
-				FSDP_UNKNOWN, "%s",
-				kineto->seen_nodes
-					? "this is a PyTorch execution trace, which has no times"
-				: other ? "this is a trace of rocprofv3"
-					: "this JSON has no array \"traceEvents\"");
-			fsdp_error_add_kind(error, kineto->seen_nodes ? "execution_trace"
-						   : other            ? "rocprof"
-							   : "no_trace_events");
-			return fsdp_error_add_hint(error, "%s",
-				other ? "record with torch.profiler and export_chrome_trace"
-				      : "give a file of torch.profiler's export_chrome_trace");
-		}
+		if (!kineto->seen_events && kineto->seen_nodes)
+			fail_without_events(kineto, "execution_trace",
+				"this is a PyTorch execution trace, which has no times",
+				record);
+		if (!kineto->seen_events && kineto->seen_rocprof)
+			fail_without_events(kineto, "rocprof",
+				"this is a trace of rocprofv3", record);
+		if (!kineto->seen_events)
+			fail_without_events(kineto, "no_trace_events",
+				"this JSON has no array \"traceEvents\"",
+				"give a file of torch.profiler's export_chrome_trace");
 	}
 	if (token.kind == FSDP_SCAN_CUT)
-		return true;
+		return;
 	/* Something may follow the end that is not a blank. */
-	if (!fsdp_kineto_next(&kineto->input, &token))
-		return false;
+	fsdp_kineto_next(&kineto->input, &token);
 	if (kineto->input.scan.at < kineto->input.scan.window.size)
 		recording->trailing_data_at = (int64_t)token.offset;
-	return true;
 }
 
 /* ---- what was noticed ---- */
 
 /* By name. */
-static bool list_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
+static void list_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	const uint64_t *counts = kineto->input.scan.deviations;
@@ -828,26 +780,50 @@ static bool list_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 	struct fsdp_tally *list =
 		FSDP_TAKE(&kineto->reading->arena, list, FSDP_COUNT(rows));
 	recording->deviations = list;
-	for (size_t i = 0; list != NULL && i < FSDP_COUNT(rows); i++)
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
 		if (rows[i].count != 0)
 			list[recording->deviation_count++] =
 				(struct fsdp_tally){ fsdp_span_text(rows[i].name),
 					rows[i].count, 0 };
-	return list != NULL || fsdp_trace_memory(kineto->reading);
 }
 
-static bool read_all(struct fsdp_kineto *kineto)
+static void read_kineto(struct fsdp_trace_reading *reading)
 {
-	struct fsdp_trace_reading *reading = kineto->reading;
-	bool mark;
-	if (!fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) ||
-		!read_once(kineto))
-		return false;
-	reading->recording.unpaired += fsdp_kineto_opens_forget(&kineto->opens);
+	const struct fsdp_recording_options *options = reading->options;
+	struct fsdp_arena *arena = &reading->arena, *scratch = reading->scratch;
+	struct fsdp_kineto *kineto = FSDP_TAKE(scratch, kineto, 1);
+	kineto->reading = reading;
+	kineto->with_kernels = options->kernels || options->idle;
+	kineto->with_units = options->units;
+	kineto->with_idle = options->idle;
+	kineto->limited = options->step_range_count != 0;
+	reading->recording.kind = FSDP_RECORDING_KINETO;
+	fsdp_vec_init(&kineto->opens.stacks, scratch, sizeof(struct fsdp_kineto_open *));
+	fsdp_vec_init(&kineto->comms.list, arena, sizeof(struct fsdp_comm));
+	fsdp_vec_init(&kineto->comms.sorts, arena, sizeof(struct fsdp_comm_sort));
+	fsdp_vec_init(&kineto->comms.seqs, arena, sizeof(struct fsdp_span));
+	kineto->calls = fsdp_arena_new_below(scratch);
+	for (int table = 0; table < FSDP_KINETO_TABLES; table++)
+		fsdp_vec_init(&kineto->tables[table],
+			table == FSDP_KINETO_CALL ? kineto->calls : scratch,
+			sizeof(struct fsdp_kineto_row));
+	fsdp_vec_init(&kineto->kernels, scratch, sizeof(struct fsdp_kineto_kernel));
+	fsdp_vec_init(&kineto->last, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&kineto->process_of, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&kineto->data_ns, scratch, sizeof(int64_t));
+	kineto->step_thread = FSDP_NONE;
+	fsdp_types_init(&kineto->types, scratch);
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_types_find(
+			&kineto->types, fsdp_time_type_name((enum fsdp_time_type)type));
+	fsdp_kineto_words_init(&kineto->words, arena, scratch);
+	fsdp_vec_append(&kineto->kernels, &(struct fsdp_kineto_kernel){ 0 });
+	bool has_mark = fsdp_kineto_input_open(&kineto->input, reading);
+	read_once(kineto);
+	reading->recording.unpaired += fsdp_kineto_opens_count(&kineto->opens);
 	bool cut = fsdp_stream_is_cut(reading->stream) && !fsdp_trace_is_stopped(reading);
 	reading->recording.truncated |= cut;
-	if (!list_deviations(kineto, mark, cut))
-		return false;
+	list_deviations(kineto, has_mark, cut);
 	fsdp_json_scan_done(&kineto->input.scan);
 	/* A data loader in another thread than the steps does not hold them up. */
 	for (size_t i = 0; i < kineto->data_ns.count; i++)
@@ -855,55 +831,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 			fsdp_sum_ns(&reading->recording.data_loader_ns,
 				*(const int64_t *)fsdp_vec_at(&kineto->data_ns, i),
 				&kineto->overflow);
-	return fsdp_kineto_finish(kineto) || fsdp_trace_memory(reading);
-}
-
-static bool read_kineto(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording_options *options = reading->options;
-	struct fsdp_arena *arena = &reading->arena;
-	struct fsdp_kineto *kineto = calloc(1, sizeof *kineto);
-	if (kineto == NULL)
-		return fsdp_fail_memory(&reading->error);
-	kineto->reading = reading;
-	kineto->with_kernels = options->kernels || options->idle;
-	kineto->with_units = options->units;
-	kineto->with_idle = options->idle;
-	kineto->limited = options->step_range_count != 0;
-	reading->recording.kind = FSDP_RECORDING_KINETO;
-	fsdp_kineto_opens_init(&kineto->opens, arena);
-	fsdp_vec_init(&kineto->comms.list, arena, sizeof(struct fsdp_comm));
-	fsdp_vec_init(&kineto->comms.sorts, arena, sizeof(struct fsdp_comm_sort));
-	fsdp_vec_init(&kineto->comms.seqs, arena, sizeof(struct fsdp_span));
-	fsdp_arena_init_lean(&kineto->arena, reading->budget);
-	fsdp_arena_init_lean(&kineto->calls, reading->budget);
-	for (int table = 0; table < FSDP_KINETO_TABLES; table++)
-		fsdp_vec_init(&kineto->tables[table],
-			table == FSDP_KINETO_CALL ? &kineto->calls : &kineto->arena,
-			sizeof(struct fsdp_kineto_row));
-	fsdp_vec_init(
-		&kineto->kernels, &kineto->arena, sizeof(struct fsdp_kineto_kernel));
-	fsdp_vec_init(&kineto->last, &kineto->arena, sizeof(uint32_t));
-	fsdp_vec_init(&kineto->process_of, &kineto->arena, sizeof(uint32_t));
-	fsdp_vec_init(&kineto->data_ns, &kineto->arena, sizeof(int64_t));
-	kineto->step_thread = FSDP_NONE;
-	for (int type = 0; type < FSDP_TIME_COUNT; type++)
-		fsdp_durations_init(&kineto->durations[type], reading->budget);
-	bool good = (fsdp_kineto_input_init(
-			     &kineto->input, reading->limits, &reading->error) &&
-			    fsdp_kineto_words_init(&kineto->words, arena) &&
-			    fsdp_vec_push(&kineto->kernels) != NULL) ||
-		    fsdp_trace_memory(reading);
-	good = good && read_all(kineto);
-	fsdp_kineto_opens_forget(&kineto->opens);
-	fsdp_kineto_input_done(&kineto->input);
-	fsdp_kineto_words_done(&kineto->words);
-	for (int type = 0; type < FSDP_TIME_COUNT; type++)
-		fsdp_durations_done(&kineto->durations[type]);
-	fsdp_arena_done(&kineto->arena);
-	fsdp_arena_done(&kineto->calls);
-	free(kineto);
-	return good;
+	fsdp_kineto_finish(kineto);
 }
 
 const struct fsdp_trace_reader fsdp_trace_kineto = { bid, read_kineto };

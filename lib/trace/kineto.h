@@ -34,14 +34,13 @@ static inline struct fsdp_enclosed fsdp_enclosed_moment(
 
 /* Sets ret_around[inner.index] to the index of the innermost one around each, or to
  * FSDP_NONE. Sorts both lists. Takes time for n of both like n log n, however they are
- * nested. False: out of memory. */
-bool fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
-	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around);
+ * nested. */
+void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
+	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around,
+	struct fsdp_arena *scratch);
 
-/* Adds up the rows of several recordings; the lists are in the arena. False: out of
- * memory. */
-bool fsdp_unit_rows_join(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_unit_times **ret_rows, size_t *ret_count);
+/* Adds up the rows of several recordings: fills joined->units. */
+void fsdp_unit_rows_join(struct fsdp_joined *joined);
 
 /* Whether a file with this beginning is a trace: JSON. Lines of a log may begin with
  * brackets too. */
@@ -123,16 +122,16 @@ struct fsdp_kineto_words {
 		uint32_t id; /* 0: none */
 	} found[128];
 
-	unsigned char *scratch; /* a text without its escapes */
-	size_t scratch_room;
+	struct fsdp_arena *scratch;
+	unsigned char *text; /* without its escapes */
+	size_t text_room;
 };
 
-/* Copies of texts are in the arena. All that return bool are false when out of memory. */
-bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena);
-void fsdp_kineto_words_done(struct fsdp_kineto_words *words);
+/* Copies of texts are in the arena. */
+void fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena,
+	struct fsdp_arena *scratch);
 
-/* The id of a text, and a number that is the caller's and 0 for a new text. NULL: out of
- * memory. */
+/* The id of a text, and a number that is the caller's and 0 for a new text. */
 uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
 	enum fsdp_kineto_space space, struct fsdp_span text, uint32_t *ret_id);
 
@@ -146,19 +145,17 @@ static inline struct fsdp_span fsdp_kineto_words_text(
 }
 
 /* A text without its escapes; valid until the next call. */
-bool fsdp_kineto_words_unescape(struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *value, struct fsdp_span *ret_text);
+struct fsdp_span fsdp_kineto_words_unescape(
+	struct fsdp_kineto_words *words, const struct fsdp_json_value *value);
 
-static inline bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
+static inline struct fsdp_span fsdp_kineto_words_read(
+	struct fsdp_kineto_words *words, const struct fsdp_json_value *value)
 {
-	*ret_text = value->span;
-	return !value->escaped || fsdp_kineto_words_unescape(words, value, ret_text);
+	return value->escaped ? fsdp_kineto_words_unescape(words, value) : value->span;
 }
 
-bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
-	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
-	uint32_t *ret_id);
+uint32_t fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid);
 
 /* The tid of a thread, as it is written. */
 struct fsdp_span fsdp_kineto_words_thread_name(
@@ -171,9 +168,9 @@ struct fsdp_kineto_category *fsdp_kineto_words_category(
 /* Whether events of a category are used, or known to be of no use. */
 bool fsdp_kineto_has_category(struct fsdp_span name);
 
-bool fsdp_kineto_words_count_phase(
+void fsdp_kineto_words_count_phase(
 	struct fsdp_kineto_words *words, struct fsdp_span phase);
-bool fsdp_kineto_words_count(struct fsdp_kineto_words *words,
+void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
 	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow);
 
 /* ---- the JSON of events ---- */
@@ -207,31 +204,24 @@ struct fsdp_kineto_args {
  * (json-scan.h); nearly all events are plain and are read in one go (json-template.h).
  */
 struct fsdp_kineto_input {
-	const struct fsdp_limits *limits;
-	struct fsdp_error **error;
+	struct fsdp_trace_reading *reading; /* its reader is left with an error */
 	struct fsdp_json_scan scan;
 	struct fsdp_json_quick *quick;
 	bool quick_args;            /* the args of the event are in `quick` */
 	struct fsdp_json_scan args; /* of an event that was not read in one go */
 };
 
-/* False: out of memory; the caller makes the error. Those of reading go to *error. */
-bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
-	const struct fsdp_limits *limits, struct fsdp_error **error);
-void fsdp_kineto_input_done(struct fsdp_kineto_input *input);
-
-/* Starts a stream. *ret_mark: it had a byte order mark, which is skipped. False: *error
- * is made. */
+/* Starts the stream of a reading. Whether it had a byte order mark, which is skipped. */
 bool fsdp_kineto_input_open(
-	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark);
+	struct fsdp_kineto_input *input, struct fsdp_trace_reading *reading);
 
 /* Skips a byte order mark at the start of a scan. */
 bool fsdp_kineto_pass_mark(
 	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error);
 
-/* As in json-scan.h. False: *error is made. */
-bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
-bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+/* As in json-scan.h. */
+void fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+void fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
 
 static inline bool fsdp_kineto_is_broken(const struct fsdp_json_token *token)
 {
@@ -245,10 +235,9 @@ enum fsdp_kineto_found {
 };
 
 /* An event after its brace; *token becomes its last one, or what is broken. The event
- * is valid until it is released. False: *error is made. */
-bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
-	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
-	enum fsdp_kineto_found *ret_found);
+ * is valid until it is released. */
+enum fsdp_kineto_found fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event);
 void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
 
 /* What the value of `args` says; what is absent is of the kind FSDP_SCAN_END. For another
@@ -273,37 +262,31 @@ bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value
  */
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
-	size_t size;
+	unsigned bits;                  /* of its size */
 	struct fsdp_kineto_event event; /* without `ph` and `dur`; its texts follow */
 };
 
 struct fsdp_kineto_opens {
-	struct fsdp_budget *budget; /* begins count too: they are in no arena */
-	struct fsdp_vec stacks;     /* struct fsdp_kineto_open *: the top */
+	struct fsdp_vec stacks;             /* struct fsdp_kineto_open *: the top */
+	struct fsdp_kineto_open *spare[64]; /* by their size */
 };
 
-/* The list of stacks is in the arena. */
-void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena);
-
-/* *stack is kept by the caller for each thread and 0 at first. False: out of memory. */
-bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+/* *stack is kept by the caller for each thread and 0 at first. */
+void fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
 	const struct fsdp_kineto_event *event);
 
-/* The last begin of a thread, or NULL. Free it. */
+/* The last begin of a thread, or NULL. Valid until the next begin. */
 struct fsdp_kineto_open *fsdp_kineto_opens_end(
 	struct fsdp_kineto_opens *opens, uint32_t stack);
-void fsdp_kineto_opens_free(
-	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open);
 
-/* Frees all begins that are still open, and counts them. */
-uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens);
+/* How many begins are still open. */
+uint64_t fsdp_kineto_opens_count(const struct fsdp_kineto_opens *opens);
 
 /* Fills in bytes, seq and sort of a collective from its args. The lists of `all` keep
- * shared texts once. *ret_bytes_out are the bytes if it turns out to be an all-gather.
- * False: out of memory. */
-bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
-	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
-	int64_t *ret_bytes_out);
+ * shared texts once. Returns the bytes if it turns out to be an all-gather. */
+int64_t fsdp_kineto_describe(struct fsdp_collectives *all,
+	struct fsdp_kineto_words *words, const struct fsdp_kineto_args *args,
+	struct fsdp_comm *comm);
 
 /* ---- the table ---- */
 
@@ -378,8 +361,7 @@ struct fsdp_kineto {
 	uint64_t bad_tokens, bad_metadata, lists;   /* in place of events */
 	bool thread_known; /* of the event that is read: its thread */
 	uint32_t thread;
-	struct fsdp_arena arena; /* of the table */
-	struct fsdp_arena calls; /* of FSDP_KINETO_CALL, which is freed first */
+	struct fsdp_arena *calls; /* of FSDP_KINETO_CALL, which is freed first */
 	struct fsdp_vec tables[FSDP_KINETO_TABLES];
 	struct fsdp_collectives comms; /* of kernels; of notes if there are none */
 	struct fsdp_vec kernels;       /* struct fsdp_kineto_kernel; the first is none */
@@ -399,7 +381,7 @@ struct fsdp_kineto {
 	bool limited;                     /* by --steps */
 	uint32_t compute_stream;          /* that computes most; 0: none */
 	struct fsdp_kineto_place *places; /* with units, by `order` of a collective */
-	struct fsdp_durations durations[FSDP_TIME_COUNT];
+	struct fsdp_types types;          /* by enum fsdp_time_type */
 };
 
 static inline struct fsdp_kineto_row *fsdp_kineto_at(
@@ -415,10 +397,8 @@ struct fsdp_kineto_place {
 	uint32_t stream;
 };
 
-/* All that return bool are false when out of memory; the caller makes the error. */
-
 /* When the table is complete: fills the recording. */
-bool fsdp_kineto_finish(struct fsdp_kineto *kineto);
+void fsdp_kineto_finish(struct fsdp_kineto *kineto);
 
 /* The index of the step that holds a moment, or SIZE_MAX; its number, or FSDP_ABSENT. */
 size_t fsdp_kineto_step_at(const struct fsdp_kineto *kineto, int64_t ts_ns);
@@ -446,7 +426,7 @@ bool fsdp_kineto_walk_next(
 	struct fsdp_kineto_walk *walk, struct fsdp_kineto_piece *ret_piece);
 
 /* What the device did within each of some windows, which may overlap. */
-bool fsdp_kineto_cover(const struct fsdp_kineto *kineto,
+void fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 	const struct fsdp_busy_span *windows, size_t count,
 	struct fsdp_device_times *ret_times);
 
@@ -489,10 +469,10 @@ struct fsdp_kineto_unit_note {
 struct fsdp_kineto_unit_note fsdp_kineto_unit_read(struct fsdp_span name);
 
 /* Appends an annotation; those of other things are skipped. */
-bool fsdp_kineto_units_add(
+void fsdp_kineto_units_add(
 	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row);
 
 /* With all collectives in `comms`: fills in the units of the recording. */
-bool fsdp_kineto_units_finish(struct fsdp_kineto *kineto);
+void fsdp_kineto_units_finish(struct fsdp_kineto *kineto);
 
 #endif

@@ -15,7 +15,7 @@ static const char opening[] = "defaultdict(<class 'float'>, ";
 
 struct log {
 	struct fsdp_trace_reading *reading;
-	struct fsdp_lines lines;
+	struct fsdp_lines *lines;
 	struct fsdp_vec dumps;
 	struct fsdp_types types;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
@@ -44,7 +44,7 @@ static bool bid(struct fsdp_span head)
 
 /* ---- a dict ---- */
 
-static struct fsdp_span without_blanks(struct fsdp_span text)
+static struct fsdp_span skip_blanks(struct fsdp_span text)
 {
 	while (text.size != 0 && text.data[0] == ' ')
 		text = fsdp_span(text.data + 1, text.size - 1);
@@ -72,7 +72,7 @@ static bool parse_escape(
 	return true;
 }
 
-/* 'text' or "text", decoded into the arena. False: it is neither, or reading->error. */
+/* 'text' or "text", decoded into the arena. False: it is neither. */
 static bool parse_string(
 	struct log *log, struct fsdp_span *text, struct fsdp_span *ret_text)
 {
@@ -88,8 +88,6 @@ static bool parse_string(
 	unsigned char *begin =
 		fsdp_arena_take(&log->reading->arena, (size_t)(end - at) + 1, 1);
 	unsigned char *out = begin;
-	if (begin == NULL)
-		return fsdp_trace_memory(log->reading);
 	while (at < end) {
 		unsigned char c = *at++;
 		if (c != '\\')
@@ -102,53 +100,38 @@ static bool parse_string(
 	return true;
 }
 
-/* <Type.NAME: 'value'>, or a string alone. */
-static bool parse_key(struct log *log, struct fsdp_span *text, struct fsdp_span *ret_key)
-{
-	if (!fsdp_span_behind(*text, "<Type.", text))
-		return parse_string(log, text, ret_key);
-	while (text->size != 0 && text->data[0] != ':' && text->data[0] != '>')
-		*text = fsdp_span(text->data + 1, text->size - 1);
-	return fsdp_span_behind(*text, ": ", text) && parse_string(log, text, ret_key) &&
-	       fsdp_span_behind(*text, ">", text);
-}
-
-static bool parse_number(
-	struct log *log, struct fsdp_span *text, struct fsdp_dump_result *result)
-{
-	struct fsdp_span number = *text;
-	while (text->size != 0 && memchr(",} ", text->data[0], 3) == NULL)
-		*text = fsdp_span(text->data + 1, text->size - 1);
-	number.size -= text->size;
-	result->ns = FSDP_ABSENT;
-	if (!fsdp_decimal_fixed(number, 9, &result->ns) && !fsdp_span_is(number, "inf") &&
-		!fsdp_span_is(number, "-inf") && !fsdp_span_is(number, "nan"))
-		return false;
-	result->text = fsdp_arena_copy(&log->reading->arena, number);
-	return result->text.data != NULL || fsdp_trace_memory(log->reading);
-}
-
-/* {K: V, …} and the parenthesis after it. */
+/* {K: V, …} and the parenthesis after it. K is <Type.NAME: 'value'>, or a string alone.
+ */
 static bool parse_dict(struct log *log, struct fsdp_span text)
 {
 	if (!fsdp_span_behind(text, "{", &text))
 		return false;
-	text = without_blanks(text);
+	text = skip_blanks(text);
 	while (!fsdp_span_behind(text, "}", &text)) {
 		struct fsdp_dump_result *result = fsdp_vec_push(&log->results);
-		if (result == NULL)
-			return fsdp_trace_memory(log->reading);
-		if (!parse_key(log, &text, &result->type) ||
+		bool is_type = fsdp_span_behind(text, "<Type.", &text);
+		while (is_type && text.size != 0 && text.data[0] != ':' &&
+			text.data[0] != '>')
+			text = fsdp_span(text.data + 1, text.size - 1);
+		if ((is_type && !fsdp_span_behind(text, ": ", &text)) ||
+			!parse_string(log, &text, &result->type) ||
+			(is_type && !fsdp_span_behind(text, ">", &text)) ||
 			!fsdp_span_behind(text, ":", &text))
 			return false;
-		text = without_blanks(text);
-		if (!parse_number(log, &text, result))
+		struct fsdp_span number = text = skip_blanks(text);
+		while (text.size != 0 && memchr(",} ", text.data[0], 3) == NULL)
+			text = fsdp_span(text.data + 1, text.size - 1);
+		number.size -= text.size;
+		result->ns = FSDP_ABSENT;
+		if (!fsdp_decimal_fixed(number, 9, &result->ns) &&
+			!fsdp_span_is_any(number, "inf -inf nan"))
 			return false;
-		text = without_blanks(text);
+		result->text = fsdp_arena_copy(&log->reading->arena, number);
+		text = skip_blanks(text);
 		if (!fsdp_span_behind(text, ",", &text) &&
 			!fsdp_span_begins(text, FSDP_SPAN("}")))
 			return false;
-		text = without_blanks(text);
+		text = skip_blanks(text);
 	}
 	return fsdp_span_is(text, ")");
 }
@@ -168,120 +151,85 @@ static const unsigned char *message_of(
 	return line;
 }
 
-/* `msg` is the message before the dict. */
-static bool add_dump(struct log *log, struct fsdp_span line, struct fsdp_span msg,
-	const unsigned char *dict)
+static void read_line(struct log *log, struct fsdp_span line)
 {
-	struct fsdp_trace_reading *reading = log->reading;
-	const unsigned char *end = line.data + line.size;
-	log->seen = true;
-	fsdp_vec_truncate(&log->results, 0);
-	if (!parse_dict(log, fsdp_span(dict, (size_t)(end - dict))))
-		return reading->error == NULL &&
-		       fsdp_vec_add(&log->lines.bad, &log->lines.number);
-	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
-	if (dump == NULL)
-		return false;
-	*dump = (struct fsdp_dump){ .line = log->lines.number,
-		.emitted = true,
-		.msg = fsdp_arena_copy(&reading->arena, msg),
-		.results = fsdp_trace_flat(reading, &log->results),
-		.result_count = log->results.count,
-		.log_message = fsdp_arena_copy(
-			&reading->arena, fsdp_span(msg.data, (size_t)(end - msg.data))) };
-	if (dump->msg.data == NULL || dump->log_message.data == NULL)
-		return false;
-	for (size_t i = 0; dump->results != NULL && i < dump->result_count; i++) {
-		const struct fsdp_dump_result *result = &dump->results[i];
-		uint32_t type = fsdp_types_find(&log->types, result->type);
-		if (type == FSDP_NONE ||
-			(result->ns != FSDP_ABSENT &&
-				!fsdp_durations_add(
-					&fsdp_types_at(&log->types, type)->durations,
-					result->ns)))
-			return false;
-	}
-	return dump->results != NULL;
-}
-
-static bool read_line(struct log *log, struct fsdp_span line)
-{
+	struct fsdp_arena *arena = &log->reading->arena;
 	log->any |= !fsdp_lines_is_blank(line);
 	const unsigned char *dict =
 		memmem(line.data, line.size, opening, sizeof opening - 1);
-	if (dict == NULL)
-		return fsdp_watchdog_take(&log->watchdog, line);
+	if (dict == NULL) {
+		fsdp_watchdog_take(&log->watchdog, line);
+		return;
+	}
 	struct fsdp_span front = fsdp_span(line.data, (size_t)(dict - line.data));
 	while (front.size != 0 && front.data[front.size - 1] == ' ')
 		front.size--;
 	if (!fsdp_span_ends(front, FSDP_SPAN("profiling:")))
-		return true;
-	const unsigned char *end = front.data + front.size,
-			    *msg = message_of(front.data, end);
-	return add_dump(log, line, fsdp_span(msg, (size_t)(end - msg)),
-		dict + sizeof opening - 1);
+		return;
+	const unsigned char *front_end = front.data + front.size,
+			    *end = line.data + line.size,
+			    *msg = message_of(front.data, front_end);
+	dict += sizeof opening - 1;
+	log->seen = true;
+	fsdp_vec_truncate(&log->results, 0);
+	if (!parse_dict(log, fsdp_span(dict, (size_t)(end - dict)))) {
+		fsdp_vec_append(&log->lines->bad, &log->lines->number);
+		return;
+	}
+	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
+	*dump = (struct fsdp_dump){ .line = log->lines->number,
+		.emitted = true,
+		.msg = fsdp_arena_copy(arena, fsdp_span(msg, (size_t)(front_end - msg))),
+		.results = fsdp_trace_flat(log->reading, &log->results),
+		.result_count = log->results.count,
+		.log_message =
+			fsdp_arena_copy(arena, fsdp_span(msg, (size_t)(end - msg))) };
+	for (size_t i = 0; i < dump->result_count; i++) {
+		uint32_t type = fsdp_types_find(&log->types, dump->results[i].type);
+		if (dump->results[i].ns != FSDP_ABSENT)
+			fsdp_vec_append(
+				fsdp_types_at(&log->types, type), &dump->results[i].ns);
+	}
 }
 
-static bool fail_none(struct log *log)
+static void read_log(struct fsdp_trace_reading *reading)
 {
-	struct fsdp_error **error = &log->reading->error;
-	if (!log->any && fsdp_stream_is_cut(log->reading->stream)) {
-		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-			"the compressed data is truncated: no byte could be unpacked");
-		fsdp_error_add_kind(error, "empty");
-		return fsdp_error_add_hint(error, "copy this file again");
-	}
-	if (!log->any) {
-		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "recording is empty");
-		return fsdp_error_add_kind(error, "empty");
-	}
-	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "unknown recording format");
-	fsdp_error_add_kind(error, "not_json");
-	return fsdp_error_add_hint(error,
-		"give a trace, a dump, or a log with lines about failed collectives");
-}
-
-static bool finish(struct log *log)
-{
-	struct fsdp_trace_reading *reading = log->reading;
+	struct log log = { .reading = reading, .lines = fsdp_lines_new(reading) };
 	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_error **error = &reading->error;
+	struct fsdp_span line;
+	fsdp_vec_init(&log.dumps, reading->scratch, sizeof(struct fsdp_dump));
+	fsdp_vec_init(&log.results, reading->scratch, sizeof(struct fsdp_dump_result));
+	fsdp_types_init(&log.types, reading->scratch);
+	fsdp_watchdog_init(&log.watchdog, &reading->arena);
+	while (fsdp_lines_next(log.lines, &line))
+		read_line(&log, line);
+	if (log.watchdog.lines.count + log.watchdog.exceptions.count != 0) {
+		reading->watchdog = FSDP_TAKE(&reading->arena, reading->watchdog, 1);
+		*reading->watchdog = log.watchdog;
+	} else if (!log.seen) {
+		bool cut = !log.any && fsdp_stream_is_cut(reading->stream);
+		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0, "%s",
+			cut ? "the compressed data is truncated: no byte could be unpacked"
+			: !log.any ? "recording is empty"
+				   : "unknown recording format");
+		fsdp_error_add_kind(error, log.any ? "not_json" : "empty");
+		if (cut || log.any)
+			fsdp_error_add_hint(error, "%s",
+				cut ? "copy this file again"
+				    : "give a trace, a dump, or a log with lines about failed collectives");
+		fsdp_arena_leave(&reading->arena);
+	}
+	/* A log that holds both is what is asked for. */
 	unsigned wanted = reading->options->kinds;
 	bool may_be_times = wanted == 0 || (wanted >> FSDP_RECORDING_LOG & 1) != 0;
-	if (log->watchdog.lines.count + log->watchdog.exceptions.count != 0) {
-		reading->watchdog = FSDP_TAKE(&reading->arena, reading->watchdog, 1);
-		if (reading->watchdog == NULL)
-			return false;
-		*reading->watchdog = log->watchdog;
-	}
-	if (!log->seen && reading->watchdog == NULL)
-		return fail_none(log);
-	/* A log that holds both is what is asked for. */
-	recording->kind = reading->watchdog == NULL || (log->seen && may_be_times)
+	recording->kind = reading->watchdog == NULL || (log.seen && may_be_times)
 				  ? FSDP_RECORDING_LOG
 				  : FSDP_RECORDING_WATCHDOG;
-	recording->dumps = fsdp_trace_flat(reading, &log->dumps);
-	recording->dump_count = log->dumps.count;
-	return recording->dumps != NULL && fsdp_trace_types(reading, &log->types) &&
-	       fsdp_lines_finish(&log->lines, reading);
-}
-
-static bool read_log(struct fsdp_trace_reading *reading)
-{
-	struct log log = { .reading = reading };
-	struct fsdp_span line;
-	struct fsdp_arena *arena = &reading->arena;
-	fsdp_vec_init(&log.dumps, arena, sizeof(struct fsdp_dump));
-	fsdp_vec_init(&log.results, arena, sizeof(struct fsdp_dump_result));
-	bool good = fsdp_lines_init(&log.lines, reading) &&
-		    fsdp_types_init(&log.types, arena) &&
-		    fsdp_watchdog_init(&log.watchdog, arena);
-	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
-		line.data != NULL)
-		good = read_line(&log, line);
-	good = good && finish(&log);
-	fsdp_lines_done(&log.lines);
-	fsdp_types_done(&log.types);
-	return good;
+	recording->dumps = fsdp_trace_flat(reading, &log.dumps);
+	recording->dump_count = log.dumps.count;
+	fsdp_trace_types(reading, &log.types);
+	fsdp_lines_finish(log.lines);
 }
 
 const struct fsdp_trace_reader fsdp_trace_log = { bid, read_log };

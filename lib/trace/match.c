@@ -39,7 +39,7 @@ __extension__ typedef unsigned __int128 wide;
 struct matcher {
 	struct fsdp_recording *const *recordings;
 	size_t recording_count;
-	struct fsdp_arena *arena;
+	struct fsdp_arena *arena, *scratch;
 	uint32_t **groups; /* by recording and sort; 0: no group */
 	struct candidate *entries;
 	size_t entry_count;
@@ -87,19 +87,17 @@ static uint32_t number_same_ranks(struct known_group *list, size_t count, uint32
 	return last;
 }
 
-static bool number_groups(struct matcher *matcher)
+static void number_groups(struct matcher *matcher)
 {
 	size_t total = 0, kept = 0;
 	uint32_t last = 0;
 	for (size_t i = 0; i < matcher->recording_count; i++)
 		if (matcher->recordings[i]->collectives != NULL)
 			total += matcher->recordings[i]->collectives->sorts.count;
-	struct known_group *list = FSDP_TAKE(matcher->arena, list, total);
-	uint32_t *id = FSDP_TAKE(matcher->arena, id, total);
+	struct known_group *list = FSDP_TAKE(matcher->scratch, list, total);
+	uint32_t *id = FSDP_TAKE(matcher->scratch, id, total);
 	matcher->groups =
-		FSDP_TAKE(matcher->arena, matcher->groups, matcher->recording_count);
-	if (list == NULL || id == NULL || matcher->groups == NULL)
-		return false;
+		FSDP_TAKE(matcher->scratch, matcher->groups, matcher->recording_count);
 	for (size_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_collectives *all = matcher->recordings[i]->collectives;
 		matcher->groups[i] = id;
@@ -119,7 +117,6 @@ static bool number_groups(struct matcher *matcher)
 			next++;
 		last = number_same_ranks(&list[i], next - i, last);
 	}
-	return true;
 }
 
 /* ---- collectives ---- */
@@ -226,8 +223,7 @@ static bool same_types(const struct matcher *matcher, const struct run *run)
 }
 
 /* The time that all ranks of a run spent, and which rank was last. */
-static bool measure(
-	struct matcher *matcher, const struct run *run, struct fsdp_match *match)
+static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 {
 	const struct candidate *entries = &matcher->entries[run->first];
 	struct fsdp_collective first, one;
@@ -236,19 +232,17 @@ static bool measure(
 	size_t last = 0, foremost = 0;
 	uint32_t *recordings = FSDP_TAKE(matcher->arena, recordings, run->count);
 	collective_of(matcher, &entries[0], &first);
-	struct fsdp_span seq = { 0 };
-	if (matcher->by_seq)
-		seq = fsdp_arena_copy(matcher->arena, first.seq);
-	if (recordings == NULL || (matcher->by_seq && seq.data == NULL))
-		return false;
-	*match = (struct fsdp_match){ .type = first.type,
-		.group = matcher->grouped ? first.group : (struct fsdp_span){ 0 },
-		.seq = seq,
+	struct fsdp_match match = { .index = (uint64_t)(run - matcher->runs),
+		.type = first.type,
 		.recordings = recordings,
 		.recording_count = run->count,
 		.transfer_ns = INT64_MAX,
 		.bytes = first.bytes,
 		.group_size = first.group_size };
+	if (matcher->grouped)
+		match.group = first.group;
+	if (matcher->by_seq)
+		match.seq = fsdp_arena_copy(matcher->arena, first.seq);
 	for (size_t i = 0; i < run->count; i++) {
 		collective_of(matcher, &entries[i], &one);
 		int64_t dur = one.dur_ns;
@@ -264,13 +258,13 @@ static bool measure(
 		}
 		end_early = end < end_early ? end : end_early;
 		end_late = end > end_late ? end : end_late;
-		match->transfer_ns = dur < match->transfer_ns ? dur : match->transfer_ns;
-		match->max_dur_ns = dur > match->max_dur_ns ? dur : match->max_dur_ns;
+		match.transfer_ns = dur < match.transfer_ns ? dur : match.transfer_ns;
+		match.max_dur_ns = dur > match.max_dur_ns ? dur : match.max_dur_ns;
 	}
-	match->start_skew_ns = late - early;
-	match->end_skew_ns = end_late - end_early;
-	match->first_rank = matcher->recordings[recordings[foremost]]->rank;
-	match->last_rank = matcher->recordings[recordings[last]]->rank;
+	match.start_skew_ns = late - early;
+	match.end_skew_ns = end_late - end_early;
+	match.first_rank = matcher->recordings[recordings[foremost]]->rank;
+	match.last_rank = matcher->recordings[recordings[last]]->rank;
 	matcher->recordings[recordings[last]]->times_last++;
 	for (size_t i = 0; i < run->count; i++) {
 		collective_of(matcher, &entries[i], &one);
@@ -280,7 +274,7 @@ static bool measure(
 			entries[i].ts_ns + (wait < one.dur_ns ? wait : one.dur_ns),
 			recordings[i] };
 	}
-	return true;
+	return match;
 }
 
 /* Whether the starts can be compared: the wait is inside of the call, and no longer than
@@ -380,7 +374,7 @@ static void find_straggler(const struct matcher *matcher, struct fsdp_matching *
 		matching->straggler = least->rank;
 }
 
-static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
+static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
 	/* How they can be matched: by the best that any of them has. */
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
@@ -422,8 +416,6 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 			FSDP_BY(matcher->runs, ts_ns), FSDP_BY(matcher->runs, first));
 	struct fsdp_match *matches =
 		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
-	if (matches == NULL)
-		return false;
 	matching->matches = matches;
 	for (size_t i = 0; i < matcher->run_count; i++) {
 		const struct run *run = &matcher->runs[i];
@@ -433,11 +425,8 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 			matching->stopped_why = all ? "type" : "missing";
 			break;
 		}
-		if (run->count < 2 || !same)
-			continue;
-		if (!measure(matcher, run, &matches[matching->match_count]))
-			return false;
-		matches[matching->match_count++].index = i;
+		if (run->count >= 2 && same)
+			matches[matching->match_count++] = measure(matcher, run);
 	}
 	/* Of what is not matched no wait is known. */
 	matching->aligned = (matching->match_count != 0 || matching->left_out == 0) &&
@@ -448,36 +437,31 @@ static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
 	}
 	for (size_t i = 0; !matching->aligned && i < matcher->recording_count; i++)
 		matcher->recordings[i]->times_last = 0;
-	return true;
 }
 
-bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
-	struct fsdp_arena *arena, struct fsdp_matching *matching)
+void fsdp_match_collectives(struct fsdp_joined *joined)
 {
-	struct matcher matcher = {
-		.recordings = recordings, .recording_count = count, .arena = arena
-	};
-	*matching = (struct fsdp_matching){
+	struct matcher matcher = { .recordings = joined->by_rank,
+		.recording_count = joined->count,
+		.arena = joined->arena,
+		.scratch = joined->scratch };
+	bool whole = true;
+	joined->matching = (struct fsdp_matching){
 		.stopped = FSDP_ABSENT, .straggler = FSDP_ABSENT, .aligned = true
 	};
-	bool whole = true;
-	for (size_t i = 0; i < count; i++) {
-		whole &= !recordings[i]->interrupted;
-		matcher.ranks += recordings[i]->kind == FSDP_RECORDING_KINETO;
-		matcher.entry_count += recordings[i]->collective_count;
+	for (size_t i = 0; i < joined->count; i++) {
+		whole &= !joined->by_rank[i]->interrupted;
+		matcher.ranks += joined->by_rank[i]->kind == FSDP_RECORDING_KINETO;
+		matcher.entry_count += joined->by_rank[i]->collective_count;
 	}
 	if (matcher.ranks < 2 || !whole)
-		return true;
-	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
-	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);
-	matcher.waits = malloc((matcher.entry_count + 1) * sizeof *matcher.waits);
-	bool good = matcher.entries != NULL && matcher.runs != NULL &&
-		    matcher.waits != NULL && number_groups(&matcher) &&
-		    match_all(&matcher, matching);
-	free(matcher.entries);
-	free(matcher.runs);
-	free(matcher.waits);
-	return good;
+		return;
+	matcher.entries =
+		FSDP_TAKE(matcher.scratch, matcher.entries, matcher.entry_count);
+	matcher.runs = FSDP_TAKE(matcher.scratch, matcher.runs, matcher.entry_count);
+	matcher.waits = FSDP_TAKE(matcher.scratch, matcher.waits, matcher.entry_count);
+	number_groups(&matcher);
+	match_all(&matcher, &joined->matching);
 }
 
 /* ---- bandwidths ---- */
@@ -517,19 +501,6 @@ bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes, int64_t group_s
 /*
  * Keeps the collectives of a trace in little room, and shows them as they were.
  */
-
-static int compare_comms(const void *a, const void *b)
-{
-	const struct fsdp_comm *left = a, *right = b;
-	if (left->ts_ns != right->ts_ns)
-		return left->ts_ns < right->ts_ns ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
-
-bool fsdp_comm_sort(struct fsdp_vec *list)
-{
-	return fsdp_vec_sort(list, compare_comms);
-}
 
 size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns)
 {

@@ -15,6 +15,7 @@
 
 struct count {
 	struct fsdp_trace_reading *reading;
+	struct fsdp_arena *work; /* for one device */
 	struct fsdp_memory_rows *rows;
 	struct fsdp_memory_device *device;
 	struct fsdp_memory_history *history;
@@ -96,11 +97,11 @@ struct holding {
 	size_t count, seen;
 };
 
-static bool holding_init(struct holding *holding, const struct fsdp_memory_rows *rows)
+static struct holding holding_of(struct count *count)
 {
-	*holding = (struct holding){ .count = rows->stacks.count + 1 };
-	holding->list = calloc(holding->count, sizeof *holding->list);
-	return holding->list != NULL;
+	struct holding holding = { .count = count->rows->stacks.count + 1 };
+	holding.list = FSDP_TAKE(count->work, holding.list, holding.count);
+	return holding;
 }
 
 static void keep_storage(
@@ -126,7 +127,7 @@ static const struct fsdp_memory_stack *resolve_held(
 			holding->list[used++] = holding->list[i];
 	FSDP_SORT(holding->list, used, FSDP_BY_LARGEST(holding->list, bytes),
 		FSDP_BY(holding->list, order));
-	for (size_t i = 0; stacks != NULL && i < used; i++) {
+	for (size_t i = 0; i < used; i++) {
 		const struct held *held = &holding->list[i];
 		stacks[i] = (struct fsdp_memory_stack){ .bytes = held->bytes,
 			.blocks = held->blocks,
@@ -138,8 +139,6 @@ static const struct fsdp_memory_stack *resolve_held(
 		stacks[i].frames = calls->frames;
 		stacks[i].frame_count = calls->count;
 	}
-	free(holding->list);
-	holding->list = NULL;
 	*ret_count = used;
 	return stacks;
 }
@@ -212,17 +211,12 @@ static void count_segment(
 	}
 }
 
-static bool count_segments(struct count *count)
+static void count_segments(struct count *count)
 {
 	struct fsdp_memory_device *device = count->device;
-	struct pin *pins = calloc(count->rows->stacks.count + 1, sizeof *pins);
-	struct holding holding;
+	struct pin *pins = FSDP_TAKE(count->work, pins, count->rows->stacks.count);
+	struct holding holding = holding_of(count);
 	size_t most = 0;
-	if (!holding_init(&holding, count->rows) || pins == NULL) {
-		free(holding.list);
-		free(pins);
-		return false;
-	}
 	for (size_t i = 0; i < count->rows->segments.count; i++)
 		if (is_of(count, fsdp_vec_at(&count->rows->segments, i)))
 			count_segment(count, i, &holding, pins);
@@ -233,37 +227,30 @@ static bool count_segments(struct count *count)
 	device->split_holder = (struct fsdp_memory_stack){ .blocks = pins[most].segments,
 		.frames = calls->frames,
 		.frame_count = calls->count };
-	free(pins);
 	device->stacks = resolve_held(count, &holding, &device->stack_count);
-	return device->stacks != NULL;
 }
 
 /* ---- the history ---- */
 
-static bool find_ooms(struct count *count)
+static void find_ooms(struct count *count)
 {
 	const struct fsdp_memory_history *history = count->history;
-	struct fsdp_memory_oom *ooms;
-	size_t found = 0;
-	for (uint64_t i = 0; i < history->count; i++)
-		found += row_at(history, i)->action == FSDP_MEMORY_OOM;
-	ooms = FSDP_TAKE(&count->reading->arena, ooms, found);
-	if (ooms == NULL)
-		return false;
-	count->device->ooms = ooms;
+	struct fsdp_vec ooms;
+	fsdp_vec_init(&ooms, count->work, sizeof(struct fsdp_memory_oom));
 	for (uint64_t i = 0; i < history->count; i++) {
 		const struct fsdp_memory_row *row = row_at(history, i);
 		if (row->action != FSDP_MEMORY_OOM)
 			continue;
 		const struct fsdp_memory_calls *calls =
 			fsdp_vec_at(&count->rows->stacks, row->stack);
-		ooms[count->device->oom_count++] = (struct fsdp_memory_oom){ .event = i,
-			.requested_bytes = row->bytes,
-			.device_free_bytes = row->addr,
-			.frames = calls->frames,
-			.frame_count = calls->count };
+		fsdp_vec_append(&ooms, &(struct fsdp_memory_oom){ .event = i,
+					       .requested_bytes = row->bytes,
+					       .device_free_bytes = row->addr,
+					       .frames = calls->frames,
+					       .frame_count = calls->count });
 	}
-	return true;
+	count->device->ooms = fsdp_trace_flat(count->reading, &ooms);
+	count->device->oom_count = ooms.count;
 }
 
 /* ---- stacks at the peak ---- */
@@ -279,6 +266,7 @@ struct alive {
 	struct live *slots;
 	size_t room, used;
 	struct fsdp_hasher hasher;
+	struct fsdp_arena *arena;
 };
 
 static struct live *slot_of(const struct alive *alive, uint64_t addr)
@@ -291,41 +279,33 @@ static struct live *slot_of(const struct alive *alive, uint64_t addr)
 	}
 }
 
-static bool grow(struct alive *alive)
+static void grow(struct alive *alive)
 {
-	struct alive larger = { .room = alive->room != 0 ? 2 * alive->room : 1024,
-		.used = alive->used,
-		.hasher = alive->hasher };
-	larger.slots = calloc(larger.room, sizeof *larger.slots);
-	if (larger.slots == NULL)
-		return false;
+	struct alive larger = *alive;
+	larger.room = alive->room != 0 ? 2 * alive->room : 1024;
+	larger.slots = FSDP_TAKE(alive->arena, larger.slots, larger.room);
 	for (size_t i = 0; i < alive->room; i++)
 		if (alive->slots[i].used)
 			*slot_of(&larger, alive->slots[i].addr) = alive->slots[i];
-	free(alive->slots);
 	*alive = larger;
-	return true;
 }
 
-static bool alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
+static void alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
 {
-	if (2 * alive->used >= alive->room && !grow(alive))
-		return false;
+	if (2 * alive->used >= alive->room)
+		grow(alive);
 	struct live *slot = slot_of(alive, addr);
 	alive->used += !slot->used;
 	if (!slot->alive)
 		slot->order = event;
 	*slot = (struct live){ addr, event, slot->order, true, true };
-	return true;
 }
 
-static bool keep_alive(
+static void keep_alive(
 	struct count *count, const struct alive *alive, struct holding *holding)
 {
-	struct live *list = calloc(alive->used + 1, sizeof *list);
+	struct live *list = FSDP_TAKE(count->work, list, alive->used);
 	size_t used = 0;
-	if (list == NULL)
-		return false;
 	for (size_t i = 0; i < alive->room; i++)
 		if (alive->slots[i].alive)
 			list[used++] = alive->slots[i];
@@ -334,11 +314,9 @@ static bool keep_alive(
 		const struct fsdp_memory_row *row = row_at(count->history, list[i].event);
 		keep_storage(count, holding, row->stack, row->bytes);
 	}
-	free(list);
-	return true;
 }
 
-static bool follow(struct count *count, struct alive *alive, struct holding *holding,
+static void follow(struct count *count, struct alive *alive, struct holding *holding,
 	struct held *later)
 {
 	const struct fsdp_memory_history *history = count->history;
@@ -346,10 +324,10 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 	uint64_t behind = peak == FSDP_ABSENT ? 0 : (uint64_t)peak + 1;
 	for (uint64_t i = 0; i < history->count; i++) {
 		const struct fsdp_memory_row *row = row_at(history, i);
-		if (i == behind && !keep_alive(count, alive, holding))
-			return false;
-		if (row->action == FSDP_MEMORY_ALLOC && !alloc_at(alive, row->addr, i))
-			return false;
+		if (i == behind)
+			keep_alive(count, alive, holding);
+		if (row->action == FSDP_MEMORY_ALLOC)
+			alloc_at(alive, row->addr, i);
 		if (row->action != FSDP_MEMORY_FREE_COMPLETED)
 			continue;
 		struct live *slot = alive->room != 0 ? slot_of(alive, row->addr) : NULL;
@@ -361,84 +339,75 @@ static bool follow(struct count *count, struct alive *alive, struct holding *hol
 			add_to(count, &later->bytes, row->bytes);
 		}
 	}
-	return behind < history->count || keep_alive(count, alive, holding);
+	if (behind >= history->count)
+		keep_alive(count, alive, holding);
 }
 
-static bool find_holders(struct count *count)
+static void find_holders(struct count *count)
 {
-	struct alive alive = { .hasher = fsdp_hasher_new() };
-	struct holding holding;
+	struct alive alive = { .hasher = fsdp_hasher_new(), .arena = count->work };
+	struct holding holding = holding_of(count);
 	struct held later = { 0 };
-	bool good = holding_init(&holding, count->rows) &&
-		    follow(count, &alive, &holding, &later);
-	if (good) {
-		/* Blocks that are older than the history and still there. */
-		for (size_t i = 0; i < count->rows->segments.count; i++) {
-			const struct fsdp_memory_segment *segment =
-				fsdp_vec_at(&count->rows->segments, i);
-			uint64_t at = segment->addr;
-			for (uint32_t j = 0;
-				is_of(count, segment) && j < segment->block_count; j++) {
-				const struct fsdp_memory_block *block = fsdp_vec_at(
-					&count->rows->blocks, segment->first_block + j);
-				uint64_t addr = block->has_addr ? block->addr : at;
-				const struct live *slot =
-					alive.room != 0 ? slot_of(&alive, addr) : NULL;
-				at += block->bytes;
-				if (block->is_active && (slot == NULL || !slot->alive))
-					keep_storage(count, &holding, block->stack,
-						block->requested_bytes);
-			}
+	follow(count, &alive, &holding, &later);
+	/* Blocks that are older than the history and still there. */
+	for (size_t i = 0; i < count->rows->segments.count; i++) {
+		const struct fsdp_memory_segment *segment =
+			fsdp_vec_at(&count->rows->segments, i);
+		uint64_t at = segment->addr;
+		for (uint32_t j = 0; is_of(count, segment) && j < segment->block_count;
+			j++) {
+			const struct fsdp_memory_block *block = fsdp_vec_at(
+				&count->rows->blocks, segment->first_block + j);
+			uint64_t addr = block->has_addr ? block->addr : at;
+			const struct live *slot =
+				alive.room != 0 ? slot_of(&alive, addr) : NULL;
+			at += block->bytes;
+			if (block->is_active && (slot == NULL || !slot->alive))
+				keep_storage(count, &holding, block->stack,
+					block->requested_bytes);
 		}
-		/* Freed later; the stack that allocated them was not recorded. */
-		later.stack = (uint32_t)(holding.count - 1);
-		later.order = later.blocks != 0 ? ++holding.seen : 0;
-		holding.list[later.stack] = later;
-		count->device->peak_stacks =
-			resolve_held(count, &holding, &count->device->peak_stack_count);
-		good = count->device->peak_stacks != NULL;
 	}
-	free(holding.list);
-	free(alive.slots);
-	return good;
+	/* Freed later; the stack that allocated them was not recorded. */
+	later.stack = (uint32_t)(holding.count - 1);
+	later.order = later.blocks != 0 ? ++holding.seen : 0;
+	holding.list[later.stack] = later;
+	count->device->peak_stacks =
+		resolve_held(count, &holding, &count->device->peak_stack_count);
 }
 
 /* ---- devices ---- */
 
 /* Those with segments or events; else the first. */
-static int64_t *find_devices(const struct fsdp_memory_rows *rows, size_t *ret_count)
+static int64_t *find_devices(struct count *count, size_t *ret_count)
 {
-	size_t most = rows->segments.count + rows->traces.count + 1, count = 0, kept = 0;
-	int64_t *devices = calloc(most, sizeof *devices);
-	if (devices == NULL)
-		return NULL;
+	const struct fsdp_memory_rows *rows = count->rows;
+	size_t found = 0;
+	int64_t *devices = FSDP_TAKE(count->reading->scratch, devices,
+		rows->segments.count + rows->traces.count + 1);
 	for (size_t i = 0; i < rows->segments.count; i++) {
 		const struct fsdp_memory_segment *segment =
 			fsdp_vec_at(&rows->segments, i);
-		devices[count++] = segment->device;
+		devices[found++] = segment->device;
 	}
 	for (size_t i = 0; i < rows->traces.count; i++) {
 		const struct fsdp_memory_history *trace = fsdp_vec_at(&rows->traces, i);
 		if (trace->count != 0)
-			devices[count++] = (int64_t)i;
+			devices[found++] = (int64_t)i;
 	}
-	if (count == 0)
-		count = 1;
-	FSDP_SORT(devices, count, FSDP_BY_VALUE(devices));
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || devices[kept - 1] != devices[i])
-			devices[kept++] = devices[i];
-	*ret_count = kept;
+	found = found != 0 ? found : 1;
+	FSDP_SORT(devices, found, FSDP_BY_VALUE(devices));
+	*ret_count = 0;
+	for (size_t i = 0; i < found; i++)
+		if (i == 0 || devices[*ret_count - 1] != devices[i])
+			devices[(*ret_count)++] = devices[i];
 	return devices;
 }
 
-static bool count_device(struct count *count)
+static void count_device(struct count *count)
 {
 	struct fsdp_memory_device *device = count->device;
 	struct fsdp_memory_history *history =
 		FSDP_TAKE(&count->reading->arena, history, 1);
-	if (history == NULL)
-		return false;
 	if (device->device >= 0 && (uint64_t)device->device < count->rows->traces.count)
 		*history = *(struct fsdp_memory_history *)fsdp_vec_at(
 			&count->rows->traces, (size_t)device->device);
@@ -451,8 +420,7 @@ static bool count_device(struct count *count)
 		device->first_time_us = row_at(history, 0)->time_us;
 		device->last_time_us = row_at(history, history->count - 1)->time_us;
 	}
-	if (!count_segments(count))
-		return false;
+	count_segments(count);
 	/* What was in use before the history, from what is in use after it. */
 	history->start_bytes = (int64_t)device->requested_bytes;
 	history->start_reserved_bytes = (int64_t)device->reserved_bytes;
@@ -479,40 +447,40 @@ static bool count_device(struct count *count)
 		device->peak_event = (int64_t)i;
 		device->peak_time_us = row->time_us;
 	}
-	return find_ooms(count) && find_holders(count);
+	find_ooms(count);
+	find_holders(count);
+	fsdp_arena_reset(count->work);
 }
 
 /* Each device looks at all segments, so there must not be too many of both. */
 enum { MOST_DEVICES = 4096 };
 
-bool fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_rows *rows,
+void fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_rows *rows,
 	struct fsdp_memory *ret_memory)
 {
-	struct count count = { .reading = reading, .rows = rows };
-	size_t device_count = 0;
-	int64_t *numbers = find_devices(rows, &device_count);
+	struct count count = { .reading = reading,
+		.work = fsdp_arena_new_below(reading->scratch),
+		.rows = rows };
+	size_t device_count;
+	int64_t *numbers = find_devices(&count, &device_count);
 	struct fsdp_memory_device *devices =
 		FSDP_TAKE(&reading->arena, devices, device_count);
-	bool good = numbers != NULL && devices != NULL;
-	if (good && device_count > MOST_DEVICES) {
-		free(numbers);
-		return fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this memory snapshot names %zu devices; %d are the most",
-			device_count, MOST_DEVICES);
-	}
-	for (size_t i = 0; good && i < device_count; i++) {
+	fsdp_trace_require(reading,
+		device_count <= MOST_DEVICES ||
+			fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"this memory snapshot names %zu devices; %d are the most",
+				device_count, MOST_DEVICES));
+	for (size_t i = 0; i < device_count; i++) {
 		devices[i].device = numbers[i];
 		count.device = &devices[i];
-		good = count_device(&count);
+		count_device(&count);
 	}
-	free(numbers);
 	ret_memory->devices = devices;
 	ret_memory->device_count = device_count;
 	ret_memory->frames = fsdp_trace_flat(reading, &rows->frames);
 	ret_memory->frame_count = rows->frames.count;
-	if (!good || ret_memory->frames == NULL)
-		return fsdp_trace_memory(reading);
-	return !count.overflow ||
-	       fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		       "the sum of the sizes in this memory snapshot exceeds 64 bits");
+	fsdp_trace_require(reading,
+		!count.overflow ||
+			fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"the sum of the sizes in this memory snapshot exceeds 64 bits"));
 }

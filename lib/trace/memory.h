@@ -65,20 +65,21 @@ bool fsdp_memory_bid(struct fsdp_span head);
 /* What a pickle becomes while it is read. */
 struct fsdp_memory_reader;
 struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *reading);
-void fsdp_memory_reader_free(struct fsdp_memory_reader *reader);
 
 /* As fold_dict of the pickle; context is the reader. */
 bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 	uint32_t *ret_number, struct fsdp_error **ret_error);
 
-/* Takes the pickle, whose top is FSDP_REF_NONE if it was cut off, and fills
- * reading->recording.memory. *ret_is_one: it is a snapshot at all. False:
- * reading->error. */
-bool fsdp_memory_take(struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle,
-	bool is_cut, bool *ret_is_one);
+/* Whether the pickle, or as much of it as there is, is a snapshot. */
+bool fsdp_memory_is_one(const struct fsdp_memory_reader *reader,
+	const struct fsdp_pickle *pickle, bool is_cut);
 
-/* memory-devices.c: the figures of all devices, in the arena. False: reading->error. */
-bool fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_rows *rows,
+/* Fills reading->recording.memory. */
+void fsdp_memory_take(
+	struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle, bool is_cut);
+
+/* memory-devices.c: the figures of all devices, in the arena. */
+void fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_rows *rows,
 	struct fsdp_memory *ret_memory);
 
 #endif

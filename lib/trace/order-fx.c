@@ -42,7 +42,7 @@ struct param {
 
 struct declared {
 	struct fsdp_span name;
-	uint32_t number;
+	int64_t param;
 };
 
 struct fx {
@@ -65,23 +65,12 @@ struct fx {
 	uint64_t shown; /* bytes of names */
 };
 
-static uint32_t number_at(const struct fsdp_vec *vec, size_t index)
-{
-	return *(const uint32_t *)fsdp_vec_at(vec, index);
-}
-
 /* ---- numbers ---- */
 
-/* The number of an id, whose row is made if it is new. FSDP_NONE: an error says why. */
-static uint32_t number_of(
-	struct fx *fx, struct fsdp_names *ids, struct fsdp_vec *rows, int64_t id)
+/* The number of an id, which may be new. */
+static uint32_t number_of(struct fsdp_names *ids, int64_t id)
 {
-	uint32_t name = fsdp_names_child(ids, 0, fsdp_span(&id, sizeof id));
-	if (name == FSDP_NONE || (name > rows->count && fsdp_vec_push(rows) == NULL)) {
-		fsdp_trace_memory(fx->reading);
-		return FSDP_NONE;
-	}
-	return name - 1;
+	return fsdp_names_child(ids, 0, fsdp_span(&id, sizeof id)) - 1;
 }
 
 static struct module *module_at(const struct fx *fx, uint32_t number)
@@ -89,41 +78,23 @@ static struct module *module_at(const struct fx *fx, uint32_t number)
 	return fsdp_vec_at(&fx->modules, number);
 }
 
-/* The module of that id, made if it is not there. FSDP_NONE: it has no such id, or an
- * error says why. */
-static uint32_t number_of_module(struct fx *fx, int64_t id)
-{
-	uint32_t number =
-		id >= 0 ? number_of(fx, &fx->module_ids, &fx->modules, id) : FSDP_NONE;
-	if (number != FSDP_NONE)
-		module_at(fx, number)->id = id;
-	return number;
-}
-
-/* The module that a member of the record names, or FSDP_NONE. */
+/* The number of the module that a member of the record names, made if it is not there;
+ * FSDP_NONE: none. */
 static uint32_t module_of(
 	struct fx *fx, const struct fsdp_record *record, const char *member)
 {
 	int64_t id;
-	return fsdp_record_integer(record, member, &id) ? number_of_module(fx, id)
-							: FSDP_NONE;
+	if (!fsdp_record_integer(record, member, &id) || id < 0)
+		return FSDP_NONE;
+	uint32_t number = number_of(&fx->module_ids, id);
+	((struct module *)fsdp_vec_reach(&fx->modules, number))->id = id;
+	return number;
 }
 
-/* The same for a parameter; its id is not negative. */
-static uint32_t number_of_param(struct fx *fx, int64_t id)
+/* The parameter of an id that is not negative, which may be new. */
+static struct param *param_of(struct fx *fx, int64_t id)
 {
-	return number_of(fx, &fx->param_ids, &fx->params, id);
-}
-
-static struct param *param_at(const struct fx *fx, uint32_t number)
-{
-	return fsdp_vec_at(&fx->params, number);
-}
-
-static bool skip(struct fx *fx)
-{
-	fx->reading->recording.skipped++;
-	return fx->reading->error == NULL;
+	return fsdp_vec_reach(&fx->params, number_of(&fx->param_ids, id));
 }
 
 /* ---- what there is ---- */
@@ -138,216 +109,246 @@ static bool read_pair(struct fx *fx, const struct fsdp_json_token *pair,
 		!fsdp_items_next(&elements, &name) || name.kind != FSDP_SCAN_TEXT)
 		return false;
 	ret_param->name = fsdp_json_text_copy(&name, &fx->reading->arena);
-	if (ret_param->name.data == NULL)
-		return fsdp_trace_memory(fx->reading);
 	return fsdp_items_next(&elements, &number) && number.kind == FSDP_SCAN_NUMBER &&
 	       fsdp_decimal_integer(number.span, &ret_param->param);
 }
 
-/* The pairs of an array, in fx->found. *ret_good false: something in there is none. */
-static bool read_pairs(struct fx *fx, const struct fsdp_json_token *array, bool *ret_good)
-{
-	struct fsdp_items elements;
-	struct fsdp_json_token pair;
-	fsdp_vec_truncate(&fx->found, 0);
-	fsdp_items_begin(&elements, array, fx->reading->limits);
-	*ret_good = true;
-	while (*ret_good && fsdp_items_next(&elements, &pair)) {
-		struct fsdp_named_param param;
-		*ret_good = read_pair(fx, &pair, &param);
-		if (*ret_good && !fsdp_vec_add(&fx->found, &param))
-			return fsdp_trace_memory(fx->reading);
-	}
-	return fx->reading->error == NULL;
-}
-
+/* False: no module with an id, or something among its parameters is none. */
 static bool add_module(struct fx *fx, const struct fsdp_record *record)
 {
-	bool good;
+	struct fsdp_trace_reading *reading = fx->reading;
+	struct fsdp_items elements;
+	struct fsdp_json_token pair;
+	struct fsdp_named_param param;
 	uint32_t number = module_of(fx, record, "id");
 	if (number == FSDP_NONE)
-		return skip(fx);
-	if (!read_pairs(fx, fsdp_record_get(record, "params"), &good))
 		return false;
-	if (!good)
-		return skip(fx);
+	fsdp_vec_truncate(&fx->found, 0);
+	fsdp_items_begin(&elements, fsdp_record_get(record, "params"), reading->limits);
+	while (fsdp_items_next(&elements, &pair)) {
+		if (!read_pair(fx, &pair, &param))
+			return false;
+		fsdp_vec_append(&fx->found, &param);
+	}
 	struct module *module = module_at(fx, number);
-	module->params = fsdp_trace_flat(fx->reading, &fx->found);
+	module->params = fsdp_trace_flat(reading, &fx->found);
 	module->param_count = fx->found.count;
 	module->visited = false;
 	module->bytes = 0;
-	for (size_t i = 0; module->params != NULL && i < module->param_count; i++)
+	for (size_t i = 0; i < module->param_count; i++)
 		module->bytes += module->params[i].name.size + SHOWN_LEAST;
-	return module->params != NULL &&
-	       fsdp_record_text(fx->reading, record, "fqn", &module->fqn);
+	module->fqn = fsdp_record_text(reading, record, "fqn");
+	return true;
 }
 
 /* ---- what is used ---- */
 
-static bool use(
+static void use(
 	struct fx *fx, uint32_t of, const struct fsdp_named_param *params, size_t count)
 {
 	struct module *current = module_at(fx, fx->current);
 	uint32_t place = (uint32_t)fx->uses.count;
-	struct module_use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
-	if (use == NULL)
-		return false;
-	*use = (struct module_use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
+	const struct module_use use = { { module_at(fx, of)->id, params, count },
+		FSDP_NONE };
+	if (place == FSDP_NONE)
+		fsdp_arena_leave(&fx->reading->arena);
+	fsdp_vec_append(&fx->uses, &use);
 	if (current->use_count++ == 0)
 		current->first = place;
 	else
 		((struct module_use *)fsdp_vec_at(&fx->uses, current->last))->next =
 			place;
 	current->last = place;
-	return true;
 }
 
-static bool visit(struct fx *fx, const struct fsdp_named_param *params, size_t count)
+static void visit(struct fx *fx, const struct fsdp_named_param *params, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (params[i].param < 0)
 			continue;
-		uint32_t number = number_of_param(fx, params[i].param);
-		if (number == FSDP_NONE)
-			return false;
-		struct param *param = param_at(fx, number);
-		if (!param->seen && !fsdp_vec_add(&fx->visited, &params[i].param))
-			return false;
+		struct param *param = param_of(fx, params[i].param);
+		if (!param->seen)
+			fsdp_vec_append(&fx->visited, &params[i].param);
 		param->seen = true;
 	}
-	return true;
-}
-
-static bool open_list(struct fx *fx, uint32_t number)
-{
-	struct module *module = module_at(fx, number);
-	module->use_count = 0;
-	if (module->used)
-		return true;
-	module->used = true;
-	return fsdp_vec_add(&fx->keys, &number);
 }
 
 /* Uses all parameters of a module in the current one. */
-static bool use_module(struct fx *fx, uint32_t number)
+static void use_module(struct fx *fx, uint32_t number)
 {
 	const struct module *module = module_at(fx, number);
-	return module->param_count == 0 ||
-	       (fsdp_trace_show(fx->reading, &fx->shown, module->bytes) &&
-		       use(fx, number, module->params, module->param_count));
+	if (module->param_count == 0)
+		return;
+	fsdp_trace_show(fx->reading, &fx->shown, module->bytes);
+	use(fx, number, module->params, module->param_count);
+}
+
+/* A module is the current one: its list of uses begins. */
+static void enter(struct fx *fx, uint32_t number)
+{
+	struct module *module = module_at(fx, number);
+	fsdp_vec_append(&fx->called, &number);
+	fx->current = number;
+	module->use_count = 0;
+	if (!module->used)
+		fsdp_vec_append(&fx->keys, &number);
+	module->used = true;
 }
 
 /* Uses the parameters among the targets of the arguments. */
-static bool use_targets(struct fx *fx, const struct fsdp_record *record)
+static void use_targets(struct fx *fx, const struct fsdp_record *record)
 {
+	struct fsdp_trace_reading *reading = fx->reading;
 	struct fsdp_items elements;
 	struct fsdp_json_token element;
 	fsdp_vec_truncate(&fx->found, 0);
-	fsdp_items_begin(&elements, fsdp_record_get(record, "args"), fx->reading->limits);
+	fsdp_items_begin(&elements, fsdp_record_get(record, "args"), reading->limits);
 	while (fsdp_items_next(&elements, &element)) {
 		struct fsdp_record argument;
 		struct fsdp_named_param param;
 		if (element.kind != FSDP_SCAN_OBJECT ||
-			!fsdp_record_read(element.span, fx->reading->limits, &argument))
+			!fsdp_record_read(element.span, reading->limits, &argument))
 			continue;
-		if (!fsdp_record_text(fx->reading, &argument, "target", &param.name))
-			return false;
+		param.name = fsdp_record_text(reading, &argument, "target");
 		uint32_t id = param.name.data != NULL
 				      ? fsdp_names_find_child(&fx->fqns, 0, param.name)
 				      : FSDP_NONE;
 		if (id == FSDP_NONE)
 			continue;
 		param.param = *(int64_t *)fsdp_vec_at(&fx->named, id - 1);
-		if (!fsdp_vec_add(&fx->found, &param))
-			return false;
+		fsdp_vec_append(&fx->found, &param);
 	}
-	size_t count = fx->found.count;
-	const struct fsdp_named_param *params = fsdp_trace_flat(fx->reading, &fx->found);
-	return params != NULL && (count == 0 || (use(fx, fx->current, params, count) &&
-							visit(fx, params, count)));
+	const struct fsdp_named_param *params = fsdp_trace_flat(reading, &fx->found);
+	if (fx->found.count == 0)
+		return;
+	use(fx, fx->current, params, fx->found.count);
+	visit(fx, params, fx->found.count);
 }
 
-static bool add_event(struct fx *fx, const struct fsdp_record *record, bool *stop)
+/* False: it is none. */
+static bool add_event(struct fx *fx, const struct fsdp_record *record)
 {
+	struct module *module = module_at(fx, fx->current);
 	if (fsdp_record_is(record, "ev", "param")) {
-		struct fsdp_named_param param;
-		if (!fsdp_record_integer(record, "id", &param.param) ||
-			!fsdp_record_text(fx->reading, record, "fqn", &param.name) ||
-			param.name.data == NULL || param.param < 0)
-			return skip(fx);
-		uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
-		uint32_t number = number_of_param(fx, param.param);
-		if (id == FSDP_NONE || number == FSDP_NONE)
+		struct fsdp_span fqn = fsdp_record_text(fx->reading, record, "fqn");
+		int64_t id;
+		if (!fsdp_record_integer(record, "id", &id) || fqn.data == NULL || id < 0)
 			return false;
-		const struct declared declared = { param.name, number };
-		int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
-						      : fsdp_vec_at(&fx->named, id - 1);
-		if (named == NULL || !fsdp_vec_add(&fx->declared, &declared))
-			return false;
-		*named = param.param;
-		param_at(fx, number)->name = param.name;
-		return true;
-	}
-	if (fsdp_record_is(record, "ev", "module"))
+		uint32_t name = fsdp_names_child(&fx->fqns, 0, fqn) - 1;
+		param_of(fx, id)->name = fqn;
+		fsdp_vec_append(&fx->declared, &(struct declared){ fqn, id });
+		*(int64_t *)fsdp_vec_reach(&fx->named, name) = id;
+	} else if (fsdp_record_is(record, "ev", "module")) {
 		return add_module(fx, record);
-	if (fsdp_record_is(record, "ev", "call_module")) {
+	} else if (fsdp_record_is(record, "ev", "call_module")) {
 		uint32_t number = module_of(fx, record, "module");
 		if (number == FSDP_NONE)
-			return skip(fx);
-		if (!fsdp_vec_add(&fx->called, &number) || !use_module(fx, number) ||
-			!fsdp_vec_add(&fx->stack, &fx->current))
 			return false;
-		fx->current = number;
-		return open_list(fx, number);
-	}
-	if (fsdp_record_is(record, "ev", "create_proxy")) {
-		struct module *module = module_at(fx, fx->current);
+		use_module(fx, number);
+		fsdp_vec_append(&fx->stack, &fx->current);
+		enter(fx, number);
+	} else if (fsdp_record_is(record, "ev", "create_proxy")) {
 		if (fsdp_record_is(record, "kind", "call_function") ||
-			fsdp_record_is(record, "kind", "call_method"))
-			return use_targets(fx, record);
-		if (!fsdp_record_is(record, "kind", "call_module") ||
-			module->param_count == 0)
-			return true;
-		if (!use_module(fx, fx->current) ||
-			(!module->visited &&
-				!visit(fx, module->params, module->param_count)))
-			return false;
-		module->visited = true;
-		return true;
-	}
-	if (fsdp_record_is(record, "ev", "end_module")) {
+			fsdp_record_is(record, "kind", "call_method")) {
+			use_targets(fx, record);
+		} else if (fsdp_record_is(record, "kind", "call_module") &&
+			   module->param_count != 0) {
+			use_module(fx, fx->current);
+			if (!module->visited)
+				visit(fx, module->params, module->param_count);
+			module->visited = true;
+		}
+	} else if (fsdp_record_is(record, "ev", "end_module")) {
 		size_t count = fx->stack.count;
 		if (count != 0) {
-			fx->current = number_at(&fx->stack, count - 1);
+			fx->current = *(uint32_t *)fsdp_vec_at(&fx->stack, count - 1);
 			fsdp_vec_truncate(&fx->stack, count - 1);
 		}
-		return true;
-	}
-	if (fsdp_record_is(record, "ev", "abort")) {
-		*stop = true;
-		if (!fsdp_record_text(fx->reading, record, "error", &fx->order->aborted))
-			return false;
+	} else if (fsdp_record_is(record, "ev", "abort")) {
+		fx->order->aborted = fsdp_record_text(fx->reading, record, "error");
 		if (fx->order->aborted.data == NULL)
 			fx->order->aborted = FSDP_SPAN("");
-		return true;
+	} else {
+		return false;
 	}
-	return skip(fx);
+	return true;
 }
 
 /* ---- the end ---- */
 
-static bool list_usages(struct fx *fx)
+static void parse_header(struct fx *fx, const struct fsdp_record *header)
 {
+	struct fsdp_fx_order *order = fx->order;
+	struct fsdp_trace_reading *reading = fx->reading;
+	const struct fsdp_json_token *args = fsdp_record_get(header, "concrete_args");
+	struct fsdp_items elements;
+	struct fsdp_json_token arg;
+	struct fsdp_vec list;
+	fsdp_vec_init(&list, reading->scratch, sizeof(struct fsdp_span));
+	order->has_concrete_args = args != NULL;
+	order->concrete_args_null = args != NULL && args->kind == FSDP_SCAN_NULL;
+	fsdp_items_begin(&elements, args, reading->limits);
+	while (fsdp_items_next(&elements, &arg)) {
+		if (arg.kind != FSDP_SCAN_TEXT)
+			continue;
+		struct fsdp_span name = fsdp_json_text_copy(&arg, &reading->arena);
+		fsdp_vec_append(&list, &name);
+	}
+	order->concrete_args = fsdp_trace_flat(reading, &list);
+	order->concrete_arg_count = list.count;
+	order->root = fsdp_record_text(reading, header, "root");
+	order->torch = fsdp_record_text(reading, header, "torch");
+	order->tracer = fsdp_record_text(reading, header, "tracer");
+}
+
+static void begin(struct fx *fx, const struct fsdp_record *header)
+{
+	struct fsdp_arena *scratch = fx->reading->scratch;
+	fsdp_vec_init(&fx->modules, scratch, sizeof(struct module));
+	fsdp_vec_init(&fx->params, scratch, sizeof(struct param));
+	fsdp_vec_init(&fx->declared, scratch, sizeof(struct declared));
+	fsdp_vec_init(&fx->named, scratch, sizeof(int64_t));
+	fsdp_vec_init(&fx->uses, scratch, sizeof(struct module_use));
+	fsdp_vec_init(&fx->called, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx->keys, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx->stack, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx->visited, scratch, sizeof(int64_t));
+	fsdp_vec_init(&fx->found, scratch, sizeof(struct fsdp_named_param));
+	fx->order = FSDP_TAKE(&fx->reading->arena, fx->order, 1);
+	fsdp_names_init(&fx->fqns, scratch);
+	fsdp_names_init(&fx->module_ids, scratch);
+	fsdp_names_init(&fx->param_ids, scratch);
+	fx->module_ids.copies = fx->param_ids.copies = scratch;
+	parse_header(fx, header);
+	fsdp_vec_append(&fx->modules, &(struct module){ 0 });
+	enter(fx, number_of(&fx->module_ids, 0));
+}
+
+/* What was used, in order: modules, with what each used, and parameters. */
+static void finish(struct fx *fx)
+{
+	struct fsdp_fx_order *order = fx->order;
 	struct fsdp_arena *arena = &fx->reading->arena;
-	struct fsdp_module_usage *list = FSDP_TAKE(arena, list, fx->keys.count);
-	if (list == NULL)
-		return false;
-	for (size_t i = 0; i < fx->keys.count; i++) {
-		const struct module *module = module_at(fx, number_at(&fx->keys, i));
+	size_t count = fx->called.count, keys = fx->keys.count;
+	struct fsdp_span *names = FSDP_TAKE(arena, names, count);
+	int64_t *ids = FSDP_TAKE(arena, ids, count);
+	struct fsdp_module_usage *list = FSDP_TAKE(arena, list, keys);
+	struct fsdp_span *params = FSDP_TAKE(arena, params, fx->visited.count);
+	struct fsdp_span *never = FSDP_TAKE(arena, never, fx->declared.count);
+	for (size_t i = 0; i < count; i++) {
+		const struct module *module =
+			module_at(fx, *(uint32_t *)fsdp_vec_at(&fx->called, i));
+		ids[i] = module->id;
+		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
+		if (names[i].data == NULL)
+			names[i] = FSDP_SPAN("");
+		fsdp_trace_show(fx->reading, &fx->shown, names[i].size);
+	}
+	for (size_t i = 0; i < keys; i++) {
+		const struct module *module =
+			module_at(fx, *(uint32_t *)fsdp_vec_at(&fx->keys, i));
 		struct fsdp_usage *usages = FSDP_TAKE(arena, usages, module->use_count);
 		uint32_t at = module->first;
-		if (usages == NULL)
-			return false;
 		for (size_t j = 0; j < module->use_count; j++) {
 			const struct module_use *use = fsdp_vec_at(&fx->uses, at);
 			usages[j] = use->shown;
@@ -356,115 +357,34 @@ static bool list_usages(struct fx *fx)
 		list[i] = (struct fsdp_module_usage){ module->id, usages,
 			module->use_count };
 	}
-	fx->order->usages = list;
-	fx->order->usage_count = fx->keys.count;
-	return true;
-}
-
-/* The last declared name of each. */
-static bool name_params(struct fx *fx)
-{
-	struct fsdp_fx_order *order = fx->order;
-	struct fsdp_arena *arena = &fx->reading->arena;
-	struct fsdp_span *names = FSDP_TAKE(arena, names, fx->visited.count);
-	struct fsdp_span *never = FSDP_TAKE(arena, never, fx->declared.count);
+	order->current = module_at(fx, fx->current)->id;
+	order->modules = ids;
+	order->module_names = names;
+	order->module_count = count;
+	order->usages = list;
+	order->usage_count = keys;
 	order->params = fsdp_trace_flat(fx->reading, &fx->visited);
-	order->param_names = names;
+	order->param_names = params;
 	order->param_count = fx->visited.count;
 	order->never_visited = never;
-	if (names == NULL || never == NULL || order->params == NULL)
-		return false;
+	/* The last declared name of each. */
 	for (size_t i = 0; i < fx->declared.count; i++) {
 		const struct declared *one = fsdp_vec_at(&fx->declared, i);
-		if (!param_at(fx, one->number)->seen)
+		if (!param_of(fx, one->param)->seen)
 			never[order->never_visited_count++] = one->name;
 	}
-	for (size_t i = 0; i < order->param_count; i++) {
-		uint32_t number = number_of_param(fx, order->params[i]);
-		names[i] = param_at(fx, number)->name;
-	}
-	return true;
+	for (size_t i = 0; i < order->param_count; i++)
+		params[i] = param_of(fx, order->params[i])->name;
+	fx->reading->recording.fx = order;
 }
 
-static bool parse_header(struct fx *fx, const struct fsdp_record *header)
-{
-	struct fsdp_fx_order *order = fx->order;
-	const struct fsdp_json_token *args = fsdp_record_get(header, "concrete_args");
-	struct fsdp_items elements;
-	struct fsdp_json_token arg;
-	struct fsdp_vec list;
-	fsdp_vec_init(&list, &fx->reading->arena, sizeof(struct fsdp_span));
-	order->has_concrete_args = args != NULL;
-	order->concrete_args_null = args != NULL && args->kind == FSDP_SCAN_NULL;
-	fsdp_items_begin(&elements, args, fx->reading->limits);
-	while (fsdp_items_next(&elements, &arg)) {
-		if (arg.kind != FSDP_SCAN_TEXT)
-			continue;
-		struct fsdp_span name = fsdp_json_text_copy(&arg, &fx->reading->arena);
-		if (name.data == NULL || !fsdp_vec_add(&list, &name))
-			return false;
-	}
-	order->concrete_args = fsdp_trace_flat(fx->reading, &list);
-	order->concrete_arg_count = list.count;
-	return order->concrete_args != NULL &&
-	       fsdp_record_text(fx->reading, header, "root", &order->root) &&
-	       fsdp_record_text(fx->reading, header, "torch", &order->torch) &&
-	       fsdp_record_text(fx->reading, header, "tracer", &order->tracer);
-}
-
-static bool begin(struct fx *fx, const struct fsdp_record *header)
-{
-	struct fsdp_arena *arena = &fx->reading->arena;
-	fsdp_vec_init(&fx->modules, arena, sizeof(struct module));
-	fsdp_vec_init(&fx->params, arena, sizeof(struct param));
-	fsdp_vec_init(&fx->declared, arena, sizeof(struct declared));
-	fsdp_vec_init(&fx->named, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->uses, arena, sizeof(struct module_use));
-	fsdp_vec_init(&fx->called, arena, sizeof(uint32_t));
-	fsdp_vec_init(&fx->keys, arena, sizeof(uint32_t));
-	fsdp_vec_init(&fx->stack, arena, sizeof(uint32_t));
-	fsdp_vec_init(&fx->visited, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->found, arena, sizeof(struct fsdp_named_param));
-	fx->order = FSDP_TAKE(arena, fx->order, 1);
-	if (fx->order == NULL || !fsdp_names_init(&fx->fqns, arena) ||
-		!fsdp_names_init(&fx->module_ids, arena) ||
-		!fsdp_names_init(&fx->param_ids, arena))
-		return false;
-	fx->module_ids.copies = fx->param_ids.copies = arena;
-	uint32_t root = number_of_module(fx, 0);
-	return root != FSDP_NONE && parse_header(fx, header) &&
-	       fsdp_vec_add(&fx->called, &root) && open_list(fx, root);
-}
-
-bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
 	struct fx fx = { .reading = reading };
 	struct fsdp_record record;
-	bool stop = false, good = begin(&fx, header);
-	while (good && !stop && fsdp_record_next(reading, lines, &record))
-		good = add_event(&fx, &record, &stop);
-	if (!good || reading->error != NULL)
-		return false;
-	fx.order->current = module_at(&fx, fx.current)->id;
-	reading->recording.fx = fx.order;
-	struct fsdp_fx_order *order = fx.order;
-	size_t count = fx.called.count;
-	struct fsdp_span *names = FSDP_TAKE(&fx.reading->arena, names, count);
-	int64_t *ids = FSDP_TAKE(&fx.reading->arena, ids, count);
-	order->modules = ids;
-	order->module_names = names;
-	order->module_count = count;
-	if (names == NULL || ids == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct module *module = module_at(&fx, number_at(&fx.called, i));
-		ids[i] = module->id;
-		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
-		if (names[i].data == NULL)
-			names[i] = FSDP_SPAN("");
-		if (!fsdp_trace_show(fx.reading, &fx.shown, names[i].size))
-			return false;
-	}
-	return list_usages(&fx) && name_params(&fx);
+	begin(&fx, header);
+	while (fx.order->aborted.data == NULL && fsdp_record_next(lines, &record))
+		reading->recording.skipped += !add_event(&fx, &record);
+	finish(&fx);
 }

@@ -79,11 +79,11 @@ static int64_t at(const struct fsdp_vec *vec, size_t index)
 /* ---- snapshots ---- */
 
 /* 1 to 3 and the recording's own limit, in order. */
-static bool list_prefetches(struct handles *handles)
+static void list_prefetches(struct handles *handles)
 {
 	struct fsdp_prefetch *list = FSDP_TAKE(&handles->reading->arena, list, 8);
 	handles->order->prefetches = list;
-	for (int way = 0; list != NULL && way < 2; way++) {
+	for (int way = 0; way < 2; way++) {
 		int64_t own = handles->limits[way];
 		const int64_t limits[] = { own < 1 ? own : FSDP_ABSENT, 1, 2, 3,
 			own > 3 ? own : FSDP_ABSENT };
@@ -92,47 +92,29 @@ static bool list_prefetches(struct handles *handles)
 				list[handles->order->prefetch_count++] =
 					(struct fsdp_prefetch){ way == 0, limits[i] };
 	}
-	return list != NULL;
 }
 
 /* Calls so far are in lists that only grow: their end is enough. A snapshot lists each
  * unit, however few were used: more than a few facts for each use cost the file
  * nothing, and have a ceiling. */
-static bool add_snapshot(struct handles *handles, uint64_t line)
+static void add_snapshot(struct handles *handles, uint64_t line)
 {
 	enum { CELLS_OF_USE = 4 };
-	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_CELLS);
+	struct fsdp_trace_reading *reading = handles->reading;
+	uint64_t most = fsdp_limit(reading->limits, FSDP_LIMIT_ORDER_CELLS);
 	uint64_t earned = CELLS_OF_USE * handles->uses;
 	handles->cells += handles->count > earned ? handles->count - earned : 0;
 	handles->uses = 0;
-	if (handles->cells > most)
-		return fsdp_fail_limit(
-			&handles->reading->error, FSDP_LIMIT_ORDER_CELLS, most);
-	return fsdp_vec_add(&handles->snapshots,
+	fsdp_trace_require(reading,
+		handles->cells <= most ||
+			fsdp_fail_limit(&reading->error, FSDP_LIMIT_ORDER_CELLS, most));
+	fsdp_vec_append(&handles->snapshots,
 		&(struct fsdp_order_snapshot){ .iter = handles->iter,
 			.at_line = line,
 			.cursor = handles->cursor,
 			.pre_count = handles->pre.count,
 			.post_count = handles->post.count - handles->post_begin,
 			.status = status_names[handles->status] });
-}
-
-static bool resolve_snapshots(struct handles *handles)
-{
-	const int64_t *pre = fsdp_trace_flat(handles->reading, &handles->pre);
-	const int64_t *post = fsdp_trace_flat(handles->reading, &handles->post);
-	struct fsdp_order_snapshot *list =
-		fsdp_trace_flat(handles->reading, &handles->snapshots);
-	if (pre == NULL || post == NULL || list == NULL)
-		return false;
-	for (size_t i = 0; i < handles->snapshots.count; i++) {
-		list[i].pre = pre;
-		list[i].post = post;
-		post += list[i].post_count;
-	}
-	handles->order->snapshots = list;
-	handles->order->snapshot_count = handles->snapshots.count;
-	return true;
 }
 
 void fsdp_order_places(const struct fsdp_exec_order *order,
@@ -164,21 +146,18 @@ int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 
 /* ---- the check of PyTorch ---- */
 
-static bool warn(struct handles *handles, int64_t handle, const struct handle *expected)
+static void warn(struct handles *handles, int64_t handle, const struct handle *expected)
 {
-	struct fsdp_order_warning *warning = fsdp_vec_push(&handles->warnings);
 	const struct handle *found = &handles->list[handle];
 	struct fsdp_python text = { .arena = &handles->reading->arena };
-	if (warning == NULL)
-		return false;
 	fsdp_python_put(&text,
-		"Forward order differs from that of the first iteration on rank %lld. Collectives are unchecked and may give incorrect results or hang.\n",
+		"Forward order differs from that of the first iteration on rank %lld. Collectives are unchecked and may give incorrect results or hang.\nExpected to ",
 		(long long)handles->reading->recording.rank);
 	if (expected == NULL) {
 		fsdp_python_put(&text,
-			"Expected to not all-gather any more parameters in the forward but trying to all-gather parameters for ");
+			"not all-gather any more parameters in the forward but trying to all-gather parameters for ");
 	} else {
-		fsdp_python_put(&text, "Expected to all-gather for [");
+		fsdp_python_put(&text, "all-gather for [");
 		fsdp_python_add(&text, expected->names);
 		fsdp_python_put(&text, "] but trying to all-gather parameters for ");
 	}
@@ -189,30 +168,28 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 		fsdp_python_add(&text, found->names);
 		fsdp_python_put(&text, "]");
 	}
-	*warning = (struct fsdp_order_warning){ handles->iter, handles->line, handle,
-		fsdp_python_take(&text) };
+	fsdp_vec_append(&handles->warnings,
+		&(struct fsdp_order_warning){
+			handles->iter, handles->line, handle, fsdp_python_take(&text) });
 	handles->status = STATUS_WARNING;
-	return warning->message.data != NULL;
 }
 
 /* ---- events of a forward ---- */
 
-static bool pre_forward(
+static void pre_forward(
 	struct handles *handles, int64_t index, const struct fsdp_record *record)
 {
 	struct handle *handle = &handles->list[index];
-	handles->uses++;
 	const struct fsdp_json_token *training = fsdp_record_get(record, "training");
 	bool trains = training != NULL && training->kind == FSDP_SCAN_TRUE;
-	/* No unit has more names, so only of others they count. */
-	uint64_t beyond =
-		handle->bytes > NAMES_OF_UNIT ? handle->bytes - NAMES_OF_UNIT : 0;
-	if (trains && !fsdp_trace_show(handles->reading, &handles->shown, beyond))
-		return false;
+	handles->uses++;
 	if (trains) {
 		const struct fsdp_forward forward = { handles->iter, index };
-		if (!fsdp_vec_add(&handles->forwards, &forward))
-			return false;
+		/* No unit has more names, so only of others they count. */
+		fsdp_trace_show(handles->reading, &handles->shown,
+			handle->bytes > NAMES_OF_UNIT ? handle->bytes - NAMES_OF_UNIT
+						      : 0);
+		fsdp_vec_append(&handles->forwards, &forward);
 		handles->order->unchecked += !handles->checks;
 		handles->in_iteration++;
 		/* A forward begins with the unit that began the first one. */
@@ -227,14 +204,13 @@ static bool pre_forward(
 		uint64_t place = handles->cursor++;
 		bool known = place < handles->pre.count;
 		int64_t expected = known ? at(&handles->pre, (size_t)place) : FSDP_ABSENT;
-		if (expected != index &&
-			!warn(handles, index, known ? &handles->list[expected] : NULL))
-			return false;
+		if (expected != index)
+			warn(handles, index, known ? &handles->list[expected] : NULL);
 	}
-	if (handles->iter != 0 || handle->ordered)
-		return true;
-	handle->ordered = true;
-	return fsdp_vec_add(&handles->pre, &index);
+	if (handles->iter == 0 && !handle->ordered) {
+		handle->ordered = true;
+		fsdp_vec_append(&handles->pre, &index);
+	}
 }
 
 /* ---- training states ---- */
@@ -300,57 +276,52 @@ static int state_of(const struct fsdp_record *record, const char *key,
 	return -2;
 }
 
-static bool add_problem(struct handles *handles, int64_t index, struct refusal refusal,
+static void add_problem(struct handles *handles, int64_t index, struct refusal refusal,
 	const struct fsdp_json_token *unknown, const unsigned to[2])
 {
 	struct fsdp_state_lane *lane = &handles->list[index].lane;
-	struct fsdp_state_problem *problem = fsdp_vec_push(&handles->problems);
 	struct fsdp_python text = { .arena = &handles->reading->arena };
-	if (problem == NULL || !fsdp_trace_show(handles->reading, &handles->shown,
-				       handles->list[index].bytes))
-		return false;
+	fsdp_trace_show(handles->reading, &handles->shown, handles->list[index].bytes);
 	fsdp_python_put(&text, "%s%s", refusal.message,
 		refusal.state != NULL ? refusal.state : "");
 	if (unknown != NULL)
 		fsdp_python_add(&text, unknown->span);
-	*problem = (struct fsdp_state_problem){ handles->line, index, refusal.kind,
-		{ lane->last_training, lane->last_handle }, { to[0], to[1] },
-		refusal.error, fsdp_python_take(&text) };
-	return problem->message.data != NULL;
+	fsdp_vec_append(&handles->problems,
+		&(struct fsdp_state_problem){ handles->line, index, refusal.kind,
+			{ lane->last_training, lane->last_handle }, { to[0], to[1] },
+			refusal.error, fsdp_python_take(&text) });
 }
 
-static bool change(
+static void change(
 	struct handles *handles, int64_t index, const unsigned to[2], bool problem)
 {
 	struct handle *handle = &handles->list[index];
 	struct fsdp_state_lane *lane = &handle->lane;
 	bool training = to[0] != lane->last_training, other = to[1] != lane->last_handle;
-	if (!training && !other)
-		return true;
+	bool prefetch = other && (to[1] == H_FORWARD || to[1] == H_PRE) && to[0] == IDLE;
 	uint32_t place = (uint32_t)handles->changes.count;
-	struct change *entry =
-		place != FSDP_NONE ? fsdp_vec_push(&handles->changes) : NULL;
-	if (entry == NULL)
-		return false;
+	if (!training && !other)
+		return;
+	if (place == FSDP_NONE)
+		fsdp_arena_leave(&handles->reading->arena);
+	fsdp_vec_append(&handles->changes,
+		&(struct change){
+			{ handles->line, to[0], to[1], problem, prefetch, handles->iter },
+			FSDP_NONE });
 	if (lane->change_count++ == 0)
 		handle->first = place;
 	else
 		((struct change *)fsdp_vec_at(&handles->changes, handle->last))->next =
 			place;
 	handle->last = place;
-	bool prefetch = other && (to[1] == H_FORWARD || to[1] == H_PRE) && to[0] == IDLE;
-	*entry = (struct change){ { handles->line, to[0], to[1], problem, prefetch,
-					  handles->iter },
-		FSDP_NONE };
 	lane->training_counts[to[0]] += training;
 	lane->handle_counts[to[1]] += other;
 	lane->prefetches += prefetch;
 	lane->last_training = to[0];
 	lane->last_handle = to[1];
-	return true;
 }
 
-static bool add_states(
+static void add_states(
 	struct handles *handles, int64_t index, const struct fsdp_record *record)
 {
 	static const char first[] = "training_state", second[] = "handle_state";
@@ -358,7 +329,7 @@ static bool add_states(
 	int s = state_of(record, first, training_names, FSDP_TRAINING_STATES);
 	int h = state_of(record, second, handle_names, FSDP_HANDLE_STATES);
 	if (s == -1 && h == -1)
-		return true;
+		return;
 	handles->has_states = true;
 	struct refusal refusal = { 0 };
 	const struct fsdp_json_token *unknown = NULL;
@@ -374,63 +345,57 @@ static bool add_states(
 		refusal = find_refusal(lane->last_training, lane->last_handle, s, h);
 	const unsigned to[2] = { s >= 0 ? (unsigned)s : lane->last_training,
 		h >= 0 ? (unsigned)h : lane->last_handle };
-	if (refusal.kind != NULL && !add_problem(handles, index, refusal, unknown, to))
-		return false;
-	return change(handles, index, to, refusal.kind != NULL);
+	if (refusal.kind != NULL)
+		add_problem(handles, index, refusal, unknown, to);
+	change(handles, index, to, refusal.kind != NULL);
 }
 
 /* ---- lines ---- */
 
-static bool skip(struct handles *handles)
-{
-	handles->reading->recording.skipped++;
-	return true;
-}
-
+/* False: it is none. */
 static bool add_event(struct handles *handles, const struct fsdp_record *record)
 {
 	int64_t index = FSDP_ABSENT;
 	handles->line = handles->lines->number;
 	if (fsdp_record_is(record, "ev", "next_iter")) {
-		if (!add_snapshot(handles, handles->line - 1))
-			return false;
+		add_snapshot(handles, handles->line - 1);
 		if (handles->iter > 0 && handles->in_iteration != 0 &&
 			handles->in_iteration < handles->pre.count)
 			handles->order->stopped_early++;
 		handles->iter++;
 		handles->in_iteration = 0;
 		handles->post_begin = handles->post.count;
-		if (!handles->checks)
-			return true;
-		handles->cursor = 0;
-		if (handles->status == STATUS_WARNING)
+		if (handles->checks)
+			handles->cursor = 0;
+		if (handles->checks && handles->status == STATUS_WARNING)
 			handles->status = STATUS_WARNED;
 		return true;
 	}
 	bool pre = fsdp_record_is(record, "ev", "pre_forward");
 	bool post = fsdp_record_is(record, "ev", "post_forward");
 	if (!pre && !post && !fsdp_record_is(record, "ev", "state"))
-		return skip(handles);
+		return false;
 	const struct fsdp_json_token *value = fsdp_record_get(record, "handle");
 	if (value == NULL || value->kind == FSDP_SCAN_NULL)
 		return true;
 	if (!fsdp_record_integer(record, "handle", &index) || index < 0 ||
 		(uint64_t)index >= handles->count)
-		return skip(handles);
-	if (!add_states(handles, index, record))
 		return false;
+	add_states(handles, index, record);
 	if (pre)
-		return pre_forward(handles, index, record);
+		pre_forward(handles, index, record);
 	handles->uses += post;
-	return !post || fsdp_vec_add(&handles->post, &index);
+	if (post)
+		fsdp_vec_append(&handles->post, &index);
+	return true;
 }
 
 /* ---- the header ---- */
 
-/* The texts of an array, in handles->texts; data NULL of the printed list if it is none.
- */
-static bool read_texts(struct handles *handles, const struct fsdp_json_token *array,
-	struct fsdp_span *ret_printed)
+/* The texts of an array, in handles->texts, and as Python prints a list of them; data
+ * NULL: it is none. */
+static struct fsdp_span read_texts(
+	struct handles *handles, const struct fsdp_json_token *array)
 {
 	struct fsdp_vec *list = &handles->texts;
 	struct fsdp_items elements;
@@ -438,49 +403,26 @@ static bool read_texts(struct handles *handles, const struct fsdp_json_token *ar
 	struct fsdp_python printed = { .arena = &handles->reading->arena };
 	fsdp_vec_truncate(list, 0);
 	if (!fsdp_items_begin(&elements, array, handles->reading->limits))
-		return true;
+		return (struct fsdp_span){ 0 };
 	fsdp_python_put(&printed, "[");
 	while (fsdp_items_next(&elements, &text)) {
 		struct fsdp_span kept =
 			fsdp_json_text_copy(&text, &handles->reading->arena);
-		if (kept.data == NULL || !fsdp_vec_add(list, &kept))
-			return false;
+		fsdp_vec_append(list, &kept);
 		fsdp_python_put(&printed, "%s", list->count > 1 ? ", " : "");
 		fsdp_python_repr(&printed, kept);
 	}
 	fsdp_python_put(&printed, "]");
-	*ret_printed = fsdp_python_take(&printed);
-	return ret_printed->data != NULL;
+	return fsdp_python_take(&printed);
 }
 
-static bool read_handle(struct handles *handles, const struct fsdp_json_token *object,
-	struct handle *handle)
-{
-	struct fsdp_trace_reading *reading = handles->reading;
-	struct fsdp_record record = { 0 };
-	struct fsdp_span printed;
-	if (object->kind != FSDP_SCAN_OBJECT ||
-		!fsdp_record_read(object->span, reading->limits, &record))
-		return true;
-	fsdp_record_integer(&record, "id", &handle->shown.id);
-	if (!read_texts(handles, fsdp_record_get(&record, "fqns"), &printed))
-		return false;
-	handle->shown.fqns = fsdp_trace_flat(reading, &handles->texts);
-	handle->shown.fqn_count = handles->texts.count;
-	for (size_t i = 0; handle->shown.fqns != NULL && i < handles->texts.count; i++)
-		handle->bytes += handle->shown.fqns[i].size + SHOWN_LEAST;
-	return handle->shown.fqns != NULL &&
-	       read_texts(handles, fsdp_record_get(&record, "names"), &handle->names) &&
-	       fsdp_record_text(reading, &record, "module", &handle->shown.module);
-}
-
-static bool parse_header(struct handles *handles, const struct fsdp_record *header)
+static void parse_header(struct handles *handles, const struct fsdp_record *header)
 {
 	struct fsdp_trace_reading *reading = handles->reading;
 	struct fsdp_items elements;
 	struct fsdp_json_token object;
 	struct fsdp_vec list;
-	fsdp_vec_init(&list, &reading->arena, sizeof(struct handle));
+	fsdp_vec_init(&list, reading->scratch, sizeof(struct handle));
 	handles->limits[0] = handles->limits[1] = FSDP_ABSENT;
 	fsdp_record_integer(header, "backward_prefetch_limit", &handles->limits[0]);
 	fsdp_record_integer(header, "forward_prefetch_limit", &handles->limits[1]);
@@ -490,27 +432,48 @@ static bool parse_header(struct handles *handles, const struct fsdp_record *head
 	fsdp_items_begin(&elements, fsdp_record_get(header, "handles"), reading->limits);
 	while (fsdp_items_next(&elements, &object)) {
 		struct handle handle = { .shown.id = (int64_t)list.count };
-		if (!read_handle(handles, &object, &handle) ||
-			!fsdp_vec_add(&list, &handle))
-			return false;
+		struct fsdp_record record = { 0 };
+		if (object.kind == FSDP_SCAN_OBJECT &&
+			fsdp_record_read(object.span, reading->limits, &record)) {
+			fsdp_record_integer(&record, "id", &handle.shown.id);
+			read_texts(handles, fsdp_record_get(&record, "fqns"));
+			handle.shown.fqns = fsdp_trace_flat(reading, &handles->texts);
+			handle.shown.fqn_count = handles->texts.count;
+			for (size_t i = 0; i < handles->texts.count; i++)
+				handle.bytes += handle.shown.fqns[i].size + SHOWN_LEAST;
+			handle.names =
+				read_texts(handles, fsdp_record_get(&record, "names"));
+			handle.shown.module =
+				fsdp_record_text(reading, &record, "module");
+		}
+		fsdp_vec_append(&list, &handle);
 	}
 	handles->list = fsdp_trace_flat(reading, &list);
 	handles->count = list.count;
-	return handles->list != NULL;
 }
 
 /* ---- the end ---- */
 
-static bool list_handles(struct handles *handles)
+static void finish(struct handles *handles)
 {
-	struct fsdp_arena *arena = &handles->reading->arena;
-	struct fsdp_handle *shown = FSDP_TAKE(arena, shown, handles->count);
-	struct fsdp_state_lane *lanes = FSDP_TAKE(arena, lanes, handles->count);
+	struct fsdp_trace_reading *reading = handles->reading;
+	struct fsdp_exec_order *order = handles->order;
+	size_t count = handles->count;
+	struct fsdp_handle *shown = FSDP_TAKE(&reading->arena, shown, count);
+	struct fsdp_state_lane *lanes = FSDP_TAKE(&reading->arena, lanes, count);
 	struct fsdp_state_change *changes =
-		FSDP_TAKE(arena, changes, handles->changes.count);
-	if (shown == NULL || lanes == NULL || changes == NULL)
-		return false;
-	for (size_t i = 0; i < handles->count; i++) {
+		FSDP_TAKE(&reading->arena, changes, handles->changes.count);
+	add_snapshot(handles, handles->line);
+	const int64_t *pre = fsdp_trace_flat(reading, &handles->pre);
+	const int64_t *post = fsdp_trace_flat(reading, &handles->post);
+	struct fsdp_order_snapshot *snapshots =
+		fsdp_trace_flat(reading, &handles->snapshots);
+	for (size_t i = 0; i < handles->snapshots.count; i++) {
+		snapshots[i].pre = pre;
+		snapshots[i].post = post;
+		post += snapshots[i].post_count;
+	}
+	for (size_t i = 0; i < count; i++) {
 		uint32_t at = handles->list[i].first;
 		shown[i] = handles->list[i].shown;
 		lanes[i] = handles->list[i].lane;
@@ -523,50 +486,41 @@ static bool list_handles(struct handles *handles)
 			at = change->next;
 		}
 	}
-	handles->order->handles = shown;
-	handles->order->handle_count = handles->count;
-	if (handles->has_states)
-		handles->order->lanes = lanes;
-	return true;
-}
-
-static bool finish(struct handles *handles)
-{
-	struct fsdp_exec_order *order = handles->order;
-	if (!add_snapshot(handles, handles->line) || !resolve_snapshots(handles) ||
-		!list_prefetches(handles))
-		return false;
-	order->warnings = fsdp_trace_flat(handles->reading, &handles->warnings);
+	order->handles = shown;
+	order->handle_count = count;
+	order->lanes = handles->has_states ? lanes : NULL;
+	order->snapshots = snapshots;
+	order->snapshot_count = handles->snapshots.count;
+	list_prefetches(handles);
+	order->warnings = fsdp_trace_flat(reading, &handles->warnings);
 	order->warning_count = handles->warnings.count;
-	order->problems = fsdp_trace_flat(handles->reading, &handles->problems);
+	order->problems = fsdp_trace_flat(reading, &handles->problems);
 	order->problem_count = handles->problems.count;
-	order->forwards = fsdp_trace_flat(handles->reading, &handles->forwards);
+	order->forwards = fsdp_trace_flat(reading, &handles->forwards);
 	order->forward_count = handles->forwards.count;
-	handles->reading->recording.order = order;
-	return order->warnings != NULL && order->problems != NULL &&
-	       order->forwards != NULL && list_handles(handles);
+	reading->recording.order = order;
 }
 
-bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
-	struct fsdp_arena *arena = &reading->arena;
+	struct fsdp_arena *scratch = reading->scratch;
 	struct handles handles = { .reading = reading, .lines = lines, .line = 1 };
 	struct fsdp_record record;
-	fsdp_vec_init(&handles.pre, arena, sizeof(int64_t));
-	fsdp_vec_init(&handles.post, arena, sizeof(int64_t));
-	fsdp_vec_init(&handles.snapshots, arena, sizeof(struct fsdp_order_snapshot));
-	fsdp_vec_init(&handles.warnings, arena, sizeof(struct fsdp_order_warning));
-	fsdp_vec_init(&handles.problems, arena, sizeof(struct fsdp_state_problem));
-	fsdp_vec_init(&handles.forwards, arena, sizeof(struct fsdp_forward));
-	fsdp_vec_init(&handles.changes, arena, sizeof(struct change));
-	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
+	fsdp_vec_init(&handles.pre, scratch, sizeof(int64_t));
+	fsdp_vec_init(&handles.post, scratch, sizeof(int64_t));
+	fsdp_vec_init(&handles.snapshots, scratch, sizeof(struct fsdp_order_snapshot));
+	fsdp_vec_init(&handles.warnings, scratch, sizeof(struct fsdp_order_warning));
+	fsdp_vec_init(&handles.problems, scratch, sizeof(struct fsdp_state_problem));
+	fsdp_vec_init(&handles.forwards, scratch, sizeof(struct fsdp_forward));
+	fsdp_vec_init(&handles.changes, scratch, sizeof(struct change));
+	fsdp_vec_init(&handles.texts, scratch, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
-	handles.order = FSDP_TAKE(arena, handles.order, 1);
-	bool good = handles.order != NULL && parse_header(&handles, header);
-	while (good && fsdp_record_next(reading, lines, &record))
-		good = add_event(&handles, &record);
-	return good && reading->error == NULL && finish(&handles);
+	handles.order = FSDP_TAKE(&reading->arena, handles.order, 1);
+	parse_header(&handles, header);
+	while (fsdp_record_next(lines, &record))
+		reading->recording.skipped += !add_event(&handles, &record);
+	finish(&handles);
 }
 
 /* ---- recordings that are equal ---- */

@@ -42,10 +42,9 @@ struct profile {
 
 /* ---- types ---- */
 
-/* The index of the type of an event; FSDP_NONE with an error, or without: no type. */
+/* The index of the type of an event; FSDP_NONE: no type. */
 static uint32_t type_of(struct profile *profile, const struct fsdp_record *record)
 {
-	struct fsdp_span name;
 	const struct fsdp_json_token *value = fsdp_record_get(record, "type");
 	if (value == NULL || value->kind != FSDP_SCAN_TEXT)
 		return FSDP_NONE;
@@ -55,16 +54,9 @@ static uint32_t type_of(struct profile *profile, const struct fsdp_record *recor
 		if (id != FSDP_NONE)
 			return id - 1;
 	}
-	if (!fsdp_record_text(profile->reading, record, "type", &name))
-		return FSDP_NONE;
+	struct fsdp_span name = fsdp_json_text_copy(value, &profile->reading->arena);
 	uint32_t index = fsdp_types_find(&profile->durations, name);
-	struct type *type =
-		index != FSDP_NONE ? fsdp_vec_reach(&profile->types, index) : NULL;
-	if (type == NULL) {
-		fsdp_trace_memory(profile->reading);
-		return FSDP_NONE;
-	}
-	type->name = name;
+	((struct type *)fsdp_vec_reach(&profile->types, index))->name = name;
 	return index;
 }
 
@@ -78,58 +70,57 @@ static bool time_of(const struct fsdp_record *record, int64_t *ret_ns)
 	       fsdp_decimal_fixed(t->span, 9, ret_ns);
 }
 
-static bool add_time(struct profile *profile, uint32_t index, int64_t ns)
+static void add_time(struct profile *profile, uint32_t index, int64_t ns)
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	if (type->round != profile->round) {
-		if (!fsdp_vec_add(&profile->results, &index))
-			return false;
+		fsdp_vec_append(&profile->results, &index);
 		type->round = profile->round;
 		type->sum_ns = 0;
 	}
 	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
-	return fsdp_durations_add(
-		&fsdp_types_at(&profile->durations, index)->durations, ns);
+	fsdp_vec_append(fsdp_types_at(&profile->durations, index), &ns);
 }
 
 /* ---- events ---- */
 
-static bool add_problem(
+static void add_problem(
 	struct profile *profile, const char *kind, uint32_t index, const char *message)
 {
 	const struct type *type = fsdp_vec_at(&profile->types, index);
-	const struct fsdp_profile_problem problem = { profile->lines->number, kind,
-		type->name, message };
-	return fsdp_vec_add(&profile->problems, &problem);
+	fsdp_vec_append(&profile->problems,
+		&(struct fsdp_profile_problem){
+			profile->lines->number, kind, type->name, message });
 }
 
-static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
+static void begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
-	if (type->active == profile->round)
-		return add_problem(profile, "reentry", index,
-			"this type was active already: PyTorch raises an AssertionError");
 	struct region *frame = profile->spare;
+	if (type->active == profile->round) {
+		add_problem(profile, "reentry", index,
+			"this type was active already: PyTorch raises an AssertionError");
+		return;
+	}
 	if (frame != NULL)
 		profile->spare = frame->below;
 	else
-		frame = FSDP_TAKE(&profile->reading->arena, frame, 1);
-	if (frame == NULL)
-		return false;
+		frame = FSDP_TAKE(profile->reading->scratch, frame, 1);
 	*frame = (struct region){ type->frames, t_ns };
 	type->frames = frame;
 	type->active = profile->round;
-	return true;
 }
 
-static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
+static void end_type(struct profile *profile, uint32_t index, int64_t t_ns)
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	struct region *frame = type->frames;
 	int64_t ns;
-	if (frame == NULL)
-		return add_problem(
+	if (frame == NULL) {
+		add_problem(
 			profile, "end_without_begin", index, "an end without a begin");
+		return;
+	}
 	type->frames = frame->below;
 	frame->below = profile->spare;
 	profile->spare = frame;
@@ -137,19 +128,12 @@ static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
 		profile->overflow = true;
 		ns = 0;
 	}
-	if (!add_time(profile, index, ns))
-		return false;
+	add_time(profile, index, ns);
 	if (type->active != profile->round)
-		return add_problem(profile, "end_after_reset", index,
+		add_problem(profile, "end_after_reset", index,
 			"this type ends after a reset: PyTorch raises a KeyError, but the time counts");
-	type->active = 0;
-	return true;
-}
-
-static void reset(struct profile *profile)
-{
-	profile->round++;
-	fsdp_vec_truncate(&profile->results, 0);
+	else
+		type->active = 0;
 }
 
 /* The current results, in the arena. */
@@ -158,7 +142,7 @@ static struct fsdp_dump_result *detach_results(struct profile *profile)
 	size_t count = profile->results.count;
 	struct fsdp_dump_result *results =
 		FSDP_TAKE(&profile->reading->arena, results, count);
-	for (size_t i = 0; results != NULL && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		uint32_t *index = fsdp_vec_at(&profile->results, i);
 		struct type *type = fsdp_vec_at(&profile->types, *index);
 		results[i] = (struct fsdp_dump_result){ .type = type->name,
@@ -168,7 +152,8 @@ static struct fsdp_dump_result *detach_results(struct profile *profile)
 }
 
 /* As PyTorch prints the results; of a type that has a name there it prints that. */
-static bool make_log_message(struct profile *profile, struct fsdp_dump *dump)
+static struct fsdp_span make_log_message(
+	struct profile *profile, const struct fsdp_dump *dump)
 {
 	static const char *const names[FSDP_TIME_NAMED] = { "ALL", "ALLGATHER",
 		"ALLGATHER_OBJ", "RESHARDING", "H2D", "D2H" };
@@ -186,117 +171,88 @@ static bool make_log_message(struct profile *profile, struct fsdp_dump *dump)
 		fsdp_python_seconds(&text, dump->results[i].ns);
 	}
 	fsdp_python_put(&text, "})");
-	dump->log_message = fsdp_python_take(&text);
-	return dump->log_message.data != NULL;
+	return fsdp_python_take(&text);
 }
 
-static bool dump(struct profile *profile, const struct fsdp_record *record)
-{
-	struct fsdp_dump *one = fsdp_vec_push(&profile->dumps);
-	if (one == NULL)
-		return false;
-	*one = (struct fsdp_dump){ .line = profile->lines->number,
-		.emitted = profile->emits,
-		.result_count = profile->results.count };
-	one->results = detach_results(profile);
-	if (one->results == NULL ||
-		!fsdp_record_text(profile->reading, record, "msg", &one->msg) ||
-		!make_log_message(profile, one))
-		return false;
-	reset(profile);
-	return true;
-}
-
-static bool skip(struct profile *profile)
-{
-	profile->reading->recording.skipped++;
-	return true;
-}
-
+/* False: it is none. */
 static bool add_event(struct profile *profile, const struct fsdp_record *record)
 {
-	if (fsdp_record_is(record, "ev", "reset")) {
-		reset(profile);
+	bool dumps = fsdp_record_is(record, "ev", "dump");
+	if (dumps) {
+		struct fsdp_dump *one = fsdp_vec_push(&profile->dumps);
+		*one = (struct fsdp_dump){ .line = profile->lines->number,
+			.msg = fsdp_record_text(profile->reading, record, "msg"),
+			.emitted = profile->emits,
+			.results = detach_results(profile),
+			.result_count = profile->results.count };
+		one->log_message = make_log_message(profile, one);
+	}
+	if (dumps || fsdp_record_is(record, "ev", "reset")) {
+		profile->round++;
+		fsdp_vec_truncate(&profile->results, 0);
 		return true;
 	}
-	if (fsdp_record_is(record, "ev", "dump"))
-		return dump(profile, record);
 	bool begins = fsdp_record_is(record, "ev", "begin");
 	bool ends = fsdp_record_is(record, "ev", "end");
 	bool spans = fsdp_record_is(record, "ev", "span");
-	if (!begins && !ends && !spans)
-		return skip(profile);
-	int64_t ns = 0, t_ns = 0;
-	uint32_t index = type_of(profile, record);
-	if (index == FSDP_NONE)
-		return profile->reading->error == NULL && skip(profile);
-	if (spans) {
-		time_of(record, &t_ns);
-		return fsdp_record_integer(record, "dur_ns", &ns)
-			       ? add_time(profile, index, ns)
-			       : skip(profile);
-	}
-	if (!time_of(record, &t_ns))
-		return skip(profile);
-	return begins ? begin_type(profile, index, t_ns) : end_type(profile, index, t_ns);
+	int64_t ns = 0;
+	uint32_t index = begins || ends || spans ? type_of(profile, record) : FSDP_NONE;
+	if (index == FSDP_NONE || !(spans ? fsdp_record_integer(record, "dur_ns", &ns)
+					  : time_of(record, &ns)))
+		return false;
+	if (spans)
+		add_time(profile, index, ns);
+	else if (begins)
+		begin_type(profile, index, ns);
+	else
+		end_type(profile, index, ns);
+	return true;
 }
 
 /* ---- the end ---- */
 
-static bool add_still_open(struct profile *profile)
+static void finish(struct profile *profile)
 {
-	struct fsdp_recording *recording = &profile->reading->recording;
+	struct fsdp_trace_reading *reading = profile->reading;
+	struct fsdp_recording *recording = &reading->recording;
 	struct fsdp_vec open;
-	fsdp_vec_init(&open, &profile->reading->arena, sizeof(struct fsdp_span));
-	for (size_t i = 0; i < profile->types.count; i++) {
-		struct type *type = fsdp_vec_at(&profile->types, i);
-		for (struct region *at = type->frames; at != NULL; at = at->below)
-			if (!fsdp_vec_add(&open, &type->name))
-				return false;
-	}
-	struct fsdp_span *names = fsdp_trace_flat(profile->reading, &open);
-	if (names == NULL)
-		return false;
-	FSDP_SORT(names, open.count, FSDP_BY_VALUE(names));
-	recording->still_open = names;
-	recording->still_open_count = open.count;
-	return true;
-}
-
-static bool finish(struct profile *profile)
-{
-	struct fsdp_recording *recording = &profile->reading->recording;
-	recording->dumps = fsdp_trace_flat(profile->reading, &profile->dumps);
+	recording->dumps = fsdp_trace_flat(reading, &profile->dumps);
 	recording->dump_count = profile->dumps.count;
-	recording->problems = fsdp_trace_flat(profile->reading, &profile->problems);
+	recording->problems = fsdp_trace_flat(reading, &profile->problems);
 	recording->problem_count = profile->problems.count;
 	recording->residual = detach_results(profile);
 	recording->residual_count = profile->results.count;
 	if (profile->overflow)
-		FSDP_TRACE_FIND(profile->reading, TIMES_UNUSABLE,
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
-	return recording->dumps != NULL && recording->problems != NULL &&
-	       recording->residual != NULL && add_still_open(profile) &&
-	       fsdp_trace_types(profile->reading, &profile->durations);
+	fsdp_vec_init(&open, reading->scratch, sizeof(struct fsdp_span));
+	for (size_t i = 0; i < profile->types.count; i++) {
+		const struct type *type = fsdp_vec_at(&profile->types, i);
+		for (struct region *at = type->frames; at != NULL; at = at->below)
+			fsdp_vec_append(&open, &type->name);
+	}
+	struct fsdp_span *names = fsdp_trace_flat(reading, &open);
+	FSDP_SORT(names, open.count, FSDP_BY_VALUE(names));
+	recording->still_open = names;
+	recording->still_open_count = open.count;
+	fsdp_trace_types(reading, &profile->durations);
 }
 
-bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+void fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
 	struct profile profile = { .reading = reading, .lines = lines, .round = 1 };
 	struct fsdp_record record;
-	struct fsdp_arena *arena = &reading->arena;
-	fsdp_vec_init(&profile.types, arena, sizeof(struct type));
-	fsdp_vec_init(&profile.results, arena, sizeof(uint32_t));
-	fsdp_vec_init(&profile.dumps, arena, sizeof(struct fsdp_dump));
-	fsdp_vec_init(&profile.problems, arena, sizeof(struct fsdp_profile_problem));
+	struct fsdp_arena *scratch = reading->scratch;
 	(void)header;
+	fsdp_types_init(&profile.durations, scratch);
+	fsdp_vec_init(&profile.types, scratch, sizeof(struct type));
+	fsdp_vec_init(&profile.results, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&profile.dumps, scratch, sizeof(struct fsdp_dump));
+	fsdp_vec_init(&profile.problems, scratch, sizeof(struct fsdp_profile_problem));
 	profile.emits = reading->recording.rank == 0 &&
 			fsdp_span_is(reading->recording.debug_level, "INFO");
-	bool good = fsdp_types_init(&profile.durations, arena);
-	while (good && fsdp_record_next(reading, lines, &record))
-		good = add_event(&profile, &record);
-	good = good && reading->error == NULL && finish(&profile);
-	fsdp_types_done(&profile.durations);
-	return good;
+	while (fsdp_record_next(lines, &record))
+		reading->recording.skipped += !add_event(&profile, &record);
+	finish(&profile);
 }

@@ -9,27 +9,20 @@
 #include "base/num.h"
 #include "trace/event.h"
 
-static bool make_room(struct fsdp_python *python, size_t size)
+static void make_room(struct fsdp_python *python, size_t size)
 {
 	if (python->room - python->size > size)
-		return true;
-	size_t room = 2 * (python->size + size) + 64;
-	unsigned char *text = fsdp_arena_take(python->arena, room, 1);
-	if (text == NULL) {
-		python->failed = true;
-		return false;
-	}
+		return;
+	python->room = 2 * (python->size + size) + 64;
+	unsigned char *text = fsdp_arena_take(python->arena, python->room, 1);
 	if (python->size != 0)
 		memcpy(text, python->text, python->size);
 	python->text = text;
-	python->room = room;
-	return true;
 }
 
 void fsdp_python_add(struct fsdp_python *python, struct fsdp_span text)
 {
-	if (!make_room(python, text.size))
-		return;
+	make_room(python, text.size);
 	if (text.size != 0)
 		memcpy(python->text + python->size, text.data, text.size);
 	python->size += text.size;
@@ -50,8 +43,7 @@ void fsdp_python_put(struct fsdp_python *python, const char *format, ...)
 
 struct fsdp_span fsdp_python_take(struct fsdp_python *python)
 {
-	if (!make_room(python, 1) || python->failed)
-		return (struct fsdp_span){ 0 };
+	make_room(python, 1);
 	python->text[python->size] = '\0';
 	return fsdp_span(python->text, python->size);
 }

@@ -51,39 +51,41 @@ static bool is_protobuf(struct fsdp_span head)
 	return !text && count != 0;
 }
 
-static bool refuse(struct fsdp_trace_reading *reading, const char *kind, const char *what,
-	const char *hint)
-{
-	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN, "%s", what);
-	fsdp_error_add_kind(&reading->error, kind);
-	fsdp_error_add_hint(&reading->error, "%s", hint);
-	return true;
-}
-
-/* True: it is of one, and refused. */
-static bool is_of_other_profiler(
-	struct fsdp_trace_reading *reading, struct fsdp_span head)
+/* Fails if it is of one: whether it is, by its beginning or its name. */
+static void refuse_others(struct fsdp_trace_reading *reading, struct fsdp_span head)
 {
 	static const char nsys[] =
 		"record with torch.profiler and export_chrome_trace(); nsys stats reads this one";
-	/* By name, since its content has no sign that is documented. */
 	struct fsdp_span path = fsdp_span_text(reading->recording.path);
 	bool printable = head.size != 0 && (head.data[0] == '{' || head.data[0] == '[');
-	if (!printable && fsdp_span_ends_any(path, ".nsys-rep .qdrep .qdstrm .ncu-rep"))
-		return refuse(
-			reading, "nsight", "this is a report of NVIDIA Nsight", nsys);
-	if (fsdp_span_begins(head, fsdp_span("SQLite format 3", 16)))
-		return refuse(reading, "sqlite",
+	const struct {
+		bool is;
+		const char *kind, *what, *hint;
+	} rows[] = {
+		/* Its content has no sign that is documented. */
+		{ !printable && fsdp_span_ends_any(
+					path, ".nsys-rep .qdrep .qdstrm .ncu-rep"),
+			"nsight", "this is a report of NVIDIA Nsight", nsys },
+		{ fsdp_span_begins(head, fsdp_span("SQLite format 3", 16)), "sqlite",
 			"this is an SQLite database, as Nsight Systems exports its reports",
-			nsys);
-	if (fsdp_archive_is_tar(head) || fsdp_span_begins(head, FSDP_SPAN("PK\3\4")))
-		return refuse(reading, "archive", "this is an archive, not a recording",
-			"unpack it and give the directory");
-	if (is_protobuf(head))
-		return refuse(reading, "protobuf",
+			nsys },
+		{ fsdp_archive_is_tar(head) ||
+				fsdp_span_begins(head, FSDP_SPAN("PK\3\4")),
+			"archive", "this is an archive, not a recording",
+			"unpack it and give the directory" },
+		{ is_protobuf(head), "protobuf",
 			"this is a trace in protocol buffers, of Perfetto or of XLA's profiler",
-			"give the JSON of torch.profiler's export_chrome_trace(); traceconv json TRACE converts one of Perfetto");
-	return false;
+			"give the JSON of torch.profiler's export_chrome_trace(); traceconv json TRACE converts one of Perfetto" },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
+		if (!rows[i].is)
+			continue;
+		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN, "%s",
+			rows[i].what);
+		fsdp_error_add_kind(&reading->error, rows[i].kind);
+		fsdp_trace_require(reading,
+			fsdp_error_add_hint(&reading->error, "%s", rows[i].hint));
+	}
 }
 
 static const struct fsdp_trace_reader *const readers[] = {
@@ -105,84 +107,83 @@ struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head)
 	return head;
 }
 
-bool fsdp_trace_read(struct fsdp_trace_reading *reading)
+static void read_head(void *context)
 {
+	struct fsdp_trace_reading *reading = context;
 	struct fsdp_span head;
+	reading->scratch = fsdp_arena_new_below(&reading->arena);
 	reading->unopened = !fsdp_stream_peek(reading->stream, &head, &reading->error);
-	if (reading->unopened)
-		return false;
-	if (is_of_other_profiler(reading, head))
-		return false;
+	fsdp_trace_require(reading, !reading->unopened);
+	refuse_others(reading, head);
 	head = fsdp_trace_without_mark(head);
 	if (head.size == 0)
 		head = FSDP_SPAN("\n");
 	for (size_t i = 0; i < FSDP_COUNT(readers); i++)
-		if (readers[i]->bid(head))
-			return readers[i]->read(reading) ||
-			       (reading->error == NULL && fsdp_trace_memory(reading));
+		if (readers[i]->bid(head)) {
+			readers[i]->read(reading);
+			return;
+		}
 	fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"this is not a recording");
-	return fsdp_error_add_kind(&reading->error, "not_json");
+	fsdp_trace_require(reading, fsdp_error_add_kind(&reading->error, "not_json"));
+}
+
+bool fsdp_trace_read(struct fsdp_trace_reading *reading)
+{
+	bool good = fsdp_arena_try(&reading->arena, read_head, reading) ||
+		    (reading->error == NULL &&
+			    fsdp_arena_fail(&reading->arena, &reading->error));
+	if (reading->scratch != NULL)
+		fsdp_arena_done(reading->scratch);
+	return good;
 }
 
 /* ---- the rank of a recording ---- */
 
-static bool parse_digits(const char *text, int64_t *ret_rank)
-{
-	int64_t rank = 0;
-	if (!fsdp_is_digit(*text))
-		return false;
-	for (; fsdp_is_digit(*text); text++)
-		if (rank <= INT32_MAX)
-			rank = rank * 10 + (*text - '0');
-	if (rank > INT32_MAX)
-		return false;
-	*ret_rank = rank;
-	return true;
-}
+static const uint64_t RANKS = (uint64_t)INT32_MAX + 1;
 
 /* rank3, rank-3, rank_3, worker 3, worker3, TP-3: the last one in the name of the file.
  */
-static bool rank_of_name(const char *path, int64_t *ret_rank)
+static bool rank_of_name(struct fsdp_span name, uint64_t *ret_rank)
 {
 	static const char *const words[] = { "rank", "worker", "TP-" };
-	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	bool found = false;
-	for (const char *at = (const char *)name.data; *at != '\0'; at++) {
+	for (; name.size != 0; name = fsdp_span(name.data + 1, name.size - 1))
 		for (size_t i = 0; i < FSDP_COUNT(words); i++) {
-			size_t size = strlen(words[i]);
-			if (strncmp(at, words[i], size) != 0)
+			struct fsdp_span digits;
+			if (!fsdp_span_behind(name, words[i], &digits))
 				continue;
-			const char *digits = at + size;
-			digits += i < 2 &&
-				  (*digits == '-' || *digits == '_' || *digits == ' ');
-			found |= parse_digits(digits, ret_rank);
+			if (i < 2 && digits.size != 0 &&
+				strchr("-_ ", digits.data[0]) != NULL)
+				digits = fsdp_span(digits.data + 1, digits.size - 1);
+			found |= fsdp_span_number(&digits, RANKS, ret_rank);
 		}
-	}
 	return found;
 }
 
 /* nccl_trace_rank_3, node-a_host_3.json: what a dump's name ends with. */
-static bool rank_at_end(const char *path, int64_t *ret_rank)
+static bool rank_at_end(struct fsdp_span name, uint64_t *ret_rank)
 {
 	static const char *const ends[] = { ".json", ".pickle", ".pkl", ".pt", ".gz" };
-	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	for (size_t i = 0; i < FSDP_COUNT(ends); i++) {
 		if (!fsdp_span_ends(name, fsdp_span_text(ends[i])))
 			continue;
 		name.size -= strlen(ends[i]);
 		i = SIZE_MAX; /* the next one, from the first */
 	}
-	const unsigned char *at = name.data + name.size;
-	while (at > name.data && fsdp_is_digit(at[-1]))
+	size_t at = name.size;
+	while (at > 0 && fsdp_is_digit(name.data[at - 1]))
 		at--;
-	return parse_digits((const char *)at, ret_rank);
+	struct fsdp_span digits = fsdp_span(name.data + at, name.size - at);
+	return fsdp_span_number(&digits, RANKS, ret_rank);
 }
 
 void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index)
 {
 	const struct fsdp_recording_options *options = reading->options;
 	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_span name = fsdp_span_text(recording->path);
+	uint64_t rank = index;
 	if (recording->rank != FSDP_ABSENT)
 		return;
 	recording->rank_from = FSDP_RANK_FROM_REGEX;
@@ -190,24 +191,22 @@ void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index)
 		recording->rank = options->rank_of(options->context, recording->path);
 	if (recording->rank != FSDP_ABSENT)
 		return;
-	if ((recording->kind == FSDP_RECORDING_FLIGHT &&
-		    rank_at_end(recording->path, &recording->rank)) ||
-		rank_of_name(recording->path, &recording->rank)) {
-		recording->rank_from = FSDP_RANK_FROM_NAME;
-	} else {
-		recording->rank_from = FSDP_RANK_FROM_POSITION;
-		recording->rank = (int64_t)index;
-	}
+	name = fsdp_span_last(name, '/');
+	bool named =
+		(recording->kind == FSDP_RECORDING_FLIGHT && rank_at_end(name, &rank)) ||
+		rank_of_name(name, &rank);
+	recording->rank_from = named ? FSDP_RANK_FROM_NAME : FSDP_RANK_FROM_POSITION;
+	recording->rank = (int64_t)rank;
 	/* Only in traces ranks matter. */
 	if (recording->kind == FSDP_RECORDING_KINETO)
 		FSDP_TRACE_FIND(reading, RANK_ASSUMED, "rank %lld is taken from %s",
 			(long long)recording->rank,
-			recording->rank_from == FSDP_RANK_FROM_NAME
-				? "the name of the file"
-				: "the place among the arguments");
+			named ? "the name of the file" : "the place among the arguments");
 }
 
 /* ---- findings on one recording ---- */
+
+#define S(count) ((count) == 1 ? "" : "s")
 
 static void check_lines(struct fsdp_trace_reading *reading)
 {
@@ -218,13 +217,12 @@ static void check_lines(struct fsdp_trace_reading *reading)
 	for (size_t i = 0; i < recording->bad_line_count; i++)
 		FSDP_TRACE_FIND(reading, LINES_SKIPPED, "line %llu cannot be read",
 			FSDP_LLU(recording->bad_lines[i]));
-	if (recording->skipped == 0)
-		return;
-	fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
-		FSDP_PLACE(.file = fsdp_span_text(recording->path),
-			.severity = FSDP_NOTE + 1),
-		"%llu line%s of a kind that is not known here",
-		FSDP_LLU(recording->skipped), recording->skipped == 1 ? "" : "s");
+	if (recording->skipped != 0)
+		fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
+			FSDP_PLACE(.file = fsdp_span_text(recording->path),
+				.severity = FSDP_NOTE + 1),
+			"%llu line%s of a kind that is not known here",
+			FSDP_LLU(recording->skipped), S(recording->skipped));
 }
 
 static struct fsdp_span level_of(const struct fsdp_recording *recording)
@@ -246,24 +244,38 @@ static void check_profile(struct fsdp_trace_reading *reading)
 	if (recording->residual_count > 0 || recording->still_open_count > 0)
 		FSDP_TRACE_FIND(reading, PROFILE_LEFT_OVER,
 			"%zu type%s never dumped, %zu region%s still open",
-			recording->residual_count,
-			recording->residual_count == 1 ? "" : "s",
-			recording->still_open_count,
-			recording->still_open_count == 1 ? "" : "s");
+			recording->residual_count, S(recording->residual_count),
+			recording->still_open_count, S(recording->still_open_count));
 	if (recording->kind == FSDP_RECORDING_PROFILE && recording->rank == 0 &&
 		recording->dump_count > 0 &&
-		!fsdp_span_is(recording->debug_level, "INFO")) {
-		struct fsdp_span level = level_of(recording);
+		!fsdp_span_is(recording->debug_level, "INFO"))
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
-			FSDP_TEXT(level), recording->dump_count,
-			recording->dump_count == 1 ? "" : "s");
-	}
+			FSDP_TEXT(level_of(recording)), recording->dump_count,
+			S(recording->dump_count));
 }
 
-static void check_states(struct fsdp_trace_reading *reading)
+static void check_order(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_exec_order *order = reading->recording.order;
+	for (size_t i = 0; i < order->warning_count; i++) {
+		/* PyTorch's words are two lines. */
+		struct fsdp_span message = order->warnings[i].message;
+		struct fsdp_span first = fsdp_span_first(message, '\n');
+		struct fsdp_span second = fsdp_span_last(message, '\n');
+		bool two = first.size < message.size;
+		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s%s%.*s",
+			FSDP_LLU(order->warnings[i].line), FSDP_TEXT(first),
+			two ? " " : "", FSDP_TEXT_MOST(second, two ? second.size : 0));
+	}
+	if (order->reused > 0)
+		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
+			"%llu time%s a unit is used again in one forward (reused unit)",
+			FSDP_LLU(order->reused), S(order->reused));
+	if (order->stopped_early > 0)
+		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
+			"%llu iteration%s stopped before all units of the first were used",
+			FSDP_LLU(order->stopped_early), S(order->stopped_early));
 	for (size_t i = 0; i < order->problem_count; i++) {
 		const struct fsdp_state_problem *one = &order->problems[i];
 		const struct fsdp_handle *handle = &order->handles[one->handle];
@@ -284,94 +296,56 @@ static void check_states(struct fsdp_trace_reading *reading)
 			one->error != NULL ? one->error : "",
 			one->error != NULL ? ": " : "", FSDP_TEXT(one->message));
 	}
-}
-
-static void check_order(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording *recording = &reading->recording;
-	const struct fsdp_exec_order *order = recording->order;
-	for (size_t i = 0; i < order->warning_count; i++) {
-		/* PyTorch's words are two lines. */
-		struct fsdp_span message = order->warnings[i].message;
-		struct fsdp_span first = fsdp_span_first(message, '\n');
-		struct fsdp_span second = fsdp_span_last(message, '\n');
-
-		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s%s%.*s",
-			FSDP_LLU(order->warnings[i].line), FSDP_TEXT(first),
-			first.size < message.size ? " " : "",
-			FSDP_TEXT(
-				first.size < message.size ? second : fsdp_span(NULL, 0)));
-	}
-	if (order->reused > 0)
-		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
-			"%llu time%s a unit is used again in one forward (reused unit)",
-			FSDP_LLU(order->reused), order->reused == 1 ? "" : "s");
-	if (order->stopped_early > 0)
-		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
-			"%llu iteration%s stopped before all units of the first were used",
-			FSDP_LLU(order->stopped_early),
-			order->stopped_early == 1 ? "" : "s");
-	check_states(reading);
-	if (order->unchecked > 0) {
-		struct fsdp_span level = level_of(recording);
+	if (order->unchecked > 0)
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not check %llu forward%s; it does at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
-			FSDP_TEXT(level), FSDP_LLU(order->unchecked),
-			order->unchecked == 1 ? "" : "s");
-	}
+			FSDP_TEXT(level_of(&reading->recording)),
+			FSDP_LLU(order->unchecked), S(order->unchecked));
 }
 
-void fsdp_trace_interrupted(struct fsdp_trace_reading *reading)
+static void check_trace(struct fsdp_trace_reading *reading)
 {
-	struct fsdp_recording *recording = &reading->recording;
-	recording->interrupted = true;
-	recording->truncated = false;
+	const struct fsdp_recording *recording = &reading->recording;
+	if (recording->truncated)
+		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+			"truncated after %llu event%s", FSDP_LLU(recording->events),
+			S(recording->events));
+	if (recording->dropped > 0)
+		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
+			FSDP_LLU(recording->dropped), S(recording->dropped));
+	for (size_t i = 0; i < recording->deviation_count; i++) {
+		const struct fsdp_tally *one = &recording->deviations[i];
+		if (!fsdp_span_is(one->name, "gz_cut") &&
+			!fsdp_span_is(one->name, "trailing_data"))
+			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
+				FSDP_TEXT(one->name), FSDP_LLU(one->count),
+				S(one->count));
+	}
+	if (recording->recovered > 0)
+		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
+			"%llu event%s kept although something inside was not JSON",
+			FSDP_LLU(recording->recovered),
+			recording->recovered == 1 ? " was" : "s were");
+	if (recording->trailing_data_at != FSDP_ABSENT)
+		FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
+			"more bytes follow its end, from byte %lld on",
+			(long long)recording->trailing_data_at);
+	if (recording->bad_dur > 0)
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
+			"%llu event%s without times that can be used",
+			FSDP_LLU(recording->bad_dur), S(recording->bad_dur));
+	if (recording->unpaired > 0)
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE, "%llu %s without the other",
+			FSDP_LLU(recording->unpaired),
+			recording->unpaired == 1 ? "begin or end" : "begins or ends");
 }
 
 void fsdp_trace_check(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
-	if (recording->kind == FSDP_RECORDING_KINETO) {
-		if (recording->truncated)
-			FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-				"truncated after %llu event%s",
-				FSDP_LLU(recording->events),
-				recording->events == 1 ? "" : "s");
-		if (recording->dropped > 0)
-			FSDP_TRACE_FIND(reading, EVENTS_DROPPED,
-				"%llu event%s could not be read",
-				FSDP_LLU(recording->dropped),
-				recording->dropped == 1 ? "" : "s");
-		for (size_t i = 0; i < recording->deviation_count; i++) {
-			const struct fsdp_tally *one = &recording->deviations[i];
-			if (fsdp_span_is(one->name, "gz_cut") ||
-				fsdp_span_is(one->name, "trailing_data"))
-				continue;
-			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
-				FSDP_TEXT(one->name), FSDP_LLU(one->count),
-				one->count == 1 ? "" : "s");
-		}
-		if (recording->recovered > 0)
-			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
-				"%llu event%s kept although something inside was not JSON",
-				FSDP_LLU(recording->recovered),
-				recording->recovered == 1 ? " was" : "s were");
-		if (recording->trailing_data_at != FSDP_ABSENT)
-			FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
-				"more bytes follow its end, from byte %lld on",
-				(long long)recording->trailing_data_at);
-		if (recording->bad_dur > 0)
-			FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-				"%llu event%s without times that can be used",
-				FSDP_LLU(recording->bad_dur),
-				recording->bad_dur == 1 ? "" : "s");
-		if (recording->unpaired > 0)
-			FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-				"%llu %s without the other",
-				FSDP_LLU(recording->unpaired),
-				recording->unpaired == 1 ? "begin or end"
-							 : "begins or ends");
-	} else if (recording->memory != NULL && recording->truncated)
+	if (recording->kind == FSDP_RECORDING_KINETO)
+		check_trace(reading);
+	else if (recording->memory != NULL && recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
 			"the file ends in the middle of its history: only the memory in use at the end is known");
 	else

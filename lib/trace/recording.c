@@ -3,6 +3,7 @@
  * Opens recordings, has them read in parallel and joined, puts the collectives of several
  * ranks on one clock, and hands out the result.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +44,7 @@ struct fsdp_alignment {
 	struct aligned_call *all; /* by key, then recording; while it is made */
 	size_t all_count;
 	struct delta *deltas;
+	struct ordinal *ordinals;
 	int64_t span_ns;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
@@ -60,14 +62,6 @@ static int64_t minus(int64_t a, int64_t b)
 }
 
 /* ---- which collectives are one ---- */
-
-static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *bytes = data;
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3u;
-	return (hash ^ size) * 0x9e3779b97f4a7c15u;
-}
 
 /* So many of one type and group came before, in a recording. */
 struct ordinal {
@@ -88,39 +82,32 @@ static uint64_t next_ordinal(struct ordinal *ordinals, uint64_t kind)
 	return 0;
 }
 
-static void add_recording(
-	struct fsdp_alignment *alignment, uint32_t index, struct ordinal *ordinals)
+static uint64_t mix_span(uint64_t hash, struct fsdp_span span)
 {
-	const struct fsdp_recording *one = fsdp_recording(alignment->set, index);
-	memset(ordinals, 0, ORDINALS * sizeof *ordinals);
-	for (size_t i = 0; i < one->collective_count; i++) {
-		struct fsdp_collective collective;
-		fsdp_recording_collective(one, i, &collective);
-		uint64_t kind = mix_bytes(0, collective.type.data, collective.type.size);
-		kind = mix_bytes(kind, collective.group.data, collective.group.size);
-		kind = mix_bytes(kind, collective.ranks.data, collective.ranks.size);
-		uint64_t ordinal = next_ordinal(ordinals, kind);
-		struct aligned_call *shared = &alignment->all[alignment->all_count++];
-		*shared = (struct aligned_call){ .recording = index,
-			.collective = (uint32_t)i,
-			.end_ns = plus(collective.ts_ns, collective.dur_ns) };
-		shared->key = collective.seq.size != 0
-				      ? mix_bytes(kind, collective.seq.data,
-						collective.seq.size)
-				      : mix_bytes(kind, &ordinal, sizeof ordinal);
-	}
+	for (size_t i = 0; i < span.size; i++)
+		hash = (hash ^ span.data[i]) * 0x100000001b3u;
+	return (hash ^ span.size) * 0x9e3779b97f4a7c15u;
 }
 
-static int compare_shared(const void *a, const void *b)
+static void add_recording(struct fsdp_alignment *alignment, uint32_t index)
 {
-	const struct aligned_call *left = a, *right = b;
-	if (left->key != right->key)
-		return left->key < right->key ? -1 : 1;
-	if (left->recording != right->recording)
-		return left->recording < right->recording ? -1 : 1;
-	return left->collective < right->collective
-		       ? -1
-		       : left->collective > right->collective;
+	const struct fsdp_recording *one = fsdp_recording(alignment->set, index);
+	memset(alignment->ordinals, 0, ORDINALS * sizeof *alignment->ordinals);
+	for (size_t i = 0; i < one->collective_count; i++) {
+		struct fsdp_collective call;
+		fsdp_recording_collective(one, i, &call);
+		uint64_t kind = mix_span(
+			mix_span(mix_span(0, call.type), call.group), call.ranks);
+		uint64_t ordinal = next_ordinal(alignment->ordinals, kind);
+		alignment->all[alignment->all_count++] = (struct aligned_call){
+			.key = mix_span(kind,
+				call.seq.size != 0 ? call.seq
+						   : fsdp_span(&ordinal, sizeof ordinal)),
+			.recording = index,
+			.collective = (uint32_t)i,
+			.end_ns = plus(call.ts_ns, call.dur_ns)
+		};
+	}
 }
 
 /* After the last one with the key of this one. */
@@ -192,35 +179,47 @@ static void find_waits(struct fsdp_alignment *alignment)
 
 /* ---- all recordings ---- */
 
-static bool make(struct fsdp_alignment *alignment)
+static void make(void *context)
 {
-	struct ordinal *ordinals = calloc(ORDINALS, sizeof *ordinals);
-	if (ordinals == NULL)
-		return false;
-	for (size_t i = 0; i < alignment->count; i++)
-		add_recording(alignment, (uint32_t)i, ordinals);
-	free(ordinals);
-	qsort(alignment->all, alignment->all_count, sizeof *alignment->all,
-		compare_shared);
+	struct fsdp_alignment *alignment = context;
+	struct fsdp_arena *arena = &alignment->arena;
+	size_t count = alignment->count, all = 0;
+	alignment->firsts = FSDP_TAKE(arena, alignment->firsts, count + 1);
+	for (size_t i = 0; i < count; i++) {
+		alignment->firsts[i] = all;
+		all += fsdp_recording(alignment->set, i)->collective_count;
+		alignment->firsts[i + 1] = all;
+	}
+	alignment->offsets = FSDP_TAKE(arena, alignment->offsets, count);
+	alignment->clocks = FSDP_TAKE(arena, alignment->clocks, count);
+	alignment->aligned = FSDP_TAKE(arena, alignment->aligned, count);
+	alignment->waits = FSDP_TAKE(arena, alignment->waits, all);
+	alignment->all = FSDP_TAKE(arena, alignment->all, all);
+	alignment->deltas = FSDP_TAKE(arena, alignment->deltas, all);
+	alignment->ordinals = FSDP_TAKE(arena, alignment->ordinals, ORDINALS);
+	for (size_t i = 0; i < count; i++)
+		add_recording(alignment, (uint32_t)i);
+	FSDP_SORT(alignment->all, all, FSDP_BY(alignment->all, key),
+		FSDP_BY(alignment->all, recording), FSDP_BY(alignment->all, collective));
 	/* Ranks that share no group meet by others that share one with both. What shares
 	 * nothing begins where the first one does. */
-	for (size_t begun = 0; begun < alignment->count; begun++) {
+	for (size_t begun = 0; begun < count; begun++) {
 		if (alignment->aligned[begun])
 			continue;
 		alignment->aligned[begun] = true;
 		alignment->clocks[begun] = begun;
 		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
 		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
-		size_t count;
-		while ((count = collect_deltas(alignment)) != 0) {
+		size_t found;
+		while ((found = collect_deltas(alignment)) != 0) {
 			/* The median of each. */
-			FSDP_SORT(alignment->deltas, count,
+			FSDP_SORT(alignment->deltas, found,
 				FSDP_BY(alignment->deltas, recording),
 				FSDP_BY(alignment->deltas, ns));
-			for (size_t i = 0, end; i < count; i = end) {
+			for (size_t i = 0, end; i < found; i = end) {
 				uint32_t recording = alignment->deltas[i].recording;
 				for (end = i;
-					end < count &&
+					end < found &&
 					alignment->deltas[end].recording == recording;)
 					end++;
 				alignment->offsets[recording] =
@@ -232,7 +231,7 @@ static bool make(struct fsdp_alignment *alignment)
 	}
 	/* From now on times count from the first start of all. */
 	int64_t begin = INT64_MAX, end = INT64_MIN;
-	for (size_t i = 0; i < alignment->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(alignment->set, i);
 		int64_t first = plus(one->first_ts_ns, alignment->offsets[i]);
 		int64_t last = plus(one->last_end_ns, alignment->offsets[i]);
@@ -241,44 +240,28 @@ static bool make(struct fsdp_alignment *alignment)
 		begin = first < begin ? first : begin;
 		end = last > end ? last : end;
 	}
-	for (size_t i = 0; i < alignment->count && begin <= end; i++)
+	for (size_t i = 0; i < count && begin <= end; i++)
 		alignment->offsets[i] = minus(alignment->offsets[i], begin);
 	alignment->span_ns = begin <= end ? minus(end, begin) : 0;
 	find_waits(alignment);
-	return true;
 }
 
 bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error)
 {
 	struct fsdp_alignment *of = calloc(1, sizeof *of);
-	size_t all = 0, count = fsdp_recording_count(recordings);
 	if (of == NULL)
 		return fsdp_fail_memory(ret_error);
 	of->set = recordings;
-	of->count = count;
+	of->count = fsdp_recording_count(recordings);
 	of->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init(&of->arena, &of->budget);
-	of->firsts = FSDP_TAKE(&of->arena, of->firsts, count + 1);
-	for (size_t i = 0; of->firsts != NULL && i < count; i++) {
-		of->firsts[i] = all;
-		all += fsdp_recording(recordings, i)->collective_count;
-		of->firsts[i + 1] = all;
+	if (!fsdp_arena_try(&of->arena, make, of)) {
+		fsdp_alignment_free(of);
+		return fsdp_fail_memory(ret_error);
 	}
-	of->offsets = FSDP_TAKE(&of->arena, of->offsets, count);
-	of->clocks = FSDP_TAKE(&of->arena, of->clocks, count);
-	of->aligned = FSDP_TAKE(&of->arena, of->aligned, count);
-	of->waits = FSDP_TAKE(&of->arena, of->waits, all);
-	of->all = FSDP_TAKE(&of->arena, of->all, all);
-	of->deltas = FSDP_TAKE(&of->arena, of->deltas, all);
-	if (of->firsts != NULL && of->offsets != NULL && of->clocks != NULL &&
-		of->aligned != NULL && of->waits != NULL && of->all != NULL &&
-		of->deltas != NULL && make(of)) {
-		*ret_alignment = of;
-		return true;
-	}
-	fsdp_alignment_free(of);
-	return fsdp_fail_memory(ret_error);
+	*ret_alignment = of;
+	return true;
 }
 
 void fsdp_alignment_free(struct fsdp_alignment *alignment)
@@ -319,10 +302,14 @@ int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment)
 /* The set, or one run of several. */
 struct fsdp_recordings {
 	struct fsdp_limits limits;
-	const struct fsdp_recording_options *options; /* while reading */
 	const char *const *paths;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
+
+	/* while reading */
+	const struct fsdp_recording_options *options;
+	struct fsdp_arena *scratch;
+	struct fsdp_error **error;
 	struct fsdp_trace_reading *readings; /* in the order of the paths */
 	size_t reading_count, left_out_count;
 	struct fsdp_recording **list; /* those that could be read, in that order */
@@ -372,6 +359,7 @@ static void read_one(void *context, size_t index)
 {
 	struct fsdp_recordings *set = context;
 	struct fsdp_trace_reading *reading = &set->readings[index];
+	struct fsdp_recording *recording = &reading->recording;
 	struct fsdp_recording_progress *progress = set->options->progress;
 	struct fsdp_stream_options options = {
 		.remote = set->options->remote,
@@ -396,22 +384,23 @@ static void read_one(void *context, size_t index)
 			__ATOMIC_RELAXED);
 	bool good = fsdp_trace_read(reading);
 	bool stopped = fsdp_trace_is_stopped(reading);
-	/* What is wrong with half of it does not matter then. */
-	if (good && stopped)
-		fsdp_trace_interrupted(reading);
-	if (!good && stopped) {
+	/* What is wrong with half of it does not matter then: it counts as complete. */
+	if (good && stopped) {
+		recording->interrupted = true;
+		recording->truncated = false;
+	} else if (stopped) {
 		fsdp_error_free(reading->error);
 		reading->error = NULL;
 		fsdp_fail(&reading->error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"interrupted before it was read");
 	}
 	/* A dump that cannot be read is missing: its rank matters. */
-	if (good || reading->recording.kind == FSDP_RECORDING_FLIGHT)
+	if (good || recording->kind == FSDP_RECORDING_FLIGHT)
 		fsdp_trace_resolve_rank(reading, index);
 	if (good) {
 		fsdp_trace_check(reading);
 		if (reading->findings.lost)
-			fsdp_trace_memory(reading);
+			fsdp_arena_fail(&reading->arena, &reading->error);
 	}
 	if (reading->error != NULL)
 		fsdp_error_add_path(&reading->error, set->paths[index]);
@@ -419,66 +408,53 @@ static void read_one(void *context, size_t index)
 	reading->stream = NULL;
 }
 
-static bool is_wanted(
-	const struct fsdp_recordings *set, const struct fsdp_trace_reading *reading)
+/* Whether a file in a directory is not a recording at all. An empty or broken rank1.json
+ * is an error, since its rank is missing among the others; JSON of something else is not.
+ */
+static bool is_other_file(const struct fsdp_trace_reading *reading)
 {
-	unsigned kinds = set->options->kinds;
-	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
+	struct fsdp_span name =
+		fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
+	if (reading->error == NULL ||
+		fsdp_error_code(reading->error) != FSDP_ERROR_NOT_A_CHECKPOINT)
+		return false;
+	const char *kind = fsdp_error_kind(reading->error);
+	return memmem(name.data, name.size, ".json", 5) == NULL ||
+	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
 }
 
-/* Lists those that could be read. If there are none, or one failed by what all of them
- * share, the first error in the order of the paths is the one that is reported. */
-static bool add_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+/* Lists those that could be read; recordings of other kinds are skipped, if the set has
+ * both. If there are none, or one failed by what all of them share, the first error in
+ * the order of the paths is the one that is reported. */
+static void add_readings(struct fsdp_recordings *set)
 {
-	struct fsdp_trace_reading *first = NULL;
-	bool shared = false;
-	set->list = calloc(set->reading_count + 1, sizeof(struct fsdp_recording *));
-	if (set->list == NULL)
-		return fsdp_fail_memory(ret_error);
-	/* Skips recordings of other kinds, if the set has both. */
-	size_t wanted = 0;
-	for (size_t i = 0; i < set->reading_count; i++)
-		wanted += set->readings[i].error == NULL &&
-			  is_wanted(set, &set->readings[i]);
-	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
-		struct fsdp_trace_reading *reading = &set->readings[i];
-		if (!set->options->folder)
-			continue;
-		/* Whether it is not a recording at all. An empty or broken rank1.json is
-		 * an error, since its rank is missing among the others; JSON of something
-		 * else is not. */
-		struct fsdp_span name =
-			fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
-		if (reading->error == NULL ||
-			fsdp_error_code(reading->error) != FSDP_ERROR_NOT_A_CHECKPOINT)
-			continue;
-		const char *kind = fsdp_error_kind(reading->error);
-		if (memmem(name.data, name.size, ".json", 5) != NULL &&
-			(kind == NULL || strcmp(kind, "no_trace_events") != 0))
-			continue;
-		fsdp_error_free(reading->error);
-		reading->error = NULL;
-		reading->left_out = true;
-		set->left_out_count++;
-	}
-	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
-		struct fsdp_trace_reading *reading = &set->readings[i];
-		if (reading->left_out || reading->error != NULL ||
-			is_wanted(set, reading))
-			continue;
-		reading->left_out = true;
-		set->left_out_count++;
+	struct fsdp_trace_reading *first = NULL, *reading;
+	const struct fsdp_recording_options *options = set->options;
+	unsigned kinds = options->kinds != 0 ? options->kinds : UINT_MAX;
+	bool shared = false, any = false;
+	set->list = FSDP_TAKE(&set->arena, set->list, set->reading_count);
+	for (size_t i = 0; i < set->reading_count; i++) {
+		reading = &set->readings[i];
+		any |= reading->error == NULL &&
+		       (kinds >> reading->recording.kind & 1) != 0;
 	}
 	for (size_t i = 0; i < set->reading_count; i++) {
-		struct fsdp_trace_reading *reading = &set->readings[i];
-		if (reading->left_out)
+		reading = &set->readings[i];
+		bool other = options->folder && is_other_file(reading);
+		bool is_wanted = (kinds >> reading->recording.kind & 1) != 0;
+		if (any && (other || (reading->error == NULL && !is_wanted))) {
+			fsdp_error_free(reading->error);
+			reading->error = NULL;
+			reading->left_out = true;
+			set->left_out_count++;
 			continue;
+		}
 		if (reading->error == NULL) {
 			set->list[set->count++] = &reading->recording;
 			continue;
 		}
 		/* Whether what happened to one recording is the fault of that one alone.
-		 * */
+		 */
 		enum fsdp_error_code code = fsdp_error_code(reading->error);
 		bool own = code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
 			   code != FSDP_ERROR_INTERNAL;
@@ -487,26 +463,23 @@ static bool add_readings(struct fsdp_recordings *set, struct fsdp_error **ret_er
 		shared |= !own;
 	}
 	if (first == NULL || (set->count != 0 && !shared))
-		return true;
-	if (ret_error != NULL && *ret_error == NULL) {
-		*ret_error = first->error;
+		return;
+	if (set->error != NULL && *set->error == NULL) {
+		*set->error = first->error;
 		first->error = NULL;
 	}
-	return false;
+	fsdp_arena_leave(&set->arena);
 }
 
 /* ---- runs ---- */
 
-/* Puts them in order of rank, in the arena. NULL: out of memory. */
-static struct fsdp_recording **sort(struct fsdp_recordings *set, struct fsdp_arena *arena)
+/* Puts them in order of rank. */
+static struct fsdp_recording **sort(
+	struct fsdp_recordings *set, struct fsdp_arena *arena, struct fsdp_arena *scratch)
 {
 	struct fsdp_recording **by_rank = FSDP_TAKE(arena, by_rank, set->count);
-	size_t *place_of = calloc(set->reading_count + 1, sizeof *place_of);
+	size_t *place_of = FSDP_TAKE(scratch, place_of, set->reading_count);
 	set->places = FSDP_TAKE(arena, set->places, set->count);
-	if (by_rank == NULL || place_of == NULL || set->places == NULL) {
-		free(place_of);
-		return NULL;
-	}
 	for (size_t i = 0; i < set->count; i++) {
 		by_rank[i] = set->list[i];
 		place_of[set->list[i]->input] = i;
@@ -514,65 +487,45 @@ static struct fsdp_recording **sort(struct fsdp_recordings *set, struct fsdp_are
 	fsdp_trace_sort(by_rank, set->count);
 	for (size_t i = 0; i < set->count; i++)
 		set->places[i] = place_of[by_rank[i]->input];
-	free(place_of);
 	return by_rank;
-}
-
-static bool join(struct fsdp_recordings *set, const struct fsdp_limits *limits,
-	struct fsdp_arena *arena, struct fsdp_error **ret_error)
-{
-	struct fsdp_recording **by_rank = sort(set, arena);
-	if (by_rank == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	return fsdp_trace_join(
-		by_rank, set->count, limits, arena, &set->joined, ret_error);
-}
-
-/* Each run has its own list, which is a part of one that all share. */
-static bool split(struct fsdp_recordings *set)
-{
-	struct fsdp_recording **lists = FSDP_TAKE(&set->arena, lists, set->count);
-	set->runs = FSDP_TAKE(&set->arena, set->runs, set->run_count);
-	if (lists == NULL || set->runs == NULL)
-		return false;
-	for (size_t i = 0; i < set->run_count; i++)
-		set->runs[i] =
-			(struct fsdp_recordings){ .reading_count = set->reading_count,
-				.run_count = 1 };
-	for (size_t i = 0; i < set->count; i++)
-		set->runs[set->list[i]->run - 1].count++;
-	for (size_t i = 0; i < set->run_count; i++) {
-		set->runs[i].list = lists;
-		lists += set->runs[i].count;
-		set->runs[i].count = 0;
-	}
-	for (size_t i = 0; i < set->count; i++) {
-		struct fsdp_recordings *run = &set->runs[set->list[i]->run - 1];
-		run->list[run->count++] = set->list[i];
-	}
-	return true;
 }
 
 /* What the recordings say together, run by run: the nth recording of each rank is of the
  * nth run. The set itself has all of them in order, and says what the first run says. */
-static bool join_runs(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+static void join_runs(struct fsdp_recordings *set)
 {
-	struct fsdp_recording **sorted = calloc(set->count + 1, sizeof *sorted);
-	if (sorted == NULL)
-		return fsdp_fail_memory(ret_error);
+	struct fsdp_arena *arena = &set->arena;
+	struct fsdp_recording **sorted = FSDP_TAKE(set->scratch, sorted, set->count);
+	struct fsdp_recordings *runs = set;
 	memcpy(sorted, set->list, set->count * sizeof *sorted);
 	fsdp_trace_sort(sorted, set->count);
 	set->run_count = fsdp_trace_number_runs(sorted, set->count);
-	free(sorted);
-	if (set->run_count != 1 && !split(set))
-		return fsdp_arena_fail(&set->arena, ret_error);
-	if (set->runs == NULL)
-		return join(set, &set->limits, &set->arena, ret_error);
-	for (size_t i = 0; i < set->run_count; i++)
-		if (!join(&set->runs[i], &set->limits, &set->arena, ret_error))
-			return false;
-	set->joined = set->runs[0].joined;
-	return sort(set, &set->arena) != NULL || fsdp_arena_fail(&set->arena, ret_error);
+	if (set->run_count != 1) {
+		/* Each run has its own list, which is a part of one that all share. */
+		struct fsdp_recording **lists = FSDP_TAKE(arena, lists, set->count);
+		runs = set->runs = FSDP_TAKE(arena, set->runs, set->run_count);
+		for (size_t i = 0; i < set->run_count; i++) {
+			runs[i] = (struct fsdp_recordings){ .list = lists,
+				.reading_count = set->reading_count,
+				.run_count = 1 };
+			for (size_t j = 0; j < set->count; j++)
+				if (set->list[j]->run == i + 1)
+					lists[runs[i].count++] = set->list[j];
+			lists += runs[i].count;
+		}
+	}
+	for (size_t i = 0; i < set->run_count; i++) {
+		runs[i].joined = (struct fsdp_joined){ .arena = arena,
+			.scratch = set->scratch,
+			.by_rank = sort(&runs[i], arena, set->scratch),
+			.count = runs[i].count };
+		fsdp_trace_join(&runs[i].joined, &set->limits);
+		fsdp_arena_reset(set->scratch);
+	}
+	if (set->runs != NULL) {
+		set->joined = set->runs[0].joined;
+		sort(set, arena, set->scratch);
+	}
 }
 
 /* Bytes of a file as stored, compressed or not; UINT64_MAX: a pipe. */
@@ -609,53 +562,61 @@ static uint64_t ceiling_of(const struct fsdp_recordings *set)
 	return fsdp_min(sum, most);
 }
 
+static void read_all(void *context)
+{
+	struct fsdp_recordings *set = context;
+	set->readings = FSDP_TAKE(&set->arena, set->readings, set->reading_count);
+	for (size_t i = 0; i < set->reading_count; i++) {
+		struct fsdp_trace_reading *reading = &set->readings[i];
+		*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
+			.options = set->options,
+			.budget = &set->budget,
+			.recording = { .path = set->paths[i],
+				.input = i,
+				.rank = FSDP_ABSENT,
+				.world_size = FSDP_ABSENT,
+				.base_ns = FSDP_ABSENT,
+				.first_ts_ns = FSDP_ABSENT,
+				.last_end_ns = FSDP_ABSENT,
+				.trailing_data_at = FSDP_ABSENT,
+				.host_comm_busy_ns = FSDP_ABSENT } };
+		fsdp_arena_init_lean(&reading->arena, reading->budget);
+		fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
+	}
+	fsdp_pool_run(set->options->jobs, set->reading_count, read_one, set);
+	set->scratch = fsdp_arena_new_below(&set->arena);
+	add_readings(set);
+	join_runs(set);
+	set->flight = fsdp_flight_join_readings(
+		set->readings, set->reading_count, &set->arena, set->error);
+	fsdp_arena_done(set->scratch);
+}
+
 bool fsdp_recordings_read(const char *const *paths, size_t count,
 	const struct fsdp_recording_options *options,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error)
 {
 	static const struct fsdp_recording_options none = { .size = sizeof none };
 	struct fsdp_recordings *set = calloc(1, sizeof *set);
+	struct fsdp_error *error = NULL;
 	if (set == NULL)
 		return fsdp_fail_memory(ret_error);
 	set->options = options != NULL ? options : &none;
+	set->error = &error;
 	set->paths = paths;
 	set->reading_count = count;
-	set->readings = calloc(count + 1, sizeof *set->readings);
-	bool good = set->readings != NULL || fsdp_fail_memory(ret_error);
-	good = good && fsdp_limits_choose(&set->limits, set->options->limits,
-			       set->options->limit_count, ret_error);
-	set->budget.ceiling = good ? ceiling_of(set) : 0;
 	fsdp_arena_init(&set->arena, &set->budget);
-	if (good) {
-		for (size_t i = 0; i < count; i++) {
-			struct fsdp_trace_reading *reading = &set->readings[i];
-			*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
-				.options = set->options,
-				.budget = &set->budget,
-				.recording = { .path = set->paths[i],
-					.input = i,
-					.rank = FSDP_ABSENT,
-					.world_size = FSDP_ABSENT,
-					.base_ns = FSDP_ABSENT,
-					.first_ts_ns = FSDP_ABSENT,
-					.last_end_ns = FSDP_ABSENT,
-					.trailing_data_at = FSDP_ABSENT,
-					.host_comm_busy_ns = FSDP_ABSENT } };
-			fsdp_arena_init_lean(&reading->arena, reading->budget);
-			fsdp_findings_init(
-				&reading->findings, &reading->arena, &set->limits);
-		}
-		fsdp_pool_run(set->options->jobs, count, read_one, set);
-		good = add_readings(set, ret_error) && join_runs(set, ret_error) &&
-		       fsdp_flight_join_readings(set->readings, count, &set->arena,
-			       &set->flight, ret_error);
+	bool good = fsdp_limits_choose(
+		&set->limits, set->options->limits, set->options->limit_count, &error);
+	set->budget.ceiling = good ? ceiling_of(set) : 0;
+	if (good && fsdp_arena_try(&set->arena, read_all, set)) {
+		*ret_recordings = set;
+		return true;
 	}
-	if (!good) {
-		fsdp_recordings_free(set);
-		return false;
-	}
-	*ret_recordings = set;
-	return true;
+	if (error == NULL)
+		fsdp_arena_fail(&set->arena, &error);
+	fsdp_recordings_free(set);
+	return fsdp_fail_with(ret_error, error);
 }
 
 void fsdp_recordings_free(struct fsdp_recordings *set)
@@ -663,17 +624,10 @@ void fsdp_recordings_free(struct fsdp_recordings *set)
 	if (set == NULL)
 		return;
 	for (size_t i = 0; set->readings != NULL && i < set->reading_count; i++) {
-		struct fsdp_trace_reading *reading = &set->readings[i];
-		for (size_t j = 0;
-			reading->durations != NULL && j < reading->recording.type_count;
-			j++)
-			fsdp_durations_done(&reading->durations[j]);
-		fsdp_error_free(reading->error);
-		fsdp_arena_done(&reading->arena);
+		fsdp_error_free(set->readings[i].error);
+		fsdp_arena_done(&set->readings[i].arena);
 	}
 	fsdp_arena_done(&set->arena);
-	free(set->list);
-	free(set->readings);
 	free(set);
 }
 

@@ -27,22 +27,35 @@ static void look_at(
 		require(line->op.data[i] < 'A' || line->op.data[i] > 'Z');
 }
 
+struct log {
+	struct fsdp_watchdog watchdog;
+	struct fsdp_arena arena;
+	const uint8_t *data;
+	size_t size;
+};
+
+static void take_lines(void *context)
+{
+	struct log *log = context;
+	fsdp_watchdog_init(&log->watchdog, &log->arena);
+	for (size_t at = 0, used; at < log->size; at += used) {
+		const uint8_t *line = log->data + at;
+		const uint8_t *end = memchr(line, '\n', log->size - at);
+		size_t length = end != NULL ? (size_t)(end - line) : log->size - at;
+		fsdp_watchdog_take(&log->watchdog, fsdp_span(line, length));
+		used = length + 1;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fsdp_budget budget = { .ceiling = 16 << 20 };
-	struct fsdp_watchdog watchdog;
-	struct fsdp_arena arena;
-	fsdp_arena_init_lean(&arena, &budget);
-	bool good = fsdp_watchdog_init(&watchdog, &arena);
-	for (size_t at = 0, used; good && at < size; at += used) {
-		const uint8_t *end = memchr(data + at, '\n', size - at);
-		size_t length = end != NULL ? (size_t)(end - data) - at : size - at;
-		good = fsdp_watchdog_take(&watchdog, fsdp_span(data + at, length));
-		used = length + 1;
-	}
-	for (size_t i = 0; good && i < watchdog.lines.count; i++)
-		look_at(&watchdog, fsdp_vec_at(&watchdog.lines, i));
-	fsdp_arena_done(&arena);
+	struct log log = { .data = data, .size = size };
+	fsdp_arena_init_lean(&log.arena, &budget);
+	if (fsdp_arena_try(&log.arena, take_lines, &log))
+		for (size_t i = 0; i < log.watchdog.lines.count; i++)
+			look_at(&log.watchdog, fsdp_vec_at(&log.watchdog.lines, i));
+	fsdp_arena_done(&log.arena);
 	require(budget.used == 0);
 	return 0;
 }

@@ -205,6 +205,92 @@ static void work_follows_the_input(void **state)
 	fsdp_error_free(error);
 }
 
+/* ---- where memory runs out ---- */
+
+struct escape {
+	struct fsdp_arena *arena;
+	size_t steps, *released;
+	bool nested;
+};
+
+static void count_release(void *object)
+{
+	++*(size_t *)object;
+}
+
+static void take_too_much(void *context)
+{
+	struct escape *escape = context;
+	struct fsdp_arena *below = fsdp_arena_new_below(escape->arena);
+	fsdp_arena_own(escape->arena, count_release, escape->released);
+	escape->steps++;
+	if (escape->nested) {
+		struct escape inner = { .arena = escape->arena,
+			.released = escape->released };
+		assert_false(fsdp_arena_try(escape->arena, take_too_much, &inner));
+		assert_int_equal(inner.steps, 1);
+		escape->steps++;
+	}
+	assert_non_null(fsdp_arena_take(below, 100, 1));
+	(void)!fsdp_arena_take(below, 1 << 20, 1);
+	escape->steps += 100; /* not reached */
+}
+
+static void take_a_little(void *context)
+{
+	struct escape *escape = context;
+	assert_non_null(fsdp_arena_take(escape->arena, 100, 1));
+}
+
+static void what_runs_is_left_where_memory_runs_out(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 256 << 10 };
+	struct fsdp_arena arena;
+	for (int nested = 0; nested < 2; nested++) {
+		size_t released = 0;
+		struct escape escape = {
+			.arena = &arena, .released = &released, .nested = nested != 0
+		};
+		struct fsdp_error *error = NULL;
+		fsdp_arena_init(&arena, &budget);
+		assert_true(fsdp_arena_try(&arena, take_a_little, &escape));
+		assert_false(fsdp_arena_try(&arena, take_too_much, &escape));
+		assert_int_equal(escape.steps, 1 + nested);
+		assert_int_equal(released, 0);
+		/* Outside, what cannot be had is NULL again. */
+		assert_null(fsdp_arena_take(&arena, 1 << 20, 1));
+		assert_false(fsdp_arena_fail(&arena, &error));
+		assert_int_equal(fsdp_error_code(error), FSDP_ERROR_LIMIT);
+		fsdp_error_free(error);
+		fsdp_arena_done(&arena);
+		assert_int_equal(released, 1 + nested);
+		assert_int_equal(budget.used, 0);
+	}
+}
+
+static void name_what_is_too_long(void *context)
+{
+	struct escape *escape = context;
+	struct fsdp_names names;
+	fsdp_names_init(&names, escape->arena);
+	escape->steps++;
+	fsdp_names_child(&names, 0, fsdp_span(context, UINT32_MAX));
+	escape->steps++; /* not reached */
+}
+
+static void names_that_are_too_long_are_left_too(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 1 << 20 };
+	struct fsdp_arena arena;
+	struct escape escape = { .arena = &arena };
+	fsdp_arena_init(&arena, &budget);
+	assert_false(fsdp_arena_try(&arena, name_what_is_too_long, &escape));
+	assert_int_equal(escape.steps, 1);
+	fsdp_arena_done(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +303,8 @@ int main(void)
 		cmocka_unit_test(a_vec_keeps_its_items_while_it_grows),
 		cmocka_unit_test(a_table_holds_numbers_far_apart),
 		cmocka_unit_test(work_follows_the_input),
+		cmocka_unit_test(what_runs_is_left_where_memory_runs_out),
+		cmocka_unit_test(names_that_are_too_long_are_left_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,8 +128,8 @@ static void recordings_share_one_ceiling(void **state)
 	char limit[32];
 	for (int i = 0; i < 100000; i++)
 		put(&one, "{\"ev\":\"call_module\",\"module\":0}\n");
-	fits(&one, "memory", 7 << 20);
-	assert_null(read_made(both, 2, "memory", 7 << 20, limit));
+	fits(&one, "memory", 5 << 20);
+	assert_null(read_made(both, 2, "memory", 5 << 20, limit));
 	assert_string_equal(limit, "memory");
 	end(&one);
 }

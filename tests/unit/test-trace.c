@@ -28,110 +28,60 @@ static void percentiles_are_those_of_the_sorted_list(void **state)
 {
 	(void)state;
 	uint32_t seed = 3;
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
 	for (size_t count = 1; count < 250; count++) {
-		struct fsdp_durations durations;
-		struct fsdp_times times;
-		int64_t values[250], sum = 0;
-		fsdp_durations_init(&durations, &budget);
+		int64_t values[250], sorted[250], sum = 0;
 		for (size_t i = 0; i < count; i++) {
 			values[i] = next_random(&seed) % (count % 3 == 0 ? 4 : 100000);
+			values[i] -= count % 5 == 0 ? 50000 : 0;
 			sum += values[i];
-			assert_true(fsdp_durations_add(&durations, values[i]));
 		}
-		qsort(values, count, sizeof *values, compare);
-		assert_true(fsdp_durations_times(&durations, &times));
+		memcpy(sorted, values, sizeof sorted);
+		qsort(sorted, count, sizeof *sorted, compare);
+		struct fsdp_times times = fsdp_times_of(values, count);
 		assert_int_equal(times.count, count);
 		assert_int_equal(times.sum_ns, sum);
-		assert_int_equal(times.min_ns, values[0]);
-		assert_int_equal(times.max_ns, values[count - 1]);
-		assert_int_equal(times.p50_ns, values[(50 * count + 99) / 100 - 1]);
-		assert_int_equal(times.p95_ns, values[(95 * count + 99) / 100 - 1]);
+		assert_int_equal(times.min_ns, sorted[0]);
+		assert_int_equal(times.max_ns, sorted[count - 1]);
+		assert_int_equal(times.p50_ns, sorted[(50 * count + 99) / 100 - 1]);
+		assert_int_equal(times.p95_ns, sorted[(95 * count + 99) / 100 - 1]);
 		assert_false(times.approx);
-		fsdp_durations_done(&durations);
 	}
-	assert_int_equal(budget.used, 0);
+}
+
+static void no_durations_have_no_times(void **state)
+{
+	(void)state;
+	struct fsdp_times times = fsdp_times_of(NULL, 0);
+	assert_int_equal(times.count, 0);
+	assert_int_equal(times.sum_ns, FSDP_ABSENT);
+	assert_int_equal(times.min_ns, FSDP_ABSENT);
+	assert_int_equal(times.p95_ns, FSDP_ABSENT);
+}
+
+static void a_sum_that_does_not_fit_is_absent(void **state)
+{
+	(void)state;
+	int64_t values[] = { INT64_MAX, 1, -1 };
+	struct fsdp_times times = fsdp_times_of(values, 3);
+	assert_int_equal(times.sum_ns, FSDP_ABSENT);
+	assert_int_equal(times.max_ns, INT64_MAX);
+	assert_int_equal(times.p50_ns, 1);
 }
 
 static void millions_are_exact(void **state)
 {
 	(void)state;
 	enum { COUNT = 1200000 };
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
-	struct fsdp_durations durations;
-	struct fsdp_times times;
-	fsdp_durations_init(&durations, &budget);
+	int64_t *values = malloc(COUNT * sizeof *values);
+	assert_non_null(values);
 	for (int64_t i = 1; i <= COUNT; i++)
-		assert_true(fsdp_durations_add(&durations, 1000 * i));
-	assert_true(fsdp_durations_times(&durations, &times));
+		values[i - 1] = 1000 * i;
+	struct fsdp_times times = fsdp_times_of(values, COUNT);
 	assert_false(times.approx);
 	assert_int_equal(times.max_ns, 1000 * (int64_t)COUNT);
 	assert_int_equal(times.p50_ns, 1000 * (int64_t)COUNT / 2);
 	assert_int_equal(times.p95_ns, 1000 * (int64_t)COUNT / 20 * 19);
-	fsdp_durations_done(&durations);
-	assert_int_equal(budget.used, 0);
-}
-
-static void add_all(struct fsdp_durations *durations, int64_t first, int64_t count)
-{
-	for (int64_t i = 0; i < count; i++)
-		assert_true(fsdp_durations_add(durations, first + i));
-}
-
-static void durations_are_joined(void **state)
-{
-	(void)state;
-	enum { COUNT = 1000002 };
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
-	struct fsdp_durations all, more, few;
-	struct fsdp_times times;
-	fsdp_durations_init(&all, &budget);
-	fsdp_durations_init(&more, &budget);
-	fsdp_durations_init(&few, &budget);
-	for (int i = 0; i < COUNT; i++)
-		assert_true(fsdp_durations_add(&more, 100 + i % 2));
-	add_all(&few, 98, 2);
-	add_all(&few, 103, 2);
-	assert_true(fsdp_durations_join(&few, &more));
-	assert_true(fsdp_durations_join(&all, &more));
-	assert_true(fsdp_durations_join(&all, &few));
-	assert_true(fsdp_durations_times(&all, &times));
-	assert_int_equal(times.count, 2 * COUNT + 4);
-	assert_int_equal(times.min_ns, 98);
-	assert_int_equal(times.max_ns, 104);
-	assert_int_equal(times.p50_ns, 100);
-	assert_int_equal(times.p95_ns, 101);
-	assert_int_equal(times.sum_ns, 201 * (int64_t)COUNT + 404);
-	fsdp_durations_done(&all);
-	fsdp_durations_done(&more);
-	fsdp_durations_done(&few);
-	assert_int_equal(budget.used, 0);
-}
-
-/* One that is empty has neither the least nor the most. */
-static void negative_durations_are_joined(void **state)
-{
-	(void)state;
-	static const int64_t alone[] = { -9, -7, 5 };
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
-	struct fsdp_durations all, more;
-	struct fsdp_times times;
-	fsdp_durations_init(&more, &budget);
-	for (int i = 0; i < 9; i++)
-		assert_true(fsdp_durations_add(&more, -8));
-	for (int i = 0; i < 4; i++) {
-		fsdp_durations_init(&all, &budget);
-		if (i < 3)
-			add_all(&all, alone[i], 1);
-		assert_true(fsdp_durations_join(&all, &more));
-		assert_true(fsdp_durations_times(&all, &times));
-		assert_int_equal(times.min_ns, i == 0 ? -9 : -8);
-		assert_int_equal(times.max_ns, i == 1 ? -7 : i == 2 ? 5 : -8);
-		assert_int_equal(times.p50_ns, -8);
-		fsdp_durations_done(&all);
-	}
-	fsdp_durations_done(&more);
-	assert_int_equal(budget.used, 0);
+	free(values);
 }
 
 /* Each half that is taken away is small: the rest is sorted in the end. */
@@ -140,24 +90,19 @@ static void bad_halves_end(void **state)
 	(void)state;
 	enum { COUNT = 6000 };
 	static const int64_t MIDDLE = INT64_C(1) << 40;
-	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
 	for (int64_t sign = -1; sign <= 1; sign += 2) {
-		struct fsdp_durations durations;
-		struct fsdp_times times;
-		fsdp_durations_init(&durations, &budget);
+		int64_t values[COUNT];
 		/* Ever nearer from both ends towards the middle; all are in one cell. */
 		for (int64_t i = 0; i < COUNT; i++) {
 			int64_t far = i < COUNT / 2 ? COUNT / 2 - i : i - COUNT / 2 + 1;
-			assert_true(fsdp_durations_add(&durations,
-				3 * MIDDLE / 2 + sign * (2 * far - (i < COUNT / 2))));
+			values[i] = 3 * MIDDLE / 2 + sign * (2 * far - (i < COUNT / 2));
 		}
-		assert_true(fsdp_durations_times(&durations, &times));
+		struct fsdp_times times = fsdp_times_of(values, COUNT);
 		assert_int_equal(times.p50_ns,
 			3 * MIDDLE / 2 + (sign > 0 ? COUNT / 2 : -COUNT / 2 - 1));
 		assert_int_equal(times.p95_ns,
 			3 * MIDDLE / 2 +
 				(sign > 0 ? COUNT / 100 * 95 : -COUNT / 100 * 5 - 1));
-		fsdp_durations_done(&durations);
 	}
 }
 
@@ -416,30 +361,34 @@ static void strips_share_an_axis(void **state)
 	(void)state;
 	struct fsdp_budget budget = { .ceiling = 16 << 20 };
 	struct fsdp_arena arena;
-	struct fsdp_strip strips[2] = { { 0 }, { 0 } };
-	struct fsdp_recording ranks[2] = { { .base_ns = 1000 }, { .base_ns = 31000 } };
-	struct fsdp_recording *const recordings[] = { &ranks[0], &ranks[1] };
-	const struct fsdp_strip *const all[] = { &strips[0], &strips[1] };
-	struct fsdp_timeline timeline;
+	struct fsdp_trace_reading ranks[2] = { { .recording.base_ns = 1000 },
+		{ .recording.base_ns = 31000 } };
+	struct fsdp_recording *by_rank[] = { &ranks[0].recording, &ranks[1].recording };
+	struct fsdp_joined set = { .arena = &arena,
+		.scratch = &arena,
+		.by_rank = by_rank,
+		.count = 2,
+		.matching.aligned = true };
+	const struct fsdp_timeline *timeline = &set.timeline;
 	fsdp_arena_init(&arena, &budget);
-	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
-	assert_int_equal(timeline.cell_count, 0);
+	fsdp_timeline_make(&set);
+	assert_int_equal(timeline->cell_count, 0);
 
 	/* Half compute, then idle; the other begins half of that later. */
 	for (int i = 0; i < 2; i++) {
-		assert_true(fsdp_strip_init(&strips[i], 5, 60005, &arena));
-		fsdp_strip_add(&strips[i], FSDP_TIME_COMPUTE, -9, 30005);
-		fsdp_strip_add(&strips[i], FSDP_STRIP_IDLE, -9, 30005);
-		fsdp_strip_add(&strips[i], FSDP_TIME_H2D, 60000, 70000);
-		fsdp_strip_finish_idle(&strips[i]);
+		fsdp_strip_init(&ranks[i].strip, 5, 60005, &arena);
+		fsdp_strip_add(&ranks[i].strip, FSDP_TIME_COMPUTE, -9, 30005);
+		fsdp_strip_add(&ranks[i].strip, FSDP_STRIP_IDLE, -9, 30005);
+		fsdp_strip_add(&ranks[i].strip, FSDP_TIME_H2D, 60000, 70000);
+		fsdp_strip_finish_idle(&ranks[i].strip);
 	}
-	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
-	assert_int_equal(timeline.begin_ns, 1005);
-	assert_int_equal(timeline.cell_ns, 1500);
-	assert_int_equal(timeline.cell_count, 60);
+	fsdp_timeline_make(&set);
+	assert_int_equal(timeline->begin_ns, 1005);
+	assert_int_equal(timeline->cell_ns, 1500);
+	assert_int_equal(timeline->cell_count, 60);
 	for (size_t i = 0; i < 60; i++) {
-		struct fsdp_span first = ranks[0].timeline[i];
-		struct fsdp_span second = ranks[1].timeline[i];
+		struct fsdp_span first = ranks[0].recording.timeline[i];
+		struct fsdp_span second = ranks[1].recording.timeline[i];
 		assert_true(i >= 40 ? first.data == NULL
 				    : fsdp_span_is(first, i < 20 ? "compute" : "idle"));
 		assert_true(i < 20 ? second.data == NULL
@@ -447,22 +396,24 @@ static void strips_share_an_axis(void **state)
 	}
 
 	/* Clocks that do not agree. */
-	assert_true(fsdp_timeline_make(recordings, all, 2, false, &arena, &timeline));
-	assert_int_equal(timeline.begin_ns, FSDP_ABSENT);
-	assert_int_equal(timeline.cell_ns, 1000);
+	set.matching.aligned = false;
+	fsdp_timeline_make(&set);
+	assert_int_equal(timeline->begin_ns, FSDP_ABSENT);
+	assert_int_equal(timeline->cell_ns, 1000);
 
 	/* Clocks that cannot be compared. */
-	ranks[1].base_ns = FSDP_ABSENT;
-	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
-	assert_int_equal(timeline.begin_ns, FSDP_ABSENT);
-	assert_int_equal(timeline.cell_ns, 1000);
-	assert_true(fsdp_span_is(ranks[1].timeline[0], "compute"));
-	assert_true(fsdp_span_is(ranks[1].timeline[59], "idle"));
+	set.matching.aligned = true;
+	ranks[1].recording.base_ns = FSDP_ABSENT;
+	fsdp_timeline_make(&set);
+	assert_int_equal(timeline->begin_ns, FSDP_ABSENT);
+	assert_int_equal(timeline->cell_ns, 1000);
+	assert_true(fsdp_span_is(ranks[1].recording.timeline[0], "compute"));
+	assert_true(fsdp_span_is(ranks[1].recording.timeline[59], "idle"));
 
 	/* And one that no clock has. */
-	ranks[1].base_ns = INT64_MAX;
-	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
-	assert_int_equal(timeline.cell_count, 0);
+	ranks[1].recording.base_ns = INT64_MAX;
+	fsdp_timeline_make(&set);
+	assert_int_equal(timeline->cell_count, 0);
 	fsdp_arena_done(&arena);
 }
 
@@ -471,8 +422,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(percentiles_are_those_of_the_sorted_list),
 		cmocka_unit_test(millions_are_exact),
-		cmocka_unit_test(durations_are_joined),
-		cmocka_unit_test(negative_durations_are_joined),
+		cmocka_unit_test(no_durations_have_no_times),
+		cmocka_unit_test(a_sum_that_does_not_fit_is_absent),
 		cmocka_unit_test(bad_halves_end),
 		cmocka_unit_test(collectives_are_known_in_any_spelling),
 		cmocka_unit_test(names_are_cut_where_they_end),

@@ -105,7 +105,10 @@ static void the_innermost_is_the_shortest_around(void **state)
 {
 	uint32_t random = 1, found[INNER], want[INNER];
 	struct fsdp_enclosed around[AROUND], inner[INNER];
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
 	(void)state;
+	fsdp_arena_init(&arena, &budget);
 	for (int round = 0; round < 200; round++) {
 		for (uint32_t i = 0; i < AROUND; i++) {
 			int64_t begin = next_random(&random) % 40;
@@ -121,12 +124,13 @@ static void the_innermost_is_the_shortest_around(void **state)
 				inner[i].end = begin + next_random(&random) % 6;
 			want[i] = look(around, &inner[i]);
 		}
-		assert_true(fsdp_enclosing_find(around, AROUND, inner, INNER, found));
+		fsdp_enclosing_find(around, AROUND, inner, INNER, found, &arena);
 		assert_memory_equal(found, want, sizeof want);
 	}
-	assert_true(fsdp_enclosing_find(NULL, 0, inner, INNER, found));
+	fsdp_enclosing_find(NULL, 0, inner, INNER, found, &arena);
 	for (size_t i = 0; i < INNER; i++)
 		assert_int_equal(found[i], FSDP_NONE);
+	fsdp_arena_done(&arena);
 }
 
 int main(void)
