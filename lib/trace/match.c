@@ -20,6 +20,9 @@ struct candidate {
 	uint32_t recording; /* index */
 	uint32_t index;     /* of the collective */
 	int64_t ts_ns;      /* absolute */
+	int64_t dur_ns;
+	unsigned char type; /* enum fsdp_time_type */
+	bool numbered;      /* it has a Seq in a group */
 };
 
 /* Entries that belong together: a run of them. */
@@ -121,13 +124,6 @@ static void number_groups(struct matcher *matcher)
 
 /* ---- collectives ---- */
 
-static void collective_of(const struct matcher *matcher, const struct candidate *entry,
-	struct fsdp_collective *ret_collective)
-{
-	fsdp_recording_collective(
-		matcher->recordings[entry->recording], entry->index, ret_collective);
-}
-
 static int compare_keys(const struct candidate *left, const struct candidate *right)
 {
 	if (left->group != right->group)
@@ -143,24 +139,6 @@ static void sort_entries(struct candidate *list, size_t count)
 		FSDP_BY(list, key), FSDP_BY(list, recording), FSDP_BY(list, index));
 }
 
-static struct candidate candidate_of(
-	const struct matcher *matcher, uint32_t recording, uint32_t index, bool *ret_seq)
-{
-	const struct fsdp_recording *of = matcher->recordings[recording];
-	struct fsdp_collective one;
-	fsdp_recording_collective(of, index, &one);
-	struct candidate entry = { .recording = recording,
-		.index = index,
-		.group = matcher->groups[recording]
-					[fsdp_comm_at(&of->collectives->list, index)
-							->sort],
-		.ts_ns = one.ts_ns,
-		.point = fsdp_time_type_of(one.type) == FSDP_TIME_SEND_RECV };
-	*ret_seq = entry.group != 0 && one.seq.data != NULL &&
-		   fsdp_decimal_integer(one.seq, &entry.key);
-	return entry;
-}
-
 /* A base that leads farther than any clock is none: differences of what is returned fit,
  * and ends do. */
 static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
@@ -172,32 +150,61 @@ static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
 	return fits ? sum : ts_ns;
 }
 
+static struct candidate candidate_of(
+	const struct matcher *matcher, uint32_t recording, uint32_t index)
+{
+	const struct fsdp_recording *of = matcher->recordings[recording];
+	const struct fsdp_comm *comm = fsdp_comm_at(&of->collectives->list, index);
+	struct candidate entry = { .recording = recording,
+		.index = index,
+		.group = matcher->groups[recording][comm->sort],
+		.ts_ns = absolute(of, comm->ts_ns),
+		.dur_ns = comm->dur_ns,
+		.type = comm->type,
+		.point = comm->type == FSDP_TIME_SEND_RECV };
+	if (entry.group == 0 || comm->seq == 0)
+		return entry;
+	entry.numbered = (comm->seq & FSDP_COMM_NUMBER) != 0;
+	if (entry.numbered)
+		entry.key = comm->seq & ~FSDP_COMM_NUMBER;
+	else
+		entry.numbered = fsdp_decimal_integer(
+			*(struct fsdp_span *)fsdp_vec_at(
+				&of->collectives->seqs, comm->seq - 1),
+			&entry.key);
+	return entry;
+}
+
 /* Those that have a key; the others are skipped. */
 static uint64_t collect(struct matcher *matcher)
 {
-	size_t count = 0, all = matcher->entry_count;
+	struct candidate *entries = matcher->entries;
+	size_t count = 0, all = matcher->entry_count, at = 0;
+	/* How they can be matched: by the best that any of them has. */
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
-		for (uint32_t j = 0; j < recording->collective_count; j++) {
-			bool seq;
-			struct candidate one = candidate_of(matcher, i, j, &seq);
-			if (matcher->unknown ||
-				(matcher->by_seq ? !seq
-						 : matcher->grouped && one.group == 0))
-				continue;
-			/* By place alone no transfer is of more than two ranks. */
-			if (!matcher->grouped && one.point && matcher->ranks > 2)
-				continue;
-			one.point &= matcher->grouped;
-			one.ts_ns = absolute(recording, one.ts_ns);
-			one.key = matcher->by_seq ? one.key : 0;
-			matcher->entries[count++] = one;
+		for (uint32_t j = 0; j < recording->collective_count; j++, at++) {
+			entries[at] = candidate_of(matcher, i, j);
+			matcher->grouped |= entries[at].group != 0;
+			matcher->by_seq |= entries[at].numbered;
 		}
+		matcher->unknown |= recording->has_several_groups;
+	}
+	matcher->unknown &= !matcher->grouped;
+	for (size_t i = 0; i < all && !matcher->unknown; i++) {
+		struct candidate one = entries[i];
+		if (matcher->by_seq ? !one.numbered : matcher->grouped && one.group == 0)
+			continue;
+		/* By place alone no transfer is of more than two ranks. */
+		if (!matcher->grouped && one.point && matcher->ranks > 2)
+			continue;
+		one.point &= matcher->grouped;
+		one.key = matcher->by_seq ? one.key : 0;
+		entries[count++] = one;
 	}
 	matcher->entry_count = count;
-	sort_entries(matcher->entries, count);
+	sort_entries(entries, count);
 	/* Without Seq the key is the place among those of the group. */
-	struct candidate *entries = matcher->entries;
 	for (size_t i = 0; !matcher->by_seq && i < count; i++) {
 		bool same = i != 0 && entries[i].group == entries[i - 1].group &&
 			    entries[i].point == entries[i - 1].point &&
@@ -209,29 +216,17 @@ static uint64_t collect(struct matcher *matcher)
 	return all - count;
 }
 
-static bool same_types(const struct matcher *matcher, const struct run *run)
-{
-	const struct candidate *entries = &matcher->entries[run->first];
-	struct fsdp_collective first, other;
-	collective_of(matcher, &entries[0], &first);
-	for (size_t i = 1; i < run->count; i++) {
-		collective_of(matcher, &entries[i], &other);
-		if (!fsdp_span_equal(first.type, other.type))
-			return false;
-	}
-	return true;
-}
-
 /* The time that all ranks of a run spent, and which rank was last. */
 static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 {
 	const struct candidate *entries = &matcher->entries[run->first];
-	struct fsdp_collective first, one;
+	struct fsdp_collective first;
 	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
 		end_late = INT64_MIN;
 	size_t last = 0, foremost = 0;
 	uint32_t *recordings = FSDP_TAKE(matcher->arena, recordings, run->count);
-	collective_of(matcher, &entries[0], &first);
+	fsdp_recording_collective(
+		matcher->recordings[entries->recording], entries->index, &first);
 	struct fsdp_match match = { .index = (uint64_t)(run - matcher->runs),
 		.type = first.type,
 		.recordings = recordings,
@@ -244,8 +239,7 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	if (matcher->by_seq)
 		match.seq = fsdp_arena_copy(matcher->arena, first.seq);
 	for (size_t i = 0; i < run->count; i++) {
-		collective_of(matcher, &entries[i], &one);
-		int64_t dur = one.dur_ns;
+		int64_t dur = entries[i].dur_ns;
 		int64_t begin = entries[i].ts_ns, end = begin + dur;
 		recordings[i] = entries[i].recording;
 		if (begin < early) {
@@ -267,12 +261,11 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	match.last_rank = matcher->recordings[recordings[last]]->rank;
 	matcher->recordings[recordings[last]]->times_last++;
 	for (size_t i = 0; i < run->count; i++) {
-		collective_of(matcher, &entries[i], &one);
-		int64_t wait = late - entries[i].ts_ns;
+		int64_t begin = entries[i].ts_ns, wait = late - begin;
 		/* It waits inside of the call. */
-		matcher->waits[matcher->wait_count++] = (struct wait){ entries[i].ts_ns,
-			entries[i].ts_ns + (wait < one.dur_ns ? wait : one.dur_ns),
-			recordings[i] };
+		wait = wait < entries[i].dur_ns ? wait : entries[i].dur_ns;
+		matcher->waits[matcher->wait_count++] =
+			(struct wait){ begin, begin + wait, recordings[i] };
 	}
 	return match;
 }
@@ -376,20 +369,8 @@ static void find_straggler(const struct matcher *matcher, struct fsdp_matching *
 
 static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
-	/* How they can be matched: by the best that any of them has. */
-	for (uint32_t i = 0; i < matcher->recording_count; i++) {
-		const struct fsdp_recording *recording = matcher->recordings[i];
-		for (uint32_t j = 0; j < recording->collective_count; j++) {
-			bool seq;
-			struct candidate one = candidate_of(matcher, i, j, &seq);
-			matcher->grouped |= one.group != 0;
-			matcher->by_seq |= seq;
-		}
-		matcher->unknown |= recording->has_several_groups;
-	}
-	matcher->unknown &= !matcher->grouped;
-	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
 	matching->left_out = collect(matcher);
+	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
 	/* Of several of one rank with the same key the last one counts. */
 	struct candidate *entries = matcher->entries;
 	size_t kept = 0;
@@ -419,7 +400,9 @@ static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 	matching->matches = matches;
 	for (size_t i = 0; i < matcher->run_count; i++) {
 		const struct run *run = &matcher->runs[i];
-		bool all = run->count == matcher->ranks, same = same_types(matcher, run);
+		bool all = run->count == matcher->ranks, same = true;
+		for (size_t j = 1; j < run->count; j++)
+			same &= entries[run->first].type == entries[run->first + j].type;
 		if (!matcher->grouped && (!all || !same)) {
 			matching->stopped = (int64_t)i;
 			matching->stopped_why = all ? "type" : "missing";

@@ -25,7 +25,7 @@
 struct aligned_call {
 	uint64_t key;
 	uint32_t recording, collective;
-	int64_t end_ns;
+	int64_t end_ns, dur_ns;
 };
 
 struct delta {
@@ -105,7 +105,8 @@ static void add_recording(struct fsdp_alignment *alignment, uint32_t index)
 						   : fsdp_span(&ordinal, sizeof ordinal)),
 			.recording = index,
 			.collective = (uint32_t)i,
-			.end_ns = plus(call.ts_ns, call.dur_ns)
+			.end_ns = plus(call.ts_ns, call.dur_ns),
+			.dur_ns = call.dur_ns
 		};
 	}
 }
@@ -148,31 +149,28 @@ static size_t collect_deltas(struct fsdp_alignment *alignment)
 
 /* ---- waits ---- */
 
-static int64_t begin_of(const struct fsdp_alignment *alignment,
-	const struct aligned_call *one, int64_t *ret_dur)
+static int64_t begin_of(
+	const struct fsdp_alignment *alignment, const struct aligned_call *one)
 {
-	struct fsdp_collective collective;
-	fsdp_recording_collective(fsdp_recording(alignment->set, one->recording),
-		one->collective, &collective);
-	*ret_dur = collective.dur_ns;
-	return plus(collective.ts_ns, alignment->offsets[one->recording]);
+	return plus(minus(one->end_ns, one->dur_ns), alignment->offsets[one->recording]);
 }
 
 static void find_waits(struct fsdp_alignment *alignment)
 {
 	size_t end;
 	for (size_t first = 0; first < alignment->all_count; first = end) {
-		int64_t last = INT64_MIN, dur;
+		int64_t last = INT64_MIN;
 		end = end_of_group(alignment, first);
 		for (size_t i = first; i < end; i++) {
-			int64_t begin = begin_of(alignment, &alignment->all[i], &dur);
+			int64_t begin = begin_of(alignment, &alignment->all[i]);
 			last = begin > last ? begin : last;
 		}
 		for (size_t i = first; i < end; i++) {
 			const struct aligned_call *one = &alignment->all[i];
-			int64_t wait = minus(last, begin_of(alignment, one, &dur));
+			int64_t wait = minus(last, begin_of(alignment, one));
 			alignment->waits[alignment->firsts[one->recording] +
-					 one->collective] = wait < dur ? wait : dur;
+					 one->collective] =
+				wait < one->dur_ns ? wait : one->dur_ns;
 		}
 	}
 }

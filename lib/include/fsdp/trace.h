@@ -1190,7 +1190,7 @@ FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
  */
 struct fsdp_alignment;
 
-/** Of the traces of a run, which stay as long as it. Takes 32 bytes for each
+/** Of the traces of a run, which stay as long as it. Takes 56 bytes for each
  * collective; the caller owns it. Fails if memory runs out. */
 FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error);
