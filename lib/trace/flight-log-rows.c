@@ -14,7 +14,7 @@
 struct log_report {
 	struct fsdp_watchdog_line line;
 	uint32_t group;
-	int64_t order, keys[2]; /* it is sorted by the keys, then by the order */
+	uint64_t order; /* of the lines */
 };
 
 /* What a rank did in a group: its lines, by what timed out, and then as they came. */
@@ -64,12 +64,6 @@ struct log_join {
 	bool left_out;       /* and there is some */
 };
 
-static void sort_reports(struct log_report *list, size_t count)
-{
-	FSDP_SORT(list, count, FSDP_BY(list, keys[0]), FSDP_BY(list, keys[1]),
-		FSDP_BY(list, order));
-}
-
 static bool is_used(const struct fsdp_trace_reading *reading)
 {
 	return reading->watchdog != NULL && reading->error == NULL &&
@@ -115,8 +109,7 @@ static void gather(
 			struct log_report *one = &join->reports[join->report_count];
 			*one = (struct log_report){ .line = *line,
 				.group = FSDP_NONE,
-				.order = (int64_t)join->report_count++,
-				.keys = { line->rank, line->seq } };
+				.order = join->report_count++ };
 			if (line->group != FSDP_NONE)
 				one->group = fsdp_watchdog_group(&join->groups,
 					fsdp_names_segment(
@@ -133,7 +126,9 @@ static void name_groups(struct log_join *join)
 {
 	uint32_t only = FSDP_NONE;
 	bool several = false;
-	sort_reports(join->reports, join->report_count);
+	struct log_report *list = join->reports;
+	FSDP_SORT(list, join->report_count, FSDP_BY(list, line.rank),
+		FSDP_BY(list, line.seq), FSDP_BY(list, order));
 	for (size_t i = 0, end; i < join->report_count; i = end) {
 		uint32_t group = FSDP_NONE;
 		for (end = i;
@@ -151,14 +146,11 @@ static void name_groups(struct log_join *join)
 	}
 	if (several || only == FSDP_NONE)
 		only = fsdp_watchdog_group(&join->groups, FSDP_SPAN(""), FSDP_SPAN(""));
-	for (size_t i = 0; i < join->report_count; i++) {
-		struct log_report *one = &join->reports[i];
-		if (one->group == FSDP_NONE)
-			one->group = only;
-		one->keys[0] = one->group;
-		one->keys[1] = one->line.rank;
-	}
-	sort_reports(join->reports, join->report_count);
+	for (size_t i = 0; i < join->report_count; i++)
+		if (list[i].group == FSDP_NONE)
+			list[i].group = only;
+	FSDP_SORT(list, join->report_count, FSDP_BY(list, group),
+		FSDP_BY(list, line.rank), FSDP_BY(list, order));
 }
 
 /* ---- states ---- */
@@ -194,8 +186,6 @@ static void find_state(struct rank_state *state)
 			line->seq = FSDP_ABSENT;
 			line->enqueued = line->completed = -1;
 		}
-		state->reports[i].keys[0] = line->seq;
-		state->reports[i].keys[1] = 0;
 		if (state->enqueued == FSDP_ABSENT) {
 			state->enqueued = line->enqueued;
 			state->completed = line->completed;
@@ -209,7 +199,8 @@ static void find_state(struct rank_state *state)
 			state->enqueued = state->reports[i].line.seq;
 	if (state->completed == FSDP_ABSENT && first != FSDP_ABSENT)
 		state->completed = first - 1;
-	sort_reports(state->reports, state->count);
+	FSDP_SORT(state->reports, state->count, FSDP_BY(state->reports, line.seq),
+		FSDP_BY(state->reports, order));
 	if (first != FSDP_ABSENT) {
 		state->first = line_of(state, first);
 		state->waits = first > state->completed;
