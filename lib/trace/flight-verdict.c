@@ -17,14 +17,22 @@ const char *fsdp_flight_verdict_name(unsigned verdict)
 	return verdict < FSDP_FLIGHT_VERDICT_COUNT ? names[verdict] : NULL;
 }
 
+enum {
+	WAITS = 1 << 0,
+	WAITS_FOR_SOME = 1 << 1, /* that are known */
+	IS_ROOT = 1 << 2,        /* it is waited for, and does not wait */
+	IS_STOPPED = 1 << 3,     /* its device */
+	IS_UNREADABLE = 1 << 4,
+	IS_CULPRIT = 1 << 5, /* a root that is readable, or stopped */
+};
+
 /* Which ranks wait for which. */
 struct join {
 	struct fsdp_flight_job job;
 	struct fsdp_flight *flight;
 	bool is_log;
-	/* By place: it waits; for ranks that are known; it is waited for and does not. */
-	bool *waits, *waits_for_some, *is_root;
-	bool *awaited; /* by place in job.world */
+	unsigned char *states; /* by place: the bits below */
+	bool *awaited;         /* by place in job.world */
 	bool has_roots, has_heard_root;
 	/* Of what ranks entered last in groups with ranks that left no dump: the first.
 	 * */
@@ -43,36 +51,14 @@ static const int64_t *ranks_of(
 	return ranks;
 }
 
-static bool waits(const struct join *join, size_t place)
-{
-	return join->waits[place];
-}
-
-static bool is_unreadable(const struct join *join, size_t place)
-{
-	return !fsdp_flight_is_heard(&join->job, place);
-}
-
-static bool is_stopped(const struct join *join, size_t place)
-{
-	return join->job.stops[place].item != NULL;
-}
-
-/* Waited for, waiting for none; or its device stopped. */
-static bool is_culprit(const struct join *join, size_t place)
-{
-	return is_stopped(join, place) ||
-	       (!is_unreadable(join, place) && join->is_root[place]);
-}
-
-/* Ranks that satisfy is(), ascending. */
-static const int64_t *ranks_where(const struct join *join,
-	bool (*is)(const struct join *join, size_t place), size_t *ret_count)
+/* Ranks that have one of these bits, ascending. */
+static const int64_t *ranks_with(
+	const struct join *join, unsigned bits, size_t *ret_count)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	*ret_count = 0;
 	for (size_t i = 0; i < join->job.count; i++)
-		if (is(join, i))
+		if ((join->states[i] & bits) != 0)
 			ranks[(*ret_count)++] = join->job.ranks[i].rank;
 	return ranks;
 }
@@ -120,13 +106,14 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 			join->open = open;
 			join->open_team = team;
 		}
-		fresh |= !join->waits[rank];
-		join->waits_for_some[rank] |= !join->waits[rank];
-		join->waits[rank] = true;
+		if ((join->states[rank] & WAITS) == 0) {
+			join->states[rank] |= WAITS | WAITS_FOR_SOME;
+			fresh = true;
+		}
 	}
 	for (size_t i = 0; fresh && i < roster->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, roster->ranks[i]);
-		if (place == SIZE_MAX || is_unreadable(join, place))
+		if (place == SIZE_MAX || !fsdp_flight_is_heard(&join->job, place))
 			await(join, roster->ranks[i]);
 	}
 }
@@ -143,7 +130,10 @@ static void find_waits(struct join *join)
 	const struct fsdp_flight_roster *world = &join->job.world;
 	const struct fsdp_flight_job *job = &join->job;
 	for (size_t i = 0; i < job->count; i++) {
-		join->waits[i] = join->waits_for_some[i] = job->ahead[i];
+		join->states[i] =
+			(job->ahead[i] ? WAITS | WAITS_FOR_SOME : 0) |
+			(job->stops[i].item != NULL ? IS_STOPPED | IS_CULPRIT : 0) |
+			(fsdp_flight_is_heard(job, i) ? 0 : IS_UNREADABLE);
 		if (job->behind[i])
 			await(join, job->ranks[i].rank);
 	}
@@ -151,8 +141,7 @@ static void find_waits(struct join *join)
 		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
 		if (fault->verdict != FSDP_FLIGHT_STUCK || !fault->first->entry->is_p2p)
 			continue;
-		join->waits[fault->entered[0]] = join->waits_for_some[fault->entered[0]] =
-			true;
+		join->states[fault->entered[0]] |= WAITS | WAITS_FOR_SOME;
 		await(join, job->ranks[fault->missing[0]].rank);
 	}
 	for (size_t i = 0; i < join->job.teams.count; i++)
@@ -163,17 +152,19 @@ static void find_waits(struct join *join)
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
-		join->waits[i] |= last != NULL && last->is_unfinished && !rows->is_nccl;
+		if (last != NULL && last->is_unfinished && !rows->is_nccl)
+			join->states[i] |= WAITS;
 	}
 	for (size_t i = 0; i < world->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, world->ranks[i]);
-		bool is_root =
-			join->awaited[i] && (place == SIZE_MAX || !join->waits[place]);
-		join->has_roots |= is_root;
-		if (place == SIZE_MAX)
+		if (!join->awaited[i] ||
+			(place != SIZE_MAX && (join->states[place] & WAITS) != 0))
 			continue;
-		join->is_root[place] = is_root;
-		join->has_heard_root |= is_root && !is_unreadable(join, place);
+		bool heard = place != SIZE_MAX && fsdp_flight_is_heard(job, place);
+		join->has_roots = true;
+		join->has_heard_root |= heard;
+		if (place != SIZE_MAX)
+			join->states[place] |= IS_ROOT | (heard ? IS_CULPRIT : 0);
 	}
 }
 
@@ -188,7 +179,7 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 {
 	size_t count = 0;
 	for (size_t i = 0; i < fault->culprit_count; i++)
-		count += join->is_root[fault->culprits[i]];
+		count += (join->states[fault->culprits[i]] & IS_ROOT) != 0;
 	return count;
 }
 
@@ -207,7 +198,7 @@ static void name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 		flight->culprit_count = fault->culprit_count;
 	} else if (!has_roots && flight->gpu_stopped_count == 0) {
 		flight->problem = "cycle";
-		flight->culprits = ranks_where(join, waits, &flight->culprit_count);
+		flight->culprits = ranks_with(join, WAITS, &flight->culprit_count);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
 		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
 		flight->problem = "extra";
@@ -216,7 +207,7 @@ static void name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 	} else {
 		if (roots == 0)
 			flight->problem = "gpu_stopped";
-		flight->culprits = ranks_where(join, is_culprit, &flight->culprit_count);
+		flight->culprits = ranks_with(join, IS_CULPRIT, &flight->culprit_count);
 	}
 }
 
@@ -295,7 +286,8 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 		cause->ranks = ranks + kept;
 		for (size_t i = 0; i < one->missing_count; i++) {
 			uint32_t place = one->missing[i];
-			if (job->marks[place] != 0 || !join->is_root[place])
+			if (job->marks[place] != 0 ||
+				(join->states[place] & IS_ROOT) == 0)
 				continue;
 			job->marks[place] = 1;
 			ranks[kept++] = job->ranks[place].rank;
@@ -374,7 +366,7 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 			last[flight->last_count++] = describe_last(join, place);
 	}
 	for (size_t i = 0; i < job->count; i++) {
-		if (join->waits_for_some[i] && job->marks[i] == 0)
+		if ((join->states[i] & WAITS_FOR_SOME) != 0 && job->marks[i] == 0)
 			ranks[flight->waiting_count++] = job->ranks[i].rank;
 		job->marks[i] = 0;
 	}
@@ -488,7 +480,7 @@ static void describe_unheard(struct join *join)
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_team *team = join->open_team;
 	for (size_t i = 0; i < join->job.count; i++)
-		if (fsdp_flight_is_heard(&join->job, i) && !join->waits_for_some[i])
+		if ((join->states[i] & (WAITS_FOR_SOME | IS_UNREADABLE)) == 0)
 			return;
 	if (join->open == NULL)
 		return;
@@ -516,8 +508,8 @@ static void describe_dumps(struct join *join)
 	struct fsdp_span *versions = FSDP_TAKE(job->arena, versions, job->count);
 	struct fsdp_span *groups = FSDP_TAKE(job->arena, groups, job->teams.count);
 	size_t *sizes = FSDP_TAKE(job->arena, sizes, job->teams.count), count = 0;
-	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
-	flight->gpu_stopped = ranks_where(join, is_stopped, &flight->gpu_stopped_count);
+	flight->unreadable = ranks_with(join, IS_UNREADABLE, &flight->unreadable_count);
+	flight->gpu_stopped = ranks_with(join, IS_STOPPED, &flight->gpu_stopped_count);
 	for (size_t i = 0; i < job->world.count; i++)
 		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
 			silent[flight->missing_dump_count++] = job->world.ranks[i];
@@ -606,9 +598,7 @@ void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 				     .error = ret_error },
 		.flight = ret_flight,
 		.is_log = is_log,
-		.waits = FSDP_TAKE(arena, join.waits, count),
-		.waits_for_some = FSDP_TAKE(arena, join.waits_for_some, count),
-		.is_root = FSDP_TAKE(arena, join.is_root, count) };
+		.states = FSDP_TAKE(arena, join.states, count) };
 	*ret_flight = (struct fsdp_flight){
 		.seq = FSDP_ABSENT, .since_ns = FSDP_ABSENT, .place.line = FSDP_ABSENT
 	};
