@@ -11,6 +11,8 @@
 #include "base/sort.h"
 #include "trace/kineto.h"
 
+#define ROW(kineto, table, index) fsdp_kineto_at(kineto, FSDP_KINETO_##table, index)
+
 /* ---- order ---- */
 
 /* By lane, then by time, the longest first. */
@@ -263,19 +265,21 @@ static int64_t find_call(
 	size_t count = kineto->tables[FSDP_KINETO_CALL].count, low = *hint, high = count;
 	if (correlation == FSDP_ABSENT)
 		return FSDP_ABSENT;
-	if (low >= count ||
-		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low)->id >= correlation)
+	if (low >= count || ROW(kineto, CALL, low)->id >= correlation)
 		low = 0;
-	else if (low + NEAR < count &&
-		 fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low + NEAR)->id >= correlation)
+	else if (low + NEAR < count && ROW(kineto, CALL, low + NEAR)->id >= correlation)
 		high = low + NEAR;
-	FSDP_HALVE(low, high, middle,
-		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, middle)->id < correlation);
+	FSDP_HALVE(low, high, middle, ROW(kineto, CALL, middle)->id < correlation);
 	*hint = low;
-	return low < count && fsdp_kineto_at(kineto, FSDP_KINETO_CALL, low)->id ==
-				       correlation
-		       ? (int64_t)low
-		       : FSDP_ABSENT;
+	return low < count && ROW(kineto, CALL, low)->id == correlation ? (int64_t)low
+									: FSDP_ABSENT;
+}
+
+/* NULL: none. */
+static struct fsdp_kineto_row *call_of(
+	const struct fsdp_kineto *kineto, const struct fsdp_kineto_row *work)
+{
+	return work->id != FSDP_ABSENT ? ROW(kineto, CALL, (size_t)work->id) : NULL;
 }
 
 /* Gives each work its call, and counts launches without work. */
@@ -286,19 +290,17 @@ static void find_calls(struct fsdp_kineto *kineto)
 	size_t hint = 0;
 	sort_rows(calls, compare_calls);
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
-		struct fsdp_kineto_row *work =
-			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
 		work->id = find_call(kineto, work->id, &hint);
-		if (work->id != FSDP_ABSENT)
-			fsdp_kineto_at(kineto, FSDP_KINETO_CALL, (size_t)work->id)
-				->found = true;
+		struct fsdp_kineto_row *call = call_of(kineto, work);
+		if (call != NULL)
+			call->found = true;
 		else if (kineto->step_count != 0)
 			recording->by_start++;
 	}
 	int64_t last = FSDP_ABSENT;
 	for (size_t i = 0; i < calls->count; i++) {
-		const struct fsdp_kineto_row *call =
-			fsdp_kineto_at(kineto, FSDP_KINETO_CALL, i);
+		const struct fsdp_kineto_row *call = ROW(kineto, CALL, i);
 		if (i != 0 && call->id == last)
 			continue;
 		last = call->id;
@@ -320,25 +322,20 @@ static void find_types(struct fsdp_kineto *kineto)
 	struct fsdp_enclosed *inner = FSDP_TAKE(scratch, inner, count);
 	uint32_t *found = FSDP_TAKE(scratch, found, count);
 	for (size_t i = 0; i < notes; i++) {
-		const struct fsdp_kineto_row *note =
-			fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
+		const struct fsdp_kineto_row *note = ROW(kineto, NOTE, i);
 		around[i] = (struct fsdp_enclosed){ note->ts_ns, fsdp_kineto_end(note),
 			note->lane, (uint32_t)i };
 	}
 	for (size_t i = 0; order < count; i++) {
-		const struct fsdp_kineto_row *work =
-			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		const struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
 		if (work->kind != FSDP_KINETO_COMM)
 			continue;
 		found[order] = FSDP_NONE;
-		if (work->id != FSDP_ABSENT &&
-			fsdp_comm_at(&kineto->comms.list, order)->type ==
-				FSDP_TIME_OTHER) {
-			const struct fsdp_kineto_row *call = fsdp_kineto_at(
-				kineto, FSDP_KINETO_CALL, (size_t)work->id);
+		const struct fsdp_kineto_row *call = call_of(kineto, work);
+		if (call != NULL &&
+			fsdp_comm_at(&kineto->comms.list, order)->type == FSDP_TIME_OTHER)
 			inner[kept++] = (struct fsdp_enclosed){ call->ts_ns, call->ts_ns,
 				call->lane, (uint32_t)order };
-		}
 		order++;
 	}
 	fsdp_enclosing_find(around, notes, inner, kept, found, scratch);
@@ -346,9 +343,7 @@ static void find_types(struct fsdp_kineto *kineto)
 		struct fsdp_comm *comm = fsdp_comm_at(&kineto->comms.list, i);
 		if (found[i] == FSDP_NONE)
 			continue;
-		comm->type =
-			(unsigned char)fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, found[i])
-				->type;
+		comm->type = (unsigned char)ROW(kineto, NOTE, found[i])->type;
 		comm->how = FSDP_BY_LAUNCH;
 	}
 }
@@ -384,11 +379,10 @@ static struct fsdp_kineto_place find_place(
 				? *(uint32_t *)fsdp_vec_at(&kineto->process_of, row->lane)
 				: 0,
 			0 };
-	if (row->id == FSDP_ABSENT)
-		return (struct fsdp_kineto_place){ 0, 0, row->lane };
-	const struct fsdp_kineto_row *call =
-		fsdp_kineto_at(kineto, FSDP_KINETO_CALL, (size_t)row->id);
-	return (struct fsdp_kineto_place){ call->ts_ns, call->lane, row->lane };
+	const struct fsdp_kineto_row *call = call_of(kineto, row);
+	return call != NULL
+		       ? (struct fsdp_kineto_place){ call->ts_ns, call->lane, row->lane }
+		       : (struct fsdp_kineto_place){ 0, 0, row->lane };
 }
 
 /* ---- sums ---- */
@@ -441,12 +435,9 @@ static void add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	struct fsdp_vec *comms = &kineto->comms.list;
 	size_t kept = 0, kept_comms = 0, order = 0;
 	for (size_t i = 0; i < works->count; i++) {
-		struct fsdp_kineto_row *row = fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
-		int64_t moment_ns = row->id != FSDP_ABSENT
-					    ? fsdp_kineto_at(kineto, FSDP_KINETO_CALL,
-						      (size_t)row->id)
-						      ->ts_ns
-					    : row->ts_ns;
+		struct fsdp_kineto_row *row = ROW(kineto, WORK, i);
+		const struct fsdp_kineto_row *call = call_of(kineto, row);
+		int64_t moment_ns = call != NULL ? call->ts_ns : row->ts_ns;
 		bool comm = row->kind == FSDP_KINETO_COMM;
 		struct fsdp_comm one = { 0 };
 		if (comm) {
@@ -460,7 +451,7 @@ static void add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 		if (!add_row(kineto, sums, row, moment_ns, true))
 			continue;
 		row->lane = 0;
-		*fsdp_kineto_at(kineto, FSDP_KINETO_WORK, kept++) = *row;
+		*ROW(kineto, WORK, kept++) = *row;
 		if (comm) {
 			kineto->reading->recording.resolution[one.how]++;
 			*fsdp_comm_at(comms, kept_comms++) = one;
@@ -477,12 +468,11 @@ static void add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	struct fsdp_vec *comms = &kineto->comms.list;
 	size_t kept = 0;
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_REGION].count; i++) {
-		const struct fsdp_kineto_row *row =
-			fsdp_kineto_at(kineto, FSDP_KINETO_REGION, i);
+		const struct fsdp_kineto_row *row = ROW(kineto, REGION, i);
 		add_row(kineto, sums, row, row->ts_ns, false);
 	}
 	for (size_t i = 0; !kineto->by_kernel && i < comms->count; i++) {
-		struct fsdp_kineto_row row = *fsdp_kineto_at(kineto, FSDP_KINETO_NOTE, i);
+		struct fsdp_kineto_row row = *ROW(kineto, NOTE, i);
 		struct fsdp_comm one = *fsdp_comm_at(comms, i);
 		row.type = one.type & 63u;
 		if (kineto->places != NULL)
@@ -616,8 +606,7 @@ static void add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 	struct fsdp_time_sums by_step;
 	fsdp_time_sums_init(&by_step, kineto->reading->scratch);
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_ALLOC].count; i++) {
-		const struct fsdp_kineto_row *row =
-			fsdp_kineto_at(kineto, FSDP_KINETO_ALLOC, i);
+		const struct fsdp_kineto_row *row = ROW(kineto, ALLOC, i);
 		size_t step = fsdp_kineto_step_at(kineto, row->ts_ns);
 		if (step != SIZE_MAX || !kineto->limited)
 			fsdp_time_sums_add(&by_step, row->name,
@@ -747,10 +736,10 @@ static void explain(struct idle *at, int64_t begin_ns, int64_t end_ns,
 {
 	int64_t ns[FSDP_IDLE_CAUSE_COUNT] = { 0 }, moment_ns = begin_ns;
 	size_t kernel = work != NULL ? work->name : at->kernel_count;
-	if (work != NULL && work->id != FSDP_ABSENT) {
+	const struct fsdp_kineto_row *call =
+		work != NULL ? call_of(at->kineto, work) : NULL;
+	if (call != NULL) {
 		/* The host is late until it launches, and then the launch takes time. */
-		const struct fsdp_kineto_row *call =
-			fsdp_kineto_at(at->kineto, FSDP_KINETO_CALL, (size_t)work->id);
 		int64_t from = call->ts_ns < end_ns ? call->ts_ns : end_ns;
 		from = from > begin_ns ? from : begin_ns;
 		int64_t until = call->ts_ns >= begin_ns ? end_ns : fsdp_kineto_end(call);
@@ -867,12 +856,11 @@ static void find_idle_causes(
 	at.threads = FSDP_TAKE(scratch, at.threads, lanes);
 	sort_rows(host, compare_times);
 	for (size_t i = 0; i < host->count; i++)
-		at.ends[fsdp_kineto_at(kineto, FSDP_KINETO_HOST, i)->lane]++;
+		at.ends[ROW(kineto, HOST, i)->lane]++;
 	for (size_t lane = 1; lane < lanes; lane++)
 		at.ends[lane] += at.ends[lane - 1];
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
-		const struct fsdp_kineto_row *work =
-			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		const struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
 		if (work->ts_ns > end_ns)
 			explain_gap(&at, end_ns, work->ts_ns, work);
 		if (fsdp_kineto_end(work) > end_ns)
@@ -895,8 +883,7 @@ static bool find_extent(const struct fsdp_kineto *kineto, struct fsdp_busy_span 
 	*ret_span = (struct fsdp_busy_span){ INT64_MAX, INT64_MIN };
 	size_t works = kineto->tables[FSDP_KINETO_WORK].count;
 	for (size_t i = 0; i < works; i++) {
-		const struct fsdp_kineto_row *work =
-			fsdp_kineto_at(kineto, FSDP_KINETO_WORK, i);
+		const struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
 		if (work->ts_ns < ret_span->begin_ns)
 			ret_span->begin_ns = work->ts_ns;
 		if (fsdp_kineto_end(work) > ret_span->end_ns)
@@ -1111,8 +1098,7 @@ static struct tallies *add_events(struct fsdp_kineto *kineto, struct trace_sums 
 	/* By time; those that begin together in the order of the file. */
 	sort_rows(list, compare_starts);
 	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_kineto_row *row =
-			fsdp_kineto_at(kineto, FSDP_KINETO_STEP, i);
+		const struct fsdp_kineto_row *row = ROW(kineto, STEP, i);
 		steps[i] = (struct fsdp_kineto_step){ row->id, row->ts_ns,
 			fsdp_kineto_end(row), INT64_MAX, INT64_MIN, false, false };
 		for (size_t j = 0; j < options->step_range_count; j++)
