@@ -99,43 +99,37 @@ struct fsdp_span fsdp_kineto_words_thread_name(
 /* ---- categories and phases ---- */
 
 static const struct {
-	const char *name;
+	const char *names;
 	enum fsdp_kineto_meaning meaning;
 } meanings[] = {
 	{ "python_function", FSDP_KINETO_PYTHON },
-	{ "cpu_op", FSDP_KINETO_OP },
-	{ "Operator", FSDP_KINETO_OP },
+	{ "cpu_op Operator", FSDP_KINETO_OP },
 	{ "user_annotation", FSDP_KINETO_ANNOTATION },
-	{ "kernel", FSDP_KINETO_KERNEL },
-	{ "Kernel", FSDP_KINETO_KERNEL },
-	{ "cuda_runtime", FSDP_KINETO_RUNTIME },
-	{ "cuda_driver", FSDP_KINETO_RUNTIME },
-	{ "xpu_runtime", FSDP_KINETO_RUNTIME },
-	{ "xpu_driver", FSDP_KINETO_RUNTIME },
-	{ "privateuse1_runtime", FSDP_KINETO_RUNTIME },
-	{ "privateuse1_driver", FSDP_KINETO_RUNTIME },
-	{ "mtia_runtime", FSDP_KINETO_RUNTIME },
-	{ "Runtime", FSDP_KINETO_RUNTIME },
-	{ "Driver", FSDP_KINETO_RUNTIME },
-	{ "gpu_memcpy", FSDP_KINETO_COPY },
-	{ "Memcpy", FSDP_KINETO_COPY },
-	{ "gpu_memset", FSDP_KINETO_SET },
-	{ "Memset", FSDP_KINETO_SET },
+	{ "kernel Kernel", FSDP_KINETO_KERNEL },
+	{ "cuda_runtime cuda_driver xpu_runtime xpu_driver privateuse1_runtime "
+	  "privateuse1_driver mtia_runtime Runtime Driver",
+		FSDP_KINETO_RUNTIME },
+	{ "gpu_memcpy Memcpy", FSDP_KINETO_COPY },
+	{ "gpu_memset Memset", FSDP_KINETO_SET },
 	{ "Trace", FSDP_KINETO_TRACE },
+	/* Of no use. */
+	{ "None gpu_user_annotation overhead cpu_instant_event cuda_sync cuda_event "
+	  "external_correlation gpu_pm_counter cuda_profiler_range ac2g fwdbwd",
+		FSDP_KINETO_OTHER },
 };
+
+/* The row of a category, or as many as there are. */
+static size_t find_meaning(struct fsdp_span name)
+{
+	size_t row = 0;
+	while (row < FSDP_COUNT(meanings) && !fsdp_span_is_any(name, meanings[row].names))
+		row++;
+	return row;
+}
 
 bool fsdp_kineto_has_category(struct fsdp_span name)
 {
-	static const char *const useless[] = { "None", "gpu_user_annotation", "overhead",
-		"cpu_instant_event", "cuda_sync", "cuda_event", "external_correlation",
-		"gpu_pm_counter", "cuda_profiler_range", "ac2g", "fwdbwd" };
-	for (size_t i = 0; i < FSDP_COUNT(meanings); i++)
-		if (fsdp_span_is(name, meanings[i].name))
-			return true;
-	for (size_t i = 0; i < FSDP_COUNT(useless); i++)
-		if (fsdp_span_is(name, useless[i]))
-			return true;
-	return false;
+	return find_meaning(name) < FSDP_COUNT(meanings);
 }
 
 struct fsdp_kineto_category *fsdp_kineto_words_category(
@@ -151,11 +145,10 @@ struct fsdp_kineto_category *fsdp_kineto_words_category(
 		name.data = category->text;
 	}
 	category->name = name;
-	category->meaning = FSDP_KINETO_OTHER;
+	size_t row = find_meaning(name);
+	category->meaning =
+		row < FSDP_COUNT(meanings) ? meanings[row].meaning : FSDP_KINETO_OTHER;
 	category->tally = NULL;
-	for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
-		if (fsdp_span_is(name, meanings[i].name))
-			category->meaning = meanings[i].meaning;
 	return category;
 }
 

@@ -305,17 +305,9 @@ bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 
 bool fsdp_memory_bid(struct fsdp_span head)
 {
-	static const char *const not_one[] = { "pg_config", "pg_status",
-		"comm_lib_version", "nccl_version" };
-	static const char *const words[] = { "segments", "device_traces", "total_size",
-		"segment_type" };
-	for (size_t i = 0; i < FSDP_COUNT(not_one); i++)
-		if (fsdp_span_has(head, not_one[i], false))
-			return false;
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (fsdp_span_has(head, words[i], false))
-			return true;
-	return false;
+	return !fsdp_span_has_any(
+		       head, "pg_config pg_status comm_lib_version nccl_version") &&
+	       fsdp_span_has_any(head, "segments device_traces total_size segment_type");
 }
 
 struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *reading)

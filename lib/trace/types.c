@@ -73,29 +73,29 @@ struct fsdp_span fsdp_span_lower(struct fsdp_span text, struct fsdp_arena *arena
 /* Folded names, by type. */
 static const struct {
 	enum fsdp_time_type type;
-	const char *names; /* a blank after each */
+	const char *names;
 } spellings[] = {
 	{ FSDP_TIME_ALL_GATHER,
 		"all_gather allgather all_gather_base allgather_base "
 		"all_gather_into_tensor allgather_into_tensor "
 		"all_gather_into_tensor_coalesced allgather_into_tensor_coalesced "
-		"all_gather_coalesced allgather_coalesced all_gather_single " },
+		"all_gather_coalesced allgather_coalesced all_gather_single" },
 	{ FSDP_TIME_REDUCE_SCATTER,
 		"reduce_scatter reducescatter reduce_scatter_base reducescatter_base "
 		"reduce_scatter_tensor reduce_scatter_tensor_coalesced "
-		"reduce_scatter_coalesced reduce_scatter_single " },
+		"reduce_scatter_coalesced reduce_scatter_single" },
 	{ FSDP_TIME_ALL_REDUCE,
 		"all_reduce allreduce all_reduce_coalesced allreduce_coalesced "
-		"all_reduce_sparse " },
+		"all_reduce_sparse" },
 	{ FSDP_TIME_ALL_TO_ALL, "all_to_all alltoall all_to_allv alltoallv alltoall_base "
-				"all_to_all_single " },
-	{ FSDP_TIME_BROADCAST, "broadcast broadcast_oop broadcast_coalesced " },
-	{ FSDP_TIME_REDUCE, "reduce reduce_oop " },
-	{ FSDP_TIME_SEND_RECV, "send recv sendrecv send_recv " },
-	{ FSDP_TIME_GATHER, "gather " },
-	{ FSDP_TIME_SCATTER, "scatter " },
-	{ FSDP_TIME_BARRIER, "barrier all_reduce_barrier " },
-	{ FSDP_TIME_COALESCED, "coalesced " },
+				"all_to_all_single" },
+	{ FSDP_TIME_BROADCAST, "broadcast broadcast_oop broadcast_coalesced" },
+	{ FSDP_TIME_REDUCE, "reduce reduce_oop" },
+	{ FSDP_TIME_SEND_RECV, "send recv sendrecv send_recv" },
+	{ FSDP_TIME_GATHER, "gather" },
+	{ FSDP_TIME_SCATTER, "scatter" },
+	{ FSDP_TIME_BARRIER, "barrier all_reduce_barrier" },
+	{ FSDP_TIME_COALESCED, "coalesced" },
 };
 
 enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
@@ -122,13 +122,9 @@ enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
 		return FSDP_TIME_OTHER;
 	for (size_t i = 0; i < name.size; i++)
 		folded[i] = (char)lower(name.data[i]);
-	folded[name.size] = ' ';
-	folded[name.size + 1] = '\0';
 	for (size_t i = 0; i < FSDP_COUNT(spellings); i++)
-		for (const char *at = spellings[i].names; *at != '\0';
-			at = strchr(at, ' ') + 1)
-			if (strncmp(at, folded, name.size + 1) == 0)
-				return spellings[i].type;
+		if (fsdp_span_is_any(fsdp_span(folded, name.size), spellings[i].names))
+			return spellings[i].type;
 	return FSDP_TIME_OTHER;
 }
 
@@ -205,18 +201,14 @@ bool fsdp_is_comm_kernel(struct fsdp_span name)
 
 bool fsdp_is_backend_note(struct fsdp_span name)
 {
-	static const char *const backends[] = { "nccl", "rccl", "gloo", "mpi", "ucc",
-		"xccl", "hccl", "cncl", "oneccl" };
 	size_t size = 0;
 	/* Most names have no colon so early. */
 	while (size < name.size && size < 7 && name.data[size] != ':')
 		size++;
 	if (size + 1 >= name.size || size == 7 || name.data[size + 1] == ':')
 		return false;
-	for (size_t i = 0; i < FSDP_COUNT(backends); i++)
-		if (strlen(backends[i]) == size && begins(name, 0, backends[i], false))
-			return true;
-	return false;
+	return fsdp_span_is_any(fsdp_span(name.data, size),
+		"nccl rccl gloo mpi ucc xccl hccl cncl oneccl");
 }
 
 /* ---- copies ---- */
@@ -247,25 +239,12 @@ enum fsdp_time_type fsdp_copy_type(struct fsdp_span text)
 
 unsigned fsdp_element_size(struct fsdp_span dtype)
 {
-	static const struct {
-		const char *name;
-		unsigned size;
-	} sizes[] = {
-		{ "Float", 4 },
-		{ "Int", 4 },
-		{ "Long", 8 },
-		{ "Double", 8 },
-		{ "Half", 2 },
-		{ "BFloat16", 2 },
-		{ "Short", 2 },
-		{ "Byte", 1 },
-		{ "Char", 1 },
-		{ "Bool", 1 },
-	};
-	for (size_t i = 0; i < FSDP_COUNT(sizes); i++)
-		if (fsdp_span_is(dtype, sizes[i].name))
-			return sizes[i].size;
-	return begins(dtype, 0, "Float8", false) ? 1 : 0;
+	return fsdp_span_is_any(dtype, "Byte Char Bool")        ? 1
+	       : fsdp_span_is_any(dtype, "Half BFloat16 Short") ? 2
+	       : fsdp_span_is_any(dtype, "Float Int")           ? 4
+	       : fsdp_span_is_any(dtype, "Long Double")         ? 8
+	       : begins(dtype, 0, "Float8", false)              ? 1
+								: 0;
 }
 
 /* ---- calls of the runtime ---- */
