@@ -258,10 +258,11 @@ class Oracle:
         ordered = sorted(i % 997 + 1 for i in range(each))
         want = {"count": 3 * each, "sum_ns": 3 * sum(ordered), "min_ns": 1, "max_ns": 997, "approx": False,
                 "p50_ns": ordered[-(-each * 50 // 100) - 1], "p95_ns": ordered[-(-each * 95 // 100) - 1]}
+        kernels = ",\n".join(map(kernel, range(steps * each)))
         for late in (False, True):
             with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
                 trace.write("[" + ("" if late else "".join(step(n) + "," for n in range(steps))))
-                trace.write(",\n".join(map(kernel, range(steps * each))))
+                trace.write(kernels)
                 trace.write("".join("," + step(n) for n in range(steps)) if late else "")
                 trace.write("]")
                 trace.flush()

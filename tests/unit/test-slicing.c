@@ -142,7 +142,7 @@ static void patterns_are_bounded(void **state)
 /* Each of them may be left out, so all places are open at every letter. */
 static void a_pattern_takes_its_length_for_each_letter(void **state)
 {
-	enum { ATOMS = 256, NAME = 20000 };
+	enum { ATOMS = 256, NAME = 2000 };
 	char pattern[2 * ATOMS + 1] = "", *name = malloc(NAME + 1);
 	struct fsdp_slicing slicing = { .is_patterned = false };
 	(void)state;
