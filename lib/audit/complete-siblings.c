@@ -103,15 +103,6 @@ static void check_column(struct model *model, const struct stack_column *column,
 				model, column->records[i]->tensor, &due);
 }
 
-static int compare_columns(const void *left, const void *right)
-{
-	const struct name_record *const *a = left, *const *b = right;
-
-	if ((*a)->member != (*b)->member)
-		return (*a)->member < (*b)->member ? -1 : 1;
-	return (*a)->element < (*b)->element ? -1 : (*a)->element > (*b)->element;
-}
-
 static void check_columns(struct model *model, const struct stack *stack)
 {
 	const struct name_record **records =
@@ -124,7 +115,8 @@ static void check_columns(struct model *model, const struct stack *stack)
 		return;
 	for (uint32_t i = 0; i < stack->record_count; i++)
 		records[i] = &stack->records[i];
-	qsort(records, stack->record_count, sizeof *records, compare_columns);
+	FSDP_SORT(records, stack->record_count, FSDP_BY_OF(records, member),
+		FSDP_BY_OF(records, element));
 	for (uint32_t at = 0; at < stack->record_count; at += column.count) {
 		column.records = records + at;
 		column.count = 1;
@@ -631,14 +623,6 @@ static void check_pattern(
 	}
 }
 
-static int compare_tensors(const void *left, const void *right)
-{
-	const struct module_tensor *a = left, *b = right;
-	int order = compare(a->module, b->module);
-
-	return order != 0 ? order : compare(a->leaf, b->leaf);
-}
-
 static int compare_modules(const void *left, const void *right)
 {
 	const struct named_module *a = left, *b = right;
@@ -661,7 +645,7 @@ static uint32_t collect_modules(const struct model *model, struct module_tensor 
 				parent_of(model, name), leaf, i
 			};
 	}
-	qsort(tensors, count, sizeof *tensors, compare_tensors);
+	FSDP_SORT(tensors, count, FSDP_BY(tensors, module), FSDP_BY(tensors, leaf));
 	for (uint32_t i = 0; i < count; i++) {
 		if (i == 0 || tensors[i].module != tensors[i - 1].module)
 			modules[module_count++] =

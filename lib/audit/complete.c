@@ -260,19 +260,6 @@ bool fsdp_complete_is_head(const struct model *model, uint32_t index)
 
 /* ---- stacks ---- */
 
-static int compare_records(const void *left, const void *right)
-{
-	const struct name_record *a = left, *b = right;
-
-	if (a->stack != b->stack)
-		return a->stack < b->stack ? -1 : 1;
-	if (a->element != b->element)
-		return a->element < b->element ? -1 : 1;
-	if (a->child != b->child)
-		return a->child < b->child ? -1 : 1;
-	return a->member < b->member ? -1 : a->member > b->member;
-}
-
 static void make_stack(
 	struct model *model, struct stack *stack, struct stack_element *elements)
 {
@@ -302,7 +289,8 @@ static void make_stacks(struct model *model)
 		return;
 	for (size_t i = 0; i < count; i++)
 		records[i] = *(const struct name_record *)fsdp_vec_at(&model->list, i);
-	qsort(records, count, sizeof *records, compare_records);
+	FSDP_SORT(records, count, FSDP_BY(records, stack), FSDP_BY(records, element),
+		FSDP_BY(records, child), FSDP_BY(records, member));
 	for (size_t i = 0; i < count; i++)
 		stacks += i == 0 || records[i].stack != records[i - 1].stack;
 	model->stacks = MODEL_KEEP(model, model->stacks, stacks);

@@ -55,17 +55,6 @@ struct coverage {
 	bool gaps_explained; /* files are absent, and a finding says so */
 };
 
-static int by_place(const void *a, const void *b)
-{
-	const struct box *left = a, *right = b;
-
-	if (left->begin != right->begin)
-		return left->begin < right->begin ? -1 : 1;
-	if (left->end != right->end)
-		return left->end < right->end ? -1 : 1;
-	return left->piece < right->piece ? -1 : left->piece > right->piece;
-}
-
 static bool is_same_box(const struct coverage *coverage, const struct box *a,
 	const struct box *b, uint32_t dim)
 {
@@ -134,7 +123,8 @@ static bool split(struct coverage *coverage, struct extent range)
 		boxes[i].begin = boxes[i].offsets[range.dim];
 		boxes[i].end = boxes[i].begin + boxes[i].sizes[range.dim];
 	}
-	qsort(boxes, range.count, sizeof *boxes, by_place);
+	FSDP_SORT(boxes, range.count, FSDP_BY(boxes, begin), FSDP_BY(boxes, end),
+		FSDP_BY(boxes, piece));
 	for (size_t i = 0, next; i < range.count; i = next) {
 		int64_t end = boxes[i].end;
 		bool alike = true;

@@ -340,12 +340,6 @@ static void meet(
 
 /* ---- order ---- */
 
-static int compare_keys(const void *a, const void *b)
-{
-	const uint64_t *first = a, *second = b;
-	return *first < *second ? -1 : *first > *second;
-}
-
 /* ---- who lacks what ---- */
 
 /* Tensors looked at for files that lack some; what is beyond is not reported. */
@@ -816,7 +810,7 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		sorted &= i == 0 || keys[i - 1] < keys[i];
 	}
 	if (!sorted)
-		qsort(keys, count, sizeof *keys, compare_keys);
+		FSDP_SORT(keys, count, FSDP_BY_VALUE(keys));
 	for (uint32_t i = 0; i < count; i++)
 		merge->order[i] = (uint32_t)keys[i];
 	return check_shares(merge, scratch) && regroup(merge, scratch) &&

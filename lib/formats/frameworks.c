@@ -35,6 +35,7 @@
  * (0.16), accelerate/utils/fsdp_utils.py (1.15), verl/utils/checkpoint.
  */
 #include "base/num.h"
+#include "base/sort.h"
 #include "formats/format.h"
 #include "syntax/json-tree.h"
 
@@ -159,16 +160,6 @@ static bool read_shard(struct fsdp_span name, struct object_shard *ret)
 	return read_place(&ret->sizes, count, &ret->due) == count && ret->due > 1;
 }
 
-static int by_object(const void *a, const void *b)
-{
-	const struct object_shard *left = a, *right = b;
-	int order = fsdp_span_compare(left->key, right->key);
-
-	if (order == 0)
-		order = fsdp_span_compare(left->sizes, right->sizes);
-	return order != 0 ? order : fsdp_span_compare(left->place, right->place);
-}
-
 static bool add_shard(
 	struct fsdp_reading *reading, struct fsdp_vec *shards, uint32_t name)
 {
@@ -208,7 +199,8 @@ static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_e
 		return fsdp_arena_fail(model->arena, ret_error);
 	for (size_t i = 0; i < shards.count; i++)
 		list[i] = *(struct object_shard *)fsdp_vec_at(&shards, i);
-	qsort(list, shards.count, sizeof *list, by_object);
+	FSDP_SORT(list, shards.count, FSDP_BY(list, key), FSDP_BY(list, sizes),
+		FSDP_BY(list, place));
 	for (size_t first = 0, end; first < shards.count; first = end) {
 		size_t found = 1;
 		for (end = first + 1; end < shards.count &&

@@ -4,6 +4,7 @@
  * parallelism, each with its own slices (slices).
  */
 #include "base/num.h"
+#include "base/sort.h"
 #include "formats/format.h"
 #include "syntax/json-tree.h"
 
@@ -282,12 +283,6 @@ struct ranks {
 	uint32_t world_size;
 };
 
-static int compare_keys(const void *a, const void *b)
-{
-	const uint64_t *first = a, *second = b;
-	return *first < *second ? -1 : *first > *second;
-}
-
 /* The ranks of files, and those in their names. */
 static bool list_ranks(
 	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
@@ -309,7 +304,7 @@ static bool list_ranks(
 		keys[2 * i] = (uint64_t)file->rank << 32 | i;
 		keys[2 * i + 1] = (uint64_t)file->named_rank << 32 | (count + i);
 	}
-	qsort(keys, 2 * count, sizeof *keys, compare_keys);
+	FSDP_SORT(keys, 2 * count, FSDP_BY_VALUE(keys));
 	for (size_t i = 0; i < 2 * count; i++) {
 		uint32_t rank = (uint32_t)(keys[i] >> 32);
 		if (ranks->count == 0 || ranks->list[ranks->count - 1] != rank)

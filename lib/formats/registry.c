@@ -2,6 +2,7 @@
 /*
  * The choice among the families of families.def.
  */
+#include "base/sort.h"
 #include "formats/format.h"
 #include "syntax/json-tree.h"
 
@@ -185,14 +186,6 @@ struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	return child;
 }
 
-static int compare_children(const void *a, const void *b)
-{
-	const struct fsdp_child *first = a, *second = b;
-	if (first->rank != second->rank)
-		return first->rank < second->rank ? -1 : 1;
-	return fsdp_span_compare(first->name, second->name);
-}
-
 bool fsdp_reading_order_children(
 	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error)
 {
@@ -203,7 +196,7 @@ bool fsdp_reading_order_children(
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = *(const struct fsdp_child *)fsdp_vec_at(
 			&reading->children, first + i);
-	qsort(sorted, count, sizeof *sorted, compare_children);
+	FSDP_SORT(sorted, count, FSDP_BY(sorted, rank), FSDP_BY(sorted, name));
 	for (size_t i = 0; i < count; i++)
 		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
 			sorted[i];

@@ -17,6 +17,7 @@
  * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
 #include "base/num.h"
+#include "base/sort.h"
 #include "formats/format.h"
 #include "syntax/json-template.h"
 
@@ -917,16 +918,6 @@ struct range {
 	uint32_t tensor;
 };
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct range *left = a, *right = b;
-	if (left->begin != right->begin)
-		return left->begin < right->begin ? -1 : 1;
-	if (left->end != right->end)
-		return left->end < right->end ? -1 : 1;
-	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
-}
-
 /* The first hole or overlap; all holes count as bytes that no tensor owns. */
 static void check_sorted(
 	struct fsdp_safetensors *header, const struct range *ranges, size_t count)
@@ -987,7 +978,8 @@ static bool check_order(struct fsdp_safetensors *header, struct fsdp_error **ret
 			extent->offset + extent->length, id };
 	}
 	if (ranges != NULL) {
-		qsort(ranges, count, sizeof *ranges, compare_ranges);
+		FSDP_SORT(ranges, count, FSDP_BY(ranges, begin), FSDP_BY(ranges, end),
+			FSDP_BY(ranges, tensor));
 		check_sorted(header, ranges, count);
 	}
 	fsdp_arena_done(&arena);

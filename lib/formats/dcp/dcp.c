@@ -11,6 +11,7 @@
  * 2.15).
  */
 #include "base/num.h"
+#include "base/sort.h"
 #include "formats/dcp/dcp-metadata.h"
 #include "formats/torch/torch.h"
 #include "io/zip.h"
@@ -103,18 +104,6 @@ static void collect(struct range_walk *walk)
 	}
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct item_range *left = a, *right = b;
-	if (left->path != right->path)
-		return left->path < right->path ? -1 : 1;
-	if (left->offset != right->offset)
-		return left->offset < right->offset ? -1 : 1;
-	if (left->item != right->item)
-		return left->item < right->item ? -1 : 1;
-	return left->chunk < right->chunk ? -1 : left->chunk > right->chunk;
-}
-
 /* Copies of a piece that the metadata names twice, and keys that share a list of chunks.
  */
 static bool may_share(const struct range_walk *walk, const struct item_range *a,
@@ -169,7 +158,9 @@ static bool dcp_check_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 	if (walk.ranges == NULL)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	collect(&walk);
-	qsort(walk.ranges, walk.count, sizeof *walk.ranges, by_place);
+	FSDP_SORT(walk.ranges, walk.count, FSDP_BY(walk.ranges, path),
+		FSDP_BY(walk.ranges, offset), FSDP_BY(walk.ranges, item),
+		FSDP_BY(walk.ranges, chunk));
 	const struct item_range *last = NULL; /* that reaches furthest in its file */
 	for (size_t i = 0; i < walk.count; i++) {
 		const struct item_range *range = &walk.ranges[i];
