@@ -521,7 +521,10 @@ static void print_head(struct show *show, const struct item *item)
 		struct fsdp_tensor param =
 			fsdp_tensor(run->checkpoint, item->owner.param);
 
-		out_values_line(out, "state of", "{}",
+		out_values_line(out, "state of",
+			(tensor->flags & FSDP_TENSOR_PARAM_INFERRED) != 0
+				? "{} (inferred)"
+				: "{}",
 			value_name(
 				tensor_shown_name(run, &show->buffers->param, &param)));
 	}

@@ -179,7 +179,9 @@ static struct value get_inferred(struct subject of)
 		const char *word;
 	} words[] = { { FSDP_TENSOR_ROLE_INFERRED, "role" },
 		{ FSDP_TENSOR_SHAPE_INFERRED, "shape" },
-		{ FSDP_TENSOR_CLASS_INFERRED, "class" } };
+		{ FSDP_TENSOR_CLASS_INFERRED, "class" },
+		{ FSDP_TENSOR_NAME_INFERRED, "name" },
+		{ FSDP_TENSOR_PARAM_INFERRED, "param" } };
 	const struct fsdp_tensor *tensor = of.object;
 	struct text *inferred = buffers_of(of)->inferred;
 	size_t count = 0;
@@ -263,7 +265,7 @@ const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
 		.always = true, WORDS("param", "buffer", "optim", "other"),
 		ABOUT("What it serves as: parameter, buffer, state of an optimizer, or something else.") },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), HIDDEN,
-		WORDS("role", "shape", "class"),
+		WORDS("role", "shape", "class", "name", "param"),
 		ABOUT("Fields that were inferred and not read.") },
 	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES,
 		ABOUT(REQUIRES_GRAD_ABOUT) },
@@ -335,7 +337,8 @@ struct state_of *states_of_all(struct run *run)
 			fsdp_optimizer_states_of(found, tensors[i], &count);
 		for (size_t k = 0; k < count; k++)
 			states[own[k].tensor] = (struct state_of){ tensors[i],
-				own[k].tensor, own[k].key_offset, own[k].key_size };
+				own[k].tensor, own[k].key_offset, own[k].key_size,
+				own[k].is_inferred };
 	}
 	fsdp_optimizer_states_free(found);
 	return states;
@@ -350,6 +353,8 @@ struct fsdp_tensor tensor_of_owner(const struct fsdp_checkpoint *checkpoint,
 	if (states == NULL || states[index].param == FSDP_NONE)
 		return tensor;
 	*ret_state = states[index];
+	if (ret_state->is_inferred || (tensor.flags & FSDP_TENSOR_NAME_INFERRED))
+		tensor.flags |= FSDP_TENSOR_PARAM_INFERRED;
 	param = fsdp_tensor(checkpoint, ret_state->param);
 	if (tensor.module == FSDP_NONE)
 		tensor.module = param.module;

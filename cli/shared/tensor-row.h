@@ -43,7 +43,7 @@ struct row_buffers {
 	struct name_buffer name, raw, alias, module, unit, text, member, param, state;
 	struct path_part *parts;
 	size_t part_size;
-	struct text inferred[3];
+	struct text inferred[5];
 	struct json_tokens json;
 	char rows[128];
 	bool failed;
@@ -143,6 +143,7 @@ struct state_of {
 	uint32_t param; /* FSDP_NONE: not a state, or not of a parameter */
 	uint32_t tensor;
 	size_t key_offset, key_size;
+	bool is_inferred; /* the parameter */
 };
 extern const struct record param_state_record;
 

@@ -131,8 +131,9 @@ static struct fsdp_span raw_name(struct fsdp_optimizer_states *states, uint32_t 
  * An optimizer of plain torch does not name its parameters: it counts them, in the order
  * in which the model lists them. "optimizer.state.3.exp_avg" is a state of the fourth
  * parameter of a model in the same file, if there is one with as many parameters as the
- * optimizer's groups name and whose shapes are those of the states. If several fit, or
- * none, it is unknown.
+ * optimizer's groups name and whose shapes are those of the states. If several fit, it is
+ * unknown. If none does, because the groups have an order of their own or parameters were
+ * frozen, only a shape that one parameter has shows it.
  */
 
 /* The owner of a container, or NULL: too many owners. */
@@ -206,7 +207,9 @@ static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
 	if (owner != NULL && owner->highest <= number)
 		owner->highest = number + 1;
 	add_item(&states->optimizers, owner, number,
-		(struct fsdp_state){ index, behind, raw.size - behind });
+		(struct fsdp_state){ .tensor = index,
+			.key_offset = behind,
+			.key_size = raw.size - behind });
 }
 
 static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
@@ -231,7 +234,7 @@ static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
 		owner_of(states, &states->models, fsdp_span(raw.data, container), flat),
 		tensor->first_piece,
 		(struct fsdp_state){
-			tensor->alias != FSDP_NONE ? tensor->alias : index, 0, 0 });
+			.tensor = tensor->alias != FSDP_NONE ? tensor->alias : index });
 }
 
 /* In the order of owners and numbers; a tied parameter is counted where it is first met.
@@ -262,70 +265,130 @@ static void sort_items(
 			owners->owners[i - 1].first + owners->owners[i - 1].count;
 }
 
-/* A state of as many elements as the parameter has, or one that needs none: scalars, and
- * the factors of those that do not keep an element each. */
-static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
-	const struct fsdp_tensor *parameter)
+/* States of one number, and the parameter that it stands for. */
+struct numbered {
+	const struct item *items;
+	size_t count;
+	struct fsdp_state_shape shape;
+	uint32_t found, tried; /* FSDP_NONE: unknown */
+};
+
+/* Of all numbers of an optimizer; NULL: none, their shapes are unknown or contradict each
+ * other, or out of memory. */
+static struct numbered *list_numbers(struct fsdp_optimizer_states *states,
+	const struct owner *optimizer, size_t *ret_count)
 {
-	return !fsdp_span_is_any(key,
-		       "exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg "
-		       "grad_avg sum acc_delta exp_inf prev step_size ax") ||
-	       (state->numel == parameter->numel &&
-		       (state->dims != parameter->dims || state->dims == 0 ||
-			       fsdp_is_same_shape(state, parameter)));
+	struct numbered *list = STATES_TAKE(states, list, optimizer->count);
+	bool is_known = false, fits = list != NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < optimizer->count && fits; i++) {
+		const struct item *item = &states->optimizers.items[optimizer->first + i];
+		struct fsdp_tensor tensor =
+			fsdp_tensor(states->checkpoint, item->state.tensor);
+		struct fsdp_span name = clean_name(states, &tensor), key;
+
+		if (count == 0 || list[count - 1].items->number != item->number)
+			list[count++] = (struct numbered){ item };
+		list[count - 1].count++;
+		if (name.size < item->state.key_offset + item->state.key_size)
+			continue;
+		key = fsdp_span(name.data + item->state.key_offset, item->state.key_size);
+		fsdp_state_shape_add(
+			&list[count - 1].shape, key, tensor.shape, tensor.dims);
+		is_known |=
+			list[count - 1].shape.has_head && list[count - 1].shape.has_last;
+		fits = !list[count - 1].shape.is_wrong;
+	}
+	*ret_count = count;
+	return fits && is_known ? list : NULL;
 }
 
+/* By the order of parameters: as many as numbers, and all shapes fit. */
 static bool is_model_of(struct fsdp_optimizer_states *states,
-	const struct owner *optimizer, const struct owner *model)
+	const struct owner *optimizer, const struct owner *model, struct numbered *list,
+	size_t count)
 {
 	uint64_t wanted =
 		optimizer->numbers > 0 ? optimizer->numbers : optimizer->highest;
 
 	if (model->count != wanted || optimizer->highest > wanted)
 		return false;
-	for (size_t i = 0; i < optimizer->count; i++) {
-		const struct item *item = &states->optimizers.items[optimizer->first + i];
-		const struct item *other =
-			&states->models.items[model->first + item->number];
-		struct fsdp_tensor state =
-			fsdp_tensor(states->checkpoint, item->state.tensor);
+	for (size_t i = 0; i < count; i++) {
+		list[i].tried = states->models.items[model->first + list[i].items->number]
+					.state.tensor;
 		struct fsdp_tensor parameter =
-			fsdp_tensor(states->checkpoint, other->state.tensor);
-		struct fsdp_span name = clean_name(states, &state);
+			fsdp_tensor(states->checkpoint, list[i].tried);
 
-		if (name.size < item->state.key_offset ||
-			!fits(&state,
-				fsdp_span(name.data + item->state.key_offset,
-					item->state.key_size),
-				&parameter))
+		if (!fsdp_state_shape_fits(
+			    &list[i].shape, parameter.shape, parameter.dims))
 			return false;
 	}
 	return true;
 }
 
-/* With the only model that fits. */
+/* By shapes that one parameter has. */
+static bool has_shapes_of(struct fsdp_optimizer_states *states,
+	const struct owner *optimizer, const struct owner *model, struct numbered *list,
+	size_t count)
+{
+	struct fsdp_state_shape *pairs = STATES_TAKE(states, pairs, count + model->count);
+	size_t paired = 0;
+
+	if (pairs == NULL || optimizer->numbers > model->count)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		list[i].tried = FSDP_NONE;
+		list[i].shape.is_number = true;
+		list[i].shape.index = i;
+		if (list[i].shape.has_head && list[i].shape.has_last)
+			pairs[paired++] = list[i].shape;
+	}
+	for (size_t i = 0; i < model->count; i++) {
+		uint32_t index = states->models.items[model->first + i].state.tensor;
+		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
+
+		pairs[paired].index = index;
+		fsdp_state_shape_add(
+			&pairs[paired++], FSDP_SPAN(""), tensor.shape, tensor.dims);
+	}
+	if (!fsdp_state_shapes_pair(pairs, paired))
+		return false;
+	for (size_t i = 0; i < paired; i++)
+		if (pairs[i].is_number)
+			list[pairs[i].index].tried = pairs[i].partner;
+	return true;
+}
+
+/* With the only model that fits: by the order, or by shapes alone. */
 static void tie_optimizer(
 	struct fsdp_optimizer_states *states, const struct owner *optimizer)
 {
-	const struct owner *found = NULL;
+	size_t count;
+	struct numbered *list = list_numbers(states, optimizer, &count);
+	bool is_found = false, is_partial = false;
 
-	for (size_t i = 0; i < states->models.owner_count; i++) {
-		const struct owner *model = &states->models.owners[i];
-
-		if (!is_model_of(states, optimizer, model))
-			continue;
-		if (found != NULL)
-			return;
-		found = model;
+	for (int pass = 0; pass < 2 && list != NULL && !is_found; pass++) {
+		is_partial = pass == 1;
+		for (size_t i = 0; i < states->models.owner_count; i++) {
+			if (!(is_partial ? has_shapes_of : is_model_of)(states, optimizer,
+				    &states->models.owners[i], list, count))
+				continue;
+			if (is_found)
+				return;
+			is_found = true;
+			for (size_t k = 0; k < count; k++)
+				list[k].found = list[k].tried;
+		}
 	}
-	for (size_t i = 0; found != NULL && i < optimizer->count; i++) {
-		const struct item *item = &states->optimizers.items[optimizer->first + i];
+	for (size_t i = 0; is_found && i < count; i++)
+		for (size_t k = 0; list[i].found != FSDP_NONE && k < list[i].count; k++) {
+			struct tie *tie = &states->ties[states->tie_count++];
 
-		states->ties[states->tie_count++] = (struct tie){
-			states->models.items[found->first + item->number].state.tensor,
-			item->state,
-		};
-	}
+			*tie = (struct tie){ list[i].found, list[i].items[k].state };
+			tie->state.is_inferred = true;
+			tie->state.is_partial = is_partial;
+		}
 }
 
 static void tie_numbers(struct fsdp_optimizer_states *states)
@@ -598,8 +661,10 @@ bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
 			wanted->count++;
 			states->failed |= !fsdp_vec_add(&states->matches,
 				&(struct found_state){
-					{ i, (size_t)(state.key.data - name.data),
-						state.key.size },
+					{ .tensor = i,
+						.key_offset = (size_t)(state.key.data -
+								       name.data),
+						.key_size = state.key.size },
 					(uint32_t)(wanted - states->wanted) });
 		}
 	}

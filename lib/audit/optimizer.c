@@ -12,6 +12,7 @@
 #include "audit/checking.h"
 #include "aggregate/aggregate.h"
 #include "base/names.h"
+#include "base/sort.h"
 
 /* States of an optimizer are of buffers of many parameters there. */
 static bool is_packed(const struct fsdp_checking *checking)
@@ -665,29 +666,19 @@ static bool fold_name(const struct fsdp_hasher *hasher, struct fsdp_span name,
 	return parameter->layer != 0;
 }
 
-static int by_fold(const void *a, const void *b)
-{
-	const struct stateless *left = a, *right = b;
-
-	return left->fold < right->fold ? -1 : left->fold > right->fold;
-}
-
-static int by_layer(const void *a, const void *b)
-{
-	const struct stateless *left = a, *right = b;
-
-	return left->layer < right->layer ? -1 : left->layer > right->layer;
-}
-
 /* Sets for each parameter whether a similar one of its run has a state. */
-static void find_similar(struct stateless *list, size_t count,
-	int (*order)(const void *, const void *), bool is_layer)
+static void find_similar(struct stateless *list, size_t count, bool is_layer)
 {
-	qsort(list, count, sizeof *list, order);
+	if (is_layer)
+		FSDP_SORT(list, count, FSDP_BY(list, layer));
+	else
+		FSDP_SORT(list, count, FSDP_BY(list, fold));
 	for (size_t first = 0, end; first < count; first = end) {
 		bool has = false;
 
-		for (end = first; end < count && order(&list[first], &list[end]) == 0;
+		for (end = first;
+			end < count && (is_layer ? list[end].layer == list[first].layer
+						 : list[end].fold == list[first].fold);
 			end++)
 			has |= list[end].has_state;
 		for (size_t i = first; i < end; i++)
@@ -724,16 +715,19 @@ static void check_stateless(struct optimizer *optimizer)
 		uint32_t index = optimizer->parameters[i];
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 		size_t states;
+		const struct fsdp_state *of =
+			fsdp_optimizer_states_of(optimizer->states, index, &states);
 
-		fsdp_optimizer_states_of(optimizer->states, index, &states);
+		if (of != NULL && of->is_partial)
+			return;
 		list[count] =
 			(struct stateless){ .parameter = index, .has_state = states > 0 };
 		count += is_whole(&tensor) &&
 			 fold_name(&hasher, fsdp_check_name(checking, tensor.name),
 				 &list[count]);
 	}
-	find_similar(list, count, by_layer, true);
-	find_similar(list, count, by_fold, false);
+	find_similar(list, count, true);
+	find_similar(list, count, false);
 	for (size_t i = 0; i < count; i++) {
 		with += list[i].has_state;
 		if (!list[i].has_state && list[i].has_sibling && list[i].has_neighbour)

@@ -64,3 +64,57 @@ void fsdp_sort(
 	if (sorted < count)
 		qsort_r(items, count, item_size, compare, context.was);
 }
+
+void fsdp_state_shape_add(struct fsdp_state_shape *known, struct fsdp_span key,
+	const int64_t *shape, uint32_t dims)
+{
+	bool is_row = fsdp_span_is_any(key, "exp_avg_sq_row row_var");
+	bool is_column = fsdp_span_is_any(key, "exp_avg_sq_col col_var");
+	size_t size = fsdp_span_is(key, "exp_avg_sq_row") || dims == 0 ? dims : dims - 1;
+	struct fsdp_span head = fsdp_span(shape, size * sizeof *shape);
+	int64_t last = dims == 0 ? -1 : shape[dims - 1];
+	if (!is_row && !is_column && key.size > 0 &&
+		!fsdp_span_is_any(key,
+			"exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg grad_avg "
+			"exp_inf sum acc_delta prev step_size ax variance state1 state2"))
+		return;
+	known->is_wrong |=
+		(!is_column && known->has_head && !fsdp_span_equal(known->head, head)) ||
+		(!is_row && known->has_last && known->last != last);
+	if (!is_column) {
+		known->head = head;
+		known->has_head = true;
+	}
+	if (!is_row) {
+		known->last = last;
+		known->has_last = true;
+	}
+}
+
+bool fsdp_state_shape_fits(
+	const struct fsdp_state_shape *known, const int64_t *shape, uint32_t dims)
+{
+	struct fsdp_state_shape with = *known;
+	fsdp_state_shape_add(&with, FSDP_SPAN(""), shape, dims);
+	return !known->has_head || !known->has_last || !with.is_wrong;
+}
+
+bool fsdp_state_shapes_pair(struct fsdp_state_shape *list, size_t count)
+{
+	bool fits = true;
+	FSDP_SORT(list, count, FSDP_BY(list, head), FSDP_BY(list, last),
+		FSDP_BY(list, is_number));
+	for (size_t i = 0, end; i < count; i = end) {
+		size_t numbers = 0;
+		for (end = i; end < count && list[i].last == list[end].last &&
+			      fsdp_span_equal(list[i].head, list[end].head);
+			end++) {
+			numbers += list[end].is_number;
+			list[end].partner = UINT32_MAX;
+		}
+		fits &= 2 * numbers <= end - i;
+		if (numbers == 1 && end - i == 2)
+			list[i + 1].partner = list[i].index;
+	}
+	return fits;
+}

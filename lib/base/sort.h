@@ -2,7 +2,9 @@
 #ifndef FSDP_BASE_SORT_H
 #define FSDP_BASE_SORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/span.h"
 
@@ -68,5 +70,33 @@ struct fsdp_sort_field {
 /* `fields` ends with a field of kind FSDP_SORT_END. */
 void fsdp_sort(void *items, size_t count, size_t item_size,
 	const struct fsdp_sort_field *fields);
+
+/*
+ * The shape of a parameter, from the states that an optimizer keeps for it: one state has
+ * an element for each of the parameter, or two have the sums of its rows and columns. All
+ * zero is unknown. The numbers of shapes are borrowed.
+ */
+struct fsdp_state_shape {
+	struct fsdp_span head; /* all dimensions but the last, as bytes */
+	int64_t last;          /* of a scalar -1 */
+	bool has_head, has_last;
+	bool is_wrong;           /* states contradict each other */
+	bool is_number;          /* of states; else of a parameter itself */
+	uint32_t index, partner; /* the caller's; from fsdp_state_shapes_pair */
+};
+
+/* One more state, by its key; scalars and unknown keys show nothing. The key "" has an
+ * element for each. */
+void fsdp_state_shape_add(struct fsdp_state_shape *known, struct fsdp_span key,
+	const int64_t *shape, uint32_t dims);
+
+/* Whether a parameter of this shape may have these states. */
+bool fsdp_state_shape_fits(
+	const struct fsdp_state_shape *known, const int64_t *shape, uint32_t dims);
+
+/* Sorts the list. A number whose shape no other number and exactly one parameter has gets
+ * its index as partner, else UINT32_MAX. False: a shape is that of more numbers than
+ * parameters, so these are numbers of another model. */
+bool fsdp_state_shapes_pair(struct fsdp_state_shape *list, size_t count);
 
 #endif

@@ -20,6 +20,7 @@
  * fsdp_utils.py (1.15).
  */
 #include "base/num.h"
+#include "base/sort.h"
 #include "formats/format.h"
 #include "syntax/json-scan.h"
 
@@ -32,13 +33,9 @@ enum { GROUPS_MAX = 2 };
 
 /* A number of the optimizer. */
 struct parameter_number {
-	const int64_t *shape;   /* that its states have, or the rows of factored ones */
-	const int64_t *columns; /* of factored ones */
-	uint8_t dims, column_dims;
-	bool is_known;  /* the shape, whole or by its factors */
+	struct fsdp_state_shape shape;
 	bool is_listed; /* by a group */
-	bool is_wrong;  /* its states contradict each other */
-	uint8_t group;
+	uint32_t group;
 	struct fsdp_span stated; /* its name, if the optimizer keeps it */
 	uint32_t parameter;      /* tensor that it stands for, or FSDP_NONE */
 };
@@ -446,11 +443,9 @@ static bool read_group_value(struct id_naming *naming,
 	if (!fsdp_span_behind(name, "param_groups.", &rest) ||
 		!read_number(&rest, &group) || !fsdp_span_behind(rest, ".", &rest))
 		return true;
-	if (group >= GROUPS_MAX)
-		return false;
 	if (naming->groups <= group)
 		naming->groups = (size_t)group + 1;
-	if (fsdp_span_is(rest, "weight_decay"))
+	if (fsdp_span_is(rest, "weight_decay") && group < GROUPS_MAX)
 		naming->no_decay[group] =
 			integer_of(value) == 0 ||
 			(value->token_count == 1 && value->tokens != NULL &&
@@ -468,13 +463,12 @@ static bool read_group_value(struct id_naming *naming,
 		naming->numbers[number].is_listed)
 		return false;
 	naming->numbers[number].is_listed = true;
-	naming->numbers[number].group = (uint8_t)group;
+	naming->numbers[number].group = (uint32_t)group;
 	return true;
 }
 
 /* The numbers that groups list. Each value is a number at most, so the room for them is
- * bounded. *ret_fits: the groups list 0, 1, … each once, and are no more than Trainer
- * makes. False: out of memory. */
+ * bounded. *ret_fits: the groups list 0, 1, … each once. False: out of memory. */
 static bool read_groups(
 	struct id_naming *naming, bool *ret_fits, struct fsdp_error **ret_error)
 {
@@ -508,35 +502,6 @@ static bool read_groups(
 
 /* ---- shapes ---- */
 
-static bool same_shape(const int64_t *a, uint8_t a_dims, const int64_t *b, uint8_t b_dims)
-{
-	return a_dims == b_dims && (a_dims == 0 || memcmp(a, b, a_dims * sizeof *a) == 0);
-}
-
-/* A state that has an element for each of the parameter, or the sums of its rows or
- * columns. */
-static void read_shape(struct parameter_number *numbered, struct fsdp_span key,
-	const int64_t *shape, uint8_t dims)
-{
-	if (fsdp_span_is(key, "exp_avg_sq_col")) {
-		numbered->columns = shape;
-		numbered->column_dims = dims;
-		return;
-	}
-	bool is_row = fsdp_span_is(key, "exp_avg_sq_row");
-	bool known =
-		is_row ||
-		fsdp_span_is_any(key,
-			"exp_avg exp_avg_sq max_exp_avg_sq momentum_buffer square_avg grad_avg exp_inf sum state1 state2");
-	if (!known || (numbered->is_known && is_row))
-		return;
-	numbered->is_wrong |= numbered->is_known &&
-			      !same_shape(numbered->shape, numbered->dims, shape, dims);
-	numbered->shape = shape;
-	numbered->dims = dims;
-	numbered->is_known = true;
-}
-
 /* The shapes of their states. *ret_count: how many tensors are states of numbers;
  * *ret_fits becomes false if one is not listed or has two shapes. False: out of memory.
  */
@@ -550,31 +515,23 @@ static bool read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_co
 		++*ret_count;
 		*ret_fits &= state.number < naming->number_count;
 		if (*ret_fits)
-			read_shape(&naming->numbers[state.number], state.key,
+			fsdp_state_shape_add(&naming->numbers[state.number].shape,
+				state.key,
 				fsdp_model_ints(naming->model, state.tensor->shape),
 				state.tensor->dims);
 	}
 	for (size_t i = 0; i < naming->number_count; i++)
-		*ret_fits &= !naming->numbers[i].is_wrong;
+		*ret_fits &= !naming->numbers[i].shape.is_wrong;
 	return *ret_error == NULL;
 }
 
-/* Whether a parameter may have these states: rows lack the last dimension, columns the
- * one before it. */
 static bool trainer_fits(const struct id_naming *naming,
 	const struct parameter_number *numbered, uint32_t parameter)
 {
 	const struct fsdp_tensor_record *tensor =
 		fsdp_model_tensor(naming->model, parameter);
-	const int64_t *shape = fsdp_model_ints(naming->model, tensor->shape);
-	uint8_t dims = tensor->dims;
-	if (!numbered->is_known)
-		return true;
-	if (numbered->columns == NULL)
-		return same_shape(numbered->shape, numbered->dims, shape, dims);
-	return dims >= 2 && numbered->column_dims + 1 == dims &&
-	       same_shape(numbered->shape, numbered->dims, shape, (uint8_t)(dims - 1)) &&
-	       numbered->columns[dims - 2] == shape[dims - 1];
+	return fsdp_state_shape_fits(&numbered->shape,
+		fsdp_model_ints(naming->model, tensor->shape), tensor->dims);
 }
 
 /* ---- names of numbers ---- */
@@ -601,14 +558,6 @@ enum {
 };
 
 /* ---- parameters ---- */
-
-static int by_place(const void *a, const void *b)
-{
-	const struct ordered_parameter *left = a, *right = b;
-	if (left->place != right->place)
-		return left->place < right->place ? -1 : 1;
-	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
-}
 
 /* The type of the model, from its configuration. */
 static struct fsdp_span model_type(const struct fsdp_model *model)
@@ -679,8 +628,8 @@ static bool list_candidates(struct id_naming *naming, bool ordered, bool *ret_fi
 		if (!add_candidate(naming, i, ordered, type, ret_fits, ret_error))
 			return false;
 	}
-	qsort(naming->candidates, naming->candidate_count, sizeof *naming->candidates,
-		by_place);
+	FSDP_SORT(naming->candidates, naming->candidate_count,
+		FSDP_BY(naming->candidates, place), FSDP_BY(naming->candidates, tensor));
 	return true;
 }
 
@@ -803,14 +752,57 @@ static bool name_by_order(
 	struct optimizer_group group;
 	bool any = false;
 	/* Trainer's two groups, or one of all. */
-	*ret_fits &= naming->groups == 1 || naming->no_decay[1];
+	*ret_fits &= naming->groups == 1 ||
+		     (naming->groups == GROUPS_MAX && naming->no_decay[1]);
 	for (size_t i = 0; i < naming->number_count; i++)
-		any |= naming->numbers[i].is_known;
+		any |= naming->numbers[i].shape.has_head &&
+		       naming->numbers[i].shape.has_last;
 	*ret_fits &= any;
 	for (size_t i = 0; i < naming->groups && *ret_fits; i++) {
 		if (!list_group(naming, i, &group, ret_error))
 			return false;
 		*ret_fits = place_group(naming, &group);
+	}
+	return true;
+}
+
+/* Where no order fits: those numbers whose shape one parameter has. None of them if a
+ * shape is that of more numbers than parameters, or if parameters are stored under other
+ * names: what is stored is then not what was numbered. */
+static bool name_by_shape(
+	struct id_naming *naming, bool *ret_fits, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = naming->model;
+	size_t count = 0;
+	struct fsdp_state_shape *list = FSDP_TAKE(naming->scratch, list,
+		naming->number_count + naming->candidate_count + 1);
+	*ret_fits = false;
+	if (list == NULL)
+		return fsdp_arena_fail(naming->scratch, ret_error);
+	if (naming->has_renamed || naming->number_count > naming->candidate_count)
+		return true;
+	for (uint32_t i = 0; i < naming->number_count; i++) {
+		struct parameter_number *numbered = &naming->numbers[i];
+		numbered->parameter = FSDP_NONE;
+		numbered->shape.is_number = true;
+		numbered->shape.index = i;
+		if (numbered->shape.has_head && numbered->shape.has_last)
+			list[count++] = numbered->shape;
+	}
+	for (size_t i = 0; i < naming->candidate_count; i++) {
+		uint32_t index = naming->candidates[i].tensor;
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+		list[count].index = index;
+		fsdp_state_shape_add(&list[count++], FSDP_SPAN(""),
+			fsdp_model_ints(model, tensor->shape), tensor->dims);
+	}
+	if (!fsdp_state_shapes_pair(list, count))
+		return true;
+	for (size_t i = 0; i < count; i++) {
+		if (!list[i].is_number || list[i].partner == FSDP_NONE)
+			continue;
+		naming->numbers[list[i].index].parameter = list[i].partner;
+		*ret_fits = true;
 	}
 	return true;
 }
@@ -840,10 +832,10 @@ static uint32_t state_name(struct fsdp_reading *reading, uint32_t owner_name,
  * Gives the states of an optimizer that counts its parameters
  * ("state.17.exp_avg") the names of these ("state.model.norm.weight.exp_avg"): by
  * param_names, if the optimizer kept them, else by the order of the model's parameters
- * and their shapes. A state keeps its number where more than one parameter is possible;
- * all do if one shape contradicts. Of all tensors and values of the model; `ordered`:
- * parameters were read in the order in which the model has them. Takes time and memory
- * linear in both, except sorting.
+ * and their shapes, or by a shape that one parameter has. A state keeps its number where
+ * more than one parameter is possible; all do if one shape contradicts. Of all tensors
+ * and values of the model; `ordered`: parameters were read in the order in which the
+ * model has them. Takes time and memory linear in both, except sorting.
  */
 static bool name_states(
 	struct fsdp_reading *reading, bool ordered, struct fsdp_error **ret_error)
@@ -868,6 +860,9 @@ static bool name_states(
 		placed = name_as_listed(naming);
 	else if (grouped && placed && !name_by_order(naming, &placed, ret_error))
 		return false;
+	if (grouped && !placed && !naming->has_names &&
+		!name_by_shape(naming, &placed, ret_error))
+		return false;
 	placed &= grouped;
 	if (placed) {
 		struct numbered_state state;
@@ -887,6 +882,8 @@ static bool name_states(
 				state_name(reading, owner, state.key, ret_error);
 			if (state.tensor->name == FSDP_NONE)
 				return false;
+			if (!naming->has_names)
+				state.tensor->flags |= FSDP_TENSOR_NAME_INFERRED;
 		}
 		if (*ret_error != NULL)
 			return false;

@@ -522,9 +522,10 @@ FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
  *
  * An optimizer of plain torch counts its parameters instead, in the order in which
  * the model lists them. Its states are given to the parameters of the one model of
- * the checkpoint that has as many and whose shapes fit; if several do, or none, to
- * none. Only the first 16 optimizers and models are looked at, and numbers below
- * 2^26.
+ * the checkpoint that has as many and whose shapes fit; if several do, to none. If none
+ * does, a state is given to the only parameter that has its shape, unless more states
+ * than parameters have some shape. Only the first 16 optimizers and models are looked at,
+ * and numbers below 2^26.
  */
 struct fsdp_optimizer_states;
 
@@ -534,6 +535,11 @@ struct fsdp_state {
 	uint32_t tensor;
 	/* Where KEY is within the tensor's clean name, in bytes. */
 	size_t key_offset, key_size;
+	/* The parameter is not named: it is inferred from a number … */
+	bool is_inferred;
+	/* … and from its shape alone, so that parameters of other shapes may have states
+	 * without a parameter. */
+	bool is_partial;
 };
 
 /**

@@ -185,6 +185,11 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_RANKS_OWN = 1 << 11,
 	/* Its file has words of its own for dtypes (dtype_raw). */
 	FSDP_TENSOR_LITERAL = 1 << 12,
+	/* A state of an optimizer that counts its parameters: the name of its parameter
+	 * is inferred from their order or shapes. It is a part of `name` … */
+	FSDP_TENSOR_NAME_INFERRED = 1 << 13,
+	/* … or, as fsdp_state.is_inferred, only listed next to it. */
+	FSDP_TENSOR_PARAM_INFERRED = 1 << 14,
 };
 
 /** A logical tensor: all its pieces together. */
