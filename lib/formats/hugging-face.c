@@ -16,6 +16,7 @@
 #include "base/num.h"
 #include "formats/format.h"
 #include "syntax/json-template.h"
+#include "syntax/json-tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -1155,6 +1156,66 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return true;
 }
 
+/*
+ * Modules of sentence-transformers after the model, each in a directory of its own:
+ *
+ *	modules.json   [{"path": "2_Dense", "type": "….Dense"}, …]
+ *
+ * Origin: sentence_transformers 6.2, whose load_torch_weights refuses a directory without
+ * weights. Pooling and Normalize have none.
+ */
+static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	struct fsdp_arena *scratch = reading->scratch;
+	const struct fsdp_json *root = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	struct fsdp_error *error = NULL;
+	if (!has_file(hf->folder, "modules.json"))
+		return true;
+	if (!fsdp_folder_source(hf->folder, FSDP_SPAN("modules.json"), &source, &error) ||
+		source.size > (1 << 20) ||
+		!fsdp_source_read_all(&source, 0, source.size, scratch, &bytes, &error) ||
+		!fsdp_json_read(bytes, reading->limits, scratch, &root, &error))
+		fsdp_error_free(error);
+	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_ARRAY) && i < root->count;
+		i++) {
+		const struct fsdp_json *module = &root->items[i];
+		struct fsdp_span path = fsdp_json_get_text(module, "path");
+		struct fsdp_span type = fsdp_json_get_text(module, "type");
+		struct fsdp_folder folder;
+		struct fsdp_dir dir;
+		struct fsdp_entry entry;
+		bool has_weights = fsdp_folder_find(hf->folder, path, &entry);
+		if (path.size == 0 || memchr(path.data, '/', path.size) != NULL ||
+			!fsdp_span_begins(type, FSDP_SPAN("sentence_transformers.")) ||
+			!fsdp_span_is_any(fsdp_span_last(type, '.'),
+				"Dense CNN LSTM LayerNorm WeightedLayerPooling"))
+			continue;
+		error = NULL;
+		/* One that cannot be opened is unknown. */
+		if (fsdp_folder_open_child(hf->folder, path, scratch, reading->limits,
+			    &dir, &folder, &error)) {
+			has_weights = fsdp_folder_find(&folder,
+					      FSDP_SPAN("model.safetensors"), &entry) ||
+				      fsdp_folder_find(&folder,
+					      FSDP_SPAN("pytorch_model.bin"), &entry);
+			fsdp_dir_close(&dir);
+		} else if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			*ret_error = error;
+			return false;
+		}
+		fsdp_error_free(error);
+		if (!has_weights)
+			fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = path),
+				"directory has no weights (modules.json lists %.*s)",
+				FSDP_TEXT_MOST(fsdp_span_last(type, '.'), 64));
+	}
+	return true;
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct hf *hf = reading->state;
@@ -1188,7 +1249,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 				FSDP_LLU(hf->total_size), FSDP_LLU(sum));
 		}
 	}
-	return fsdp_hf_config(reading, hf->folder, ret_error);
+	return check_modules(hf, ret_error) &&
+	       fsdp_hf_config(reading, hf->folder, ret_error);
 }
 
 static bool is_anchor(struct fsdp_span name)
