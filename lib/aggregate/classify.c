@@ -101,22 +101,17 @@ static void find_classes(struct finder *finder)
 		kind->flavour = FSDP_API_FSDP1;
 }
 
-static bool is_cut(const struct fsdp_overview_facts *facts)
-{
-	for (size_t i = 0; i < facts->sharding_count; i++)
-		if (facts->shardings[i].how != FSDP_SHARDING_REPLICATED)
-			return true;
-	return false;
-}
-
 static void find_state_dict(struct finder *finder)
 {
 	const struct fsdp_overview_facts *facts = finder->facts;
 	struct fsdp_kind *kind = finder->kind;
+	bool is_cut = false;
 
+	for (size_t i = 0; i < facts->sharding_count; i++)
+		is_cut |= facts->shardings[i].how != FSDP_SHARDING_REPLICATED;
 	if (kind->flat_parameters > 0)
 		kind->state_dict = FSDP_STATE_DICT_LOCAL;
-	else if (is_cut(facts))
+	else if (is_cut)
 		kind->state_dict = FSDP_STATE_DICT_SHARDED;
 	else if (kind->state_dict == FSDP_STATE_DICT_UNKNOWN &&
 		 kind->flavour != FSDP_API_UNKNOWN && facts->whole > 0)

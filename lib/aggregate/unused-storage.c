@@ -296,15 +296,6 @@ static int by_place(const void *a, const void *b, void *context)
 	return order != 0 ? order : compare_numbers(left, right);
 }
 
-/* The usual order: each piece after the one before, so all are different. */
-static bool all_ascend(const struct question *question)
-{
-	for (uint32_t i = 1; i < question->tensor->piece_count; i++)
-		if (compare_positions(question, i - 1, i) >= 0)
-			return false;
-	return true;
-}
-
 static bool has_elements(const struct question *question, uint32_t position)
 {
 	struct fsdp_piece piece = fsdp_piece(
@@ -372,8 +363,10 @@ bool fsdp_replicas_find(struct fsdp_replicas *replicas, const struct fsdp_tensor
 	bool *ret_some, struct fsdp_error **ret_error)
 {
 	const struct question question = { replicas->checkpoint, tensor };
-	bool apart = tensor->piece_count < 2 || all_ascend(&question);
+	bool apart = true;
 
+	for (uint32_t i = 1; i < tensor->piece_count && apart; i++)
+		apart = compare_positions(&question, i - 1, i) < 0;
 	replicas->count = 0;
 	if (!apart && !make_room(replicas, tensor->piece_count))
 		return fsdp_fail_memory(ret_error);

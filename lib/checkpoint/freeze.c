@@ -421,22 +421,16 @@ static uint32_t value_name(const struct fsdp_model *model, uint32_t index)
 	return fsdp_model_value(model, index)->name;
 }
 
-static bool has_components(const struct fsdp_model *model)
-{
-	for (size_t i = 0; i < model->extras.count; i++) {
-		if (fsdp_model_extra(model, i)->component_count != 0)
-			return true;
-	}
-	return false;
-}
-
 /* Components keep their order and follow all others. */
 static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)model->tensors.count;
 	struct order order = { model, tensor_name, count };
+	bool has_components = false;
 	model->tensor_count = count;
-	if (in_order(&order) && !has_components(model))
+	for (size_t i = 0; i < model->extras.count && !has_components; i++)
+		has_components = fsdp_model_extra(model, i)->component_count != 0;
+	if (!has_components && in_order(&order))
 		return true;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
 	uint32_t *new_index = FSDP_TAKE(scratch, new_index, (size_t)count + 1);

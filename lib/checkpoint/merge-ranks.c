@@ -148,14 +148,6 @@ static bool may_be_run(
 	return fsdp_model_piece(model, tensor->first_piece)->box == FSDP_NONE;
 }
 
-static bool has_flat_parameters(const struct fsdp_model *model)
-{
-	for (uint32_t i = 0; i < model->tensors.count; i++)
-		if (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_FLATTENED)
-			return true;
-	return false;
-}
-
 /* ---- what does not count ---- */
 
 /* ---- what meets ---- */
@@ -772,8 +764,9 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 	fsdp_ints *shapes = FSDP_TAKE(scratch, shapes, (size_t)count + 1);
 	if (shapes == NULL)
 		return false;
-	bool flat = has_flat_parameters(model);
+	bool flat = false;
 	for (uint32_t i = 0; i < count; i++) {
+		flat |= (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_FLATTENED) != 0;
 		merge->target[i] = i;
 		shapes[i] = fsdp_model_tensor(model, i)->shape;
 	}

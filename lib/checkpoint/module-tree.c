@@ -173,17 +173,6 @@ static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span
 	return false;
 }
 
-/* Where whole modules were pickled, parameters are Parameters. */
-static bool names_parameters(const struct fsdp_model *model)
-{
-	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
-	for (uint32_t i = 0; i < model->tensors.count && model->class_hints.count != 0;
-		i++)
-		if (fsdp_model_tensor(model, i)->class_index == parameter)
-			return true;
-	return false;
-}
-
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
@@ -207,8 +196,13 @@ enum fsdp_role fsdp_model_role_of(
 
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	bool named = names_parameters(model);
+	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	bool named = false;
 	(void)scratch;
+	/* Where whole modules were pickled, parameters are Parameters. */
+	for (uint32_t i = 0;
+		i < model->tensors.count && model->class_hints.count != 0 && !named; i++)
+		named = fsdp_model_tensor(model, i)->class_index == parameter;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&

@@ -404,21 +404,14 @@ static void compare_units(const struct compare *compare)
 	}
 }
 
-static bool has_flat_parameters(const struct compare *compare)
-{
-	for (uint32_t i = 0; i < compare->model->tensor_count; i++)
-		if (is_flat_key(compare, fsdp_model_tensor(compare->model, i)))
-			return true;
-	return false;
-}
-
 /* plan-join.c: what plan and checkpoint say differently, as findings. `prefix` is the
  * name of the container that holds the model's tensors (0: none). */
 static void freeze_compare(
 	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch)
 {
 	struct compare compare = { model, scratch, prefix, false };
-	compare.flattened = has_flat_parameters(&compare);
+	for (uint32_t i = 0; i < model->tensor_count && !compare.flattened; i++)
+		compare.flattened = is_flat_key(&compare, fsdp_model_tensor(model, i));
 	/* Rank files are of as many ranks as wrote them; what was saved whole may be
 	 * loaded by any number. */
 	if (model->is_set && model->world_size != FSDP_NONE &&

@@ -221,14 +221,6 @@ static struct fsdp_span base_of(struct fsdp_span architecture)
 	return architecture;
 }
 
-static bool is_decoder(struct fsdp_span base)
-{
-	for (size_t i = 0; i < FSDP_COUNT(decoders); i++)
-		if (fsdp_span_is(base, decoders[i].base))
-			return true;
-	return false;
-}
-
 /* The decoder inside a model of several parts, by its own model_type; or nothing. */
 static struct fsdp_span base_of_tower(const struct fsdp_json *root)
 {
@@ -292,7 +284,9 @@ static bool guess_classes(struct config *config, const struct fsdp_json *root,
 {
 	struct fsdp_model *model = config->reading->model;
 	struct fsdp_span base = base_of(architecture);
-	bool whole = is_decoder(base);
+	bool whole = false;
+	for (size_t i = 0; i < FSDP_COUNT(decoders) && !whole; i++)
+		whole = fsdp_span_is(base, decoders[i].base);
 	if (!whole)
 		base = base_of_tower(root);
 	size_t count = model->names.list.count;

@@ -75,14 +75,6 @@ enum { TAG_BYTES = 256 };
 static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
 	"pytorch_model_#" };
 
-static bool names_a_tag(const struct fsdp_folder *folder)
-{
-	for (size_t i = 0; i < FSDP_COUNT(tags); i++)
-		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
-			return true;
-	return false;
-}
-
 /* The only directory of a step, also if a file points elsewhere. */
 static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
 {
@@ -107,9 +99,10 @@ static bool has_tags(const struct fsdp_folder *folder)
 	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE) ||
 		(scripted && find_only_step(folder, &only)))
 		return true;
+	for (size_t i = 0; i < FSDP_COUNT(tags) && !scripted; i++)
+		scripted = fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]);
 	/* Other run directories have a file of this name too. */
-	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
-	       (scripted || names_a_tag(folder));
+	return scripted && fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE);
 }
 
 /* A file that names the directory of a tag. */
