@@ -60,24 +60,18 @@ struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t inde
 	return (struct fsdp_rows){ rows.start + start, left < length ? left : length };
 }
 
-static bool is_part(const struct fsdp_piece *piece, const struct fsdp_tensor *tensor)
-{
-	if (piece->is_run)
-		return piece->param_numel < tensor->numel;
-	for (uint32_t i = 0; piece->sizes != NULL && i < tensor->dims; i++)
-		if (piece->sizes[i] != tensor->shape[i])
-			return true;
-	return false;
-}
-
 bool fsdp_is_in_parts(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 
-		if (is_part(&piece, tensor))
+		if (piece.is_run && piece.param_numel < tensor->numel)
 			return true;
+		for (uint32_t k = 0;
+			!piece.is_run && piece.sizes != NULL && k < tensor->dims; k++)
+			if (piece.sizes[k] != tensor->shape[k])
+				return true;
 	}
 	return false;
 }

@@ -144,14 +144,6 @@ static const struct fsdp_span buffers[] = {
 	FSDP_SPAN_INIT("freqs_cis"),
 };
 
-static bool is_buffer(struct fsdp_span word)
-{
-	for (size_t i = 0; i < FSDP_COUNT(buffers); i++)
-		if (fsdp_span_equal(word, buffers[i]))
-			return true;
-	return false;
-}
-
 bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
 {
 	return tensor->role == FSDP_ROLE_PARAM &&
@@ -180,7 +172,9 @@ enum fsdp_role fsdp_model_role_of(
 	/* A file that is one tensor is not a model's. */
 	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
-	if (is_buffer(segment) || is_counter(tensor, segment))
+	if (fsdp_span_place(segment, buffers, FSDP_COUNT(buffers)) <
+			FSDP_COUNT(buffers) ||
+		is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
 	/* The state of a random generator: bytes that belong to no module. Trainer calls
 	 * them by the device. */

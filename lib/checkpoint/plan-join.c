@@ -262,17 +262,6 @@ static bool is_flat_key(
 	return fsdp_name_is_flat_parameter(last);
 }
 
-/* Whether a tensor is in the container of the model. */
-static bool in_container(
-	const struct compare *compare, const struct fsdp_tensor_record *tensor)
-{
-	const struct fsdp_names *names = &compare->model->names;
-	uint32_t name = tensor->name;
-	while (name != FSDP_NONE && name != compare->prefix)
-		name = fsdp_names_at(names, name)->parent;
-	return name != FSDP_NONE;
-}
-
 /* FSDP1 casts the buffers of a unit when it runs first: a plan may be from before that,
  * and so may a save. */
 static bool is_cast_buffer(
@@ -333,9 +322,13 @@ static void compare_extra(const struct compare *compare)
 	struct fsdp_model *model = compare->model;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		/* In the container of the model. */
+		uint32_t above = tensor->name;
+		while (above != FSDP_NONE && above != compare->prefix)
+			above = fsdp_names_at(&model->names, above)->parent;
 		if (tensor->module != FSDP_NONE || tensor->role == FSDP_ROLE_OPTIM ||
 			tensor->role == FSDP_ROLE_OTHER || is_flat_key(compare, tensor) ||
-			!in_container(compare, tensor) ||
+			above == FSDP_NONE ||
 			fsdp_span_is(fsdp_names_segment(&model->names, tensor->name),
 				"_extra_state"))
 			continue;

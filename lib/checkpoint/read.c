@@ -541,14 +541,6 @@ static bool needs_few(const struct opening *opening, const struct fsdp_folder *f
 	return plans == 1;
 }
 
-static bool is_wanted(const struct opening *opening, const struct fsdp_child *child)
-{
-	for (size_t i = 0; i < opening->options->rank_count; i++)
-		if (opening->options->ranks[i] == child->rank)
-			return true;
-	return child->rank == FSDP_NONE;
-}
-
 /* A file that is there and is not read. */
 static bool note_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, bool is_listed, struct fsdp_error **ret_error)
@@ -594,7 +586,9 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 	for (size_t i = 0; i < children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&children, i);
 		struct fsdp_error *error = NULL;
-		bool skipped = few && i != 0 && !is_wanted(opening, child);
+		bool skipped = few && i != 0 && child->rank != FSDP_NONE;
+		for (size_t k = 0; k < opening->options->rank_count && skipped; k++)
+			skipped = opening->options->ranks[k] != child->rank;
 		if (child->is_aside) {
 			if (opening->options->look_beside &&
 				!fsdp_look_aside(

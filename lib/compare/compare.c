@@ -201,16 +201,6 @@ static bool is_same_token(const struct fsdp_token *a, const struct fsdp_token *b
 	return fsdp_span_equal(a->text, b->text);
 }
 
-static bool is_same(const struct fsdp_value *a, const struct fsdp_value *b)
-{
-	if (a->tokens == NULL || b->tokens == NULL)
-		return true;
-	bool same = a->token_count == b->token_count;
-	for (size_t i = 0; same && i < a->token_count; i++)
-		same = is_same_token(&a->tokens[i], &b->tokens[i]);
-	return same;
-}
-
 struct named_value {
 	struct fsdp_span name;
 	uint32_t value;
@@ -255,7 +245,11 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 			fsdp_value(compare->sides[0].checkpoint, both.sides[0]);
 		struct fsdp_value b =
 			fsdp_value(compare->sides[1].checkpoint, both.sides[1]);
-		if (!is_same(&a, &b))
+		bool is_read = a.tokens != NULL && b.tokens != NULL;
+		bool is_same = !is_read || a.token_count == b.token_count;
+		for (size_t k = 0; is_read && is_same && k < a.token_count; k++)
+			is_same = is_same_token(&a.tokens[k], &b.tokens[k]);
+		if (!is_same)
 			compare->values[compare->facts.value_count++] = both;
 	}
 	FSDP_SORT(compare->values, compare->facts.value_count,

@@ -565,15 +565,6 @@ void fsdp_spotting_free(struct fsdp_spotting *spotting)
 	free(spotting);
 }
 
-static const struct precision *precision_of(uint32_t dtype)
-{
-	const char *name = fsdp_dtype(dtype)->name;
-	for (size_t i = 0; i < FSDP_COUNT(precisions); i++)
-		if (strcmp(precisions[i].name, name) == 0)
-			return &precisions[i];
-	return NULL;
-}
-
 static bool is_single(const char *dtype, enum fsdp_apart_kind *ret_kind)
 {
 	static const char *const names[] = { [FSDP_APART_FLOATS] = "float32",
@@ -597,9 +588,11 @@ void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2
 	spotting->widths[1] = b->storage_bytes;
 	spotting->parts = a->is_complex ? 2 : 1;
 	spotting->wide = b->item_bits > a->item_bits;
-	spotting->narrow = dtypes[0] != dtypes[1]
-				   ? precision_of(dtypes[spotting->wide == 1 ? 0 : 1])
-				   : NULL;
+	spotting->narrow = NULL;
+	for (size_t i = 0; dtypes[0] != dtypes[1] && i < FSDP_COUNT(precisions); i++)
+		if (strcmp(precisions[i].name,
+			    fsdp_dtype(dtypes[spotting->wide == 1 ? 0 : 1])->name) == 0)
+			spotting->narrow = &precisions[i];
 	spotting->tolerant = tolerant;
 	spotting->absolute = absolute;
 	spotting->relative = relative;

@@ -156,18 +156,6 @@ uint64_t fsdp_manifest_wrong_line(const struct fsdp_manifest *manifest)
  * What digests of files and of tensors have in common, and digests of the caller's bytes.
  */
 
-/* Memory that ended is not a property of what was read. */
-static bool check_memory(
-	const struct fsdp_digests *digests, struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; i < digests->count; i++) {
-		const struct fsdp_error *error = digests->list[i].error;
-		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
-			return fsdp_fail_memory(ret_error);
-	}
-	return true;
-}
-
 void fsdp_digests_free(struct fsdp_digests *digests)
 {
 	if (digests == NULL)
@@ -193,7 +181,13 @@ static bool digests_make(const struct fsdp_checkpoint *checkpoint,
 	digests->checkpoint = checkpoint;
 	digests->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init(&digests->arena, &digests->budget);
-	if (!make(digests, ret_error) || !check_memory(digests, ret_error)) {
+	bool good = make(digests, ret_error);
+	for (size_t i = 0; i < digests->count && good; i++) {
+		const struct fsdp_error *error = digests->list[i].error;
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			good = fsdp_fail_memory(ret_error);
+	}
+	if (!good) {
 		fsdp_digests_free(digests);
 		return false;
 	}
@@ -349,15 +343,6 @@ static bool open_found(const struct fsdp_digests *digests, const struct found_fi
 	       fsdp_error_add_path(ret_error, (const char *)found->path.data);
 }
 
-static bool is_changed(const struct fsdp_pass_file *pass, const struct stat *before)
-{
-	struct stat after;
-	return pass->source.fd >= 0 && fstat(pass->source.fd, &after) == 0 &&
-	       (after.st_size != before->st_size ||
-		       after.st_mtim.tv_sec != before->st_mtim.tv_sec ||
-		       after.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
-}
-
 /* Progress of the pass goes to the caller's function, which may stop it. */
 struct teller {
 	const struct fsdp_digests_options *options;
@@ -420,8 +405,14 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 			struct fsdp_pass_file *pass = &hand->passes[k];
 			struct fsdp_made_digest *digest = hand->digests[k];
 			struct fsdp_error *error = pass->error;
+			const struct stat *before = &hand->before[k];
+			struct stat after;
 			pass->error = NULL;
-			if (error == NULL && is_changed(pass, &hand->before[k]))
+			if (error == NULL && pass->source.fd >= 0 &&
+				fstat(pass->source.fd, &after) == 0 &&
+				(after.st_size != before->st_size ||
+					after.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+					after.st_mtim.tv_nsec != before->st_mtim.tv_nsec))
 				fsdp_fail_rule(&error, FSDP_ERROR_DAMAGED, "FI2004",
 					FSDP_UNKNOWN,
 					"it was written to while it was read");

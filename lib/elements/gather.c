@@ -213,16 +213,6 @@ static bool is_inside(const struct fsdp_assembly *assembly, const struct fsdp_pa
 	return true;
 }
 
-static bool is_empty(const struct fsdp_assembly *assembly, const struct fsdp_part *part)
-{
-	if (part->offsets == NULL)
-		return part->count == 0;
-	for (size_t i = 0; i < assembly->input.dims; i++)
-		if (part->sizes[i] == 0)
-			return true;
-	return false;
-}
-
 static uint64_t first_offset(
 	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
 {
@@ -276,16 +266,6 @@ static int compare_places(const void *left, const void *right, void *context)
 	if (of_a.missing != of_b.missing)
 		return of_a.missing ? 1 : -1;
 	return a->piece < b->piece ? -1 : a->piece > b->piece;
-}
-
-/* Whether a piece is a part of one run of the tensor. */
-static bool is_in_one_row(
-	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
-{
-	for (size_t i = 1; part->offsets != NULL && i < assembly->input.dims; i++)
-		if (part->sizes[i] != assembly->shape[i])
-			return false;
-	return true;
 }
 
 /* ---- making one ---- */
@@ -356,11 +336,16 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 		if (!is_inside(assembly, &part))
 			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				"a piece is outside of the tensor's shape");
-		if (is_empty(assembly, &part))
+		bool is_empty = part.offsets == NULL && part.count == 0;
+		for (size_t k = 0; part.offsets != NULL && k < assembly->input.dims; k++)
+			is_empty |= part.sizes[k] == 0;
+		if (is_empty)
 			continue;
 		struct place *place = &assembly->places[assembly->place_count++];
 		*place = (struct place){ first_offset(assembly, &part), i };
-		rows = rows && is_in_one_row(assembly, &part);
+		/* The piece is a part of one run of the tensor. */
+		for (size_t k = 1; part.offsets != NULL && k < assembly->input.dims; k++)
+			rows = rows && part.sizes[k] == assembly->shape[k];
 		sorted =
 			sorted && (assembly->place_count == 1 ||
 					  compare_places(place - 1, place, assembly) < 0);

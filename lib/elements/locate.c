@@ -619,16 +619,6 @@ static bool source_of(void *context, uint32_t file, struct fsdp_source *ret_sour
 
 /* ---- which pieces ---- */
 
-static bool is_wanted(const struct fsdp_elements_options *options, uint32_t rank)
-{
-	if (rank == FSDP_NONE)
-		return true;
-	for (size_t i = 0; i < options->rank_count; i++)
-		if (options->ranks[i] == rank)
-			return true;
-	return false;
-}
-
 static bool choose_pieces(struct fsdp_elements *elements,
 	const struct fsdp_elements_options *options, uint32_t *ret_count,
 	struct fsdp_error **ret_error)
@@ -640,9 +630,14 @@ static bool choose_pieces(struct fsdp_elements *elements,
 	uint32_t *pieces = malloc(((size_t)count + 1) * sizeof *pieces);
 	if (pieces == NULL)
 		return fsdp_fail_memory(ret_error);
-	for (uint32_t i = 0; i < count; i++)
-		if (is_wanted(options, piece_at(elements, i)->rank))
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t rank = piece_at(elements, i)->rank;
+		bool is_wanted = rank == FSDP_NONE;
+		for (size_t k = 0; k < options->rank_count && !is_wanted; k++)
+			is_wanted = options->ranks[k] == rank;
+		if (is_wanted)
 			pieces[kept++] = piece_id(elements, i);
+	}
 	elements->pieces = pieces;
 	*ret_count = kept;
 	return true;

@@ -269,25 +269,19 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 	return read_names(torch, pickle, names, mesh, ret_error);
 }
 
-static bool same_names(const struct fsdp_torch_mesh *a, const struct fsdp_torch_mesh *b)
-{
-	if (a->names == NULL || b->names == NULL)
-		return a->names == b->names;
-	for (size_t i = 0; i < a->dims; i++)
-		if (!fsdp_span_equal(a->names[i], b->names[i]))
-			return false;
-	return true;
-}
-
 static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *a,
 	const struct fsdp_torch_mesh *b)
 {
 	if (a->dims != b->dims || a->rank != b->rank || a->root_place != b->root_place ||
-		a->has_coordinates != b->has_coordinates || !same_names(a, b) ||
+		a->has_coordinates != b->has_coordinates ||
+		(a->names == NULL) != (b->names == NULL) ||
 		memcmp(a->shape, b->shape, sizeof a->shape) != 0 ||
 		memcmp(a->stride, b->stride, sizeof a->stride) != 0 ||
 		memcmp(a->coordinates, b->coordinates, sizeof a->coordinates) != 0)
 		return false;
+	for (size_t i = 0; a->names != NULL && i < a->dims; i++)
+		if (!fsdp_span_equal(a->names[i], b->names[i]))
+			return false;
 	if (a->rank_map == FSDP_NONE || b->rank_map == FSDP_NONE)
 		return a->rank_map == b->rank_map;
 	return fsdp_torch_tensor(torch, a->rank_map)->storage ==
