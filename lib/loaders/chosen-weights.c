@@ -202,8 +202,7 @@ int fsdp_load_by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
-/* Tensors of a set as they are stored, in order of names: all, or those of the model. */
-static bool list_tensors(struct fsdp_loading *loading,
+bool fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
 {
 	size_t count = fsdp_tensor_count(checkpoint);
@@ -235,12 +234,6 @@ static bool list_tensors(struct fsdp_loading *loading,
 	}
 	qsort(ret->items, ret->count, sizeof *ret->items, fsdp_load_by_name);
 	return !loading->failed;
-}
-
-bool fsdp_load_list_stored(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
-{
-	return list_tensors(loading, checkpoint, false, ret);
 }
 
 static bool list_expected(struct fsdp_loading *loading)
@@ -278,8 +271,8 @@ const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
 	if (!loading->has_stored && checkpoint != NULL)
-		loading->has_stored =
-			list_tensors(loading, checkpoint, true, &loading->stored);
+		loading->has_stored = fsdp_load_list_stored(
+			loading, checkpoint, true, &loading->stored);
 	return &loading->stored;
 }
 
@@ -352,7 +345,7 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	loading->has_model = list_expected(loading);
 	loading->has_stored =
 		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
-		fsdp_load_list_stored(loading, fsdp_load_opened(loading), stored);
+		fsdp_load_list_stored(loading, fsdp_load_opened(loading), false, stored);
 	root = fsdp_load_root(loading);
 	/* Loaders read only the outermost dict of a pickle. A nested dict is one
 	 * unexpected entry, under its key. */

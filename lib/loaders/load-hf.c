@@ -27,8 +27,13 @@ enum {
 	NO_MAP = 1 << 8,
 	UNUSUAL_MAP = 1 << 9,
 	EMPTY_MAP = 1 << 10,
-	NO_METADATA = 1 << 11
+	NO_METADATA = 1 << 11,
+	OTHER_DTYPE = 1 << 12,
+	OTHER_LAYERS = 1 << 13
 };
+
+/* Kept words: the dtype; numbers of layer_types and of layers. */
+enum { DTYPE = FSDP_LOAD_WORDS, TYPES, LAYERS };
 
 static const struct fsdp_load_fact facts[] = {
 	{ CONFIG, FILE_NAME },
@@ -38,8 +43,23 @@ static const struct fsdp_load_fact facts[] = {
 	{ 0 },
 };
 
+/* The configured dtype; 0: unknown. */
+static uint32_t find_dtype(struct fsdp_loading *loading)
+{
+	struct fsdp_span name = fsdp_load_dtype(loading);
+	uint32_t i = (uint32_t)fsdp_dtype_count();
+
+	while (--i > 0 && !fsdp_span_is(name, fsdp_dtype(i)->name))
+		;
+	return i;
+}
+
 static void begin(struct fsdp_loading *loading)
 {
+	struct fsdp_token types =
+		fsdp_load_setting(loading, FILE_NAME, "layer_types").value;
+	int64_t layers = fsdp_load_integer(loading, FILE_NAME, "num_hidden_layers", -1);
+	struct fsdp_span dtype = fsdp_load_dtype(loading);
 	struct fsdp_scan_document config = fsdp_load_document(loading, FILE_NAME);
 	struct fsdp_span text = fsdp_scan_text(loading->survey, FILE_NAME);
 	struct fsdp_load_items index = { 0 };
@@ -56,8 +76,17 @@ static void begin(struct fsdp_loading *loading)
 	if (fsdp_load_setting(loading, FILE_NAME, "quantization_config").value.kind ==
 		FSDP_TOKEN_DICT)
 		loading->is |= QUANTIZED;
-	if (fsdp_load_dtype(loading).data == NULL)
+	if (dtype.data == NULL)
 		loading->is |= NO_DTYPE;
+	/* torch has three other names of its own. */
+	else if (find_dtype(loading) == 0 &&
+		 !fsdp_span_is_any(dtype, "half float double"))
+		loading->is |= OTHER_DTYPE;
+	if (types.kind == FSDP_TOKEN_LIST && layers >= 0 && types.count != layers)
+		loading->is |= OTHER_LAYERS;
+	fsdp_load_set_word(loading, DTYPE, dtype);
+	fsdp_load_report(loading, TYPES, "%u", types.count);
+	fsdp_load_report(loading, LAYERS, "%lld", (long long)layers);
 	/* Three keys of the index are read by name. */
 	if (loading->weights != NULL &&
 		fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".json"))) {
@@ -87,38 +116,6 @@ static void begin(struct fsdp_loading *loading)
 }
 
 /* ---- the configuration ---- */
-
-/* The configured dtype; 0: unknown. */
-static uint32_t find_dtype(struct fsdp_loading *loading)
-{
-	struct fsdp_span name = fsdp_load_dtype(loading);
-	uint32_t i = (uint32_t)fsdp_dtype_count();
-
-	while (--i > 0 && !fsdp_span_is(name, fsdp_dtype(i)->name))
-		;
-	return i;
-}
-
-/* Word 0 is a dtype that torch lacks, which has three other names of its own. */
-static bool has_unknown_type(struct fsdp_loading *loading)
-{
-	struct fsdp_span name = fsdp_load_dtype(loading);
-
-	return find_dtype(loading) == 0 && !fsdp_span_is_any(name, "half float double") &&
-	       fsdp_load_set_word(loading, 0, name);
-}
-
-/* Words 0 and 1: the numbers of layer_types and of layers. */
-static bool counts_other_layers(struct fsdp_loading *loading)
-{
-	struct fsdp_setting types = fsdp_load_setting(loading, FILE_NAME, "layer_types");
-	int64_t layers = fsdp_load_integer(loading, FILE_NAME, "num_hidden_layers", -1);
-
-	return types.value.kind == FSDP_TOKEN_LIST && layers >= 0 &&
-	       types.value.count != layers &&
-	       fsdp_load_report(loading, 0, "%u", types.value.count) &&
-	       fsdp_load_report(loading, 1, "%lld", (long long)layers);
-}
 
 /* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the
  * kind, the number. */
@@ -346,13 +343,12 @@ static const struct fsdp_load_rule rules[] = {
 		.when = NO_TYPE | FSDP_LOAD_NONE),
 	FSDP_REFUSES(CONFIG, .when = NO_TYPE, .fix = PUT_CONFIG,
 		.message = "config.json has no model_type"),
-	FSDP_REFUSES(CONFIG, counts_other_layers,
-		"config.json has num_hidden_layers {1} and {0} layer_types",
-		"set num_hidden_layers in config.json, which is {1}, to the {0} layers of layer_types, or correct that list",
-		.since = "5"),
-	FSDP_NOT_JUDGED(CONFIG, counts_other_layers,
-		"config.json has num_hidden_layers {1} and {0} layer_types, which some model types refuse",
-		.until = "5"),
+	FSDP_REFUSES(CONFIG, .when = OTHER_LAYERS, .since = "5",
+		.message = "config.json has num_hidden_layers {7} and {6} layer_types",
+		.fix = "set num_hidden_layers in config.json, which is {7}, to the {6} layers of layer_types, or correct that list"),
+	FSDP_NOT_JUDGED(CONFIG, .when = OTHER_LAYERS, .until = "5",
+		.message =
+			"config.json has num_hidden_layers {7} and {6} layer_types, which some model types refuse"),
 	FSDP_REFUSES(CONFIG, lacks_rope_number,
 		"{0} in config.json is of kind {1} and has no {2}",
 		"put {0} of the source model's config.json in its place", .since = "5"),
@@ -373,10 +369,9 @@ static const struct fsdp_load_rule rules[] = {
 		.fix = "add \"metadata\": {} to the index"),
 	FSDP_REFUSES(INDEX, .when = EMPTY_MAP, .since = "5",
 		.message = "weight_map of the index is empty"),
-	FSDP_REFUSES(DTYPE, has_unknown_type,
-		"dtype {0} in config.json is not one of torch",
-		"set dtype in config.json to one of torch", .unless = NO_DTYPE,
-		.since = "5"),
+	FSDP_REFUSES(DTYPE, .when = OTHER_DTYPE, .since = "5",
+		.message = "dtype {5} in config.json is not one of torch",
+		.fix = "set dtype in config.json to one of torch"),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
 	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .since = "5"),

@@ -40,7 +40,7 @@ static enum beginning beginning_of(struct fsdp_loading *loading, const char *nam
 
 /* What the newest release refuses and others take, from one of them up to another. */
 static const struct {
-	const char *begin, *end; /* of its name */
+	const char *first, *last; /* of its name */
 	const char *since, *until;
 } taken[] = {
 	{ "torch._utils._rebuild_nested_tensor", "", NULL, "2.15" },
@@ -97,9 +97,9 @@ bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 		bool is_taken = false;
 		for (size_t k = 0; loading->torch != NULL && k < FSDP_COUNT(taken); k++)
 			is_taken |= fsdp_span_begins(pickles.globals[i],
-					    fsdp_span_text(taken[k].begin)) &&
+					    fsdp_span_text(taken[k].first)) &&
 				    fsdp_span_ends(pickles.globals[i],
-					    fsdp_span_text(taken[k].end)) &&
+					    fsdp_span_text(taken[k].last)) &&
 				    (taken[k].since == NULL ||
 					    fsdp_load_compare_versions(loading->torch,
 						    taken[k].since) >= 0) &&
@@ -197,7 +197,19 @@ bool fsdp_load_is_nested(struct fsdp_loading *loading)
 
 /* ---- the file that was named ---- */
 
-enum { FILE_NAMED = 1, NO_BYTES = 2, ARCHIVE = 4, OLD_FORM = 8, BARE = 16 };
+enum {
+	FILE_NAMED = 1 << 0,
+	NO_BYTES = 1 << 1,
+	ARCHIVE = 1 << 2,
+	OLD_FORM = 1 << 3,
+	BARE = 1 << 4,
+	TORCHSCRIPT = 1 << 5,
+	NOT_OPENED =
+		1 << 6, /* of a zip: its directory, which is at the end, is missing */
+	IS_UNREAD = 1 << 7,
+	/* torch computes with their sizes before it reads their bytes. */
+	NESTED = 1 << 8
+};
 
 static void begin(struct fsdp_loading *loading)
 {
@@ -208,30 +220,24 @@ static void begin(struct fsdp_loading *loading)
 		[NEW_PICKLED] = 0,
 		[OTHER] = 0 };
 	enum beginning beginning = beginning_of(loading, "");
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_scan_pickles pickles;
+	const char *family;
 
 	loading->weights = "";
-	if (beginning != NOTHING)
-		loading->is |= FILE_NAMED | facts[beginning];
-}
-
-static bool is_torchscript(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	const char *family =
-		checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
-
-	return family != NULL && strcmp(family, "torchscript") == 0;
-}
-
-/* A zip without its directory, which is stored at the end. */
-static bool is_cut(struct fsdp_loading *loading)
-{
-	return fsdp_load_opened(loading) == NULL;
-}
-
-static bool is_unread(struct fsdp_loading *loading)
-{
-	return !fsdp_load_pickles(loading, "").is_readable;
+	if (beginning == NOTHING)
+		return;
+	checkpoint = fsdp_load_opened(loading);
+	pickles = fsdp_load_pickles(loading, "");
+	family = checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
+	loading->is |= FILE_NAMED | facts[beginning] |
+		       (checkpoint == NULL ? NOT_OPENED : 0) |
+		       (pickles.is_readable ? 0 : IS_UNREAD);
+	if (family != NULL && strcmp(family, "torchscript") == 0)
+		loading->is |= TORCHSCRIPT;
+	for (size_t i = 0; i < pickles.global_count; i++)
+		if (fsdp_span_is(pickles.globals[i], taken[0].first))
+			loading->is |= NESTED;
 }
 
 /* Reports the tensor and the reason. */
@@ -301,38 +307,25 @@ static bool has_untyped_storage(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Their sizes are computed with before their bytes are read. */
-static bool is_legacy_nested(struct fsdp_loading *loading)
-{
-	struct fsdp_scan_pickles pickles = fsdp_load_pickles(loading, "");
-	size_t i = 0;
-
-	while (i < pickles.global_count &&
-		!fsdp_span_is(pickles.globals[i], taken[0].begin))
-		i++;
-	return i < pickles.global_count;
-}
-
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(FORMAT, .unless = FILE_NAMED, .ends = true,
 		.message = "torch.load loads one file, and this is a directory"),
 	FSDP_REFUSES(DAMAGED_FILE, .when = NO_BYTES, .message = "the file is empty",
 		.fix = FSDP_NO_FIX),
-	FSDP_REFUSES(FORMAT, is_torchscript,
-		"weights_only=True does not load TorchScript archives",
-		"load it with torch.jit.load, if you trust its source"),
-	FSDP_REFUSES(DAMAGED_FILE, is_cut,
-		"the file is truncated: it has no zip directory at its end", FSDP_NO_FIX,
-		.when = ARCHIVE),
+	FSDP_REFUSES(FORMAT, .when = TORCHSCRIPT,
+		.message = "weights_only=True does not load TorchScript archives",
+		.fix = "load it with torch.jit.load, if you trust its source"),
+	FSDP_REFUSES(DAMAGED_FILE, .when = ARCHIVE | NOT_OPENED, .fix = FSDP_NO_FIX,
+		.message = "the file is truncated: it has no zip directory at its end"),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global),
 	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
 	FSDP_REFUSES(FORMAT, .when = BARE,
 		.message = "the file is a pickle that torch.save did not write"),
-	FSDP_NOT_JUDGED(
-		UNREAD, is_unread, "the pickles of the file cannot be read completely"),
-	FSDP_NOT_JUDGED(UNSUPPORTED, is_legacy_nested,
-		"torch computes with the sizes of a nested tensor before it reads them from a file of this form",
-		.when = OLD_FORM, .until = "2.15"),
+	FSDP_NOT_JUDGED(UNREAD, .when = IS_UNREAD,
+		.message = "the pickles of the file cannot be read completely"),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = OLD_FORM | NESTED, .until = "2.15",
+		.message =
+			"torch computes with the sizes of a nested tensor before it reads them from a file of this form"),
 	FSDP_REFUSES(DTYPE, has_untyped_storage,
 		"torch.load cannot read tensors of {0} in a file without zip container",
 		"{1}", .when = OLD_FORM),

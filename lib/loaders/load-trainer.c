@@ -21,7 +21,12 @@ enum {
 	CONFIG = 1 << 5,
 	RUN = 1 << 6,
 	OPTIMIZER = 1 << 7,
-	STATES = 1 << 8 /* of DeepSpeed */
+	STATES = 1 << 8, /* of DeepSpeed */
+	/* What the run that loads uses, as the caller chose. */
+	RUNS_FSDP = 1 << 9,
+	RUNS_WITHOUT = 1 << 10,
+	RUNS_DEEPSPEED = 1 << 11,
+	OTHER_RUN = 1 << 12
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -32,6 +37,9 @@ static const struct fsdp_load_fact facts[] = {
 	{ RUN, "optimizer.pt optimizer.bin scheduler.pt training_args.bin rng_state.pth rng_state_*" },
 	{ STATES, "*_states.pt */*_states.pt" },
 	{ OPTIMIZER, "optimizer.pt optimizer.bin optimizer_0" },
+	{ RUNS_FSDP, .option = "fsdp", .values = "true" },
+	{ RUNS_WITHOUT, .option = "fsdp", .values = "false" },
+	{ RUNS_DEEPSPEED, .option = "deepspeed", .values = "true" },
 	{ 0 },
 };
 
@@ -44,23 +52,14 @@ static void begin(struct fsdp_loading *loading)
 	loading->lists_weights = !is_fsdp && !is_deepspeed;
 	loading->is |=
 		(is_deepspeed ? DEEPSPEED : 0) | (loading->lists_weights ? PLAIN : 0);
+	/* A run with FSDP takes files of a plain one, in ways that were not seen. */
+	if ((loading->is & (is_fsdp ? RUNS_DEEPSPEED : RUNS_FSDP)) != 0)
+		loading->is |= OTHER_RUN;
 	if (is_deepspeed)
 		(void)fsdp_load_read_zero(loading);
 	if ((loading->is & PLAIN) != 0 &&
 		(loading->is & (CONFIG | FSDP_LOAD_EXPECTS)) != 0)
 		loading->is |= MODEL;
-}
-
-static bool is_without_fsdp(struct fsdp_loading *loading)
-{
-	return !fsdp_load_flag(loading, "fsdp", true);
-}
-
-/* A run with FSDP takes files of a plain one, in ways that were not seen. */
-static bool is_other_run(struct fsdp_loading *loading)
-{
-	return fsdp_load_flag(
-		loading, (loading->is & FSDP) != 0 ? "deepspeed" : "fsdp", false);
 }
 
 /* Trainer makes two groups, one that decays and one that does not; another optimizer may
@@ -85,11 +84,11 @@ static bool has_one_group(struct fsdp_loading *loading)
 #define STATE .lacks = "trainer_state.json"
 
 static const struct fsdp_load_rule rules[] = {
-	FSDP_REFUSES(OTHER_RUN, is_without_fsdp,
-		"the checkpoint was saved with FSDP, and the run does not use it",
-		"resume with FSDP", .when = FSDP),
-	FSDP_NOT_JUDGED(OTHER_RUN, is_other_run,
-		"a run with other kinds of files is not supported", .ends = true),
+	FSDP_REFUSES(OTHER_RUN, .when = FSDP | RUNS_WITHOUT, .fix = "resume with FSDP",
+		.message =
+			"the checkpoint was saved with FSDP, and the run does not use it"),
+	FSDP_NOT_JUDGED(OTHER_RUN, .when = OTHER_RUN, .ends = true,
+		.message = "a run with other kinds of files is not supported"),
 	FSDP_REFUSES(NO_WEIGHTS, .message = NO_WEIGHTS, .when = PLAIN | FSDP_LOAD_NONE),
 	FSDP_REFUSES(
 		NO_WEIGHTS, .message = NO_WEIGHTS, .when = DEEPSPEED, .unless = STATES),

@@ -42,8 +42,19 @@ enum {
 	 * not have, or at any such name. */
 	RAISES_PROJECTIONS = 1 << 11,
 	RAISES_ALL = 1 << 12,
-	NO_MAP = 1 << 13 /* the index lists no files */
+	NO_MAP = 1 << 13, /* the index lists no files */
+	/* Of the adapter. */
+	LACKS_KEY = 1 << 14,
+	NO_RANK = 1 << 15,
+	FEATURE = 1 << 16, /* it changes the adapter in a way that vLLM does not have */
+	DORA = 1 << 17,
+	WHOLE = 1 << 18, /* a module that is not the head of a classifier */
+	ABOVE_RANK = 1 << 19
 };
+
+/* Kept words: a key that is missing; the largest rank, that of the server, what helps;
+ * a feature, or a whole module. */
+enum { KEY = FSDP_LOAD_WORDS, RANK, MOST, SERVER, FEATURED };
 
 static const struct fsdp_load_fact facts[] = {
 	{ MODEL, CONFIG_FILE },
@@ -84,6 +95,72 @@ static uint32_t find_class(struct fsdp_loading *loading)
 	return 0;
 }
 
+/* Reads the configuration of an adapter. */
+static void read_adapter(struct fsdp_loading *loading)
+{
+	static const char *const keys[] = { "target_modules", "lora_alpha", "r" };
+	static const int64_t allowed[] = { 512, 320, 256, 128, 64, 32, 16, 8, 1 };
+	static const char *const starts[] = { "gaussian", "eva", "orthogonal", "mica",
+		"lora_ga" };
+	const char *chosen = fsdp_loader_setting(loading, MAX_RANK);
+	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
+	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
+	struct fsdp_load_items patterns =
+		fsdp_load_items(loading, ADAPTER_FILE, "rank_pattern");
+	struct fsdp_load_items whole =
+		fsdp_load_items(loading, ADAPTER_FILE, "modules_to_save");
+	struct fsdp_span bias = fsdp_load_text(loading, ADAPTER_FILE, "bias");
+	struct fsdp_span start =
+		fsdp_load_text(loading, ADAPTER_FILE, "init_lora_weights");
+	const struct fsdp_setting *item,
+		*feature = fsdp_load_find_set(loading, ADAPTER_FILE,
+			"use_dora lora_bias alora_invocation_tokens layer_replication use_bdlora use_qalora");
+
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0) {
+			loading->is |= LACKS_KEY;
+			fsdp_load_report(loading, KEY, "%s", keys[i]);
+		}
+	if (fsdp_load_integer(loading, ADAPTER_FILE, "r", 1) <= 0)
+		loading->is |= NO_RANK;
+	if (fsdp_load_find_set(loading, ADAPTER_FILE, "use_dora") != NULL)
+		loading->is |= DORA;
+	/* Only heads of classifiers may be whole. */
+	while ((item = fsdp_load_next_item(&whole)) != NULL &&
+		(item->value.kind != FSDP_TOKEN_TEXT ||
+			fsdp_span_is_any(item->value.text, "classifier score")))
+		;
+	if (item != NULL) {
+		loading->is |= WHOLE;
+		fsdp_load_set_word(loading, FEATURED, item->value.text);
+	}
+	for (size_t i = 0; i < FSDP_COUNT(starts); i++)
+		if (start.size == strlen(starts[i]) &&
+			strncasecmp((const char *)start.data, starts[i], start.size) == 0)
+			start.data = NULL;
+	if (feature != NULL || start.data != NULL ||
+		(bias.size != 0 && !fsdp_span_is(bias, "none")))
+		loading->is |= FEATURE;
+	if (feature != NULL)
+		fsdp_load_set_word(loading, FEATURED, feature->key);
+	else if (start.data != NULL)
+		fsdp_load_report(loading, FEATURED, "init_lora_weights %.*s",
+			FSDP_TEXT_MOST(start, 64));
+	else if ((loading->is & FEATURE) != 0)
+		fsdp_load_report(
+			loading, FEATURED, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
+	while ((item = fsdp_load_next_item(&patterns)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_INTEGER && item->value.integer > rank)
+			rank = item->value.integer;
+	if (rank > most)
+		loading->is |= ABOVE_RANK;
+	fsdp_load_report(loading, RANK, "%" PRId64, rank);
+	fsdp_load_report(loading, MOST, "%" PRId64, most);
+	for (size_t i = 0; i < FSDP_COUNT(allowed) && allowed[i] >= rank; i++)
+		fsdp_load_report(loading, SERVER,
+			"start vLLM with --max-lora-rank %" PRId64, allowed[i]);
+}
+
 static void begin(struct fsdp_loading *loading)
 {
 	/* Files of the first kind that is there. */
@@ -97,6 +174,7 @@ static void begin(struct fsdp_loading *loading)
 	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
 		loading->weights = fsdp_load_choose(loading,
 			"adapter_model.safetensors adapter_model.bin adapter_model.pt");
+		read_adapter(loading);
 		return;
 	}
 	for (; kind < FSDP_COUNT(kinds) && count == 0; kind++)
@@ -261,87 +339,6 @@ static bool lacks_norm(struct fsdp_loading *loading)
 
 /* ---- an adapter ---- */
 
-static bool lacks_key(struct fsdp_loading *loading)
-{
-	static const char *const keys[] = { "r", "lora_alpha", "target_modules" };
-
-	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
-		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0)
-			return fsdp_load_report(loading, 0, "%s", keys[i]);
-	return false;
-}
-
-/* A setting that changes the adapter in a way that vLLM does not have. */
-static bool has_feature(struct fsdp_loading *loading)
-{
-	static const char *const starts[] = { "gaussian", "eva", "orthogonal", "mica",
-		"lora_ga" };
-	struct fsdp_span bias = fsdp_load_text(loading, ADAPTER_FILE, "bias");
-	struct fsdp_span start =
-		fsdp_load_text(loading, ADAPTER_FILE, "init_lora_weights");
-	const struct fsdp_setting *found = fsdp_load_find_set(loading, ADAPTER_FILE,
-		"use_dora lora_bias alora_invocation_tokens layer_replication use_bdlora use_qalora");
-
-	if (found != NULL)
-		return fsdp_load_set_word(loading, 0, found->key);
-	for (size_t i = 0; i < FSDP_COUNT(starts); i++)
-		if (start.size == strlen(starts[i]) &&
-			strncasecmp((const char *)start.data, starts[i], start.size) == 0)
-			start.data = NULL;
-	if (start.data != NULL)
-		return fsdp_load_report(
-			loading, 0, "init_lora_weights %.*s", FSDP_TEXT_MOST(start, 64));
-	return bias.size != 0 && !fsdp_span_is(bias, "none") &&
-	       fsdp_load_report(loading, 0, "bias %.*s", FSDP_TEXT_MOST(bias, 64));
-}
-
-static bool has_dora(struct fsdp_loading *loading)
-{
-	return fsdp_load_find_set(loading, ADAPTER_FILE, "use_dora") != NULL;
-}
-
-/* Only heads of classifiers may be whole. */
-static bool has_whole_module(struct fsdp_loading *loading)
-{
-	struct fsdp_load_items list =
-		fsdp_load_items(loading, ADAPTER_FILE, "modules_to_save");
-	const struct fsdp_setting *item;
-
-	while ((item = fsdp_load_next_item(&list)) != NULL)
-		if (item->value.kind == FSDP_TOKEN_TEXT &&
-			!fsdp_span_is_any(item->value.text, "classifier score"))
-			return fsdp_load_set_word(loading, 0, item->value.text);
-	return false;
-}
-
-/* Words: the largest rank, that of the server, what helps. */
-static bool is_above_rank(struct fsdp_loading *loading)
-{
-	static const int64_t allowed[] = { 1, 8, 16, 32, 64, 128, 256, 320, 512 };
-	const char *chosen = fsdp_loader_setting(loading, MAX_RANK);
-	int64_t most = chosen != NULL ? strtol(chosen, NULL, 10) : 16;
-	int64_t rank = fsdp_load_integer(loading, ADAPTER_FILE, "r", 0);
-	struct fsdp_load_items list =
-		fsdp_load_items(loading, ADAPTER_FILE, "rank_pattern");
-	const struct fsdp_setting *item;
-
-	while ((item = fsdp_load_next_item(&list)) != NULL)
-		if (item->value.kind == FSDP_TOKEN_INTEGER && item->value.integer > rank)
-			rank = item->value.integer;
-	fsdp_load_report(loading, 0, "%" PRId64, rank);
-	fsdp_load_report(loading, 1, "%" PRId64, most);
-	for (size_t i = FSDP_COUNT(allowed); i-- > 0;)
-		if (allowed[i] >= rank)
-			fsdp_load_report(loading, 2,
-				"start vLLM with --max-lora-rank %" PRId64, allowed[i]);
-	return rank > most;
-}
-
-static bool has_no_rank(struct fsdp_loading *loading)
-{
-	return fsdp_load_integer(loading, ADAPTER_FILE, "r", 1) <= 0;
-}
-
 /* A tensor whose name is not read, as word 0. */
 static bool has_other_tensor(struct fsdp_loading *loading)
 {
@@ -359,20 +356,19 @@ static bool has_other_tensor(struct fsdp_loading *loading)
 
 static const struct fsdp_load_rule rules[] = {
 	/* ---- an adapter ---- */
-	FSDP_REFUSES(CONFIG, lacks_key, ADAPTER_FILE " has no {0}", FSDP_NO_FIX,
-		.when = ADAPTER),
-	FSDP_REFUSES(ADAPTER_RANK, has_no_rank, "r in " ADAPTER_FILE " is not above 0",
-		FSDP_NO_FIX, .when = ADAPTER),
-	FSDP_REFUSES(ADAPTER_TYPE, has_feature, "vLLM has no adapters with {0}",
-		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
-	FSDP_REFUSES(ADAPTER_TYPE, has_dora, "SGLang has no adapters with use_dora",
-		FSDP_NO_FIX, .when = ADAPTER | SGLANG),
-	FSDP_REFUSES(ADAPTER_MODULES, has_whole_module,
-		"{0} (modules_to_save) is fully trained: vLLM loads only classifier and score",
-		FSDP_NO_FIX, .when = ADAPTER, .unless = SGLANG),
-	FSDP_REFUSES(ADAPTER_RANK, is_above_rank,
-		"the largest rank is {0}, and " MAX_RANK " is {1}", "{2}",
-		.when = ADAPTER, .unless = SGLANG),
+	FSDP_REFUSES(CONFIG, .when = LACKS_KEY, .fix = FSDP_NO_FIX,
+		.message = ADAPTER_FILE " has no {5}"),
+	FSDP_REFUSES(ADAPTER_RANK, .when = NO_RANK, .fix = FSDP_NO_FIX,
+		.message = "r in " ADAPTER_FILE " is not above 0"),
+	FSDP_REFUSES(ADAPTER_TYPE, .when = FEATURE, .unless = SGLANG, .fix = FSDP_NO_FIX,
+		.message = "vLLM has no adapters with {9}"),
+	FSDP_REFUSES(ADAPTER_TYPE, .when = DORA | SGLANG, .fix = FSDP_NO_FIX,
+		.message = "SGLang has no adapters with use_dora"),
+	FSDP_REFUSES(ADAPTER_MODULES, .when = WHOLE, .unless = SGLANG, .fix = FSDP_NO_FIX,
+		.message =
+			"{9} (modules_to_save) is fully trained: vLLM loads only classifier and score"),
+	FSDP_REFUSES(ADAPTER_RANK, .when = ABOVE_RANK, .unless = SGLANG, .fix = "{8}",
+		.message = "the largest rank is {6}, and " MAX_RANK " is {7}"),
 	FSDP_REFUSES(NO_WEIGHTS, .when = ADAPTER | FSDP_LOAD_NONE,
 		.message =
 			"the directory has no adapter_model.safetensors, adapter_model.bin or adapter_model.pt"),

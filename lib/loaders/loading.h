@@ -341,9 +341,11 @@ bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 /* For qsort. */
 int fsdp_load_by_name(const void *a, const void *b);
 
-/* Tensors of the model in a set, in order of names. False: out of memory. */
+/* Tensors of a set as they are stored, in order of names: all, or those of the model.
+ * False: out of memory. */
 bool fsdp_load_list_stored(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret);
+	const struct fsdp_checkpoint *checkpoint, bool all,
+	struct fsdp_load_tensors *ret);
 /* A shape that is not known is like any. */
 bool fsdp_load_same_shape(
 	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b);

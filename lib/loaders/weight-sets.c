@@ -66,7 +66,7 @@ static bool open_two(struct fsdp_loading *loading, const char *left, const char 
 	}
 	for (size_t i = 0; i < 2 && !loading->failed; i++)
 		loading->failed |=
-			!fsdp_load_list_stored(loading, ret_sides->checkpoints[i],
+			!fsdp_load_list_stored(loading, ret_sides->checkpoints[i], false,
 				&ret_sides->tensors[i]) ||
 			!fsdp_locator_new(
 				ret_sides->checkpoints[i], &ret_sides->locators[i], NULL);
@@ -116,30 +116,31 @@ static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 
 /* ---- two sets ---- */
 
-static bool are_same(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
-{
-	return fsdp_load_same_shape(a, b) && a->dtype == b->dtype;
-}
-
-/* Counts tensors that both have, and with `data` of these such with the same bytes. */
+/* Counts tensors that both have, and with `data` of these such with the same bytes.
+ * *ret_other: the first that is not in both so, unless one has no more. */
 static void count_shares(struct fsdp_loading *loading, const struct two_sets *sides,
-	bool data, struct fsdp_set_shares *ret_shares, size_t *ret_names)
+	bool data, struct fsdp_set_shares *ret_shares, size_t *ret_names,
+	struct fsdp_span *ret_other)
 {
 	const struct fsdp_load_tensors *a = &sides->tensors[0], *b = &sides->tensors[1];
 
 	*ret_names = 0;
+	*ret_other = (struct fsdp_span){ 0 };
 	*ret_shares = (struct fsdp_set_shares){ .first = a->count, .second = b->count };
 	for (size_t i = 0, k = 0; i < a->count && k < b->count;) {
 		const struct fsdp_load_tensor *x = &a->items[i], *y = &b->items[k];
 		int order = fsdp_span_compare(x->name, y->name);
+		bool is_same =
+			order == 0 && fsdp_load_same_shape(x, y) && x->dtype == y->dtype;
 		i += order <= 0;
 		k += order >= 0;
 		*ret_names += order == 0;
-		if (order != 0 || !are_same(x, y))
-			continue;
-		ret_shares->alike++;
-		ret_shares->equal += data && compare_bytes(loading, sides, x->name,
-						     y->name) == FSDP_SETS_SAME;
+		ret_shares->alike += is_same;
+		ret_shares->equal +=
+			is_same && data &&
+			compare_bytes(loading, sides, x->name, y->name) == FSDP_SETS_SAME;
+		if (!is_same && ret_other->data == NULL)
+			*ret_other = x->name;
 	}
 }
 
@@ -148,35 +149,31 @@ static void count_shares(struct fsdp_loading *loading, const struct two_sets *si
 static enum fsdp_set_likeness compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
-	bool data = loading->options->data, is_opened;
+	bool data = loading->options->data;
 	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_STATED;
 	struct fsdp_set_shares shares = { 0 };
 	struct two_sets sides;
+	struct fsdp_span name;
 	size_t names = 0;
 
-	is_opened = open_two(loading, left, right, &sides);
-	if (is_opened)
-		count_shares(loading, &sides, false, &shares, &names);
-	/* One of them is written for other programs: by other names, or as a part for a
-	 * rank. */
-	if (is_opened && (is_native(left) || is_native(right)) &&
-		(names == 0 || fsdp_load_has_file(loading, "consolidated.01.pth")))
-		likeness = FSDP_SETS_OTHER_FORMAT;
-	else if (is_opened)
-		likeness =
-			shares.first != shares.second ? FSDP_SETS_DIFFER : FSDP_SETS_SAME;
-	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first; i++) {
-		const struct fsdp_load_tensor *a = &sides.tensors[0].items[i],
-					      *b = &sides.tensors[1].items[i];
-		if (!fsdp_span_equal(a->name, b->name) || !are_same(a, b))
-			likeness = FSDP_SETS_DIFFER;
-		if (likeness == FSDP_SETS_DIFFER)
-			fsdp_load_name(loading, a->name);
+	if (open_two(loading, left, right, &sides)) {
+		count_shares(loading, &sides, false, &shares, &names, &name);
+		/* One of them is written for other programs: by other names, or as a part
+		 * for a rank. */
+		likeness = (is_native(left) || is_native(right)) &&
+					   (names == 0 || fsdp_load_has_file(loading,
+								  "consolidated.01.pth"))
+				   ? FSDP_SETS_OTHER_FORMAT
+			   : shares.first != shares.second || shares.alike != shares.first
+				   ? FSDP_SETS_DIFFER
+				   : FSDP_SETS_SAME;
+		if (likeness == FSDP_SETS_DIFFER && shares.first == shares.second)
+			fsdp_load_name(loading, name);
 	}
 	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < shares.first &&
 			   (data || i < FIRST_TENSORS);
 		i++) {
-		struct fsdp_span name = sides.tensors[0].items[i].name;
+		name = sides.tensors[0].items[i].name;
 		likeness = compare_bytes(loading, &sides, name, name);
 		if (likeness == FSDP_SETS_DIFFER)
 			fsdp_load_name(loading, name);
@@ -367,6 +364,7 @@ bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
 				.second = models[i + 1],
 				.likeness = FSDP_SETS_OTHER_MODEL };
 			struct two_sets sides;
+			struct fsdp_span other;
 			size_t names;
 			bool is_opened;
 
@@ -377,7 +375,8 @@ bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
 			pair.checkpoint = fsdp_load_open(loading, pair.second);
 			is_opened = open_two(loading, pair.first, pair.second, &sides);
 			if (is_opened)
-				count_shares(loading, &sides, data, &pair.shares, &names);
+				count_shares(loading, &sides, data, &pair.shares, &names,
+					&other);
 			close_two(&sides);
 			if (pair.checkpoint == NULL || is_opened)
 				pairs->items[pairs->count++] = pair;
