@@ -545,6 +545,9 @@ static bool may_be_dump(const char *path, off_t size)
 
 	if (file >= 0)
 		close(file);
+	/* The dump of a rank that stopped while it wrote. */
+	if (had == 0 && size == 0)
+		return is_digit(path[strlen(path) - 1]);
 	if (had < (ssize_t)sizeof head)
 		return had < 0 || size >= (off_t)sizeof head;
 	return head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;

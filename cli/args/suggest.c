@@ -192,8 +192,11 @@ static void place_beside(char *place, size_t room, const char *checkpoint)
 	if (strspn(checkpoint, "./") >= size)
 		snprintf(place, room, "weights");
 	else
-		snprintf(place, room, "%.*s-weights", (int)(end - begin),
-			checkpoint + begin);
+		snprintf(place, room, "%.*s-%s", (int)(end - begin), checkpoint + begin,
+			end - begin >= 7 &&
+					strncmp(checkpoint + end - 7, "weights", 7) == 0
+				? "export"
+				: "weights");
 }
 
 static bool has_place(char *const *typed)
@@ -441,6 +444,8 @@ void suggest_option(struct usage *usage, const struct arguments *arguments)
 	if (synonym != NULL)
 		usage_hint(usage, "did you mean %s? (fsdp-inspect help %s)", synonym,
 			command->name);
+	else if (strcmp(typed, "--data") == 0 && has_option(command, "level", '\0'))
+		usage_hint(usage, "%s --level=data reads the contents", command->name);
 	else if (owners[0] != '\0')
 		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)", owners,
 			command->name);

@@ -305,7 +305,7 @@ static const struct option_row OPTIONS[] = {
 		.help = "check names, sizes and top-level metadata only" },
 	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "also read every byte" },
 	{ "values", 0, OPTION_FLAG, NULL, AT(values),
-		.help = "with --data: count NaN and Inf values" },
+		.help = "like --data, and count NaN and Inf values" },
 	{ "require-checksums", 0, OPTION_FLAG, NULL, AT(require_checksums),
 		.help = "with --data: files without checksums are partial" },
 	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
@@ -377,7 +377,7 @@ static bool check_globals(const struct audit_options *options, struct run *run)
 static const char *no_part(const struct audit_options *options, const char **ret_hint)
 {
 	*ret_hint = "give both: --data --part";
-	if (!options->data)
+	if (!options->data && !options->values)
 		return "--part cuts the bytes that --data reads";
 	*ret_hint = "run it by itself: fsdp-inspect audit --data --values CHECKPOINT";
 	if (options->values)
@@ -458,20 +458,19 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	const char *what, *hint;
 	struct audit *audit;
 
+	bool data = options->data || options->values;
+
 	(void)unused;
-	if (options->quick && options->data)
+	if (options->quick && data)
 		return !refuse(run, "give one of them", "--quick excludes --data");
-	if (options->listing != NULL && (options->data || options->merged != NULL ||
-						options->loading.loaders.count > 0))
+	if (options->listing != NULL &&
+		(data || options->merged != NULL || options->loading.loaders.count > 0))
 		return !refuse(run, "download the checkpoint, or name it at its URL",
 			"a list has names and sizes only: --listing excludes --data, --merged and --for");
-	if (options->values && !options->data)
-		return !refuse(
-			run, "give both: --data --values", "--values needs --data");
-	if (options->require_checksums && !options->data)
+	if (options->require_checksums && !data)
 		return !refuse(run, "give both: --data --require-checksums",
 			"--require-checksums needs --data");
-	if (options->manifest != NULL && !options->data)
+	if (options->manifest != NULL && !data)
 		return !refuse(
 			run, "give both: --data --manifest", "--manifest needs --data");
 	if (run->common->part_count != 0 && (what = no_part(options, &hint)) != NULL)
@@ -481,9 +480,9 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 		return out_of_memory(run);
 	audit->options = options;
 	audit->level = !reads_values(options) ? FSDP_LEVEL_QUICK
-		       : !options->data       ? FSDP_LEVEL_HEADERS
 		       : options->values      ? FSDP_LEVEL_VALUES
-					      : FSDP_LEVEL_DATA;
+		       : options->data        ? FSDP_LEVEL_DATA
+					      : FSDP_LEVEL_HEADERS;
 	audit_set_threshold(audit,
 		text_of(run->common->fail_on != NULL ? run->common->fail_on : "error"));
 	/* They were read too. */
@@ -518,9 +517,11 @@ static bool check_inputs(struct run *run, struct fsdp_error **ret_error)
 	/* Each checkpoint below it is an input of its own. */
 	if (run->below != NULL)
 		return audit->level < FSDP_LEVEL_HEADERS ||
-		       check_weight_sets(run, audit->options->data, true);
-	if (run->checkpoint != NULL)
+		       check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true);
+	if (run->checkpoint != NULL) {
 		pickled_recording_report(run);
+		adapter_base_report(run);
+	}
 	return audit_check(audit, run, ret_error);
 }
 

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/audit.h"
@@ -185,6 +186,30 @@ static const struct record check_rows =
 		{ "result", GET(FIELD_WORD, get_result) },
 		{ "findings", COUNT_AT(struct check, findings) },
 		{ "title", GET(FIELD_WORD, get_title) });
+
+/* First the checks that could not run, then the others. False: out of memory. */
+static bool show_checks(const struct verdict *verdict, struct out *out)
+{
+	static const struct table table = { .key = "table", .text_only = true };
+	struct check *rows = calloc(verdict->check_count + 1, sizeof *rows);
+	size_t count = 0;
+
+	if (rows == NULL)
+		return false;
+	for (int open = 1; open >= 0; open--)
+		for (size_t i = 0; i < verdict->check_count; i++) {
+			unsigned reason = verdict->checks[i].reason;
+
+			if (open == (reason == FSDP_REASON_UNREADABLE ||
+					    reason == FSDP_REASON_UNSUPPORTED ||
+					    reason == FSDP_REASON_LIMIT ||
+					    reason == FSDP_REASON_NEEDS_PLAN))
+				rows[count++] = verdict->checks[i];
+		}
+	out_records(out, &table, &check_rows, NULL, rows, count);
+	free(rows);
+	return true;
+}
 
 /* ---- the verdict ---- */
 
@@ -496,9 +521,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 			out_line(run->out, NULL,
 				"note: torch.load(weights_only=True) refuses %zu pickle%s (FI3003; -v lists the classes to allow)",
 				refused, refused == 1 ? "" : "s");
-		if (audit->options->checks)
-			out_records(run->out, &table, &check_rows, NULL, verdict->checks,
-				verdict->check_count);
+		if (audit->options->checks && !show_checks(verdict, run->out))
+			return false;
 		if (!verdict->loading.is_own || run->common->verbose > 0)
 			loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit);

@@ -999,7 +999,7 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	if (loading_is_own(&audit->options->loading))
 		return true;
 	if (!loading_check(&audit->options->loading, auditing->run, &audit->expected,
-		    audit->options->data, &verdict->loading, ret_error))
+		    audit->level >= FSDP_LEVEL_DATA, &verdict->loading, ret_error))
 		return false;
 	if (verdict->loading.status == STATUS_BAD)
 		verdict->word = "bad";
@@ -1031,8 +1031,8 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	report_failed_files(run);
 	drop_findings(&auditing);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
-		!loading_check_own(&audit->options->loading, run, audit->options->data,
-			&auditing.verdict->loading))
+		!loading_check_own(&audit->options->loading, run,
+			audit->level >= FSDP_LEVEL_DATA, &auditing.verdict->loading))
 		return false;
 	drop_findings(&auditing);
 	const struct fsdp_checkpoint *checkpoint = auditing.run->checkpoint;

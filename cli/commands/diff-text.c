@@ -424,6 +424,9 @@ static void note_same(struct diffing *diffing)
 {
 	static const char *const texts[] = { "name, shape and dtype", "shape and dtype",
 		"name, shape, dtype and placement", "shape, dtype and placement" };
+	static const char *const agree[] = { "names, shapes and dtypes",
+		"shapes and dtypes", "names, shapes, dtypes and placements",
+		"shapes, dtypes and placements" };
 	const struct fsdp_compare_facts *facts = &diffing->facts;
 	const struct diff_options *options = diffing->options;
 	const char *are = facts->same == 1 ? " is" : "s are";
@@ -439,11 +442,18 @@ static void note_same(struct diffing *diffing)
 			before, facts->same, are,
 			options->tolerance != NULL ? " within the tolerance" : "", unread,
 			out_bytes(diffing->run->out, facts->compared_bytes, size));
-	else
+	else if (!is_different(diffing) && facts->unread == 0)
 		/* Who sees nothing might think that two steps of a run are equal. */
 		run_note(diffing->run,
-			"%s%zu tensor%s the same in %s%s; values not compared (--values)",
-			before, facts->same, are,
+			"%s agree (%zu tensor%s); values not compared (--values)",
+			options->names
+				? "names"
+				: agree[2 * options->layout + (facts->rename_count > 0)],
+			facts->same, facts->same == 1 ? "" : "s");
+	else
+		run_note(diffing->run,
+			"%zu tensor%s the same in %s%s; values not compared (--values)",
+			facts->same, are,
 			options->names
 				? "name"
 				: texts[2 * options->layout + (facts->rename_count > 0)],

@@ -585,7 +585,7 @@ static void print_refused(struct exporting *exporting)
 	if (!is_damaged && (exporting->unmatched ||
 				   (run->word_count > 0 && exporting->torn == NULL)))
 		return;
-	if (!is_damaged && exporting->torn != NULL && !partial)
+	if (!is_damaged && exporting->refused && !partial)
 		out_line(run->out, "next",
 			"--partial exports the tensors that have all pieces");
 	/* The source was found bad only while it was read. */
@@ -611,6 +611,26 @@ static bool is_comparable(const struct exporting *exporting)
 	       strcmp(run->path, "-") != 0 && run->path_count == 1;
 }
 
+/* What this export repaired is not printed as a finding of the input. */
+static void omit_repaired(const struct exporting *exporting)
+{
+	const struct collected *collected = exporting->run->collected;
+	const char *strip = exporting->options->strip;
+
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		struct finding *finding = &collected->findings[i];
+
+		finding->is_printed |=
+			exporting->options->index_only
+				? text_is(finding->file,
+					  text_of("model.safetensors.index.json"))
+				: strip != NULL && strcmp(finding->rule, "FI4002") == 0 &&
+					  memmem(finding->message.data,
+						  finding->message.size, strip,
+						  strlen(strip)) != NULL;
+	}
+}
+
 void print_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -621,6 +641,7 @@ void print_export(struct exporting *exporting)
 		print_refused(exporting);
 		return;
 	}
+	omit_repaired(exporting);
 	count = exporting->facts.file_count;
 	if (exporting->options->index_only) {
 		out_values_line(out, NULL, "{}: {} tensor{s} in {} file{s}",

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands/info-answer.h"
 #include "shared/audit-run.h"
@@ -43,10 +44,13 @@ static void print_head(struct info *info)
 		has_ranks(info) ? value_id(info->world_size) : value_absent();
 	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
+	struct fsdp_mesh mesh = { 0 };
 	bool is_sharded = kind->state_dict == FSDP_STATE_DICT_SHARDED;
 
 	while (path.size > 1 && path.data[path.size - 1] == '/')
 		path.size--;
+	if (kind->mesh != FSDP_NONE)
+		mesh = fsdp_mesh(info->run->checkpoint, kind->mesh);
 	out_line_begin(out, NULL);
 	out_values(out, "{}[ and {} more]  ", value_name(path),
 		value_some(info->run->path_count - 1));
@@ -60,7 +64,10 @@ static void print_head(struct info *info)
 			value_word(kind->is_tensor_parallel ? " with tensor parallelism"
 							    : ""),
 			ranks);
-		if (kind->mesh != FSDP_NONE) {
+		/* A dimension without a name is the number of ranks. */
+		if (kind->mesh != FSDP_NONE &&
+			(!has_ranks(info) || mesh.dims != 1 || mesh.dim_names != NULL ||
+				mesh.shape[0] != info->world_size)) {
 			out_line_text(out, " (");
 			mesh_line(info->run, kind->mesh);
 			out_line_text(out, ")");
@@ -396,7 +403,7 @@ static void print_per_rank(struct info *info)
 	const struct fsdp_balance *balance = &info->balance;
 	uint64_t weights = info->per_rank.weights;
 	bool resumes = info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info);
-	char stored[96] = " (equal)";
+	char stored[96] = " (equal)", mean[HUMAN_ROOM];
 	double more;
 
 	if (balance->groups < 2 || balance->total == 0 ||
@@ -409,10 +416,11 @@ static void print_per_rank(struct info *info)
 		snprintf(stored, sizeof stored, " (balanced)");
 	else if (!balance->is_even)
 		snprintf(stored, sizeof stored,
-			" by rank %" PRIu32 " (%.0f %% more than the mean)", balance->key,
-			more);
+			" on rank %" PRIu32 ", the most (mean %s)", balance->key,
+			out_bytes(
+				info->run->out, balance->total / balance->groups, mean));
 	out_values_line(info->run->out, "per rank",
-		"{} stored{}[; {} per rank to resume on {} ranks][; {} for all weights on one rank]",
+		"{} stored{}[; {} per rank to resume on {} ranks][; all weights: {}]",
 		value_bytes(balance->most), value_word(stored),
 		value_bytes(resumes ? info->per_rank.resume : FSDP_UNKNOWN),
 		value_id(info->world_size),
@@ -591,9 +599,13 @@ static void print_findings(struct info *info)
 			shown++;
 			if (message.size > MESSAGE_MOST)
 				message.size = MESSAGE_MOST;
-			out_values_line(out, "", "[{}: ]{}{} {[}{} {}{]}",
-				finding->file.size > 0 ? value_name(finding->file)
-						       : value_absent(),
+			struct text tensor = finding_tensor(finding);
+			out_values_line(out, "", "[{}: ][{}: ]{}{} {[}{} {}{]}",
+				finding->file.size > 0 &&
+						!finding_starts_with_file(finding)
+					? value_name(finding->file)
+					: value_absent(),
+				tensor.size > 0 ? value_name(tensor) : value_absent(),
 				value_text(message),
 				value_word(message.size < finding->message.size ? "..."
 										: ""),
@@ -606,6 +618,24 @@ static void print_findings(struct info *info)
 					text_is(all->findings[k].message,
 						finding->message);
 		}
+}
+
+/* The audit alone compares its tokens with the embedding. */
+static bool has_tokenizer(const struct run *run)
+{
+	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
+		"added_tokens.json" };
+	bool has = false;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names && !has; i++) {
+		char path[4096];
+		struct stat status;
+
+		has = snprintf(path, sizeof path, "%s/%s", run->path, names[i]) <
+			      (int)sizeof path &&
+		      stat(path, &status) == 0;
+	}
+	return has;
 }
 
 static void print_check(struct info *info)
@@ -632,9 +662,9 @@ static void print_check(struct info *info)
 		out_values(out, ": {} {(audit --checks)}",
 			value_word(reason_open(info->check.open)));
 	else if (info->counts.files > 0)
-		out_fill(out,
-			": all files present; contents not checked {(audit --data)}",
-			NULL);
+		out_values(out,
+			": all files present; contents{} not checked {(audit --data)}",
+			value_word(has_tokenizer(info->run) ? " and tokenizer" : ""));
 	out_values(out, "[; {} note{s} {(audit -v)}]", value_some(info->check.notes));
 	out_line_end(out);
 	print_findings(info);

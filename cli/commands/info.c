@@ -153,6 +153,27 @@ static void set_problem(struct below_row *row, const char *text)
 	row->problem = text_of(row->text);
 }
 
+/* "FILE: what is wrong", unless the row begins with the name of the file. */
+static void set_file_problem(struct below_row *row, struct text file, const char *message)
+{
+	char text[sizeof row->text];
+
+	if (row->others == 0 && text_is(file, text_last(text_of(row->path), '/')))
+		file.size = 0;
+	snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
+		file.size > 0 ? file.data : "", file.size > 0 ? ": " : "", message);
+	set_problem(row, text);
+}
+
+static void set_error_problem(struct below_row *row, const struct fsdp_error *error)
+{
+	const char *path = fsdp_error_path(error);
+
+	set_file_problem(row,
+		path != NULL ? text_last(text_of(path), '/') : (struct text){ 0 },
+		fsdp_error_message(error));
+}
+
 /* The first error stands for all. */
 static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
 {
@@ -162,27 +183,15 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		if (finding->severity != FSDP_ERROR)
 			continue;
-		if (row->errors++ == 0) {
-			struct text file = text_of_span(finding->file);
-			char text[sizeof row->text];
-
-			/* "FILE: what is wrong with it", since a finding's sentence may
-			 * speak of its file. The row begins with the name of a checkpoint
-			 * that is one file. */
-			if (row->others == 0 &&
-				text_is(file, text_last(text_of(row->path), '/')))
-				file.size = 0;
-			snprintf(text, sizeof text, "%.*s%s%s", (int)file.size,
-				file.size > 0 ? file.data : "", file.size > 0 ? ": " : "",
+		/* A finding's sentence may speak of its file. */
+		if (row->errors++ == 0)
+			set_file_problem(row, text_of_span(finding->file),
 				(const char *)finding->message.data);
-			set_problem(row, text);
-		}
 	}
 	count = fsdp_checkpoint_error_count(checkpoint);
 	row->is_unread = count > 0;
 	if (row->errors == 0 && count > 0)
-		set_problem(
-			row, fsdp_error_message(fsdp_checkpoint_error(checkpoint, 0)));
+		set_error_problem(row, fsdp_checkpoint_error(checkpoint, 0));
 	row->errors += count;
 }
 
@@ -231,7 +240,7 @@ static void look_at(struct below_row *row, struct below_row *end, struct run *ru
 		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 			run_fail(run, error);
 		row->errors = 1;
-		set_problem(row, fsdp_error_message(error));
+		set_error_problem(row, error);
 		fsdp_error_free(error);
 		return;
 	}
@@ -1094,6 +1103,7 @@ static void print_checkpoint(struct run *run)
 		info->waste = waste_find(run, &info->status);
 	if (info->counts.tensors < CHECKED_MOST)
 		check(info);
+	adapter_base_report(run);
 	run_begin(run, info->status);
 	info_print(info);
 	out_fields(run->out, &facts_record, (struct subject){ info, info });

@@ -394,7 +394,7 @@ static bool check_parts(struct examined *one, const struct fsdp_discover *below)
 	}
 	if (good && !has_weights && one->run.collected->failure_count == 0)
 		find_error(one, "FI1001",
-			"weights are missing: the directory has only files that are loaded with them");
+			"weights are missing: the directory has only configuration and training state");
 	return good;
 }
 

@@ -803,6 +803,10 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 					latest.candidates[i].path);
 		if (status != STATUS_FAILED)
 			print_none(&latest);
+		if (latest.named > 0 && latest.level != FSDP_LEVEL_DATA)
+			run_note(run, "checked %s, not contents (--level=data)",
+				latest.level == FSDP_LEVEL_QUICK ? "names and sizes"
+								 : "headers");
 		print_cost(&latest);
 		run_begin(run, status);
 		if (run->status != STATUS_FAILED) {

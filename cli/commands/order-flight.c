@@ -113,21 +113,31 @@ static void print_call(struct out *out, const struct fsdp_flight_call *call)
 	}
 }
 
+static bool problem_is(const struct fsdp_flight *joined, const char *problem)
+{
+	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
+}
+
 /* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
 static void print_collective(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
 
+	/* Without a majority no rank's call is that of the collective. */
+	bool is_open = problem_is(joined, "op") && !joined->has_expected;
+
 	out_values(flight->out, "[#{} ]{}", number(joined->seq),
-		joined->op.data != NULL ? value_text(text_of_span(joined->op))
-					: value_word("collective"));
-	print_sizes(flight->out, &joined->call);
+		joined->op.data != NULL && !is_open ? value_text(text_of_span(joined->op))
+						    : value_word("collective"));
+	if (!is_open)
+		print_sizes(flight->out, &joined->call);
 	out_values(flight->out, " of {}[ ({})]",
 		joined->group.size != 0 ? name(joined->group)
 					: value_word("a group without a name"),
 		joined->member_count != 0 ? RANKS(joined->members, joined->member_count)
 					  : value_absent());
-	print_place(flight->out, &joined->place);
+	if (!is_open)
+		print_place(flight->out, &joined->place);
 }
 
 /* " #9 all_gather of mesh_dp_shard", as far as these are known. */
@@ -196,11 +206,6 @@ static void line_inputs(const struct flight *flight)
 }
 
 /* ---- what is wrong ---- */
-
-static bool problem_is(const struct fsdp_flight *joined, const char *problem)
-{
-	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
-}
 
 /* Of a send the partner lacks the recv, and the reverse. */
 static const char *missing_words(struct fsdp_span op)
@@ -743,6 +748,11 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 		bool stopped = one.other != FSDP_ABSENT;
 		char seq[32] = "", other[64] = "";
 
+		/* Without a majority no rank's call is that of the collective. */
+		if (i >= joined->cause_count && problem_is(joined, "op") &&
+			!joined->has_expected)
+			one.op = (struct fsdp_span){ (const unsigned char *)"collective",
+				10 };
 		if (one.seq != FSDP_ABSENT)
 			snprintf(seq, sizeof seq, " #%" PRId64, one.seq);
 		if (stopped)
@@ -772,18 +782,22 @@ int order_check_flight(struct orders *order)
 	int status =
 		joined->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	struct rank_words words;
+	char fix[300];
 
 	if (is_bad)
 		find_cause(order->run, joined);
-	if (joined->missing_dump_count != 0)
+	if (joined->missing_dump_count != 0) {
+		rank_words(joined->missing_dumps, joined->missing_dump_count, &words);
+		snprintf(fix, sizeof fix,
+			"collect the dump of %s, or read the log: a rank that crashed left no dump",
+			words.text);
 		run_finding(order->run, "FI7042",
 			is_log(joined)
 				? "collect the logs of these ranks: an error, or the last line, shows where each is"
-				: "collect these dumps; a rank that crashed left none, and its log has the error",
-			"%s %s",
-			rank_words(joined->missing_dumps, joined->missing_dump_count,
-				&words),
+				: fix,
+			"%s %s", words.text,
 			is_log(joined) ? "printed no failed collective" : "left no dump");
+	}
 	if (joined->unreadable_count != 0)
 		run_finding(order->run, "FI7042", "", "the dump of %s cannot be read",
 			rank_words(joined->unreadable, joined->unreadable_count, &words));

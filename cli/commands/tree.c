@@ -501,6 +501,15 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
+/* Of a model as a hub has it, or of an adapter, no sharding is to be expected. */
+static bool is_of_training(const struct fsdp_checkpoint *checkpoint)
+{
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+
+	return family == NULL ||
+	       (strncmp(family, "hf-", 3) != 0 && strncmp(family, "peft", 4) != 0);
+}
+
 static void print_origin(struct tree *tree)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
@@ -538,7 +547,7 @@ static void print_origin(struct tree *tree)
 	else if (!tree->inferred_classes && has_class)
 		run_note(run,
 			"without a sharding plan, only units that the checkpoint names are shown (fsdp-inspect help plan)");
-	else if (!tree->inferred_classes)
+	else if (!tree->inferred_classes && is_of_training(checkpoint))
 		run_note(run,
 			"classes and FSDP units are not in this checkpoint: add a sharding plan (fsdp-inspect help plan)");
 }

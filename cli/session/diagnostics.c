@@ -318,13 +318,24 @@ bool finding_is_open(const struct finding *finding)
 		       finding->severity >= SEVERITY_WARNING);
 }
 
+/* Whether it is here, after a space. */
+static bool is_word_at(struct text text, size_t at, const char *word)
+{
+	size_t size = strlen(word);
+
+	return at > 0 && text.data[at - 1] == ' ' && size <= text.size - at &&
+	       memcmp(text.data + at, word, size) == 0 &&
+	       (size == text.size - at || text.data[at + size] == ' ' ||
+		       text.data[at + size] == '/');
+}
+
 /* A command that ends in DIR is about the directory that was named. */
 static struct text fix_of(struct collected *collected, struct text fix, uint32_t input)
 {
 	static const char DIR_WORD[] = "DIR";
 	const struct input_record *record =
 		input < collected->input_count ? &collected->inputs[input] : NULL;
-	size_t kept = fix.size - (sizeof DIR_WORD - 1);
+	size_t kept = fix.size - (sizeof DIR_WORD - 1), size = 0, count = 0;
 	struct text path;
 	char *command;
 
@@ -332,17 +343,26 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 		memcmp(fix.data + kept, DIR_WORD, sizeof DIR_WORD - 1) != 0 ||
 		memmem(fix.data, kept, "fsdp-inspect ", 13) == NULL)
 		return fix;
+	for (size_t i = 0; i <= kept; i++)
+		count += is_word_at(fix, i, DIR_WORD);
 	path = record->base.data != NULL ? record->base : record->path;
 	if (path.size != strspn(path.data, PLAIN_PATH) || path.data[0] == '-' ||
 		!path_is_folder(path.data))
 		return fix;
-	command = malloc(kept + path.size + 1);
+	command = malloc(fix.size + count * path.size + 1);
 	if (command == NULL) {
 		collected->out_of_memory = true;
 		return fix;
 	}
-	memcpy(command, fix.data, kept);
-	memcpy(command + kept, path.data, path.size + 1);
+	for (size_t i = 0; i < fix.size;) {
+		bool is_path = is_word_at(fix, i, DIR_WORD);
+
+		memcpy(command + size, is_path ? path.data : fix.data + i,
+			is_path ? path.size : 1);
+		size += is_path ? path.size : 1;
+		i += is_path ? sizeof DIR_WORD - 1 : 1;
+	}
+	command[size] = '\0';
 	if (owned_add(&collected->owned, command) == NULL) {
 		collected->out_of_memory = true;
 		return fix;
@@ -553,15 +573,11 @@ static bool is_in(struct text name, struct text sentence)
 	return false;
 }
 
-/* Where it is not in the sentence anyway. */
-static struct text unsaid_tensor(const struct finding *finding)
+struct text finding_tensor(const struct finding *finding)
 {
-	struct text none = { 0 };
-
-	if (finding->tensor.size == 0 || finding->affected_kept > 0 ||
-		is_in(finding->tensor, finding->message))
-		return none;
-	return finding->tensor;
+	return finding->tensor.size == 0 || is_in(finding->tensor, finding->message)
+		       ? (struct text){ 0 }
+		       : finding->tensor;
 }
 
 /* A finding, or the first of several that differ only in their file. */
@@ -570,8 +586,7 @@ struct fold {
 	size_t count;
 };
 
-/* "optimizer.pt is missing" */
-static bool starts_with_file(const struct finding *finding)
+bool finding_starts_with_file(const struct finding *finding)
 {
 	size_t size = finding->file.size;
 
@@ -583,7 +598,7 @@ static bool starts_with_file(const struct finding *finding)
 static void print_file(struct out *out, const struct fold *fold)
 {
 	if (fold->count == 1) {
-		if (!starts_with_file(fold->first))
+		if (!finding_starts_with_file(fold->first))
 			print_name(out, fold->first->file);
 		print_name(out, fold->first->member);
 		return;
@@ -593,7 +608,7 @@ static void print_file(struct out *out, const struct fold *fold)
 		fold->count == 2 ? "" : "s");
 }
 
-/* "affected: layers.0.{wq, wk, wv} and 2 more (5 names)" */
+/* "affected: layers.0.{wq, wk, wv} and 2 more (5 of 42 tensors, 128.0 KiB)" */
 static void print_lost(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
@@ -642,23 +657,19 @@ static void print_lost(
 	if (shown < finding->affected_count)
 		out_line_text(
 			out, " and %" PRIu64 " more", finding->affected_count - shown);
-	/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of the tensor bytes)"; of names that the
-	 * checkpoint may not have: "(3 names)" */
+	/* Of names that the checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
 	if (stored)
-		out_values(out, " ({} of {} tensor{s}{}",
-			value_count(finding->affected_count), value_count(view->names),
-			value_word(view->names > view->tensors ? " and values" : ""));
+		out_values(out,
+			view->names > view->tensors ? " ({} of {} name{s}"
+						    : " ({} of {} tensor{s}",
+			value_count(finding->affected_count), value_count(view->names));
 	else
 		out_values(out, " ({} name{s}", value_count(finding->affected_count));
 	if (finding->affected_bytes != UINT64_MAX) {
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(finding->affected_bytes));
-		if (view->bytes >= finding->affected_bytes && view->bytes > 0)
-			out_line_text(out, ", %.2f %% of the tensor bytes",
-				100 * (double)finding->affected_bytes /
-					(double)view->bytes);
 	}
 	out_line_text(out, ")");
 	out_line_end(out);
@@ -726,8 +737,8 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 		if (view->inputs != NULL)
 			print_name(out, view->inputs[finding->input].path);
 		print_file(out, &folds[i]);
-		if (view->lost)
-			print_name(out, unsaid_tensor(finding));
+		if (view->lost && finding->affected_kept == 0)
+			print_name(out, finding_tensor(finding));
 		out_line_name(out, finding->message);
 		out_line_text(out, " ");
 		out_line_keep(out, true);

@@ -82,6 +82,12 @@ enum severity collected_severity(enum fsdp_severity severity);
 /* A finding; its fingerprint is made here. */
 void collected_finding(struct collected *collected, const struct finding *finding);
 
+/* Its tensor, unless the message has the name. */
+struct text finding_tensor(const struct finding *finding);
+
+/* "optimizer.pt is missing" */
+bool finding_starts_with_file(const struct finding *finding);
+
 /* Whether it leaves open if the checkpoint is good: something was not looked at, or a
  * class is on no list. */
 bool finding_is_open(const struct finding *finding);

@@ -272,7 +272,7 @@ static void report_lacking(struct session *session, const char *folder,
 				? "copy the directory again, or pass None for this part to from_pretrained"
 				: "copy the directory again",
 			part->is_there
-				? "no weights that are loaded by default (model_index.json lists %s)"
+				? "no weights file with a default name (model_index.json lists %s)"
 				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
 	}

@@ -4,10 +4,13 @@
  * rank did on one clock, for outputs that draw time.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "args/parse.h"
 #include "args/select.h"
@@ -112,7 +115,7 @@ struct pickled_recording pickled_recording_find(
 {
 	static const char SNAPSHOT[] =
 		"CUDA memory snapshot (torch.cuda.memory._snapshot)";
-	static const char DUMP[] = "dump of the Flight Recorder (NCCL)";
+	static const char DUMP[] = "dump of the Flight Recorder";
 	static const struct {
 		const char *word, *title, *command;
 	} KNOWN[] = {
@@ -150,6 +153,31 @@ void pickled_recording_report(struct run *run)
 	if (found.title != NULL)
 		run_note(run, "%s is a %s: fsdp-inspect %s %s", run->path, found.title,
 			found.command, run->path);
+}
+
+/* ---- The base model of an adapter ---- */
+
+void adapter_base_report(struct run *run)
+{
+	struct name_buffer buffer = { 0 };
+	size_t count = fsdp_value_count(run->checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_value value = fsdp_value(run->checkpoint, i);
+		char path[PATH_MAX] = "";
+		struct stat status; /* the sandbox refuses access() */
+
+		if (value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT &&
+			value.tokens->text.size < sizeof path)
+			memcpy(path, value.tokens->text.data, value.tokens->text.size);
+		if (path[0] == '/' &&
+			text_is(entry_shown_name(run, &buffer, &value),
+				text_of("adapter_config.base_model_name_or_path")) &&
+			stat(path, &status) != 0 && errno == ENOENT)
+			run_note(run, "base model %s is not on this machine", path);
+	}
+	run->collected->out_of_memory |= buffer.failed;
+	name_buffer_done(&buffer);
 }
 
 /* ---- Emits what each rank did, on one clock, for outputs that draw time ---- */

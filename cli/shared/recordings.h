@@ -55,4 +55,7 @@ struct pickled_recording pickled_recording_find(
 /* Notes its kind and the command to type; nothing if it is not a recording. */
 void pickled_recording_report(struct run *run);
 
+/* Notes that the base model of an adapter is a path that does not exist here. */
+void adapter_base_report(struct run *run);
+
 #endif

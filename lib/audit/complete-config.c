@@ -1242,7 +1242,8 @@ static void check_absent_head(struct model *model)
 		FSDP_PLACE(.file = config_file(model, model->root), .tensor = head,
 			.affected = &head, .affected_count = 1,
 			.fix = "if the source model ties them, set tie_word_embeddings to true; otherwise copy the head from it"),
-		"the output head is missing, and config.json does not tie it to the input embedding");
+		"%.*s is not stored, and config.json does not tie it to the input embedding",
+		FSDP_TEXT_MOST(head, 200));
 }
 
 static void check_stored_head(struct model *model, uint32_t index)

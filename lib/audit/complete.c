@@ -834,15 +834,17 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
 			"tensor is missing: %s have it", siblings);
-	else
+	else {
+		struct fsdp_span module = name_module(model, hole, affected[0]);
+
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
-			FSDP_PLACE(.module = name_module(model, hole, affected[0]),
-				.affected = affected,
+			FSDP_PLACE(.module = module, .affected = affected,
 				.affected_count = model->formatted > FORMATTED_MAX
 							  ? 1
 							  : hole->count),
-			"module is missing (%zu tensors): %s have it", hole->count,
-			siblings);
+			"%.*s is missing (%zu tensors): %s have it",
+			FSDP_TEXT_MOST(module, 200), hole->count, siblings);
+	}
 }
 
 void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t module,

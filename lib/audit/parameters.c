@@ -231,8 +231,7 @@ static const struct {
 	bool only_first; /* further in it may be a module's own name */
 	const char *next;
 } wrappers[] = {
-	{ "_orig_mod", "torch.compile", false,
-		"save model._orig_mod.state_dict(), or run fsdp-inspect export --strip=_orig_mod." },
+	{ "_orig_mod", "torch.compile", false, "save model._orig_mod.state_dict()" },
 	{ "module", "DistributedDataParallel or DataParallel", true,
 		"save model.module.state_dict(), or call consume_prefix_in_state_dict_if_present(state_dict, \"module.\") before loading" },
 	{ "_forward_module", "Lightning Fabric or DeepSpeed", false,
@@ -248,12 +247,18 @@ static const struct {
 	{ "base_model", "PEFT", true,
 		"save the result of model.merge_and_unload(), or remove \"base_model.model.\" and \".base_layer\" from the names" },
 };
-enum { WRAPPERS = FSDP_COUNT(wrappers), OF_PEFT = WRAPPERS - 1, AVERAGES = 8 };
+enum {
+	WRAPPERS = FSDP_COUNT(wrappers),
+	OF_COMPILE = 0,
+	OF_PEFT = WRAPPERS - 1,
+	AVERAGES = 8
+};
 
 struct wrapped {
 	struct fsdp_checking *checking;
 	struct fsdp_kept names[WRAPPERS];
 	struct fsdp_kept first[WRAPPERS]; /* of the first, what load_state_dict gets */
+	size_t leading[WRAPPERS];         /* names that begin with it */
 	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
 	struct fsdp_kept averages;
 	size_t all;
@@ -318,6 +323,8 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 			continue;
 		if (wrapped->first[i].count == 0)
 			fsdp_check_keep(checking, &wrapped->first[i], key);
+		wrapped->leading[i] +=
+			fsdp_span_is(fsdp_span_first(key, '.'), wrappers[i].segment);
 		fsdp_check_keep(checking, &wrapped->names[i], raw);
 	}
 }
@@ -325,19 +332,24 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	const struct fsdp_kept *names = &wrapped->names[wrapper];
-	char room[FSDP_SHOWN];
+	bool leads = wrapped->leading[wrapper] == names->count;
+	bool is_all = names->count == wrapped->all;
+	char count[64], room[FSDP_SHOWN];
 
+	snprintf(count, sizeof count, is_all ? "all %zu" : "%zu of %zu", names->count,
+		wrapped->all);
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = wrapper == OF_PEFT && wrapped->has_whole
 				       ? "save the result of model.merge_and_unload()"
+			       : wrapper == OF_COMPILE && leads
+				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT DIR"
 				       : wrappers[wrapper].next),
-		names->count == wrapped->all
-			? "all %zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads no tensor"
-			: "%zu of %zu names have the segment '%s.' that %s adds: load_state_dict of an unwrapped model refuses '%s', and with strict=False skips them",
-		names->count, wrapped->all, wrappers[wrapper].segment,
+		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it %s",
+		count, leads ? "begin with" : "contain", wrappers[wrapper].segment,
 		wrappers[wrapper].tool,
-		fsdp_shown(wrapped->first[wrapper].names[0], room));
+		fsdp_shown(wrapped->first[wrapper].names[0], room),
+		is_all ? "loads no tensor" : "skips them");
 }
 
 /* A tensor that is the full content of a file has no name. */

@@ -195,7 +195,7 @@ static void check_steps(struct fsdp_checking *checking)
 	if (found >= 0 && found != step) {
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 			FSDP_PLACE(.file = FSDP_SPAN("trainer_state.json"),
-				.fix = "rename the directory, or copy the save of that step again"),
+				.fix = "copy the save of that step again, or rename the directory"),
 			"global_step is %" PRId64
 			", but the directory is named %.*s: a resume continues at step %" PRId64,
 			found, FSDP_TEXT_MOST(name, 100), found);
@@ -206,8 +206,8 @@ static void check_steps(struct fsdp_checking *checking)
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.severity = llabs(found - step) == 1 ? FSDP_NOTE + 1 : 0,
-			.fix = "rename the directory, or copy the save of that step again"),
-		"step is %" PRId64 ", but its name is %.*s", found,
+			.fix = "copy the save of that step again, or rename the directory"),
+		"stores step %" PRId64 ", but its name is %.*s", found,
 		FSDP_TEXT_MOST(name, 100));
 }
 

@@ -164,12 +164,18 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 			&checkpoint->folder, FSDP_SPAN(".metadata"), &metadata) &&
 		fsdp_folder_find(&checkpoint->folder, file->path, &data)) {
 		int64_t newer = data.mtime_s - metadata.mtime_s;
+		const int64_t units[] = { 24 * 3600, 3600, 60, 1 };
+		static const char *const words[] = { "days", "hours", "minutes",
+			"seconds" };
+		size_t unit = 0;
+
+		while (units[unit] > 1 && newer / units[unit] < 2)
+			unit++;
 		if (newer > NEWER_MOST)
 			fsdp_find(&verify->findings, FSDP_RULE_OVERWRITTEN_IN_PLACE,
 				FSDP_IN(file, .offset = FSDP_UNKNOWN),
-				"written %lld seconds after .metadata (at %lld and %lld seconds since 1970), and its items differ from .metadata",
-				(long long)newer, (long long)data.mtime_s,
-				(long long)metadata.mtime_s);
+				"written %lld %s after .metadata, and its items differ from .metadata",
+				(long long)(newer / units[unit]), words[unit]);
 	}
 	uint64_t hole, at = 0, begin, end;
 	if (!file->skipped_data &&

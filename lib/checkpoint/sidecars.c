@@ -1102,8 +1102,11 @@ static void check_weights(struct beside *beside)
 	if (beside->read_count != 0)
 		fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = { 0 },
-				.fix = "copy the weights, for example model.safetensors, from where the checkpoint was written"),
-			"weights are missing: the directory has only files that are loaded with them, for example %.*s",
+				.fix = fsdp_folder_has(beside->folder,
+					       "adapter_config.json", FSDP_ENTRY_FILE)
+					       ? "copy adapter_model.safetensors from where the checkpoint was written"
+					       : "copy the weights, for example model.safetensors, from where the checkpoint was written"),
+			"weights are missing: the directory has only configuration and training state, for example %.*s",
 			FSDP_TEXT_MOST(beside->read[0], 256));
 }
 

@@ -581,8 +581,13 @@ static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 }
 
 #define MAKE_INDEX "fsdp-inspect export --index-only DIR"
-#define MAKE_ANEW \
-	"move the index elsewhere, then run: fsdp-inspect export --index-only DIR"
+/* Only an index of safetensors can be made. */
+static const char *make_anew(const struct hf *hf)
+{
+	return fsdp_span_is(hf->index, "model.safetensors.index.json")
+		       ? "mv DIR/model.safetensors.index.json DIR/index.json.old && fsdp-inspect export --index-only DIR"
+		       : "";
+}
 
 /* All files of another count than those that the index names are there: it is that of
  * another save. */
@@ -624,7 +629,7 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 	if (hf->is_of_other_save) {
 		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = first->name, .fix = MAKE_ANEW),
+			FSDP_PLACE(.file = first->name, .fix = make_anew(hf)),
 			"missing, like the other files of the %zu that the index lists; all of %.*s-00001-of-%05u are present: the index belongs to another save",
 			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
 		return true;
@@ -651,8 +656,8 @@ static bool fail_index(const struct hf *hf, struct fsdp_error **ret_error)
 		fsdp_error_code(*ret_error) == FSDP_ERROR_DAMAGED) {
 		fsdp_error_add_rule(ret_error, "FI1025");
 		if (split.count > 0 && split.count == split.of &&
-			fsdp_error_hint(*ret_error) == NULL)
-			fsdp_error_add_hint(ret_error, "%s", MAKE_ANEW);
+			fsdp_error_hint(*ret_error) == NULL && *make_anew(hf) != '\0')
+			fsdp_error_add_hint(ret_error, "%s", make_anew(hf));
 	}
 	return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 }
@@ -778,7 +783,7 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
 		FSDP_PLACE(.file = file->path, .tensor = name,
 			.severity = loads ? FSDP_WARNING + 1 : 0,
-			.fix = loads ? MAKE_ANEW : NULL),
+			.fix = loads ? make_anew(hf) : NULL),
 		again ? "'%.*s' is stored in this file and in another one; the index lists it in %.*s"
 		      : "'%.*s' is stored in this file; the index lists it in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
@@ -926,7 +931,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 	}
 	if (is_of_other_names(hf, opened)) {
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
-			FSDP_PLACE(.file = hf->index, .fix = MAKE_ANEW,
+			FSDP_PLACE(.file = hf->index, .fix = make_anew(hf),
 				.severity = has_file(hf->folder, "config.json")
 						    ? FSDP_WARNING + 1
 						    : 0),
@@ -995,7 +1000,7 @@ static void check_unnamed(struct hf *hf)
 	if (count > 0)
 		fsdp_find(&hf->reading->model->findings, FSDP_RULE_INDEX_UNINDEXED,
 			FSDP_PLACE(.file = first,
-				.fix = here == split.of ? MAKE_ANEW : "",
+				.fix = here == split.of ? make_anew(hf) : "",
 				.severity = FSDP_ERROR + 1),
 			"the index lists %zu of %zu such files and omits %zu, this one first: loaders do not open them",
 			here - count, here, count);
@@ -1144,11 +1149,11 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			: hf->files.list.count < 2
 				? "weight_map of the index is empty"
 				: "all files that the index lists are missing");
-		if (hf->is_of_other_save || hf->is_renamed)
+		if (hf->is_renamed || (hf->is_of_other_save && *make_anew(hf) != '\0'))
 			fsdp_error_add_hint(ret_error, "%s",
 				hf->is_renamed
 					? "rename the files to the names that the index lists"
-					: MAKE_ANEW);
+					: make_anew(hf));
 		return hf->absent.count > 0 ? fsdp_error_add_path(ret_error,
 						      (const char *)hf->index.data)
 					    : fail_index(hf, ret_error);
@@ -1244,7 +1249,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
 			!hf->lacks_some) {
 			fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS,
-				FSDP_PLACE(.file = hf->index),
+				/* A new index would hide what is missing. */
+				FSDP_PLACE(.file = hf->index,
+					.fix = hf->total_size > sum ? "" : NULL),
 				"total_size is %llu, the tensors have %llu bytes",
 				FSDP_LLU(hf->total_size), FSDP_LLU(sum));
 		}

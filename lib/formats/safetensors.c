@@ -106,10 +106,20 @@ static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
 
 /* ---- tokens of the header ---- */
 
-/* Adds the position of the header to an error in the JSON. Always false. */
+/* Adds the position in the file to an error in the JSON. Always false. */
 static bool fail_json(struct fsdp_error **ret_error)
 {
-	fsdp_error_shift_offset(ret_error, 8);
+	struct fsdp_error *error = ret_error != NULL ? *ret_error : NULL;
+
+	fsdp_error_shift_offset(&error, 8);
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_DAMAGED &&
+		fsdp_error_rule(error) == NULL) {
+		*ret_error = NULL;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1051",
+			fsdp_error_offset(error), "header is damaged at byte %llu: %s",
+			FSDP_LLU(fsdp_error_offset(error)), fsdp_error_message(error));
+		fsdp_error_free(error);
+	}
 	fsdp_error_add_rule(ret_error, "FI1051");
 	return fsdp_error_add_hint(ret_error, "copy this file again");
 }

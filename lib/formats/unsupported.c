@@ -790,7 +790,9 @@ static const struct folder_row {
 	const char *what, *hint;
 	bool alone; /* all other files are JSON */
 } folders[] = {
-	{ "nccl_trace_rank_#", NULL, "a directory of Flight Recorder dumps (NCCL)",
+	{ "nccl_trace_rank_#", NULL, "a directory of Flight Recorder dumps",
+		"fsdp-inspect order FILE", true },
+	{ "fr_trace_#", NULL, "a directory of Flight Recorder dumps",
 		"fsdp-inspect order FILE", true },
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors with config.json",

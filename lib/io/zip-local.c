@@ -63,8 +63,8 @@ static bool data_begin(struct fsdp_span bytes, uint64_t size, uint64_t header,
 {
 	struct local_header local;
 	if (!parse_local(bytes, &local))
-		return fail_damaged(ret_error, header, "FI3044",
-			"no complete local header at the offset in the zip's directory");
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3044", header,
+			"the local header at byte %llu is damaged", FSDP_LLU(header));
 	uint64_t begin =
 		header + FSDP_ZIP_LOCAL_SIZE + local.name_size + local.extra_size;
 	if (begin > size || stored_size > size - begin)
@@ -380,7 +380,8 @@ static bool check_member(
 		return false;
 	if (bytes == NULL) {
 		FIND(check, ZIP_FIELDS, member,
-			"no complete local header at the offset in the zip's directory");
+			"the local header at byte %llu is damaged",
+			FSDP_LLU(member->header));
 		return true;
 	}
 	uint64_t begin =

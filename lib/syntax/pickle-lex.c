@@ -125,10 +125,9 @@ static enum fault pickle_token(
 		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
 }
 
-/* `left`: bytes from the argument to the end of the stream. */
+/* `left`: bytes from the opcode to the end of the stream. */
 static bool pickle_fail_token(struct fsdp_error **ret_error, enum fault fault,
-	uint64_t offset, const unsigned char *at, uint64_t left,
-	const struct token *token)
+	uint64_t offset, const unsigned char *at, uint64_t left)
 {
 	const char *name = opcodes[*at].name;
 	if (fault == UNKNOWN)
@@ -141,8 +140,8 @@ static bool pickle_fail_token(struct fsdp_error **ret_error, enum fault fault,
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 			"the length of %s is negative", name);
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-		"the pickle ends inside of %s: it needs %llu more bytes, %llu are left",
-		name, FSDP_LLU(token->size), FSDP_LLU(left));
+		"the pickle ends at byte %llu, inside of %s", FSDP_LLU(offset + left),
+		name);
 }
 
 const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
@@ -154,8 +153,7 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 	struct token token = { .argument = at };
 	enum fault fault = pickle_token(&token, at, end);
 	if (fault != SOUND) {
-		pickle_fail_token(ret_error, fault, *offset, at,
-			(uint64_t)(end - token.argument), &token);
+		pickle_fail_token(ret_error, fault, *offset, at, (uint64_t)(end - at));
 		return NULL;
 	}
 	*ret_argument = fsdp_span(token.argument, (size_t)token.size);
@@ -917,8 +915,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
 	if (fault != SOUND) {
 		pickle_fail_token(ret_error, fault, ret_lexed->end, next,
-			(uint64_t)(part->end - token.argument) + part_after(part),
-			&token);
+			(uint64_t)(part->end - next) + part_after(part));
 	} else if (!ret_lexed->stopped) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", ret_lexed->end,
 			"the pickle ends after %llu bytes without STOP",

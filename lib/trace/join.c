@@ -573,7 +573,7 @@ void fsdp_trace_join(struct fsdp_joined *set, const struct fsdp_limits *limits)
 	if (set->matching.stopped != FSDP_ABSENT)
 		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
 			FSDP_PLACE(.file = path),
-			"from collective %lld on the ranks cannot be set against each other (%s)",
+			"ranks ran different collectives from #%lld on (%s): wait times not known",
 			(long long)set->matching.stopped, set->matching.stopped_why);
 	if (!set->divergence.agree)
 		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,

@@ -421,6 +421,36 @@ static bool is_other_file(const struct fsdp_trace_reading *reading)
 	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
 }
 
+/* Length of a name without the number that ends it. */
+static size_t stem_of(struct fsdp_span name)
+{
+	while (name.size > 0 && fsdp_is_digit(name.data[name.size - 1]))
+		name.size--;
+	return name.size;
+}
+
+/* A file without bytes that has the name of dumps of other ranks, except its number. */
+static bool is_empty_dump(
+	const struct fsdp_recordings *set, const struct fsdp_trace_reading *reading)
+{
+	struct fsdp_span name =
+		fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
+	const char *kind = fsdp_error_kind(reading->error);
+	bool is_dump = false;
+	name.size = stem_of(name);
+	for (size_t i = 0; kind != NULL && strcmp(kind, "empty") == 0 &&
+			   i < set->reading_count && !is_dump;
+		i++) {
+		const struct fsdp_recording *one = &set->readings[i].recording;
+		struct fsdp_span other = fsdp_span_last(fsdp_span_text(one->path), '/');
+		other.size = stem_of(other);
+		is_dump = set->readings[i].error == NULL &&
+			  one->kind == FSDP_RECORDING_FLIGHT &&
+			  fsdp_span_equal(other, name);
+	}
+	return is_dump;
+}
+
 /* Lists those that could be read; recordings of other kinds are skipped, if the set has
  * both. If there are none, or one failed by what all of them share, the first error in
  * the order of the paths is the one that is reported. */
@@ -438,7 +468,13 @@ static void add_readings(struct fsdp_recordings *set)
 	}
 	for (size_t i = 0; i < set->reading_count; i++) {
 		reading = &set->readings[i];
-		bool other = options->folder && is_other_file(reading);
+		bool is_dump =
+			any && reading->error != NULL && is_empty_dump(set, reading);
+		bool other = options->folder && !is_dump && is_other_file(reading);
+		if (is_dump) { /* Its rank left a dump: it counts as unreadable. */
+			reading->recording.kind = FSDP_RECORDING_FLIGHT;
+			fsdp_trace_resolve_rank(reading, i);
+		}
 		bool is_wanted = (kinds >> reading->recording.kind & 1) != 0;
 		if (any && (other || (reading->error == NULL && !is_wanted))) {
 			fsdp_error_free(reading->error);

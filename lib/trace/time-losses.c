@@ -716,7 +716,7 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 
 	if (skewed && is_by_position(matching))
 		note(to,
-			"no process groups in the trace, and by order collectives do not meet: no wait times");
+			"no process groups in the trace, and collectives of equal position do not overlap: no wait times");
 	else if (skewed)
 		note(to,
 			"clocks are not synchronized (%.*s %" PRIu64

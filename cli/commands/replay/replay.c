@@ -763,10 +763,17 @@ static bool is_answerable(struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		const char *slash = strrchr(one->path, '/');
 		char hint[512];
 
-		snprintf(hint, sizeof hint, "fsdp-inspect %s %s",
-			others[one->kind].command, one->path);
+		/* Dumps of all ranks are compared. */
+		snprintf(hint, sizeof hint, "fsdp-inspect %s %.*s",
+			others[one->kind].command,
+			one->kind == FSDP_RECORDING_FLIGHT && replay->count > 1 &&
+					slash != NULL
+				? (int)(slash - one->path)
+				: (int)strlen(one->path),
+			one->path);
 		if (others[one->kind].what != NULL)
 			return !refuse(replay->run, hint, "%s is %s", one->path,
 				others[one->kind].what);

@@ -30,7 +30,7 @@ class Commands:
 
         quick: check names, sizes and top-level metadata only
         data: also read every byte
-        values: with --data: count NaN and Inf values
+        values: like --data, and count NaN and Inf values
         require_checksums: with --data: files without checksums are partial
         manifest: with --data: compare with SHA-256 digests (sha256sum)
         listing: as --quick, of the files in this list (aws s3 ls, ls -lR)
