@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/order.h"
+#include "commands/order-answer.h"
 #include "shared/recordings.h"
 #include "render/writer.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "args/select.h"
-#include "commands/order.h"
+#include "commands/order-answer.h"
 #include "shared/recordings.h"
 #include "render/writer.h"
 

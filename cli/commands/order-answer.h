@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORDER_H
-#define ORDER_H
+#ifndef ORDER_ANSWER_H
+#define ORDER_ANSWER_H
 
 #include <fsdp/order.h>
 
