@@ -34,7 +34,7 @@ static void each_wrapper_has_a_cure(void **state)
 		assert_non_null(memmem(finding->message.data, finding->message.size, name,
 			strlen(name)));
 		assert_non_null(memmem(finding->message.data, finding->message.size,
-			"load_state_dict of an unwrapped model refuses", 45));
+			"load_state_dict of an unwrapped model rejects", 45));
 	}
 	fsdp_audit_free(audit);
 }
