@@ -187,7 +187,7 @@ static const struct record check_rows =
 		{ "findings", COUNT_AT(struct check, findings) },
 		{ "title", GET(FIELD_WORD, get_title) });
 
-/* First the checks that could not run, then the others. False: out of memory. */
+/* First the checks that did not run, then the others. False: out of memory. */
 static bool show_checks(const struct verdict *verdict, struct out *out)
 {
 	static const struct table table = { .key = "table", .text_only = true };
@@ -197,15 +197,10 @@ static bool show_checks(const struct verdict *verdict, struct out *out)
 	if (rows == NULL)
 		return false;
 	for (int open = 1; open >= 0; open--)
-		for (size_t i = 0; i < verdict->check_count; i++) {
-			unsigned reason = verdict->checks[i].reason;
-
-			if (open == (reason == FSDP_REASON_UNREADABLE ||
-					    reason == FSDP_REASON_UNSUPPORTED ||
-					    reason == FSDP_REASON_LIMIT ||
-					    reason == FSDP_REASON_NEEDS_PLAN))
+		for (size_t i = 0; i < verdict->check_count; i++)
+			if (open ==
+				(verdict->checks[i].status == FSDP_STATUS_NOT_EVALUATED))
 				rows[count++] = verdict->checks[i];
-		}
 	out_records(out, &table, &check_rows, NULL, rows, count);
 	free(rows);
 	return true;

@@ -4,6 +4,7 @@
  * order.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -625,17 +626,15 @@ static bool has_tokenizer(const struct run *run)
 {
 	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
 		"added_tokens.json" };
-	bool has = false;
+	char path[PATH_MAX];
+	struct stat status;
 
-	for (size_t i = 0; i < sizeof names / sizeof *names && !has; i++) {
-		char path[4096];
-		struct stat status;
-
-		has = snprintf(path, sizeof path, "%s/%s", run->path, names[i]) <
-			      (int)sizeof path &&
-		      stat(path, &status) == 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", run->path, names[i]);
+		if (stat(path, &status) == 0)
+			return true;
 	}
-	return has;
+	return false;
 }
 
 static void print_check(struct info *info)

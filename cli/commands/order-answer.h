@@ -47,9 +47,6 @@ struct orders {
 	struct fsdp_flight flight;
 };
 
-/* The nth recording by rank; NULL past the end. */
-const struct fsdp_recording *order_by_rank(const struct orders *order, size_t nth);
-
 /* "0-2,5"; the list of ranks is cut where it does not fit. */
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
 

@@ -14,14 +14,6 @@
 
 /* ---- recordings, and the runs that they are of ---- */
 
-const struct fsdp_recording *order_by_rank(const struct orders *order, size_t nth)
-{
-	return nth < order->count
-		       ? fsdp_recording(order->recordings,
-				 fsdp_recording_by_rank(order->recordings, nth))
-		       : NULL;
-}
-
 /* By its index; NULL: none. */
 static const struct fsdp_handle *handle_at(
 	const struct fsdp_exec_order *order, int64_t index)
@@ -417,16 +409,20 @@ static bool show_blocks(struct orders *order)
 	const struct fsdp_recording *one;
 	size_t blocks = 0;
 
-	for (size_t i = 0, j; good && (one = order_by_rank(order, i)) != NULL; i++) {
-		for (j = 0; one->order != NULL && j < blocks &&
-			    !fsdp_exec_order_equal(
-				    order_by_rank(order, firsts[j])->order, one->order);)
+	for (size_t i = 0, j;
+		good && (one = recordings_by_rank(order->recordings, i)) != NULL; i++) {
+		for (j = 0;
+			one->order != NULL && j < blocks &&
+			!fsdp_exec_order_equal(
+				recordings_by_rank(order->recordings, firsts[j])->order,
+				one->order);)
 			j++;
 		if (one->order != NULL && j == blocks && blocks < MOST_BLOCKS)
 			firsts[blocks++] = i;
 		block[i] = j;
 	}
-	for (size_t i = 0; good && (one = order_by_rank(order, i)) != NULL; i++) {
+	for (size_t i = 0;
+		good && (one = recordings_by_rank(order->recordings, i)) != NULL; i++) {
 		bool alone = block[i] == MOST_BLOCKS;
 		size_t count = 0;
 		char text[256];
@@ -436,8 +432,9 @@ static bool show_blocks(struct orders *order)
 		ranks[count++] = one->rank;
 		for (size_t k = i + 1; !alone && k < order->count; k++)
 			if (block[k] == block[i] &&
-				order_by_rank(order, k)->order != NULL)
-				ranks[count++] = order_by_rank(order, k)->rank;
+				recordings_by_rank(order->recordings, k)->order != NULL)
+				ranks[count++] =
+					recordings_by_rank(order->recordings, k)->rank;
 		const struct fsdp_exec_order *recorded = one->order;
 		/* Each has a snapshot at its end; mostly nothing follows the last one. */
 		size_t last = recorded->snapshot_count - 1;
@@ -895,7 +892,8 @@ static void write_uses(const struct orders *order)
 
 	record_table_init(&table, &like, &use_record, NULL);
 	out_records_begin(out, &table);
-	for (size_t i = 0; (one = order_by_rank(order, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(order->recordings, i)) != NULL;
+		i++) {
 		static const struct fsdp_fx_order none;
 		const struct fsdp_fx_order *fx = one->fx != NULL ? one->fx : &none;
 		const struct {

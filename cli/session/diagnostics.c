@@ -329,25 +329,28 @@ static bool is_word_at(struct text text, size_t at, const char *word)
 		       text.data[at + size] == '/');
 }
 
-/* A command that ends in DIR is about the directory that was named. */
+/* A command that ends in DIR is about the directory that was named, one that ends in
+ * CHECKPOINT about what was named, unless that was several files. */
 static struct text fix_of(struct collected *collected, struct text fix, uint32_t input)
 {
-	static const char DIR_WORD[] = "DIR";
+	static const char ANY[] = "CHECKPOINT";
+	bool any = fix.size > sizeof ANY &&
+		   is_word_at(fix, fix.size - (sizeof ANY - 1), ANY);
+	const char *word = any ? ANY : "DIR";
 	const struct input_record *record =
 		input < collected->input_count ? &collected->inputs[input] : NULL;
-	size_t kept = fix.size - (sizeof DIR_WORD - 1), size = 0, count = 0;
+	size_t word_size = strlen(word), kept = fix.size - word_size, size = 0, count = 0;
 	struct text path;
 	char *command;
 
-	if (record == NULL || fix.size < sizeof DIR_WORD ||
-		memcmp(fix.data + kept, DIR_WORD, sizeof DIR_WORD - 1) != 0 ||
+	if (record == NULL || fix.size <= word_size || !is_word_at(fix, kept, word) ||
 		memmem(fix.data, kept, "fsdp-inspect ", 13) == NULL)
 		return fix;
 	for (size_t i = 0; i <= kept; i++)
-		count += is_word_at(fix, i, DIR_WORD);
-	path = record->base.data != NULL ? record->base : record->path;
+		count += is_word_at(fix, i, word);
+	path = record->base.data != NULL && !any ? record->base : record->path;
 	if (path.size != strspn(path.data, PLAIN_PATH) || path.data[0] == '-' ||
-		!path_is_folder(path.data))
+		(any ? collected->input_count > 1 : !path_is_folder(path.data)))
 		return fix;
 	command = malloc(fix.size + count * path.size + 1);
 	if (command == NULL) {
@@ -355,12 +358,12 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 		return fix;
 	}
 	for (size_t i = 0; i < fix.size;) {
-		bool is_path = is_word_at(fix, i, DIR_WORD);
+		bool is_path = is_word_at(fix, i, word);
 
 		memcpy(command + size, is_path ? path.data : fix.data + i,
 			is_path ? path.size : 1);
 		size += is_path ? path.size : 1;
-		i += is_path ? sizeof DIR_WORD - 1 : 1;
+		i += is_path ? word_size : 1;
 	}
 	command[size] = '\0';
 	if (owned_add(&collected->owned, command) == NULL) {

@@ -331,6 +331,7 @@ static bool open_result(struct part_result *result, struct run *run)
 			fsdp_error_code(run->error) != FSDP_ERROR_DAMAGED)
 			run_fail(run, run->error);
 		fsdp_error_free(run->error);
+		run->error = NULL;
 		return false;
 	}
 	run_owns(run, result->document, release_document);

@@ -155,6 +155,14 @@ void pickled_recording_report(struct run *run)
 			found.command, run->path);
 }
 
+const struct fsdp_recording *recordings_by_rank(
+	const struct fsdp_recordings *set, size_t nth)
+{
+	return nth < fsdp_recording_count(set)
+		       ? fsdp_recording(set, fsdp_recording_by_rank(set, nth))
+		       : NULL;
+}
+
 /* ---- The base model of an adapter ---- */
 
 void adapter_base_report(struct run *run)
@@ -164,16 +172,16 @@ void adapter_base_report(struct run *run)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_value value = fsdp_value(run->checkpoint, i);
-		char path[PATH_MAX] = "";
 		struct stat status; /* the sandbox refuses access() */
+		char path[PATH_MAX];
 
-		if (value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT &&
-			value.tokens->text.size < sizeof path)
-			memcpy(path, value.tokens->text.data, value.tokens->text.size);
-		if (path[0] == '/' &&
-			text_is(entry_shown_name(run, &buffer, &value),
-				text_of("adapter_config.base_model_name_or_path")) &&
-			stat(path, &status) != 0 && errno == ENOENT)
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_TEXT ||
+			!text_is(entry_shown_name(run, &buffer, &value),
+				text_of("adapter_config.base_model_name_or_path")))
+			continue;
+		snprintf(path, sizeof path, "%.*s", (int)value.tokens->text.size,
+			(const char *)value.tokens->text.data);
+		if (path[0] == '/' && stat(path, &status) != 0 && errno == ENOENT)
 			run_note(run, "base model %s is not on this machine", path);
 	}
 	run->collected->out_of_memory |= buffer.failed;
@@ -281,23 +289,20 @@ static void write_clocks(const struct run_lanes *lanes)
 	}
 }
 
-static const struct fsdp_recording *by_rank(const struct fsdp_recordings *set, size_t nth)
-{
-	return fsdp_recording(set, fsdp_recording_by_rank(set, nth));
-}
-
 /* Rank by rank, lane by lane, run by run. */
 static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordings *set)
 {
 	size_t count = fsdp_recording_count(set);
 
 	for (size_t i = 0, next; i < count; i = next) {
-		for (next = i + 1; next < count &&
-				   by_rank(set, next)->rank == by_rank(set, i)->rank;)
+		for (next = i + 1;
+			next < count && recordings_by_rank(set, next)->rank ==
+						recordings_by_rank(set, i)->rank;)
 			next++;
 		for (unsigned lane = 0; lane < LANES; lane++)
 			for (size_t j = i; j < next; j++) {
-				const struct fsdp_recording *one = by_rank(set, j);
+				const struct fsdp_recording *one =
+					recordings_by_rank(set, j);
 				const struct run_lanes *of = &runs[one->run - 1];
 				size_t index = 0;
 

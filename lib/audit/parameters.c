@@ -343,7 +343,7 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 			.fix = wrapper == OF_PEFT && wrapped->has_whole
 				       ? "save the result of model.merge_and_unload()"
 			       : wrapper == OF_COMPILE && leads
-				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT DIR"
+				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
 				       : wrappers[wrapper].next),
 		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it %s",
 		count, leads ? "begin with" : "contain", wrappers[wrapper].segment,

@@ -300,7 +300,8 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 		size_t need = size + sizeof *block + align;
 		/* What is left goes a long way: the last blocks are small again. */
 		const struct fsdp_budget *budget = arena->budget;
-		uint64_t left = budget->ceiling - fsdp_min(budget->used, budget->ceiling);
+		uint64_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED);
+		uint64_t left = budget->ceiling - fsdp_min(used, budget->ceiling);
 		uint64_t block_most = left / LEFT_PART;
 		if (block_most < FIRST_BLOCK)
 			block_most = fsdp_min(left, FIRST_BLOCK);

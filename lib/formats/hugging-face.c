@@ -585,7 +585,7 @@ static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 static const char *make_anew(const struct hf *hf)
 {
 	return fsdp_span_is(hf->index, "model.safetensors.index.json")
-		       ? "mv DIR/model.safetensors.index.json DIR/index.json.old && fsdp-inspect export --index-only DIR"
+		       ? "mv -n DIR/model.safetensors.index.json DIR/index.json.old && fsdp-inspect export --index-only DIR"
 		       : "";
 }
 
@@ -1172,17 +1172,14 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
-	struct fsdp_arena *scratch = reading->scratch;
-	const struct fsdp_json *root = NULL;
-	struct fsdp_source source;
-	struct fsdp_span bytes;
 	struct fsdp_error *error = NULL;
-	if (!has_file(hf->folder, "modules.json"))
-		return true;
-	if (!fsdp_folder_source(hf->folder, FSDP_SPAN("modules.json"), &source, &error) ||
-		source.size > (1 << 20) ||
-		!fsdp_source_read_all(&source, 0, source.size, scratch, &bytes, &error) ||
-		!fsdp_json_read(bytes, reading->limits, scratch, &root, &error))
+	const struct fsdp_json *root =
+		fsdp_reading_document(reading, hf->folder, "modules.json", &error);
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		*ret_error = error;
+		return false;
+	}
+	if (error != NULL)
 		fsdp_error_free(error);
 	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_ARRAY) && i < root->count;
 		i++) {
@@ -1200,8 +1197,8 @@ static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
 			continue;
 		error = NULL;
 		/* One that cannot be opened is unknown. */
-		if (fsdp_folder_open_child(hf->folder, path, scratch, reading->limits,
-			    &dir, &folder, &error)) {
+		if (fsdp_folder_open_child(hf->folder, path, reading->scratch,
+			    reading->limits, &dir, &folder, &error)) {
 			has_weights = fsdp_folder_find(&folder,
 					      FSDP_SPAN("model.safetensors"), &entry) ||
 				      fsdp_folder_find(&folder,

@@ -133,12 +133,7 @@ void fsdp_registry_check_name(struct fsdp_reading *reading, const struct fsdp_lo
 	else if (family->suffix != NULL &&
 		 fsdp_span_ends_any(look->path, ".bin .pt .pth .ckpt .pkl"))
 		fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
-			FSDP_PLACE(.file = look->path,
-				.fix = fsdp_span_is(look->path, "pytorch_model.bin") &&
-						       strcmp(family->suffix,
-							       ".safetensors") == 0
-					       ? "mv pytorch_model.bin model.safetensors"
-					       : NULL),
+			FSDP_PLACE(.file = look->path),
 			"the name is that of a torch.save file, but the content is %s",
 			family->name);
 }

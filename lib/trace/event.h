@@ -127,7 +127,7 @@ static inline void fsdp_sum_ns(int64_t *sum, int64_t ns, bool *overflow)
  * up at the end.
  */
 struct fsdp_time_sums {
-	struct fsdp_vec list; /* struct fsdp_sum */
+	struct fsdp_vec list; /* struct time_sum */
 	struct fsdp_vec last; /* uint32_t: by row its last in the list, from 1 */
 	bool overflow;        /* a sum does not fit */
 };
@@ -344,6 +344,9 @@ bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token 
 bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
 
 /* ---- shared ---- */
+
+/* The byte order mark of UTF-8. */
+#define FSDP_TRACE_MARK "\xef\xbb\xbf"
 
 /* Without the byte order mark and blanks that it begins with. */
 struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head);

@@ -626,7 +626,6 @@ static void split_ranks(struct search *search, struct fsdp_flight_fault *fault)
 	}
 }
 
-/* False: out of memory. */
 static void search_team(struct search *search)
 {
 	struct fsdp_flight_fault fault = { .team = search->team };

@@ -414,7 +414,8 @@ static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 	for (size_t k = 0; k < join->rank_count; k++) {
 		int64_t rank = join->ranks[k];
 		ranks[k] = (struct fsdp_flight_rank){ rank, &rows[k] };
-		fsdp_flight_rows_init(&rows[k], join->arena);
+		/* Lists of a rank are short: large pages would reach the limit. */
+		fsdp_flight_rows_init(&rows[k], join->arena, 3);
 		/* What ended before what did not, so that the last entry shows whether
 		 * the rank waits. */
 		for (size_t i = 0; i < 2 * join->team_count; i++) {

@@ -522,9 +522,6 @@ static const struct {
 };
 enum { GLOO_EXCEPTION = 7 };
 
-/* "[rank2]: torch.OutOfMemoryError: CUDA out of memory": what PyTorch prints before each
- * line of an exception of Python. data NULL: it is not one, or it has lines of its own.
- */
 static bool has_any(struct fsdp_span text, const char *const *parts, size_t count)
 {
 	size_t i = 0;

@@ -164,15 +164,13 @@ struct flight_reader {
 	unsigned char *packed;            /* the list that is looked up */
 	size_t size, room;
 	struct fsdp_budget budget; /* of work: values of a pickle may be shared */
-	bool counts_work;
 };
 
 /* Fails where the work is more than the input is worth. */
 static void count_work(struct flight_reader *reader, uint64_t steps)
 {
 	fsdp_trace_require(reader->reading,
-		!reader->counts_work || fsdp_budget_work(&reader->budget, steps,
-						&reader->reading->error));
+		fsdp_budget_work(&reader->budget, steps, &reader->reading->error));
 }
 
 /* The number of a text or a packed list among all. A step for each byte: entries of a
@@ -552,7 +550,8 @@ static void read_facts(struct flight_reader *reader, struct dump_value top)
 	}
 }
 
-void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena)
+void fsdp_flight_rows_init(
+	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift)
 {
 	rows->facts.first_record = rows->enqueued = FSDP_ABSENT;
 	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
@@ -561,6 +560,10 @@ void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *are
 	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
 	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
 	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
+	struct fsdp_vec *const lists[] = { &rows->entries, &rows->groups, &rows->calls,
+		&rows->places, &rows->members, &rows->rosters };
+	for (size_t i = 0; shift != 0 && i < FSDP_COUNT(lists); i++)
+		lists[i]->shift = shift;
 }
 
 /* The rows of a dump, in the arena of the reading. */
@@ -569,11 +572,11 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 	struct fsdp_arena *arena = &reading->arena;
 	struct flight_reader *reader = FSDP_TAKE(reading->scratch, reader, 1);
 	reader->reading = reading;
-	reader->counts_work = top.pickle != NULL;
-	reader->budget = (struct fsdp_budget){ .limits = reading->limits,
-		.given = top.pickle != NULL ? fsdp_pickle_length(top.pickle) : 0 };
+	if (top.pickle != NULL)
+		reader->budget = (struct fsdp_budget){ .limits = reading->limits,
+			.given = fsdp_pickle_length(top.pickle) };
 	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
-	fsdp_flight_rows_init(reader->rows, arena);
+	fsdp_flight_rows_init(reader->rows, arena, 0);
 	for (size_t i = 0; i < TABLES; i++) {
 		fsdp_names_init(&reader->tables[i], arena);
 		reader->tables[i].copies = arena;

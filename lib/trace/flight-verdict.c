@@ -31,7 +31,7 @@ struct join {
 	struct fsdp_flight_job job;
 	struct fsdp_flight *flight;
 	bool is_log;
-	unsigned char *states; /* by place: the bits below */
+	unsigned char *states; /* by place: bits of WAITS and others */
 	bool *awaited;         /* by place in job.world */
 	bool has_roots, has_heard_root;
 	/* Of what ranks entered last in groups with ranks that left no dump: the first.
@@ -328,7 +328,6 @@ static void describe_found(struct join *join, const struct fsdp_flight_fault *fa
 			fsdp_flight_called_of(job, fault->expected), job->arena);
 }
 
-/* False: out of memory. */
 static struct fsdp_last_call describe_last(struct join *join, size_t place)
 {
 	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;

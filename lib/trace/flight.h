@@ -78,8 +78,10 @@ struct fsdp_flight_rows {
 	bool has_finished; /* an entry is finished: not only active ones were written */
 };
 
-/* Zeroed rows become empty ones. */
-void fsdp_flight_rows_init(struct fsdp_flight_rows *rows, struct fsdp_arena *arena);
+/* Zeroed rows become empty ones. Each list takes pages of 1 << shift items; 0: of 64 KiB.
+ */
+void fsdp_flight_rows_init(
+	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift);
 
 /* Sorts ranks; returns how many stay when each is kept once. */
 size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count);

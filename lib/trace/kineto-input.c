@@ -152,7 +152,6 @@ struct fsdp_kineto_category *fsdp_kineto_words_category(
 	return category;
 }
 
-/* NULL: out of memory. */
 static struct fsdp_tally *tally_of(struct fsdp_kineto_words *words,
 	struct fsdp_vec *tallies, enum fsdp_kineto_space space, struct fsdp_span text)
 {
@@ -233,15 +232,15 @@ static void release_input(void *object)
 bool fsdp_kineto_pass_mark(
 	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error)
 {
-	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	const size_t size = strlen(FSDP_TRACE_MARK);
 	struct fsdp_window *window = &scan->window;
-	while (window->size < sizeof mark && !window->ended)
+	while (window->size < size && !window->ended)
 		if (!fsdp_window_more(window, 0, ret_error))
 			return false;
-	*ret_mark = window->size >= sizeof mark &&
-		    memcmp(window->bytes, mark, sizeof mark) == 0;
+	*ret_mark = fsdp_span_begins(
+		fsdp_span(window->bytes, window->size), FSDP_SPAN(FSDP_TRACE_MARK));
 	if (*ret_mark)
-		scan->at = scan->mark = sizeof mark;
+		scan->at = scan->mark = size;
 	return true;
 }
 
@@ -560,8 +559,8 @@ static uint32_t keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *word
 	struct fsdp_span texts[4] = { { 0 } };
 	uint32_t id;
 	fsdp_kineto_integer(&args->group_size, &key[0]);
-	uint32_t *index = fsdp_kineto_words_find(words, FSDP_KINETO_SORTS,
-		fsdp_span((const unsigned char *)key, sizeof key), &id);
+	uint32_t *index = fsdp_kineto_words_find(
+		words, FSDP_KINETO_SORTS, FSDP_KINETO_KEY(key), &id);
 	if (*index == 0) {
 		for (size_t i = 1; i < FSDP_COUNT(key); i++)
 			if (key[i] != 0)

@@ -113,9 +113,8 @@ size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
 		struct fsdp_span segment =
 			fsdp_span_first(fsdp_span(unit.data + at, unit.size - at), '.');
 		at += segment.size + 1;
-		if (fsdp_span_is(segment, "_orig_mod") ||
-			fsdp_span_is(segment, "_checkpoint_wrapped_module") ||
-			fsdp_span_is(segment, "_fsdp_wrapped_module"))
+		if (fsdp_span_is_any(segment,
+			    "_orig_mod _checkpoint_wrapped_module _fsdp_wrapped_module"))
 			continue;
 		if (any)
 			buffer[size++] = '.';

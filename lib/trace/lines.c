@@ -25,14 +25,14 @@ struct fsdp_lines *fsdp_lines_new(struct fsdp_trace_reading *reading)
 
 bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line)
 {
-	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
 	struct fsdp_window *window = &lines->window;
 	size_t looked = 0;
 	lines->number++;
 	for (;;) {
-		if (lines->number == 1 && lines->at == 0 && window->size >= sizeof mark &&
-			memcmp(window->bytes, mark, sizeof mark) == 0) {
-			lines->at = sizeof mark;
+		if (lines->number == 1 && lines->at == 0 &&
+			fsdp_span_begins(fsdp_span(window->bytes, window->size),
+				FSDP_SPAN(FSDP_TRACE_MARK))) {
+			lines->at = strlen(FSDP_TRACE_MARK);
 			looked = 0;
 		}
 		const unsigned char *line = window->bytes + lines->at;

@@ -98,9 +98,7 @@ static const struct fsdp_trace_reader *const readers[] = {
 
 struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head)
 {
-	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
-	if (head.size >= sizeof mark && memcmp(head.data, mark, sizeof mark) == 0)
-		head = fsdp_span(head.data + sizeof mark, head.size - sizeof mark);
+	fsdp_span_behind(head, FSDP_TRACE_MARK, &head);
 	while (head.size != 0 && (head.data[0] == ' ' || head.data[0] == '\t' ||
 					 head.data[0] == '\r' || head.data[0] == '\n'))
 		head = fsdp_span(head.data + 1, head.size - 1);

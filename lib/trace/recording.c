@@ -421,34 +421,36 @@ static bool is_other_file(const struct fsdp_trace_reading *reading)
 	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
 }
 
-/* Length of a name without the number that ends it. */
-static size_t stem_of(struct fsdp_span name)
-{
-	while (name.size > 0 && fsdp_is_digit(name.data[name.size - 1]))
-		name.size--;
-	return name.size;
-}
-
-/* A file without bytes that has the name of dumps of other ranks, except its number. */
-static bool is_empty_dump(
-	const struct fsdp_recordings *set, const struct fsdp_trace_reading *reading)
+/* The name of a file without the number that ends it. */
+static struct fsdp_span stem_of(const struct fsdp_trace_reading *reading)
 {
 	struct fsdp_span name =
 		fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
-	const char *kind = fsdp_error_kind(reading->error);
-	bool is_dump = false;
-	name.size = stem_of(name);
-	for (size_t i = 0; kind != NULL && strcmp(kind, "empty") == 0 &&
-			   i < set->reading_count && !is_dump;
-		i++) {
-		const struct fsdp_recording *one = &set->readings[i].recording;
-		struct fsdp_span other = fsdp_span_last(fsdp_span_text(one->path), '/');
-		other.size = stem_of(other);
-		is_dump = set->readings[i].error == NULL &&
-			  one->kind == FSDP_RECORDING_FLIGHT &&
-			  fsdp_span_equal(other, name);
+	while (name.size > 0 && fsdp_is_digit(name.data[name.size - 1]))
+		name.size--;
+	return name;
+}
+
+/* Makes dumps of files without bytes that are called like the dumps of other ranks, so
+ * that these ranks count as unreadable. */
+static void name_empty_dumps(struct fsdp_recordings *set)
+{
+	struct fsdp_names stems;
+	fsdp_names_init(&stems, set->scratch);
+	for (size_t i = 0; i < set->reading_count; i++)
+		if (set->readings[i].error == NULL &&
+			set->readings[i].recording.kind == FSDP_RECORDING_FLIGHT)
+			fsdp_names_child(&stems, 0, stem_of(&set->readings[i]));
+	for (size_t i = 0; i < set->reading_count; i++) {
+		struct fsdp_trace_reading *reading = &set->readings[i];
+		const char *kind =
+			reading->error != NULL ? fsdp_error_kind(reading->error) : NULL;
+		if (kind != NULL && strcmp(kind, "empty") == 0 &&
+			fsdp_names_find_child(&stems, 0, stem_of(reading)) != FSDP_NONE) {
+			reading->recording.kind = FSDP_RECORDING_FLIGHT;
+			fsdp_trace_resolve_rank(reading, i);
+		}
 	}
-	return is_dump;
 }
 
 /* Lists those that could be read; recordings of other kinds are skipped, if the set has
@@ -466,15 +468,14 @@ static void add_readings(struct fsdp_recordings *set)
 		any |= reading->error == NULL &&
 		       (kinds >> reading->recording.kind & 1) != 0;
 	}
+	if (any)
+		name_empty_dumps(set);
 	for (size_t i = 0; i < set->reading_count; i++) {
 		reading = &set->readings[i];
-		bool is_dump =
-			any && reading->error != NULL && is_empty_dump(set, reading);
-		bool other = options->folder && !is_dump && is_other_file(reading);
-		if (is_dump) { /* Its rank left a dump: it counts as unreadable. */
-			reading->recording.kind = FSDP_RECORDING_FLIGHT;
-			fsdp_trace_resolve_rank(reading, i);
-		}
+		bool other = options->folder &&
+			     !(reading->error != NULL &&
+				     reading->recording.kind == FSDP_RECORDING_FLIGHT) &&
+			     is_other_file(reading);
 		bool is_wanted = (kinds >> reading->recording.kind & 1) != 0;
 		if (any && (other || (reading->error == NULL && !is_wanted))) {
 			fsdp_error_free(reading->error);
@@ -498,10 +499,8 @@ static void add_readings(struct fsdp_recordings *set)
 	}
 	if (first == NULL || (set->count != 0 && !shared))
 		return;
-	if (set->error != NULL && *set->error == NULL) {
-		*set->error = first->error;
-		first->error = NULL;
-	}
+	*set->error = first->error;
+	first->error = NULL;
 	fsdp_arena_leave(&set->arena);
 }
 
@@ -584,9 +583,8 @@ static uint64_t ceiling_of(const struct fsdp_recordings *set)
 {
 	enum { ROOM = 40 << 20, ROOM_EACH = 8 << 20, ROOM_FACTOR = 10 };
 	uint64_t most = fsdp_limit(&set->limits, FSDP_LIMIT_MEMORY), sum = ROOM;
-	for (size_t i = 0; i < set->options->limit_count; i++)
-		if (strcmp(set->options->limits[i].name, "memory") == 0)
-			return most;
+	if (fsdp_limit_is_chosen(&set->limits, FSDP_LIMIT_MEMORY))
+		return most;
 	for (size_t i = 0; i < set->reading_count; i++) {
 		uint64_t size = size_of(set->options->remote, set->paths[i]);
 		if (!fsdp_mul(size, ROOM_FACTOR, &size) ||

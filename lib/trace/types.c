@@ -102,18 +102,12 @@ enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
 {
 	char folded[40];
 	/* After "c10d::" or "backend:". */
-	size_t skipped = 0;
-	if (begins(name, 0, "c10d::", false)) {
-		skipped = 6;
-	} else {
-		while (skipped < name.size && name.data[skipped] >= 'a' &&
-			name.data[skipped] <= 'z')
-			skipped++;
-		skipped = skipped > 0 && skipped < name.size && name.data[skipped] == ':'
-				  ? skipped + 1
-				  : 0;
-	}
-	name = fsdp_span(name.data + skipped, name.size - skipped);
+	size_t word = 0;
+	while (word < name.size && name.data[word] >= 'a' && name.data[word] <= 'z')
+		word++;
+	if (!fsdp_span_behind(name, "c10d::", &name) && word > 0 && word < name.size &&
+		name.data[word] == ':')
+		name = fsdp_span(name.data + word + 1, name.size - word - 1);
 	while (name.size > 0 && name.data[0] == '_')
 		name = fsdp_span(name.data + 1, name.size - 1);
 	while (name.size > 0 && name.data[name.size - 1] == '_')

@@ -11,14 +11,6 @@
 
 /* ---- what all answers ask of recordings ---- */
 
-const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
-{
-	return nth < replay->count
-		       ? fsdp_recording(replay->recordings,
-				 fsdp_recording_by_rank(replay->recordings, nth))
-		       : NULL;
-}
-
 struct replay replay_run(const struct replay *replay, size_t nth)
 {
 	struct replay run = *replay;
@@ -34,7 +26,7 @@ size_t replay_step_count(const struct replay *run)
 	size_t count = 0;
 
 	for (size_t i = 0; i < run->count; i++)
-		count += replay_by_rank(run, i)->step_count;
+		count += recordings_by_rank(run->recordings, i)->step_count;
 	return count;
 }
 
@@ -71,7 +63,8 @@ struct replay_collectives replay_find_collectives(const struct replay *replay)
 	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
 
 	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_recording *one =
+			recordings_by_rank(replay->recordings, i);
 
 		if (one->layer > all.layer)
 			all.layer = one->layer;
@@ -249,7 +242,7 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 	const struct replay *replay = of.context;
 
 	(void)room;
-	return i < replay->count ? replay_by_rank(replay, i) : NULL;
+	return i < replay->count ? recordings_by_rank(replay->recordings, i) : NULL;
 }
 
 #define TIMELINE struct fsdp_timeline
@@ -286,7 +279,8 @@ static const void *each_ranked_in(struct subject of, size_t i, struct ranked *on
 		*one = (struct ranked){ 0 };
 	else
 		one->at++;
-	for (; (from = replay_by_rank(of.context, one->nth)) != NULL;
+	for (; (from = recordings_by_rank(((const struct replay *)of.context)->recordings,
+			one->nth)) != NULL;
 		one->nth++, one->at = 0) {
 		size_t listed = *(const size_t *)((const char *)from + count);
 
@@ -475,7 +469,7 @@ void replay_put_data(struct replay *replay)
 		*fsdp_recordings_matching(replay->recordings) };
 
 	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
-		answer.world_size = replay_by_rank(replay, i)->world_size;
+		answer.world_size = recordings_by_rank(replay->recordings, i)->world_size;
 	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
 	replay_put_rows(replay);
 }

@@ -155,7 +155,8 @@ static void check_ranks(struct threshold *limit)
 	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
 
 	for (size_t i = 0; i < limit->replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(limit->replay, i);
+		const struct fsdp_recording *one =
+			recordings_by_rank(limit->replay->recordings, i);
 		const struct fsdp_device_times *base = &one->base;
 		const struct fsdp_type_times *type = replay_type_of(one, check->name);
 		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
@@ -450,7 +451,8 @@ static struct unrecorded find_lack(const struct replay *replay)
 		.empty = replay->has_traces };
 	const struct fsdp_recording *one;
 
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
 		lack.empty &= one->events == 0;
 		lack.dropped += one->dropped;
 		/* Events of other profilers have no categories. */
@@ -522,7 +524,8 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	if (cost->steps == 0)
 		return;
 	/* One rank is the slow one if no other has a step that is nearly as long. */
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
 		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
 
 		longest += steps != NULL &&
@@ -559,7 +562,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)
 		if (!shares[i].hidden)
 			out_line_text(out, "%s %.0f %%", shares[i].name, shares[i].share);
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
 		if (one->truncated)
 			out_line_text(out, "; rank %" PRId64 " is truncated", one->rank);
 	out_line_end(out);
@@ -567,12 +570,13 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 
 static void line_inputs(struct replay *replay)
 {
-	const struct fsdp_recording *first = replay_by_rank(replay, 0), *one;
+	const struct fsdp_recording *first = recordings_by_rank(replay->recordings, 0),
+				    *one;
 	struct replay_collectives all = replay_find_collectives(replay);
 	struct out *out = replay->run->out;
 	uint64_t count = 0, dumps = 0;
 
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
 		dumps += one->dump_count;
 	for (int i = 0; i < FSDP_BY_COUNT; i++)
 		count += all.by[i];
@@ -651,7 +655,8 @@ static void show_timeline(struct replay *replay)
 		value_word(timeline->begin_ns != FSDP_ABSENT
 				   ? ""
 				   : ", each rank from its own start"));
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
 		char strip[256];
 		size_t size = 0, mark;
 
@@ -689,7 +694,8 @@ static bool show_text(struct replay *replay)
 
 	if (strcmp(replay->options->style, "torch") == 0) {
 		for (size_t i = 0; i < replay->count; i++) {
-			const struct fsdp_recording *one = replay_by_rank(replay, i);
+			const struct fsdp_recording *one =
+				recordings_by_rank(replay->recordings, i);
 			for (size_t j = 0; j < one->dump_count; j++) {
 				out_verbatim(replay->run->out,
 					text_of_span(one->dumps[j].log_message));
@@ -763,10 +769,14 @@ static bool is_answerable(struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
-		const char *slash = strrchr(one->path, '/');
 		char hint[512];
 
+		if (others[one->kind].what == NULL) {
+			replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
+			continue;
+		}
 		/* Dumps of all ranks are compared. */
+		const char *slash = strrchr(one->path, '/');
 		snprintf(hint, sizeof hint, "fsdp-inspect %s %.*s",
 			others[one->kind].command,
 			one->kind == FSDP_RECORDING_FLIGHT && replay->count > 1 &&
@@ -774,10 +784,8 @@ static bool is_answerable(struct replay *replay)
 				? (int)(slash - one->path)
 				: (int)strlen(one->path),
 			one->path);
-		if (others[one->kind].what != NULL)
-			return !refuse(replay->run, hint, "%s is %s", one->path,
-				others[one->kind].what);
-		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
+		return !refuse(
+			replay->run, hint, "%s is %s", one->path, others[one->kind].what);
 	}
 	return replay->options->steps == NULL || replay_step_count(replay) != 0 ||
 	       !refuse(replay->run, "replay --by=step shows which there are",

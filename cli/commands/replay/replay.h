@@ -106,9 +106,6 @@ static inline char *scratch(struct subject of, int nth)
 /* The same of one run, from 0; its recordings alone. */
 struct replay replay_run(const struct replay *replay, size_t nth);
 
-/* The nth recording by rank; NULL past the end. */
-const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth);
-
 /* How many steps all ranks have. */
 size_t replay_step_count(const struct replay *run);
 

@@ -98,7 +98,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 	const struct fsdp_type_times *type, const struct replay_type *all)
 {
 	struct replay_type *row = &replay->types[replay->type_count++],
-			   *first = replay->types;
+			   *first = run->nth == 1 ? row : replay->types;
 	int64_t sum_ns, ranks = 0;
 
 	*row = (struct replay_type){ .name = span_of_text(text_of(name)),
@@ -116,7 +116,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 	row->times = type->times;
 	sum_ns = type->times.sum_ns;
 	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(run, i);
+		const struct fsdp_recording *one = recordings_by_rank(run->recordings, i);
 		const struct fsdp_type_times *of =
 			replay_type_of(one, text_of_span(type->name));
 		int64_t ns = of != NULL ? of->times.sum_ns : FSDP_ABSENT;
@@ -130,8 +130,8 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 	}
 	format_ranked(&row->min, row->min.ns != row->max.ns);
 	format_ranked(&row->max, row->min.ns != row->max.ns);
-	while (first->absent ||
-		!text_is(text_of_span(first->name), text_of_span(row->name)))
+	while (first != row && (first->absent || !text_is(text_of_span(first->name),
+							 text_of_span(row->name))))
 		first++;
 	row->first = first;
 	if (sum_ns == FSDP_ABSENT)
@@ -186,7 +186,8 @@ static const void *each_rank_of_type(struct subject of, size_t i, void *room)
 	struct type_of_rank *row = room;
 
 	row->next = i == 0 ? 0 : row->next;
-	while ((one = replay_by_rank(of.context, row->next++)) != NULL) {
+	while ((one = recordings_by_rank(((const struct replay *)of.context)->recordings,
+			row->next++)) != NULL) {
 		const struct fsdp_type_times *found =
 			replay_type_of(one, text_of_span(type->name));
 
@@ -278,7 +279,9 @@ bool replay_show_types(struct replay *replay, bool regions)
 					(size_t)(next - types) };
 		count = top_of(replay, places, count);
 		for (size_t i = 0; i < count; i++)
-			for (const TYPE *one = &types[places[i].index]; one < end; one++)
+			for (const TYPE *one = &types[places[i].index],
+					*last = next == end ? one + 1 : end;
+				one < last; one++)
 				if (one->first == &types[places[i].index] &&
 					is_shown(one, regions))
 					out_records_row(replay->run->out, &table, one);
@@ -338,7 +341,8 @@ static void print_separated(
 	struct record_table table;
 
 	replay_begin_table(replay, &table, like, record);
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
 		TYPED row = { one->rank, FSDP_ABSENT, FSDP_ABSENT, .run = one->run };
 
 		for (size_t j = 0; j < one->type_count && !people; j++) {
@@ -419,7 +423,8 @@ static bool list_steps(struct replay *replay)
 		size_t count = 0;
 
 		for (size_t j = 0; j < run.count; j++) {
-			const struct fsdp_recording *one = replay_by_rank(&run, j);
+			const struct fsdp_recording *one =
+				recordings_by_rank(run.recordings, j);
 
 			for (size_t k = 0; k < one->step_count; k++) {
 				const struct fsdp_step *step = &one->steps[k];
@@ -538,11 +543,13 @@ bool replay_show_ranks(struct replay *replay)
 		size_t count;
 
 		for (size_t k = 0; k < run.count; k++)
-			places[k] = (struct place){ replay_by_rank(&run, k)->base.span_ns,
-				k };
+			places[k] = (struct place){
+				recordings_by_rank(run.recordings, k)->base.span_ns, k
+			};
 		count = top_of(&run, places, run.count);
 		for (size_t k = 0; k < count; k++)
-			print_rank(&run, &table, replay_by_rank(&run, places[k].index),
+			print_rank(&run, &table,
+				recordings_by_rank(run.recordings, places[k].index),
 				straggler);
 	}
 	out_table_end(replay->run->out);
@@ -568,8 +575,9 @@ static size_t collectives_of(const struct replay *run)
 {
 	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
 
-	return matching->by != NULL ? matching->match_count
-				    : replay_by_rank(run, 0)->collective_count;
+	return matching->by != NULL
+		       ? matching->match_count
+		       : recordings_by_rank(run->recordings, 0)->collective_count;
 }
 
 /* The one at one->at of the run one->of. */
@@ -586,7 +594,7 @@ static void fill_collective(struct collective *one)
 		*match = matching->matches[one->at];
 	} else {
 		fsdp_recording_collective(
-			replay_by_rank(&one->of, 0), one->at, &one->own);
+			recordings_by_rank(one->of.recordings, 0), one->at, &one->own);
 		*match = (struct fsdp_match){ .type = one->own.type,
 			.group = one->own.group,
 			.seq = one->own.seq,
@@ -661,7 +669,8 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 
 	if (i == one->match.recording_count)
 		return NULL;
-	*(int64_t *)room = replay_by_rank(&one->of, one->match.recordings[i])->rank;
+	*(int64_t *)room =
+		recordings_by_rank(one->of.recordings, one->match.recordings[i])->rank;
 	return room;
 }
 
@@ -818,7 +827,8 @@ static REST unassigned_of(const struct replay *replay)
 	const struct fsdp_recording *one;
 	REST sum = { 0 };
 
-	for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++) {
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
 		sum.gathers += one->unassigned.gathers;
 		sum.reduces += one->unassigned.reduces;
 		sum.gather_ns += one->unassigned.gather_ns;
@@ -1192,7 +1202,7 @@ static void show_units(struct replay *run)
 		[FSDP_UNITS_FSDP1] =
 			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
 	};
-	enum fsdp_unit_source from = replay_by_rank(run, 0)->units_from;
+	enum fsdp_unit_source from = recordings_by_rank(run->recordings, 0)->units_from;
 	REST rest = unassigned_of(run);
 	const UNIT none = { .label = "(no unit)",
 		.unit.phase = FSDP_PHASE_NONE,
@@ -1295,7 +1305,7 @@ bool replay_show_table(struct replay *run)
 	const char *none = NULL;
 	size_t count = 0;
 
-	for (size_t i = 0; (one = replay_by_rank(run, i)) != NULL; i++)
+	for (size_t i = 0; (one = recordings_by_rank(run->recordings, i)) != NULL; i++)
 		has_device |= one->has_device;
 	if (list != LIST_COUNT) {
 		none = list == OF_IDLES && has_device ? "no device was idle"
@@ -1315,7 +1325,7 @@ bool replay_show_table(struct replay *run)
 	else if (replay_shows_only(run, "collective")) {
 		count = collectives_of(run);
 		good = show_collectives(run);
-		none = replay_by_rank(run, 0)->collective_count == 0
+		none = recordings_by_rank(run->recordings, 0)->collective_count == 0
 			       ? LISTS[OF_GROUPS].none
 			       : "no collective was matched with other ranks: one trace alone lists its own";
 	} else if (replay_shows_only(run, "region")) {
@@ -1420,7 +1430,8 @@ void replay_put_rows(struct replay *replay)
 			replay_each_collective);
 	} else if (replay_shows_only(replay, "rank")) {
 		replay_begin_table(replay, &table, &replay_rows, &rank_record);
-		for (size_t i = 0; (one = replay_by_rank(replay, i)) != NULL; i++)
+		for (size_t i = 0;
+			(one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
 			print_rank(replay, &table, one, FSDP_ABSENT);
 		out_table_end(out);
 	} else {
