@@ -168,8 +168,6 @@ struct fsdp_kineto_category *fsdp_kineto_words_category(
 /* Whether events of a category are used, or known to be of no use. */
 bool fsdp_kineto_has_category(struct fsdp_span name);
 
-void fsdp_kineto_words_count_phase(
-	struct fsdp_kineto_words *words, struct fsdp_span phase);
 void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
 	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow);
 
@@ -211,17 +209,9 @@ struct fsdp_kineto_input {
 	struct fsdp_json_scan args; /* of an event that was not read in one go */
 };
 
-/* Starts the stream of a reading. Whether it had a byte order mark, which is skipped. */
-bool fsdp_kineto_input_open(
-	struct fsdp_kineto_input *input, struct fsdp_trace_reading *reading);
-
 /* Skips a byte order mark at the start of a scan. */
 bool fsdp_kineto_pass_mark(
 	struct fsdp_json_scan *scan, bool *ret_mark, struct fsdp_error **ret_error);
-
-/* As in json-scan.h. */
-void fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
-void fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
 
 static inline bool fsdp_kineto_is_broken(const struct fsdp_json_token *token)
 {
@@ -233,28 +223,6 @@ enum fsdp_kineto_found {
 	FSDP_KINETO_RECOVERED, /* with errors, or without its end */
 	FSDP_KINETO_LOST       /* *ret_event means nothing */
 };
-
-/* An event after its brace; *token becomes its last one, or what is broken. The event
- * is valid until it is released. */
-enum fsdp_kineto_found fsdp_kineto_read_event(struct fsdp_kineto_input *input,
-	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event);
-void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
-
-/* What the value of `args` says; what is absent is of the kind FSDP_SCAN_END. For another
- * event than the last one, clear `quick_args` before. */
-void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
-	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
-
-/* The correlation alone. False: none. */
-bool fsdp_kineto_read_correlation(struct fsdp_kineto_input *input,
-	const struct fsdp_json_value *value, int64_t *ret_correlation);
-
-/* Whether the args may name a collective. */
-bool fsdp_kineto_may_name(
-	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value);
-
-/* A number, or a text that is one. False: neither. */
-bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value);
 
 /*
  * Begins (B) that wait for their ends (E): a stack for each thread. Their texts are
@@ -281,12 +249,6 @@ struct fsdp_kineto_open *fsdp_kineto_opens_end(
 
 /* How many begins are still open. */
 uint64_t fsdp_kineto_opens_count(const struct fsdp_kineto_opens *opens);
-
-/* Fills in bytes, seq and sort of a collective from its args. The lists of `all` keep
- * shared texts once. Returns the bytes if it turns out to be an all-gather. */
-int64_t fsdp_kineto_describe(struct fsdp_collectives *all,
-	struct fsdp_kineto_words *words, const struct fsdp_kineto_args *args,
-	struct fsdp_comm *comm);
 
 /* ---- the table ---- */
 
