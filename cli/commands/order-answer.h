@@ -38,8 +38,7 @@ struct orders {
 	const struct fsdp_recordings *recordings; /* all, or those of one run */
 	struct fsdp_checkpoint *checkpoint;       /* --names, or NULL */
 	size_t count;
-	/* For what is made of one recording: its parameters sorted, or the places of
-	 * its handles, before and after. */
+	/* For the places of the handles of one recording, before and after. */
 	int64_t *scratch;
 	/* Of the first run whose ranks diverge. */
 	struct fsdp_divergence divergence;

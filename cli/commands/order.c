@@ -537,21 +537,6 @@ static const struct record module_record =
 	RECORD_OF(RECORD_TUPLE, MODULE, { NULL, INTEGER_AT(MODULE, module) },
 		{ NULL, LIST_AT(MODULE, usages, usage_count, usage_record) });
 
-static const void *each_visited(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_fx_order *fx = of.object;
-	int64_t *sorted = ((const struct orders *)of.context)->scratch;
-
-	(void)room;
-	if (i == fx->param_count)
-		return NULL;
-	if (i == 0) {
-		memcpy(sorted, fx->params, fx->param_count * sizeof *sorted);
-		qsort(sorted, fx->param_count, sizeof *sorted, order_compare_numbers);
-	}
-	return &sorted[i];
-}
-
 #define FX struct fsdp_fx_order
 HAS(lists_args, FX, one->has_concrete_args)
 HAS(has_args, FX, !one->concrete_args_null)
@@ -577,7 +562,7 @@ static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "param_forward_order_fqns",
 		LIST_AT(FX, param_names, param_count, record_texts_or_null),
 		ABOUT("Names of these parameters; null for one that was not declared.") },
-	{ "visited_params", EACH(each_visited, record_integers),
+	{ "visited_params", LIST_AT(FX, visited, param_count, record_integers),
 		ABOUT("The same parameters in ascending order.") },
 	{ "never_visited_fqns",
 		LIST_AT(FX, never_visited, never_visited_count, record_texts),
@@ -1007,10 +992,9 @@ static bool write_data(struct orders *order)
 		order->flight = *flight;
 	for (size_t i = 0; i < order->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
-		size_t wanted = one->fx != NULL      ? one->fx->param_count
-				: one->order != NULL ? 2 * one->order->handle_count
-						     : 0;
-		room = wanted > room ? wanted : room;
+
+		if (one->order != NULL && 2 * one->order->handle_count > room)
+			room = 2 * one->order->handle_count;
 	}
 	order->scratch = calloc(room, sizeof *order->scratch);
 	if (order->scratch == NULL)

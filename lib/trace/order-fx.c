@@ -13,6 +13,7 @@
  */
 #include <fsdp/order.h>
 
+#include "base/sort.h"
 #include "trace/event.h"
 
 /* Of a parameter in a list of uses, in addition to its name. */
@@ -365,6 +366,9 @@ static void finish(struct fx *fx)
 	order->usage_count = keys;
 	order->params = fsdp_trace_flat(fx->reading, &fx->visited);
 	order->param_names = params;
+	int64_t *visited = fsdp_trace_flat(fx->reading, &fx->visited);
+	FSDP_SORT(visited, fx->visited.count, FSDP_BY_VALUE(visited));
+	order->visited = visited;
 	order->param_count = fx->visited.count;
 	order->never_visited = never;
 	/* The last declared name of each. */

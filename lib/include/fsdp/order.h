@@ -117,6 +117,8 @@ struct fsdp_fx_order {
 	const int64_t *params;
 	/* and the name of each. */
 	const struct fsdp_span *param_names;
+	/* and the same parameters by their number, ascending. */
+	const int64_t *visited;
 	size_t param_count;
 	/* Parameters that were not used. */
 	const struct fsdp_span *never_visited;
