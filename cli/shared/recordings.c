@@ -232,10 +232,9 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 		} else {
 			fsdp_recording_collective(one, i, &collective);
 			begin = collective.ts_ns;
-			span.dur_ns =
-				lane == COLLECTIVES
-					? collective.dur_ns
-					: fsdp_alignment_wait(of->alignment, index, i);
+			span.dur_ns = lane == COLLECTIVES
+					      ? collective.dur_ns
+					      : of->alignment->recordings[index].waits[i];
 			span.name = text_of_span(collective.type);
 			if (lane == COLLECTIVES)
 				span.group = text_of_span(collective.group);
@@ -245,7 +244,7 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 				span.bytes = (uint64_t)collective.bytes;
 		}
 		if (__builtin_add_overflow(
-			    begin, fsdp_alignment_offset(of->alignment, index), &begin) ||
+			    begin, of->alignment->recordings[index].offset_ns, &begin) ||
 			begin < 0)
 			begin = 0;
 		if (__builtin_add_overflow(begin, of->begin_ns, &span.begin_ns) ||
@@ -267,10 +266,10 @@ static void write_clocks(const struct run_lanes *lanes)
 	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++) {
 		size_t index = fsdp_recording_by_rank(lanes->set, i);
 		const struct fsdp_recording *one = fsdp_recording(lanes->set, index);
-		size_t own = fsdp_alignment_clock(lanes->alignment, index);
+		const struct fsdp_aligned *aligned = &lanes->alignment->recordings[index];
+		size_t own = aligned->clock;
 		struct timed_clock clock = { one->rank, text_of(one->path),
-			fsdp_alignment_offset(lanes->alignment, index), lanes->number,
-			lanes->begin_ns, true };
+			aligned->offset_ns, lanes->number, lanes->begin_ns, true };
 
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
@@ -332,8 +331,7 @@ bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 			0, (int64_t)made + 1 };
 		if (!fsdp_alignment_new(one->set, &one->alignment, NULL))
 			break;
-		if (__builtin_add_overflow(
-			    end, fsdp_alignment_span(one->alignment), &end))
+		if (__builtin_add_overflow(end, one->alignment->span_ns, &end))
 			end = INT64_MAX;
 	}
 	for (size_t i = 0; made == count && i < count; i++) {

@@ -23,29 +23,25 @@
 
 /* A collective of one rank. Those with one key are one collective of several. */
 struct aligned_call {
-	uint64_t key;
-	uint32_t recording, collective;
+	uint32_t key, recording, collective;
 	int64_t end_ns, dur_ns;
 };
 
+/* What would bring the end of a collective of a recording to that of a known one. */
 struct delta {
 	uint32_t recording;
 	int64_t ns;
 };
 
-struct fsdp_alignment {
+struct alignment {
+	struct fsdp_alignment shown; /* first: callers have its address */
 	const struct fsdp_recordings *set;
-	size_t count;             /* of recordings */
-	size_t *firsts;           /* by recording: its first wait */
-	int64_t *offsets;         /* by recording */
-	bool *aligned;            /* by recording */
-	size_t *clocks;           /* by recording: the first that shares its clock */
-	int64_t *waits;           /* by recording and collective */
-	struct aligned_call *all; /* by key, then recording; while it is made */
+	size_t count;              /* of recordings */
+	struct fsdp_aligned *list; /* by recording */
+	bool *known;               /* by recording: its offset */
+	struct aligned_call *all;  /* by key, then recording */
 	size_t all_count;
 	struct delta *deltas;
-	struct ordinal *ordinals;
-	int64_t span_ns;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 };
@@ -61,115 +57,119 @@ static int64_t minus(int64_t a, int64_t b)
 	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-/* ---- which collectives are one ---- */
-
-/* So many of one type and group came before, in a recording. */
-struct ordinal {
-	uint64_t kind, count;
-};
-
-enum { ORDINALS = 1024 };
-
-static uint64_t next_ordinal(struct ordinal *ordinals, uint64_t kind)
+/* The key is a name of type, group, ranks and number; without a number the place among
+ * those of the recording that are alike. */
+static void list_calls(struct alignment *at)
 {
-	size_t at = kind % ORDINALS;
-	for (size_t i = 0; i < ORDINALS; i++, at = (at + 1) % ORDINALS) {
-		if (ordinals[at].count == 0)
-			ordinals[at].kind = kind;
-		if (ordinals[at].kind == kind)
-			return ordinals[at].count++;
-	}
-	return 0;
-}
-
-static uint64_t mix_span(uint64_t hash, struct fsdp_span span)
-{
-	for (size_t i = 0; i < span.size; i++)
-		hash = (hash ^ span.data[i]) * 0x100000001b3u;
-	return (hash ^ span.size) * 0x9e3779b97f4a7c15u;
-}
-
-static void add_recording(struct fsdp_alignment *alignment, uint32_t index)
-{
-	const struct fsdp_recording *one = fsdp_recording(alignment->set, index);
-	memset(alignment->ordinals, 0, ORDINALS * sizeof *alignment->ordinals);
-	for (size_t i = 0; i < one->collective_count; i++) {
-		struct fsdp_collective call;
-		fsdp_recording_collective(one, i, &call);
-		uint64_t kind = mix_span(
-			mix_span(mix_span(0, call.type), call.group), call.ranks);
-		uint64_t ordinal = next_ordinal(alignment->ordinals, kind);
-		alignment->all[alignment->all_count++] = (struct aligned_call){
-			.key = mix_span(kind,
+	struct fsdp_names *keys = FSDP_TAKE(&at->arena, keys, 1);
+	fsdp_names_init(keys, &at->arena);
+	keys->copies = &at->arena;
+	for (uint32_t i = 0; i < at->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(at->set, i);
+		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
+		fsdp_vec_init(&alike, &at->arena, sizeof(uint64_t));
+		for (uint32_t j = 0; j < one->collective_count; j++) {
+			struct fsdp_collective call;
+			fsdp_recording_collective(one, j, &call);
+			const struct fsdp_span parts[] = { call.type, call.group,
+				call.ranks };
+			uint32_t key = 0;
+			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
+				key = fsdp_names_child(keys, key,
+					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
+			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
+			key = fsdp_names_child(keys, key,
 				call.seq.size != 0 ? call.seq
-						   : fsdp_span(&ordinal, sizeof ordinal)),
-			.recording = index,
-			.collective = (uint32_t)i,
-			.end_ns = plus(call.ts_ns, call.dur_ns),
-			.dur_ns = call.dur_ns
-		};
+						   : fsdp_span(&place, sizeof place));
+			at->all[at->all_count++] = (struct aligned_call){ key, i, j,
+				plus(call.ts_ns, call.dur_ns), call.dur_ns };
+		}
 	}
+	FSDP_SORT(at->all, at->all_count, FSDP_BY(at->all, key),
+		FSDP_BY(at->all, recording), FSDP_BY(at->all, collective));
 }
 
 /* After the last one with the key of this one. */
-static size_t end_of_group(const struct fsdp_alignment *alignment, size_t first)
+static size_t end_of_group(const struct alignment *at, size_t first)
 {
 	size_t end = first + 1;
-	while (end < alignment->all_count &&
-		alignment->all[end].key == alignment->all[first].key)
+	while (end < at->all_count && at->all[end].key == at->all[first].key)
 		end++;
 	return end;
 }
 
 /* ---- offsets ---- */
 
-/* What would bring the ends of those that are not aligned to the end of one that is. */
-static size_t collect_deltas(struct fsdp_alignment *alignment)
+/* Of those that are not known. */
+static size_t list_deltas(struct alignment *at)
 {
-	size_t count = 0, end;
-	for (size_t first = 0; first < alignment->all_count; first = end) {
-		const struct aligned_call *known = NULL;
-		end = end_of_group(alignment, first);
-		for (size_t i = first; i < end && known == NULL; i++)
-			if (alignment->aligned[alignment->all[i].recording])
-				known = &alignment->all[i];
-		for (size_t i = first; known != NULL && i < end; i++) {
-			const struct aligned_call *one = &alignment->all[i];
-			if (!alignment->aligned[one->recording])
-				alignment->deltas[count++] =
-					(struct delta){ one->recording,
-						minus(plus(known->end_ns,
-							      alignment->offsets
-								      [known->recording]),
-							one->end_ns) };
+	size_t count = 0;
+	for (size_t first = 0, end; first < at->all_count; first = end) {
+		int64_t end_ns = 0;
+		bool any = false;
+		end = end_of_group(at, first);
+		for (size_t i = first; i < end && !any; i++) {
+			const struct aligned_call *one = &at->all[i];
+			any = at->known[one->recording];
+			end_ns = plus(one->end_ns, at->list[one->recording].offset_ns);
 		}
+		for (size_t i = first; any && i < end; i++)
+			if (!at->known[at->all[i].recording])
+				at->deltas[count++] =
+					(struct delta){ at->all[i].recording,
+						minus(end_ns, at->all[i].end_ns) };
 	}
+	FSDP_SORT(at->deltas, count, FSDP_BY(at->deltas, recording),
+		FSDP_BY(at->deltas, ns));
 	return count;
+}
+
+/* Ranks that share no group meet by others that share one with both. What shares nothing
+ * begins where the first one does. */
+static void find_offsets(struct alignment *at)
+{
+	for (size_t begun = 0, found; begun < at->count; begun++) {
+		if (at->known[begun])
+			continue;
+		int64_t first = fsdp_recording(at->set, begun)->first_ts_ns;
+		at->known[begun] = true;
+		at->list[begun].clock = begun;
+		at->list[begun].offset_ns = first != FSDP_ABSENT ? minus(0, first) : 0;
+		while ((found = list_deltas(at)) != 0)
+			for (size_t i = 0, end; i < found; i = end) {
+				uint32_t recording = at->deltas[i].recording;
+				for (end = i; end < found &&
+					      at->deltas[end].recording == recording;)
+					end++;
+				/* The median of each. */
+				at->list[recording].offset_ns =
+					at->deltas[i + (end - i) / 2].ns;
+				at->list[recording].clock = begun;
+				at->known[recording] = true;
+			}
+	}
 }
 
 /* ---- waits ---- */
 
-static int64_t begin_of(
-	const struct fsdp_alignment *alignment, const struct aligned_call *one)
+static int64_t begin_of(const struct alignment *at, const struct aligned_call *one)
 {
-	return plus(minus(one->end_ns, one->dur_ns), alignment->offsets[one->recording]);
+	return plus(minus(one->end_ns, one->dur_ns), at->list[one->recording].offset_ns);
 }
 
-static void find_waits(struct fsdp_alignment *alignment)
+static void find_waits(struct alignment *at, int64_t **waits)
 {
-	size_t end;
-	for (size_t first = 0; first < alignment->all_count; first = end) {
+	for (size_t first = 0, end; first < at->all_count; first = end) {
 		int64_t last = INT64_MIN;
-		end = end_of_group(alignment, first);
+		end = end_of_group(at, first);
 		for (size_t i = first; i < end; i++) {
-			int64_t begin = begin_of(alignment, &alignment->all[i]);
+			int64_t begin = begin_of(at, &at->all[i]);
 			last = begin > last ? begin : last;
 		}
 		for (size_t i = first; i < end; i++) {
-			const struct aligned_call *one = &alignment->all[i];
-			int64_t wait = minus(last, begin_of(alignment, one));
-			alignment->waits[alignment->firsts[one->recording] +
-					 one->collective] =
+			const struct aligned_call *one = &at->all[i];
+			int64_t wait = minus(last, begin_of(at, one));
+			waits[one->recording][one->collective] =
 				wait < one->dur_ns ? wait : one->dur_ns;
 		}
 	}
@@ -179,120 +179,64 @@ static void find_waits(struct fsdp_alignment *alignment)
 
 static void make(void *context)
 {
-	struct fsdp_alignment *alignment = context;
-	struct fsdp_arena *arena = &alignment->arena;
-	size_t count = alignment->count, all = 0;
-	alignment->firsts = FSDP_TAKE(arena, alignment->firsts, count + 1);
-	for (size_t i = 0; i < count; i++) {
-		alignment->firsts[i] = all;
-		all += fsdp_recording(alignment->set, i)->collective_count;
-		alignment->firsts[i + 1] = all;
-	}
-	alignment->offsets = FSDP_TAKE(arena, alignment->offsets, count);
-	alignment->clocks = FSDP_TAKE(arena, alignment->clocks, count);
-	alignment->aligned = FSDP_TAKE(arena, alignment->aligned, count);
-	alignment->waits = FSDP_TAKE(arena, alignment->waits, all);
-	alignment->all = FSDP_TAKE(arena, alignment->all, all);
-	alignment->deltas = FSDP_TAKE(arena, alignment->deltas, all);
-	alignment->ordinals = FSDP_TAKE(arena, alignment->ordinals, ORDINALS);
-	for (size_t i = 0; i < count; i++)
-		add_recording(alignment, (uint32_t)i);
-	FSDP_SORT(alignment->all, all, FSDP_BY(alignment->all, key),
-		FSDP_BY(alignment->all, recording), FSDP_BY(alignment->all, collective));
-	/* Ranks that share no group meet by others that share one with both. What shares
-	 * nothing begins where the first one does. */
-	for (size_t begun = 0; begun < count; begun++) {
-		if (alignment->aligned[begun])
-			continue;
-		alignment->aligned[begun] = true;
-		alignment->clocks[begun] = begun;
-		int64_t first = fsdp_recording(alignment->set, begun)->first_ts_ns;
-		alignment->offsets[begun] = first != FSDP_ABSENT ? minus(0, first) : 0;
-		size_t found;
-		while ((found = collect_deltas(alignment)) != 0) {
-			/* The median of each. */
-			FSDP_SORT(alignment->deltas, found,
-				FSDP_BY(alignment->deltas, recording),
-				FSDP_BY(alignment->deltas, ns));
-			for (size_t i = 0, end; i < found; i = end) {
-				uint32_t recording = alignment->deltas[i].recording;
-				for (end = i;
-					end < found &&
-					alignment->deltas[end].recording == recording;)
-					end++;
-				alignment->offsets[recording] =
-					alignment->deltas[i + (end - i) / 2].ns;
-				alignment->aligned[recording] = true;
-				alignment->clocks[recording] = begun;
-			}
-		}
-	}
-	/* From now on times count from the first start of all. */
+	struct alignment *at = context;
+	struct fsdp_arena *arena = &at->arena;
+	size_t all = 0;
 	int64_t begin = INT64_MAX, end = INT64_MIN;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(alignment->set, i);
-		int64_t first = plus(one->first_ts_ns, alignment->offsets[i]);
-		int64_t last = plus(one->last_end_ns, alignment->offsets[i]);
+	int64_t **waits = FSDP_TAKE(arena, waits, at->count);
+	at->list = FSDP_TAKE(arena, at->list, at->count);
+	at->known = FSDP_TAKE(arena, at->known, at->count);
+	for (size_t i = 0; i < at->count; i++) {
+		size_t count = fsdp_recording(at->set, i)->collective_count;
+		waits[i] = FSDP_TAKE(arena, waits[i], count);
+		at->list[i].waits = waits[i];
+		all += count;
+	}
+	at->all = FSDP_TAKE(arena, at->all, all);
+	at->deltas = FSDP_TAKE(arena, at->deltas, all);
+	list_calls(at);
+	find_offsets(at);
+	/* From now on times count from the first start of all. */
+	for (size_t i = 0; i < at->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(at->set, i);
+		int64_t first = plus(one->first_ts_ns, at->list[i].offset_ns);
+		int64_t last = plus(one->last_end_ns, at->list[i].offset_ns);
 		if (one->first_ts_ns == FSDP_ABSENT || one->last_end_ns == FSDP_ABSENT)
 			continue;
 		begin = first < begin ? first : begin;
 		end = last > end ? last : end;
 	}
-	for (size_t i = 0; i < count && begin <= end; i++)
-		alignment->offsets[i] = minus(alignment->offsets[i], begin);
-	alignment->span_ns = begin <= end ? minus(end, begin) : 0;
-	find_waits(alignment);
+	for (size_t i = 0; i < at->count && begin <= end; i++)
+		at->list[i].offset_ns = minus(at->list[i].offset_ns, begin);
+	at->shown.span_ns = begin <= end ? minus(end, begin) : 0;
+	at->shown.recordings = at->list;
+	find_waits(at, waits);
 }
 
 bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error)
 {
-	struct fsdp_alignment *of = calloc(1, sizeof *of);
-	if (of == NULL)
+	struct alignment *at = calloc(1, sizeof *at);
+	if (at == NULL)
 		return fsdp_fail_memory(ret_error);
-	of->set = recordings;
-	of->count = fsdp_recording_count(recordings);
-	of->budget.ceiling = UINT64_MAX;
-	fsdp_arena_init(&of->arena, &of->budget);
-	if (!fsdp_arena_try(&of->arena, make, of)) {
-		fsdp_alignment_free(of);
+	at->set = recordings;
+	at->count = fsdp_recording_count(recordings);
+	at->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init(&at->arena, &at->budget);
+	if (!fsdp_arena_try(&at->arena, make, at)) {
+		fsdp_alignment_free(&at->shown);
 		return fsdp_fail_memory(ret_error);
 	}
-	*ret_alignment = of;
+	*ret_alignment = &at->shown;
 	return true;
 }
 
 void fsdp_alignment_free(struct fsdp_alignment *alignment)
 {
-	if (alignment == NULL)
-		return;
-	fsdp_arena_done(&alignment->arena);
-	free(alignment);
-}
-
-int64_t fsdp_alignment_offset(const struct fsdp_alignment *alignment, size_t recording)
-{
-	return recording < alignment->count ? alignment->offsets[recording] : 0;
-}
-
-size_t fsdp_alignment_clock(const struct fsdp_alignment *alignment, size_t recording)
-{
-	return recording < alignment->count ? alignment->clocks[recording] : 0;
-}
-
-int64_t fsdp_alignment_wait(
-	const struct fsdp_alignment *alignment, size_t recording, size_t collective)
-{
-	if (recording >= alignment->count ||
-		collective >=
-			alignment->firsts[recording + 1] - alignment->firsts[recording])
-		return 0;
-	return alignment->waits[alignment->firsts[recording] + collective];
-}
-
-int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment)
-{
-	return alignment->span_ns;
+	struct alignment *at = (void *)alignment;
+	if (at != NULL)
+		fsdp_arena_done(&at->arena);
+	free(at);
 }
 
 /* ---- Recordings ---- */

@@ -1188,36 +1188,35 @@ FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
  * at about the same time, so clocks are put where their ends meet, each by the
  * median over all collectives that it shares.
  */
-struct fsdp_alignment;
+struct fsdp_alignment {
+	/* By the index of the recording. */
+	const struct fsdp_aligned *recordings;
+	/* From the first start of all to the last end, in nanoseconds. */
+	int64_t span_ns;
+};
 
-/** Of the traces of a run, which stay as long as it. Takes 56 bytes for each
+/** A recording on the common clock. */
+struct fsdp_aligned {
+	/* What is to be added to its times, so that they count from the first start of
+	 * all. In nanoseconds, of either sign. */
+	int64_t offset_ns;
+	/* The first recording of those whose clocks are one, by shared collectives and
+	 * those that others share with them. What shares none begins where the first of
+	 * all begins. */
+	size_t clock;
+	/* By the index for fsdp_recording_collective: how long it waited for the last
+	 * rank to begin it, in nanoseconds; at most as long as it took, and 0 for one
+	 * that no other recording shares. */
+	const int64_t *waits;
+};
+
+/** Of the traces of a run, which stay as long as it. Takes about 100 bytes for each
  * collective; the caller owns it. Fails if memory runs out. */
 FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
-
-/** What is to be added to the times of a recording, by its index, so that they count
- * from the first start of all. In nanoseconds, of either sign. */
-FSDP_API int64_t fsdp_alignment_offset(
-	const struct fsdp_alignment *alignment, size_t recording);
-
-/** The first recording of those whose clocks are one, by shared collectives and
- * those that others share with them. What shares none begins where the first of all
- * begins. */
-FSDP_API size_t fsdp_alignment_clock(
-	const struct fsdp_alignment *alignment, size_t recording);
-
-/** How long a collective waited for the last rank to begin it, in nanoseconds; at
- * most as long as it took. The index is that of fsdp_recording_collective. 0 for
- * one that no other recording shares, and past the end. */
-FSDP_API int64_t fsdp_alignment_wait(
-	const struct fsdp_alignment *alignment, size_t recording, size_t collective);
-
-/** From the first start of all to the last end, in nanoseconds, on the common clock.
- * / */
-FSDP_API int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment);
 
 /** The axis of all strips (fsdp_recording.timeline), with options.timeline; without
  * it, or if the clocks cannot be compared, it has no cells. Never NULL. */
