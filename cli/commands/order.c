@@ -36,8 +36,8 @@ static struct orders orders_of_run(const struct orders *order, size_t nth)
 /* Whether the ranks of a run part. */
 static bool ranks_part(const struct orders *run)
 {
-	return !fsdp_recordings_divergence(run->recordings)->agree ||
-	       fsdp_recordings_first_diff(run->recordings)->found;
+	return !fsdp_recordings_summary(run->recordings)->divergence->agree ||
+	       fsdp_recordings_summary(run->recordings)->first_diff->found;
 }
 
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room)
@@ -462,7 +462,7 @@ static const struct table GROUPS = TEXT_TABLE(NUMBERS("ranks"), { "unit" });
 static void show_first_diff(struct orders *order)
 {
 	const struct fsdp_first_diff *diff =
-		fsdp_recordings_first_diff(order->recordings);
+		fsdp_recordings_summary(order->recordings)->first_diff;
 	struct out *out = order->run->out;
 	char ranks[256];
 
@@ -986,8 +986,8 @@ static bool write_data(struct orders *order)
 		run = orders_of_run(order, nth);
 	if (nth == count)
 		run = orders_of_run(order, 0);
-	order->divergence = *fsdp_recordings_divergence(run.recordings);
-	order->first_diff = *fsdp_recordings_first_diff(run.recordings);
+	order->divergence = *fsdp_recordings_summary(run.recordings)->divergence;
+	order->first_diff = *fsdp_recordings_summary(run.recordings)->first_diff;
 	if (flight != NULL)
 		order->flight = *flight;
 	for (size_t i = 0; i < order->count; i++) {

@@ -401,12 +401,7 @@ struct fsdp_joined {
 	struct fsdp_arena *arena, *scratch;
 	struct fsdp_recording **by_rank; /* in order of rank, then of paths */
 	size_t count;
-	const struct fsdp_type_times *types;
-	size_t type_count;
-	struct fsdp_matching matching;
-	struct fsdp_timeline timeline;
-	struct fsdp_unit_times *units;
-	size_t unit_count;
+	struct fsdp_summary said;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff diff;
 	struct fsdp_findings findings; /* about all of them */

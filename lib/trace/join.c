@@ -30,8 +30,8 @@ static void join_types(struct fsdp_joined *set)
 	struct fsdp_types all;
 	/* A single recording says already what all of them say. */
 	if (set->count == 1) {
-		set->types = set->by_rank[0]->types;
-		set->type_count = set->by_rank[0]->type_count;
+		set->said.types = set->by_rank[0]->types;
+		set->said.type_count = set->by_rank[0]->type_count;
 		return;
 	}
 	fsdp_types_init(&all, set->scratch);
@@ -64,15 +64,16 @@ static void join_types(struct fsdp_joined *set)
 			}
 		}
 	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, all.list.count);
-	set->types = types;
-	set->type_count = all.list.count;
-	for (uint32_t i = 0; i < set->type_count; i++) {
+	set->said.types = types;
+	set->said.type_count = all.list.count;
+	for (uint32_t i = 0; i < set->said.type_count; i++) {
 		const struct fsdp_typed *one = fsdp_vec_at(&all.list, i);
 		lists[i].type = fsdp_time_type_of(one->name);
 		lists[i].index = i;
 	}
-	FSDP_SORT(lists, set->type_count, FSDP_BY(lists, type), FSDP_BY(lists, index));
-	for (size_t i = 0; i < set->type_count; i++) {
+	FSDP_SORT(
+		lists, set->said.type_count, FSDP_BY(lists, type), FSDP_BY(lists, index));
+	for (size_t i = 0; i < set->said.type_count; i++) {
 		const struct fsdp_typed *one = fsdp_vec_at(&all.list, lists[i].index);
 		types[i] = (struct fsdp_type_times){ one->name,
 			fsdp_times_of(lists[i].values, lists[i].count) };
@@ -171,12 +172,12 @@ static void show_strip(struct fsdp_recording *recording, const struct fsdp_strip
 void fsdp_timeline_make(struct fsdp_joined *set)
 {
 	int64_t first = 0, last = 0, begin, end, span;
-	bool any = false, aligned = set->matching.aligned;
+	bool any = false, aligned = set->said.matching.aligned;
 	struct {
 		const struct fsdp_strip *strip;
 		int64_t base;
 	} *rows = FSDP_TAKE(set->scratch, rows, set->count);
-	set->timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
+	set->said.timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
 	for (size_t i = 0; i < set->count; i++) {
 		int64_t base = set->by_rank[i]->base_ns;
 		rows[i].strip = &fsdp_trace_reading_of(set->by_rank[i])->strip;
@@ -208,7 +209,7 @@ void fsdp_timeline_make(struct fsdp_joined *set)
 			show_strip(set->by_rank[i], rows[i].strip, shift, cell_ns,
 				set->arena);
 	}
-	set->timeline =
+	set->said.timeline =
 		(struct fsdp_timeline){ aligned ? first : FSDP_ABSENT, cell_ns, CELLS };
 }
 
@@ -565,16 +566,19 @@ void fsdp_trace_join(struct fsdp_joined *set, const struct fsdp_limits *limits)
 			first = set->by_rank[i];
 	struct fsdp_span path = fsdp_span_text(first->path);
 	fsdp_findings_init(&set->findings, set->arena, limits);
+	set->said.divergence = &set->divergence;
+	set->said.first_diff = &set->diff;
 	join_types(set);
 	fsdp_match_collectives(set);
 	fsdp_timeline_make(set);
 	fsdp_unit_rows_join(set);
 	match_orders(set);
-	if (set->matching.stopped != FSDP_ABSENT)
+	if (set->said.matching.stopped != FSDP_ABSENT)
 		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
 			FSDP_PLACE(.file = path),
 			"ranks ran different collectives from #%lld on (%s): wait times not known",
-			(long long)set->matching.stopped, set->matching.stopped_why);
+			(long long)set->said.matching.stopped,
+			set->said.matching.stopped_why);
 	if (!set->divergence.agree)
 		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
 			FSDP_PLACE(.file = path), "%.*s",

@@ -307,8 +307,8 @@ void fsdp_unit_rows_join(struct fsdp_joined *joined)
 		add_texts(&sum->groups, &more->groups, joined->arena);
 		add_texts(&sum->streams, &more->streams, joined->arena);
 	}
-	joined->units = rows;
-	joined->unit_count = kept;
+	joined->said.units = rows;
+	joined->said.unit_count = kept;
 }
 
 /* ---- the annotations of a trace ---- */

@@ -39,7 +39,7 @@ void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around,
 	struct fsdp_arena *scratch);
 
-/* Adds up the rows of several recordings: fills joined->units. */
+/* Adds up the rows of several recordings: fills joined->said.units. */
 void fsdp_unit_rows_join(struct fsdp_joined *joined);
 
 /* Whether a file with this beginning is a trace: JSON. Lines of a log may begin with

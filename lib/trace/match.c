@@ -429,7 +429,7 @@ void fsdp_match_collectives(struct fsdp_joined *joined)
 		.arena = joined->arena,
 		.scratch = joined->scratch };
 	bool whole = true;
-	joined->matching = (struct fsdp_matching){
+	joined->said.matching = (struct fsdp_matching){
 		.stopped = FSDP_ABSENT, .straggler = FSDP_ABSENT, .aligned = true
 	};
 	for (size_t i = 0; i < joined->count; i++) {
@@ -444,7 +444,7 @@ void fsdp_match_collectives(struct fsdp_joined *joined)
 	matcher.runs = FSDP_TAKE(matcher.scratch, matcher.runs, matcher.entry_count);
 	matcher.waits = FSDP_TAKE(matcher.scratch, matcher.waits, matcher.entry_count);
 	number_groups(&matcher);
-	match_all(&matcher, &joined->matching);
+	match_all(&matcher, &joined->said.matching);
 }
 
 /* ---- bandwidths ---- */

@@ -660,48 +660,9 @@ const struct fsdp_error *fsdp_recordings_error(
 	return NULL;
 }
 
-size_t fsdp_recordings_type_count(const struct fsdp_recordings *set)
+const struct fsdp_summary *fsdp_recordings_summary(const struct fsdp_recordings *set)
 {
-	return set->joined.type_count;
-}
-
-struct fsdp_type_times fsdp_recordings_type(
-	const struct fsdp_recordings *set, size_t index)
-{
-	return set->joined.types[index];
-}
-
-const struct fsdp_matching *fsdp_recordings_matching(const struct fsdp_recordings *set)
-{
-	return &set->joined.matching;
-}
-
-size_t fsdp_recordings_unit_count(const struct fsdp_recordings *set)
-{
-	return set->joined.unit_count;
-}
-
-const struct fsdp_unit_times *fsdp_recordings_unit(
-	const struct fsdp_recordings *set, size_t index)
-{
-	return &set->joined.units[index];
-}
-
-const struct fsdp_timeline *fsdp_recordings_timeline(const struct fsdp_recordings *set)
-{
-	return &set->joined.timeline;
-}
-
-const struct fsdp_divergence *fsdp_recordings_divergence(
-	const struct fsdp_recordings *set)
-{
-	return &set->joined.divergence;
-}
-
-const struct fsdp_first_diff *fsdp_recordings_first_diff(
-	const struct fsdp_recordings *set)
-{
-	return &set->joined.diff;
+	return &set->joined.said;
 }
 
 const struct fsdp_flight *fsdp_recordings_flight(const struct fsdp_recordings *set)

@@ -110,7 +110,7 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 	double excess[STRAGGLERS_COUNT] = { 0 }, others[STRAGGLERS_COUNT] = { 0 };
 	const struct fsdp_recording *last = NULL;
 	size_t count = fsdp_recording_count(run), other_count = 0;
-	int64_t worst = fsdp_recordings_matching(run)->straggler;
+	int64_t worst = fsdp_recordings_summary(run)->matching.straggler;
 	bool fits = true;
 
 	for (size_t i = 0; worst != FSDP_ABSENT && i < count; i++)
@@ -362,13 +362,14 @@ static void add_cause(struct cause_cost costs[CAUSE_COUNT], unsigned bits,
 static bool append_units(
 	struct fsdp_loss *loss, const struct fsdp_recordings *run, double least_ns)
 {
+	const struct fsdp_summary *all = fsdp_recordings_summary(run);
 	bool fsdp1 = by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1;
 	struct cause_cost costs[CAUSE_COUNT] = { 0 };
 	/* Those that are on a stream of their own are exposed all the time, and not at
 	 * the end alone. */
 	wide ns = 0, exposed_ns = 0;
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+	for (size_t i = 0; i < all->unit_count; i++) {
+		const struct fsdp_unit_times *unit = &all->units[i];
 		if (unit->reduces.exposed_ns == FSDP_ABSENT ||
 			(find_bits(unit, &unit->reduces) & IS_ON_COMPUTE_STREAM) != 0)
 			continue;
@@ -378,10 +379,10 @@ static bool append_units(
 	unsigned alone = ns > 0 && exposed_ns * 100 >= ns * 99 ? IS_ALONE : 0;
 	int64_t steps = count_steps(run);
 	size_t worst = 0;
-	struct millis all, most;
+	struct millis sum, most;
 
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+	for (size_t i = 0; i < all->unit_count; i++) {
+		const struct fsdp_unit_times *unit = &all->units[i];
 		const struct fsdp_unit_collectives *reduces = &unit->reduces;
 		unsigned bits = find_bits(unit, reduces) | alone;
 		int64_t last_ns =
@@ -400,7 +401,7 @@ static bool append_units(
 	if (costs[worst].unit == NULL || least_ns > 0)
 		return false;
 	append(loss, ": %s: %s ms exposed per step, ", CAUSES[worst].words,
-		format_ms(costs[worst].sum_ns / steps, &all));
+		format_ms(costs[worst].sum_ns / steps, &sum));
 	if (costs[worst].ns == costs[worst].sum_ns)
 		append(loss, "all in ");
 	else
@@ -416,11 +417,12 @@ static bool append_units(
 /* Gathered in the forward and not again: it was not resharded in between. */
 static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_times *unit)
 {
+	const struct fsdp_summary *all = fsdp_recordings_summary(run);
 	if (unit->phase != FSDP_PHASE_FORWARD || unit->gathers.count == 0 ||
 		unit->unit.size == 0 || by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
 		return false;
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *one = fsdp_recordings_unit(run, i);
+	for (size_t i = 0; i < all->unit_count; i++) {
+		const struct fsdp_unit_times *one = &all->units[i];
 
 		if (one->phase == FSDP_PHASE_BACKWARD && one->pg == unit->pg &&
 			fsdp_span_equal(one->unit, unit->unit))
@@ -447,12 +449,13 @@ void fsdp_recordings_unit_note(
 {
 	static const char *const texts[FSDP_UNIT_NOTES] = { "on the stream that computes",
 		"more than half exposed, never issued ahead", "kept after the forward" };
+	const struct fsdp_summary *all = fsdp_recordings_summary(run);
 	enum { NAMED = 3 };
 	size_t count = 0;
 
 	*ret_note = (struct fsdp_loss){ .rank = FSDP_ABSENT };
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+	for (size_t i = 0; i < all->unit_count; i++) {
+		const struct fsdp_unit_times *unit = &all->units[i];
 
 		if ((find_marks(run, unit) >> note & 1) == 0 || count++ >= NAMED)
 			continue;
@@ -630,12 +633,13 @@ void fsdp_recordings_unit_loss(
 		return;
 	ret_loss->sentence[0] = '\0';
 	/* Of a trace without kernels: what takes longest. */
+	const struct fsdp_summary *all = fsdp_recordings_summary(run);
 	const struct fsdp_unit_times *longest = NULL;
 	int64_t most_ns = 0;
 	bool reduces = false;
 	struct millis ms;
-	for (size_t i = 0; i < fsdp_recordings_unit_count(run); i++) {
-		const struct fsdp_unit_times *unit = fsdp_recordings_unit(run, i);
+	for (size_t i = 0; i < all->unit_count; i++) {
+		const struct fsdp_unit_times *unit = &all->units[i];
 		if (unit->gathers.ns <= most_ns && unit->reduces.ns <= most_ns)
 			continue;
 		longest = unit;
@@ -709,7 +713,7 @@ static bool is_by_position(const struct fsdp_matching *matching)
  * nothing follows for the clocks. */
 static void note_matching(const struct notes *to, const struct fsdp_recordings *run)
 {
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run);
+	const struct fsdp_matching *matching = &fsdp_recordings_summary(run)->matching;
 	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
 	bool skewed = !matching->aligned && matching->match_count != 0, several = false;
 	struct millis skew, longest;
@@ -780,7 +784,8 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	const struct notes to = { add, context };
 
 	const struct fsdp_recording *first = by_rank(recordings, 0);
-	const struct fsdp_matching *matching = fsdp_recordings_matching(recordings);
+	const struct fsdp_matching *matching =
+		&fsdp_recordings_summary(recordings)->matching;
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
 		!fsdp_span_is(first->backend, "gloo"))
 		note(&to, "collective times are host launch times, not transfer times");

@@ -82,7 +82,8 @@ static void look_at_runs(const struct fsdp_recordings *set)
 	require(runs == 1 || runs == 2);
 	for (size_t i = 0; i < runs; i++) {
 		const struct fsdp_recordings *run = fsdp_recordings_run(set, i);
-		const struct fsdp_matching *matching = fsdp_recordings_matching(run);
+		const struct fsdp_matching *matching =
+			&fsdp_recordings_summary(run)->matching;
 		count += fsdp_recording_count(run);
 		require((runs == 1) == (run == set));
 		require(runs == 1 || matching->match_count == 0);

@@ -505,8 +505,9 @@ static void bases_far_apart_are_no_clocks(void **state)
 		event);
 	struct fsdp_recordings *set = read_made(both, 2, NULL, 0, limit);
 	assert_non_null(set);
-	assert_int_equal(fsdp_recordings_matching(set)->match_count, 1);
-	assert_int_equal(fsdp_recordings_matching(set)->matches[0].start_skew_ns, 0);
+	assert_int_equal(fsdp_recordings_summary(set)->matching.match_count, 1);
+	assert_int_equal(
+		fsdp_recordings_summary(set)->matching.matches[0].start_skew_ns, 0);
 	fsdp_recordings_free(set);
 	end(&one);
 	end(&two);
@@ -550,7 +551,8 @@ static void a_wait_lies_inside_of_its_call(void **state)
 		struct made one = begin_rank(0, 0, 50);
 		struct made two = begin_rank(1, cases[i].begin_us, cases[i].dur_us);
 		struct fsdp_recordings *set = read_two(&one, &two);
-		const struct fsdp_matching *matching = fsdp_recordings_matching(set);
+		const struct fsdp_matching *matching =
+			&fsdp_recordings_summary(set)->matching;
 		assert_int_equal(matching->aligned, cases[i].aligned);
 		assert_int_equal(
 			matching->most_skew_ns, INT64_C(1000) * cases[i].begin_us);
@@ -590,7 +592,8 @@ static void collectives_of_several_groups_are_not_matched_by_order(void **state)
 				cases[i].groups, rank, 10 * rank);
 		}
 		struct fsdp_recordings *set = read_two(&made[0], &made[1]);
-		const struct fsdp_matching *matching = fsdp_recordings_matching(set);
+		const struct fsdp_matching *matching =
+			&fsdp_recordings_summary(set)->matching;
 		assert_int_equal(fsdp_recording(set, 1)->rank, 1);
 		assert_int_equal(matching->match_count, cases[i].matches);
 		assert_int_equal(matching->left_out, cases[i].matches != 0 ? 0 : 2);
@@ -745,16 +748,19 @@ static void two_traces_of_a_rank_are_two_runs(void **state)
 	assert_int_equal(fsdp_recording_count(second), 1);
 	assert_int_equal(fsdp_recording(second, 0)->input, 2);
 	assert_ptr_equal(fsdp_recording(second, 0), fsdp_recording(set, 2));
-	assert_int_equal(fsdp_recordings_matching(first)->match_count, 1);
-	assert_null(fsdp_recordings_matching(second)->by);
+	assert_int_equal(fsdp_recordings_summary(first)->matching.match_count, 1);
+	assert_null(fsdp_recordings_summary(second)->matching.by);
 	/* Nothing is added up over runs. */
 	for (size_t run = 0; run < 2; run++) {
 		const struct fsdp_recordings *one = fsdp_recordings_run(set, run);
-		for (size_t i = 0; i < fsdp_recordings_type_count(one); i++)
-			if (strncmp((const char *)fsdp_recordings_type(one, i).name.data,
+		for (size_t i = 0; i < fsdp_recordings_summary(one)->type_count; i++)
+			if (strncmp((const char *)fsdp_recordings_summary(one)
+					    ->types[i]
+					    .name.data,
 				    "all_reduce", 10) == 0)
-				assert_int_equal(
-					fsdp_recordings_type(one, i).times.sum_ns,
+				assert_int_equal(fsdp_recordings_summary(one)
+							 ->types[i]
+							 .times.sum_ns,
 					run == 0 ? 70000 : 30000);
 	}
 	fsdp_recordings_free(set);
@@ -791,7 +797,8 @@ static void jobs_of_other_sizes_are_other_runs(void **state)
 		assert_int_equal(fsdp_recording_count(run), i == 2 ? 1 : 2);
 		for (size_t j = 0; j < fsdp_recording_count(run); j++)
 			assert_int_equal(fsdp_recording(run, j)->input, runs[i][j]);
-		assert_int_equal(fsdp_recordings_matching(run)->match_count, i != 2);
+		assert_int_equal(
+			fsdp_recordings_summary(run)->matching.match_count, i != 2);
 	}
 	fsdp_recordings_free(set);
 
@@ -800,7 +807,7 @@ static void jobs_of_other_sizes_are_other_runs(void **state)
 	set = read_made(some, 2, NULL, 0, limit);
 	assert_non_null(set);
 	assert_int_equal(fsdp_recordings_run_count(set), 1);
-	assert_int_equal(fsdp_recordings_matching(set)->match_count, 1);
+	assert_int_equal(fsdp_recordings_summary(set)->matching.match_count, 1);
 	fsdp_recordings_free(set);
 	for (size_t i = 0; i < 5; i++)
 		end(&made[i]);

@@ -368,8 +368,8 @@ static void strips_share_an_axis(void **state)
 		.scratch = &arena,
 		.by_rank = by_rank,
 		.count = 2,
-		.matching.aligned = true };
-	const struct fsdp_timeline *timeline = &set.timeline;
+		.said.matching.aligned = true };
+	const struct fsdp_timeline *timeline = &set.said.timeline;
 	fsdp_arena_init(&arena, &budget);
 	fsdp_timeline_make(&set);
 	assert_int_equal(timeline->cell_count, 0);
@@ -396,13 +396,13 @@ static void strips_share_an_axis(void **state)
 	}
 
 	/* Clocks that do not agree. */
-	set.matching.aligned = false;
+	set.said.matching.aligned = false;
 	fsdp_timeline_make(&set);
 	assert_int_equal(timeline->begin_ns, FSDP_ABSENT);
 	assert_int_equal(timeline->cell_ns, 1000);
 
 	/* Clocks that cannot be compared. */
-	set.matching.aligned = true;
+	set.said.matching.aligned = true;
 	ranks[1].recording.base_ns = FSDP_ABSENT;
 	fsdp_timeline_make(&set);
 	assert_int_equal(timeline->begin_ns, FSDP_ABSENT);

@@ -16,6 +16,7 @@ struct replay replay_run(const struct replay *replay, size_t nth)
 	struct replay run = *replay;
 
 	run.recordings = fsdp_recordings_run(replay->recordings, nth);
+	run.summary = fsdp_recordings_summary(run.recordings);
 	run.count = fsdp_recording_count(run.recordings);
 	run.nth = nth + 1;
 	return run;
@@ -47,13 +48,10 @@ const struct fsdp_type_times *replay_type_of(
 bool replay_find_type(
 	const struct replay *run, struct text name, struct fsdp_type_times *ret_type)
 {
-	for (size_t i = 0; i < fsdp_recordings_type_count(run->recordings); i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
-
-		if (!text_is(text_of_span(type.name), name))
-			continue;
-		*ret_type = type;
-		return true;
+	for (size_t i = 0; i < run->summary->type_count; i++) {
+		*ret_type = run->summary->types[i];
+		if (text_is(text_of_span(ret_type->name), name))
+			return true;
 	}
 	return false;
 }
@@ -140,9 +138,7 @@ HAS(is_profile, RECORDING, one->kind == FSDP_RECORDING_PROFILE)
 static const void *each_cell(struct subject of, size_t i, void *room)
 {
 	(void)room;
-	return i < fsdp_recordings_timeline(
-			   ((const struct replay *)of.context)->recordings)
-				       ->cell_count
+	return i < ((const struct replay *)of.context)->summary->timeline.cell_count
 		       ? &((const RECORDING *)of.object)->timeline[i]
 		       : NULL;
 }
@@ -465,8 +461,7 @@ const struct record replay_answer =
 void replay_put_data(struct replay *replay)
 {
 	struct answer answer = { *replay, FSDP_ABSENT, replay_find_collectives(replay),
-		*fsdp_recordings_timeline(replay->recordings),
-		*fsdp_recordings_matching(replay->recordings) };
+		replay->summary->timeline, replay->summary->matching };
 
 	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
 		answer.world_size = recordings_by_rank(replay->recordings, i)->world_size;

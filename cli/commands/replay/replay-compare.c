@@ -308,7 +308,7 @@ const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
 /* The types of now, then those that only the earlier result has. */
 static bool list_changes(struct replay *replay)
 {
-	size_t count = fsdp_recordings_type_count(replay->recordings);
+	size_t count = replay->summary->type_count;
 	size_t all = count + fsdp_replay_baseline_type_count(replay->baseline);
 	struct fsdp_replay_baseline_type before = { 0 };
 	struct fsdp_type_times type;
@@ -318,7 +318,7 @@ static bool list_changes(struct replay *replay)
 		CHANGE *one = &replay->changes[replay->change_count];
 
 		if (i < count) {
-			type = fsdp_recordings_type(replay->recordings, i);
+			type = replay->summary->types[i];
 			*one = (CHANGE){ type.name, type.times.sum_ns,
 				.count = type.times.count };
 			if (!comparison_find_earlier(

@@ -211,7 +211,8 @@ static void check_straggler(struct threshold *limit)
 
 	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
 		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
-		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
+		const struct fsdp_matching *matching =
+			&fsdp_recordings_summary(one)->matching;
 		struct fsdp_cost cost = fsdp_recordings_cost(one);
 
 		if (matching->match_count == 0 || !matching->aligned)
@@ -637,8 +638,7 @@ enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
 
 static void show_timeline(struct replay *replay)
 {
-	const struct fsdp_timeline *timeline =
-		fsdp_recordings_timeline(replay->recordings);
+	const struct fsdp_timeline *timeline = &replay->summary->timeline;
 	struct out *out = replay->run->out;
 	bool used[MARK_COUNT + 1] = { false };
 	const struct fsdp_recording *one;
@@ -810,8 +810,8 @@ static int status_of(struct replay *replay)
 		is_unusual |= one->deviation_count != 0 || one->problem_count != 0;
 	}
 	for (size_t i = 0; i < replay->run_count; i++)
-		if (fsdp_recordings_matching(fsdp_recordings_run(replay->recordings, i))
-				->stopped != FSDP_ABSENT)
+		if (fsdp_recordings_summary(fsdp_recordings_run(replay->recordings, i))
+				->matching.stopped != FSDP_ABSENT)
 			status = status_worse(status, STATUS_PARTIAL);
 	if (lack.all && !lack.empty)
 		status = status_worse(status, STATUS_PARTIAL);
@@ -896,6 +896,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	struct replay replay = { .run = run,
 		.options = run->options,
 		.recordings = run->recordings,
+		.summary = fsdp_recordings_summary(run->recordings),
 		.count = fsdp_recording_count(run->recordings),
 		.run_count = fsdp_recordings_run_count(run->recordings) };
 	bool good, refused = false;

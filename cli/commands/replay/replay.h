@@ -76,6 +76,7 @@ struct replay {
 	struct run *run;
 	const struct replay_options *options;
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
+	const struct fsdp_summary *summary;       /* what these say together */
 	struct fsdp_replay_baseline *baseline;    /* of --compare */
 	struct fsdp_recordings *before;           /* with earlier recordings, the same */
 	struct fsdp_comparison comparison;

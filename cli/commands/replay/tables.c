@@ -151,8 +151,9 @@ static bool list_types(struct replay *replay)
 	size_t room = 1;
 
 	for (size_t i = 0; i < replay->run_count; i++)
-		room += SIX_COUNT + fsdp_recordings_type_count(
-					    fsdp_recordings_run(replay->recordings, i));
+		room += SIX_COUNT + fsdp_recordings_summary(
+					    fsdp_recordings_run(replay->recordings, i))
+					    ->type_count;
 	replay->types = calloc(room, sizeof *replay->types);
 	for (size_t i = 0; replay->types != NULL && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
@@ -164,8 +165,8 @@ static bool list_types(struct replay *replay)
 				replay_find_type(&run, text_of(SIX[k]), &type) ? &type
 									       : NULL,
 				all);
-		for (size_t k = 0; k < fsdp_recordings_type_count(run.recordings); k++) {
-			type = fsdp_recordings_type(run.recordings, k);
+		for (size_t k = 0; k < run.summary->type_count; k++) {
+			type = run.summary->types[k];
 			if (!fsdp_type_is_named(type.name))
 				list_type(replay, &run, NULL, &type, all);
 		}
@@ -505,7 +506,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 static void print_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_recording *one, int64_t straggler)
 {
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
+	const struct fsdp_matching *matching = &run->summary->matching;
 	const struct fsdp_type_times *all = replay_type_of(one, text_of("all"));
 	const struct fsdp_device_times *base = &one->base;
 	RANK row = { *one, .all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
@@ -573,7 +574,7 @@ _Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
 
 static size_t collectives_of(const struct replay *run)
 {
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
+	const struct fsdp_matching *matching = &run->summary->matching;
 
 	return matching->by != NULL
 		       ? matching->match_count
@@ -583,8 +584,7 @@ static size_t collectives_of(const struct replay *run)
 /* The one at one->at of the run one->of. */
 static void fill_collective(struct collective *one)
 {
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(one->of.recordings);
+	const struct fsdp_matching *matching = &one->of.summary->matching;
 	struct fsdp_match *match = &one->match;
 	char digits[2][32];
 
@@ -866,17 +866,18 @@ static bool list_units(struct replay *replay)
 
 	replay->unassigned = unassigned_of(replay);
 	for (size_t i = 0; i < replay->run_count; i++)
-		count += fsdp_recordings_unit_count(
-			fsdp_recordings_run(replay->recordings, i));
+		count += fsdp_recordings_summary(
+			fsdp_recordings_run(replay->recordings, i))
+				 ->unit_count;
 	replay->units = calloc(count + 1, sizeof *replay->units);
 	for (size_t i = 0; replay->units != NULL && i < replay->run_count; i++) {
 		const struct fsdp_recordings *run =
 			fsdp_recordings_run(replay->recordings, i);
 
-		for (size_t k = 0; k < fsdp_recordings_unit_count(run); k++) {
+		for (size_t k = 0; k < fsdp_recordings_summary(run)->unit_count; k++) {
 			UNIT *row = &replay->units[replay->unit_count++];
 
-			row->unit = *fsdp_recordings_unit(run, k);
+			row->unit = fsdp_recordings_summary(run)->units[k];
 			row->run = i + 1;
 			row->label = fsdp_unit_label(&row->unit, row->label_room);
 			snprintf(row->ahead, sizeof row->ahead, "%" PRIu64 " of %" PRIu64,

@@ -345,16 +345,6 @@ struct fsdp_first_diff {
 	size_t group_count;
 };
 
-/** Of recordings of handles: what PyTorch itself would find in the first iteration.
- * Never NULL; it lives as long as the set. */
-FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
-	const struct fsdp_recordings *recordings);
-
-/** The same over all iterations, which PyTorch does not compare among ranks. Never
- * NULL; it lives as long as the set. */
-FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
-	const struct fsdp_recordings *recordings);
-
 /** Result of comparing the dumps of the Flight Recorder, or the lines of logs; NULL:
  * the set has neither. It was made when the set was read, and lives as long. */
 FSDP_API const struct fsdp_flight *fsdp_recordings_flight(

@@ -24,8 +24,10 @@
  *
  *         if (!fsdp_recordings_read(&path, 1, &options, &set, ret_error))
  *             return false;
- *         for (size_t i = 0; i < fsdp_recordings_type_count(set); i++) {
- *             struct fsdp_type_times type = fsdp_recordings_type(set, i);
+ *         const struct fsdp_summary *all = fsdp_recordings_summary(set);
+ *
+ *         for (size_t i = 0; i < all->type_count; i++) {
+ *             struct fsdp_type_times type = all->types[i];
  *             printf("%.*s: %" PRIu64 " calls, %" PRId64 " ns\n", (int)type.name.size,
  *                 (const char *)type.name.data, type.times.count, type.times.sum_ns);
  *         }
@@ -893,29 +895,37 @@ FSDP_API const struct fsdp_recordings *fsdp_recordings_run(
 FSDP_API void fsdp_recording_collective(const struct fsdp_recording *recording,
 	size_t index, struct fsdp_collective *ret_collective);
 
-/** Times by type over all recordings, in the order of reports: the six of
- * SimpleProfiler first. They are added up over ranks, so that a collective of 8
- * ranks counts 8 times. The index must be below the count. */
-FSDP_API size_t fsdp_recordings_type_count(const struct fsdp_recordings *recordings);
-FSDP_API struct fsdp_type_times fsdp_recordings_type(
-	const struct fsdp_recordings *recordings, size_t index);
-
 /** Whether a type is one of the six that SimpleProfiler names, in the release that
  * the head of this file has. */
 FSDP_API bool fsdp_type_is_named(struct fsdp_span type);
 
-/** The collectives of traces; empty where there are none. Never NULL, as those
- * below.
- * */
-FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
-	const struct fsdp_recordings *recordings);
+/**
+ * What recordings say together: of a set of several runs, what the first run says.
+ * It lives as long as the set.
+ */
+struct fsdp_summary {
+	/* Times by type, in the order of reports: the six of SimpleProfiler first. They
+	 * are added up over ranks, so that a collective of 8 ranks counts 8 times. */
+	const struct fsdp_type_times *types;
+	size_t type_count;
+	/* The collectives of traces; empty where there are none. */
+	struct fsdp_matching matching;
+	/* With options.units, what the units of all traces cost together, as
+	 * fsdp_recording.units: counts and times are added up over ranks. */
+	const struct fsdp_unit_times *units;
+	size_t unit_count;
+	/* The axis of all strips (fsdp_recording.timeline), with options.timeline; else,
+	 * or if the clocks cannot be compared, it has no cells. */
+	struct fsdp_timeline timeline;
+	/* Where orders of handles diverge (order.h): as PyTorch finds it in the first
+	 * iteration, and over all iterations, which it does not compare. Never NULL. */
+	const struct fsdp_divergence *divergence;
+	const struct fsdp_first_diff *first_diff;
+};
 
-/** With options.units, what the units of all traces cost together, as
- * fsdp_recording.units: counts and times are added up over ranks. The index must be
- * below the count; what it returns lives as long as the set. */
-FSDP_API size_t fsdp_recordings_unit_count(const struct fsdp_recordings *recordings);
-FSDP_API const struct fsdp_unit_times *fsdp_recordings_unit(
-	const struct fsdp_recordings *recordings, size_t index);
+/** Never NULL. */
+FSDP_API const struct fsdp_summary *fsdp_recordings_summary(
+	const struct fsdp_recordings *recordings);
 
 /* ---- what a step costs, and where time is lost ---- */
 
@@ -1217,11 +1227,6 @@ FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
 
 /** NULL is fine. */
 FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
-
-/** The axis of all strips (fsdp_recording.timeline), with options.timeline; without
- * it, or if the clocks cannot be compared, it has no cells. Never NULL. */
-FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
-	const struct fsdp_recordings *recordings);
 
 /** Findings of the recordings in the order of the paths, then those about all of
  * them: what is truncated, invalid or contradictory in the files. NULL past the
