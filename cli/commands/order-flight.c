@@ -384,9 +384,13 @@ static void lines_agree(const struct flight *flight)
 		/* The cause is not among them. */
 		out_line_begin(out, NULL);
 		out_values(out,
-			flight->is_alone ? "rank {} waits in" : "all ranks wait in",
-			flight->first != NULL ? value_integer(flight->first->rank)
-					      : value_absent());
+			flight->is_alone             ? "rank {} waits in"
+			: joined->entered_count != 0 ? "{} wait in"
+						     : "all ranks wait in",
+			joined->entered_count != 0
+				? RANKS(joined->entered, joined->entered_count)
+			: flight->first != NULL ? value_integer(flight->first->rank)
+						: value_absent());
 		print_place_in(out, joined->common.seq,
 			joined->common.op.size != 0 ? joined->common.op : unnamed,
 			joined->common.group);

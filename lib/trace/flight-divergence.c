@@ -375,23 +375,27 @@ static void begin_runs(struct search *search)
 	}
 }
 
-static int64_t last_by_status(const struct search *search, const struct run *run)
+/* pg_status of the group on a rank. Sends and receives are counted by the same number.
+ * NULL: not known. */
+static const struct fsdp_flight_status *status_of(
+	const struct search *search, const struct run *run)
 {
 	const struct fsdp_flight_rows *rows = rows_of(search, run);
-	struct fsdp_flight_status *list = rows->statuses;
+	const struct fsdp_flight_status *list = rows->statuses;
 	size_t low = 0, high = rows->status_count;
-	/* Sends and receives are counted by the same number. */
-	if (search->team->p2p_count == 0) {
-		FSDP_HALVE(low, high, middle,
-			fsdp_span_compare(list[middle].group, search->team->name) < 0)
-		if (low < rows->status_count &&
-			fsdp_span_equal(list[low].group, search->team->name))
-			return list[low].enqueued;
-	}
-	/* What is finished is not written where only active entries are. */
-	bool only_active = rows->is_nccl && rows->entries.count != 0 &&
-			   !rows->has_finished && rows->facts.first_record > 0;
-	return only_active ? FSDP_ABSENT : INT64_MIN + 1;
+	FSDP_HALVE(low, high, middle,
+		fsdp_span_compare(list[middle].group, search->team->name) < 0)
+	return search->team->p2p_count == 0 && low < rows->status_count &&
+			       fsdp_span_equal(list[low].group, search->team->name)
+		       ? &list[low]
+		       : NULL;
+}
+
+/* Whether what is finished is not written. */
+static bool is_only_active(const struct fsdp_flight_rows *rows)
+{
+	return rows->is_nccl && rows->entries.count != 0 && !rows->has_finished &&
+	       rows->facts.first_record > 0;
 }
 
 /* Whether a rank lacks the collective for certain. */
@@ -421,15 +425,18 @@ static bool is_for_all(const struct search *search, const struct fsdp_flight_ite
 static int64_t finished_up_to(const struct search *search, const struct run *run)
 {
 	const struct fsdp_flight_rows *rows = rows_of(search, run);
+	const struct fsdp_flight_status *status = status_of(search, run);
 	if (!rows->is_nccl || run->end == 0)
-		return FSDP_ABSENT;
+		return rows->is_nccl && status != NULL ? status->completed : FSDP_ABSENT;
 	for (size_t i = run->end; i > run->at; i--)
 		if (entry_at(search, i - 1)->is_completed)
 			return entry_at(search, i - 1)->seq;
-	/* In a dump of active entries the earlier ones ended. */
-	return rows->facts.first_record > 0 && !rows->has_finished
-		       ? entry_at(search, run->at)->seq - 1
-		       : FSDP_ABSENT;
+	/* In a dump of active entries the earlier ones ended; a ring that is full of
+	 * active ones lost some that did not. */
+	if (!is_only_active(rows))
+		return FSDP_ABSENT;
+	int64_t before = entry_at(search, run->at)->seq - 1;
+	return status != NULL && status->completed < before ? status->completed : before;
 }
 
 /* An operation that is unfinished here and finished on another rank of the group: the
@@ -456,7 +463,7 @@ static void find_stops(struct search *search)
 	}
 	for (size_t i = 0; i < search->run_count; i++) {
 		const struct run *run = &search->runs[i], *other;
-		struct fsdp_flight_stop *stop = &search->job->stops[run->rank];
+		struct fsdp_flight_stop *stop;
 		size_t at = most[0].run == run;
 		other = most[at].run;
 		if (!rows_of(search, run)->is_nccl || other == NULL)
@@ -466,10 +473,11 @@ static void find_stops(struct search *search)
 				&search->team->collectives[j];
 			if (item->entry->seq > most[at].seq || item->entry->seq > lowest)
 				break;
-			/* Dumps of a sound job are not of one moment. */
-			if (!item->entry->is_unfinished || !is_for_all(search, item) ||
-				other->last <= item->entry->seq)
+			if (!item->entry->is_unfinished || !is_for_all(search, item))
 				continue;
+			stop = other->last > item->entry->seq ? search->job->stops
+							      : search->job->pauses;
+			stop += run->rank;
 			if (stop->item == NULL ||
 				item->entry->time_ns < stop->item->entry->time_ns)
 				*stop = (struct fsdp_flight_stop){ search->team, item,
@@ -637,7 +645,10 @@ static void search_team(struct search *search)
 	int64_t lowest = INT64_MAX, highest = INT64_MIN;
 	for (size_t i = 0; i < search->run_count; i++) {
 		struct run *run = &search->runs[i];
-		run->last = last_by_status(search, run);
+		const struct fsdp_flight_status *status = status_of(search, run);
+		run->last = status != NULL                         ? status->enqueued
+			    : is_only_active(rows_of(search, run)) ? FSDP_ABSENT
+								   : INT64_MIN + 1;
 		if (run->end != 0 &&
 			(run->last == FSDP_ABSENT ||
 				run->last < entry_at(search, run->end - 1)->seq))
@@ -849,6 +860,7 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
 	job->behind = FSDP_TAKE(arena, job->behind, job->count);
 	job->stops = FSDP_TAKE(arena, job->stops, job->count);
+	job->pauses = FSDP_TAKE(arena, job->pauses, job->count);
 	fsdp_vec_init(&job->faults, arena, sizeof(struct fsdp_flight_fault));
 	for (size_t i = 0; i < job->teams.count; i++)
 		sorted[i] = fsdp_flight_team_at(job, i);

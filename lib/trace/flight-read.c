@@ -508,6 +508,8 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 	while (count < most && next_value(&walk)) {
 		struct fsdp_flight_status *one = &rows->statuses[count];
 		count_work(reader, count_of(walk.value));
+		one->completed = INT64_MAX;
+		get_number(get(walk.value, "last_completed_collective"), &one->completed);
 		count += walk.key.data != NULL &&
 			 fsdp_decimal_integer(walk.key, &one->pg_id) &&
 			 get_number(get(walk.value, "last_enqueued_collective"),

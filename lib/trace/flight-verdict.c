@@ -24,6 +24,8 @@ enum {
 	IS_STOPPED = 1 << 3,     /* its device */
 	IS_UNREADABLE = 1 << 4,
 	IS_CULPRIT = 1 << 5, /* a root that is readable, or stopped */
+	IS_HELD = 1 << 6,    /* its device did not end what its host entered */
+	IS_AWAITED = 1 << 7,
 };
 
 /* Which ranks wait for which. */
@@ -34,6 +36,7 @@ struct join {
 	unsigned char *states; /* by place: bits of WAITS and others */
 	bool *awaited;         /* by place in job.world */
 	bool has_roots, has_heard_root;
+	bool only_held; /* all roots are held: a collective may be the cause, not a rank */
 	/* Of what ranks entered last in groups with ranks that left no dump: the first.
 	 * */
 	const struct fsdp_flight_team *open_team;
@@ -51,14 +54,14 @@ static const int64_t *ranks_of(
 	return ranks;
 }
 
-/* Ranks that have one of these bits, ascending. */
+/* Ranks that have all of these bits, ascending. */
 static const int64_t *ranks_with(
 	const struct join *join, unsigned bits, size_t *ret_count)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	*ret_count = 0;
 	for (size_t i = 0; i < join->job.count; i++)
-		if ((join->states[i] & bits) != 0)
+		if ((join->states[i] & bits) == bits)
 			ranks[(*ret_count)++] = join->job.ranks[i].rank;
 	return ranks;
 }
@@ -125,6 +128,20 @@ static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows 
 	return count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
 }
 
+/* What a rank waits in: NCCL enqueues ahead and ends operations in order, so of what did
+ * not end the first; else its last operation. NULL: nothing. */
+static const struct fsdp_flight_entry *open_entry(const struct fsdp_flight_rows *rows)
+{
+	const struct fsdp_flight_entry *last = last_entry(rows), *first;
+	if (last == NULL || !last->is_unfinished || !rows->is_nccl)
+		return last != NULL && last->is_unfinished ? last : NULL;
+	for (size_t i = 0;; i++) {
+		first = fsdp_vec_at(&rows->entries, i);
+		if (first->is_unfinished)
+			return first;
+	}
+}
+
 static void find_waits(struct join *join)
 {
 	const struct fsdp_flight_roster *world = &join->job.world;
@@ -149,23 +166,59 @@ static void find_waits(struct join *join)
 	/* A rank whose last operation did not end waits, even if it is not known for
 	 * which rank. NCCL enqueues ahead, and an operation on a device that stopped
 	 * does not end either. */
+	bool has_free = false, has_held = false;
 	for (size_t i = 0; i < join->job.count; i++) {
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
-		if (last != NULL && last->is_unfinished && !rows->is_nccl)
+		has_free |= (join->states[i] & IS_STOPPED) != 0;
+		if (last == NULL || !last->is_unfinished)
+			continue;
+		if (!rows->is_nccl)
 			join->states[i] |= WAITS;
+		else if ((join->states[i] & IS_STOPPED) == 0)
+			join->states[i] |= IS_HELD | WAITS_FOR_SOME;
 	}
 	for (size_t i = 0; i < world->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, world->ranks[i]);
+		if (join->awaited[i] && place != SIZE_MAX)
+			join->states[place] |= IS_AWAITED;
 		if (!join->awaited[i] ||
 			(place != SIZE_MAX && (join->states[place] & WAITS) != 0))
 			continue;
-		bool heard = place != SIZE_MAX && fsdp_flight_is_heard(job, place);
+		bool held = place != SIZE_MAX && (join->states[place] & IS_HELD) != 0;
+		if (place != SIZE_MAX)
+			join->states[place] |= IS_ROOT;
+		else
+			join->has_roots = true;
+		has_free |= !held;
+		has_held |= held;
+	}
+	/* If all roots are held, a device may hold them that did not end what a peer
+	 * did. */
+	bool all_held = has_held && !has_free;
+	for (size_t i = 0; all_held && i < job->count; i++) {
+		const struct fsdp_flight_stop *pause = &job->pauses[i];
+		if (pause->item == NULL ||
+			pause->item->entry != open_entry(job->ranks[i].rows))
+			continue;
+		job->stops[i] = *pause;
+		join->states[i] &= (unsigned char)~(IS_HELD | WAITS_FOR_SOME);
+		join->states[i] |= IS_STOPPED | IS_CULPRIT;
+		has_free = true;
+	}
+	/* What was entered before ends on a device that no other rank holds up: if some
+	 * root is free, those that are held are not the cause. */
+	for (size_t i = 0; i < job->count; i++) {
+		bool heard = fsdp_flight_is_heard(job, i);
+		if (has_free && (join->states[i] & IS_HELD) != 0)
+			join->states[i] &= (unsigned char)~IS_ROOT;
+		if ((join->states[i] & IS_ROOT) == 0)
+			continue;
 		join->has_roots = true;
 		join->has_heard_root |= heard;
-		if (place != SIZE_MAX)
-			join->states[place] |= IS_ROOT | (heard ? IS_CULPRIT : 0);
+		join->states[i] |= heard ? IS_CULPRIT : 0;
 	}
+	join->only_held = join->has_roots && !has_free;
 }
 
 /* ---- the cause ---- */
@@ -198,7 +251,8 @@ static void name_culprits(struct join *join, const struct fsdp_flight_fault *fau
 		flight->culprit_count = fault->culprit_count;
 	} else if (!has_roots && flight->gpu_stopped_count == 0) {
 		flight->problem = "cycle";
-		flight->culprits = ranks_with(join, WAITS, &flight->culprit_count);
+		flight->culprits =
+			ranks_with(join, WAITS | IS_AWAITED, &flight->culprit_count);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
 		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
 		flight->problem = "extra";
@@ -328,10 +382,10 @@ static void describe_found(struct join *join, const struct fsdp_flight_fault *fa
 			fsdp_flight_called_of(job, fault->expected), job->arena);
 }
 
-static struct fsdp_last_call describe_last(struct join *join, size_t place)
+static struct fsdp_last_call describe_last(
+	struct join *join, size_t place, const struct fsdp_flight_entry *entry)
 {
 	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
-	const struct fsdp_flight_entry *entry = last_entry(rows);
 	struct fsdp_last_call last = { .rank = join->job.ranks[place].rank,
 		.seq = FSDP_ABSENT,
 		.place.line = FSDP_ABSENT };
@@ -362,7 +416,8 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 		size_t place = fsdp_flight_place_of(job, flight->culprits[i]);
 		job->marks[place] = 1;
 		if (!is_barrier(team->name))
-			last[flight->last_count++] = describe_last(join, place);
+			last[flight->last_count++] = describe_last(
+				join, place, last_entry(join->job.ranks[place].rows));
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		if ((join->states[i] & WAITS_FOR_SOME) != 0 && job->marks[i] == 0)
@@ -398,36 +453,48 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
-/* Ranks that agree and all wait in one collective, without a cause among them. */
+/* A collective that all ranks of its group entered and wait in, without a cause among
+ * them: that of all ranks, or the earliest of those that hold the others up. */
 static void describe_common(struct join *join)
 {
-	const struct fsdp_flight_entry *first = NULL;
-	size_t place = 0;
-	for (size_t i = 0; i < join->job.count; i++) {
-		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
-		const struct fsdp_flight_entry *last = last_entry(rows);
-		if (last == NULL || !last->is_unfinished || last->is_p2p)
-			return;
-		const struct fsdp_flight_group *group =
-			fsdp_vec_at(&rows->groups, last->group);
-		const struct fsdp_flight_group *other =
-			first == NULL ? group
-				      : fsdp_vec_at(&join->job.ranks[place].rows->groups,
-						first->group);
-		if ((first != NULL && first->seq != last->seq) ||
-			!fsdp_span_equal(group->name, other->name) ||
-			!fsdp_span_equal(group->desc, other->desc))
-			return;
-		if (first == NULL || last->time_ns < first->time_ns) {
-			first = last;
-			place = i;
+	const struct fsdp_flight_job *job = &join->job;
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_entry **open =
+		(const struct fsdp_flight_entry **)fsdp_arena_take_items(job->arena,
+			job->count, sizeof *open,
+			_Alignof(const struct fsdp_flight_entry *));
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
+	for (size_t i = 0; i < job->count; i++)
+		open[i] = open_entry(job->ranks[i].rows);
+	for (size_t i = 0; i < job->teams.count; i++) {
+		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
+		const struct fsdp_flight_item *first = NULL;
+		size_t count = 0, members;
+		fsdp_flight_team_ranks(job, team, &members);
+		for (size_t j = 0; j < team->collective_count; j++) {
+			const struct fsdp_flight_item *item = &team->collectives[j];
+			if (item->entry != open[item->rank])
+				continue;
+			if (first != NULL && first->entry->seq != item->entry->seq)
+				break;
+			count++;
+			if (first == NULL || item->entry->time_ns < first->entry->time_ns)
+				first = item;
 		}
+		if (count != members || first == NULL || members < 2 ||
+			(count < job->count && !join->only_held) ||
+			(flight->all_wait && first->entry->time_ns >= flight->since_ns))
+			continue;
+		flight->all_wait = true;
+		flight->since_ns = first->entry->time_ns;
+		flight->common = describe_last(join, first->rank, first->entry);
+		flight->entered = ranks;
+		flight->entered_count = 0;
+		for (size_t j = 0; count < job->count && j < team->collective_count; j++)
+			if (team->collectives[j].entry == open[team->collectives[j].rank])
+				ranks[flight->entered_count++] =
+					job->ranks[team->collectives[j].rank].rank;
 	}
-	if (first == NULL)
-		return;
-	join->flight->all_wait = true;
-	join->flight->since_ns = first->time_ns;
-	join->flight->common = describe_last(join, place);
 }
 
 /* ---- dumps without entries ---- */
@@ -565,7 +632,13 @@ static void decide(struct join *join)
 			(first == NULL || job->stops[i].item->entry->time_ns <
 						  first->item->entry->time_ns))
 			first = &job->stops[i];
-	if (cause != NULL) {
+	/* Ranks of a group that wait in one collective, which the others wait for. */
+	if (join->only_held && best_grade < 4 && !has_stops &&
+		flight->verdict != FSDP_FLIGHT_INCOMPLETE)
+		describe_common(join);
+	if (flight->all_wait) {
+		return;
+	} else if (cause != NULL) {
 		describe_fault(join, cause);
 	} else if (has_stops) {
 		/* No collective lacks a rank, but devices stopped. */

@@ -25,9 +25,9 @@ struct fsdp_flight_group {
 	int64_t pg_id; /* key of its status, or FSDP_ABSENT */
 };
 
-/* pg_status of a group of NCCL. */
+/* pg_status of a group of NCCL: numbers of the last collectives. */
 struct fsdp_flight_status {
-	int64_t pg_id, enqueued;
+	int64_t pg_id, enqueued, completed;
 	struct fsdp_span group; /* name */
 };
 
@@ -173,6 +173,9 @@ struct fsdp_flight_job {
 	 * */
 	bool *ahead, *behind;
 	struct fsdp_flight_stop *stops; /* by rank: the earliest */
+	/* The same where the peer entered nothing more in the group: as in a sound job
+	 * whose dumps are not of one moment. */
+	struct fsdp_flight_stop *pauses;
 	unsigned char *marks; /* of each rank: what is in hand uses it, and clears it */
 	struct fsdp_error **error; /* made before the arena leaves */
 };
