@@ -534,6 +534,7 @@ static void show_watches(const struct flight *flight)
 			flight->ranks[count++] = one->rank;
 			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
+		qsort(flight->ranks, count, sizeof *flight->ranks, order_compare_numbers);
 		order_put_ranks(flight->ranks, count, list, sizeof list);
 		/* "#7 all_reduce after 600.1 s"; empty where none failed. */
 		const struct text op = text_of_span(first->op);

@@ -402,29 +402,46 @@ static void add_works(struct log_join *join, struct fsdp_flight_rows *rows,
 		add_roster(rows, team->name, &team->roster);
 }
 
+/* What a rank printed of one team. */
+struct rank_team {
+	int64_t rank;
+	size_t team;
+	const struct rank_state *state;
+};
+
 /* The rows of all ranks, and a list of no group, so that silent ranks are of the world:
  * no line holds the end of one, and so no group is called so. */
 static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 {
 	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
 	struct fsdp_flight_rows *rows = FSDP_TAKE(join->arena, rows, join->rank_count);
+	struct rank_team *all = FSDP_TAKE(join->arena, all, join->state_count);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
 	const struct fsdp_flight_roster world = { .ranks = list,
 		.count = (size_t)join->world };
-	for (size_t k = 0; k < join->rank_count; k++) {
-		int64_t rank = join->ranks[k];
-		ranks[k] = (struct fsdp_flight_rank){ rank, &rows[k] };
+	size_t count = 0;
+	for (size_t i = 0; i < join->team_count; i++)
+		for (size_t j = 0; j < join->teams[i].count; j++) {
+			const struct rank_state *state = &join->teams[i].states[j];
+			all[count++] = (struct rank_team){ state->rank, i, state };
+		}
+	FSDP_SORT(all, count, FSDP_BY(all, rank), FSDP_BY(all, team));
+	for (size_t i = 0, k = 0, end; i < count; i = end, k++) {
+		for (end = i; end < count && all[end].rank == all[i].rank;)
+			end++;
+		ranks[k] = (struct fsdp_flight_rank){ all[i].rank, &rows[k] };
 		/* Lists of a rank are short: large pages would reach the limit. */
 		fsdp_flight_rows_init(&rows[k], join->arena, 3);
 		/* What ended before what did not, so that the last entry shows whether
-		 * the rank waits. */
-		for (size_t i = 0; i < 2 * join->team_count; i++) {
-			const struct log_team *team = &join->teams[i % join->team_count];
-			size_t low = 0, high = team->count;
-			FSDP_HALVE(low, high, middle, team->states[middle].rank < rank)
-			if (low < team->count && team->states[low].rank == rank)
-				add_works(join, &rows[k], team, &team->states[low],
-					i < join->team_count);
+		 * the rank waits. The watchdog is that of NCCL. */
+		for (size_t j = i; j < end; j++)
+			add_works(join, &rows[k], &join->teams[all[j].team], all[j].state,
+				true);
+		for (size_t j = i; j < end; j++) {
+			const struct log_team *team = &join->teams[all[j].team];
+			add_works(join, &rows[k], team, all[j].state, false);
+			rows[k].is_nccl |=
+				team->name.size == 0 || team->name.data[0] != '\n';
 		}
 		rows[k].facts.entries = rows[k].entries.count;
 	}

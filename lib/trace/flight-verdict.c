@@ -76,9 +76,9 @@ static void await(struct join *join, int64_t rank)
 		join->awaited[low] = true;
 }
 
-static int64_t time_of(const struct fsdp_flight_item *item)
+static int64_t time_of(const struct fsdp_flight_entry *entry)
 {
-	return item->entry->time_ns != FSDP_ABSENT ? item->entry->time_ns : INT64_MAX;
+	return entry->time_ns != FSDP_ABSENT ? entry->time_ns : INT64_MAX;
 }
 
 /* In a group with ranks that left no dump, a rank whose last collective did not end
@@ -87,7 +87,7 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 {
 	const struct fsdp_flight_roster *roster = team->roster;
 	const struct fsdp_flight_item *items = team->collectives;
-	bool fresh = false;
+	bool waits = false;
 	if (roster == NULL || roster->heard_count == roster->count)
 		return;
 	for (size_t i = 0, end; i < team->collective_count; i = end) {
@@ -103,18 +103,17 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 		if (open == NULL)
 			continue;
 		/* By time, then by number. */
-		if (join->open == NULL || time_of(open) < time_of(join->open) ||
-			(time_of(open) == time_of(join->open) &&
+		if (join->open == NULL ||
+			time_of(open->entry) < time_of(join->open->entry) ||
+			(time_of(open->entry) == time_of(join->open->entry) &&
 				open->entry->seq < join->open->entry->seq)) {
 			join->open = open;
 			join->open_team = team;
 		}
-		if ((join->states[rank] & WAITS) == 0) {
-			join->states[rank] |= WAITS | WAITS_FOR_SOME;
-			fresh = true;
-		}
+		join->states[rank] |= WAITS | WAITS_FOR_SOME;
+		waits = true;
 	}
-	for (size_t i = 0; fresh && i < roster->count; i++) {
+	for (size_t i = 0; waits && i < roster->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, roster->ranks[i]);
 		if (place == SIZE_MAX || !fsdp_flight_is_heard(&join->job, place))
 			await(join, roster->ranks[i]);
@@ -129,17 +128,18 @@ static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows 
 }
 
 /* What a rank waits in: NCCL enqueues ahead and ends operations in order, so of what did
- * not end the first; else its last operation. NULL: nothing. */
+ * not end the earliest; else its last operation. NULL: nothing. */
 static const struct fsdp_flight_entry *open_entry(const struct fsdp_flight_rows *rows)
 {
-	const struct fsdp_flight_entry *last = last_entry(rows), *first;
-	if (last == NULL || !last->is_unfinished || !rows->is_nccl)
-		return last != NULL && last->is_unfinished ? last : NULL;
-	for (size_t i = 0;; i++) {
-		first = fsdp_vec_at(&rows->entries, i);
-		if (first->is_unfinished)
-			return first;
+	const struct fsdp_flight_entry *open = last_entry(rows);
+	if (open == NULL || !open->is_unfinished)
+		return NULL;
+	for (size_t i = rows->is_nccl ? rows->entries.count - 1 : 0; i > 0; i--) {
+		const struct fsdp_flight_entry *one = fsdp_vec_at(&rows->entries, i - 1);
+		if (one->is_unfinished && time_of(one) <= time_of(open))
+			open = one;
 	}
+	return open;
 }
 
 static void find_waits(struct join *join)
@@ -463,7 +463,7 @@ static void describe_common(struct join *join)
 		(const struct fsdp_flight_entry **)fsdp_arena_take_items(job->arena,
 			job->count, sizeof *open,
 			_Alignof(const struct fsdp_flight_entry *));
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count), since = INT64_MAX;
 	for (size_t i = 0; i < job->count; i++)
 		open[i] = open_entry(job->ranks[i].rows);
 	for (size_t i = 0; i < job->teams.count; i++) {
@@ -483,10 +483,11 @@ static void describe_common(struct join *join)
 		}
 		if (count != members || first == NULL || members < 2 ||
 			(count < job->count && !join->only_held) ||
-			(flight->all_wait && first->entry->time_ns >= flight->since_ns))
+			(flight->all_wait && time_of(first->entry) >= since))
 			continue;
 		flight->all_wait = true;
 		flight->since_ns = first->entry->time_ns;
+		since = time_of(first->entry);
 		flight->common = describe_last(join, first->rank, first->entry);
 		flight->entered = ranks;
 		flight->entered_count = 0;

@@ -109,6 +109,20 @@ def main():
     case("stuck_2_4_w4.log", stuck("2.4", 4, {2}, 808, "ALLREDUCE", (9801523, 9801523)), "stuck", "missing", [2], 808,
          "all_reduce", "default_pg")
 
+    # A 2 x 2 mesh as below: ranks 1 and 3 wait in a gather of group 4 that ends on neither, 0 and 2 for them in an
+    # all-reduce of all ranks, which 1 and 3 have not enqueued yet.
+    lines = []
+    for rank in (0, 2):
+        lines += [timeout(rank, "2.8", rank, 7, "ALLREDUCE", (1, 1), 600002),
+                  status(rank, "2.8", "0", "default_pg", rank, 7, 7, 6)]
+    for rank in (1, 3):
+        lines += [timeout(rank, "2.8", rank // 2, 40, "_ALLGATHER_BASE", (64, 128), 600005),
+                  status(rank, "2.8", "4", "mesh_shard", rank // 2, 40, 41, 39), signal(rank, "2.8", 0, 6, 6)]
+    case("held_w4.log", lines, "agree", None, [], None, None, None)
+    # The same, but rank 1 printed nothing.
+    case("held_unheard_w4.log", [line for line in lines if "[rank1]" not in line], "incomplete", "unheard", [], 7,
+         "all_reduce", "default_pg", [1])
+
     lines = stuck("2.6", 4, set(), 64, "ALLREDUCE", (64, 64))
     lines = [line.replace("OpType=ALLREDUCE, NumelIn=64, NumelOut=64", "OpType=BROADCAST, NumelIn=5056, NumelOut=5056")
              if "[rank3]" in line else line for line in lines]
