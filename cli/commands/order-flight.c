@@ -386,6 +386,7 @@ static void lines_agree(const struct flight *flight)
 		out_values(out,
 			flight->is_alone             ? "rank {} waits in"
 			: joined->entered_count != 0 ? "{} wait in"
+			: is_log                     ? "all ranks with lines wait in"
 						     : "all ranks wait in",
 			joined->entered_count != 0
 				? RANKS(joined->entered, joined->entered_count)
@@ -461,7 +462,9 @@ static void lines_next(const struct flight *flight)
 		return;
 	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
 		!flight->is_alone)
-		next = "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
+		next = flight->is_log
+			       ? "collect the logs of ranks without lines, if the job has any; else look below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts"
+			       : "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (joined->exception_count != 0 && joined->watch_count == 0 &&
 		 joined->log_rank_count > 1 && !flight->has_timeout)
 		next = "find the rank that ended first: its log, and torchrun's report of the first failure";
