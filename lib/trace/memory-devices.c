@@ -211,104 +211,33 @@ static void count_segment(
 	}
 }
 
-static void count_segments(struct count *count)
-{
-	struct fsdp_memory_device *device = count->device;
-	struct pin *pins = FSDP_TAKE(count->work, pins, count->rows->stacks.count);
-	struct holding holding = holding_of(count);
-	size_t most = 0;
-	for (size_t i = 0; i < count->rows->segments.count; i++)
-		if (is_of(count, fsdp_vec_at(&count->rows->segments, i)))
-			count_segment(count, i, &holding, pins);
-	for (size_t i = 0; i < count->rows->stacks.count; i++)
-		if (pins[i].segments > pins[most].segments)
-			most = i;
-	const struct fsdp_memory_calls *calls = fsdp_vec_at(&count->rows->stacks, most);
-	device->split_holder = (struct fsdp_memory_stack){ .blocks = pins[most].segments,
-		.frames = calls->frames,
-		.frame_count = calls->count };
-	device->stacks = resolve_held(count, &holding, &device->stack_count);
-}
-
 /* ---- the history ---- */
-
-static void find_ooms(struct count *count)
-{
-	const struct fsdp_memory_history *history = count->history;
-	struct fsdp_vec ooms;
-	fsdp_vec_init(&ooms, count->work, sizeof(struct fsdp_memory_oom));
-	for (uint64_t i = 0; i < history->count; i++) {
-		const struct fsdp_memory_row *row = row_at(history, i);
-		if (row->action != FSDP_MEMORY_OOM)
-			continue;
-		const struct fsdp_memory_calls *calls =
-			fsdp_vec_at(&count->rows->stacks, row->stack);
-		fsdp_vec_append(&ooms, &(struct fsdp_memory_oom){ .event = i,
-					       .requested_bytes = row->bytes,
-					       .device_free_bytes = row->addr,
-					       .frames = calls->frames,
-					       .frame_count = calls->count });
-	}
-	count->device->ooms = fsdp_trace_flat(count->reading, &ooms);
-	count->device->oom_count = ooms.count;
-}
 
 /* ---- stacks at the peak ---- */
 
-/* Addresses that the history allocates: by which event, and whether it is still there. */
+/* An address that the history allocates. */
 struct live {
-	uint64_t addr;
 	uint64_t event, order; /* the last allocation; the first since it was free */
-	bool used, alive;
+	bool alive;
 };
 
-struct alive {
-	struct live *slots;
-	size_t room, used;
-	struct fsdp_hasher hasher;
-	struct fsdp_arena *arena;
-};
-
-static struct live *slot_of(const struct alive *alive, uint64_t addr)
+/* NULL: the history does not allocate it. */
+static struct live *live_at(
+	const struct fsdp_names *addrs, const struct fsdp_vec *lives, uint64_t addr)
 {
-	size_t at = (size_t)fsdp_hash(&alive->hasher, addr);
-	for (;; at++) {
-		struct live *slot = &alive->slots[at & (alive->room - 1)];
-		if (!slot->used || slot->addr == addr)
-			return slot;
-	}
-}
-
-static void grow(struct alive *alive)
-{
-	struct alive larger = *alive;
-	larger.room = alive->room != 0 ? 2 * alive->room : 1024;
-	larger.slots = FSDP_TAKE(alive->arena, larger.slots, larger.room);
-	for (size_t i = 0; i < alive->room; i++)
-		if (alive->slots[i].used)
-			*slot_of(&larger, alive->slots[i].addr) = alive->slots[i];
-	*alive = larger;
-}
-
-static void alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
-{
-	if (2 * alive->used >= alive->room)
-		grow(alive);
-	struct live *slot = slot_of(alive, addr);
-	alive->used += !slot->used;
-	if (!slot->alive)
-		slot->order = event;
-	*slot = (struct live){ addr, event, slot->order, true, true };
+	uint32_t id = fsdp_names_find_child(addrs, 0, fsdp_span(&addr, sizeof addr));
+	return id != FSDP_NONE ? fsdp_vec_at(lives, id) : NULL;
 }
 
 static void keep_alive(
-	struct count *count, const struct alive *alive, struct holding *holding)
+	struct count *count, const struct fsdp_vec *lives, struct holding *holding)
 {
-	struct live *list = FSDP_TAKE(count->work, list, alive->used);
+	struct live *list = FSDP_TAKE(count->work, list, lives->count);
 	size_t used = 0;
-	for (size_t i = 0; i < alive->room; i++)
-		if (alive->slots[i].alive)
-			list[used++] = alive->slots[i];
+	for (size_t i = 0; i < lives->count; i++) {
+		list[used] = *(const struct live *)fsdp_vec_at(lives, i);
+		used += list[used].alive;
+	}
 	FSDP_SORT(list, used, FSDP_BY(list, order));
 	for (size_t i = 0; i < used; i++) {
 		const struct fsdp_memory_row *row = row_at(count->history, list[i].event);
@@ -316,39 +245,40 @@ static void keep_alive(
 	}
 }
 
-static void follow(struct count *count, struct alive *alive, struct holding *holding,
-	struct held *later)
+static void find_holders(struct count *count)
 {
+	struct fsdp_names addrs;
+	struct fsdp_vec lives; /* struct live, by the id of an address */
+	struct holding holding = holding_of(count);
+	struct held later = { 0 };
 	const struct fsdp_memory_history *history = count->history;
+	fsdp_names_init(&addrs, count->work);
+	fsdp_vec_init(&lives, count->work, sizeof(struct live));
 	int64_t peak = count->device->peak_event;
 	uint64_t behind = peak == FSDP_ABSENT ? 0 : (uint64_t)peak + 1;
 	for (uint64_t i = 0; i < history->count; i++) {
 		const struct fsdp_memory_row *row = row_at(history, i);
 		if (i == behind)
-			keep_alive(count, alive, holding);
-		if (row->action == FSDP_MEMORY_ALLOC)
-			alloc_at(alive, row->addr, i);
+			keep_alive(count, &lives, &holding);
+		if (row->action == FSDP_MEMORY_ALLOC) {
+			uint32_t id = fsdp_names_child(
+				&addrs, 0, fsdp_span(&row->addr, sizeof row->addr));
+			struct live *one = fsdp_vec_reach(&lives, id);
+			*one = (struct live){ i, one->alive ? one->order : i, true };
+		}
 		if (row->action != FSDP_MEMORY_FREE_COMPLETED)
 			continue;
-		struct live *slot = alive->room != 0 ? slot_of(alive, row->addr) : NULL;
-		if (slot != NULL && slot->alive) {
-			slot->alive = false;
+		struct live *one = live_at(&addrs, &lives, row->addr);
+		if (one != NULL && one->alive) {
+			one->alive = false;
 		} else if (i >= behind) {
 			/* It is older than the history. */
-			later->blocks++;
-			add_to(count, &later->bytes, row->bytes);
+			later.blocks++;
+			add_to(count, &later.bytes, row->bytes);
 		}
 	}
 	if (behind >= history->count)
-		keep_alive(count, alive, holding);
-}
-
-static void find_holders(struct count *count)
-{
-	struct alive alive = { .hasher = fsdp_hasher_new(), .arena = count->work };
-	struct holding holding = holding_of(count);
-	struct held later = { 0 };
-	follow(count, &alive, &holding, &later);
+		keep_alive(count, &lives, &holding);
 	/* Blocks that are older than the history and still there. */
 	for (size_t i = 0; i < count->rows->segments.count; i++) {
 		const struct fsdp_memory_segment *segment =
@@ -358,11 +288,10 @@ static void find_holders(struct count *count)
 			j++) {
 			const struct fsdp_memory_block *block = fsdp_vec_at(
 				&count->rows->blocks, segment->first_block + j);
-			uint64_t addr = block->has_addr ? block->addr : at;
-			const struct live *slot =
-				alive.room != 0 ? slot_of(&alive, addr) : NULL;
+			const struct live *one = live_at(
+				&addrs, &lives, block->has_addr ? block->addr : at);
 			at += block->bytes;
-			if (block->is_active && (slot == NULL || !slot->alive))
+			if (block->is_active && (one == NULL || !one->alive))
 				keep_storage(count, &holding, block->stack,
 					block->requested_bytes);
 		}
@@ -420,7 +349,20 @@ static void count_device(struct count *count)
 		device->first_time_us = row_at(history, 0)->time_us;
 		device->last_time_us = row_at(history, history->count - 1)->time_us;
 	}
-	count_segments(count);
+	struct pin *pins = FSDP_TAKE(count->work, pins, count->rows->stacks.count);
+	struct holding holding = holding_of(count);
+	size_t most = 0;
+	for (size_t i = 0; i < count->rows->segments.count; i++)
+		if (is_of(count, fsdp_vec_at(&count->rows->segments, i)))
+			count_segment(count, i, &holding, pins);
+	for (size_t i = 0; i < count->rows->stacks.count; i++)
+		if (pins[i].segments > pins[most].segments)
+			most = i;
+	const struct fsdp_memory_calls *calls = fsdp_vec_at(&count->rows->stacks, most);
+	device->split_holder = (struct fsdp_memory_stack){ .blocks = pins[most].segments,
+		.frames = calls->frames,
+		.frame_count = calls->count };
+	device->stacks = resolve_held(count, &holding, &device->stack_count);
 	/* What was in use before the history, from what is in use after it. */
 	history->start_bytes = (int64_t)device->requested_bytes;
 	history->start_reserved_bytes = (int64_t)device->reserved_bytes;
@@ -447,7 +389,22 @@ static void count_device(struct count *count)
 		device->peak_event = (int64_t)i;
 		device->peak_time_us = row->time_us;
 	}
-	find_ooms(count);
+	struct fsdp_vec ooms;
+	fsdp_vec_init(&ooms, count->work, sizeof(struct fsdp_memory_oom));
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		if (row->action != FSDP_MEMORY_OOM)
+			continue;
+		const struct fsdp_memory_calls *stack =
+			fsdp_vec_at(&count->rows->stacks, row->stack);
+		fsdp_vec_append(&ooms, &(struct fsdp_memory_oom){ .event = i,
+					       .requested_bytes = row->bytes,
+					       .device_free_bytes = row->addr,
+					       .frames = stack->frames,
+					       .frame_count = stack->count });
+	}
+	count->device->ooms = fsdp_trace_flat(count->reading, &ooms);
+	count->device->oom_count = ooms.count;
 	find_holders(count);
 	fsdp_arena_reset(count->work);
 }
