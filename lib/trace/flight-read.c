@@ -195,21 +195,6 @@ static void *find_row(struct flight_reader *reader, unsigned table, struct fsdp_
 	return *ret_index == rows->count ? fsdp_vec_push(rows) : NULL;
 }
 
-static uint32_t find_group(struct flight_reader *reader, struct dump_value pair)
-{
-	struct walk walk = walk_of(pair);
-	uint32_t key[2], group;
-	for (size_t i = 0; i < 2; i++)
-		key[i] = intern(
-			reader, next_value(&walk) ? text_of(walk.value) : FSDP_SPAN(""));
-	struct fsdp_flight_group *fresh = find_row(reader, GROUPS, &reader->rows->groups,
-		fsdp_span(key, sizeof key), &group);
-	if (fresh != NULL)
-		*fresh = (struct fsdp_flight_group){ interned(reader, key[0]),
-			interned(reader, key[1]), FSDP_ABSENT };
-	return group;
-}
-
 static void append(struct flight_reader *reader, const void *data, size_t size)
 {
 	count_work(reader, size);
@@ -224,21 +209,6 @@ static void append(struct flight_reader *reader, const void *data, size_t size)
 	if (size != 0)
 		memcpy(reader->packed + reader->size, data, size);
 	reader->size += size;
-}
-
-static void append_dims(struct flight_reader *reader, struct dump_value dims)
-{
-	struct walk walk = walk_of(dims);
-	size_t at = reader->size;
-	int64_t count = 0, dim;
-	append(reader, &count, sizeof count);
-	count_work(reader, count_of(dims));
-	while (next_value(&walk))
-		if (get_integer(walk.value, &dim)) {
-			append(reader, &dim, sizeof dim);
-			count++;
-		}
-	memcpy(reader->packed + at, &count, sizeof count);
 }
 
 /* Interns a list of lists of integers, or of texts, as struct fsdp_flight_called has
@@ -256,7 +226,17 @@ static uint32_t intern_list(
 		struct fsdp_span text = text_of(walk.value);
 		int64_t size = (int64_t)text.size;
 		if (!of_texts) {
-			append_dims(reader, walk.value);
+			struct walk inner = walk_of(walk.value);
+			size_t at = reader->size;
+			int64_t dims = 0, dim;
+			append(reader, &dims, sizeof dims);
+			count_work(reader, count_of(walk.value));
+			while (next_value(&inner))
+				if (get_integer(inner.value, &dim)) {
+					append(reader, &dim, sizeof dim);
+					dims++;
+				}
+			memcpy(reader->packed + at, &dims, sizeof dims);
 			continue;
 		}
 		append(reader, &size, sizeof size);
@@ -375,7 +355,16 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 		fsdp_span_behind(text_of(fields[PROFILING_NAME]), "nccl:", &rest);
 	if (rows->entries.count == 1)
 		get_integer(fields[RECORD_ID], &rows->facts.first_record);
-	entry->group = find_group(reader, fields[PROCESS_GROUP]);
+	struct walk names = walk_of(fields[PROCESS_GROUP]);
+	uint32_t key[2];
+	for (size_t i = 0; i < 2; i++)
+		key[i] = intern(reader,
+			next_value(&names) ? text_of(names.value) : FSDP_SPAN(""));
+	struct fsdp_flight_group *fresh = find_row(reader, GROUPS, &reader->rows->groups,
+		fsdp_span(key, sizeof key), &entry->group);
+	if (fresh != NULL)
+		*fresh = (struct fsdp_flight_group){ interned(reader, key[0]),
+			interned(reader, key[1]), FSDP_ABSENT };
 	entry->call = find_call(reader, fields);
 	entry->place = find_place(reader, fields[FRAMES]);
 	struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
@@ -442,26 +431,6 @@ static uint32_t find_roster(struct flight_reader *reader, struct dump_value rank
 	return index;
 }
 
-static void read_members(struct flight_reader *reader, struct dump_value config)
-{
-	struct fsdp_flight_rows *rows = reader->rows;
-	struct walk walk = walk_of(config);
-	while (next_value(&walk)) {
-		count_work(reader, count_of(walk.value) + walk.key.size);
-		if (walk.key.data == NULL)
-			continue;
-		uint32_t index = find_roster(reader, get(walk.value, "ranks"));
-		const struct fsdp_flight_roster *roster =
-			fsdp_vec_at(&rows->rosters, index);
-		if (roster->count != 0)
-			fsdp_vec_append(&rows->members,
-				&(struct fsdp_flight_members){
-					fsdp_arena_copy(
-						&reader->reading->arena, walk.key),
-					index });
-	}
-}
-
 /* ---- status ---- */
 
 /* Names of groups are numbers that count in all processes, ids of statuses count in one:
@@ -526,32 +495,6 @@ static bool is_dump(struct dump_value top)
 	       (is_dict(get(top, "pg_config")) || is_list(get(top, "entries")));
 }
 
-static void read_facts(struct flight_reader *reader, struct dump_value top)
-{
-	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
-	struct fsdp_flight_rows *rows = reader->rows;
-	struct fsdp_trace_reading *reading = reader->reading;
-	struct fsdp_span version = text_of(get(top, "version")),
-			 major = fsdp_span_first(version, '.');
-	char shown[FSDP_SHOWN];
-	/* Minor versions add fields; what a major one changes is not known. */
-	if (!fsdp_span_is_any(major, "1 2")) {
-		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this Flight Recorder dump has version %s; versions 1 and 2 are known",
-			fsdp_shown(version, shown));
-		fsdp_trace_require(reading,
-			fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect"));
-	}
-	get_number(get(get(get(top, "pg_status"), "0"), "last_enqueued_collective"),
-		&rows->enqueued);
-	rows->facts.version = fsdp_arena_copy(&reading->arena, version);
-	for (size_t i = 0; i < FSDP_COUNT(libraries); i++) {
-		struct fsdp_span text = text_of(get(top, libraries[i]));
-		if (text.size != 0)
-			rows->facts.library = fsdp_arena_copy(&reading->arena, text);
-	}
-}
-
 void fsdp_flight_rows_init(
 	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift)
 {
@@ -583,8 +526,43 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 		fsdp_names_init(&reader->tables[i], arena);
 		reader->tables[i].copies = arena;
 	}
-	read_facts(reader, top);
-	read_members(reader, get(top, "pg_config"));
+	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_span version = text_of(get(top, "version")),
+			 major = fsdp_span_first(version, '.');
+	char shown[FSDP_SHOWN];
+	/* Minor versions add fields; what a major one changes is not known. */
+	if (!fsdp_span_is_any(major, "1 2")) {
+		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this Flight Recorder dump has version %s; versions 1 and 2 are known",
+			fsdp_shown(version, shown));
+		fsdp_trace_require(reading,
+			fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect"));
+	}
+	get_number(get(get(get(top, "pg_status"), "0"), "last_enqueued_collective"),
+		&rows->enqueued);
+	rows->facts.version = fsdp_arena_copy(&reading->arena, version);
+	for (size_t i = 0; i < FSDP_COUNT(libraries); i++) {
+		struct fsdp_span text = text_of(get(top, libraries[i]));
+		if (text.size != 0)
+			rows->facts.library = fsdp_arena_copy(&reading->arena, text);
+	}
+	struct dump_value config = get(top, "pg_config");
+	struct walk groups = walk_of(config);
+	while (next_value(&groups)) {
+		count_work(reader, count_of(groups.value) + groups.key.size);
+		if (groups.key.data == NULL)
+			continue;
+		uint32_t index = find_roster(reader, get(groups.value, "ranks"));
+		const struct fsdp_flight_roster *roster =
+			fsdp_vec_at(&rows->rosters, index);
+		if (roster->count != 0)
+			fsdp_vec_append(&rows->members,
+				&(struct fsdp_flight_members){
+					fsdp_arena_copy(
+						&reader->reading->arena, groups.key),
+					index });
+	}
 	struct walk walk = walk_of(get(top, "entries"));
 	while (next_value(&walk))
 		add_entry(reader, walk.value);

@@ -282,33 +282,6 @@ static struct fsdp_kineto_row *call_of(
 	return work->id != FSDP_ABSENT ? ROW(kineto, CALL, (size_t)work->id) : NULL;
 }
 
-/* Gives each work its call, and counts launches without work. */
-static void find_calls(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_vec *calls = &kineto->tables[FSDP_KINETO_CALL];
-	size_t hint = 0;
-	sort_rows(calls, compare_calls);
-	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
-		struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
-		work->id = find_call(kineto, work->id, &hint);
-		struct fsdp_kineto_row *call = call_of(kineto, work);
-		if (call != NULL)
-			call->found = true;
-		else if (kineto->step_count != 0)
-			recording->by_start++;
-	}
-	int64_t last = FSDP_ABSENT;
-	for (size_t i = 0; i < calls->count; i++) {
-		const struct fsdp_kineto_row *call = ROW(kineto, CALL, i);
-		if (i != 0 && call->id == last)
-			continue;
-		last = call->id;
-		recording->launches += call->is_launch;
-		recording->launches_without_work += call->is_launch && !call->found;
-	}
-}
-
 /* ---- collectives ---- */
 
 /* The types of kernels that their args do not name: the launch of the kernel begins in a
@@ -346,27 +319,6 @@ static void find_types(struct fsdp_kineto *kineto)
 		comm->type = (unsigned char)ROW(kineto, NOTE, found[i])->type;
 		comm->how = FSDP_BY_LAUNCH;
 	}
-}
-
-static void find_collectives(struct fsdp_kineto *kineto)
-{
-	struct fsdp_vec *list = &kineto->comms.list;
-	if (kineto->by_kernel)
-		find_types(kineto);
-	for (size_t i = 0; i < list->count; i++) {
-		struct fsdp_comm *comm = fsdp_comm_at(list, i);
-		if (comm->type == FSDP_TIME_OTHER) {
-			bool named = comm->by_name != FSDP_TIME_OTHER;
-			comm->type = named ? comm->by_name : FSDP_TIME_COMM_UNKNOWN;
-			comm->how = named ? FSDP_BY_NAME : FSDP_BY_NONE;
-		}
-		/* Until its step is known, host_ns has the bytes of the output. */
-		if (kineto->by_kernel && comm->type == FSDP_TIME_ALL_GATHER)
-			comm->bytes = comm->host_ns;
-	}
-	if (list->count != 0)
-		kineto->reading->recording.layer =
-			kineto->by_kernel ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
 }
 
 /* With units, where a collective was issued. */
@@ -460,30 +412,6 @@ static void add_works(struct fsdp_kineto *kineto, struct trace_sums *sums)
 	fsdp_vec_truncate(works, kept);
 	if (kineto->by_kernel)
 		fsdp_vec_truncate(comms, kept_comms);
-}
-
-/* Work of the host counts for the step in which it begins. */
-static void add_host(struct fsdp_kineto *kineto, struct trace_sums *sums)
-{
-	struct fsdp_vec *comms = &kineto->comms.list;
-	size_t kept = 0;
-	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_REGION].count; i++) {
-		const struct fsdp_kineto_row *row = ROW(kineto, REGION, i);
-		add_row(kineto, sums, row, row->ts_ns, false);
-	}
-	for (size_t i = 0; !kineto->by_kernel && i < comms->count; i++) {
-		struct fsdp_kineto_row row = *ROW(kineto, NOTE, i);
-		struct fsdp_comm one = *fsdp_comm_at(comms, i);
-		row.type = one.type & 63u;
-		if (kineto->places != NULL)
-			kineto->places[i] = find_place(kineto, &row);
-		if (!add_row(kineto, sums, &row, row.ts_ns, false))
-			continue;
-		kineto->reading->recording.resolution[one.how]++;
-		*fsdp_comm_at(comms, kept++) = one;
-	}
-	if (!kineto->by_kernel)
-		fsdp_vec_truncate(comms, kept);
 }
 
 /* Sums of rows by step as tallies of each step, in the order of rows; the last step is
@@ -899,22 +827,6 @@ static bool find_extent(const struct fsdp_kineto *kineto, struct fsdp_busy_span 
 	return ret_span->begin_ns < ret_span->end_ns;
 }
 
-/* The time in which collectives run on the host; they are in order of time. */
-static int64_t add_host_comms(const struct fsdp_vec *comms)
-{
-	int64_t sum = 0, until = INT64_MIN;
-	for (size_t i = 0; i < comms->count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
-		int64_t begin = comm->ts_ns > until ? comm->ts_ns : until;
-		int64_t end = comm->ts_ns + comm->dur_ns;
-		if (end > begin)
-			sum += end - begin;
-		if (end > until)
-			until = end;
-	}
-	return sum;
-}
-
 /* How the device was used: in all, within the time that shares are of, and by each step
  * within its time and between its first and last work. */
 static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
@@ -935,7 +847,20 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 				kineto, complete, extent.end_ns, &windows[kept]);
 		kept += shares;
 	} else if (recording->layer == FSDP_LAYER_HOST) {
-		recording->host_comm_busy_ns = add_host_comms(&kineto->comms.list);
+		/* The time in which collectives run on the host; they are in order of
+		 * time. */
+		int64_t sum = 0, until = INT64_MIN;
+		for (size_t i = 0; i < kineto->comms.list.count; i++) {
+			const struct fsdp_comm *comm =
+				fsdp_comm_at(&kineto->comms.list, i);
+			int64_t begin = comm->ts_ns > until ? comm->ts_ns : until;
+			int64_t end = comm->ts_ns + comm->dur_ns;
+			if (end > begin)
+				sum += end - begin;
+			if (end > until)
+				until = end;
+		}
+		recording->host_comm_busy_ns = sum;
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_step *step = &kineto->steps[i];
@@ -1036,52 +961,6 @@ static void keep_spans(struct fsdp_kineto *kineto)
 
 /* ---- types and categories ---- */
 
-/* Durations by type. The type `all`: the steps, or else the recorded time. */
-static void list_types(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_vec *all = fsdp_types_at(&kineto->types, FSDP_TIME_ALL);
-	int64_t ns;
-	for (size_t i = 0; i < kineto->step_count; i++) {
-		ns = kineto->steps[i].end_ns - kineto->steps[i].ts_ns;
-		fsdp_vec_append(all, &ns);
-	}
-	bool span = kineto->step_count == 0 && recording->first_ts_ns != FSDP_ABSENT;
-	recording->all_source = kineto->step_count != 0 ? "ProfilerStep"
-				: span                  ? "span"
-							: "none";
-	if (span) {
-		ns = recording->last_end_ns - recording->first_ts_ns;
-		fsdp_vec_append(all, &ns);
-	}
-	recording->reduce_scatter_as_all_reduce =
-		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
-		fsdp_types_at(&kineto->types, FSDP_TIME_REDUCE_SCATTER)->count == 0;
-	fsdp_trace_types(kineto->reading, &kineto->types);
-}
-
-/* Categories and phases by name, and the categories that are not known. */
-static void list_categories(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	const struct fsdp_vec *categories = &kineto->words.categories;
-	const struct fsdp_vec *phases = &kineto->words.phases;
-	struct fsdp_tally *all = fsdp_trace_flat(kineto->reading, categories);
-	struct fsdp_tally *by_phase = fsdp_trace_flat(kineto->reading, phases);
-	struct fsdp_tally *unknown =
-		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
-	FSDP_SORT(all, categories->count, FSDP_BY(all, name));
-	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
-	for (size_t i = 0; i < categories->count; i++)
-		if (!fsdp_kineto_has_category(all[i].name))
-			unknown[recording->unknown_count++] = all[i];
-	recording->categories = all;
-	recording->category_count = categories->count;
-	recording->phases = by_phase;
-	recording->phase_count = phases->count;
-	recording->unknown = unknown;
-}
-
 /* ---- all of it ---- */
 
 /* Each event in its step; then the works in order of time. The sums by type of each step.
@@ -1107,10 +986,66 @@ static struct tallies *add_events(struct fsdp_kineto *kineto, struct trace_sums 
 	}
 	kineto->steps = steps;
 	kineto->step_count = list->count;
-	find_calls(kineto);
-	find_collectives(kineto);
+	/* Gives each work its call, and counts launches without work. */
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_vec *calls = &kineto->tables[FSDP_KINETO_CALL];
+	size_t hint = 0;
+	sort_rows(calls, compare_calls);
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_WORK].count; i++) {
+		struct fsdp_kineto_row *work = ROW(kineto, WORK, i);
+		work->id = find_call(kineto, work->id, &hint);
+		struct fsdp_kineto_row *call = call_of(kineto, work);
+		if (call != NULL)
+			call->found = true;
+		else if (kineto->step_count != 0)
+			recording->by_start++;
+	}
+	int64_t last = FSDP_ABSENT;
+	for (size_t i = 0; i < calls->count; i++) {
+		const struct fsdp_kineto_row *call = ROW(kineto, CALL, i);
+		if (i != 0 && call->id == last)
+			continue;
+		last = call->id;
+		recording->launches += call->is_launch;
+		recording->launches_without_work += call->is_launch && !call->found;
+	}
+	struct fsdp_vec *comms = &kineto->comms.list;
+	size_t kept = 0;
+	if (kineto->by_kernel)
+		find_types(kineto);
+	for (size_t i = 0; i < comms->count; i++) {
+		struct fsdp_comm *comm = fsdp_comm_at(comms, i);
+		if (comm->type == FSDP_TIME_OTHER) {
+			bool named = comm->by_name != FSDP_TIME_OTHER;
+			comm->type = named ? comm->by_name : FSDP_TIME_COMM_UNKNOWN;
+			comm->how = named ? FSDP_BY_NAME : FSDP_BY_NONE;
+		}
+		/* Until its step is known, host_ns has the bytes of the output. */
+		if (kineto->by_kernel && comm->type == FSDP_TIME_ALL_GATHER)
+			comm->bytes = comm->host_ns;
+	}
+	if (comms->count != 0)
+		recording->layer =
+			kineto->by_kernel ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
 	add_works(kineto, sums);
-	add_host(kineto, sums);
+	/* Work of the host counts for the step in which it begins. */
+	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_REGION].count; i++) {
+		const struct fsdp_kineto_row *row = ROW(kineto, REGION, i);
+		add_row(kineto, sums, row, row->ts_ns, false);
+	}
+	for (size_t i = 0; !kineto->by_kernel && i < comms->count; i++) {
+		struct fsdp_kineto_row row = *ROW(kineto, NOTE, i);
+		struct fsdp_comm one = *fsdp_comm_at(comms, i);
+		row.type = one.type & 63u;
+		if (kineto->places != NULL)
+			kineto->places[i] = find_place(kineto, &row);
+		if (!add_row(kineto, sums, &row, row.ts_ns, false))
+			continue;
+		recording->resolution[one.how]++;
+		*fsdp_comm_at(comms, kept++) = one;
+	}
+	if (!kineto->by_kernel)
+		fsdp_vec_truncate(comms, kept);
 	int64_t most_ns = 0;
 	for (size_t i = 0; i < sums->streams.count; i++) {
 		int64_t ns = *(const int64_t *)fsdp_vec_at(&sums->streams, i);
@@ -1130,7 +1065,23 @@ void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 	fsdp_time_sums_init(&sums.types, kineto->reading->scratch);
 	fsdp_time_sums_init(&sums.kernels, kineto->reading->scratch);
 	fsdp_vec_init(&sums.streams, kineto->reading->scratch, sizeof(int64_t));
-	list_categories(kineto);
+	/* Categories and phases by name, and the categories that are not known. */
+	const struct fsdp_vec *categories = &kineto->words.categories;
+	const struct fsdp_vec *phases = &kineto->words.phases;
+	struct fsdp_tally *by_category = fsdp_trace_flat(kineto->reading, categories);
+	struct fsdp_tally *by_phase = fsdp_trace_flat(kineto->reading, phases);
+	struct fsdp_tally *unknown =
+		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
+	FSDP_SORT(by_category, categories->count, FSDP_BY(by_category, name));
+	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
+	for (size_t i = 0; i < categories->count; i++)
+		if (!fsdp_kineto_has_category(by_category[i].name))
+			unknown[recording->unknown_count++] = by_category[i];
+	recording->categories = by_category;
+	recording->category_count = categories->count;
+	recording->phases = by_phase;
+	recording->phase_count = phases->count;
+	recording->unknown = unknown;
 	struct tallies *types = add_events(kineto, &sums);
 	sort_rows(&kineto->comms.list, compare_comms);
 	/* Only idle causes need calls from here on. */
@@ -1159,7 +1110,25 @@ void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 		fsdp_kineto_units_finish(kineto);
 	measure_device(kineto, fill_steps(kineto, types));
 	fill_strip(kineto);
-	list_types(kineto);
+	/* Durations by type. The type `all`: the steps, or else the recorded time. */
+	struct fsdp_vec *lengths = fsdp_types_at(&kineto->types, FSDP_TIME_ALL);
+	int64_t ns;
+	for (size_t i = 0; i < kineto->step_count; i++) {
+		ns = kineto->steps[i].end_ns - kineto->steps[i].ts_ns;
+		fsdp_vec_append(lengths, &ns);
+	}
+	bool span = kineto->step_count == 0 && recording->first_ts_ns != FSDP_ABSENT;
+	recording->all_source = kineto->step_count != 0 ? "ProfilerStep"
+				: span                  ? "span"
+							: "none";
+	if (span) {
+		ns = recording->last_end_ns - recording->first_ts_ns;
+		fsdp_vec_append(lengths, &ns);
+	}
+	recording->reduce_scatter_as_all_reduce =
+		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
+		fsdp_types_at(&kineto->types, FSDP_TIME_REDUCE_SCATTER)->count == 0;
+	fsdp_trace_types(kineto->reading, &kineto->types);
 	if (kineto->reading->options->kernels)
 		list_kernels(kineto, &sums);
 	if (kineto->overflow || sums.types.overflow || sums.kernels.overflow)

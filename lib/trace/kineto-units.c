@@ -313,23 +313,6 @@ void fsdp_unit_rows_join(struct fsdp_joined *joined)
 
 /* ---- the annotations of a trace ---- */
 
-/* The word of a name without the segments of wrappers; that of each name is found once.
- */
-static uint32_t find_unit(struct fsdp_kineto_words *words, struct fsdp_span name)
-{
-	uint32_t raw, id;
-	uint32_t *clean =
-		fsdp_kineto_words_find(words, FSDP_KINETO_UNIT_NAMES, name, &raw);
-	if (*clean == 0) {
-		unsigned char *buffer = fsdp_arena_take(words->scratch, name.size, 1);
-		fsdp_kineto_words_find(words, FSDP_KINETO_UNITS,
-			fsdp_span(buffer, fsdp_kineto_unit_clean(name, buffer)), &id);
-		clean = fsdp_vec_at(&words->known, raw);
-		*clean = id;
-	}
-	return *clean;
-}
-
 void fsdp_kineto_units_add(
 	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row)
 {
@@ -339,7 +322,21 @@ void fsdp_kineto_units_add(
 		return;
 	row.kind = (unsigned)note.kind & 31;
 	row.id = note.pg;
-	row.name = find_unit(&kineto->words, note.unit);
+	/* The word of a name without the segments of wrappers; that of each name is found
+	 * once. */
+	uint32_t raw, id;
+	uint32_t *clean = fsdp_kineto_words_find(
+		&kineto->words, FSDP_KINETO_UNIT_NAMES, note.unit, &raw);
+	if (*clean == 0) {
+		unsigned char *buffer =
+			fsdp_arena_take(kineto->words.scratch, note.unit.size, 1);
+		fsdp_kineto_words_find(&kineto->words, FSDP_KINETO_UNITS,
+			fsdp_span(buffer, fsdp_kineto_unit_clean(note.unit, buffer)),
+			&id);
+		clean = fsdp_vec_at(&kineto->words.known, raw);
+		*clean = id;
+	}
+	row.name = *clean;
 	fsdp_vec_append(&kineto->tables[FSDP_KINETO_UNIT], &row);
 }
 
@@ -427,57 +424,7 @@ static void add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t
 	*known = 1;
 }
 
-/* Fills in the units of the recording, in order. */
-static void list_rows(struct settling *at)
-{
-	struct fsdp_trace_reading *reading = at->kineto->reading;
-	struct fsdp_recording *recording = &reading->recording;
-	struct fsdp_unit_times *list = fsdp_trace_flat(reading, &at->rows);
-	size_t count = at->rows.count, text_count = at->texts.count;
-	struct unit_text *sorted = fsdp_trace_flat(reading, &at->texts);
-	struct fsdp_span *texts = FSDP_TAKE(&reading->arena, texts, text_count);
-	struct fsdp_step_list *steps = FSDP_TAKE(reading->scratch, steps, 2 * count);
-	FSDP_SORT(sorted, text_count, FSDP_BY(sorted, is_stream), FSDP_BY(sorted, row),
-		FSDP_BY(sorted, text));
-	fsdp_time_sums_list(&at->sums, NULL, &reading->arena, steps);
-	for (size_t i = 0; i < count; i++) {
-		list[i].gathers.by_step = steps[2 * i];
-		list[i].reduces.by_step = steps[2 * i + 1];
-	}
-	for (size_t i = 0; i < text_count; i++) {
-		const struct unit_text *one = &sorted[i];
-		struct fsdp_unit_texts *of =
-			one->is_stream ? &list[one->row].streams : &list[one->row].groups;
-		texts[i] = one->text;
-		if (of->count++ == 0)
-			of->texts = &texts[i];
-	}
-	unit_rows_sort(list, count);
-	recording->units = list;
-	recording->unit_count = count;
-}
-
 /* ---- the reductions at the end of each step ---- */
-
-/* Adds to each row what is exposed of those reductions after which nothing computes until
- * the last one of their step begins: nothing can hide them. */
-static void add_ends(struct settling *at)
-{
-	struct reduction *list = at->reductions;
-	size_t count = at->reduction_count;
-	const struct reduction *last = NULL;
-	bool overflow = false;
-	FSDP_SORT(list, count, FSDP_BY(list, step), FSDP_BY(list, begin_ns));
-	for (size_t i = count; i-- > 0;) {
-		if (last == NULL || last->step != list[i].step)
-			last = &list[i];
-		if (last->begin_ns <= list[i].end_ns ||
-			fsdp_computed(&at->kineto->reading->recording, list[i].end_ns,
-				last->begin_ns) == 0)
-			fsdp_sum_ns(&row_at(at, list[i].row)->reduces.exposed_last_ns,
-				list[i].exposed_ns, &overflow);
-	}
-}
 
 /* ---- kinds of annotations ---- */
 
@@ -758,8 +705,49 @@ static void finish(struct settling *at)
 	find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD));
 	add_issued(at, true, gathers);
 	add_issued(at, false, REDUCTIONS);
-	add_ends(at);
-	list_rows(at);
+	/* Adds to each row what is exposed of those reductions after which nothing
+	 * computes until the last one of their step begins: nothing can hide them. */
+	struct reduction *list = at->reductions;
+	size_t reductions = at->reduction_count;
+	const struct reduction *last = NULL;
+	bool overflow = false;
+	FSDP_SORT(list, reductions, FSDP_BY(list, step), FSDP_BY(list, begin_ns));
+	for (size_t i = reductions; i-- > 0;) {
+		if (last == NULL || last->step != list[i].step)
+			last = &list[i];
+		if (last->begin_ns <= list[i].end_ns ||
+			fsdp_computed(&at->kineto->reading->recording, list[i].end_ns,
+				last->begin_ns) == 0)
+			fsdp_sum_ns(&row_at(at, list[i].row)->reduces.exposed_last_ns,
+				list[i].exposed_ns, &overflow);
+	}
+	/* Fills in the units of the recording, in order. */
+	struct fsdp_trace_reading *reading = at->kineto->reading;
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_unit_times *rows = fsdp_trace_flat(reading, &at->rows);
+	size_t row_count = at->rows.count, text_count = at->texts.count;
+	struct unit_text *sorted = fsdp_trace_flat(reading, &at->texts);
+	struct fsdp_span *texts = FSDP_TAKE(&reading->arena, texts, text_count);
+	struct fsdp_step_list *by_step =
+		FSDP_TAKE(reading->scratch, by_step, 2 * row_count);
+	FSDP_SORT(sorted, text_count, FSDP_BY(sorted, is_stream), FSDP_BY(sorted, row),
+		FSDP_BY(sorted, text));
+	fsdp_time_sums_list(&at->sums, NULL, &reading->arena, by_step);
+	for (size_t i = 0; i < row_count; i++) {
+		rows[i].gathers.by_step = by_step[2 * i];
+		rows[i].reduces.by_step = by_step[2 * i + 1];
+	}
+	for (size_t i = 0; i < text_count; i++) {
+		const struct unit_text *one = &sorted[i];
+		struct fsdp_unit_texts *of =
+			one->is_stream ? &rows[one->row].streams : &rows[one->row].groups;
+		texts[i] = one->text;
+		if (of->count++ == 0)
+			of->texts = &texts[i];
+	}
+	unit_rows_sort(rows, row_count);
+	recording->units = rows;
+	recording->unit_count = row_count;
 }
 
 void fsdp_kineto_units_finish(struct fsdp_kineto *kineto)

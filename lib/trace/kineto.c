@@ -190,17 +190,6 @@ void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
 	fsdp_sum_ns(&category->tally->sum_ns, dur_ns, overflow);
 }
 
-static void count_phase(struct fsdp_kineto_words *words, struct fsdp_span phase)
-{
-	enum { PLACES = sizeof words->phase / sizeof *words->phase };
-	struct fsdp_tally *rare = NULL, **tally = &rare;
-	if (phase.size == 1 && phase.data[0] < PLACES)
-		tally = &words->phase[phase.data[0]];
-	if (*tally == NULL)
-		*tally = tally_of(words, &words->phases, FSDP_KINETO_PHASES, phase);
-	(*tally)->count++;
-}
-
 /* ---- tokens ---- */
 
 static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),
@@ -387,12 +376,6 @@ static enum fsdp_kineto_found read_event(struct fsdp_kineto_input *input,
 	return FSDP_KINETO_WHOLE;
 }
 
-static void release_event(struct fsdp_kineto_input *input)
-{
-	fsdp_json_scan_release(&input->scan);
-	input->quick_args = false;
-}
-
 /* ---- args ---- */
 
 /* A number, or a text that is one. False: neither. */
@@ -565,29 +548,6 @@ static uint32_t keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
 	return (uint32_t)seqs->count;
 }
 
-/* Very many collectives have the same group and size: these are looked up as a word. */
-static uint32_t keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
-	const struct fsdp_kineto_args *args)
-{
-	int64_t key[4] = { FSDP_ABSENT, keep(words, &args->group),
-		keep(words, &args->description), keep(words, &args->ranks) };
-	struct fsdp_span texts[4] = { { 0 } };
-	uint32_t id;
-	read_integer(&args->group_size, &key[0]);
-	uint32_t *index = fsdp_kineto_words_find(
-		words, FSDP_KINETO_SORTS, FSDP_KINETO_KEY(key), &id);
-	if (*index == 0) {
-		for (size_t i = 1; i < FSDP_COUNT(key); i++)
-			if (key[i] != 0)
-				texts[i] =
-					fsdp_kineto_words_text(words, (uint32_t)key[i]);
-		fsdp_vec_append(sorts,
-			&(struct fsdp_comm_sort){ texts[1], texts[2], texts[3], key[0] });
-		*index = (uint32_t)sorts->count;
-	}
-	return *index - 1;
-}
-
 static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
 {
 	int64_t count, bytes;
@@ -612,7 +572,25 @@ static int64_t describe_collective(struct fsdp_collectives *all,
 			      ? bytes_out
 			      : bytes_of(&args->in_elements, size);
 	comm->seq = keep_seq(&all->seqs, words, &args->seq);
-	comm->sort = keep_sort(&all->sorts, words, args);
+	/* Very many collectives have the same group and size: these are looked up as a
+	 * word. */
+	int64_t key[4] = { FSDP_ABSENT, keep(words, &args->group),
+		keep(words, &args->description), keep(words, &args->ranks) };
+	struct fsdp_span texts[4] = { { 0 } };
+	uint32_t id;
+	read_integer(&args->group_size, &key[0]);
+	uint32_t *index = fsdp_kineto_words_find(
+		words, FSDP_KINETO_SORTS, FSDP_KINETO_KEY(key), &id);
+	if (*index == 0) {
+		for (size_t i = 1; i < FSDP_COUNT(key); i++)
+			if (key[i] != 0)
+				texts[i] =
+					fsdp_kineto_words_text(words, (uint32_t)key[i]);
+		fsdp_vec_append(&all->sorts,
+			&(struct fsdp_comm_sort){ texts[1], texts[2], texts[3], key[0] });
+		*index = (uint32_t)all->sorts.count;
+	}
+	comm->sort = *index - 1;
 	return bytes_out;
 }
 
@@ -736,31 +714,6 @@ static void append_work(
 	append(kineto, FSDP_KINETO_WORK, row);
 }
 
-static void add_comm(struct fsdp_kineto *kineto, const struct timed *one,
-	const struct fsdp_kineto_args *args, struct fsdp_kineto_row *row)
-{
-	struct fsdp_vec *list = &kineto->comms.list;
-	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
-		.dur_ns = one->dur_ns,
-		.type = FSDP_TIME_OTHER,
-		.how = FSDP_BY_ARGS,
-		.by_name = (unsigned char)fsdp_collective_of_kernel(one->name) };
-	if (args->collective.kind == FSDP_SCAN_TEXT)
-		comm.type = (unsigned char)fsdp_collective_type(
-			fsdp_kineto_words_read(&kineto->words, &args->collective));
-	/* With kernels, notes do not count as collectives. */
-	if (!kineto->by_kernel)
-		fsdp_vec_truncate(list, 0);
-	kineto->by_kernel = true;
-	comm.host_ns = describe_collective(&kineto->comms, &kineto->words, args, &comm);
-	comm.order = (uint32_t)list->count;
-	fsdp_vec_append(list, &comm);
-	if (!read_integer(&args->correlation, &row->id))
-		row->id = FSDP_ABSENT;
-	row->kind = FSDP_KINETO_COMM;
-	append(kineto, FSDP_KINETO_WORK, row);
-}
-
 /* Or sets memory. */
 static void add_copy(struct fsdp_kineto *kineto, const struct timed *one, bool is_set)
 {
@@ -817,9 +770,29 @@ static void add_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 	row.kind = FSDP_KINETO_COMPUTE;
 	find_kernel(kineto, &kept, comm ? FSDP_KERNEL_COMMUNICATES : FSDP_KERNEL_COMPUTES,
 		&row);
-	if (comm)
-		add_comm(kineto, &kept, &args, &row);
-	else
+	if (comm) {
+		struct fsdp_vec *list = &kineto->comms.list;
+		struct fsdp_comm call = { .ts_ns = kept.ts_ns,
+			.dur_ns = kept.dur_ns,
+			.type = FSDP_TIME_OTHER,
+			.how = FSDP_BY_ARGS,
+			.by_name = (unsigned char)fsdp_collective_of_kernel(kept.name) };
+		if (args.collective.kind == FSDP_SCAN_TEXT)
+			call.type = (unsigned char)fsdp_collective_type(
+				fsdp_kineto_words_read(&kineto->words, &args.collective));
+		/* With kernels, notes do not count as collectives. */
+		if (!kineto->by_kernel)
+			fsdp_vec_truncate(list, 0);
+		kineto->by_kernel = true;
+		call.host_ns =
+			describe_collective(&kineto->comms, &kineto->words, &args, &call);
+		call.order = (uint32_t)list->count;
+		fsdp_vec_append(list, &call);
+		if (!read_integer(&args.correlation, &row.id))
+			row.id = FSDP_ABSENT;
+		row.kind = FSDP_KINETO_COMM;
+		append(kineto, FSDP_KINETO_WORK, &row);
+	} else
 		append_work(kineto, one, &row);
 }
 
@@ -954,25 +927,19 @@ static bool may_allocate(struct fsdp_span name)
 		       (name.data[at] == 'M' && (at != 4 || name.data[at + 1] == 'a')));
 }
 
-/* The cause of idle time of a call of the runtime, found once per name. */
-static void add_runtime(struct fsdp_kineto *kineto, const struct timed *one)
-{
-	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
-	if (!kineto->with_idle && !may_allocate(one->name))
-		return;
-	uint32_t *cause = fsdp_kineto_words_find(
-		&kineto->words, FSDP_KINETO_RUNTIME_CALLS, one->name, &row.name);
-	if (*cause == 0)
-		*cause = (uint32_t)fsdp_runtime_cause(one->name) + 1;
-	if (*cause == FSDP_IDLE_ALLOCATION + 1)
-		append(kineto, FSDP_KINETO_ALLOC, &row);
-	append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
-}
-
 static void add_call(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER);
-	add_runtime(kineto, one);
+	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER), alloc = row;
+	/* Its cause of idle time, found once per name. */
+	if (kineto->with_idle || may_allocate(one->name)) {
+		uint32_t *cause = fsdp_kineto_words_find(&kineto->words,
+			FSDP_KINETO_RUNTIME_CALLS, one->name, &alloc.name);
+		if (*cause == 0)
+			*cause = (uint32_t)fsdp_runtime_cause(one->name) + 1;
+		if (*cause == FSDP_IDLE_ALLOCATION + 1)
+			append(kineto, FSDP_KINETO_ALLOC, &alloc);
+		append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
+	}
 	if (!read_correlation(&kineto->input, &one->event->args, &row.id))
 		return;
 	row.is_launch = fsdp_span_is(one->name, "cudaLaunchKernel") ||
@@ -1098,7 +1065,14 @@ static void add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *
 		event->ph.kind == FSDP_SCAN_TEXT
 			? fsdp_kineto_words_read(&kineto->words, &event->ph)
 			: FSDP_SPAN("?");
-	count_phase(&kineto->words, phase);
+	enum { PLACES = sizeof kineto->words.phase / sizeof *kineto->words.phase };
+	struct fsdp_tally *rare = NULL, **tally = &rare;
+	if (phase.size == 1 && phase.data[0] < PLACES)
+		tally = &kineto->words.phase[phase.data[0]];
+	if (*tally == NULL)
+		*tally = tally_of(
+			&kineto->words, &kineto->words.phases, FSDP_KINETO_PHASES, phase);
+	(*tally)->count++;
 	char kind = phase.size == 1 ? (char)phase.data[0] : '\0';
 	kineto->thread_known = false;
 	if (kind == 'X') {
@@ -1148,7 +1122,8 @@ static void parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 			recording->recovered += how == FSDP_KINETO_RECOVERED;
 			if (how != FSDP_KINETO_LOST)
 				add_any(kineto, &event);
-			release_event(input);
+			fsdp_json_scan_release(&input->scan);
+			input->quick_args = false;
 		} else if (token->kind == FSDP_SCAN_ARRAY_END ||
 			   token->kind == FSDP_SCAN_CUT) {
 			break;
@@ -1174,33 +1149,6 @@ static void parse_events(struct fsdp_kineto *kineto, struct fsdp_json_token *tok
 
 /* ---- the root ---- */
 
-/* The array "pg_config": whether two groups of several ranks have different ranks. *token
- * is its end, or what is broken. */
-static void parse_groups(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	uint64_t first = 0, ranks = 0;
-	size_t count = 0;
-	uint32_t depth = kineto->input.scan.depth;
-	bool is_ranks = false;
-	do {
-		int64_t rank;
-		next_token(&kineto->input, token);
-		if (token->kind == FSDP_SCAN_KEY) {
-			is_ranks = fsdp_json_text_is(token, FSDP_SPAN("ranks"));
-			count = 0;
-			ranks = 0;
-		} else if (is_ranks && token->kind == FSDP_SCAN_NUMBER &&
-			   fsdp_decimal_integer(token->span, &rank)) {
-			ranks = fsdp_mix(ranks + 1, (uint64_t)rank + 0x9e3779b97f4a7c15);
-			count++;
-		} else if (is_ranks && token->kind == FSDP_SCAN_ARRAY_END && count > 1) {
-			recording->has_several_groups |= first != 0 && first != ranks;
-			first = ranks;
-		}
-	} while (!fsdp_kineto_is_broken(token) && kineto->input.scan.depth >= depth);
-}
-
 static void parse_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -1223,9 +1171,36 @@ static void parse_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token
 			what++;
 		if (what == GROUPS)
 			next_token(input, token);
-		if (what == GROUPS && token->kind == FSDP_SCAN_ARRAY)
-			parse_groups(kineto, token);
-		else
+		if (what == GROUPS && token->kind == FSDP_SCAN_ARRAY) {
+			/* The array "pg_config": whether two groups of several ranks have
+			 * different ranks. *token is its end, or what is broken. */
+			uint64_t first = 0, ranks = 0;
+			size_t count = 0;
+			uint32_t depth = kineto->input.scan.depth;
+			bool is_ranks = false;
+			do {
+				int64_t rank;
+				next_token(&kineto->input, token);
+				if (token->kind == FSDP_SCAN_KEY) {
+					is_ranks = fsdp_json_text_is(
+						token, FSDP_SPAN("ranks"));
+					count = 0;
+					ranks = 0;
+				} else if (is_ranks && token->kind == FSDP_SCAN_NUMBER &&
+					   fsdp_decimal_integer(token->span, &rank)) {
+					ranks = fsdp_mix(ranks + 1,
+						(uint64_t)rank + 0x9e3779b97f4a7c15);
+					count++;
+				} else if (is_ranks &&
+					   token->kind == FSDP_SCAN_ARRAY_END &&
+					   count > 1) {
+					recording->has_several_groups |=
+						first != 0 && first != ranks;
+					first = ranks;
+				}
+			} while (!fsdp_kineto_is_broken(token) &&
+				 kineto->input.scan.depth >= depth);
+		} else
 			skip_value(input, token);
 		bool text = token->kind == FSDP_SCAN_TEXT,
 		     number = token->kind == FSDP_SCAN_NUMBER || text;

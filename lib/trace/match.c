@@ -90,38 +90,6 @@ static uint32_t number_same_ranks(struct known_group *list, size_t count, uint32
 	return last;
 }
 
-static void number_groups(struct matcher *matcher)
-{
-	size_t total = 0, kept = 0;
-	uint32_t last = 0;
-	for (size_t i = 0; i < matcher->recording_count; i++)
-		if (matcher->recordings[i]->collectives != NULL)
-			total += matcher->recordings[i]->collectives->sorts.count;
-	struct known_group *list = FSDP_TAKE(matcher->scratch, list, total);
-	uint32_t *id = FSDP_TAKE(matcher->scratch, id, total);
-	matcher->groups =
-		FSDP_TAKE(matcher->scratch, matcher->groups, matcher->recording_count);
-	for (size_t i = 0; i < matcher->recording_count; i++) {
-		const struct fsdp_collectives *all = matcher->recordings[i]->collectives;
-		matcher->groups[i] = id;
-		for (size_t j = 0; all != NULL && j < all->sorts.count; j++, id++) {
-			const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, j);
-			list[kept] = (struct known_group){ sort->ranks, sort->group,
-				sort->group_size, i, id };
-			kept += sort->group.data != NULL || sort->ranks.data != NULL;
-		}
-	}
-	FSDP_SORT(list, kept, FSDP_BY(list, ranks), FSDP_BY(list, size),
-		FSDP_BY(list, recording), FSDP_BY(list, name));
-	for (size_t i = 0, next; i < kept; i = next) {
-		for (next = i + 1;
-			next < kept && list[i].size == list[next].size &&
-			fsdp_span_compare(list[i].ranks, list[next].ranks) == 0;)
-			next++;
-		last = number_same_ranks(&list[i], next - i, last);
-	}
-}
-
 /* ---- collectives ---- */
 
 static int compare_keys(const struct candidate *left, const struct candidate *right)
@@ -346,27 +314,6 @@ static void sum_waits(struct matcher *matcher)
 	}
 }
 
-/* The rank that makes the others wait waits least itself, less than half of what they
- * wait on average; of equals the one that was last more often. */
-static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
-{
-	const struct fsdp_recording *least = NULL;
-	wide all = 0;
-	for (size_t i = 0; i < matcher->recording_count; i++) {
-		const struct fsdp_recording *one = matcher->recordings[i];
-		if (one->kind != FSDP_RECORDING_KINETO)
-			continue;
-		all += (uint64_t)one->wait_ns;
-		if (least == NULL || one->wait_ns < least->wait_ns ||
-			(one->wait_ns == least->wait_ns &&
-				one->times_last > least->times_last))
-			least = one;
-	}
-	if (least != NULL && matching->match_count != 0 &&
-		(wide)(uint64_t)least->wait_ns * (2 * (matcher->ranks - 1) + 1) < all)
-		matching->straggler = least->rank;
-}
-
 static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
 	matching->left_out = collect(matcher);
@@ -416,7 +363,25 @@ static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 			    are_aligned(matcher, matching);
 	if (matching->aligned) {
 		sum_waits(matcher);
-		find_straggler(matcher, matching);
+		/* The rank that makes the others wait waits least itself, less than half
+		 * of what they wait on average; of equals the one that was last more
+		 * often. */
+		const struct fsdp_recording *least = NULL;
+		wide all = 0;
+		for (size_t i = 0; i < matcher->recording_count; i++) {
+			const struct fsdp_recording *one = matcher->recordings[i];
+			if (one->kind != FSDP_RECORDING_KINETO)
+				continue;
+			all += (uint64_t)one->wait_ns;
+			if (least == NULL || one->wait_ns < least->wait_ns ||
+				(one->wait_ns == least->wait_ns &&
+					one->times_last > least->times_last))
+				least = one;
+		}
+		if (least != NULL && matching->match_count != 0 &&
+			(wide)(uint64_t)least->wait_ns * (2 * (matcher->ranks - 1) + 1) <
+				all)
+			matching->straggler = least->rank;
 	}
 	for (size_t i = 0; !matching->aligned && i < matcher->recording_count; i++)
 		matcher->recordings[i]->times_last = 0;
@@ -443,7 +408,34 @@ void fsdp_match_collectives(struct fsdp_joined *joined)
 		FSDP_TAKE(matcher.scratch, matcher.entries, matcher.entry_count);
 	matcher.runs = FSDP_TAKE(matcher.scratch, matcher.runs, matcher.entry_count);
 	matcher.waits = FSDP_TAKE(matcher.scratch, matcher.waits, matcher.entry_count);
-	number_groups(&matcher);
+	size_t total = 0, kept = 0;
+	uint32_t last = 0;
+	for (size_t i = 0; i < matcher.recording_count; i++)
+		if (matcher.recordings[i]->collectives != NULL)
+			total += matcher.recordings[i]->collectives->sorts.count;
+	struct known_group *list = FSDP_TAKE(matcher.scratch, list, total);
+	uint32_t *id = FSDP_TAKE(matcher.scratch, id, total);
+	matcher.groups =
+		FSDP_TAKE(matcher.scratch, matcher.groups, matcher.recording_count);
+	for (size_t i = 0; i < matcher.recording_count; i++) {
+		const struct fsdp_collectives *all = matcher.recordings[i]->collectives;
+		matcher.groups[i] = id;
+		for (size_t j = 0; all != NULL && j < all->sorts.count; j++, id++) {
+			const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, j);
+			list[kept] = (struct known_group){ sort->ranks, sort->group,
+				sort->group_size, i, id };
+			kept += sort->group.data != NULL || sort->ranks.data != NULL;
+		}
+	}
+	FSDP_SORT(list, kept, FSDP_BY(list, ranks), FSDP_BY(list, size),
+		FSDP_BY(list, recording), FSDP_BY(list, name));
+	for (size_t i = 0, next; i < kept; i = next) {
+		for (next = i + 1;
+			next < kept && list[i].size == list[next].size &&
+			fsdp_span_compare(list[i].ranks, list[next].ranks) == 0;)
+			next++;
+		last = number_same_ranks(&list[i], next - i, last);
+	}
 	match_all(&matcher, &joined->said.matching);
 }
 

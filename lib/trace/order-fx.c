@@ -302,93 +302,83 @@ static void parse_header(struct fx *fx, const struct fsdp_record *header)
 	order->tracer = fsdp_record_text(reading, header, "tracer");
 }
 
-static void begin(struct fx *fx, const struct fsdp_record *header)
+void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header)
 {
-	struct fsdp_arena *scratch = fx->reading->scratch;
-	fsdp_vec_init(&fx->modules, scratch, sizeof(struct module));
-	fsdp_vec_init(&fx->params, scratch, sizeof(struct param));
-	fsdp_vec_init(&fx->declared, scratch, sizeof(struct declared));
-	fsdp_vec_init(&fx->named, scratch, sizeof(int64_t));
-	fsdp_vec_init(&fx->uses, scratch, sizeof(struct module_use));
-	fsdp_vec_init(&fx->called, scratch, sizeof(uint32_t));
-	fsdp_vec_init(&fx->keys, scratch, sizeof(uint32_t));
-	fsdp_vec_init(&fx->stack, scratch, sizeof(uint32_t));
-	fsdp_vec_init(&fx->visited, scratch, sizeof(int64_t));
-	fsdp_vec_init(&fx->found, scratch, sizeof(struct fsdp_named_param));
-	fx->order = FSDP_TAKE(&fx->reading->arena, fx->order, 1);
-	fsdp_names_init(&fx->fqns, scratch);
-	fsdp_names_init(&fx->module_ids, scratch);
-	fsdp_names_init(&fx->param_ids, scratch);
-	fx->module_ids.copies = fx->param_ids.copies = scratch;
-	parse_header(fx, header);
-	fsdp_vec_append(&fx->modules, &(struct module){ 0 });
-	enter(fx, number_of(&fx->module_ids, 0));
-}
-
-/* What was used, in order: modules, with what each used, and parameters. */
-static void finish(struct fx *fx)
-{
-	struct fsdp_fx_order *order = fx->order;
-	struct fsdp_arena *arena = &fx->reading->arena;
-	size_t count = fx->called.count, keys = fx->keys.count;
+	struct fx fx = { .reading = reading };
+	struct fsdp_record record;
+	struct fsdp_arena *scratch = fx.reading->scratch;
+	fsdp_vec_init(&fx.modules, scratch, sizeof(struct module));
+	fsdp_vec_init(&fx.params, scratch, sizeof(struct param));
+	fsdp_vec_init(&fx.declared, scratch, sizeof(struct declared));
+	fsdp_vec_init(&fx.named, scratch, sizeof(int64_t));
+	fsdp_vec_init(&fx.uses, scratch, sizeof(struct module_use));
+	fsdp_vec_init(&fx.called, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx.keys, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx.stack, scratch, sizeof(uint32_t));
+	fsdp_vec_init(&fx.visited, scratch, sizeof(int64_t));
+	fsdp_vec_init(&fx.found, scratch, sizeof(struct fsdp_named_param));
+	fx.order = FSDP_TAKE(&fx.reading->arena, fx.order, 1);
+	fsdp_names_init(&fx.fqns, scratch);
+	fsdp_names_init(&fx.module_ids, scratch);
+	fsdp_names_init(&fx.param_ids, scratch);
+	fx.module_ids.copies = fx.param_ids.copies = scratch;
+	parse_header(&fx, header);
+	fsdp_vec_append(&fx.modules, &(struct module){ 0 });
+	enter(&fx, number_of(&fx.module_ids, 0));
+	while (fx.order->aborted.data == NULL && fsdp_record_next(lines, &record))
+		reading->recording.skipped += !add_event(&fx, &record);
+	/* What was used, in order: modules, with what each used, and parameters. */
+	struct fsdp_fx_order *order = fx.order;
+	struct fsdp_arena *arena = &fx.reading->arena;
+	size_t count = fx.called.count, keys = fx.keys.count;
 	struct fsdp_span *names = FSDP_TAKE(arena, names, count);
 	int64_t *ids = FSDP_TAKE(arena, ids, count);
 	struct fsdp_module_usage *list = FSDP_TAKE(arena, list, keys);
-	struct fsdp_span *params = FSDP_TAKE(arena, params, fx->visited.count);
-	struct fsdp_span *never = FSDP_TAKE(arena, never, fx->declared.count);
+	struct fsdp_span *params = FSDP_TAKE(arena, params, fx.visited.count);
+	struct fsdp_span *never = FSDP_TAKE(arena, never, fx.declared.count);
 	for (size_t i = 0; i < count; i++) {
 		const struct module *module =
-			module_at(fx, *(uint32_t *)fsdp_vec_at(&fx->called, i));
+			module_at(&fx, *(uint32_t *)fsdp_vec_at(&fx.called, i));
 		ids[i] = module->id;
 		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
 		if (names[i].data == NULL)
 			names[i] = FSDP_SPAN("");
-		fsdp_trace_show(fx->reading, &fx->shown, names[i].size);
+		fsdp_trace_show(fx.reading, &fx.shown, names[i].size);
 	}
 	for (size_t i = 0; i < keys; i++) {
 		const struct module *module =
-			module_at(fx, *(uint32_t *)fsdp_vec_at(&fx->keys, i));
+			module_at(&fx, *(uint32_t *)fsdp_vec_at(&fx.keys, i));
 		struct fsdp_usage *usages = FSDP_TAKE(arena, usages, module->use_count);
 		uint32_t at = module->first;
 		for (size_t j = 0; j < module->use_count; j++) {
-			const struct module_use *use = fsdp_vec_at(&fx->uses, at);
+			const struct module_use *use = fsdp_vec_at(&fx.uses, at);
 			usages[j] = use->shown;
 			at = use->next;
 		}
 		list[i] = (struct fsdp_module_usage){ module->id, usages,
 			module->use_count };
 	}
-	order->current = module_at(fx, fx->current)->id;
+	order->current = module_at(&fx, fx.current)->id;
 	order->modules = ids;
 	order->module_names = names;
 	order->module_count = count;
 	order->usages = list;
 	order->usage_count = keys;
-	order->params = fsdp_trace_flat(fx->reading, &fx->visited);
+	order->params = fsdp_trace_flat(fx.reading, &fx.visited);
 	order->param_names = params;
-	int64_t *visited = fsdp_trace_flat(fx->reading, &fx->visited);
-	FSDP_SORT(visited, fx->visited.count, FSDP_BY_VALUE(visited));
+	int64_t *visited = fsdp_trace_flat(fx.reading, &fx.visited);
+	FSDP_SORT(visited, fx.visited.count, FSDP_BY_VALUE(visited));
 	order->visited = visited;
-	order->param_count = fx->visited.count;
+	order->param_count = fx.visited.count;
 	order->never_visited = never;
 	/* The last declared name of each. */
-	for (size_t i = 0; i < fx->declared.count; i++) {
-		const struct declared *one = fsdp_vec_at(&fx->declared, i);
-		if (!param_of(fx, one->param)->seen)
+	for (size_t i = 0; i < fx.declared.count; i++) {
+		const struct declared *one = fsdp_vec_at(&fx.declared, i);
+		if (!param_of(&fx, one->param)->seen)
 			never[order->never_visited_count++] = one->name;
 	}
 	for (size_t i = 0; i < order->param_count; i++)
-		params[i] = param_of(fx, order->params[i])->name;
-	fx->reading->recording.fx = order;
-}
-
-void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
-	const struct fsdp_record *header)
-{
-	struct fx fx = { .reading = reading };
-	struct fsdp_record record;
-	begin(&fx, header);
-	while (fx.order->aborted.data == NULL && fsdp_record_next(lines, &record))
-		reading->recording.skipped += !add_event(&fx, &record);
-	finish(&fx);
+		params[i] = param_of(&fx, order->params[i])->name;
+	fx.reading->recording.fx = order;
 }

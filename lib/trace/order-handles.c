@@ -78,22 +78,6 @@ static int64_t at(const struct fsdp_vec *vec, size_t index)
 
 /* ---- snapshots ---- */
 
-/* 1 to 3 and the recording's own limit, in order. */
-static void list_prefetches(struct handles *handles)
-{
-	struct fsdp_prefetch *list = FSDP_TAKE(&handles->reading->arena, list, 8);
-	handles->order->prefetches = list;
-	for (int way = 0; way < 2; way++) {
-		int64_t own = handles->limits[way];
-		const int64_t limits[] = { own < 1 ? own : FSDP_ABSENT, 1, 2, 3,
-			own > 3 ? own : FSDP_ABSENT };
-		for (size_t i = 0; i < FSDP_COUNT(limits); i++)
-			if (limits[i] != FSDP_ABSENT)
-				list[handles->order->prefetch_count++] =
-					(struct fsdp_prefetch){ way == 0, limits[i] };
-	}
-}
-
 /* Calls so far are in lists that only grow: their end is enough. A snapshot lists each
  * unit, however few were used: more than a few facts for each use cost the file
  * nothing, and have a ceiling. */
@@ -276,22 +260,6 @@ static int state_of(const struct fsdp_record *record, const char *key,
 	return -2;
 }
 
-static void add_problem(struct handles *handles, int64_t index, struct refusal refusal,
-	const struct fsdp_json_token *unknown, const unsigned to[2])
-{
-	struct fsdp_state_lane *lane = &handles->list[index].lane;
-	struct fsdp_python text = { .arena = &handles->reading->arena };
-	fsdp_trace_show(handles->reading, &handles->shown, handles->list[index].bytes);
-	fsdp_python_put(&text, "%s%s", refusal.message,
-		refusal.state != NULL ? refusal.state : "");
-	if (unknown != NULL)
-		fsdp_python_add(&text, unknown->span);
-	fsdp_vec_append(&handles->problems,
-		&(struct fsdp_state_problem){ handles->line, index, refusal.kind,
-			{ lane->last_training, lane->last_handle }, { to[0], to[1] },
-			refusal.error, fsdp_python_take(&text) });
-}
-
 static void change(
 	struct handles *handles, int64_t index, const unsigned to[2], bool problem)
 {
@@ -345,8 +313,20 @@ static void add_states(
 		refusal = find_refusal(lane->last_training, lane->last_handle, s, h);
 	const unsigned to[2] = { s >= 0 ? (unsigned)s : lane->last_training,
 		h >= 0 ? (unsigned)h : lane->last_handle };
-	if (refusal.kind != NULL)
-		add_problem(handles, index, refusal, unknown, to);
+	if (refusal.kind != NULL) {
+		struct fsdp_python text = { .arena = &handles->reading->arena };
+		fsdp_trace_show(
+			handles->reading, &handles->shown, handles->list[index].bytes);
+		fsdp_python_put(&text, "%s%s", refusal.message,
+			refusal.state != NULL ? refusal.state : "");
+		if (unknown != NULL)
+			fsdp_python_add(&text, unknown->span);
+		fsdp_vec_append(&handles->problems,
+			&(struct fsdp_state_problem){ handles->line, index, refusal.kind,
+				{ lane->last_training, lane->last_handle },
+				{ to[0], to[1] }, refusal.error,
+				fsdp_python_take(&text) });
+	}
 	change(handles, index, to, refusal.kind != NULL);
 }
 
@@ -454,53 +434,6 @@ static void parse_header(struct handles *handles, const struct fsdp_record *head
 
 /* ---- the end ---- */
 
-static void finish(struct handles *handles)
-{
-	struct fsdp_trace_reading *reading = handles->reading;
-	struct fsdp_exec_order *order = handles->order;
-	size_t count = handles->count;
-	struct fsdp_handle *shown = FSDP_TAKE(&reading->arena, shown, count);
-	struct fsdp_state_lane *lanes = FSDP_TAKE(&reading->arena, lanes, count);
-	struct fsdp_state_change *changes =
-		FSDP_TAKE(&reading->arena, changes, handles->changes.count);
-	add_snapshot(handles, handles->line);
-	const int64_t *pre = fsdp_trace_flat(reading, &handles->pre);
-	const int64_t *post = fsdp_trace_flat(reading, &handles->post);
-	struct fsdp_order_snapshot *snapshots =
-		fsdp_trace_flat(reading, &handles->snapshots);
-	for (size_t i = 0; i < handles->snapshots.count; i++) {
-		snapshots[i].pre = pre;
-		snapshots[i].post = post;
-		post += snapshots[i].post_count;
-	}
-	for (size_t i = 0; i < count; i++) {
-		uint32_t at = handles->list[i].first;
-		shown[i] = handles->list[i].shown;
-		lanes[i] = handles->list[i].lane;
-		lanes[i].unit = &shown[i];
-		lanes[i].handle = i;
-		lanes[i].changes = changes;
-		for (size_t j = 0; j < lanes[i].change_count; j++) {
-			const struct change *change = fsdp_vec_at(&handles->changes, at);
-			*changes++ = change->shown;
-			at = change->next;
-		}
-	}
-	order->handles = shown;
-	order->handle_count = count;
-	order->lanes = handles->has_states ? lanes : NULL;
-	order->snapshots = snapshots;
-	order->snapshot_count = handles->snapshots.count;
-	list_prefetches(handles);
-	order->warnings = fsdp_trace_flat(reading, &handles->warnings);
-	order->warning_count = handles->warnings.count;
-	order->problems = fsdp_trace_flat(reading, &handles->problems);
-	order->problem_count = handles->problems.count;
-	order->forwards = fsdp_trace_flat(reading, &handles->forwards);
-	order->forward_count = handles->forwards.count;
-	reading->recording.order = order;
-}
-
 void fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
@@ -520,7 +453,59 @@ void fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	parse_header(&handles, header);
 	while (fsdp_record_next(lines, &record))
 		reading->recording.skipped += !add_event(&handles, &record);
-	finish(&handles);
+	struct fsdp_exec_order *order = handles.order;
+	size_t count = handles.count;
+	struct fsdp_handle *shown = FSDP_TAKE(&reading->arena, shown, count);
+	struct fsdp_state_lane *lanes = FSDP_TAKE(&reading->arena, lanes, count);
+	struct fsdp_state_change *changes =
+		FSDP_TAKE(&reading->arena, changes, handles.changes.count);
+	add_snapshot(&handles, handles.line);
+	const int64_t *pre = fsdp_trace_flat(reading, &handles.pre);
+	const int64_t *post = fsdp_trace_flat(reading, &handles.post);
+	struct fsdp_order_snapshot *snapshots =
+		fsdp_trace_flat(reading, &handles.snapshots);
+	for (size_t i = 0; i < handles.snapshots.count; i++) {
+		snapshots[i].pre = pre;
+		snapshots[i].post = post;
+		post += snapshots[i].post_count;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint32_t at = handles.list[i].first;
+		shown[i] = handles.list[i].shown;
+		lanes[i] = handles.list[i].lane;
+		lanes[i].unit = &shown[i];
+		lanes[i].handle = i;
+		lanes[i].changes = changes;
+		for (size_t j = 0; j < lanes[i].change_count; j++) {
+			const struct change *change = fsdp_vec_at(&handles.changes, at);
+			*changes++ = change->shown;
+			at = change->next;
+		}
+	}
+	order->handles = shown;
+	order->handle_count = count;
+	order->lanes = handles.has_states ? lanes : NULL;
+	order->snapshots = snapshots;
+	order->snapshot_count = handles.snapshots.count;
+	/* 1 to 3 and the recording's own limit, in order. */
+	struct fsdp_prefetch *list = FSDP_TAKE(&handles.reading->arena, list, 8);
+	handles.order->prefetches = list;
+	for (int way = 0; way < 2; way++) {
+		int64_t own = handles.limits[way];
+		const int64_t limits[] = { own < 1 ? own : FSDP_ABSENT, 1, 2, 3,
+			own > 3 ? own : FSDP_ABSENT };
+		for (size_t i = 0; i < FSDP_COUNT(limits); i++)
+			if (limits[i] != FSDP_ABSENT)
+				list[handles.order->prefetch_count++] =
+					(struct fsdp_prefetch){ way == 0, limits[i] };
+	}
+	order->warnings = fsdp_trace_flat(reading, &handles.warnings);
+	order->warning_count = handles.warnings.count;
+	order->problems = fsdp_trace_flat(reading, &handles.problems);
+	order->problem_count = handles.problems.count;
+	order->forwards = fsdp_trace_flat(reading, &handles.forwards);
+	order->forward_count = handles.forwards.count;
+	reading->recording.order = order;
 }
 
 /* ---- recordings that are equal ---- */

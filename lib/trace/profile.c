@@ -151,29 +151,6 @@ static struct fsdp_dump_result *detach_results(struct profile *profile)
 	return results;
 }
 
-/* As PyTorch prints the results; of a type that has a name there it prints that. */
-static struct fsdp_span make_log_message(
-	struct profile *profile, const struct fsdp_dump *dump)
-{
-	static const char *const names[FSDP_TIME_NAMED] = { "ALL", "ALLGATHER",
-		"ALLGATHER_OBJ", "RESHARDING", "H2D", "D2H" };
-	struct fsdp_python text = { .arena = &profile->reading->arena };
-	fsdp_python_add(&text, dump->msg);
-	fsdp_python_put(&text, " defaultdict(<class 'float'>, {");
-	for (size_t i = 0; i < dump->result_count; i++) {
-		struct fsdp_span name = dump->results[i].type;
-		enum fsdp_time_type type = fsdp_time_type_of(name);
-		fsdp_python_put(&text, "%s", i != 0 ? ", " : "");
-		if (type < FSDP_TIME_NAMED)
-			fsdp_python_put(&text, "<Type.%s: ", names[type]);
-		fsdp_python_repr(&text, name);
-		fsdp_python_put(&text, "%s: ", type < FSDP_TIME_NAMED ? ">" : "");
-		fsdp_python_seconds(&text, dump->results[i].ns);
-	}
-	fsdp_python_put(&text, "})");
-	return fsdp_python_take(&text);
-}
-
 /* False: it is none. */
 static bool add_event(struct profile *profile, const struct fsdp_record *record)
 {
@@ -185,7 +162,25 @@ static bool add_event(struct profile *profile, const struct fsdp_record *record)
 			.emitted = profile->emits,
 			.results = detach_results(profile),
 			.result_count = profile->results.count };
-		one->log_message = make_log_message(profile, one);
+		/* As PyTorch prints the results; of a type that has a name there it
+		 * prints that. */
+		static const char *const names[FSDP_TIME_NAMED] = { "ALL", "ALLGATHER",
+			"ALLGATHER_OBJ", "RESHARDING", "H2D", "D2H" };
+		struct fsdp_python text = { .arena = &profile->reading->arena };
+		fsdp_python_add(&text, one->msg);
+		fsdp_python_put(&text, " defaultdict(<class 'float'>, {");
+		for (size_t i = 0; i < one->result_count; i++) {
+			struct fsdp_span name = one->results[i].type;
+			enum fsdp_time_type type = fsdp_time_type_of(name);
+			fsdp_python_put(&text, "%s", i != 0 ? ", " : "");
+			if (type < FSDP_TIME_NAMED)
+				fsdp_python_put(&text, "<Type.%s: ", names[type]);
+			fsdp_python_repr(&text, name);
+			fsdp_python_put(&text, "%s: ", type < FSDP_TIME_NAMED ? ">" : "");
+			fsdp_python_seconds(&text, one->results[i].ns);
+		}
+		fsdp_python_put(&text, "})");
+		one->log_message = fsdp_python_take(&text);
 	}
 	if (dumps || fsdp_record_is(record, "ev", "reset")) {
 		profile->round++;
@@ -211,33 +206,6 @@ static bool add_event(struct profile *profile, const struct fsdp_record *record)
 
 /* ---- the end ---- */
 
-static void finish(struct profile *profile)
-{
-	struct fsdp_trace_reading *reading = profile->reading;
-	struct fsdp_recording *recording = &reading->recording;
-	struct fsdp_vec open;
-	recording->dumps = fsdp_trace_flat(reading, &profile->dumps);
-	recording->dump_count = profile->dumps.count;
-	recording->problems = fsdp_trace_flat(reading, &profile->problems);
-	recording->problem_count = profile->problems.count;
-	recording->residual = detach_results(profile);
-	recording->residual_count = profile->results.count;
-	if (profile->overflow)
-		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-			"a sum of times does not fit 64 bits of nanoseconds");
-	fsdp_vec_init(&open, reading->scratch, sizeof(struct fsdp_span));
-	for (size_t i = 0; i < profile->types.count; i++) {
-		const struct type *type = fsdp_vec_at(&profile->types, i);
-		for (struct region *at = type->frames; at != NULL; at = at->below)
-			fsdp_vec_append(&open, &type->name);
-	}
-	struct fsdp_span *names = fsdp_trace_flat(reading, &open);
-	FSDP_SORT(names, open.count, FSDP_BY_VALUE(names));
-	recording->still_open = names;
-	recording->still_open_count = open.count;
-	fsdp_trace_types(reading, &profile->durations);
-}
-
 void fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
@@ -254,5 +222,26 @@ void fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 			fsdp_span_is(reading->recording.debug_level, "INFO");
 	while (fsdp_record_next(lines, &record))
 		reading->recording.skipped += !add_event(&profile, &record);
-	finish(&profile);
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_vec open;
+	recording->dumps = fsdp_trace_flat(reading, &profile.dumps);
+	recording->dump_count = profile.dumps.count;
+	recording->problems = fsdp_trace_flat(reading, &profile.problems);
+	recording->problem_count = profile.problems.count;
+	recording->residual = detach_results(&profile);
+	recording->residual_count = profile.results.count;
+	if (profile.overflow)
+		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
+			"a sum of times does not fit 64 bits of nanoseconds");
+	fsdp_vec_init(&open, reading->scratch, sizeof(struct fsdp_span));
+	for (size_t i = 0; i < profile.types.count; i++) {
+		const struct type *type = fsdp_vec_at(&profile.types, i);
+		for (struct region *at = type->frames; at != NULL; at = at->below)
+			fsdp_vec_append(&open, &type->name);
+	}
+	struct fsdp_span *names = fsdp_trace_flat(reading, &open);
+	FSDP_SORT(names, open.count, FSDP_BY_VALUE(names));
+	recording->still_open = names;
+	recording->still_open_count = open.count;
+	fsdp_trace_types(reading, &profile.durations);
 }

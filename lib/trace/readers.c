@@ -206,51 +206,10 @@ void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index)
 
 #define S(count) ((count) == 1 ? "" : "s")
 
-static void check_lines(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording *recording = &reading->recording;
-	if (recording->truncated)
-		FSDP_TRACE_FIND(
-			reading, RECORDING_TRUNCATED, "compressed data ends early");
-	for (size_t i = 0; i < recording->bad_line_count; i++)
-		FSDP_TRACE_FIND(reading, LINES_SKIPPED, "line %llu cannot be read",
-			FSDP_LLU(recording->bad_lines[i]));
-	if (recording->skipped != 0)
-		fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
-			FSDP_PLACE(.file = fsdp_span_text(recording->path),
-				.severity = FSDP_NOTE + 1),
-			"%llu line%s of a kind that is not known here",
-			FSDP_LLU(recording->skipped), S(recording->skipped));
-}
-
 static struct fsdp_span level_of(const struct fsdp_recording *recording)
 {
 	return recording->debug_level.data != NULL ? recording->debug_level
 						   : FSDP_SPAN("OFF");
-}
-
-static void check_profile(struct fsdp_trace_reading *reading)
-{
-	const struct fsdp_recording *recording = &reading->recording;
-	for (size_t i = 0; i < recording->problem_count; i++) {
-		const struct fsdp_profile_problem *one = &recording->problems[i];
-		char type[FSDP_SHOWN];
-		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %s: %s",
-			FSDP_LLU(one->line), one->kind, fsdp_shown(one->type, type),
-			one->message);
-	}
-	if (recording->residual_count > 0 || recording->still_open_count > 0)
-		FSDP_TRACE_FIND(reading, PROFILE_LEFT_OVER,
-			"%zu type%s never dumped, %zu region%s still open",
-			recording->residual_count, S(recording->residual_count),
-			recording->still_open_count, S(recording->still_open_count));
-	if (recording->kind == FSDP_RECORDING_PROFILE && recording->rank == 0 &&
-		recording->dump_count > 0 &&
-		!fsdp_span_is(recording->debug_level, "INFO"))
-		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
-			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
-			FSDP_TEXT(level_of(recording)), recording->dump_count,
-			S(recording->dump_count));
 }
 
 static void check_order(struct fsdp_trace_reading *reading)
@@ -346,9 +305,40 @@ void fsdp_trace_check(struct fsdp_trace_reading *reading)
 	else if (recording->memory != NULL && recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
 			"the file ends in the middle of its history: only the memory in use at the end is known");
-	else
-		check_lines(reading);
-	check_profile(reading);
+	else {
+		if (recording->truncated)
+			FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+				"compressed data ends early");
+		for (size_t i = 0; i < recording->bad_line_count; i++)
+			FSDP_TRACE_FIND(reading, LINES_SKIPPED,
+				"line %llu cannot be read",
+				FSDP_LLU(recording->bad_lines[i]));
+		if (recording->skipped != 0)
+			fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
+				FSDP_PLACE(.file = fsdp_span_text(recording->path),
+					.severity = FSDP_NOTE + 1),
+				"%llu line%s of a kind that is not known here",
+				FSDP_LLU(recording->skipped), S(recording->skipped));
+	}
+	for (size_t i = 0; i < recording->problem_count; i++) {
+		const struct fsdp_profile_problem *one = &recording->problems[i];
+		char type[FSDP_SHOWN];
+		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %s: %s",
+			FSDP_LLU(one->line), one->kind, fsdp_shown(one->type, type),
+			one->message);
+	}
+	if (recording->residual_count > 0 || recording->still_open_count > 0)
+		FSDP_TRACE_FIND(reading, PROFILE_LEFT_OVER,
+			"%zu type%s never dumped, %zu region%s still open",
+			recording->residual_count, S(recording->residual_count),
+			recording->still_open_count, S(recording->still_open_count));
+	if (recording->kind == FSDP_RECORDING_PROFILE && recording->rank == 0 &&
+		recording->dump_count > 0 &&
+		!fsdp_span_is(recording->debug_level, "INFO"))
+		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
+			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
+			FSDP_TEXT(level_of(recording)), recording->dump_count,
+			S(recording->dump_count));
 	if (recording->order != NULL)
 		check_order(reading);
 	if (recording->fx != NULL && recording->fx->aborted.data != NULL)

@@ -57,38 +57,6 @@ static int64_t minus(int64_t a, int64_t b)
 	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-/* The key is a name of type, group, ranks and number; without a number the place among
- * those of the recording that are alike. */
-static void list_calls(struct alignment *at)
-{
-	struct fsdp_names *keys = FSDP_TAKE(&at->arena, keys, 1);
-	fsdp_names_init(keys, &at->arena);
-	keys->copies = &at->arena;
-	for (uint32_t i = 0; i < at->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(at->set, i);
-		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
-		fsdp_vec_init(&alike, &at->arena, sizeof(uint64_t));
-		for (uint32_t j = 0; j < one->collective_count; j++) {
-			struct fsdp_collective call;
-			fsdp_recording_collective(one, j, &call);
-			const struct fsdp_span parts[] = { call.type, call.group,
-				call.ranks };
-			uint32_t key = 0;
-			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
-				key = fsdp_names_child(keys, key,
-					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
-			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
-			key = fsdp_names_child(keys, key,
-				call.seq.size != 0 ? call.seq
-						   : fsdp_span(&place, sizeof place));
-			at->all[at->all_count++] = (struct aligned_call){ key, i, j,
-				plus(call.ts_ns, call.dur_ns), call.dur_ns };
-		}
-	}
-	FSDP_SORT(at->all, at->all_count, FSDP_BY(at->all, key),
-		FSDP_BY(at->all, recording), FSDP_BY(at->all, collective));
-}
-
 /* After the last one with the key of this one. */
 static size_t end_of_group(const struct alignment *at, size_t first)
 {
@@ -157,24 +125,6 @@ static int64_t begin_of(const struct alignment *at, const struct aligned_call *o
 	return plus(minus(one->end_ns, one->dur_ns), at->list[one->recording].offset_ns);
 }
 
-static void find_waits(struct alignment *at, int64_t **waits)
-{
-	for (size_t first = 0, end; first < at->all_count; first = end) {
-		int64_t last = INT64_MIN;
-		end = end_of_group(at, first);
-		for (size_t i = first; i < end; i++) {
-			int64_t begin = begin_of(at, &at->all[i]);
-			last = begin > last ? begin : last;
-		}
-		for (size_t i = first; i < end; i++) {
-			const struct aligned_call *one = &at->all[i];
-			int64_t wait = minus(last, begin_of(at, one));
-			waits[one->recording][one->collective] =
-				wait < one->dur_ns ? wait : one->dur_ns;
-		}
-	}
-}
-
 /* ---- all recordings ---- */
 
 static void make(void *context)
@@ -194,7 +144,34 @@ static void make(void *context)
 	}
 	at->all = FSDP_TAKE(arena, at->all, all);
 	at->deltas = FSDP_TAKE(arena, at->deltas, all);
-	list_calls(at);
+	/* The key is a name of type, group, ranks and number; without a number the place
+	 * among those of the recording that are alike. */
+	struct fsdp_names *keys = FSDP_TAKE(&at->arena, keys, 1);
+	fsdp_names_init(keys, &at->arena);
+	keys->copies = &at->arena;
+	for (uint32_t i = 0; i < at->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(at->set, i);
+		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
+		fsdp_vec_init(&alike, &at->arena, sizeof(uint64_t));
+		for (uint32_t j = 0; j < one->collective_count; j++) {
+			struct fsdp_collective call;
+			fsdp_recording_collective(one, j, &call);
+			const struct fsdp_span parts[] = { call.type, call.group,
+				call.ranks };
+			uint32_t key = 0;
+			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
+				key = fsdp_names_child(keys, key,
+					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
+			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
+			key = fsdp_names_child(keys, key,
+				call.seq.size != 0 ? call.seq
+						   : fsdp_span(&place, sizeof place));
+			at->all[at->all_count++] = (struct aligned_call){ key, i, j,
+				plus(call.ts_ns, call.dur_ns), call.dur_ns };
+		}
+	}
+	FSDP_SORT(at->all, at->all_count, FSDP_BY(at->all, key),
+		FSDP_BY(at->all, recording), FSDP_BY(at->all, collective));
 	find_offsets(at);
 	/* From now on times count from the first start of all. */
 	for (size_t i = 0; i < at->count; i++) {
@@ -210,7 +187,20 @@ static void make(void *context)
 		at->list[i].offset_ns = minus(at->list[i].offset_ns, begin);
 	at->shown.span_ns = begin <= end ? minus(end, begin) : 0;
 	at->shown.recordings = at->list;
-	find_waits(at, waits);
+	for (size_t first = 0, next; first < at->all_count; first = next) {
+		int64_t last = INT64_MIN;
+		next = end_of_group(at, first);
+		for (size_t i = first; i < next; i++) {
+			int64_t moment = begin_of(at, &at->all[i]);
+			last = moment > last ? moment : last;
+		}
+		for (size_t i = first; i < next; i++) {
+			const struct aligned_call *one = &at->all[i];
+			int64_t wait = minus(last, begin_of(at, one));
+			waits[one->recording][one->collective] =
+				wait < one->dur_ns ? wait : one->dur_ns;
+		}
+	}
 }
 
 bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
@@ -467,44 +457,6 @@ static struct fsdp_recording **sort(
 	return by_rank;
 }
 
-/* What the recordings say together, run by run: the nth recording of each rank is of the
- * nth run. The set itself has all of them in order, and says what the first run says. */
-static void join_runs(struct fsdp_recordings *set)
-{
-	struct fsdp_arena *arena = &set->arena;
-	struct fsdp_recording **sorted = FSDP_TAKE(set->scratch, sorted, set->count);
-	struct fsdp_recordings *runs = set;
-	memcpy(sorted, set->list, set->count * sizeof *sorted);
-	fsdp_trace_sort(sorted, set->count);
-	set->run_count = fsdp_trace_number_runs(sorted, set->count);
-	if (set->run_count != 1) {
-		/* Each run has its own list, which is a part of one that all share. */
-		struct fsdp_recording **lists = FSDP_TAKE(arena, lists, set->count);
-		runs = set->runs = FSDP_TAKE(arena, set->runs, set->run_count);
-		for (size_t i = 0; i < set->run_count; i++) {
-			runs[i] = (struct fsdp_recordings){ .list = lists,
-				.reading_count = set->reading_count,
-				.run_count = 1 };
-			for (size_t j = 0; j < set->count; j++)
-				if (set->list[j]->run == i + 1)
-					lists[runs[i].count++] = set->list[j];
-			lists += runs[i].count;
-		}
-	}
-	for (size_t i = 0; i < set->run_count; i++) {
-		runs[i].joined = (struct fsdp_joined){ .arena = arena,
-			.scratch = set->scratch,
-			.by_rank = sort(&runs[i], arena, set->scratch),
-			.count = runs[i].count };
-		fsdp_trace_join(&runs[i].joined, &set->limits);
-		fsdp_arena_reset(set->scratch);
-	}
-	if (set->runs != NULL) {
-		set->joined = set->runs[0].joined;
-		sort(set, arena, set->scratch);
-	}
-}
-
 /* Bytes of a file as stored, compressed or not; UINT64_MAX: a pipe. */
 static uint64_t size_of(struct fsdp_remote *remote, const char *path)
 {
@@ -562,7 +514,41 @@ static void read_all(void *context)
 	fsdp_pool_run(set->options->jobs, set->reading_count, read_one, set);
 	set->scratch = fsdp_arena_new_below(&set->arena);
 	add_readings(set);
-	join_runs(set);
+	/* What the recordings say together, run by run: the nth recording of each rank is
+	 * of the nth run. The set itself has all of them in order, and says what the
+	 * first run says. */
+	struct fsdp_arena *arena = &set->arena;
+	struct fsdp_recording **sorted = FSDP_TAKE(set->scratch, sorted, set->count);
+	struct fsdp_recordings *runs = set;
+	memcpy(sorted, set->list, set->count * sizeof *sorted);
+	fsdp_trace_sort(sorted, set->count);
+	set->run_count = fsdp_trace_number_runs(sorted, set->count);
+	if (set->run_count != 1) {
+		/* Each run has its own list, which is a part of one that all share. */
+		struct fsdp_recording **lists = FSDP_TAKE(arena, lists, set->count);
+		runs = set->runs = FSDP_TAKE(arena, set->runs, set->run_count);
+		for (size_t i = 0; i < set->run_count; i++) {
+			runs[i] = (struct fsdp_recordings){ .list = lists,
+				.reading_count = set->reading_count,
+				.run_count = 1 };
+			for (size_t j = 0; j < set->count; j++)
+				if (set->list[j]->run == i + 1)
+					lists[runs[i].count++] = set->list[j];
+			lists += runs[i].count;
+		}
+	}
+	for (size_t i = 0; i < set->run_count; i++) {
+		runs[i].joined = (struct fsdp_joined){ .arena = arena,
+			.scratch = set->scratch,
+			.by_rank = sort(&runs[i], arena, set->scratch),
+			.count = runs[i].count };
+		fsdp_trace_join(&runs[i].joined, &set->limits);
+		fsdp_arena_reset(set->scratch);
+	}
+	if (set->runs != NULL) {
+		set->joined = set->runs[0].joined;
+		sort(set, arena, set->scratch);
+	}
 	set->flight = fsdp_flight_join_readings(
 		set->readings, set->reading_count, &set->arena, set->error);
 	fsdp_arena_done(set->scratch);

@@ -525,33 +525,6 @@ static bool find_most_exposed(
 
 /* ---- the largest loss ---- */
 
-/* Which collectives are exposed; why, if they are of units of FSDP. Of an exchange the
- * wait for the other rank is a part. False: out of memory. */
-static bool append_exposed(struct fsdp_loss *loss, const struct fsdp_recordings *run)
-{
-	struct fsdp_span type;
-	double exposed_ns = 0;
-	bool is_exchange;
-
-	if (!find_most_exposed(run, &type))
-		return false;
-	is_exchange = fsdp_span_is(type, "all_to_all") || fsdp_span_is(type, "send_recv");
-	for (size_t i = 0; i < fsdp_recording_count(run); i++)
-		exposed_ns += (double)by_rank(run, i)->base.exposed_ns;
-	append(loss, "exposed communication (%.0f %%)", loss->percent);
-	if (!is_exchange && append_units(loss, run, exposed_ns / 2))
-		return true;
-	if (type.size != 0)
-		append(loss, ", most of it in %.*s", (int)type.size,
-			(const char *)type.data);
-	append(loss, "%s",
-		!is_exchange ? ": --by=group lists the process groups and sizes"
-		: fsdp_recording_count(run) == 1
-			? ": of its time, the wait for the partner is a part; traces of all ranks show the wait"
-			: ": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
-	return true;
-}
-
 static void set_loss(struct fsdp_loss *loss, const char *kind, double share)
 {
 	loss->kind = kind;
@@ -613,7 +586,31 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		append(loss, ", .item() and many small kernels");
 	} else if (cost->exposed >= LEAST_LOSS) {
 		set_loss(loss, "exposed", cost->exposed);
-		return append_exposed(loss, run);
+		/* Which collectives are exposed; why, if they are of units of FSDP. Of an
+		 * exchange the wait for the other rank is a part. False: out of memory.
+		 */
+		struct fsdp_span type;
+		double exposed_ns = 0;
+		bool is_exchange;
+
+		if (!find_most_exposed(run, &type))
+			return false;
+		is_exchange = fsdp_span_is(type, "all_to_all") ||
+			      fsdp_span_is(type, "send_recv");
+		for (size_t i = 0; i < fsdp_recording_count(run); i++)
+			exposed_ns += (double)by_rank(run, i)->base.exposed_ns;
+		append(loss, "exposed communication (%.0f %%)", loss->percent);
+		if (!is_exchange && append_units(loss, run, exposed_ns / 2))
+			return true;
+		if (type.size != 0)
+			append(loss, ", most of it in %.*s", (int)type.size,
+				(const char *)type.data);
+		append(loss, "%s",
+			!is_exchange ? ": --by=group lists the process groups and sizes"
+			: fsdp_recording_count(run) == 1
+				? ": of its time, the wait for the partner is a part; traces of all ranks show the wait"
+				: ": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
+		return true;
 	} else {
 		set_loss(loss, "none", 0);
 		append(loss, "no time loss of %.0f %% or more: compute sets the pace",
@@ -747,35 +744,6 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 			matching->left_out, matching->left_out == 1 ? "" : "s");
 }
 
-/* What was put into steps by its start; which launches have no kernel. */
-static void note_launches(const struct notes *to, const struct fsdp_recordings *all)
-{
-	uint64_t by_start = 0, lost = 0, launches = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(all); i++) {
-		const struct fsdp_recording *one = by_rank(all, i);
-
-		by_start += one->by_start;
-		if (!fsdp_recording_lacks_kernels(one))
-			continue;
-		lost += one->launches_without_work;
-		launches += one->launches;
-	}
-	if (by_start != 0)
-		note(to,
-			by_start == 1
-				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it ran"
-				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: each counts in the step in which it ran",
-			by_start);
-	if (lost != 0)
-		note(to,
-			"%" PRIu64 " of %" PRIu64
-			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
-			lost, launches);
-}
-
 enum { KINDS_NAMED = 4 };
 
 void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
@@ -794,7 +762,31 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	if (fsdp_recording_count(recordings) > 1 && matching->match_count > 0 &&
 		matching->aligned && is_by_position(matching))
 		note(&to, "no process groups in the trace; collectives matched by order");
-	note_launches(&to, recordings);
+	/* What was put into steps by its start; which launches have no kernel. */
+	uint64_t by_start = 0, lost = 0, launches = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one = by_rank(recordings, i);
+
+		by_start += one->by_start;
+		if (!fsdp_recording_lacks_kernels(one))
+			continue;
+		lost += one->launches_without_work;
+		launches += one->launches;
+	}
+	if (by_start != 0)
+		note(&to,
+			by_start == 1
+				? "the launch of %" PRIu64
+				  " kernel or copy is not recorded: it counts in the step in which it ran"
+				: "the launches of %" PRIu64
+				  " kernels and copies are not recorded: each counts in the step in which it ran",
+			by_start);
+	if (lost != 0)
+		note(&to,
+			"%" PRIu64 " of %" PRIu64
+			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
+			lost, launches);
 	/* Kinds of events that are skipped, of the first recording that has any. */
 	char text[256] = "";
 	size_t used = 0;

@@ -204,28 +204,6 @@ static void check_factor(struct threshold *limit)
 		before > 0 ? (double)now / (double)before : 0);
 }
 
-/* Of each run: what the others wait for the straggler, as a share of their time. */
-static void check_straggler(struct threshold *limit)
-{
-	const struct fsdp_recordings *all = limit->replay->recordings;
-
-	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
-		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
-		const struct fsdp_matching *matching =
-			&fsdp_recordings_summary(one)->matching;
-		struct fsdp_cost cost = fsdp_recordings_cost(one);
-
-		if (matching->match_count == 0 || !matching->aligned)
-			continue;
-		compare(limit,
-			cost.least_waiting != FSDP_ABSENT &&
-				is_above(cost.waits_ns, cost.waiting_ns,
-					limit->check->value),
-			"the others wait for rank %" PRId64 " %.1f %% of their time",
-			cost.least_waiting, percent_of(cost.waits_ns, cost.waiting_ns));
-	}
-}
-
 /* Those that hold are findings. Returns the status: bad, or failed where something is
  * asked of what is not there. */
 static int evaluate_checks(struct replay *replay)
@@ -240,9 +218,30 @@ static int evaluate_checks(struct replay *replay)
 
 		if (!read_check(texts->items[i], &check))
 			continue;
-		if (text_is(check.name, text_of("straggler")))
-			check_straggler(&limit);
-		else if (check.unit == CHECK_FACTOR)
+		if (text_is(check.name, text_of("straggler"))) {
+			/* Of each run: what the others wait for the straggler, as a share
+			 * of their time. */
+			const struct fsdp_recordings *all = limit.replay->recordings;
+
+			for (size_t k = 0; k < fsdp_recordings_run_count(all); k++) {
+				const struct fsdp_recordings *one =
+					fsdp_recordings_run(all, k);
+				const struct fsdp_matching *matching =
+					&fsdp_recordings_summary(one)->matching;
+				struct fsdp_cost cost = fsdp_recordings_cost(one);
+
+				if (matching->match_count == 0 || !matching->aligned)
+					continue;
+				compare(&limit,
+					cost.least_waiting != FSDP_ABSENT &&
+						is_above(cost.waits_ns, cost.waiting_ns,
+							limit.check->value),
+					"the others wait for rank %" PRId64
+					" %.1f %% of their time",
+					cost.least_waiting,
+					percent_of(cost.waits_ns, cost.waiting_ns));
+			}
+		} else if (check.unit == CHECK_FACTOR)
 			check_factor(&limit);
 		else
 			check_ranks(&limit);
@@ -469,29 +468,6 @@ static struct unrecorded find_lack(const struct replay *replay)
 	return lack;
 }
 
-static void show_lack(struct replay *replay, const struct unrecorded *lack)
-{
-	bool bare = lack->bare != 0 && replay->has_traces && !lack->empty;
-	struct out *out = replay->run->out;
-
-	if (lack->empty && lack->dropped != 0)
-		out_values_line(out, NULL, "none of its {} elements is an event",
-			value_count(lack->dropped));
-	else
-		out_values_line(out, NULL,
-			"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
-			value_word(
-				lack->empty
-					? "trace has no events: was the profiler stopped before its first step?"
-				: replay->has_traces
-					? "no operators, kernels or collectives were recorded: step times are unknown"
-					: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
-			bare ? value_count(lack->bare) : value_absent(),
-			value_word(lack->bare == 1 ? "event is" : "events are"));
-	out_line(out, NULL,
-		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
-}
-
 /* ---- the first lines ---- */
 
 /* Three digits, in the unit that suits `like`. */
@@ -706,7 +682,24 @@ static bool show_text(struct replay *replay)
 	}
 	struct unrecorded lack = find_lack(replay);
 	if (lack.all) {
-		show_lack(replay, &lack);
+		bool bare = lack.bare != 0 && replay->has_traces && !lack.empty;
+
+		if (lack.empty && lack.dropped != 0)
+			out_values_line(out, NULL, "none of its {} elements is an event",
+				value_count(lack.dropped));
+		else
+			out_values_line(out, NULL,
+				"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
+				value_word(
+					lack.empty
+						? "trace has no events: was the profiler stopped before its first step?"
+					: replay->has_traces
+						? "no operators, kernels or collectives were recorded: step times are unknown"
+						: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
+				bare ? value_count(lack.bare) : value_absent(),
+				value_word(lack.bare == 1 ? "event is" : "events are"));
+		out_line(out, NULL,
+			"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
 		return true;
 	}
 	for (size_t i = 0; i < replay->run_count; i++) {

@@ -399,21 +399,6 @@ static const struct record cost_record = RECORD_OF(RECORD_OBJECT, STEP,
 	{ "exposed_ns", NS_AT(STEP, parts[EXPOSED]), .label = "exposed" },
 	{ "idle_ns", NS_AT(STEP, parts[IDLE]), .label = "idle" });
 
-/* Adds a step of another rank. Sums fit: each is less than a week, and there is one a
- * rank. */
-static void add_step(STEP *sum, const STEP *one)
-{
-	if (one->max_ns > sum->max_ns) {
-		sum->max_ns = one->max_ns;
-		sum->rank = one->rank;
-	}
-	sum->mean_ns += one->mean_ns;
-	for (size_t i = 0; i < PARTS; i++)
-		sum->parts[i] += one->parts[i];
-	sum->ranks += one->ranks;
-	sum->devices += one->devices;
-}
-
 /* One row per step of each run. */
 static bool list_steps(struct replay *replay)
 {
@@ -445,9 +430,19 @@ static bool list_steps(struct replay *replay)
 		}
 		qsort(list, count, sizeof *list, compare_steps);
 		for (size_t k = 0; k < count; k++)
-			if (last != NULL && last->step == list[k].step)
-				add_step(last, &list[k]);
-			else
+			if (last != NULL && last->step == list[k].step) {
+				/* Adds a step of another rank. Sums fit: each is less
+				 * than a week, and there is one a rank. */
+				if (list[k].max_ns > last->max_ns) {
+					last->max_ns = list[k].max_ns;
+					last->rank = list[k].rank;
+				}
+				last->mean_ns += list[k].mean_ns;
+				for (size_t part = 0; part < PARTS; part++)
+					last->parts[part] += list[k].parts[part];
+				last->ranks += list[k].ranks;
+				last->devices += list[k].devices;
+			} else
 				*(last = &replay->steps[replay->step_count++]) = list[k];
 	}
 	for (size_t i = 0; i < replay->step_count; i++) {
@@ -1242,32 +1237,6 @@ static void show_units(struct replay *run)
 	replay_show_advice(run, &loss);
 }
 
-static void show_kernels(struct replay *run)
-{
-	uint64_t counts[2] = { 0 }, on_compute_stream = 0;
-	size_t count;
-	const ROW *rows =
-		(const void *)rows_of(run, &LISTS[OF_KERNELS], run->nth, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		bool communicates = rows[i].key.kind == FSDP_KERNEL_COMMUNICATION;
-
-		counts[communicates] += rows[i].count;
-		on_compute_stream += communicates ? rows[i].on_compute_stream : 0;
-	}
-	show_rows(run, OF_CLASSES, 0, INT64_MAX, NULL);
-	if (counts[0] + counts[1] != 0)
-		out_line(run->run->out, NULL, "%s", "");
-	show_rows(run, OF_KERNELS, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
-	if (on_compute_stream != 0)
-		out_values_line(run->run->out, NULL,
-			"{} of {} collectives ran on the compute stream: all their time is exposed",
-			value_count(on_compute_stream), value_count(counts[1]));
-	else if (counts[0] != 0 && counts[1] != 0)
-		out_line(run->run->out, NULL,
-			"no collective ran on the stream that computes");
-}
-
 static void show_idle(struct replay *run)
 {
 	const ROW *worst = NULL;
@@ -1319,9 +1288,30 @@ bool replay_show_table(struct replay *run)
 		show_units(run);
 	else if (list == OF_GROUPS)
 		show_rows(run, list, 0, replay_most_rows(run, INT64_MAX), NULL);
-	else if (list == OF_KERNELS)
-		show_kernels(run);
-	else if (list == OF_IDLES)
+	else if (list == OF_KERNELS) {
+		uint64_t counts[2] = { 0 }, on_compute_stream = 0;
+		size_t kinds;
+		const ROW *rows =
+			(const void *)rows_of(run, &LISTS[OF_KERNELS], run->nth, &kinds);
+
+		for (size_t i = 0; i < kinds; i++) {
+			bool communicates = rows[i].key.kind == FSDP_KERNEL_COMMUNICATION;
+
+			counts[communicates] += rows[i].count;
+			on_compute_stream += communicates ? rows[i].on_compute_stream : 0;
+		}
+		show_rows(run, OF_CLASSES, 0, INT64_MAX, NULL);
+		if (counts[0] + counts[1] != 0)
+			out_line(run->run->out, NULL, "%s", "");
+		show_rows(run, OF_KERNELS, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
+		if (on_compute_stream != 0)
+			out_values_line(run->run->out, NULL,
+				"{} of {} collectives ran on the compute stream: all their time is exposed",
+				value_count(on_compute_stream), value_count(counts[1]));
+		else if (counts[0] != 0 && counts[1] != 0)
+			out_line(run->run->out, NULL,
+				"no collective ran on the stream that computes");
+	} else if (list == OF_IDLES)
 		show_idle(run);
 	else if (replay_shows_only(run, "collective")) {
 		count = collectives_of(run);
