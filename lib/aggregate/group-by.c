@@ -448,20 +448,17 @@ static void complete(struct fsdp_row_list *rows, size_t first, uint64_t run)
 	for (size_t i = first; i < rows->count; i++) {
 		struct fsdp_row *one = &rows->items[i];
 		const struct fsdp_row_key *key = &one->key;
-		char digits[2][32];
 		int64_t bytes;
-		bool moved = key->type.data != NULL && key->bytes != FSDP_ABSENT &&
-			     one->count <= INT64_MAX &&
-			     !__builtin_mul_overflow(
-				     key->bytes, (int64_t)one->count, &bytes) &&
-			     fsdp_bandwidth(&key->type, bytes, key->size, one->ns,
-				     digits[0], digits[1]);
 
+		one->algbw = one->busbw = -1;
+		if (key->type.data != NULL && key->bytes != FSDP_ABSENT &&
+			one->count <= INT64_MAX &&
+			!__builtin_mul_overflow(key->bytes, (int64_t)one->count, &bytes))
+			fsdp_bandwidth(&key->type, bytes, key->size, one->ns, &one->algbw,
+				&one->busbw);
 		one->run = run;
 		if (key->computes && compute_ns > 0)
 			one->share = 100 * (double)one->ns / (double)compute_ns;
-		one->algbw = moved && digits[0][0] != '\0' ? strtod(digits[0], NULL) : -1;
-		one->busbw = moved && digits[1][0] != '\0' ? strtod(digits[1], NULL) : -1;
 	}
 }
 

@@ -442,34 +442,29 @@ void fsdp_match_collectives(struct fsdp_joined *joined)
 /* ---- bandwidths ---- */
 
 /* a / b with six decimals, halves up. */
-static void format_quotient(wide a, wide b, char text[32])
+static double quotient(wide a, wide b)
 {
-	wide value = (2 * a * 1000000 + b) / (2 * b);
-	unsigned long long whole = FSDP_LLU(value / 1000000);
-	unsigned rest = (unsigned)(value % 1000000);
-	snprintf(text, 32, "%llu.%06u", whole, rest);
+	return (double)((2 * a * 1000000 + b) / (2 * b)) / 1000000;
 }
 
 bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes, int64_t group_size,
-	int64_t ns, char ret_algbw[32], char ret_busbw[32])
+	int64_t ns, double *ret_algbw, double *ret_busbw)
 {
 	enum fsdp_time_type what = fsdp_time_type_of(*type);
-	ret_algbw[0] = ret_busbw[0] = '\0';
+	*ret_algbw = *ret_busbw = -1;
 	/* 2 bytes (n - 1) × 10^6 fits 128 bits by far. */
 	if (bytes == FSDP_ABSENT || bytes < 0 || ns <= 0 || group_size == FSDP_ABSENT ||
-		group_size <= 0)
+		group_size <= 0 || group_size > UINT32_MAX)
 		return false;
 	wide size = (uint64_t)bytes, n = (uint64_t)group_size, time = (uint64_t)ns;
-	if (n > UINT32_MAX)
-		return false;
-	format_quotient(size, time, ret_algbw);
+	*ret_algbw = quotient(size, time);
 	if (what == FSDP_TIME_ALL_REDUCE)
-		format_quotient(size * 2 * (n - 1), time * n, ret_busbw);
+		*ret_busbw = quotient(size * 2 * (n - 1), time * n);
 	else if (what == FSDP_TIME_ALL_GATHER || what == FSDP_TIME_REDUCE_SCATTER ||
 		 what == FSDP_TIME_ALL_TO_ALL)
-		format_quotient(size * (n - 1), time * n, ret_busbw);
+		*ret_busbw = quotient(size * (n - 1), time * n);
 	else if (what == FSDP_TIME_BROADCAST || what == FSDP_TIME_REDUCE)
-		format_quotient(size, time, ret_busbw);
+		*ret_busbw = quotient(size, time);
 	return true;
 }
 

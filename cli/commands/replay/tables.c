@@ -581,7 +581,6 @@ static void fill_collective(struct collective *one)
 {
 	const struct fsdp_matching *matching = &one->of.summary->matching;
 	struct fsdp_match *match = &one->match;
-	char digits[2][32];
 
 	one->is_match = matching->by != NULL;
 	one->own = (struct fsdp_collective){ 0 };
@@ -598,10 +597,8 @@ static void fill_collective(struct collective *one)
 			.group_size = one->own.group_size };
 	}
 	if (!fsdp_bandwidth(&match->type, match->bytes, match->group_size,
-		    match->transfer_ns, digits[0], digits[1]))
+		    match->transfer_ns, &one->algbw, &one->busbw))
 		match->group_size = FSDP_ABSENT;
-	one->algbw = digits[0][0] != '\0' ? strtod(digits[0], NULL) : -1;
-	one->busbw = digits[1][0] != '\0' ? strtod(digits[1], NULL) : -1;
 }
 
 const void *replay_each_collective(struct subject of, size_t i, void *room)

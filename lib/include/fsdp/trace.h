@@ -1242,13 +1242,13 @@ FSDP_API struct fsdp_omitted fsdp_recordings_omitted(
 	const struct fsdp_recordings *recordings, size_t index);
 
 /**
- * The bandwidth of a collective as texts, bytes/ns (10^9 a second) with six
- * decimals, halves up: what the algorithm moves, and what the bus sees by the
- * conventions of nccl-tests (empty for a type that has none). False, and both are
- * empty, if one of the numbers is absent or not positive.
+ * The bandwidth of a collective in bytes/ns (10^9 a second), rounded to six decimals,
+ * halves up: what the algorithm moves, and what the bus sees by the conventions of
+ * nccl-tests (below 0 for a type that has none). False, and both are below 0, if one
+ * of the numbers is absent or not positive.
  */
 FSDP_API bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes,
-	int64_t group_size, int64_t ns, char ret_algbw[32], char ret_busbw[32]);
+	int64_t group_size, int64_t ns, double *ret_algbw, double *ret_busbw);
 
 #ifdef __cplusplus
 }
