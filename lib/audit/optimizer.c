@@ -43,7 +43,8 @@ struct optim_owner {
 	struct fsdp_kept strays;
 	int64_t first_stray;
 
-	bool has_moments, has_step; /* of Adam; or its groups have the step */
+	/* Of Adam; or its groups have the step; or states are of a relative of Adam. */
+	bool has_moments, has_step, has_others;
 	bool has_group_step;
 	bool is_adam; /* its groups have betas */
 };
@@ -305,6 +306,8 @@ static bool mark_state(struct optim_groups *groups, struct optim_owner *owner,
 		/* What Adam keeps for a parameter. */
 		owner->has_moments |= fsdp_span_is(key, "exp_avg_sq");
 		owner->has_step |= fsdp_span_is(key, "step");
+		owner->has_others |=
+			!fsdp_span_is_any(key, "step exp_avg exp_avg_sq max_exp_avg_sq");
 	}
 	return entry != NULL;
 }
@@ -398,7 +401,8 @@ static void check_states(
 		check_untrained(groups, owner, count);
 		return;
 	}
-	if (owner->has_moments && !owner->has_step && !owner->has_group_step)
+	if (owner->has_moments && !owner->has_step && !owner->has_group_step &&
+		!owner->has_others)
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_STEP,
 			FSDP_PLACE(.module = module_of(owner)),
 			"optimizer states have no step, which Adam requires");
