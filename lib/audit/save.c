@@ -90,35 +90,75 @@ int64_t fsdp_check_step(struct fsdp_checking *checking)
 	return step;
 }
 
-/* A scheduler that a training loop saves in a file of its own counts the steps of the
- * optimizer. One that is a step ahead, counts epochs, or counts each step once for each
- * rank, is sound. */
+/* Where Trainer continues, whatever the optimizer counts. */
+static int64_t find_global_step(struct fsdp_checking *checking)
+{
+	bool is_of_trainer = false;
+	int64_t step = -1;
+
+	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
+		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
+		struct fsdp_span name = fsdp_check_name(checking, value.name);
+
+		is_of_trainer |= fsdp_span_is(name, "trainer_state.max_steps");
+		if (token != NULL && fsdp_span_is(name, "global_step"))
+			step = token->integer;
+	}
+	return is_of_trainer ? step : -1;
+}
+
+/* A scheduler that is saved in a file of its own counts the steps of the optimizer. One
+ * that is a step ahead, counts epochs, or counts each step once for each rank, is sound.
+ * Trainer's own scheduler counts every step, except those that a scaler skipped; others
+ * (ReduceLROnPlateau) count evaluations.
+ *
+ * Origin: transformers/trainer.py, optimization.py (5.24). */
 static void check_scheduler(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	bool is_trainer = strcmp(checking->family, "trainer") == 0, has_lambda = false,
+	     may_skip = false, is_behind;
 	struct fsdp_span folder = { 0 };
 	int64_t step, ranks = fsdp_checkpoint_world_size(checkpoint);
 
-	if (strcmp(checking->family, "dcp-with-scheduler") != 0)
+	if (!is_trainer && strcmp(checking->family, "dcp-with-scheduler") != 0)
 		return;
-	step = find_step(checking);
-	if (step < 0 && checking->path != NULL)
+	step = is_trainer ? find_global_step(checking) : find_step(checking);
+	if (step < 0 && !is_trainer && checking->path != NULL)
 		step = step_of_path(checking->path, &folder);
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_span name =
+			fsdp_check_name(checking, fsdp_value(checkpoint, i).name);
+
+		has_lambda |= fsdp_span_is(name, "scheduler.lr_lambdas.0");
+		may_skip |= fsdp_span_begins(name, FSDP_SPAN("scaler."));
+	}
+	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
+		may_skip |= fsdp_span_ends(
+			fsdp_file(checkpoint, i).path, FSDP_SPAN("_states.pt"));
 	for (uint32_t i = 0; step > 0 && i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
 		struct fsdp_span name = fsdp_check_name(checking, value.name);
 
-		if (token == NULL || token->integer <= step + 1 ||
+		is_behind =
+			token != NULL && is_trainer && !may_skip && token->integer < step;
+		if (token == NULL || (is_trainer && !has_lambda) ||
+			(token->integer <= step + 1 && !is_behind) ||
 			!fsdp_span_ends(name, FSDP_SPAN("scheduler.last_epoch")) ||
 			(ranks > 1 && token->integer % ranks == 0 &&
 				token->integer / ranks == step))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
-			FSDP_PLACE(.fix = "use the scheduler file of this save, unless the scheduler steps several times in each step"),
+			FSDP_PLACE(.fix = is_trainer
+						  ? "resume from a checkpoint whose files are of one save, unless the schedule was restarted on purpose"
+						  : "use the scheduler file of this save, unless the scheduler steps several times in each step"),
 			"%.*s is %" PRId64 ", and the step of the checkpoint is %" PRId64
-			": the scheduler counts several times per step, or the files belong to two saves",
-			FSDP_TEXT_MOST(name, 100), token->integer, step);
+			": %s, or the files belong to two saves",
+			FSDP_TEXT_MOST(name, 100), token->integer, step,
+			is_behind ? "the run was resumed without its scheduler"
+				  : "the scheduler counts several times per step");
 	}
 }
 
@@ -158,24 +198,6 @@ static void check_best(struct fsdp_checking *checking)
 			fsdp_shown(token->text, room), FSDP_TEXT_MOST(here, 100));
 		return;
 	}
-}
-
-/* Where Trainer continues, whatever the optimizer counts. */
-static int64_t find_global_step(struct fsdp_checking *checking)
-{
-	bool is_of_trainer = false;
-	int64_t step = -1;
-
-	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
-		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
-		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
-		struct fsdp_span name = fsdp_check_name(checking, value.name);
-
-		is_of_trainer |= fsdp_span_is(name, "trainer_state.max_steps");
-		if (token != NULL && fsdp_span_is(name, "global_step"))
-			step = token->integer;
-	}
-	return is_of_trainer ? step : -1;
 }
 
 static void check_steps(struct fsdp_checking *checking)
