@@ -16,10 +16,6 @@
 
 enum { NAME_BYTES = 4096 };
 
-/* Shapes of weights that are compared with those of states; above that the rule does not
- * apply. */
-#define SHAPES_COMPARED_MAX (UINT64_C(1) << 24)
-
 /* Kind of the directory: a state written by save_state, else weights; with FSDP; one file
  * per rank, or not; what else it has. */
 enum {
@@ -30,7 +26,8 @@ enum {
 	SCHEDULER = 1 << 4,
 	METADATA = 1 << 5,
 	/* Of weights, which might have another name. */
-	ANY_FILE = 1 << 6
+	ANY_FILE = 1 << 6,
+	SEVERAL = 1 << 7
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -38,6 +35,7 @@ static const struct fsdp_load_fact facts[] = {
 	{ LOCAL, "pytorch_model_fsdp_rank*" },
 	{ SCHEDULER, "scheduler.bin" },
 	{ METADATA, FSDP_FOLDER "/.metadata" },
+	{ SEVERAL, "model_*.safetensors pytorch_model_*.bin optimizer_*.bin" },
 	{ ANY_FILE, "*.safetensors *.bin *.pt *.pth *.ckpt" },
 	{ 0 },
 };
@@ -112,66 +110,6 @@ static bool had_scheduler(struct fsdp_loading *loading)
 	return false;
 }
 
-/* A moment has the shape of its parameter. torch compares only numbers of parameters, and
- * fails at the first step. Words: the state, its shape. */
-static bool has_other_shapes(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *optimizer, *model;
-	uint32_t next = 0, count;
-	uint64_t work = 0;
-	bool has_other = false;
-	char name[NAME_BYTES];
-
-	if (loading->weights == NULL || !fsdp_load_has_file(loading, "optimizer.bin") ||
-		fsdp_load_has(loading, "model_*.safetensors") ||
-		fsdp_load_has(loading, "pytorch_model_*.bin"))
-		return false;
-	optimizer = fsdp_load_open(loading, "optimizer.bin");
-	model = fsdp_load_open(loading, loading->weights);
-	count = model != NULL ? (uint32_t)fsdp_tensor_count(model) : 0;
-	/* Optimizers that project moments keep how. */
-	for (uint32_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
-		size_t size = fsdp_name_write(
-			optimizer, fsdp_value(optimizer, i).raw_name, name, sizeof name);
-		size = fsdp_min(size, sizeof name);
-		if (fsdp_span_begins(fsdp_span(name, size), FSDP_SPAN("state.")) &&
-			memmem(name, size, "projector", 9) != NULL)
-			return false;
-	}
-	for (uint32_t i = 0;
-		optimizer != NULL && count > 0 && i < fsdp_tensor_count(optimizer); i++) {
-		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
-		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
-		struct fsdp_load_tensor shape = { .shape = state.shape,
-			.dims = state.dims };
-		bool is_moment =
-			     fsdp_span_is_any(last, "exp_avg exp_avg_sq momentum_buffer"),
-		     found = false;
-		if (state.dims == 0 || (is_moment && has_other))
-			continue;
-		if (!is_moment)
-			return false;
-		/* States are in the order of their parameters: the next weight is tried
-		 * first. */
-		for (uint32_t k = 0; !found && k < count;
-			k++, next = (next + 1) % count) {
-			struct fsdp_tensor weight = fsdp_tensor(model, next);
-			if (++work > SHAPES_COMPARED_MAX)
-				return false;
-			found = weight.dims == state.dims &&
-				memcmp(weight.shape, state.shape,
-					state.dims * sizeof *state.shape) == 0;
-		}
-		if (found)
-			continue;
-		has_other = true;
-		fsdp_load_set_word(loading, 0,
-			fsdp_load_copy_name(loading, optimizer, state.raw_name));
-		fsdp_load_write_numbers(loading, 1, &shape);
-	}
-	return has_other;
-}
-
 #define NO_WEIGHTS \
 	"the directory has no pytorch_model.bin, model.safetensors or *.index.json"
 
@@ -237,10 +175,10 @@ static const struct fsdp_load_rule rules[] = {
 		"the embedding is replaced by the output head; both are stored and differ",
 		FSDP_LOAD_UNTIE, .unless = STATE),
 	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .unless = STATE),
-	FSDP_DIFFERS(SHAPE, has_other_shapes,
-		"{0} of optimizer.bin has shape [{1}], and no weight has: the first step fails",
-		"copy optimizer.bin and the weights of one save again", .when = STATE,
-		.unless = FSDP),
+	/* Further models and optimizers have numbers. */
+	FSDP_DIFFERS(SHAPE, fsdp_load_has_other_optimizer, .when = STATE,
+		.unless = FSDP | SEVERAL, .text = "optimizer.bin",
+		.arg = FSDP_LOAD_EACH_STATE, FSDP_OTHER_OPTIMIZER),
 	FSDP_REFUSES(MISSING_FILE, .when = STATE | SCHEDULER, .unless = SHARDS,
 		.lacks = "optimizer.bin", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, had_scheduler,

@@ -6,7 +6,9 @@
  * 5.24).
  */
 #include "loaders/loading.h"
+#include "base/names.h"
 #include "base/num.h"
+#include "base/sort.h"
 
 #define FSDP_FOLDER "pytorch_model_fsdp_0"
 
@@ -80,6 +82,203 @@ static bool has_one_group(struct fsdp_loading *loading)
 	return checkpoint != NULL;
 }
 
+/*
+ * ---- the optimizer of another model ----
+ *
+ * States have numbers in place of names, and shapes. torch compares only numbers of
+ * parameters, and fails at the first step, or trains with the moments of other
+ * parameters.
+ */
+
+enum {
+	NAME_BYTES = 4096,
+	LAYER_SHAPES = 3 /* of a layer, at least; a loss that is trained has fewer */
+};
+
+/* Types of models whose tensors are stored as they are trained. transformers joins or
+ * splits those of others.
+ *
+ * Origin: transformers/conversion_mapping.py (5.24). */
+static const char *const plain_types[] = {
+	"llama mistral qwen2 qwen3 gemma gemma2 gemma3_text granite olmo olmo2 olmo3",
+	"smollm3 gpt2 gpt_neo gpt_neox gptj opt bloom falcon phi phi3 starcoder2 stablelm",
+	"cohere cohere2 glm glm4 bert roberta xlm-roberta distilbert electra deberta",
+	"deberta-v2 albert camembert mpnet modernbert longformer t5 mt5 umt5 bart mbart",
+	"pegasus marian m2m_100 whisper wav2vec2 hubert wavlm vit deit beit dinov2 swin",
+	"convnext resnet clip siglip helium exaone4 mamba mamba2 codegen esm nemotron blip",
+	"seed_oss gpt_oss arcee apertus xlnet big_bird",
+};
+
+/* Hashes of shapes, in order. */
+struct shapes {
+	uint64_t *items;
+	size_t count;
+};
+
+static uint64_t hash_shape(
+	const struct fsdp_hasher *hasher, const struct fsdp_tensor *tensor)
+{
+	uint64_t hash = fsdp_hash(hasher, tensor->dims);
+
+	for (uint32_t i = 0; i < tensor->dims; i++)
+		hash = fsdp_hash_more(hasher, hash, (uint64_t)tensor->shape[i]);
+	return hash;
+}
+
+static bool begin_shapes(struct fsdp_loading *loading, struct shapes *shapes, size_t most)
+{
+	*shapes =
+		(struct shapes){ FSDP_TAKE(loading->arena, shapes->items, most + 1), 0 };
+	loading->failed |= shapes->items == NULL;
+	return shapes->items != NULL;
+}
+
+static size_t count_of(const struct shapes *shapes, uint64_t shape)
+{
+	size_t first = 0, end = shapes->count;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (shapes->items[middle] < shape)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	while (end < shapes->count && shapes->items[end] == shape)
+		end++;
+	return end - first;
+}
+
+/* An adapter is what was trained if it is LoRA; other kinds are stored differently. */
+static bool is_stored_as_trained(
+	struct fsdp_loading *loading, const struct fsdp_checkpoint *weights)
+{
+	struct fsdp_span type = fsdp_load_text(loading, "config.json", "model_type");
+	char name[NAME_BYTES];
+	bool is_plain = type.size == 0, has_lora = false;
+
+	for (size_t i = 0; i < FSDP_COUNT(plain_types); i++)
+		is_plain |= fsdp_span_is_any(type, plain_types[i]);
+	if (!fsdp_span_begins(
+		    fsdp_span_text(loading->weights), FSDP_SPAN("adapter_model.")))
+		return is_plain;
+	for (uint32_t i = 0; i < fsdp_tensor_count(weights); i++) {
+		struct fsdp_span text = fsdp_span(name,
+			fsdp_min(fsdp_name_write(weights, fsdp_tensor(weights, i).name,
+					 name, sizeof name),
+				sizeof name));
+
+		has_lora |= fsdp_span_has_any(text, ".lora_A.");
+		if (fsdp_span_has_any(text, ".lora_E"))
+			return false;
+	}
+	return has_lora;
+}
+
+/* Optimizers that project gradients to fewer dimensions keep how: in their groups, or a
+ * projector in each state. */
+static bool is_projected(const struct fsdp_checkpoint *optimizer)
+{
+	char name[NAME_BYTES];
+
+	for (uint32_t i = 0; i < fsdp_value_count(optimizer); i++) {
+		struct fsdp_span text = fsdp_span(
+			name, fsdp_min(fsdp_name_write(optimizer,
+					       fsdp_value(optimizer, i).raw_name, name,
+					       sizeof name),
+				      sizeof name));
+
+		if (fsdp_span_has_any(text, ".rank .projector .update_proj_gap"))
+			return true;
+	}
+	return false;
+}
+
+bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
+{
+	const char *file = loading->rule->text;
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	const struct fsdp_checkpoint *optimizer, *weights;
+	struct shapes states, stored;
+	uint32_t key = FSDP_NONE;
+	size_t excess = 0, kinds = 0, strays = 0, count;
+
+	if (loading->weights == NULL || !fsdp_load_has_file(loading, "%s", file))
+		return false;
+	optimizer = fsdp_load_open(loading, file);
+	weights = fsdp_load_opened(loading);
+	if (!fsdp_load_is_sound(optimizer) || !fsdp_load_is_sound(weights) ||
+		!is_stored_as_trained(loading, weights) || is_projected(optimizer) ||
+		!begin_shapes(loading, &states, fsdp_tensor_count(optimizer)) ||
+		!begin_shapes(loading, &stored, fsdp_tensor_count(weights)))
+		return false;
+	for (uint32_t i = 0; i < fsdp_tensor_count(weights); i++) {
+		struct fsdp_tensor weight = fsdp_tensor(weights, i);
+
+		/* With an index all files of the directory are read. */
+		if (weight.role != FSDP_ROLE_OPTIM && weight.role != FSDP_ROLE_OTHER)
+			stored.items[stored.count++] = hash_shape(&hasher, &weight);
+	}
+	/* Adam keeps two of one shape: those with the key of the first count. */
+	for (uint32_t i = 0; i < fsdp_tensor_count(optimizer); i++) {
+		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
+		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
+
+		if (state.dims == 0)
+			continue;
+		if (!fsdp_span_is_any(last, "exp_avg exp_avg_sq max_exp_avg_sq "
+					    "momentum_buffer square_avg grad_avg"))
+			return false;
+		if (key == FSDP_NONE)
+			key = i;
+		if (fsdp_span_equal(last,
+			    fsdp_name_last(optimizer, fsdp_tensor(optimizer, key).name)))
+			states.items[states.count++] = hash_shape(&hasher, &state);
+	}
+	FSDP_SORT(states.items, states.count, FSDP_BY_VALUE(states.items));
+	FSDP_SORT(stored.items, stored.count, FSDP_BY_VALUE(stored.items));
+	for (size_t i = 0; i < states.count; i += count) {
+		size_t due = count_of(&stored, states.items[i]);
+
+		count = count_of(&states, states.items[i]);
+		excess += count > due ? count - due : 0;
+		strays += due == 0;
+		kinds += count > due;
+	}
+	/* Those of frozen parameters are absent. */
+	if (loading->rule->arg == FSDP_LOAD_EACH_STATE
+			? strays == 0
+			: 2 * excess <= states.count &&
+				  (excess == 0 || states.count != stored.count) &&
+				  (kinds < LAYER_SHAPES || states.count <= stored.count))
+		return false;
+	for (uint32_t i = key; i < fsdp_tensor_count(optimizer); i++) {
+		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
+		uint64_t shape = hash_shape(&hasher, &state);
+		size_t due = count_of(&stored, shape);
+
+		count = count_of(&states, shape);
+		if (state.dims == 0 || count <= due || (strays > 0 && due > 0))
+			continue;
+		fsdp_load_report(loading, 0, "%.*s of %s",
+			FSDP_TEXT_MOST(
+				fsdp_load_copy_name(loading, optimizer, state.raw_name),
+				200),
+			file);
+		fsdp_load_write_numbers(loading, 1,
+			&(struct fsdp_load_tensor){
+				.shape = state.shape, .dims = state.dims });
+		return due == 0 ? fsdp_load_report(loading, 2, "no weight has")
+				: fsdp_load_report(loading, 2,
+					  "%zu states but only %zu weights have", count,
+					  due);
+	}
+	return false;
+}
+
+/* ---- rules ---- */
+
 #define NO_WEIGHTS "the directory has no weights"
 #define STATE .lacks = "trainer_state.json"
 
@@ -124,6 +323,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .when = MODEL),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .when = MODEL),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, .when = MODEL),
+	FSDP_DIFFERS(SHAPE, fsdp_load_has_other_optimizer, .when = PLAIN,
+		.text = "optimizer.pt", FSDP_OTHER_OPTIMIZER),
 	FSDP_DIFFERS(OPTIMIZER, .unless = DEEPSPEED | OPTIMIZER,
 		.message =
 			"the optimizer is missing: it and the scheduler restart, the step continues"),

@@ -382,6 +382,19 @@ bool fsdp_load_ties_unread(struct fsdp_loading *loading);
 /* The head is stored, and not the embedding that it is tied to. */
 bool fsdp_load_has_only_head(struct fsdp_loading *loading);
 
+/* ---- load-trainer.c ---- */
+
+/* Numbered states in the file that is the text of the rule have shapes that the chosen
+ * weights do not have, or have in fewer weights: those of another model. With the
+ * argument one such state is enough; else the weights may have been converted when they
+ * were saved, or some may not be stored. Words: a state, its shape, what has that. */
+enum { FSDP_LOAD_EACH_STATE = 1 };
+bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading);
+
+#define FSDP_OTHER_OPTIMIZER                                                            \
+	.message = "{0} has shape [{1}], which {2}: the optimizer is of another model", \
+	.fix = "copy the optimizer and the weights of one save again"
+
 /* ---- load-dcp.c ---- */
 
 /* A data file that is listed and absent, as word 0: of the directories that are the text
